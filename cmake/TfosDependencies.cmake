@@ -1,0 +1,29 @@
+# Finds every third-party library of the C++ part, or says which Debian package brings it.
+# docs/dependencies.md lists them with reasons.
+
+function(tfos_require found what package)
+  if(NOT ${found})
+    message(FATAL_ERROR "${what} was not found. On Debian or Ubuntu: apt-get install ${package}")
+  endif()
+endfunction()
+
+find_package(Threads REQUIRED)
+find_package(OpenSSL 3.0 QUIET)
+tfos_require(OpenSSL_FOUND "OpenSSL 3" libssl-dev)
+find_package(nlohmann_json 3.11 QUIET)
+tfos_require(nlohmann_json_FOUND "nlohmann-json" nlohmann-json3-dev)
+find_package(fmt QUIET)
+tfos_require(fmt_FOUND "fmt" libfmt-dev)
+find_package(spdlog QUIET)
+tfos_require(spdlog_FOUND "spdlog" libspdlog-dev)
+find_package(CLI11 QUIET)
+tfos_require(CLI11_FOUND "CLI11" libcli11-dev)
+find_package(Boost 1.81 QUIET)
+tfos_require(Boost_FOUND "Boost 1.81 (headers)" libboost1.81-dev)
+
+if(TFOS_BUILD_TESTS)
+  find_package(GTest QUIET)
+  tfos_require(GTest_FOUND "GoogleTest" "libgtest-dev libgmock-dev")
+  enable_testing()
+  include(GoogleTest)
+endif()

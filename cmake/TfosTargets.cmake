@@ -1,0 +1,36 @@
+# Helpers that give every target the same warnings, sanitizers and include roots.
+
+add_library(tfos_flags INTERFACE)
+target_include_directories(tfos_flags INTERFACE
+  "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+target_compile_options(tfos_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+  $<$<BOOL:${TFOS_WERROR}>:-Werror>)
+if(TFOS_SANITIZE)
+  target_compile_options(tfos_flags INTERFACE -fsanitize=${TFOS_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(tfos_flags INTERFACE -fsanitize=${TFOS_SANITIZE})
+else()
+  # An executor has libc and OpenSSL, and need not have our C++ runtime.
+  target_link_options(tfos_flags INTERFACE -static-libstdc++ -static-libgcc)
+endif()
+
+# tfos_library(name SOURCES ... LINKS ...): one static library for one folder of src/.
+function(tfos_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC tfos_flags ${ARG_LINKS})
+endfunction()
+
+# tfos_test(x_test LINKS ...): builds x_test.cc of the current folder and registers its cases with ctest.
+function(tfos_test name)
+  if(NOT TFOS_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LINKS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${name}.cc)
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()
