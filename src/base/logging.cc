@@ -1,0 +1,38 @@
+#include "base/logging.h"
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+
+#include <spdlog/sinks/stdout_sinks.h>
+
+namespace tfos {
+namespace {
+
+spdlog::level::level_enum LevelFromName(std::string_view name) {
+  std::string upper(name);
+  std::transform(upper.begin(), upper.end(), upper.begin(),
+                 [](unsigned char c) { return std::toupper(c); });
+  if (upper == "ALL" || upper == "TRACE") return spdlog::level::trace;
+  if (upper == "DEBUG") return spdlog::level::debug;
+  if (upper == "WARN" || upper == "WARNING") return spdlog::level::warn;
+  if (upper == "ERROR") return spdlog::level::err;
+  if (upper == "FATAL") return spdlog::level::critical;
+  if (upper == "OFF") return spdlog::level::off;
+  return spdlog::level::info;
+}
+
+}  // namespace
+
+void SetUpLogging(std::string_view who, std::string_view level) {
+  auto logger = std::make_shared<spdlog::logger>(
+      "tfos", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  std::string escaped;
+  for (char c : who) escaped += c == '%' ? std::string("%%") : std::string(1, c);
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%f %l tfos " + escaped + ": %v");
+  logger->set_level(LevelFromName(level));
+  logger->flush_on(spdlog::level::trace);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+}  // namespace tfos
