@@ -1,0 +1,36 @@
+#ifndef TFOS_FEED_FEED_BALANCER_H_
+#define TFOS_FEED_FEED_BALANCER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tfos::feed {
+
+/// One node as a feeder sees it at a moment. Units: bytes.
+struct BalanceCandidate {
+  std::uint64_t free_bytes = 0;      ///< Chunks that fit without waiting.
+  std::uint64_t capacity_bytes = 0;  ///< `free_bytes` when the node has taken everything.
+  std::uint64_t sent_bytes = 0;      ///< Sent to it by this feeder so far.
+  bool stopped = false;              ///< It wants no more rows.
+};
+
+/// What to do with the next chunk.
+struct BalanceChoice {
+  enum class Action {
+    kSend,     ///< To candidate `index`.
+    kWait,     ///< All are busy; `index` has no meaning.
+    kDiscard,  ///< All have stopped.
+  };
+  Action action = Action::kDiscard;
+  std::size_t index = 0;
+};
+
+/// Chooses the node for a chunk of `bytes`: the one with the most room, since that is the one that
+/// empties its queue fastest; of equals the one that this feeder has sent least, then the first.
+/// A chunk larger than any node's room ever is goes to a node that has taken everything else.
+BalanceChoice ChooseNode(std::span<const BalanceCandidate> candidates, std::uint64_t bytes);
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_FEED_BALANCER_H_

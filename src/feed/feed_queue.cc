@@ -1,0 +1,80 @@
+#include "feed/feed_queue.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace tfos::feed {
+
+std::list<FeedQueue::Session>::iterator FeedQueue::Find(std::uint64_t session) {
+  return std::find_if(sessions_.begin(), sessions_.end(),
+                      [session](const Session& known) { return known.id == session; });
+}
+
+void FeedQueue::PushTrain(const QueuedChunk& chunk) { train_.push_back(chunk); }
+
+void FeedQueue::AddSession(std::uint64_t session, std::uint32_t partition) {
+  sessions_.push_back({.id = session, .partition = partition, .chunks = {}});
+}
+
+void FeedQueue::PushInference(const QueuedChunk& chunk) {
+  const auto it = Find(chunk.session);
+  if (it != sessions_.end()) it->chunks.push_back(chunk);
+}
+
+void FeedQueue::EndSession(std::uint64_t session) {
+  const auto it = Find(session);
+  if (it != sessions_.end()) it->ended = true;
+}
+
+std::vector<QueuedChunk> FeedQueue::BreakSession(std::uint64_t session) {
+  const auto it = Find(session);
+  if (it == sessions_.end()) return {};
+  std::vector<QueuedChunk> dropped(it->chunks.begin(), it->chunks.end());
+  if (current_ == session) {
+    it->chunks.clear();
+    it->ended = true;
+    it->broken = true;
+  } else {
+    sessions_.erase(it);
+  }
+  return dropped;
+}
+
+std::vector<QueuedChunk> FeedQueue::Clear() {
+  std::vector<QueuedChunk> dropped(train_.begin(), train_.end());
+  for (const Session& session : sessions_) {
+    dropped.insert(dropped.end(), session.chunks.begin(), session.chunks.end());
+  }
+  train_.clear();
+  sessions_.clear();
+  current_.reset();
+  return dropped;
+}
+
+std::optional<FeedQueue::Item> FeedQueue::Take() {
+  if (!current_) {
+    if (!train_.empty()) {
+      const QueuedChunk chunk = train_.front();
+      train_.pop_front();
+      return chunk;
+    }
+    const auto ready = std::find_if(sessions_.begin(), sessions_.end(), [](const Session& session) {
+      return session.ended || !session.chunks.empty();
+    });
+    if (ready == sessions_.end()) return std::nullopt;
+    current_ = ready->id;
+  }
+  const auto it = Find(*current_);
+  if (!it->chunks.empty()) {
+    const QueuedChunk chunk = it->chunks.front();
+    it->chunks.pop_front();
+    return chunk;
+  }
+  if (!it->ended) return std::nullopt;
+  const SessionEnd end{.session = it->id, .partition = it->partition, .broken = it->broken};
+  sessions_.erase(it);
+  current_.reset();
+  return end;
+}
+
+}  // namespace tfos::feed

@@ -1,0 +1,79 @@
+#ifndef TFOS_FEED_FEED_QUEUE_H_
+#define TFOS_FEED_FEED_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "feed/session.h"
+
+namespace tfos::feed {
+
+/// A chunk that waits for a consumer.
+struct QueuedChunk {
+  std::uint64_t session = 0;
+  std::uint64_t number = 0;  ///< Its block in the session's ring.
+  std::span<const std::byte> bytes;
+  std::uint64_t items = 0;
+};
+
+/// The order in which consumers get the chunks of one queue.
+///
+/// Train chunks come in order of arrival, whoever sent them. Inference sessions come one after
+/// the other: the first that has something to give becomes the current one and stays so until its
+/// end was taken.
+///
+/// Owner and lifetime: a value; it does not own the chunks' bytes. Threads: one at a time.
+/// Errors: none.
+class FeedQueue {
+ public:
+  struct SessionEnd {
+    std::uint64_t session = 0;
+    std::uint32_t partition = 0;
+    bool broken = false;
+  };
+  using Item = std::variant<QueuedChunk, SessionEnd>;
+
+  void PushTrain(const QueuedChunk& chunk);
+
+  // Inference: a session is added before its chunks.
+  void AddSession(std::uint64_t session, std::uint32_t partition);
+  void PushInference(const QueuedChunk& chunk);
+  void EndSession(std::uint64_t session);
+  /// Drops the session and returns its chunks. If consumers have seen some of it, they get its
+  /// end as broken.
+  std::vector<QueuedChunk> BreakSession(std::uint64_t session);
+
+  /// Drops everything and returns all chunks.
+  std::vector<QueuedChunk> Clear();
+
+  /// The next thing for a consumer, if there is one now.
+  std::optional<Item> Take();
+
+  /// The inference session whose end is to be taken before any other one's chunks.
+  std::optional<std::uint64_t> current() const { return current_; }
+  bool idle() const { return train_.empty() && sessions_.empty(); }
+
+ private:
+  struct Session {
+    std::uint64_t id = 0;
+    std::uint32_t partition = 0;
+    std::deque<QueuedChunk> chunks;
+    bool ended = false;
+    bool broken = false;
+  };
+  std::list<Session>::iterator Find(std::uint64_t session);
+
+  std::deque<QueuedChunk> train_;
+  std::list<Session> sessions_;  ///< In order of AddSession.
+  std::optional<std::uint64_t> current_;
+};
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_FEED_QUEUE_H_

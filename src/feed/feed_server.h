@@ -1,0 +1,181 @@
+#ifndef TFOS_FEED_FEED_SERVER_H_
+#define TFOS_FEED_FEED_SERVER_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/secret.h"
+#include "feed/session.h"
+#include "feed/wait.h"
+#include "tfos/status.h"
+
+namespace tfos::feed {
+
+struct FeedServerOptions {
+  // Behaviour.
+  std::uint32_t node_id = 0;
+  Secret token = {};
+  std::string cluster_id = {};
+  /// The queues that may be fed; a feeder of another one is refused.
+  std::vector<std::string> queues = {"input"};
+  /// Where TCP feeders connect to. Empty: no TCP.
+  std::string bind_address = "0.0.0.0";
+  /// TCP ports to try, first to last; 0 to 0 is any free one.
+  std::uint16_t first_port = 0;
+  std::uint16_t last_port = 0;
+  /// How long a new connection may take to prove that it knows the token.
+  std::chrono::milliseconds authentication_timeout{5000};
+
+  // Performance. The memory is used up to these limits only while feeders are faster than the node.
+  /// All regions together, in bytes. A single larger region is granted when it is alone.
+  std::uint64_t memory_budget_bytes = 256ull << 20;
+  /// The region of one feeder, in bytes.
+  std::uint64_t region_bytes = 32ull << 20;
+  /// Largest result chunk, in bytes.
+  std::uint32_t result_limit_bytes = 1u << 30;
+  /// Results that wait for a slow feeder, in bytes; SendResult blocks beyond it. One always fits.
+  std::uint64_t result_queue_bytes = 8ull << 20;
+};
+
+/// A snapshot; the totals only grow.
+struct FeedCounters {
+  std::uint64_t items = 0;
+  std::uint64_t chunks = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t result_rows = 0;
+  std::uint64_t result_bytes = 0;
+  std::uint64_t queued_chunks = 0;        ///< Now.
+  std::uint64_t queued_bytes = 0;         ///< Now.
+  std::uint64_t open_sessions = 0;        ///< Now.
+  std::uint64_t region_bytes_in_use = 0;  ///< Now, of the budget.
+  std::uint64_t broken_sessions = 0;
+  std::uint64_t refused_connections = 0;      ///< Failed authentication or broke the protocol.
+  std::chrono::nanoseconds consumer_wait{0};  ///< Consumers waited for chunks.
+  std::chrono::nanoseconds feeder_wait{0};    ///< Feeders waited for memory to be granted.
+};
+
+/// A chunk lent to a consumer. Its memory belongs to the feeder again after Release.
+///
+/// Owner and lifetime: move-only; releases on destruction. It may outlive the FeedServer, and
+/// a chunk of a feeder that is gone stays readable until released.
+/// Threads: any one at a time, and another one than took it. Errors: none.
+///
+/// The bytes lie in memory that their feeder can still write to. Whoever parses them reads each
+/// size once and checks what was read.
+class ChunkLoan {
+ public:
+  ChunkLoan() = default;
+  ChunkLoan(ChunkLoan&&) noexcept = default;
+  ChunkLoan& operator=(ChunkLoan&& other) noexcept;
+  ~ChunkLoan() { Release(); }
+
+  /// Starts at a multiple of 64 bytes. Empty after Release.
+  std::span<const std::byte> bytes() const;
+  std::uint64_t items() const;
+  std::uint64_t session() const;
+  std::uint32_t partition() const;
+  Mode mode() const;
+
+  void Release();
+
+ private:
+  friend class FeedServer;
+  struct Rep;
+  explicit ChunkLoan(std::shared_ptr<Rep> rep) : rep_(std::move(rep)) {}
+
+  std::shared_ptr<Rep> rep_;
+};
+
+/// All chunks of an inference partition were handed out.
+struct PartitionEnd {
+  std::uint64_t session = 0;
+  std::uint32_t partition = 0;
+  /// The feeder is gone: forget the rows of this session that were not answered yet.
+  bool broken = false;
+};
+
+/// No chunk will come any more.
+struct EndOfFeed {};
+
+using Next = std::variant<ChunkLoan, PartitionEnd, EndOfFeed>;
+
+enum class Delivery {
+  kSent,
+  kDiscarded,  ///< The feeder is gone; Spark runs its partition again elsewhere or later.
+};
+
+/// Takes rows from Spark tasks into a node and gives results back, as docs/formats/
+/// feed-protocol.md says. One for each node, in the node's process.
+///
+/// Owner and lifetime: owns its sockets, its thread and the memory of all regions; the destructor
+/// closes. Loans may outlive it.
+/// Threads: everything may be called from any thread. One thread of its own does all socket work.
+/// Errors: a feeder's failure or misbehaviour ends only that feeder's session and is logged. Calls
+/// fail with kRetryLater when their deadline passed, and with what the interrupt check returned.
+/// Units: bytes and items; an item is what the feeder counts.
+///
+/// A consumer that holds loans while it waits for the next chunk must be able to go on without
+/// it: the chunks lent out are the memory that the feeder waits for.
+class FeedServer {
+ public:
+  /// Fails with kBadInput for impossible options, kRetryLater when no port of the range is free.
+  static Result<std::unique_ptr<FeedServer>> Start(FeedServerOptions options);
+  ~FeedServer();
+
+  /// The socket's name and the TCP port; `host` is left for the caller to fill in.
+  Endpoint endpoint() const;
+
+  /// The next thing of `queue`:
+  ///   ChunkLoan     a chunk. Train: of any session, in order of arrival. Inference: of the same
+  ///                 session until its PartitionEnd
+  ///   PartitionEnd  inference only: answer what is missing, then call FinishSession
+  ///   EndOfFeed     after EndFeed when all is taken, and after Terminate or Close
+  ///   kRetryLater   nothing came within the deadline
+  ///   kBadInput     there is no such queue
+  Result<feed::Next> Next(std::string_view queue, const Wait& wait);
+
+  /// Sends the answer to `rows` rows of an inference session, in the order of its rows. Waits
+  /// while the feeder has too many unread results.
+  ///   kBadInput  larger than the limit; nothing was sent
+  Result<Delivery> SendResult(std::uint64_t session, std::uint64_t rows,
+                              std::span<const std::byte> chunk, const Wait& wait);
+
+  /// Ends an inference session whose rows were all answered.
+  Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows);
+
+  /// No partition will be opened any more: consumers get what is queued or still arriving in open
+  /// sessions, then EndOfFeed.
+  void EndFeed();
+
+  /// The consumer wants no more: drops what is queued, tells the feeders to discard the rest.
+  void Terminate();
+  bool terminated() const;
+
+  /// The node failed: every feeder, now and until Close, gets `text` (a traceback) as its error.
+  void Fail(std::string_view text);
+
+  /// Ends all sessions and the thread. Idempotent.
+  void Close();
+
+  FeedCounters counters() const;
+
+ private:
+  friend class ChunkLoan;
+  class Impl;
+  explicit FeedServer(std::shared_ptr<Impl> impl);
+
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_FEED_SERVER_H_

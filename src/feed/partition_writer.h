@@ -1,0 +1,106 @@
+#ifndef TFOS_FEED_PARTITION_WRITER_H_
+#define TFOS_FEED_PARTITION_WRITER_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/secret.h"
+#include "feed/feed_balancer.h"
+#include "feed/feed_client.h"
+#include "feed/session.h"
+#include "feed/wait.h"
+#include "tfos/status.h"
+
+namespace tfos::feed {
+
+struct PartitionWriterOptions {
+  // Behaviour.
+  /// The nodes that may be fed, in order of preference.
+  std::vector<Endpoint> endpoints;
+  Secret token;
+  SessionOptions session;
+  /// Longest time without any progress, also for connecting.
+  std::chrono::milliseconds progress_timeout{600'000};
+  /// Ends waits early.
+  InterruptCheck check = {};
+
+  // Performance.
+  /// Nodes fed over TCP when none is on this host.
+  std::size_t most_remote_nodes = 2;
+};
+
+/// Feeds one partition into the nodes: the sending end above FeedClient.
+///
+/// Training: every chunk goes to whichever node of this host has the most room, so that nodes
+/// which work at different speeds finish together; without a node on this host to a few remote
+/// ones. An attempt that repeats an earlier one learns how many items were already delivered.
+/// Inference: one node takes the whole partition, as its results come back in order.
+///
+/// Owner and lifetime: owns its connections. After a failed call only destruction is useful.
+/// Threads: one at a time.
+/// Errors: those of FeedClient. Units: bytes and items.
+class PartitionWriter {
+ public:
+  /// Connects and opens the partition.
+  static Result<std::unique_ptr<PartitionWriter>> Open(PartitionWriterOptions options);
+
+  /// Items at the front of the partition that earlier attempts delivered: the caller skips them.
+  std::uint64_t items_to_skip() const { return items_to_skip_; }
+
+  /// Room for one chunk; empty when all nodes have stopped. Waits until a node has room.
+  Result<std::span<std::byte>> Reserve(std::size_t bytes);
+  /// Hands the reserved chunk over.
+  Status Commit(std::size_t bytes, std::uint64_t items);
+
+  /// Inference: as FeedClient::TakeResult.
+  Result<std::optional<ResultChunk>> TakeResult(bool block);
+
+  /// Says that the partition is complete. Idempotent.
+  Status End();
+  /// End, then waits until the nodes have taken (train) or answered (inference) everything.
+  /// `accepted_items` are those that this writer sent.
+  Result<Ended> Finish();
+
+  /// True when no node wants more rows.
+  bool stopped() const;
+
+ private:
+  struct Node {
+    std::unique_ptr<FeedClient> client;
+    std::uint64_t capacity_bytes = 0;
+    std::uint64_t sent_bytes = 0;
+  };
+
+  explicit PartitionWriter(PartitionWriterOptions options) : options_(std::move(options)) {}
+
+  enum class Where { kThisHost, kAnywhere };
+
+  Status CountDeliveredItems();
+  /// Spreads partitions that need only some of the nodes.
+  void RotateEndpoints();
+  /// Opens the partition at up to `most` nodes; leaves out those that are not there.
+  Status OpenNodes(Where where, std::size_t most);
+  Result<std::unique_ptr<FeedClient>> Connect(const Endpoint& endpoint) const;
+  /// Until all nodes have answered; once one has memory, for the others only a moment.
+  Status AwaitAnswer();
+  /// Until a node says something.
+  Status WaitForWord(const Deadline& deadline) const;
+
+  PartitionWriterOptions options_;
+  std::vector<Node> nodes_;
+  Status unreachable_;        ///< Why the last node that could not be reached could not.
+  std::size_t reserved_ = 0;  ///< The node that the last Reserve chose.
+  std::uint64_t items_to_skip_ = 0;
+  std::uint64_t items_sent_ = 0;
+};
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_PARTITION_WRITER_H_

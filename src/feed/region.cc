@@ -1,0 +1,103 @@
+#include "feed/region.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "feed/aligned_buffer.h"
+
+namespace tfos::feed {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+/// More than any address space; keeps the arithmetic far from overflow.
+constexpr std::uint64_t kLargestRegion = std::uint64_t{1} << 46;
+
+Result<std::span<std::byte>> MapShared(int fd, std::uint64_t bytes) {
+  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (address == MAP_FAILED) {
+    return Status::FromErrno(errno, fmt::format("map {} bytes of shared memory", bytes));
+  }
+  return std::span(static_cast<std::byte*>(address), bytes);
+}
+
+}  // namespace
+
+Region::Region(UniqueFd fd, std::span<std::byte> memory) : fd_(std::move(fd)), memory_(memory) {}
+
+Region::~Region() { ::munmap(memory_.data(), memory_.size()); }
+
+Result<std::unique_ptr<Region>> Region::Create(std::uint64_t bytes) {
+  if (bytes == 0 || bytes > kLargestRegion) {
+    return Status(ErrorKind::kBadInput, fmt::format("a shared region of {} bytes", bytes));
+  }
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  bytes = AlignUp(bytes, page);
+  UniqueFd fd(::memfd_create("tfos-feed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid()) return Status::FromErrno(errno, "create shared memory");
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+    return Status::FromErrno(errno, fmt::format("size shared memory to {} bytes", bytes));
+  }
+  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
+    return Status::FromErrno(errno, "seal shared memory");
+  }
+  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> memory, MapShared(fd.get(), bytes));
+  return std::unique_ptr<Region>(new Region(std::move(fd), memory));
+}
+
+Result<std::unique_ptr<Region>> Region::Map(UniqueFd fd, std::uint64_t bytes) {
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) return Status::FromErrno(errno, "look at shared memory");
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (bytes == 0 || status.st_size < 0 || static_cast<std::uint64_t>(status.st_size) != bytes ||
+      seals < 0 || (seals & kSeals) != kSeals) {
+    return Status(
+        ErrorKind::kBadInput,
+        fmt::format("the node's shared memory is not as promised ({} bytes, sealed)", bytes));
+  }
+  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> memory, MapShared(fd.get(), bytes));
+  return std::unique_ptr<Region>(new Region(std::move(fd), memory));
+}
+
+bool RegionPool::CanTake(std::uint64_t bytes) const {
+  return in_use_ == 0 || (in_use_ <= budget_ && bytes <= budget_ - in_use_);
+}
+
+Result<std::unique_ptr<Region>> RegionPool::Take(std::uint64_t bytes) {
+  auto best = idle_.end();
+  for (auto it = idle_.begin(); it != idle_.end(); ++it) {
+    if ((*it)->bytes() >= bytes && (*it)->bytes() / 2 <= bytes &&
+        (best == idle_.end() || (*it)->bytes() < (*best)->bytes())) {
+      best = it;
+    }
+  }
+  if (best != idle_.end()) {
+    std::unique_ptr<Region> region = std::move(*best);
+    idle_.erase(best);
+    idle_bytes_ -= region->bytes();
+    in_use_ += region->bytes();
+    return region;
+  }
+  while (!idle_.empty() && in_use_ + idle_bytes_ + bytes > budget_) {
+    idle_bytes_ -= idle_.back()->bytes();
+    idle_.pop_back();
+  }
+  TFOS_ASSIGN_OR_RETURN(std::unique_ptr<Region> region, Region::Create(bytes));
+  in_use_ += region->bytes();
+  return region;
+}
+
+void RegionPool::GiveBack(std::unique_ptr<Region> region, bool reusable) {
+  const std::uint64_t bytes = region->bytes();
+  in_use_ -= bytes;
+  if (!reusable || in_use_ + idle_bytes_ + bytes > budget_) return;
+  idle_bytes_ += bytes;
+  idle_.push_back(std::move(region));
+}
+
+}  // namespace tfos::feed

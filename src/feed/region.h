@@ -1,0 +1,69 @@
+#ifndef TFOS_FEED_REGION_H_
+#define TFOS_FEED_REGION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "tfos/status.h"
+
+namespace tfos::feed {
+
+/// Memory that a node and one feeder share: an anonymous file, mapped. It needs no /dev/shm and
+/// leaves nothing behind.
+///
+/// Owner and lifetime: unmaps on destruction; the pages go when both sides have unmapped.
+/// Threads: as for plain memory. Units: bytes, a multiple of the page size.
+class Region {
+ public:
+  /// New memory, whose size can't be changed by anybody afterwards: a feeder that shrank it would
+  /// kill the node with SIGBUS.
+  static Result<std::unique_ptr<Region>> Create(std::uint64_t bytes);
+  /// Maps what the other side created. Fails with kBadInput unless it is `bytes` large and sealed.
+  static Result<std::unique_ptr<Region>> Map(UniqueFd fd, std::uint64_t bytes);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  std::span<std::byte> memory() const { return memory_; }
+  std::uint64_t bytes() const { return memory_.size(); }
+  int fd() const { return fd_.get(); }
+
+ private:
+  Region(UniqueFd fd, std::span<std::byte> memory);
+
+  UniqueFd fd_;
+  std::span<std::byte> memory_;
+};
+
+/// Hands out regions within a budget and keeps those that came back in order, with their pages.
+///
+/// Owner and lifetime: owns the idle regions. Threads: one at a time. Units: bytes.
+class RegionPool {
+ public:
+  explicit RegionPool(std::uint64_t budget) : budget_(budget) {}
+
+  /// Whether Take of `bytes` stays within the budget. A region larger than the budget passes
+  /// while no other is in use.
+  bool CanTake(std::uint64_t bytes) const;
+  /// A region of at least `bytes`, whatever the budget says: ask CanTake before.
+  Result<std::unique_ptr<Region>> Take(std::uint64_t bytes);
+  /// `reusable`: the feeder is done with it and has not broken off.
+  void GiveBack(std::unique_ptr<Region> region, bool reusable);
+
+  std::uint64_t bytes_in_use() const { return in_use_; }
+  std::uint64_t bytes_idle() const { return idle_bytes_; }
+
+ private:
+  std::uint64_t budget_;
+  std::uint64_t in_use_ = 0;
+  std::uint64_t idle_bytes_ = 0;
+  std::vector<std::unique_ptr<Region>> idle_;
+};
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_REGION_H_

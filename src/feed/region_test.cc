@@ -1,0 +1,95 @@
+#include "feed/region.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace tfos::feed {
+namespace {
+
+UniqueFd Duplicate(const Region& region) {
+  return UniqueFd(::fcntl(region.fd(), F_DUPFD_CLOEXEC, 0));
+}
+
+TEST(RegionTest, BothSidesSeeTheSameBytes) {
+  Result<std::unique_ptr<Region>> node = Region::Create(10'000);
+  ASSERT_TRUE(node.ok()) << node.status().DebugString();
+  EXPECT_EQ((*node)->bytes(), 12'288u) << "whole pages";
+  Result<std::unique_ptr<Region>> feeder = Region::Map(Duplicate(**node), (*node)->bytes());
+  ASSERT_TRUE(feeder.ok()) << feeder.status().DebugString();
+  (*feeder)->memory()[9'999] = std::byte{42};
+  EXPECT_EQ((*node)->memory()[9'999], std::byte{42});
+}
+
+TEST(RegionTest, NobodyCanResizeIt) {
+  Result<std::unique_ptr<Region>> region = Region::Create(8192);
+  ASSERT_TRUE(region.ok());
+  EXPECT_NE(::ftruncate((*region)->fd(), 0), 0);
+  EXPECT_NE(::ftruncate((*region)->fd(), 1 << 20), 0);
+}
+
+TEST(RegionTest, OnlyWhatWasPromisedIsMapped) {
+  Result<std::unique_ptr<Region>> region = Region::Create(8192);
+  ASSERT_TRUE(region.ok());
+  EXPECT_FALSE(Region::Map(Duplicate(**region), 4096).ok());
+  EXPECT_FALSE(Region::Map(Duplicate(**region), 16384).ok());
+  UniqueFd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(unsealed.get(), 8192), 0);
+  EXPECT_FALSE(Region::Map(std::move(unsealed), 8192).ok());
+}
+
+TEST(RegionTest, ImpossibleSizesAreRefused) {
+  EXPECT_FALSE(Region::Create(0).ok());
+  EXPECT_FALSE(Region::Create(~std::uint64_t{0}).ok());
+}
+
+TEST(RegionPoolTest, KeepsToItsBudget) {
+  RegionPool pool(16384);
+  Result<std::unique_ptr<Region>> first = pool.Take(8192);
+  ASSERT_TRUE(first.ok());
+  EXPECT_TRUE(pool.CanTake(8192));
+  EXPECT_FALSE(pool.CanTake(8193));
+  EXPECT_FALSE(pool.CanTake(~std::uint64_t{0}));
+  pool.GiveBack(std::move(*first), true);
+  EXPECT_TRUE(pool.CanTake(1 << 30)) << "a large one passes alone";
+}
+
+TEST(RegionPoolTest, ReusesWhatCameBackInOrder) {
+  RegionPool pool(16384);
+  Result<std::unique_ptr<Region>> region = pool.Take(8192);
+  ASSERT_TRUE(region.ok());
+  const Region* address = region->get();
+  (*region)->memory()[5] = std::byte{1};
+  pool.GiveBack(std::move(*region), true);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+  EXPECT_EQ(pool.bytes_idle(), 8192u);
+  region = pool.Take(8000);
+  ASSERT_TRUE(region.ok());
+  EXPECT_EQ(region->get(), address);
+  EXPECT_EQ(pool.bytes_idle(), 0u);
+}
+
+TEST(RegionPoolTest, ThrowsAwayWhatItsFeederMayStillWriteTo) {
+  RegionPool pool(16384);
+  Result<std::unique_ptr<Region>> region = pool.Take(8192);
+  ASSERT_TRUE(region.ok());
+  pool.GiveBack(std::move(*region), false);
+  EXPECT_EQ(pool.bytes_in_use() + pool.bytes_idle(), 0u);
+}
+
+TEST(RegionPoolTest, IdleMemoryMakesRoomForAnotherSize) {
+  RegionPool pool(16384);
+  Result<std::unique_ptr<Region>> small = pool.Take(4096);
+  ASSERT_TRUE(small.ok());
+  pool.GiveBack(std::move(*small), true);
+  Result<std::unique_ptr<Region>> large = pool.Take(16384);
+  ASSERT_TRUE(large.ok());
+  EXPECT_EQ(pool.bytes_idle(), 0u);
+  EXPECT_EQ(pool.bytes_in_use(), 16384u);
+}
+
+}  // namespace
+}  // namespace tfos::feed

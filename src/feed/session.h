@@ -1,0 +1,51 @@
+#ifndef TFOS_FEED_SESSION_H_
+#define TFOS_FEED_SESSION_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace tfos::feed {
+
+/// What a feeder wants of a partition.
+enum class Mode : std::uint8_t {
+  kTrain = 0,      ///< Rows go in; partitions mix in the order in which their chunks arrive.
+  kInference = 1,  ///< Rows go in and as many come back, one partition after the other.
+};
+
+/// One Spark job that feeds; random, chosen by the driver.
+using JobId = std::array<std::uint8_t, 16>;
+
+/// Which rows a feeder brings: the same key means the same rows in the same order, so that a
+/// retried task can skip what an earlier attempt delivered.
+struct PartitionKey {
+  JobId job{};
+  std::uint32_t epoch = 0;
+  std::uint32_t partition = 0;
+
+  friend auto operator<=>(const PartitionKey&, const PartitionKey&) = default;
+};
+
+/// What a feeder says of itself when it opens a partition.
+struct SessionOptions {
+  Mode mode = Mode::kTrain;
+  std::string queue = "input";
+  PartitionKey key = {};
+  std::uint32_t attempt = 0;
+  /// Shared memory wanted, in bytes; 0 leaves it to the node.
+  std::uint64_t region_bytes = 0;
+};
+
+/// Where a node's feed server can be reached.
+struct Endpoint {
+  /// Name in Linux's abstract socket namespace, without the leading NUL. Empty: none.
+  std::string unix_name = {};
+  /// TCP address for feeders of other hosts. Empty host or port 0: none.
+  std::string host = {};
+  std::uint16_t port = 0;
+  std::uint32_t node_id = 0;
+};
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_SESSION_H_

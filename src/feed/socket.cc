@@ -1,0 +1,241 @@
+#include "feed/socket.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace tfos::feed {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr int kCheckMilliseconds = static_cast<int>(kCheckInterval.count());
+constexpr int kSocketFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+
+struct UnixAddress {
+  sockaddr_un address{};
+  socklen_t size = 0;
+};
+
+Result<UnixAddress> AbstractAddress(std::string_view name) {
+  UnixAddress result;
+  if (name.empty() || name.size() >= sizeof(result.address.sun_path)) {
+    return Status(ErrorKind::kBadInput, fmt::format("a socket name of {} characters", name.size()));
+  }
+  result.address.sun_family = AF_UNIX;
+  std::memcpy(result.address.sun_path + 1, name.data(), name.size());
+  result.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return result;
+}
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+Result<Addresses> Resolve(const std::string& host, std::uint16_t port, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* list = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  if (error != 0) {
+    return Status(ErrorKind::kRetryLater,
+                  fmt::format("look up host {}: {}", host, ::gai_strerror(error)));
+  }
+  return Addresses(list);
+}
+
+Result<std::uint16_t> LocalPort(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    return Status::FromErrno(errno, "ask for the port that was bound");
+  }
+  return address.ss_family == AF_INET6
+             ? ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port)
+             : ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+Status FinishConnect(int fd, const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(const short ready, Poll(fd, POLLOUT, wait));
+  if (ready == 0) return {ErrorKind::kRetryLater, "no connection within the deadline"};
+  int error = 0;
+  socklen_t size = sizeof(error);
+  ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) return Status::FromErrno(error, "connect");
+  return {};
+}
+
+}  // namespace
+
+Result<UniqueFd> ListenUnix(std::string_view name) {
+  TFOS_ASSIGN_OR_RETURN(const UnixAddress address, AbstractAddress(name));
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | kSocketFlags, 0));
+  if (!fd.valid()) return Status::FromErrno(errno, "create a Unix socket");
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.address), address.size) != 0 ||
+      ::listen(fd.get(), kBacklog) != 0) {
+    return Status::FromErrno(errno, "listen on a Unix socket");
+  }
+  return fd;
+}
+
+Result<TcpListener> ListenTcp(const std::string& address, std::uint16_t first, std::uint16_t last) {
+  if (first > last) {
+    return Status(ErrorKind::kBadInput, fmt::format("a port range from {} to {}", first, last));
+  }
+  for (unsigned port = first; port <= last; ++port) {
+    TFOS_ASSIGN_OR_RETURN(
+        const Addresses addresses,
+        Resolve(address, static_cast<std::uint16_t>(port), AI_PASSIVE | AI_NUMERICHOST));
+    UniqueFd fd(::socket(addresses->ai_family, SOCK_STREAM | kSocketFlags, 0));
+    if (!fd.valid()) return Status::FromErrno(errno, "create a TCP socket");
+    const int on = 1;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (::bind(fd.get(), addresses->ai_addr, addresses->ai_addrlen) == 0 &&
+        ::listen(fd.get(), kBacklog) == 0) {
+      TFOS_ASSIGN_OR_RETURN(const std::uint16_t bound, LocalPort(fd.get()));
+      return TcpListener{std::move(fd), bound};
+    }
+    if (errno != EADDRINUSE) {
+      return Status::FromErrno(errno, fmt::format("listen on {} port {}", address, port));
+    }
+  }
+  return Status(ErrorKind::kRetryLater,
+                fmt::format("no free port from {} to {} at {}", first, last, address));
+}
+
+Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(const UnixAddress address, AbstractAddress(name));
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | kSocketFlags, 0));
+  if (!fd.valid()) return Status::FromErrno(errno, "create a Unix socket");
+  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.address), address.size) !=
+         0) {
+    if (errno == ECONNREFUSED || errno == ENOENT) return std::optional<UniqueFd>();
+    // A full backlog: the kernel has nothing to poll for.
+    if (errno != EAGAIN && errno != EINTR) {
+      return Status::FromErrno(errno, "connect to the node's socket");
+    }
+    if (wait.deadline.passed()) {
+      return Status(ErrorKind::kRetryLater, "the node accepted no connection within the deadline");
+    }
+    if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
+    ::poll(nullptr, 0, 10);
+  }
+  return std::optional<UniqueFd>(std::move(fd));
+}
+
+Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port, 0));
+  Status failure;
+  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+    UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | kSocketFlags, 0));
+    if (!fd.valid()) return Status::FromErrno(errno, "create a TCP socket");
+    Status connected;
+    if (::connect(fd.get(), address->ai_addr, address->ai_addrlen) != 0) {
+      connected = errno == EINPROGRESS ? FinishConnect(fd.get(), wait)
+                                       : Status::FromErrno(errno, "connect");
+    }
+    if (connected.ok()) {
+      TuneTcp(fd.get());
+      return fd;
+    }
+    if (failure.ok()) failure = connected;
+  }
+  return failure.Annotate(fmt::format("connect to {} port {}", host, port));
+}
+
+void TuneTcp(int fd) {
+  const auto set = [fd](int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof(value));
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 30);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+Result<short> Poll(int fd, short events, const Wait& wait) {
+  for (;;) {
+    int timeout = wait.deadline.PollMilliseconds();
+    if (wait.check) {
+      timeout = timeout < 0 ? kCheckMilliseconds : std::min(timeout, kCheckMilliseconds);
+    }
+    pollfd entry{.fd = fd, .events = events, .revents = 0};
+    const int count = ::poll(&entry, 1, timeout);
+    if (count < 0 && errno != EINTR) return Status::FromErrno(errno, "wait for a socket");
+    if (count > 0) return entry.revents;
+    if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
+    if (wait.deadline.passed()) return short{0};
+  }
+}
+
+Result<Transfer> Send(int fd, std::span<const std::byte> first, std::span<const std::byte> second,
+                      int pass) {
+  iovec pieces[2] = {{const_cast<std::byte*>(first.data()), first.size()},
+                     {const_cast<std::byte*>(second.data()), second.size()}};
+  msghdr message{};
+  message.msg_iov = pieces;
+  message.msg_iovlen = 2;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (pass >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &pass, sizeof(pass));
+  }
+  for (;;) {
+    const ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) return Transfer{.bytes = static_cast<std::size_t>(sent)};
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return Transfer{.blocked = true};
+    if (errno != EINTR) return Status::FromErrno(errno, "send");
+  }
+}
+
+Result<Transfer> Receive(int fd, std::span<std::byte> space, UniqueFd* passed) {
+  iovec piece{space.data(), space.size()};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  for (;;) {
+    message.msg_control = passed == nullptr ? nullptr : control;
+    message.msg_controllen = passed == nullptr ? 0 : sizeof(control);
+    const ssize_t received = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (received < 0) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return Transfer{.blocked = true};
+      if (errno == EINTR) continue;
+      return Status::FromErrno(errno, "receive");
+    }
+    if (passed != nullptr) {
+      for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+           header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        // Padding leaves room for a second one, which must not be leaked.
+        const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (std::size_t i = 0; i < count; ++i) {
+          int descriptor = -1;
+          std::memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof(descriptor));
+          passed->Reset(descriptor);
+        }
+      }
+    }
+    return Transfer{.bytes = static_cast<std::size_t>(received), .ended = received == 0};
+  }
+}
+
+}  // namespace tfos::feed

@@ -1,0 +1,59 @@
+#ifndef TFOS_FEED_SOCKET_H_
+#define TFOS_FEED_SOCKET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/unique_fd.h"
+#include "feed/wait.h"
+#include "tfos/status.h"
+
+// The few socket calls of the feed. All sockets are non-blocking and closed on exec; a write to a
+// closed peer is an error and never a signal.
+
+namespace tfos::feed {
+
+/// Listens on `name` in the abstract namespace (no file; the leading NUL is added here).
+Result<UniqueFd> ListenUnix(std::string_view name);
+
+struct TcpListener {
+  UniqueFd fd;
+  std::uint16_t port = 0;
+};
+
+/// Listens on the first free port of [first, last] at a numeric `address`.
+Result<TcpListener> ListenTcp(const std::string& address, std::uint16_t first, std::uint16_t last);
+
+/// None when nobody listens there: another host, another network namespace, or it is gone.
+Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& wait);
+Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const Wait& wait);
+
+/// Small messages leave at once, and a host that vanished is noticed.
+void TuneTcp(int fd);
+
+/// Waits until `fd` is ready for one of `events` (POLLIN, POLLOUT) and returns which; 0 when the
+/// deadline has passed first.
+Result<short> Poll(int fd, short events, const Wait& wait);
+
+/// What one call moved.
+struct Transfer {
+  std::size_t bytes = 0;
+  bool blocked = false;  ///< Nothing now: poll.
+  bool ended = false;    ///< Receive only: the peer has closed.
+};
+
+/// Sends what the socket takes of `first` and then `second`. `pass` goes along with the first byte
+/// when it is valid (Unix sockets only).
+Result<Transfer> Send(int fd, std::span<const std::byte> first, std::span<const std::byte> second,
+                      int pass = -1);
+/// Receives into `space`, which is not empty. A descriptor that comes along replaces `*passed`;
+/// where `passed` is null it is refused by the kernel.
+Result<Transfer> Receive(int fd, std::span<std::byte> space, UniqueFd* passed);
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_SOCKET_H_
