@@ -1,0 +1,117 @@
+#include "python/agent_link.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/deadline.h"
+#include "base/logging.h"
+
+namespace tfos::python {
+namespace {
+
+using nlohmann::json;
+
+// The agent writes the bootstrap and the program as soon as it has started this process.
+constexpr std::chrono::seconds kBootstrapPatience{60};
+
+void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
+  const feed::FeedCounters counters = feed.server().counters();
+  metrics["rows"] = feed.rows();
+  metrics["result_rows"] = counters.result_rows;
+  metrics["feed_chunks"] = counters.chunks;
+  metrics["feed_bytes"] = counters.bytes;
+  metrics["feed_queued_bytes"] = counters.queued_bytes;
+  metrics["feed_sessions"] = counters.open_sessions;
+}
+
+}  // namespace
+
+struct AgentLink::State {
+  std::mutex mutex;
+  // All guarded by the mutex.
+  std::shared_ptr<NodeFeed> feed;
+  bool feed_ended = false;
+  bool stop_requested = false;
+  json program_metrics = json::object();
+  std::string reported;
+
+  void OnEndFeed() {
+    const std::lock_guard lock(mutex);
+    feed_ended = true;
+    if (feed) feed->server().EndFeed();
+  }
+
+  void OnStop() {
+    const std::lock_guard lock(mutex);
+    stop_requested = true;
+  }
+
+  /// Empty when nothing has changed since the last report.
+  std::string Metrics() {
+    const std::lock_guard lock(mutex);
+    json metrics = program_metrics;
+    if (feed) AddFeedMetrics(*feed, metrics);
+    std::string text = metrics.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (text == reported) return {};
+    reported = text;
+    return text;
+  }
+};
+
+AgentLink::AgentLink(std::unique_ptr<control::NodeLink> link, std::shared_ptr<State> state)
+    : link_(std::move(link)), state_(std::move(state)) {}
+
+AgentLink::~AgentLink() = default;
+
+Result<std::unique_ptr<AgentLink>> AgentLink::FromEnvironment() {
+  TFOS_ASSIGN_OR_RETURN(auto link,
+                        control::NodeLink::FromEnvironment(Deadline::After(kBootstrapPatience)));
+  const json bootstrap = json::parse(link->bootstrap(), nullptr, false);
+  if (!bootstrap.is_object()) {
+    return Status(ErrorKind::kBadInput, "the agent's bootstrap message is not a JSON object");
+  }
+  const auto text = [&](const char* name) {
+    const auto field = bootstrap.find(name);
+    return field != bootstrap.end() && field->is_string() ? field->get<std::string>() : "";
+  };
+  SetUpLogging(fmt::format("node cluster={} node={} host={}", text("cluster_id"),
+                           bootstrap.value("node_id", -1), text("host")),
+               text("log_level"));
+  auto state = std::make_shared<State>();
+  TFOS_RETURN_IF_ERROR(link->Start({.on_end_feed = [state] { state->OnEndFeed(); },
+                                    .on_stop = [state](std::string) { state->OnStop(); },
+                                    .metrics = [state] { return state->Metrics(); }}));
+  return std::unique_ptr<AgentLink>(new AgentLink(std::move(link), std::move(state)));
+}
+
+void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
+  const std::lock_guard lock(state_->mutex);
+  state_->feed = std::move(feed);
+  if (state_->feed_ended) state_->feed->server().EndFeed();
+}
+
+Status AgentLink::Send(const std::string& message) {
+  link_->SendMetrics();
+  return link_->Send(message);
+}
+
+Status AgentLink::SetMetrics(const std::string& text) {
+  json metrics = json::parse(text, nullptr, false);
+  if (!metrics.is_object()) {
+    return Status(ErrorKind::kBadInput, "metrics are not a JSON object");
+  }
+  const std::lock_guard lock(state_->mutex);
+  state_->program_metrics = std::move(metrics);
+  return Status::Ok();
+}
+
+bool AgentLink::stop_requested() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->stop_requested;
+}
+
+}  // namespace tfos::python

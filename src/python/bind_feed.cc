@@ -1,0 +1,188 @@
+#include <fmt/format.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/secret.h"
+#include "control/held_port.h"
+#include "feed/feed_server.h"
+#include "python/bindings.h"
+#include "python/errors.h"
+#include "python/feed_reader.h"
+#include "python/feed_writer.h"
+#include "python/gil.h"
+#include "python/node_feed.h"
+
+namespace tfos::python {
+namespace {
+
+using feed::FeedServer;
+
+std::shared_ptr<NodeFeed> StartServer(std::uint32_t node_id, const std::string& cluster_id,
+                                      const std::string& token_hex,
+                                      const std::vector<std::string>& queues,
+                                      std::uint64_t memory_bytes, const std::string& bind_address,
+                                      const std::string& ports) {
+  const auto range = ValueOrThrow(control::PortRange::Parse(ports));
+  feed::FeedServerOptions options;
+  options.node_id = node_id;
+  options.token = ValueOrThrow(Secret::FromHex(token_hex));
+  options.cluster_id = cluster_id;
+  options.queues = queues;
+  options.bind_address = bind_address;
+  options.first_port = range.first;
+  options.last_port = range.last;
+  options.memory_budget_bytes = memory_bytes;
+  return std::make_shared<NodeFeed>(
+      ValueOrThrow(WithoutGil([&] { return FeedServer::Start(std::move(options)); })));
+}
+
+nb::dict EndpointOf(const NodeFeed& feed) {
+  const feed::Endpoint endpoint = feed.server().endpoint();
+  nb::dict result;
+  result["socket"] = endpoint.unix_name;
+  result["port"] = endpoint.port;
+  return result;
+}
+
+nb::dict CountersOf(const NodeFeed& feed) {
+  const feed::FeedCounters counters = feed.server().counters();
+  const auto seconds = [](std::chrono::nanoseconds duration) {
+    return std::chrono::duration<double>(duration).count();
+  };
+  nb::dict result;
+  result["rows"] = feed.rows();
+  result["items"] = counters.items;
+  result["chunks"] = counters.chunks;
+  result["bytes"] = counters.bytes;
+  result["result_rows"] = counters.result_rows;
+  result["result_bytes"] = counters.result_bytes;
+  result["queued_chunks"] = counters.queued_chunks;
+  result["queued_bytes"] = counters.queued_bytes;
+  result["open_sessions"] = counters.open_sessions;
+  result["region_bytes_in_use"] = counters.region_bytes_in_use;
+  result["broken_sessions"] = counters.broken_sessions;
+  result["refused_connections"] = counters.refused_connections;
+  result["consumer_wait_s"] = seconds(counters.consumer_wait);
+  result["feeder_wait_s"] = seconds(counters.feeder_wait);
+  return result;
+}
+
+feed::Endpoint EndpointFrom(const nb::dict& entry) {
+  feed::Endpoint endpoint;
+  endpoint.node_id = nb::cast<std::uint32_t>(entry["node_id"]);
+  endpoint.unix_name = nb::cast<std::string>(entry["socket"]);
+  endpoint.host = nb::cast<std::string>(entry["address"]);
+  endpoint.port = nb::cast<std::uint16_t>(entry["port"]);
+  return endpoint;
+}
+
+feed::Mode ModeFrom(const std::string& mode) {
+  if (mode == "train") return feed::Mode::kTrain;
+  if (mode == "inference") return feed::Mode::kInference;
+  ThrowStatus(Status(ErrorKind::kBadInput,
+                     fmt::format("mode '{}' is neither 'train' nor 'inference'", mode)));
+}
+
+void InitWriter(FeedWriter* self, const std::vector<nb::dict>& endpoints,
+                const std::string& token_hex, nb::bytes job_id, std::uint32_t epoch,
+                std::uint32_t partition, std::uint32_t attempt, const std::string& mode,
+                const std::string& queue, double timeout_s, std::uint64_t region_bytes) {
+  feed::PartitionWriterOptions options;
+  std::transform(endpoints.begin(), endpoints.end(), std::back_inserter(options.endpoints),
+                 &EndpointFrom);
+  options.token = ValueOrThrow(Secret::FromHex(token_hex));
+  options.session.mode = ModeFrom(mode);
+  options.session.queue = queue;
+  if (job_id.size() != options.session.key.job.size()) {
+    ThrowStatus(
+        Status(ErrorKind::kBadInput, fmt::format("a job id has {} bytes, this one {}",
+                                                 options.session.key.job.size(), job_id.size())));
+  }
+  std::memcpy(options.session.key.job.data(), job_id.data(), job_id.size());
+  options.session.key.epoch = epoch;
+  options.session.key.partition = partition;
+  options.session.attempt = attempt;
+  options.session.region_bytes = region_bytes;
+  options.progress_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(timeout_s));
+  new (self) FeedWriter(std::move(options));
+}
+
+nb::dict FinishWriter(FeedWriter& writer) {
+  const feed::Ended ended = writer.Finish();
+  nb::dict result;
+  result["items"] = writer.delivered_items();
+  result["rows"] = ended.result_rows;
+  return result;
+}
+
+}  // namespace
+
+void BindFeed(nb::module_& module) {
+  nb::class_<NodeFeed>(module, "FeedServer",
+                       "Takes rows from Spark tasks into this node and gives results back.")
+      .def(nb::new_(&StartServer), nb::arg("node_id"), nb::arg("cluster_id"), nb::arg("token_hex"),
+           nb::arg("queues"), nb::arg("memory_bytes"), nb::arg("bind_address"), nb::arg("ports"))
+      .def("endpoint", &EndpointOf, "Where feeders connect to: a dict of socket and port.")
+      .def(
+          "reader",
+          [](std::shared_ptr<NodeFeed> feed, std::string queue) {
+            return std::make_shared<FeedReader>(std::move(feed), std::move(queue));
+          },
+          nb::arg("queue"), "A reader of one queue.")
+      .def(
+          "end_feed", [](NodeFeed& feed) { feed.server().EndFeed(); },
+          nb::call_guard<nb::gil_scoped_release>(),
+          "No partition will come any more: readers get what is there, then the end.")
+      .def(
+          "terminate", [](NodeFeed& feed) { feed.server().Terminate(); },
+          nb::call_guard<nb::gil_scoped_release>(),
+          "Drops what is queued and lets feeders discard the rest.")
+      .def(
+          "fail", [](NodeFeed& feed, const std::string& text) { feed.server().Fail(text); },
+          nb::arg("text"), nb::call_guard<nb::gil_scoped_release>(),
+          "Every feeder gets `text` as its error from now on.")
+      .def(
+          "close", [](NodeFeed& feed) { feed.server().Close(); },
+          nb::call_guard<nb::gil_scoped_release>())
+      .def("counters", &CountersOf, "A snapshot of what went through, by name.");
+
+  nb::class_<FeedReader>(module, "FeedReader", "The program's end of one queue.")
+      .def("next_rows", &FeedReader::NextRows, nb::arg("count"), nb::arg("cross_partition"),
+           nb::arg("timeout_s") = nb::none(),
+           "Up to `count` rows: fewer only at the end of the feed or, unless `cross_partition`, "
+           "of an inference partition.")
+      .def_prop_ro("ended", &FeedReader::ended, "Whether the end of the feed was reached.")
+      .def("send_results", &FeedReader::SendResults, nb::arg("results"),
+           "Answers the oldest unanswered rows, one result for each.")
+      .def("finish", &FeedReader::Finish,
+           "The program has ended: partitions that lack results fail.");
+
+  nb::class_<FeedWriter>(module, "FeedWriter", "Feeds one partition into the nodes.")
+      .def("__init__", &InitWriter, nb::arg("endpoints"), nb::arg("token_hex"), nb::arg("job_id"),
+           nb::arg("epoch"), nb::arg("partition"), nb::arg("attempt"), nb::arg("mode"),
+           nb::arg("queue"), nb::arg("timeout_s"), nb::arg("region_bytes"))
+      .def("write_rows", &FeedWriter::WriteRows, nb::arg("rows"),
+           "Sends a list of rows; returns the bytes that they took.")
+      .def("write_pickled", &FeedWriter::WritePickled, nb::arg("batches"),
+           "Sends batches as Spark pickled them; returns the bytes that they took.")
+      .def("results", &FeedWriter::Results, nb::arg("block"),
+           "The next results, in order; None when there are none yet (not `block`) or none will "
+           "come (`block`).")
+      .def("end", &FeedWriter::End, "Says that the partition is complete.")
+      .def("finish", &FinishWriter,
+           "Waits until the nodes have everything; a dict of items delivered and result rows.")
+      .def_prop_ro("stopped", &FeedWriter::stopped, "Whether no node wants more rows.")
+      .def("close", &FeedWriter::Close);
+}
+
+}  // namespace tfos::python

@@ -1,0 +1,16 @@
+#ifndef TFOS_PYTHON_BINDINGS_H_
+#define TFOS_PYTHON_BINDINGS_H_
+
+#include <nanobind/nanobind.h>
+
+namespace tfos::python {
+
+// Each adds one part of tfos._native; called once, from the module's initialisation.
+
+void BindCodec(nanobind::module_& module);
+void BindFeed(nanobind::module_& module);
+void BindAgentLink(nanobind::module_& module);
+
+}  // namespace tfos::python
+
+#endif  // TFOS_PYTHON_BINDINGS_H_

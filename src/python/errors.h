@@ -1,0 +1,34 @@
+#ifndef TFOS_PYTHON_ERRORS_H_
+#define TFOS_PYTHON_ERRORS_H_
+
+#include <utility>
+
+#include "python/python_object.h"
+#include "tfos/status.h"
+
+namespace tfos::python {
+
+// How failures cross from C++ to Python. Inside this folder C++ exceptions are allowed, because
+// nanobind turns them into Python's at its edge; nothing below this folder throws.
+
+/// Throws the exception of tfos.errors that fits a failure of the feed:
+///   kRetryLater   FeedTimeoutError
+///   kReconnect    NodeLostError
+///   kBadInput     BadInputError
+///   others        FeedError
+/// When Python's error indicator is set (a signal handler raised), that error wins. Needs the GIL.
+[[noreturn]] void ThrowStatus(const Status& status);
+
+inline void ThrowIfError(const Status& status) {
+  if (!status.ok()) ThrowStatus(status);
+}
+
+template <typename T>
+T ValueOrThrow(Result<T> result) {
+  if (!result.ok()) ThrowStatus(result.status());
+  return std::move(result).value();
+}
+
+}  // namespace tfos::python
+
+#endif  // TFOS_PYTHON_ERRORS_H_

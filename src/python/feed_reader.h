@@ -1,0 +1,82 @@
+#ifndef TFOS_PYTHON_FEED_READER_H_
+#define TFOS_PYTHON_FEED_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "feed/feed_server.h"
+#include "python/node_feed.h"
+#include "python/python_object.h"
+#include "python/row_decoder.h"
+#include "python/row_encoder.h"
+
+namespace tfos::python {
+
+/// The program's end of one queue of a node's feed: rows in batches of any size, and results.
+///
+/// Owner and lifetime: shares the feed. Holds at most one chunk, and never while it waits.
+/// Threads: one at a time for NextRows and one for SendResults; a second one is told so. With the
+/// GIL, which is released in all waits.
+/// Errors: throws as errors.h says. A failed call loses no row: the next one returns them.
+class FeedReader {
+ public:
+  FeedReader(std::shared_ptr<NodeFeed> feed, std::string queue)
+      : feed_(std::move(feed)), queue_(std::move(queue)) {}
+
+  /// Waits for `count` rows. Returns fewer only at the end of the feed and, unless
+  /// `cross_partition`, at the end of an inference partition that had some. Without
+  /// `timeout_seconds` it waits as long as it takes.
+  nb::list NextRows(std::size_t count, bool cross_partition, std::optional<double> timeout_seconds);
+
+  /// True once the end of the feed was reached and all rows were handed out.
+  bool ended() const { return ended_; }
+
+  /// Answers the oldest unanswered inference rows, one result for each.
+  ///   BadInputError  more results than unanswered rows; none was sent
+  void SendResults(nb::list results);
+
+  /// The program has ended: fails the partitions that lack results.
+  ///   BadInputError  there are some; the first one and its counts
+  void Finish();
+
+ private:
+  /// A partition of which rows were handed out and not all were answered.
+  struct Session {
+    std::uint64_t id = 0;
+    std::uint32_t partition = 0;
+    std::uint64_t handed_out = 0;
+    std::uint64_t answered = 0;
+    bool complete = false;  ///< All its rows were handed out.
+    bool broken = false;    ///< Its feeder is gone: results are dropped.
+  };
+  struct Chunk {
+    feed::ChunkLoan loan;
+    std::unique_ptr<RowDecoder> decoder;  // Borrows the loan's bytes.
+  };
+
+  void TakeFromChunk(std::size_t count);
+  void OnPartitionEnd(const feed::PartitionEnd& end);
+  Session& SessionOf(const feed::ChunkLoan& loan);
+  void SendRange(Session& session, const nb::list& results, std::size_t begin, std::size_t end);
+  void FinishAnsweredSessions();
+
+  feed::FeedServer& server() { return feed_->server(); }
+
+  std::shared_ptr<NodeFeed> feed_;
+  const std::string queue_;
+  std::optional<Chunk> chunk_;
+  ObjectVector rows_;  ///< Taken, not yet returned.
+  bool ended_ = false;
+  bool reading_ = false;
+  bool answering_ = false;
+  std::deque<Session> sessions_;  ///< Oldest first. SendResults alone removes the front.
+  RowEncoder encoder_;
+};
+
+}  // namespace tfos::python
+
+#endif  // TFOS_PYTHON_FEED_READER_H_

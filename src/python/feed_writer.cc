@@ -1,0 +1,159 @@
+#include "python/feed_writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "python/errors.h"
+#include "python/gil.h"
+#include "python/row_decoder.h"
+
+namespace tfos::python {
+namespace {
+
+// Several chunks must fit into a region, so that one is filled while another is read.
+constexpr std::uint64_t kChunksInRegion = 4;
+constexpr std::uint64_t kDefaultChunkBytes = 8 << 20;
+
+/// What a node reports of itself is no mistake of this program's input.
+[[noreturn]] void ThrowFeedStatus(const Status& status) {
+  if (!status.ok() && status.kind() == ErrorKind::kBadInput) {
+    ThrowStatus(Status(ErrorKind::kUnsupported, status.ToString()));
+  }
+  ThrowStatus(status);
+}
+
+template <typename T>
+T FeedValueOrThrow(Result<T> result) {
+  if (!result.ok()) ThrowFeedStatus(result.status());
+  return std::move(result).value();
+}
+
+void FeedThrowIfError(const Status& status) {
+  if (!status.ok()) ThrowFeedStatus(status);
+}
+
+}  // namespace
+
+FeedWriter::FeedWriter(feed::PartitionWriterOptions options)
+    : chunk_limit_bytes_(options.session.region_bytes == 0
+                             ? kDefaultChunkBytes
+                             : options.session.region_bytes / kChunksInRegion) {
+  options.check = &CheckSignals;
+  writer_ =
+      FeedValueOrThrow(WithoutGil([&] { return feed::PartitionWriter::Open(std::move(options)); }));
+  items_to_skip_ = writer_->items_to_skip();
+}
+
+feed::PartitionWriter& FeedWriter::writer() {
+  if (!writer_) ThrowStatus(Status(ErrorKind::kBadInput, "the feed writer is closed"));
+  return *writer_;
+}
+
+std::size_t FeedWriter::Skip(std::size_t count) {
+  const std::uint64_t skipped = std::min<std::uint64_t>(items_to_skip_, count);
+  items_to_skip_ -= skipped;
+  delivered_items_ += skipped;
+  return skipped;
+}
+
+std::span<std::byte> FeedWriter::Reserve(std::uint64_t bytes) {
+  return FeedValueOrThrow(WithoutGil([&] { return writer_->Reserve(bytes); }));
+}
+
+void FeedWriter::Commit(std::uint64_t bytes, std::uint64_t items) {
+  FeedThrowIfError(WithoutGil([&] { return writer_->Commit(bytes, items); }));
+  delivered_items_ += items;
+}
+
+std::uint64_t FeedWriter::WriteRows(nb::list rows) {
+  writer();
+  const std::size_t end = nb::len(rows);
+  const std::size_t begin = Skip(end);
+  return begin == end ? 0 : WriteEncoded(rows, begin, end);
+}
+
+std::uint64_t FeedWriter::WriteEncoded(const nb::list& rows, std::size_t begin, std::size_t end) {
+  if (writer_->stopped()) return 0;
+  encoder_.Plan(rows, begin, end);
+  while (true) {
+    const std::uint64_t bytes = encoder_.bytes();
+    if (bytes > chunk_limit_bytes_ && end - begin > 1) {
+      const std::size_t middle = begin + (end - begin) / 2;
+      const std::uint64_t first_half = WriteEncoded(rows, begin, middle);
+      return first_half + WriteEncoded(rows, middle, end);
+    }
+    const std::span<std::byte> room = Reserve(bytes);
+    if (room.empty()) return 0;
+    if (encoder_.Fill(room)) {
+      Commit(bytes, end - begin);
+      return bytes;
+    }
+  }
+}
+
+std::uint64_t FeedWriter::WritePickled(nb::list batches) {
+  writer();
+  const std::size_t end = nb::len(batches);
+  const std::size_t begin = Skip(end);
+  return begin == end ? 0 : WriteBatches(batches, begin, end);
+}
+
+std::uint64_t FeedWriter::WriteBatches(const nb::list& batches, std::size_t begin,
+                                       std::size_t end) {
+  if (writer_->stopped()) return 0;
+  std::vector<std::unique_ptr<BufferView>> views;
+  std::uint64_t data_bytes = 0;
+  for (std::size_t i = begin; i < end; ++i) {
+    views.push_back(std::make_unique<BufferView>(batches[i], PyBUF_SIMPLE));
+    if (!views.back()->acquired()) throw nb::python_error();
+    data_bytes += views.back()->bytes().size();
+  }
+  if (data_bytes > chunk_limit_bytes_ && views.size() > 1) {
+    const std::size_t middle = begin + (end - begin) / 2;
+    const std::uint64_t first_half = WriteBatches(batches, begin, middle);
+    return first_half + WriteBatches(batches, middle, end);
+  }
+  feed::ChunkBuilder builder(feed::ChunkKind::kPickledBatches, feed::kUnknownRows);
+  feed::ColumnSpec spec;
+  spec.encoding = feed::ColumnEncoding::kOpaque;
+  spec.values = views.size();
+  spec.data_bytes = data_bytes;
+  builder.AddColumn(std::move(spec));
+  const std::uint64_t bytes = ValueOrThrow(builder.Plan());
+  const std::span<std::byte> room = Reserve(bytes);
+  if (room.empty()) return 0;
+  ThrowIfError(builder.Begin(room));
+  std::byte* const start = builder.data(0).data();
+  std::byte* to = start;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const std::span<const std::byte> batch = views[i]->bytes();
+    std::memcpy(to, batch.data(), batch.size());
+    to += batch.size();
+    builder.SetBoundary(0, i + 1, static_cast<std::uint64_t>(to - start));
+  }
+  Commit(bytes, views.size());
+  return bytes;
+}
+
+nb::object FeedWriter::Results(bool block) {
+  writer();
+  const std::optional<feed::ResultChunk> result =
+      FeedValueOrThrow(WithoutGil([&] { return writer_->TakeResult(block); }));
+  if (!result) return nb::none();
+  return DecodeAll(result->bytes.bytes());
+}
+
+void FeedWriter::End() {
+  writer();
+  FeedThrowIfError(WithoutGil([&] { return writer_->End(); }));
+}
+
+feed::Ended FeedWriter::Finish() {
+  writer();
+  return FeedValueOrThrow(WithoutGil([&] { return writer_->Finish(); }));
+}
+
+}  // namespace tfos::python

@@ -1,0 +1,61 @@
+#ifndef TFOS_PYTHON_FEED_WRITER_H_
+#define TFOS_PYTHON_FEED_WRITER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "feed/partition_writer.h"
+#include "python/python_object.h"
+#include "python/row_encoder.h"
+
+namespace tfos::python {
+
+/// Feeds one partition of a Spark task from Python: encodes rows straight into a node's memory.
+///
+/// Owner and lifetime: owns its connections until Close. Threads: one at a time, with the GIL,
+/// which is released in all waits. Errors: throws as errors.h says; what a node says of its own
+/// failure becomes a FeedError. Units: an item is a row, or a batch that Spark has pickled.
+class FeedWriter {
+ public:
+  explicit FeedWriter(feed::PartitionWriterOptions options);
+
+  /// Sends rows that the nodes do not have yet and returns the bytes they took. After the nodes
+  /// have stopped it discards them.
+  std::uint64_t WriteRows(nb::list rows);
+  /// The same for batches that are already pickled: bytes-like objects, each one item.
+  std::uint64_t WritePickled(nb::list batches);
+
+  /// The next results, in order; none when nothing is there yet (`block` false) or nothing will
+  /// come any more (`block` true).
+  nb::object Results(bool block);
+
+  void End();
+  /// Waits until the nodes have taken or answered everything.
+  feed::Ended Finish();
+  /// Items that this or earlier attempts delivered.
+  std::uint64_t delivered_items() const { return delivered_items_; }
+
+  bool stopped() const { return writer_ && writer_->stopped(); }
+  void Close() { writer_.reset(); }
+
+ private:
+  /// How many of `count` new items an earlier attempt has delivered.
+  std::size_t Skip(std::size_t count);
+  /// Empty when the nodes have stopped.
+  std::span<std::byte> Reserve(std::uint64_t bytes);
+  void Commit(std::uint64_t bytes, std::uint64_t items);
+  std::uint64_t WriteEncoded(const nb::list& rows, std::size_t begin, std::size_t end);
+  std::uint64_t WriteBatches(const nb::list& batches, std::size_t begin, std::size_t end);
+  feed::PartitionWriter& writer();
+
+  std::unique_ptr<feed::PartitionWriter> writer_;
+  std::uint64_t chunk_limit_bytes_;
+  std::uint64_t items_to_skip_ = 0;
+  std::uint64_t delivered_items_ = 0;
+  RowEncoder encoder_;
+};
+
+}  // namespace tfos::python
+
+#endif  // TFOS_PYTHON_FEED_WRITER_H_

@@ -1,0 +1,35 @@
+#ifndef TFOS_PYTHON_NODE_FEED_H_
+#define TFOS_PYTHON_NODE_FEED_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "feed/feed_server.h"
+
+namespace tfos::python {
+
+/// A node's feed: its server, and what only this side of it knows.
+///
+/// Owner and lifetime: shared by the Python object, its readers and the link to the agent.
+/// Threads: any.
+class NodeFeed {
+ public:
+  explicit NodeFeed(std::unique_ptr<feed::FeedServer> server) : server_(std::move(server)) {}
+
+  feed::FeedServer& server() { return *server_; }
+  const feed::FeedServer& server() const { return *server_; }
+
+  /// Rows that the program has taken. The server counts items, which may be batches.
+  std::uint64_t rows() const { return rows_.load(std::memory_order_relaxed); }
+  void CountRows(std::uint64_t count) { rows_.fetch_add(count, std::memory_order_relaxed); }
+
+ private:
+  std::unique_ptr<feed::FeedServer> server_;
+  std::atomic<std::uint64_t> rows_ = 0;
+};
+
+}  // namespace tfos::python
+
+#endif  // TFOS_PYTHON_NODE_FEED_H_
