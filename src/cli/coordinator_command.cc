@@ -1,0 +1,51 @@
+#include "cli/coordinator_command.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <string>
+
+#include "base/logging.h"
+#include "base/unique_fd.h"
+#include "control/coordinator.h"
+#include "tfos/status.h"
+
+namespace tfos::cli {
+namespace {
+
+// Each agent costs a descriptor, and the usual soft limit of 1024 is there for select(2) only.
+Status RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) < 0) return Status::FromErrno(errno, "ask for the limit");
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) < 0) return Status::FromErrno(errno, "raise the limit");
+  return Status::Ok();
+}
+
+int RunCoordinator() {
+  SetUpLogging("coordinator", "INFO");
+  ::signal(SIGPIPE, SIG_IGN);
+  if (Status raised = RaiseDescriptorLimit(); !raised.ok()) {
+    spdlog::warn("keeping the limit of open files: {}", raised.ToString());
+  }
+  return control::RunCoordinator(
+      {.input = UniqueFd(STDIN_FILENO),
+       .output = UniqueFd(STDOUT_FILENO),
+       .set_up_logging = [](const std::string& cluster_id, const std::string& level) {
+         SetUpLogging("coordinator cluster=" + cluster_id, level);
+       }});
+}
+
+}  // namespace
+
+void AddCoordinatorCommand(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "coordinator", "Form and watch one cluster (started by tfos itself on the driver)");
+  command->callback([&exit_code] { exit_code = RunCoordinator(); });
+}
+
+}  // namespace tfos::cli
