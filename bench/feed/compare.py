@@ -1,0 +1,130 @@
+"""Feeding from Spark: tfos against tensorflowonspark 2.2.5 and against a bare Spark pass.
+
+Runs feed_workload.py once for each case in both environments, alternating, and writes the table
+of medians and ratios as Markdown.
+
+    python bench/feed/compare.py [--output docs/performance.md] [--repeat 3] [--case lists ...]
+
+The rival's environment (build/bench/venv-2.2.5) is made on the first run from PyPI.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RIVAL_ENVIRONMENT = ROOT / "build" / "bench" / "venv-2.2.5"
+RIVAL_PACKAGES = ["setuptools<82", "tensorflowonspark==2.2.5", "pyspark==4.1.4",
+                  "tensorflow-cpu==2.21.0"]
+
+#: case: (rows for tfos, the nearest size that is practical with 2.2.5, ratio to reach, what a row is)
+CASES = {
+    "lists": (60_000, 20_000, 6, "(list of 784 floats, label)"),
+    "numpy": (200_000, 20_000, 20, "(NumPy array of 784 float64, label)"),
+    "bytes": (5_000, 2_000, 4, "bytes of 100 KiB"),
+    "ints": (2_000_000, 200_000, 150, "int"),
+    "inference": (60_000, 20_000, 6, "(list of 784 floats, label), echoed"),
+}
+#: case: rows of a small job, where Spark's own time for a job dominates; ratio to a bare pass.
+SMALL = {"lists": 20_000, "bytes": 1_000, "ints": 200_000}
+SMALL_RATIO = 0.7
+
+
+def rival_python():
+    python = RIVAL_ENVIRONMENT / "bin" / "python"
+    if not python.exists():
+        print(f"Making {RIVAL_ENVIRONMENT} with {', '.join(RIVAL_PACKAGES)} ...", flush=True)
+        venv.create(RIVAL_ENVIRONMENT, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *RIVAL_PACKAGES], check=True)
+        # Its dependency on the full tensorflow would replace tensorflow-cpu.
+        subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", "tf_keras"], check=True)
+    return python
+
+
+def workload(python, case, rows, repeat):
+    command = [python, ROOT / "bench/feed/feed_workload.py", "--case", case, "--rows", str(rows),
+               "--repeat", str(repeat)]
+    environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    line = next((l for l in done.stdout.splitlines() if l.startswith("RESULT ")), None)
+    if line is None:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}{done.stderr[-6000:]}")
+    result = json.loads(line.removeprefix("RESULT "))
+    print(f"  {python}: {summary(result['cluster'])}", flush=True)
+    return result
+
+
+def median(runs, key):
+    return statistics.median(run[key] for run in runs)
+
+
+def summary(runs):
+    rates = sorted(run["rows_per_s"] for run in runs)
+    return f"{statistics.median(rates):,.0f} rows/s ({rates[0]:,.0f} to {rates[-1]:,.0f})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--case", choices=CASES, nargs="*", default=list(CASES))
+    options = parser.parse_args()
+    rival = rival_python()
+
+    lines = ["| rows of | tfos | 2.2.5 | ratio | to reach | CPU/row tfos | CPU/row 2.2.5 |",
+             "|---|---|---|---|---|---|---|"]
+    warm = {"tfos": [], "2.2.5": []}
+    for case in options.case:
+        rows, rival_rows, target, what = CASES[case]
+        print(f"{case}: {what}", flush=True)
+        ours = workload(sys.executable, case, rows, options.repeat)
+        theirs = workload(rival, case, rival_rows, options.repeat)
+        warm["tfos"] += ours["cluster"][1:] or ours["cluster"]
+        warm["2.2.5"] += theirs["cluster"][1:] or theirs["cluster"]
+        ratio = median(ours["cluster"], "rows_per_s") / median(theirs["cluster"], "rows_per_s")
+        lines.append(
+            f"| {what} | {summary(ours['cluster'])} at {rows:,} | {summary(theirs['cluster'])} at "
+            f"{rival_rows:,} | **{ratio:.1f}x** | {target}x | "
+            f"{median(ours['cluster'], 'cpu_us_per_row'):,.1f} us | "
+            f"{median(theirs['cluster'], 'cpu_us_per_row'):,.1f} us |")
+
+    lines += ["", "| small job | tfos | bare `foreachPartition` | ratio | to reach | CPU/row tfos | CPU/row bare |",
+              "|---|---|---|---|---|---|---|"]
+    for case, rows in SMALL.items():
+        if case not in options.case:
+            continue
+        print(f"small job of {case}", flush=True)
+        ours = workload(sys.executable, case, rows, max(options.repeat, 5))
+        ratio = median(ours["cluster"], "rows_per_s") / median(ours["bare"], "rows_per_s")
+        lines.append(
+            f"| {rows:,} {case} | {summary(ours['cluster'])} | {summary(ours['bare'])} | "
+            f"**{ratio:.2f}** | {SMALL_RATIO} | {median(ours['cluster'], 'cpu_us_per_row'):,.1f} us | "
+            f"{median(ours['bare'], 'cpu_us_per_row'):,.1f} us |")
+
+    lines += ["", "| warm | tfos | 2.2.5 | to reach |", "|---|---|---|---|"]
+    for key, what, target in (("startup_s", "`run()` to the first line of `map_fun`", "1.0 s"),
+                              ("shutdown_s", "`shutdown()` after the rows were taken", "0.5 s")):
+        lines.append(f"| {what} | {median(warm['tfos'], key):.2f} s | "
+                     f"{median(warm['2.2.5'], key):.2f} s | {target} |")
+    machine = (f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
+               f"Spark 4.1.4, {datetime.date.today()}, "
+               f"`python bench/feed/compare.py --repeat {options.repeat}`")
+    text = "\n".join([f"Measured on {machine}. Medians, with minimum and maximum.", "", *lines, ""])
+    print(text)
+    if options.output:
+        marker = "<!-- bench/feed/compare.py -->"
+        page = options.output.read_text() if options.output.exists() else f"# Performance\n\n{marker}\n"
+        head, _, rest = page.partition(marker)
+        tail = rest.partition("<!-- end -->")[2]
+        options.output.write_text(f"{head}{marker}\n{text}<!-- end -->{tail}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+// The chunk parser on arbitrary bytes: it refuses them, or everything it hands out lies inside.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "feed/chunk.h"
+#include "feed/row_structure.h"
+
+namespace {
+
+// Keeps the compiler from dropping the reads.
+volatile std::uint8_t sink;
+
+void Touch(std::span<const std::byte> bytes) {
+  for (std::byte byte : bytes) sink = static_cast<std::uint8_t>(byte);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto chunk = tfos::feed::ChunkView::Parse(std::as_bytes(std::span(data, size)));
+  if (!chunk.ok()) return 0;
+  for (const tfos::feed::ColumnView& column : chunk->columns()) {
+    Touch(std::as_bytes(std::span(column.name)));
+    const std::uint64_t some = std::min<std::uint64_t>(column.values, 1000);
+    for (std::uint64_t i = 0; i < some; ++i) Touch(column.Value(i));
+  }
+  if (chunk->kind() != tfos::feed::ChunkKind::kColumnar) return 0;
+  const auto structure = tfos::feed::ParseRowStructure(*chunk);
+  if (!structure.ok()) return 0;
+  std::string again;
+  tfos::feed::AppendRowStructure(*structure, again);
+  if (!std::equal(
+          again.begin(), again.end(), reinterpret_cast<const char*>(chunk->structure().data()),
+          reinterpret_cast<const char*>(chunk->structure().data()) + chunk->structure().size())) {
+    __builtin_trap();
+  }
+  return 0;
+}
