@@ -1,0 +1,157 @@
+"""``TFCluster.run`` and the cluster that it returns, over ``tfos.run`` and ``tfos.Cluster``."""
+
+from __future__ import annotations
+
+import tfos
+from tensorflowonspark import TFSparkNode, reservation
+
+#: Stands in ``cluster_info`` where the old system had a secret; the cluster's token stays hidden.
+AUTHKEY_PLACEHOLDER = b"not disclosed"
+
+#: What ``num_epochs=0`` means to ``train`` of an RDD.
+DEFAULT_EPOCHS = 10
+
+
+class InputMode:
+    """Who reads the data: the program itself (TENSORFLOW), or Spark, which feeds it (SPARK)."""
+
+    TENSORFLOW = 0
+    SPARK = 1
+
+
+_INPUT_MODES = {InputMode.TENSORFLOW: "tensorflow", InputMode.SPARK: "spark"}
+
+
+def run(
+    sc,
+    map_fun,
+    tf_args,
+    num_executors,
+    num_ps=0,
+    tensorboard=False,
+    input_mode=InputMode.TENSORFLOW,
+    log_dir=None,
+    driver_ps_nodes=False,
+    master_node=None,
+    reservation_timeout=600,
+    queues=("input", "output", "error"),
+    eval_node=False,
+    release_port=True,
+):
+    """Starts ``num_executors`` nodes, each of which calls ``map_fun(tf_args, ctx)``.
+
+    Roles are filled in the order ps, ``master_node``, evaluator, worker. Arguments are those of
+    ``tfos.run`` under their old names, and so are the errors.
+    """
+    cluster = tfos.run(
+        sc,
+        TFSparkNode.Program(map_fun),
+        nodes=num_executors,
+        args=tf_args,
+        parameter_servers=num_ps,
+        chief=master_node,
+        evaluator=eval_node,
+        input_mode=_INPUT_MODES.get(input_mode, input_mode),
+        tensorboard=tensorboard,
+        log_dir=log_dir,
+        driver_parameter_servers=driver_ps_nodes,
+        registration_timeout=reservation_timeout,
+        queues=tuple(queues),
+        release_port=release_port,
+    )
+    return TFCluster(cluster, input_mode, release_port)
+
+
+class TFCluster:
+    """A running cluster: see ``tfos.Cluster``, which is in ``cluster``."""
+
+    def __init__(self, cluster, input_mode, release_port):
+        self.cluster = cluster
+        self.input_mode = input_mode
+        self._release_port = release_port
+
+    def train(self, dataRDD, num_epochs=0, feed_timeout=600, qname="input"):
+        """Feeds an RDD (or DataFrame) ``num_epochs`` times, or every RDD of a DStream once."""
+        is_stream = hasattr(dataRDD, "foreachRDD")
+        epochs = 1 if is_stream else num_epochs or DEFAULT_EPOCHS
+        self.cluster.train(dataRDD, epochs=epochs, feed_timeout=feed_timeout, queue=qname)
+
+    def inference(self, dataRDD, feed_timeout=600, qname="input"):
+        """A lazy RDD of results, one for each input row, in order."""
+        return self.cluster.inference(dataRDD, feed_timeout=feed_timeout, queue=qname)
+
+    def shutdown(self, ssc=None, grace_secs=0, timeout=259200):
+        """Ends the feed, waits for the nodes, and raises what failed in them."""
+        self.cluster.shutdown(streaming_context=ssc, grace_secs=grace_secs, timeout=timeout)
+
+    def tensorboard_url(self):
+        """The address of TensorBoard, or None."""
+        return self.cluster.tensorboard_url()
+
+    @property
+    def sc(self):
+        return self.cluster.spark_context
+
+    @property
+    def defaultFS(self):
+        return self.cluster.default_fs
+
+    @property
+    def working_dir(self):
+        return self.cluster.working_dir
+
+    @property
+    def num_executors(self):
+        return len(self.cluster.nodes)
+
+    @property
+    def nodeRDD(self):
+        return self.cluster.launch_rdd
+
+    @property
+    def cluster_id(self):
+        return self.cluster.cluster_id
+
+    @property
+    def queues(self):
+        return list(self.cluster.queues)
+
+    @property
+    def server(self):
+        return reservation.Server(self.cluster.coordinator_address)
+
+    @property
+    def cluster_info(self):
+        """One dict for each node; ``executor_id`` is the number of the node, as it always was."""
+        return [_node_info(node) for node in self.cluster.nodes]
+
+    @property
+    def cluster_meta(self):
+        template = {}
+        for node in self.cluster.nodes:
+            template.setdefault(node["job_name"], []).append(node["node_id"])
+        return {
+            "id": self.cluster_id,
+            "cluster_template": template,
+            "num_executors": self.num_executors,
+            "default_fs": self.defaultFS,
+            "working_dir": self.working_dir,
+            "server_addr": self.cluster.coordinator_address,
+            "release_port": self._release_port,
+        }
+
+
+def _node_info(node):
+    tensorboard = node.get("tensorboard") or {"pid": 0, "port": 0}
+    feed = node.get("feed")
+    return {
+        "executor_id": node["node_id"],
+        "host": node["address"],
+        "job_name": node["job_name"],
+        "task_index": node["task_index"],
+        "port": node["port"],
+        "tb_pid": tensorboard["pid"],
+        "tb_port": tensorboard["port"],
+        "addr": (node["address"], feed["port"]) if feed else None,
+        "authkey": AUTHKEY_PLACEHOLDER,
+    }

@@ -1,0 +1,75 @@
+"""What a ``map_fun`` calls: paths, the feed, TensorFlow's server, export."""
+
+from __future__ import annotations
+
+import logging
+
+import tfos.datafeed
+from tfos import paths, saved_model, tf_server
+from tfos.errors import BadInputError
+
+logger = logging.getLogger(__name__)
+
+
+class DataFeed(tfos.datafeed.DataFeed):
+    """``tfos.datafeed.DataFeed`` with the argument names of TensorFlowOnSpark."""
+
+    def __init__(
+        self, mgr, train_mode=True, qname_in="input", qname_out="output", input_mapping=None
+    ):
+        if mgr is None:
+            raise BadInputError(
+                "this node is not fed by Spark: only chief, master and worker nodes of a cluster "
+                "with InputMode.SPARK have a DataFeed"
+            )
+        super().__init__(mgr, train_mode, qname_in, qname_out, input_mapping)
+
+
+def hdfs_path(ctx, path):
+    """``path`` as a full URI: see ``tfos.paths.resolve``."""
+    return paths.resolve(ctx.defaultFS, ctx.working_dir, path)
+
+
+def start_cluster_server(ctx, num_gpus=1, rdma=False):
+    """Starts ``tf.distribute.Server`` on the node's port: (ClusterSpec, Server)."""
+    if rdma:
+        logger.warning("rdma=True: TensorFlow has no verbs transport any more; using grpc")
+    if ctx.node is None:
+        raise BadInputError("start_cluster_server needs a ctx that a cluster passed to map_fun")
+    cluster_and_server = tf_server.start(ctx.node, use_gpu=num_gpus > 0)
+    ctx.tmp_socket = ctx.node.port_socket
+    return cluster_and_server
+
+
+def export_saved_model(sess, export_dir, tag_set, signatures):
+    """Exports a TF1-style session: see ``tfos.saved_model.export_session``."""
+    saved_model.export_session(sess, export_dir, tag_set, signatures)
+
+
+def release_port(ctx):
+    """Frees the node's port for the program to bind; ``ctx.tmp_socket`` becomes None."""
+    if ctx.tmp_socket is None:
+        return
+    holder = ctx.tmp_socket.close if ctx.node is None else ctx.node.release_port
+    holder()
+    ctx.tmp_socket = None
+
+
+def next_batch(mgr, batch_size, qname="input"):
+    """Deprecated: use ``DataFeed.next_batch``."""
+    raise _deprecated("next_batch")
+
+
+def batch_results(mgr, results, qname="output"):
+    """Deprecated: use ``DataFeed.batch_results``."""
+    raise _deprecated("batch_results")
+
+
+def terminate(mgr, qname="input"):
+    """Deprecated: use ``DataFeed.terminate``."""
+    raise _deprecated("terminate")
+
+
+def _deprecated(name):
+    # The position in a feed belongs to a DataFeed object, which these functions don't have.
+    return BadInputError(f"TFNode.{name} is deprecated: use {name} of ctx.get_data_feed() instead")

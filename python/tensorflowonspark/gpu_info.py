@@ -1,0 +1,19 @@
+"""The GPUs of a host, over ``tfos.gpu``."""
+
+from __future__ import annotations
+
+from tfos import gpu
+
+AS_STRING = "string"
+AS_LIST = "list"
+
+
+def is_gpu_available():
+    """Whether this host has a GPU."""
+    return gpu.is_available()
+
+
+def get_gpus(num_gpu=1, worker_index=-1, format=AS_STRING):
+    """The indices of ``num_gpu`` GPUs, as a comma-separated string or as a list."""
+    indices = gpu.pick(num_gpu, worker_index)
+    return indices if format == AS_LIST else ",".join(indices)

@@ -1,0 +1,473 @@
+"""Running a TensorFlow cluster on Spark executors: ``tfos.run`` and the cluster it returns."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+import traceback
+from functools import partial
+from typing import Any, Callable
+
+import cloudpickle
+
+from tfos import launch, paths, slots
+from tfos.coordinator import FINAL_STATES, Coordinator, node_name
+from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
+from tfos.feeding import FeedPlan, InferenceFeeder, TrainFeeder
+from tfos.progress import Progress
+from tfos.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
+from tfos.settings import Settings
+from tfos.spark_job import SparkJob, first_cause, pickled_batches
+
+logger = logging.getLogger(__name__)
+
+#: After a node's failure Spark's own error for the same event may arrive first; this long the
+#: driver waits for the failure that explains it.
+_EXPLANATION_SECONDS = 3.0
+#: Beyond the grace between TERM and KILL, for agents to say that their nodes have ended.
+_END_MARGIN_SECONDS = 5.0
+
+
+def run(
+    spark: Any,
+    main: Callable[[Any], None],
+    *,
+    nodes: int,
+    args: Any = None,
+    parameter_servers: int = 0,
+    chief: str | None = None,
+    evaluator: bool = False,
+    input_mode: str = "spark",
+    tensorboard: bool = False,
+    log_dir: str | None = None,
+    driver_parameter_servers: bool = False,
+    registration_timeout: float = 600,
+    queues: tuple[str, ...] = ("input", "output", "error"),
+    release_port: bool = True,
+    **settings: Any,
+) -> "Cluster":
+    """Starts a TensorFlow cluster on the executors of ``spark`` and returns when it has formed.
+
+    Args:
+        spark: a SparkSession or SparkContext.
+        main: called as ``main(ctx)`` in every node, with a :class:`tfos.context.NodeContext`.
+        nodes: number of nodes, parameter servers, chief and evaluator included.
+        args: handed to the program as ``ctx.args``.
+        parameter_servers, chief, evaluator: how many parameter servers; ``"chief"`` or
+            ``"master"`` to name the first training node so; whether one node evaluates.
+        input_mode: ``"spark"``: rows come from ``cluster.train`` and ``cluster.inference``;
+            ``"tensorflow"``: the program reads its data itself.
+        tensorboard, log_dir: run TensorBoard over ``log_dir`` beside the chief.
+        driver_parameter_servers: run the parameter servers on the driver.
+        registration_timeout: seconds for all nodes to come up.
+        queues: names of feeds; ``input`` is the default one.
+        release_port: free the node's port before ``main`` is called.
+        settings: any of :data:`tfos.settings.SETTINGS` by keyword.
+
+    Raises:
+        BadInputError: sizes that can't be, too few executor slots; nothing was started.
+        NodeFailedError: a node failed, or didn't come up in time, with its name, state and reason.
+    """
+    sc = getattr(spark, "sparkContext", spark)
+    roles = plan_roles(
+        nodes, parameter_servers=parameter_servers, chief=chief, evaluator=evaluator,
+        input_mode=input_mode, driver_parameter_servers=driver_parameter_servers,
+    )
+    resolved = Settings.resolve(lambda key: sc.getConf().get(key), settings)
+    on_driver = parameter_servers if driver_parameter_servers else 0
+    slots.wait_for_slots(sc, nodes - on_driver, resolved.slots_timeout)
+    payload = cloudpickle.dumps((main, args))
+    return Cluster(
+        sc, roles, resolved, payload,
+        input_mode=input_mode, on_driver=on_driver, tensorboard=tensorboard, log_dir=log_dir,
+        registration_timeout=registration_timeout, queues=queues, release_port=release_port,
+    )
+
+
+class Cluster:
+    """A running TensorFlow cluster. Made by :func:`tfos.run`.
+
+    Owner and lifetime: the driver program, which ends it with ``shutdown`` or by leaving a
+    ``with`` block; when the driver dies, everything of the cluster ends with it.
+    Threads: ``train`` and ``inference`` may be called from several; ``shutdown`` from one.
+    Errors: the first failure of any node is raised from wherever the driver waits, as
+    :class:`tfos.errors.NodeFailedError` with the remote traceback; all nodes are stopped by then.
+    """
+
+    def __init__(self, sc: Any, roles: list[dict[str, Any]], settings: Settings, payload: bytes, *,
+                 input_mode: str, on_driver: int, tensorboard: bool, log_dir: str | None,
+                 registration_timeout: float, queues: tuple[str, ...], release_port: bool):
+        self.spark_context = sc
+        self.cluster_id = secrets.token_hex(8)
+        self.input_mode = input_mode
+        self.queues = list(queues)
+        self.default_fs = paths.default_fs(sc)
+        self.working_dir = os.getcwd()
+        self._settings = settings
+        self._token = secrets.token_hex(32)
+        self._roles = roles
+        self._jobs: list[SparkJob] = []
+        self._jobs_lock = threading.Lock()
+        self._shut_down = False
+        self._has_tensorboard = tensorboard
+        self._progress = Progress(settings.progress)
+        self._node_count = sum(role["count"] for role in roles)
+        self._on_driver = on_driver
+        self._coordinator = Coordinator(
+            {
+                "protocol": launch.PROTOCOL,
+                "cluster_id": self.cluster_id,
+                "token": self._token,
+                "bind_address": settings.coordinator_bind_address,
+                "advertised_address": settings.coordinator_advertised_address,
+                "ports": settings.coordinator_port,
+                "roles": roles,
+                "service_jobs": list(SERVICE_JOBS),
+                "tensorboard_node": tensorboard_node(roles) if tensorboard else -1,
+                # The driver gives up first, as it can also ask Spark what holds the tasks back.
+                "registration_timeout_ms": int(registration_timeout * 1000) + 10_000,
+                "heartbeat_interval_ms": settings.heartbeat_interval,
+                "heartbeat_timeout_ms": settings.heartbeat_timeout,
+                "log_level": settings.log_level,
+            },
+            on_failure=self._cancel_jobs,
+        )
+        try:
+            self._launch(self._launch_plan(payload, registration_timeout, log_dir, release_port))
+            self._wait_until_formed(registration_timeout)
+        except BaseException:
+            self._abort("the cluster could not be started")
+            raise
+
+    # -- what programs use
+
+    def train(self, data: Any, epochs: int = 1, feed_timeout: float = 600,
+              queue: str = "input") -> None:
+        """Feeds ``data`` to the nodes, ``epochs`` times, and returns when they have taken it all.
+
+        Args:
+            data: an RDD, a DataFrame (its rows), or a DStream (every batch, from when it starts).
+            epochs: passes over the data.
+            feed_timeout: seconds without any progress after which feeding fails.
+            queue: the feed to fill.
+        """
+        self._check_feedable(queue)
+        if epochs < 1:
+            raise BadInputError(f"epochs must be at least 1, not {epochs}")
+        if hasattr(data, "foreachRDD"):
+            data.foreachRDD(lambda rdd: self._feed(rdd, epochs, feed_timeout, queue))
+        else:
+            self._feed(getattr(data, "rdd", data), epochs, feed_timeout, queue)
+
+    def inference(self, data: Any, feed_timeout: float = 600, queue: str = "input") -> Any:
+        """A lazy RDD of the results for ``data`` (RDD or DataFrame): one for each row, in order."""
+        self._check_feedable(queue)
+        source, plan = self._feed_plan(getattr(data, "rdd", data), feed_timeout, queue)
+        return source.mapPartitionsWithIndex(InferenceFeeder(plan), preservesPartitioning=True)
+
+    def shutdown(self, streaming_context: Any = None, grace_secs: float = 0,
+                 timeout: float = 259200) -> None:
+        """Ends the feed, waits until every program has returned, and stops what is left.
+
+        Args:
+            streaming_context: a StreamingContext to wait for first; it is stopped once every fed
+                node has asked for no more rows.
+            grace_secs: seconds that parameter servers and evaluators get to return by themselves
+                when all other nodes have finished.
+            timeout: seconds for the programs to return; 0 or less: no limit.
+
+        Raises the cluster's failure if it has one, late ones (after feeding) included, and
+        :class:`tfos.errors.ClusterTimeoutError` naming the nodes that did not return in time.
+        The second call does nothing.
+        """
+        if self._shut_down:
+            return
+        self._shut_down = True
+        try:
+            if streaming_context is not None:
+                self._await_streaming(streaming_context)
+            self._await_programs(grace_secs, timeout if timeout > 0 else None)
+        finally:
+            self._close()
+
+    def status(self) -> list[dict[str, Any]]:
+        """Every node with its state and latest metrics."""
+        return self._coordinator.nodes()
+
+    def tensorboard_url(self) -> str | None:
+        """Where TensorBoard answers; None when it was not asked for. Waits until it listens."""
+        def started() -> bool:
+            return any(node.get("tensorboard") for node in self._coordinator.nodes())
+
+        if not self._has_tensorboard:
+            return None
+        if not self._coordinator.wait(started, 60):
+            return None
+        node = next(n for n in self._coordinator.nodes() if n.get("tensorboard"))
+        return f"http://{node['address']}:{node['tensorboard']['port']}"
+
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        return self._coordinator.nodes()
+
+    @property
+    def coordinator_address(self) -> tuple[str, int]:
+        return self._coordinator.address, self._coordinator.port
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, _traceback: Any) -> None:
+        if error is None:
+            self.shutdown()
+        elif not self._shut_down:
+            self._abort(f"the driver program failed: {kind.__name__}")
+
+    # -- starting
+
+    def _launch_plan(self, payload: bytes, registration_timeout: float, log_dir: str | None,
+                     release_port: bool) -> launch.LaunchPlan:
+        settings = self._settings
+        conf = self.spark_context.getConf()
+        return launch.LaunchPlan(
+            cluster_id=self.cluster_id,
+            token=self._token,
+            coordinator_address=self._coordinator.address,
+            coordinator_port=self._coordinator.port,
+            node={
+                "input_mode": self.input_mode,
+                "default_fs": self.default_fs,
+                "working_dir": self.working_dir,
+                "log_dir": log_dir,
+                "queues": self.queues,
+                "release_port": release_port,
+                "feed_memory": settings.feed_memory,
+                "feed_bind_address": "0.0.0.0",
+                "ports": settings.ports,
+            },
+            payload=payload,
+            stay=self.input_mode == "tensorflow",
+            registration_timeout_ms=int(registration_timeout * 1000) + 10_000,
+            heartbeat_interval_ms=settings.heartbeat_interval,
+            heartbeat_timeout_ms=settings.heartbeat_timeout,
+            advertised_address=settings.node_advertised_address,
+            ports=settings.ports,
+            python=settings.python,
+            keep_omp_num_threads=conf.contains("spark.executorEnv.OMP_NUM_THREADS"),
+            gpu_count=settings.gpu_count,
+            gpu_fraction=settings.gpu_fraction,
+            nodes_without_gpus=service_nodes(self._roles),
+            log_level=settings.log_level,
+            log_dir=log_dir,
+        )
+
+    def _launch(self, plan: launch.LaunchPlan) -> None:
+        for node_id in range(self._on_driver):
+            threading.Thread(target=self._launch_on_driver, args=(plan, node_id), daemon=True,
+                             name=f"tfos-launch-{node_id}").start()
+        ids = range(self._on_driver, self._node_count)
+        self.launch_rdd = self.spark_context.parallelize(ids, len(ids))
+        tasks = self.launch_rdd.mapPartitions(partial(launch.launch_task, plan))
+        self._launch_job = self._start_job("launch", f"tfos nodes of {self.cluster_id}",
+                                           tasks.collect, self._launch_ended)
+
+    def _launch_ended(self, job: SparkJob) -> None:
+        if job.error is not None:
+            self._coordinator.fail("launch the nodes", first_cause(job.error), str(job.error))
+        self._coordinator.notify()
+
+    def _launch_on_driver(self, plan: launch.LaunchPlan, node_id: int) -> None:
+        try:
+            launch.launch(plan, node_id, executor_id="driver", watch_pid=os.getpid(), gpus=[])
+        except Exception as error:  # a thread's boundary: the coordinator spreads it
+            self._coordinator.fail("launch the nodes", str(error), traceback.format_exc())
+
+    def _wait_until_formed(self, timeout: float) -> None:
+        formed = self._coordinator.wait(
+            lambda: self._coordinator.formed, timeout,
+            while_waiting=lambda: self._show_progress("starting"),
+        )
+        if formed:
+            return
+        missing = "; ".join(self._why_missing())
+        message = f"not all nodes came up within {timeout:g} s: {missing}"
+        self._coordinator.fail("start the cluster", message)
+        raise NodeFailedError.from_message(
+            {"node_id": -1, "step": "start the cluster", "message": message}
+        )
+
+    def _why_missing(self) -> list[str]:
+        running, total = self._launch_job.task_counts()
+        reasons = []
+        for node in self._coordinator.nodes():
+            if node["state"] == "expected":
+                if running < total:
+                    why = (f"no executor slot (Spark runs {running} of {total} launch tasks; "
+                           "free cores or lower the number of nodes)")
+                else:
+                    why = "its launch task runs, but no agent has connected"
+                reasons.append(f"node {node['node_id']} ({node['job_name']}:{node['task_index']}): "
+                               f"expected, {why}")
+        return reasons or ["no node is missing, but the roster was not published"]
+
+    # -- feeding
+
+    def _check_feedable(self, queue: str) -> None:
+        if self.input_mode != "spark":
+            raise BadInputError(
+                "this cluster reads its data itself (input mode 'tensorflow'); "
+                "start it with input mode 'spark' to feed it"
+            )
+        if queue not in self.queues:
+            raise BadInputError(f"no queue {queue!r}; this cluster has {', '.join(self.queues)}")
+        if self._shut_down:
+            raise BadInputError("the cluster was shut down")
+        self._coordinator.raise_failure()
+
+    def _fed_nodes(self) -> list[dict[str, Any]]:
+        return [n for n in self._coordinator.nodes() if n["job_name"] not in SERVICE_JOBS]
+
+    def _nobody_wants_rows(self) -> bool:
+        terminated = self._coordinator.terminated_nodes()
+        return all(node["node_id"] in terminated or node["state"] in FINAL_STATES
+                   for node in self._fed_nodes())
+
+    def _await_feeds(self, timeout: float) -> None:
+        """Until every fed node listens; ``timeout`` bounds how long their programs may import."""
+        def missing() -> list[dict[str, Any]]:
+            return [n for n in self._fed_nodes()
+                    if not n["feed"] and n["state"] not in FINAL_STATES]
+
+        listening = self._coordinator.wait(
+            lambda: not missing(), timeout,
+            while_waiting=lambda: self._show_progress("waiting for the programs"),
+        )
+        if not listening:
+            raise ClusterTimeoutError(
+                f"nodes were not ready to be fed within {timeout:g} s: "
+                + "; ".join(f"{node_name(n)} is {n['state']} ({n['detail']})" for n in missing())
+            )
+
+    def _feed_plan(self, rdd: Any, timeout: float, queue: str) -> tuple[Any, FeedPlan]:
+        """The RDD to feed from and the plan for its tasks, once every fed node listens."""
+        self._await_feeds(timeout)
+        pickled = pickled_batches(rdd)
+        endpoints = [
+            {
+                "node_id": node["node_id"], "host": node["host"], "address": node["address"],
+                "port": node["feed"]["port"], "socket": node["feed"]["socket"],
+                "executor_id": node["executor_id"],
+            }
+            for node in self._fed_nodes() if node["feed"]
+        ]
+        source = rdd if pickled is None else pickled
+        return source, FeedPlan(
+            token=self._token,
+            endpoints=endpoints,
+            coordinator=self.coordinator_address,
+            job_id=secrets.token_bytes(16),
+            queue=queue,
+            timeout=timeout,
+            region_bytes=self._settings.feed_region,
+            chunk_bytes=self._settings.feed_chunk,
+            partitions=rdd.getNumPartitions(),
+            pickled=pickled is not None,
+        )
+
+    def _feed(self, rdd: Any, epochs: int, timeout: float, queue: str) -> None:
+        if self._nobody_wants_rows() or rdd.getNumPartitions() == 0:
+            return
+        source, plan = self._feed_plan(rdd, timeout, queue)
+        if epochs > 1:
+            source = self.spark_context.union([source] * epochs)
+        tasks = source.mapPartitionsWithIndex(TrainFeeder(plan))
+        job = self._start_job("feed", f"tfos feed of {self.cluster_id}", tasks.collect,
+                              lambda _job: self._coordinator.notify())
+        try:
+            self._coordinator.wait(
+                lambda: job.done or self._nobody_wants_rows(), None,
+                while_waiting=lambda: self._show_progress("feeding"),
+            )
+        finally:
+            if not job.done:
+                job.cancel()
+        if job.error is not None and not self._nobody_wants_rows():
+            self._raise_explained(job.error)
+
+    def _raise_explained(self, error: Exception) -> None:
+        """Raises the cluster's failure if ``error`` came of one, else ``error`` itself."""
+        if any(name in str(error) for name in ("NodeLostError", "NodeFailedError")):
+            self._coordinator.wait(lambda: False, _EXPLANATION_SECONDS)
+        raise error
+
+    # -- ending
+
+    def _await_streaming(self, streaming_context: Any) -> None:
+        while not streaming_context.awaitTerminationOrTimeout(1):
+            self._coordinator.raise_failure()
+            self._show_progress("streaming")
+            if self._nobody_wants_rows():
+                streaming_context.stop(stopSparkContext=False, stopGraceFully=True)
+
+    def _await_programs(self, grace_secs: float, timeout: float | None) -> None:
+        coordinator = self._coordinator
+        coordinator.raise_failure()
+        if self.input_mode == "spark":
+            coordinator.send("end_feed")
+
+        def wait(condition: Callable[[], bool], seconds: float | None) -> bool:
+            return coordinator.wait(
+                condition, seconds, while_waiting=lambda: self._show_progress("finishing"))
+
+        if not wait(lambda: all(n["state"] in FINAL_STATES for n in self._fed_nodes()), timeout):
+            unfinished = [node_name(n) + " is " + n["state"] for n in self._fed_nodes()
+                          if n["state"] not in FINAL_STATES]
+            coordinator.send("stop", reason="the driver's shutdown timed out",
+                             grace_ms=self._grace_ms)
+            raise ClusterTimeoutError(
+                f"the programs did not return within {timeout:g} s of shutdown: "
+                + "; ".join(unfinished)
+            )
+        if grace_secs > 0:
+            wait(lambda: coordinator.finished, grace_secs)
+        coordinator.send("stop", reason="the cluster is shut down", grace_ms=self._grace_ms)
+        wait(lambda: coordinator.finished, None)
+
+    @property
+    def _grace_ms(self) -> int:
+        return int(self._settings.stop_grace * 1000)
+
+    def _abort(self, reason: str) -> None:
+        """Ends everything without waiting for the programs."""
+        self._shut_down = True
+        self._coordinator.send("stop", reason=reason, grace_ms=self._grace_ms)
+        self._close()
+
+    def _close(self) -> None:
+        """Ends the coordinator once the nodes have, or have had the time to: they were told to."""
+        self._coordinator.wait_quietly(
+            lambda: self._coordinator.finished, self._settings.stop_grace + _END_MARGIN_SECONDS
+        )
+        self._cancel_jobs()
+        self._coordinator.close(timeout=self._settings.stop_grace + 10)
+
+    # -- Spark jobs
+
+    def _start_job(self, kind: str, description: str, action: Callable[[], Any],
+                   on_done: Callable[[SparkJob], None]) -> SparkJob:
+        with self._jobs_lock:
+            group = f"tfos-{self.cluster_id}-{kind}-{len(self._jobs)}"
+            job = SparkJob(self.spark_context, group, description, action, on_done)
+            self._jobs.append(job)
+        return job
+
+    def _cancel_jobs(self) -> None:
+        with self._jobs_lock:
+            running = [job for job in self._jobs if not job.done]
+        for job in running:
+            job.cancel()
+
+    def _show_progress(self, doing: str) -> None:
+        self._progress.show(self._coordinator.nodes(), doing)

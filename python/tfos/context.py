@@ -1,0 +1,99 @@
+"""What a program sees of the cluster from inside a node."""
+
+from __future__ import annotations
+
+import functools
+import socket
+from typing import Any
+
+from tfos import paths
+from tfos.datafeed import DataFeed
+from tfos.errors import BadInputError
+
+
+class NodeContext:
+    """The ``ctx`` that is passed to the program in every node.
+
+    Owner and lifetime: made by the node process before the program is called; valid until the
+    program returns. Threads: use it from any, a :class:`tfos.datafeed.DataFeed` from one at a time.
+
+    Attributes:
+        node_id: number of the node in the cluster, from 0.
+        executor_id: Spark's name of the executor that the node runs beside.
+        job_name: ``chief``, ``master``, ``worker``, ``ps`` or ``evaluator``.
+        task_index: number within its job, from 0.
+        cluster_spec: dict of job name to list of ``host:port``.
+        num_workers: how many nodes train (chief, master and workers).
+        nodes: every node of the cluster as a dict (docs/formats/control-protocol.md, NODE).
+        host, address, port: where other nodes reach this one.
+        default_fs, working_dir: Spark's default file system and the driver's working directory.
+        gpus: the GPUs of this node; gpu_fraction: its share of a shared one, else 0.0.
+        log_dir: where the program should write its summaries, or None.
+        args: what the driver passed as ``args``.
+        port_socket: the bound socket that holds ``port``, until ``release_port``; then None.
+    """
+
+    def __init__(self, bootstrap: dict[str, Any], args: Any, feed_source: Any, reporter: Any,
+                 port_socket: socket.socket | None):
+        node = bootstrap["node"]
+        self.node_id: int = bootstrap["node_id"]
+        self.executor_id: str = bootstrap["executor_id"]
+        self.job_name: str = bootstrap["job_name"]
+        self.task_index: int = bootstrap["task_index"]
+        self.cluster_spec: dict[str, list[str]] = bootstrap["cluster_spec"]
+        self.num_workers: int = bootstrap["num_workers"]
+        self.nodes: list[dict[str, Any]] = bootstrap["nodes"]
+        self.host: str = bootstrap["host"]
+        self.address: str = bootstrap["address"]
+        self.port: int = bootstrap["port"]
+        self.gpus: list[str] = bootstrap["gpus"]
+        self.gpu_fraction: float = bootstrap["gpu_fraction"]
+        self.default_fs: str = node["default_fs"]
+        self.working_dir: str = node["working_dir"]
+        self.log_dir: str | None = node["log_dir"]
+        self.args = args
+        self.port_socket = port_socket
+        self.feed_source = feed_source
+        self._reporter = reporter
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this node writes what only one node should: the chief or master, else worker 0."""
+        if self.job_name in ("chief", "master"):
+            return True
+        has_chief = "chief" in self.cluster_spec or "master" in self.cluster_spec
+        return self.job_name == "worker" and self.task_index == 0 and not has_chief
+
+    @functools.cached_property
+    def feed(self) -> DataFeed:
+        """The rows of ``cluster.train``: the default queue, in train mode."""
+        return self.data_feed()
+
+    def data_feed(self, train: bool = True, queue: str = "input", output: str = "output",
+                  input_mapping: dict[str, str] | None = None) -> DataFeed:
+        """The rows that Spark feeds to this node through ``queue``.
+
+        With ``train=False`` (inference) batches end with their partition and each row must be
+        answered through ``batch_results``.
+        """
+        if self.feed_source is None:
+            raise BadInputError(
+                f"{self.job_name}:{self.task_index} is not fed by Spark: "
+                "only chief, master and worker nodes in input mode 'spark' have a feed"
+            )
+        return DataFeed(self.feed_source, train, queue, output, input_mapping)
+
+    def report(self, **metrics: float | int | str) -> None:
+        """Publishes metrics of the program (``step``, ``loss``, ...) to the driver, its progress
+        line and ``/metrics``. Cheap: it keeps the latest values, which a heartbeat carries."""
+        self._reporter.report(metrics)
+
+    def absolute_path(self, path: str) -> str:
+        """``path`` as a URI, completed from the default file system and the working directory."""
+        return paths.resolve(self.default_fs, self.working_dir, path)
+
+    def release_port(self) -> None:
+        """Frees the node's port for the program to bind; nothing happens the second time."""
+        if self.port_socket is not None:
+            self.port_socket.close()
+            self.port_socket = None

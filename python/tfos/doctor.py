@@ -1,0 +1,264 @@
+"""The Python side of ``tfos doctor``: what an installation consists of, and what it lacks.
+
+``python -m tfos.doctor`` prints a JSON list of checks, which the executable shows among its own;
+``--settings`` prints the table of settings. Nothing here imports TensorFlow: that takes seconds,
+and the versions are in the packages' metadata.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+OK = "ok"
+WARN = "warn"
+FAIL = "fail"
+
+_OLDEST_PYTHON = (3, 11)
+_TESTED_TENSORFLOW = ((2, 16), (2, 21))
+_OLDEST_SPARK = (3, 5)
+_TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
+_HADOOP_JARS = ("hadoop-client-api", "hadoop-client-runtime")
+
+VersionOf = Callable[[str], str | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One line of the report. `advice` says what to do and is empty when there is nothing to do."""
+
+    level: str
+    what: str
+    found: str
+    advice: str = ""
+
+
+def installed_version(package: str) -> str | None:
+    """The version of an installed distribution, or None."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def all_checks(
+    environ: Mapping[str, str] = os.environ, version_of: VersionOf = installed_version
+) -> list[Check]:
+    """Every check, in the order of the report."""
+    spark = spark_home(environ)
+    return [
+        check_python(sys.version_info[:3]),
+        check_extension(),
+        check_executable(),
+        check_spark(version_of, spark),
+        check_hadoop_client(spark),
+        check_hadoop_configuration(environ),
+        check_tensorflow(version_of),
+        check_keras(version_of),
+        check_tensorboard(version_of),
+        check_required("cloudpickle", version_of),
+        check_required("numpy", version_of),
+    ]
+
+
+def check_python(version: Sequence[int]) -> Check:
+    found = f"{'.'.join(map(str, version))} at {sys.executable}"
+    if tuple(version[:2]) < _OLDEST_PYTHON:
+        return Check(FAIL, "Python", found, f"use Python {_dotted(_OLDEST_PYTHON)} or newer")
+    return Check(OK, "Python", found)
+
+
+def check_extension() -> Check:
+    what = "Python extension"
+    try:
+        from tfos import _native
+    except ImportError as error:
+        return Check(FAIL, what, str(error), "install the wheel: pip install tfos")
+    return Check(OK, what, _native.__file__)
+
+
+def check_executable() -> Check:
+    from tfos import executable
+    from tfos.errors import TfosError
+
+    try:
+        return Check(OK, "tfos executable", executable.path())
+    except TfosError as error:
+        return Check(FAIL, "tfos executable", str(error), "install the wheel: pip install tfos")
+
+
+def check_spark(version_of: VersionOf, home: Path | None) -> Check:
+    version = version_of("pyspark")
+    if version is None and home is None:
+        return Check(
+            FAIL,
+            "pyspark",
+            "not installed",
+            "pip install pyspark, or set SPARK_HOME and PYTHONPATH",
+        )
+    if version is None:
+        return Check(OK, "pyspark", f"from {home}")
+    found = f"{version} at {home}"
+    if _numbers(version) < _OLDEST_SPARK:
+        return Check(
+            WARN, "pyspark", found, f"tested with {_dotted(_OLDEST_SPARK)} and newer: upgrade"
+        )
+    return Check(OK, "pyspark", found)
+
+
+def check_hadoop_client(home: Path | None) -> Check:
+    what = "Hadoop client"
+    jars = home / "jars" if home else None
+    if jars is None or not jars.is_dir():
+        return Check(WARN, what, "no jars of Spark found", "set SPARK_HOME, or pip install pyspark")
+    found = [next(iter(sorted(jars.glob(f"{name}-*.jar"))), None) for name in _HADOOP_JARS]
+    missing = [name for name, jar in zip(_HADOOP_JARS, found, strict=True) if jar is None]
+    if missing:
+        return Check(
+            WARN,
+            what,
+            f"{', '.join(missing)} not in {jars}",
+            "use a Spark built with Hadoop, or hdfs:// paths can't be read",
+        )
+    return Check(OK, what, ", ".join(jar.name for jar in found))
+
+
+def check_hadoop_configuration(environ: Mapping[str, str]) -> Check:
+    what = "Hadoop configuration"
+    directory = environ.get("HADOOP_CONF_DIR")
+    if directory is None and "HADOOP_HOME" in environ:
+        directory = str(Path(environ["HADOOP_HOME"]) / "etc" / "hadoop")
+    if directory is None:
+        return Check(
+            OK, what, "neither HADOOP_CONF_DIR nor HADOOP_HOME is set: Spark's own settings"
+        )
+    if not (Path(directory) / "core-site.xml").is_file():
+        return Check(
+            WARN,
+            what,
+            f"no core-site.xml in {directory}",
+            "point HADOOP_CONF_DIR at the configuration of the cluster",
+        )
+    return Check(OK, what, directory)
+
+
+def check_tensorflow(version_of: VersionOf) -> Check:
+    what = "TensorFlow"
+    installed = {name: version for name in _TENSORFLOW_PACKAGES if (version := version_of(name))}
+    oldest, newest = _TESTED_TENSORFLOW
+    if not installed:
+        return Check(FAIL, what, "not installed", f"pip install 'tensorflow<={_dotted(newest)}.*'")
+    package, version = next(iter(installed.items()))
+    found = f"{version} ({package})"
+    if not oldest <= _numbers(version) <= newest:
+        tested = f"{_dotted(oldest)} to {_dotted(newest)}"
+        return Check(
+            WARN, what, found, f"tested with {tested}: install one of them if something fails"
+        )
+    return Check(OK, what, found)
+
+
+def check_keras(version_of: VersionOf) -> Check:
+    keras, legacy = version_of("keras"), version_of("tf_keras")
+    if keras is None and legacy is None:
+        return Check(WARN, "Keras", "not installed", "pip install keras, if programs use tf.keras")
+    parts = [f"Keras {keras}"] if keras else []
+    parts += [f"legacy tf_keras {legacy}"] if legacy else []
+    return Check(OK, "Keras", ", ".join(parts))
+
+
+def check_tensorboard(version_of: VersionOf) -> Check:
+    version = version_of("tensorboard")
+    if version is None:
+        return Check(
+            WARN,
+            "TensorBoard",
+            "not installed",
+            "pip install tensorboard: tf.summary and tensorboard=True need it",
+        )
+    return Check(OK, "TensorBoard", version)
+
+
+def check_required(package: str, version_of: VersionOf) -> Check:
+    version = version_of(package)
+    if version is None:
+        return Check(FAIL, package, "not installed", f"pip install {package}")
+    return Check(OK, package, version)
+
+
+def spark_home(environ: Mapping[str, str]) -> Path | None:
+    """The Spark installation that pyspark would use: SPARK_HOME, else the installed package."""
+    if environ.get("SPARK_HOME"):
+        return Path(environ["SPARK_HOME"])
+    spec = importlib.util.find_spec("pyspark")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def settings_table() -> str:
+    """The settings as aligned text: key, default with unit, meaning."""
+    from tfos.settings import SETTINGS
+
+    rows = [
+        (setting.key, f"{_shown(setting.default)} {setting.unit}".strip(), setting.meaning)
+        for setting in SETTINGS
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    return "\n".join(
+        f"{key:<{widths[0]}}  {default:<{widths[1]}}  {meaning}" for key, default, meaning in rows
+    )
+
+
+def settings_json() -> list[dict[str, object]]:
+    from tfos.settings import SETTINGS
+
+    return [
+        {
+            "key": setting.key,
+            "keyword": setting.keyword,
+            "type": setting.type.__name__,
+            "default": setting.default,
+            "unit": setting.unit,
+            "meaning": setting.meaning,
+        }
+        for setting in SETTINGS
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tfos.doctor", description="see tfos doctor")
+    parser.add_argument("--settings", action="store_true", help="print the table of settings")
+    parser.add_argument("--json", action="store_true", help="print the settings as JSON")
+    options = parser.parse_args(arguments)
+    if options.settings:
+        print(json.dumps(settings_json(), indent=2) if options.json else settings_table())
+        return 0
+    checks = all_checks()
+    print(json.dumps([dataclasses.asdict(check) for check in checks]))
+    return int(any(check.level == FAIL for check in checks))
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return '""' if default == "" else str(default)
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    """Major and minor of a version: `2.21.0rc1` is (2, 21)."""
+    major, minor = (*version.split("."), "0")[:2]
+    return int(major), int("".join(filter(str.isdigit, minor)) or 0)
+
+
+def _dotted(version: Sequence[int]) -> str:
+    return ".".join(map(str, version))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

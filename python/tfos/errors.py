@@ -1,0 +1,62 @@
+"""The errors that tfos raises, by what the program can do about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class TfosError(RuntimeError):
+    """Something failed in a cluster; the message says where, why and what to do."""
+
+
+class FeedError(TfosError):
+    """Rows could not be handed to a node, or its results could not be fetched."""
+
+
+class NodeLostError(TfosError):
+    """A node vanished without a word: its process, its executor or its host died."""
+
+
+class FeedTimeoutError(FeedError):
+    """Nothing moved between a feeder and a node for as long as allowed."""
+
+
+class BadInputError(TfosError, ValueError):
+    """An argument, a setting or data of the program is wrong: correct it."""
+
+
+class ClusterTimeoutError(TfosError, TimeoutError):
+    """Nodes did not do in time what was waited for; the message names each and its state."""
+
+
+class NodeFailedError(TfosError):
+    """The cluster's first failure, with the remote traceback where there is one.
+
+    Attributes:
+        failure: the FAILURE of docs/formats/control-protocol.md.
+    """
+
+    def __init__(self, message: str, failure: dict[str, Any] | None = None):
+        super().__init__(message)
+        self.failure = failure or {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.failure)
+
+    @classmethod
+    def from_message(cls, failure: dict[str, Any]) -> "NodeFailedError":
+        """The error for a FAILURE message: who, where, at which step, why, and its evidence."""
+        if failure.get("node_id", -1) < 0:
+            head = f"the cluster failed: {failure['step']}: {failure['message']}"
+        else:
+            head = (
+                f"{failure['job_name']}:{failure['task_index']} (node {failure['node_id']}, "
+                f"executor {failure.get('executor_id') or '?'} on {failure.get('host') or '?'}) "
+                f"failed to {failure['step']}: {failure['message']}"
+            )
+        parts = [head]
+        if failure.get("traceback"):
+            parts.append("Remote traceback:\n" + failure["traceback"].rstrip())
+        elif failure.get("log_tail"):
+            parts.append("Its last lines:\n  " + "\n  ".join(failure["log_tail"]))
+        return cls("\n".join(parts), failure)

@@ -1,0 +1,27 @@
+"""Which executor a Spark task runs in, as its Python worker can tell."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def executor_id() -> str:
+    """A name of this task's executor: the same in all its tasks, and another one in every other
+    executor of the host.
+
+    Spark tells its Python workers no executor id, but on Kubernetes, in SPARK_EXECUTOR_ID.
+    Elsewhere it is the process id of the JVM above the worker (and its daemon).
+    """
+    given = os.environ.get("SPARK_EXECUTOR_ID")
+    if given:
+        return given
+    parent = os.getppid()
+    pid = parent
+    while pid > 1:
+        # pid (command) state ppid ...; the command may hold spaces and parentheses.
+        command, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+        if command == "java":
+            return str(pid)
+        pid = int(rest.split()[1])
+    return str(parent)

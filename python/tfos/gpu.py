@@ -1,0 +1,85 @@
+"""The GPUs of this host, and which of them a process takes.
+
+Only `nvidia-smi` is asked, so that nothing here loads CUDA or TensorFlow into a Spark worker.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from tfos.errors import BadInputError, TfosError
+
+NVIDIA_SMI = ("nvidia-smi",)
+_QUERY = ("--query-gpu=index,uuid,memory.used", "--format=csv,noheader,nounits")
+_TIMEOUT_SECONDS = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    """One GPU of this host. `index` is what CUDA_VISIBLE_DEVICES takes; memory is in MiB."""
+
+    index: str
+    uuid: str
+    memory_used: int
+
+
+def is_available(command: Sequence[str] = NVIDIA_SMI) -> bool:
+    """Whether this host has a GPU that its driver answers for."""
+    return shutil.which(command[0]) is not None and bool(list_gpus(command))
+
+
+def list_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
+    """Every GPU of this host in the order of its index; none when there is no driver."""
+    if shutil.which(command[0]) is None:
+        return []
+    try:
+        found = subprocess.run(
+            [*command, *_QUERY],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TfosError(
+            f"{command[0]} did not answer within {_TIMEOUT_SECONDS} s: this host's GPU driver hangs"
+        ) from error
+    if found.returncode != 0:
+        # The tool without a loaded driver: an image for GPU hosts, on a host without one.
+        return []
+    return [_parse(line) for line in found.stdout.splitlines() if line.strip()]
+
+
+def pick(count: int, worker_index: int = -1, command: Sequence[str] = NVIDIA_SMI) -> list[str]:
+    """The indices of `count` GPUs for one of the processes on this host.
+
+    With `worker_index` >= 0 processes of different indices get disjoint GPUs, as long as there are
+    enough for all of them; after that they wrap around. With -1 the least used ones are taken.
+    BadInputError says how many there are when they are fewer than `count`.
+    """
+    if count <= 0:
+        return []
+    gpus = list_gpus(command)
+    if len(gpus) < count:
+        raise BadInputError(
+            f"{count} GPU(s) were asked for and this host has {len(gpus)}: ask for fewer per node, "
+            "or run on hosts that have them"
+        )
+    if worker_index < 0:
+        gpus.sort(key=lambda gpu: gpu.memory_used)
+        return [gpu.index for gpu in gpus[:count]]
+    groups = len(gpus) // count
+    first = (worker_index % groups) * count
+    return [gpu.index for gpu in gpus[first : first + count]]
+
+
+def _parse(line: str) -> Gpu:
+    fields = [field.strip() for field in line.split(",")]
+    if len(fields) != 3:
+        raise TfosError(f"nvidia-smi answered a line that is not index, UUID and memory: {line!r}")
+    index, uuid, memory_used = fields
+    # Some boards report "[N/A]" or "[Not Supported]" for memory; they sort as unused.
+    return Gpu(index, uuid, int(memory_used) if memory_used.isdigit() else 0)

@@ -1,0 +1,26 @@
+"""The address of this host as other hosts see it."""
+
+from __future__ import annotations
+
+import socket
+
+# Nothing is sent there: connecting a datagram socket only asks the kernel for a route.
+_ROUTE_PROBES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+
+
+def local_address() -> str:
+    """The address of the interface with the default route, else what the host name resolves to.
+
+    On a host with neither it is the loopback address, which serves a cluster on that host alone.
+    """
+    for family, destination in _ROUTE_PROBES:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect((destination, 9))
+            except OSError:
+                continue  # No route for this family.
+            return probe.getsockname()[0]
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"

@@ -1,0 +1,162 @@
+"""A node's process: ``python -m tfos.node``, started by ``tfos agent`` and by nobody else."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import os
+import socket
+import sys
+import traceback
+from typing import Any
+
+from tfos import _native
+from tfos.context import NodeContext
+from tfos.datafeed import FeedSource
+from tfos.errors import BadInputError
+from tfos.roles import SERVICE_JOBS
+
+
+#: What a metrics message may hold, as docs/formats/control-protocol.md says.
+MOST_METRICS = 192
+MOST_METRIC_BYTES = 256
+
+
+class AgentLink:
+    """This process's link to its agent: states and metrics out; the native side listens."""
+
+    def __init__(self) -> None:
+        self._native = _native.NodeLink.from_environment()
+        self.bootstrap: dict[str, Any] = json.loads(self._native.bootstrap)
+        self.payload: bytes = self._native.payload
+        self._metrics: dict[str, Any] = {}
+
+    def attach(self, server: Any) -> None:
+        """Lets the native side end this feed server's feed and report its counters."""
+        self._native.attach_feed_server(server)
+
+    def send(self, message_type: str, **fields: Any) -> None:
+        self._native.send(json.dumps({"type": message_type, **fields}))
+
+    def send_feed_terminated(self) -> None:
+        self.send("feed_terminated")
+
+    def report(self, metrics: dict[str, Any]) -> None:
+        for name, value in metrics.items():
+            self._metrics[name] = _json_value(name, value)
+        if len(self._metrics) > MOST_METRICS:
+            raise BadInputError(f"a node reports at most {MOST_METRICS} metrics")
+        self._native.set_metrics(json.dumps(self._metrics))
+
+
+def _json_value(name: str, value: Any) -> int | float | str:
+    """``value`` as JSON can say it: NumPy and TensorFlow scalars are numbers to the caller only,
+    and NaN and the infinities are no numbers to JSON."""
+    if len(name.encode()) > MOST_METRIC_BYTES:
+        raise BadInputError(f"metric {name[:40]!r}...: a name has at most {MOST_METRIC_BYTES} bytes")
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace")[:MOST_METRIC_BYTES].decode("utf-8", "ignore")
+    if isinstance(value, int):
+        return int(value)
+    number = float(value)
+    return number if math.isfinite(number) else str(number)
+
+
+def main() -> int:
+    link = AgentLink()
+    step = "start the node"
+    source = None
+    try:
+        context_arguments = _prepare(link.bootstrap)
+        source = _start_feed(link)
+        step = "import the program"
+        link.send("state", state="starting", detail="importing the program")
+        import cloudpickle
+
+        program, args = cloudpickle.loads(link.payload)
+        context = NodeContext(
+            link.bootstrap, args, feed_source=source, reporter=link, **context_arguments
+        )
+        if link.bootstrap["node"]["release_port"]:
+            context.release_port()
+        step = "run the program"
+        link.send("state", state="running", feed=source.server.endpoint() if source else None)
+        _call(program, context)
+        step = "finish the feed"
+        if source is not None:
+            source.close()
+    except BaseException as error:  # the boundary: whatever it is, the driver must hear of it
+        return _fail(link, source, step, error)
+    link.send("done")
+    return 0
+
+
+def _call(program: Any, context: NodeContext) -> None:
+    """Calls the program. Leaving through ``sys.exit(0)``, as flag libraries do, is returning."""
+    try:
+        program(context)
+    except SystemExit as stop:
+        if stop.code not in (None, 0):
+            raise
+
+
+def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
+    """Sets up the environment that TensorFlow reads, before anything imports it."""
+    cluster_spec = bootstrap["cluster_spec"]
+    if sum(len(addresses) for addresses in cluster_spec.values()) > 1:
+        os.environ["TF_CONFIG"] = json.dumps({
+            "cluster": cluster_spec,
+            "task": {"type": bootstrap["job_name"], "index": bootstrap["task_index"]},
+            "environment": "cloud",
+        })
+    else:
+        os.environ.pop("TF_CONFIG", None)
+    if bootstrap["gpus"]:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(bootstrap["gpus"])
+    elif bootstrap["job_name"] in SERVICE_JOBS:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    return {"port_socket": socket.socket(fileno=bootstrap["port_fd"])}
+
+
+def _start_feed(link: AgentLink) -> FeedSource | None:
+    node = link.bootstrap["node"]
+    if node["input_mode"] != "spark" or link.bootstrap["job_name"] in SERVICE_JOBS:
+        return None
+    server = _native.FeedServer(
+        node_id=link.bootstrap["node_id"],
+        cluster_id=link.bootstrap["cluster_id"],
+        token_hex=link.bootstrap["token"],
+        queues=node["queues"],
+        memory_bytes=node["feed_memory"],
+        bind_address=node["feed_bind_address"],
+        ports=node["ports"],
+    )
+    link.attach(server)
+    return FeedSource(server, link, node["queues"])
+
+
+def _fail(link: AgentLink, source: FeedSource | None, step: str, error: BaseException) -> int:
+    text = "".join(traceback.format_exception(error))
+    print(text, file=sys.stderr, flush=True)
+    message = "".join(traceback.format_exception_only(error)).strip()
+    if source is not None:
+        source.server.fail(text)
+    link.send("failed", failure={"step": step, "message": message, "traceback": text})
+    return 1
+
+
+def _leave(code: int) -> None:
+    """Ends the process after its exit handlers, without waiting for anything else.
+
+    TensorFlow's servers and collectives have threads that a regular interpreter exit can hang on;
+    a node that has said ``done`` holds nothing that the exit handlers don't take care of.
+    """
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    _leave(main())

@@ -1,0 +1,154 @@
+"""Independent instances of a program, one in each Spark task.
+
+Unlike the nodes of a cluster they don't know each other and are fed nothing: a parameter search, or
+inference over files that each instance picks for itself. They run in the Spark task's own process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import socket
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from tfos import gpu, paths, slots
+from tfos.errors import BadInputError, TfosError
+
+#: How long executors may take to register before a shortage of slots is an error, in seconds.
+SLOTS_TIMEOUT = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Instance:
+    """What one instance knows about itself.
+
+    `hosts` are the hosts of all instances by index when they run in a barrier stage, else empty.
+    `gpus` are the indices that CUDA_VISIBLE_DEVICES was set to.
+    """
+
+    index: int
+    count: int
+    gpus: tuple[str, ...]
+    default_fs: str
+    working_dir: str
+    hosts: tuple[str, ...] = ()
+
+
+def run(
+    spark_context,
+    main: Callable[[Instance], Any],
+    *,
+    instances: int,
+    gpus_per_instance: int | None = None,
+    barrier: bool = True,
+    slots_timeout: float = SLOTS_TIMEOUT,
+) -> list[Any]:
+    """Runs `main(instance)` in `instances` Spark tasks; returns what each returned, by index.
+
+    In a barrier stage all run at the same time, and too few slots for that are an error before
+    anything starts (BadInputError). Without it they run as slots become free. GPUs are those that
+    Spark assigned to the task; if it manages none, `gpus_per_instance` are picked per host (by
+    default one where there is one). A failing instance fails the call with its traceback
+    (TfosError), after the retries that `spark.task.maxFailures` allows.
+    """
+    if instances < 1:
+        raise BadInputError(f"{instances} instances were asked for: at least 1 is needed")
+    if barrier:
+        slots.wait_for_slots(spark_context, instances, slots_timeout)
+    task = _Task(main, instances, gpus_per_instance, barrier, paths.default_fs(spark_context))
+    indices = spark_context.parallelize(range(instances), instances)
+    stage = indices.barrier() if barrier else indices
+    try:
+        return stage.mapPartitionsWithIndex(task).collect()
+    except Exception as error:
+        raise TfosError(f"an instance failed: {_remote_traceback(error)}") from error
+
+
+def prepare_process(gpu_count: int, index: int = -1, hosts: Sequence[str] = ()) -> None:
+    """Makes this process see `gpu_count` GPUs, or none on a host that has no GPU.
+
+    `hosts` are those of all instances, of which this is number `index`: instances on the same host
+    get different GPUs.
+    """
+    count = gpu_count if gpu.is_available() else 0
+    indices = gpu.pick(count, _position_on_host(index, hosts))
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(indices)
+
+
+class _Task:
+    """What Spark runs for each partition; pickled to the executors."""
+
+    def __init__(self, main, count, gpus_per_instance, barrier, default_fs):
+        self._main = main
+        self._count = count
+        self._gpus_per_instance = gpus_per_instance
+        self._barrier = barrier
+        self._default_fs = default_fs
+
+    def __call__(self, index: int, rows: Iterable[int]) -> Iterator[Any]:
+        hosts = _barrier_hosts() if self._barrier else ()
+        gpus = _assigned_gpus(self._gpus_per_instance, index, hosts)
+        instance = Instance(
+            index, self._count, tuple(gpus), self._default_fs, os.getcwd(), tuple(hosts)
+        )
+        with _visible_gpus(gpus):
+            try:
+                result = self._main(instance)
+            except Exception as error:
+                raise TfosError(
+                    f"instance {index} on {socket.gethostname()}:\n"
+                    f"{_MARK}{traceback.format_exc()}{_MARK}"
+                ) from error
+        yield result
+
+
+# Around the part of a task's error that is the program's own, to find it again in Spark's report.
+_MARK = "---- instance's traceback ----\n"
+
+
+def _remote_traceback(error: Exception) -> str:
+    text = str(error)
+    before, mark, rest = text.partition(_MARK)
+    if not mark:
+        return text
+    where = before.rstrip().rpartition("instance ")[2]
+    return f"instance {where}\n{rest.partition(_MARK)[0].rstrip()}"
+
+
+def _barrier_hosts() -> list[str]:
+    from pyspark import BarrierTaskContext
+
+    return [info.address.rpartition(":")[0] for info in BarrierTaskContext.get().getTaskInfos()]
+
+
+def _assigned_gpus(wanted: int | None, index: int, hosts: Sequence[str]) -> list[str]:
+    from pyspark import TaskContext
+
+    assigned = TaskContext.get().resources().get("gpu")
+    if assigned is not None:
+        return list(assigned.addresses)
+    if wanted is None:
+        wanted = 1 if gpu.is_available() else 0
+    return gpu.pick(wanted, _position_on_host(index, hosts))
+
+
+def _position_on_host(index: int, hosts: Sequence[str]) -> int:
+    """Which of its host's instances `index` is; without `hosts` the index itself is as good."""
+    return hosts[:index].count(hosts[index]) if 0 <= index < len(hosts) else index
+
+
+@contextlib.contextmanager
+def _visible_gpus(gpus: Sequence[str]) -> Iterator[None]:
+    """Limits CUDA to `gpus` for one instance: Spark reuses the process for other tasks."""
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CUDA_VISIBLE_DEVICES"]
+        else:
+            os.environ["CUDA_VISIBLE_DEVICES"] = before

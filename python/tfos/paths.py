@@ -1,0 +1,64 @@
+"""Where a path of a program lies: its full URI, given the cluster's default file system.
+
+Programs name files without a scheme and expect Hadoop's reading of them, whatever node they run on.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+
+_ABSOLUTE_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
+
+#: File systems that give every user a home directory, which relative paths start from.
+_HOME_SCHEMES = frozenset({"hdfs", "viewfs", "webhdfs", "swebhdfs"})
+
+
+def current_user() -> str:
+    """The user that Hadoop acts as in this process."""
+    return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+
+
+def default_fs(spark_context) -> str:
+    """The `fs.defaultFS` of a SparkContext, in the form that `resolve` takes: no trailing slash."""
+    configured = spark_context._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///"
+    return _without_trailing_slash(configured)
+
+
+def resolve(default_fs: str, working_dir: str, path: str, user: str | None = None) -> str:
+    """The full URI of `path`.
+
+    | path               | result                                              |
+    |--------------------|-----------------------------------------------------|
+    | `scheme:/...`      | unchanged                                           |
+    | `/absolute`        | on the default file system                          |
+    | relative, HDFS     | below `/user/<user>` on the default file system     |
+    | relative, `file`   | below `working_dir`                                 |
+    | relative, others   | below the root of the default file system           |
+
+    `user` is the current one by default.
+    """
+    if _ABSOLUTE_URI.match(path):
+        return path
+    base = _without_trailing_slash(default_fs)
+    if path.startswith("/"):
+        return base + path
+    scheme = base.partition("://")[0]
+    if scheme in _HOME_SCHEMES:
+        return f"{base}/user/{user or current_user()}/{path}"
+    if scheme == "file":
+        return (
+            f"{base}/{working_dir.strip('/')}/{path}"
+            if working_dir.strip("/")
+            else f"{base}/{path}"
+        )
+    return f"{base}/{path}"
+
+
+def _without_trailing_slash(uri: str) -> str:
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        # "file:/" is how java.net.URI writes the root of the local file system.
+        return scheme.partition(":")[0] + "://"
+    return scheme + separator + rest.rstrip("/")

@@ -1,0 +1,74 @@
+"""Which jobs a cluster has and how many nodes each: a pure function of what was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfos.errors import BadInputError
+
+#: Jobs that Spark does not feed and that are stopped when all others have finished.
+SERVICE_JOBS = ("ps", "evaluator")
+
+INPUT_MODES = ("spark", "tensorflow")
+
+
+def plan_roles(
+    nodes: int,
+    *,
+    parameter_servers: int = 0,
+    chief: str | None = None,
+    evaluator: bool = False,
+    input_mode: str = "spark",
+    driver_parameter_servers: bool = False,
+) -> list[dict[str, Any]]:
+    """The cluster's jobs in the order in which node ids are given out, as ``{"job", "count"}``.
+
+    Parameter servers come first, then the chief, the evaluator, and workers for the rest. What
+    can't be is refused here, before anything starts.
+    """
+    if input_mode not in INPUT_MODES:
+        raise BadInputError(f"input_mode is 'spark' or 'tensorflow', not {input_mode!r}")
+    if nodes < 1:
+        raise BadInputError(f"a cluster needs at least 1 node, not {nodes}")
+    if parameter_servers < 0:
+        raise BadInputError(f"{parameter_servers} parameter servers can't be")
+    if chief not in (None, "chief", "master"):
+        raise BadInputError(f"the first node's job is 'chief' or 'master', not {chief!r}")
+    if driver_parameter_servers and input_mode == "spark":
+        raise BadInputError(
+            "parameter servers on the driver need input mode 'tensorflow': "
+            "with 'spark' the driver is busy feeding"
+        )
+    if evaluator and input_mode == "spark":
+        raise BadInputError(
+            "an evaluator needs input mode 'tensorflow': with 'spark' it would get no rows"
+        )
+    if driver_parameter_servers and parameter_servers == 0:
+        raise BadInputError("parameter servers on the driver were asked for, but their number is 0")
+    counts = {"ps": parameter_servers}
+    if chief:
+        counts[chief] = 1
+    counts["evaluator"] = int(evaluator)
+    counts["worker"] = nodes - sum(counts.values())
+    if counts["worker"] < 0 or counts["worker"] == 0 and not chief:
+        asked = ", ".join(f"{count} {job}" for job, count in counts.items() if count > 0)
+        raise BadInputError(
+            f"{nodes} nodes are too few for {asked} and at least one node that trains"
+        )
+    return [{"job": job, "count": count} for job, count in counts.items() if count]
+
+
+def service_nodes(roles: list[dict[str, Any]]) -> frozenset[int]:
+    """The ids of the nodes whose jobs are in SERVICE_JOBS."""
+    jobs = [role["job"] for role in roles for _ in range(role["count"])]
+    return frozenset(node_id for node_id, job in enumerate(jobs) if job in SERVICE_JOBS)
+
+
+def tensorboard_node(roles: list[dict[str, Any]]) -> int:
+    """The id of the node that TensorBoard runs beside: the chief or master, else worker 0."""
+    first_ids: dict[str, int] = {}
+    next_id = 0
+    for role in roles:
+        first_ids[role["job"]] = next_id
+        next_id += role["count"]
+    return next(first_ids[job] for job in ("chief", "master", "worker") if job in first_ids)

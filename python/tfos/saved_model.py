@@ -1,0 +1,90 @@
+"""Writing SavedModels: Keras models, tf.Module objects and TF1-style sessions.
+
+TensorFlow is imported when something is exported, never before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tfos.errors import BadInputError
+
+
+def export(model: Any, export_dir: str, write: bool = True) -> None:
+    """Exports `model` to `export_dir` as a SavedModel that serves.
+
+    `model` is a Keras 3 or a legacy Keras model, or a tf.Module. With collective training every
+    node must run the export, as it may exchange variables, yet only one may write: the others pass
+    `write=False`, and what they wrote is thrown away.
+    """
+    with _destination(export_dir, write) as path:
+        if _is_keras3(model):
+            model.export(path)
+        elif hasattr(model, "save") and hasattr(model, "get_config"):
+            model.save(path, save_format="tf")
+        else:
+            import tensorflow as tf
+
+            tf.saved_model.save(model, path)
+
+
+def export_session(
+    session: Any, export_dir: str, tag_set: str, signatures: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Exports the graph and the variables of a TF1-style session.
+
+    `tag_set` is a comma-separated list of tags. `signatures` maps a name to a dict with `inputs`
+    and `outputs` (alias -> tensor) and `method_name`.
+    """
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with session.graph.as_default():
+        definitions = {
+            name: v1.saved_model.signature_def_utils.build_signature_def(
+                inputs=_tensor_infos(v1, name, signature, "inputs"),
+                outputs=_tensor_infos(v1, name, signature, "outputs"),
+                method_name=signature.get(
+                    "method_name", v1.saved_model.signature_constants.PREDICT_METHOD_NAME
+                ),
+            )
+            for name, signature in signatures.items()
+        }
+        builder = v1.saved_model.builder.SavedModelBuilder(export_dir)
+        builder.add_meta_graph_and_variables(
+            session,
+            [tag.strip() for tag in tag_set.split(",")],
+            signature_def_map=definitions,
+            clear_devices=True,
+        )
+        builder.save()
+
+
+def _tensor_infos(v1: Any, name: str, signature: Mapping[str, Any], side: str) -> dict[str, Any]:
+    if side not in signature:
+        raise BadInputError(f"signature {name!r} has no {side!r}: give a dict of alias -> tensor")
+    return {
+        alias: v1.saved_model.utils.build_tensor_info(tensor)
+        for alias, tensor in signature[side].items()
+    }
+
+
+def _is_keras3(model: Any) -> bool:
+    # Legacy Keras lives in tf_keras. It has `export` as well, but `save` keeps more of a model.
+    return any(base.__module__.startswith("keras.src.models") for base in type(model).__mro__)
+
+
+@contextlib.contextmanager
+def _destination(export_dir: str, write: bool) -> Iterator[str]:
+    if write:
+        yield export_dir
+        return
+    scratch = tempfile.mkdtemp(prefix="tfos-export-")
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch)

@@ -1,0 +1,118 @@
+"""Every setting of tfos, defined once.
+
+A setting is the Spark configuration key ``spark.tfos.<name>``, and a keyword of :func:`tfos.run`
+with the dots and capitals of its name written as underscores (``coordinator.bindAddress`` is
+``coordinator_bind_address``). A keyword wins over the configuration, which wins over the default.
+``tfos doctor --settings`` prints this table.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping
+
+from tfos.errors import BadInputError
+
+PREFIX = "spark.tfos."
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: what it is called, how its text is read, what it is when nobody says."""
+
+    name: str
+    type: type
+    default: Any
+    unit: str
+    meaning: str
+
+    @property
+    def key(self) -> str:
+        return PREFIX + self.name
+
+    @property
+    def keyword(self) -> str:
+        return re.sub(r"([A-Z])", r"_\1", self.name.replace(".", "_")).lower()
+
+    def read(self, value: Any) -> Any:
+        """``value`` as this setting's type; a :class:`BadInputError` names the key and the text."""
+        try:
+            if self.type is bool:
+                return _read_bool(value)
+            return self.type(value)
+        except (TypeError, ValueError) as error:
+            raise BadInputError(
+                f"{self.key}={value!r} is not {_TYPE_NAMES[self.type]} ({self.meaning})"
+            ) from error
+
+
+_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+def _read_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    word = str(value).strip().lower()
+    if word not in words:
+        raise ValueError(value)
+    return words[word]
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("coordinator.bindAddress", str, "0.0.0.0", "", "address the coordinator listens on"),
+    Setting("coordinator.advertisedAddress", str, "", "",
+            "address executors use to reach the coordinator; empty: the one with the default route"),
+    Setting("coordinator.port", str, "0", "", "port or range (5000-5100) of the coordinator; 0: any"),
+    Setting("node.advertisedAddress", str, "", "",
+            "address other nodes use to reach a node; empty: the one it reaches the coordinator from"),
+    Setting("ports", str, "0", "", "port or range from which nodes take their ports; 0: any"),
+    Setting("slots.timeout", float, 30.0, "seconds",
+            "how long to wait for executors to register when there are fewer slots than nodes"),
+    Setting("heartbeat.interval", int, 1000, "milliseconds", "how often a node reports its metrics"),
+    Setting("heartbeat.timeout", int, 10000, "milliseconds",
+            "how long a node may be silent before it counts as lost"),
+    Setting("stop.grace", float, 5.0, "seconds", "time between TERM and KILL when a node is stopped"),
+    Setting("feed.memory", int, 256 << 20, "bytes", "most memory for chunks in one node"),
+    Setting("feed.region", int, 32 << 20, "bytes", "memory shared with one feeder"),
+    Setting("feed.chunk", int, 1 << 20, "bytes", "size a chunk is filled to"),
+    Setting("gpu.count", int, 0, "GPUs", "whole GPUs for each node that computes; 0: none asked for"),
+    Setting("gpu.fraction", float, 0.0, "of a GPU",
+            "share of one GPU for each node, 0.1 to 0.9, which the program finds in ctx.gpu_fraction"),
+    Setting("python", str, "", "", "Python of the nodes; empty: that of the Spark tasks"),
+    Setting("log.level", str, "WARN", "", "level of the coordinator's and agents' logs"),
+    Setting("progress", bool, True, "", "print a line about the nodes to standard error while waiting"),
+)
+
+
+class Settings:
+    """The settings of one cluster, read as attributes by keyword (``settings.feed_memory``)."""
+
+    def __init__(self, values: Mapping[str, Any]):
+        self._values = dict(values)
+
+    def __getattr__(self, keyword: str) -> Any:
+        try:
+            return self.__dict__["_values"][keyword]
+        except KeyError:
+            raise AttributeError(keyword) from None
+
+    @classmethod
+    def resolve(
+        cls, lookup: Callable[[str], str | None], keywords: Mapping[str, Any]
+    ) -> "Settings":
+        """Settings from ``keywords``, then from ``lookup(key)`` (None: not set), then defaults."""
+        unknown = sorted(set(keywords) - {setting.keyword for setting in SETTINGS})
+        if unknown:
+            raise BadInputError(
+                f"unknown setting {', '.join(unknown)}; known are: "
+                + ", ".join(sorted(setting.keyword for setting in SETTINGS))
+            )
+        values = {}
+        for setting in SETTINGS:
+            value = keywords.get(setting.keyword)
+            if value is None:
+                value = lookup(setting.key)
+            values[setting.keyword] = setting.default if value is None else setting.read(value)
+        return cls(values)

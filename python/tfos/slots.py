@@ -1,0 +1,66 @@
+"""How many tasks a Spark application can run at once, compared with what a cluster needs.
+
+A node holds a task slot while it starts. When there are too few, Spark would keep the rest waiting
+without a word, so the shortage is said before anything starts.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+from tfos.errors import BadInputError
+
+_POLL_SECONDS = 0.1
+
+
+def available_slots(spark_context) -> int:
+    """Tasks that the executors registered so far can run at the same time, busy ones included."""
+    context = spark_context._jsc.sc()
+    profile = context.resourceProfileManager().defaultResourceProfile()
+    return context.maxNumConcurrentTasks(profile)
+
+
+def expected_slots(master: str, task_cpus: int = 1) -> int | None:
+    """What a master URL of fixed size promises once it is up; None when the URL does not say."""
+    match = re.match(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]$", master)
+    if match:
+        executors, cores = int(match.group(1)), int(match.group(2))
+        return executors * (cores // task_cpus)
+    if master == "local":
+        return 1
+    match = re.match(r"local\[\s*(\d+)\s*(,\s*\d+\s*)?\]$", master)
+    return int(match.group(1)) // task_cpus if match else None
+
+
+def wait_for_slots(spark_context, needed: int, timeout: float) -> None:
+    """Returns once `needed` tasks can run at the same time, waiting for executors to register.
+
+    Raises BadInputError, with the numbers and what to change, at once when the master's size cannot
+    suffice and otherwise after `timeout` seconds. With dynamic allocation Spark asks for executors
+    only when tasks wait, so nothing is checked.
+    """
+    conf = spark_context.getConf()
+    if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
+        return
+    task_cpus = int(conf.get("spark.task.cpus", "1"))
+    expected = expected_slots(spark_context.master, task_cpus)
+    if expected is not None and expected < needed:
+        raise _shortage(spark_context, conf, expected, needed)
+    deadline = time.monotonic() + timeout
+    while (slots := available_slots(spark_context)) < needed:
+        # The threads of a local master are there from the start; executors may still register.
+        if spark_context.master.startswith("local[") or time.monotonic() >= deadline:
+            raise _shortage(spark_context, conf, slots, needed)
+        time.sleep(_POLL_SECONDS)
+
+
+def _shortage(spark_context, conf, slots: int, needed: int) -> BadInputError:
+    cores = conf.get("spark.executor.cores", "not set")
+    cpus = conf.get("spark.task.cpus", "1")
+    return BadInputError(
+        f"{needed} nodes were asked for and Spark ({spark_context.master}) has {slots} task "
+        f"slot(s) (spark.executor.cores: {cores}, spark.task.cpus: {cpus}). Ask for at most "
+        f"{slots} nodes, or give the application more executors or cores (--num-executors, "
+        "--executor-cores, spark.cores.max), or lower spark.task.cpus"
+    )

@@ -1,0 +1,106 @@
+"""Spark jobs that the driver can watch and cancel while they run."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any, Callable
+
+from pyspark import InheritableThread, SparkContext
+from pyspark.rdd import RDD, PipelinedRDD
+from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
+
+
+_CANCEL_INTERVAL_SECONDS = 0.2
+_CANCEL_ATTEMPTS = 10
+
+
+class SparkJob:
+    """A Spark action running in a thread of its own, in a job group of its own.
+
+    Owner and lifetime: whoever started it calls ``result`` or ``cancel``. Threads: any.
+    ``on_done`` is called from the job's thread when the action has ended, either way.
+    """
+
+    def __init__(self, sc: SparkContext, group: str, description: str,
+                 action: Callable[[], Any], on_done: Callable[["SparkJob"], None]):
+        self._sc = sc
+        self.group = group
+        self._error: Exception | None = None
+        self._result: Any = None
+        self._cancelled = False
+        self._done = threading.Event()
+
+        def run() -> None:
+            try:
+                sc.setJobGroup(group, description, interruptOnCancel=True)
+                if not self._cancelled:
+                    self._result = action()
+            except Exception as error:  # handed to whoever asks for the result
+                self._error = error
+            finally:
+                self._done.set()
+                on_done(self)
+
+        self._thread = InheritableThread(target=run, name=group, daemon=True)
+        self._thread.start()
+
+    @property
+    def done(self) -> bool:
+        return self._done.is_set()
+
+    @property
+    def error(self) -> Exception | None:
+        """What the action raised; None while it runs."""
+        return self._error
+
+    def result(self) -> Any:
+        """Waits for the end of the action, and returns its value or raises its error."""
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def cancel(self) -> None:
+        """Cancels the action. Repeated a few times, as Spark cancels only what it runs already."""
+        self._cancelled = True
+        for _ in range(_CANCEL_ATTEMPTS):
+            self._sc.cancelJobGroup(self.group)
+            if self._done.wait(_CANCEL_INTERVAL_SECONDS):
+                return
+
+    def task_counts(self) -> tuple[int, int]:
+        """(tasks running now, tasks in all) as Spark sees them."""
+        tracker = self._sc.statusTracker()
+        running = total = 0
+        for job_id in tracker.getJobIdsForGroup(self.group):
+            job = tracker.getJobInfo(job_id)
+            for stage_id in job.stageIds if job else ():
+                stage = tracker.getStageInfo(stage_id)
+                if stage:
+                    running += stage.numActiveTasks
+                    total += stage.numTasks
+        return running, total
+
+
+def first_cause(error: Exception) -> str:
+    """The sentence of tfos in Spark's long report of a failed task; the report's first line when
+    there is none."""
+    text = str(error)
+    found = re.findall(r"^tfos\.errors\.\w+: (.*)$", text, re.MULTILINE)
+    return found[0] if found else text.partition("\n")[0]
+
+
+def pickled_batches(rdd: RDD) -> RDD | None:
+    """``rdd`` as an RDD of the pickled batches that Spark already holds for it, or None.
+
+    None where there are none yet: an RDD that is a Python function of another one and is not
+    cached would have to be pickled for this, in an extra pass.
+    """
+    if isinstance(rdd, PipelinedRDD) and not (rdd.is_cached or rdd.is_checkpointed):
+        return None
+    serializer = rdd._jrdd_deserializer
+    if not (isinstance(serializer, BatchedSerializer)
+            and isinstance(serializer.serializer, CPickleSerializer)):
+        return None
+    return RDD(rdd._jrdd, rdd.ctx, NoOpSerializer())
