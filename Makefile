@@ -1,0 +1,61 @@
+# The two commands: `make demo` and `make test`. Each readies the machine first and skips what is done.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+# Every target drives a tool of its own; running two at a time would only mix their output.
+.NOTPARALLEL:
+.PHONY: help demo build test sanitize format clean
+
+export CMAKE_CXX_COMPILER_LAUNCHER := ccache
+JOBS ?= $(shell nproc)
+# Directory with MNIST as idx .gz files for `make demo`; empty: scikit-learn's digits.
+MNIST ?=
+# Further arguments of pytest for `make test`, such as -k NAME.
+PYTEST_ARGS ?=
+# The extension is part of the wheel, and tested as that.
+BUILD_DEV = cmake --preset dev -DTFOS_BUILD_PYTHON=OFF && cmake --build --preset dev -j $(JOBS)
+
+help: ## Show this help.
+	@echo "make demo [MNIST=DIR] Train and infer on a two-node cluster of this machine (digits, or MNIST's .gz files in DIR)."
+	@awk -F ': ## ' '/^[a-z]+: ## / { printf "make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo:
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh run build' \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Building the native part and the wheel (ccache)' 'tools/install_wheel.sh' \
+	  'Training and inference on a standalone Spark cluster' \
+	  '.venv/bin/python tools/spark_cluster.py -- .venv/bin/python examples/mnist_spark.py --master {master} --mnist "$(MNIST)"'
+
+build: ## Build the C++ part with its tests (preset dev) and install the wheel into .venv.
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh run build test' \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Building the C++ part and its tests (ccache)' '$(BUILD_DEV)' \
+	  'Building and installing the wheel' 'tools/install_wheel.sh'
+
+test: ## Build and run all tests: layers, C++ (ctest), Python on real Spark clusters (pytest).
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh run build test' \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
+	  'Building the C++ tests (ccache)' '$(BUILD_DEV)' \
+	  'Running the C++ tests' 'ctest --preset dev -j $(JOBS)' \
+	  'Building and installing the wheel' 'tools/install_wheel.sh' \
+	  'Checking what the binaries show and need' '.venv/bin/python tools/check_symbols.py .venv/lib/python*/site-packages/tfos/_native*.so .venv/lib/python*/site-packages/tfos/bin/tfos' \
+	  'Running the Python tests' '.venv/bin/python -m pytest tests/python $(PYTEST_ARGS)'
+
+sanitize: ## Run the C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer.
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh build test' \
+	  'Building with AddressSanitizer and UndefinedBehaviorSanitizer' 'cmake --preset asan-ubsan && cmake --build --preset asan-ubsan -j $(JOBS)' \
+	  'Running the C++ tests' 'ctest --preset asan-ubsan -j $(JOBS)' \
+	  'Building with ThreadSanitizer' 'cmake --preset tsan && cmake --build --preset tsan -j $(JOBS)' \
+	  'Running the C++ tests' 'ctest --preset tsan -j $(JOBS)'
+
+format: ## Format the C++ sources.
+	@tools/install_packages.sh analyse
+	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
+
+clean: ## Remove everything built, .venv included.
+	rm -rf build dist .venv .pytest_cache spark-warehouse

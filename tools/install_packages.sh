@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that a set of jobs needs, as far as they are missing:
+#   tools/install_packages.sh JOB...      JOB: run, build, test, analyse
+# Without the right to install it names the missing packages and stops. Leaves apt alone when nothing
+# is missing.
+set -euo pipefail
+
+declare -A packages_of=(
+  [run]="python3 python3-venv"
+  [build]="g++ cmake ninja-build ccache libboost1.81-dev libssl-dev nlohmann-json3-dev libcli11-dev
+           libspdlog-dev libfmt-dev python3-dev"
+  [test]="libgtest-dev libgmock-dev"
+  [analyse]="clang-16 clang-format-16 clang-tidy-16"
+)
+
+# Spark needs some Java of 17 or newer; which package brings it doesn't matter.
+has_java() {
+  local java=java version
+  [[ -n ${JAVA_HOME:-} ]] && java=$JAVA_HOME/bin/java
+  version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p') || return 1
+  [[ -n $version ]] && ((version >= 17))
+}
+
+is_installed() {
+  [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+}
+
+missing=()
+for job in "$@"; do
+  for package in ${packages_of[$job]:?unknown job $job}; do
+    is_installed "$package" || missing+=("$package")
+  done
+  if [[ $job == run ]] && ! has_java; then
+    missing+=(openjdk-17-jre-headless)
+  fi
+done
+
+if ((${#missing[@]} == 0)); then
+  echo "All Debian packages for $* are installed."
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null || ! sudo -v; then
+    echo "These Debian packages are missing, and installing them needs root or sudo:" >&2
+    echo "  apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "Installing: ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y --no-install-recommends "${missing[@]}"

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Makes .venv with everything the demo, the examples and the tests import, but for tfos itself.
+# Does nothing when .venv already holds what this script and requirements.txt ask for.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=${PYTHON:-python3}
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+  echo "Python 3.11 or newer is needed; $python is $("$python" --version 2>&1). Set PYTHON." >&2
+  exit 1
+}
+
+# The same TensorFlow with and without CUDA: the latter is a third of the download.
+tensorflow=tensorflow-cpu
+if [[ -e /dev/nvidia0 ]]; then
+  tensorflow=tensorflow
+fi
+
+stamp=.venv/made-from
+wanted=$("$python" --version; echo "$tensorflow"; sha256sum tools/make_venv.sh tools/requirements.txt)
+if [[ -e $stamp && $(<"$stamp") == "$wanted" ]]; then
+  echo ".venv is up to date."
+  exit 0
+fi
+
+"$python" -m venv --clear .venv
+pip=(.venv/bin/python -m pip --disable-pip-version-check install --progress-bar off)
+echo "Installing Python packages ($tensorflow, pyspark and what they need) ..."
+"${pip[@]}" -r tools/requirements.txt "$tensorflow==2.21.*" |
+  sed -un 's/^\(Collecting [^ ]*\).*/\1/p; s/^\(Installing\) .*/\1 all of them/p'
+# Its dependency on `tensorflow` would pull that over tensorflow-cpu.
+"${pip[@]}" --no-deps --quiet 'tf_keras==2.21.*'
+printf '%s' "$wanted" >"$stamp"

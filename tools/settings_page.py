@@ -1,0 +1,35 @@
+"""Writes docs/settings.md from python/tfos/settings.py; with --check only compares."""
+
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python"))
+
+from tfos.settings import SETTINGS  # noqa: E402
+
+PAGE = ROOT / "docs" / "settings.md"
+
+HEAD = """# Settings
+
+Each is a Spark configuration key (`--conf spark.tfos.feed.memory=134217728`) and a keyword of `tfos.run`
+(`feed_memory=134217728`), which wins. `tfos doctor --settings` prints the same table.
+Made from python/tfos/settings.py by `python tools/settings_page.py`.
+
+| key | keyword | default | unit | meaning |
+|---|---|---|---|---|
+"""
+
+
+def page():
+    return HEAD + "".join(
+        f"| `{s.key}` | `{s.keyword}` | {f'`{s.default}`' if s.default != '' else ''} | {s.unit} | {s.meaning} |\n"
+        for s in SETTINGS)
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv[1:]:
+        if PAGE.read_text() != page():
+            sys.exit(f"{PAGE.relative_to(ROOT)} differs from the settings: run tools/settings_page.py")
+    else:
+        PAGE.write_text(page())

@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""A real standalone Spark cluster on this machine: a Master and some Workers, each its own JVM.
+
+As a program it runs one command against the cluster and stops everything it started afterwards,
+whether the command succeeds, fails or is interrupted:
+
+    tools/spark_cluster.py [--workers 2] [--cores 1] [--memory 2g] -- COMMAND [ARGUMENT]...
+
+`{master}` in an argument is replaced with the cluster's URL, which is in $SPARK_MASTER_URL as well.
+
+As a module it gives `SparkCluster`, a context manager. Needs Java 17 and the `pyspark` package (or
+SPARK_HOME), nothing else. Everything is bound to the loopback interface.
+"""
+
+import argparse
+import ctypes
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+_HOST = "127.0.0.1"
+_POLL_S = 0.1
+_LOG_TAIL_LINES = 20
+_PR_SET_PDEATHSIG = 1
+
+
+class SparkClusterError(RuntimeError):
+    """A daemon of the cluster failed to start, or stopped on its own."""
+
+
+def spark_home():
+    """Returns the directory of the Spark installation: SPARK_HOME, else that of `pyspark`."""
+    if os.environ.get("SPARK_HOME"):
+        return pathlib.Path(os.environ["SPARK_HOME"])
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None:
+        raise SparkClusterError("Spark was not found: install pyspark, or set SPARK_HOME")
+    return pathlib.Path(spec.origin).parent
+
+
+def _end_with_parent():
+    """Runs in the child before exec: a killed harness takes its daemons with it."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class _Daemon:
+    """One JVM of the cluster, in a process group of its own, and its log."""
+
+    def __init__(self, name, class_name, arguments, log_dir, environment):
+        self.name = name
+        self.log_path = log_dir / f"{name}.log"
+        command = [str(spark_home() / "bin" / "spark-class"), class_name, *arguments]
+        # A group of its own keeps Ctrl-C from ending the daemons before the driver has finished.
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                process_group=0,
+                preexec_fn=_end_with_parent,
+            )
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def check_alive(self):
+        status = self.process.poll()
+        if status is None:
+            return
+        tail = "\n".join(self.log().splitlines()[-_LOG_TAIL_LINES:])
+        raise SparkClusterError(
+            f"Spark's {self.name} ended with status {status}; the end of {self.log_path}:\n{tail}"
+        )
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def stop(self, deadline):
+        """TERM, and KILL for whatever is left of the group at `deadline` (time.monotonic)."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            pass  # The group is killed below.
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # Nothing was left.
+        self.process.wait()
+
+
+class SparkCluster:
+    """A Master and `workers` Workers, started on entry and stopped on exit of the `with` block.
+
+    workers, cores, memory: how many Workers, and what each of them offers to executors.
+    directory: holds the daemons' logs and, below `work`, the executors' directories and logs.
+    start_timeout_s: bound on the start of the whole cluster.
+
+    Not safe for use from several threads. The Workers end with the thread that started them.
+    """
+
+    def __init__(
+        self, workers=2, cores=1, memory="2g", directory="build/spark", start_timeout_s=90
+    ):
+        self.workers = workers
+        self.cores = cores
+        self.memory = memory
+        self.directory = pathlib.Path(directory).resolve()
+        self.start_timeout_s = start_timeout_s
+        self.url = None
+        self._ui_port = None
+        self._daemons = []
+
+    @property
+    def master_pid(self):
+        return self._daemons[0].pid
+
+    @property
+    def worker_pids(self):
+        return [daemon.pid for daemon in self._daemons[1:]]
+
+    def __enter__(self):
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def _start(self):
+        if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
+            raise SparkClusterError("Java was not found: install Java 17 or set JAVA_HOME")
+        deadline = time.monotonic() + self.start_timeout_s
+        work_dir = self.directory / "work"
+        work_dir.mkdir(parents=True, exist_ok=True)
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(spark_home()),
+            "SPARK_LOCAL_IP": _HOST,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        }
+        master = _Daemon(
+            "master",
+            "org.apache.spark.deploy.master.Master",
+            ["--host", _HOST, "--port", "0", "--webui-port", "0"],
+            self.directory,
+            environment,
+        )
+        self._daemons.append(master)
+        port = self._wait_for(
+            lambda: self._service_port("sparkMaster"), "the Master's port", deadline
+        )
+        self._ui_port = self._wait_for(
+            lambda: self._service_port("MasterUI"), "the Master's status page", deadline
+        )
+        self.url = f"spark://{_HOST}:{port}"
+        for number in range(self.workers):
+            self._daemons.append(
+                _Daemon(
+                    f"worker-{number}",
+                    "org.apache.spark.deploy.worker.Worker",
+                    ["--host", _HOST, "--webui-port", "0", "--cores", str(self.cores)]
+                    + ["--memory", self.memory, "--work-dir", str(work_dir), self.url],
+                    self.directory,
+                    environment,
+                )
+            )
+        self._wait_for(
+            lambda: self.alive_workers() == self.workers,
+            f"{self.workers} Workers to register",
+            deadline,
+        )
+
+    def stop(self, timeout_s=15):
+        """Stops all daemons and, with the Workers, their executors. Safe to call again."""
+        deadline = time.monotonic() + timeout_s
+        for daemon in self._daemons[1:]:
+            daemon.process.terminate()
+        while self._daemons:
+            self._daemons.pop().stop(deadline)
+
+    def alive_workers(self):
+        """Returns how many Workers the Master counts as alive."""
+        try:
+            url = f"http://{_HOST}:{self._ui_port}/json/"
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with opener.open(url, timeout=5) as response:
+                return json.load(response)["aliveworkers"]
+        except urllib.error.URLError:
+            return 0  # The page is announced shortly before it answers.
+
+    def _service_port(self, service):
+        announcement = rf"Successfully started service '{service}' on port (\d+)"
+        match = re.search(announcement, self._daemons[0].log())
+        return int(match.group(1)) if match else None
+
+    def _wait_for(self, condition, what, deadline):
+        while True:
+            for daemon in self._daemons:
+                daemon.check_alive()
+            value = condition()
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                raise SparkClusterError(
+                    f"waited {self.start_timeout_s} s for {what}; logs are in {self.directory}"
+                )
+            time.sleep(_POLL_S)
+
+
+def _raise_interrupt(_signal_number, _frame):
+    raise KeyboardInterrupt
+
+
+def _run_command(command, cluster):
+    """Runs `command` to its end, also when interrupted meanwhile; returns its exit status."""
+    arguments = [argument.replace("{master}", cluster.url) for argument in command]
+    environment = {**os.environ, "SPARK_MASTER_URL": cluster.url}
+    process = subprocess.Popen(arguments, env=environment, preexec_fn=_end_with_parent)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        # A terminal's Ctrl-C has reached the command as well; a signal sent only to us has not.
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description="Runs a command against a standalone Spark cluster on this machine."
+    )
+    parser.add_argument("--workers", type=int, default=2, help="number of Workers (default 2)")
+    parser.add_argument("--cores", type=int, default=1, help="cores of each Worker (default 1)")
+    parser.add_argument("--memory", default="2g", help="memory of each Worker (default 2g)")
+    parser.add_argument("--directory", default="build/spark", help="for logs and executors' files")
+    parser.add_argument("command", nargs="+", help="to run; {master} becomes the cluster's URL")
+    options = parser.parse_args()
+
+    signal.signal(signal.SIGTERM, _raise_interrupt)
+    begin = time.monotonic()
+    print(f"Starting a Spark Master and {options.workers} Workers ...", flush=True)
+    cluster = SparkCluster(options.workers, options.cores, options.memory, options.directory)
+    try:
+        with cluster:
+            seconds = time.monotonic() - begin
+            print(f"Spark cluster ready at {cluster.url} after {seconds:.1f} s", flush=True)
+            status = _run_command(options.command, cluster)
+    except SparkClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Interrupted: the Spark cluster was stopped", file=sys.stderr)
+        return 130
+    print("Spark cluster stopped", flush=True)
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
