@@ -1,0 +1,141 @@
+"""Fixtures of all Python tests: real Spark clusters, and the check that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import sys
+import time
+import uuid
+
+import psutil
+import pytest
+
+TESTS = pathlib.Path(__file__).parent
+ROOT = TESTS.parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import spark_cluster  # noqa: E402  (tools/ is no package)
+
+#: Inherited by every process that this run of pytest starts, however it is detached.
+RUN_VARIABLE = "TFOS_TEST_RUN"
+RUN_ID = uuid.uuid4().hex
+
+#: How long what a cluster held may take to vanish once the driver has returned.
+LEFTOVERS_SECONDS = 10
+_POLL_SECONDS = 0.05
+
+TWO_EXECUTORS = "local-cluster[2,1,1024]"
+ONE_EXECUTOR = "local-cluster[1,4,1024]"
+
+
+def pytest_configure():
+    os.environ[RUN_VARIABLE] = RUN_ID
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Spark would pass its own on to driver and executors, and TensorFlow says much at start.
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+
+
+def pytest_collection_modifyitems(items):
+    # A process has one SparkContext at a time: tests that need another one than `spark` come last.
+    items.sort(key=lambda item: "spark_one_executor" in item.fixturenames)
+
+
+def _session(master):
+    from pyspark.sql import SparkSession
+
+    paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return (
+        SparkSession.builder.master(master)
+        .appName("tfos-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A SparkSession on two executors of one core, each a JVM of its own."""
+    session = _session(TWO_EXECUTORS)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_one_executor(spark):
+    """A SparkSession on one executor of four cores. `spark` is stopped for it."""
+    spark.stop()
+    session = _session(ONE_EXECUTOR)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def standalone_cluster(tmp_path_factory):
+    """A standalone Master and two Workers of one core; drivers connect to its `url`."""
+    directory = tmp_path_factory.mktemp("spark")
+    with spark_cluster.SparkCluster(directory=directory) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def leftovers():
+    """Fails the test if it leaves anything of tfos behind: a process, a file in /dev/shm, or an
+    abstract socket or shared memory that a process of this run (a Spark worker) holds open.
+    """
+    before = _held()
+    yield
+    deadline = time.monotonic() + LEFTOVERS_SECONDS
+    while (left := _held() - before) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    assert not left, "left behind:\n" + "\n".join(sorted(left))
+
+
+def _held():
+    """What of tfos exists now, as text, one entry each."""
+    held = {f"/dev/shm/{name}" for name in os.listdir("/dev/shm") if "tfos" in name}
+    names_of_sockets = _abstract_sockets()
+    for process in psutil.process_iter():
+        try:
+            environment = process.environ()
+            if environment.get(RUN_VARIABLE) != RUN_ID:
+                continue
+            command = process.cmdline()
+            if _is_of_tfos(command) or "TFOS_AGENT_FD" in environment:
+                held.add(f"process {process.pid}: {' '.join(command)}")
+            held |= {f"{what} in process {process.pid}: {' '.join(command)}"
+                     for what in _open_things(process.pid, names_of_sockets)}
+        except psutil.AccessDenied:
+            continue  # Somebody else's, such as a container's first process.
+        except (psutil.NoSuchProcess, psutil.ZombieProcess, FileNotFoundError, ProcessLookupError):
+            continue  # It ended while being looked at.
+    return held
+
+
+def _is_of_tfos(command):
+    is_executable = bool(command) and os.path.basename(command[0]) == "tfos"
+    return is_executable or any(re.fullmatch(r"tfos\.\w+", word) for word in command)
+
+
+def _abstract_sockets():
+    """{inode: name} of the abstract sockets of tfos."""
+    lines = pathlib.Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
+    fields = [line.split() for line in lines]
+    return {row[6]: row[7] for row in fields if len(row) == 8 and row[7].startswith("@tfos")}
+
+
+def _open_things(pid, names_of_sockets):
+    """Yields the abstract sockets and the shared memory of tfos that a process has open."""
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+        except FileNotFoundError:
+            continue  # Closed meanwhile.
+        if target.startswith("/memfd:tfos"):
+            yield target
+        elif (inode := target.removeprefix("socket:[").rstrip("]")) in names_of_sockets:
+            yield f"socket {names_of_sockets[inode]}"

@@ -1,0 +1,137 @@
+"""A driver program for test_kill.py: says on its standard output how far it is.
+
+    python drive.py PROGRAM ACTION DIRECTORY
+"""
+
+import json
+import os
+import pathlib
+import pickle
+import sys
+import threading
+import time
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import programs
+import psutil
+from pyspark import SparkConf, SparkContext
+
+import tfos
+
+
+def say(event, **what):
+    print(event, json.dumps(what), flush=True)
+
+
+def context(master):
+    conf = SparkConf().setMaster(master).setAppName("tfos-kill-test")
+    conf.set("spark.ui.enabled", "false")
+    conf.set("spark.executorEnv.PYTHONPATH", os.pathsep.join(sys.path))
+    conf.set("spark.executorEnv.TFOS_TEST_DIRECTORY", sys.argv[3])
+    return SparkContext(conf=conf)
+
+
+def main():
+    program, action, directory = sys.argv[1:]
+    if action == "start":
+        start(getattr(programs, program), directory)
+        return
+    sc = context("local-cluster[2,1,1024]")
+    arguments = {"dir": directory, "batch": 10}
+    with tfos.run(sc, getattr(programs, program), nodes=2, args=arguments) as cluster:
+        say("cluster", id=cluster.cluster_id)
+        if action == "feed":
+            feed_until_killed(sc, cluster, directory)
+        elif action == "shutdown":
+            say("shutdown")
+            cluster.shutdown()
+        elif action == "count":
+            count(sc, cluster, directory)
+
+
+def feed_until_killed(sc, cluster, directory):
+    """Says `feed` once both nodes have rows and a feed task is in its middle."""
+    def say_when_fed():
+        while sum(node["metrics"].get("rows", 0) > 0 for node in cluster.status()) < 1:
+            time.sleep(0.02)
+        say("feed")
+
+    threading.Thread(target=say_when_fed, daemon=True).start()
+    cluster.train(sc.parallelize(range(1_000_000), 4).map(lambda n: (n, b"x" * 1000)), epochs=10)
+
+
+def count(sc, cluster, directory):
+    """A task whose worker says its pid in the middle of its partition and waits to be killed; the
+    retried one goes through."""
+    marker = os.path.join(directory, "worker")
+
+    def rows(index, numbers):
+        for position, n in enumerate(numbers):
+            yield n
+            if index == 1 and position == 1500 and not os.path.exists(marker):
+                with open(marker + ".part", "w") as file:
+                    file.write(str(os.getpid()))
+                os.rename(marker + ".part", marker)
+                time.sleep(600)
+
+    def say_worker():
+        while not os.path.exists(marker):
+            time.sleep(0.02)
+        say("worker", pid=int(pathlib.Path(marker).read_text()))
+
+    threading.Thread(target=say_worker, daemon=True).start()
+    cluster.train(sc.parallelize(range(4000), 2).mapPartitionsWithIndex(rows))
+    cluster.shutdown()
+    seen = []
+    for path in pathlib.Path(directory).glob("rows-*"):
+        seen += pickle.loads(path.read_bytes())
+    say("counted", rows=len(seen), distinct=len(set(seen)))
+
+
+def start(program, directory):
+    """One executor slot is taken, so one of two nodes starts and waits for the other."""
+    sc = context("local-cluster[2,1,1024]")
+
+    def occupy(_):
+        time.sleep(600)
+
+    thread = threading.Thread(
+        target=lambda: sc.parallelize([0], 1).foreach(occupy), daemon=True)
+    thread.start()
+    while not sc.statusTracker().getActiveStageIds():
+        time.sleep(0.02)
+
+    def say_when_starting():
+        while True:
+            me = psutil.Process()
+            found = {"driver": me.pid}
+            for process in me.children(recursive=True):
+                command = process.cmdline()
+                if command[-1:] == ["coordinator"]:
+                    found["coordinator"] = process.pid
+            for process in psutil.process_iter(["cmdline"]):
+                if (process.info["cmdline"] or [])[-1:] == ["agent"] and process.ppid() == 1:
+                    if process.environ().get("TFOS_TEST_DIRECTORY") == directory:
+                        found["agent"] = process.pid
+            if len(found) == 3:
+                break
+            time.sleep(0.02)
+        executors = [p for p in me.children(recursive=True)
+                     if "CoarseGrainedExecutorBackend" in " ".join(p.cmdline())]
+        agent = psutil.Process(found["agent"])
+        executor = next(e for e in executors
+                        if e.cwd() == agent.cwd())
+        found["executor"] = executor.pid
+        found["launch worker"] = next(
+            w.pid for w in executor.children(recursive=True)
+            if "pyspark.daemon" in " ".join(w.cmdline()) and not w.children())
+        say("starting", **found)
+
+    threading.Thread(target=say_when_starting, daemon=True).start()
+    tfos.run(sc, program, nodes=2, args={"dir": directory}, registration_timeout=100).shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""The Python side of ``tfos doctor``."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfos import doctor, executable
+
+COMPLETE = {
+    "pyspark": "4.1.4",
+    "tensorflow-cpu": "2.21.0",
+    "keras": "3.15.1",
+    "tensorboard": "2.21.0",
+    "cloudpickle": "3.1.2",
+    "numpy": "2.4.6",
+}
+
+
+def version_of(**changes):
+    return {**COMPLETE, **{name.replace("_", "-"): value for name, value in changes.items()}}.get
+
+
+def make_spark(path, *jars):
+    (path / "jars").mkdir()
+    for jar in jars:
+        (path / "jars" / jar).touch()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("version", "level"),
+    [
+        ("2.15.1", doctor.WARN),
+        ("2.16.1", doctor.OK),
+        ("2.21.0", doctor.OK),
+        ("2.21.0rc1", doctor.OK),
+        ("2.22.0", doctor.WARN),
+        ("3.0", doctor.WARN),
+        (None, doctor.FAIL),
+    ],
+)
+def test_tensorflow_is_ok_in_the_tested_range(version, level):
+    check = doctor.check_tensorflow(version_of(tensorflow_cpu=version))
+    assert check.level == level
+    assert bool(check.advice) == (level != doctor.OK)
+
+
+@pytest.mark.parametrize(
+    ("version", "level"), [("3.4.1", doctor.WARN), ("3.5.0", doctor.OK), ("4.1.4", doctor.OK)]
+)
+def test_spark_is_ok_from_the_oldest_tested_one(tmp_path, version, level):
+    assert doctor.check_spark(version_of(pyspark=version), tmp_path).level == level
+
+
+def test_spark_may_come_from_spark_home(tmp_path):
+    assert doctor.check_spark(version_of(pyspark=None), tmp_path).level == doctor.OK
+    assert doctor.check_spark(version_of(pyspark=None), None).level == doctor.FAIL
+    assert doctor.spark_home({"SPARK_HOME": str(tmp_path)}) == tmp_path
+
+
+def test_the_hadoop_client_is_looked_for_among_the_jars_of_spark(tmp_path):
+    api, runtime = "hadoop-client-api-3.4.2.jar", "hadoop-client-runtime-3.4.2.jar"
+    assert doctor.check_hadoop_client(None).level == doctor.WARN
+    spark = make_spark(tmp_path, api)
+    missing = doctor.check_hadoop_client(spark)
+    assert missing.level == doctor.WARN
+    assert "hadoop-client-runtime not in" in missing.found
+    (spark / "jars" / runtime).touch()
+    assert doctor.check_hadoop_client(spark) == doctor.Check(
+        doctor.OK, "Hadoop client", f"{api}, {runtime}"
+    )
+
+
+def test_a_hadoop_configuration_must_hold_core_site(tmp_path):
+    assert doctor.check_hadoop_configuration({}).level == doctor.OK
+    environ = {"HADOOP_CONF_DIR": str(tmp_path)}
+    assert doctor.check_hadoop_configuration(environ).level == doctor.WARN
+    (tmp_path / "core-site.xml").touch()
+    assert doctor.check_hadoop_configuration(environ).level == doctor.OK
+    home = doctor.check_hadoop_configuration({"HADOOP_HOME": str(tmp_path)})
+    assert str(tmp_path / "etc" / "hadoop") in home.found
+
+
+def test_an_old_python_fails():
+    assert doctor.check_python((3, 10, 4)).level == doctor.FAIL
+    assert doctor.check_python((3, 11, 0)).level == doctor.OK
+
+
+def test_what_is_missing_says_how_to_get_it():
+    assert doctor.check_required("numpy", version_of(numpy=None)).advice == "pip install numpy"
+    assert (
+        "pip install tensorboard" in doctor.check_tensorboard(version_of(tensorboard=None)).advice
+    )
+    assert doctor.check_keras(version_of(keras=None)).level == doctor.WARN
+    assert "tf_keras 2.21" in doctor.check_keras({"tf_keras": "2.21.0"}.get).found
+
+
+def test_the_report_is_one_line_of_json_and_its_exit_code_tells_of_failures():
+    process = subprocess.run(
+        [sys.executable, "-m", "tfos.doctor"], capture_output=True, text=True, check=False
+    )
+    assert process.stdout.count("\n") == 1
+    checks = json.loads(process.stdout)
+    assert {"Python", "pyspark", "TensorFlow", "numpy", "Hadoop client"} <= {
+        check["what"] for check in checks
+    }
+    failed = [check for check in checks if check["level"] == doctor.FAIL]
+    assert process.returncode == bool(failed)
+
+
+def test_nothing_imports_tensorflow_to_see_its_version():
+    program = (
+        "import sys, tfos.doctor; tfos.doctor.all_checks(); print('tensorflow' in sys.modules)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "False\n"
+
+
+def test_the_settings_are_a_table_or_json(capsys):
+    from tfos.settings import SETTINGS
+
+    assert doctor.main(["--settings"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [setting.key for setting in SETTINGS]
+    assert doctor.main(["--settings", "--json"]) == 0
+    assert [entry["key"] for entry in json.loads(capsys.readouterr().out)] == [
+        setting.key for setting in SETTINGS
+    ]
+
+
+def test_the_executable_reports_host_and_python():
+    process = subprocess.run(
+        [executable.path(), "doctor"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(Path(doctor.__file__).parents[1]),
+        },
+    )
+    lines = process.stdout.splitlines()
+    assert process.stderr == ""
+    assert all(line.startswith(("ok    ", "WARN  ", "FAIL  ")) for line in lines)
+    text = process.stdout
+    assert "feed memory: memfd" in text and "TensorFlow: 2." in text and "Java: " in text
+    assert process.returncode == any(line.startswith("FAIL") for line in lines)
+
+
+def test_the_executable_fails_without_tfos_in_python(tmp_path):
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\necho 'No module named tfos' >&2\nexit 1\n")
+    python.chmod(0o755)
+    process = subprocess.run(
+        [executable.path(), "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": str(python)},
+    )
+    assert process.returncode == 1
+    (failed,) = [check for check in json.loads(process.stdout) if check["level"] == "fail"]
+    assert "No module named tfos" in failed["found"] and str(python) in failed["advice"]

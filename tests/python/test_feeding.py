@@ -1,0 +1,62 @@
+"""How feed tasks cut their rows into chunks, and what of a plan may be printed."""
+
+from itertools import chain
+
+from tfos.feeding import FeedPlan, _batches_by_bytes, _batches_by_feedback
+from tfos.progress import Progress, describe
+
+
+def test_pickled_batches_are_passed_on_once_each_and_in_order():
+    batches = [bytes([n]) * 100 for n in range(50)]
+    chunks = list(_batches_by_bytes(iter(batches), chunk_bytes=1000))
+    assert list(chain.from_iterable(chunks)) == batches
+    assert [len(chunk) for chunk in chunks[:3]] == [1, 2, 4]
+    assert max(sum(map(len, chunk)) for chunk in chunks) <= 1000
+
+
+def test_row_chunks_grow_to_the_size_asked_for_and_not_beyond():
+    sizes = []
+
+    def written():
+        return sizes[-1]
+
+    rows = []
+    for chunk in _batches_by_feedback(range(100_000), 8 * 1000, written):
+        rows += chunk
+        sizes.append(8 * len(chunk))
+    assert rows == list(range(100_000))
+    assert sizes[0] == 8 * 16
+    assert max(sizes) == 8 * 1000
+
+
+def test_huge_rows_go_one_by_one():
+    chunks = []
+    for chunk in _batches_by_feedback(range(40), 10, lambda: 1000 * len(chunks[-1])):
+        chunks.append(chunk)
+    assert [len(chunk) for chunk in chunks[1:]] == [1] * 24
+
+
+def test_a_plan_does_not_show_its_token():
+    plan = FeedPlan(token="f" * 64, endpoints=[], coordinator=("h", 1), job_id=b"", queue="input",
+                    timeout=1, region_bytes=1, chunk_bytes=1, partitions=1, pickled=False)
+    assert "ffff" not in repr(plan)
+
+
+def test_own_executors_node_comes_first():
+    endpoints = [{"node_id": n, "executor_id": str(n)} for n in range(3)]
+    plan = FeedPlan(token="", endpoints=endpoints, coordinator=("h", 1), job_id=b"", queue="input",
+                    timeout=1, region_bytes=1, chunk_bytes=1, partitions=1, pickled=False)
+    assert [e["node_id"] for e in plan.endpoints_for("2")] == [2, 0, 1]
+
+
+def test_progress_shows_rows_states_and_the_programs_step(capsys):
+    node = {"job_name": "worker", "task_index": 0, "state": "running",
+            "metrics": {"rows": 1200, "step": 3, "loss": 0.25}}
+    assert describe(node) == "worker:0 running step=3 loss=0.2500"
+    Progress(True).show([node], "feeding")
+    assert "1,200 rows fed" in capsys.readouterr().err
+
+
+def test_progress_can_be_turned_off(capsys):
+    Progress(False).show([], "feeding")
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,76 @@
+"""GPUs through an ``nvidia-smi`` of our own making."""
+
+import pytest
+
+from tensorflowonspark import gpu_info
+from tfos import gpu
+from tfos.errors import BadInputError, TfosError
+
+
+def make_command(tmp_path, *lines, code=0):
+    script = tmp_path / "nvidia-smi"
+    body = "".join(f"{line}\n" for line in lines)
+    script.write_text(f"#!/bin/sh\ncat <<'END'\n{body}END\nexit {code}\n")
+    script.chmod(0o755)
+    return (str(script),)
+
+
+@pytest.fixture
+def four_gpus(tmp_path):
+    used = [900, 10, 500, 20]
+    return make_command(tmp_path, *(f"{i}, GPU-{i}, {mib}" for i, mib in enumerate(used)))
+
+
+def test_lists_what_the_driver_reports(four_gpus):
+    assert gpu.list_gpus(four_gpus)[2] == gpu.Gpu("2", "GPU-2", 500)
+    assert gpu.is_available(four_gpus)
+
+
+def test_a_host_without_a_driver_has_none(tmp_path):
+    missing = (str(tmp_path / "nothing"),)
+    assert gpu.list_gpus(missing) == []
+    assert not gpu.is_available(missing)
+    assert not gpu.is_available(make_command(tmp_path, "driver not loaded", code=9))
+
+
+def test_without_an_index_the_least_used_are_taken(four_gpus):
+    assert gpu.pick(2, command=four_gpus) == ["1", "3"]
+
+
+def test_workers_of_different_index_get_disjoint_gpus(four_gpus):
+    assert [gpu.pick(2, index, four_gpus) for index in range(3)] == [
+        ["0", "1"],
+        ["2", "3"],
+        ["0", "1"],
+    ]
+    assert gpu.pick(1, 3, four_gpus) == ["3"]
+    assert gpu.pick(3, 1, four_gpus) == ["0", "1", "2"]
+
+
+def test_asking_for_none_asks_nobody(tmp_path):
+    assert gpu.pick(0, 0, (str(tmp_path / "nothing"),)) == []
+
+
+def test_too_few_are_an_error_that_says_how_many_there_are(four_gpus):
+    with pytest.raises(BadInputError, match=r"5 GPU\(s\) were asked for and this host has 4"):
+        gpu.pick(5, 0, four_gpus)
+
+
+def test_memory_that_a_board_does_not_report_counts_as_unused(tmp_path):
+    command = make_command(tmp_path, "0, GPU-a, 5", "1, GPU-b, [N/A]")
+    assert gpu.pick(1, command=command) == ["1"]
+
+
+def test_an_answer_that_is_not_understood_is_an_error(tmp_path):
+    with pytest.raises(TfosError, match="surprise"):
+        gpu.list_gpus(make_command(tmp_path, "surprise"))
+
+
+def test_gpu_info_gives_a_string_or_a_list(four_gpus, monkeypatch):
+    monkeypatch.setenv("PATH", four_gpus[0].rpartition("/")[0] + ":/usr/bin:/bin")
+    assert gpu_info.is_gpu_available()
+    assert gpu_info.get_gpus(2, worker_index=1) == "2,3"
+    assert gpu_info.get_gpus(2, worker_index=0, format=gpu_info.AS_LIST) == ["0", "1"]
+    assert (gpu_info.AS_STRING, gpu_info.AS_LIST) == ("string", "list")
+    with pytest.raises(ValueError, match="has 4"):
+        gpu_info.get_gpus(9)

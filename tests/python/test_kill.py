@@ -1,0 +1,179 @@
+"""Everything that can die is killed, at start, while feeding and at the end: nothing is left, and
+the message says what died.
+
+The driver is a process of its own (drive.py), so that it can be killed as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+DRIVE = pathlib.Path(__file__).with_name("drive.py")
+BOUND_SECONDS = 60
+
+
+class Drive:
+    """A driver program under test and the processes of its cluster."""
+
+    def __init__(self, tmp_path, program, action):
+        self.directory = tmp_path
+        self.errors = open(tmp_path / "driver.err", "w+")
+        self.process = subprocess.Popen(
+            [sys.executable, str(DRIVE), program, action, str(tmp_path)],
+            stdout=subprocess.PIPE, stderr=self.errors, text=True, start_new_session=True)
+        self.members = {}
+
+    def wait_for(self, event):
+        """Reads the driver's lines up to ``event`` and returns what it said with it."""
+        for line in self.process.stdout:
+            name, _, rest = line.strip().partition(" ")
+            if name == event:
+                return json.loads(rest) if rest else None
+        pytest.fail(f"the driver ended before {event!r}: {self.read_errors()}")
+
+    def read_errors(self):
+        self.errors.seek(0)
+        return "\n".join(line for line in self.errors.read().splitlines()
+                         if not line.startswith("\tat ") and " WARN " not in line)
+
+    def remember(self):
+        """Snapshots the cluster's processes by role: everything below the driver, and what has
+        left its tree."""
+        cluster_id = self.wait_for("cluster")["id"]
+        self.wait_for_pids()
+        driver = psutil.Process(self.process.pid)
+        below = driver.children(recursive=True)
+        roles = {"driver": [driver]}
+        for process in below:
+            role = _role(process)
+            if role:
+                roles.setdefault(role, []).append(process)
+        for path in self.directory.glob("pids-*"):
+            node, *others = [psutil.Process(int(pid)) for pid in path.read_text().split()]
+            roles.setdefault("node", []).append(node)
+            roles.setdefault("agent", []).append(node.parent())
+            roles.setdefault("node's child", []).extend(others)
+        self.members = roles
+        return cluster_id
+
+    def wait_for_pids(self):
+        deadline = time.monotonic() + BOUND_SECONDS
+        while len(list(self.directory.glob("pids-*"))) < 2:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail("the nodes did not start: " + self.read_errors())
+            time.sleep(0.02)
+
+    def kill(self, role):
+        self.members[role][0].kill()
+
+    def ends(self):
+        """The driver's exit code, and the roles that still run although they may not."""
+        try:
+            code = self.process.wait(BOUND_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            pytest.fail("the driver hung: " + self.read_errors())
+        everyone = [p for processes in self.members.values() for p in processes]
+        _, alive = psutil.wait_procs(everyone, timeout=BOUND_SECONDS)
+        left = [role for role, processes in self.members.items() for p in processes if p in alive]
+        return code, left
+
+
+def _role(process):
+    """What of a cluster a process below the driver is; None for anything else."""
+    try:
+        command = " ".join(process.cmdline())
+        if command.endswith("tfos coordinator"):
+            return "coordinator"
+        if "CoarseGrainedExecutorBackend" in command:
+            return "executor"
+        if "pyspark.daemon" in command and "pyspark.daemon" in " ".join(process.parent().cmdline()):
+            return "python worker"
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return None  # it ended while being looked at
+    return None
+
+
+@pytest.fixture
+def drive(tmp_path, leftovers):
+    drives = []
+
+    def start(program, action):
+        drives.append(Drive(tmp_path, program, action))
+        return drives[-1]
+
+    yield start
+    for one in drives:
+        for processes in one.members.values():
+            for process in processes:
+                if process.is_running():
+                    process.kill()
+        if one.process.poll() is None:
+            os.killpg(one.process.pid, signal.SIGKILL)
+        one.process.wait()
+        one.errors.close()
+
+
+#: who is killed: a word that the driver's error must contain.
+CAUSES = {
+    "coordinator": "coordinator",
+    "executor": "node",
+    "agent": "node",
+    "node": "SIGKILL",
+}
+
+
+@pytest.mark.parametrize("victim", CAUSES)
+@pytest.mark.parametrize("phase", ["feed", "shutdown"])
+def test_a_killed_member_ends_the_cluster_and_is_named(drive, victim, phase):
+    driver = drive("read_slowly_with_a_child" if phase == "feed" else "wait_for_ever_with_a_child",
+                   phase)
+    driver.remember()
+    driver.wait_for(phase)
+    driver.kill(victim)
+    code, left = driver.ends()
+    assert left == []
+    assert code != 0
+    assert CAUSES[victim] in driver.read_errors()
+
+
+@pytest.mark.parametrize("phase", ["feed", "shutdown"])
+def test_a_killed_driver_leaves_nothing(drive, phase):
+    driver = drive("read_slowly_with_a_child" if phase == "feed" else "wait_for_ever_with_a_child",
+                   phase)
+    driver.remember()
+    driver.wait_for(phase)
+    driver.kill("driver")
+    code, left = driver.ends()
+    assert code == -signal.SIGKILL
+    assert left == []
+
+
+def test_a_killed_python_worker_is_retried_and_its_rows_are_not_fed_twice(drive):
+    driver = drive("collect_rows", "count")
+    pid = driver.wait_for("worker")["pid"]
+    os.kill(pid, signal.SIGKILL)
+    counted = driver.wait_for("counted")
+    assert driver.process.wait(BOUND_SECONDS) == 0, driver.read_errors()
+    assert counted == {"rows": 4000, "distinct": 4000}
+
+
+@pytest.mark.parametrize("victim", ["agent"])
+def test_a_death_during_start_up(drive, victim):
+    """The second node never gets a slot, so the cluster is caught in the middle of starting."""
+    driver = drive("wait_for_ever_with_a_child", "start")
+    pids = driver.wait_for("starting")
+    driver.members = {role: [psutil.Process(pid)] for role, pid in pids.items()}
+    driver.kill(victim)
+    code, left = driver.ends()
+    assert left == []
+    assert code != 0
