@@ -2,7 +2,6 @@
 // what memory that needs, and what CPU time it costs when all they do is send heartbeats.
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/format.h"
 #include "base/logging.h"
 #include "base/secret.h"
 #include "base/unique_fd.h"

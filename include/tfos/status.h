@@ -75,7 +75,7 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
   Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     if (status_.ok()) {
       status_ = Status(ErrorKind::kBug, "Result built from an OK status without a value");
@@ -105,12 +105,11 @@ class [[nodiscard]] Result {
 #define TFOS_CONCAT(a, b) TFOS_CONCAT_INNER(a, b)
 
 /// Returns from the enclosing function when `expr` (a Status) failed.
-#define TFOS_RETURN_IF_ERROR(expr)                   \
-  do {                                               \
-    if (::tfos::Status tfos_status_ = (expr);        \
-        !tfos_status_.ok()) {                        \
-      return tfos_status_;                           \
-    }                                                \
+#define TFOS_RETURN_IF_ERROR(expr)                                  \
+  do {                                                              \
+    if (::tfos::Status tfos_status_ = (expr); !tfos_status_.ok()) { \
+      return tfos_status_;                                          \
+    }                                                               \
   } while (false)
 
 /// Evaluates `expr` (a Result) and assigns its value to `lhs`, or returns its Status.

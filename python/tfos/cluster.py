@@ -16,6 +16,7 @@ from tfos import launch, paths, slots
 from tfos.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 from tfos.feeding import FeedPlan, InferenceFeeder, TrainFeeder
+from tfos.network import host_and_port
 from tfos.progress import Progress
 from tfos.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
 from tfos.settings import Settings
@@ -206,7 +207,7 @@ class Cluster:
         if not self._coordinator.wait(started, 60):
             return None
         node = next(n for n in self._coordinator.nodes() if n.get("tensorboard"))
-        return f"http://{node['address']}:{node['tensorboard']['port']}"
+        return "http://" + host_and_port(node["address"], node["tensorboard"]["port"])
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
@@ -244,7 +245,7 @@ class Cluster:
                 "queues": self.queues,
                 "release_port": release_port,
                 "feed_memory": settings.feed_memory,
-                "feed_bind_address": "0.0.0.0",
+                "feed_bind_address": settings.feed_bind_address,
                 "ports": settings.ports,
             },
             payload=payload,

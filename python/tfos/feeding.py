@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Callable, Iterable, Iterator
 
+from tfos.network import host_and_port
+
 #: Rows (or batches) in a partition's first chunk. Later chunks double until they have the size
 #: asked for: small data spreads over the nodes, and the first rows arrive soon.
 _FIRST_CHUNK_ROWS = 16
@@ -194,7 +196,8 @@ def _ask_coordinator(plan: FeedPlan, target: str, timeout: float) -> dict[str, A
     """The coordinator's JSON answer; None when it has none to give or is gone itself."""
     address, port = plan.coordinator
     request = urllib.request.Request(
-        f"http://{address}:{port}{target}", headers={"Authorization": f"Bearer {plan.token}"}
+        f"http://{host_and_port(address, port)}{target}",
+        headers={"Authorization": f"Bearer {plan.token}"},
     )
     # Never through a proxy of the environment: the address is inside the cluster.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -1,4 +1,4 @@
-"""The address of this host as other hosts see it."""
+"""Addresses: of this host as other hosts see it, and as text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import socket
 
 # Nothing is sent there: connecting a datagram socket only asks the kernel for a route.
 _ROUTE_PROBES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+
+
+def host_and_port(address: str, port: int) -> str:
+    """``address:port`` as it stands in a URL: an IPv6 address in brackets."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def local_address() -> str:

@@ -16,9 +16,7 @@ from typing import Any
 
 from tfos import gpu, paths, slots
 from tfos.errors import BadInputError, TfosError
-
-#: How long executors may take to register before a shortage of slots is an error, in seconds.
-SLOTS_TIMEOUT = 60
+from tfos.settings import Settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +42,12 @@ def run(
     instances: int,
     gpus_per_instance: int | None = None,
     barrier: bool = True,
-    slots_timeout: float = SLOTS_TIMEOUT,
 ) -> list[Any]:
     """Runs `main(instance)` in `instances` Spark tasks; returns what each returned, by index.
 
     In a barrier stage all run at the same time, and too few slots for that are an error before
-    anything starts (BadInputError). Without it they run as slots become free. GPUs are those that
+    anything starts (BadInputError; `spark.tfos.slots.timeout` says how long executors may take to
+    register). Without it they run as slots become free. GPUs are those that
     Spark assigned to the task; if it manages none, `gpus_per_instance` are picked per host (by
     default one where there is one). A failing instance fails the call with its traceback
     (TfosError), after the retries that `spark.task.maxFailures` allows.
@@ -57,7 +55,8 @@ def run(
     if instances < 1:
         raise BadInputError(f"{instances} instances were asked for: at least 1 is needed")
     if barrier:
-        slots.wait_for_slots(spark_context, instances, slots_timeout)
+        settings = Settings.resolve(spark_context.getConf().get, {})
+        slots.wait_for_slots(spark_context, instances, settings.slots_timeout)
     task = _Task(main, instances, gpus_per_instance, barrier, paths.default_fs(spark_context))
     indices = spark_context.parallelize(range(instances), instances)
     stage = indices.barrier() if barrier else indices

@@ -74,6 +74,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("heartbeat.timeout", int, 10000, "milliseconds",
             "how long a node may be silent before it counts as lost"),
     Setting("stop.grace", float, 5.0, "seconds", "time between TERM and KILL when a node is stopped"),
+    Setting("feed.bindAddress", str, "0.0.0.0", "",
+            "address a node listens on for feeders of other hosts"),
     Setting("feed.memory", int, 256 << 20, "bytes", "most memory for chunks in one node"),
     Setting("feed.region", int, 32 << 20, "bytes", "memory shared with one feeder"),
     Setting("feed.chunk", int, 1 << 20, "bytes", "size a chunk is filled to"),

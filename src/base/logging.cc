@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <string>
+#include <utility>
 
+// As Spark writes them.
+#define SPDLOG_LEVEL_NAMES \
+  { "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF" }
 #include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 namespace tfos {
 namespace {
@@ -22,11 +28,25 @@ spdlog::level::level_enum LevelFromName(std::string_view name) {
   return spdlog::level::info;
 }
 
+spdlog::level::level_enum Spdlogs(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      break;
+  }
+  return spdlog::level::err;
+}
+
 }  // namespace
 
 void SetUpLogging(std::string_view who, std::string_view level) {
-  auto logger = std::make_shared<spdlog::logger>(
-      "tfos", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>("tfos", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   std::string escaped;
   for (char c : who) escaped += c == '%' ? std::string("%%") : std::string(1, c);
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%f %l tfos " + escaped + ": %v");
@@ -34,5 +54,9 @@ void SetUpLogging(std::string_view who, std::string_view level) {
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
 }
+
+bool IsLogged(LogLevel level) { return spdlog::should_log(Spdlogs(level)); }
+
+void WriteLog(LogLevel level, std::string_view message) { spdlog::log(Spdlogs(level), message); }
 
 }  // namespace tfos

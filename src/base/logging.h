@@ -1,10 +1,10 @@
 #ifndef TFOS_BASE_LOGGING_H_
 #define TFOS_BASE_LOGGING_H_
 
-#include <string>
 #include <string_view>
+#include <utility>
 
-#include <spdlog/spdlog.h>
+#include "base/format.h"
 
 namespace tfos {
 
@@ -14,9 +14,40 @@ namespace tfos {
 /// `who` names the program part and whose lines they are ("agent cluster=ab12 node=3 host=h").
 /// `level` is one of Spark's names (ALL, TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF), any case.
 /// An unknown one means INFO. Call it once at start, from the main thread.
-///
-/// Log with `spdlog::info(...)` and its siblings, which are safe on any thread.
 void SetUpLogging(std::string_view who, std::string_view level);
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+/// Whether lines of `level` are written. Threads: any.
+bool IsLogged(LogLevel level);
+
+/// Writes one line as it is. Threads: any.
+void WriteLog(LogLevel level, std::string_view message);
+
+template <typename... T>
+void Log(LogLevel level, fmt::format_string<T...> format, T&&... arguments) {
+  if (IsLogged(level)) WriteLog(level, fmt::format(format, std::forward<T>(arguments)...));
+}
+
+template <typename... T>
+void LogDebug(fmt::format_string<T...> format, T&&... arguments) {
+  Log(LogLevel::kDebug, format, std::forward<T>(arguments)...);
+}
+
+template <typename... T>
+void LogInfo(fmt::format_string<T...> format, T&&... arguments) {
+  Log(LogLevel::kInfo, format, std::forward<T>(arguments)...);
+}
+
+template <typename... T>
+void LogWarning(fmt::format_string<T...> format, T&&... arguments) {
+  Log(LogLevel::kWarning, format, std::forward<T>(arguments)...);
+}
+
+template <typename... T>
+void LogError(fmt::format_string<T...> format, T&&... arguments) {
+  Log(LogLevel::kError, format, std::forward<T>(arguments)...);
+}
 
 }  // namespace tfos
 

@@ -1,7 +1,8 @@
 #include "base/secret.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "base/format.h"
 
 namespace tfos {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include <fmt/format.h>
+#include "base/format.h"
 
 namespace tfos {
 namespace {

@@ -1,8 +1,8 @@
 #include "tfos/status.h"
 
-#include <cerrno>
-
 #include <gtest/gtest.h>
+
+#include <cerrno>
 
 namespace tfos {
 namespace {

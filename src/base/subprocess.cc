@@ -1,7 +1,6 @@
 #include "base/subprocess.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -14,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/format.h"
 #include "base/pidfd.h"
 
 namespace tfos {

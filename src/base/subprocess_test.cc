@@ -1,6 +1,5 @@
 #include "base/subprocess.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 #include <chrono>
 #include <string>
 
+#include "base/format.h"
 #include "base/pidfd.h"
 
 namespace tfos {

@@ -1,7 +1,6 @@
 #include "base/unique_fd.h"
 
 #include <fcntl.h>
-
 #include <gtest/gtest.h>
 
 namespace tfos {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -59,15 +58,15 @@ int RunAgent() {
   Result<pid_t> executor_jvm = control::FindExecutorJvm(::getppid());
   const pid_t pid = ::fork();
   if (pid < 0) {
-    spdlog::error("the agent could not leave its parent: {}",
-                  Status::FromErrno(errno, "fork").ToString());
+    LogError("the agent could not leave its parent: {}",
+             Status::FromErrno(errno, "fork").ToString());
     return 1;
   }
   if (pid > 0) return 0;
   ::setsid();  // fails only for a group leader, which a child just forked is not
   ::signal(SIGPIPE, SIG_IGN);
   if (Status ended = Supervise(std::move(executor_jvm)); !ended.ok()) {
-    spdlog::error("{}", ended.ToString());
+    LogError("{}", ended.ToString());
     return 1;
   }
   return 0;

@@ -1,12 +1,12 @@
 #include "cli/check.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+
+#include "base/format.h"
 
 namespace tfos::cli {
 namespace {

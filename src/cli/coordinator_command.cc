@@ -1,7 +1,6 @@
 #include "cli/coordinator_command.h"
 
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -30,7 +29,7 @@ int RunCoordinator() {
   SetUpLogging("coordinator", "INFO");
   ::signal(SIGPIPE, SIG_IGN);
   if (Status raised = RaiseDescriptorLimit(); !raised.ok()) {
-    spdlog::warn("keeping the limit of open files: {}", raised.ToString());
+    LogWarning("keeping the limit of open files: {}", raised.ToString());
   }
   return control::RunCoordinator(
       {.input = UniqueFd(STDIN_FILENO),

@@ -1,7 +1,5 @@
 #include "cli/doctor_command.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -14,6 +12,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/format.h"
 
 namespace tfos::cli {
 namespace {

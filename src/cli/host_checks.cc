@@ -1,7 +1,6 @@
 #include "cli/host_checks.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -17,6 +16,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/format.h"
 #include "base/pidfd.h"
 #include "base/unique_fd.h"
 #include "control/address.h"

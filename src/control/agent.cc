@@ -1,9 +1,7 @@
 #include "control/agent.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,6 +24,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/format.h"
 #include "base/logging.h"
 #include "base/pidfd.h"
 #include "base/secret.h"
@@ -314,7 +313,7 @@ asio::awaitable<void> Agent::FollowCoordinator() {
       if (!stop_asked_) {
         Fail("follow the coordinator", lost);
       } else {
-        spdlog::warn("{}", lost);
+        LogWarning("{}", lost);
         End(kGrace);
       }
       co_return;
@@ -430,14 +429,14 @@ void Agent::StartTensorBoard() {
         Report(state_.state, state_.detail);
       },
       [this](ExitStatus exit) {
-        if (!ending_) spdlog::warn("TensorBoard {}", exit.Describe());
+        if (!ending_) LogWarning("TensorBoard {}", exit.Describe());
         state_.tensorboard.reset();
         if (!ending_) Report(state_.state, state_.detail);
         if (node_over_ && !ending_) End(kGrace);
         LeaveIfOver();
       });
   if (!started.ok()) {
-    spdlog::warn("TensorBoard could not be started: {}", started.status().ToString());
+    LogWarning("TensorBoard could not be started: {}", started.status().ToString());
     return;
   }
   tensorboard_ = std::move(started).value();
@@ -475,7 +474,7 @@ asio::awaitable<void> Agent::OnNodeMessage(NodeMessage message) {
     co_await asio::post(executor_, asio::use_awaitable);
     co_await asio::post(executor_, asio::use_awaitable);
     if (stop_asked_) {
-      spdlog::info("the node failed as it was being stopped: {}", failed->failure.message);
+      LogInfo("the node failed as it was being stopped: {}", failed->failure.message);
     } else {
       TellFailure(std::move(failed->failure));
     }
@@ -493,7 +492,7 @@ asio::awaitable<void> Agent::OnNodeEnd(ExitStatus exit) {
   co_await node_said_all_.Wait(Deadline::After(seconds(1)));
   node_over_ = true;
   if (node_done_ && !exit.success()) {
-    spdlog::warn("the node {} after its program had returned", exit.Describe());
+    LogWarning("the node {} after its program had returned", exit.Describe());
   }
   if (!failed_ && (node_done_ || stop_asked_)) {
     state_.pid = 0;
@@ -506,7 +505,7 @@ asio::awaitable<void> Agent::OnNodeEnd(ExitStatus exit) {
   if (failed_ || stop_asked_ || ending_ || !TensorBoardIsAlive()) {
     End(kGrace);
   } else {
-    spdlog::info("the node is done; its TensorBoard stays until the cluster ends");
+    LogInfo("the node is done; its TensorBoard stays until the cluster ends");
     // The Spark task must not wait for that.
     detached_ = true;
     co_await task_.Flush(Deadline::After(kFlushPatience));
@@ -586,7 +585,7 @@ void Agent::Report(NodeState state, std::string detail) {
 }
 
 void Agent::StopAsAsked(const Stop& stop) {
-  spdlog::info("told to stop: {}", stop.reason);
+  LogInfo("told to stop: {}", stop.reason);
   stop_asked_ = true;
   if (NodeIsAlive()) {
     node_lines_->Send(Line(SerializeMessage(stop)));
@@ -609,8 +608,8 @@ void Agent::TellFailure(std::string step, std::string message) {
 
 /// Tells the first failure to the coordinator and the launch task; later ones follow from it.
 void Agent::TellFailure(FailureReport report) {
-  spdlog::log(failed_ ? spdlog::level::info : spdlog::level::err, "failed to {}: {}", report.step,
-              report.message);
+  Log(failed_ ? LogLevel::kInfo : LogLevel::kError, "failed to {}: {}", report.step,
+      report.message);
   if (failed_ || node_done_) return;
   failed_ = true;
   if (node_ != nullptr) report.log_tail = node_->tail().Lines();
@@ -625,8 +624,8 @@ void Agent::TellFailure(FailureReport report) {
 
 void Agent::LogUnknown(std::string_view from, const std::string& type) {
   if (!unknown_types_.insert(type).second) return;
-  spdlog::warn("ignored messages of type '{}' from the {}: this version does not know them", type,
-               from);
+  LogWarning("ignored messages of type '{}' from the {}: this version does not know them", type,
+             from);
 }
 
 /// Ends everything that was started; the agent leaves once it is gone. A later call may shorten the

@@ -1,8 +1,5 @@
 #include "control/control_server.h"
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
-
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -19,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/format.h"
+#include "base/logging.h"
 #include "control/messages.h"
 
 namespace tfos::control {
@@ -246,7 +245,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   // A bad peer is worth one line, however often it errs.
   void LogBad(std::string_view what) {
     if (!std::exchange(logged_, true)) {
-      spdlog::warn("closing the connection from {}: {}", peer_, what);
+      LogWarning("closing the connection from {}: {}", peer_, what);
     }
   }
 
@@ -293,7 +292,7 @@ class Server final : public ControlServer {
       if (error) {
         // Out of descriptors or the like: the connection waits in the backlog, so trying again at
         // once would only burn CPU.
-        spdlog::warn("can't accept a connection: {}", error.message());
+        LogWarning("can't accept a connection: {}", error.message());
         retry_timer_.expires_after(kAcceptRetry);
         co_await retry_timer_.async_wait(kNoThrow);
         continue;

@@ -1,8 +1,5 @@
 #include "control/coordinator.h"
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -22,6 +19,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/format.h"
+#include "base/logging.h"
 #include "control/address.h"
 #include "control/async_latch.h"
 #include "control/control_server.h"
@@ -98,10 +97,10 @@ class Coordinator final : public ControlService {
     asio::co_spawn(executor_, Watch(start->heartbeat_interval), asio::detached);
     const bool asked = co_await ObeyDriver();
     if (!asked) {
-      spdlog::error("the driver died: stopping all nodes");
+      LogError("the driver died: stopping all nodes");
       Apply(roster_->StopAll({.reason = "the driver died", .grace = kGraceAfterDriver}, Now()));
       if (!co_await finished_.Wait(Deadline::After(kEndAfterDriver))) {
-        spdlog::error("some agents did not stop in time; they end with their connections");
+        LogError("some agents did not stop in time; they end with their connections");
       }
     }
     server_->Close();
@@ -143,7 +142,7 @@ class Coordinator final : public ControlService {
   static Clock::TimePoint Now() { return Clock::Steady().Now(); }
 
   asio::awaitable<int> Refuse(const Status& status) {
-    spdlog::error("the coordinator can't start: {}", status.ToString());
+    LogError("the coordinator can't start: {}", status.ToString());
     Tell(Fatal{status.ToString()});
     co_await driver_.Flush(Deadline::After(kLastWords));
     co_return 1;
@@ -168,7 +167,7 @@ class Coordinator final : public ControlService {
                       .heartbeat_timeout = start.heartbeat_timeout,
                       .coordinator_address = fmt::format("{}:{}", endpoint.address, endpoint.port)},
         Now());
-    spdlog::info("listening on {}:{}", endpoint.address, endpoint.port);
+    LogInfo("listening on {}:{}", endpoint.address, endpoint.port);
     Tell(Listening{endpoint});
     // From the first moment on the driver can name the nodes that are missing.
     for (NodeInfo& node : roster_->Nodes(Now())) Tell(NodeChanged{std::move(node)});
@@ -180,13 +179,13 @@ class Coordinator final : public ControlService {
     while (true) {
       Result<std::optional<std::string>> line = co_await driver_.ReadLine();
       if (!line.ok()) {
-        spdlog::error("can't read from the driver: {}", line.status().ToString());
+        LogError("can't read from the driver: {}", line.status().ToString());
         co_return false;
       }
       if (!line->has_value()) co_return false;
       Result<DriverMessage> message = ParseMessage<DriverMessage>(**line);
       if (!message.ok()) {
-        spdlog::error("the driver sent a bad message: {}", message.status().ToString());
+        LogError("the driver sent a bad message: {}", message.status().ToString());
         co_return false;
       }
       if (std::holds_alternative<Exit>(*message)) co_return true;
@@ -215,11 +214,10 @@ class Coordinator final : public ControlService {
         Overloaded{
             [&](const EndFeed&) { return roster_->EndFeed(Now()); },
             [&](const Stop& stop) { return roster_->StopAll(stop, Now()); },
-            [&](const StopServices& stop) { return roster_->StopServiceNodes(stop, Now()); },
             [&](const DriverFailure& failure) { return roster_->FailFromDriver(failure, Now()); },
             [&](const UnknownMessage& unknown) { return LogUnknown(unknown); },
             [&](const StartCluster&) {
-              spdlog::warn("ignoring a second 'start'");
+              LogWarning("ignoring a second 'start'");
               return Effects();
             },
             [&](const Exit&) { return Effects(); },
@@ -247,7 +245,7 @@ class Coordinator final : public ControlService {
 
   Effects LogUnknown(const UnknownMessage& unknown) {
     if (unknown_types_.size() < kMaxUnknownTypes && unknown_types_.insert(unknown.type).second) {
-      spdlog::warn("ignoring messages of the unknown type '{}'", unknown.type);
+      LogWarning("ignoring messages of the unknown type '{}'", unknown.type);
     }
     return {};
   }
@@ -316,15 +314,15 @@ class Coordinator final : public ControlService {
     std::visit(Overloaded{
                    [&](const NodeChanged& changed) { LogNode(changed.node); },
                    [&](const ClusterFormed& formed) {
-                     spdlog::info("formed: all {} nodes are there", formed.nodes.size());
+                     LogInfo("formed: all {} nodes are there", formed.nodes.size());
                    },
                    [&](const ClusterFailed& failed) {
-                     spdlog::error("failed: {}: {}", failed.failure.report.step,
-                                   failed.failure.report.message);
+                     LogError("failed: {}: {}", failed.failure.report.step,
+                              failed.failure.report.message);
                      for (asio::steady_timer* waiter : failure_waiters_) waiter->cancel();
                    },
                    [&](const Finished&) {
-                     spdlog::info("every node has ended");
+                     LogInfo("every node has ended");
                      // The driver may leave at once, and wants to know how it ended.
                      TellChangedMetrics();
                      finished_.Open();
@@ -341,9 +339,8 @@ class Coordinator final : public ControlService {
   }
 
   static void LogNode(const NodeInfo& node) {
-    spdlog::info("node={} role={}:{} host={}: {}{}{}", node.node_id, node.job_name, node.task_index,
-                 node.host, NodeStateName(node.state), node.detail.empty() ? "" : ", ",
-                 node.detail);
+    LogInfo("node={} role={}:{} host={}: {}{}{}", node.node_id, node.job_name, node.task_index,
+            node.host, NodeStateName(node.state), node.detail.empty() ? "" : ", ", node.detail);
   }
 
   template <typename Message>
@@ -394,7 +391,7 @@ int RunCoordinator(CoordinatorOptions options) {
   Coordinator coordinator(context.get_executor(), std::move(options));
   asio::co_spawn(context, coordinator.Run(), [&](std::exception_ptr error, int code) {
     // Nothing of ours throws; out of memory may.
-    if (error != nullptr) spdlog::critical("the coordinator stops because of an exception");
+    if (error != nullptr) LogError("the coordinator stops because of an exception");
     exit_code = error == nullptr ? code : 1;
     context.stop();
   });

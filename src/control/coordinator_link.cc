@@ -1,7 +1,5 @@
 #include "control/coordinator_link.h"
 
-#include <fmt/format.h>
-
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -15,6 +13,7 @@
 #include <deque>
 #include <utility>
 
+#include "base/format.h"
 #include "control/async_latch.h"
 #include "control/messages.h"
 

@@ -1,7 +1,6 @@
 #include "control/executor_log.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +11,8 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <cerrno>
 #include <utility>
+
+#include "base/format.h"
 
 namespace tfos::control {
 namespace {

@@ -1,13 +1,13 @@
 #include "control/executor_process.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <string_view>
+
+#include "base/format.h"
 
 namespace tfos::control {
 namespace {

@@ -1,6 +1,5 @@
 #include "control/gpu_lease.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/format.h"
 #include "base/subprocess.h"
 
 namespace tfos::control {

@@ -1,7 +1,6 @@
 #include "control/held_port.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -10,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <utility>
+
+#include "base/format.h"
 
 namespace tfos::control {
 namespace {

@@ -153,11 +153,6 @@ void Describe(F& f, M& m) {
   f.Required("log_level", m.log_level);
 }
 
-template <typename F, Is<StopServices> M>
-void Describe(F& f, M& m) {
-  f.Required("grace_ms", m.grace);
-}
-
 template <typename F, Is<DriverFailure> M>
 void Describe(F& f, M& m) {
   f.Required("node", m.node_id, kNodeIdOrNone);
@@ -646,7 +641,6 @@ template std::string SerializeMessage(const FailureMessage&);
 template std::string SerializeMessage(const FeedTerminated&);
 template std::string SerializeMessage(const Done&);
 template std::string SerializeMessage(const StartCluster&);
-template std::string SerializeMessage(const StopServices&);
 template std::string SerializeMessage(const DriverFailure&);
 template std::string SerializeMessage(const Exit&);
 template std::string SerializeMessage(const Listening&);

@@ -183,11 +183,6 @@ struct StartCluster {
   std::string log_level;
 };
 
-struct StopServices {
-  static constexpr std::string_view kType = "stop_services";
-  std::chrono::milliseconds grace{0};
-};
-
 struct DriverFailure {
   static constexpr std::string_view kType = "fail";
   int node_id = -1;
@@ -199,7 +194,7 @@ struct Exit {
 };
 
 using DriverMessage =
-    std::variant<StartCluster, EndFeed, Stop, StopServices, DriverFailure, Exit, UnknownMessage>;
+    std::variant<StartCluster, EndFeed, Stop, DriverFailure, Exit, UnknownMessage>;
 
 // ---- Coordinator to driver
 

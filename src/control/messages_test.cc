@@ -48,7 +48,6 @@ std::vector<std::string> Examples<DriverMessage>() {
           "heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"log_level":"INFO"})",
       R"({"type":"end_feed"})",
       R"({"type":"stop","reason":"r","grace_ms":5000})",
-      R"({"type":"stop_services","grace_ms":5000})",
       R"({"type":"fail","node":-1,"step":"launch","message":"m","traceback":"t","log_tail":[]})",
       R"({"type":"exit"})",
   };

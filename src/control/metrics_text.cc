@@ -1,10 +1,10 @@
 #include "control/metrics_text.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cctype>
 #include <iterator>
+
+#include "base/format.h"
 
 namespace tfos::control {
 namespace {

@@ -1,10 +1,8 @@
 #include "control/node_link.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -18,6 +16,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/format.h"
+#include "base/logging.h"
 #include "control/messages.h"
 
 namespace tfos::control {
@@ -203,7 +203,7 @@ void NodeLink::SendMetrics() {
   if (metrics.empty()) return;
   if (Status sent = Send(fmt::format(R"({{"type":"metrics","metrics":{}}})", metrics));
       !sent.ok()) {
-    spdlog::debug("metrics were not sent: {}", sent.ToString());
+    LogDebug("metrics were not sent: {}", sent.ToString());
   }
 }
 

@@ -1,10 +1,10 @@
 #include "control/roster.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
+
+#include "base/format.h"
 
 namespace tfos::control {
 namespace {
@@ -188,9 +188,9 @@ Effects Roster::Finish(int node_id, TimePoint now) {
   Effects effects;
   Node* node = Find(node_id);
   if (node == nullptr) return effects;
-  node->connected = false;
+  node->heard = now;
+  // The agent stays connected until it leaves: it may still have a TensorBoard to stop.
   Become(*node, NodeState::kDone, "", now, effects);
-  CheckFinished(effects);
   return effects;
 }
 
@@ -236,22 +236,13 @@ Effects Roster::StopAll(const Stop& stop, TimePoint now) {
   if (stop_reason_.empty()) {
     stop_reason_ = stop.reason.empty() ? "the driver asked for it" : stop.reason;
   }
-  StopEach(stop, /*services_only=*/false, now, effects);
+  StopEach(stop, now, effects);
   CheckFinished(effects);
   return effects;
 }
 
-Effects Roster::StopServiceNodes(const StopServices& stop, TimePoint now) {
-  Effects effects;
-  StopEach({.reason = "all other nodes are done", .grace = stop.grace}, /*services_only=*/true, now,
-           effects);
-  CheckFinished(effects);
-  return effects;
-}
-
-void Roster::StopEach(const Stop& stop, bool services_only, TimePoint now, Effects& effects) {
+void Roster::StopEach(const Stop& stop, TimePoint now, Effects& effects) {
   for (Node& node : nodes_) {
-    if (services_only && !node.service) continue;
     if (node.info.state == NodeState::kExpected) {
       Become(node, NodeState::kLost, "never started: " + stop.reason, now, effects);
     } else if (node.connected) {
@@ -310,7 +301,7 @@ void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, E
   failure_ = std::move(failure);
   stop_reason_ = reason;
   effects.push_back(TellDriver{ClusterFailed{*failure_}});
-  StopEach({.reason = reason, .grace = kGraceAfterFailure}, /*services_only=*/false, now, effects);
+  StopEach({.reason = reason, .grace = kGraceAfterFailure}, now, effects);
 }
 
 Failure Roster::FailureOf(const Node& node, FailureReport report) const {

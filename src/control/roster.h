@@ -76,14 +76,13 @@ class Roster {
 
   Effects EndFeed(TimePoint now);
   Effects StopAll(const Stop& stop, TimePoint now);
-  Effects StopServiceNodes(const StopServices& stop, TimePoint now);
   Effects FailFromDriver(const DriverFailure& failure, TimePoint now);
 
   /// Looks at the deadlines: of registration, and of each node's heartbeat.
   Effects Tick(TimePoint now);
 
   bool formed() const { return formed_; }
-  /// Every node is done, failed or lost, and no agent has work left.
+  /// Every node is done, failed or lost, and its agent has left.
   bool finished() const { return finished_; }
   const std::optional<Failure>& failure() const { return failure_; }
 
@@ -121,7 +120,7 @@ class Roster {
   void Publish(TimePoint now, Effects& effects);
   /// The first failure: tells the driver, and stops all nodes because of `reason`.
   void Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects);
-  void StopEach(const Stop& stop, bool services_only, TimePoint now, Effects& effects);
+  void StopEach(const Stop& stop, TimePoint now, Effects& effects);
   Failure FailureOf(const Node& node, FailureReport report) const;
   void CheckFinished(Effects& effects);
   std::string Missing(TimePoint now) const;

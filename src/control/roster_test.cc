@@ -250,7 +250,10 @@ TEST_F(RosterTest, FinishedOnlyOnceEveryAgentHasNothingLeft) {
   roster_.Finish(0, clock_.Now());
   roster_.Finish(1, clock_.Now());
   EXPECT_FALSE(roster_.finished());
-  EXPECT_THAT(Words(roster_.Finish(2, clock_.Now())), ElementsAre("driver finished"));
+  EXPECT_THAT(roster_.Finish(2, clock_.Now()), IsEmpty());
+  roster_.ConnectionLost(0, clock_.Now());
+  roster_.ConnectionLost(1, clock_.Now());
+  EXPECT_THAT(Words(roster_.ConnectionLost(2, clock_.Now())), ElementsAre("driver finished"));
   EXPECT_EQ(StateOf(2), kFailed);
   EXPECT_EQ(StateOf(1), kDone);
 }
@@ -275,6 +278,14 @@ TEST_F(RosterTest, ClosingAfterDoneIsNoFailure) {
   EXPECT_FALSE(roster_.failure().has_value());
 }
 
+TEST_F(RosterTest, AnAgentWhoseNodeIsDoneIsStillToldToStop) {
+  RunAll();
+  roster_.Finish(1, clock_.Now());
+  EXPECT_THAT(Words(roster_.StopAll({.reason = "shut down", .grace = seconds(1)}, clock_.Now())),
+              testing::Contains("agent 1 stop"));
+  EXPECT_EQ(StateOf(1), kDone);
+}
+
 TEST_F(RosterTest, ASilentAgentIsLost) {
   RunAll();
   clock_.Advance(seconds(9));
@@ -295,8 +306,9 @@ TEST_F(RosterTest, StoppingIsNoFailure) {
                           "driver node 1 draining", "agent 2 stop", "driver node 2 draining"));
   roster_.Finish(0, clock_.Now());
   roster_.ConnectionLost(1, clock_.Now());
-  EXPECT_THAT(Words(roster_.Finish(2, clock_.Now())),
-              ElementsAre("driver node 2 done", "driver finished"));
+  EXPECT_THAT(Words(roster_.Finish(2, clock_.Now())), ElementsAre("driver node 2 done"));
+  roster_.ConnectionLost(0, clock_.Now());
+  EXPECT_THAT(Words(roster_.ConnectionLost(2, clock_.Now())), ElementsAre("driver finished"));
   EXPECT_EQ(StateOf(1), kDone);
   EXPECT_FALSE(roster_.failure().has_value());
 }
@@ -318,20 +330,6 @@ TEST_F(RosterTest, EndOfFeedReachesFedNodesOnlyAndWaitsForTheStart) {
               ElementsAre("driver node 1 running", "driver node 1 draining"));
   EXPECT_THAT(Words(roster_.SetState(0, State(kRunning), clock_.Now())),
               ElementsAre("driver node 0 running"));
-}
-
-TEST_F(RosterTest, ServicesAreStoppedByThemselves) {
-  RunAll();
-  EXPECT_THAT(Words(roster_.EndFeed(clock_.Now())),
-              ElementsAre("agent 1 end_feed", "driver node 1 draining", "agent 2 end_feed",
-                          "driver node 2 draining"));
-  roster_.Finish(1, clock_.Now());
-  roster_.Finish(2, clock_.Now());
-  EXPECT_FALSE(roster_.finished());
-  EXPECT_THAT(Words(roster_.StopServiceNodes({.grace = seconds(1)}, clock_.Now())),
-              ElementsAre("agent 0 stop", "driver node 0 draining"));
-  EXPECT_THAT(Words(roster_.Finish(0, clock_.Now())),
-              ElementsAre("driver node 0 done", "driver finished"));
 }
 
 TEST_F(RosterTest, AStateReportThatComesTooLateStillBringsItsNews) {

@@ -1,7 +1,5 @@
 #include "control/tensorboard.h"
 
-#include <spdlog/spdlog.h>
-
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -10,6 +8,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
+#include "base/logging.h"
 #include "control/held_port.h"
 
 namespace tfos::control {
@@ -79,8 +78,8 @@ asio::awaitable<void> TensorBoard::AwaitListening(asio::any_io_executor executor
     co_await timer.async_wait(kNoThrow);
   }
   if (!child_->ended()) {
-    spdlog::warn("TensorBoard does not listen on port {} after {} s; it is left running", port_,
-                 options_.patience.count());
+    LogWarning("TensorBoard does not listen on port {} after {} s; it is left running", port_,
+               options_.patience.count());
   }
 }
 

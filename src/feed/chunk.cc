@@ -1,9 +1,9 @@
 #include "feed/chunk.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
+
+#include "base/format.h"
 
 namespace tfos::feed {
 namespace {

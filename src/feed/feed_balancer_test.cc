@@ -18,6 +18,9 @@ struct Case {
   std::size_t index;
 };
 
+/// As the name of the test says it; its bytes would say nothing.
+void PrintTo(const Case& tested, std::ostream* out) { *out << tested.name; }
+
 class FeedBalancerTest : public testing::TestWithParam<Case> {};
 
 TEST_P(FeedBalancerTest, Chooses) {

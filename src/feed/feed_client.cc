@@ -1,6 +1,5 @@
 #include "feed/feed_client.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/format.h"
 #include "base/unique_fd.h"
 #include "feed/frame.h"
 #include "feed/region.h"

@@ -1,11 +1,12 @@
 #include "feed/feed_queue.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <string>
 #include <variant>
+
+#include "base/format.h"
 
 namespace tfos::feed {
 namespace {

@@ -1,12 +1,10 @@
 #include "feed/feed_server.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -26,6 +24,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/format.h"
+#include "base/logging.h"
 #include "base/unique_fd.h"
 #include "feed/feed_queue.h"
 #include "feed/frame.h"
@@ -559,8 +559,8 @@ Status FeedServer::Impl::SendRegion(Session& session, std::string frame) {
 }
 
 void FeedServer::Impl::BreakOff(const SessionPointer& session, std::string_view why) {
-  spdlog::warn("feed: partition {} (attempt {}) broke off: {}", session->options.key.partition,
-               session->options.attempt, why);
+  LogWarning("feed: partition {} (attempt {}) broke off: {}", session->options.key.partition,
+             session->options.attempt, why);
   ++counters_.broken_sessions;
   EndSession(session, /*orderly=*/false);
 }
@@ -896,7 +896,7 @@ void FeedServer::Impl::Accept(const UniqueFd& listener, bool local) {
     if (!fd.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      spdlog::warn("feed: can't accept a connection: {}", std::strerror(errno));
+      LogWarning("feed: can't accept a connection: {}", std::strerror(errno));
       accept_again_ = Clock::Steady().Now() + kAcceptPause;
       ListenFor(0);
       return;
@@ -1045,7 +1045,7 @@ Status FeedServer::Impl::OnHello(Connection& connection) {
 }
 
 void FeedServer::Impl::Refuse(Connection& connection, const Status& reason) {
-  spdlog::warn("feed: refused a connection from {}: {}", connection.peer, reason.ToString());
+  LogWarning("feed: refused a connection from {}: {}", connection.peer, reason.ToString());
   {
     const Lock lock(mutex_);
     ++counters_.refused_connections;

@@ -289,6 +289,9 @@ struct Breach {
   const char* answer;
 };
 
+/// As the name of the test says it; its bytes would say nothing.
+void PrintTo(const Breach& tested, std::ostream* out) { *out << tested.name; }
+
 class FeedServerBreachTest : public FeedServerTest, public ::testing::WithParamInterface<Breach> {};
 
 std::string Chunk(std::uint64_t offset, std::uint64_t bytes, std::uint64_t items = 1) {

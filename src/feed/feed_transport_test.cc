@@ -1,6 +1,5 @@
 // One suite for both ways from a feeder to a node: shared memory and TCP.
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -18,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/format.h"
 #include "feed/feed_client.h"
 #include "feed/feed_server.h"
 

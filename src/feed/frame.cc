@@ -1,11 +1,11 @@
 #include "feed/frame.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
 #include <utility>
+
+#include "base/format.h"
 
 namespace tfos::feed {
 namespace {

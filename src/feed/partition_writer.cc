@@ -1,12 +1,13 @@
 #include "feed/partition_writer.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
+
+#include "base/format.h"
 
 namespace tfos::feed {
 namespace {

@@ -1,7 +1,6 @@
 #include "feed/region.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/format.h"
 #include "feed/aligned_buffer.h"
 
 namespace tfos::feed {

@@ -1,6 +1,6 @@
 #include "feed/row_structure.h"
 
-#include <fmt/format.h>
+#include "base/format.h"
 
 namespace tfos::feed {
 namespace {

@@ -1,6 +1,5 @@
 #include "feed/socket.h"
 
-#include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,6 +12,8 @@
 #include <cstring>
 #include <memory>
 #include <utility>
+
+#include "base/format.h"
 
 namespace tfos::feed {
 namespace {

@@ -1,13 +1,12 @@
 #include "python/agent_link.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/format.h"
 #include "base/logging.h"
 
 namespace tfos::python {

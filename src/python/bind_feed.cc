@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -11,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/format.h"
 #include "base/secret.h"
 #include "control/held_port.h"
 #include "feed/feed_server.h"

@@ -1,13 +1,12 @@
 #include "python/feed_reader.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <new>
 #include <utility>
 #include <variant>
 
+#include "base/format.h"
 #include "feed/aligned_buffer.h"
 #include "python/errors.h"
 #include "python/gil.h"

@@ -15,7 +15,6 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import programs
-import psutil
 from pyspark import SparkConf, SparkContext
 
 import tfos
@@ -97,40 +96,11 @@ def start(program, directory):
     def occupy(_):
         time.sleep(600)
 
-    thread = threading.Thread(
-        target=lambda: sc.parallelize([0], 1).foreach(occupy), daemon=True)
-    thread.start()
+    threading.Thread(target=lambda: sc.parallelize([0], 1).foreach(occupy), daemon=True).start()
     while not sc.statusTracker().getActiveStageIds():
         time.sleep(0.02)
-
-    def say_when_starting():
-        while True:
-            me = psutil.Process()
-            found = {"driver": me.pid}
-            for process in me.children(recursive=True):
-                command = process.cmdline()
-                if command[-1:] == ["coordinator"]:
-                    found["coordinator"] = process.pid
-            for process in psutil.process_iter(["cmdline"]):
-                if (process.info["cmdline"] or [])[-1:] == ["agent"] and process.ppid() == 1:
-                    if process.environ().get("TFOS_TEST_DIRECTORY") == directory:
-                        found["agent"] = process.pid
-            if len(found) == 3:
-                break
-            time.sleep(0.02)
-        executors = [p for p in me.children(recursive=True)
-                     if "CoarseGrainedExecutorBackend" in " ".join(p.cmdline())]
-        agent = psutil.Process(found["agent"])
-        executor = next(e for e in executors
-                        if e.cwd() == agent.cwd())
-        found["executor"] = executor.pid
-        found["launch worker"] = next(
-            w.pid for w in executor.children(recursive=True)
-            if "pyspark.daemon" in " ".join(w.cmdline()) and not w.children())
-        say("starting", **found)
-
-    threading.Thread(target=say_when_starting, daemon=True).start()
-    tfos.run(sc, program, nodes=2, args={"dir": directory}, registration_timeout=100).shutdown()
+    say("launching")
+    tfos.run(sc, program, nodes=2, args={"dir": directory}, registration_timeout=100)
 
 
 if __name__ == "__main__":

@@ -66,10 +66,36 @@ class Drive:
         return cluster_id
 
     def wait_for_pids(self):
+        self._poll(lambda: len(list(self.directory.glob("pids-*"))) == 2, "both nodes run")
+
+    def remember_starting(self):
+        """As `remember`, while one node starts and the other has no slot yet."""
+        self.wait_for("launching")
+        self._poll(self._find_starting, "an agent runs")
+
+    def _find_starting(self):
+        """Fills `members`; False while some of them are not there yet."""
+        below = psutil.Process(self.process.pid).children(recursive=True)
+        self.members = {"driver": [psutil.Process(self.process.pid)]}
+        for process in below:
+            if (role := _role(process)) == "coordinator":
+                self.members[role] = [process]
+        # An agent leaves its launcher's tree, and works where the executor does.
+        for agent in psutil.process_iter():
+            if _is_agent_of(agent, self.directory):
+                self.members["agent"] = [agent]
+                executor = next(p for p in below if _role(p) == "executor" and p.cwd() == agent.cwd())
+                self.members["executor"] = [executor]
+                self.members["python worker"] = [
+                    worker for worker in executor.children(recursive=True)
+                    if _role(worker) == "python worker"]
+        return len(self.members) == 5 and all(self.members.values())
+
+    def _poll(self, condition, what):
         deadline = time.monotonic() + BOUND_SECONDS
-        while len(list(self.directory.glob("pids-*"))) < 2:
+        while not condition():
             if self.process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail("the nodes did not start: " + self.read_errors())
+                pytest.fail(f"waited in vain until {what}: {self.read_errors()}")
             time.sleep(0.02)
 
     def kill(self, role):
@@ -103,6 +129,14 @@ def _role(process):
     return None
 
 
+def _is_agent_of(process, directory):
+    try:
+        return (process.cmdline()[-1:] == ["agent"] and process.ppid() == 1
+                and process.environ().get("TFOS_TEST_DIRECTORY") == str(directory))
+    except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
+        return False  # it ended while being looked at, or is somebody else's
+
+
 @pytest.fixture
 def drive(tmp_path, leftovers):
     drives = []
@@ -129,6 +163,15 @@ CAUSES = {
     "executor": "node",
     "agent": "node",
     "node": "SIGKILL",
+}
+
+
+#: The same for a death during start-up.
+START_UP_CAUSES = {
+    "coordinator": "the coordinator process",
+    "executor": "node 0",
+    "agent": "node 0",
+    "python worker": "node 0",
 }
 
 
@@ -167,13 +210,16 @@ def test_a_killed_python_worker_is_retried_and_its_rows_are_not_fed_twice(drive)
     assert counted == {"rows": 4000, "distinct": 4000}
 
 
-@pytest.mark.parametrize("victim", ["agent"])
+@pytest.mark.parametrize("victim", ["coordinator", "executor", "agent", "python worker", "driver"])
 def test_a_death_during_start_up(drive, victim):
     """The second node never gets a slot, so the cluster is caught in the middle of starting."""
     driver = drive("wait_for_ever_with_a_child", "start")
-    pids = driver.wait_for("starting")
-    driver.members = {role: [psutil.Process(pid)] for role, pid in pids.items()}
+    driver.remember_starting()
     driver.kill(victim)
     code, left = driver.ends()
     assert left == []
-    assert code != 0
+    if victim == "driver":
+        assert code == -signal.SIGKILL
+    else:
+        assert code == 1
+        assert START_UP_CAUSES[victim] in driver.read_errors()
