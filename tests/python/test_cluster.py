@@ -179,18 +179,14 @@ def test_a_late_exception_surfaces_in_shutdown(spark, leftovers):
         cluster.shutdown()
 
 
-def test_an_exception_arrives_within_two_seconds(spark, tmp_path):
-    marker = tmp_path / "raised-at"
-
+def test_an_exception_reaches_the_driver_that_waits_for_feeding(spark):
+    """How soon is measured by bench/control/idle_and_failure.py."""
     def fail(ctx):
-        marker.write_text(repr(time.time()))
-        raise ValueError("timed")
+        raise ValueError("in the middle")
 
     cluster = tfos.run(spark, fail, nodes=1)
-    with pytest.raises(NodeFailedError, match="timed"):
+    with pytest.raises(NodeFailedError, match="in the middle"):
         cluster.train(spark.sparkContext.parallelize(range(1000), 2), epochs=1000)
-    # The bound of the issue with the slack that a loaded machine needs.
-    assert time.time() - float(marker.read_text()) < 2 * 5
     with pytest.raises(NodeFailedError):
         cluster.shutdown()
 
