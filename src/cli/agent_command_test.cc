@@ -289,7 +289,7 @@ class AgentCommandTest : public ::testing::Test {
         {"watch_pid", 0},
         {"python", {"/usr/bin/env", "python3", "-c", kNodePrelude + program}},
         {"cwd", "/"},
-        {"environment", {{"PATH", "/usr/local/bin:/usr/bin:/bin"}, {"GIVEN", "yes"}}},
+        {"environment", {"PATH=/usr/local/bin:/usr/bin:/bin", "GIVEN=caf\u00e9"}},
         {"advertised_address", ""},
         {"ports", "0"},
         {"gpus", {{"assigned", json::array()}, {"count", 0}, {"fraction", 0.0}}},
@@ -342,7 +342,7 @@ class AgentCommandTest : public ::testing::Test {
 TEST_F(AgentCommandTest, ANodeThatReturnsIsDone) {
   json bootstrap = Bootstrap(R"(
 assert payload == b'pay\nload', payload
-assert os.environ['GIVEN'] == 'yes' and 'HOME' not in os.environ, os.environ
+assert os.environb[b'GIVEN'] == b'caf\xe9' and 'HOME' not in os.environ, os.environ
 assert os.getcwd() == '/' and bootstrap['node'] == {'anything': [1, 2]}
 assert bootstrap['job_name'] == 'worker' and bootstrap['token']
 port = socket.socket(fileno=bootstrap['port_fd'])

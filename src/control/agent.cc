@@ -370,10 +370,7 @@ Status Agent::StartNodeProcess(const control::StartNode& start) {
   if (!ours_too.valid()) return Status::FromErrno(errno, "open a socket pair to the node");
 
   SubprocessOptions process{.argv = bootstrap_.python, .cwd = bootstrap_.cwd};
-  process.environment.emplace();
-  for (const auto& [name, value] : bootstrap_.environment) {
-    process.environment->push_back(fmt::format("{}={}", name, value));
-  }
+  process.environment = bootstrap_.environment;
   process.environment->push_back(fmt::format("TFOS_AGENT_FD={}", theirs.get()));
   process.keep_fds = {theirs.get(), port_->fd()};
   const NodeBootstrap message{
@@ -419,9 +416,7 @@ void Agent::StartTensorBoard() {
   options.cwd = bootstrap_.cwd;
   options.ports = bootstrap_.ports;
   options.address = link_->local_address();
-  for (const auto& [name, value] : bootstrap_.environment) {
-    options.environment.push_back(fmt::format("{}={}", name, value));
-  }
+  options.environment = bootstrap_.environment;
   Result<std::unique_ptr<TensorBoard>> started = TensorBoard::Start(
       executor_, std::move(options), log_,
       [this](TensorBoardProcess address) {

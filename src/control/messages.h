@@ -296,7 +296,8 @@ struct AgentBootstrap {
   std::int64_t watch_pid = 0;
   std::vector<std::string> python;
   std::string cwd;
-  std::map<std::string, std::string> environment;
+  /// All of the node's, each as `NAME=value`. As `python`, `cwd` and `tensorboard` bytes, not text.
+  std::vector<std::string> environment;
   std::string advertised_address;
   std::string ports;
   GpuRequest gpus;

@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import signal
 import subprocess
+import sys
 import time
 
 
@@ -30,6 +31,26 @@ def echo(ctx):
 
 def fail_at_once(ctx):
     raise ValueError(f"broken on purpose in node {ctx.node_id}")
+
+
+def fail_with_a_name_that_is_no_text(ctx):
+    raise ValueError("can't read " + os.fsdecode(b"/data/caf\xe9"))
+
+
+def fail_with_a_long_text(ctx):
+    raise ValueError("begin" + "x" * (5 << 20) + "end")
+
+
+def fail_with_closed_streams(ctx):
+    sys.stderr.close()
+    sys.stdout.close()
+    raise ValueError("nothing to print to")
+
+
+def write_environment(ctx):
+    """Writes the environment as it is, as null-terminated bytes."""
+    path = pathlib.Path(ctx.args["dir"], f"environment-{ctx.node_id}")
+    path.write_bytes(b"".join(k + b"=" + v + b"\0" for k, v in os.environb.items()))
 
 
 def fail_after_first_batch(ctx):

@@ -164,6 +164,35 @@ def test_an_exception_reaches_train_with_its_traceback(spark, program, train, le
         cluster.shutdown()
 
 
+@pytest.mark.parametrize("program, message", [
+    (programs.fail_with_a_name_that_is_no_text, r"ValueError: can't read /data/caf\\udce9"),
+    (programs.fail_with_a_long_text, "ValueError: beginx+\n... [0-9]+ characters are left out ...\nx+end"),
+    (programs.fail_with_closed_streams, "ValueError: nothing to print to"),
+])
+def test_an_exception_that_is_hard_to_tell_arrives_even_so(spark, program, message, leftovers):
+    cluster = tfos.run(spark, program, nodes=1, input_mode="tensorflow")
+    with pytest.raises(NodeFailedError, match=message) as caught:
+        cluster.shutdown()
+    assert "in fail_with" in caught.value.failure["traceback"]
+
+
+def test_a_driver_failure_that_is_no_text_is_the_clusters(spark, tmp_path, leftovers):
+    cluster = tfos.run(spark, programs.wait_for_ever_with_a_child, nodes=1,
+                       args={"dir": str(tmp_path)})
+    cluster._coordinator.fail("launch the nodes", "no caf\udce9", "x" * (5 << 20))
+    with pytest.raises(NodeFailedError, match=r"failed: launch the nodes: no caf\\udce9"):
+        cluster.shutdown()
+
+
+def test_an_environment_that_is_no_text_reaches_the_node_as_it_is(spark, tmp_path, monkeypatch):
+    """A parameter server on the driver, as this process's environment is easy to set."""
+    monkeypatch.setitem(os.environb, b"TFOS_TEST_BYTES", b"caf\xe9")
+    with tfos.run(spark, programs.write_environment, nodes=2, args={"dir": str(tmp_path)},
+                  parameter_servers=1, driver_parameter_servers=True, input_mode="tensorflow"):
+        pass
+    assert b"TFOS_TEST_BYTES=caf\xe9\0" in (tmp_path / "environment-0").read_bytes()
+
+
 def test_an_exception_reaches_the_action_of_inference(spark, leftovers):
     cluster = tfos.run(spark, programs.fail_after_first_batch, nodes=2, args={"train": False})
     with pytest.raises(Exception, match="ValueError: broken while reading"):
