@@ -154,7 +154,11 @@ class Coordinator final : public ControlService {
     TFOS_ASSIGN_OR_RETURN(const PortRange ports, PortRange::Parse(start.ports));
     TFOS_ASSIGN_OR_RETURN(
         server_,
-        ControlServer::Listen(executor_, {.bind_address = start.bind_address, .ports = ports},
+        ControlServer::Listen(executor_,
+                              {.bind_address = start.bind_address,
+                               .ports = ports,
+                               // All agents of a cluster may connect at the same moment.
+                               .max_strangers = ControlServer::kMaxStrangers + roles.size()},
                               start.token, *this));
     const Endpoint endpoint = {
         .address = AdvertisedAddress(start.advertised_address, start.bind_address),
