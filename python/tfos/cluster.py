@@ -129,6 +129,7 @@ class Cluster:
                 "tensorboard_node": tensorboard_node(roles) if tensorboard else -1,
                 # The driver gives up first, as it can also ask Spark what holds the tasks back.
                 "registration_timeout_ms": int(registration_timeout * 1000) + 10_000,
+                "start_timeout_ms": int(settings.node_start_timeout * 1000),
                 "heartbeat_interval_ms": settings.heartbeat_interval,
                 "heartbeat_timeout_ms": settings.heartbeat_timeout,
                 "log_level": settings.log_level,

@@ -46,8 +46,8 @@ class ControlServerTest : public ::testing::Test {
     options.bind_address = "127.0.0.1";
     options.identification_timeout = std::chrono::hours(1);
     options.max_strangers = 2;
-    auto server = ControlServer::Listen(io_.get_executor(), options, *Secret::FromHex(kToken),
-                                        service_);
+    auto server =
+        ControlServer::Listen(io_.get_executor(), options, *Secret::FromHex(kToken), service_);
     EXPECT_TRUE(server.ok()) << server.status().ToString();
     server_ = std::move(server).value();
     thread_ = std::thread([this] { io_.run(); });

@@ -168,6 +168,7 @@ class Coordinator final : public ControlService {
                       .roles = std::move(roles),
                       .tensorboard_node = start.tensorboard_node,
                       .registration_timeout = start.registration_timeout,
+                      .start_timeout = start.start_timeout,
                       .heartbeat_timeout = start.heartbeat_timeout,
                       .coordinator_address = fmt::format("{}:{}", endpoint.address, endpoint.port)},
         Now());

@@ -150,6 +150,7 @@ void Describe(F& f, M& m) {
   f.Required("service_jobs", m.service_jobs);
   f.Optional("tensorboard_node", m.tensorboard_node, kNodeIdOrNone);
   f.Required("registration_timeout_ms", m.registration_timeout);
+  f.Required("start_timeout_ms", m.start_timeout, Range{1});
   f.Required("heartbeat_interval_ms", m.heartbeat_interval, Range{1});
   f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, Range{1});
   f.Required("log_level", m.log_level);

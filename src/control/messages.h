@@ -178,6 +178,7 @@ struct StartCluster {
   /// The node that TensorBoard runs beside; -1: none.
   int tensorboard_node = -1;
   std::chrono::milliseconds registration_timeout{600'000};
+  std::chrono::milliseconds start_timeout{600'000};
   std::chrono::milliseconds heartbeat_interval{1'000};
   std::chrono::milliseconds heartbeat_timeout{10'000};
   std::string log_level;

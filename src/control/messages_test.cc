@@ -45,7 +45,7 @@ std::vector<std::string> Examples<DriverMessage>() {
       R"({"type":"start","protocol":1,"cluster_id":"c","token":"TOKEN","bind_address":"0.0.0.0",
           "advertised_address":"","ports":"0","roles":[{"job":"worker","count":2}],
           "service_jobs":["ps"],"tensorboard_node":1,"registration_timeout_ms":1000,
-          "heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"log_level":"INFO"})",
+          "start_timeout_ms":1000,"heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"log_level":"INFO"})",
       R"({"type":"end_feed"})",
       R"({"type":"stop","reason":"r","grace_ms":5000})",
       R"({"type":"fail","node":-1,"step":"launch","message":"m","traceback":"t","log_tail":[]})",

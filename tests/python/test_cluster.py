@@ -259,6 +259,16 @@ def test_a_node_that_cannot_get_a_slot_is_named(spark):
         blocker.cancel()
 
 
+def test_a_node_that_does_not_get_to_its_program_is_named(spark, tmp_path, leftovers):
+    cluster = tfos.run(spark, programs.HangsWhileLoading(str(tmp_path)), nodes=1,
+                       node_start_timeout=1.5)
+    with pytest.raises(NodeFailedError, match=r"worker:0 \(node 0 on .* within 1.5 s .*node.startTimeout"
+                                              ".*last said 'importing the program'"):
+        cluster.train(spark.sparkContext.parallelize(range(10), 1))
+    with pytest.raises(NodeFailedError):
+        cluster.shutdown()
+
+
 def test_shutdown_timeout_names_the_nodes_and_ends_them(spark, tmp_path, leftovers):
     cluster = tfos.run(spark, programs.ignore_stop, nodes=1, args={"dir": str(tmp_path)},
                        stop_grace=0.5)
