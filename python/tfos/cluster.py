@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 _EXPLANATION_SECONDS = 3.0
 #: Beyond the grace between TERM and KILL, for agents to say that their nodes have ended.
 _END_MARGIN_SECONDS = 5.0
+#: For launch tasks to end by themselves, and for Spark to notice, when all agents have left.
+_LAUNCH_END_SECONDS = 5.0
 
 
 def run(
@@ -111,7 +113,9 @@ class Cluster:
         self._roles = roles
         self._jobs: list[SparkJob] = []
         self._jobs_lock = threading.Lock()
+        self._launch_job: SparkJob | None = None
         self._shut_down = False
+        self._closing = False
         self._has_tensorboard = tensorboard
         self._progress = Progress(settings.progress)
         self._node_count = sum(role["count"] for role in roles)
@@ -276,7 +280,9 @@ class Cluster:
                                            tasks.collect, self._launch_ended)
 
     def _launch_ended(self, job: SparkJob) -> None:
-        if job.error is not None:
+        # What ends with the cluster, or because of its end, is no failure of it.
+        over = self._closing or self._coordinator.finished
+        if job.error is not None and not over:
             self._coordinator.fail("launch the nodes", first_cause(job.error), str(job.error))
         self._coordinator.notify()
 
@@ -449,9 +455,13 @@ class Cluster:
 
     def _close(self) -> None:
         """Ends the coordinator once the nodes have, or have had the time to: they were told to."""
+        self._closing = True
         self._coordinator.wait_quietly(
             lambda: self._coordinator.finished, self._settings.stop_grace + _END_MARGIN_SECONDS
         )
+        if self._coordinator.finished and self._launch_job is not None:
+            # Its tasks end with their agents: cancelled now, a good run would show a failed job.
+            self._launch_job.wait(_LAUNCH_END_SECONDS)
         self._cancel_jobs()
         self._coordinator.close(timeout=self._settings.stop_grace + 10)
 

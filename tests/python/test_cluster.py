@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import Row
 
 import tfos
+from tfos.coordinator import Coordinator
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 
 
@@ -174,6 +175,16 @@ def test_an_exception_that_is_hard_to_tell_arrives_even_so(spark, program, messa
     with pytest.raises(NodeFailedError, match=message) as caught:
         cluster.shutdown()
     assert "in fail_with" in caught.value.failure["traceback"]
+
+
+def test_a_good_run_leaves_no_failed_launch_job(spark, monkeypatch):
+    failures = []
+    monkeypatch.setattr(Coordinator, "fail", lambda self, *what: failures.append(what))
+    with tfos.run(spark, programs.return_at_once, nodes=2, input_mode="tensorflow") as cluster:
+        pass
+    assert cluster._launch_job.done
+    assert cluster._launch_job.error is None
+    assert failures == []
 
 
 def test_a_driver_failure_that_is_no_text_is_the_clusters(spark, tmp_path, leftovers):
