@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Iterable, Iterator
 
 from tfos import control_message, executable, executor
 from tfos.errors import TfosError
@@ -78,7 +78,6 @@ def launch(
     executor_id: str,
     watch_pid: int,
     gpus: list[str],
-    on_message: Callable[[dict[str, Any]], None] = lambda message: None,
 ) -> None:
     """Starts an agent for ``node_id`` and follows it: until the cluster has formed, or with
     ``plan.stay`` until the node has ended.
@@ -108,7 +107,6 @@ def launch(
         failure = None
         for line in process.stdout:
             message = json.loads(line)
-            on_message(message)
             if message["type"] == "formed":
                 formed = True
                 if not plan.stay:

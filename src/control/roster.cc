@@ -19,10 +19,9 @@ constexpr unsigned Bit(NodeState state) { return 1u << static_cast<unsigned>(sta
 // Where each state may go, in the order of NodeState.
 constexpr std::array<unsigned, kNodeStates> kTransitions = {
     // expected
-    Bit(NodeState::kStarting) | Bit(NodeState::kRegistered) | Bit(NodeState::kFailed) |
-        Bit(NodeState::kLost),
-    // starting
-    Bit(NodeState::kRegistered) | Bit(NodeState::kFailed) | Bit(NodeState::kLost),
+    Bit(NodeState::kRegistered) | Bit(NodeState::kLost),
+    // starting: a word of agents and nodes only, before they register or run
+    0,
     // registered
     Bit(NodeState::kRunning) | Bit(NodeState::kDraining) | Bit(NodeState::kDone) |
         Bit(NodeState::kFailed) | Bit(NodeState::kLost),

@@ -20,8 +20,8 @@ using enum NodeState;
 
 TEST(TransitionTest, TableIsTheOneOfTheProtocol) {
   const std::vector<std::pair<NodeState, std::vector<NodeState>>> allowed = {
-      {kExpected, {kStarting, kRegistered, kFailed, kLost}},
-      {kStarting, {kRegistered, kFailed, kLost}},
+      {kExpected, {kRegistered, kLost}},
+      {kStarting, {}},
       {kRegistered, {kRunning, kDraining, kDone, kFailed, kLost}},
       {kRunning, {kDraining, kDone, kFailed, kLost}},
       {kDraining, {kDone, kFailed, kLost}},
@@ -426,7 +426,7 @@ TEST_F(RosterTest, OnlyChangedMetricsAreHandedOut) {
 
 TEST_F(RosterTest, ExplainsEachNodeInASentence) {
   RegisterNode(1);
-  roster_.SetState(1, State(kStarting, "importing TensorFlow"), clock_.Now());
+  roster_.SetState(1, State(kRegistered, "importing TensorFlow"), clock_.Now());
   clock_.Advance(milliseconds(2500));
   EXPECT_EQ(roster_.Explain(1, clock_.Now()),
             "worker:0 (node 1 on h1): registered for 2.5 s (importing TensorFlow)");
