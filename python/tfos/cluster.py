@@ -81,6 +81,8 @@ def run(
     resolved = Settings.resolve(lambda key: sc.getConf().get(key), settings)
     on_driver = parameter_servers if driver_parameter_servers else 0
     slots.wait_for_slots(sc, nodes - on_driver, resolved.slots_timeout)
+    if input_mode == "spark":
+        slots.warn_of_idle_executors(sc)
     payload = cloudpickle.dumps((main, args))
     return Cluster(
         sc, roles, resolved, payload,
