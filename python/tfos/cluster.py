@@ -224,6 +224,16 @@ class Cluster:
     def coordinator_address(self) -> tuple[str, int]:
         return self._coordinator.address, self._coordinator.port
 
+    @property
+    def metrics_url(self) -> str:
+        """Where the coordinator serves the metrics for Prometheus, to who sends ``auth_header``."""
+        return f"http://{host_and_port(*self.coordinator_address)}/metrics"
+
+    def auth_header(self) -> dict[str, str]:
+        """The HTTP header that the coordinator wants. It holds the cluster's token, with which one can
+        also feed the cluster and join it: hand it on with care and never log it."""
+        return {"Authorization": f"Bearer {self._token}"}
+
     def __enter__(self) -> "Cluster":
         return self
 

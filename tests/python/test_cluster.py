@@ -321,6 +321,9 @@ def test_http_wants_the_token(spark):
     import urllib.request
 
     with tfos.run(spark, programs.return_at_once, nodes=1) as cluster:
+        scrape = urllib.request.Request(cluster.metrics_url, headers=cluster.auth_header())
+        with urllib.request.urlopen(scrape) as answer:
+            assert b"tfos_nodes{" in answer.read()
         host, port = cluster.coordinator_address
         for path in ("/v1/status", "/metrics", "/v1/failure?wait_ms=0", "/v1/agent", "/"):
             for headers in ({}, {"Authorization": "Bearer " + "0" * 64}):
