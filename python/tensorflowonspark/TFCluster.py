@@ -41,8 +41,11 @@ def run(
     """Starts ``num_executors`` nodes, each of which calls ``map_fun(tf_args, ctx)``.
 
     Roles are filled in the order ps, ``master_node``, evaluator, worker. Arguments are those of
-    ``tfos.run`` under their old names, and so are the errors.
+    ``tfos.run`` under their old names, and so are the errors. ``tf_args.num_gpus``, if there is
+    one, is how many GPUs each node that computes gets; a host with fewer is an error.
     """
+    num_gpus = getattr(tf_args, "num_gpus", None)
+    settings = {} if num_gpus is None else {"gpu_count": num_gpus}
     cluster = tfos.run(
         sc,
         TFSparkNode.Program(map_fun),
@@ -58,6 +61,7 @@ def run(
         registration_timeout=reservation_timeout,
         queues=tuple(queues),
         release_port=release_port,
+        **settings,
     )
     return TFCluster(cluster, input_mode, release_port)
 

@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 _EXPLANATION_SECONDS = 3.0
 #: Beyond the grace between TERM and KILL, for agents to say that their nodes have ended.
 _END_MARGIN_SECONDS = 5.0
+#: For launch tasks to end by themselves, and for Spark to notice, when all agents have left.
+_LAUNCH_END_SECONDS = 5.0
 
 
 def run(
@@ -79,6 +81,8 @@ def run(
     resolved = Settings.resolve(lambda key: sc.getConf().get(key), settings)
     on_driver = parameter_servers if driver_parameter_servers else 0
     slots.wait_for_slots(sc, nodes - on_driver, resolved.slots_timeout)
+    if input_mode == "spark":
+        slots.warn_of_idle_executors(sc)
     payload = cloudpickle.dumps((main, args))
     return Cluster(
         sc, roles, resolved, payload,
@@ -111,7 +115,9 @@ class Cluster:
         self._roles = roles
         self._jobs: list[SparkJob] = []
         self._jobs_lock = threading.Lock()
+        self._launch_job: SparkJob | None = None
         self._shut_down = False
+        self._closing = False
         self._has_tensorboard = tensorboard
         self._progress = Progress(settings.progress)
         self._node_count = sum(role["count"] for role in roles)
@@ -129,6 +135,7 @@ class Cluster:
                 "tensorboard_node": tensorboard_node(roles) if tensorboard else -1,
                 # The driver gives up first, as it can also ask Spark what holds the tasks back.
                 "registration_timeout_ms": int(registration_timeout * 1000) + 10_000,
+                "start_timeout_ms": int(settings.node_start_timeout * 1000),
                 "heartbeat_interval_ms": settings.heartbeat_interval,
                 "heartbeat_timeout_ms": settings.heartbeat_timeout,
                 "log_level": settings.log_level,
@@ -217,6 +224,16 @@ class Cluster:
     def coordinator_address(self) -> tuple[str, int]:
         return self._coordinator.address, self._coordinator.port
 
+    @property
+    def metrics_url(self) -> str:
+        """Where the coordinator serves the metrics for Prometheus, to who sends ``auth_header``."""
+        return f"http://{host_and_port(*self.coordinator_address)}/metrics"
+
+    def auth_header(self) -> dict[str, str]:
+        """The HTTP header that the coordinator wants. It holds the cluster's token, with which one can
+        also feed the cluster and join it: hand it on with care and never log it."""
+        return {"Authorization": f"Bearer {self._token}"}
+
     def __enter__(self) -> "Cluster":
         return self
 
@@ -275,7 +292,9 @@ class Cluster:
                                            tasks.collect, self._launch_ended)
 
     def _launch_ended(self, job: SparkJob) -> None:
-        if job.error is not None:
+        # What ends with the cluster, or because of its end, is no failure of it.
+        over = self._closing or self._coordinator.finished
+        if job.error is not None and not over:
             self._coordinator.fail("launch the nodes", first_cause(job.error), str(job.error))
         self._coordinator.notify()
 
@@ -448,9 +467,13 @@ class Cluster:
 
     def _close(self) -> None:
         """Ends the coordinator once the nodes have, or have had the time to: they were told to."""
+        self._closing = True
         self._coordinator.wait_quietly(
             lambda: self._coordinator.finished, self._settings.stop_grace + _END_MARGIN_SECONDS
         )
+        if self._coordinator.finished and self._launch_job is not None:
+            # Its tasks end with their agents: cancelled now, a good run would show a failed job.
+            self._launch_job.wait(_LAUNCH_END_SECONDS)
         self._cancel_jobs()
         self._coordinator.close(timeout=self._settings.stop_grace + 10)
 

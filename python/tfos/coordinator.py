@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any, Callable
 
-from tfos import executable
+from tfos import control_message, executable
 from tfos.errors import NodeFailedError, TfosError
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class Coordinator:
     def send(self, message_type: str, **fields: Any) -> None:
         """Sends one message. A coordinator that is gone is not an error here: the reader thread
         reports it."""
-        line = json.dumps({"type": message_type, **fields}).encode() + b"\n"
+        line = control_message.encode(message_type, **fields).encode() + b"\n"
         with self._send_lock:
             try:
                 self._process.stdin.write(line)

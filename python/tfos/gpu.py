@@ -5,16 +5,22 @@ Only `nvidia-smi` is asked, so that nothing here loads CUDA or TensorFlow into a
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import logging
 import shutil
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 
 from tfos.errors import BadInputError, TfosError
+
+logger = logging.getLogger(__name__)
 
 NVIDIA_SMI = ("nvidia-smi",)
 _QUERY = ("--query-gpu=index,uuid,memory.used", "--format=csv,noheader,nounits")
 _TIMEOUT_SECONDS = 30
+_LEASE_INTERVAL_SECONDS = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +80,36 @@ def pick(count: int, worker_index: int = -1, command: Sequence[str] = NVIDIA_SMI
     groups = len(gpus) // count
     first = (worker_index % groups) * count
     return [gpu.index for gpu in gpus[first : first + count]]
+
+
+@contextlib.contextmanager
+def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str]]:
+    """The indices of `count` GPUs that no other node or instance of tfos on this host has until the
+    block ends.
+
+    Waits without a limit, as for a task slot, while others have them, and says so once in the log.
+    BadInputError when the host has fewer than `count`.
+    """
+    if count <= 0:
+        yield []
+        return
+    from tfos import _native
+
+    gpus = [(gpu.index, gpu.uuid) for gpu in list_gpus(command)]
+    waiting = False
+    while (lease := _native.GpuLease.take(count, gpus)) is None:
+        if not waiting:
+            logger.warning(
+                "waiting for %d of this host's %d GPU(s): others of tfos hold them. With no more task "
+                "slots on a host than it has GPUs (spark.task.cpus, or spark.task.resource.gpu."
+                "amount) no instance waits", count, len(gpus),
+            )
+            waiting = True
+        time.sleep(_LEASE_INTERVAL_SECONDS)
+    try:
+        yield lease.indices
+    finally:
+        lease.release()
 
 
 def _parse(line: str) -> Gpu:

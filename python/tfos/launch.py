@@ -8,9 +8,9 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Iterable, Iterator
 
-from tfos import executable, executor
+from tfos import control_message, executable, executor
 from tfos.errors import TfosError
 
 PROTOCOL = 1
@@ -78,7 +78,6 @@ def launch(
     executor_id: str,
     watch_pid: int,
     gpus: list[str],
-    on_message: Callable[[dict[str, Any]], None] = lambda message: None,
 ) -> None:
     """Starts an agent for ``node_id`` and follows it: until the cluster has formed, or with
     ``plan.stay`` until the node has ended.
@@ -94,7 +93,7 @@ def launch(
     with process.stdin, process.stdout:
         bootstrap = _bootstrap(plan, node_id, executor_id, watch_pid, gpus)
         try:
-            process.stdin.write(json.dumps(bootstrap).encode() + b"\n" + plan.payload)
+            process.stdin.write(bootstrap.encode() + b"\n" + plan.payload)
             process.stdin.flush()
         except BrokenPipeError as error:
             raise TfosError(
@@ -108,7 +107,6 @@ def launch(
         failure = None
         for line in process.stdout:
             message = json.loads(line)
-            on_message(message)
             if message["type"] == "formed":
                 formed = True
                 if not plan.stay:
@@ -126,35 +124,37 @@ def launch(
 
 def _bootstrap(
     plan: LaunchPlan, node_id: int, executor_id: str, watch_pid: int, gpus: list[str]
-) -> dict[str, Any]:
+) -> str:
     python = plan.python or sys.executable
     tensorboard = [
         python, "-m", "tensorboard.main", "--port", "PORT", "--bind_all",
         "--logdir", plan.log_dir or os.getcwd(),
     ]
-    return {
-        "type": "bootstrap",
-        "protocol": PROTOCOL,
-        "cluster_id": plan.cluster_id,
-        "token": plan.token,
-        "coordinator": {"address": plan.coordinator_address, "port": plan.coordinator_port},
-        "node_id": node_id,
-        "executor_id": executor_id,
-        "watch_pid": watch_pid,
-        "python": [python, "-m", "tfos.node"],
-        "cwd": os.getcwd(),
-        "environment": _node_environment(plan.keep_omp_num_threads),
-        "advertised_address": plan.advertised_address,
-        "ports": plan.ports,
-        "gpus": _gpu_request(plan, node_id, gpus),
-        "log_level": plan.log_level,
-        "node": plan.node,
-        "tensorboard": tensorboard,
-        "registration_timeout_ms": plan.registration_timeout_ms,
-        "heartbeat_interval_ms": plan.heartbeat_interval_ms,
-        "heartbeat_timeout_ms": plan.heartbeat_timeout_ms,
-        "payload_bytes": len(plan.payload),
-    }
+    environment = _node_environment(plan.keep_omp_num_threads)
+    as_bytes = control_message.as_bytes
+    return control_message.encode(
+        "bootstrap",
+        protocol=PROTOCOL,
+        cluster_id=plan.cluster_id,
+        token=plan.token,
+        coordinator={"address": plan.coordinator_address, "port": plan.coordinator_port},
+        node_id=node_id,
+        executor_id=executor_id,
+        watch_pid=watch_pid,
+        python=[as_bytes(word) for word in (python, "-m", "tfos.node")],
+        cwd=as_bytes(os.getcwd()),
+        environment=[as_bytes(f"{name}={value}") for name, value in environment.items()],
+        advertised_address=plan.advertised_address,
+        ports=plan.ports,
+        gpus=_gpu_request(plan, node_id, gpus),
+        log_level=plan.log_level,
+        node=plan.node,
+        tensorboard=[as_bytes(word) for word in tensorboard],
+        registration_timeout_ms=plan.registration_timeout_ms,
+        heartbeat_interval_ms=plan.heartbeat_interval_ms,
+        heartbeat_timeout_ms=plan.heartbeat_timeout_ms,
+        payload_bytes=len(plan.payload),
+    )
 
 
 def _gpu_request(plan: LaunchPlan, node_id: int, assigned: list[str]) -> dict[str, Any]:

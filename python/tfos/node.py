@@ -11,7 +11,7 @@ import sys
 import traceback
 from typing import Any
 
-from tfos import _native
+from tfos import _native, control_message
 from tfos.context import NodeContext
 from tfos.datafeed import FeedSource
 from tfos.errors import BadInputError
@@ -37,13 +37,14 @@ class AgentLink:
         self._native.attach_feed_server(server)
 
     def send(self, message_type: str, **fields: Any) -> None:
-        self._native.send(json.dumps({"type": message_type, **fields}))
+        self._native.send(control_message.encode(message_type, **fields))
 
     def send_feed_terminated(self) -> None:
         self.send("feed_terminated")
 
     def report(self, metrics: dict[str, Any]) -> None:
         for name, value in metrics.items():
+            name = control_message.readable(name)
             self._metrics[name] = _json_value(name, value)
         if len(self._metrics) > MOST_METRICS:
             raise BadInputError(f"a node reports at most {MOST_METRICS} metrics")
@@ -138,11 +139,14 @@ def _start_feed(link: AgentLink) -> FeedSource | None:
 
 def _fail(link: AgentLink, source: FeedSource | None, step: str, error: BaseException) -> int:
     text = "".join(traceback.format_exception(error))
-    print(text, file=sys.stderr, flush=True)
     message = "".join(traceback.format_exception_only(error)).strip()
-    if source is not None:
-        source.server.fail(text)
-    link.send("failed", failure={"step": step, "message": message, "traceback": text})
+    try:
+        print(text, file=sys.stderr, flush=True)
+        if source is not None:
+            longest = control_message.LONGEST_TEXTS["traceback"]
+            source.server.fail(control_message.readable(text, longest))
+    finally:  # a program may have broken its own streams: the driver hears of the failure even so
+        link.send("failed", failure={"step": step, "message": message, "traceback": text})
     return 1
 
 
@@ -152,11 +156,17 @@ def _leave(code: int) -> None:
     TensorFlow's servers and collectives have threads that a regular interpreter exit can hang on;
     a node that has said ``done`` holds nothing that the exit handlers don't take care of.
     """
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    try:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:  # also when the program has closed its streams
+        os._exit(code)
 
 
 if __name__ == "__main__":
-    _leave(main())
+    code = 1
+    try:
+        code = main()
+    finally:
+        _leave(code)

@@ -48,8 +48,9 @@ def run(
     In a barrier stage all run at the same time, and too few slots for that are an error before
     anything starts (BadInputError; `spark.tfos.slots.timeout` says how long executors may take to
     register). Without it they run as slots become free. GPUs are those that
-    Spark assigned to the task; if it manages none, `gpus_per_instance` are picked per host (by
-    default one where there is one). A failing instance fails the call with its traceback
+    Spark assigned to the task; if it manages none, each instance gets `gpus_per_instance` of its
+    host (by default one where there is one): in a barrier stage the instances of a host share its
+    GPUs out among them, without it an instance waits until so many are free. A failing instance fails the call with its traceback
     (TfosError), after the retries that `spark.task.maxFailures` allows.
     """
     if instances < 1:
@@ -89,11 +90,10 @@ class _Task:
 
     def __call__(self, index: int, rows: Iterable[int]) -> Iterator[Any]:
         hosts = _barrier_hosts() if self._barrier else ()
-        gpus = _assigned_gpus(self._gpus_per_instance, index, hosts)
-        instance = Instance(
-            index, self._count, tuple(gpus), self._default_fs, os.getcwd(), tuple(hosts)
-        )
-        with _visible_gpus(gpus):
+        with _gpus(self._gpus_per_instance, index, hosts) as gpus, _visible_gpus(gpus):
+            instance = Instance(
+                index, self._count, tuple(gpus), self._default_fs, os.getcwd(), tuple(hosts)
+            )
             try:
                 result = self._main(instance)
             except Exception as error:
@@ -123,19 +123,27 @@ def _barrier_hosts() -> list[str]:
     return [info.address.rpartition(":")[0] for info in BarrierTaskContext.get().getTaskInfos()]
 
 
-def _assigned_gpus(wanted: int | None, index: int, hosts: Sequence[str]) -> list[str]:
+@contextlib.contextmanager
+def _gpus(wanted: int | None, index: int, hosts: Sequence[str]) -> Iterator[list[str]]:
+    """The GPUs of one instance while it runs. `hosts` are those of all that run with it."""
     from pyspark import TaskContext
 
     assigned = TaskContext.get().resources().get("gpu")
     if assigned is not None:
-        return list(assigned.addresses)
+        yield list(assigned.addresses)
+        return
     if wanted is None:
         wanted = 1 if gpu.is_available() else 0
-    return gpu.pick(wanted, _position_on_host(index, hosts))
+    if hosts:
+        yield gpu.pick(wanted, _position_on_host(index, hosts))
+    else:
+        # Which others run beside it at any time depends on the slots: its index says nothing.
+        with gpu.leased(wanted) as gpus:
+            yield gpus
 
 
 def _position_on_host(index: int, hosts: Sequence[str]) -> int:
-    """Which of its host's instances `index` is; without `hosts` the index itself is as good."""
+    """Which of its host's instances `index` is; without `hosts` the caller's index must tell."""
     return hosts[:index].count(hosts[index]) if 0 <= index < len(hosts) else index
 
 

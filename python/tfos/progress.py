@@ -47,7 +47,7 @@ class Progress:
 def describe(node: dict[str, Any]) -> str:
     """``worker:0 running step=3 loss=0.1234``."""
     words = [f"{node['job_name']}:{node['task_index']}", node["state"]]
-    if node["state"] in ("expected", "starting", "registered") and node.get("detail"):
+    if node["state"] in ("expected", "registered") and node.get("detail"):
         words.append(f"({node['detail']})")
     metrics = node["metrics"]
     words += [f"{name}={_number(metrics[name])}" for name in ("step", "loss") if name in metrics]

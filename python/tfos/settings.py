@@ -67,6 +67,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("coordinator.port", str, "0", "", "port or range (5000-5100) of the coordinator; 0: any"),
     Setting("node.advertisedAddress", str, "", "",
             "address other nodes use to reach a node; empty: the one it reaches the coordinator from"),
+    Setting("node.startTimeout", float, 600.0, "seconds",
+            "how long a node may take to import and load the program once all nodes are there"),
     Setting("ports", str, "0", "", "port or range from which nodes take their ports; 0: any"),
     Setting("slots.timeout", float, 30.0, "seconds",
             "how long to wait for executors to register when there are fewer slots than nodes"),

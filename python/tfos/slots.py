@@ -6,10 +6,13 @@ without a word, so the shortage is said before anything starts.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 
 from tfos.errors import BadInputError
+
+logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.1
 
@@ -41,7 +44,7 @@ def wait_for_slots(spark_context, needed: int, timeout: float) -> None:
     only when tasks wait, so nothing is checked.
     """
     conf = spark_context.getConf()
-    if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
+    if _allocates_dynamically(conf):
         return
     task_cpus = int(conf.get("spark.task.cpus", "1"))
     expected = expected_slots(spark_context.master, task_cpus)
@@ -53,6 +56,29 @@ def wait_for_slots(spark_context, needed: int, timeout: float) -> None:
         if spark_context.master.startswith("local[") or time.monotonic() >= deadline:
             raise _shortage(spark_context, conf, slots, needed)
         time.sleep(_POLL_SECONDS)
+
+
+def warn_of_idle_executors(spark_context) -> None:
+    """Warns if Spark may remove executors that run no task, with the nodes beside them.
+
+    That is so with dynamic allocation once the launch tasks have ended (input mode 'spark'): a node
+    that computes is no task, and between two feeds there are none.
+    """
+    conf = spark_context.getConf()
+    if not _allocates_dynamically(conf):
+        return
+    idle = conf.get("spark.dynamicAllocation.executorIdleTimeout", "60s")
+    logger.warning(
+        "spark.dynamicAllocation.enabled is true and rows are fed by Spark: an executor that runs no "
+        "task for spark.dynamicAllocation.executorIdleTimeout (%s), or with cached blocks for "
+        "spark.dynamicAllocation.cachedExecutorIdleTimeout, is removed and its nodes with it, which "
+        "fails the cluster. Raise both above the longest time between two feeds, or switch dynamic "
+        "allocation off for this application", idle,
+    )
+
+
+def _allocates_dynamically(conf) -> bool:
+    return conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
 
 
 def _shortage(spark_context, conf, slots: int, needed: int) -> BadInputError:

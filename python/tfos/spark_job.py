@@ -54,6 +54,10 @@ class SparkJob:
         """What the action raised; None while it runs."""
         return self._error
 
+    def wait(self, seconds: float) -> bool:
+        """Whether the action has ended, after waiting for that for up to ``seconds``."""
+        return self._done.wait(seconds)
+
     def result(self) -> Any:
         """Waits for the end of the action, and returns its value or raises its error."""
         self._done.wait()

@@ -30,9 +30,6 @@ class LineBuffer {
   /// Up to `max_bytes` bytes as they came; fewer, or none, when fewer are there.
   std::string TakeRaw(std::size_t max_bytes);
 
-  /// Bytes that were appended and not taken yet.
-  std::size_t pending_bytes() const { return data_.size() - begin_; }
-
  private:
   void Consume(std::size_t bytes);
 

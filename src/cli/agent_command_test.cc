@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,9 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -31,6 +35,7 @@
 #include "base/pidfd.h"
 #include "base/subprocess.h"
 #include "base/unique_fd.h"
+#include "control/gpu_lease.h"
 #include "control/messages.h"
 
 namespace tfos::cli {
@@ -62,6 +67,9 @@ class FakeCoordinator {
   FakeCoordinator() : acceptor_(io_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)) {}
 
   int port() const { return acceptor_.local_endpoint().port(); }
+
+  /// True when somebody has connected and waits to be accepted.
+  bool HasVisitor() { return Readable(acceptor_.native_handle(), Deadline::After({})); }
 
   /// True when the agent has connected with the right token.
   bool Accept() {
@@ -289,7 +297,7 @@ class AgentCommandTest : public ::testing::Test {
         {"watch_pid", 0},
         {"python", {"/usr/bin/env", "python3", "-c", kNodePrelude + program}},
         {"cwd", "/"},
-        {"environment", {{"PATH", "/usr/local/bin:/usr/bin:/bin"}, {"GIVEN", "yes"}}},
+        {"environment", {"PATH=/usr/local/bin:/usr/bin:/bin", "GIVEN=caf\u00e9"}},
         {"advertised_address", ""},
         {"ports", "0"},
         {"gpus", {{"assigned", json::array()}, {"count", 0}, {"fraction", 0.0}}},
@@ -342,7 +350,7 @@ class AgentCommandTest : public ::testing::Test {
 TEST_F(AgentCommandTest, ANodeThatReturnsIsDone) {
   json bootstrap = Bootstrap(R"(
 assert payload == b'pay\nload', payload
-assert os.environ['GIVEN'] == 'yes' and 'HOME' not in os.environ, os.environ
+assert os.environb[b'GIVEN'] == b'caf\xe9' and 'HOME' not in os.environ, os.environ
 assert os.getcwd() == '/' and bootstrap['node'] == {'anything': [1, 2]}
 assert bootstrap['job_name'] == 'worker' and bootstrap['token']
 port = socket.socket(fileno=bootstrap['port_fd'])
@@ -627,6 +635,49 @@ TEST_F(AgentCommandTest, WhatTheHostLacksIsToldToTheCoordinator) {
   const json failure = coordinator_.Await("failed")["failure"];
   EXPECT_EQ(failure["step"], "take GPUs");
   EXPECT_TRUE(AgentEnds());
+}
+
+TEST_F(AgentCommandTest, GpusAreTakenBeforeItConnects) {
+  // An `nvidia-smi` that says when it was asked, and a GPU that somebody else holds.
+  std::string directory = ::testing::TempDir() + "agent_XXXXXX";
+  ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+  const std::string uuid = "GPU-" + directory;
+  const std::string asked = directory + "/asked";
+  ASSERT_EQ(::mkfifo(asked.c_str(), 0600), 0);
+  std::ofstream(directory + "/nvidia-smi") << "#!/bin/sh\necho '0, " << uuid << "'\n"
+                                           << "echo asked >" << asked << "\n";
+  ASSERT_EQ(::chmod((directory + "/nvidia-smi").c_str(), 0700), 0);
+  const UniqueFd events(::open(asked.c_str(), O_RDWR | O_CLOEXEC));
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (directory + ":" + path).c_str(), 1);
+  const control::GpuRequest one = {.assigned = {}, .count = 1, .fraction = 0.0};
+  auto held = control::GpuLease::Take(one, {{.index = "0", .uuid = uuid}});
+  ASSERT_TRUE(held.ok()) << held.status().ToString();
+
+  json bootstrap = Bootstrap("say('state', state='running'); say('done')");
+  bootstrap["gpus"] = {{"assigned", json::array()}, {"count", 1}, {"fraction", 0.0}};
+  agent_ = std::make_unique<LaunchedAgent>(bootstrap);
+  ::setenv("PATH", path.c_str(), 1);
+  ASSERT_TRUE(Readable(events.get(), Deadline::After(kLong)));
+  EXPECT_FALSE(coordinator_.HasVisitor());
+  held = Status(ErrorKind::kRetryLater, "given back");
+  ASSERT_TRUE(coordinator_.Accept());
+  EXPECT_EQ(coordinator_.Await("register")["gpus"], json({"0"}));
+  coordinator_.StartNode();
+  coordinator_.Await("done");
+  std::filesystem::remove_all(directory);
+}
+
+TEST_F(AgentCommandTest, WhatTheHostLacksIsToldEvenWithoutACoordinator) {
+  json bootstrap = Bootstrap("forever()");
+  bootstrap["gpus"] = {{"assigned", {"0"}}, {"count", 2}, {"fraction", 0.0}};
+  {
+    const FakeCoordinator gone;
+    bootstrap["coordinator"]["port"] = gone.port();
+  }
+  agent_ = std::make_unique<LaunchedAgent>(bootstrap);
+  EXPECT_EQ(agent_->Await("failed")["failure"]["step"], "take GPUs");
+  EXPECT_TRUE(agent_->AwaitEnd());
 }
 
 TEST_F(AgentCommandTest, SparksGpusAreRegisteredAndHandedOn) {

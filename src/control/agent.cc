@@ -86,7 +86,10 @@ class Agent {
   asio::awaitable<void> Serve();
   asio::awaitable<Status> ReadBootstrap();
   asio::awaitable<Status> Join();
+  Status WatchTheExecutor();
+  asio::awaitable<Status> TakeFromHost();
   asio::awaitable<Status> TakeGpus();
+  asio::awaitable<Status> Connect();
   void SendRegister();
   asio::awaitable<void> FollowCoordinator();
   void OnCommand(const AgentCommand& command);
@@ -206,24 +209,54 @@ asio::awaitable<Status> Agent::ReadBootstrap() {
   co_return Status::Ok();
 }
 
-/// Watches the executor, connects, takes what the node needs from the host, registers.
+/// Watches the executor, takes what the node needs from the host, connects, registers.
 asio::awaitable<Status> Agent::Join() {
-  Enter(NodeState::kStarting, "connecting to the coordinator");
   step_ = "watch the executor";
-  pid_t watch = static_cast<pid_t>(bootstrap_.watch_pid);
+  Status watched = WatchTheExecutor();
+  if (!watched.ok()) co_return watched;
+
+  // Before connecting: the coordinator closes connections that don't register soon, and a cluster
+  // that is just ending may hold the GPUs for longer than that.
+  Enter(NodeState::kStarting, "taking a port and GPUs");
+  const Status took = co_await TakeFromHost();
+  if (ending_) co_return took;
+  const std::string taking = step_;
+
+  Enter(NodeState::kStarting, "connecting to the coordinator");
+  step_ = "connect to the coordinator";
+  Status connected = co_await Connect();
+  if (!took.ok()) {
+    // The first failure is the one to tell; a coordinator that is there gets the registration too.
+    step_ = taking;
+    co_return took;
+  }
+  if (!connected.ok() || ending_) co_return connected;
+
+  step_ = "register";
+  SendRegister();
+  Enter(NodeState::kRegistered, "waiting for the other nodes");
+  asio::co_spawn(executor_, SendHeartbeats(), asio::detached);
+  // The coordinator has this deadline too and knows who is missing; it comes first.
+  LimitPhase(bootstrap_.registration_timeout + bootstrap_.heartbeat_timeout, step_,
+             "the coordinator has not started the cluster in time");
+  co_return Status::Ok();
+}
+
+Status Agent::WatchTheExecutor() {
+  auto watch = static_cast<pid_t>(bootstrap_.watch_pid);
   if (watch < 0) {
-    if (!executor_jvm_.ok()) co_return executor_jvm_.status();
+    if (!executor_jvm_.ok()) return executor_jvm_.status();
     watch = *executor_jvm_;
   }
-  if (watch > 0) {
-    Result<UniqueFd> pidfd = OpenPidfd(watch);
-    if (!pidfd.ok()) co_return pidfd.status();
-    bootstrap_.watch_pid = watch;
-    watched_.assign(pidfd->Release());
-    asio::co_spawn(executor_, WatchExecutor(), asio::detached);
-  }
+  if (watch == 0) return Status::Ok();
+  TFOS_ASSIGN_OR_RETURN(UniqueFd pidfd, OpenPidfd(watch));
+  bootstrap_.watch_pid = watch;
+  watched_.assign(pidfd.Release());
+  asio::co_spawn(executor_, WatchExecutor(), asio::detached);
+  return Status::Ok();
+}
 
-  step_ = "connect to the coordinator";
+asio::awaitable<Status> Agent::Connect() {
   const Endpoint& coordinator = bootstrap_.coordinator;
   CoordinatorLink::Options options{.address = coordinator.address,
                                    .port = static_cast<std::uint16_t>(coordinator.port),
@@ -240,7 +273,10 @@ asio::awaitable<Status> Agent::Join() {
                     link.status().ToString()));
   }
   link_ = std::move(link).value();
+  co_return Status::Ok();
+}
 
+asio::awaitable<Status> Agent::TakeFromHost() {
   step_ = "take a port";
   Result<PortRange> ports = PortRange::Parse(bootstrap_.ports);
   if (!ports.ok()) co_return ports.status();
@@ -250,17 +286,7 @@ asio::awaitable<Status> Agent::Join() {
   port_ = std::move(port).value();
 
   step_ = "take GPUs";
-  Status took = co_await TakeGpus();
-  if (!took.ok() || ending_) co_return took;
-
-  step_ = "register";
-  SendRegister();
-  Enter(NodeState::kRegistered, "waiting for the other nodes");
-  asio::co_spawn(executor_, SendHeartbeats(), asio::detached);
-  // The coordinator has this deadline too and knows who is missing; it comes first.
-  LimitPhase(bootstrap_.registration_timeout + bootstrap_.heartbeat_timeout, step_,
-             "the coordinator has not started the cluster in time");
-  co_return Status::Ok();
+  co_return co_await TakeGpus();
 }
 
 asio::awaitable<Status> Agent::TakeGpus() {
@@ -370,10 +396,7 @@ Status Agent::StartNodeProcess(const control::StartNode& start) {
   if (!ours_too.valid()) return Status::FromErrno(errno, "open a socket pair to the node");
 
   SubprocessOptions process{.argv = bootstrap_.python, .cwd = bootstrap_.cwd};
-  process.environment.emplace();
-  for (const auto& [name, value] : bootstrap_.environment) {
-    process.environment->push_back(fmt::format("{}={}", name, value));
-  }
+  process.environment = bootstrap_.environment;
   process.environment->push_back(fmt::format("TFOS_AGENT_FD={}", theirs.get()));
   process.keep_fds = {theirs.get(), port_->fd()};
   const NodeBootstrap message{
@@ -419,9 +442,7 @@ void Agent::StartTensorBoard() {
   options.cwd = bootstrap_.cwd;
   options.ports = bootstrap_.ports;
   options.address = link_->local_address();
-  for (const auto& [name, value] : bootstrap_.environment) {
-    options.environment.push_back(fmt::format("{}={}", name, value));
-  }
+  options.environment = bootstrap_.environment;
   Result<std::unique_ptr<TensorBoard>> started = TensorBoard::Start(
       executor_, std::move(options), log_,
       [this](TensorBoardProcess address) {

@@ -10,12 +10,14 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
+#include <cstddef>
 #include <deque>
 #include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/format.h"
 #include "base/logging.h"
 #include "control/messages.h"
@@ -38,6 +40,9 @@ constexpr std::chrono::seconds kHttpTimeout(30);
 // A buffer that one long message has stretched is given back.
 constexpr std::size_t kKeptBufferBytes = 65536;
 constexpr std::chrono::milliseconds kAcceptRetry(100);
+// Strangers may come and err as often as they like; the log gets so many lines about it in a while.
+constexpr int kStrangerLines = 20;
+constexpr std::chrono::seconds kStrangerLinesWhile(10);
 
 using Request = http::request<http::empty_body>;
 
@@ -46,15 +51,36 @@ bool Authorized(const Request& request, std::string_view expected) {
   return ConstantTimeEqual({field.data(), field.size()}, expected);
 }
 
+// The log about strangers.
+class StrangerLog {
+ public:
+  void Write(std::string_view line) {
+    const auto now = Clock::Steady().Now();
+    if (now - begun_ >= kStrangerLinesWhile) {
+      if (lines_ > kStrangerLines) {
+        LogWarning("{} more lines about strangers were left out", lines_ - kStrangerLines);
+      }
+      begun_ = now;
+      lines_ = 0;
+    }
+    if (++lines_ <= kStrangerLines) LogWarning("{}", line);
+  }
+
+ private:
+  Clock::TimePoint begun_ = Clock::Steady().Now();
+  std::int64_t lines_ = 0;
+};
+
 // One accepted connection: HTTP requests, or after an upgrade one agent.
 class Session final : public AgentConnection, public std::enable_shared_from_this<Session> {
  public:
-  Session(tcp::socket socket, ControlService& service,
+  Session(tcp::socket socket, ControlService& service, StrangerLog& stranger_log,
           std::shared_ptr<const std::string> authorization, std::chrono::milliseconds timeout)
       : executor_(socket.get_executor()),
         socket_(std::move(socket)),
         identification_timer_(executor_),
         service_(service),
+        stranger_log_(stranger_log),
         authorization_(std::move(authorization)),
         identification_timeout_(timeout) {
     error_code ignored;  // a socket that broke already shows it at the first read
@@ -95,6 +121,15 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
 
   void MarkIdentified() override { identification_timer_.cancel(); }
 
+  // True until the peer has sent the cluster's token.
+  bool is_stranger() const { return stranger_; }
+
+  // Closes the connection because of `what`.
+  void Refuse(std::string_view what) {
+    LogBad(what);
+    tcp_stream().close();
+  }
+
  private:
   beast::tcp_stream& tcp_stream() { return socket_.next_layer(); }
 
@@ -103,8 +138,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     identification_timer_.async_wait([self = weak_from_this()](error_code cancelled) {
       const auto session = self.lock();
       if (cancelled || session == nullptr) return;
-      session->LogBad("it did not say who it is in time");
-      session->tcp_stream().close();
+      session->Refuse("it did not say who it is in time");
     });
   }
 
@@ -131,6 +165,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
         co_await Answer(std::move(unauthorized), request, false);
         co_return std::nullopt;
       }
+      stranger_ = false;
       const std::string_view target(request.target().data(), request.target().size());
       if (websocket::is_upgrade(request) && target == kAgentTarget) {
         co_return request;
@@ -244,8 +279,12 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
 
   // A bad peer is worth one line, however often it errs.
   void LogBad(std::string_view what) {
-    if (!std::exchange(logged_, true)) {
-      LogWarning("closing the connection from {}: {}", peer_, what);
+    if (std::exchange(logged_, true)) return;
+    const std::string line = fmt::format("closing the connection from {}: {}", peer_, what);
+    if (stranger_) {
+      stranger_log_.Write(line);
+    } else {
+      LogWarning("{}", line);
     }
   }
 
@@ -253,9 +292,11 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   websocket::stream<beast::tcp_stream, /*deflateSupported=*/false> socket_;
   asio::steady_timer identification_timer_;
   ControlService& service_;
+  StrangerLog& stranger_log_;
   std::shared_ptr<const std::string> authorization_;
   std::chrono::milliseconds identification_timeout_;
   std::string peer_;
+  bool stranger_ = true;
   beast::flat_buffer buffer_;
   std::deque<OutgoingMessage> queue_;
   bool open_ = false;
@@ -297,22 +338,41 @@ class Server final : public ControlServer {
         co_await retry_timer_.async_wait(kNoThrow);
         continue;
       }
-      auto session = std::make_shared<Session>(std::move(socket), service_, authorization_,
-                                               options_.identification_timeout);
+      MakeRoomForAStranger();
+      auto session = std::make_shared<Session>(std::move(socket), service_, stranger_log_,
+                                               authorization_, options_.identification_timeout);
       sessions_.insert(session);
+      strangers_.push_back(session);
       asio::co_spawn(acceptor_.get_executor(), session->Run(),
                      [this, session](std::exception_ptr) { sessions_.erase(session); });
     }
   }
 
  private:
+  void MakeRoomForAStranger() {
+    if (strangers_.size() < options_.max_strangers) return;
+    // Only now, so that a connection costs no search as long as there are few strangers.
+    std::erase_if(strangers_, [](const std::weak_ptr<Session>& entry) {
+      const auto session = entry.lock();
+      return session == nullptr || !session->is_stranger();
+    });
+    if (strangers_.size() < options_.max_strangers) return;
+    const auto oldest = strangers_.front().lock();
+    oldest->Refuse(fmt::format("{} others have not said who they are either, and one more came",
+                               strangers_.size() - 1));
+    strangers_.erase(strangers_.begin());
+  }
+
   Options options_;
   ControlService& service_;
+  StrangerLog stranger_log_;
   std::shared_ptr<const std::string> authorization_;
   tcp::acceptor acceptor_;
   asio::steady_timer retry_timer_;
   std::uint16_t port_;
   std::unordered_set<std::shared_ptr<Session>> sessions_;
+  // In the order in which they came, with some that are strangers no more or have left.
+  std::vector<std::weak_ptr<Session>> strangers_;
 };
 
 Result<tcp::acceptor> Bind(const asio::any_io_executor& executor, const asio::ip::address& address,

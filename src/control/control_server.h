@@ -4,6 +4,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -61,6 +62,8 @@ class ControlService {
 /// once it is destroyed.
 /// Threads: those of one single-threaded executor.
 /// Errors: a bad peer loses its connection, with one line in the log, and changes nothing else.
+/// Strangers (who have not sent the secret yet) hold a bounded number of connections and write a
+/// bounded number of lines.
 class ControlServer {
  public:
   struct Options {
@@ -68,7 +71,11 @@ class ControlServer {
     PortRange ports;
     /// For a peer to say who it is, from the connection's first byte on.
     std::chrono::milliseconds identification_timeout{10'000};
+    /// One stranger more costs the one that has been here longest its connection. Allow for as many
+    /// honest peers as may come at the same moment.
+    std::size_t max_strangers = kMaxStrangers;
   };
+  static constexpr std::size_t kMaxStrangers = 256;
 
   /// Bad input for an address that is none; retry-later when no port of the range is free.
   static Result<std::unique_ptr<ControlServer>> Listen(boost::asio::any_io_executor executor,

@@ -154,7 +154,11 @@ class Coordinator final : public ControlService {
     TFOS_ASSIGN_OR_RETURN(const PortRange ports, PortRange::Parse(start.ports));
     TFOS_ASSIGN_OR_RETURN(
         server_,
-        ControlServer::Listen(executor_, {.bind_address = start.bind_address, .ports = ports},
+        ControlServer::Listen(executor_,
+                              {.bind_address = start.bind_address,
+                               .ports = ports,
+                               // All agents of a cluster may connect at the same moment.
+                               .max_strangers = ControlServer::kMaxStrangers + roles.size()},
                               start.token, *this));
     const Endpoint endpoint = {
         .address = AdvertisedAddress(start.advertised_address, start.bind_address),
@@ -164,6 +168,7 @@ class Coordinator final : public ControlService {
                       .roles = std::move(roles),
                       .tensorboard_node = start.tensorboard_node,
                       .registration_timeout = start.registration_timeout,
+                      .start_timeout = start.start_timeout,
                       .heartbeat_timeout = start.heartbeat_timeout,
                       .coordinator_address = fmt::format("{}:{}", endpoint.address, endpoint.port)},
         Now());

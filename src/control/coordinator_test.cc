@@ -72,6 +72,7 @@ class CoordinatorTest : public ::testing::Test {
         {"service_jobs", json::array({"ps"})},
         {"tensorboard_node", 1},
         {"registration_timeout_ms", 60'000},
+        {"start_timeout_ms", 60'000},
         {"heartbeat_interval_ms", 20},
         {"heartbeat_timeout_ms", 60'000},
         {"log_level", "INFO"}};

@@ -45,6 +45,9 @@ Result<std::vector<Gpu>> ParseGpuList(const std::string& text);
 /// many as it needs.
 class GpuLease {
  public:
+  GpuLease(GpuLease&&) = default;
+  GpuLease& operator=(GpuLease&&) = default;
+
   /// Takes what `request` asks for among `gpus`, at once or not at all. GPUs that Spark assigned
   /// are used as they are: Spark has made sure that they are ours. A `fraction` of 0 means whole
   /// GPUs that nobody shares. Errors: bad input for a request that can never be met; retry-later

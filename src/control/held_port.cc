@@ -31,19 +31,38 @@ Result<std::uint16_t> BoundPort(const UniqueFd& fd) {
   return ntohs(address.sin_port);
 }
 
-Result<UniqueFd> TryBind(std::uint16_t port) {
-  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return Status::FromErrno(errno, "open a TCP socket");
+bool SetOption(const UniqueFd& fd, int option, int value) {
+  return ::setsockopt(fd.get(), SOL_SOCKET, option, &value, sizeof(value)) == 0;
+}
+
+bool BindTo(const UniqueFd& fd, std::uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_ANY);
   address.sin_port = htons(port);
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) < 0) {
+  return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+/// Binds a port on which there is nothing but connections in TIME_WAIT, as the last server's leave
+/// for a minute.
+///
+/// Only SO_REUSEADDR binds such a port, but it also binds next to others that have set it and don't
+/// listen: another holder, for one. Listening is what the kernel grants to one of them only, and
+/// from then on it lets nobody bind with SO_REUSEADDR. So we listen for a moment, without the
+/// option from then on, and stop: a bound socket that was shut down keeps its port.
+bool BindPastTimeWait(const UniqueFd& fd, std::uint16_t port) {
+  return SetOption(fd, SO_REUSEADDR, 1) && BindTo(fd, port) && ::listen(fd.get(), 0) == 0 &&
+         SetOption(fd, SO_REUSEADDR, 0) && ::shutdown(fd.get(), SHUT_RD) == 0;
+}
+
+Result<UniqueFd> TryBind(std::uint16_t port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return Status::FromErrno(errno, "open a TCP socket");
+  if (!BindTo(fd, port) && (errno != EADDRINUSE || port == 0 || !BindPastTimeWait(fd, port))) {
     return Status::FromErrno(errno, fmt::format("bind TCP port {}", port));
   }
   // Only now: a bind with SO_REUSEPORT would succeed next to another holder of the same port.
-  const int on = 1;
-  if (::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0) {
+  if (!SetOption(fd, SO_REUSEPORT, 1)) {
     return Status::FromErrno(errno, fmt::format("share TCP port {}", port));
   }
   return fd;

@@ -26,7 +26,8 @@ struct PortRange {
 /// that inherited the descriptor has closed it. Close-on-exec.
 class HeldPort {
  public:
-  /// The first free port of `range`. When all are taken: retry-later, naming the range.
+  /// The first free port of `range`; one on which only closed connections linger (TIME_WAIT) is
+  /// free. When all are taken: retry-later, naming the range.
   static Result<HeldPort> Bind(PortRange range);
 
   std::uint16_t port() const { return port_; }

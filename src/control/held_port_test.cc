@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace tfos::control {
 namespace {
@@ -32,16 +33,45 @@ TEST(PortRangeTest, RefusesTheRest) {
   }
 }
 
-/// Binds as a server does that shares its port, and listens.
-bool ServerCanListen(std::uint16_t port, bool share) {
-  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = share ? 1 : 0;
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+sockaddr_in AddressOf(std::uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
-  return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
-         ::listen(fd.get(), 1) == 0;
+  return address;
+}
+
+bool Bind(const UniqueFd& fd, std::uint16_t port) {
+  const sockaddr_in address = AddressOf(port);
+  return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+/// Binds as a server does that shares its port or not, and listens.
+bool ServerCanListen(std::uint16_t port, bool share, bool reuse_address = false) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int port_option = share ? 1 : 0;
+  const int address_option = reuse_address ? 1 : 0;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &port_option, sizeof(port_option));
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &address_option, sizeof(address_option));
+  return Bind(fd, port) && ::listen(fd.get(), 1) == 0;
+}
+
+/// A port whose server has closed a connection first and is gone.
+std::uint16_t PortInTimeWait() {
+  const UniqueFd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  ::setsockopt(server.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  EXPECT_TRUE(Bind(server, 0));
+  EXPECT_EQ(::listen(server.get(), 1), 0);
+  sockaddr_in address{};
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(::getsockname(server.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  UniqueFd connection(::accept(server.get(), nullptr, nullptr));
+  connection.Reset();
+  char byte = 0;
+  EXPECT_EQ(::read(client.get(), &byte, 1), 0);
+  return ntohs(address.sin_port);
 }
 
 TEST(HeldPortTest, IsHeldAgainstStrangersButOpenToASharingServer) {
@@ -68,6 +98,21 @@ TEST(HeldPortTest, ARangeSkipsWhatIsTaken) {
   auto next = HeldPort::Bind({taken->port(), static_cast<std::uint16_t>(taken->port() + 30)});
   ASSERT_TRUE(next.ok()) << next.status().ToString();
   EXPECT_GT(next->port(), taken->port());
+}
+
+TEST(HeldPortTest, TakesAPortInTimeWaitForItselfOnly) {
+  const std::uint16_t port = PortInTimeWait();
+  EXPECT_FALSE(ServerCanListen(port, /*share=*/false)) << "nothing is in TIME_WAIT";
+  {
+    auto held = HeldPort::Bind({port, port});
+    ASSERT_TRUE(held.ok()) << held.status().ToString();
+    EXPECT_EQ(held->port(), port);
+    EXPECT_FALSE(HeldPort::Bind({port, port}).ok());
+    EXPECT_FALSE(ServerCanListen(port, /*share=*/false));
+    EXPECT_FALSE(ServerCanListen(port, /*share=*/false, /*reuse_address=*/true));
+    EXPECT_TRUE(ServerCanListen(port, /*share=*/true, /*reuse_address=*/true));
+  }
+  EXPECT_TRUE(HeldPort::Bind({port, port}).ok());
 }
 
 TEST(HeldPortTest, IsFreeAgainAfterwards) {

@@ -1,10 +1,12 @@
 #include "control/messages.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <concepts>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -148,6 +150,7 @@ void Describe(F& f, M& m) {
   f.Required("service_jobs", m.service_jobs);
   f.Optional("tensorboard_node", m.tensorboard_node, kNodeIdOrNone);
   f.Required("registration_timeout_ms", m.registration_timeout);
+  f.Required("start_timeout_ms", m.start_timeout, Range{1});
   f.Required("heartbeat_interval_ms", m.heartbeat_interval, Range{1});
   f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, Range{1});
   f.Required("log_level", m.log_level);
@@ -245,15 +248,15 @@ void Describe(F& f, M& m) {
   f.Required("node_id", m.node_id, kNodeId);
   f.Required("executor_id", m.executor_id);
   f.Required("watch_pid", m.watch_pid, Range{-1});
-  f.Required("python", m.python);
-  f.Required("cwd", m.cwd);
-  f.Required("environment", m.environment);
+  f.RequiredBytes("python", m.python);
+  f.RequiredBytes("cwd", m.cwd);
+  f.RequiredBytes("environment", m.environment);
   f.Required("advertised_address", m.advertised_address);
   f.Required("ports", m.ports);
   f.Required("gpus", m.gpus);
   f.Required("log_level", m.log_level);
   f.Required("node", m.node);
-  f.Required("tensorboard", m.tensorboard);
+  f.RequiredBytes("tensorboard", m.tensorboard);
   f.Required("registration_timeout_ms", m.registration_timeout);
   f.Required("heartbeat_interval_ms", m.heartbeat_interval, Range{1});
   f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, Range{1});
@@ -296,6 +299,34 @@ void Describe(F& f, M& m) {
   f.Optional("failure", m.failure);
 }
 
+// A field of bytes is written as the text whose characters have the bytes' numbers, so U+0001 to
+// U+00FF. `text` is valid UTF-8.
+std::optional<std::string> BytesOf(std::string_view text) {
+  std::string bytes;
+  bytes.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    auto byte = static_cast<unsigned char>(text[i]);
+    if (byte >= 0x80) {
+      if (byte > 0xC3) return std::nullopt;
+      byte = static_cast<unsigned char>((byte << 6) | (text[++i] & 0x3F));
+    }
+    // For the operating system it would be the end.
+    if (byte == 0) return std::nullopt;
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
+
+std::string TextOf(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x80) text += static_cast<char>(0xC0 | (byte >> 6));
+    text += byte < 0x80 ? c : static_cast<char>(0x80 | (byte & 0x3F));
+  }
+  return text;
+}
+
 // Reads the fields of one object. Keeps the first error: the field and what it must be.
 class Reader {
  public:
@@ -318,9 +349,26 @@ class Reader {
     Read(name, *field, value, range);
   }
 
+  template <typename T>
+  void RequiredBytes(const char* name, T& value) {
+    Required(name, value);
+    if (!ToBytes(value) && error_.empty()) {
+      error_ = std::string("field '") + name + "' must be bytes: characters from U+0001 to U+00FF";
+    }
+  }
+
   const std::string& error() const { return error_; }
 
  private:
+  static bool ToBytes(std::string& value) {
+    std::optional<std::string> bytes = BytesOf(value);
+    if (bytes.has_value()) value = *std::move(bytes);
+    return bytes.has_value();
+  }
+  static bool ToBytes(std::vector<std::string>& values) {
+    return std::ranges::all_of(values, [](std::string& value) { return ToBytes(value); });
+  }
+
   template <typename T>
   void Read(const char* name, const Json& json, T& value, Range range) {
     const std::string problem = Get(json, value, range);
@@ -470,6 +518,11 @@ class Writer {
   template <typename T>
   void Optional(const char* name, const T& value, Range = {}) {
     object_[name] = Put(value);
+  }
+  void RequiredBytes(const char* name, const std::string& value) { object_[name] = TextOf(value); }
+  void RequiredBytes(const char* name, const std::vector<std::string>& values) {
+    object_[name] = Json::array();
+    for (const std::string& value : values) object_[name].push_back(TextOf(value));
   }
 
   std::string Text() const { return Dump(object_); }

@@ -178,6 +178,7 @@ struct StartCluster {
   /// The node that TensorBoard runs beside; -1: none.
   int tensorboard_node = -1;
   std::chrono::milliseconds registration_timeout{600'000};
+  std::chrono::milliseconds start_timeout{600'000};
   std::chrono::milliseconds heartbeat_interval{1'000};
   std::chrono::milliseconds heartbeat_timeout{10'000};
   std::string log_level;
@@ -296,7 +297,8 @@ struct AgentBootstrap {
   std::int64_t watch_pid = 0;
   std::vector<std::string> python;
   std::string cwd;
-  std::map<std::string, std::string> environment;
+  /// All of the node's, each as `NAME=value`. As `python`, `cwd` and `tensorboard` bytes, not text.
+  std::vector<std::string> environment;
   std::string advertised_address;
   std::string ports;
   GpuRequest gpus;

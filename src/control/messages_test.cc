@@ -45,7 +45,7 @@ std::vector<std::string> Examples<DriverMessage>() {
       R"({"type":"start","protocol":1,"cluster_id":"c","token":"TOKEN","bind_address":"0.0.0.0",
           "advertised_address":"","ports":"0","roles":[{"job":"worker","count":2}],
           "service_jobs":["ps"],"tensorboard_node":1,"registration_timeout_ms":1000,
-          "heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"log_level":"INFO"})",
+          "start_timeout_ms":1000,"heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"log_level":"INFO"})",
       R"({"type":"end_feed"})",
       R"({"type":"stop","reason":"r","grace_ms":5000})",
       R"({"type":"fail","node":-1,"step":"launch","message":"m","traceback":"t","log_tail":[]})",
@@ -97,7 +97,7 @@ std::vector<std::string> Examples<LaunchMessage>() {
   return {
       R"({"type":"bootstrap","protocol":1,"cluster_id":"c","token":"TOKEN",
           "coordinator":{"address":"10.0.0.5","port":1},"node_id":0,"executor_id":"0",
-          "watch_pid":1234,"python":["python3"],"cwd":"/","environment":{"A":"b"},
+          "watch_pid":1234,"python":["python3"],"cwd":"/\u00ff","environment":["A=b\u00e9","C="],
           "advertised_address":"","ports":"0",
           "gpus":{"assigned":["0"],"count":1,"fraction":0.5},"log_level":"INFO",
           "node":{"x":[1]},"tensorboard":["tb"],"registration_timeout_ms":1,
@@ -292,6 +292,25 @@ TEST(MessageTextTest, BytesThatAreNoUtf8AreReplaced) {
   FailureMessage message;
   message.failure.message = "bad \xff byte";
   EXPECT_EQ(json::parse(SerializeMessage(message))["failure"]["message"], "bad \xEF\xBF\xBD byte");
+}
+
+TEST(MessageTextTest, FieldsOfBytesHoldEveryByteButTheOneThatEndsText) {
+  json message = json::parse(Fill(Examples<LaunchMessage>()[0]));
+  std::string all;
+  for (int byte = 1; byte < 256; ++byte) all += static_cast<char>(byte);
+  AgentBootstrap sent;
+  sent.environment = {"X=" + all};
+  message["environment"] = json::parse(SerializeMessage(sent))["environment"];
+  const auto parsed = ParseMessage<LaunchMessage>(message.dump());
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  EXPECT_EQ(std::get<AgentBootstrap>(*parsed).environment, sent.environment);
+
+  for (const auto& beyond : {std::string("X=\xC4\x80"), std::string("X=\0", 3)}) {
+    message["environment"] = json::array({beyond});
+    const auto refused = ParseMessage<LaunchMessage>(message.dump());
+    ASSERT_FALSE(refused.ok()) << beyond;
+    EXPECT_THAT(refused.status().ToString(), HasSubstr("'environment' must be bytes"));
+  }
 }
 
 TEST(MessageTextTest, StartInTwoPiecesIsTheWholeMessage) {

@@ -14,6 +14,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/format.h"
@@ -164,8 +165,8 @@ void NodeLink::OnLine(const std::string& line) {
   Result<NodeCommand> command = ParseMessage<NodeCommand>(line);
   if (!command.ok()) DieWithGroup();
   const std::lock_guard lock(mutex_);
-  if (std::holds_alternative<EndFeed>(*command)) feed_ended_ = true;
-  if (const auto* stop = std::get_if<Stop>(&*command)) stop_reason_ = stop->reason;
+  if (!std::holds_alternative<EndFeed>(*command)) return;
+  feed_ended_ = true;
   changed_.notify_all();
 }
 
@@ -173,19 +174,15 @@ void NodeLink::CallHandlers() {
   auto next_metrics = std::chrono::steady_clock::now() + heartbeat_interval_;
   while (true) {
     bool feed_ended = false;
-    std::optional<std::string> stop_reason;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, next_metrics,
-                          [this] { return closing_ || feed_ended_ || stop_reason_.has_value(); });
+      changed_.wait_until(lock, next_metrics, [this] { return closing_ || feed_ended_; });
       if (closing_) return;
       feed_ended = std::exchange(feed_ended_, false);
-      stop_reason = std::exchange(stop_reason_, std::nullopt);
     }
-    if (feed_ended || stop_reason.has_value()) {
+    if (feed_ended) {
       const std::lock_guard lock(handlers_mutex_);
-      if (feed_ended && handlers_.on_end_feed) handlers_.on_end_feed();
-      if (stop_reason.has_value() && handlers_.on_stop) handlers_.on_stop(*stop_reason);
+      if (handlers_.on_end_feed) handlers_.on_end_feed();
     }
     const auto now = std::chrono::steady_clock::now();
     if (now < next_metrics) continue;
@@ -205,11 +202,6 @@ void NodeLink::SendMetrics() {
       !sent.ok()) {
     LogDebug("metrics were not sent: {}", sent.ToString());
   }
-}
-
-void NodeLink::DropHandlers() {
-  const std::lock_guard lock(handlers_mutex_);
-  handlers_ = {};
 }
 
 Status NodeLink::Send(std::string_view message, Deadline deadline) {

@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -32,10 +31,9 @@ namespace tfos::control {
 class NodeLink {
  public:
   /// Called on the link's second thread (`metrics` also where SendMetrics is), one at a time. They
-  /// may block: then later ones wait.
+  /// may block: then later ones wait. `stop` has none: TERM follows it, which programs can handle.
   struct Handlers {
     std::function<void()> on_end_feed;
-    std::function<void(std::string reason)> on_stop;
     /// The node's metrics as a JSON object, asked for once a heartbeat interval; empty text:
     /// nothing new, nothing is sent.
     std::function<std::string()> metrics;
@@ -64,10 +62,6 @@ class NodeLink {
   /// Starts to listen. Call it once, on the process's main thread: the kernel's own guard, which
   /// would kill this process but not its group, is tied to that thread and is lifted here.
   Status Start(Handlers handlers);
-
-  /// No handler runs during or after this call. For an interpreter that is about to end; the
-  /// watch over the agent goes on. Don't call it from a handler.
-  void DropHandlers();
 
   /// Asks for the metrics and sends them now instead of at the next heartbeat. Don't call it from a
   /// handler.
@@ -101,7 +95,6 @@ class NodeLink {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   bool feed_ended_ = false;
-  std::optional<std::string> stop_reason_;
   bool closing_ = false;
 
   std::mutex handlers_mutex_;  // held while a handler runs

@@ -19,10 +19,9 @@ constexpr unsigned Bit(NodeState state) { return 1u << static_cast<unsigned>(sta
 // Where each state may go, in the order of NodeState.
 constexpr std::array<unsigned, kNodeStates> kTransitions = {
     // expected
-    Bit(NodeState::kStarting) | Bit(NodeState::kRegistered) | Bit(NodeState::kFailed) |
-        Bit(NodeState::kLost),
-    // starting
-    Bit(NodeState::kRegistered) | Bit(NodeState::kFailed) | Bit(NodeState::kLost),
+    Bit(NodeState::kRegistered) | Bit(NodeState::kLost),
+    // starting: a word of agents and nodes only, before they register or run
+    0,
     // registered
     Bit(NodeState::kRunning) | Bit(NodeState::kDraining) | Bit(NodeState::kDone) |
         Bit(NodeState::kFailed) | Bit(NodeState::kLost),
@@ -116,7 +115,7 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
 }
 
 void Roster::Publish(TimePoint now, Effects& effects) {
-  formed_ = true;
+  formed_at_ = now;
   for (Node& node : nodes_) node.info.detail = "starting its program";
   effects.push_back(PublishStart{});
   effects.push_back(TellDriver{ClusterFormed{Nodes(now)}});
@@ -222,7 +221,7 @@ Effects Roster::EndFeed(TimePoint now) {
   Effects effects;
   if (std::exchange(feed_ended_, true)) return effects;
   for (Node& node : nodes_) {
-    if (node.service || !node.connected || !formed_) continue;
+    if (node.service || !node.connected || !formed_at_.has_value()) continue;
     effects.push_back(TellAgent{node.info.node_id, control::EndFeed{}});
     if (node.info.state == NodeState::kRunning) {
       Become(node, NodeState::kDraining, "finishing: no more rows will come", now, effects);
@@ -266,7 +265,7 @@ Effects Roster::FailFromDriver(const DriverFailure& failure, TimePoint now) {
 
 Effects Roster::Tick(TimePoint now) {
   Effects effects;
-  const bool late = !formed_ && !failure_.has_value() && stop_reason_.empty() &&
+  const bool late = !formed_at_.has_value() && !failure_.has_value() && stop_reason_.empty() &&
                     now - begun_ >= options_.registration_timeout;
   if (late) {
     Spread(BlamingNobody(Saying("start", Missing(now))), "the cluster was not complete in time",
@@ -285,8 +284,25 @@ Effects Roster::Tick(TimePoint now) {
         Name(node), node.info.agent_pid, Seconds(silence), NodeStateName(last));
     Lose(node, "no heartbeat for " + Seconds(silence), message, now, effects);
   }
+  const bool starts_are_late =
+      formed_at_.has_value() && now - *formed_at_ >= options_.start_timeout;
+  for (Node& node : nodes_) {
+    if (!starts_are_late || node.info.state != NodeState::kRegistered) continue;
+    FailToStart(node, now, effects);
+  }
   CheckFinished(effects);
   return effects;
+}
+
+void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
+  const std::string message = fmt::format(
+      "{} has not called its program within {} (spark.tfos.node.startTimeout): it is {} and last "
+      "said '{}'. What the program imports hangs (a file system that does not answer?) or takes "
+      "longer than that",
+      Name(node), Seconds(options_.start_timeout), NodeStateName(node.info.state),
+      node.info.detail);
+  Become(node, NodeState::kFailed, message, now, effects);
+  Spread(FailureOf(node, Saying("start the node", message)), message, now, effects);
 }
 
 void Roster::Lose(Node& node, std::string detail, const std::string& message, TimePoint now,

@@ -42,6 +42,7 @@ struct RosterOptions {
   std::vector<Role> roles;    // by node id
   int tensorboard_node = -1;  // -1: none
   std::chrono::milliseconds registration_timeout{600'000};
+  std::chrono::milliseconds start_timeout{600'000};  // from formed to `running`, of each node
   std::chrono::milliseconds heartbeat_timeout{10'000};
   std::string coordinator_address;  // as agents are told it, for explanations
 };
@@ -78,10 +79,9 @@ class Roster {
   Effects StopAll(const Stop& stop, TimePoint now);
   Effects FailFromDriver(const DriverFailure& failure, TimePoint now);
 
-  /// Looks at the deadlines: of registration, and of each node's heartbeat.
+  /// Looks at the deadlines: of registration, of each node's start, and of each one's heartbeat.
   Effects Tick(TimePoint now);
 
-  bool formed() const { return formed_; }
   /// Every node is done, failed or lost, and its agent has left.
   bool finished() const { return finished_; }
   const std::optional<Failure>& failure() const { return failure_; }
@@ -118,6 +118,8 @@ class Roster {
   void Lose(Node& node, std::string detail, const std::string& message, TimePoint now,
             Effects& effects);
   void Publish(TimePoint now, Effects& effects);
+  /// The failure of a node that doesn't get to call its program.
+  void FailToStart(Node& node, TimePoint now, Effects& effects);
   /// The first failure: tells the driver, and stops all nodes because of `reason`.
   void Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects);
   void StopEach(const Stop& stop, TimePoint now, Effects& effects);
@@ -131,7 +133,7 @@ class Roster {
   std::optional<Failure> failure_;
   std::string stop_reason_;  // empty until all nodes were asked to stop
   bool feed_ended_ = false;
-  bool formed_ = false;
+  std::optional<TimePoint> formed_at_;
   bool finished_ = false;
 };
 

@@ -20,8 +20,8 @@ using enum NodeState;
 
 TEST(TransitionTest, TableIsTheOneOfTheProtocol) {
   const std::vector<std::pair<NodeState, std::vector<NodeState>>> allowed = {
-      {kExpected, {kStarting, kRegistered, kFailed, kLost}},
-      {kStarting, {kRegistered, kFailed, kLost}},
+      {kExpected, {kRegistered, kLost}},
+      {kStarting, {}},
       {kRegistered, {kRunning, kDraining, kDone, kFailed, kLost}},
       {kRunning, {kDraining, kDone, kFailed, kLost}},
       {kDraining, {kDone, kFailed, kLost}},
@@ -113,6 +113,7 @@ class RosterTest : public testing::Test {
     options.roles = *AssignRoles(counts, services);
     options.tensorboard_node = 1;
     options.registration_timeout = seconds(60);
+    options.start_timeout = seconds(30);
     options.heartbeat_timeout = seconds(10);
     options.coordinator_address = "10.0.0.5:7077";
     return options;
@@ -166,10 +167,8 @@ class RosterTest : public testing::Test {
 TEST_F(RosterTest, FormsOnceAllNodesAreThere) {
   EXPECT_THAT(Words(RegisterNode(2)), ElementsAre("driver node 2 registered"));
   EXPECT_THAT(Words(RegisterNode(0)), ElementsAre("driver node 0 registered"));
-  EXPECT_FALSE(roster_.formed());
   EXPECT_THAT(Words(RegisterNode(1)),
               ElementsAre("driver node 1 registered", "publish", "driver formed"));
-  EXPECT_TRUE(roster_.formed());
 
   const StartNode shared = roster_.SharedStart(clock_.Now());
   EXPECT_THAT(shared.cluster_spec.at("ps"), ElementsAre("10.0.0.10:2222"));
@@ -224,6 +223,50 @@ TEST_F(RosterTest, MissingNodesAreNamedAtTheDeadline) {
   EXPECT_THAT(message, HasSubstr("worker:1 (node 2)"));
   EXPECT_THAT(message, HasSubstr("10.0.0.5:7077"));
   EXPECT_THAT(message, testing::Not(HasSubstr("ps:0")));
+}
+
+TEST_F(RosterTest, ANodeThatDoesNotGetToItsProgramFailsAtTheDeadline) {
+  clock_.Advance(seconds(50));  // how long forming took does not count
+  Form();
+  roster_.SetState(0, State(kRunning), clock_.Now());
+  roster_.SetState(2, State(kRunning), clock_.Now());
+  roster_.SetState(1, State(kRegistered, "importing the program"), clock_.Now());
+  const auto beat = [this] {
+    for (int i = 0; i < 3; ++i) roster_.RecordHeartbeat(i, {}, clock_.Now());
+  };
+  for (int i = 0; i < 29; ++i) {
+    clock_.Advance(seconds(1));
+    beat();
+    ASSERT_THAT(roster_.Tick(clock_.Now()), IsEmpty());
+  }
+  clock_.Advance(seconds(1));
+  EXPECT_THAT(
+      Words(roster_.Tick(clock_.Now())),
+      ElementsAre("driver node 1 failed", "driver failed", "agent 0 stop", "driver node 0 draining",
+                  "agent 1 stop", "agent 2 stop", "driver node 2 draining"));
+  EXPECT_EQ(roster_.failure()->node_id, 1);
+  EXPECT_EQ(roster_.failure()->host, "h1");
+  EXPECT_EQ(roster_.failure()->report.step, "start the node");
+  EXPECT_THAT(roster_.failure()->report.message,
+              HasSubstr("worker:0 (node 1 on h1) has not called its program within 30 s "
+                        "(spark.tfos.node.startTimeout): it is registered and last said "
+                        "'importing the program'"));
+  beat();
+  EXPECT_THAT(roster_.Tick(clock_.Now()), IsEmpty());
+}
+
+TEST_F(RosterTest, ANodeThatIsStoppedNeedNotStartInTime) {
+  Form();
+  roster_.StopAll({.reason = "shut down", .grace = seconds(60)}, clock_.Now());
+  clock_.Advance(seconds(9));
+  for (int i = 0; i < 3; ++i) roster_.RecordHeartbeat(i, {}, clock_.Now());
+  clock_.Advance(seconds(9));
+  for (int i = 0; i < 3; ++i) roster_.RecordHeartbeat(i, {}, clock_.Now());
+  clock_.Advance(seconds(9));
+  for (int i = 0; i < 3; ++i) roster_.RecordHeartbeat(i, {}, clock_.Now());
+  clock_.Advance(seconds(9));
+  EXPECT_THAT(roster_.Tick(clock_.Now()), IsEmpty());
+  EXPECT_FALSE(roster_.failure().has_value());
 }
 
 TEST_F(RosterTest, TheFirstFailureWinsAndEveryoneElseIsToldWhy) {
@@ -383,7 +426,7 @@ TEST_F(RosterTest, OnlyChangedMetricsAreHandedOut) {
 
 TEST_F(RosterTest, ExplainsEachNodeInASentence) {
   RegisterNode(1);
-  roster_.SetState(1, State(kStarting, "importing TensorFlow"), clock_.Now());
+  roster_.SetState(1, State(kRegistered, "importing TensorFlow"), clock_.Now());
   clock_.Advance(milliseconds(2500));
   EXPECT_EQ(roster_.Explain(1, clock_.Now()),
             "worker:0 (node 1 on h1): registered for 2.5 s (importing TensorFlow)");

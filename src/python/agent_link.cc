@@ -34,7 +34,6 @@ struct AgentLink::State {
   // All guarded by the mutex.
   std::shared_ptr<NodeFeed> feed;
   bool feed_ended = false;
-  bool stop_requested = false;
   json program_metrics = json::object();
   std::string reported;
 
@@ -42,11 +41,6 @@ struct AgentLink::State {
     const std::lock_guard lock(mutex);
     feed_ended = true;
     if (feed) feed->server().EndFeed();
-  }
-
-  void OnStop() {
-    const std::lock_guard lock(mutex);
-    stop_requested = true;
   }
 
   /// Empty when nothing has changed since the last report.
@@ -82,7 +76,6 @@ Result<std::unique_ptr<AgentLink>> AgentLink::FromEnvironment() {
                text("log_level"));
   auto state = std::make_shared<State>();
   TFOS_RETURN_IF_ERROR(link->Start({.on_end_feed = [state] { state->OnEndFeed(); },
-                                    .on_stop = [state](std::string) { state->OnStop(); },
                                     .metrics = [state] { return state->Metrics(); }}));
   return std::unique_ptr<AgentLink>(new AgentLink(std::move(link), std::move(state)));
 }
@@ -106,11 +99,6 @@ Status AgentLink::SetMetrics(const std::string& text) {
   const std::lock_guard lock(state_->mutex);
   state_->program_metrics = std::move(metrics);
   return Status::Ok();
-}
-
-bool AgentLink::stop_requested() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->stop_requested;
 }
 
 }  // namespace tfos::python

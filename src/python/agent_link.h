@@ -33,9 +33,6 @@ class AgentLink {
   /// The program's own metrics: a JSON object, reported with the feed's at the next heartbeat.
   Status SetMetrics(const std::string& json);
 
-  /// True once the agent has asked the node to stop.
-  bool stop_requested() const;
-
  private:
   struct State;
   AgentLink(std::unique_ptr<control::NodeLink> link, std::shared_ptr<State> state);

@@ -43,9 +43,7 @@ void BindAgentLink(nb::module_& module) {
            nb::call_guard<nb::gil_scoped_release>(),
            "Ends this server's feed when the agent says so, and reports its counters.")
       .def("set_metrics", &SetMetrics, nb::arg("json"),
-           "The program's own metrics, as the text of a JSON object.")
-      .def_prop_ro("stop_requested", &AgentLink::stop_requested,
-                   "Whether the agent has asked the node to stop.");
+           "The program's own metrics, as the text of a JSON object.");
 }
 
 }  // namespace tfos::python

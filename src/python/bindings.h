@@ -10,6 +10,7 @@ namespace tfos::python {
 void BindCodec(nanobind::module_& module);
 void BindFeed(nanobind::module_& module);
 void BindAgentLink(nanobind::module_& module);
+void BindGpuLease(nanobind::module_& module);
 
 }  // namespace tfos::python
 

@@ -3,8 +3,10 @@
 #include "python/bindings.h"
 
 NB_MODULE(_native, module) {
-  module.doc() = "The native part of tfos: row codec, feed and the node's link to its agent.";
+  module.doc() =
+      "The native part of tfos: row codec, feed, the node's link to its agent, GPU leases.";
   tfos::python::BindCodec(module);
   tfos::python::BindFeed(module);
   tfos::python::BindAgentLink(module);
+  tfos::python::BindGpuLease(module);
 }

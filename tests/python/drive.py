@@ -33,15 +33,21 @@ def context(master):
 
 
 def main():
-    program, action, directory = sys.argv[1:]
+    name, action, directory = sys.argv[1:]
+    program = getattr(programs, name)
+    if isinstance(program, type):
+        program = program(directory)
     if action == "start":
-        start(getattr(programs, program), directory)
+        start(program, directory)
         return
     sc = context("local-cluster[2,1,1024]")
     arguments = {"dir": directory, "batch": 10}
-    with tfos.run(sc, getattr(programs, program), nodes=2, args=arguments) as cluster:
+    with tfos.run(sc, program, nodes=2, args=arguments) as cluster:
         say("cluster", id=cluster.cluster_id)
-        if action == "feed":
+        if action == "load":
+            say("load")
+            cluster.train(sc.parallelize(range(10), 2))
+        elif action == "feed":
             feed_until_killed(sc, cluster, directory)
         elif action == "shutdown":
             say("shutdown")

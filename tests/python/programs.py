@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import signal
 import subprocess
+import sys
 import time
 
 
@@ -30,6 +31,26 @@ def echo(ctx):
 
 def fail_at_once(ctx):
     raise ValueError(f"broken on purpose in node {ctx.node_id}")
+
+
+def fail_with_a_name_that_is_no_text(ctx):
+    raise ValueError("can't read " + os.fsdecode(b"/data/caf\xe9"))
+
+
+def fail_with_a_long_text(ctx):
+    raise ValueError("begin" + "x" * (5 << 20) + "end")
+
+
+def fail_with_closed_streams(ctx):
+    sys.stderr.close()
+    sys.stdout.close()
+    raise ValueError("nothing to print to")
+
+
+def write_environment(ctx):
+    """Writes the environment as it is, as null-terminated bytes."""
+    path = pathlib.Path(ctx.args["dir"], f"environment-{ctx.node_id}")
+    path.write_bytes(b"".join(k + b"=" + v + b"\0" for k, v in os.environb.items()))
 
 
 def fail_after_first_batch(ctx):
@@ -62,6 +83,22 @@ def read_slowly_with_a_child(ctx):
         time.sleep(0.01)
 
 
+class HangsWhileLoading:
+    """A program that its node never gets to call, as when an import of it hangs. The node says its
+    pid."""
+
+    def __init__(self, directory):
+        self.directory = directory
+
+    def __reduce__(self):
+        return hang_while_loading, (self.directory,)
+
+
+def hang_while_loading(directory):
+    write_pids(directory, os.getpid(), os.getpid())
+    signal.pause()
+
+
 def wait_for_ever_with_a_child(ctx):
     child = subprocess.Popen(["sleep", "1000"])
     say_pids(ctx, child.pid)
@@ -77,9 +114,13 @@ def ignore_stop(ctx):
 
 
 def say_pids(ctx, *others):
-    path = pathlib.Path(ctx.args["dir"], f"pids-{ctx.node_id}")
+    write_pids(ctx.args["dir"], ctx.node_id, os.getpid(), *others)
+
+
+def write_pids(directory, name, *pids):
+    path = pathlib.Path(directory, f"pids-{name}")
     part = path.with_suffix(".part")
-    part.write_text(" ".join(map(str, (os.getpid(), *others))))
+    part.write_text(" ".join(map(str, pids)))
     part.rename(path)
 
 

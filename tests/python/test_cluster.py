@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import Row
 
 import tfos
+from tfos.coordinator import Coordinator
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 
 
@@ -164,6 +165,45 @@ def test_an_exception_reaches_train_with_its_traceback(spark, program, train, le
         cluster.shutdown()
 
 
+@pytest.mark.parametrize("program, message", [
+    (programs.fail_with_a_name_that_is_no_text, r"ValueError: can't read /data/caf\\udce9"),
+    (programs.fail_with_a_long_text, "ValueError: beginx+\n... [0-9]+ characters are left out ...\nx+end"),
+    (programs.fail_with_closed_streams, "ValueError: nothing to print to"),
+])
+def test_an_exception_that_is_hard_to_tell_arrives_even_so(spark, program, message, leftovers):
+    cluster = tfos.run(spark, program, nodes=1, input_mode="tensorflow")
+    with pytest.raises(NodeFailedError, match=message) as caught:
+        cluster.shutdown()
+    assert "in fail_with" in caught.value.failure["traceback"]
+
+
+def test_a_good_run_leaves_no_failed_launch_job(spark, monkeypatch):
+    failures = []
+    monkeypatch.setattr(Coordinator, "fail", lambda self, *what: failures.append(what))
+    with tfos.run(spark, programs.return_at_once, nodes=2, input_mode="tensorflow") as cluster:
+        pass
+    assert cluster._launch_job.done
+    assert cluster._launch_job.error is None
+    assert failures == []
+
+
+def test_a_driver_failure_that_is_no_text_is_the_clusters(spark, tmp_path, leftovers):
+    cluster = tfos.run(spark, programs.wait_for_ever_with_a_child, nodes=1,
+                       args={"dir": str(tmp_path)})
+    cluster._coordinator.fail("launch the nodes", "no caf\udce9", "x" * (5 << 20))
+    with pytest.raises(NodeFailedError, match=r"failed: launch the nodes: no caf\\udce9"):
+        cluster.shutdown()
+
+
+def test_an_environment_that_is_no_text_reaches_the_node_as_it_is(spark, tmp_path, monkeypatch):
+    """A parameter server on the driver, as this process's environment is easy to set."""
+    monkeypatch.setitem(os.environb, b"TFOS_TEST_BYTES", b"caf\xe9")
+    with tfos.run(spark, programs.write_environment, nodes=2, args={"dir": str(tmp_path)},
+                  parameter_servers=1, driver_parameter_servers=True, input_mode="tensorflow"):
+        pass
+    assert b"TFOS_TEST_BYTES=caf\xe9\0" in (tmp_path / "environment-0").read_bytes()
+
+
 def test_an_exception_reaches_the_action_of_inference(spark, leftovers):
     cluster = tfos.run(spark, programs.fail_after_first_batch, nodes=2, args={"train": False})
     with pytest.raises(Exception, match="ValueError: broken while reading"):
@@ -226,6 +266,16 @@ def test_a_node_that_cannot_get_a_slot_is_named(spark):
         blocker.cancel()
 
 
+def test_a_node_that_does_not_get_to_its_program_is_named(spark, tmp_path, leftovers):
+    cluster = tfos.run(spark, programs.HangsWhileLoading(str(tmp_path)), nodes=1,
+                       node_start_timeout=1.5)
+    with pytest.raises(NodeFailedError, match=r"worker:0 \(node 0 on .* within 1.5 s .*node.startTimeout"
+                                              ".*last said 'importing the program'"):
+        cluster.train(spark.sparkContext.parallelize(range(10), 1))
+    with pytest.raises(NodeFailedError):
+        cluster.shutdown()
+
+
 def test_shutdown_timeout_names_the_nodes_and_ends_them(spark, tmp_path, leftovers):
     cluster = tfos.run(spark, programs.ignore_stop, nodes=1, args={"dir": str(tmp_path)},
                        stop_grace=0.5)
@@ -267,6 +317,9 @@ def test_http_wants_the_token(spark):
     import urllib.request
 
     with tfos.run(spark, programs.return_at_once, nodes=1) as cluster:
+        scrape = urllib.request.Request(cluster.metrics_url, headers=cluster.auth_header())
+        with urllib.request.urlopen(scrape) as answer:
+            assert b"tfos_nodes{" in answer.read()
         host, port = cluster.coordinator_address
         for path in ("/v1/status", "/metrics", "/v1/failure?wait_ms=0", "/v1/agent", "/"):
             for headers in ({}, {"Authorization": "Bearer " + "0" * 64}):

@@ -244,6 +244,17 @@ def test_run_passes_everything_under_its_new_name(started):
     assert cluster.cluster_meta["release_port"] is False
 
 
+@pytest.mark.parametrize("tf_args, settings", [
+    (argparse.Namespace(num_gpus=2), {"gpu_count": 2}),
+    (argparse.Namespace(num_gpus=None), {}),
+    (argparse.Namespace(), {}),
+    (["prog", "--num_gpus", "2"], {}),
+])
+def test_num_gpus_of_the_arguments_is_the_number_for_each_node(started, tf_args, settings):
+    TFCluster.run("sc", print, tf_args, 2)
+    assert {k: v for k, v in started.kwargs.items() if k == "gpu_count"} == settings
+
+
 def test_programs_read_their_own_data_unless_they_say_otherwise(started):
     TFCluster.run("sc", print, None, 1)
     assert started.kwargs["input_mode"] == "tensorflow"

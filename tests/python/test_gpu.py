@@ -1,5 +1,7 @@
 """GPUs through an ``nvidia-smi`` of our own making."""
 
+import threading
+
 import pytest
 
 from tensorflowonspark import gpu_info
@@ -54,6 +56,44 @@ def test_asking_for_none_asks_nobody(tmp_path):
 def test_too_few_are_an_error_that_says_how_many_there_are(four_gpus):
     with pytest.raises(BadInputError, match=r"5 GPU\(s\) were asked for and this host has 4"):
         gpu.pick(5, 0, four_gpus)
+
+
+@pytest.fixture
+def two_gpus(tmp_path):
+    # UUIDs of this test's own: leases are names that the whole host shares.
+    return make_command(tmp_path, *(f"{i}, {tmp_path}-{i}, 0" for i in range(2)))
+
+
+def test_leased_gpus_are_different_ones_until_they_are_given_back(two_gpus):
+    with gpu.leased(1, two_gpus) as first, gpu.leased(1, two_gpus) as second:
+        assert (first, second) == (["0"], ["1"])
+    with gpu.leased(2, two_gpus) as both:
+        assert both == ["0", "1"]
+
+
+def test_who_finds_no_free_gpu_waits_for_one(two_gpus, caplog):
+    taken = []
+
+    def take():
+        with gpu.leased(1, two_gpus) as gpus:
+            taken.append(gpus)
+
+    waits = threading.Event()
+    caplog.handler.addFilter(lambda record: waits.set() or True)
+    with gpu.leased(1, two_gpus), gpu.leased(1, two_gpus):
+        thread = threading.Thread(target=take)
+        thread.start()
+        assert waits.wait(30)
+        assert taken == []
+    thread.join(30)
+    assert taken == [["0"]]
+    assert "waiting for 1 of this host's 2 GPU(s)" in caplog.text
+
+
+def test_more_gpus_than_the_host_has_cannot_be_leased(two_gpus):
+    with pytest.raises(BadInputError, match=r"wants 3 whole GPU\(s\) but the host has 2"):
+        with gpu.leased(3, two_gpus):
+            pass
 
 
 def test_memory_that_a_board_does_not_report_counts_as_unused(tmp_path):

@@ -6,6 +6,7 @@ The driver is a process of its own (drive.py), so that it can be killed as well.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
@@ -99,7 +100,10 @@ class Drive:
             time.sleep(0.02)
 
     def kill(self, role):
-        self.members[role][0].kill()
+        """Kills the first of them, and returns what the driver's error must say."""
+        victim = self.members[role][0]
+        victim.kill()
+        return CAUSES.get(role, "").replace("PID", str(victim.pid))
 
     def ends(self):
         """The driver's exit code, and the roles that still run although they may not."""
@@ -157,42 +161,41 @@ def drive(tmp_path, leftovers):
         one.errors.close()
 
 
-#: who is killed: a word that the driver's error must contain.
+#: Who is killed: what the driver's error says, with that process's id for PID where it is named.
 CAUSES = {
-    "coordinator": "coordinator",
-    "executor": "node",
-    "agent": "node",
-    "node": "SIGKILL",
+    "coordinator": "the coordinator process PID ended unexpectedly with code -9",
+    "executor": "the Spark executor (process PID) has ended",
+    "agent": "is lost: the connection to its agent (pid PID) broke",
+    "node": "the node's process was killed by SIGKILL (signal 9)",
+    "python worker": "the Spark task that had started the node was killed or has died",
+}
+
+#: The phases of a cluster that has formed, and what its nodes run meanwhile.
+PROGRAMS = {
+    "load": "HangsWhileLoading",
+    "feed": "read_slowly_with_a_child",
+    "shutdown": "wait_for_ever_with_a_child",
 }
 
 
-#: The same for a death during start-up.
-START_UP_CAUSES = {
-    "coordinator": "the coordinator process",
-    "executor": "node 0",
-    "agent": "node 0",
-    "python worker": "node 0",
-}
-
-
-@pytest.mark.parametrize("victim", CAUSES)
-@pytest.mark.parametrize("phase", ["feed", "shutdown"])
+@pytest.mark.parametrize("phase, victim", [
+    ("load", "node"),
+    *itertools.product(["feed", "shutdown"], ["coordinator", "executor", "agent", "node"]),
+])
 def test_a_killed_member_ends_the_cluster_and_is_named(drive, victim, phase):
-    driver = drive("read_slowly_with_a_child" if phase == "feed" else "wait_for_ever_with_a_child",
-                   phase)
+    driver = drive(PROGRAMS[phase], phase)
     driver.remember()
     driver.wait_for(phase)
-    driver.kill(victim)
+    cause = driver.kill(victim)
     code, left = driver.ends()
     assert left == []
     assert code != 0
-    assert CAUSES[victim] in driver.read_errors()
+    assert cause in driver.read_errors()
 
 
 @pytest.mark.parametrize("phase", ["feed", "shutdown"])
 def test_a_killed_driver_leaves_nothing(drive, phase):
-    driver = drive("read_slowly_with_a_child" if phase == "feed" else "wait_for_ever_with_a_child",
-                   phase)
+    driver = drive(PROGRAMS[phase], phase)
     driver.remember()
     driver.wait_for(phase)
     driver.kill("driver")
@@ -215,11 +218,11 @@ def test_a_death_during_start_up(drive, victim):
     """The second node never gets a slot, so the cluster is caught in the middle of starting."""
     driver = drive("wait_for_ever_with_a_child", "start")
     driver.remember_starting()
-    driver.kill(victim)
+    cause = driver.kill(victim)
     code, left = driver.ends()
     assert left == []
     if victim == "driver":
         assert code == -signal.SIGKILL
     else:
         assert code == 1
-        assert START_UP_CAUSES[victim] in driver.read_errors()
+        assert cause in driver.read_errors()

@@ -94,6 +94,18 @@ def test_dynamic_allocation_is_not_second_guessed():
     slots.wait_for_slots(sc, 2, timeout=0)
 
 
+def test_idle_executors_that_dynamic_allocation_may_remove_are_warned_of(caplog):
+    slots.warn_of_idle_executors(FakeSparkContext("yarn"))
+    assert caplog.records == []
+    slots.warn_of_idle_executors(FakeSparkContext(
+        "yarn", spark_dynamicAllocation_enabled="true",
+        spark_dynamicAllocation_executorIdleTimeout="90s"))
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "spark.dynamicAllocation.executorIdleTimeout (90s)" in record.getMessage()
+    assert "spark.dynamicAllocation.cachedExecutorIdleTimeout" in record.getMessage()
+
+
 @pytest.mark.parametrize("use_barrier", [True, False])
 def test_every_instance_runs_once_and_knows_itself(spark, use_barrier):
     def program(args, ctx):
