@@ -116,6 +116,11 @@ void Describe(F& f, M& m) {
   f.Required("fraction", m.fraction);
 }
 
+template <typename F, Is<EndEpoch> M>
+void Describe(F& f, M& m) {
+  f.Required("epoch", m.epoch, kNodeId);
+}
+
 template <typename F, Is<Stop> M>
 void Describe(F& f, M& m) {
   f.Required("reason", m.reason);
@@ -634,6 +639,7 @@ template Result<LaunchEvent> ParseMessage<LaunchEvent>(std::string_view);
 template Result<NodeCommand> ParseMessage<NodeCommand>(std::string_view);
 template Result<NodeMessage> ParseMessage<NodeMessage>(std::string_view);
 
+template std::string SerializeMessage(const EndEpoch&);
 template std::string SerializeMessage(const EndFeed&);
 template std::string SerializeMessage(const Stop&);
 template std::string SerializeMessage(const StateReport&);

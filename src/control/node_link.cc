@@ -164,6 +164,7 @@ void NodeLink::OnLine(const std::string& line) {
   Result<NodeCommand> command = ParseMessage<NodeCommand>(line);
   if (!command.ok()) DieWithGroup();
   const std::lock_guard lock(mutex_);
+  if (const auto* ended = std::get_if<EndEpoch>(&*command)) epoch_ended_ = ended->epoch;
   if (std::holds_alternative<EndFeed>(*command)) feed_ended_ = true;
   if (const auto* stop = std::get_if<Stop>(&*command)) stop_reason_ = stop->reason;
   changed_.notify_all();
@@ -172,18 +173,22 @@ void NodeLink::OnLine(const std::string& line) {
 void NodeLink::CallHandlers() {
   auto next_metrics = std::chrono::steady_clock::now() + heartbeat_interval_;
   while (true) {
+    std::optional<int> epoch_ended;
     bool feed_ended = false;
     std::optional<std::string> stop_reason;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, next_metrics,
-                          [this] { return closing_ || feed_ended_ || stop_reason_.has_value(); });
+      changed_.wait_until(lock, next_metrics, [this] {
+        return closing_ || epoch_ended_.has_value() || feed_ended_ || stop_reason_.has_value();
+      });
       if (closing_) return;
+      epoch_ended = std::exchange(epoch_ended_, std::nullopt);
       feed_ended = std::exchange(feed_ended_, false);
       stop_reason = std::exchange(stop_reason_, std::nullopt);
     }
-    if (feed_ended || stop_reason.has_value()) {
+    if (epoch_ended.has_value() || feed_ended || stop_reason.has_value()) {
       const std::lock_guard lock(handlers_mutex_);
+      if (epoch_ended.has_value() && handlers_.on_end_epoch) handlers_.on_end_epoch(*epoch_ended);
       if (feed_ended && handlers_.on_end_feed) handlers_.on_end_feed();
       if (stop_reason.has_value() && handlers_.on_stop) handlers_.on_stop(*stop_reason);
     }

@@ -34,6 +34,8 @@ class NodeLink {
   /// Called on the link's second thread (`metrics` also where SendMetrics is), one at a time. They
   /// may block: then later ones wait.
   struct Handlers {
+    /// Every epoch up to this one has ended.
+    std::function<void(int epoch)> on_end_epoch;
     std::function<void()> on_end_feed;
     std::function<void(std::string reason)> on_stop;
     /// The node's metrics as a JSON object, asked for once a heartbeat interval; empty text:
@@ -100,6 +102,7 @@ class NodeLink {
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
+  std::optional<int> epoch_ended_;
   bool feed_ended_ = false;
   std::optional<std::string> stop_reason_;
   bool closing_ = false;

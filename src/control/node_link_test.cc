@@ -106,13 +106,19 @@ TEST(NodeLinkTest, CallsHandlersAndSendsMetrics) {
   agent.WriteHead("");
   auto link = agent.OpenLink();
   ASSERT_TRUE(link.ok());
+  std::promise<int> epoch_ended;
   std::promise<void> feed_ended;
   std::promise<std::string> stop_reason;
   ASSERT_TRUE((*link)
-                  ->Start({.on_end_feed = [&] { feed_ended.set_value(); },
+                  ->Start({.on_end_epoch = [&](int epoch) { epoch_ended.set_value(epoch); },
+                           .on_end_feed = [&] { feed_ended.set_value(); },
                            .on_stop = [&](std::string reason) { stop_reason.set_value(reason); },
                            .metrics = [] { return std::string(R"({"rows":1})"); }})
                   .ok());
+  agent.Write("{\"type\":\"end_epoch\",\"epoch\":7}\n");
+  auto epoch = epoch_ended.get_future();
+  ASSERT_EQ(epoch.wait_for(kLong), std::future_status::ready);
+  EXPECT_EQ(epoch.get(), 7);
   agent.Write("{\"type\":\"end_feed\"}\n{\"type\":\"unheard of\"}\n");
   ASSERT_EQ(feed_ended.get_future().wait_for(kLong), std::future_status::ready);
   agent.Write("{\"type\":\"stop\",\"reason\":\"why\",\"grace_ms\":1}\n");
@@ -243,7 +249,8 @@ TEST(NodeLinkTest, TheAgentsDeathKillsTheGroup) {
 TEST(NodeLinkTest, AHandlerThatHangsDoesNotDelayTheKill) {
   FakeAgent agent;
   agent.WriteHead("");
-  NodeProcess node(agent, {.on_end_feed = Forever, .on_stop = {}, .metrics = {}}, Forever);
+  NodeProcess node(
+      agent, {.on_end_epoch = {}, .on_end_feed = Forever, .on_stop = {}, .metrics = {}}, Forever);
   agent.Write("{\"type\":\"end_feed\"}\n");
   agent.Close();
   EXPECT_TRUE(node.Ends());

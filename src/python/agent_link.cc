@@ -38,6 +38,11 @@ struct AgentLink::State {
   json program_metrics = json::object();
   std::string reported;
 
+  void OnEndEpoch(int epoch) {
+    const std::lock_guard lock(mutex);
+    if (feed) feed->server().EndEpoch(static_cast<std::uint32_t>(epoch));
+  }
+
   void OnEndFeed() {
     const std::lock_guard lock(mutex);
     feed_ended = true;
@@ -81,7 +86,8 @@ Result<std::unique_ptr<AgentLink>> AgentLink::FromEnvironment() {
                            bootstrap.value("node_id", -1), text("host")),
                text("log_level"));
   auto state = std::make_shared<State>();
-  TFOS_RETURN_IF_ERROR(link->Start({.on_end_feed = [state] { state->OnEndFeed(); },
+  TFOS_RETURN_IF_ERROR(link->Start({.on_end_epoch = [state](int e) { state->OnEndEpoch(e); },
+                                    .on_end_feed = [state] { state->OnEndFeed(); },
                                     .on_stop = [state](std::string) { state->OnStop(); },
                                     .metrics = [state] { return state->Metrics(); }}));
   return std::unique_ptr<AgentLink>(new AgentLink(std::move(link), std::move(state)));
