@@ -26,6 +26,7 @@ struct Range {
 };
 constexpr Range kPort = {0, 65535};
 constexpr Range kNodeId = {0, 999'999};
+constexpr Range kEpoch = {0, std::numeric_limits<int>::max()};
 constexpr Range kNodeIdOrNone = {-1, 999'999};
 constexpr Range kAnyInt = {std::numeric_limits<std::int64_t>::min(),
                            std::numeric_limits<std::int64_t>::max()};
@@ -118,7 +119,7 @@ void Describe(F& f, M& m) {
 
 template <typename F, Is<EndEpoch> M>
 void Describe(F& f, M& m) {
-  f.Required("epoch", m.epoch, kNodeId);
+  f.Required("epoch", m.epoch, kEpoch);
 }
 
 template <typename F, Is<Stop> M>
