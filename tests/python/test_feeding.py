@@ -38,14 +38,14 @@ def test_huge_rows_go_one_by_one():
 
 def test_a_plan_does_not_show_its_token():
     plan = FeedPlan(token="f" * 64, endpoints=[], coordinator=("h", 1), job_id=b"", queue="input",
-                    timeout=1, region_bytes=1, chunk_bytes=1, partitions=1, pickled=False)
+                    timeout=1, region_bytes=1, chunk_bytes=1, epoch=0, pickled=False)
     assert "ffff" not in repr(plan)
 
 
 def test_own_executors_node_comes_first():
     endpoints = [{"node_id": n, "executor_id": str(n)} for n in range(3)]
     plan = FeedPlan(token="", endpoints=endpoints, coordinator=("h", 1), job_id=b"", queue="input",
-                    timeout=1, region_bytes=1, chunk_bytes=1, partitions=1, pickled=False)
+                    timeout=1, region_bytes=1, chunk_bytes=1, epoch=0, pickled=False)
     assert [e["node_id"] for e in plan.endpoints_for("2")] == [2, 0, 1]
 
 
