@@ -6,6 +6,10 @@ import sys
 import time
 from typing import Any, TextIO
 
+#: Shares of the time since the last line from which on a side is said to wait.
+_WAITS_FROM = 0.5
+
+
 class Progress:
     """Writes one line about the nodes when something changed, at most every ``interval`` seconds.
 
@@ -19,29 +23,45 @@ class Progress:
         self._last_line = ""
         self._last_time = 0.0
         self._started = time.monotonic()
-        self._rows: tuple[float, float] = (0.0, 0.0)
+        self._before: dict[str, float] = {}
 
     def show(self, nodes: list[dict[str, Any]], doing: str) -> None:
         now = time.monotonic()
         if not self._enabled or now - self._last_time < self._interval:
             return
-        line = self._line(nodes, doing, now)
+        line = self._line(nodes, doing, now - self._last_time)
         if line != self._last_line:
             elapsed = now - self._started
             print(f"tfos {elapsed:6.1f} s  {line}", file=self._stream or sys.stderr, flush=True)
             self._last_line = line
         self._last_time = now
 
-    def _line(self, nodes: list[dict[str, Any]], doing: str, now: float) -> str:
-        total = sum(node["metrics"].get("rows", 0) for node in nodes)
-        then, before = self._rows
-        self._rows = (now, total)
+    def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float) -> str:
+        sums = {name: sum(node["metrics"].get(name, 0) for node in nodes)
+                for name in ("rows", "feed_bytes", "feed_queued_bytes", "feed_node_wait_seconds",
+                             "feed_feeder_wait_seconds")}
+        grown = {name: value - self._before.get(name, 0) for name, value in sums.items()}
+        self._before = sums
         parts = [doing]
-        if total:
-            rate = (total - before) / (now - then) if total > before else 0.0
-            parts.append(f"{total:,.0f} rows fed, {rate:,.0f} rows/s")
+        if sums["rows"]:
+            rates = ""
+            if grown["rows"]:
+                rates = (f", {grown['rows'] / seconds:,.0f} rows/s, "
+                         f"{grown['feed_bytes'] / seconds / 1e6:,.1f} MB/s")
+            parts.append(f"{sums['rows']:,.0f} rows fed{rates}")
+            parts.append(f"queue {sums['feed_queued_bytes'] / 1e6:,.1f} MB{_who_waits(nodes, grown, seconds)}")
         parts += [describe(node) for node in nodes]
         return " | ".join(parts)
+
+
+def _who_waits(nodes: list[dict[str, Any]], grown: dict[str, float], seconds: float) -> str:
+    """Which side of the feed holds the other up, if one does."""
+    fed = sum("feed_node_wait_seconds" in node["metrics"] for node in nodes) or 1
+    if grown["feed_node_wait_seconds"] > _WAITS_FROM * seconds * fed:
+        return ", nodes wait for rows"
+    if grown["feed_feeder_wait_seconds"] > _WAITS_FROM * seconds:
+        return ", Spark waits for nodes"
+    return ""
 
 
 def describe(node: dict[str, Any]) -> str:
@@ -55,5 +75,6 @@ def describe(node: dict[str, Any]) -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) and value != int(value) else f"{value:g}" \
-        if isinstance(value, (int, float)) else str(value)
+    if not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:.4f}" if isinstance(value, float) and value != int(value) else f"{value:g}"

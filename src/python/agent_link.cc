@@ -17,6 +17,10 @@ using nlohmann::json;
 // The agent writes the bootstrap and the program as soon as it has started this process.
 constexpr std::chrono::seconds kBootstrapPatience{60};
 
+double Seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   const feed::FeedCounters counters = feed.server().counters();
   metrics["rows"] = feed.rows();
@@ -24,6 +28,9 @@ void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   metrics["feed_chunks"] = counters.chunks;
   metrics["feed_bytes"] = counters.bytes;
   metrics["feed_queued_bytes"] = counters.queued_bytes;
+  metrics["feed_memory_bytes"] = counters.region_bytes_in_use;
+  metrics["feed_node_wait_seconds"] = Seconds(counters.consumer_wait);
+  metrics["feed_feeder_wait_seconds"] = Seconds(counters.feeder_wait);
   metrics["feed_sessions"] = counters.open_sessions;
 }
 
