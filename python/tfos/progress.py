@@ -6,8 +6,8 @@ import sys
 import time
 from typing import Any, TextIO
 
-#: Shares of the time since the last line from which on a side is said to wait.
-_WAITS_FROM = 0.5
+#: From this share of their memory on, feeders are about to wait for the nodes.
+_FULL = 0.5
 
 
 class Progress:
@@ -29,7 +29,7 @@ class Progress:
         now = time.monotonic()
         if not self._enabled or now - self._last_time < self._interval:
             return
-        line = self._line(nodes, doing, now - self._last_time)
+        line = self._line(nodes, doing, now - (self._last_time or self._started))
         if line != self._last_line:
             elapsed = now - self._started
             print(f"tfos {elapsed:6.1f} s  {line}", file=self._stream or sys.stderr, flush=True)
@@ -38,8 +38,7 @@ class Progress:
 
     def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float) -> str:
         sums = {name: sum(node["metrics"].get(name, 0) for node in nodes)
-                for name in ("rows", "feed_bytes", "feed_queued_bytes", "feed_node_wait_seconds",
-                             "feed_feeder_wait_seconds")}
+                for name in ("rows", "feed_bytes", "feed_queued_bytes", "feed_memory_bytes")}
         grown = {name: value - self._before.get(name, 0) for name, value in sums.items()}
         self._before = sums
         parts = [doing]
@@ -49,19 +48,19 @@ class Progress:
                 rates = (f", {grown['rows'] / seconds:,.0f} rows/s, "
                          f"{grown['feed_bytes'] / seconds / 1e6:,.1f} MB/s")
             parts.append(f"{sums['rows']:,.0f} rows fed{rates}")
-            parts.append(f"queue {sums['feed_queued_bytes'] / 1e6:,.1f} MB{_who_waits(nodes, grown, seconds)}")
+            queued = sums["feed_queued_bytes"]
+            waits = _who_waits(queued, sums["feed_memory_bytes"]) if doing == "feeding" else ""
+            parts.append(f"queue {queued / 1e6:,.1f} MB{waits}")
         parts += [describe(node) for node in nodes]
         return " | ".join(parts)
 
 
-def _who_waits(nodes: list[dict[str, Any]], grown: dict[str, float], seconds: float) -> str:
-    """Which side of the feed holds the other up, if one does."""
-    fed = sum("feed_node_wait_seconds" in node["metrics"] for node in nodes) or 1
-    if grown["feed_node_wait_seconds"] > _WAITS_FROM * seconds * fed:
+def _who_waits(queued: float, memory: float) -> str:
+    """Which side of the feed holds the other up, as the queue tells: empty, or most of the memory
+    that feeders hold."""
+    if queued == 0:
         return ", nodes wait for rows"
-    if grown["feed_feeder_wait_seconds"] > _WAITS_FROM * seconds:
-        return ", Spark waits for nodes"
-    return ""
+    return ", Spark waits for nodes" if queued > _FULL * memory else ""
 
 
 def describe(node: dict[str, Any]) -> str:
