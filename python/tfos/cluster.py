@@ -116,6 +116,7 @@ class Cluster:
         self._jobs: list[SparkJob] = []
         self._jobs_lock = threading.Lock()
         self._launch_job: SparkJob | None = None
+        self._epoch = 0  # the next to be fed; they count through the cluster's life
         self._shut_down = False
         self._closing = False
         self._has_tensorboard = tensorboard
@@ -156,8 +157,9 @@ class Cluster:
         """Feeds ``data`` to the nodes, ``epochs`` times, and returns when they have taken it all.
 
         Args:
-            data: an RDD, a DataFrame (its rows), or a DStream (every batch, from when it starts).
-            epochs: passes over the data.
+            data: an RDD, a DataFrame (its rows), or a DStream (every batch, from when it starts; a
+                stream has no epochs).
+            epochs: passes over the data, a Spark job each. The nodes hear when one has ended.
             feed_timeout: seconds without any progress after which feeding fails.
             queue: the feed to fill.
         """
@@ -165,14 +167,22 @@ class Cluster:
         if epochs < 1:
             raise BadInputError(f"epochs must be at least 1, not {epochs}")
         if hasattr(data, "foreachRDD"):
-            data.foreachRDD(lambda rdd: self._feed(rdd, epochs, feed_timeout, queue))
-        else:
-            self._feed(getattr(data, "rdd", data), epochs, feed_timeout, queue)
+            data.foreachRDD(lambda rdd: self._feed(rdd, self._epoch, feed_timeout, queue))
+            return
+        rdd = getattr(data, "rdd", data)
+        for _ in range(epochs):
+            if self._nobody_wants_rows():
+                return
+            with self._jobs_lock:
+                epoch = self._epoch
+                self._epoch += 1
+            self._feed(rdd, epoch, feed_timeout, queue)
+            self._coordinator.send("end_epoch", epoch=epoch)
 
     def inference(self, data: Any, feed_timeout: float = 600, queue: str = "input") -> Any:
         """A lazy RDD of the results for ``data`` (RDD or DataFrame): one for each row, in order."""
         self._check_feedable(queue)
-        source, plan = self._feed_plan(getattr(data, "rdd", data), feed_timeout, queue)
+        source, plan = self._feed_plan(getattr(data, "rdd", data), 0, feed_timeout, queue)
         return source.mapPartitionsWithIndex(InferenceFeeder(plan), preservesPartitioning=True)
 
     def shutdown(self, streaming_context: Any = None, grace_secs: float = 0,
@@ -370,7 +380,8 @@ class Cluster:
                 + "; ".join(f"{node_name(n)} is {n['state']} ({n['detail']})" for n in missing())
             )
 
-    def _feed_plan(self, rdd: Any, timeout: float, queue: str) -> tuple[Any, FeedPlan]:
+    def _feed_plan(self, rdd: Any, epoch: int, timeout: float,
+                   queue: str) -> tuple[Any, FeedPlan]:
         """The RDD to feed from and the plan for its tasks, once every fed node listens."""
         self._await_feeds(timeout)
         pickled = pickled_batches(rdd)
@@ -392,16 +403,14 @@ class Cluster:
             timeout=timeout,
             region_bytes=self._settings.feed_region,
             chunk_bytes=self._settings.feed_chunk,
-            partitions=rdd.getNumPartitions(),
+            epoch=epoch,
             pickled=pickled is not None,
         )
 
-    def _feed(self, rdd: Any, epochs: int, timeout: float, queue: str) -> None:
+    def _feed(self, rdd: Any, epoch: int, timeout: float, queue: str) -> None:
         if self._nobody_wants_rows() or rdd.getNumPartitions() == 0:
             return
-        source, plan = self._feed_plan(rdd, timeout, queue)
-        if epochs > 1:
-            source = self.spark_context.union([source] * epochs)
+        source, plan = self._feed_plan(rdd, epoch, timeout, queue)
         tasks = source.mapPartitionsWithIndex(TrainFeeder(plan))
         job = self._start_job("feed", f"tfos feed of {self.cluster_id}", tasks.collect,
                               lambda _job: self._coordinator.notify())

@@ -34,8 +34,8 @@ class FeedPlan:
     timeout: float
     region_bytes: int
     chunk_bytes: int
-    #: Partitions of one epoch: the job's partition n is partition n % this of epoch n // this.
-    partitions: int
+    #: Number of the epoch that the job feeds, through the cluster's life.
+    epoch: int
     #: The RDD's elements are batches as Spark pickled them, passed on unopened.
     pickled: bool
 
@@ -62,8 +62,8 @@ class _Feeder:
             endpoints=plan.endpoints_for(executor.executor_id()),
             token_hex=plan.token,
             job_id=plan.job_id,
-            epoch=index // plan.partitions,
-            partition=index % plan.partitions,
+            epoch=plan.epoch,
+            partition=index,
             attempt=TaskContext.get().attemptNumber(),
             mode=self.mode,
             queue=plan.queue,

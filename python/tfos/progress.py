@@ -6,6 +6,10 @@ import sys
 import time
 from typing import Any, TextIO
 
+#: From this share of their memory on, feeders are about to wait for the nodes.
+_FULL = 0.5
+
+
 class Progress:
     """Writes one line about the nodes when something changed, at most every ``interval`` seconds.
 
@@ -19,29 +23,44 @@ class Progress:
         self._last_line = ""
         self._last_time = 0.0
         self._started = time.monotonic()
-        self._rows: tuple[float, float] = (0.0, 0.0)
+        self._before: dict[str, float] = {}
 
     def show(self, nodes: list[dict[str, Any]], doing: str) -> None:
         now = time.monotonic()
         if not self._enabled or now - self._last_time < self._interval:
             return
-        line = self._line(nodes, doing, now)
+        line = self._line(nodes, doing, now - (self._last_time or self._started))
         if line != self._last_line:
             elapsed = now - self._started
             print(f"tfos {elapsed:6.1f} s  {line}", file=self._stream or sys.stderr, flush=True)
             self._last_line = line
         self._last_time = now
 
-    def _line(self, nodes: list[dict[str, Any]], doing: str, now: float) -> str:
-        total = sum(node["metrics"].get("rows", 0) for node in nodes)
-        then, before = self._rows
-        self._rows = (now, total)
+    def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float) -> str:
+        sums = {name: sum(node["metrics"].get(name, 0) for node in nodes)
+                for name in ("rows", "feed_bytes", "feed_queued_bytes", "feed_memory_bytes")}
+        grown = {name: value - self._before.get(name, 0) for name, value in sums.items()}
+        self._before = sums
         parts = [doing]
-        if total:
-            rate = (total - before) / (now - then) if total > before else 0.0
-            parts.append(f"{total:,.0f} rows fed, {rate:,.0f} rows/s")
+        if sums["rows"]:
+            rates = ""
+            if grown["rows"]:
+                rates = (f", {grown['rows'] / seconds:,.0f} rows/s, "
+                         f"{grown['feed_bytes'] / seconds / 1e6:,.1f} MB/s")
+            parts.append(f"{sums['rows']:,.0f} rows fed{rates}")
+            queued = sums["feed_queued_bytes"]
+            waits = _who_waits(queued, sums["feed_memory_bytes"]) if doing == "feeding" else ""
+            parts.append(f"queue {queued / 1e6:,.1f} MB{waits}")
         parts += [describe(node) for node in nodes]
         return " | ".join(parts)
+
+
+def _who_waits(queued: float, memory: float) -> str:
+    """Which side of the feed holds the other up, as the queue tells: empty, or most of the memory
+    that feeders hold."""
+    if queued == 0:
+        return ", nodes wait for rows"
+    return ", Spark waits for nodes" if queued > _FULL * memory else ""
 
 
 def describe(node: dict[str, Any]) -> str:
@@ -55,5 +74,6 @@ def describe(node: dict[str, Any]) -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) and value != int(value) else f"{value:g}" \
-        if isinstance(value, (int, float)) else str(value)
+    if not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:.4f}" if isinstance(value, float) and value != int(value) else f"{value:g}"

@@ -356,6 +356,8 @@ asio::awaitable<void> Agent::FollowCoordinator() {
 void Agent::OnCommand(const AgentCommand& command) {
   if (const auto* start = std::get_if<control::StartNode>(&command)) {
     StartNode(*start);
+  } else if (const auto* ended = std::get_if<EndEpoch>(&command)) {
+    if (NodeIsAlive()) node_lines_->Send(Line(SerializeMessage(*ended)));
   } else if (std::holds_alternative<EndFeed>(command)) {
     feed_ended_ = true;
     if (!NodeIsAlive()) return;

@@ -217,6 +217,7 @@ class Coordinator final : public ControlService {
   Effects Handle(const DriverMessage& message) {
     return std::visit(
         Overloaded{
+            [&](const EndEpoch& ended) { return roster_->EndEpoch(ended); },
             [&](const EndFeed&) { return roster_->EndFeed(Now()); },
             [&](const Stop& stop) { return roster_->StopAll(stop, Now()); },
             [&](const DriverFailure& failure) { return roster_->FailFromDriver(failure, Now()); },

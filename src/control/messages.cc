@@ -28,6 +28,7 @@ struct Range {
 };
 constexpr Range kPort = {0, 65535};
 constexpr Range kNodeId = {0, 999'999};
+constexpr Range kEpoch = {0, std::numeric_limits<int>::max()};
 constexpr Range kNodeIdOrNone = {-1, 999'999};
 constexpr Range kAnyInt = {std::numeric_limits<std::int64_t>::min(),
                            std::numeric_limits<std::int64_t>::max()};
@@ -116,6 +117,11 @@ void Describe(F& f, M& m) {
   f.Required("assigned", m.assigned);
   f.Required("count", m.count);
   f.Required("fraction", m.fraction);
+}
+
+template <typename F, Is<EndEpoch> M>
+void Describe(F& f, M& m) {
+  f.Required("epoch", m.epoch, kEpoch);
 }
 
 template <typename F, Is<Stop> M>
@@ -687,6 +693,7 @@ template Result<LaunchEvent> ParseMessage<LaunchEvent>(std::string_view);
 template Result<NodeCommand> ParseMessage<NodeCommand>(std::string_view);
 template Result<NodeMessage> ParseMessage<NodeMessage>(std::string_view);
 
+template std::string SerializeMessage(const EndEpoch&);
 template std::string SerializeMessage(const EndFeed&);
 template std::string SerializeMessage(const Stop&);
 template std::string SerializeMessage(const StateReport&);

@@ -130,6 +130,12 @@ struct EndFeed {
   static constexpr std::string_view kType = "end_feed";
 };
 
+/// Every row of this epoch, counted through the cluster's life, has been fed.
+struct EndEpoch {
+  static constexpr std::string_view kType = "end_epoch";
+  int epoch = 0;
+};
+
 struct Stop {
   static constexpr std::string_view kType = "stop";
   std::string reason;
@@ -195,7 +201,7 @@ struct Exit {
 };
 
 using DriverMessage =
-    std::variant<StartCluster, EndFeed, Stop, DriverFailure, Exit, UnknownMessage>;
+    std::variant<StartCluster, EndEpoch, EndFeed, Stop, DriverFailure, Exit, UnknownMessage>;
 
 // ---- Coordinator to driver
 
@@ -281,7 +287,7 @@ struct Refused {
   std::string message;
 };
 
-using AgentCommand = std::variant<StartNode, EndFeed, Stop, Refused, UnknownMessage>;
+using AgentCommand = std::variant<StartNode, EndEpoch, EndFeed, Stop, Refused, UnknownMessage>;
 
 // ---- Launch task to agent
 
@@ -350,7 +356,7 @@ struct NodeBootstrap {
   std::int64_t payload_bytes = 0;
 };
 
-using NodeCommand = std::variant<NodeBootstrap, EndFeed, Stop, UnknownMessage>;
+using NodeCommand = std::variant<NodeBootstrap, EndEpoch, EndFeed, Stop, UnknownMessage>;
 
 // ---- Node to agent
 

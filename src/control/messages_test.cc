@@ -46,6 +46,7 @@ std::vector<std::string> Examples<DriverMessage>() {
           "advertised_address":"","ports":"0","roles":[{"job":"worker","count":2}],
           "service_jobs":["ps"],"tensorboard_node":1,"registration_timeout_ms":1000,
           "start_timeout_ms":1000,"heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"log_level":"INFO"})",
+      R"({"type":"end_epoch","epoch":3})",
       R"({"type":"end_feed"})",
       R"({"type":"stop","reason":"r","grace_ms":5000})",
       R"({"type":"fail","node":-1,"step":"launch","message":"m","traceback":"t","log_tail":[]})",
@@ -86,6 +87,7 @@ std::vector<std::string> Examples<AgentCommand>() {
   return {
       R"({"type":"start","job_name":"worker","task_index":0,"cluster_spec":{"worker":["a:1"]},
           "num_workers":1,"nodes":[NODE],"tensorboard":true})",
+      R"({"type":"end_epoch","epoch":3})",
       R"({"type":"end_feed"})",
       R"({"type":"stop","reason":"r","grace_ms":1})",
       R"({"type":"refused","message":"m"})",
@@ -123,6 +125,7 @@ std::vector<std::string> Examples<NodeCommand>() {
           "nodes":[NODE],"port":1,"port_fd":5,"address":"a","host":"h","gpus":[],
           "gpu_fraction":0.0,"coordinator":{"address":"10.0.0.5","port":1},
           "heartbeat_interval_ms":1000,"node":{},"payload_bytes":3})",
+      R"({"type":"end_epoch","epoch":3})",
       R"({"type":"end_feed"})",
       R"({"type":"stop","reason":"r","grace_ms":0})",
   };

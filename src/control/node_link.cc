@@ -165,24 +165,28 @@ void NodeLink::OnLine(const std::string& line) {
   Result<NodeCommand> command = ParseMessage<NodeCommand>(line);
   if (!command.ok()) DieWithGroup();
   const std::lock_guard lock(mutex_);
-  if (!std::holds_alternative<EndFeed>(*command)) return;
-  feed_ended_ = true;
+  if (const auto* ended = std::get_if<EndEpoch>(&*command)) epoch_ended_ = ended->epoch;
+  if (std::holds_alternative<EndFeed>(*command)) feed_ended_ = true;
   changed_.notify_all();
 }
 
 void NodeLink::CallHandlers() {
   auto next_metrics = std::chrono::steady_clock::now() + heartbeat_interval_;
   while (true) {
+    std::optional<int> epoch_ended;
     bool feed_ended = false;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, next_metrics, [this] { return closing_ || feed_ended_; });
+      changed_.wait_until(lock, next_metrics,
+                          [this] { return closing_ || epoch_ended_.has_value() || feed_ended_; });
       if (closing_) return;
+      epoch_ended = std::exchange(epoch_ended_, std::nullopt);
       feed_ended = std::exchange(feed_ended_, false);
     }
-    if (feed_ended) {
+    if (epoch_ended.has_value() || feed_ended) {
       const std::lock_guard lock(handlers_mutex_);
-      if (handlers_.on_end_feed) handlers_.on_end_feed();
+      if (epoch_ended.has_value() && handlers_.on_end_epoch) handlers_.on_end_epoch(*epoch_ended);
+      if (feed_ended && handlers_.on_end_feed) handlers_.on_end_feed();
     }
     const auto now = std::chrono::steady_clock::now();
     if (now < next_metrics) continue;

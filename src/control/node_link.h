@@ -33,6 +33,8 @@ class NodeLink {
   /// Called on the link's second thread (`metrics` also where SendMetrics is), one at a time. They
   /// may block: then later ones wait. `stop` has none: TERM follows it, which programs can handle.
   struct Handlers {
+    /// Every epoch up to this one has ended.
+    std::function<void(int epoch)> on_end_epoch;
     std::function<void()> on_end_feed;
     /// The node's metrics as a JSON object, asked for once a heartbeat interval; empty text:
     /// nothing new, nothing is sent.
@@ -94,6 +96,7 @@ class NodeLink {
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
+  std::optional<int> epoch_ended_;
   bool feed_ended_ = false;
   bool closing_ = false;
 

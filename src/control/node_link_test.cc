@@ -106,11 +106,17 @@ TEST(NodeLinkTest, CallsHandlersAndSendsMetrics) {
   agent.WriteHead("");
   auto link = agent.OpenLink();
   ASSERT_TRUE(link.ok());
+  std::promise<int> epoch_ended;
   std::promise<void> feed_ended;
   ASSERT_TRUE((*link)
-                  ->Start({.on_end_feed = [&] { feed_ended.set_value(); },
+                  ->Start({.on_end_epoch = [&](int epoch) { epoch_ended.set_value(epoch); },
+                           .on_end_feed = [&] { feed_ended.set_value(); },
                            .metrics = [] { return std::string(R"({"rows":1})"); }})
                   .ok());
+  agent.Write("{\"type\":\"end_epoch\",\"epoch\":7}\n");
+  auto epoch = epoch_ended.get_future();
+  ASSERT_EQ(epoch.wait_for(kLong), std::future_status::ready);
+  EXPECT_EQ(epoch.get(), 7);
   agent.Write("{\"type\":\"stop\",\"reason\":\"why\",\"grace_ms\":1}\n");
   agent.Write("{\"type\":\"unheard of\"}\n{\"type\":\"end_feed\"}\n");
   ASSERT_EQ(feed_ended.get_future().wait_for(kLong), std::future_status::ready);
@@ -237,7 +243,7 @@ TEST(NodeLinkTest, TheAgentsDeathKillsTheGroup) {
 TEST(NodeLinkTest, AHandlerThatHangsDoesNotDelayTheKill) {
   FakeAgent agent;
   agent.WriteHead("");
-  NodeProcess node(agent, {.on_end_feed = Forever, .metrics = {}}, Forever);
+  NodeProcess node(agent, {.on_end_epoch = {}, .on_end_feed = Forever, .metrics = {}}, Forever);
   agent.Write("{\"type\":\"end_feed\"}\n");
   agent.Close();
   EXPECT_TRUE(node.Ends());

@@ -217,6 +217,14 @@ Effects Roster::ConnectionLost(int node_id, TimePoint now) {
   return effects;
 }
 
+Effects Roster::EndEpoch(const control::EndEpoch& ended) {
+  Effects effects;
+  for (const Node& node : nodes_) {
+    if (!node.service && node.connected) effects.push_back(TellAgent{node.info.node_id, ended});
+  }
+  return effects;
+}
+
 Effects Roster::EndFeed(TimePoint now) {
   Effects effects;
   if (std::exchange(feed_ended_, true)) return effects;

@@ -75,6 +75,7 @@ class Roster {
 
   // What the driver says.
 
+  Effects EndEpoch(const control::EndEpoch& ended);
   Effects EndFeed(TimePoint now);
   Effects StopAll(const Stop& stop, TimePoint now);
   Effects FailFromDriver(const DriverFailure& failure, TimePoint now);

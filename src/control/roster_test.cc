@@ -375,6 +375,12 @@ TEST_F(RosterTest, EndOfFeedReachesFedNodesOnlyAndWaitsForTheStart) {
               ElementsAre("driver node 0 running"));
 }
 
+TEST_F(RosterTest, TheEndOfAnEpochReachesFedNodesOnly) {
+  RunAll();
+  EXPECT_THAT(Words(roster_.EndEpoch({.epoch = 2})),
+              ElementsAre("agent 1 end_epoch", "agent 2 end_epoch"));
+}
+
 TEST_F(RosterTest, AStateReportThatComesTooLateStillBringsItsNews) {
   Form();
   roster_.SetState(1, State(kRunning), clock_.Now());

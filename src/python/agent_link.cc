@@ -17,6 +17,10 @@ using nlohmann::json;
 // The agent writes the bootstrap and the program as soon as it has started this process.
 constexpr std::chrono::seconds kBootstrapPatience{60};
 
+double Seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   const feed::FeedCounters counters = feed.server().counters();
   metrics["rows"] = feed.rows();
@@ -24,6 +28,9 @@ void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   metrics["feed_chunks"] = counters.chunks;
   metrics["feed_bytes"] = counters.bytes;
   metrics["feed_queued_bytes"] = counters.queued_bytes;
+  metrics["feed_memory_bytes"] = counters.region_bytes_in_use;
+  metrics["feed_node_wait_seconds"] = Seconds(counters.consumer_wait);
+  metrics["feed_feeder_wait_seconds"] = Seconds(counters.feeder_wait);
   metrics["feed_sessions"] = counters.open_sessions;
 }
 
@@ -36,6 +43,11 @@ struct AgentLink::State {
   bool feed_ended = false;
   json program_metrics = json::object();
   std::string reported;
+
+  void OnEndEpoch(int epoch) {
+    const std::lock_guard lock(mutex);
+    if (feed) feed->server().EndEpoch(static_cast<std::uint32_t>(epoch));
+  }
 
   void OnEndFeed() {
     const std::lock_guard lock(mutex);
@@ -75,7 +87,8 @@ Result<std::unique_ptr<AgentLink>> AgentLink::FromEnvironment() {
                            bootstrap.value("node_id", -1), text("host")),
                text("log_level"));
   auto state = std::make_shared<State>();
-  TFOS_RETURN_IF_ERROR(link->Start({.on_end_feed = [state] { state->OnEndFeed(); },
+  TFOS_RETURN_IF_ERROR(link->Start({.on_end_epoch = [state](int e) { state->OnEndEpoch(e); },
+                                    .on_end_feed = [state] { state->OnEndFeed(); },
                                     .metrics = [state] { return state->Metrics(); }}));
   return std::unique_ptr<AgentLink>(new AgentLink(std::move(link), std::move(state)));
 }

@@ -2,6 +2,8 @@
 
 from itertools import chain
 
+import pytest
+
 from tfos.feeding import FeedPlan, _batches_by_bytes, _batches_by_feedback
 from tfos.progress import Progress, describe
 
@@ -38,14 +40,14 @@ def test_huge_rows_go_one_by_one():
 
 def test_a_plan_does_not_show_its_token():
     plan = FeedPlan(token="f" * 64, endpoints=[], coordinator=("h", 1), job_id=b"", queue="input",
-                    timeout=1, region_bytes=1, chunk_bytes=1, partitions=1, pickled=False)
+                    timeout=1, region_bytes=1, chunk_bytes=1, epoch=0, pickled=False)
     assert "ffff" not in repr(plan)
 
 
 def test_own_executors_node_comes_first():
     endpoints = [{"node_id": n, "executor_id": str(n)} for n in range(3)]
     plan = FeedPlan(token="", endpoints=endpoints, coordinator=("h", 1), job_id=b"", queue="input",
-                    timeout=1, region_bytes=1, chunk_bytes=1, partitions=1, pickled=False)
+                    timeout=1, region_bytes=1, chunk_bytes=1, epoch=0, pickled=False)
     assert [e["node_id"] for e in plan.endpoints_for("2")] == [2, 0, 1]
 
 
@@ -55,6 +57,18 @@ def test_progress_shows_rows_states_and_the_programs_step(capsys):
     assert describe(node) == "worker:0 running step=3 loss=0.2500"
     Progress(True).show([node], "feeding")
     assert "1,200 rows fed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("queued", "waits"), [
+    (0, "queue 0.0 MB, nodes wait for rows"),
+    (10e6, "queue 10.0 MB |"),
+    (30e6, "queue 30.0 MB, Spark waits for nodes"),
+])
+def test_progress_tells_which_side_waits(capsys, queued, waits):
+    node = {"job_name": "worker", "task_index": 0, "state": "running",
+            "metrics": {"rows": 1, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6}}
+    Progress(True).show([node], "feeding")
+    assert waits in capsys.readouterr().err
 
 
 def test_progress_can_be_turned_off(capsys):
