@@ -49,11 +49,8 @@ class FeedClient::Impl {
   Result<Ended> Finish();
   bool stopped() const { return stopped_; }
   int fd() const { return fd_.get(); }
-  std::chrono::nanoseconds waited() const { return waited_; }
 
  private:
-  using TimePoint = Clock::TimePoint;
-
   /// Reads what has arrived, at most one buffer full. False: nothing was there.
   Result<bool> ReadSome();
   Status OnEvent(FrameReader::Event event);
@@ -98,7 +95,6 @@ class FeedClient::Impl {
   bool stopped_ = false;
   std::optional<EndedMessage> ended_;
   std::deque<ResultChunk> results_;
-  Clock::Duration waited_{0};
 
   // The payload being received.
   ResultChunk incoming_;
@@ -247,7 +243,6 @@ Result<bool> FeedClient::Impl::ReadOrWait(const Deadline& deadline, bool* progre
 
 template <typename Done>
 Status FeedClient::Impl::WaitFor(Done done, std::string_view what) {
-  const TimePoint since = Clock::Steady().Now();
   Deadline deadline = Patience();
   while (!done()) {
     bool progressed = false;
@@ -255,7 +250,6 @@ Status FeedClient::Impl::WaitFor(Done done, std::string_view what) {
     if (!in_time) return NoProgress(what);
     if (progressed) deadline = Patience();
   }
-  waited_ += Clock::Steady().Now() - since;
   return {};
 }
 
@@ -480,6 +474,5 @@ Status FeedClient::End() { return impl_->End(); }
 Result<Ended> FeedClient::Finish() { return impl_->Finish(); }
 bool FeedClient::stopped() const { return impl_->stopped(); }
 int FeedClient::fd() const { return impl_->fd(); }
-std::chrono::nanoseconds FeedClient::waited() const { return impl_->waited(); }
 
 }  // namespace tfos::feed

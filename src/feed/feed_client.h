@@ -112,9 +112,6 @@ class FeedClient {
   /// callers that wait for several nodes at once.
   int fd() const;
 
-  /// How long calls have waited for the node so far.
-  std::chrono::nanoseconds waited() const;
-
  private:
   class Impl;
   explicit FeedClient(std::unique_ptr<Impl> impl);

@@ -57,7 +57,6 @@ class FeedQueue {
 
   /// The inference session whose end is to be taken before any other one's chunks.
   std::optional<std::uint64_t> current() const { return current_; }
-  bool idle() const { return train_.empty() && sessions_.empty(); }
 
  private:
   struct Session {

@@ -923,6 +923,11 @@ void FeedServer::Impl::Accept(const UniqueFd& listener, bool local) {
     }
     strangers_.insert(connection->id);
     connections_.emplace(connection->id, std::move(connection));
+    // At once, not when the backlog is drained: that may be more than there are descriptors.
+    if (strangers_.size() > kStrangersLimit) {
+      Refuse(*connections_.find(*strangers_.begin())->second,
+             {ErrorKind::kBadInput, "too many others wait for authentication"});
+    }
   }
 }
 
@@ -942,7 +947,7 @@ void FeedServer::Impl::DropStrangers() {
   }
   while (!strangers_.empty()) {
     Connection& oldest = *connections_.find(*strangers_.begin())->second;
-    if (strangers_.size() <= kStrangersLimit && now < oldest.authenticate_by) return;
+    if (now < oldest.authenticate_by) return;
     Refuse(oldest, {ErrorKind::kBadInput, "it did not authenticate in time"});
   }
 }

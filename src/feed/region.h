@@ -55,7 +55,6 @@ class RegionPool {
   void GiveBack(std::unique_ptr<Region> region, bool reusable);
 
   std::uint64_t bytes_in_use() const { return in_use_; }
-  std::uint64_t bytes_idle() const { return idle_bytes_; }
 
  private:
   std::uint64_t budget_;
