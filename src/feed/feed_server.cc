@@ -765,6 +765,12 @@ Status FeedServer::Impl::OnEnd(Connection& connection, std::uint64_t items) {
   if (session->options.mode == Mode::kTrain) {
     Post(connection, {.bytes = Encode(EndedMessage{.items = items})});
     EndSession(session, /*orderly=*/true);
+    if (session->region != nullptr) {
+      // Chunks that nobody has read yet keep it. Many small partitions must not fill the budget
+      // with memory that they never used.
+      pool_.Trim(*session->region, session->ring.used());
+      GrantMemory();
+    }
   } else {
     session->phase = SessionPhase::kEnding;
     QueueOf(*session).chunks.EndSession(session->id);

@@ -212,6 +212,20 @@ TEST_P(FeedTransportTest, TheBudgetHoldsHoweverManyFeed) {
   EXPECT_EQ(server_->counters().open_sessions, 0u);
 }
 
+TEST_P(FeedTransportTest, SmallPartitionsThatNobodyReadsDoNotFillTheBudget) {
+  StartServer(SmallMemory(4));
+  for (std::uint32_t partition = 0; partition < 40; ++partition) {
+    std::unique_ptr<FeedClient> client = Open(Mode::kTrain, partition);
+    ASSERT_TRUE(Put(*client, fmt::format("row of {}", partition)).ok());
+    ASSERT_TRUE(client->Finish().ok());
+  }
+  EXPECT_EQ(server_->counters().region_bytes_in_use, 40 * 4096u);
+  for (int partition = 0; partition < 40; ++partition) {
+    EXPECT_EQ(TakeText(), fmt::format("row of {}", partition));
+  }
+  EXPECT_EQ(server_->counters().region_bytes_in_use, 0u);
+}
+
 TEST_P(FeedTransportTest, CreditShrinksAndComesBack) {
   StartServer(SmallMemory(1));
   std::unique_ptr<FeedClient> client = Open(Mode::kTrain);

@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <utility>
+#include <vector>
 
 namespace tfos::feed {
 namespace {
@@ -81,6 +84,48 @@ TEST(RegionPoolTest, ThrowsAwayWhatItsFeederMayStillWriteTo) {
   region = pool.Take(8192);
   ASSERT_TRUE(region.ok());
   EXPECT_EQ((*region)->memory()[5], std::byte{0}) << "new memory";
+}
+
+std::uint64_t BytesInMemory(const Region& region) {
+  struct stat status {};
+  EXPECT_EQ(::fstat(region.fd(), &status), 0);
+  return static_cast<std::uint64_t>(status.st_blocks) * 512;
+}
+
+TEST(RegionPoolTest, OnlyWhatIsStillReadCountsAfterTrim) {
+  RegionPool pool(5 * 8192);
+  std::vector<std::unique_ptr<Region>> unread;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(pool.CanTake(8192)) << i;
+    Result<std::unique_ptr<Region>> region = pool.Take(8192);
+    ASSERT_TRUE(region.ok());
+    std::memset((*region)->memory().data(), 7, 8192);
+    pool.Trim(**region, 100);
+    EXPECT_EQ(BytesInMemory(**region), 4096u) << "the page beyond went back to the system";
+    EXPECT_EQ((*region)->memory()[99], std::byte{7});
+    unread.push_back(std::move(*region));
+  }
+  EXPECT_EQ(pool.bytes_in_use(), 8 * 4096u);
+  for (std::unique_ptr<Region>& region : unread) pool.GiveBack(std::move(region), true);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+}
+
+TEST(RegionPoolTest, ATrimmedRegionIsWholeWhenItIsTakenAgain) {
+  RegionPool pool(8192);
+  Result<std::unique_ptr<Region>> region = pool.Take(8192);
+  ASSERT_TRUE(region.ok());
+  const Region* address = region->get();
+  pool.Trim(**region, 1);
+  pool.GiveBack(std::move(*region), true);
+  region = pool.Take(8192);
+  ASSERT_TRUE(region.ok());
+  EXPECT_EQ(region->get(), address);
+  EXPECT_EQ(pool.bytes_in_use(), 8192u);
+  EXPECT_FALSE(pool.CanTake(1));
+  std::memset((*region)->memory().data(), 7, 8192);
+  EXPECT_EQ((*region)->memory()[8191], std::byte{7});
+  pool.Trim(**region, 8192);
+  EXPECT_EQ(pool.bytes_in_use(), 8192u) << "all of it is used";
 }
 
 TEST(RegionPoolTest, IdleMemoryMakesRoomForAnotherSize) {
