@@ -54,6 +54,9 @@ void ParseAs(MessageType type, std::span<const std::byte> body) {
     case MessageType::kCredit:
       (void)tfos::feed::ParseCredit(body).ok();
       break;
+    case MessageType::kStop:
+    case MessageType::kProgress:
+      break;
     default:
       (void)tfos::feed::ParseU64(body).ok();
   }

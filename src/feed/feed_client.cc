@@ -198,6 +198,10 @@ Status FeedClient::Impl::OnMessage() {
       TFOS_ASSIGN_OR_RETURN(ended_, ParseEnded(body));
       return {};
     }
+    case MessageType::kProgress:
+      // That it came is all it says: whoever waits starts to count anew.
+      if (queue_.empty() || !body.empty()) break;
+      return {};
     case MessageType::kStop:
       stopped_ = true;
       return {};

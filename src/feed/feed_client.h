@@ -18,7 +18,8 @@
 namespace tfos::feed {
 
 struct FeedClientOptions {
-  /// The longest time without a sign of progress (a credit, a result) that a call waits.
+  /// The longest time that a call waits without a sign of progress: a credit or result for this
+  /// feeder, or the node's word that its program consumes what others bring.
   std::chrono::milliseconds progress_timeout{600'000};
   /// Ends waits early.
   InterruptCheck check = {};

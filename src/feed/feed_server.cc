@@ -46,6 +46,8 @@ constexpr std::size_t kStrangersLimit = 256;
 constexpr std::chrono::milliseconds kCloseGrace{500};
 /// After running out of descriptors: the pause before the next accept.
 constexpr std::chrono::milliseconds kAcceptPause{100};
+/// How often feeders hear at most that the program consumes. Their timeouts are longer.
+constexpr std::chrono::seconds kProgressInterval{1};
 /// Receives for one connection before the others get their turn.
 constexpr int kReceivesPerTurn = 16;
 /// No partition has more; keeps sums of what feeders claim from overflowing.
@@ -208,6 +210,7 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   void Wake();
   void CountOut(const QueuedChunk& chunk);
   ChunkLoan Lend(const QueuedChunk& chunk);
+  void TellProgress();
   SessionPointer FindOpen(std::uint64_t id) const;
   Queue& QueueOf(const Session& session) { return queues_.find(session.options.queue)->second; }
   bool IsCurrent(const Session& session) { return QueueOf(session).chunks.current() == session.id; }
@@ -241,6 +244,7 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   bool terminated_ = false;
   bool closed_ = false;
   std::optional<std::string> failure_;
+  std::optional<TimePoint> progress_told_;
   FeedCounters counters_;
 };
 
@@ -326,8 +330,21 @@ Result<feed::Next> FeedServer::Impl::Next(std::string_view queue_name, const Wai
 
 ChunkLoan FeedServer::Impl::Lend(const QueuedChunk& chunk) {
   CountOut(chunk);
+  TellProgress();
   return ChunkLoan(std::make_shared<ChunkLoan::Rep>(shared_from_this(),
                                                     *sessions_.find(chunk.session)->second, chunk));
+}
+
+/// For feeders that wait for others: by what they see of their own partition, the node is idle.
+void FeedServer::Impl::TellProgress() {
+  const TimePoint now = options_.progress_clock->Now();
+  if (progress_told_ && now - *progress_told_ < kProgressInterval) return;
+  progress_told_ = now;
+  for (const auto& [id, session] : sessions_) {
+    if (session->phase != SessionPhase::kOver) {
+      Post(*session->connection, {.bytes = EncodeProgress()});
+    }
+  }
 }
 
 void FeedServer::Impl::CountOut(const QueuedChunk& chunk) {
@@ -365,6 +382,7 @@ Result<Delivery> FeedServer::Impl::SendResult(std::uint64_t session_id, std::uin
       counters_.result_rows += rows;
       counters_.result_bytes += chunk.size();
       Post(*session->connection, std::move(frame));
+      TellProgress();
       return Delivery::kSent;
     }
     TFOS_RETURN_IF_ERROR(WaitOn(

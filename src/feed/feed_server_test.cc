@@ -38,6 +38,10 @@ using namespace std::chrono_literals;
 constexpr auto kLong = 60s;
 constexpr std::uint64_t kRegionBytes = 64 * 1024;
 
+std::string Chunk(std::uint64_t offset, std::uint64_t bytes, std::uint64_t items = 1) {
+  return Encode(ChunkMessage{.offset = offset, .bytes = bytes, .items = items});
+}
+
 /// Speaks the protocol word by word, so that it can say what no feeder should.
 class RawFeeder {
  public:
@@ -334,6 +338,41 @@ TEST_F(FeedServerTest, AFullBacklogDoesNotUseUpTheDescriptors) {
   EXPECT_THAT(said, ::testing::Not(HasSubstr("can't accept")));
 }
 
+TEST_F(FeedServerTest, WhoWaitsHearsAtMostOnceASecondThatTheProgramConsumes) {
+  ManualClock clock;
+  Result<std::unique_ptr<FeedServer>> server = FeedServer::Start({.token = token_,
+                                                                  .bind_address = "",
+                                                                  .progress_clock = &clock,
+                                                                  .memory_budget_bytes = kRegionBytes,
+                                                                  .region_bytes = kRegionBytes});
+  ASSERT_TRUE(server.ok()) << server.status().DebugString();
+  server_ = std::move(*server);
+  RawFeeder feeding = OpenFeeder();
+  RawFeeder waiting = Feeder();
+  EXPECT_TRUE(waiting.Say(Encode(SessionOptions{.key = {.partition = 1}})));
+  EXPECT_TRUE(feeding.Say(Chunk(0, 64) + Chunk(64, 64) + Chunk(128, 64)));
+  const auto take = [&] {
+    const Result<Next> next = server_->Next("input", {.deadline = Deadline::After(kLong)});
+    ASSERT_TRUE(next.ok()) << next.status().DebugString();
+  };
+  while (server_->counters().open_sessions < 2) std::this_thread::yield();
+  take();
+  EXPECT_EQ(waiting.Hear(), "PROGRESS");
+  clock.Advance(999ms);
+  take();
+  server_->EndFeed();
+  EXPECT_EQ(waiting.Hear(), "OPENED") << "that the feed is over; a second had not passed";
+  clock.Advance(1ms);
+  take();
+  EXPECT_TRUE(feeding.Say(EncodeEnd(3)));
+  int told = 0;
+  std::string heard;
+  while ((heard = feeding.Hear()) == "CREDIT" || heard == "PROGRESS") told += heard == "PROGRESS";
+  EXPECT_EQ(heard, "ENDED");
+  EXPECT_EQ(told, 2);
+  server_.reset();  // Before the clock.
+}
+
 struct Breach {
   const char* name;
   bool local;
@@ -345,10 +384,6 @@ struct Breach {
 void PrintTo(const Breach& tested, std::ostream* out) { *out << tested.name; }
 
 class FeedServerBreachTest : public FeedServerTest, public ::testing::WithParamInterface<Breach> {};
-
-std::string Chunk(std::uint64_t offset, std::uint64_t bytes, std::uint64_t items = 1) {
-  return Encode(ChunkMessage{.offset = offset, .bytes = bytes, .items = items});
-}
 
 INSTANTIATE_TEST_SUITE_P(
     Breaches, FeedServerBreachTest,

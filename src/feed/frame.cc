@@ -148,6 +148,8 @@ std::string_view MessageTypeName(MessageType type) {
       return "ERROR";
     case MessageType::kStop:
       return "STOP";
+    case MessageType::kProgress:
+      return "PROGRESS";
   }
   return "unknown";
 }
@@ -241,6 +243,8 @@ std::string EncodeCredit(std::uint32_t chunks) {
 std::string EncodeEnd(std::uint64_t items) { return EncodeU64(MessageType::kEnd, items); }
 
 std::string EncodeStop() { return Writer(MessageType::kStop).Finish(); }
+
+std::string EncodeProgress() { return Writer(MessageType::kProgress).Finish(); }
 
 std::string EncodeError(std::string_view text) {
   Writer writer(MessageType::kError);
@@ -396,7 +400,7 @@ Status FrameReader::ParseHeader() {
   const auto body_bytes = reader.Take<std::uint32_t>();
   if (magic != kMagic) return {ErrorKind::kBadInput, "the other side does not speak tfos feed"};
   if (type < static_cast<std::uint8_t>(MessageType::kChallenge) ||
-      type > static_cast<std::uint8_t>(MessageType::kStop) || flags != 0 || reserved != 0) {
+      type > static_cast<std::uint8_t>(MessageType::kProgress) || flags != 0 || reserved != 0) {
     return {ErrorKind::kBadInput, fmt::format("unknown message (type {}, flags {})", type, flags)};
   }
   type_ = static_cast<MessageType>(type);

@@ -44,6 +44,7 @@ enum class MessageType : std::uint8_t {
   kEnded = 13,
   kError = 14,
   kStop = 15,
+  kProgress = 16,
 };
 
 std::string_view MessageTypeName(MessageType type);
@@ -112,6 +113,7 @@ std::string EncodeRegion(std::uint64_t bytes);
 std::string EncodeCredit(std::uint32_t chunks);
 std::string EncodeEnd(std::uint64_t items);
 std::string EncodeStop();
+std::string EncodeProgress();
 /// A text beyond the limit loses its middle.
 std::string EncodeError(std::string_view text);
 /// The frame up to where the `bytes` bytes of the chunk follow.

@@ -106,7 +106,7 @@ Status PartitionWriter::OpenNodes(Where where, std::size_t most) {
 }
 
 Status PartitionWriter::AwaitAnswer() {
-  const Deadline deadline = Deadline::After(options_.progress_timeout);
+  Deadline deadline = Deadline::After(options_.progress_timeout);
   const Deadline others = Deadline::After(kPatienceWithOthers);
   while (true) {
     std::size_t opened = 0;
@@ -118,17 +118,19 @@ Status PartitionWriter::AwaitAnswer() {
     }
     if (answered == nodes_.size() || (opened > 0 && others.passed())) return Status::Ok();
     const Status word = WaitForWord(opened > 0 ? others.Min(deadline) : deadline);
-    if (!word.ok() && !(opened > 0 && word.kind() == ErrorKind::kRetryLater)) return word;
+    if (word.ok()) {
+      deadline = Deadline::After(options_.progress_timeout);
+    } else if (opened == 0 || word.kind() != ErrorKind::kRetryLater) {
+      return word;
+    }
   }
 }
 
 Result<std::span<std::byte>> PartitionWriter::Reserve(std::size_t bytes) {
   Deadline deadline = Deadline::After(options_.progress_timeout);
-  std::uint64_t free_before = 0;
   std::vector<BalanceCandidate> candidates;
   std::vector<std::size_t> node_of_candidate;
   while (!stopped()) {
-    std::uint64_t free_now = 0;
     candidates.clear();
     node_of_candidate.clear();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -140,7 +142,6 @@ Result<std::span<std::byte>> PartitionWriter::Reserve(std::size_t bytes) {
                             .capacity_bytes = node.capacity_bytes,
                             .sent_bytes = node.sent_bytes});
       node_of_candidate.push_back(i);
-      free_now += free;
     }
     const BalanceChoice choice = ChooseNode(candidates, bytes);
     if (choice.action == BalanceChoice::Action::kSend) {
@@ -150,9 +151,9 @@ Result<std::span<std::byte>> PartitionWriter::Reserve(std::size_t bytes) {
       if (!room.empty()) return room;
       continue;  // It has stopped meanwhile; perhaps another one has not.
     }
-    if (free_now != free_before) deadline = Deadline::After(options_.progress_timeout);
-    free_before = free_now;
-    if (!stopped()) TFOS_RETURN_IF_ERROR(WaitForWord(deadline));
+    if (stopped()) break;
+    TFOS_RETURN_IF_ERROR(WaitForWord(deadline));
+    deadline = Deadline::After(options_.progress_timeout);
   }
   return std::span<std::byte>();
 }

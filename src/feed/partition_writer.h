@@ -26,7 +26,7 @@ struct PartitionWriterOptions {
   std::vector<Endpoint> endpoints;
   Secret token;
   SessionOptions session;
-  /// Longest time without any progress, also for connecting.
+  /// Longest time without a word of any node that may be fed, also for connecting.
   std::chrono::milliseconds progress_timeout{600'000};
   /// Ends waits early.
   InterruptCheck check = {};
