@@ -48,6 +48,19 @@ void ParseAs(MessageType type, std::span<const std::byte> body) {
     case MessageType::kData:
       (void)tfos::feed::ParseDataHead(body).ok();
       break;
+    case MessageType::kCount:
+      (void)tfos::feed::ParseCount(body).ok();
+      break;
+    case MessageType::kCounted:
+      if (const auto counted = tfos::feed::ParseCounted(body); counted.ok()) {
+        const std::string frame = tfos::feed::Encode(*counted);
+        if (frame.size() != tfos::feed::kFrameHeaderBytes + body.size() ||
+            std::memcmp(frame.data() + tfos::feed::kFrameHeaderBytes, body.data(), body.size()) !=
+                0) {
+          std::abort();
+        }
+      }
+      break;
     case MessageType::kEnded:
       (void)tfos::feed::ParseEnded(body).ok();
       break;

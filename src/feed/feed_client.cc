@@ -38,11 +38,12 @@ class FeedClient::Impl {
 
   Status Authenticate(const Secret& token, std::uint32_t node_id, const Deadline& deadline);
   bool shares_memory() const { return shares_memory_; }
+  Result<ItemRanges> Count(const PartitionKey& key, std::uint32_t attempt);
   Status BeginOpen(const SessionOptions& session);
   bool opened() const { return opened_.has_value() && !stopped_; }
   Result<Opened> Open(const SessionOptions& session);
   Result<std::span<std::byte>> Reserve(std::size_t bytes);
-  Status Commit(std::size_t bytes, std::uint64_t items);
+  Status Commit(std::size_t bytes, const ItemRange& items);
   Result<std::size_t> FreeBytes();
   Result<std::optional<ResultChunk>> TakeResult(bool block);
   Status End();
@@ -82,6 +83,8 @@ class FeedClient::Impl {
   std::optional<Welcome> welcome_;
 
   // The partition.
+  bool counting_ = false;  ///< COUNT is sent, and not all of the answer is there.
+  ItemRanges counted_;
   std::string queue_;
   std::optional<OpenedMessage> opened_;
   std::unique_ptr<Region> region_;  ///< Null over TCP.
@@ -175,6 +178,13 @@ Status FeedClient::Impl::OnMessage() {
     case MessageType::kWelcome: {
       if (!challenge_ || welcome_) break;
       TFOS_ASSIGN_OR_RETURN(welcome_, ParseWelcome(body));
+      return {};
+    }
+    case MessageType::kCounted: {
+      if (!counting_) break;
+      TFOS_ASSIGN_OR_RETURN(const CountedMessage counted, ParseCounted(body));
+      for (const ItemRange& range : counted.ranges) counted_.Add(range);
+      counting_ = counted.more;
       return {};
     }
     case MessageType::kOpened: {
@@ -326,6 +336,17 @@ Status FeedClient::Impl::Authenticate(const Secret& token, std::uint32_t node_id
   return {};
 }
 
+Result<ItemRanges> FeedClient::Impl::Count(const PartitionKey& key, std::uint32_t attempt) {
+  if (!queue_.empty() || counting_) {
+    return Status(ErrorKind::kBadInput, "a feed client counts before it opens");
+  }
+  counting_ = true;
+  TFOS_RETURN_IF_ERROR(Send(Encode(CountMessage{.key = key, .attempt = attempt}), {}));
+  TFOS_RETURN_IF_ERROR(
+      WaitFor([&] { return !counting_; }, "did not say which rows of the partition it has"));
+  return std::exchange(counted_, {});
+}
+
 Status FeedClient::Impl::BeginOpen(const SessionOptions& session) {
   if (!queue_.empty() || session.queue.empty()) {
     return Status(ErrorKind::kBadInput, "a feed client opens one partition of a named queue, once");
@@ -338,7 +359,7 @@ Result<Opened> FeedClient::Impl::Open(const SessionOptions& session) {
   TFOS_RETURN_IF_ERROR(BeginOpen(session));
   TFOS_RETURN_IF_ERROR(WaitFor([&] { return opened_ || stopped_; }, "had no memory to give"));
   if (stopped_) return Opened{.feed_over = true};
-  return Opened{.accepted_items = opened_->accepted_items};
+  return Opened{};
 }
 
 Result<std::span<std::byte>> FeedClient::Impl::Reserve(std::size_t bytes) {
@@ -380,7 +401,7 @@ Status FeedClient::Impl::Grow(std::size_t bytes) {
   return WaitFor([&] { return stopped_ || !growing_; }, "had no memory to give");
 }
 
-Status FeedClient::Impl::Commit(std::size_t bytes, std::uint64_t items) {
+Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items) {
   if (stopped_) return {};
   if (bytes == 0 || bytes > reserved_) {
     return {ErrorKind::kBadInput,
@@ -390,13 +411,17 @@ Status FeedClient::Impl::Commit(std::size_t bytes, std::uint64_t items) {
   if (!ring_.Place(offset_, bytes)) {
     return {ErrorKind::kBug, "the room that was reserved is not free"};
   }
-  items_ += items;
+  items_ += items.items();
   if (shares_memory_) {
-    return Send(Encode(ChunkMessage{.offset = offset_, .bytes = bytes, .items = items}), {});
+    return Send(Encode(ChunkMessage{.offset = offset_,
+                                    .bytes = bytes,
+                                    .first = items.begin,
+                                    .items = items.items()}),
+                {});
   }
-  return Send(
-      EncodeDataHead({.offset = offset_, .items = items}, static_cast<std::uint32_t>(bytes)),
-      local_.bytes().first(bytes));
+  return Send(EncodeDataHead({.offset = offset_, .first = items.begin, .items = items.items()},
+                             static_cast<std::uint32_t>(bytes)),
+              local_.bytes().first(bytes));
 }
 
 Result<std::size_t> FeedClient::Impl::FreeBytes() {
@@ -462,12 +487,15 @@ Result<std::unique_ptr<FeedClient>> FeedClient::Connect(const Endpoint& endpoint
 
 bool FeedClient::shares_memory() const { return impl_->shares_memory(); }
 Result<Opened> FeedClient::Open(const SessionOptions& session) { return impl_->Open(session); }
+Result<ItemRanges> FeedClient::Count(const PartitionKey& key, std::uint32_t attempt) {
+  return impl_->Count(key, attempt);
+}
 Status FeedClient::BeginOpen(const SessionOptions& session) { return impl_->BeginOpen(session); }
 bool FeedClient::opened() const { return impl_->opened(); }
 Result<std::span<std::byte>> FeedClient::Reserve(std::size_t bytes) {
   return impl_->Reserve(bytes);
 }
-Status FeedClient::Commit(std::size_t bytes, std::uint64_t items) {
+Status FeedClient::Commit(std::size_t bytes, const ItemRange& items) {
   return impl_->Commit(bytes, items);
 }
 Result<std::size_t> FeedClient::FreeBytes() { return impl_->FreeBytes(); }

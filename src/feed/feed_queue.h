@@ -19,6 +19,7 @@ struct QueuedChunk {
   std::uint64_t session = 0;
   std::uint64_t number = 0;  ///< Its block in the session's ring.
   std::span<const std::byte> bytes;
+  std::uint64_t first = 0;  ///< Its first item, counted from the partition's start.
   std::uint64_t items = 0;
 };
 

@@ -92,8 +92,7 @@ struct Session {
   Connection* connection = nullptr;  ///< Null once that is gone.
   std::unique_ptr<Region> region;    ///< Null while waiting, and when over and all released.
   Ring ring{0};
-  bool orderly = false;             ///< Over: as it should, so that the region can be used again.
-  std::uint64_t earlier_items = 0;  ///< Accepted from earlier attempts.
+  bool orderly = false;  ///< Over: as it should, so that the region can be used again.
   std::uint64_t items = 0;
   std::uint64_t rows_answered = 0;
   std::uint64_t unread_result_bytes = 0;
@@ -182,6 +181,7 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
 
   // Everything below needs the lock.
   Status OnMessage(Connection& connection);
+  Status OnCount(Connection& connection, const CountMessage& message);
   Status OnOpen(Connection& connection, SessionOptions options);
   Status OnChunk(Connection& connection, const ChunkMessage& message);
   Status OnDataBegin(Connection& connection);
@@ -190,14 +190,13 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   Status OnGrow(Connection& connection, std::uint64_t bytes);
   Status OnEnd(Connection& connection, std::uint64_t items);
   /// The block of the ring that the chunk takes, if the session may send it.
-  Result<std::uint64_t> PlaceChunk(Connection& connection, std::uint64_t offset,
-                                   std::uint64_t bytes, std::uint64_t items);
+  Result<std::uint64_t> PlaceChunk(Connection& connection, const ChunkMessage& message);
   void Accepted(Session& session, const QueuedChunk& chunk);
   void RequestMemory(const SessionPointer& session, std::uint64_t bytes);
   void GrantMemory();
   void Grant(const SessionPointer& session, std::uint64_t bytes);
   Status SendRegion(Session& session, std::string frame);
-  void Supersede(const SessionOptions& by);
+  void Supersede(const PartitionKey& key, std::uint32_t attempt);
   void BreakOff(const SessionPointer& session, std::string_view why);
   void EndSession(SessionPointer session, bool orderly);
   void ReleaseAll(const std::vector<QueuedChunk>& chunks);
@@ -555,7 +554,6 @@ void FeedServer::Impl::Grant(const SessionPointer& session, std::uint64_t bytes)
     session->phase = SessionPhase::kOpen;
     status = SendRegion(*session,
                         opening ? Encode(OpenedMessage{.status = OpenStatus::kGoOn,
-                                                       .accepted_items = session->earlier_items,
                                                        .result_limit = options_.result_limit_bytes,
                                                        .region_bytes = session->region->bytes()})
                                 : EncodeRegion(session->region->bytes()));
@@ -583,15 +581,15 @@ void FeedServer::Impl::BreakOff(const SessionPointer& session, std::string_view 
   EndSession(session, /*orderly=*/false);
 }
 
-void FeedServer::Impl::Supersede(const SessionOptions& by) {
+void FeedServer::Impl::Supersede(const PartitionKey& key, std::uint32_t attempt) {
   const auto old = std::find_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
     const Session& session = *entry.second;
     return session.phase != SessionPhase::kOver && session.options.mode == Mode::kTrain &&
-           session.options.key == by.key;
+           session.options.key == key;
   });
   if (old == sessions_.end()) return;  // There is never more than one.
   const SessionPointer session = old->second;
-  const std::string why = fmt::format("attempt {} of the same partition took over", by.attempt);
+  const std::string why = fmt::format("attempt {} of the same partition took over", attempt);
   PostLast(*session->connection, EncodeError(why));
   BreakOff(session, why);
 }
@@ -625,6 +623,10 @@ void FeedServer::Impl::Wake() {
 Status FeedServer::Impl::OnMessage(Connection& connection) {
   const std::span<const std::byte> body = connection.reader.body();
   switch (connection.reader.type()) {
+    case MessageType::kCount: {
+      TFOS_ASSIGN_OR_RETURN(const CountMessage message, ParseCount(body));
+      return OnCount(connection, message);
+    }
     case MessageType::kOpen: {
       TFOS_ASSIGN_OR_RETURN(SessionOptions options, ParseOpen(body));
       return OnOpen(connection, std::move(options));
@@ -647,6 +649,25 @@ Status FeedServer::Impl::OnMessage(Connection& connection) {
   }
 }
 
+Status FeedServer::Impl::OnCount(Connection& connection, const CountMessage& message) {
+  if (connection.session != nullptr) return {ErrorKind::kBadInput, "a COUNT after OPEN"};
+  if (failure_) {
+    PostLast(connection, EncodeError(*failure_));
+    return {};
+  }
+  // First, as what another attempt still brings after the answer would be brought twice.
+  Supersede(message.key, message.attempt);
+  const ItemRanges accepted = ledger_.Accepted(message.key);
+  std::span<const ItemRange> left(accepted.ranges());
+  do {
+    const std::span<const ItemRange> now = left.first(std::min(left.size(), kRangesInCounted));
+    left = left.subspan(now.size());
+    Post(connection, {.bytes = Encode(CountedMessage{.more = !left.empty(),
+                                                     .ranges = {now.begin(), now.end()}})});
+  } while (!left.empty());
+  return {};
+}
+
 Status FeedServer::Impl::OnOpen(Connection& connection, SessionOptions options) {
   if (connection.session != nullptr) return {ErrorKind::kBadInput, "a second OPEN"};
   if (failure_) {
@@ -660,15 +681,13 @@ Status FeedServer::Impl::OnOpen(Connection& connection, SessionOptions options) 
     PostLast(connection, Encode(OpenedMessage{.status = status}));
     return {};
   }
-  const bool train = options.mode == Mode::kTrain;
-  if (train) Supersede(options);
+  if (options.mode == Mode::kTrain) Supersede(options.key, options.attempt);
   const std::uint64_t bytes = options.region_bytes == 0
                                   ? options_.region_bytes
                                   : std::min(options.region_bytes, options_.region_bytes);
   auto session = std::make_shared<Session>();
   session->id = next_session_++;
   session->connection = &connection;
-  session->earlier_items = train ? ledger_.Accepted(options.key) : 0;
   session->options = std::move(options);
   sessions_.emplace(session->id, session);
   connection.session = session;
@@ -678,32 +697,33 @@ Status FeedServer::Impl::OnOpen(Connection& connection, SessionOptions options) 
   return {};
 }
 
-Result<std::uint64_t> FeedServer::Impl::PlaceChunk(Connection& connection, std::uint64_t offset,
-                                                   std::uint64_t bytes, std::uint64_t items) {
+Result<std::uint64_t> FeedServer::Impl::PlaceChunk(Connection& connection,
+                                                   const ChunkMessage& message) {
   const SessionPointer& session = connection.session;
   if (session == nullptr || session->phase != SessionPhase::kOpen) {
     return Status(ErrorKind::kBadInput, "a chunk for a partition that is not open");
   }
-  if (items > kItemsLimit - session->items) {
-    return Status(ErrorKind::kBadInput, fmt::format("a chunk of {} items", items));
+  if (message.items > kItemsLimit - session->items || message.first > kItemsLimit) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("a chunk of {} items from {} on", message.items, message.first));
   }
-  const std::optional<std::uint64_t> number = session->ring.Place(offset, bytes);
+  const std::optional<std::uint64_t> number = session->ring.Place(message.offset, message.bytes);
   if (!number) {
     return Status(ErrorKind::kBadInput,
                   fmt::format("a chunk of {} bytes at {}, which is not free in a region of {}",
-                              bytes, offset, session->ring.capacity()));
+                              message.bytes, message.offset, session->ring.capacity()));
   }
   return *number;
 }
 
 Status FeedServer::Impl::OnChunk(Connection& connection, const ChunkMessage& message) {
   if (!connection.local) return {ErrorKind::kBadInput, "a CHUNK message without shared memory"};
-  TFOS_ASSIGN_OR_RETURN(const std::uint64_t number,
-                        PlaceChunk(connection, message.offset, message.bytes, message.items));
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t number, PlaceChunk(connection, message));
   Session& session = *connection.session;
   Accepted(session, {.session = session.id,
                      .number = number,
                      .bytes = session.region->memory().subspan(message.offset, message.bytes),
+                     .first = message.first,
                      .items = message.items});
   return {};
 }
@@ -712,12 +732,17 @@ Status FeedServer::Impl::OnDataBegin(Connection& connection) {
   if (connection.local) return {ErrorKind::kBadInput, "a DATA message beside shared memory"};
   TFOS_ASSIGN_OR_RETURN(const DataHead head, ParseDataHead(connection.reader.body()));
   const std::uint32_t bytes = connection.reader.payload_bytes();
-  TFOS_ASSIGN_OR_RETURN(const std::uint64_t number,
-                        PlaceChunk(connection, head.offset, bytes, head.items));
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t number, PlaceChunk(connection, {.offset = head.offset,
+                                                                            .bytes = bytes,
+                                                                            .first = head.first,
+                                                                            .items = head.items}));
   Session& session = *connection.session;
   const std::span<std::byte> target = session.region->memory().subspan(head.offset, bytes);
-  connection.chunk = {
-      .session = session.id, .number = number, .bytes = target, .items = head.items};
+  connection.chunk = {.session = session.id,
+                      .number = number,
+                      .bytes = target,
+                      .first = head.first,
+                      .items = head.items};
   connection.receiving_chunk = true;
   connection.reader.SetTarget(target);
   return {};
@@ -746,7 +771,7 @@ void FeedServer::Impl::Accepted(Session& session, const QueuedChunk& chunk) {
   counters_.queued_bytes += chunk.bytes.size();
   FeedQueue& queue = QueueOf(session).chunks;
   if (session.options.mode == Mode::kTrain) {
-    ledger_.Set(session.options.key, session.earlier_items + session.items);
+    ledger_.Add(session.options.key, {chunk.first, chunk.first + chunk.items});
     queue.PushTrain(chunk);
   } else {
     queue.PushInference(chunk);

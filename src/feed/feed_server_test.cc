@@ -163,7 +163,7 @@ class FeedServerTest : public ::testing::Test {
     Result<std::span<std::byte>> room = (*client)->Reserve(5);
     ASSERT_TRUE(room.ok());
     std::memcpy(room->data(), "proof", 5);
-    ASSERT_TRUE((*client)->Commit(5, 1).ok());
+    ASSERT_TRUE((*client)->Commit(5, {0, 1}).ok());
     ASSERT_TRUE((*client)->Finish().ok());
   }
 
@@ -397,6 +397,8 @@ INSTANTIATE_TEST_SUITE_P(
         Breach{"ManyItems", true, {Chunk(0, 64, ~0ull)}, "items"},
         Breach{
             "ItemsOverflow", true, {Chunk(0, 64, 1ull << 55), Chunk(64, 64, 1ull << 56)}, "items"},
+        Breach{"FarItems", true, {Encode(ChunkMessage{.bytes = 64, .first = ~0ull})}, "items from"},
+        Breach{"CountAfterOpen", true, {Encode(CountMessage{})}, "a COUNT after OPEN"},
         Breach{"WrongCount", true, {Chunk(0, 64, 5), EncodeEnd(4)}, "counts 4 items, the node 5"},
         Breach{"SecondOpen", true, {Encode(SessionOptions{})}, "a second OPEN"},
         Breach{"GrowInUse", true, {Chunk(0, 64), EncodeGrow(1 << 20)}, "GROW"},
@@ -467,8 +469,9 @@ TEST_F(FeedServerTest, NoBitFlipOfAFeederHarmsTheNode) {
   for (const bool local : {true, false}) {
     const std::string chunk =
         local ? Chunk(0, 64, 2) : EncodeDataHead({.offset = 0, .items = 2}, 3) + "abc";
-    const std::string stream =
-        Encode(SessionOptions{.key = {.job = {5}}}) + chunk + EncodeGrow(100'000) + EncodeEnd(2);
+    const std::string stream = Encode(CountMessage{.key = {.job = {5}}}) +
+                               Encode(SessionOptions{.key = {.job = {5}}}) + chunk +
+                               EncodeGrow(100'000) + EncodeEnd(2);
     for (std::size_t bit = 0; bit < stream.size() * 8; ++bit) {
       std::string flipped = stream;
       flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));

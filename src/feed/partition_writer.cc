@@ -25,6 +25,13 @@ std::string NodeNames(const std::vector<Endpoint>& endpoints) {
   return names;
 }
 
+/// Spreads partitions that need only some of the nodes.
+template <typename T>
+void Rotate(std::vector<T>& nodes, std::uint32_t partition) {
+  const auto first = static_cast<std::ptrdiff_t>(partition % nodes.size());
+  std::rotate(nodes.begin(), nodes.begin() + first, nodes.end());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOptions options) {
@@ -34,16 +41,12 @@ Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOp
   const bool train = options.session.mode == Mode::kTrain;
   std::unique_ptr<PartitionWriter> writer(new PartitionWriter(std::move(options)));
   if (train) {
-    if (writer->options_.session.attempt > 0) TFOS_RETURN_IF_ERROR(writer->CountDeliveredItems());
-    TFOS_RETURN_IF_ERROR(writer->OpenNodes(Where::kThisHost, writer->options_.endpoints.size()));
-    if (writer->nodes_.empty()) {
-      writer->RotateEndpoints();
-      TFOS_RETURN_IF_ERROR(writer->OpenNodes(Where::kAnywhere, writer->options_.most_remote_nodes));
-    }
+    TFOS_RETURN_IF_ERROR(writer->FindNodes());
+    TFOS_RETURN_IF_ERROR(writer->BeginOpen());
   } else {
-    writer->RotateEndpoints();
-    TFOS_RETURN_IF_ERROR(writer->OpenNodes(Where::kThisHost, 1));
-    if (writer->nodes_.empty()) TFOS_RETURN_IF_ERROR(writer->OpenNodes(Where::kAnywhere, 1));
+    Rotate(writer->options_.endpoints, writer->options_.session.key.partition);
+    TFOS_RETURN_IF_ERROR(writer->OpenOneNode(Where::kThisHost));
+    if (writer->nodes_.empty()) TFOS_RETURN_IF_ERROR(writer->OpenOneNode(Where::kAnywhere));
   }
   if (writer->nodes_.empty()) {
     return writer->unreachable_.Annotate(fmt::format("feed partition {}: no node could be reached",
@@ -53,23 +56,37 @@ Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOp
   return writer;
 }
 
-void PartitionWriter::RotateEndpoints() {
-  std::vector<Endpoint>& endpoints = options_.endpoints;
-  const std::size_t first = options_.session.key.partition % endpoints.size();
-  std::rotate(endpoints.begin(), endpoints.begin() + static_cast<std::ptrdiff_t>(first),
-              endpoints.end());
-}
-
-Status PartitionWriter::CountDeliveredItems() {
-  SessionOptions question = options_.session;
-  question.region_bytes = 1;  // No chunk will be sent.
+Status PartitionWriter::FindNodes() {
+  std::vector<Node> near;
+  std::vector<Node> far;
   for (const Endpoint& endpoint : options_.endpoints) {
-    auto client = Connect(endpoint);
-    // A node that is done has taken what it wanted; nothing more is known of it.
-    if (!client.ok() && client.status().kind() == ErrorKind::kReconnect) continue;
-    TFOS_RETURN_IF_ERROR(client.status());
-    TFOS_ASSIGN_OR_RETURN(const Opened opened, (*client)->Open(question));
-    items_to_skip_ += opened.accepted_items;
+    // All of them, and whatever the attempt's number: Spark counts from 0 again when it repeats a
+    // stage, and an earlier attempt may have run on another host.
+    Result<std::unique_ptr<FeedClient>> client = Connect(endpoint);
+    Status status = client.status();
+    if (status.ok()) {
+      const Result<ItemRanges> delivered =
+          (*client)->Count(options_.session.key, options_.session.attempt);
+      status = delivered.status();
+      if (delivered.ok()) delivered_.Add(*delivered);
+    }
+    if (status.ok()) {
+      std::vector<Node>& nodes = (*client)->shares_memory() ? near : far;
+      nodes.push_back({.client = std::move(client).value()});
+    } else if (status.kind() == ErrorKind::kReconnect) {
+      // A node that is done has taken what it wanted; nothing more is known of it.
+      unreachable_ = status;
+    } else {
+      return status;
+    }
+  }
+  nodes_ = std::move(near);
+  if (nodes_.empty() && !far.empty()) {
+    Rotate(far, options_.session.key.partition);
+    if (far.size() > options_.most_remote_nodes) {
+      far.erase(far.begin() + static_cast<std::ptrdiff_t>(options_.most_remote_nodes), far.end());
+    }
+    nodes_ = std::move(far);
   }
   return Status::Ok();
 }
@@ -81,26 +98,35 @@ Result<std::unique_ptr<FeedClient>> PartitionWriter::Connect(const Endpoint& end
       Deadline::After(options_.progress_timeout));
 }
 
-Status PartitionWriter::OpenNodes(Where where, std::size_t most) {
-  const bool train = options_.session.mode == Mode::kTrain;
-  for (Endpoint endpoint : options_.endpoints) {
-    if (nodes_.size() == most) break;
-    if (where == Where::kThisHost) endpoint.port = 0;  // Leaves the Unix socket only.
-    auto client = Connect(endpoint);
-    Status status = client.status();
+Status PartitionWriter::BeginOpen() {
+  // They are not waited for one by one: one that has no memory left may be waiting for rows of
+  // another one that has.
+  for (auto node = nodes_.begin(); node != nodes_.end();) {
+    const Status status = node->client->BeginOpen(options_.session);
     if (status.ok()) {
-      // In training the nodes are not waited for one by one: one that has no memory left may be
-      // waiting for rows of another one that has.
-      status = train ? (*client)->BeginOpen(options_.session)
-                     : (*client)->Open(options_.session).status();
-    }
-    if (status.ok()) {
-      nodes_.push_back({.client = std::move(client).value()});
+      ++node;
     } else if (status.kind() == ErrorKind::kReconnect) {
       unreachable_ = status;
+      node = nodes_.erase(node);
     } else {
       return status;
     }
+  }
+  return Status::Ok();
+}
+
+Status PartitionWriter::OpenOneNode(Where where) {
+  for (Endpoint endpoint : options_.endpoints) {
+    if (where == Where::kThisHost) endpoint.port = 0;  // Leaves the Unix socket only.
+    Result<std::unique_ptr<FeedClient>> client = Connect(endpoint);
+    const Status status =
+        client.ok() ? (*client)->Open(options_.session).status() : client.status();
+    if (status.ok()) {
+      nodes_.push_back({.client = std::move(client).value()});
+      return Status::Ok();
+    }
+    if (status.kind() != ErrorKind::kReconnect) return status;
+    unreachable_ = status;
   }
   return Status::Ok();
 }
@@ -183,11 +209,11 @@ Status PartitionWriter::WaitForWord(const Deadline& deadline) const {
   }
 }
 
-Status PartitionWriter::Commit(std::size_t bytes, std::uint64_t items) {
+Status PartitionWriter::Commit(std::size_t bytes, const ItemRange& items) {
   Node& node = nodes_[reserved_];
   TFOS_RETURN_IF_ERROR(node.client->Commit(bytes, items));
   node.sent_bytes += bytes;
-  items_sent_ += items;
+  items_sent_ += items.items();
   return Status::Ok();
 }
 

@@ -14,6 +14,7 @@
 #include "base/secret.h"
 #include "feed/feed_balancer.h"
 #include "feed/feed_client.h"
+#include "feed/item_ranges.h"
 #include "feed/session.h"
 #include "feed/wait.h"
 #include "tfos/status.h"
@@ -40,7 +41,7 @@ struct PartitionWriterOptions {
 ///
 /// Training: every chunk goes to whichever node of this host has the most room, so that nodes
 /// which work at different speeds finish together; without a node on this host to a few remote
-/// ones. An attempt that repeats an earlier one learns how many items were already delivered.
+/// ones. Every attempt asks all nodes which items they have already got from earlier ones.
 /// Inference: one node takes the whole partition, as its results come back in order.
 ///
 /// Owner and lifetime: owns its connections. After a failed call only destruction is useful.
@@ -51,13 +52,14 @@ class PartitionWriter {
   /// Connects and opens the partition.
   static Result<std::unique_ptr<PartitionWriter>> Open(PartitionWriterOptions options);
 
-  /// Items at the front of the partition that earlier attempts delivered: the caller skips them.
-  std::uint64_t items_to_skip() const { return items_to_skip_; }
+  /// Items that earlier attempts delivered: the caller skips them. Not always the first ones: a
+  /// connection that broke may have lost a chunk when a later one had reached another node.
+  const ItemRanges& delivered() const { return delivered_; }
 
   /// Room for one chunk; empty when all nodes have stopped. Waits until a node has room.
   Result<std::span<std::byte>> Reserve(std::size_t bytes);
-  /// Hands the reserved chunk over.
-  Status Commit(std::size_t bytes, std::uint64_t items);
+  /// Hands the reserved chunk over; it holds these items of the partition.
+  Status Commit(std::size_t bytes, const ItemRange& items);
 
   /// Inference: as FeedClient::TakeResult.
   Result<std::optional<ResultChunk>> TakeResult(bool block);
@@ -82,11 +84,13 @@ class PartitionWriter {
 
   enum class Where { kThisHost, kAnywhere };
 
-  Status CountDeliveredItems();
-  /// Spreads partitions that need only some of the nodes.
-  void RotateEndpoints();
-  /// Opens the partition at up to `most` nodes; leaves out those that are not there.
-  Status OpenNodes(Where where, std::size_t most);
+  /// Training: asks all nodes what they have, and picks those to feed.
+  Status FindNodes();
+  /// Training: asks the nodes that were picked to open the partition; leaves out those that are
+  /// gone.
+  Status BeginOpen();
+  /// Inference: opens the partition at the first node that is there.
+  Status OpenOneNode(Where where);
   Result<std::unique_ptr<FeedClient>> Connect(const Endpoint& endpoint) const;
   /// Until all nodes have answered; once one has memory, for the others only a moment.
   Status AwaitAnswer();
@@ -97,7 +101,7 @@ class PartitionWriter {
   std::vector<Node> nodes_;
   Status unreachable_;        ///< Why the last node that could not be reached could not.
   std::size_t reserved_ = 0;  ///< The node that the last Reserve chose.
-  std::uint64_t items_to_skip_ = 0;
+  ItemRanges delivered_;
   std::uint64_t items_sent_ = 0;
 };
 

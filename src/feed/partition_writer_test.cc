@@ -23,6 +23,7 @@
 namespace tfos::feed {
 namespace {
 
+using ::testing::ElementsAre;
 using namespace std::chrono_literals;
 
 // Far beyond what anything takes; only a hang reaches it.
@@ -57,11 +58,12 @@ class PartitionWriterTest : public ::testing::Test {
     return options;
   }
 
-  static Status Put(PartitionWriter& writer, std::string_view text) {
+  static Status Put(PartitionWriter& writer, std::string_view text, std::uint64_t first = 0,
+                    std::uint64_t items = 1) {
     TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, writer.Reserve(text.size()));
     if (room.empty()) return {};
     std::memcpy(room.data(), text.data(), text.size());
-    return writer.Commit(text.size(), 1);
+    return writer.Commit(text.size(), {first, first + items});
   }
 
   /// The next chunk's text; empty at the end of the feed, or when none came within `patience`.
@@ -109,6 +111,40 @@ TEST_F(PartitionWriterTest, WhoWaitsForItsTurnOutwaitsABusyNode) {
   while (!over) Take(*servers_[0], 100ms);
   first.join();
   EXPECT_EQ(servers_[0]->counters().broken_sessions, 0u);
+}
+
+// A connection that broke lost a chunk, and the next one had reached another node.
+TEST_F(PartitionWriterTest, EveryAttemptLearnsExactlyWhatAllNodesHave) {
+  StartServers(2, 4);
+  const PartitionWriterOptions options = Options(3);
+  const auto bring = [&](std::size_t node, std::vector<ItemRange> chunks) {
+    Result<std::unique_ptr<FeedClient>> client =
+        FeedClient::Connect(options.endpoints[node], token_, {}, Deadline::After(kLong));
+    ASSERT_TRUE(client.ok() && (*client)->Open(options.session).ok());
+    for (const ItemRange& items : chunks) {
+      ASSERT_TRUE((*client)->Reserve(1).ok());
+      ASSERT_TRUE((*client)->Commit(1, items).ok());
+    }
+    ASSERT_TRUE((*client)->Finish().ok());
+  };
+  bring(0, {{0, 5}, {12, 15}});
+  bring(1, {{7, 8}, {8, 12}});
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  EXPECT_THAT((*writer)->delivered().ranges(), ElementsAre(ItemRange{0, 5}, ItemRange{7, 15}));
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ(servers_[0]->counters().broken_sessions + servers_[1]->counters().broken_sessions, 0u);
+}
+
+TEST_F(PartitionWriterTest, ANodeThatIsGoneIsNotAsked) {
+  StartServers(2, 4);
+  const PartitionWriterOptions options = Options(3);
+  servers_[0].reset();
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  ASSERT_TRUE(Put(**writer, "for the other").ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ(Take(*servers_[1]), "for the other");
 }
 
 }  // namespace
