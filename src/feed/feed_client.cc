@@ -413,11 +413,10 @@ Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items) {
   }
   items_ += items.items();
   if (shares_memory_) {
-    return Send(Encode(ChunkMessage{.offset = offset_,
-                                    .bytes = bytes,
-                                    .first = items.begin,
-                                    .items = items.items()}),
-                {});
+    return Send(
+        Encode(ChunkMessage{
+            .offset = offset_, .bytes = bytes, .first = items.begin, .items = items.items()}),
+        {});
   }
   return Send(EncodeDataHead({.offset = offset_, .first = items.begin, .items = items.items()},
                              static_cast<std::uint32_t>(bytes)),

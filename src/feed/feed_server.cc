@@ -575,9 +575,13 @@ Status FeedServer::Impl::SendRegion(Session& session, std::string frame) {
 }
 
 void FeedServer::Impl::BreakOff(const SessionPointer& session, std::string_view why) {
-  LogWarning("feed: partition {} (attempt {}) broke off: {}", session->options.key.partition,
-             session->options.attempt, why);
-  ++counters_.broken_sessions;
+  // A feeder that was still waiting has brought nothing, and many go when another node has served
+  // them.
+  if (session->phase != SessionPhase::kWaiting) {
+    LogWarning("feed: partition {} (attempt {}) broke off: {}", session->options.key.partition,
+               session->options.attempt, why);
+    ++counters_.broken_sessions;
+  }
   EndSession(session, /*orderly=*/false);
 }
 

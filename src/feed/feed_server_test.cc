@@ -340,11 +340,12 @@ TEST_F(FeedServerTest, AFullBacklogDoesNotUseUpTheDescriptors) {
 
 TEST_F(FeedServerTest, WhoWaitsHearsAtMostOnceASecondThatTheProgramConsumes) {
   ManualClock clock;
-  Result<std::unique_ptr<FeedServer>> server = FeedServer::Start({.token = token_,
-                                                                  .bind_address = "",
-                                                                  .progress_clock = &clock,
-                                                                  .memory_budget_bytes = kRegionBytes,
-                                                                  .region_bytes = kRegionBytes});
+  Result<std::unique_ptr<FeedServer>> server =
+      FeedServer::Start({.token = token_,
+                         .bind_address = "",
+                         .progress_clock = &clock,
+                         .memory_budget_bytes = kRegionBytes,
+                         .region_bytes = kRegionBytes});
   ASSERT_TRUE(server.ok()) << server.status().DebugString();
   server_ = std::move(*server);
   RawFeeder feeding = OpenFeeder();

@@ -107,8 +107,8 @@ TEST(FrameTest, MessagesSurviveTheWire) {
   EXPECT_EQ(opened->status, OpenStatus::kFeedOver);
   EXPECT_EQ(opened->region_bytes, ~0ull);
 
-  const Result<ChunkMessage> chunk =
-      ParseChunk(Body(Encode(ChunkMessage{.offset = 1ull << 40, .bytes = 2, .first = 4, .items = 3})));
+  const Result<ChunkMessage> chunk = ParseChunk(
+      Body(Encode(ChunkMessage{.offset = 1ull << 40, .bytes = 2, .first = 4, .items = 3})));
   ASSERT_TRUE(chunk.ok());
   EXPECT_EQ(chunk->offset, 1ull << 40);
   EXPECT_EQ(chunk->bytes, 2u);

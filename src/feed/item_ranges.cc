@@ -35,9 +35,8 @@ std::uint64_t ItemRanges::items() const {
 }
 
 ItemRanges::Stretch ItemRanges::From(std::uint64_t item) const {
-  const auto next =
-      std::partition_point(ranges_.begin(), ranges_.end(),
-                           [item](const ItemRange& known) { return known.end <= item; });
+  const auto next = std::partition_point(
+      ranges_.begin(), ranges_.end(), [item](const ItemRange& known) { return known.end <= item; });
   if (next == ranges_.end()) return {.end = std::numeric_limits<std::uint64_t>::max()};
   if (item < next->begin) return {.end = next->begin};
   return {.contained = true, .end = next->end};

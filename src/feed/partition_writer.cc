@@ -42,18 +42,19 @@ Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOp
   std::unique_ptr<PartitionWriter> writer(new PartitionWriter(std::move(options)));
   if (train) {
     TFOS_RETURN_IF_ERROR(writer->FindNodes());
-    TFOS_RETURN_IF_ERROR(writer->BeginOpen());
+    TFOS_RETURN_IF_ERROR(writer->OpenNodes());
   } else {
     Rotate(writer->options_.endpoints, writer->options_.session.key.partition);
     TFOS_RETURN_IF_ERROR(writer->OpenOneNode(Where::kThisHost));
     if (writer->nodes_.empty()) TFOS_RETURN_IF_ERROR(writer->OpenOneNode(Where::kAnywhere));
+    if (writer->nodes_.empty()) return writer->Unreachable();
   }
-  if (writer->nodes_.empty()) {
-    return writer->unreachable_.Annotate(fmt::format("feed partition {}: no node could be reached",
-                                                     writer->options_.session.key.partition));
-  }
-  TFOS_RETURN_IF_ERROR(writer->AwaitAnswer());
   return writer;
+}
+
+Status PartitionWriter::Unreachable() const {
+  return unreachable_.Annotate(
+      fmt::format("feed partition {}: no node could be reached", options_.session.key.partition));
 }
 
 Status PartitionWriter::FindNodes() {
@@ -72,7 +73,7 @@ Status PartitionWriter::FindNodes() {
     }
     if (status.ok()) {
       std::vector<Node>& nodes = (*client)->shares_memory() ? near : far;
-      nodes.push_back({.client = std::move(client).value()});
+      nodes.push_back({.endpoint = endpoint, .client = std::move(client).value()});
     } else if (status.kind() == ErrorKind::kReconnect) {
       // A node that is done has taken what it wanted; nothing more is known of it.
       unreachable_ = status;
@@ -98,20 +99,35 @@ Result<std::unique_ptr<FeedClient>> PartitionWriter::Connect(const Endpoint& end
       Deadline::After(options_.progress_timeout));
 }
 
-Status PartitionWriter::BeginOpen() {
+Status PartitionWriter::OpenNodes() {
   // They are not waited for one by one: one that has no memory left may be waiting for rows of
   // another one that has.
-  for (auto node = nodes_.begin(); node != nodes_.end();) {
-    const Status status = node->client->BeginOpen(options_.session);
+  for (std::size_t i = 0; i < nodes_.size();) {
+    if (!nodes_[i].wants_rows()) {
+      ++i;
+      continue;
+    }
+    const Status status = BeginOpen(nodes_[i]);
     if (status.ok()) {
-      ++node;
-    } else if (status.kind() == ErrorKind::kReconnect) {
-      unreachable_ = status;
-      node = nodes_.erase(node);
+      ++i;
     } else {
-      return status;
+      TFOS_RETURN_IF_ERROR(LeaveOut(i, status));
     }
   }
+  return nodes_.empty() ? Unreachable() : AwaitAnswer();
+}
+
+Status PartitionWriter::BeginOpen(Node& node) {
+  if (node.client == nullptr) {
+    TFOS_ASSIGN_OR_RETURN(node.client, Connect(node.endpoint));
+  }
+  return node.client->BeginOpen(options_.session);
+}
+
+Status PartitionWriter::LeaveOut(std::size_t node, const Status& status) {
+  if (status.kind() != ErrorKind::kReconnect) return status;
+  unreachable_ = status;
+  nodes_.erase(nodes_.begin() + static_cast<std::ptrdiff_t>(node));
   return Status::Ok();
 }
 
@@ -122,7 +138,7 @@ Status PartitionWriter::OpenOneNode(Where where) {
     const Status status =
         client.ok() ? (*client)->Open(options_.session).status() : client.status();
     if (status.ok()) {
-      nodes_.push_back({.client = std::move(client).value()});
+      nodes_.push_back({.endpoint = endpoint, .client = std::move(client).value()});
       return Status::Ok();
     }
     if (status.kind() != ErrorKind::kReconnect) return status;
@@ -138,9 +154,12 @@ Status PartitionWriter::AwaitAnswer() {
     std::size_t opened = 0;
     std::size_t answered = 0;
     for (Node& node : nodes_) {
-      TFOS_RETURN_IF_ERROR(node.client->FreeBytes().status());  // Reads what has come.
-      opened += node.client->opened();
-      answered += node.client->opened() || node.client->stopped();
+      if (node.wants_rows()) {
+        TFOS_RETURN_IF_ERROR(node.client->FreeBytes().status());  // Reads what has come.
+      }
+      const bool open = node.wants_rows() && node.client->opened();
+      opened += open;
+      answered += open || !node.wants_rows();
     }
     if (answered == nodes_.size() || (opened > 0 && others.passed())) return Status::Ok();
     const Status word = WaitForWord(opened > 0 ? others.Min(deadline) : deadline);
@@ -153,6 +172,14 @@ Status PartitionWriter::AwaitAnswer() {
 }
 
 Result<std::span<std::byte>> PartitionWriter::Reserve(std::size_t bytes) {
+  if (ended_) return Status(ErrorKind::kBadInput, "a chunk after the end of the partition");
+  if (alone_) {
+    if (bytes > largest_region_) return ReserveAlone(bytes);
+    TFOS_RETURN_IF_ERROR(LeaveNodes());
+    alone_ = false;
+    TFOS_RETURN_IF_ERROR(OpenNodes());
+  }
+  const bool train = options_.session.mode == Mode::kTrain;
   Deadline deadline = Deadline::After(options_.progress_timeout);
   std::vector<BalanceCandidate> candidates;
   std::vector<std::size_t> node_of_candidate;
@@ -161,14 +188,17 @@ Result<std::span<std::byte>> PartitionWriter::Reserve(std::size_t bytes) {
     node_of_candidate.clear();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       Node& node = nodes_[i];
+      if (!node.wants_rows()) continue;
       TFOS_ASSIGN_OR_RETURN(const std::uint64_t free, node.client->FreeBytes());
       if (!node.client->opened()) continue;
       node.capacity_bytes = std::max(node.capacity_bytes, free);
+      largest_region_ = std::max(largest_region_, node.capacity_bytes);
       candidates.push_back({.free_bytes = free,
                             .capacity_bytes = node.capacity_bytes,
                             .sent_bytes = node.sent_bytes});
       node_of_candidate.push_back(i);
     }
+    if (train && !candidates.empty() && bytes > largest_region_) return ReserveAlone(bytes);
     const BalanceChoice choice = ChooseNode(candidates, bytes);
     if (choice.action == BalanceChoice::Action::kSend) {
       reserved_ = node_of_candidate[choice.index];
@@ -184,10 +214,51 @@ Result<std::span<std::byte>> PartitionWriter::Reserve(std::size_t bytes) {
   return std::span<std::byte>();
 }
 
+Result<std::span<std::byte>> PartitionWriter::ReserveAlone(std::size_t bytes) {
+  TFOS_RETURN_IF_ERROR(LeaveNodes());
+  alone_ = true;
+  SessionOptions session = options_.session;
+  session.region_bytes = 1;  // Next to nothing: it grows to the chunk's size at once.
+  while (!stopped()) {
+    std::size_t least = nodes_.size();
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].wants_rows() &&
+          (least == nodes_.size() || nodes_[i].sent_bytes < nodes_[least].sent_bytes)) {
+        least = i;
+      }
+    }
+    Node& node = nodes_[least];
+    Result<std::unique_ptr<FeedClient>> client = Connect(node.endpoint);
+    const Status status = client.ok() ? (*client)->Open(session).status() : client.status();
+    if (!status.ok()) {
+      TFOS_RETURN_IF_ERROR(LeaveOut(least, status));
+      if (nodes_.empty()) return Unreachable();
+      continue;
+    }
+    node.client = std::move(client).value();
+    TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, node.client->Reserve(bytes));
+    reserved_ = least;
+    if (!room.empty()) return room;
+    node.stopped = true;  // Perhaps another one has not.
+    node.client.reset();
+  }
+  return std::span<std::byte>();
+}
+
+Status PartitionWriter::LeaveNodes() {
+  TFOS_RETURN_IF_ERROR(Finish().status());
+  for (Node& node : nodes_) {
+    node.stopped = !node.wants_rows();
+    node.client.reset();
+  }
+  ended_ = false;
+  return Status::Ok();
+}
+
 Status PartitionWriter::WaitForWord(const Deadline& deadline) const {
   std::vector<pollfd> sockets;
   for (const Node& node : nodes_) {
-    if (!node.client->stopped()) {
+    if (node.wants_rows()) {
       sockets.push_back({.fd = node.client->fd(), .events = POLLIN, .revents = 0});
     }
   }
@@ -214,7 +285,8 @@ Status PartitionWriter::Commit(std::size_t bytes, const ItemRange& items) {
   TFOS_RETURN_IF_ERROR(node.client->Commit(bytes, items));
   node.sent_bytes += bytes;
   items_sent_ += items.items();
-  return Status::Ok();
+  // Its memory is for others once the chunk is consumed, however long the next row takes.
+  return alone_ ? LeaveNodes() : Status::Ok();
 }
 
 Result<std::optional<ResultChunk>> PartitionWriter::TakeResult(bool block) {
@@ -222,10 +294,15 @@ Result<std::optional<ResultChunk>> PartitionWriter::TakeResult(bool block) {
 }
 
 Status PartitionWriter::End() {
-  // Nodes that never had memory for this partition got nothing of it.
-  std::erase_if(nodes_,
-                [](const Node& node) { return !node.client->opened() && !node.client->stopped(); });
-  for (Node& node : nodes_) TFOS_RETURN_IF_ERROR(node.client->End());
+  ended_ = true;
+  for (Node& node : nodes_) {
+    if (node.client == nullptr) continue;
+    if (node.client->opened() || node.client->stopped()) {
+      TFOS_RETURN_IF_ERROR(node.client->End());
+    } else {
+      node.client.reset();  // It never had memory for this partition, and got nothing of it.
+    }
+  }
   return Status::Ok();
 }
 
@@ -233,6 +310,7 @@ Result<Ended> PartitionWriter::Finish() {
   TFOS_RETURN_IF_ERROR(End());
   Ended all{.accepted_items = items_sent_};
   for (Node& node : nodes_) {
+    if (node.client == nullptr) continue;
     TFOS_ASSIGN_OR_RETURN(const Ended ended, node.client->Finish());
     all.result_rows += ended.result_rows;
   }
@@ -241,8 +319,8 @@ Result<Ended> PartitionWriter::Finish() {
 }
 
 bool PartitionWriter::stopped() const {
-  return !nodes_.empty() && std::all_of(nodes_.begin(), nodes_.end(),
-                                        [](const Node& node) { return node.client->stopped(); });
+  return !nodes_.empty() && std::none_of(nodes_.begin(), nodes_.end(),
+                                         [](const Node& node) { return node.wants_rows(); });
 }
 
 }  // namespace tfos::feed

@@ -42,6 +42,9 @@ struct PartitionWriterOptions {
 /// Training: every chunk goes to whichever node of this host has the most room, so that nodes
 /// which work at different speeds finish together; without a node on this host to a few remote
 /// ones. Every attempt asks all nodes which items they have already got from earlier ones.
+/// A chunk that is larger than the nodes' regions goes through a session of its own, while this
+/// feeder holds nothing else: two feeders that each hold memory of one node and wait for more of
+/// the other would wait for ever.
 /// Inference: one node takes the whole partition, as its results come back in order.
 ///
 /// Owner and lifetime: owns its connections. After a failed call only destruction is useful.
@@ -75,9 +78,13 @@ class PartitionWriter {
 
  private:
   struct Node {
-    std::unique_ptr<FeedClient> client;
-    std::uint64_t capacity_bytes = 0;
+    Endpoint endpoint;
+    std::unique_ptr<FeedClient> client;  ///< Null while a large chunk goes through another node.
+    std::uint64_t capacity_bytes = 0;    ///< Of its region, once known.
     std::uint64_t sent_bytes = 0;
+    bool stopped = false;  ///< It wants no more rows; for when it has no client any more.
+
+    bool wants_rows() const { return !stopped && (client == nullptr || !client->stopped()); }
   };
 
   explicit PartitionWriter(PartitionWriterOptions options) : options_(std::move(options)) {}
@@ -86,9 +93,17 @@ class PartitionWriter {
 
   /// Training: asks all nodes what they have, and picks those to feed.
   Status FindNodes();
-  /// Training: asks the nodes that were picked to open the partition; leaves out those that are
-  /// gone.
-  Status BeginOpen();
+  /// Training: opens the partition at the nodes that were picked, and waits for the first answer.
+  /// Those that are gone are left out; it fails when none remains.
+  Status OpenNodes();
+  Status BeginOpen(Node& node);
+  /// Training: ends all sessions.
+  Status LeaveNodes();
+  /// Training: room for a chunk that no region holds, at one node and with no other session.
+  Result<std::span<std::byte>> ReserveAlone(std::size_t bytes);
+  /// Leaves the node out when `status` says that it is gone; passes other failures on.
+  Status LeaveOut(std::size_t node, const Status& status);
+  Status Unreachable() const;
   /// Inference: opens the partition at the first node that is there.
   Status OpenOneNode(Where where);
   Result<std::unique_ptr<FeedClient>> Connect(const Endpoint& endpoint) const;
@@ -101,6 +116,9 @@ class PartitionWriter {
   std::vector<Node> nodes_;
   Status unreachable_;        ///< Why the last node that could not be reached could not.
   std::size_t reserved_ = 0;  ///< The node that the last Reserve chose.
+  std::uint64_t largest_region_ = 0;
+  bool alone_ = false;  ///< A large chunk is or was the last: there is no session but its own.
+  bool ended_ = false;
   ItemRanges delivered_;
   std::uint64_t items_sent_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -111,6 +112,70 @@ TEST_F(PartitionWriterTest, WhoWaitsForItsTurnOutwaitsABusyNode) {
   while (!over) Take(*servers_[0], 100ms);
   first.join();
   EXPECT_EQ(servers_[0]->counters().broken_sessions, 0u);
+}
+
+// Each row needs nearly the whole memory of a node, while the other feeder has regions on both.
+TEST_F(PartitionWriterTest, FeedersOfHugeRowsDoNotWaitForEachOther) {
+  constexpr int kRounds = 4;
+  StartServers(2, 4);
+  const std::string huge(4 * kSmallRegion * 9 / 10, 'h');
+  std::vector<std::jthread> consumers;
+  std::vector<std::uint64_t> bytes(servers_.size());
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    consumers.emplace_back([&, i] {
+      for (std::string text; !(text = Take(*servers_[i])).empty();) bytes[i] += text.size();
+    });
+  }
+  {
+    std::vector<std::jthread> feeders;
+    for (std::uint32_t partition = 0; partition < 2; ++partition) {
+      feeders.emplace_back([&, partition] {
+        Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(partition));
+        ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+        std::uint64_t item = 0;
+        for (int round = 0; round < kRounds; ++round) {
+          for (const std::string& text : {std::string("small"), huge, huge}) {
+            const Status put = Put(**writer, text, item++);
+            ASSERT_TRUE(put.ok()) << put.DebugString();
+          }
+        }
+        const Result<Ended> ended = (*writer)->Finish();
+        ASSERT_TRUE(ended.ok()) << ended.status().DebugString();
+        EXPECT_EQ(ended->accepted_items, item);
+      });
+    }
+  }
+  for (const std::unique_ptr<FeedServer>& server : servers_) server->EndFeed();
+  consumers.clear();
+  EXPECT_EQ(bytes[0] + bytes[1], 2 * kRounds * (5 + 2 * huge.size()));
+  EXPECT_GE(std::min(bytes[0], bytes[1]), huge.size()) << "both nodes are fed";
+  for (std::uint32_t partition = 0; partition < 2; ++partition) {
+    Result<std::unique_ptr<PartitionWriter>> again = PartitionWriter::Open(Options(partition));
+    ASSERT_TRUE(again.ok());
+    EXPECT_THAT((*again)->delivered().ranges(), ElementsAre(ItemRange{0, 3 * kRounds}));
+    EXPECT_TRUE((*again)->stopped());
+  }
+  EXPECT_EQ(servers_[0]->counters().broken_sessions + servers_[1]->counters().broken_sessions, 0u);
+}
+
+TEST_F(PartitionWriterTest, AHugeRowGoesToANodeThatStillWantsRows) {
+  StartServers(2, 4);
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(0));
+  ASSERT_TRUE(writer.ok());
+  servers_[0]->Terminate();
+  const std::string huge(2 * kSmallRegion, 'h');
+  ASSERT_TRUE(Put(**writer, huge, 0).ok());
+  ASSERT_TRUE(Put(**writer, "small", 1).ok());
+  EXPECT_TRUE(Take(*servers_[1]) == huge);
+  EXPECT_EQ(Take(*servers_[1]), "small");
+  ASSERT_TRUE(Put(**writer, huge, 2).ok());
+  EXPECT_TRUE(Take(*servers_[1]) == huge);
+  EXPECT_EQ(servers_[1]->counters().region_bytes_in_use, 0u) << "whenever the next row comes";
+  servers_[1]->Terminate();
+  ASSERT_TRUE(Put(**writer, huge, 3).ok());
+  EXPECT_TRUE((*writer)->stopped());
+  EXPECT_TRUE((*writer)->Finish().ok());
+  EXPECT_FALSE((*writer)->Reserve(1).ok()) << "after the end";
 }
 
 // A connection that broke lost a chunk, and the next one had reached another node.
