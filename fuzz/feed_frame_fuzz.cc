@@ -48,11 +48,27 @@ void ParseAs(MessageType type, std::span<const std::byte> body) {
     case MessageType::kData:
       (void)tfos::feed::ParseDataHead(body).ok();
       break;
+    case MessageType::kCount:
+      (void)tfos::feed::ParseCount(body).ok();
+      break;
+    case MessageType::kCounted:
+      if (const auto counted = tfos::feed::ParseCounted(body); counted.ok()) {
+        const std::string frame = tfos::feed::Encode(*counted);
+        if (frame.size() != tfos::feed::kFrameHeaderBytes + body.size() ||
+            std::memcmp(frame.data() + tfos::feed::kFrameHeaderBytes, body.data(), body.size()) !=
+                0) {
+          std::abort();
+        }
+      }
+      break;
     case MessageType::kEnded:
       (void)tfos::feed::ParseEnded(body).ok();
       break;
     case MessageType::kCredit:
       (void)tfos::feed::ParseCredit(body).ok();
+      break;
+    case MessageType::kStop:
+    case MessageType::kProgress:
       break;
     default:
       (void)tfos::feed::ParseU64(body).ok();

@@ -18,6 +18,13 @@ from tfos.network import host_and_port
 #: asked for: small data spreads over the nodes, and the first rows arrive soon.
 _FIRST_CHUNK_ROWS = 16
 _MOST_ROWS_IN_CHUNK = 1 << 16
+#: Rows are gathered in blocks that double up to this: after each, what they take is estimated.
+_MOST_ROWS_IN_BLOCK = 128
+#: A list of rows ends when it is estimated at so many times the size of a chunk. The writer cuts
+#: what is too large; this keeps a task from holding far more rows than it can send at once.
+_MOST_CHUNKS_GATHERED = 4
+#: Of a row, for the estimate.
+_ELEMENTS_LOOKED_AT = 64
 
 
 @dataclass(frozen=True)
@@ -165,10 +172,45 @@ def _batches_by_feedback(
     """Lists of rows whose number follows the size that the chunks before had."""
     iterator = iter(rows)
     count = _FIRST_CHUNK_ROWS
-    while chunk := list(islice(iterator, count)):
+    while chunk := _gather(iterator, count, _MOST_CHUNKS_GATHERED * chunk_bytes):
         yield chunk
-        fitting = int(len(chunk) * chunk_bytes / max(written(), 1))
-        count = max(1, min(fitting, 2 * count, _MOST_ROWS_IN_CHUNK))
+        # Nothing is written while rows are skipped that the nodes have: that says nothing of sizes.
+        if size := written():
+            fitting = int(len(chunk) * chunk_bytes / size)
+            count = max(1, min(fitting, 2 * len(chunk), _MOST_ROWS_IN_CHUNK))
+
+
+def _gather(rows: Iterator[Any], count: int, most_bytes: int) -> list[Any]:
+    """The next ``count`` rows; fewer when they seem to take more than ``most_bytes``."""
+    gathered: list[Any] = []
+    size, block_rows = 0, 1
+    while len(gathered) < count and size <= most_bytes:
+        block = list(islice(rows, min(block_rows, count - len(gathered))))
+        if not block:
+            break
+        gathered += block
+        size += len(block) * _rough_bytes(block[-1])
+        block_rows = min(2 * block_rows, _MOST_ROWS_IN_BLOCK)
+    return gathered
+
+
+def _rough_bytes(row: Any) -> int:
+    """A cheap guess at the memory of a row: that of its largest direct element."""
+    if isinstance(row, dict):
+        row = tuple(islice(row.values(), _ELEMENTS_LOOKED_AT))
+    if not isinstance(row, (tuple, list)):
+        return _value_bytes(row)
+    elements = max(map(_value_bytes, row[:_ELEMENTS_LOOKED_AT]), default=0)
+    return max(elements, _value_bytes(row))
+
+
+def _value_bytes(value: Any) -> int:
+    if isinstance(value, (bytes, bytearray, str)):
+        return len(value)
+    if isinstance(value, (tuple, list, dict)):
+        return 8 * len(value)
+    size = getattr(value, "nbytes", 0)  # arrays and tensors
+    return size if isinstance(size, int) else 0
 
 
 def raise_first_failure(plan: FeedPlan, error: Exception, wait_ms: int = 2000) -> None:

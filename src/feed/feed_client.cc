@@ -38,22 +38,20 @@ class FeedClient::Impl {
 
   Status Authenticate(const Secret& token, std::uint32_t node_id, const Deadline& deadline);
   bool shares_memory() const { return shares_memory_; }
+  Result<ItemRanges> Count(const PartitionKey& key, std::uint32_t attempt);
   Status BeginOpen(const SessionOptions& session);
   bool opened() const { return opened_.has_value() && !stopped_; }
   Result<Opened> Open(const SessionOptions& session);
   Result<std::span<std::byte>> Reserve(std::size_t bytes);
-  Status Commit(std::size_t bytes, std::uint64_t items);
+  Status Commit(std::size_t bytes, const ItemRange& items);
   Result<std::size_t> FreeBytes();
   Result<std::optional<ResultChunk>> TakeResult(bool block);
   Status End();
   Result<Ended> Finish();
   bool stopped() const { return stopped_; }
   int fd() const { return fd_.get(); }
-  std::chrono::nanoseconds waited() const { return waited_; }
 
  private:
-  using TimePoint = Clock::TimePoint;
-
   /// Reads what has arrived, at most one buffer full. False: nothing was there.
   Result<bool> ReadSome();
   Status OnEvent(FrameReader::Event event);
@@ -85,6 +83,8 @@ class FeedClient::Impl {
   std::optional<Welcome> welcome_;
 
   // The partition.
+  bool counting_ = false;  ///< COUNT is sent, and not all of the answer is there.
+  ItemRanges counted_;
   std::string queue_;
   std::optional<OpenedMessage> opened_;
   std::unique_ptr<Region> region_;  ///< Null over TCP.
@@ -98,7 +98,6 @@ class FeedClient::Impl {
   bool stopped_ = false;
   std::optional<EndedMessage> ended_;
   std::deque<ResultChunk> results_;
-  Clock::Duration waited_{0};
 
   // The payload being received.
   ResultChunk incoming_;
@@ -181,6 +180,13 @@ Status FeedClient::Impl::OnMessage() {
       TFOS_ASSIGN_OR_RETURN(welcome_, ParseWelcome(body));
       return {};
     }
+    case MessageType::kCounted: {
+      if (!counting_) break;
+      TFOS_ASSIGN_OR_RETURN(const CountedMessage counted, ParseCounted(body));
+      for (const ItemRange& range : counted.ranges) counted_.Add(range);
+      counting_ = counted.more;
+      return {};
+    }
     case MessageType::kOpened: {
       if (!welcome_ || opened_) break;
       TFOS_ASSIGN_OR_RETURN(opened_, ParseOpened(body));
@@ -202,6 +208,10 @@ Status FeedClient::Impl::OnMessage() {
       TFOS_ASSIGN_OR_RETURN(ended_, ParseEnded(body));
       return {};
     }
+    case MessageType::kProgress:
+      // That it came is all it says: whoever waits starts to count anew.
+      if (queue_.empty() || !body.empty()) break;
+      return {};
     case MessageType::kStop:
       stopped_ = true;
       return {};
@@ -247,7 +257,6 @@ Result<bool> FeedClient::Impl::ReadOrWait(const Deadline& deadline, bool* progre
 
 template <typename Done>
 Status FeedClient::Impl::WaitFor(Done done, std::string_view what) {
-  const TimePoint since = Clock::Steady().Now();
   Deadline deadline = Patience();
   while (!done()) {
     bool progressed = false;
@@ -255,7 +264,6 @@ Status FeedClient::Impl::WaitFor(Done done, std::string_view what) {
     if (!in_time) return NoProgress(what);
     if (progressed) deadline = Patience();
   }
-  waited_ += Clock::Steady().Now() - since;
   return {};
 }
 
@@ -328,6 +336,17 @@ Status FeedClient::Impl::Authenticate(const Secret& token, std::uint32_t node_id
   return {};
 }
 
+Result<ItemRanges> FeedClient::Impl::Count(const PartitionKey& key, std::uint32_t attempt) {
+  if (!queue_.empty() || counting_) {
+    return Status(ErrorKind::kBadInput, "a feed client counts before it opens");
+  }
+  counting_ = true;
+  TFOS_RETURN_IF_ERROR(Send(Encode(CountMessage{.key = key, .attempt = attempt}), {}));
+  TFOS_RETURN_IF_ERROR(
+      WaitFor([&] { return !counting_; }, "did not say which rows of the partition it has"));
+  return std::exchange(counted_, {});
+}
+
 Status FeedClient::Impl::BeginOpen(const SessionOptions& session) {
   if (!queue_.empty() || session.queue.empty()) {
     return Status(ErrorKind::kBadInput, "a feed client opens one partition of a named queue, once");
@@ -340,7 +359,7 @@ Result<Opened> FeedClient::Impl::Open(const SessionOptions& session) {
   TFOS_RETURN_IF_ERROR(BeginOpen(session));
   TFOS_RETURN_IF_ERROR(WaitFor([&] { return opened_ || stopped_; }, "had no memory to give"));
   if (stopped_) return Opened{.feed_over = true};
-  return Opened{.accepted_items = opened_->accepted_items};
+  return Opened{};
 }
 
 Result<std::span<std::byte>> FeedClient::Impl::Reserve(std::size_t bytes) {
@@ -382,7 +401,7 @@ Status FeedClient::Impl::Grow(std::size_t bytes) {
   return WaitFor([&] { return stopped_ || !growing_; }, "had no memory to give");
 }
 
-Status FeedClient::Impl::Commit(std::size_t bytes, std::uint64_t items) {
+Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items) {
   if (stopped_) return {};
   if (bytes == 0 || bytes > reserved_) {
     return {ErrorKind::kBadInput,
@@ -392,13 +411,16 @@ Status FeedClient::Impl::Commit(std::size_t bytes, std::uint64_t items) {
   if (!ring_.Place(offset_, bytes)) {
     return {ErrorKind::kBug, "the room that was reserved is not free"};
   }
-  items_ += items;
+  items_ += items.items();
   if (shares_memory_) {
-    return Send(Encode(ChunkMessage{.offset = offset_, .bytes = bytes, .items = items}), {});
+    return Send(
+        Encode(ChunkMessage{
+            .offset = offset_, .bytes = bytes, .first = items.begin, .items = items.items()}),
+        {});
   }
-  return Send(
-      EncodeDataHead({.offset = offset_, .items = items}, static_cast<std::uint32_t>(bytes)),
-      local_.bytes().first(bytes));
+  return Send(EncodeDataHead({.offset = offset_, .first = items.begin, .items = items.items()},
+                             static_cast<std::uint32_t>(bytes)),
+              local_.bytes().first(bytes));
 }
 
 Result<std::size_t> FeedClient::Impl::FreeBytes() {
@@ -464,12 +486,15 @@ Result<std::unique_ptr<FeedClient>> FeedClient::Connect(const Endpoint& endpoint
 
 bool FeedClient::shares_memory() const { return impl_->shares_memory(); }
 Result<Opened> FeedClient::Open(const SessionOptions& session) { return impl_->Open(session); }
+Result<ItemRanges> FeedClient::Count(const PartitionKey& key, std::uint32_t attempt) {
+  return impl_->Count(key, attempt);
+}
 Status FeedClient::BeginOpen(const SessionOptions& session) { return impl_->BeginOpen(session); }
 bool FeedClient::opened() const { return impl_->opened(); }
 Result<std::span<std::byte>> FeedClient::Reserve(std::size_t bytes) {
   return impl_->Reserve(bytes);
 }
-Status FeedClient::Commit(std::size_t bytes, std::uint64_t items) {
+Status FeedClient::Commit(std::size_t bytes, const ItemRange& items) {
   return impl_->Commit(bytes, items);
 }
 Result<std::size_t> FeedClient::FreeBytes() { return impl_->FreeBytes(); }
@@ -480,6 +505,5 @@ Status FeedClient::End() { return impl_->End(); }
 Result<Ended> FeedClient::Finish() { return impl_->Finish(); }
 bool FeedClient::stopped() const { return impl_->stopped(); }
 int FeedClient::fd() const { return impl_->fd(); }
-std::chrono::nanoseconds FeedClient::waited() const { return impl_->waited(); }
 
 }  // namespace tfos::feed

@@ -11,6 +11,7 @@
 #include "base/deadline.h"
 #include "base/secret.h"
 #include "feed/aligned_buffer.h"
+#include "feed/item_ranges.h"
 #include "feed/session.h"
 #include "feed/wait.h"
 #include "tfos/status.h"
@@ -18,7 +19,8 @@
 namespace tfos::feed {
 
 struct FeedClientOptions {
-  /// The longest time without a sign of progress (a credit, a result) that a call waits.
+  /// The longest time that a call waits without a sign of progress: a credit or result for this
+  /// feeder, or the node's word that its program consumes what others bring.
   std::chrono::milliseconds progress_timeout{600'000};
   /// Ends waits early.
   InterruptCheck check = {};
@@ -26,8 +28,6 @@ struct FeedClientOptions {
 
 /// The node's answer to Open.
 struct Opened {
-  /// Items of this partition that earlier attempts delivered: skip as many.
-  std::uint64_t accepted_items = 0;
   /// The node wants no more rows: discard the partition and end well. `stopped()` says so too.
   bool feed_over = false;
 };
@@ -71,6 +71,11 @@ class FeedClient {
   /// True when chunks go through shared memory, false over TCP.
   bool shares_memory() const;
 
+  /// Asks which items of a training partition the node has accepted, of any attempt, and ends the
+  /// session of another attempt that is still open there. Needs none of the node's memory. Before
+  /// Open.
+  Result<ItemRanges> Count(const PartitionKey& key, std::uint32_t attempt);
+
   /// Opens the partition; once. Waits while the node's memory is spent.
   ///   kBadInput  the node has no such queue
   Result<Opened> Open(const SessionOptions& session);
@@ -87,8 +92,9 @@ class FeedClient {
   /// for TakeResult. Another Reserve before Commit gives the first one up. Empty when stopped.
   Result<std::span<std::byte>> Reserve(std::size_t bytes);
 
-  /// Hands the first `bytes` bytes of the reserved room to the node as one chunk of `items` items.
-  Status Commit(std::size_t bytes, std::uint64_t items);
+  /// Hands the first `bytes` bytes of the reserved room to the node as one chunk: these items of
+  /// the partition.
+  Status Commit(std::size_t bytes, const ItemRange& items);
 
   /// The largest chunk for which Reserve would not wait, as far as is known without waiting. To
   /// be compared between nodes: the one with most is the least busy.
@@ -111,9 +117,6 @@ class FeedClient {
   /// Readable when the node has said something that FreeBytes or TakeResult would notice: for
   /// callers that wait for several nodes at once.
   int fd() const;
-
-  /// How long calls have waited for the node so far.
-  std::chrono::nanoseconds waited() const;
 
  private:
   class Impl;

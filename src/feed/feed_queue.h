@@ -19,6 +19,7 @@ struct QueuedChunk {
   std::uint64_t session = 0;
   std::uint64_t number = 0;  ///< Its block in the session's ring.
   std::span<const std::byte> bytes;
+  std::uint64_t first = 0;  ///< Its first item, counted from the partition's start.
   std::uint64_t items = 0;
 };
 
@@ -57,7 +58,6 @@ class FeedQueue {
 
   /// The inference session whose end is to be taken before any other one's chunks.
   std::optional<std::uint64_t> current() const { return current_; }
-  bool idle() const { return train_.empty() && sessions_.empty(); }
 
  private:
   struct Session {

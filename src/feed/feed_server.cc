@@ -46,6 +46,8 @@ constexpr std::size_t kStrangersLimit = 256;
 constexpr std::chrono::milliseconds kCloseGrace{500};
 /// After running out of descriptors: the pause before the next accept.
 constexpr std::chrono::milliseconds kAcceptPause{100};
+/// How often feeders hear at most that the program consumes. Their timeouts are longer.
+constexpr std::chrono::seconds kProgressInterval{1};
 /// Receives for one connection before the others get their turn.
 constexpr int kReceivesPerTurn = 16;
 /// No partition has more; keeps sums of what feeders claim from overflowing.
@@ -90,8 +92,7 @@ struct Session {
   Connection* connection = nullptr;  ///< Null once that is gone.
   std::unique_ptr<Region> region;    ///< Null while waiting, and when over and all released.
   Ring ring{0};
-  bool orderly = false;             ///< Over: as it should, so that the region can be used again.
-  std::uint64_t earlier_items = 0;  ///< Accepted from earlier attempts.
+  bool orderly = false;  ///< Over: as it should, so that the region can be used again.
   std::uint64_t items = 0;
   std::uint64_t rows_answered = 0;
   std::uint64_t unread_result_bytes = 0;
@@ -180,6 +181,7 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
 
   // Everything below needs the lock.
   Status OnMessage(Connection& connection);
+  Status OnCount(Connection& connection, const CountMessage& message);
   Status OnOpen(Connection& connection, SessionOptions options);
   Status OnChunk(Connection& connection, const ChunkMessage& message);
   Status OnDataBegin(Connection& connection);
@@ -188,14 +190,13 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   Status OnGrow(Connection& connection, std::uint64_t bytes);
   Status OnEnd(Connection& connection, std::uint64_t items);
   /// The block of the ring that the chunk takes, if the session may send it.
-  Result<std::uint64_t> PlaceChunk(Connection& connection, std::uint64_t offset,
-                                   std::uint64_t bytes, std::uint64_t items);
+  Result<std::uint64_t> PlaceChunk(Connection& connection, const ChunkMessage& message);
   void Accepted(Session& session, const QueuedChunk& chunk);
   void RequestMemory(const SessionPointer& session, std::uint64_t bytes);
   void GrantMemory();
   void Grant(const SessionPointer& session, std::uint64_t bytes);
   Status SendRegion(Session& session, std::string frame);
-  void Supersede(const SessionOptions& by);
+  void Supersede(const PartitionKey& key, std::uint32_t attempt);
   void BreakOff(const SessionPointer& session, std::string_view why);
   void EndSession(SessionPointer session, bool orderly);
   void ReleaseAll(const std::vector<QueuedChunk>& chunks);
@@ -208,6 +209,7 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   void Wake();
   void CountOut(const QueuedChunk& chunk);
   ChunkLoan Lend(const QueuedChunk& chunk);
+  void TellProgress();
   SessionPointer FindOpen(std::uint64_t id) const;
   Queue& QueueOf(const Session& session) { return queues_.find(session.options.queue)->second; }
   bool IsCurrent(const Session& session) { return QueueOf(session).chunks.current() == session.id; }
@@ -241,6 +243,7 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   bool terminated_ = false;
   bool closed_ = false;
   std::optional<std::string> failure_;
+  std::optional<TimePoint> progress_told_;
   FeedCounters counters_;
 };
 
@@ -326,8 +329,21 @@ Result<feed::Next> FeedServer::Impl::Next(std::string_view queue_name, const Wai
 
 ChunkLoan FeedServer::Impl::Lend(const QueuedChunk& chunk) {
   CountOut(chunk);
+  TellProgress();
   return ChunkLoan(std::make_shared<ChunkLoan::Rep>(shared_from_this(),
                                                     *sessions_.find(chunk.session)->second, chunk));
+}
+
+/// For feeders that wait for others: by what they see of their own partition, the node is idle.
+void FeedServer::Impl::TellProgress() {
+  const TimePoint now = options_.progress_clock->Now();
+  if (progress_told_ && now - *progress_told_ < kProgressInterval) return;
+  progress_told_ = now;
+  for (const auto& [id, session] : sessions_) {
+    if (session->phase != SessionPhase::kOver) {
+      Post(*session->connection, {.bytes = EncodeProgress()});
+    }
+  }
 }
 
 void FeedServer::Impl::CountOut(const QueuedChunk& chunk) {
@@ -365,6 +381,7 @@ Result<Delivery> FeedServer::Impl::SendResult(std::uint64_t session_id, std::uin
       counters_.result_rows += rows;
       counters_.result_bytes += chunk.size();
       Post(*session->connection, std::move(frame));
+      TellProgress();
       return Delivery::kSent;
     }
     TFOS_RETURN_IF_ERROR(WaitOn(
@@ -537,7 +554,6 @@ void FeedServer::Impl::Grant(const SessionPointer& session, std::uint64_t bytes)
     session->phase = SessionPhase::kOpen;
     status = SendRegion(*session,
                         opening ? Encode(OpenedMessage{.status = OpenStatus::kGoOn,
-                                                       .accepted_items = session->earlier_items,
                                                        .result_limit = options_.result_limit_bytes,
                                                        .region_bytes = session->region->bytes()})
                                 : EncodeRegion(session->region->bytes()));
@@ -559,21 +575,25 @@ Status FeedServer::Impl::SendRegion(Session& session, std::string frame) {
 }
 
 void FeedServer::Impl::BreakOff(const SessionPointer& session, std::string_view why) {
-  LogWarning("feed: partition {} (attempt {}) broke off: {}", session->options.key.partition,
-             session->options.attempt, why);
-  ++counters_.broken_sessions;
+  // A feeder that was still waiting has brought nothing, and many go when another node has served
+  // them.
+  if (session->phase != SessionPhase::kWaiting) {
+    LogWarning("feed: partition {} (attempt {}) broke off: {}", session->options.key.partition,
+               session->options.attempt, why);
+    ++counters_.broken_sessions;
+  }
   EndSession(session, /*orderly=*/false);
 }
 
-void FeedServer::Impl::Supersede(const SessionOptions& by) {
+void FeedServer::Impl::Supersede(const PartitionKey& key, std::uint32_t attempt) {
   const auto old = std::find_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
     const Session& session = *entry.second;
     return session.phase != SessionPhase::kOver && session.options.mode == Mode::kTrain &&
-           session.options.key == by.key;
+           session.options.key == key;
   });
   if (old == sessions_.end()) return;  // There is never more than one.
   const SessionPointer session = old->second;
-  const std::string why = fmt::format("attempt {} of the same partition took over", by.attempt);
+  const std::string why = fmt::format("attempt {} of the same partition took over", attempt);
   PostLast(*session->connection, EncodeError(why));
   BreakOff(session, why);
 }
@@ -607,6 +627,10 @@ void FeedServer::Impl::Wake() {
 Status FeedServer::Impl::OnMessage(Connection& connection) {
   const std::span<const std::byte> body = connection.reader.body();
   switch (connection.reader.type()) {
+    case MessageType::kCount: {
+      TFOS_ASSIGN_OR_RETURN(const CountMessage message, ParseCount(body));
+      return OnCount(connection, message);
+    }
     case MessageType::kOpen: {
       TFOS_ASSIGN_OR_RETURN(SessionOptions options, ParseOpen(body));
       return OnOpen(connection, std::move(options));
@@ -629,6 +653,25 @@ Status FeedServer::Impl::OnMessage(Connection& connection) {
   }
 }
 
+Status FeedServer::Impl::OnCount(Connection& connection, const CountMessage& message) {
+  if (connection.session != nullptr) return {ErrorKind::kBadInput, "a COUNT after OPEN"};
+  if (failure_) {
+    PostLast(connection, EncodeError(*failure_));
+    return {};
+  }
+  // First, as what another attempt still brings after the answer would be brought twice.
+  Supersede(message.key, message.attempt);
+  const ItemRanges accepted = ledger_.Accepted(message.key);
+  std::span<const ItemRange> left(accepted.ranges());
+  do {
+    const std::span<const ItemRange> now = left.first(std::min(left.size(), kRangesInCounted));
+    left = left.subspan(now.size());
+    Post(connection, {.bytes = Encode(CountedMessage{.more = !left.empty(),
+                                                     .ranges = {now.begin(), now.end()}})});
+  } while (!left.empty());
+  return {};
+}
+
 Status FeedServer::Impl::OnOpen(Connection& connection, SessionOptions options) {
   if (connection.session != nullptr) return {ErrorKind::kBadInput, "a second OPEN"};
   if (failure_) {
@@ -642,15 +685,13 @@ Status FeedServer::Impl::OnOpen(Connection& connection, SessionOptions options) 
     PostLast(connection, Encode(OpenedMessage{.status = status}));
     return {};
   }
-  const bool train = options.mode == Mode::kTrain;
-  if (train) Supersede(options);
+  if (options.mode == Mode::kTrain) Supersede(options.key, options.attempt);
   const std::uint64_t bytes = options.region_bytes == 0
                                   ? options_.region_bytes
                                   : std::min(options.region_bytes, options_.region_bytes);
   auto session = std::make_shared<Session>();
   session->id = next_session_++;
   session->connection = &connection;
-  session->earlier_items = train ? ledger_.Accepted(options.key) : 0;
   session->options = std::move(options);
   sessions_.emplace(session->id, session);
   connection.session = session;
@@ -660,32 +701,33 @@ Status FeedServer::Impl::OnOpen(Connection& connection, SessionOptions options) 
   return {};
 }
 
-Result<std::uint64_t> FeedServer::Impl::PlaceChunk(Connection& connection, std::uint64_t offset,
-                                                   std::uint64_t bytes, std::uint64_t items) {
+Result<std::uint64_t> FeedServer::Impl::PlaceChunk(Connection& connection,
+                                                   const ChunkMessage& message) {
   const SessionPointer& session = connection.session;
   if (session == nullptr || session->phase != SessionPhase::kOpen) {
     return Status(ErrorKind::kBadInput, "a chunk for a partition that is not open");
   }
-  if (items > kItemsLimit - session->items) {
-    return Status(ErrorKind::kBadInput, fmt::format("a chunk of {} items", items));
+  if (message.items > kItemsLimit - session->items || message.first > kItemsLimit) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("a chunk of {} items from {} on", message.items, message.first));
   }
-  const std::optional<std::uint64_t> number = session->ring.Place(offset, bytes);
+  const std::optional<std::uint64_t> number = session->ring.Place(message.offset, message.bytes);
   if (!number) {
     return Status(ErrorKind::kBadInput,
                   fmt::format("a chunk of {} bytes at {}, which is not free in a region of {}",
-                              bytes, offset, session->ring.capacity()));
+                              message.bytes, message.offset, session->ring.capacity()));
   }
   return *number;
 }
 
 Status FeedServer::Impl::OnChunk(Connection& connection, const ChunkMessage& message) {
   if (!connection.local) return {ErrorKind::kBadInput, "a CHUNK message without shared memory"};
-  TFOS_ASSIGN_OR_RETURN(const std::uint64_t number,
-                        PlaceChunk(connection, message.offset, message.bytes, message.items));
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t number, PlaceChunk(connection, message));
   Session& session = *connection.session;
   Accepted(session, {.session = session.id,
                      .number = number,
                      .bytes = session.region->memory().subspan(message.offset, message.bytes),
+                     .first = message.first,
                      .items = message.items});
   return {};
 }
@@ -694,12 +736,17 @@ Status FeedServer::Impl::OnDataBegin(Connection& connection) {
   if (connection.local) return {ErrorKind::kBadInput, "a DATA message beside shared memory"};
   TFOS_ASSIGN_OR_RETURN(const DataHead head, ParseDataHead(connection.reader.body()));
   const std::uint32_t bytes = connection.reader.payload_bytes();
-  TFOS_ASSIGN_OR_RETURN(const std::uint64_t number,
-                        PlaceChunk(connection, head.offset, bytes, head.items));
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t number, PlaceChunk(connection, {.offset = head.offset,
+                                                                            .bytes = bytes,
+                                                                            .first = head.first,
+                                                                            .items = head.items}));
   Session& session = *connection.session;
   const std::span<std::byte> target = session.region->memory().subspan(head.offset, bytes);
-  connection.chunk = {
-      .session = session.id, .number = number, .bytes = target, .items = head.items};
+  connection.chunk = {.session = session.id,
+                      .number = number,
+                      .bytes = target,
+                      .first = head.first,
+                      .items = head.items};
   connection.receiving_chunk = true;
   connection.reader.SetTarget(target);
   return {};
@@ -728,7 +775,7 @@ void FeedServer::Impl::Accepted(Session& session, const QueuedChunk& chunk) {
   counters_.queued_bytes += chunk.bytes.size();
   FeedQueue& queue = QueueOf(session).chunks;
   if (session.options.mode == Mode::kTrain) {
-    ledger_.Set(session.options.key, session.earlier_items + session.items);
+    ledger_.Add(session.options.key, {chunk.first, chunk.first + chunk.items});
     queue.PushTrain(chunk);
   } else {
     queue.PushInference(chunk);
@@ -765,6 +812,12 @@ Status FeedServer::Impl::OnEnd(Connection& connection, std::uint64_t items) {
   if (session->options.mode == Mode::kTrain) {
     Post(connection, {.bytes = Encode(EndedMessage{.items = items})});
     EndSession(session, /*orderly=*/true);
+    if (session->region != nullptr) {
+      // Chunks that nobody has read yet keep it. Many small partitions must not fill the budget
+      // with memory that they never used.
+      pool_.Trim(*session->region, session->ring.used());
+      GrantMemory();
+    }
   } else {
     session->phase = SessionPhase::kEnding;
     QueueOf(*session).chunks.EndSession(session->id);
@@ -923,6 +976,11 @@ void FeedServer::Impl::Accept(const UniqueFd& listener, bool local) {
     }
     strangers_.insert(connection->id);
     connections_.emplace(connection->id, std::move(connection));
+    // At once, not when the backlog is drained: that may be more than there are descriptors.
+    if (strangers_.size() > kStrangersLimit) {
+      Refuse(*connections_.find(*strangers_.begin())->second,
+             {ErrorKind::kBadInput, "too many others wait for authentication"});
+    }
   }
 }
 
@@ -942,7 +1000,7 @@ void FeedServer::Impl::DropStrangers() {
   }
   while (!strangers_.empty()) {
     Connection& oldest = *connections_.find(*strangers_.begin())->second;
-    if (strangers_.size() <= kStrangersLimit && now < oldest.authenticate_by) return;
+    if (now < oldest.authenticate_by) return;
     Refuse(oldest, {ErrorKind::kBadInput, "it did not authenticate in time"});
   }
 }

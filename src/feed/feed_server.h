@@ -34,6 +34,8 @@ struct FeedServerOptions {
   std::uint16_t last_port = 0;
   /// How long a new connection may take to prove that it knows the token.
   std::chrono::milliseconds authentication_timeout{5000};
+  /// Says when feeders are to hear again that the program consumes. Outlives the server.
+  const Clock* progress_clock = &Clock::Steady();
 
   // Performance. The memory is used up to these limits only while feeders are faster than the node.
   /// All regions together, in bytes. A single larger region is granted when it is alone.

@@ -24,7 +24,9 @@
 namespace tfos::feed {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using namespace std::chrono_literals;
 
 // Far beyond what anything takes; only a hang reaches it.
@@ -77,11 +79,12 @@ class FeedTransportTest : public ::testing::TestWithParam<Channel> {
     return client;
   }
 
-  static Status Put(FeedClient& client, std::string_view text, std::uint64_t items = 1) {
+  static Status Put(FeedClient& client, std::string_view text, std::uint64_t items = 1,
+                    std::uint64_t first = 0) {
     TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, client.Reserve(text.size()));
     if (client.stopped()) return {};
     std::memcpy(room.data(), text.data(), text.size());
-    return client.Commit(text.size(), items);
+    return client.Commit(text.size(), {first, first + items});
   }
 
   Result<Next> Take() { return server_->Next("input", {.deadline = Deadline::After(kLong)}); }
@@ -212,6 +215,20 @@ TEST_P(FeedTransportTest, TheBudgetHoldsHoweverManyFeed) {
   EXPECT_EQ(server_->counters().open_sessions, 0u);
 }
 
+TEST_P(FeedTransportTest, SmallPartitionsThatNobodyReadsDoNotFillTheBudget) {
+  StartServer(SmallMemory(4));
+  for (std::uint32_t partition = 0; partition < 40; ++partition) {
+    std::unique_ptr<FeedClient> client = Open(Mode::kTrain, partition);
+    ASSERT_TRUE(Put(*client, fmt::format("row of {}", partition)).ok());
+    ASSERT_TRUE(client->Finish().ok());
+  }
+  EXPECT_EQ(server_->counters().region_bytes_in_use, 40 * 4096u);
+  for (int partition = 0; partition < 40; ++partition) {
+    EXPECT_EQ(TakeText(), fmt::format("row of {}", partition));
+  }
+  EXPECT_EQ(server_->counters().region_bytes_in_use, 0u);
+}
+
 TEST_P(FeedTransportTest, CreditShrinksAndComesBack) {
   StartServer(SmallMemory(1));
   std::unique_ptr<FeedClient> client = Open(Mode::kTrain);
@@ -262,31 +279,55 @@ TEST_P(FeedTransportTest, WhatABrokenTrainingFeederBroughtIsStillConsumed) {
   EXPECT_EQ(server_->counters().region_bytes_in_use, 0u);
 }
 
-TEST_P(FeedTransportTest, ARetrySkipsWhatWasAccepted) {
-  StartServer();
-  const auto open = [&](std::uint32_t epoch, std::uint32_t attempt) {
+TEST_P(FeedTransportTest, TheNodeSaysWhichItemsItHas) {
+  StartServer(SmallMemory(1));
+  const PartitionKey key{.job = {9}, .epoch = 0, .partition = 5};
+  {
     std::unique_ptr<FeedClient> client = Connect();
-    const Result<Opened> opened =
-        client->Open({.key = {.job = {9}, .epoch = epoch, .partition = 5}, .attempt = attempt});
-    EXPECT_TRUE(opened.ok());
-    return std::pair(std::move(client), opened.ok() ? opened->accepted_items : 0);
-  };
-  {
-    auto [client, accepted] = open(0, 0);
-    EXPECT_EQ(accepted, 0u);
+    EXPECT_THAT(client->Count(key, 0)->ranges(), IsEmpty());
+    ASSERT_TRUE(client->Open({.key = key}).ok()) << "on the same connection";
     ASSERT_TRUE(Put(*client, "rows", 7).ok());
-    EXPECT_TRUE(Eventually([&] { return server_->counters().items == 7; }));
+    ASSERT_TRUE(Put(*client, "no rows", 0, 7).ok());
+    ASSERT_TRUE(Put(*client, "later rows", 2, 10).ok());
+    EXPECT_TRUE(Eventually([&] { return server_->counters().chunks == 3; }));
   }
+  for (int i = 0; i < 3; ++i) TakeText();
   {
-    auto [client, accepted] = open(0, 1);
-    EXPECT_EQ(accepted, 7u);
-    ASSERT_TRUE(Put(*client, "more", 2).ok());
+    std::unique_ptr<FeedClient> client = Connect();
+    // Spark counts attempts from 0 again when it repeats a whole stage.
+    EXPECT_THAT(client->Count(key, 0)->ranges(), ElementsAre(ItemRange{0, 7}, ItemRange{10, 12}));
+    ASSERT_TRUE(client->Open({.key = key}).ok());
+    ASSERT_TRUE(Put(*client, "more", 3, 7).ok());
     const Result<Ended> ended = client->Finish();
     ASSERT_TRUE(ended.ok());
-    EXPECT_EQ(ended->accepted_items, 2u);
+    EXPECT_EQ(ended->accepted_items, 3u);
   }
-  EXPECT_EQ(open(0, 2).second, 9u);
-  EXPECT_EQ(open(1, 0).second, 0u) << "another epoch";
+  EXPECT_THAT(Connect()->Count(key, 2)->ranges(), ElementsAre(ItemRange{0, 12}));
+  EXPECT_THAT(Connect()->Count({.job = {9}, .epoch = 1, .partition = 5}, 0)->ranges(), IsEmpty());
+}
+
+TEST_P(FeedTransportTest, CountingNeedsNoMemoryAndLeavesNoTrace) {
+  StartServer(SmallMemory(1));
+  std::unique_ptr<FeedClient> holder = Open(Mode::kTrain, 1);
+  {
+    std::unique_ptr<FeedClient> client = Connect();
+    EXPECT_TRUE(client->Count({.partition = 2}, 0).ok());
+    EXPECT_EQ(server_->counters().open_sessions, 1u);
+  }
+  ASSERT_TRUE(holder->Finish().ok());
+  EXPECT_EQ(server_->counters().broken_sessions, 0u);
+}
+
+TEST_P(FeedTransportTest, ALongAnswerComesInPieces) {
+  StartServer();
+  std::unique_ptr<FeedClient> client = Open(Mode::kTrain);
+  constexpr std::uint64_t kChunks = 5'000;
+  for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_TRUE(Put(*client, "x", 1, 2 * i).ok());
+  ASSERT_TRUE(client->Finish().ok());
+  const Result<ItemRanges> counted = Connect()->Count({}, 1);
+  ASSERT_TRUE(counted.ok()) << counted.status().DebugString();
+  EXPECT_EQ(counted->ranges().size(), kChunks);
+  EXPECT_EQ(counted->ranges().back(), (ItemRange{2 * kChunks - 2, 2 * kChunks - 1}));
 }
 
 TEST_P(FeedTransportTest, ANewerAttemptTakesAPartitionOver) {
@@ -296,9 +337,9 @@ TEST_P(FeedTransportTest, ANewerAttemptTakesAPartitionOver) {
   ASSERT_TRUE(Put(*old, "rows", 7).ok());
   EXPECT_TRUE(Eventually([&] { return server_->counters().items == 7; }));
   std::unique_ptr<FeedClient> fresh = Connect();
-  const Result<Opened> opened = fresh->Open({.key = {.partition = 5}, .attempt = 1});
-  ASSERT_TRUE(opened.ok());
-  EXPECT_EQ(opened->accepted_items, 7u);
+  const Result<ItemRanges> counted = fresh->Count({.partition = 5}, 1);
+  ASSERT_TRUE(counted.ok());
+  EXPECT_EQ(counted->items(), 7u);
   const Result<Ended> ended = old->Finish();
   ASSERT_FALSE(ended.ok());
   EXPECT_THAT(ended.status().ToString(), HasSubstr("attempt 1 of the same partition took over"));
@@ -528,7 +569,7 @@ TEST_P(FeedTransportTest, TerminateStopsFeedersThatWaitAndThoseThatCome) {
     const Result<std::span<std::byte>> room = client->Reserve(10);
     ASSERT_TRUE(room.ok());
     EXPECT_TRUE(room->empty());
-    EXPECT_TRUE(client->Commit(10, 1).ok());
+    EXPECT_TRUE(client->Commit(10, {0, 1}).ok());
     const Result<Ended> ended = client->Finish();
     ASSERT_TRUE(ended.ok());
     EXPECT_TRUE(ended->stopped);
@@ -639,10 +680,11 @@ TEST_P(FeedTransportTest, WrongCallsAreRefused) {
   ASSERT_TRUE(client->Open({}).ok());
   EXPECT_FALSE(client->Open({}).ok()) << "twice";
   EXPECT_FALSE(client->Reserve(0).ok());
-  EXPECT_FALSE(client->Commit(1, 1).ok()) << "nothing is reserved";
+  EXPECT_FALSE(client->Commit(1, {0, 1}).ok()) << "nothing is reserved";
   ASSERT_TRUE(client->Reserve(10).ok());
-  EXPECT_FALSE(client->Commit(11, 1).ok());
-  ASSERT_TRUE(client->Commit(10, 1).ok());
+  EXPECT_FALSE(client->Count({}, 0).ok()) << "after Open";
+  EXPECT_FALSE(client->Commit(11, {0, 1}).ok());
+  ASSERT_TRUE(client->Commit(10, {0, 1}).ok());
   ASSERT_TRUE(client->Finish().ok());
   EXPECT_FALSE(client->Reserve(10).ok()) << "after End";
 }
@@ -686,8 +728,8 @@ TEST_P(FeedTransportTest, AKilledFeederHarmsNobody) {
                              .node_id = 3},
                             token_, {.progress_timeout = kLong}, Deadline::After(kLong));
     if (!client.ok() || !(*client)->Open({.key = {.partition = 8}}).ok()) return;
-    while (Put(**client, std::string(3'000, 'k'), 10).ok()) {
-    }
+    std::uint64_t first = 0;
+    while (Put(**client, std::string(3'000, 'k'), 10, first).ok()) first += 10;
   });
   ::close(ends[0]);
   StartServer(SmallMemory(1));
@@ -700,18 +742,17 @@ TEST_P(FeedTransportTest, AKilledFeederHarmsNobody) {
   feeder.Kill();
   EXPECT_TRUE(Eventually([&] { return server_->counters().open_sessions == 0; }));
 
-  std::unique_ptr<FeedClient> retry;
-  std::uint64_t accepted = 0;
+  std::unique_ptr<FeedClient> retry = Connect();
+  const Result<ItemRanges> accepted = retry->Count({.partition = 8}, 1);
+  ASSERT_TRUE(accepted.ok()) << accepted.status().DebugString();
+  EXPECT_THAT(accepted->ranges(), ElementsAre(ItemRange{0, server_->counters().items}));
   std::thread reopen([&] {
-    retry = Connect();
     const Result<Opened> opened = retry->Open({.key = {.partition = 8}, .attempt = 1});
     ASSERT_TRUE(opened.ok()) << opened.status().DebugString();
-    accepted = opened->accepted_items;
   });
   // Its region comes back once its last chunks are consumed.
   while (server_->counters().queued_chunks > 0) ASSERT_EQ(TakeText(), std::string(3'000, 'k'));
   reopen.join();
-  EXPECT_EQ(accepted, server_->counters().items);
   ASSERT_TRUE(Put(*retry, "again").ok());
   EXPECT_EQ(TakeText(), "again");
 }

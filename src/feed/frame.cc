@@ -148,6 +148,12 @@ std::string_view MessageTypeName(MessageType type) {
       return "ERROR";
     case MessageType::kStop:
       return "STOP";
+    case MessageType::kProgress:
+      return "PROGRESS";
+    case MessageType::kCount:
+      return "COUNT";
+    case MessageType::kCounted:
+      return "COUNTED";
   }
   return "unknown";
 }
@@ -207,7 +213,6 @@ std::string Encode(const SessionOptions& message) {
 std::string Encode(const OpenedMessage& message) {
   Writer writer(MessageType::kOpened);
   writer.Put(static_cast<std::uint8_t>(message.status));
-  writer.Put(message.accepted_items);
   writer.Put(message.result_limit);
   writer.Put(message.region_bytes);
   return writer.Finish();
@@ -217,7 +222,27 @@ std::string Encode(const ChunkMessage& message) {
   Writer writer(MessageType::kChunk);
   writer.Put(message.offset);
   writer.Put(message.bytes);
+  writer.Put(message.first);
   writer.Put(message.items);
+  return writer.Finish();
+}
+
+std::string Encode(const CountMessage& message) {
+  Writer writer(MessageType::kCount);
+  writer.Put(message.key.job);
+  writer.Put(message.key.epoch);
+  writer.Put(message.key.partition);
+  writer.Put(message.attempt);
+  return writer.Finish();
+}
+
+std::string Encode(const CountedMessage& message) {
+  Writer writer(MessageType::kCounted);
+  writer.Put(static_cast<std::uint8_t>(message.more));
+  for (const ItemRange& range : message.ranges) {
+    writer.Put(range.begin);
+    writer.Put(range.end);
+  }
   return writer.Finish();
 }
 
@@ -242,6 +267,8 @@ std::string EncodeEnd(std::uint64_t items) { return EncodeU64(MessageType::kEnd,
 
 std::string EncodeStop() { return Writer(MessageType::kStop).Finish(); }
 
+std::string EncodeProgress() { return Writer(MessageType::kProgress).Finish(); }
+
 std::string EncodeError(std::string_view text) {
   Writer writer(MessageType::kError);
   if (text.size() <= kErrorTextLimit) {
@@ -257,6 +284,7 @@ std::string EncodeError(std::string_view text) {
 std::string EncodeDataHead(const DataHead& head, std::uint32_t bytes) {
   Writer writer(MessageType::kData);
   writer.Put(head.offset);
+  writer.Put(head.first);
   writer.Put(head.items);
   return writer.Finish(bytes);
 }
@@ -315,7 +343,6 @@ Result<OpenedMessage> ParseOpened(std::span<const std::byte> body) {
   const auto status = reader.Take<std::uint8_t>();
   if (status > static_cast<std::uint8_t>(OpenStatus::kUnknownQueue)) reader.Fail();
   message.status = static_cast<OpenStatus>(status);
-  message.accepted_items = reader.Take<std::uint64_t>();
   message.result_limit = reader.Take<std::uint32_t>();
   message.region_bytes = reader.Take<std::uint64_t>();
   return Finished(reader, MessageType::kOpened, message);
@@ -326,6 +353,7 @@ Result<ChunkMessage> ParseChunk(std::span<const std::byte> body) {
   ChunkMessage message;
   message.offset = reader.Take<std::uint64_t>();
   message.bytes = reader.Take<std::uint64_t>();
+  message.first = reader.Take<std::uint64_t>();
   message.items = reader.Take<std::uint64_t>();
   return Finished(reader, MessageType::kChunk, message);
 }
@@ -334,8 +362,36 @@ Result<DataHead> ParseDataHead(std::span<const std::byte> head) {
   Reader reader(head);
   DataHead message;
   message.offset = reader.Take<std::uint64_t>();
+  message.first = reader.Take<std::uint64_t>();
   message.items = reader.Take<std::uint64_t>();
   return Finished(reader, MessageType::kData, message);
+}
+
+Result<CountMessage> ParseCount(std::span<const std::byte> body) {
+  Reader reader(body);
+  CountMessage message;
+  reader.Take(message.key.job);
+  message.key.epoch = reader.Take<std::uint32_t>();
+  message.key.partition = reader.Take<std::uint32_t>();
+  message.attempt = reader.Take<std::uint32_t>();
+  return Finished(reader, MessageType::kCount, message);
+}
+
+Result<CountedMessage> ParseCounted(std::span<const std::byte> body) {
+  Reader reader(body);
+  CountedMessage message;
+  const auto more = reader.Take<std::uint8_t>();
+  if (more > 1) reader.Fail();
+  message.more = more == 1;
+  const std::size_t ranges = body.size() / (2 * sizeof(std::uint64_t));
+  if (ranges > kRangesInCounted) reader.Fail();
+  for (std::size_t i = 0; i < std::min(ranges, kRangesInCounted); ++i) {
+    const auto begin = reader.Take<std::uint64_t>();
+    const auto end = reader.Take<std::uint64_t>();
+    if (begin >= end) reader.Fail();
+    message.ranges.push_back({begin, end});
+  }
+  return Finished(reader, MessageType::kCounted, std::move(message));
 }
 
 Result<EndedMessage> ParseEnded(std::span<const std::byte> body) {
@@ -396,7 +452,7 @@ Status FrameReader::ParseHeader() {
   const auto body_bytes = reader.Take<std::uint32_t>();
   if (magic != kMagic) return {ErrorKind::kBadInput, "the other side does not speak tfos feed"};
   if (type < static_cast<std::uint8_t>(MessageType::kChallenge) ||
-      type > static_cast<std::uint8_t>(MessageType::kStop) || flags != 0 || reserved != 0) {
+      type > static_cast<std::uint8_t>(MessageType::kCounted) || flags != 0 || reserved != 0) {
     return {ErrorKind::kBadInput, fmt::format("unknown message (type {}, flags {})", type, flags)};
   }
   type_ = static_cast<MessageType>(type);

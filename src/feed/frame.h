@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/secret.h"
+#include "feed/item_ranges.h"
 #include "feed/session.h"
 #include "tfos/status.h"
 
@@ -23,8 +24,10 @@ inline constexpr std::size_t kFrameHeaderBytes = 12;
 inline constexpr std::uint32_t kPlainBodyLimit = 64 * 1024;
 inline constexpr std::uint32_t kErrorTextLimit = 1024 * 1024;
 /// Sizes of the fixed parts that precede the bytes of DATA and RESULT.
-inline constexpr std::uint32_t kDataHeadBytes = 16;
+inline constexpr std::uint32_t kDataHeadBytes = 24;
 inline constexpr std::uint32_t kResultHeadBytes = 8;
+/// What one COUNTED holds at most; there may be several.
+inline constexpr std::size_t kRangesInCounted = 2000;
 /// A chunk that is sent as DATA can't be larger: its frame counts bytes in 32 bits.
 inline constexpr std::uint64_t kDataLimit = 0xffff'0000;
 
@@ -44,6 +47,9 @@ enum class MessageType : std::uint8_t {
   kEnded = 13,
   kError = 14,
   kStop = 15,
+  kProgress = 16,
+  kCount = 17,
+  kCounted = 18,
 };
 
 std::string_view MessageTypeName(MessageType type);
@@ -71,7 +77,6 @@ enum class OpenStatus : std::uint8_t { kGoOn = 0, kFeedOver = 1, kUnknownQueue =
 
 struct OpenedMessage {
   OpenStatus status = OpenStatus::kGoOn;
-  std::uint64_t accepted_items = 0;
   std::uint32_t result_limit = 0;
   std::uint64_t region_bytes = 0;
 };
@@ -79,13 +84,27 @@ struct OpenedMessage {
 struct ChunkMessage {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t first = 0;  ///< The chunk's first item, counted from the partition's start.
   std::uint64_t items = 0;
 };
 
 /// The fixed part of DATA; the chunk's bytes follow.
 struct DataHead {
   std::uint64_t offset = 0;
+  std::uint64_t first = 0;
   std::uint64_t items = 0;
+};
+
+/// COUNT: which items of a partition does the node have?
+struct CountMessage {
+  PartitionKey key = {};
+  std::uint32_t attempt = 0;
+};
+
+/// COUNTED: these, and with `more` those of the next COUNTED.
+struct CountedMessage {
+  bool more = false;
+  std::vector<ItemRange> ranges = {};  ///< At most kRangesInCounted.
 };
 
 /// ENDED: what came in and what went back.
@@ -106,12 +125,15 @@ std::string Encode(const Welcome& message);
 std::string Encode(const SessionOptions& message);
 std::string Encode(const OpenedMessage& message);
 std::string Encode(const ChunkMessage& message);
+std::string Encode(const CountMessage& message);
+std::string Encode(const CountedMessage& message);
 std::string Encode(const EndedMessage& message);
 std::string EncodeGrow(std::uint64_t bytes);
 std::string EncodeRegion(std::uint64_t bytes);
 std::string EncodeCredit(std::uint32_t chunks);
 std::string EncodeEnd(std::uint64_t items);
 std::string EncodeStop();
+std::string EncodeProgress();
 /// A text beyond the limit loses its middle.
 std::string EncodeError(std::string_view text);
 /// The frame up to where the `bytes` bytes of the chunk follow.
@@ -126,6 +148,8 @@ Result<SessionOptions> ParseOpen(std::span<const std::byte> body);
 Result<OpenedMessage> ParseOpened(std::span<const std::byte> body);
 Result<ChunkMessage> ParseChunk(std::span<const std::byte> body);
 Result<DataHead> ParseDataHead(std::span<const std::byte> head);
+Result<CountMessage> ParseCount(std::span<const std::byte> body);
+Result<CountedMessage> ParseCounted(std::span<const std::byte> body);
 Result<EndedMessage> ParseEnded(std::span<const std::byte> body);
 /// GROW, REGION, END and the head of RESULT: one u64.
 Result<std::uint64_t> ParseU64(std::span<const std::byte> body);

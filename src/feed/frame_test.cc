@@ -63,20 +63,26 @@ SessionOptions SomeSession() {
           .region_bytes = 7};
 }
 
+CountMessage SomeCount() {
+  return {.key = {.job = {1, 2, 3}, .epoch = 4, .partition = 5}, .attempt = 6};
+}
+
 /// One of each, the ones with a payload included.
 std::string EveryFrame() {
   std::string stream = Encode(Challenge{.nonce = {1}});
   stream += Encode(Hello{.nonce = {2}, .proof = {3}});
   stream += Encode(Welcome{.proof = {4}, .node_id = 5, .shares_memory = true});
   stream += Encode(SomeSession());
-  stream += Encode(OpenedMessage{.accepted_items = 1, .result_limit = 2, .region_bytes = 3});
-  stream += Encode(ChunkMessage{.offset = 64, .bytes = 2, .items = 3});
-  stream += EncodeDataHead({.offset = 64, .items = 9}, 5) + "hello";
+  stream += Encode(OpenedMessage{.result_limit = 2, .region_bytes = 3});
+  stream += Encode(ChunkMessage{.offset = 64, .bytes = 2, .first = 7, .items = 3});
+  stream += EncodeDataHead({.offset = 64, .first = 10, .items = 9}, 5) + "hello";
   stream += EncodeGrow(1 << 20) + EncodeRegion(1 << 21) + EncodeCredit(3);
   stream += EncodeResultHead(2, 3) + "abc";
   stream += EncodeResultHead(0, 0);
   stream += EncodeEnd(8) + Encode(EndedMessage{.items = 8, .rows = 8});
-  stream += EncodeError("Traceback ...") + EncodeStop();
+  stream += EncodeError("Traceback ...") + EncodeStop() + EncodeProgress();
+  stream += Encode(SomeCount()) + Encode(CountedMessage{.more = true, .ranges = {{0, 5}, {7, 9}}});
+  stream += Encode(CountedMessage{});
   return stream;
 }
 
@@ -96,17 +102,49 @@ TEST(FrameTest, MessagesSurviveTheWire) {
   EXPECT_EQ(open->region_bytes, 7u);
 
   const Result<OpenedMessage> opened = ParseOpened(
-      Body(Encode(OpenedMessage{.status = OpenStatus::kFeedOver, .accepted_items = ~0ull})));
+      Body(Encode(OpenedMessage{.status = OpenStatus::kFeedOver, .region_bytes = ~0ull})));
   ASSERT_TRUE(opened.ok());
   EXPECT_EQ(opened->status, OpenStatus::kFeedOver);
-  EXPECT_EQ(opened->accepted_items, ~0ull);
+  EXPECT_EQ(opened->region_bytes, ~0ull);
 
-  const Result<ChunkMessage> chunk =
-      ParseChunk(Body(Encode(ChunkMessage{.offset = 1ull << 40, .bytes = 2, .items = 3})));
+  const Result<ChunkMessage> chunk = ParseChunk(
+      Body(Encode(ChunkMessage{.offset = 1ull << 40, .bytes = 2, .first = 4, .items = 3})));
   ASSERT_TRUE(chunk.ok());
   EXPECT_EQ(chunk->offset, 1ull << 40);
   EXPECT_EQ(chunk->bytes, 2u);
+  EXPECT_EQ(chunk->first, 4u);
   EXPECT_EQ(chunk->items, 3u);
+
+  const Result<DataHead> data =
+      ParseDataHead(Bytes(EncodeDataHead({.offset = 64, .first = 4, .items = 3}, 9))
+                        .subspan(kFrameHeaderBytes, kDataHeadBytes));
+  ASSERT_TRUE(data.ok());
+  EXPECT_EQ(data->offset, 64u);
+  EXPECT_EQ(data->first, 4u);
+  EXPECT_EQ(data->items, 3u);
+
+  const Result<CountMessage> count = ParseCount(Body(Encode(SomeCount())));
+  ASSERT_TRUE(count.ok());
+  EXPECT_EQ(count->key, SomeCount().key);
+  EXPECT_EQ(count->attempt, 6u);
+
+  const CountedMessage two{.more = true, .ranges = {{0, 5}, {7, ~0ull}}};
+  const Result<CountedMessage> counted = ParseCounted(Body(Encode(two)));
+  ASSERT_TRUE(counted.ok());
+  EXPECT_TRUE(counted->more);
+  EXPECT_EQ(counted->ranges, two.ranges);
+}
+
+TEST(FrameTest, CountedRangesThatAreNoneOrTooManyAreMalformed) {
+  EXPECT_FALSE(ParseCounted(Body(Encode(CountedMessage{.ranges = {{5, 5}}}))).ok());
+  EXPECT_FALSE(ParseCounted(Body(Encode(CountedMessage{.ranges = {{5, 4}}}))).ok());
+  CountedMessage full{.ranges = std::vector<ItemRange>(kRangesInCounted, {0, 1})};
+  EXPECT_TRUE(ParseCounted(Body(Encode(full))).ok());
+  full.ranges.push_back({0, 1});
+  EXPECT_FALSE(ParseCounted(Body(Encode(full))).ok());
+  std::string odd = Encode(CountedMessage{});
+  odd[kFrameHeaderBytes] = 2;
+  EXPECT_FALSE(ParseCounted(Body(odd)).ok());
 }
 
 TEST(FrameTest, TheBytesAreThoseOfTheProtocolPage) {
@@ -143,7 +181,7 @@ TEST(FrameReaderTest, TheStreamMayBeCutAnywhere) {
   const std::string stream = EveryFrame();
   const Result<std::vector<Message>> whole = ReadAll(stream, stream.size());
   ASSERT_TRUE(whole.ok()) << whole.status().DebugString();
-  ASSERT_EQ(whole->size(), 16u);
+  ASSERT_EQ(whole->size(), 20u);
   EXPECT_EQ((*whole)[6].payload, "hello");
   for (std::size_t step = 1; step < 40; ++step) {
     const Result<std::vector<Message>> pieces = ReadAll(stream, step);
@@ -201,9 +239,11 @@ TEST(FrameReaderTest, EveryBitFlipIsReadOrRefused) {
       (void)ParseChunk(body).ok();
       (void)ParseDataHead(body).ok();
       (void)ParseEnded(body).ok();
+      (void)ParseCount(body).ok();
+      (void)ParseCounted(body).ok();
     }
   }
-  EXPECT_GT(refused, 16u * 8 * 6) << "magic, flags and reserved of 16 frames at least";
+  EXPECT_GT(refused, 20u * 8 * 6) << "magic, flags and reserved of 20 frames at least";
 }
 
 TEST(ProofTest, BindsTokenNoncesAndDirection) {

@@ -6,36 +6,47 @@
 #include <deque>
 #include <map>
 
+#include "feed/item_ranges.h"
 #include "feed/session.h"
 
 namespace tfos::feed {
 
-/// How many items of each partition a node has accepted, for retried tasks to skip.
+/// Which items of each partition a node has accepted, for retried tasks to skip.
 ///
-/// It remembers the partitions first seen most recently, up to `capacity`: a retry follows soon
-/// after its failure, and older jobs are over. Owner and lifetime: a value. Threads: one at a
-/// time. Errors: none. Units: items.
+/// It remembers the partitions first seen most recently, as many as `capacity` ranges of items
+/// describe: a retry follows soon after its failure, and older jobs are over. Owner and lifetime:
+/// a value. Threads: one at a time. Errors: none. Units: items.
 class Ledger {
  public:
-  explicit Ledger(std::size_t capacity = std::size_t{1} << 16) : capacity_(capacity) {}
+  explicit Ledger(std::size_t capacity = std::size_t{1} << 18) : capacity_(capacity) {}
 
-  /// Zero for a partition it does not know.
-  std::uint64_t Accepted(const PartitionKey& key) const {
+  /// Empty for a partition it does not know.
+  ItemRanges Accepted(const PartitionKey& key) const {
     const auto it = accepted_.find(key);
-    return it == accepted_.end() ? 0 : it->second;
+    return it == accepted_.end() ? ItemRanges() : it->second;
   }
 
-  void Set(const PartitionKey& key, std::uint64_t items) {
-    if (!accepted_.insert_or_assign(key, items).second) return;
-    order_.push_back(key);
-    if (order_.size() <= capacity_) return;
-    accepted_.erase(order_.front());
-    order_.pop_front();
+  void Add(const PartitionKey& key, const ItemRange& items) {
+    if (items.begin >= items.end) return;
+    const auto [it, added] = accepted_.try_emplace(key);
+    if (added) order_.push_back(key);
+    ranges_ -= it->second.ranges().size();
+    it->second.Add(items);
+    ranges_ += it->second.ranges().size();
+    while (ranges_ > capacity_ && order_.size() > 1) Forget();
   }
 
  private:
+  void Forget() {
+    const auto oldest = accepted_.find(order_.front());
+    ranges_ -= oldest->second.ranges().size();
+    accepted_.erase(oldest);
+    order_.pop_front();
+  }
+
   std::size_t capacity_;
-  std::map<PartitionKey, std::uint64_t> accepted_;
+  std::size_t ranges_ = 0;  ///< Of all partitions.
+  std::map<PartitionKey, ItemRanges> accepted_;
   std::deque<PartitionKey> order_;  ///< Oldest first; the keys of `accepted_`.
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/logging.h"
 #include "feed/aligned_buffer.h"
 
 namespace tfos::feed {
@@ -26,9 +27,14 @@ Result<std::span<std::byte>> MapShared(int fd, std::uint64_t bytes) {
   return std::span(static_cast<std::byte*>(address), bytes);
 }
 
+std::uint64_t WholePages(std::uint64_t bytes) {
+  return AlignUp(bytes, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+}
+
 }  // namespace
 
-Region::Region(UniqueFd fd, std::span<std::byte> memory) : fd_(std::move(fd)), memory_(memory) {}
+Region::Region(UniqueFd fd, std::span<std::byte> memory)
+    : fd_(std::move(fd)), memory_(memory), charged_bytes_(memory.size()) {}
 
 Region::~Region() { ::munmap(memory_.data(), memory_.size()); }
 
@@ -36,8 +42,7 @@ Result<std::unique_ptr<Region>> Region::Create(std::uint64_t bytes) {
   if (bytes == 0 || bytes > kLargestRegion) {
     return Status(ErrorKind::kBadInput, fmt::format("a shared region of {} bytes", bytes));
   }
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  bytes = AlignUp(bytes, page);
+  bytes = WholePages(bytes);
   UniqueFd fd(::memfd_create("tfos-feed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return Status::FromErrno(errno, "create shared memory");
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
@@ -64,6 +69,17 @@ Result<std::unique_ptr<Region>> Region::Map(UniqueFd fd, std::uint64_t bytes) {
   return std::unique_ptr<Region>(new Region(std::move(fd), memory));
 }
 
+Status Region::Trim(std::uint64_t bytes) {
+  const std::uint64_t kept = WholePages(bytes);
+  if (kept >= charged_bytes_) return {};
+  if (::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(kept),
+                  static_cast<off_t>(memory_.size() - kept)) != 0) {
+    return Status::FromErrno(errno, "give shared memory back");
+  }
+  charged_bytes_ = kept;
+  return {};
+}
+
 bool RegionPool::CanTake(std::uint64_t bytes) const {
   return in_use_ == 0 || (in_use_ <= budget_ && bytes <= budget_ - in_use_);
 }
@@ -80,6 +96,7 @@ Result<std::unique_ptr<Region>> RegionPool::Take(std::uint64_t bytes) {
     std::unique_ptr<Region> region = std::move(*best);
     idle_.erase(best);
     idle_bytes_ -= region->bytes();
+    region->charged_bytes_ = region->bytes();
     in_use_ += region->bytes();
     return region;
   }
@@ -92,9 +109,19 @@ Result<std::unique_ptr<Region>> RegionPool::Take(std::uint64_t bytes) {
   return region;
 }
 
+void RegionPool::Trim(Region& region, std::uint64_t used) {
+  const std::uint64_t before = region.charged_bytes_;
+  // A kernel that can't do it leaves the pages, and they go on to count.
+  if (const Status status = region.Trim(used); !status.ok()) {
+    LogDebug("feed: {}", status.ToString());
+  }
+  in_use_ -= before - region.charged_bytes_;
+}
+
 void RegionPool::GiveBack(std::unique_ptr<Region> region, bool reusable) {
+  in_use_ -= region->charged_bytes_;
+  // Idle, it counts whole, trimmed or not: taken again it must not exceed the budget.
   const std::uint64_t bytes = region->bytes();
-  in_use_ -= bytes;
   if (!reusable || in_use_ + idle_bytes_ + bytes > budget_) return;
   idle_bytes_ += bytes;
   idle_.push_back(std::move(region));

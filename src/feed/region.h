@@ -33,10 +33,17 @@ class Region {
   int fd() const { return fd_.get(); }
 
  private:
+  friend class RegionPool;
+
   Region(UniqueFd fd, std::span<std::byte> memory);
+
+  /// Gives the pages behind the first `bytes` bytes, rounded up to whole pages, back to the
+  /// system. The memory stays mapped on both sides: whoever touches it gets fresh pages.
+  Status Trim(std::uint64_t bytes);
 
   UniqueFd fd_;
   std::span<std::byte> memory_;
+  std::uint64_t charged_bytes_;  ///< What it counts for in a pool: less than all when trimmed.
 };
 
 /// Hands out regions within a budget and keeps those that came back in order, with their pages.
@@ -54,8 +61,11 @@ class RegionPool {
   /// `reusable`: the feeder is done with it and has not broken off.
   void GiveBack(std::unique_ptr<Region> region, bool reusable);
 
+  /// The feeder of `region` is done and the node still reads the first `used` bytes: only they
+  /// count from now on, and the memory behind them is free.
+  void Trim(Region& region, std::uint64_t used);
+
   std::uint64_t bytes_in_use() const { return in_use_; }
-  std::uint64_t bytes_idle() const { return idle_bytes_; }
 
  private:
   std::uint64_t budget_;

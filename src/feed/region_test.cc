@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <utility>
+#include <vector>
 
 namespace tfos::feed {
 namespace {
@@ -65,19 +68,64 @@ TEST(RegionPoolTest, ReusesWhatCameBackInOrder) {
   (*region)->memory()[5] = std::byte{1};
   pool.GiveBack(std::move(*region), true);
   EXPECT_EQ(pool.bytes_in_use(), 0u);
-  EXPECT_EQ(pool.bytes_idle(), 8192u);
   region = pool.Take(8000);
   ASSERT_TRUE(region.ok());
   EXPECT_EQ(region->get(), address);
-  EXPECT_EQ(pool.bytes_idle(), 0u);
+  EXPECT_EQ((*region)->memory()[5], std::byte{1}) << "with its pages";
 }
 
 TEST(RegionPoolTest, ThrowsAwayWhatItsFeederMayStillWriteTo) {
   RegionPool pool(16384);
   Result<std::unique_ptr<Region>> region = pool.Take(8192);
   ASSERT_TRUE(region.ok());
+  (*region)->memory()[5] = std::byte{1};
   pool.GiveBack(std::move(*region), false);
-  EXPECT_EQ(pool.bytes_in_use() + pool.bytes_idle(), 0u);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+  region = pool.Take(8192);
+  ASSERT_TRUE(region.ok());
+  EXPECT_EQ((*region)->memory()[5], std::byte{0}) << "new memory";
+}
+
+std::uint64_t BytesInMemory(const Region& region) {
+  struct stat status {};
+  EXPECT_EQ(::fstat(region.fd(), &status), 0);
+  return static_cast<std::uint64_t>(status.st_blocks) * 512;
+}
+
+TEST(RegionPoolTest, OnlyWhatIsStillReadCountsAfterTrim) {
+  RegionPool pool(5 * 8192);
+  std::vector<std::unique_ptr<Region>> unread;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(pool.CanTake(8192)) << i;
+    Result<std::unique_ptr<Region>> region = pool.Take(8192);
+    ASSERT_TRUE(region.ok());
+    std::memset((*region)->memory().data(), 7, 8192);
+    pool.Trim(**region, 100);
+    EXPECT_EQ(BytesInMemory(**region), 4096u) << "the page beyond went back to the system";
+    EXPECT_EQ((*region)->memory()[99], std::byte{7});
+    unread.push_back(std::move(*region));
+  }
+  EXPECT_EQ(pool.bytes_in_use(), 8 * 4096u);
+  for (std::unique_ptr<Region>& region : unread) pool.GiveBack(std::move(region), true);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+}
+
+TEST(RegionPoolTest, ATrimmedRegionIsWholeWhenItIsTakenAgain) {
+  RegionPool pool(8192);
+  Result<std::unique_ptr<Region>> region = pool.Take(8192);
+  ASSERT_TRUE(region.ok());
+  const Region* address = region->get();
+  pool.Trim(**region, 1);
+  pool.GiveBack(std::move(*region), true);
+  region = pool.Take(8192);
+  ASSERT_TRUE(region.ok());
+  EXPECT_EQ(region->get(), address);
+  EXPECT_EQ(pool.bytes_in_use(), 8192u);
+  EXPECT_FALSE(pool.CanTake(1));
+  std::memset((*region)->memory().data(), 7, 8192);
+  EXPECT_EQ((*region)->memory()[8191], std::byte{7});
+  pool.Trim(**region, 8192);
+  EXPECT_EQ(pool.bytes_in_use(), 8192u) << "all of it is used";
 }
 
 TEST(RegionPoolTest, IdleMemoryMakesRoomForAnotherSize) {
@@ -87,8 +135,12 @@ TEST(RegionPoolTest, IdleMemoryMakesRoomForAnotherSize) {
   pool.GiveBack(std::move(*small), true);
   Result<std::unique_ptr<Region>> large = pool.Take(16384);
   ASSERT_TRUE(large.ok());
-  EXPECT_EQ(pool.bytes_idle(), 0u);
   EXPECT_EQ(pool.bytes_in_use(), 16384u);
+  (*large)->memory()[5] = std::byte{1};
+  pool.GiveBack(std::move(*large), true);
+  large = pool.Take(16384);
+  ASSERT_TRUE(large.ok());
+  EXPECT_EQ((*large)->memory()[5], std::byte{1}) << "kept: nothing else is idle";
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ std::optional<std::uint64_t> Ring::Place(std::uint64_t offset, std::uint64_t byt
   };
   if (!contains(free.ahead) && !contains(free.behind)) return std::nullopt;
   blocks_.push_back({offset, std::min(AlignUp(end, kChunkAlignment), capacity_)});
+  used_ = std::max(used_, blocks_.back().end);
   return oldest_ + blocks_.size() - 1;
 }
 

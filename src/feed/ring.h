@@ -28,6 +28,9 @@ class Ring {
   /// The largest chunk that Find has room for.
   std::uint64_t LargestFree() const;
 
+  /// From the start of the region to the end of the furthest block that there ever was.
+  std::uint64_t used() const { return used_; }
+
   /// Takes `bytes` bytes at `offset` as the newest block and returns its number, counted from 0.
   /// None: empty, not aligned, out of bounds, or over a block in flight.
   std::optional<std::uint64_t> Place(std::uint64_t offset, std::uint64_t bytes);
@@ -56,6 +59,7 @@ class Ring {
   FreeSpace Free() const;
 
   std::uint64_t capacity_;
+  std::uint64_t used_ = 0;
   std::uint64_t oldest_ = 0;  ///< Number of `blocks_.front()`.
   std::deque<Block> blocks_;
 };

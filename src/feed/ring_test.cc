@@ -104,5 +104,16 @@ TEST(RingTest, WhatTheFeederFindsIsFreeForTheNode) {
   }
 }
 
+TEST(RingTest, RemembersHowFarItWasUsed) {
+  Ring ring(1024);
+  EXPECT_EQ(ring.used(), 0u);
+  EXPECT_TRUE(ring.Place(0, 100));
+  EXPECT_EQ(ring.used(), 128u);
+  EXPECT_TRUE(ring.Place(128, 300));
+  EXPECT_TRUE(ring.ReleaseOldest(2));
+  EXPECT_TRUE(ring.Place(0, 64));
+  EXPECT_EQ(ring.used(), 448u);
+}
+
 }  // namespace
 }  // namespace tfos::feed

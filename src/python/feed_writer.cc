@@ -44,7 +44,6 @@ FeedWriter::FeedWriter(feed::PartitionWriterOptions options)
   options.check = &CheckSignals;
   writer_ =
       FeedValueOrThrow(WithoutGil([&] { return feed::PartitionWriter::Open(std::move(options)); }));
-  items_to_skip_ = writer_->items_to_skip();
 }
 
 feed::PartitionWriter& FeedWriter::writer() {
@@ -52,27 +51,39 @@ feed::PartitionWriter& FeedWriter::writer() {
   return *writer_;
 }
 
-std::size_t FeedWriter::Skip(std::size_t count) {
-  const std::uint64_t skipped = std::min<std::uint64_t>(items_to_skip_, count);
-  items_to_skip_ -= skipped;
-  delivered_items_ += skipped;
-  return skipped;
+template <typename Write>
+std::uint64_t FeedWriter::WriteMissing(std::size_t count, Write write) {
+  list_start_ = next_item_;
+  next_item_ += count;
+  std::uint64_t bytes = 0;
+  for (std::size_t begin = 0; begin < count;) {
+    const feed::ItemRanges::Stretch stretch = writer().delivered().From(list_start_ + begin);
+    const std::size_t end = std::min<std::uint64_t>(count, stretch.end - list_start_);
+    if (stretch.contained) {
+      delivered_items_ += end - begin;
+    } else {
+      bytes += write(begin, end);
+    }
+    begin = end;
+  }
+  return bytes;
 }
 
 std::span<std::byte> FeedWriter::Reserve(std::uint64_t bytes) {
   return FeedValueOrThrow(WithoutGil([&] { return writer_->Reserve(bytes); }));
 }
 
-void FeedWriter::Commit(std::uint64_t bytes, std::uint64_t items) {
+void FeedWriter::Commit(std::uint64_t bytes, std::size_t begin, std::size_t end) {
+  const feed::ItemRange items{list_start_ + begin, list_start_ + end};
   FeedThrowIfError(WithoutGil([&] { return writer_->Commit(bytes, items); }));
-  delivered_items_ += items;
+  delivered_items_ += items.items();
 }
 
 std::uint64_t FeedWriter::WriteRows(nb::list rows) {
   writer();
-  const std::size_t end = nb::len(rows);
-  const std::size_t begin = Skip(end);
-  return begin == end ? 0 : WriteEncoded(rows, begin, end);
+  return WriteMissing(nb::len(rows), [&](std::size_t begin, std::size_t end) {
+    return WriteEncoded(rows, begin, end);
+  });
 }
 
 std::uint64_t FeedWriter::WriteEncoded(const nb::list& rows, std::size_t begin, std::size_t end) {
@@ -88,7 +99,7 @@ std::uint64_t FeedWriter::WriteEncoded(const nb::list& rows, std::size_t begin, 
     const std::span<std::byte> room = Reserve(bytes);
     if (room.empty()) return 0;
     if (encoder_.Fill(room)) {
-      Commit(bytes, end - begin);
+      Commit(bytes, begin, end);
       return bytes;
     }
   }
@@ -96,9 +107,9 @@ std::uint64_t FeedWriter::WriteEncoded(const nb::list& rows, std::size_t begin, 
 
 std::uint64_t FeedWriter::WritePickled(nb::list batches) {
   writer();
-  const std::size_t end = nb::len(batches);
-  const std::size_t begin = Skip(end);
-  return begin == end ? 0 : WriteBatches(batches, begin, end);
+  return WriteMissing(nb::len(batches), [&](std::size_t begin, std::size_t end) {
+    return WriteBatches(batches, begin, end);
+  });
 }
 
 std::uint64_t FeedWriter::WriteBatches(const nb::list& batches, std::size_t begin,
@@ -134,7 +145,7 @@ std::uint64_t FeedWriter::WriteBatches(const nb::list& batches, std::size_t begi
     to += batch.size();
     builder.SetBoundary(0, i + 1, static_cast<std::uint64_t>(to - start));
   }
-  Commit(bytes, views.size());
+  Commit(bytes, begin, end);
   return bytes;
 }
 

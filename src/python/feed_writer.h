@@ -40,18 +40,21 @@ class FeedWriter {
   void Close() { writer_.reset(); }
 
  private:
-  /// How many of `count` new items an earlier attempt has delivered.
-  std::size_t Skip(std::size_t count);
+  /// Calls `write` (begin, end) for those parts of the next list, which has `count` items, that
+  /// earlier attempts have not delivered. Returns the bytes that they took.
+  template <typename Write>
+  std::uint64_t WriteMissing(std::size_t count, Write write);
   /// Empty when the nodes have stopped.
   std::span<std::byte> Reserve(std::uint64_t bytes);
-  void Commit(std::uint64_t bytes, std::uint64_t items);
+  void Commit(std::uint64_t bytes, std::size_t begin, std::size_t end);
   std::uint64_t WriteEncoded(const nb::list& rows, std::size_t begin, std::size_t end);
   std::uint64_t WriteBatches(const nb::list& batches, std::size_t begin, std::size_t end);
   feed::PartitionWriter& writer();
 
   std::unique_ptr<feed::PartitionWriter> writer_;
   std::uint64_t chunk_limit_bytes_;
-  std::uint64_t items_to_skip_ = 0;
+  std::uint64_t next_item_ = 0;   ///< Of the partition: the first of the next list.
+  std::uint64_t list_start_ = 0;  ///< The first of the list being written.
   std::uint64_t delivered_items_ = 0;
   RowEncoder encoder_;
 };

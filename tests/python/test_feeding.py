@@ -31,6 +31,32 @@ def test_row_chunks_grow_to_the_size_asked_for_and_not_beyond():
     assert max(sizes) == 8 * 1000
 
 
+def test_chunks_do_not_grow_while_rows_are_skipped():
+    chunks = list(_batches_by_feedback(range(10_000), 1000, lambda: 0))
+    assert list(chain.from_iterable(chunks)) == list(range(10_000))
+    assert max(map(len, chunks)) == 16
+
+
+@pytest.mark.parametrize("large", [
+    b"x" * 1000, "x" * 1000, bytearray(1000), (1, b"x" * 1000), [b"x" * 1000, 2], [0.0] * 125,
+    ([0.0] * 125, 1), {"label": 1, "image": b"x" * 1000}, memoryview(bytes(1000)),
+], ids=lambda large: type(large).__name__)
+def test_large_rows_after_many_tiny_ones_are_not_all_gathered(large):
+    tiny = 1
+    chunk_bytes = 10_000  # ten large rows
+
+    def written(chunk):
+        return sum(1000 if row is large else 1 for row in chunk)
+
+    rows = [tiny] * 40_000 + [large] * 5_000
+    most_large = 0
+    for chunk in _batches_by_feedback(rows, chunk_bytes, lambda: written(last)):
+        last = chunk
+        most_large = max(most_large, sum(row is large for row in chunk))
+    # Four chunks of them, and a block that was being gathered.
+    assert most_large <= 4 * 10 + 128
+
+
 def test_huge_rows_go_one_by_one():
     chunks = []
     for chunk in _batches_by_feedback(range(40), 10, lambda: 1000 * len(chunks[-1])):

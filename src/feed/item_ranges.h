@@ -1,0 +1,45 @@
+#ifndef TFOS_FEED_ITEM_RANGES_H_
+#define TFOS_FEED_ITEM_RANGES_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace tfos::feed {
+
+/// Items `begin` to `end` of a partition, counted from 0; `end` is not one of them.
+struct ItemRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  std::uint64_t items() const { return end - begin; }
+  friend bool operator==(const ItemRange&, const ItemRange&) = default;
+};
+
+/// Some of a partition's items.
+///
+/// Owner and lifetime: a value. Threads: one at a time. Errors: none. Units: items.
+class ItemRanges {
+ public:
+  /// A range without items changes nothing.
+  void Add(const ItemRange& range);
+  void Add(const ItemRanges& others);
+
+  /// In order; none is empty, and none touches the next.
+  const std::vector<ItemRange>& ranges() const { return ranges_; }
+  std::uint64_t items() const;
+
+  /// Neighbours that are all in here, or all not.
+  struct Stretch {
+    bool contained = false;
+    std::uint64_t end = 0;
+  };
+  /// From `item` on.
+  Stretch From(std::uint64_t item) const;
+
+ private:
+  std::vector<ItemRange> ranges_;
+};
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_ITEM_RANGES_H_
