@@ -12,10 +12,10 @@ from typing import Any, Callable
 
 import cloudpickle
 
-from tfos import launch, paths, slots
+from tfos import dataframe, launch, paths, slots
 from tfos.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
-from tfos.feeding import FeedPlan, InferenceFeeder, TrainFeeder
+from tfos.feeding import ArrowTrainFeeder, FeedPlan, InferenceFeeder, TrainFeeder
 from tfos.network import host_and_port
 from tfos.progress import Progress
 from tfos.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
@@ -145,22 +145,26 @@ class Cluster:
     # -- what programs use
 
     def train(self, data: Any, epochs: int = 1, feed_timeout: float = 600,
-              queue: str = "input") -> None:
+              queue: str = "input", decimals: str | None = None) -> None:
         """Feeds ``data`` to the nodes, ``epochs`` times, and returns when they have taken it all.
 
         Args:
-            data: an RDD, a DataFrame (its rows), or a DStream (every batch, from when it starts).
+            data: an RDD (its objects), a DataFrame (Rows of NumPy values, docs/dataframes.md), or
+                a DStream (every batch, from when it starts).
             epochs: passes over the data.
             feed_timeout: seconds without any progress after which feeding fails.
             queue: the feed to fill.
+            decimals: what becomes of a DataFrame's decimals: ``"float64"``, or None to refuse them.
         """
         self._check_feedable(queue)
         if epochs < 1:
             raise BadInputError(f"epochs must be at least 1, not {epochs}")
         if hasattr(data, "foreachRDD"):
             data.foreachRDD(lambda rdd: self._feed(rdd, epochs, feed_timeout, queue))
+        elif hasattr(data, "mapInArrow"):
+            self._feed_frame(data, epochs, feed_timeout, queue, decimals)
         else:
-            self._feed(getattr(data, "rdd", data), epochs, feed_timeout, queue)
+            self._feed(data, epochs, feed_timeout, queue)
 
     def inference(self, data: Any, feed_timeout: float = 600, queue: str = "input") -> Any:
         """A lazy RDD of the results for ``data`` (RDD or DataFrame): one for each row, in order."""
@@ -353,8 +357,13 @@ class Cluster:
 
     def _feed_plan(self, rdd: Any, timeout: float, queue: str) -> tuple[Any, FeedPlan]:
         """The RDD to feed from and the plan for its tasks, once every fed node listens."""
-        self._await_feeds(timeout)
         pickled = pickled_batches(rdd)
+        source = rdd if pickled is None else pickled
+        return source, self._plan(rdd.getNumPartitions(), pickled is not None, timeout, queue)
+
+    def _plan(self, partitions: int | None, pickled: bool, timeout: float,
+              queue: str) -> FeedPlan:
+        self._await_feeds(timeout)
         endpoints = [
             {
                 "node_id": node["node_id"], "host": node["host"], "address": node["address"],
@@ -363,8 +372,7 @@ class Cluster:
             }
             for node in self._fed_nodes() if node["feed"]
         ]
-        source = rdd if pickled is None else pickled
-        return source, FeedPlan(
+        return FeedPlan(
             token=self._token,
             endpoints=endpoints,
             coordinator=self.coordinator_address,
@@ -373,8 +381,8 @@ class Cluster:
             timeout=timeout,
             region_bytes=self._settings.feed_region,
             chunk_bytes=self._settings.feed_chunk,
-            partitions=rdd.getNumPartitions(),
-            pickled=pickled is not None,
+            partitions=partitions,
+            pickled=pickled,
         )
 
     def _feed(self, rdd: Any, epochs: int, timeout: float, queue: str) -> None:
@@ -383,8 +391,22 @@ class Cluster:
         source, plan = self._feed_plan(rdd, timeout, queue)
         if epochs > 1:
             source = self.spark_context.union([source] * epochs)
-        tasks = source.mapPartitionsWithIndex(TrainFeeder(plan))
-        job = self._start_job("feed", f"tfos feed of {self.cluster_id}", tasks.collect,
+        self._run_feed(source.mapPartitionsWithIndex(TrainFeeder(plan)).collect)
+
+    def _feed_frame(self, frame: Any, epochs: int, timeout: float, queue: str,
+                    decimals: str | None) -> None:
+        dataframe.check_schema(frame.schema, decimals)
+        source, names = dataframe.as_arrow_source(frame)
+        for _ in range(epochs):
+            if self._nobody_wants_rows():
+                return
+            # How many partitions there are is Spark's to decide while the query runs.
+            feeder = ArrowTrainFeeder(self._plan(None, False, timeout, queue), names, decimals)
+            self._run_feed(source.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect)
+
+    def _run_feed(self, collect: Callable[[], Any]) -> None:
+        """Runs a job that feeds, until it has ended or no node wants more rows."""
+        job = self._start_job("feed", f"tfos feed of {self.cluster_id}", collect,
                               lambda _job: self._coordinator.notify())
         try:
             self._coordinator.wait(

@@ -35,7 +35,8 @@ class FeedPlan:
     region_bytes: int
     chunk_bytes: int
     #: Partitions of one epoch: the job's partition n is partition n % this of epoch n // this.
-    partitions: int
+    #: None: the job is one epoch.
+    partitions: int | None
     #: The RDD's elements are batches as Spark pickled them, passed on unopened.
     pickled: bool
 
@@ -58,12 +59,13 @@ class _Feeder:
         from tfos import _native, executor
 
         plan = self.plan
+        epoch, partition = divmod(index, plan.partitions) if plan.partitions else (0, index)
         return _native.FeedWriter(
             endpoints=plan.endpoints_for(executor.executor_id()),
             token_hex=plan.token,
             job_id=plan.job_id,
-            epoch=index // plan.partitions,
-            partition=index % plan.partitions,
+            epoch=epoch,
+            partition=partition,
             attempt=TaskContext.get().attemptNumber(),
             mode=self.mode,
             queue=plan.queue,
@@ -107,6 +109,44 @@ class TrainFeeder(_Feeder):
             return writer.finish()["items"]
         finally:
             writer.close()
+
+
+class ArrowTrainFeeder(TrainFeeder):
+    """A function for ``DataFrame.mapInArrow`` that feeds a partition's record batches, without
+    making Python objects of their rows; yields a batch with the number of rows fed.
+
+    ``names`` are the columns' names in the rows, ``decimals`` as in ``Cluster.train``.
+    """
+
+    #: Of the batches that it yields.
+    SCHEMA = "items long"
+
+    def __init__(self, plan: FeedPlan, names: list[str], decimals: str | None):
+        super().__init__(plan)
+        self._names = names
+        self._decimals_as_float64 = decimals == "float64"
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow
+        from pyspark import TaskContext
+
+        for items in super().__call__(TaskContext.get().partitionId(), batches):
+            yield pyarrow.RecordBatch.from_pydict({"items": pyarrow.array([items], "int64")})
+
+    def _chunks(self, rows: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        count = _FIRST_CHUNK_ROWS
+        for batch in rows:
+            named = pyarrow.RecordBatch.from_arrays(batch.columns, names=self._names)
+            end = 0
+            while (begin := end) < named.num_rows:
+                end = min(begin + count, named.num_rows)
+                yield named, begin, end
+                count = _next_count(count, end - begin, self.plan.chunk_bytes, self._written)
+
+    def _write(self, writer: Any, chunk: Any) -> None:
+        self._written = writer.write_arrow(*chunk, self._decimals_as_float64)
 
 
 class InferenceFeeder(_Feeder):
@@ -167,8 +207,14 @@ def _batches_by_feedback(
     count = _FIRST_CHUNK_ROWS
     while chunk := list(islice(iterator, count)):
         yield chunk
-        fitting = int(len(chunk) * chunk_bytes / max(written(), 1))
-        count = max(1, min(fitting, 2 * count, _MOST_ROWS_IN_CHUNK))
+        count = _next_count(count, len(chunk), chunk_bytes, written())
+
+
+def _next_count(count: int, rows: int, chunk_bytes: int, written: int) -> int:
+    """How many rows the chunk after one of ``count`` rows gets, when ``rows`` rows of it took
+    ``written`` bytes."""
+    fitting = int(rows * chunk_bytes / max(written, 1))
+    return max(1, min(fitting, 2 * count, _MOST_ROWS_IN_CHUNK))
 
 
 def raise_first_failure(plan: FeedPlan, error: Exception, wait_ms: int = 2000) -> None:
