@@ -12,10 +12,10 @@ from typing import Any, Callable
 
 import cloudpickle
 
-from tfos import launch, paths, slots
+from tfos import dataframe, launch, paths, slots
 from tfos.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
-from tfos.feeding import FeedPlan, InferenceFeeder, TrainFeeder
+from tfos.feeding import ArrowTrainFeeder, FeedPlan, InferenceFeeder, TrainFeeder
 from tfos.network import host_and_port
 from tfos.progress import Progress
 from tfos.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
@@ -153,30 +153,32 @@ class Cluster:
     # -- what programs use
 
     def train(self, data: Any, epochs: int = 1, feed_timeout: float = 600,
-              queue: str = "input") -> None:
+              queue: str = "input", decimals: str | None = None) -> None:
         """Feeds ``data`` to the nodes, ``epochs`` times, and returns when they have taken it all.
 
         Args:
-            data: an RDD, a DataFrame (its rows), or a DStream (every batch, from when it starts; a
-                stream has no epochs).
+            data: an RDD (its objects), a DataFrame (Rows of NumPy values, docs/dataframes.md), or
+                a DStream (every batch, from when it starts; a stream has no epochs).
             epochs: passes over the data, a Spark job each. The nodes hear when one has ended.
             feed_timeout: seconds without any progress after which feeding fails.
             queue: the feed to fill.
+            decimals: what becomes of a DataFrame's decimals: ``"float64"``, or None to refuse them.
         """
         self._check_feedable(queue)
         if epochs < 1:
             raise BadInputError(f"epochs must be at least 1, not {epochs}")
         if hasattr(data, "foreachRDD"):
-            data.foreachRDD(lambda rdd: self._feed(rdd, self._epoch, feed_timeout, queue))
+            data.foreachRDD(lambda rdd: self._feed_rdd(rdd, self._epoch, feed_timeout, queue))
             return
-        rdd = getattr(data, "rdd", data)
+        feed = self._frame_feed(data, decimals) if hasattr(data, "mapInArrow") else (
+            partial(self._feed_rdd, data))
         for _ in range(epochs):
             if self._nobody_wants_rows():
                 return
             with self._jobs_lock:
                 epoch = self._epoch
                 self._epoch += 1
-            self._feed(rdd, epoch, feed_timeout, queue)
+            feed(epoch, feed_timeout, queue)
             self._coordinator.send("end_epoch", epoch=epoch)
 
     def inference(self, data: Any, feed_timeout: float = 600, queue: str = "input") -> Any:
@@ -383,8 +385,12 @@ class Cluster:
     def _feed_plan(self, rdd: Any, epoch: int, timeout: float,
                    queue: str) -> tuple[Any, FeedPlan]:
         """The RDD to feed from and the plan for its tasks, once every fed node listens."""
-        self._await_feeds(timeout)
         pickled = pickled_batches(rdd)
+        source = rdd if pickled is None else pickled
+        return source, self._plan(epoch, pickled is not None, timeout, queue)
+
+    def _plan(self, epoch: int, pickled: bool, timeout: float, queue: str) -> FeedPlan:
+        self._await_feeds(timeout)
         endpoints = [
             {
                 "node_id": node["node_id"], "host": node["host"], "address": node["address"],
@@ -393,8 +399,7 @@ class Cluster:
             }
             for node in self._fed_nodes() if node["feed"]
         ]
-        source = rdd if pickled is None else pickled
-        return source, FeedPlan(
+        return FeedPlan(
             token=self._token,
             endpoints=endpoints,
             coordinator=self.coordinator_address,
@@ -404,15 +409,29 @@ class Cluster:
             region_bytes=self._settings.feed_region,
             chunk_bytes=self._settings.feed_chunk,
             epoch=epoch,
-            pickled=pickled is not None,
+            pickled=pickled,
         )
 
-    def _feed(self, rdd: Any, epoch: int, timeout: float, queue: str) -> None:
+    def _feed_rdd(self, rdd: Any, epoch: int, timeout: float, queue: str) -> None:
         if self._nobody_wants_rows() or rdd.getNumPartitions() == 0:
             return
         source, plan = self._feed_plan(rdd, epoch, timeout, queue)
-        tasks = source.mapPartitionsWithIndex(TrainFeeder(plan))
-        job = self._start_job("feed", f"tfos feed of {self.cluster_id}", tasks.collect,
+        self._run_feed(source.mapPartitionsWithIndex(TrainFeeder(plan)).collect)
+
+    def _frame_feed(self, frame: Any, decimals: str | None) -> Callable[[int, float, str], None]:
+        """What feeds one epoch of ``frame``, whose schema is known to fit."""
+        dataframe.check_schema(frame.schema, decimals)
+        source, names = dataframe.as_arrow_source(frame)
+
+        def feed(epoch: int, timeout: float, queue: str) -> None:
+            feeder = ArrowTrainFeeder(self._plan(epoch, False, timeout, queue), names, decimals)
+            self._run_feed(source.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect)
+
+        return feed
+
+    def _run_feed(self, collect: Callable[[], Any]) -> None:
+        """Runs a job that feeds, until it has ended or no node wants more rows."""
+        job = self._start_job("feed", f"tfos feed of {self.cluster_id}", collect,
                               lambda _job: self._coordinator.notify())
         try:
             self._coordinator.wait(

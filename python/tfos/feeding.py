@@ -14,8 +14,9 @@ from typing import Any, Callable, Iterable, Iterator
 
 from tfos.network import host_and_port
 
-#: Rows (or batches) in a partition's first chunk. Later chunks double until they have the size
-#: asked for: small data spreads over the nodes, and the first rows arrive soon.
+#: Rows in a partition's first chunk. Later chunks grow by a quarter until they have the size asked
+#: for: the first rows arrive soon, and small data spreads evenly, as no chunk is more than a fifth
+#: of what came before it.
 _FIRST_CHUNK_ROWS = 16
 _MOST_ROWS_IN_CHUNK = 1 << 16
 #: Rows are gathered in blocks that double up to this: after each, what they take is estimated.
@@ -116,6 +117,44 @@ class TrainFeeder(_Feeder):
             writer.close()
 
 
+class ArrowTrainFeeder(TrainFeeder):
+    """A function for ``DataFrame.mapInArrow`` that feeds a partition's record batches, without
+    making Python objects of their rows; yields a batch with the number of rows fed.
+
+    ``names`` are the columns' names in the rows, ``decimals`` as in ``Cluster.train``.
+    """
+
+    #: Of the batches that it yields.
+    SCHEMA = "items long"
+
+    def __init__(self, plan: FeedPlan, names: list[str], decimals: str | None):
+        super().__init__(plan)
+        self._names = names
+        self._decimals_as_float64 = decimals == "float64"
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow
+        from pyspark import TaskContext
+
+        for items in super().__call__(TaskContext.get().partitionId(), batches):
+            yield pyarrow.RecordBatch.from_pydict({"items": pyarrow.array([items], "int64")})
+
+    def _chunks(self, rows: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        count = _FIRST_CHUNK_ROWS
+        for batch in rows:
+            named = pyarrow.RecordBatch.from_arrays(batch.columns, names=self._names)
+            end = 0
+            while (begin := end) < named.num_rows:
+                end = min(begin + count, named.num_rows)
+                yield named, begin, end
+                count = _next_count(count, end - begin, self.plan.chunk_bytes, self._written)
+
+    def _write(self, writer: Any, chunk: Any) -> None:
+        self._written = writer.write_arrow(*chunk, self._decimals_as_float64)
+
+
 class InferenceFeeder(_Feeder):
     """Feeds a partition to one node and yields its results, one for each row, in order."""
 
@@ -161,7 +200,7 @@ def _batches_by_bytes(batches: Iterable[bytes], chunk_bytes: int) -> Iterator[li
         size += len(batch)
         if size >= chunk_bytes or len(chunk) >= limit:
             yield chunk
-            chunk, size, limit = [], 0, limit * 2
+            chunk, size, limit = [], 0, limit + max(1, limit // 4)
     if chunk:
         yield chunk
 
@@ -174,10 +213,20 @@ def _batches_by_feedback(
     count = _FIRST_CHUNK_ROWS
     while chunk := _gather(iterator, count, _MOST_CHUNKS_GATHERED * chunk_bytes):
         yield chunk
-        # Nothing is written while rows are skipped that the nodes have: that says nothing of sizes.
-        if size := written():
-            fitting = int(len(chunk) * chunk_bytes / size)
-            count = max(1, min(fitting, 2 * len(chunk), _MOST_ROWS_IN_CHUNK))
+        count = _next_count(count, len(chunk), chunk_bytes, written())
+
+
+def _next_count(count: int, rows: int, chunk_bytes: int, written: int) -> int:
+    """How many rows the chunk after one of ``count`` rows gets, when ``rows`` rows of it took
+    ``written`` bytes."""
+    if written == 0:
+        return count  # they were skipped, as the nodes have them: that says nothing of sizes
+    fitting = int(rows * chunk_bytes / written)
+    return max(1, min(fitting, _grown(rows), _MOST_ROWS_IN_CHUNK))
+
+
+def _grown(count: int) -> int:
+    return count + max(_FIRST_CHUNK_ROWS, count // 4)
 
 
 def _gather(rows: Iterator[Any], count: int, most_bytes: int) -> list[Any]:

@@ -47,6 +47,8 @@ bool Fits(RowNodeKind kind, const ColumnView& column) {
       return column.encoding == ColumnEncoding::kTensor && column.shape.empty();
     case RowNodeKind::kNumpyArray:
       return column.encoding == ColumnEncoding::kTensor;
+    case RowNodeKind::kNumpyRagged:
+      return column.encoding == ColumnEncoding::kRagged;
     case RowNodeKind::kNumberList:
     case RowNodeKind::kNumberTuple:
       return IsNumberSequence(column);
@@ -76,7 +78,7 @@ class Parser {
   Result<RowNode> ParseNode(int depth) {
     if (depth >= kMaxRowDepth) return Bad("nested too deeply");
     TFOS_ASSIGN_OR_RETURN(const auto code, Take<std::uint8_t>());
-    if (code > static_cast<std::uint8_t>(RowNodeKind::kNumberTuple)) {
+    if (code > static_cast<std::uint8_t>(RowNodeKind::kNumpyRagged)) {
       return Bad(fmt::format("code {} does not exist", code));
     }
     RowNode node;

@@ -29,6 +29,7 @@ enum class RowNodeKind : std::uint8_t {
   kSparkRow = 11,
   kNumberList = 12,  ///< A list of only bool, int or float, as the column's dtype says.
   kNumberTuple = 13,
+  kNumpyRagged = 14,  ///< A NumPy array of one dimension, of another length in every row.
 };
 
 /// True for a node that takes a column of its own.

@@ -72,6 +72,15 @@ TEST(RowStructureTest, GivesBackANestedStructure) {
   EXPECT_EQ(dict.children[1].column, 3U);
 }
 
+TEST(RowStructureTest, RaggedArraysHaveElementsOfAnyType) {
+  for (const DType dtype : {DType::kBool, DType::kFloat16, DType::kComplex128}) {
+    const auto parsed = Parse(Serialised(Node(RowNodeKind::kNumpyRagged)),
+                              {Variable(ColumnEncoding::kRagged, dtype)});
+    ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+    EXPECT_EQ(parsed->kind, RowNodeKind::kNumpyRagged);
+  }
+}
+
 struct Misfit {
   RowNodeKind kind;
   ColumnSpec column;
@@ -92,6 +101,8 @@ TEST(RowStructureTest, ChecksTheColumnOfEveryNode) {
       {RowNodeKind::kNumberList, Tensor(DType::kFloat32, {2})},
       {RowNodeKind::kNumberTuple, Tensor(DType::kFloat64, {2, 2})},
       {RowNodeKind::kNumberTuple, Variable(ColumnEncoding::kRagged, DType::kInt8)},
+      {RowNodeKind::kNumpyRagged, Tensor(DType::kFloat32, {2})},
+      {RowNodeKind::kNumpyRagged, Variable(ColumnEncoding::kBytes)},
   };
   for (const Misfit& misfit : misfits) {
     const auto parsed = Parse(Serialised(Node(misfit.kind)), {misfit.column});
@@ -110,7 +121,7 @@ TEST(RowStructureTest, RefusesWhatDoesNotAddUp) {
   EXPECT_FALSE(Parse(two_ints + '\0', {column, column}).ok()) << "a byte is left";
   EXPECT_FALSE(Parse(two_ints.substr(0, two_ints.size() - 1), {column}).ok()) << "cut off";
   EXPECT_FALSE(Parse("", {}).ok()) << "empty";
-  EXPECT_FALSE(Parse("\x0E", {}).ok()) << "unknown code";
+  EXPECT_FALSE(Parse("\x0F", {}).ok()) << "unknown code";
   EXPECT_FALSE(Parse(std::string("\x08\xFF\xFF\xFF\xFF\0", 6), {}).ok()) << "too many children";
   EXPECT_FALSE(Parse(std::string("\x0A\1\0\0\0\xFF\0\0\0", 9), {}).ok()) << "long key";
   EXPECT_FALSE(Parse(std::string("\x0B\2\0\0\0\0", 6), {}).ok()) << "unknown sort of Row";

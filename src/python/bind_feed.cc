@@ -175,6 +175,17 @@ void BindFeed(nb::module_& module) {
            "Sends a list of rows; returns the bytes that they took.")
       .def("write_pickled", &FeedWriter::WritePickled, nb::arg("batches"),
            "Sends batches as Spark pickled them; returns the bytes that they took.")
+      .def(
+          "write_arrow",
+          [](FeedWriter& writer, nb::handle batch, std::size_t begin, std::size_t end,
+             bool decimals_as_float64) {
+            return writer.WriteArrow(
+                batch, begin, end,
+                decimals_as_float64 ? feed::Decimals::kFloat64 : feed::Decimals::kRefuse);
+          },
+          nb::arg("batch"), nb::arg("begin"), nb::arg("end"), nb::arg("decimals_as_float64"),
+          "Sends the rows [begin, end) of a pyarrow record batch; returns the bytes that they "
+          "took.")
       .def("results", &FeedWriter::Results, nb::arg("block"),
            "The next results, in order; None when there are none yet (not `block`) or none will "
            "come (`block`).")

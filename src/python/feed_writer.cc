@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/format.h"
 #include "python/errors.h"
 #include "python/gil.h"
 #include "python/row_decoder.h"
@@ -35,12 +36,43 @@ void FeedThrowIfError(const Status& status) {
   if (!status.ok()) ThrowFeedStatus(status);
 }
 
+/// What an object exports through the Arrow PyCapsule interface: borrowed structs, which live as
+/// long as this. Needs the GIL.
+class ArrowExport {
+ public:
+  explicit ArrowExport(nb::handle batch) {
+    if (!nb::hasattr(batch, "__arrow_c_array__")) {
+      ThrowStatus(Status(ErrorKind::kBadInput,
+                         "this is no record batch of pyarrow 14 or newer, or of another library "
+                         "that has the method __arrow_c_array__"));
+    }
+    const nb::object capsules = batch.attr("__arrow_c_array__")();
+    schema_ = capsules[0];
+    array_ = capsules[1];
+  }
+
+  const ArrowSchema& schema() const { return Get<ArrowSchema>(schema_, "arrow_schema"); }
+  const ArrowArray& array() const { return Get<ArrowArray>(array_, "arrow_array"); }
+
+ private:
+  template <typename T>
+  static const T& Get(const nb::object& capsule, const char* name) {
+    const void* pointer = PyCapsule_GetPointer(capsule.ptr(), name);
+    if (pointer == nullptr) throw nb::python_error();
+    return *static_cast<const T*>(pointer);
+  }
+
+  nb::object schema_;
+  nb::object array_;
+};
+
 }  // namespace
 
 FeedWriter::FeedWriter(feed::PartitionWriterOptions options)
     : chunk_limit_bytes_(options.session.region_bytes == 0
                              ? kDefaultChunkBytes
-                             : options.session.region_bytes / kChunksInRegion) {
+                             : options.session.region_bytes / kChunksInRegion),
+      partition_(options.session.key.partition) {
   options.check = &CheckSignals;
   writer_ =
       FeedValueOrThrow(WithoutGil([&] { return feed::PartitionWriter::Open(std::move(options)); }));
@@ -145,6 +177,41 @@ std::uint64_t FeedWriter::WriteBatches(const nb::list& batches, std::size_t begi
     to += batch.size();
     builder.SetBoundary(0, i + 1, static_cast<std::uint64_t>(to - start));
   }
+  Commit(bytes, begin, end);
+  return bytes;
+}
+
+std::uint64_t FeedWriter::WriteArrow(nb::handle batch, std::size_t begin, std::size_t end,
+                                     feed::Decimals decimals) {
+  writer();
+  const ArrowExport exported(batch);
+  const auto columns =
+      ValueOrThrow(feed::ArrowColumns::Open(exported.schema(), exported.array(), decimals));
+  if (begin > end || end > columns->rows()) {
+    ThrowStatus(Status(ErrorKind::kBadInput, fmt::format("rows [{}, {}) of a record batch of {}",
+                                                         begin, end, columns->rows())));
+  }
+  const std::size_t first = begin;
+  return WriteMissing(end - begin, [&](std::size_t from, std::size_t to) {
+    return WriteColumns(*columns, first, from, to);
+  });
+}
+
+std::uint64_t FeedWriter::WriteColumns(feed::ArrowColumns& columns, std::size_t first,
+                                       std::size_t begin, std::size_t end) {
+  if (writer_->stopped()) return 0;
+  const Status planned =
+      WithoutGil([&] { return columns.Plan(first + begin, first + end, list_start_ + begin); });
+  if (!planned.ok()) ThrowStatus(planned.Annotate(fmt::format("partition {}", partition_)));
+  const std::uint64_t bytes = columns.bytes();
+  if (bytes > chunk_limit_bytes_ && end - begin > 1) {
+    const std::size_t middle = begin + (end - begin) / 2;
+    const std::uint64_t first_half = WriteColumns(columns, first, begin, middle);
+    return first_half + WriteColumns(columns, first, middle, end);
+  }
+  const std::span<std::byte> room = Reserve(bytes);
+  if (room.empty()) return 0;
+  ThrowIfError(WithoutGil([&] { return columns.Fill(room); }));
   Commit(bytes, begin, end);
   return bytes;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "feed/arrow_columns.h"
 #include "feed/partition_writer.h"
 #include "python/python_object.h"
 #include "python/row_encoder.h"
@@ -25,6 +26,10 @@ class FeedWriter {
   std::uint64_t WriteRows(nb::list rows);
   /// The same for batches that are already pickled: bytes-like objects, each one item.
   std::uint64_t WritePickled(nb::list batches);
+  /// The same for the rows [begin, end) of an Arrow record batch: an object that has
+  /// `__arrow_c_array__`. It stays as it is. Errors name rows as counted in the partition.
+  std::uint64_t WriteArrow(nb::handle batch, std::size_t begin, std::size_t end,
+                           feed::Decimals decimals);
 
   /// The next results, in order; none when nothing is there yet (`block` false) or nothing will
   /// come any more (`block` true).
@@ -49,10 +54,14 @@ class FeedWriter {
   void Commit(std::uint64_t bytes, std::size_t begin, std::size_t end);
   std::uint64_t WriteEncoded(const nb::list& rows, std::size_t begin, std::size_t end);
   std::uint64_t WriteBatches(const nb::list& batches, std::size_t begin, std::size_t end);
+  /// List item 0 is row `first` of the record batch.
+  std::uint64_t WriteColumns(feed::ArrowColumns& columns, std::size_t first, std::size_t begin,
+                             std::size_t end);
   feed::PartitionWriter& writer();
 
   std::unique_ptr<feed::PartitionWriter> writer_;
   std::uint64_t chunk_limit_bytes_;
+  std::uint32_t partition_;
   std::uint64_t next_item_ = 0;   ///< Of the partition: the first of the next list.
   std::uint64_t list_start_ = 0;  ///< The first of the list being written.
   std::uint64_t delivered_items_ = 0;

@@ -177,6 +177,8 @@ void RowDecoder::Decode(const DecodeNode& node, std::size_t first, std::size_t c
       return DecodeNumpyScalars(node, first, count, out);
     case RowNodeKind::kNumpyArray:
       return DecodeArrays(node, first, count, out);
+    case RowNodeKind::kNumpyRagged:
+      return DecodeRaggedArrays(node, first, count, out);
     case RowNodeKind::kNumberList:
     case RowNodeKind::kNumberTuple:
       return DecodeNumbers(node, first, count, out);
@@ -304,6 +306,14 @@ void RowDecoder::DecodeArrays(const DecodeNode& node, std::size_t first, std::si
       std::memcpy(target.bytes().data(), value.data(), value.size());
     }
     out[i] = array.release().ptr();
+  }
+}
+
+void RowDecoder::DecodeRaggedArrays(const DecodeNode& node, std::size_t first, std::size_t count,
+                                    PyObject** out) {
+  const ColumnView& column = *node.column;
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = numpy().CopyOf(column.Value(first + i), column.dtype).release().ptr();
   }
 }
 

@@ -97,6 +97,8 @@ class RowDecoder {
   void DecodeNumpyScalars(const DecodeNode& node, std::size_t first, std::size_t count,
                           PyObject** out);
   void DecodeArrays(const DecodeNode& node, std::size_t first, std::size_t count, PyObject** out);
+  void DecodeRaggedArrays(const DecodeNode& node, std::size_t first, std::size_t count,
+                          PyObject** out);
   std::vector<ObjectVector> DecodeChildren(const DecodeNode& node, std::size_t first,
                                            std::size_t count);
   void DecodeNumbers(const DecodeNode& node, std::size_t first, std::size_t count, PyObject** out);

@@ -393,27 +393,47 @@ bool RowEncoder::PlanChildren(Values values, std::size_t children, int depth, En
 bool RowEncoder::PlanNumpy(Values values, EncodeNode& node) {
   if (numpy() == nullptr) return false;
   PyTypeObject* type = Py_TYPE(values[0]);
-  ColumnSpec spec{.shape = {}, .values = values.size(), .name = {}};
-  if (type == numpy()->array_type()) {
-    node.kind = RowNodeKind::kNumpyArray;
-    const nb::object dtype = Checked(PyObject_GetAttrString(values[0], "dtype"));
-    const std::optional<DType> known = numpy()->FromDType(dtype);
-    if (!known) return false;
-    node.dtype = *known;
-    const BufferView array(values[0], PyBUF_ND | PyBUF_WRITABLE);
-    if (!array.acquired()) {
-      PyErr_Clear();  // Not writable or not C-contiguous.
-      return false;
-    }
-    node.shape.assign(array.view().shape, array.view().shape + array.view().ndim);
-    spec.shape = node.shape;
-  } else {
-    node.kind = RowNodeKind::kNumpyScalar;
-    const std::optional<DType> known = numpy()->FromScalarType(type);
-    if (!known) return false;
-    node.dtype = *known;
+  if (type == numpy()->array_type()) return PlanArrays(values, node);
+  node.kind = RowNodeKind::kNumpyScalar;
+  const std::optional<DType> known = numpy()->FromScalarType(type);
+  if (!known) return false;
+  node.dtype = *known;
+  AddColumn({.dtype = node.dtype, .shape = {}, .values = values.size(), .name = {}}, node);
+  return true;
+}
+
+bool RowEncoder::PlanArrays(Values values, EncodeNode& node) {
+  const nb::object dtype = Checked(PyObject_GetAttrString(values[0], "dtype"));
+  const std::optional<DType> known = numpy()->FromDType(dtype);
+  if (!known) return false;
+  node.dtype = *known;
+  const BufferView first(values[0], PyBUF_ND | PyBUF_WRITABLE);
+  if (!first.acquired()) {
+    PyErr_Clear();  // Not writable or not C-contiguous.
+    return false;
   }
-  spec.dtype = node.dtype;
+  node.kind = RowNodeKind::kNumpyArray;
+  node.shape.assign(first.view().shape, first.view().shape + first.view().ndim);
+  ColumnSpec spec{.dtype = node.dtype, .shape = node.shape, .values = values.size(), .name = {}};
+  if (node.shape.size() == 1) {
+    std::uint64_t elements = 0;
+    for (PyObject* value : values) {
+      if (!IsExactly(value, numpy()->array_type())) return false;
+      const Py_ssize_t length = PyObject_Size(value);
+      if (length < 0) {
+        PyErr_Clear();  // An array without dimensions has no length.
+        return false;
+      }
+      elements += static_cast<std::uint64_t>(length);
+      node.ragged = node.ragged || static_cast<std::uint64_t>(length) != node.shape[0];
+    }
+    if (node.ragged) {
+      node.kind = RowNodeKind::kNumpyRagged;
+      spec.encoding = ColumnEncoding::kRagged;
+      spec.shape.clear();
+      spec.data_bytes = elements * feed::DTypeBytes(node.dtype);
+    }
+  }
   AddColumn(std::move(spec), node);
   return true;
 }
@@ -433,6 +453,7 @@ bool RowEncoder::FillNode(Values values, const EncodeNode& node) {
     case RowNodeKind::kNumpyScalar:
       return FillNumpyScalars(values, node);
     case RowNodeKind::kNumpyArray:
+    case RowNodeKind::kNumpyRagged:
       return FillArrays(values, node);
     case RowNodeKind::kNumberList:
     case RowNodeKind::kNumberTuple:
@@ -496,33 +517,36 @@ bool RowEncoder::FillNumbers(Values values, const EncodeNode& node) {
 }
 
 bool RowEncoder::FillArrays(Values values, const EncodeNode& node) {
-  std::byte* to = builder_->data(node.column).data();
-  const std::size_t value_bytes =
-      values.empty() ? 0 : builder_->data(node.column).size() / values.size();
+  const std::span<std::byte> data = builder_->data(node.column);
+  const std::size_t element = feed::DTypeBytes(node.dtype);
   nb::object known_dtype;  // The arrays of one pickle share their dtype.
   const nb::object dtype_name = Checked(PyUnicode_InternFromString("dtype"));
-  for (PyObject* value : values) {
-    if (!IsExactly(value, numpy()->array_type())) return false;
-    nb::object dtype = Checked(PyObject_GetAttr(value, dtype_name.ptr()));
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!IsExactly(values[i], numpy()->array_type())) return false;
+    nb::object dtype = Checked(PyObject_GetAttr(values[i], dtype_name.ptr()));
     if (!dtype.is(known_dtype)) {
       if (numpy()->FromDType(dtype) != node.dtype) return false;
       known_dtype = std::move(dtype);
     }
-    const BufferView array(value, PyBUF_ND | PyBUF_WRITABLE);
+    const BufferView array(values[i], PyBUF_ND | PyBUF_WRITABLE);
     if (!array.acquired()) {
       PyErr_Clear();  // Not writable or not C-contiguous.
       return false;
     }
     const Py_buffer& view = array.view();
-    if (!std::equal(
-            node.shape.begin(), node.shape.end(), view.shape, view.shape + view.ndim,
-            [](std::uint64_t a, Py_ssize_t b) { return a == static_cast<std::uint64_t>(b); })) {
-      return false;
-    }
-    std::memcpy(to, view.buf, value_bytes);
-    to += value_bytes;
+    const bool fits = node.ragged
+                          ? view.ndim == 1
+                          : std::equal(node.shape.begin(), node.shape.end(), view.shape,
+                                       view.shape + view.ndim, [](std::uint64_t a, Py_ssize_t b) {
+                                         return a == static_cast<std::uint64_t>(b);
+                                       });
+    if (!fits || array.bytes().size() > data.size() - at) return false;
+    std::memcpy(data.data() + at, view.buf, array.bytes().size());
+    at += array.bytes().size();
+    if (node.ragged) builder_->SetBoundary(node.column, i + 1, at / element);
   }
-  return true;
+  return at == data.size();
 }
 
 bool RowEncoder::FillNumpyScalars(Values values, const EncodeNode& node) {

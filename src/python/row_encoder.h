@@ -22,7 +22,7 @@ struct EncodeNode {
   feed::RowFields fields = feed::RowFields::kList;
   std::size_t column = 0;
   feed::DType dtype = feed::DType::kNone;
-  bool ragged = false;               ///< kNumberList and kNumberTuple of different lengths.
+  bool ragged = false;               ///< Numbers in lists, tuples or arrays of different lengths.
   std::size_t length = 0;            ///< Of one value of those, unless ragged.
   std::vector<std::uint64_t> shape;  ///< kNumpyArray.
   std::vector<nb::object> keys;      ///< kDict and kSparkRow.
@@ -67,6 +67,7 @@ class RowEncoder {
   bool PlanDict(Values values, int depth, EncodeNode& node);
   bool PlanSparkRow(Values values, int depth, EncodeNode& node);
   bool PlanNumpy(Values values, EncodeNode& node);
+  bool PlanArrays(Values values, EncodeNode& node);
   bool PlanChildren(Values values, std::size_t children, int depth, EncodeNode& node);
   void AddColumn(feed::ColumnSpec spec, EncodeNode& node);
 

@@ -14,12 +14,33 @@ import time
 
 def collect_rows(ctx):
     """Reads the feed to its end and pickles the rows seen, in order."""
-    rows = []
+    _collect(ctx, [])
+
+
+def collect_rows_and_say_when_fed(ctx):
+    """The same; a file `fed` is there as soon as the first row is."""
+    rows = ctx.feed.next_batch(1)
+    pathlib.Path(ctx.args["dir"], "fed").touch()
+    _collect(ctx, rows)
+
+
+def _collect(ctx, rows):
     while not ctx.feed.should_stop():
         rows += ctx.feed.next_batch(ctx.args["batch"])
     path = pathlib.Path(ctx.args["dir"], f"rows-{ctx.node_id}")
     path.with_suffix(".part").write_bytes(pickle.dumps(rows))
     path.with_suffix(".part").rename(path)
+
+
+def store_each_row(ctx):
+    """Pickles each row into a file of its own, row-0, row-1, ..., as soon as it has it."""
+    number = 0
+    while not ctx.feed.should_stop():
+        for row in ctx.feed.next_batch(1):
+            path = pathlib.Path(ctx.args["dir"], f"row-{number}")
+            path.with_suffix(".part").write_bytes(pickle.dumps(row))
+            path.with_suffix(".part").rename(path)
+            number += 1
 
 
 def echo(ctx):

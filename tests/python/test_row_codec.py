@@ -189,8 +189,21 @@ def test_numpy_arrays_that_are_not_columns() -> None:
             np.testing.assert_array_equal(back, array)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+def test_numpy_arrays_of_different_lengths(dtype: type) -> None:
+    lengths = [3, 0, 5, 3, 1000, 3]
+    check([np.arange(length).astype(dtype) for length in lengths], COLUMNAR)
+    check([(np.ones(length, dtype), "x", length) for length in lengths], COLUMNAR)
+
+
 def test_numpy_arrays_of_different_shapes_or_dtypes() -> None:
-    check([np.zeros(3), np.zeros(4)], PICKLED_ROWS)
+    check([np.zeros(3), np.zeros((2, 2))], PICKLED_ROWS)
+    check([np.zeros((2, 2)), np.zeros(4)], PICKLED_ROWS)
+    check([np.zeros((2, 2)), np.zeros((3, 2))], PICKLED_ROWS)
+    check([np.zeros(3), np.zeros(())], PICKLED_ROWS)
+    check([np.zeros(3), np.zeros(4, np.float32)], PICKLED_ROWS)
+    check([np.zeros(3), np.zeros(4), None], PICKLED_ROWS)
+    check([np.zeros(3), np.zeros(4), [0.0]], PICKLED_ROWS)
     check([np.zeros(3), np.zeros(3, np.float32)], PICKLED_ROWS)
     check([np.zeros(3), 1], PICKLED_ROWS)
     check([np.float32(1), np.float64(1)], PICKLED_ROWS)
@@ -303,7 +316,7 @@ def test_nothing_leaks() -> None:
     import sys
 
     key, text = "some key", "some value"
-    rows = [({key: text, "n": [1.0, 2.0]}, b"bytes", np.arange(3))] * 10
+    rows = [({key: text, "n": [1.0, 2.0]}, b"bytes", np.arange(3), np.arange(n)) for n in range(10)]
     mixed = rows + [None]
 
     def cycle() -> None:
@@ -334,7 +347,7 @@ def test_bad_chunks_are_refused() -> None:
 
 
 def test_flipped_bits_never_crash() -> None:
-    rows = [([1.0, 2.0], "text", b"bytes", {"k": i}, np.arange(3)) for i in range(3)]
+    rows = [([1.0, 2.0], "text", b"bytes", {"k": i}, np.arange(3), np.arange(i)) for i in range(3)]
     chunk = bytearray(_native.encode_rows(rows))
     rng = random.Random(3)
     survived = 0
