@@ -5,9 +5,12 @@
 namespace tfos::feed {
 namespace {
 
+bool KeepsUp(const BalanceCandidate& node) { return node.free_bytes >= node.capacity_bytes / 2; }
+
 bool Better(const BalanceCandidate& a, const BalanceCandidate& b) {
-  if (a.free_bytes != b.free_bytes) return a.free_bytes > b.free_bytes;
-  return a.sent_bytes < b.sent_bytes;
+  if (KeepsUp(a) != KeepsUp(b)) return KeepsUp(a);
+  if (KeepsUp(a) || a.free_bytes == b.free_bytes) return a.accepted_bytes < b.accepted_bytes;
+  return a.free_bytes > b.free_bytes;
 }
 
 }  // namespace

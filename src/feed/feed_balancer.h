@@ -11,7 +11,7 @@ namespace tfos::feed {
 struct BalanceCandidate {
   std::uint64_t free_bytes = 0;      ///< Chunks that fit without waiting.
   std::uint64_t capacity_bytes = 0;  ///< `free_bytes` when the node has taken everything.
-  std::uint64_t sent_bytes = 0;      ///< Sent to it by this feeder so far.
+  std::uint64_t accepted_bytes = 0;  ///< By the node so far, as far as the feeder knows.
   bool stopped = false;              ///< It wants no more rows.
 };
 
@@ -26,9 +26,11 @@ struct BalanceChoice {
   std::size_t index = 0;
 };
 
-/// Chooses the node for a chunk of `bytes`: the one with the most room, since that is the one that
-/// empties its queue fastest; of equals the one that this feeder has sent least, then the first.
-/// A chunk larger than any node's room ever is goes to a node that has taken everything else.
+/// Chooses the node for a chunk of `bytes`. Among nodes that keep up (their room is half free at
+/// least) it is the one that has accepted least, so that all get the same share of small data too;
+/// else the one with the most room, since that is the one that empties its queue fastest; of equals
+/// the first. A chunk larger than any node's room ever is goes to a node that has taken everything
+/// else.
 BalanceChoice ChooseNode(std::span<const BalanceCandidate> candidates, std::uint64_t bytes);
 
 }  // namespace tfos::feed

@@ -37,8 +37,15 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"Nobody", {}, 10, Action::kDiscard, 0},
         Case{"AllStopped", {{100, 100, 0, true}, {100, 100, 0, true}}, 10, Action::kDiscard, 0},
-        Case{"MostRoom", {{50, 100, 0, false}, {80, 100, 90, false}}, 10, Action::kSend, 1},
-        Case{"LeastSent", {{80, 100, 90, false}, {80, 100, 20, false}}, 10, Action::kSend, 1},
+        Case{"LeastAccepted", {{90, 100, 90, false}, {50, 100, 20, false}}, 10, Action::kSend, 1},
+        Case{
+            "TheOneThatKeepsUp", {{49, 100, 0, false}, {50, 100, 90, false}}, 10, Action::kSend, 1},
+        Case{"MostRoom", {{30, 100, 0, false}, {40, 100, 90, false}}, 10, Action::kSend, 1},
+        Case{"LeastAcceptedOfTheBusy",
+             {{40, 100, 90, false}, {40, 100, 20, false}},
+             10,
+             Action::kSend,
+             1},
         Case{"First", {{80, 100, 20, false}, {80, 100, 20, false}}, 10, Action::kSend, 0},
         Case{"NotTheStopped", {{90, 100, 0, true}, {20, 100, 50, false}}, 10, Action::kSend, 1},
         Case{"ExactFit", {{10, 100, 0, false}}, 10, Action::kSend, 0},

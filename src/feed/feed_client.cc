@@ -38,7 +38,7 @@ class FeedClient::Impl {
 
   Status Authenticate(const Secret& token, std::uint32_t node_id, const Deadline& deadline);
   bool shares_memory() const { return shares_memory_; }
-  Result<ItemRanges> Count(const PartitionKey& key, std::uint32_t attempt);
+  Result<Counted> Count(const PartitionKey& key, std::uint32_t attempt);
   Status BeginOpen(const SessionOptions& session);
   bool opened() const { return opened_.has_value() && !stopped_; }
   Result<Opened> Open(const SessionOptions& session);
@@ -84,7 +84,7 @@ class FeedClient::Impl {
 
   // The partition.
   bool counting_ = false;  ///< COUNT is sent, and not all of the answer is there.
-  ItemRanges counted_;
+  Counted counted_;
   std::string queue_;
   std::optional<OpenedMessage> opened_;
   std::unique_ptr<Region> region_;  ///< Null over TCP.
@@ -183,7 +183,8 @@ Status FeedClient::Impl::OnMessage() {
     case MessageType::kCounted: {
       if (!counting_) break;
       TFOS_ASSIGN_OR_RETURN(const CountedMessage counted, ParseCounted(body));
-      for (const ItemRange& range : counted.ranges) counted_.Add(range);
+      for (const ItemRange& range : counted.ranges) counted_.ranges.Add(range);
+      counted_.accepted_bytes = counted.accepted_bytes;
       counting_ = counted.more;
       return {};
     }
@@ -336,7 +337,7 @@ Status FeedClient::Impl::Authenticate(const Secret& token, std::uint32_t node_id
   return {};
 }
 
-Result<ItemRanges> FeedClient::Impl::Count(const PartitionKey& key, std::uint32_t attempt) {
+Result<Counted> FeedClient::Impl::Count(const PartitionKey& key, std::uint32_t attempt) {
   if (!queue_.empty() || counting_) {
     return Status(ErrorKind::kBadInput, "a feed client counts before it opens");
   }
@@ -486,7 +487,7 @@ Result<std::unique_ptr<FeedClient>> FeedClient::Connect(const Endpoint& endpoint
 
 bool FeedClient::shares_memory() const { return impl_->shares_memory(); }
 Result<Opened> FeedClient::Open(const SessionOptions& session) { return impl_->Open(session); }
-Result<ItemRanges> FeedClient::Count(const PartitionKey& key, std::uint32_t attempt) {
+Result<Counted> FeedClient::Count(const PartitionKey& key, std::uint32_t attempt) {
   return impl_->Count(key, attempt);
 }
 Status FeedClient::BeginOpen(const SessionOptions& session) { return impl_->BeginOpen(session); }

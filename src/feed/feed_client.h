@@ -32,6 +32,12 @@ struct Opened {
   bool feed_over = false;
 };
 
+/// What a node has accepted.
+struct Counted {
+  ItemRanges ranges;                 ///< Of the partition.
+  std::uint64_t accepted_bytes = 0;  ///< Of all partitions.
+};
+
 /// The node's answer to the end of a partition.
 struct Ended {
   std::uint64_t accepted_items = 0;
@@ -74,7 +80,7 @@ class FeedClient {
   /// Asks which items of a training partition the node has accepted, of any attempt, and ends the
   /// session of another attempt that is still open there. Needs none of the node's memory. Before
   /// Open.
-  Result<ItemRanges> Count(const PartitionKey& key, std::uint32_t attempt);
+  Result<Counted> Count(const PartitionKey& key, std::uint32_t attempt);
 
   /// Opens the partition; once. Waits while the node's memory is spent.
   ///   kBadInput  the node has no such queue

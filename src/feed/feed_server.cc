@@ -667,6 +667,7 @@ Status FeedServer::Impl::OnCount(Connection& connection, const CountMessage& mes
     const std::span<const ItemRange> now = left.first(std::min(left.size(), kRangesInCounted));
     left = left.subspan(now.size());
     Post(connection, {.bytes = Encode(CountedMessage{.more = !left.empty(),
+                                                     .accepted_bytes = counters_.bytes,
                                                      .ranges = {now.begin(), now.end()}})});
   } while (!left.empty());
   return {};

@@ -284,7 +284,7 @@ TEST_P(FeedTransportTest, TheNodeSaysWhichItemsItHas) {
   const PartitionKey key{.job = {9}, .epoch = 0, .partition = 5};
   {
     std::unique_ptr<FeedClient> client = Connect();
-    EXPECT_THAT(client->Count(key, 0)->ranges(), IsEmpty());
+    EXPECT_THAT(client->Count(key, 0)->ranges.ranges(), IsEmpty());
     ASSERT_TRUE(client->Open({.key = key}).ok()) << "on the same connection";
     ASSERT_TRUE(Put(*client, "rows", 7).ok());
     ASSERT_TRUE(Put(*client, "no rows", 0, 7).ok());
@@ -295,15 +295,17 @@ TEST_P(FeedTransportTest, TheNodeSaysWhichItemsItHas) {
   {
     std::unique_ptr<FeedClient> client = Connect();
     // Spark counts attempts from 0 again when it repeats a whole stage.
-    EXPECT_THAT(client->Count(key, 0)->ranges(), ElementsAre(ItemRange{0, 7}, ItemRange{10, 12}));
+    EXPECT_THAT(client->Count(key, 0)->ranges.ranges(),
+                ElementsAre(ItemRange{0, 7}, ItemRange{10, 12}));
     ASSERT_TRUE(client->Open({.key = key}).ok());
     ASSERT_TRUE(Put(*client, "more", 3, 7).ok());
     const Result<Ended> ended = client->Finish();
     ASSERT_TRUE(ended.ok());
     EXPECT_EQ(ended->accepted_items, 3u);
   }
-  EXPECT_THAT(Connect()->Count(key, 2)->ranges(), ElementsAre(ItemRange{0, 12}));
-  EXPECT_THAT(Connect()->Count({.job = {9}, .epoch = 1, .partition = 5}, 0)->ranges(), IsEmpty());
+  EXPECT_THAT(Connect()->Count(key, 2)->ranges.ranges(), ElementsAre(ItemRange{0, 12}));
+  EXPECT_THAT(Connect()->Count({.job = {9}, .epoch = 1, .partition = 5}, 0)->ranges.ranges(),
+              IsEmpty());
 }
 
 TEST_P(FeedTransportTest, CountingNeedsNoMemoryAndLeavesNoTrace) {
@@ -324,10 +326,10 @@ TEST_P(FeedTransportTest, ALongAnswerComesInPieces) {
   constexpr std::uint64_t kChunks = 5'000;
   for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_TRUE(Put(*client, "x", 1, 2 * i).ok());
   ASSERT_TRUE(client->Finish().ok());
-  const Result<ItemRanges> counted = Connect()->Count({}, 1);
+  const Result<Counted> counted = Connect()->Count({}, 1);
   ASSERT_TRUE(counted.ok()) << counted.status().DebugString();
-  EXPECT_EQ(counted->ranges().size(), kChunks);
-  EXPECT_EQ(counted->ranges().back(), (ItemRange{2 * kChunks - 2, 2 * kChunks - 1}));
+  EXPECT_EQ(counted->ranges.ranges().size(), kChunks);
+  EXPECT_EQ(counted->ranges.ranges().back(), (ItemRange{2 * kChunks - 2, 2 * kChunks - 1}));
 }
 
 TEST_P(FeedTransportTest, ANewerAttemptTakesAPartitionOver) {
@@ -337,9 +339,9 @@ TEST_P(FeedTransportTest, ANewerAttemptTakesAPartitionOver) {
   ASSERT_TRUE(Put(*old, "rows", 7).ok());
   EXPECT_TRUE(Eventually([&] { return server_->counters().items == 7; }));
   std::unique_ptr<FeedClient> fresh = Connect();
-  const Result<ItemRanges> counted = fresh->Count({.partition = 5}, 1);
+  const Result<Counted> counted = fresh->Count({.partition = 5}, 1);
   ASSERT_TRUE(counted.ok());
-  EXPECT_EQ(counted->items(), 7u);
+  EXPECT_EQ(counted->ranges.items(), 7u);
   const Result<Ended> ended = old->Finish();
   ASSERT_FALSE(ended.ok());
   EXPECT_THAT(ended.status().ToString(), HasSubstr("attempt 1 of the same partition took over"));
@@ -743,9 +745,9 @@ TEST_P(FeedTransportTest, AKilledFeederHarmsNobody) {
   EXPECT_TRUE(Eventually([&] { return server_->counters().open_sessions == 0; }));
 
   std::unique_ptr<FeedClient> retry = Connect();
-  const Result<ItemRanges> accepted = retry->Count({.partition = 8}, 1);
+  const Result<Counted> accepted = retry->Count({.partition = 8}, 1);
   ASSERT_TRUE(accepted.ok()) << accepted.status().DebugString();
-  EXPECT_THAT(accepted->ranges(), ElementsAre(ItemRange{0, server_->counters().items}));
+  EXPECT_THAT(accepted->ranges.ranges(), ElementsAre(ItemRange{0, server_->counters().items}));
   std::thread reopen([&] {
     const Result<Opened> opened = retry->Open({.key = {.partition = 8}, .attempt = 1});
     ASSERT_TRUE(opened.ok()) << opened.status().DebugString();

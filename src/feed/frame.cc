@@ -239,6 +239,7 @@ std::string Encode(const CountMessage& message) {
 std::string Encode(const CountedMessage& message) {
   Writer writer(MessageType::kCounted);
   writer.Put(static_cast<std::uint8_t>(message.more));
+  writer.Put(message.accepted_bytes);
   for (const ItemRange& range : message.ranges) {
     writer.Put(range.begin);
     writer.Put(range.end);
@@ -383,6 +384,7 @@ Result<CountedMessage> ParseCounted(std::span<const std::byte> body) {
   const auto more = reader.Take<std::uint8_t>();
   if (more > 1) reader.Fail();
   message.more = more == 1;
+  message.accepted_bytes = reader.Take<std::uint64_t>();
   const std::size_t ranges = body.size() / (2 * sizeof(std::uint64_t));
   if (ranges > kRangesInCounted) reader.Fail();
   for (std::size_t i = 0; i < std::min(ranges, kRangesInCounted); ++i) {

@@ -104,6 +104,7 @@ struct CountMessage {
 /// COUNTED: these, and with `more` those of the next COUNTED.
 struct CountedMessage {
   bool more = false;
+  std::uint64_t accepted_bytes = 0;    ///< By the node, of all partitions.
   std::vector<ItemRange> ranges = {};  ///< At most kRangesInCounted.
 };
 

@@ -65,15 +65,21 @@ Status PartitionWriter::FindNodes() {
     // stage, and an earlier attempt may have run on another host.
     Result<std::unique_ptr<FeedClient>> client = Connect(endpoint);
     Status status = client.status();
+    std::uint64_t accepted_bytes = 0;
     if (status.ok()) {
-      const Result<ItemRanges> delivered =
+      const Result<Counted> counted =
           (*client)->Count(options_.session.key, options_.session.attempt);
-      status = delivered.status();
-      if (delivered.ok()) delivered_.Add(*delivered);
+      status = counted.status();
+      if (counted.ok()) {
+        delivered_.Add(counted->ranges);
+        accepted_bytes = counted->accepted_bytes;
+      }
     }
     if (status.ok()) {
       std::vector<Node>& nodes = (*client)->shares_memory() ? near : far;
-      nodes.push_back({.endpoint = endpoint, .client = std::move(client).value()});
+      nodes.push_back({.endpoint = endpoint,
+                       .client = std::move(client).value(),
+                       .accepted_bytes = accepted_bytes});
     } else if (status.kind() == ErrorKind::kReconnect) {
       // A node that is done has taken what it wanted; nothing more is known of it.
       unreachable_ = status;
@@ -195,7 +201,7 @@ Result<std::span<std::byte>> PartitionWriter::Reserve(std::size_t bytes) {
       largest_region_ = std::max(largest_region_, node.capacity_bytes);
       candidates.push_back({.free_bytes = free,
                             .capacity_bytes = node.capacity_bytes,
-                            .sent_bytes = node.sent_bytes});
+                            .accepted_bytes = node.accepted_bytes});
       node_of_candidate.push_back(i);
     }
     if (train && !candidates.empty() && bytes > largest_region_) return ReserveAlone(bytes);
@@ -223,7 +229,7 @@ Result<std::span<std::byte>> PartitionWriter::ReserveAlone(std::size_t bytes) {
     std::size_t least = nodes_.size();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].wants_rows() &&
-          (least == nodes_.size() || nodes_[i].sent_bytes < nodes_[least].sent_bytes)) {
+          (least == nodes_.size() || nodes_[i].accepted_bytes < nodes_[least].accepted_bytes)) {
         least = i;
       }
     }
@@ -283,7 +289,7 @@ Status PartitionWriter::WaitForWord(const Deadline& deadline) const {
 Status PartitionWriter::Commit(std::size_t bytes, const ItemRange& items) {
   Node& node = nodes_[reserved_];
   TFOS_RETURN_IF_ERROR(node.client->Commit(bytes, items));
-  node.sent_bytes += bytes;
+  node.accepted_bytes += bytes;
   items_sent_ += items.items();
   // Its memory is for others once the chunk is consumed, however long the next row takes.
   return alone_ ? LeaveNodes() : Status::Ok();

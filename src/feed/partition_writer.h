@@ -81,7 +81,8 @@ class PartitionWriter {
     Endpoint endpoint;
     std::unique_ptr<FeedClient> client;  ///< Null while a large chunk goes through another node.
     std::uint64_t capacity_bytes = 0;    ///< Of its region, once known.
-    std::uint64_t sent_bytes = 0;
+    /// What it had accepted of all feeders at the start, and of this one since.
+    std::uint64_t accepted_bytes = 0;
     bool stopped = false;  ///< It wants no more rows; for when it has no client any more.
 
     bool wants_rows() const { return !stopped && (client == nullptr || !client->stopped()); }
