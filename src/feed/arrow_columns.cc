@@ -194,14 +194,15 @@ std::optional<NumberType> ParseDecimal(std::string_view format) {
   return NumberType{DType::kFloat64, NumberType::Layout::kDecimal128, *scale};
 }
 
+/// Arrow's types that a chunk holds as they are.
+constexpr std::pair<std::string_view, DType> kSameInBoth[] = {
+    {"c", DType::kInt8},    {"C", DType::kUint8},   {"s", DType::kInt16},   {"S", DType::kUint16},
+    {"i", DType::kInt32},   {"I", DType::kUint32},  {"l", DType::kInt64},   {"L", DType::kUint64},
+    {"e", DType::kFloat16}, {"f", DType::kFloat32}, {"g", DType::kFloat64}, {"tdD", DType::kInt32},
+};
+
 std::optional<NumberType> ParseNumberType(std::string_view format) {
-  constexpr std::pair<std::string_view, DType> kSame[] = {
-      {"c", DType::kInt8},    {"C", DType::kUint8},   {"s", DType::kInt16},
-      {"S", DType::kUint16},  {"i", DType::kInt32},   {"I", DType::kUint32},
-      {"l", DType::kInt64},   {"L", DType::kUint64},  {"e", DType::kFloat16},
-      {"f", DType::kFloat32}, {"g", DType::kFloat64}, {"tdD", DType::kInt32},
-  };
-  for (const auto& [text, dtype] : kSame) {
+  for (const auto& [text, dtype] : kSameInBoth) {
     if (format == text) return NumberType{dtype};
   }
   // Microseconds, in whatever time zone they are to be shown.
@@ -212,12 +213,14 @@ std::optional<NumberType> ParseNumberType(std::string_view format) {
 
 using Int128 = __int128;
 
+// A float64 holds these exactly.
+constexpr std::int64_t kExactIntegers = std::int64_t{1} << 53;
+constexpr std::array kExactPowers = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
 /// The float64 nearest to value / 10^scale.
 double DecimalToDouble(Int128 value, int scale) {
-  constexpr std::int64_t kExactIntegers = std::int64_t{1} << 53;
-  constexpr std::array kExactPowers = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                       1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   if (value >= -kExactIntegers && value <= kExactIntegers &&
       static_cast<std::size_t>(scale) < kExactPowers.size()) {
     // Both are exact, so that the division rounds once.
@@ -596,9 +599,11 @@ class ArrowColumns::VectorColumn : public Column {
     }
   };
 
+  /// Names and types of the children, in the order of Child.
+  static constexpr std::pair<std::string_view, std::string_view> kChildren[] = {
+      {"type", "c"}, {"size", "i"}, {"indices", "+l"}, {"values", "+l"}};
+
   static bool IsVector(const ArrowSchema& schema) {
-    constexpr std::pair<std::string_view, std::string_view> kChildren[] = {
-        {"type", "c"}, {"size", "i"}, {"indices", "+l"}, {"values", "+l"}};
     if (FormatOf(schema) != "+s" || schema.n_children != std::ssize(kChildren) ||
         schema.children == nullptr) {
       return false;
