@@ -20,6 +20,7 @@ constexpr std::chrono::seconds kBootstrapPatience{60};
 void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   const feed::FeedCounters counters = feed.server().counters();
   metrics["rows"] = feed.rows();
+  metrics["batches"] = feed.batches();
   metrics["result_rows"] = counters.result_rows;
   metrics["feed_chunks"] = counters.chunks;
   metrics["feed_bytes"] = counters.bytes;
