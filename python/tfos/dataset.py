@@ -53,7 +53,7 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
         [tuple(column) for column in chosen], batch_size, drop_remainder, ops.add, ops.remove)
     batch = batch_size if drop_remainder else None
     specs = [column.component_specs(batch) for column in chosen]
-    dataset = _generator_dataset(ops.next_batch, handle, [s for parts in specs for s in parts])
+    dataset = _generator_dataset(ops, handle, [s for parts in specs for s in parts])
 
     # The same rows for every worker and replica to choose from: there are no files to shard.
     options = tf.data.Options()
@@ -75,25 +75,42 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
     return tf.data.experimental.from_variant(dataset, flat).map(assemble).with_options(options)
 
 
-def _generator_dataset(next_batch: Any, handle: int, specs: list[tf.TensorSpec]) -> tf.Tensor:
+def _generator_dataset(ops: _Ops, handle: int, specs: list[tf.TensorSpec]) -> tf.Tensor:
     """The variant of a dataset whose elements are what the op gives, until it says that the pass
     is over."""
     state = tf.TensorSpec([], tf.int64)
 
     @tf.function(input_signature=[])
     def begin() -> tf.Tensor:
-        return tf.constant(handle, tf.int64)
+        source = tf.constant(handle, tf.int64)
+        with tf.control_dependencies([ops.begin_pass(source=source)]):
+            return tf.identity(source)
+
+    @tf.function(input_signature=[state])
+    def waiting(source: tf.Tensor) -> tf.Tensor:
+        result = ops.await_batch(source=source)
+        result.set_shape([])
+        return result
+
+    @tf.function(input_signature=[state])
+    def same(source: tf.Tensor) -> tf.Tensor:
+        return source
+
+    waiting_function, same_function = waiting.get_concrete_function(), same.get_concrete_function()
 
     @tf.function(input_signature=[state])
     def following(source: tf.Tensor) -> list[tf.Tensor]:
-        components = next_batch(source=source, component_types=[spec.dtype for spec in specs])
+        # This loop, unlike tf.while_loop's, calls functions, and TensorFlow looks before each call
+        # whether the iterator has been dropped. Without it, dropping one that prefetches would
+        # wait for the feed.
+        for function in (waiting_function, same_function):
+            function.add_to_graph(tf.compat.v1.get_default_graph())
+        (source,) = tf.raw_ops.While(
+            input=[source], cond=waiting_function, body=same_function, output_shapes=[[]])
+        components = ops.next_batch(source=source, component_types=[spec.dtype for spec in specs])
         for component, spec in zip(components, specs):
             component.set_shape(spec.shape)
         return components
-
-    @tf.function(input_signature=[state])
-    def end(source: tf.Tensor) -> tf.Tensor:
-        return source
 
     return tf.raw_ops.GeneratorDataset(
         init_func_other_args=[],
@@ -101,7 +118,7 @@ def _generator_dataset(next_batch: Any, handle: int, specs: list[tf.TensorSpec])
         finalize_func_other_args=[],
         init_func=begin.get_concrete_function(),
         next_func=following.get_concrete_function(),
-        finalize_func=end.get_concrete_function(),
+        finalize_func=same_function,
         output_types=[spec.dtype for spec in specs],
         output_shapes=[spec.shape for spec in specs],
     )
@@ -195,6 +212,8 @@ def _check_known(name: str, names: list[str]) -> None:
 
 
 class _Ops(NamedTuple):
+    begin_pass: Any
+    await_batch: Any
     next_batch: Any
     #: Addresses of the library's functions that add and remove batch sources.
     add: int
@@ -215,5 +234,6 @@ def _load_ops() -> _Ops:
     def address(function: Any) -> int:
         return ctypes.cast(function, ctypes.c_void_p).value
 
-    return _Ops(ops.tfos_next_batch, address(library.tfos_register_batch_source),
+    return _Ops(ops.tfos_begin_pass, ops.tfos_await_batch, ops.tfos_next_batch,
+                address(library.tfos_register_batch_source),
                 address(library.tfos_unregister_batch_source))

@@ -214,13 +214,8 @@ struct BatchReader::Chunk {
   bool lendable = false;   ///< Batches may refer to the memory for as long as they like.
   bool of_feeder = false;  ///< It is a feeder's memory.
 
-  /// Its column `name`, most likely number `hint`; null if there is none.
-  const ColumnView* Find(const std::string& name, std::size_t hint) const {
-    if (hint < columns.size() && columns[hint].name == name) return &columns[hint].view;
-    const auto it = std::find_if(columns.begin(), columns.end(),
-                                 [&](const Column& column) { return column.name == name; });
-    return it == columns.end() ? nullptr : &it->view;
-  }
+  /// The column that is wanted, most likely number `hint`, if its type is the wanted one.
+  Result<const ColumnView*> Find(const BatchColumnType& wanted, std::size_t hint) const;
 
   /// Names the columns of a chunk whose rows are flat.
   static Result<std::vector<Column>> ColumnsOf(const ChunkView& chunk);
@@ -230,6 +225,23 @@ struct BatchReader::LentMemory {
   ChunkLoan loan;
   PrivateView view;
 };
+
+Result<const ColumnView*> BatchReader::Chunk::Find(const BatchColumnType& wanted,
+                                                   std::size_t hint) const {
+  auto it = columns.begin() + static_cast<std::ptrdiff_t>(std::min(hint, columns.size()));
+  if (it == columns.end() || it->name != wanted.name) {
+    it = std::find_if(columns.begin(), columns.end(),
+                      [&](const Column& column) { return column.name == wanted.name; });
+  }
+  if (it == columns.end()) {
+    std::vector<std::string_view> names;
+    for (const Column& column : columns) names.push_back(column.name);
+    return Status(ErrorKind::kBadInput, fmt::format("the rows have no column '{}'; they have {}",
+                                                    wanted.name, fmt::join(names, ", ")));
+  }
+  TFOS_RETURN_IF_ERROR(CheckType(wanted, it->view));
+  return &it->view;
+}
 
 Result<std::vector<BatchReader::Column>> BatchReader::Chunk::ColumnsOf(const ChunkView& chunk) {
   TFOS_ASSIGN_OR_RETURN(const RowNode root, ParseRowStructure(chunk));
@@ -290,6 +302,10 @@ Result<BatchResult> BatchReader::Next(const BatchOptions& options, const Wait& w
     }
     if (epoch_over) return AtEnd();
     if (chunk_ != nullptr) {
+      // Now rather than when the batch is full, which a wait may come before.
+      for (std::size_t i = 0; i < options.columns.size(); ++i) {
+        TFOS_RETURN_IF_ERROR(chunk_->Find(options.columns[i], i).status());
+      }
       TakeRows(options.rows - piece_rows_);
     } else {
       TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
@@ -334,15 +350,7 @@ Result<Batch> BatchReader::Assemble(const BatchOptions& options) {
     const BatchColumnType& wanted = options.columns[i];
     for (std::size_t k = 0; k < used.size(); ++k) {
       const Chunk& chunk = *used[k].chunk;
-      const ColumnView* column = chunk.Find(wanted.name, i);
-      if (column == nullptr) {
-        std::vector<std::string_view> names;
-        for (const Column& known : chunk.columns) names.push_back(known.name);
-        return Status(ErrorKind::kBadInput,
-                      fmt::format("the rows have no column '{}'; they have {}", wanted.name,
-                                  fmt::join(names, ", ")));
-      }
-      TFOS_RETURN_IF_ERROR(CheckType(wanted, *column));
+      TFOS_ASSIGN_OR_RETURN(const ColumnView* column, chunk.Find(wanted, i));
       parts[k] = {.column = column,
                   .first = used[k].first,
                   .count = used[k].count,

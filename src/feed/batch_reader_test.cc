@@ -537,7 +537,9 @@ TEST_F(BatchReaderTest, TerminateEndsAWait) {
   consumer.join();
 }
 
-TEST_F(BatchReaderTest, ABatchHasRows) { EXPECT_EQ(Next(0).status().kind(), ErrorKind::kBadInput); }
+TEST_F(BatchReaderTest, ABatchHasRows) {
+  EXPECT_EQ(reader_->Next({.rows = 0}, {}).status().kind(), ErrorKind::kBadInput);
+}
 
 }  // namespace
 }  // namespace tfos::feed

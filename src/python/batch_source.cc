@@ -1,7 +1,9 @@
 #include "python/batch_source.h"
 
 #include <atomic>
+#include <chrono>
 #include <exception>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -10,6 +12,9 @@
 
 namespace tfos::python {
 namespace {
+
+/// How long one call of TfosAwaitBatch waits, and so what dropping an iterator may take.
+constexpr std::chrono::milliseconds kAwaitFor{100};
 
 // TF_Code of tensorflow/c/tf_status.h.
 enum : std::int32_t {
@@ -63,6 +68,7 @@ struct BatchSource::Reading {
   const std::shared_ptr<NodeFeed> feed;
   feed::BatchReader reader;
   std::atomic<bool> warned = false;
+  std::atomic<bool> epoch_begun = false;  ///< Some of its batches were handed out.
   std::atomic<bool> closed = false;
 
   Status CheckOpen() const {
@@ -75,6 +81,28 @@ struct BatchSource::Stream {
   std::shared_ptr<Reading> reading;
   feed::BatchOptions options;
   std::atomic<std::int64_t> references = 1;
+  std::mutex mutex;
+  std::optional<Result<feed::BatchResult>> ready;  ///< Awaited, for `next`. Guarded by the mutex.
+  std::atomic<bool> pass_begun = false;            ///< It was given something.
+
+  /// What `next` gives, or none when it is not there by `deadline`.
+  std::optional<Result<feed::BatchResult>> Read(Deadline deadline) {
+    for (;;) {
+      Result<feed::BatchResult> next = reading->reader.Next(
+          options, {.deadline = deadline, .check = [this] { return reading->CheckOpen(); }});
+      const bool waited = !next.ok() && next.status().kind() == ErrorKind::kRetryLater;
+      if (waited && deadline.passed() && !reading->closed) return std::nullopt;
+      const bool first = !pass_begun.exchange(true);
+      const bool of_epoch = next.ok() && std::holds_alternative<feed::Batch>(*next);
+      const bool begun = reading->epoch_begun.exchange(of_epoch);
+      // The pass before took all batches and left without asking for more. This one would be empty.
+      if (next.ok() && std::holds_alternative<feed::EndOfEpoch>(*next) && first && begun) {
+        pass_begun = false;
+        continue;
+      }
+      return next;
+    }
+  }
 
   static void Retain(void* context) { ++static_cast<Stream*>(context)->references; }
   static void Release(void* context) {
@@ -152,6 +180,8 @@ Result<std::int64_t> BatchSource::Register(feed::BatchOptions options, tfos_regi
                                  .context = stream,
                                  .retain = &Stream::Retain,
                                  .release = &Stream::Release,
+                                 .begin = &Begin,
+                                 .await = &Await,
                                  .next = &NextBatch,
                                  .release_batch = &ReleaseBatch};
   const std::int64_t handle = add(&source);
@@ -172,14 +202,41 @@ void BatchSource::Close() {
   for (const std::int64_t handle : std::exchange(handles_, {})) remove_(handle);
 }
 
+void BatchSource::Begin(void* context) {
+  auto& stream = *static_cast<Stream*>(context);
+  const std::lock_guard lock(stream.mutex);
+  stream.pass_begun = false;
+  // Awaited by a pass that was then dropped: that pass's end is no concern of this one.
+  if (stream.ready && stream.ready->ok() &&
+      std::holds_alternative<feed::EndOfEpoch>(**stream.ready)) {
+    stream.ready.reset();
+  }
+}
+
+std::int32_t BatchSource::Await(void* context) {
+  auto& stream = *static_cast<Stream*>(context);
+  const std::lock_guard lock(stream.mutex);
+  try {
+    if (!stream.ready) stream.ready = stream.Read(Deadline::After(kAwaitFor));
+  } catch (const std::exception&) {
+    return 0;  // No memory: `next` says so.
+  }
+  return stream.ready ? 0 : 1;
+}
+
 void BatchSource::NextBatch(void* context, tfos_batch* batch) {
   auto& stream = *static_cast<Stream*>(context);
   *batch = {};
   try {
     auto storage = std::make_unique<Storage>();
     Reading& reading = *stream.reading;
-    Result<feed::BatchResult> next =
-        reading.reader.Next(stream.options, {.check = [&] { return reading.CheckOpen(); }});
+    std::optional<Result<feed::BatchResult>> awaited;
+    {
+      const std::lock_guard lock(stream.mutex);
+      awaited.swap(stream.ready);
+    }
+    if (!awaited) awaited = stream.Read(Deadline::Infinite());
+    Result<feed::BatchResult>& next = *awaited;
     if (!next.ok()) {
       batch->code = reading.closed ? kOutOfRange : CodeOf(next.status().kind());
       storage->message = next.status().ToString();

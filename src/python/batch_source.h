@@ -13,7 +13,7 @@
 
 namespace tfos::python {
 
-/// The batches of one queue of a node's feed, for the op TfosNextBatch and for Python.
+/// The batches of one queue of a node's feed, for the ops of src/tensorflow.
 ///
 /// Owner and lifetime: shares the feed; what the op uses stays until its call returns, Close or
 /// not. Threads: any. Errors: Status; nothing here throws but std::bad_alloc.
@@ -42,6 +42,8 @@ class BatchSource {
   struct Stream;
   struct Storage;
 
+  static void Begin(void* context);
+  static std::int32_t Await(void* context);
   static void NextBatch(void* context, tfos_batch* batch);
   static void ReleaseBatch(tfos_batch* batch);
 

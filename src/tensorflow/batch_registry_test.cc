@@ -10,6 +10,8 @@ tfos_batch_source SourceCounting(int& references) {
           .context = &references,
           .retain = [](void* context) { ++*static_cast<int*>(context); },
           .release = [](void* context) { --*static_cast<int*>(context); },
+          .begin = nullptr,
+          .await = nullptr,
           .next = nullptr,
           .release_batch = nullptr};
 }

@@ -3,9 +3,9 @@
 
 #include <stdint.h>
 
-/* Where the op TfosNextBatch gets its batches from. This is the border between the extension,
- * which has the feed, and the ops library, which TensorFlow loads: two shared objects that may be
- * built by different compilers, so it is plain C.
+/* Where the ops of batch_ops.cc get their batches from. This is the border between
+ * the extension, which has the feed, and the ops library, which TensorFlow loads: two shared
+ * objects that may be built by different compilers, so it is plain C.
  *
  * Owner and lifetime: said at each member. Threads: every function may be called from any, several
  * at a time. Errors: codes; nothing is thrown across. Units: bytes, rows. */
@@ -45,6 +45,10 @@ typedef struct tfos_batch_source {
   void* context;    /* Counted by the two functions below; who registers it keeps its own count. */
   void (*retain)(void* context);
   void (*release)(void* context);
+  /* A new pass over the dataset begins. */
+  void (*begin)(void* context);
+  /* Waits for a short while. Returns 1 when `next` would still wait, else 0. */
+  int32_t (*await)(void* context);
   /* Waits for the next batch and fills all members of `batch`. */
   void (*next)(void* context, tfos_batch* batch);
   void (*release_batch)(tfos_batch* batch);
@@ -52,7 +56,7 @@ typedef struct tfos_batch_source {
 
 /* The functions that the ops library shows. */
 
-/* Returns the handle for TfosNextBatch, never 0; or 0 for another version than this library's.
+/* Returns the handle for the ops, never 0; or 0 for another version than this library's.
  * Retains the context. */
 TFOS_SHOWN int64_t tfos_register_batch_source(const tfos_batch_source* source);
 

@@ -1,6 +1,13 @@
-// The op TfosNextBatch(source) -> components: waits for the next batch of a batch source and hands
-// its memory to TensorFlow. It blocks the thread that runs it: kernels of the C API that finish
-// later than their compute function crash.
+// The ops
+//
+//   TfosBeginPass(source) -> state           says that a pass over the dataset begins
+//   TfosAwaitBatch(source) -> waiting        waits for the next batch, but for a short while only
+//   TfosNextBatch(source) -> components      waits for it and hands its memory to TensorFlow
+//
+// They block the thread that runs them: kernels of the C API that finish later than their compute
+// function crash. Nor can such a kernel know that it was cancelled (an iterator was dropped while
+// it prefetches), and so a program repeats the first op, being cancelled in between, until the
+// last one has something to give.
 
 #include <cstddef>
 #include <iterator>
@@ -15,7 +22,9 @@
 namespace tfos::tensorflow {
 namespace {
 
-constexpr const char* kOpName = "TfosNextBatch";
+constexpr const char* kBeginOp = "TfosBeginPass";
+constexpr const char* kAwaitOp = "TfosAwaitBatch";
+constexpr const char* kNextOp = "TfosNextBatch";
 
 /// What became of the registration. Written while the library is being loaded, before any op runs.
 struct Library {
@@ -114,19 +123,41 @@ void SetOutput(TF_OpKernelContext* context, int index, tfos_tensor& tensor, TF_S
   Api().SetOutput(context, index, output.get(), status);
 }
 
-/// Leaves the outcome in `status`.
-void NextBatch(TF_OpKernelContext* context, TF_Status* status) {
+/// The batch source that the op's input names; none with `status` set when there is none.
+std::optional<BatchSourceReference> SourceOf(TF_OpKernelContext* context, TF_Status* status) {
   TF_Tensor* input = nullptr;
   Api().GetInput(context, 0, &input, status);
-  if (Api().GetCode(status) != kTfOk) return;
+  if (Api().GetCode(status) != kTfOk) return std::nullopt;
   const TensorPointer handle(input);
-  const auto source =
+  auto source =
       BatchRegistry::Process().Find(*static_cast<const std::int64_t*>(Api().TensorData(input)));
-  if (!source) {
-    // The feed was closed: its rows are over.
-    Api().SetStatus(status, kTfOutOfRange, "the feed of this dataset was closed");
-    return;
-  }
+  // That is how a dataset ends, and so it does when its feed is no more.
+  if (!source) Api().SetStatus(status, kTfOutOfRange, "the feed of this dataset was closed");
+  return source;
+}
+
+void BeginPass(TF_OpKernelContext* context, TF_Status* status) {
+  const auto source = SourceOf(context, status);
+  if (!source) return;
+  (*source)->begin((*source)->context);
+  // A dataset's state is some tensor; there is nothing that it would have to hold.
+  const TensorPointer output(
+      Api().AllocateOutput(context, 0, kTfBool, nullptr, 0, sizeof(bool), status));
+  if (Api().GetCode(status) == kTfOk) *static_cast<bool*>(Api().TensorData(output.get())) = true;
+}
+
+void AwaitBatch(TF_OpKernelContext* context, TF_Status* status) {
+  const auto source = SourceOf(context, status);
+  if (!source) return;
+  const TensorPointer output(
+      Api().AllocateOutput(context, 0, kTfBool, nullptr, 0, sizeof(bool), status));
+  if (Api().GetCode(status) != kTfOk) return;
+  *static_cast<bool*>(Api().TensorData(output.get())) = (*source)->await((*source)->context) != 0;
+}
+
+void NextBatch(TF_OpKernelContext* context, TF_Status* status) {
+  const auto source = SourceOf(context, status);
+  if (!source) return;
   const Batch batch(*source);
   if (batch->code != kTfOk) {
     Api().SetStatus(status, batch->code, batch->message);
@@ -142,28 +173,31 @@ void NextBatch(TF_OpKernelContext* context, TF_Status* status) {
   }
 }
 
+/// A compute function made of one that leaves its outcome in a status.
+template <void (*kCompute)(TF_OpKernelContext*, TF_Status*)>
 void Compute(void* /*kernel*/, TF_OpKernelContext* context) {
   const StatusPointer status(Api().NewStatus());
-  NextBatch(context, status.get());
+  kCompute(context, status.get());
   if (Api().GetCode(status.get()) != kTfOk) Api().OpKernelContextFailure(context, status.get());
 }
 
 void* Create(TF_OpKernelConstruction* /*construction*/) { return nullptr; }
 void Destroy(void* /*kernel*/) {}
 
-void RegisterOp(TF_Status* status) {
+void RegisterOp(const char* name, const char* attribute, const char* output,
+                void (*compute)(void*, TF_OpKernelContext*), TF_Status* status) {
   const TfApi& api = Api();
-  TF_OpDefinitionBuilder* op = api.NewOpDefinitionBuilder(kOpName);
-  api.OpDefinitionBuilderAddAttr(op, "component_types: list(type) >= 1");
+  TF_OpDefinitionBuilder* op = api.NewOpDefinitionBuilder(name);
+  if (attribute != nullptr) api.OpDefinitionBuilderAddAttr(op, attribute);
   api.OpDefinitionBuilderAddInput(op, "source: int64");
-  api.OpDefinitionBuilderAddOutput(op, "components: component_types");
+  api.OpDefinitionBuilderAddOutput(op, output);
   // Else equal calls would be merged, and calls with constant inputs done once and for all.
   api.OpDefinitionBuilderSetIsStateful(op, true);
   api.OpDefinitionBuilderSetShapeInferenceFunction(op, api.ShapeInferenceContextSetUnknownShape);
   api.RegisterOpDefinition(op, status);
   if (api.GetCode(status) != kTfOk) return;
-  api.RegisterKernelBuilder(
-      kOpName, api.NewKernelBuilder(kOpName, "CPU", &Create, &Compute, &Destroy), status);
+  api.RegisterKernelBuilder(name, api.NewKernelBuilder(name, "CPU", &Create, compute, &Destroy),
+                            status);
 }
 
 /// TensorFlow takes up the ops that are registered while it loads a library.
@@ -171,7 +205,15 @@ void RegisterOp(TF_Status* status) {
   Library& library = TheLibrary();
   if (!library.api) return;
   const StatusPointer status(library.api->NewStatus());
-  RegisterOp(status.get());
+  const auto add = [&](const char* name, const char* attribute, const char* output,
+                       void (*compute)(void*, TF_OpKernelContext*)) {
+    if (library.api->GetCode(status.get()) != kTfOk) return;
+    RegisterOp(name, attribute, output, compute, status.get());
+  };
+  add(kBeginOp, nullptr, "state: bool", &Compute<&BeginPass>);
+  add(kAwaitOp, nullptr, "waiting: bool", &Compute<&AwaitBatch>);
+  add(kNextOp, "component_types: list(type) >= 1", "components: component_types",
+      &Compute<&NextBatch>);
   if (library.api->GetCode(status.get()) != kTfOk) {
     library.error = library.api->Message(status.get());
   }
