@@ -8,15 +8,16 @@ import pathlib
 import re
 import sys
 
-# What each folder may include besides itself and include/tfos. `control` and `feed` stand side by
-# side: neither knows the other. A test may also use `testing`, wherever it lies.
+# What each folder may include besides itself and include/tfos. `control`, `feed` and `tensorflow`
+# stand side by side: none knows another. A test may also use `testing`, wherever it lies.
 ALLOWED = {
     "base": set(),
     "testing": {"base"},
     "control": {"base"},
     "feed": {"base"},
+    "tensorflow": set(),
     "cli": {"base", "control", "feed"},
-    "python": {"base", "control", "feed"},
+    "python": {"base", "control", "feed", "tensorflow"},
 }
 TESTING = "testing"
 

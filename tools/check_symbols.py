@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks what a built extension shows to, and needs of, the process that loads it.
 
-    tools/check_symbols.py path/to/_native*.so [path/to/tfos]
+    tools/check_symbols.py path/to/_native*.so [path/to/_tensorflow_ops.so] [path/to/tfos]
 
-A shared object (``*.so``) may define no dynamic symbol but its module's ``PyInit_``: it shares a
-process with TensorFlow. Neither it nor an executable may need other shared libraries than the C
+A shared object (``*.so``) may define no dynamic symbol but its module's ``PyInit_`` and the C
+functions ``tfos_*``: it shares a process with TensorFlow. Neither it nor an executable may need other shared libraries than the C
 library and OpenSSL: an executor has those, and need not have our C++ runtime.
 """
 
@@ -25,12 +25,12 @@ def output_of(*command: str) -> str:
 
 
 def leaked_symbols(path: Path) -> list[str]:
-    """The dynamic symbols that ``path`` defines besides its module's entry."""
+    """The dynamic symbols that ``path`` defines besides its module's entry and its C functions."""
     names = [
         line.split()[-1].split("@")[0]
         for line in output_of("nm", "-D", "--defined-only", str(path)).splitlines()
     ]
-    return [name for name in names if not re.fullmatch(r"PyInit_\w+", name)]
+    return [name for name in names if not re.fullmatch(r"(PyInit|tfos)_\w+", name)]
 
 
 def foreign_libraries(path: Path) -> list[str]:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import functools
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any, Sequence, Union
 
 from tfos import paths
-from tfos.datafeed import DataFeed
+from tfos.datafeed import DataFeed, FeedSource
 from tfos.errors import BadInputError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+#: A column by name or position, some of them, or (None) those that are left.
+Columns = Union[str, int, Sequence[Union[str, int]], None]
 
 
 class NodeContext:
@@ -76,12 +82,48 @@ class NodeContext:
         With ``train=False`` (inference) batches end with their partition and each row must be
         answered through ``batch_results``.
         """
+        return DataFeed(self._fed(), train, queue, output, input_mapping)
+
+    def dataset(self, batch_size: int, *, features: Columns = None, label: Columns = None,
+                drop_remainder: bool = False, ragged: Sequence[str | int] = (),
+                queue: str = "input", spec: Any = None) -> "tf.data.Dataset":
+        """The rows of ``cluster.train`` as a ``tf.data.Dataset`` of whole batches: columns that
+        TensorFlow uses where Spark's task has put them, with no Python in between.
+
+        One pass over the dataset is one epoch of ``train``: ``model.fit(ctx.dataset(128),
+        epochs=3)`` goes with ``cluster.train(rows, epochs=3)``. A pass that is left early is
+        continued by the next one. When the feed has ended, a pass is empty, so that ``repeat()``
+        ends too. Batches do not cross epochs.
+
+        An element is the tensor of the only column; a tuple of two; a dict of more, by name. A
+        column has the name of its Row field or dict key, else its position ("0", "1", ...). A row
+        that is a list of numbers of one type is one column. With ``features`` or ``label`` it is
+        ``(features, label)``, each the tensor of one column or a dict of several; without
+        ``label`` just the features, without ``features`` all columns but the label.
+
+        Waits for the first row, which says what the columns hold, unless ``spec`` is given.
+
+        Args:
+            batch_size: rows of a batch; the last one of an epoch may have fewer.
+            features, label: name (or position) of a column, or a list of them.
+            drop_remainder: throw that last one away, which makes the batch dimension static.
+            ragged: columns whose values vary in length, as ``tf.RaggedTensor``.
+            queue: the queue that ``cluster.train`` feeds.
+            spec: what one row holds: a ``tf.TensorSpec`` or ``tf.RaggedTensorSpec`` for each column
+                in a dict by name, or in a list by position.
+        """
+        from tfos.dataset import make_dataset  # TensorFlow is imported by who uses it.
+
+        return make_dataset(self._fed().batch_source(queue), batch_size, features=features,
+                            label=label, drop_remainder=drop_remainder, ragged=ragged, spec=spec)
+
+    def _fed(self) -> FeedSource:
         if self.feed_source is None:
             raise BadInputError(
                 f"{self.job_name}:{self.task_index} is not fed by Spark: "
                 "only chief, master and worker nodes in input mode 'spark' have a feed"
             )
-        return DataFeed(self.feed_source, train, queue, output, input_mapping)
+        return self.feed_source
 
     def report(self, **metrics: float | int | str) -> None:
         """Publishes metrics of the program (``step``, ``loss``, ...) to the driver, its progress

@@ -19,6 +19,7 @@ class FeedSource:
         self.queues = queues
         self._link = link
         self._readers: dict[str, Any] = {}
+        self._batch_sources: dict[str, Any] = {}
         self._terminated = False
 
     def reader(self, queue: str) -> Any:
@@ -26,6 +27,12 @@ class FeedSource:
         if queue not in self._readers:
             self._readers[queue] = self.server.reader(queue)
         return self._readers[queue]
+
+    def batch_source(self, queue: str) -> Any:
+        """The batches of ``queue``: one for all datasets over it, as it holds the position."""
+        if queue not in self._batch_sources:
+            self._batch_sources[queue] = self.server.batch_source(queue)
+        return self._batch_sources[queue]
 
     def terminate(self) -> None:
         if not self._terminated:
@@ -40,6 +47,8 @@ class FeedSource:
             reader.finish()
         self.server.terminate()
         self.server.close()
+        for batches in self._batch_sources.values():
+            batches.close()
 
 
 class DataFeed:

@@ -56,6 +56,9 @@ enum class DType : std::uint8_t {
 /// Bytes of one element; 0 for kNone and for numbers that the format does not define.
 std::size_t DTypeBytes(DType dtype);
 
+/// NumPy's name of it, "none" for kNone, "unknown" for other numbers.
+std::string_view DTypeName(DType dtype);
+
 /// Reads a `T` at any alignment.
 template <typename T>
 T LoadAt(const std::byte* from) {

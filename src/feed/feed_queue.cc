@@ -12,6 +12,8 @@ std::list<FeedQueue::Session>::iterator FeedQueue::Find(std::uint64_t session) {
 
 void FeedQueue::PushTrain(const QueuedChunk& chunk) { train_.push_back(chunk); }
 
+void FeedQueue::PushEpochEnd(std::uint32_t epoch) { train_.push_back(EpochEnd{epoch}); }
+
 void FeedQueue::AddSession(std::uint64_t session, std::uint32_t partition) {
   sessions_.push_back({.id = session, .partition = partition, .chunks = {}});
 }
@@ -41,7 +43,10 @@ std::vector<QueuedChunk> FeedQueue::BreakSession(std::uint64_t session) {
 }
 
 std::vector<QueuedChunk> FeedQueue::Clear() {
-  std::vector<QueuedChunk> dropped(train_.begin(), train_.end());
+  std::vector<QueuedChunk> dropped;
+  for (const auto& item : train_) {
+    if (const auto* chunk = std::get_if<QueuedChunk>(&item)) dropped.push_back(*chunk);
+  }
   for (const Session& session : sessions_) {
     dropped.insert(dropped.end(), session.chunks.begin(), session.chunks.end());
   }
@@ -54,9 +59,9 @@ std::vector<QueuedChunk> FeedQueue::Clear() {
 std::optional<FeedQueue::Item> FeedQueue::Take() {
   if (!current_) {
     if (!train_.empty()) {
-      const QueuedChunk chunk = train_.front();
+      const auto item = train_.front();
       train_.pop_front();
-      return chunk;
+      return std::visit([](const auto& next) { return Item(next); }, item);
     }
     const auto ready = std::find_if(sessions_.begin(), sessions_.end(), [](const Session& session) {
       return session.ended || !session.chunks.empty();

@@ -25,9 +25,9 @@ struct QueuedChunk {
 
 /// The order in which consumers get the chunks of one queue.
 ///
-/// Train chunks come in order of arrival, whoever sent them. Inference sessions come one after
-/// the other: the first that has something to give becomes the current one and stays so until its
-/// end was taken.
+/// Train chunks come in order of arrival, whoever sent them, and epoch marks in their place among
+/// them. Inference sessions come one after the other: the first that has something to give becomes
+/// the current one and stays so until its end was taken.
 ///
 /// Owner and lifetime: a value; it does not own the chunks' bytes. Threads: one at a time.
 /// Errors: none.
@@ -38,9 +38,14 @@ class FeedQueue {
     std::uint32_t partition = 0;
     bool broken = false;
   };
-  using Item = std::variant<QueuedChunk, SessionEnd>;
+  /// All train chunks of an epoch come before this.
+  struct EpochEnd {
+    std::uint32_t epoch = 0;
+  };
+  using Item = std::variant<QueuedChunk, SessionEnd, EpochEnd>;
 
   void PushTrain(const QueuedChunk& chunk);
+  void PushEpochEnd(std::uint32_t epoch);
 
   // Inference: a session is added before its chunks.
   void AddSession(std::uint64_t session, std::uint32_t partition);
@@ -69,7 +74,7 @@ class FeedQueue {
   };
   std::list<Session>::iterator Find(std::uint64_t session);
 
-  std::deque<QueuedChunk> train_;
+  std::deque<std::variant<QueuedChunk, EpochEnd>> train_;
   std::list<Session> sessions_;  ///< In order of AddSession.
   std::optional<std::uint64_t> current_;
 };

@@ -15,12 +15,15 @@ QueuedChunk Chunk(std::uint64_t session, std::uint64_t number) {
   return {.session = session, .number = number, .bytes = {}, .items = 1};
 }
 
-/// What Take gives: "chunk 1/0", "end 1", "broken 1" or "nothing".
+/// What Take gives: "chunk 1/0", "end 1", "broken 1", "epoch 1" or "nothing".
 std::string Take(FeedQueue& queue) {
   const std::optional<FeedQueue::Item> item = queue.Take();
   if (!item) return "nothing";
   if (const auto* chunk = std::get_if<QueuedChunk>(&*item)) {
     return fmt::format("chunk {}/{}", chunk->session, chunk->number);
+  }
+  if (const auto* end = std::get_if<FeedQueue::EpochEnd>(&*item)) {
+    return fmt::format("epoch {}", end->epoch);
   }
   const auto& end = std::get<FeedQueue::SessionEnd>(*item);
   return fmt::format("{} {}", end.broken ? "broken" : "end", end.session);
@@ -34,6 +37,19 @@ TEST(FeedQueueTest, TrainChunksComeInOrderOfArrival) {
   EXPECT_EQ(Take(queue), "chunk 1/0");
   EXPECT_EQ(Take(queue), "chunk 2/0");
   EXPECT_EQ(Take(queue), "chunk 1/1");
+  EXPECT_EQ(Take(queue), "nothing");
+}
+
+TEST(FeedQueueTest, AnEpochEndsBehindItsChunks) {
+  FeedQueue queue;
+  queue.PushTrain(Chunk(1, 0));
+  queue.PushEpochEnd(0);
+  queue.PushEpochEnd(1);
+  queue.PushTrain(Chunk(2, 0));
+  EXPECT_EQ(Take(queue), "chunk 1/0");
+  EXPECT_EQ(Take(queue), "epoch 0");
+  EXPECT_EQ(Take(queue), "epoch 1");
+  EXPECT_EQ(Take(queue), "chunk 2/0");
   EXPECT_EQ(Take(queue), "nothing");
 }
 
@@ -90,6 +106,7 @@ TEST(FeedQueueTest, OnlyWhoSawSomethingHearsOfTheBreak) {
 TEST(FeedQueueTest, ClearReturnsEverything) {
   FeedQueue queue;
   queue.PushTrain(Chunk(3, 0));
+  queue.PushEpochEnd(0);
   queue.AddSession(1, 0);
   queue.PushInference(Chunk(1, 0));
   EXPECT_EQ(queue.Clear().size(), 2u);

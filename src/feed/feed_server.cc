@@ -140,12 +140,14 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   Result<Delivery> SendResult(std::uint64_t session, std::uint64_t rows,
                               std::span<const std::byte> chunk, const Wait& wait);
   Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows);
+  void EndEpoch(std::uint32_t epoch);
   void EndFeed();
   void Terminate();
   bool terminated() const;
   void Fail(std::string_view text);
   void Close();
   FeedCounters counters() const;
+  Result<PrivateView> MapPrivately(const QueuedChunk& chunk) const;
   void Release(std::uint64_t session, std::uint64_t number);
 
  private:
@@ -272,6 +274,9 @@ ChunkLoan& ChunkLoan::operator=(ChunkLoan&& other) noexcept {
 std::span<const std::byte> ChunkLoan::bytes() const {
   return rep_ == nullptr ? std::span<const std::byte>() : rep_->chunk.bytes;
 }
+Result<PrivateView> ChunkLoan::MapPrivately() const {
+  return rep_->server->MapPrivately(rep_->chunk);
+}
 std::uint64_t ChunkLoan::items() const { return rep_ == nullptr ? 0 : rep_->chunk.items; }
 std::uint64_t ChunkLoan::session() const { return rep_ == nullptr ? 0 : rep_->chunk.session; }
 std::uint32_t ChunkLoan::partition() const { return rep_ == nullptr ? 0 : rep_->partition; }
@@ -311,6 +316,9 @@ Result<feed::Next> FeedServer::Impl::Next(std::string_view queue_name, const Wai
       if (const auto* end = std::get_if<FeedQueue::SessionEnd>(&*item)) {
         return feed::Next(PartitionEnd{
             .session = end->session, .partition = end->partition, .broken = end->broken});
+      }
+      if (const auto* end = std::get_if<FeedQueue::EpochEnd>(&*item)) {
+        return feed::Next(EndOfEpoch{.epoch = end->epoch});
       }
       return feed::Next(Lend(std::get<QueuedChunk>(*item)));
     }
@@ -414,6 +422,13 @@ Result<Delivery> FeedServer::Impl::FinishSession(std::uint64_t session_id, std::
   return Delivery::kSent;
 }
 
+void FeedServer::Impl::EndEpoch(std::uint32_t epoch) {
+  const Lock lock(mutex_);
+  if (terminated_ || failure_ || closed_) return;
+  for (auto& [name, queue] : queues_) queue.chunks.PushEpochEnd(epoch);
+  changed_.notify_all();
+}
+
 void FeedServer::Impl::EndFeed() {
   const Lock lock(mutex_);
   feed_over_ = true;
@@ -452,6 +467,11 @@ FeedCounters FeedServer::Impl::counters() const {
   FeedCounters snapshot = counters_;
   snapshot.region_bytes_in_use = pool_.bytes_in_use();
   return snapshot;
+}
+
+Result<PrivateView> FeedServer::Impl::MapPrivately(const QueuedChunk& chunk) const {
+  const Lock lock(mutex_);
+  return sessions_.find(chunk.session)->second->region->MapPrivately(chunk.bytes);
 }
 
 void FeedServer::Impl::Release(std::uint64_t session, std::uint64_t number) {
@@ -1224,6 +1244,7 @@ Result<Delivery> FeedServer::FinishSession(std::uint64_t session, std::uint64_t 
   return impl_->FinishSession(session, rows);
 }
 
+void FeedServer::EndEpoch(std::uint32_t epoch) { impl_->EndEpoch(epoch); }
 void FeedServer::EndFeed() { impl_->EndFeed(); }
 void FeedServer::Terminate() { impl_->Terminate(); }
 bool FeedServer::terminated() const { return impl_->terminated(); }

@@ -14,6 +14,7 @@
 
 #include "base/deadline.h"
 #include "base/secret.h"
+#include "feed/region.h"
 #include "feed/session.h"
 #include "feed/wait.h"
 #include "tfos/status.h"
@@ -82,6 +83,9 @@ class ChunkLoan {
 
   /// Starts at a multiple of 64 bytes. Empty after Release.
   std::span<const std::byte> bytes() const;
+  /// The same bytes in a mapping of their own, which can be made independent of the feeder's
+  /// memory and then outlives the loan. The loan is not empty.
+  Result<PrivateView> MapPrivately() const;
   std::uint64_t items() const;
   std::uint64_t session() const;
   std::uint32_t partition() const;
@@ -105,10 +109,15 @@ struct PartitionEnd {
   bool broken = false;
 };
 
+/// All train chunks of an epoch were handed out.
+struct EndOfEpoch {
+  std::uint32_t epoch = 0;
+};
+
 /// No chunk will come any more.
 struct EndOfFeed {};
 
-using Next = std::variant<ChunkLoan, PartitionEnd, EndOfFeed>;
+using Next = std::variant<ChunkLoan, PartitionEnd, EndOfEpoch, EndOfFeed>;
 
 enum class Delivery {
   kSent,
@@ -140,6 +149,7 @@ class FeedServer {
   ///   ChunkLoan     a chunk. Train: of any session, in order of arrival. Inference: of the same
   ///                 session until its PartitionEnd
   ///   PartitionEnd  inference only: answer what is missing, then call FinishSession
+  ///   EndOfEpoch    train only: in its place among the chunks, see EndEpoch
   ///   EndOfFeed     after EndFeed when all is taken, and after Terminate or Close
   ///   kRetryLater   nothing came within the deadline
   ///   kBadInput     there is no such queue
@@ -153,6 +163,11 @@ class FeedServer {
 
   /// Ends an inference session whose rows were all answered.
   Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows);
+
+  /// Puts a mark behind the train chunks of every queue: all rows of `epoch` have been accepted, by
+  /// this node or others. To be called once the Spark job that fed the epoch has ended, and before
+  /// the next one starts. Nothing happens once the feed was terminated, failed or closed.
+  void EndEpoch(std::uint32_t epoch);
 
   /// No partition will be opened any more: consumers get what is queued or still arriving in open
   /// sessions, then EndOfFeed.

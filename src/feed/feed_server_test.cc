@@ -25,6 +25,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/format.h"
 #include "feed/feed_client.h"
 #include "feed/frame.h"
 #include "feed/socket.h"
@@ -499,6 +500,49 @@ TEST_F(FeedServerTest, ImpossibleOptionsAreRefused) {
   const Status busy = start({.bind_address = "127.0.0.1", .first_port = taken, .last_port = taken});
   ASSERT_FALSE(busy.ok());
   EXPECT_EQ(busy.kind(), ErrorKind::kRetryLater);
+}
+
+TEST_F(FeedServerTest, AnEpochEndsBehindWhatWasFed) {
+  FeedOneProof();
+  server_->EndEpoch(0);
+  FeedOneProof();
+  server_->EndEpoch(1);
+  server_->EndFeed();
+  std::vector<std::string> order;
+  while (order.empty() || order.back() != "over") {
+    const Result<Next> next = server_->Next("input", {.deadline = Deadline::After(kLong)});
+    ASSERT_TRUE(next.ok()) << next.status().DebugString();
+    if (const auto* end = std::get_if<EndOfEpoch>(&*next)) {
+      order.push_back(fmt::format("epoch {}", end->epoch));
+    } else {
+      order.push_back(std::holds_alternative<EndOfFeed>(*next) ? "over" : "chunk");
+    }
+  }
+  EXPECT_THAT(order, ::testing::ElementsAre("chunk", "epoch 0", "chunk", "epoch 1", "over"));
+}
+
+TEST_F(FeedServerTest, AnEpochThatEndsAfterTheFeedWasTerminatedIsNotHandedOut) {
+  server_->EndEpoch(0);
+  server_->Terminate();
+  server_->EndEpoch(1);
+  const Result<Next> next = server_->Next("input", {.deadline = Deadline::After(kLong)});
+  ASSERT_TRUE(next.ok());
+  EXPECT_TRUE(std::holds_alternative<EndOfFeed>(*next));
+}
+
+TEST_F(FeedServerTest, APrivateViewOfAChunkOutlivesItsMemory) {
+  FeedOneProof();
+  Result<Next> next = server_->Next("input", {.deadline = Deadline::After(kLong)});
+  ASSERT_TRUE(next.ok());
+  auto& loan = std::get<ChunkLoan>(*next);
+  Result<PrivateView> view = loan.MapPrivately();
+  ASSERT_TRUE(view.ok()) << view.status().DebugString();
+  view->Detach();
+  loan.Release();
+  FeedOneProof();
+  server_->Close();
+  ASSERT_EQ(view->bytes().size(), 5u);
+  EXPECT_EQ(std::memcmp(view->bytes().data(), "proof", 5), 0);
 }
 
 TEST_F(FeedServerTest, ClosingTwiceIsFine) {

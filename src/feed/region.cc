@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
@@ -19,6 +20,11 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 /// More than any address space; keeps the arithmetic far from overflow.
 constexpr std::uint64_t kLargestRegion = std::uint64_t{1} << 46;
 
+std::size_t PageBytes() {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 Result<std::span<std::byte>> MapShared(int fd, std::uint64_t bytes) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (address == MAP_FAILED) {
@@ -28,10 +34,30 @@ Result<std::span<std::byte>> MapShared(int fd, std::uint64_t bytes) {
 }
 
 std::uint64_t WholePages(std::uint64_t bytes) {
-  return AlignUp(bytes, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+  return AlignUp(bytes, PageBytes());
 }
 
 }  // namespace
+
+PrivateView::PrivateView(PrivateView&& other) noexcept
+    : mapping_(std::exchange(other.mapping_, {})), bytes_(std::exchange(other.bytes_, {})) {}
+
+PrivateView& PrivateView::operator=(PrivateView&& other) noexcept {
+  std::swap(mapping_, other.mapping_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+PrivateView::~PrivateView() {
+  if (!mapping_.empty()) ::munmap(mapping_.data(), mapping_.size());
+}
+
+void PrivateView::Detach() {
+  // A write makes the kernel copy the page. This one changes nothing, whoever reads meanwhile.
+  for (std::size_t at = 0; at < mapping_.size(); at += PageBytes()) {
+    std::atomic_ref(reinterpret_cast<unsigned char&>(mapping_[at])).fetch_or(0);
+  }
+}
 
 Region::Region(UniqueFd fd, std::span<std::byte> memory)
     : fd_(std::move(fd)), memory_(memory), charged_bytes_(memory.size()) {}
@@ -78,6 +104,19 @@ Status Region::Trim(std::uint64_t bytes) {
   }
   charged_bytes_ = kept;
   return {};
+}
+
+Result<PrivateView> Region::MapPrivately(std::span<const std::byte> bytes) const {
+  const auto offset = static_cast<std::size_t>(bytes.data() - memory_.data());
+  const std::size_t begin = offset / PageBytes() * PageBytes();
+  const std::size_t size = offset - begin + bytes.size();
+  void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd_.get(),
+                         static_cast<off_t>(begin));
+  if (address == MAP_FAILED) {
+    return Status::FromErrno(errno, fmt::format("map {} bytes of shared memory again", size));
+  }
+  const std::span<std::byte> mapping(static_cast<std::byte*>(address), size);
+  return PrivateView(mapping, mapping.subspan(offset - begin));
 }
 
 bool RegionPool::CanTake(std::uint64_t bytes) const {

@@ -12,6 +12,33 @@
 
 namespace tfos::feed {
 
+/// Some bytes of a region, mapped a second time so that the consumer can keep them: as long as
+/// nothing else is done they are the feeder's memory, without a copy; after Detach they are the
+/// consumer's own, at the same address.
+///
+/// Owner and lifetime: move-only; unmaps on destruction; independent of the Region.
+/// Threads: any may read the bytes, also while one calls Detach. Units: bytes.
+class PrivateView {
+ public:
+  PrivateView() = default;
+  PrivateView(PrivateView&& other) noexcept;
+  PrivateView& operator=(PrivateView&& other) noexcept;
+  ~PrivateView();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  /// Copies what is not yet the consumer's own, page by page and in place. Whatever the feeder
+  /// writes to its memory from then on is not seen here.
+  void Detach();
+
+ private:
+  friend class Region;
+  PrivateView(std::span<std::byte> mapping, std::span<const std::byte> bytes)
+      : mapping_(mapping), bytes_(bytes) {}
+
+  std::span<std::byte> mapping_;  ///< Whole pages.
+  std::span<const std::byte> bytes_;
+};
+
 /// Memory that a node and one feeder share: an anonymous file, mapped. It needs no /dev/shm and
 /// leaves nothing behind.
 ///
@@ -29,6 +56,8 @@ class Region {
   Region& operator=(const Region&) = delete;
 
   std::span<std::byte> memory() const { return memory_; }
+  /// A second mapping of `bytes`, which lie in `memory()`. It keeps their alignment up to a page.
+  Result<PrivateView> MapPrivately(std::span<const std::byte> bytes) const;
   std::uint64_t bytes() const { return memory_.size(); }
   int fd() const { return fd_.get(); }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -42,6 +43,28 @@ TEST(RegionTest, OnlyWhatWasPromisedIsMapped) {
   UniqueFd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(unsealed.get(), 8192), 0);
   EXPECT_FALSE(Region::Map(std::move(unsealed), 8192).ok());
+}
+
+TEST(RegionTest, APrivateViewSharesUntilItIsDetached) {
+  Result<std::unique_ptr<Region>> region = Region::Create(3 * 4096);
+  ASSERT_TRUE(region.ok());
+  const std::span<std::byte> memory = (*region)->memory();
+  // From within one page to within another.
+  Result<PrivateView> view = (*region)->MapPrivately(memory.subspan(64, 8192));
+  ASSERT_TRUE(view.ok()) << view.status().DebugString();
+  ASSERT_EQ(view->bytes().size(), 8192u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(view->bytes().data()) % 4096, 64u);
+  memory[64] = std::byte{1};
+  memory[8255] = std::byte{2};
+  EXPECT_EQ(view->bytes().front(), std::byte{1}) << "the same memory";
+  view->Detach();
+  memory[64] = std::byte{3};
+  memory[8255] = std::byte{4};
+  EXPECT_EQ(view->bytes().front(), std::byte{1});
+  EXPECT_EQ(view->bytes().back(), std::byte{2});
+  const PrivateView moved = std::move(*view);
+  region->reset();
+  EXPECT_EQ(moved.bytes().back(), std::byte{2}) << "it needs no region";
 }
 
 TEST(RegionTest, ImpossibleSizesAreRefused) {

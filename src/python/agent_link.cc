@@ -24,6 +24,7 @@ double Seconds(std::chrono::nanoseconds time) {
 void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   const feed::FeedCounters counters = feed.server().counters();
   metrics["rows"] = feed.rows();
+  metrics["batches"] = feed.batches();
   metrics["result_rows"] = counters.result_rows;
   metrics["feed_chunks"] = counters.chunks;
   metrics["feed_bytes"] = counters.bytes;

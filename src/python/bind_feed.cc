@@ -14,6 +14,7 @@
 #include "base/secret.h"
 #include "control/held_port.h"
 #include "feed/feed_server.h"
+#include "python/batch_source.h"
 #include "python/bindings.h"
 #include "python/errors.h"
 #include "python/feed_reader.h"
@@ -60,6 +61,7 @@ nb::dict CountersOf(const NodeFeed& feed) {
   };
   nb::dict result;
   result["rows"] = feed.rows();
+  result["batches"] = feed.batches();
   result["items"] = counters.items;
   result["chunks"] = counters.chunks;
   result["bytes"] = counters.bytes;
@@ -139,6 +141,16 @@ void BindFeed(nb::module_& module) {
             return std::make_shared<FeedReader>(std::move(feed), std::move(queue));
           },
           nb::arg("queue"), "A reader of one queue.")
+      .def(
+          "batch_source",
+          [](std::shared_ptr<NodeFeed> feed, std::string queue) {
+            return std::make_shared<BatchSource>(std::move(feed), std::move(queue));
+          },
+          nb::arg("queue"), "The batches of one queue, for tf.data.")
+      .def(
+          "end_epoch", [](NodeFeed& feed, std::uint32_t epoch) { feed.server().EndEpoch(epoch); },
+          nb::arg("epoch"), nb::call_guard<nb::gil_scoped_release>(),
+          "All rows of `epoch` have been fed: puts its end behind what is queued.")
       .def(
           "end_feed", [](NodeFeed& feed) { feed.server().EndFeed(); },
           nb::call_guard<nb::gil_scoped_release>(),

@@ -7,6 +7,7 @@ namespace tfos::python {
 
 // Each adds one part of tfos._native; called once, from the module's initialisation.
 
+void BindBatches(nanobind::module_& module);
 void BindCodec(nanobind::module_& module);
 void BindFeed(nanobind::module_& module);
 void BindAgentLink(nanobind::module_& module);

@@ -57,9 +57,9 @@ nb::list FeedReader::NextRows(std::size_t count, bool cross_partition,
     } else if (const auto* end = std::get_if<feed::PartitionEnd>(&next)) {
       OnPartitionEnd(*end);
       if (!cross_partition && rows_.size() != 0) break;
-    } else {
+    } else if (std::holds_alternative<feed::EndOfFeed>(next)) {
       ended_ = true;
-    }
+    }  // What reads rows does not stop at the end of an epoch.
   }
   return rows_.TakeFront(std::min(count, rows_.size()));
 }

@@ -7,6 +7,7 @@ NB_MODULE(_native, module) {
       "The native part of tfos: row codec, feed, the node's link to its agent, GPU leases.";
   tfos::python::BindCodec(module);
   tfos::python::BindFeed(module);
+  tfos::python::BindBatches(module);
   tfos::python::BindAgentLink(module);
   tfos::python::BindGpuLease(module);
 }

@@ -25,9 +25,17 @@ class NodeFeed {
   std::uint64_t rows() const { return rows_.load(std::memory_order_relaxed); }
   void CountRows(std::uint64_t count) { rows_.fetch_add(count, std::memory_order_relaxed); }
 
+  /// Batches of columns among them.
+  std::uint64_t batches() const { return batches_.load(std::memory_order_relaxed); }
+  void CountBatch(std::uint64_t rows) {
+    CountRows(rows);
+    batches_.fetch_add(1, std::memory_order_relaxed);
+  }
+
  private:
   std::unique_ptr<feed::FeedServer> server_;
   std::atomic<std::uint64_t> rows_ = 0;
+  std::atomic<std::uint64_t> batches_ = 0;
 };
 
 }  // namespace tfos::python

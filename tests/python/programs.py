@@ -149,3 +149,17 @@ def leave_a_row_unanswered(ctx):
     """Answers all rows of a partition but one, and returns."""
     feed = ctx.data_feed(train=False)
     feed.batch_results(feed.next_batch(100)[1:])
+
+
+def fit_dataset(ctx):
+    """Trains on the feed for one pass and notes the rows and steps that it took."""
+    import keras
+    import tensorflow as tf
+
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    spec = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([], tf.float32)]
+    model.fit(ctx.dataset(8, spec=spec), verbose=0)
+    steps = int(model.optimizer.iterations)
+    rows = ctx.feed_source.server.counters()["rows"]
+    pathlib.Path(ctx.args["dir"], f"fit-{ctx.node_id}").write_bytes(pickle.dumps((rows, steps)))

@@ -1,0 +1,239 @@
+"""The feed as a ``tf.data.Dataset``: what is behind ``ctx.dataset``.
+
+The one module of the package that imports TensorFlow for the program.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import os
+from typing import Any, NamedTuple, Sequence
+
+import tensorflow as tf
+
+from tfos.errors import BadInputError, TfosError
+
+_DENSE, _RAGGED, _STRINGS = "dense", "ragged", "strings"
+
+
+class Column(NamedTuple):
+    """A column of the feed, as the native side describes it."""
+
+    name: str
+    encoding: str
+    #: NumPy's name; empty for strings.
+    dtype: str
+    #: Of one value; dense columns only.
+    shape: Sequence[int]
+
+    def component_specs(self, batch: int | None) -> list[tf.TensorSpec]:
+        """The tensors that the op gives for this column."""
+        if self.encoding == _STRINGS:
+            return [tf.TensorSpec([batch], tf.string)]
+        if self.encoding == _RAGGED:
+            splits = None if batch is None else batch + 1
+            return [tf.TensorSpec([None], self.dtype), tf.TensorSpec([splits], tf.int64)]
+        return [tf.TensorSpec([batch, *self.shape], self.dtype)]
+
+
+def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, drop_remainder: bool,
+                 ragged: Any, spec: Any) -> tf.data.Dataset:
+    """The dataset that ``NodeContext.dataset`` describes, of a native ``BatchSource``."""
+    if batch_size < 1:
+        raise BadInputError(f"batch_size is {batch_size}; a batch has at least one row")
+    columns = _declare_ragged(_columns_of(source, spec), _names(ragged))
+    structure = _structure(list(columns), features, label)
+    chosen = [columns[name] for name in tf.nest.flatten(structure)]
+    ops = _load_ops()
+    # TensorFlow ends after this and waits for its threads, one of which may be waiting for rows.
+    atexit.register(source.close)
+    handle = source.register(
+        [tuple(column) for column in chosen], batch_size, drop_remainder, ops.add, ops.remove)
+    batch = batch_size if drop_remainder else None
+    specs = [column.component_specs(batch) for column in chosen]
+    dataset = _generator_dataset(ops, handle, [s for parts in specs for s in parts])
+
+    # The same rows for every worker and replica to choose from: there are no files to shard.
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    if all(len(parts) == 1 for parts in specs):
+        element = tf.nest.pack_sequence_as(structure, [part for (part,) in specs])
+        return tf.data.experimental.from_variant(dataset, element).with_options(options)
+
+    def assemble(*components: tf.Tensor) -> Any:
+        left = iter(components)
+        values = [
+            tf.RaggedTensor.from_row_splits(next(left), next(left), validate=False)
+            if column.encoding == _RAGGED else next(left)
+            for column in chosen
+        ]
+        return tf.nest.pack_sequence_as(structure, values)
+
+    flat = tuple(part for parts in specs for part in parts)
+    return tf.data.experimental.from_variant(dataset, flat).map(assemble).with_options(options)
+
+
+def _generator_dataset(ops: _Ops, handle: int, specs: list[tf.TensorSpec]) -> tf.Tensor:
+    """The variant of a dataset whose elements are what the op gives, until it says that the pass
+    is over."""
+    state = tf.TensorSpec([], tf.int64)
+
+    @tf.function(input_signature=[])
+    def begin() -> tf.Tensor:
+        source = tf.constant(handle, tf.int64)
+        with tf.control_dependencies([ops.begin_pass(source=source)]):
+            return tf.identity(source)
+
+    @tf.function(input_signature=[state])
+    def waiting(source: tf.Tensor) -> tf.Tensor:
+        result = ops.await_batch(source=source)
+        result.set_shape([])
+        return result
+
+    @tf.function(input_signature=[state])
+    def same(source: tf.Tensor) -> tf.Tensor:
+        return source
+
+    waiting_function, same_function = waiting.get_concrete_function(), same.get_concrete_function()
+
+    @tf.function(input_signature=[state])
+    def following(source: tf.Tensor) -> list[tf.Tensor]:
+        # This loop, unlike tf.while_loop's, calls functions, and TensorFlow looks before each call
+        # whether the iterator has been dropped. Without it, dropping one that prefetches would
+        # wait for the feed.
+        for function in (waiting_function, same_function):
+            function.add_to_graph(tf.compat.v1.get_default_graph())
+        (source,) = tf.raw_ops.While(
+            input=[source], cond=waiting_function, body=same_function, output_shapes=[[]])
+        components = ops.next_batch(source=source, component_types=[spec.dtype for spec in specs])
+        for component, spec in zip(components, specs):
+            component.set_shape(spec.shape)
+        return components
+
+    return tf.raw_ops.GeneratorDataset(
+        init_func_other_args=[],
+        next_func_other_args=[],
+        finalize_func_other_args=[],
+        init_func=begin.get_concrete_function(),
+        next_func=following.get_concrete_function(),
+        finalize_func=same_function,
+        output_types=[spec.dtype for spec in specs],
+        output_shapes=[spec.shape for spec in specs],
+    )
+
+
+def _columns_of(source: Any, spec: Any) -> dict[str, Column]:
+    """The columns by name: as ``spec`` has them, else as the first rows do."""
+    if spec is not None:
+        columns = [_column_of_spec(name, given) for name, given in _named_specs(spec).items()]
+    else:
+        peeked = source.peek()
+        if peeked is None:
+            raise BadInputError(
+                "the feed ended before this node got a row, so nothing says what a dataset of it "
+                "would hold: pass spec= to ctx.dataset, and it will be empty"
+            )
+        columns = [Column(*column) for column in peeked]
+    return {column.name: column for column in columns}
+
+
+def _named_specs(spec: Any) -> dict[str, Any]:
+    if isinstance(spec, dict):
+        return {str(name): given for name, given in spec.items()}
+    by_position = spec if isinstance(spec, (list, tuple)) else [spec]
+    return {str(position): given for position, given in enumerate(by_position)}
+
+
+def _column_of_spec(name: str, spec: Any) -> Column:
+    if isinstance(spec, tf.RaggedTensorSpec):
+        return Column(name, _RAGGED, spec.dtype.name, [])
+    if not isinstance(spec, tf.TensorSpec):
+        raise BadInputError(
+            f"spec of column {name!r} is {spec!r}; it has to be a tf.TensorSpec or a "
+            "tf.RaggedTensorSpec of one row's value"
+        )
+    if spec.dtype == tf.string:
+        return Column(name, _STRINGS, "", [])
+    if not spec.shape.is_fully_defined():
+        raise BadInputError(
+            f"spec of column {name!r} has the shape {spec.shape}: the shape of one row's value has "
+            f"to be known; if it varies, pass ragged=[{name!r}] or a tf.RaggedTensorSpec"
+        )
+    return Column(name, _DENSE, spec.dtype.name, spec.shape.as_list())
+
+
+def _declare_ragged(columns: dict[str, Column], ragged: list[str]) -> dict[str, Column]:
+    declared = dict(columns)
+    for name in ragged:
+        _check_known(name, list(columns))
+        column = columns[name]
+        if column.encoding == _STRINGS or len(column.shape) > 1 or (
+                column.encoding == _DENSE and not column.shape):
+            raise BadInputError(
+                f"column {name!r} cannot be ragged: its values are "
+                f"{'strings' if column.encoding == _STRINGS else f'of the shape {column.shape}'}, "
+                "and only one-dimensional ones may vary in length"
+            )
+        declared[name] = column._replace(encoding=_RAGGED, shape=[])
+    return declared
+
+
+def _structure(names: list[str], features: Any, label: Any) -> Any:
+    """An element of the dataset, with names of columns in place of tensors."""
+    if features is None and label is None:
+        return names[0] if len(names) == 1 else tuple(names) if len(names) == 2 else _dict(names)
+    labels = [] if label is None else _names(label)
+    chosen = _names(features) if features is not None else [n for n in names if n not in labels]
+    if not chosen:
+        raise BadInputError(f"no features are left besides the label {label!r}")
+    for name in chosen + labels:
+        _check_known(name, names)
+    return _one_or_dict(chosen) if label is None else (_one_or_dict(chosen), _one_or_dict(labels))
+
+
+def _one_or_dict(names: list[str]) -> Any:
+    return names[0] if len(names) == 1 else _dict(names)
+
+
+def _dict(names: list[str]) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+def _names(given: Any) -> list[str]:
+    """Names of columns, of one or several names or positions."""
+    return [str(name) for name in ([given] if isinstance(given, (str, int)) else given)]
+
+
+def _check_known(name: str, names: list[str]) -> None:
+    if name not in names:
+        raise BadInputError(f"the rows have no column {name!r}; they have {', '.join(names)}")
+
+
+class _Ops(NamedTuple):
+    begin_pass: Any
+    await_batch: Any
+    next_batch: Any
+    #: Addresses of the library's functions that add and remove batch sources.
+    add: int
+    remove: int
+
+
+@functools.cache
+def _load_ops() -> _Ops:
+    """Loads the ops library into TensorFlow; once, as that is how TensorFlow wants it."""
+    path = os.path.join(os.path.dirname(__file__), "_tensorflow_ops.so")
+    ops = tf.load_op_library(path)
+    library = ctypes.CDLL(path)
+    library.tfos_ops_error.restype = ctypes.c_char_p
+    error = library.tfos_ops_error()
+    if error is not None:
+        raise TfosError(f"TensorFlow {tf.__version__} did not take the ops of tfos: {error.decode()}")
+
+    def address(function: Any) -> int:
+        return ctypes.cast(function, ctypes.c_void_p).value
+
+    return _Ops(ops.tfos_begin_pass, ops.tfos_await_batch, ops.tfos_next_batch,
+                address(library.tfos_register_batch_source),
+                address(library.tfos_unregister_batch_source))

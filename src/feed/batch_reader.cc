@@ -1,0 +1,491 @@
+#include "feed/batch_reader.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/format.h"
+#include "feed/row_structure.h"
+
+namespace tfos::feed {
+namespace {
+
+/// How long no chunk may come before the feeder gets back the memory that batches refer to.
+/// Shorter would copy for nothing whenever a feeder takes a breath.
+constexpr std::chrono::milliseconds kKeepingPatience{50};
+
+constexpr std::string_view kAdvice =
+    "ctx.dataset takes rows whose fields are numbers, NumPy arrays, lists of numbers of one type, "
+    "strings or bytes. Make such rows before feeding them, or read them with ctx.feed.next_batch";
+
+std::string_view KindName(RowNodeKind kind) {
+  switch (kind) {
+    case RowNodeKind::kNone:
+      return "None";
+    case RowNodeKind::kList:
+      return "a list of different things";
+    case RowNodeKind::kTuple:
+      return "a tuple of different things";
+    case RowNodeKind::kDict:
+      return "a dict";
+    case RowNodeKind::kSparkRow:
+      return "a Row";
+    default:
+      return "a value";
+  }
+}
+
+BatchEncoding EncodingOf(const ColumnView& column) {
+  switch (column.encoding) {
+    case ColumnEncoding::kTensor:
+      return BatchEncoding::kDense;
+    case ColumnEncoding::kRagged:
+      return BatchEncoding::kRagged;
+    default:
+      return BatchEncoding::kStrings;
+  }
+}
+
+BatchColumnType TypeOf(const std::string& name, const ColumnView& column) {
+  return {
+      .name = name, .encoding = EncodingOf(column), .dtype = column.dtype, .shape = column.shape};
+}
+
+std::string Describe(const BatchColumnType& type) {
+  switch (type.encoding) {
+    case BatchEncoding::kDense:
+      return fmt::format("{}[{}]", DTypeName(type.dtype), fmt::join(type.shape, ", "));
+    case BatchEncoding::kRagged:
+      return fmt::format("ragged {}", DTypeName(type.dtype));
+    case BatchEncoding::kStrings:
+      break;
+  }
+  return "strings";
+}
+
+Status CheckType(const BatchColumnType& wanted, const ColumnView& column) {
+  const BatchColumnType actual = TypeOf(wanted.name, column);
+  const bool same_kind = wanted.encoding == actual.encoding && wanted.dtype == actual.dtype;
+  const bool as_ragged = wanted.encoding == BatchEncoding::kRagged &&
+                         wanted.dtype == actual.dtype && column.shape.size() == 1;
+  if (as_ragged || (same_kind && wanted.shape == actual.shape)) return Status::Ok();
+  const bool varies = wanted.dtype == actual.dtype && wanted.shape.size() == 1 &&
+                      (actual.encoding == BatchEncoding::kRagged || actual.shape.size() == 1);
+  return {ErrorKind::kBadInput,
+          fmt::format("column '{}' comes as {} and was {} in the first chunk or in spec=: {}",
+                      wanted.name, Describe(actual), Describe(wanted),
+                      varies ? fmt::format("if its length varies, say ragged=['{}']", wanted.name)
+                             : "give all rows one type and shape before feeding them")};
+}
+
+/// Some values of one column of one chunk.
+struct Part {
+  const ColumnView* column = nullptr;
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  /// Of the column, if it may be handed out; null: copy.
+  std::shared_ptr<const void> memory;
+};
+
+struct Range {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+/// Heap memory that is handed out.
+struct Buffer {
+  std::byte* data = nullptr;
+  HeldBytes held;
+};
+
+Result<Buffer> Allocate(std::uint64_t bytes) {
+  if (bytes == 0) return Buffer{};
+  auto memory = std::make_shared<AlignedBuffer>(bytes);
+  if (memory->size() != bytes) {
+    return Status(ErrorKind::kRetryLater, fmt::format("no memory for {} bytes of a batch", bytes));
+  }
+  const std::span<std::byte> room = memory->bytes();
+  return Buffer{.data = room.data(), .held = {.bytes = room, .memory = std::move(memory)}};
+}
+
+std::uint64_t UnitBytes(const ColumnView& column) {
+  return column.dtype == DType::kNone ? 1 : DTypeBytes(column.dtype);
+}
+
+/// Writes where the part's values end when the first begins at `base`, and returns where they are
+/// in the column; all in units of the column.
+Range WriteBoundaries(const Part& part, std::uint64_t base, std::byte* to) {
+  const ColumnView& column = *part.column;
+  const auto write = [&](std::uint64_t index, std::uint64_t value) {
+    StoreAt(to + index * sizeof value, value);
+  };
+  if (column.encoding == ColumnEncoding::kTensor) {
+    const std::uint64_t length = column.value_bytes / UnitBytes(column);
+    for (std::uint64_t i = 0; i < part.count; ++i) write(i, base + (i + 1) * length);
+    return {part.first * length, (part.first + part.count) * length};
+  }
+  // Read once each and kept inside the data: the feeder can still write to them.
+  const std::uint64_t units = column.data.size() / UnitBytes(column);
+  const std::uint64_t begin = std::min(column.Boundary(part.first), units);
+  std::uint64_t end = begin;
+  for (std::uint64_t i = 0; i < part.count; ++i) {
+    end = std::clamp(column.Boundary(part.first + i + 1), end, units);
+    write(i, base + (end - begin));
+  }
+  return {begin, end};
+}
+
+bool Aligned(const std::byte* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % kChunkAlignment == 0;
+}
+
+/// The values of all parts as one column.
+Result<BatchColumn> Gather(std::span<const Part> parts, BatchEncoding encoding) {
+  BatchColumn gathered;
+  std::vector<Range> ranges;  // In bytes.
+  ranges.reserve(parts.size());
+  if (encoding == BatchEncoding::kDense) {
+    for (const Part& part : parts) {
+      const std::uint64_t each = part.column->value_bytes;
+      ranges.push_back({part.first * each, (part.first + part.count) * each});
+    }
+  } else {
+    std::uint64_t rows = 0;
+    for (const Part& part : parts) rows += part.count;
+    TFOS_ASSIGN_OR_RETURN(Buffer boundaries, Allocate((rows + 1) * sizeof(std::uint64_t)));
+    std::byte* to = boundaries.data;
+    StoreAt(to, std::uint64_t{0});
+    to += sizeof(std::uint64_t);
+    std::uint64_t base = 0;
+    for (const Part& part : parts) {
+      const Range range = WriteBoundaries(part, base, to);
+      const std::uint64_t unit = UnitBytes(*part.column);
+      base += range.end - range.begin;
+      to += part.count * sizeof(std::uint64_t);
+      ranges.push_back({range.begin * unit, range.end * unit});
+    }
+    gathered.boundaries = std::move(boundaries.held);
+  }
+  if (parts.size() == 1 && parts[0].memory != nullptr) {
+    const std::span<const std::byte> bytes =
+        parts[0].column->data.subspan(ranges[0].begin, ranges[0].end - ranges[0].begin);
+    if (encoding == BatchEncoding::kStrings || Aligned(bytes.data())) {
+      gathered.data = {.bytes = bytes, .memory = parts[0].memory};
+      return gathered;
+    }
+  }
+  std::uint64_t total = 0;
+  for (const Range& range : ranges) total += range.end - range.begin;
+  TFOS_ASSIGN_OR_RETURN(Buffer data, Allocate(total));
+  std::byte* to = data.data;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::uint64_t bytes = ranges[i].end - ranges[i].begin;
+    if (bytes == 0) continue;
+    std::memcpy(to, parts[i].column->data.data() + ranges[i].begin, bytes);
+    to += bytes;
+  }
+  gathered.data = std::move(data.held);
+  return gathered;
+}
+
+bool NothingCame(const Result<Next>& next) {
+  return !next.ok() && next.status().kind() == ErrorKind::kRetryLater;
+}
+
+template <typename T>
+void RemoveExpired(std::vector<std::weak_ptr<T>>& pointers) {
+  std::erase_if(pointers, [](const std::weak_ptr<T>& pointer) { return pointer.expired(); });
+}
+
+}  // namespace
+
+struct BatchReader::Column {
+  std::string name;
+  ColumnView view;
+};
+
+/// Columns that rows are being taken from.
+struct BatchReader::Chunk {
+  std::vector<Column> columns;
+  std::uint64_t rows = 0;
+  std::shared_ptr<const void> memory;  ///< Of all columns.
+  bool lendable = false;   ///< Batches may refer to the memory for as long as they like.
+  bool of_feeder = false;  ///< It is a feeder's memory.
+
+  /// The column that is wanted, most likely number `hint`, if its type is the wanted one.
+  Result<const ColumnView*> Find(const BatchColumnType& wanted, std::size_t hint) const;
+
+  /// Names the columns of a chunk whose rows are flat.
+  static Result<std::vector<Column>> ColumnsOf(const ChunkView& chunk);
+};
+
+struct BatchReader::LentMemory {
+  ChunkLoan loan;
+  PrivateView view;
+};
+
+Result<const ColumnView*> BatchReader::Chunk::Find(const BatchColumnType& wanted,
+                                                   std::size_t hint) const {
+  auto it = columns.begin() + static_cast<std::ptrdiff_t>(std::min(hint, columns.size()));
+  if (it == columns.end() || it->name != wanted.name) {
+    it = std::find_if(columns.begin(), columns.end(),
+                      [&](const Column& column) { return column.name == wanted.name; });
+  }
+  if (it == columns.end()) {
+    std::vector<std::string_view> names;
+    for (const Column& column : columns) names.push_back(column.name);
+    return Status(ErrorKind::kBadInput, fmt::format("the rows have no column '{}'; they have {}",
+                                                    wanted.name, fmt::join(names, ", ")));
+  }
+  TFOS_RETURN_IF_ERROR(CheckType(wanted, it->view));
+  return &it->view;
+}
+
+Result<std::vector<BatchReader::Column>> BatchReader::Chunk::ColumnsOf(const ChunkView& chunk) {
+  TFOS_ASSIGN_OR_RETURN(const RowNode root, ParseRowStructure(chunk));
+  std::vector<Column> columns;
+  const auto add = [&](const RowNode& node, std::string name) {
+    columns.push_back({.name = std::move(name), .view = chunk.columns()[node.column]});
+    columns.back().view.name = {};  // It would point into memory that `name` outlives.
+  };
+  const auto positional = [&](const RowNode& node, std::size_t position) {
+    const std::string_view name = chunk.columns()[node.column].name;
+    return name.empty() ? std::to_string(position) : std::string(name);
+  };
+  if (TakesColumn(root.kind)) {
+    add(root, positional(root, 0));
+    return columns;
+  }
+  if (root.children.empty()) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("the rows are {} and have no columns; {}",
+                              root.kind == RowNodeKind::kNone ? "None" : "empty", kAdvice));
+  }
+  for (std::size_t i = 0; i < root.children.size(); ++i) {
+    const RowNode& child = root.children[i];
+    if (!TakesColumn(child.kind)) {
+      const std::string name = root.keys.empty() ? std::to_string(i) : root.keys[i];
+      return Status(ErrorKind::kBadInput, fmt::format("column '{}' of the rows is {}; {}", name,
+                                                      KindName(child.kind), kAdvice));
+    }
+    add(child, root.keys.empty() ? positional(child, i) : root.keys[i]);
+  }
+  return columns;
+}
+
+BatchReader::BatchReader(FeedServer& server, std::string queue, Converter converter)
+    : server_(server), queue_(std::move(queue)), converter_(std::move(converter)) {}
+
+BatchReader::~BatchReader() = default;
+
+Result<std::optional<std::vector<BatchColumnType>>> BatchReader::Peek(const Wait& wait) {
+  const std::lock_guard lock(mutex_);
+  while (chunk_ == nullptr && !ended_) TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
+  std::optional<std::vector<BatchColumnType>> types;
+  if (chunk_ == nullptr) return types;
+  types.emplace();
+  for (const Column& column : chunk_->columns) types->push_back(TypeOf(column.name, column.view));
+  return types;
+}
+
+Result<BatchResult> BatchReader::Next(const BatchOptions& options, const Wait& wait) {
+  if (options.rows == 0) return Status(ErrorKind::kBadInput, "a batch has at least one row");
+  const std::lock_guard lock(mutex_);
+  for (;;) {
+    const bool epoch_over = !epoch_ends_.empty() || (chunk_ == nullptr && ended_);
+    const bool last = epoch_over && piece_rows_ > 0 && !options.drop_remainder;
+    if (piece_rows_ >= options.rows || last) {
+      TFOS_ASSIGN_OR_RETURN(Batch batch, Assemble(options));
+      return BatchResult(std::move(batch));
+    }
+    if (epoch_over) return AtEnd();
+    if (chunk_ != nullptr) {
+      // Now rather than when the batch is full, which a wait may come before.
+      for (std::size_t i = 0; i < options.columns.size(); ++i) {
+        TFOS_RETURN_IF_ERROR(chunk_->Find(options.columns[i], i).status());
+      }
+      TakeRows(options.rows - piece_rows_);
+    } else {
+      TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
+    }
+  }
+}
+
+BatchResult BatchReader::AtEnd() {
+  pieces_.clear();
+  piece_rows_ = 0;
+  const bool had_rows = std::exchange(rows_in_epoch_, false);
+  if (!epoch_ends_.empty()) {
+    next_epoch_ = epoch_ends_.front();
+    epoch_ends_.pop_front();
+  } else if (!had_rows) {
+    return EndOfFeed{};
+  }
+  ++epochs_;
+  return EndOfEpoch{.epoch = next_epoch_++};
+}
+
+void BatchReader::TakeRows(std::uint64_t count) {
+  count = std::min(count, chunk_->rows - next_row_);
+  pieces_.push_back({.chunk = chunk_, .first = next_row_, .count = count});
+  piece_rows_ += count;
+  rows_in_epoch_ = true;
+  next_row_ += count;
+  if (next_row_ == chunk_->rows) chunk_.reset();
+}
+
+Result<Batch> BatchReader::Assemble(const BatchOptions& options) {
+  Batch batch;
+  std::vector<Piece> used;
+  for (const Piece& piece : pieces_) {
+    if (batch.rows == options.rows) break;
+    used.push_back(piece);
+    used.back().count = std::min(piece.count, options.rows - batch.rows);
+    batch.rows += used.back().count;
+  }
+  std::vector<Part> parts(used.size());
+  for (std::size_t i = 0; i < options.columns.size(); ++i) {
+    const BatchColumnType& wanted = options.columns[i];
+    for (std::size_t k = 0; k < used.size(); ++k) {
+      const Chunk& chunk = *used[k].chunk;
+      TFOS_ASSIGN_OR_RETURN(const ColumnView* column, chunk.Find(wanted, i));
+      parts[k] = {.column = column,
+                  .first = used[k].first,
+                  .count = used[k].count,
+                  .memory = chunk.lendable ? chunk.memory : nullptr};
+    }
+    TFOS_ASSIGN_OR_RETURN(BatchColumn column, Gather(parts, wanted.encoding));
+    batch.columns.push_back(std::move(column));
+  }
+  piece_rows_ -= batch.rows;
+  for (const Piece& piece : used) {
+    Piece& front = pieces_.front();
+    front.first += piece.count;
+    front.count -= piece.count;
+    if (front.count == 0) pieces_.pop_front();
+  }
+  return batch;
+}
+
+Status BatchReader::FetchUnlessFailed(const Wait& wait) {
+  TFOS_RETURN_IF_ERROR(failure_);
+  Status status = Fetch(wait);
+  if (!status.ok() && status.kind() != ErrorKind::kRetryLater) failure_ = status;
+  return status;
+}
+
+/// Takes the next thing from the queue, when there is no chunk.
+Status BatchReader::Fetch(const Wait& wait) {
+  const auto within = [](Clock::Duration duration) {
+    return Wait{.deadline = Deadline::After(duration)};
+  };
+  Result<feed::Next> next = server_.Next(queue_, within(Clock::Duration::zero()));
+  if (NothingCame(next)) {
+    // Whatever it holds itself is a feeder's memory.
+    TFOS_RETURN_IF_ERROR(CopyPieces());
+    RemoveExpired(lent_);
+    if (!lent_.empty()) {
+      next = server_.Next(queue_, within(kKeepingPatience));
+      if (NothingCame(next)) DetachLent();
+    }
+    if (NothingCame(next)) next = server_.Next(queue_, wait);
+  }
+  TFOS_RETURN_IF_ERROR(next.status());
+  if (auto* loan = std::get_if<ChunkLoan>(&*next);
+      loan != nullptr && loan->mode() == Mode::kTrain) {
+    return TakeChunk(std::move(*loan));
+  }
+  if (const auto* end = std::get_if<EndOfEpoch>(&*next)) {
+    epoch_ends_.push_back(end->epoch);
+    return Status::Ok();
+  }
+  if (std::holds_alternative<EndOfFeed>(*next)) {
+    ended_ = true;
+    return Status::Ok();
+  }
+  return {ErrorKind::kBadInput,
+          fmt::format("queue '{}' is fed by inference, whose rows want answers: read them with "
+                      "ctx.data_feed(train=False)",
+                      queue_)};
+}
+
+Status BatchReader::TakeChunk(ChunkLoan loan) {
+  auto chunk = std::make_shared<Chunk>();
+  auto lent = std::make_shared<LentMemory>();
+  std::span<const std::byte> bytes = loan.bytes();
+  if (MayLend()) {
+    // Fails when there are too many mappings. Then it copies.
+    if (Result<PrivateView> view = loan.MapPrivately(); view.ok()) {
+      lent->view = std::move(*view);
+      bytes = lent->view.bytes();
+      chunk->lendable = true;
+    }
+  }
+  chunk->of_feeder = true;
+  lent->loan = std::move(loan);
+  chunk->memory = lent;
+  TFOS_ASSIGN_OR_RETURN(ChunkView view, ChunkView::Parse(bytes));
+  if (view.kind() != ChunkKind::kColumnar) {
+    TFOS_ASSIGN_OR_RETURN(AlignedBuffer converted, converter_(bytes));
+    auto memory = std::make_shared<AlignedBuffer>(std::move(converted));
+    TFOS_ASSIGN_OR_RETURN(view, ChunkView::Parse(memory->bytes()));
+    chunk->memory = std::move(memory);
+    chunk->lendable = true;
+    chunk->of_feeder = false;
+  } else if (chunk->lendable) {
+    lent_.push_back(lent);
+  }
+  chunk->rows = static_cast<std::uint64_t>(view.rows());
+  if (chunk->rows == 0) return Status::Ok();
+  TFOS_ASSIGN_OR_RETURN(chunk->columns, Chunk::ColumnsOf(view));
+  chunk_ = std::move(chunk);
+  next_row_ = 0;
+  return Status::Ok();
+}
+
+bool BatchReader::MayLend() {
+  RemoveExpired(lent_);
+  RemoveExpired(detached_);
+  return detached_.empty();
+}
+
+/// Gives the feeders back what only batches refer to.
+void BatchReader::DetachLent() {
+  for (const std::weak_ptr<LentMemory>& pointer : lent_) {
+    const std::shared_ptr<LentMemory> lent = pointer.lock();
+    if (lent == nullptr) continue;
+    lent->view.Detach();
+    lent->loan.Release();
+    detached_.push_back(lent);
+  }
+  lent_.clear();
+}
+
+/// Makes the rows that wait for the rest of their batch independent of the feeders' memory.
+Status BatchReader::CopyPieces() {
+  for (Piece& piece : pieces_) {
+    if (!piece.chunk->of_feeder) continue;
+    auto copy = std::make_shared<Chunk>();
+    auto memory = std::make_shared<std::vector<BatchColumn>>();
+    for (const Column& column : piece.chunk->columns) {
+      const Part part{
+          .column = &column.view, .first = piece.first, .count = piece.count, .memory = nullptr};
+      TFOS_ASSIGN_OR_RETURN(BatchColumn copied, Gather({&part, 1}, EncodingOf(column.view)));
+      ColumnView view = column.view;
+      view.values = piece.count;
+      view.data = copied.data.bytes;
+      view.boundaries = copied.boundaries.bytes.data();
+      copy->columns.push_back({.name = column.name, .view = std::move(view)});
+      memory->push_back(std::move(copied));
+    }
+    copy->rows = piece.count;
+    copy->memory = std::move(memory);
+    copy->lendable = true;
+    piece = {.chunk = std::move(copy), .first = 0, .count = piece.count};
+  }
+  return Status::Ok();
+}
+
+}  // namespace tfos::feed

@@ -1,0 +1,153 @@
+#ifndef TFOS_FEED_BATCH_READER_H_
+#define TFOS_FEED_BATCH_READER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "feed/aligned_buffer.h"
+#include "feed/chunk.h"
+#include "feed/feed_server.h"
+#include "feed/wait.h"
+#include "tfos/status.h"
+
+namespace tfos::feed {
+
+/// How the values of a column follow each other in a batch.
+enum class BatchEncoding : std::uint8_t {
+  kDense,    ///< One array: rows, then the shape of one value.
+  kRagged,   ///< One flat array, and where each row's elements begin and end.
+  kStrings,  ///< One run of bytes, and where each row's string begins and ends.
+};
+
+/// What a column holds, in every batch.
+struct BatchColumnType {
+  std::string name;
+  BatchEncoding encoding = BatchEncoding::kDense;
+  DType dtype = DType::kNone;             ///< kNone for kStrings.
+  std::vector<std::uint64_t> shape = {};  ///< Of one value; kDense only.
+};
+
+struct BatchOptions {
+  std::uint64_t rows = 0;
+  /// Rows at the end of an epoch that fill no batch are thrown away.
+  bool drop_remainder = false;
+  /// What to hand out, in this order. Other columns of the rows are passed over.
+  std::vector<BatchColumnType> columns = {};
+};
+
+/// Bytes and what keeps them. They start at a multiple of 64 bytes, but for those of strings.
+///
+/// Owner and lifetime: a value; the bytes stay as long as one copy of `memory` does. They may be
+/// in a feeder's memory, and keeping them does no harm: see BatchReader. Threads: any.
+struct HeldBytes {
+  std::span<const std::byte> bytes = {};
+  std::shared_ptr<const void> memory = {};
+};
+
+struct BatchColumn {
+  HeldBytes data;
+  /// rows + 1 numbers of 64 bits that start at 0; not for kDense. They count elements (kRagged) or
+  /// bytes (kStrings).
+  HeldBytes boundaries;
+};
+
+struct Batch {
+  std::uint64_t rows = 0;
+  std::vector<BatchColumn> columns;  ///< As BatchOptions has them.
+};
+
+using BatchResult = std::variant<Batch, EndOfEpoch, EndOfFeed>;
+
+/// Cuts the rows of one queue of a node's training feed into batches of columns. A batch that lies
+/// inside one chunk is handed out where it is, without a copy.
+///
+/// Owner and lifetime: borrows the server, which must outlive it; batches outlive both.
+/// Threads: any; a second caller waits for the first.
+/// Errors: kBadInput for rows that are no columns (nested ones, None) or not of the wanted types,
+/// and for an inference feed; each further call then fails in the same way. kRetryLater and what
+/// the interrupt check returned end a wait only: the next call goes on where this one stopped.
+/// Units: rows.
+///
+/// Rows are read in the order of the queue. A batch does not cross the end of an epoch. It is up
+/// to consumers how long they keep batches: when the next chunk does not come while batches are
+/// kept, the feeder may be waiting for their memory, so the reader then gives it back and leaves a
+/// copy where the bytes were. As long as such copies are kept, it copies rather than lends.
+class BatchReader {
+ public:
+  /// Makes a columnar chunk of a pickled one, or says why its rows are no columns.
+  using Converter = std::function<Result<AlignedBuffer>(std::span<const std::byte> chunk)>;
+
+  BatchReader(FeedServer& server, std::string queue, Converter converter);
+  ~BatchReader();
+
+  /// The columns of the first chunk that was not read yet; waits for it. None when the feed ends
+  /// without one. A column without a name has that of its position, from 0.
+  Result<std::optional<std::vector<BatchColumnType>>> Peek(const Wait& wait);
+
+  /// The next batch, of `options.rows` rows or, before the end of an epoch and unless
+  /// `drop_remainder`, fewer:
+  ///   Batch       never an empty one
+  ///   EndOfEpoch  all rows of the epoch were handed out. The last epoch needs no mark of its own:
+  ///               the end of the feed ends it
+  ///   EndOfFeed   now and for ever
+  Result<BatchResult> Next(const BatchOptions& options, const Wait& wait);
+
+  /// How often Next has returned EndOfEpoch.
+  std::uint64_t epochs() const { return epochs_; }
+
+ private:
+  struct Column;
+  struct Chunk;
+  struct LentMemory;
+  /// Rows of a chunk that are part of the next batch.
+  struct Piece {
+    std::shared_ptr<const Chunk> chunk;
+    std::uint64_t first = 0;
+    std::uint64_t count = 0;
+  };
+
+  // All of them need the lock.
+  Status Fetch(const Wait& wait);
+  Status FetchUnlessFailed(const Wait& wait);
+  Status TakeChunk(ChunkLoan loan);
+  void TakeRows(std::uint64_t count);
+  Status CopyPieces();
+  bool MayLend();
+  void DetachLent();
+  BatchResult AtEnd();
+  Result<Batch> Assemble(const BatchOptions& options);
+
+  FeedServer& server_;
+  const std::string queue_;
+  const Converter converter_;
+
+  std::mutex mutex_;
+  // All guarded by the mutex. In the order of the queue: the pieces, the ends of epochs, the chunk.
+  std::deque<Piece> pieces_;
+  std::uint64_t piece_rows_ = 0;
+  std::deque<std::uint32_t> epoch_ends_;
+  std::shared_ptr<const Chunk> chunk_;
+  std::uint64_t next_row_ = 0;  ///< Of `chunk_`.
+  bool ended_ = false;
+  bool rows_in_epoch_ = false;  ///< Some came since the last end of an epoch.
+  std::uint32_t next_epoch_ = 0;
+  Status failure_;
+  std::vector<std::weak_ptr<LentMemory>> lent_;      ///< Batches may refer to it.
+  std::vector<std::weak_ptr<LentMemory>> detached_;  ///< The same, and the feeder has it back.
+
+  std::atomic<std::uint64_t> epochs_ = 0;
+};
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_BATCH_READER_H_

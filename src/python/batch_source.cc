@@ -1,0 +1,263 @@
+#include "python/batch_source.h"
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "base/logging.h"
+#include "python/row_converter.h"
+
+namespace tfos::python {
+namespace {
+
+/// How long one call of TfosAwaitBatch waits, and so what dropping an iterator may take.
+constexpr std::chrono::milliseconds kAwaitFor{100};
+
+// TF_Code of tensorflow/c/tf_status.h.
+enum : std::int32_t {
+  kInvalidArgument = 3,
+  kOutOfRange = 11,
+  kUnimplemented = 12,
+  kInternal = 13,
+  kUnavailable = 14,
+};
+
+std::int32_t CodeOf(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kRetryLater:
+    case ErrorKind::kReconnect:
+      return kUnavailable;
+    case ErrorKind::kUnsupported:
+      return kUnimplemented;
+    case ErrorKind::kBadInput:
+      return kInvalidArgument;
+    case ErrorKind::kBug:
+      return kInternal;
+  }
+  return kInternal;
+}
+
+void AppendTensor(std::vector<tfos_tensor>& tensors, feed::DType dtype,
+                  const std::vector<std::int64_t>& dims, feed::HeldBytes held,
+                  const feed::HeldBytes* boundaries = nullptr) {
+  tfos_tensor tensor{};
+  tensor.dtype = static_cast<std::int32_t>(dtype);
+  tensor.rank = static_cast<std::int32_t>(dims.size());
+  tensor.dims = dims.data();
+  tensor.data = held.bytes.data();
+  tensor.bytes = held.bytes.size();
+  if (boundaries != nullptr) {
+    tensor.boundaries = reinterpret_cast<const std::int64_t*>(boundaries->bytes.data());
+  }
+  using Memory = std::shared_ptr<const void>;
+  tensor.owner = new Memory(std::move(held.memory));
+  tensor.release = [](void* owner) { delete static_cast<Memory*>(owner); };
+  tensors.push_back(tensor);
+}
+
+}  // namespace
+
+/// The position in the queue, shared by all datasets over it.
+struct BatchSource::Reading {
+  Reading(std::shared_ptr<NodeFeed> of, std::string queue)
+      : feed(std::move(of)), reader(feed->server(), std::move(queue), &ConvertToColumns) {}
+
+  const std::shared_ptr<NodeFeed> feed;
+  feed::BatchReader reader;
+  std::atomic<bool> warned = false;
+  std::atomic<bool> epoch_begun = false;  ///< Some of its batches were handed out.
+  std::atomic<bool> closed = false;
+
+  Status CheckOpen() const {
+    return closed ? Status(ErrorKind::kRetryLater, "the feed was closed") : Status::Ok();
+  }
+};
+
+/// What a handle stands for.
+struct BatchSource::Stream {
+  std::shared_ptr<Reading> reading;
+  feed::BatchOptions options;
+  std::atomic<std::int64_t> references = 1;
+  std::mutex mutex;
+  std::optional<Result<feed::BatchResult>> ready;  ///< Awaited, for `next`. Guarded by the mutex.
+  std::atomic<bool> pass_begun = false;            ///< It was given something.
+
+  /// What `next` gives, or none when it is not there by `deadline`.
+  std::optional<Result<feed::BatchResult>> Read(Deadline deadline) {
+    for (;;) {
+      Result<feed::BatchResult> next = reading->reader.Next(
+          options, {.deadline = deadline, .check = [this] { return reading->CheckOpen(); }});
+      const bool waited = !next.ok() && next.status().kind() == ErrorKind::kRetryLater;
+      if (waited && deadline.passed() && !reading->closed) return std::nullopt;
+      const bool first = !pass_begun.exchange(true);
+      const bool of_epoch = next.ok() && std::holds_alternative<feed::Batch>(*next);
+      const bool begun = reading->epoch_begun.exchange(of_epoch);
+      // The pass before took all batches and left without asking for more. This one would be empty.
+      if (next.ok() && std::holds_alternative<feed::EndOfEpoch>(*next) && first && begun) {
+        pass_begun = false;
+        continue;
+      }
+      return next;
+    }
+  }
+
+  static void Retain(void* context) { ++static_cast<Stream*>(context)->references; }
+  static void Release(void* context) {
+    auto* const stream = static_cast<Stream*>(context);
+    if (--stream->references == 0) delete stream;
+  }
+
+  void WarnOfMissingEpoch() const {
+    if (reading->feed->server().terminated() || reading->warned.exchange(true)) return;
+    const std::uint64_t epochs = reading->reader.epochs();
+    LogWarning("feed: the program asks for epoch {}; the driver fed {}", epochs + 1, epochs);
+  }
+};
+
+/// What a tfos_batch points to.
+struct BatchSource::Storage {
+  std::vector<tfos_tensor> tensors;
+  std::vector<std::vector<std::int64_t>> dims;  ///< Of each tensor.
+  std::vector<feed::HeldBytes> boundaries;      ///< Of strings.
+  std::string message;
+
+  ~Storage() {
+    for (const tfos_tensor& tensor : tensors) {
+      if (tensor.owner != nullptr) tensor.release(tensor.owner);
+    }
+  }
+
+  void Fill(feed::Batch batch, const feed::BatchOptions& options) {
+    const std::size_t most = 2 * batch.columns.size();  // What is pointed to must not move.
+    tensors.reserve(most);
+    dims.reserve(most);
+    boundaries.reserve(most);
+    for (std::size_t i = 0; i < batch.columns.size(); ++i) {
+      feed::BatchColumn& column = batch.columns[i];
+      const feed::BatchColumnType& type = options.columns[i];
+      const auto rows = static_cast<std::int64_t>(batch.rows);
+      switch (type.encoding) {
+        case feed::BatchEncoding::kDense:
+          dims.push_back({rows});
+          dims.back().insert(dims.back().end(), type.shape.begin(), type.shape.end());
+          AppendTensor(tensors, type.dtype, dims.back(), std::move(column.data));
+          break;
+        case feed::BatchEncoding::kRagged:
+          dims.push_back(
+              {static_cast<std::int64_t>(column.data.bytes.size() / feed::DTypeBytes(type.dtype))});
+          AppendTensor(tensors, type.dtype, dims.back(), std::move(column.data));
+          dims.push_back({rows + 1});
+          AppendTensor(tensors, feed::DType::kInt64, dims.back(), std::move(column.boundaries));
+          break;
+        case feed::BatchEncoding::kStrings:
+          dims.push_back({rows});
+          boundaries.push_back(std::move(column.boundaries));
+          AppendTensor(tensors, feed::DType::kNone, dims.back(), std::move(column.data),
+                       &boundaries.back());
+          break;
+      }
+    }
+  }
+};
+
+BatchSource::BatchSource(std::shared_ptr<NodeFeed> feed, std::string queue)
+    : reading_(std::make_shared<Reading>(std::move(feed), std::move(queue))) {}
+
+feed::BatchReader& BatchSource::reader() { return reading_->reader; }
+
+void BatchSource::CountBatch(std::uint64_t rows) { reading_->feed->CountBatch(rows); }
+
+Result<std::int64_t> BatchSource::Register(feed::BatchOptions options, tfos_register_function add,
+                                           tfos_unregister_function remove) {
+  const std::lock_guard lock(mutex_);
+  if (reading_->closed)
+    return Status(ErrorKind::kBadInput, "the feed was closed: no dataset can be made");
+  auto* const stream = new Stream{.reading = reading_, .options = std::move(options)};
+  const tfos_batch_source source{.version = TFOS_BATCH_SOURCE_VERSION,
+                                 .context = stream,
+                                 .retain = &Stream::Retain,
+                                 .release = &Stream::Release,
+                                 .begin = &Begin,
+                                 .await = &Await,
+                                 .next = &NextBatch,
+                                 .release_batch = &ReleaseBatch};
+  const std::int64_t handle = add(&source);
+  Stream::Release(stream);
+  if (handle == 0) {
+    return Status(ErrorKind::kUnsupported,
+                  "tfos/_tensorflow_ops.so is of another version than tfos/_native: install tfos "
+                  "anew");
+  }
+  remove_ = remove;
+  handles_.push_back(handle);
+  return handle;
+}
+
+void BatchSource::Close() {
+  const std::lock_guard lock(mutex_);
+  reading_->closed = true;
+  for (const std::int64_t handle : std::exchange(handles_, {})) remove_(handle);
+}
+
+void BatchSource::Begin(void* context) {
+  auto& stream = *static_cast<Stream*>(context);
+  const std::lock_guard lock(stream.mutex);
+  stream.pass_begun = false;
+  // Awaited by a pass that was then dropped: that pass's end is no concern of this one.
+  if (stream.ready && stream.ready->ok() &&
+      std::holds_alternative<feed::EndOfEpoch>(**stream.ready)) {
+    stream.ready.reset();
+  }
+}
+
+std::int32_t BatchSource::Await(void* context) {
+  auto& stream = *static_cast<Stream*>(context);
+  const std::lock_guard lock(stream.mutex);
+  try {
+    if (!stream.ready) stream.ready = stream.Read(Deadline::After(kAwaitFor));
+  } catch (const std::exception&) {
+    return 0;  // No memory: `next` says so.
+  }
+  return stream.ready ? 0 : 1;
+}
+
+void BatchSource::NextBatch(void* context, tfos_batch* batch) {
+  auto& stream = *static_cast<Stream*>(context);
+  *batch = {};
+  try {
+    auto storage = std::make_unique<Storage>();
+    Reading& reading = *stream.reading;
+    std::optional<Result<feed::BatchResult>> awaited;
+    {
+      const std::lock_guard lock(stream.mutex);
+      awaited.swap(stream.ready);
+    }
+    if (!awaited) awaited = stream.Read(Deadline::Infinite());
+    Result<feed::BatchResult>& next = *awaited;
+    if (!next.ok()) {
+      batch->code = reading.closed ? kOutOfRange : CodeOf(next.status().kind());
+      storage->message = next.status().ToString();
+    } else if (auto* rows = std::get_if<feed::Batch>(&*next)) {
+      reading.feed->CountBatch(rows->rows);
+      storage->Fill(std::move(*rows), stream.options);
+      batch->tensors = static_cast<std::int32_t>(storage->tensors.size());
+      batch->tensor = storage->tensors.data();
+    } else {
+      if (std::holds_alternative<feed::EndOfFeed>(*next)) stream.WarnOfMissingEpoch();
+      batch->code = kOutOfRange;
+      storage->message = "the end of the epoch";
+    }
+    batch->message = storage->message.c_str();
+    batch->storage = storage.release();
+  } catch (const std::exception&) {  // Nothing is thrown across; all that is left is no memory.
+    batch->code = kUnavailable;
+    batch->message = "no memory for a batch";
+  }
+}
+
+void BatchSource::ReleaseBatch(tfos_batch* batch) { delete static_cast<Storage*>(batch->storage); }
+
+}  // namespace tfos::python

@@ -1,0 +1,58 @@
+#ifndef TFOS_PYTHON_BATCH_SOURCE_H_
+#define TFOS_PYTHON_BATCH_SOURCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "feed/batch_reader.h"
+#include "python/node_feed.h"
+#include "tensorflow/batch_source.h"
+
+namespace tfos::python {
+
+/// The batches of one queue of a node's feed, for the ops of src/tensorflow.
+///
+/// Owner and lifetime: shares the feed; what the op uses stays until its call returns, Close or
+/// not. Threads: any. Errors: Status; nothing here throws but std::bad_alloc.
+class BatchSource {
+ public:
+  BatchSource(std::shared_ptr<NodeFeed> feed, std::string queue);
+  ~BatchSource() { Close(); }
+  BatchSource(const BatchSource&) = delete;
+  BatchSource& operator=(const BatchSource&) = delete;
+
+  feed::BatchReader& reader();
+  void CountBatch(std::uint64_t rows);
+
+  /// Registers a dataset of these batches with the ops library and returns its handle.
+  ///   kUnsupported  the library is of another version
+  ///   kBadInput     closed
+  Result<std::int64_t> Register(feed::BatchOptions options, tfos_register_function add,
+                                tfos_unregister_function remove);
+
+  /// Ends all datasets: to them the feed is over. Calls of the op that wait return soon.
+  /// Idempotent.
+  void Close();
+
+ private:
+  struct Reading;
+  struct Stream;
+  struct Storage;
+
+  static void Begin(void* context);
+  static std::int32_t Await(void* context);
+  static void NextBatch(void* context, tfos_batch* batch);
+  static void ReleaseBatch(tfos_batch* batch);
+
+  const std::shared_ptr<Reading> reading_;
+  std::mutex mutex_;
+  std::vector<std::int64_t> handles_;          ///< Guarded by the mutex.
+  tfos_unregister_function remove_ = nullptr;  ///< Likewise.
+};
+
+}  // namespace tfos::python
+
+#endif  // TFOS_PYTHON_BATCH_SOURCE_H_

@@ -1,0 +1,20 @@
+#ifndef TFOS_PYTHON_ROW_CONVERTER_H_
+#define TFOS_PYTHON_ROW_CONVERTER_H_
+
+#include <cstddef>
+#include <span>
+
+#include "feed/aligned_buffer.h"
+#include "tfos/status.h"
+
+namespace tfos::python {
+
+/// Makes a columnar chunk of a pickled one: unpickles its rows and encodes them anew.
+///
+/// Threads: any, also those that Python doesn't know; takes the GIL. Errors: kBadInput with what
+/// unpickling raised, and for rows that have no common columnar structure.
+Result<feed::AlignedBuffer> ConvertToColumns(std::span<const std::byte> chunk);
+
+}  // namespace tfos::python
+
+#endif  // TFOS_PYTHON_ROW_CONVERTER_H_

@@ -1,0 +1,228 @@
+// The ops
+//
+//   TfosBeginPass(source) -> state           says that a pass over the dataset begins
+//   TfosAwaitBatch(source) -> waiting        waits for the next batch, but for a short while only
+//   TfosNextBatch(source) -> components      waits for it and hands its memory to TensorFlow
+//
+// They block the thread that runs them: kernels of the C API that finish later than their compute
+// function crash. Nor can such a kernel know that it was cancelled (an iterator was dropped while
+// it prefetches), and so a program repeats the first op, being cancelled in between, until the
+// last one has something to give.
+
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tensorflow/batch_registry.h"
+#include "tensorflow/batch_source.h"
+#include "tensorflow/tf_api.h"
+
+namespace tfos::tensorflow {
+namespace {
+
+constexpr const char* kBeginOp = "TfosBeginPass";
+constexpr const char* kAwaitOp = "TfosAwaitBatch";
+constexpr const char* kNextOp = "TfosNextBatch";
+
+/// What became of the registration. Written while the library is being loaded, before any op runs.
+struct Library {
+  std::string error;
+  std::optional<TfApi> api = TfApi::Find(error);
+};
+
+Library& TheLibrary() {
+  static auto* const library = new Library;  // Outlives whatever still runs at the end.
+  return *library;
+}
+
+const TfApi& Api() { return *TheLibrary().api; }
+
+struct DeleteStatus {
+  void operator()(TF_Status* status) const { Api().DeleteStatus(status); }
+};
+using StatusPointer = std::unique_ptr<TF_Status, DeleteStatus>;
+
+struct DeleteTensor {
+  void operator()(TF_Tensor* tensor) const { Api().DeleteTensor(tensor); }
+};
+using TensorPointer = std::unique_ptr<TF_Tensor, DeleteTensor>;
+
+/// 0 for what the chunk format does not define.
+int TypeOf(std::int32_t dtype) {
+  // In the order of docs/formats/chunk.md.
+  constexpr int kTypes[] = {kTfString, kTfBool,  kTfInt8,   kTfInt16,     kTfInt32,
+                            kTfInt64,  kTfUint8, kTfUint16, kTfUint32,    kTfUint64,
+                            kTfHalf,   kTfFloat, kTfDouble, kTfComplex64, kTfComplex128};
+  constexpr auto kCount = static_cast<std::int32_t>(std::size(kTypes));
+  return dtype >= 0 && dtype < kCount ? kTypes[dtype] : 0;
+}
+
+/// A batch that goes back to its source.
+class Batch {
+ public:
+  explicit Batch(const BatchSourceReference& source) : source_(source) {
+    source_->next(source_->context, &batch_);
+  }
+  ~Batch() { source_->release_batch(&batch_); }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  const tfos_batch* operator->() const { return &batch_; }
+
+ private:
+  const BatchSourceReference& source_;
+  tfos_batch batch_{};
+};
+
+/// Called when the last user of a tensor lets go of it, on any thread.
+struct Owner {
+  void* owner;
+  void (*release)(void*);
+
+  static void Deallocate(void* /*data*/, std::size_t /*bytes*/, void* argument) {
+    const std::unique_ptr<Owner> owner(static_cast<Owner*>(argument));
+    if (owner->owner != nullptr) owner->release(owner->owner);
+  }
+};
+
+void CopyStrings(const tfos_tensor& tensor, TF_Tensor* to) {
+  auto* strings = static_cast<std::byte*>(Api().TensorData(to));
+  const auto* data = static_cast<const char*>(tensor.data);
+  for (std::int64_t i = 0; i < tensor.dims[0]; ++i) {
+    const std::int64_t begin = tensor.boundaries[i];
+    Api().StringCopy(reinterpret_cast<TF_TString*>(strings + i * kTStringBytes), data + begin,
+                     static_cast<std::size_t>(tensor.boundaries[i + 1] - begin));
+  }
+}
+
+void SetOutput(TF_OpKernelContext* context, int index, tfos_tensor& tensor, TF_Status* status) {
+  const int type = TypeOf(tensor.dtype);
+  if (type != Api().ExpectedOutputDataType(context, index)) {
+    Api().SetStatus(status, kTfInternal, "a batch has another type than the op was made for");
+    return;
+  }
+  if (type == kTfString || tensor.bytes == 0) {
+    const std::size_t bytes =
+        type == kTfString ? static_cast<std::size_t>(tensor.dims[0]) * kTStringBytes : 0;
+    const TensorPointer output(
+        Api().AllocateOutput(context, index, type, tensor.dims, tensor.rank, bytes, status));
+    if (type == kTfString && Api().GetCode(status) == kTfOk) CopyStrings(tensor, output.get());
+    return;
+  }
+  auto owner = std::make_unique<Owner>(Owner{tensor.owner, tensor.release});
+  tensor.owner = nullptr;
+  const TensorPointer output(Api().NewTensor(type, tensor.dims, tensor.rank,
+                                             const_cast<void*>(tensor.data), tensor.bytes,
+                                             &Owner::Deallocate, owner.release()));
+  if (output == nullptr) {
+    Api().SetStatus(status, kTfInternal, "a batch has not as many bytes as its shape says");
+    return;
+  }
+  Api().SetOutput(context, index, output.get(), status);
+}
+
+/// The batch source that the op's input names; none with `status` set when there is none.
+std::optional<BatchSourceReference> SourceOf(TF_OpKernelContext* context, TF_Status* status) {
+  TF_Tensor* input = nullptr;
+  Api().GetInput(context, 0, &input, status);
+  if (Api().GetCode(status) != kTfOk) return std::nullopt;
+  const TensorPointer handle(input);
+  auto source =
+      BatchRegistry::Process().Find(*static_cast<const std::int64_t*>(Api().TensorData(input)));
+  // That is how a dataset ends, and so it does when its feed is no more.
+  if (!source) Api().SetStatus(status, kTfOutOfRange, "the feed of this dataset was closed");
+  return source;
+}
+
+void BeginPass(TF_OpKernelContext* context, TF_Status* status) {
+  const auto source = SourceOf(context, status);
+  if (!source) return;
+  (*source)->begin((*source)->context);
+  // A dataset's state is some tensor; there is nothing that it would have to hold.
+  const TensorPointer output(
+      Api().AllocateOutput(context, 0, kTfBool, nullptr, 0, sizeof(bool), status));
+  if (Api().GetCode(status) == kTfOk) *static_cast<bool*>(Api().TensorData(output.get())) = true;
+}
+
+void AwaitBatch(TF_OpKernelContext* context, TF_Status* status) {
+  const auto source = SourceOf(context, status);
+  if (!source) return;
+  const TensorPointer output(
+      Api().AllocateOutput(context, 0, kTfBool, nullptr, 0, sizeof(bool), status));
+  if (Api().GetCode(status) != kTfOk) return;
+  *static_cast<bool*>(Api().TensorData(output.get())) = (*source)->await((*source)->context) != 0;
+}
+
+void NextBatch(TF_OpKernelContext* context, TF_Status* status) {
+  const auto source = SourceOf(context, status);
+  if (!source) return;
+  const Batch batch(*source);
+  if (batch->code != kTfOk) {
+    Api().SetStatus(status, batch->code, batch->message);
+    return;
+  }
+  if (batch->tensors != Api().NumOutputs(context)) {
+    Api().SetStatus(status, kTfInternal, "a batch has other columns than the op was made for");
+    return;
+  }
+  for (int i = 0; i < batch->tensors; ++i) {
+    SetOutput(context, i, batch->tensor[i], status);
+    if (Api().GetCode(status) != kTfOk) return;
+  }
+}
+
+/// A compute function made of one that leaves its outcome in a status.
+template <void (*kCompute)(TF_OpKernelContext*, TF_Status*)>
+void Compute(void* /*kernel*/, TF_OpKernelContext* context) {
+  const StatusPointer status(Api().NewStatus());
+  kCompute(context, status.get());
+  if (Api().GetCode(status.get()) != kTfOk) Api().OpKernelContextFailure(context, status.get());
+}
+
+void* Create(TF_OpKernelConstruction* /*construction*/) { return nullptr; }
+void Destroy(void* /*kernel*/) {}
+
+void RegisterOp(const char* name, const char* attribute, const char* output,
+                void (*compute)(void*, TF_OpKernelContext*), TF_Status* status) {
+  const TfApi& api = Api();
+  TF_OpDefinitionBuilder* op = api.NewOpDefinitionBuilder(name);
+  if (attribute != nullptr) api.OpDefinitionBuilderAddAttr(op, attribute);
+  api.OpDefinitionBuilderAddInput(op, "source: int64");
+  api.OpDefinitionBuilderAddOutput(op, output);
+  // Else equal calls would be merged, and calls with constant inputs done once and for all.
+  api.OpDefinitionBuilderSetIsStateful(op, true);
+  api.OpDefinitionBuilderSetShapeInferenceFunction(op, api.ShapeInferenceContextSetUnknownShape);
+  api.RegisterOpDefinition(op, status);
+  if (api.GetCode(status) != kTfOk) return;
+  api.RegisterKernelBuilder(name, api.NewKernelBuilder(name, "CPU", &Create, compute, &Destroy),
+                            status);
+}
+
+/// TensorFlow takes up the ops that are registered while it loads a library.
+[[gnu::constructor]] void RegisterWhenLoaded() {
+  Library& library = TheLibrary();
+  if (!library.api) return;
+  const StatusPointer status(library.api->NewStatus());
+  const auto add = [&](const char* name, const char* attribute, const char* output,
+                       void (*compute)(void*, TF_OpKernelContext*)) {
+    if (library.api->GetCode(status.get()) != kTfOk) return;
+    RegisterOp(name, attribute, output, compute, status.get());
+  };
+  add(kBeginOp, nullptr, "state: bool", &Compute<&BeginPass>);
+  add(kAwaitOp, nullptr, "waiting: bool", &Compute<&AwaitBatch>);
+  add(kNextOp, "component_types: list(type) >= 1", "components: component_types",
+      &Compute<&NextBatch>);
+  if (library.api->GetCode(status.get()) != kTfOk) {
+    library.error = library.api->Message(status.get());
+  }
+}
+
+}  // namespace
+}  // namespace tfos::tensorflow
+
+const char* tfos_ops_error(void) {
+  const std::string& error = tfos::tensorflow::TheLibrary().error;
+  return error.empty() ? nullptr : error.c_str();
+}

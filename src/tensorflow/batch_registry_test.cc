@@ -1,0 +1,55 @@
+#include "tensorflow/batch_registry.h"
+
+#include <gtest/gtest.h>
+
+namespace tfos::tensorflow {
+namespace {
+
+tfos_batch_source SourceCounting(int& references) {
+  return {.version = TFOS_BATCH_SOURCE_VERSION,
+          .context = &references,
+          .retain = [](void* context) { ++*static_cast<int*>(context); },
+          .release = [](void* context) { --*static_cast<int*>(context); },
+          .begin = nullptr,
+          .await = nullptr,
+          .next = nullptr,
+          .release_batch = nullptr};
+}
+
+TEST(BatchRegistryTest, ASourceLivesUntilItIsRemovedAndNobodyUsesIt) {
+  BatchRegistry registry;
+  int references = 0;
+  const std::int64_t handle = registry.Add(SourceCounting(references));
+  EXPECT_NE(handle, 0);
+  EXPECT_EQ(references, 1);
+  {
+    const auto found = registry.Find(handle);
+    ASSERT_TRUE(found);
+    EXPECT_EQ((*found)->context, &references);
+    registry.Remove(handle);
+    EXPECT_EQ(references, 1) << "an op is still in it";
+  }
+  EXPECT_EQ(references, 0);
+  EXPECT_FALSE(registry.Find(handle));
+  registry.Remove(handle);
+  EXPECT_EQ(references, 0);
+}
+
+TEST(BatchRegistryTest, HandlesAreNotReused) {
+  BatchRegistry registry;
+  int references = 0;
+  const std::int64_t first = registry.Add(SourceCounting(references));
+  registry.Remove(first);
+  EXPECT_NE(registry.Add(SourceCounting(references)), first);
+}
+
+TEST(BatchRegistryTest, AnotherVersionIsRefused) {
+  int references = 0;
+  tfos_batch_source source = SourceCounting(references);
+  source.version = TFOS_BATCH_SOURCE_VERSION + 1;
+  EXPECT_EQ(tfos_register_batch_source(&source), 0);
+  EXPECT_EQ(references, 0);
+}
+
+}  // namespace
+}  // namespace tfos::tensorflow

@@ -1,0 +1,101 @@
+#ifndef TFOS_TENSORFLOW_TF_API_H_
+#define TFOS_TENSORFLOW_TF_API_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+// The functions of TensorFlow's C API that the ops use, as their headers declare them, and where
+// they are found: in the TensorFlow that the process has loaded. The library links none, so one
+// build serves all versions.
+
+struct TF_KernelBuilder;
+struct TF_OpDefinitionBuilder;
+struct TF_OpKernelConstruction;
+struct TF_OpKernelContext;
+struct TF_ShapeInferenceContext;
+struct TF_Status;
+struct TF_Tensor;
+struct TF_TString;
+
+namespace tfos::tensorflow {
+
+/// TF_Code of tensorflow/c/tf_status.h.
+enum TfCode : int { kTfOk = 0, kTfInvalidArgument = 3, kTfOutOfRange = 11, kTfInternal = 13 };
+
+/// TF_DataType of tensorflow/c/tf_datatype.h.
+enum TfDataType : int {
+  kTfFloat = 1,
+  kTfDouble = 2,
+  kTfInt32 = 3,
+  kTfUint8 = 4,
+  kTfInt16 = 5,
+  kTfInt8 = 6,
+  kTfString = 7,
+  kTfComplex64 = 8,
+  kTfInt64 = 9,
+  kTfBool = 10,
+  kTfUint16 = 17,
+  kTfComplex128 = 18,
+  kTfHalf = 19,
+  kTfUint32 = 22,
+  kTfUint64 = 23,
+};
+
+/// Bytes of a TF_TString, of tensorflow/c/tf_tstring.h; string tensors are arrays of them.
+inline constexpr std::size_t kTStringBytes = 24;
+
+/// Owner and lifetime: pointers into libraries that are never unloaded. Threads: any, as
+/// TensorFlow says of each. Errors: those of TensorFlow.
+struct TfApi {
+  // tensorflow/c/tf_status.h
+  TF_Status* (*NewStatus)();
+  void (*DeleteStatus)(TF_Status*);
+  void (*SetStatus)(TF_Status*, int code, const char* message);
+  int (*GetCode)(const TF_Status*);
+  const char* (*Message)(const TF_Status*);
+
+  // tensorflow/c/tf_tensor.h
+  TF_Tensor* (*NewTensor)(int dtype, const std::int64_t* dims, int rank, void* data,
+                          std::size_t bytes, void (*deallocate)(void*, std::size_t, void*),
+                          void* argument);
+  void (*DeleteTensor)(TF_Tensor*);
+  void* (*TensorData)(const TF_Tensor*);
+
+  // tensorflow/c/tf_tstring.h
+  void (*StringCopy)(TF_TString* to, const char* from, std::size_t bytes);
+
+  // tensorflow/c/ops.h
+  TF_OpDefinitionBuilder* (*NewOpDefinitionBuilder)(const char* name);
+  void (*OpDefinitionBuilderAddAttr)(TF_OpDefinitionBuilder*, const char* spec);
+  void (*OpDefinitionBuilderAddInput)(TF_OpDefinitionBuilder*, const char* spec);
+  void (*OpDefinitionBuilderAddOutput)(TF_OpDefinitionBuilder*, const char* spec);
+  void (*OpDefinitionBuilderSetIsStateful)(TF_OpDefinitionBuilder*, bool stateful);
+  void (*OpDefinitionBuilderSetShapeInferenceFunction)(TF_OpDefinitionBuilder*,
+                                                       void (*function)(TF_ShapeInferenceContext*,
+                                                                        TF_Status*));
+  void (*ShapeInferenceContextSetUnknownShape)(TF_ShapeInferenceContext*, TF_Status*);
+  void (*RegisterOpDefinition)(TF_OpDefinitionBuilder*, TF_Status*);
+
+  // tensorflow/c/kernels.h
+  TF_KernelBuilder* (*NewKernelBuilder)(const char* op, const char* device,
+                                        void* (*create)(TF_OpKernelConstruction*),
+                                        void (*compute)(void*, TF_OpKernelContext*),
+                                        void (*destroy)(void*));
+  void (*RegisterKernelBuilder)(const char* name, TF_KernelBuilder*, TF_Status*);
+  void (*GetInput)(TF_OpKernelContext*, int index, TF_Tensor**, TF_Status*);
+  int (*NumOutputs)(TF_OpKernelContext*);
+  int (*ExpectedOutputDataType)(TF_OpKernelContext*, int index);
+  TF_Tensor* (*AllocateOutput)(TF_OpKernelContext*, int index, int dtype, const std::int64_t* dims,
+                               int rank, std::size_t bytes, TF_Status*);
+  void (*SetOutput)(TF_OpKernelContext*, int index, const TF_Tensor*, TF_Status*);
+  void (*OpKernelContextFailure)(TF_OpKernelContext*, TF_Status*);
+
+  /// Finds all of them, or says in `error` what is missing.
+  static std::optional<TfApi> Find(std::string& error);
+};
+
+}  // namespace tfos::tensorflow
+
+#endif  // TFOS_TENSORFLOW_TF_API_H_
