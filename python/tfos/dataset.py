@@ -58,6 +58,9 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
     # The same rows for every worker and replica to choose from: there are no files to shard.
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    # Else it prefetches by itself, and a pass that is left early would lose rows that nobody has
+    # seen. Who wants it says prefetch().
+    options.experimental_optimization.inject_prefetch = False
     if all(len(parts) == 1 for parts in specs):
         element = tf.nest.pack_sequence_as(structure, [part for (part,) in specs])
         return tf.data.experimental.from_variant(dataset, element).with_options(options)

@@ -283,11 +283,7 @@ BatchReader::~BatchReader() = default;
 Result<std::optional<std::vector<BatchColumnType>>> BatchReader::Peek(const Wait& wait) {
   const std::lock_guard lock(mutex_);
   while (chunk_ == nullptr && !ended_) TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
-  std::optional<std::vector<BatchColumnType>> types;
-  if (chunk_ == nullptr) return types;
-  types.emplace();
-  for (const Column& column : chunk_->columns) types->push_back(TypeOf(column.name, column.view));
-  return types;
+  return types_;
 }
 
 Result<BatchResult> BatchReader::Next(const BatchOptions& options, const Wait& wait) {
@@ -440,6 +436,8 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   chunk->rows = static_cast<std::uint64_t>(view.rows());
   if (chunk->rows == 0) return Status::Ok();
   TFOS_ASSIGN_OR_RETURN(chunk->columns, Chunk::ColumnsOf(view));
+  types_.emplace();
+  for (const Column& column : chunk->columns) types_->push_back(TypeOf(column.name, column.view));
   chunk_ = std::move(chunk);
   next_row_ = 0;
   return Status::Ok();

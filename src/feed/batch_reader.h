@@ -90,8 +90,9 @@ class BatchReader {
   BatchReader(FeedServer& server, std::string queue, Converter converter);
   ~BatchReader();
 
-  /// The columns of the first chunk that was not read yet; waits for it. None when the feed ends
-  /// without one. A column without a name has that of its position, from 0.
+  /// The columns of the first chunk that was not read yet; waits for it. When the feed ends without
+  /// one, those of the last chunk; none if there was none at all. A column without a name has that
+  /// of its position, from 0.
   Result<std::optional<std::vector<BatchColumnType>>> Peek(const Wait& wait);
 
   /// The next batch, of `options.rows` rows or, before the end of an epoch and unless
@@ -137,7 +138,8 @@ class BatchReader {
   std::uint64_t piece_rows_ = 0;
   std::deque<std::uint32_t> epoch_ends_;
   std::shared_ptr<const Chunk> chunk_;
-  std::uint64_t next_row_ = 0;  ///< Of `chunk_`.
+  std::uint64_t next_row_ = 0;                         ///< Of `chunk_`.
+  std::optional<std::vector<BatchColumnType>> types_;  ///< Of the last chunk.
   bool ended_ = false;
   bool rows_in_epoch_ = false;  ///< Some came since the last end of an epoch.
   std::uint32_t next_epoch_ = 0;

@@ -167,7 +167,12 @@ class BatchReaderTest : public ::testing::Test {
     Result<std::span<std::byte>> room = client_->Reserve(chunk.size());
     ASSERT_TRUE(room.ok()) << room.status().DebugString();
     std::memcpy(room->data(), chunk.data(), chunk.size());
-    ASSERT_TRUE(client_->Commit(chunk.size(), 1).ok());
+    ASSERT_TRUE(client_->Commit(chunk.size(), NextItem()).ok());
+  }
+
+  ItemRange NextItem() {
+    const std::uint64_t item = items_++;
+    return {item, item + 1};
   }
 
   /// All that was put is in the server's hands.
@@ -230,6 +235,7 @@ class BatchReaderTest : public ::testing::Test {
   std::unique_ptr<BatchReader> reader_;
   std::vector<BatchColumnType> columns_;
   std::uint32_t partitions_ = 0;
+  std::uint64_t items_ = 0;  ///< Put so far.
 };
 
 TEST_F(BatchReaderTest, BatchesCrossChunksAndKeepTheOrder) {
@@ -452,7 +458,7 @@ TEST_F(BatchReaderTest, AnAlignedBatchInsideAChunkIsNotCopied) {
   const Result<std::span<std::byte>> room = client_->Reserve(chunk.size());
   ASSERT_TRUE(room.ok());
   std::memcpy(room->data(), chunk.data(), chunk.size());
-  ASSERT_TRUE(client_->Commit(chunk.size(), 1).ok());
+  ASSERT_TRUE(client_->Commit(chunk.size(), NextItem()).ok());
   const Batch first = NextBatch(4);
   const Batch second = NextBatch(4);
   std::memset(room->data(), 0x7f, room->size());

@@ -50,6 +50,8 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::seconds kProgressInterval{1};
 /// Receives for one connection before the others get their turn.
 constexpr int kReceivesPerTurn = 16;
+/// Epochs without a row for this node, and of whose end it has not heard, before one with some.
+constexpr std::uint64_t kMostEpochsAhead = 1 << 16;
 /// No partition has more; keeps sums of what feeders claim from overflowing.
 constexpr std::uint64_t kItemsLimit = std::uint64_t{1} << 56;
 
@@ -185,6 +187,7 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   Status OnMessage(Connection& connection);
   Status OnCount(Connection& connection, const CountMessage& message);
   Status OnOpen(Connection& connection, SessionOptions options);
+  void EndEpochsBefore(std::uint64_t epoch);
   Status OnChunk(Connection& connection, const ChunkMessage& message);
   Status OnDataBegin(Connection& connection);
   void OnDataEnd(Connection& connection);
@@ -241,6 +244,7 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   std::deque<MemoryRequest> memory_requests_;
   Ledger ledger_;
   std::vector<std::uint64_t> dirty_;  ///< Connections with something posted.
+  std::uint64_t epoch_ = 0;           ///< The first that has not ended.
   bool feed_over_ = false;
   bool terminated_ = false;
   bool closed_ = false;
@@ -424,8 +428,17 @@ Result<Delivery> FeedServer::Impl::FinishSession(std::uint64_t session_id, std::
 
 void FeedServer::Impl::EndEpoch(std::uint32_t epoch) {
   const Lock lock(mutex_);
-  if (terminated_ || failure_ || closed_) return;
-  for (auto& [name, queue] : queues_) queue.chunks.PushEpochEnd(epoch);
+  EndEpochsBefore(std::uint64_t{epoch} + 1);
+}
+
+void FeedServer::Impl::EndEpochsBefore(std::uint64_t epoch) {
+  if (terminated_ || failure_ || closed_ || epoch <= epoch_) return;
+  for (auto& [name, queue] : queues_) {
+    for (std::uint64_t ended = epoch_; ended < epoch; ++ended) {
+      queue.chunks.PushEpochEnd(static_cast<std::uint32_t>(ended));
+    }
+  }
+  epoch_ = epoch;
   changed_.notify_all();
 }
 
@@ -706,7 +719,14 @@ Status FeedServer::Impl::OnOpen(Connection& connection, SessionOptions options) 
     PostLast(connection, Encode(OpenedMessage{.status = status}));
     return {};
   }
-  if (options.mode == Mode::kTrain) Supersede(options.key, options.attempt);
+  if (options.mode == Mode::kTrain) {
+    if (options.key.epoch > epoch_ + kMostEpochsAhead) {
+      return {ErrorKind::kBadInput,
+              fmt::format("a partition of epoch {} in epoch {}", options.key.epoch, epoch_)};
+    }
+    EndEpochsBefore(options.key.epoch);
+    Supersede(options.key, options.attempt);
+  }
   const std::uint64_t bytes = options.region_bytes == 0
                                   ? options_.region_bytes
                                   : std::min(options.region_bytes, options_.region_bytes);

@@ -164,9 +164,11 @@ class FeedServer {
   /// Ends an inference session whose rows were all answered.
   Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows);
 
-  /// Puts a mark behind the train chunks of every queue: all rows of `epoch` have been accepted, by
-  /// this node or others. To be called once the Spark job that fed the epoch has ended, and before
-  /// the next one starts. Nothing happens once the feed was terminated, failed or closed.
+  /// All rows of `epoch` and of those before it have been accepted, by this node or others: puts a
+  /// mark for each of them behind the train chunks of every queue, where there is none yet. To be
+  /// called once the Spark job that fed the epoch has ended. A feeder that opens a partition of a
+  /// later epoch says the same, as it may be faster than this call. Nothing happens once the feed
+  /// was terminated, failed or closed.
   void EndEpoch(std::uint32_t epoch);
 
   /// No partition will be opened any more: consumers get what is queued or still arriving in open

@@ -521,6 +521,27 @@ TEST_F(FeedServerTest, AnEpochEndsBehindWhatWasFed) {
   EXPECT_THAT(order, ::testing::ElementsAre("chunk", "epoch 0", "chunk", "epoch 1", "over"));
 }
 
+TEST_F(FeedServerTest, AFeederOfALaterEpochEndsTheEarlierOnes) {
+  FeedOneProof();
+  const auto feed = [&](std::uint32_t epoch) {
+    Result<std::unique_ptr<FeedClient>> client = FeedClient::Connect(
+        server_->endpoint(), token_, {.progress_timeout = kLong}, Deadline::After(kLong));
+    ASSERT_TRUE(client.ok()) << client.status().DebugString();
+    ASSERT_TRUE((*client)->Open({.key = {.job = {7}, .epoch = epoch}}).ok());
+  };
+  feed(2);
+  server_->EndEpoch(0);  // Overtaken: it was heard already.
+  feed(2);
+  server_->EndEpoch(2);
+  std::vector<std::uint32_t> ended;
+  while (ended.empty() || ended.back() != 2) {
+    const Result<Next> next = server_->Next("input", {.deadline = Deadline::After(kLong)});
+    ASSERT_TRUE(next.ok()) << next.status().DebugString();
+    if (const auto* end = std::get_if<EndOfEpoch>(&*next)) ended.push_back(end->epoch);
+  }
+  EXPECT_THAT(ended, ::testing::ElementsAre(0, 1, 2));
+}
+
 TEST_F(FeedServerTest, AnEpochThatEndsAfterTheFeedWasTerminatedIsNotHandedOut) {
   server_->EndEpoch(0);
   server_->Terminate();

@@ -33,9 +33,7 @@ Result<std::span<std::byte>> MapShared(int fd, std::uint64_t bytes) {
   return std::span(static_cast<std::byte*>(address), bytes);
 }
 
-std::uint64_t WholePages(std::uint64_t bytes) {
-  return AlignUp(bytes, PageBytes());
-}
+std::uint64_t WholePages(std::uint64_t bytes) { return AlignUp(bytes, PageBytes()); }
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "base/logging.h"
+#include "feed/pass_tracker.h"
 #include "python/row_converter.h"
 
 namespace tfos::python {
@@ -68,8 +69,17 @@ struct BatchSource::Reading {
   const std::shared_ptr<NodeFeed> feed;
   feed::BatchReader reader;
   std::atomic<bool> warned = false;
-  std::atomic<bool> epoch_begun = false;  ///< Some of its batches were handed out.
   std::atomic<bool> closed = false;
+  std::mutex mutex;
+  feed::PassTracker passes;  ///< Guarded by the mutex.
+
+  /// Whether `next` is the end of an epoch that does not end the pass.
+  bool IsPassedOver(const Result<feed::BatchResult>& next) {
+    const std::lock_guard lock(mutex);
+    if (!next.ok()) return false;
+    if (std::holds_alternative<feed::Batch>(*next)) passes.OnBatch();
+    return std::holds_alternative<feed::EndOfEpoch>(*next) && !passes.OnEndOfEpoch();
+  }
 
   Status CheckOpen() const {
     return closed ? Status(ErrorKind::kRetryLater, "the feed was closed") : Status::Ok();
@@ -83,7 +93,6 @@ struct BatchSource::Stream {
   std::atomic<std::int64_t> references = 1;
   std::mutex mutex;
   std::optional<Result<feed::BatchResult>> ready;  ///< Awaited, for `next`. Guarded by the mutex.
-  std::atomic<bool> pass_begun = false;            ///< It was given something.
 
   /// What `next` gives, or none when it is not there by `deadline`.
   std::optional<Result<feed::BatchResult>> Read(Deadline deadline) {
@@ -92,15 +101,7 @@ struct BatchSource::Stream {
           options, {.deadline = deadline, .check = [this] { return reading->CheckOpen(); }});
       const bool waited = !next.ok() && next.status().kind() == ErrorKind::kRetryLater;
       if (waited && deadline.passed() && !reading->closed) return std::nullopt;
-      const bool first = !pass_begun.exchange(true);
-      const bool of_epoch = next.ok() && std::holds_alternative<feed::Batch>(*next);
-      const bool begun = reading->epoch_begun.exchange(of_epoch);
-      // The pass before took all batches and left without asking for more. This one would be empty.
-      if (next.ok() && std::holds_alternative<feed::EndOfEpoch>(*next) && first && begun) {
-        pass_begun = false;
-        continue;
-      }
-      return next;
+      if (!reading->IsPassedOver(next)) return next;
     }
   }
 
@@ -205,7 +206,10 @@ void BatchSource::Close() {
 void BatchSource::Begin(void* context) {
   auto& stream = *static_cast<Stream*>(context);
   const std::lock_guard lock(stream.mutex);
-  stream.pass_begun = false;
+  {
+    const std::lock_guard of_passes(stream.reading->mutex);
+    stream.reading->passes.Begin();
+  }
   // Awaited by a pass that was then dropped: that pass's end is no concern of this one.
   if (stream.ready && stream.ready->ok() &&
       std::holds_alternative<feed::EndOfEpoch>(**stream.ready)) {
