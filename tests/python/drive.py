@@ -27,6 +27,7 @@ def say(event, **what):
 def context(master):
     conf = SparkConf().setMaster(master).setAppName("tfos-kill-test")
     conf.set("spark.ui.enabled", "false")
+    conf.set("spark.tfos.slots.timeout", "300")  # the machine may be busy with other tests
     conf.set("spark.executorEnv.PYTHONPATH", os.pathsep.join(sys.path))
     conf.set("spark.executorEnv.TFOS_TEST_DIRECTORY", sys.argv[3])
     return SparkContext(conf=conf)
