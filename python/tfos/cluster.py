@@ -242,8 +242,8 @@ class Cluster:
         return f"http://{host_and_port(*self.coordinator_address)}/metrics"
 
     def auth_header(self) -> dict[str, str]:
-        """The HTTP header that the coordinator wants. It holds the cluster's token, with which one can
-        also feed the cluster and join it: hand it on with care and never log it."""
+        """The HTTP header that the coordinator wants. It holds the cluster's token, with which one
+        can also feed the cluster and join it: hand it on with care and never log it."""
         return {"Authorization": f"Bearer {self._token}"}
 
     def __enter__(self) -> "Cluster":

@@ -100,9 +100,9 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
     while (lease := _native.GpuLease.take(count, gpus)) is None:
         if not waiting:
             logger.warning(
-                "waiting for %d of this host's %d GPU(s): others of tfos hold them. With no more task "
-                "slots on a host than it has GPUs (spark.task.cpus, or spark.task.resource.gpu."
-                "amount) no instance waits", count, len(gpus),
+                "waiting for %d of this host's %d GPU(s): others of tfos hold them. No instance waits "
+                "when a host has no more task slots than GPUs for them (spark.task.cpus, or "
+                "spark.task.resource.gpu.amount)", count, len(gpus),
             )
             waiting = True
         time.sleep(_LEASE_INTERVAL_SECONDS)

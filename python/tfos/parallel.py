@@ -50,8 +50,9 @@ def run(
     register). Without it they run as slots become free. GPUs are those that
     Spark assigned to the task; if it manages none, each instance gets `gpus_per_instance` of its
     host (by default one where there is one): in a barrier stage the instances of a host share its
-    GPUs out among them, without it an instance waits until so many are free. A failing instance fails the call with its traceback
-    (TfosError), after the retries that `spark.task.maxFailures` allows.
+    GPUs out among them, without it an instance waits until so many are free. A failing instance
+    fails the call with its traceback (TfosError), after the retries that `spark.task.maxFailures`
+    allows.
     """
     if instances < 1:
         raise BadInputError(f"{instances} instances were asked for: at least 1 is needed")

@@ -69,11 +69,11 @@ def warn_of_idle_executors(spark_context) -> None:
         return
     idle = conf.get("spark.dynamicAllocation.executorIdleTimeout", "60s")
     logger.warning(
-        "spark.dynamicAllocation.enabled is true and rows are fed by Spark: an executor that runs no "
-        "task for spark.dynamicAllocation.executorIdleTimeout (%s), or with cached blocks for "
-        "spark.dynamicAllocation.cachedExecutorIdleTimeout, is removed and its nodes with it, which "
-        "fails the cluster. Raise both above the longest time between two feeds, or switch dynamic "
-        "allocation off for this application", idle,
+        "spark.dynamicAllocation.enabled is true and rows are fed by Spark: an executor that runs "
+        "no task for spark.dynamicAllocation.executorIdleTimeout (%s), or with cached blocks for "
+        "spark.dynamicAllocation.cachedExecutorIdleTimeout, is removed, which ends its nodes and "
+        "fails the cluster. Raise both above the longest time between two feeds, or switch "
+        "dynamic allocation off for this application", idle,
     )
 
 

@@ -167,7 +167,7 @@ def test_an_exception_reaches_train_with_its_traceback(spark, program, train, le
 
 @pytest.mark.parametrize("program, message", [
     (programs.fail_with_a_name_that_is_no_text, r"ValueError: can't read /data/caf\\udce9"),
-    (programs.fail_with_a_long_text, "ValueError: beginx+\n... [0-9]+ characters are left out ...\nx+end"),
+    (programs.fail_with_a_long_text, "ValueError: beginx+\n.* characters are left out .*\nx+end"),
     (programs.fail_with_closed_streams, "ValueError: nothing to print to"),
 ])
 def test_an_exception_that_is_hard_to_tell_arrives_even_so(spark, program, message, leftovers):
@@ -269,8 +269,8 @@ def test_a_node_that_cannot_get_a_slot_is_named(spark):
 def test_a_node_that_does_not_get_to_its_program_is_named(spark, tmp_path, leftovers):
     cluster = tfos.run(spark, programs.HangsWhileLoading(str(tmp_path)), nodes=1,
                        node_start_timeout=1.5)
-    with pytest.raises(NodeFailedError, match=r"worker:0 \(node 0 on .* within 1.5 s .*node.startTimeout"
-                                              ".*last said 'importing the program'"):
+    sentence = r"worker:0 \(node 0 on .* within 1.5 s .*node.startTimeout.*'importing the program'"
+    with pytest.raises(NodeFailedError, match=sentence):
         cluster.train(spark.sparkContext.parallelize(range(10), 1))
     with pytest.raises(NodeFailedError):
         cluster.shutdown()
