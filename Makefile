@@ -20,6 +20,8 @@ help: ## Show this help.
 	@awk -F ': ## ' '/^[a-z]+: ## / { printf "make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo:
+	@if [ -n "$(MNIST)" ] && ! ls "$(MNIST)"/*-images-idx3-ubyte.gz >/dev/null 2>&1; then \
+	  echo "MNIST=$(MNIST): there is no *-images-idx3-ubyte.gz; name the directory with MNIST's .gz files" >&2; exit 2; fi
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \

@@ -45,8 +45,10 @@ def train(args, ctx):
     random = np.random.default_rng(ctx.task_index)
     # All sessions together stop at this many steps.
     stop = tf1.train.StopAtStepHook(last_step=args.steps)
+    # A worker talks to the parameter server only: the other worker may have finished and be gone.
+    config = tf1.ConfigProto(device_filters=["/job:ps", worker])
     with tf1.train.MonitoredTrainingSession(
-        master=server.target, is_chief=ctx.task_index == 0, hooks=[stop]
+        master=server.target, is_chief=ctx.task_index == 0, hooks=[stop], config=config
     ) as session:
         learned = None
         while not session.should_stop():

@@ -203,8 +203,8 @@ class SparkCluster:
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             with opener.open(url, timeout=5) as response:
                 return json.load(response)["aliveworkers"]
-        except urllib.error.URLError:
-            return 0  # The page is announced shortly before it answers.
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            return 0  # The page is announced shortly before it answers, and a busy host is slow.
 
     def _service_port(self, service):
         announcement = rf"Successfully started service '{service}' on port (\d+)"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import secrets
+import sys
 import threading
 import traceback
 from functools import partial
@@ -80,15 +82,39 @@ def run(
     )
     resolved = Settings.resolve(lambda key: sc.getConf().get(key), settings)
     on_driver = parameter_servers if driver_parameter_servers else 0
-    slots.wait_for_slots(sc, nodes - on_driver, resolved.slots_timeout)
+    progress = Progress(resolved.progress)
+    _use_this_python(sc)
+    slots.wait_for_slots(
+        sc, nodes - on_driver, resolved.slots_timeout, first_executor_timeout=registration_timeout,
+        while_waiting=lambda doing: progress.show([], doing),
+    )
     if input_mode == "spark":
         slots.warn_of_idle_executors(sc)
-    payload = cloudpickle.dumps((main, args))
     return Cluster(
-        sc, roles, resolved, payload,
+        sc, roles, resolved, progress, _pickled(main, args),
         input_mode=input_mode, on_driver=on_driver, tensorboard=tensorboard, log_dir=log_dir,
         registration_timeout=registration_timeout, queues=queues, release_port=release_port,
     )
+
+
+def _use_this_python(sc: Any) -> None:
+    """Has the executors of a local master run this very Python, unless the user names another one:
+    Spark would take the PATH's ``python3``, which need not be the one that holds tfos."""
+    named = "PYSPARK_PYTHON" in os.environ or sc.getConf().contains("spark.pyspark.python")
+    if sc.master.startswith("local") and not named:
+        sc.pythonExec = sys.executable
+
+
+def _pickled(main: Callable[[Any], None], args: Any) -> bytes:
+    for what, value in (("the program", main), ("args", args)):
+        try:
+            cloudpickle.dumps(value)
+        except Exception as error:  # whatever pickling runs into is the caller's to mend
+            raise BadInputError(
+                f"{what} can't be sent to the nodes: {type(error).__name__}: {error}. Create what "
+                "can't be pickled (locks, sessions, open files) inside the program"
+            ) from error
+    return cloudpickle.dumps((main, args))
 
 
 class Cluster:
@@ -101,7 +127,8 @@ class Cluster:
     :class:`tfos.errors.NodeFailedError` with the remote traceback; all nodes are stopped by then.
     """
 
-    def __init__(self, sc: Any, roles: list[dict[str, Any]], settings: Settings, payload: bytes, *,
+    def __init__(self, sc: Any, roles: list[dict[str, Any]], settings: Settings,
+                 progress: Progress, payload: bytes, *,
                  input_mode: str, on_driver: int, tensorboard: bool, log_dir: str | None,
                  registration_timeout: float, queues: tuple[str, ...], release_port: bool):
         self.spark_context = sc
@@ -120,7 +147,7 @@ class Cluster:
         self._shut_down = False
         self._closing = False
         self._has_tensorboard = tensorboard
-        self._progress = Progress(settings.progress)
+        self._progress = progress
         self._node_count = sum(role["count"] for role in roles)
         self._on_driver = on_driver
         self._coordinator = Coordinator(
@@ -149,6 +176,7 @@ class Cluster:
         except BaseException:
             self._abort("the cluster could not be started")
             raise
+        atexit.register(self._at_exit)
 
     # -- what programs use
 
@@ -167,6 +195,11 @@ class Cluster:
         self._check_feedable(queue)
         if epochs < 1:
             raise BadInputError(f"epochs must be at least 1, not {epochs}")
+        if not any(hasattr(data, name) for name in ("foreachRDD", "mapInArrow", "getNumPartitions")):
+            raise BadInputError(
+                f"train takes an RDD, a DataFrame or a DStream, not {type(data).__name__}; "
+                "sc.parallelize makes an RDD of a list"
+            )
         if hasattr(data, "foreachRDD"):
             data.foreachRDD(lambda rdd: self._feed_rdd(rdd, self._epoch, feed_timeout, queue))
             return
@@ -363,7 +396,8 @@ class Cluster:
 
     def _nobody_wants_rows(self) -> bool:
         terminated = self._coordinator.terminated_nodes()
-        return all(node["node_id"] in terminated or node["state"] in FINAL_STATES
+        # A node that failed is no reason to be content: its failure is about to be raised.
+        return all(node["node_id"] in terminated or node["state"] == "done"
                    for node in self._fed_nodes())
 
     def _await_feeds(self, timeout: float) -> None:
@@ -465,9 +499,11 @@ class Cluster:
         if self.input_mode == "spark":
             coordinator.send("end_feed")
 
+        doing = "finishing" if self.input_mode == "spark" else "running"
+
         def wait(condition: Callable[[], bool], seconds: float | None) -> bool:
             return coordinator.wait(
-                condition, seconds, while_waiting=lambda: self._show_progress("finishing"))
+                condition, seconds, while_waiting=lambda: self._show_progress(doing))
 
         if not wait(lambda: all(n["state"] in FINAL_STATES for n in self._fed_nodes()), timeout):
             unfinished = [node_name(n) + " is " + n["state"] for n in self._fed_nodes()
@@ -475,11 +511,11 @@ class Cluster:
             coordinator.send("stop", reason="the driver's shutdown timed out",
                              grace_ms=self._grace_ms)
             raise ClusterTimeoutError(
-                f"the programs did not return within {timeout:g} s of shutdown: "
+                f"the programs did not return within {timeout:g} s of shutdown and were stopped: "
                 + "; ".join(unfinished)
             )
         if grace_secs > 0:
-            wait(lambda: coordinator.finished, grace_secs)
+            wait(lambda: all(n["state"] in FINAL_STATES for n in coordinator.nodes()), grace_secs)
         coordinator.send("stop", reason="the cluster is shut down", grace_ms=self._grace_ms)
         wait(lambda: coordinator.finished, None)
 
@@ -493,16 +529,25 @@ class Cluster:
         self._coordinator.send("stop", reason=reason, grace_ms=self._grace_ms)
         self._close()
 
-    def _close(self) -> None:
+    def _at_exit(self) -> None:
+        """The driver program ends without having shut the cluster down."""
+        self._coordinator.send("stop", reason="the driver program has ended",
+                               grace_ms=self._grace_ms)
+        self._close(cancel=False)  # Spark's own end takes the jobs along
+
+    def _close(self, cancel: bool = True) -> None:
         """Ends the coordinator once the nodes have, or have had the time to: they were told to."""
         self._closing = True
+        atexit.unregister(self._at_exit)
         self._coordinator.wait_quietly(
             lambda: self._coordinator.finished, self._settings.stop_grace + _END_MARGIN_SECONDS
         )
-        if self._coordinator.finished and self._launch_job is not None:
+        self._show_progress("ended", last=True)
+        if cancel and self._coordinator.finished and self._launch_job is not None:
             # Its tasks end with their agents: cancelled now, a good run would show a failed job.
             self._launch_job.wait(_LAUNCH_END_SECONDS)
-        self._cancel_jobs()
+        if cancel:
+            self._cancel_jobs()
         self._coordinator.close(timeout=self._settings.stop_grace + 10)
 
     # -- Spark jobs
@@ -521,5 +566,5 @@ class Cluster:
         for job in running:
             job.cancel()
 
-    def _show_progress(self, doing: str) -> None:
-        self._progress.show(self._coordinator.nodes(), doing)
+    def _show_progress(self, doing: str, *, last: bool = False) -> None:
+        self._progress.show(self._coordinator.nodes(), doing, last=last)

@@ -14,6 +14,8 @@ from tfos.errors import NodeFailedError, TfosError
 
 logger = logging.getLogger(__name__)
 
+_FAILED_LINGER_SECONDS = 30.0
+
 FINAL_STATES = frozenset({"done", "failed", "lost"})
 
 
@@ -190,8 +192,11 @@ class Coordinator:
                 self._apply(event)
                 failed_now = self._failure is not None
                 self._changed.notify_all()
+                is_over = failed_now and self._finished and not self._closing
             if failed_now and not failed_before:
                 self._on_failure()
+            if is_over:
+                self._end_later()
         with self._changed:
             unexpected = not self._closing and self._failure is None and not self._finished
             if unexpected:
@@ -205,6 +210,13 @@ class Coordinator:
             self._changed.notify_all()
         if unexpected:
             self._on_failure()
+
+    def _end_later(self) -> None:
+        """A failed cluster whose driver does not shut it down leaves no process behind. Not at once:
+        tasks that lost their node still ask why."""
+        timer = threading.Timer(_FAILED_LINGER_SECONDS, self.send, ["exit"])
+        timer.daemon = True
+        timer.start()
 
     def _apply(self, event: dict[str, Any]) -> None:
         match event["type"]:

@@ -11,7 +11,7 @@ def executor_id() -> str:
     executor of the host.
 
     Spark tells its Python workers no executor id, but on Kubernetes, in SPARK_EXECUTOR_ID.
-    Elsewhere it is the process id of the JVM above the worker (and its daemon).
+    Elsewhere it is the process of the JVM above the worker (and its daemon): `process 1234`.
     """
     given = os.environ.get("SPARK_EXECUTOR_ID")
     if given:
@@ -22,6 +22,6 @@ def executor_id() -> str:
         # pid (command) state ppid ...; the command may hold spaces and parentheses.
         command, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
         if command == "java":
-            return str(pid)
+            return f"process {pid}"
         pid = int(rest.split()[1])
-    return str(parent)
+    return f"process {parent}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import json
 import math
 import os
@@ -65,6 +66,7 @@ def _json_value(name: str, value: Any) -> int | float | str:
 
 
 def main() -> int:
+    faulthandler.enable()  # a crash in native code shows where the program was
     link = AgentLink()
     step = "start the node"
     source = None

@@ -11,29 +11,37 @@ _FULL = 0.5
 
 
 class Progress:
-    """Writes one line about the nodes when something changed, at most every ``interval`` seconds.
+    """Writes one line about the nodes: when something changed at most every ``interval`` seconds, and
+    every ``quiet`` seconds in any case.
 
     Owner and lifetime: one cluster. Threads: one at a time.
     """
 
-    def __init__(self, enabled: bool, interval: float = 2.0, stream: TextIO | None = None):
+    def __init__(self, enabled: bool, interval: float = 2.0, quiet: float = 10.0,
+                 stream: TextIO | None = None):
         self._enabled = enabled
         self._interval = interval
+        self._quiet = quiet
         self._stream = stream
         self._last_line = ""
-        self._last_time = 0.0
+        self._last_time = 0.0  # looked
+        self._last_shown = 0.0
         self._started = time.monotonic()
         self._before: dict[str, float] = {}
 
-    def show(self, nodes: list[dict[str, Any]], doing: str) -> None:
+    def show(self, nodes: list[dict[str, Any]], doing: str, *, last: bool = False) -> None:
         now = time.monotonic()
-        if not self._enabled or now - self._last_time < self._interval:
+        if not self._enabled or (now - self._last_time < self._interval and not last):
             return
         line = self._line(nodes, doing, now - (self._last_time or self._started))
-        if line != self._last_line:
+        if line != self._last_line or now - self._last_shown >= self._quiet:
             elapsed = now - self._started
-            print(f"tfos {elapsed:6.1f} s  {line}", file=self._stream or sys.stderr, flush=True)
+            stream = self._stream or sys.stderr
+            # Spark's own progress bar may have left its line open.
+            begin = "\r" if stream.isatty() else ""
+            print(f"{begin}tfos {elapsed:6.1f} s  {line}", file=stream, flush=True)
             self._last_line = line
+            self._last_shown = now
         self._last_time = now
 
     def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float) -> str:

@@ -26,6 +26,7 @@ class Setting:
     default: Any
     unit: str
     meaning: str
+    minimum: float = 0  # of numbers
 
     @property
     def key(self) -> str:
@@ -40,11 +41,17 @@ class Setting:
         try:
             if self.type is bool:
                 return _read_bool(value)
-            return self.type(value)
+            number = self.type(value)
         except (TypeError, ValueError) as error:
             raise BadInputError(
                 f"{self.key}={value!r} is not {_TYPE_NAMES[self.type]} ({self.meaning})"
             ) from error
+        if self.type in (int, float) and not number >= self.minimum:
+            raise BadInputError(
+                f"{self.key}={value!r} is too small: at least {self.minimum:g} {self.unit} "
+                f"({self.meaning})"
+            )
+        return number
 
 
 _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
@@ -72,15 +79,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ports", str, "0", "", "port or range from which nodes take their ports; 0: any"),
     Setting("slots.timeout", float, 30.0, "seconds",
             "how long to wait for executors to register when there are fewer slots than nodes"),
-    Setting("heartbeat.interval", int, 1000, "milliseconds", "how often a node reports its metrics"),
+    Setting("heartbeat.interval", int, 1000, "milliseconds", 
+            "how often a node reports its metrics", 1),
     Setting("heartbeat.timeout", int, 10000, "milliseconds",
-            "how long a node may be silent before it counts as lost"),
+            "how long a node may be silent before it counts as lost", 1),
     Setting("stop.grace", float, 5.0, "seconds", "time between TERM and KILL when a node is stopped"),
     Setting("feed.bindAddress", str, "0.0.0.0", "",
             "address a node listens on for feeders of other hosts"),
-    Setting("feed.memory", int, 256 << 20, "bytes", "most memory for chunks in one node"),
-    Setting("feed.region", int, 32 << 20, "bytes", "memory shared with one feeder"),
-    Setting("feed.chunk", int, 1 << 20, "bytes", "size a chunk is filled to"),
+    Setting("feed.memory", int, 256 << 20, "bytes", "most memory for chunks in one node", 4096),
+    Setting("feed.region", int, 32 << 20, "bytes", "memory shared with one feeder", 4096),
+    Setting("feed.chunk", int, 1 << 20, "bytes", "size a chunk is filled to", 4096),
     Setting("gpu.count", int, 0, "GPUs", "whole GPUs for each node that computes; 0: none asked for"),
     Setting("gpu.fraction", float, 0.0, "of a GPU",
             "share of one GPU for each node, 0.1 to 0.9, which the program finds in ctx.gpu_fraction"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Callable
 
 from tfos.errors import BadInputError
 
@@ -36,12 +37,17 @@ def expected_slots(master: str, task_cpus: int = 1) -> int | None:
     return int(match.group(1)) // task_cpus if match else None
 
 
-def wait_for_slots(spark_context, needed: int, timeout: float) -> None:
+def wait_for_slots(
+    spark_context, needed: int, timeout: float, *, first_executor_timeout: float = 600,
+    while_waiting: Callable[[str], None] = lambda doing: None,
+) -> None:
     """Returns once `needed` tasks can run at the same time, waiting for executors to register.
 
     Raises BadInputError, with the numbers and what to change, at once when the master's size cannot
-    suffice and otherwise after `timeout` seconds. With dynamic allocation Spark asks for executors
-    only when tasks wait, so nothing is checked.
+    suffice, and otherwise when no executor has registered for `timeout` seconds after the one before
+    it; the first one may take `first_executor_timeout`, as a resource manager has to start it. With
+    dynamic allocation Spark asks for executors only when tasks wait, so nothing is checked.
+    `while_waiting` is called again and again with what is waited for.
     """
     conf = spark_context.getConf()
     if _allocates_dynamically(conf):
@@ -50,11 +56,16 @@ def wait_for_slots(spark_context, needed: int, timeout: float) -> None:
     expected = expected_slots(spark_context.master, task_cpus)
     if expected is not None and expected < needed:
         raise _shortage(spark_context, conf, expected, needed)
-    deadline = time.monotonic() + timeout
+    before = 0
+    deadline = time.monotonic() + max(timeout, first_executor_timeout)
     while (slots := available_slots(spark_context)) < needed:
+        if slots > before:
+            before = slots
+            deadline = time.monotonic() + timeout
         # The threads of a local master are there from the start; executors may still register.
         if spark_context.master.startswith("local[") or time.monotonic() >= deadline:
             raise _shortage(spark_context, conf, slots, needed)
+        while_waiting(f"waiting for executors: {slots} of {needed} task slots")
         time.sleep(_POLL_SECONDS)
 
 
@@ -84,9 +95,16 @@ def _allocates_dynamically(conf) -> bool:
 def _shortage(spark_context, conf, slots: int, needed: int) -> BadInputError:
     cores = conf.get("spark.executor.cores", "not set")
     cpus = conf.get("spark.task.cpus", "1")
+    if slots == 0:
+        return BadInputError(
+            f"{needed} nodes were asked for and no executor of Spark ({spark_context.master}) has "
+            "registered: its resource manager may have no free cores or memory, or its hosts can't "
+            "reach this driver"
+        )
     return BadInputError(
         f"{needed} nodes were asked for and Spark ({spark_context.master}) has {slots} task "
         f"slot(s) (spark.executor.cores: {cores}, spark.task.cpus: {cpus}). Ask for at most "
         f"{slots} nodes, or give the application more executors or cores (--num-executors, "
-        "--executor-cores, spark.cores.max), or lower spark.task.cpus"
+        "--executor-cores, spark.cores.max), or lower spark.task.cpus. If more executors are about "
+        "to register, raise spark.tfos.slots.timeout"
     )

@@ -91,6 +91,12 @@ def first_cause(error: Exception) -> str:
     """The sentence of tfos in Spark's long report of a failed task; the report's first line when
     there is none."""
     text = str(error)
+    if "No module named 'tfos'" in text:
+        return (
+            "the Python of Spark's executors can't import tfos: install the wheel for it, or choose "
+            "the right one with PYSPARK_PYTHON or spark.pyspark.python (it is python3 of the PATH "
+            "unless they say otherwise)"
+        )
     found = re.findall(r"^tfos\.errors\.\w+: (.*)$", text, re.MULTILINE)
     return found[0] if found else text.partition("\n")[0]
 

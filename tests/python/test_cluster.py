@@ -121,13 +121,6 @@ def test_a_row_of_200_megabytes(spark, tmp_path):
     assert row == b"x" * (200 << 20)
 
 
-def test_several_nodes_on_one_executor(spark_one_executor, tmp_path):
-    rdd = spark_one_executor.sparkContext.parallelize(range(3000), 6)
-    seen = feed_through(spark_one_executor, tmp_path, rdd, nodes=3)
-    assert sorted(flat(seen)) == list(range(3000))
-    assert set(seen) == {0, 1, 2}
-
-
 def test_inference_results_are_one_to_one_in_order(spark):
     with tfos.run(spark, programs.echo, nodes=2, args={"batch": 8}) as cluster:
         rdd = spark.sparkContext.parallelize(range(2000), 7)
