@@ -44,3 +44,11 @@ def test_every_setting_explains_itself():
 def test_an_unknown_attribute_is_an_attribute_error():
     with pytest.raises(AttributeError):
         Settings({}).nothing
+
+
+@pytest.mark.parametrize(("keyword", "value"), [
+    ("feed_memory", -1), ("feed_chunk", 0), ("slots_timeout", -0.5), ("stop_grace", float("nan")),
+])
+def test_numbers_that_make_no_sense_are_refused(keyword, value):
+    with pytest.raises(BadInputError, match=f"spark.tfos.{keyword.replace('_', '.')}=.* is too small"):
+        Settings.resolve({}.get, {keyword: value})
