@@ -19,6 +19,7 @@ SLOPE, OFFSET = 2.0, 1.0
 NODES = 2
 BATCH_SIZE = 50
 ROWS_OF_A_MICRO_BATCH = 400
+MIXER = 617  # shares no factor with it: the rows come in a mixed order, as if shuffled
 SECONDS_BETWEEN_LOOKS = 0.5
 
 
@@ -48,7 +49,7 @@ def feed_dstream(spark, cluster, steps):
     sc = spark.sparkContext
     streaming = StreamingContext(sc, batchDuration=1)
     numbers = sc.parallelize(range(ROWS_OF_A_MICRO_BATCH), 2)
-    xs = numbers.map(lambda number: number / ROWS_OF_A_MICRO_BATCH)
+    xs = numbers.map(lambda n: n * MIXER % ROWS_OF_A_MICRO_BATCH / ROWS_OF_A_MICRO_BATCH)
     rows = xs.map(lambda x: (x, SLOPE * x + OFFSET))
     # Stands for what arrives: once the queue is empty, its default comes again and again.
     cluster.train(streaming.queueStream([rows], default=rows))
@@ -68,7 +69,8 @@ def feed_structured(spark, cluster, steps):
 
     arriving = spark.readStream.format("rate-micro-batch")
     values = arriving.option("rowsPerBatch", ROWS_OF_A_MICRO_BATCH).load()
-    xs = values.selectExpr(f"value % {ROWS_OF_A_MICRO_BATCH} / {ROWS_OF_A_MICRO_BATCH} AS x")
+    xs = values.selectExpr(
+        f"value * {MIXER} % {ROWS_OF_A_MICRO_BATCH} / {ROWS_OF_A_MICRO_BATCH} AS x")
     rows = xs.selectExpr("x", f"{SLOPE}D * x + {OFFSET}D AS y")
     query = rows.writeStream.foreachBatch(feed).start()
     while query.isActive and not enough.wait(SECONDS_BETWEEN_LOOKS):
