@@ -1,6 +1,7 @@
 #include "control/agent.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -104,6 +105,8 @@ class Agent {
   // What else may end the node.
   asio::awaitable<void> FollowTask();
   asio::awaitable<void> WatchExecutor();
+  bool ExecutorHasEnded();
+  void FailWithExecutor();
   asio::awaitable<void> WatchSignals();
   asio::awaitable<void> SendHeartbeats();
   void LimitPhase(std::chrono::nanoseconds patience, std::string step, std::string what);
@@ -557,6 +560,8 @@ asio::awaitable<void> Agent::FollowTask() {
   if (detached_ || node_over_ || ending_) co_return;
   if (stop_asked_) {
     End(kGrace);
+  } else if (ExecutorHasEnded()) {
+    FailWithExecutor();  // The task died of that.
   } else {
     Fail("follow the launch task",
          "the Spark task that had started the node was killed or has died");
@@ -565,7 +570,16 @@ asio::awaitable<void> Agent::FollowTask() {
 
 asio::awaitable<void> Agent::WatchExecutor() {
   auto [error] = co_await watched_.async_wait(asio::posix::stream_descriptor::wait_read, kNoThrow);
-  if (error) co_return;
+  if (!error) FailWithExecutor();
+}
+
+bool Agent::ExecutorHasEnded() {
+  if (!watched_.is_open()) return false;
+  pollfd executor{.fd = watched_.native_handle(), .events = POLLIN, .revents = 0};
+  return ::poll(&executor, 1, 0) > 0;
+}
+
+void Agent::FailWithExecutor() {
   Fail("watch the executor",
        fmt::format("the Spark executor (process {}) has ended", bootstrap_.watch_pid), kNoGrace);
 }

@@ -11,6 +11,7 @@ EXAMPLES = ROOT / "examples"
 #: Examples and the arguments that keep them short; more than one run where there are variants.
 RUNS = [
     ("quickstart.py",),
+    ("dataset.py",),
     # Three partitions for two nodes: one node gets more rows than the other.
     ("mnist_spark.py", "--epochs", "10", "--partitions", "3", "--min-accuracy", "0.8"),
     ("mnist_tensorflow.py", "--epochs", "5", "--min-accuracy", "0.8"),

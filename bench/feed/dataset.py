@@ -1,0 +1,167 @@
+"""Feeding `ctx.dataset`: tfos against bare Spark passes over the same rows, in one run.
+
+    python bench/feed/dataset.py [--repeat 5] [--case dataframe lists ...] [--output docs/performance.md]
+
+Two single-core executors and two nodes. Each case feeds cached rows into `ctx.dataset(128)` and is
+compared with a Spark pass over the same rows that only counts them: `mapInArrow` for the DataFrame,
+`foreachPartition` for RDDs. Cases alternate with their bare pass; medians are compared.
+"""
+
+import argparse
+import collections
+import datetime
+import os
+import pathlib
+import platform
+import statistics
+import sys
+import tempfile
+import time
+
+PARTITIONS = 4
+BATCH = 128
+#: case: (rows, ratio to the bare pass to reach, what a row is)
+CASES = {
+    "dataframe": (200_000, 0.9, "array of 784 float, int (DataFrame)"),
+    "lists": (60_000, 0.85, "(list of 784 floats, label)"),
+    "numpy": (100_000, 0.85, "(NumPy array of 784 float64, label)"),
+    "bytes": (5_000, 0.85, "bytes of 100 KiB"),
+    "ints": (2_000_000, 0.85, "int"),
+}
+
+
+def make_rows(case, index, count):
+    """The rows of partition `index`."""
+    import numpy as np
+
+    start = index * count
+    values = np.random.default_rng(index).random(784)
+    if case == "lists":
+        return (((values + n).tolist(), n) for n in range(start, start + count))
+    if case == "numpy":
+        return ((values + n, n) for n in range(start, start + count))
+    if case == "bytes":
+        block = os.urandom(100 * 1024 - 8)
+        return (block + n.to_bytes(8, "little") for n in range(start, start + count))
+    return iter(range(start, start + count))
+
+
+def make_data(spark, case, rows):
+    if case == "dataframe":
+        frame = spark.range(0, rows, 1, PARTITIONS).selectExpr(
+            "transform(sequence(1, 784), i -> cast(id + i as float)) as features",
+            "cast(id as int) as label")
+        data = frame.cache()
+        assert data.count() == rows
+        return data
+    each = rows // PARTITIONS
+    data = spark.sparkContext.parallelize(range(PARTITIONS), PARTITIONS).flatMap(
+        lambda index: make_rows(case, index, each)).cache()
+    assert data.count() == each * PARTITIONS
+    return data
+
+
+def consume(ctx):
+    """Reads the dataset to the end of each epoch; leaves the count and when it had read the last."""
+    import tensorflow as tf
+
+    directory = pathlib.Path(ctx.args)
+    dataset = ctx.dataset(BATCH)
+    epoch = 0
+    while True:
+        rows = 0
+        for batch in dataset:
+            rows += int(tf.nest.flatten(batch)[0].shape[0])
+            last = time.time()
+        if rows == 0:
+            break
+        part = directory / f"part-{ctx.node_id}"
+        part.write_text(f"{rows} {last!r}")
+        part.rename(directory / f"epoch-{epoch}-{ctx.node_id}")
+        epoch += 1
+
+
+def bare_pass(data, case):
+    start = time.time()
+    if case == "dataframe":
+        def count(batches):
+            import pyarrow as pa
+
+            total = sum(batch.num_rows for batch in batches)
+            yield pa.RecordBatch.from_pydict({"rows": [total]})
+
+        assert data.mapInArrow(count, "rows long").toPandas()["rows"].sum() > 0
+    else:
+        data.foreachPartition(lambda rows: collections.deque(rows, maxlen=0))
+    return time.time() - start
+
+
+def measure(spark, data, case, rows, repeat):
+    """[(seconds of tfos, seconds of the bare pass)], one cluster for all epochs: node and feed warm."""
+    import tfos
+
+    pairs = []
+    with tempfile.TemporaryDirectory() as directory:
+        with tfos.run(spark, consume, nodes=2, args=directory, progress=False) as cluster:
+            cluster.train(data)  # warms up; and TensorFlow is imported now
+            await_epoch(directory, 0, rows)
+            for epoch in range(1, repeat + 1):
+                bare = bare_pass(data, case)
+                start = time.time()
+                cluster.train(data)
+                pairs.append((await_epoch(directory, epoch, rows) - start, bare))
+    return pairs
+
+
+def await_epoch(directory, epoch, rows):
+    """When the last row of the epoch was read; every row must have been."""
+    deadline = time.time() + 300
+    while True:
+        reports = [path.read_text().split() for path in pathlib.Path(directory).glob(f"epoch-{epoch}-*")]
+        if sum(int(count) for count, _ in reports) == rows:
+            return max(float(last) for _, last in reports)
+        if time.time() > deadline:
+            sys.exit(f"epoch {epoch} is incomplete: {reports} of {rows} rows")
+        time.sleep(0.005)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--case", choices=CASES, nargs="*", default=list(CASES))
+    options = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    spark = (SparkSession.builder.master("local-cluster[2,1,3072]").appName("dataset-bench")
+             .config("spark.ui.enabled", "false").config("spark.driver.memory", "2g")
+             .config("spark.executor.memory", "3g").getOrCreate())
+    spark.sparkContext.setLogLevel("ERROR")
+    lines = ["| rows of | `ctx.dataset(128)` | bare pass | ratio | to reach |", "|---|---|---|---|---|"]
+    for case in options.case:
+        rows, target, what = CASES[case]
+        data = make_data(spark, case, rows)
+        pairs = measure(spark, data, case, rows, options.repeat)
+        ours = rows / statistics.median(seconds for seconds, _ in pairs)
+        bare = rows / statistics.median(seconds for _, seconds in pairs)
+        ratios = sorted(b / o for o, b in pairs)
+        lines.append(f"| {what} | {ours:,.0f} rows/s | {bare:,.0f} rows/s | **{ours / bare:.2f}** "
+                     f"({ratios[0]:.2f} to {ratios[-1]:.2f}) | {target} |")
+        print(lines[-1], flush=True)
+        data.unpersist()
+    spark.stop()
+    machine = (f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
+               f"Spark 4.1.4, {datetime.date.today()}, "
+               f"`python bench/feed/dataset.py --repeat {options.repeat}`")
+    text = "\n".join([f"Measured on {machine}. Medians; ratios with minimum and maximum.", "", *lines, ""])
+    print(text)
+    if options.output:
+        marker = "<!-- bench/feed/dataset.py -->"
+        page = options.output.read_text()
+        head, _, rest = page.partition(marker)
+        options.output.write_text(f"{head}{marker}\n{text}<!-- end -->{rest.partition('<!-- end -->')[2]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""A DataFrame into Keras 3 without Python in between: `ctx.dataset` and `model.fit`.
+
+    python examples/dataset.py [--epochs N]
+
+The DataFrame's columns go through Arrow into shared memory, where TensorFlow reads them; a pass
+over the dataset is an epoch of `cluster.train`.
+"""
+
+import argparse
+
+import digits
+import spark_session
+
+import tfos
+
+
+def train(ctx):
+    """Runs in the node: fits, and reports how many digits of the last epoch were right."""
+    import keras
+
+    model = keras.Sequential([
+        keras.layers.Input((64,)),
+        keras.layers.Dense(64, activation="relu"),
+        keras.layers.Dense(10, activation="softmax"),
+    ])
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+
+    class Report(keras.callbacks.Callback):
+        """Shows in the driver how far this node is."""
+
+        def on_epoch_end(self, epoch, logs=None):
+            ctx.report(step=int(model.optimizer.iterations), **logs)
+
+    rows = ctx.dataset(32, features="pixels", label="label")
+    model.fit(rows, epochs=ctx.args, callbacks=[Report()], verbose=0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    spark_session.add_master_argument(parser)
+    parser.add_argument("--epochs", type=int, default=10)
+    options = parser.parse_args()
+
+    spark = spark_session.session("dataset", options.master)
+    rows, _ = digits.load()
+    data = spark.createDataFrame(rows, "pixels array<float>, label int").repartition(4).cache()
+    with tfos.run(spark, train, nodes=1, args=options.epochs) as cluster:
+        cluster.train(data, epochs=options.epochs)
+    (node,) = cluster.status()
+    accuracy = node["metrics"]["accuracy"]
+    print(f"{node['metrics']['rows']:,} rows in {options.epochs} epochs, accuracy {accuracy:.2%}")
+    spark.stop()
+    return 0 if accuracy > 0.9 else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
