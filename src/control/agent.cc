@@ -106,6 +106,7 @@ class Agent {
   asio::awaitable<void> FollowTask();
   asio::awaitable<void> WatchExecutor();
   bool ExecutorHasEnded();
+  std::string ExecutorHasEndedText() const;
   void FailWithExecutor();
   asio::awaitable<void> WatchSignals();
   asio::awaitable<void> SendHeartbeats();
@@ -252,9 +253,13 @@ Status Agent::WatchTheExecutor() {
     watch = *executor_jvm_;
   }
   if (watch == 0) return Status::Ok();
-  TFOS_ASSIGN_OR_RETURN(UniqueFd pidfd, OpenPidfd(watch));
   bootstrap_.watch_pid = watch;
-  watched_.assign(pidfd.Release());
+  Result<UniqueFd> pidfd = OpenPidfd(watch);
+  if (!pidfd.ok() && pidfd.status().kind() == ErrorKind::kReconnect) {
+    return Status(ErrorKind::kReconnect, ExecutorHasEndedText());
+  }
+  if (!pidfd.ok()) return pidfd.status();
+  watched_.assign(pidfd->Release());
   asio::co_spawn(executor_, WatchExecutor(), asio::detached);
   return Status::Ok();
 }
@@ -579,9 +584,10 @@ bool Agent::ExecutorHasEnded() {
   return ::poll(&executor, 1, 0) > 0;
 }
 
-void Agent::FailWithExecutor() {
-  Fail("watch the executor",
-       fmt::format("the Spark executor (process {}) has ended", bootstrap_.watch_pid), kNoGrace);
+void Agent::FailWithExecutor() { Fail("watch the executor", ExecutorHasEndedText(), kNoGrace); }
+
+std::string Agent::ExecutorHasEndedText() const {
+  return fmt::format("the Spark executor (process {}) has ended", bootstrap_.watch_pid);
 }
 
 asio::awaitable<void> Agent::WatchSignals() {
