@@ -8,6 +8,7 @@ and the time from an exception in a node to the error in the driver, which waits
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import statistics
@@ -71,10 +72,8 @@ def failure_seconds(sc, where):
         except NodeFailedError:
             heard = time.time()
         raised = min(float(path.read_text()) for path in pathlib.Path(directory).glob("raised-*"))
-        try:
+        with contextlib.suppress(NodeFailedError):  # the same failure once more
             cluster.shutdown()
-        except NodeFailedError:
-            pass  # the same failure once more
     return heard - raised
 
 

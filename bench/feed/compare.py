@@ -9,15 +9,15 @@ The rival's environment (build/bench/venv-2.2.5) is made on the first run from P
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 import venv
+
+import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RIVAL_ENVIRONMENT = ROOT / "build" / "bench" / "venv-2.2.5"
@@ -113,17 +113,8 @@ def main():
                               ("shutdown_s", "`shutdown()` after the rows were taken", "0.5 s")):
         lines.append(f"| {what} | {median(warm['tfos'], key):.2f} s | "
                      f"{median(warm['2.2.5'], key):.2f} s | {target} |")
-    machine = (f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
-               f"Spark 4.1.4, {datetime.date.today()}, "
-               f"`python bench/feed/compare.py --repeat {options.repeat}`")
-    text = "\n".join([f"Measured on {machine}. Medians, with minimum and maximum.", "", *lines, ""])
-    print(text)
-    if options.output:
-        marker = "<!-- bench/feed/compare.py -->"
-        page = options.output.read_text() if options.output.exists() else f"# Performance\n\n{marker}\n"
-        head, _, rest = page.partition(marker)
-        tail = rest.partition("<!-- end -->")[2]
-        options.output.write_text(f"{head}{marker}\n{text}<!-- end -->{tail}")
+    report.publish("compare.py", options.repeat, "Medians, with minimum and maximum.", lines,
+                   options.output)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,14 @@ compared with a Spark pass over the same rows that only counts them: `mapInArrow
 
 import argparse
 import collections
-import datetime
 import os
 import pathlib
-import platform
 import statistics
 import sys
 import tempfile
 import time
+
+import report
 
 PARTITIONS = 4
 BATCH = 128
@@ -151,16 +151,8 @@ def main():
         print(lines[-1], flush=True)
         data.unpersist()
     spark.stop()
-    machine = (f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
-               f"Spark 4.1.4, {datetime.date.today()}, "
-               f"`python bench/feed/dataset.py --repeat {options.repeat}`")
-    text = "\n".join([f"Measured on {machine}. Medians; ratios with minimum and maximum.", "", *lines, ""])
-    print(text)
-    if options.output:
-        marker = "<!-- bench/feed/dataset.py -->"
-        page = options.output.read_text()
-        head, _, rest = page.partition(marker)
-        options.output.write_text(f"{head}{marker}\n{text}<!-- end -->{rest.partition('<!-- end -->')[2]}")
+    report.publish("dataset.py", options.repeat, "Medians; ratios with minimum and maximum.", lines,
+                   options.output)
 
 
 if __name__ == "__main__":
