@@ -47,9 +47,21 @@ class FeedPlan:
     #: The RDD's elements are batches as Spark pickled them, passed on unopened.
     pickled: bool
 
-    def endpoints_for(self, executor_id: str) -> list[dict[str, Any]]:
-        """The endpoints, this executor's own node first."""
-        return sorted(self.endpoints, key=lambda e: e["executor_id"] != executor_id)
+    def endpoints_for(self, executor_id: str, partition: int) -> list[dict[str, Any]]:
+        """The endpoints in the order in which a partition that needs only some should take them:
+        this executor's own nodes first, and of nodes that are alike another one for each partition.
+        """
+        own = [e for e in self.endpoints if e["executor_id"] == executor_id]
+        others = [e for e in self.endpoints if e["executor_id"] != executor_id]
+        return _rotated(own, partition) + _rotated(others, partition)
+
+
+def _rotated(endpoints: list[dict[str, Any]], partition: int) -> list[dict[str, Any]]:
+    # Mixed, as Spark deals consecutive partitions to the executors in turn: taken as it is, all
+    # that one executor gets could begin with the same node (Knuth's multiplicative hash).
+    mixed = (partition * 2654435761 & 0xFFFFFFFF) >> 16
+    first = mixed % max(1, len(endpoints))
+    return endpoints[first:] + endpoints[:first]
 
 
 class _Feeder:
@@ -67,7 +79,7 @@ class _Feeder:
 
         plan = self.plan
         return _native.FeedWriter(
-            endpoints=plan.endpoints_for(executor.executor_id()),
+            endpoints=plan.endpoints_for(executor.executor_id(), index),
             token_hex=plan.token,
             job_id=plan.job_id,
             epoch=plan.epoch,

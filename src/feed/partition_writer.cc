@@ -25,13 +25,6 @@ std::string NodeNames(const std::vector<Endpoint>& endpoints) {
   return names;
 }
 
-/// Spreads partitions that need only some of the nodes.
-template <typename T>
-void Rotate(std::vector<T>& nodes, std::uint32_t partition) {
-  const auto first = static_cast<std::ptrdiff_t>(partition % nodes.size());
-  std::rotate(nodes.begin(), nodes.begin() + first, nodes.end());
-}
-
 }  // namespace
 
 Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOptions options) {
@@ -44,7 +37,6 @@ Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOp
     TFOS_RETURN_IF_ERROR(writer->FindNodes());
     TFOS_RETURN_IF_ERROR(writer->OpenNodes());
   } else {
-    Rotate(writer->options_.endpoints, writer->options_.session.key.partition);
     TFOS_RETURN_IF_ERROR(writer->OpenOneNode(Where::kThisHost));
     if (writer->nodes_.empty()) TFOS_RETURN_IF_ERROR(writer->OpenOneNode(Where::kAnywhere));
     if (writer->nodes_.empty()) return writer->Unreachable();
@@ -89,7 +81,6 @@ Status PartitionWriter::FindNodes() {
   }
   nodes_ = std::move(near);
   if (nodes_.empty() && !far.empty()) {
-    Rotate(far, options_.session.key.partition);
     if (far.size() > options_.most_remote_nodes) {
       far.erase(far.begin() + static_cast<std::ptrdiff_t>(options_.most_remote_nodes), far.end());
     }
