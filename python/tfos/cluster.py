@@ -9,20 +9,23 @@ import secrets
 import sys
 import threading
 import traceback
+from dataclasses import replace
 from functools import partial
 from typing import Any, Callable
 
 import cloudpickle
 
-from tfos import dataframe, launch, paths, slots
+from tfos import dataframe, launch, paths, shuffling, slots
 from tfos.coordinator import FINAL_STATES, Coordinator, node_name
+from tfos.datafeed import VALIDATION_QUEUE
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
-from tfos.feeding import ArrowTrainFeeder, FeedPlan, InferenceFeeder, TrainFeeder
+from tfos.feeding import ArrowTrainFeeder, FeedPlan, InferenceFeeder, Replay, TrainFeeder
 from tfos.network import host_and_port
 from tfos.progress import Progress
 from tfos.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
 from tfos.settings import Settings
 from tfos.spark_job import SparkJob, first_cause, pickled_batches
+from tfos.training import plan_training
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +52,7 @@ def run(
     log_dir: str | None = None,
     driver_parameter_servers: bool = False,
     registration_timeout: float = 600,
-    queues: tuple[str, ...] = ("input", "output", "error"),
+    queues: tuple[str, ...] = ("input", VALIDATION_QUEUE, "output", "error"),
     release_port: bool = True,
     **settings: Any,
 ) -> "Cluster":
@@ -67,7 +70,8 @@ def run(
         tensorboard, log_dir: run TensorBoard over ``log_dir`` beside the chief.
         driver_parameter_servers: run the parameter servers on the driver.
         registration_timeout: seconds for all nodes to come up.
-        queues: names of feeds; ``input`` is the default one.
+        queues: names of feeds; ``input`` is the default one, and ``validation`` what
+            ``train(validation=...)`` fills.
         release_port: free the node's port before ``main`` is called.
         settings: any of :data:`tfos.settings.SETTINGS` by keyword.
 
@@ -143,7 +147,7 @@ class Cluster:
         self._jobs: list[SparkJob] = []
         self._jobs_lock = threading.Lock()
         self._launch_job: SparkJob | None = None
-        self._epoch = 0  # the next to be fed; they count through the cluster's life
+        self._epochs: dict[str, int] = {}  # the next of each queue; they count through its life
         self._shut_down = False
         self._closing = False
         self._has_tensorboard = tensorboard
@@ -181,7 +185,8 @@ class Cluster:
     # -- what programs use
 
     def train(self, data: Any, epochs: int = 1, feed_timeout: float = 600,
-              queue: str = "input", decimals: str | None = None) -> None:
+              queue: str = "input", decimals: str | None = None, *, validation: Any = None,
+              shuffle: bool | int = False, cache: str | None = None) -> None:
         """Feeds ``data`` to the nodes, ``epochs`` times, and returns when they have taken it all.
 
         Args:
@@ -191,33 +196,52 @@ class Cluster:
             feed_timeout: seconds without any progress after which feeding fails.
             queue: the feed to fill.
             decimals: what becomes of a DataFrame's decimals: ``"float64"``, or None to refuse them.
+            validation: data of the same kind and columns, fed to the queue ``validation`` after
+                each epoch: ``ctx.dataset(128, queue="validation")``. The program has to read it.
+            shuffle: True or a seed: the rows come in another order in each epoch, at the cost of a
+                Spark shuffle. With ``cache``, epochs after the first mix the chunks of rows only.
+            cache: ``"memory"`` or ``"disk"``: Spark reads the data once, and each node keeps what
+                it got of it for the further epochs, in memory up to ``spark.tfos.feed.cacheMemory``
+                and beyond that, or all of it, in files on its host. Returns when they have it.
+
+        Raises :class:`BadInputError` before anything is fed for data that can't be.
         """
         self._check_feedable(queue)
-        if epochs < 1:
-            raise BadInputError(f"epochs must be at least 1, not {epochs}")
-        if not any(hasattr(data, name) for name in ("foreachRDD", "mapInArrow", "getNumPartitions")):
-            raise BadInputError(
-                f"train takes an RDD, a DataFrame or a DStream, not {type(data).__name__}; "
-                "sc.parallelize makes an RDD of a list"
-            )
+        sources = {queue: data}
+        if validation is not None:
+            self._check_feedable(VALIDATION_QUEUE)
+            sources[VALIDATION_QUEUE] = validation
+        plan = plan_training(sources, epochs, shuffle, cache)
         if hasattr(data, "foreachRDD"):
-            data.foreachRDD(lambda rdd: self._feed_rdd(rdd, self._epoch, feed_timeout, queue))
+            data.foreachRDD(lambda rdd: self._feed_rdd(rdd, 0, feed_timeout, queue,
+                                                       self._epochs.get(queue, 0), Replay()))
             return
-        feed = self._frame_feed(data, decimals) if hasattr(data, "mapInArrow") else (
-            partial(self._feed_rdd, data))
-        for _ in range(epochs):
-            if self._nobody_wants_rows():
-                return
-            with self._jobs_lock:
-                epoch = self._epoch
-                self._epoch += 1
-            feed(epoch, feed_timeout, queue)
-            self._coordinator.send("end_epoch", epoch=epoch)
+        feeds = {
+            name: self._frame_feed(source, decimals) if hasattr(source, "mapInArrow") else (
+                partial(self._feed_rdd, source))
+            for name, source in sources.items()
+        }
+        for job in range(plan.jobs):
+            for name, feed in feeds.items():
+                if self._nobody_wants_rows():
+                    return
+                mixed = name == queue  # validation needs no other order
+                replay = plan.replay if mixed else replace(plan.replay, shuffle_seed=0)
+                first, last = self._take_epochs(name, 1 + replay.epochs)
+                feed(plan.seed_of_job(job) if mixed else 0, feed_timeout, name, first, replay)
+                self._coordinator.send("end_epoch", queue=name, epoch=last)
+
+    def _take_epochs(self, queue: str, count: int) -> tuple[int, int]:
+        """The first and the last number of the queue's next epochs."""
+        with self._jobs_lock:
+            first = self._epochs.get(queue, 0)
+            self._epochs[queue] = first + count
+        return first, first + count - 1
 
     def inference(self, data: Any, feed_timeout: float = 600, queue: str = "input") -> Any:
         """A lazy RDD of the results for ``data`` (RDD or DataFrame): one for each row, in order."""
         self._check_feedable(queue)
-        source, plan = self._feed_plan(getattr(data, "rdd", data), 0, feed_timeout, queue)
+        source, plan = self._feed_plan(getattr(data, "rdd", data), feed_timeout, queue)
         return source.mapPartitionsWithIndex(InferenceFeeder(plan), preservesPartitioning=True)
 
     def shutdown(self, streaming_context: Any = None, grace_secs: float = 0,
@@ -307,6 +331,8 @@ class Cluster:
                 "queues": self.queues,
                 "release_port": release_port,
                 "feed_memory": settings.feed_memory,
+                "feed_cache_memory": settings.feed_cache_memory,
+                "feed_cache_directory": settings.feed_cache_directory,
                 "feed_bind_address": settings.feed_bind_address,
                 "ports": settings.ports,
             },
@@ -416,14 +442,15 @@ class Cluster:
                 + "; ".join(f"{node_name(n)} is {n['state']} ({n['detail']})" for n in missing())
             )
 
-    def _feed_plan(self, rdd: Any, epoch: int, timeout: float,
-                   queue: str) -> tuple[Any, FeedPlan]:
+    def _feed_plan(self, rdd: Any, timeout: float, queue: str, epoch: int = 0,
+                   replay: Replay = Replay()) -> tuple[Any, FeedPlan]:
         """The RDD to feed from and the plan for its tasks, once every fed node listens."""
         pickled = pickled_batches(rdd)
         source = rdd if pickled is None else pickled
-        return source, self._plan(epoch, pickled is not None, timeout, queue)
+        return source, self._plan(pickled is not None, timeout, queue, epoch, replay)
 
-    def _plan(self, epoch: int, pickled: bool, timeout: float, queue: str) -> FeedPlan:
+    def _plan(self, pickled: bool, timeout: float, queue: str, epoch: int,
+              replay: Replay) -> FeedPlan:
         self._await_feeds(timeout)
         endpoints = [
             {
@@ -444,22 +471,28 @@ class Cluster:
             chunk_bytes=self._settings.feed_chunk,
             epoch=epoch,
             pickled=pickled,
+            replay=replay,
         )
 
-    def _feed_rdd(self, rdd: Any, epoch: int, timeout: float, queue: str) -> None:
+    def _feed_rdd(self, rdd: Any, seed: int, timeout: float, queue: str, epoch: int,
+                  replay: Replay) -> None:
+        """Feeds one epoch, in an order of its own unless ``seed`` is 0."""
         if self._nobody_wants_rows() or rdd.getNumPartitions() == 0:
             return
-        source, plan = self._feed_plan(rdd, epoch, timeout, queue)
+        ordered = shuffling.shuffled_rdd(rdd, seed) if seed else rdd
+        source, plan = self._feed_plan(ordered, timeout, queue, epoch, replay)
         self._run_feed(source.mapPartitionsWithIndex(TrainFeeder(plan)).collect)
 
-    def _frame_feed(self, frame: Any, decimals: str | None) -> Callable[[int, float, str], None]:
-        """What feeds one epoch of ``frame``, whose schema is known to fit."""
+    def _frame_feed(self, frame: Any, decimals: str | None) -> Callable[..., None]:
+        """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to fit."""
         dataframe.check_schema(frame.schema, decimals)
         source, names = dataframe.as_arrow_source(frame)
 
-        def feed(epoch: int, timeout: float, queue: str) -> None:
-            feeder = ArrowTrainFeeder(self._plan(epoch, False, timeout, queue), names, decimals)
-            self._run_feed(source.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect)
+        def feed(seed: int, timeout: float, queue: str, epoch: int, replay: Replay) -> None:
+            ordered = shuffling.shuffled_frame(source, seed) if seed else source
+            plan = self._plan(False, timeout, queue, epoch, replay)
+            feeder = ArrowTrainFeeder(plan, names, decimals)
+            self._run_feed(ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect)
 
         return feed
 

@@ -7,7 +7,7 @@ import socket
 from typing import TYPE_CHECKING, Any, Sequence, Union
 
 from tfos import paths
-from tfos.datafeed import DataFeed, FeedSource
+from tfos.datafeed import VALIDATION_QUEUE, DataFeed, FeedSource
 from tfos.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -85,8 +85,9 @@ class NodeContext:
         return DataFeed(self._fed(), train, queue, output, input_mapping)
 
     def dataset(self, batch_size: int, *, features: Columns = None, label: Columns = None,
-                drop_remainder: bool = False, ragged: Sequence[str | int] = (),
-                queue: str = "input", spec: Any = None) -> "tf.data.Dataset":
+                drop_remainder: bool = False, remainder: str = "join",
+                ragged: Sequence[str | int] = (), queue: str = "input",
+                spec: Any = None) -> "tf.data.Dataset":
         """The rows of ``cluster.train`` as a ``tf.data.Dataset`` of whole batches: columns that
         TensorFlow uses where Spark's task has put them, with no Python in between.
 
@@ -109,15 +110,28 @@ class NodeContext:
             batch_size: rows of a batch; the last one of an epoch may have fewer.
             features, label: name (or position) of a column, or a list of them.
             drop_remainder: throw that last one away, which makes the batch dimension static.
+            remainder: how nodes that train in step end an epoch, as none gets exactly as many rows
+                as another. ``"join"``: each makes batches of all it gets, for training that lets
+                nodes leave early. ``"drop"``: each makes as many full batches as the node with the
+                fewest, and the rest is dropped. ``"pad"``: each makes as many full batches as the
+                node with the most; rows of zeros (empty strings and lists) fill them up, and an
+                element is ``(features, label, mask)``, or ``(element, mask)`` without ``label``,
+                with a float32 mask of 1 for rows that were fed and 0 for those: Keras takes it
+                for sample weights. Every node has to say the same.
             ragged: columns whose values vary in length, as ``tf.RaggedTensor``.
-            queue: the queue that ``cluster.train`` feeds.
+            queue: the queue that ``cluster.train`` feeds; ``"validation"`` has the columns of
+                ``"input"``, and the rows of ``train(validation=...)``.
             spec: what one row holds: a ``tf.TensorSpec`` or ``tf.RaggedTensorSpec`` for each column
                 in a dict by name, or in a list by position.
         """
         from tfos.dataset import make_dataset  # TensorFlow is imported by who uses it.
 
-        return make_dataset(self._fed().batch_source(queue), batch_size, features=features,
-                            label=label, drop_remainder=drop_remainder, ragged=ragged, spec=spec)
+        feed = self._fed()
+        # The first row of that queue comes when the first epoch of this one has been fed.
+        like = feed.batch_source("input") if queue == VALIDATION_QUEUE else None
+        return make_dataset(feed.batch_source(queue), batch_size, features=features, label=label,
+                            drop_remainder=drop_remainder, remainder=remainder, ragged=ragged,
+                            spec=spec, like=like)
 
     def _fed(self) -> FeedSource:
         if self.feed_source is None:

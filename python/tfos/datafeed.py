@@ -6,6 +6,9 @@ from typing import Any
 
 from tfos.errors import BadInputError
 
+#: What ``cluster.train(validation=...)`` feeds.
+VALIDATION_QUEUE = "validation"
+
 
 class FeedSource:
     """The feed of one node: its native server and the way to tell the driver about it.

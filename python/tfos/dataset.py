@@ -16,6 +16,8 @@ import tensorflow as tf
 from tfos.errors import BadInputError, TfosError
 
 _DENSE, _RAGGED, _STRINGS = "dense", "ragged", "strings"
+#: Stands for the mask of padded batches where an element's structure has names of columns.
+_MASK = "tfos mask"
 
 
 class Column(NamedTuple):
@@ -39,19 +41,24 @@ class Column(NamedTuple):
 
 
 def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, drop_remainder: bool,
-                 ragged: Any, spec: Any) -> tf.data.Dataset:
-    """The dataset that ``NodeContext.dataset`` describes, of a native ``BatchSource``."""
+                 remainder: str, ragged: Any, spec: Any, like: Any = None) -> tf.data.Dataset:
+    """The dataset that ``NodeContext.dataset`` describes, of a native ``BatchSource``. ``like`` is
+    the source whose first rows say what the columns hold, if not ``source`` itself."""
     if batch_size < 1:
         raise BadInputError(f"batch_size is {batch_size}; a batch has at least one row")
-    columns = _declare_ragged(_columns_of(source, spec), _names(ragged))
+    columns = _declare_ragged(_columns_of(like or source, spec), _names(ragged))
     structure = _structure(list(columns), features, label)
     chosen = [columns[name] for name in tf.nest.flatten(structure)]
     ops = _load_ops()
     # TensorFlow ends after this and waits for its threads, one of which may be waiting for rows.
     atexit.register(source.close)
     handle = source.register(
-        [tuple(column) for column in chosen], batch_size, drop_remainder, ops.add, ops.remove)
-    batch = batch_size if drop_remainder else None
+        [tuple(column) for column in chosen], batch_size, drop_remainder, remainder, ops.add,
+        ops.remove)
+    batch = batch_size if drop_remainder or remainder != "join" else None
+    if remainder == "pad":  # the mask, as the native side adds it
+        structure = (*structure, _MASK) if label is not None else (structure, _MASK)
+        chosen.append(Column(_MASK, _DENSE, "float32", []))
     specs = [column.component_specs(batch) for column in chosen]
     dataset = _generator_dataset(ops, handle, [s for parts in specs for s in parts])
 

@@ -29,6 +29,17 @@ _ELEMENTS_LOOKED_AT = 64
 
 
 @dataclass(frozen=True)
+class Replay:
+    """Epochs that follow the one being fed, of the rows that each node has got of that."""
+
+    #: Where nodes keep the rows: "memory", "disk" or "" (nowhere).
+    cache: str = ""
+    epochs: int = 0
+    #: Of the chunks' order; 0: as they came.
+    shuffle_seed: int = 0
+
+
+@dataclass(frozen=True)
 class FeedPlan:
     """What the feed tasks of one Spark job need. It travels inside the job; the token it holds is
     kept out of its text form."""
@@ -46,6 +57,7 @@ class FeedPlan:
     epoch: int
     #: The RDD's elements are batches as Spark pickled them, passed on unopened.
     pickled: bool
+    replay: Replay
 
     def endpoints_for(self, executor_id: str, partition: int) -> list[dict[str, Any]]:
         """The endpoints in the order in which a partition that needs only some should take them:
@@ -89,6 +101,9 @@ class _Feeder:
             queue=plan.queue,
             timeout_s=plan.timeout,
             region_bytes=plan.region_bytes,
+            cache=plan.replay.cache,
+            replays=plan.replay.epochs,
+            shuffle_seed=plan.replay.shuffle_seed,
         )
 
     def _chunks(self, rows: Iterable[Any]) -> Iterator[list[Any]]:

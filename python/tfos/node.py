@@ -9,6 +9,7 @@ import math
 import os
 import socket
 import sys
+import tempfile
 import traceback
 from typing import Any
 
@@ -132,11 +133,22 @@ def _start_feed(link: AgentLink) -> FeedSource | None:
         token_hex=link.bootstrap["token"],
         queues=node["queues"],
         memory_bytes=node["feed_memory"],
+        cache_memory_bytes=node["feed_cache_memory"],
+        cache_directory=node["feed_cache_directory"] or _local_directory(),
         bind_address=node["feed_bind_address"],
         ports=node["ports"],
     )
     link.attach(server)
     return FeedSource(server, link, node["queues"])
+
+
+def _local_directory() -> str:
+    """Where Spark lets this executor put files: on YARN, elsewhere, and if it does not say."""
+    for variable in ("LOCAL_DIRS", "SPARK_LOCAL_DIRS"):
+        directory = os.environ.get(variable, "").split(",")[0]
+        if directory and os.path.isdir(directory):
+            return directory
+    return tempfile.gettempdir()
 
 
 def _fail(link: AgentLink, source: FeedSource | None, step: str, error: BaseException) -> int:

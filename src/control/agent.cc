@@ -366,6 +366,8 @@ void Agent::OnCommand(const AgentCommand& command) {
     StartNode(*start);
   } else if (const auto* ended = std::get_if<EndEpoch>(&command)) {
     if (NodeIsAlive()) node_lines_->Send(Line(SerializeMessage(*ended)));
+  } else if (const auto* tickets = std::get_if<StepTickets>(&command)) {
+    if (NodeIsAlive()) node_lines_->Send(Line(SerializeMessage(*tickets)));
   } else if (std::holds_alternative<EndFeed>(command)) {
     feed_ended_ = true;
     if (!NodeIsAlive()) return;
@@ -497,6 +499,8 @@ asio::awaitable<void> Agent::OnNodeMessage(NodeMessage message) {
     if (runs && feed_ended_) Enter(NodeState::kDraining, "its feed has ended");
   } else if (auto* metrics = std::get_if<MetricsReport>(&message)) {
     metrics_ = std::move(metrics->metrics);
+  } else if (const auto* steps = std::get_if<StepReport>(&message)) {
+    link_->Send(SerializeMessage(*steps));
   } else if (std::holds_alternative<FeedTerminated>(message)) {
     link_->Send(SerializeMessage(FeedTerminated{}));
   } else if (auto* failed = std::get_if<FailureMessage>(&message)) {

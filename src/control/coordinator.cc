@@ -238,6 +238,7 @@ class Coordinator final : public ControlService {
             [&](const Heartbeat& heartbeat) {
               return roster_->RecordHeartbeat(node_id, heartbeat, Now());
             },
+            [&](const StepReport& report) { return roster_->RecordSteps(node_id, report, Now()); },
             [&](const FeedTerminated&) { return roster_->FeedEnded(node_id, Now()); },
             [&](const FailureMessage& failed) {
               return roster_->Fail(node_id, failed.failure, Now());

@@ -121,7 +121,27 @@ void Describe(F& f, M& m) {
 
 template <typename F, Is<EndEpoch> M>
 void Describe(F& f, M& m) {
+  f.Required("queue", m.queue);
   f.Required("epoch", m.epoch, kEpoch);
+}
+
+template <typename F, Is<StepReport> M>
+void Describe(F& f, M& m) {
+  f.Required("queue", m.queue);
+  f.Required("epoch", m.epoch, kEpoch);
+  f.Required("full_batches", m.full_batches, kSize);
+  f.Required("ended", m.ended);
+  f.Required("batches", m.batches, kSize);
+}
+
+template <typename F, Is<StepTickets> M>
+void Describe(F& f, M& m) {
+  f.Required("queue", m.queue);
+  f.Required("epoch", m.epoch, kEpoch);
+  f.Required("granted", m.granted, kSize);
+  f.Required("closed", m.closed);
+  f.Required("longest", m.longest, kSize);
+  f.Required("missing", m.missing);
 }
 
 template <typename F, Is<Stop> M>
@@ -694,6 +714,8 @@ template Result<NodeCommand> ParseMessage<NodeCommand>(std::string_view);
 template Result<NodeMessage> ParseMessage<NodeMessage>(std::string_view);
 
 template std::string SerializeMessage(const EndEpoch&);
+template std::string SerializeMessage(const StepReport&);
+template std::string SerializeMessage(const StepTickets&);
 template std::string SerializeMessage(const EndFeed&);
 template std::string SerializeMessage(const Stop&);
 template std::string SerializeMessage(const StateReport&);

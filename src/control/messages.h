@@ -130,10 +130,40 @@ struct EndFeed {
   static constexpr std::string_view kType = "end_feed";
 };
 
-/// Every row of this epoch, counted through the cluster's life, has been fed.
+/// Every row of this epoch of a queue, counted through the cluster's life, has been fed.
 struct EndEpoch {
   static constexpr std::string_view kType = "end_epoch";
+  std::string queue;
   int epoch = 0;
+};
+
+/// How many batches of an epoch a node can make for synchronous training.
+struct StepReport {
+  static constexpr std::string_view kType = "step_report";
+  std::string queue;
+  int epoch = 0;
+  /// Full ones that it has got the rows for, those it has made included.
+  std::int64_t full_batches = 0;
+  /// It has got all its rows of the epoch: `full_batches` is final, and `batches` counts.
+  bool ended = false;
+  /// Those, and one that is not full.
+  std::int64_t batches = 0;
+};
+
+/// How many steps of an epoch every node can make.
+struct StepTickets {
+  static constexpr std::string_view kType = "step_tickets";
+  std::string queue;
+  int epoch = 0;
+  std::int64_t granted = 0;
+  /// All nodes have got all their rows: `granted` is final, and `longest` counts.
+  bool closed = false;
+  /// The most batches that a node makes.
+  std::int64_t longest = 0;
+  /// Nodes that have not reported yet, for people.
+  std::vector<std::string> missing;
+
+  friend bool operator==(const StepTickets&, const StepTickets&) = default;
 };
 
 struct Stop {
@@ -266,8 +296,8 @@ struct Heartbeat {
   Metrics metrics;
 };
 
-using AgentMessage = std::variant<Register, StateReport, Heartbeat, FeedTerminated, FailureMessage,
-                                  Done, UnknownMessage>;
+using AgentMessage = std::variant<Register, StateReport, Heartbeat, StepReport, FeedTerminated,
+                                  FailureMessage, Done, UnknownMessage>;
 
 // ---- Coordinator to agent
 
@@ -287,7 +317,8 @@ struct Refused {
   std::string message;
 };
 
-using AgentCommand = std::variant<StartNode, EndEpoch, EndFeed, Stop, Refused, UnknownMessage>;
+using AgentCommand =
+    std::variant<StartNode, EndEpoch, StepTickets, EndFeed, Stop, Refused, UnknownMessage>;
 
 // ---- Launch task to agent
 
@@ -356,7 +387,8 @@ struct NodeBootstrap {
   std::int64_t payload_bytes = 0;
 };
 
-using NodeCommand = std::variant<NodeBootstrap, EndEpoch, EndFeed, Stop, UnknownMessage>;
+using NodeCommand =
+    std::variant<NodeBootstrap, EndEpoch, StepTickets, EndFeed, Stop, UnknownMessage>;
 
 // ---- Node to agent
 
@@ -365,8 +397,8 @@ struct MetricsReport {
   Metrics metrics;
 };
 
-using NodeMessage =
-    std::variant<StateReport, MetricsReport, FeedTerminated, FailureMessage, Done, UnknownMessage>;
+using NodeMessage = std::variant<StateReport, MetricsReport, StepReport, FeedTerminated,
+                                 FailureMessage, Done, UnknownMessage>;
 
 // ---- HTTP answers
 

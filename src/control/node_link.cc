@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -165,28 +166,27 @@ void NodeLink::OnLine(const std::string& line) {
   Result<NodeCommand> command = ParseMessage<NodeCommand>(line);
   if (!command.ok()) DieWithGroup();
   const std::lock_guard lock(mutex_);
-  if (const auto* ended = std::get_if<EndEpoch>(&*command)) epoch_ended_ = ended->epoch;
-  if (std::holds_alternative<EndFeed>(*command)) feed_ended_ = true;
-  changed_.notify_all();
+  if (std::holds_alternative<EndEpoch>(*command) || std::holds_alternative<StepTickets>(*command) ||
+      std::holds_alternative<EndFeed>(*command)) {
+    feed_commands_.push_back(*std::move(command));
+    changed_.notify_all();
+  }
 }
 
 void NodeLink::CallHandlers() {
   auto next_metrics = std::chrono::steady_clock::now() + heartbeat_interval_;
   while (true) {
-    std::optional<int> epoch_ended;
-    bool feed_ended = false;
+    std::vector<NodeCommand> commands;
     {
       std::unique_lock lock(mutex_);
       changed_.wait_until(lock, next_metrics,
-                          [this] { return closing_ || epoch_ended_.has_value() || feed_ended_; });
+                          [this] { return closing_ || !feed_commands_.empty(); });
       if (closing_) return;
-      epoch_ended = std::exchange(epoch_ended_, std::nullopt);
-      feed_ended = std::exchange(feed_ended_, false);
+      commands.swap(feed_commands_);
     }
-    if (epoch_ended.has_value() || feed_ended) {
+    if (!commands.empty()) {
       const std::lock_guard lock(handlers_mutex_);
-      if (epoch_ended.has_value() && handlers_.on_end_epoch) handlers_.on_end_epoch(*epoch_ended);
-      if (feed_ended && handlers_.on_end_feed) handlers_.on_end_feed();
+      if (handlers_.on_feed) std::ranges::for_each(commands, handlers_.on_feed);
     }
     const auto now = std::chrono::steady_clock::now();
     if (now < next_metrics) continue;

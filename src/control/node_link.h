@@ -11,10 +11,12 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/line_buffer.h"
 #include "base/unique_fd.h"
+#include "control/messages.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -33,9 +35,8 @@ class NodeLink {
   /// Called on the link's second thread (`metrics` also where SendMetrics is), one at a time. They
   /// may block: then later ones wait. `stop` has none: TERM follows it, which programs can handle.
   struct Handlers {
-    /// Every epoch up to this one has ended.
-    std::function<void(int epoch)> on_end_epoch;
-    std::function<void()> on_end_feed;
+    /// What concerns the feed (`end_epoch`, `step_tickets`, `end_feed`), in the order it came.
+    std::function<void(const NodeCommand& command)> on_feed;
     /// The node's metrics as a JSON object, asked for once a heartbeat interval; empty text:
     /// nothing new, nothing is sent.
     std::function<std::string()> metrics;
@@ -96,8 +97,7 @@ class NodeLink {
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::optional<int> epoch_ended_;
-  bool feed_ended_ = false;
+  std::vector<NodeCommand> feed_commands_;  // for the handler
   bool closing_ = false;
 
   std::mutex handlers_mutex_;  // held while a handler runs

@@ -106,17 +106,27 @@ TEST(NodeLinkTest, CallsHandlersAndSendsMetrics) {
   agent.WriteHead("");
   auto link = agent.OpenLink();
   ASSERT_TRUE(link.ok());
-  std::promise<int> epoch_ended;
+  std::promise<EndEpoch> epoch_ended;
   std::promise<void> feed_ended;
-  ASSERT_TRUE((*link)
-                  ->Start({.on_end_epoch = [&](int epoch) { epoch_ended.set_value(epoch); },
-                           .on_end_feed = [&] { feed_ended.set_value(); },
-                           .metrics = [] { return std::string(R"({"rows":1})"); }})
-                  .ok());
-  agent.Write("{\"type\":\"end_epoch\",\"epoch\":7}\n");
+  std::promise<StepTickets> granted;
+  const auto on_feed = [&](const NodeCommand& command) {
+    if (const auto* ended = std::get_if<EndEpoch>(&command)) epoch_ended.set_value(*ended);
+    if (const auto* tickets = std::get_if<StepTickets>(&command)) granted.set_value(*tickets);
+    if (std::holds_alternative<EndFeed>(command)) feed_ended.set_value();
+  };
+  ASSERT_TRUE(
+      (*link)
+          ->Start({.on_feed = on_feed, .metrics = [] { return std::string(R"({"rows":1})"); }})
+          .ok());
+  agent.Write("{\"type\":\"end_epoch\",\"queue\":\"input\",\"epoch\":7}\n");
   auto epoch = epoch_ended.get_future();
   ASSERT_EQ(epoch.wait_for(kLong), std::future_status::ready);
-  EXPECT_EQ(epoch.get(), 7);
+  EXPECT_EQ(epoch.get().epoch, 7);
+  const StepTickets sent = {.queue = "input", .epoch = 1, .granted = 5, .missing = {"worker:1"}};
+  agent.Write(SerializeMessage(sent) + "\n");
+  auto tickets = granted.get_future();
+  ASSERT_EQ(tickets.wait_for(kLong), std::future_status::ready);
+  EXPECT_EQ(tickets.get(), sent);
   agent.Write("{\"type\":\"stop\",\"reason\":\"why\",\"grace_ms\":1}\n");
   agent.Write("{\"type\":\"unheard of\"}\n{\"type\":\"end_feed\"}\n");
   ASSERT_EQ(feed_ended.get_future().wait_for(kLong), std::future_status::ready);
@@ -243,7 +253,8 @@ TEST(NodeLinkTest, TheAgentsDeathKillsTheGroup) {
 TEST(NodeLinkTest, AHandlerThatHangsDoesNotDelayTheKill) {
   FakeAgent agent;
   agent.WriteHead("");
-  NodeProcess node(agent, {.on_end_epoch = {}, .on_end_feed = Forever, .metrics = {}}, Forever);
+  NodeProcess node(agent, {.on_feed = [](const NodeCommand&) { Forever(); }, .metrics = {}},
+                   Forever);
   agent.Write("{\"type\":\"end_feed\"}\n");
   agent.Close();
   EXPECT_TRUE(node.Ends());

@@ -159,11 +159,39 @@ Effects Roster::RecordHeartbeat(int node_id, const Heartbeat& heartbeat, TimePoi
   return {};
 }
 
+Effects Roster::RecordSteps(int node_id, const StepReport& report, TimePoint now) {
+  Effects effects;
+  if (Node* node = Find(node_id); node != nullptr && !node->service) {
+    node->heard = now;
+    Grant(step_tickets_.Report(node_id, report, Fed()), effects);
+  }
+  return effects;
+}
+
+StepTicketOffice::Members Roster::Fed() const {
+  StepTicketOffice::Members fed;
+  for (const Node& node : nodes_) {
+    if (node.service || node.feed_ended || !node.connected || IsFinal(node.info.state)) continue;
+    fed.emplace(node.info.node_id, fmt::format("{}:{}", node.info.job_name, node.info.task_index));
+  }
+  return fed;
+}
+
+void Roster::Grant(const std::vector<StepTickets>& tickets, Effects& effects) const {
+  if (tickets.empty()) return;
+  for (const auto& [node_id, name] : Fed()) {
+    for (const StepTickets& granted : tickets) effects.push_back(TellAgent{node_id, granted});
+  }
+}
+
 Effects Roster::FeedEnded(int node_id, TimePoint now) {
   Effects effects;
   if (Node* node = Find(node_id); node != nullptr) {
     node->heard = now;
+    node->feed_ended = true;
     effects.push_back(TellDriver{NodeFeedTerminated{node_id}});
+    // Whoever trains without it needs not wait for it.
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
   }
   return effects;
 }
@@ -189,7 +217,9 @@ Effects Roster::Finish(int node_id, TimePoint now) {
   if (node == nullptr) return effects;
   node->heard = now;
   // The agent stays connected until it leaves: it may still have a TensorBoard to stop.
-  Become(*node, NodeState::kDone, "", now, effects);
+  if (Become(*node, NodeState::kDone, "", now, effects)) {
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
+  }
   return effects;
 }
 

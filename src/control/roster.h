@@ -11,6 +11,7 @@
 #include "base/deadline.h"
 #include "control/messages.h"
 #include "control/roles.h"
+#include "control/step_ticket_office.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -68,6 +69,7 @@ class Roster {
   Result<Effects> Register(const control::Register& message, TimePoint now);
   Effects SetState(int node_id, const StateReport& report, TimePoint now);
   Effects RecordHeartbeat(int node_id, const Heartbeat& heartbeat, TimePoint now);
+  Effects RecordSteps(int node_id, const StepReport& report, TimePoint now);
   Effects FeedEnded(int node_id, TimePoint now);
   Effects Fail(int node_id, const FailureReport& report, TimePoint now);
   Effects Finish(int node_id, TimePoint now);
@@ -103,9 +105,10 @@ class Roster {
   struct Node {
     NodeInfo info;
     bool service = false;
-    bool connected = false;  // its agent is there, and its node may still run
-    TimePoint since;         // of the state
-    TimePoint heard;         // the last sign of life
+    bool connected = false;   // its agent is there, and its node may still run
+    bool feed_ended = false;  // it wants no more rows
+    TimePoint since;          // of the state
+    TimePoint heard;          // the last sign of life
     Metrics metrics;
     bool metrics_changed = false;
   };
@@ -123,6 +126,10 @@ class Roster {
   void FailToStart(Node& node, TimePoint now, Effects& effects);
   /// The first failure: tells the driver, and stops all nodes because of `reason`.
   void Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects);
+  /// The nodes that take rows.
+  StepTicketOffice::Members Fed() const;
+  /// Tells these tickets to all nodes that take rows.
+  void Grant(const std::vector<StepTickets>& tickets, Effects& effects) const;
   void StopEach(const Stop& stop, TimePoint now, Effects& effects);
   Failure FailureOf(const Node& node, FailureReport report) const;
   void CheckFinished(Effects& effects);
@@ -134,6 +141,7 @@ class Roster {
   std::optional<Failure> failure_;
   std::string stop_reason_;  // empty until all nodes were asked to stop
   bool feed_ended_ = false;
+  StepTicketOffice step_tickets_;
   std::optional<TimePoint> formed_at_;
   bool finished_ = false;
 };

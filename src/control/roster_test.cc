@@ -377,7 +377,7 @@ TEST_F(RosterTest, EndOfFeedReachesFedNodesOnlyAndWaitsForTheStart) {
 
 TEST_F(RosterTest, TheEndOfAnEpochReachesFedNodesOnly) {
   RunAll();
-  EXPECT_THAT(Words(roster_.EndEpoch({.epoch = 2})),
+  EXPECT_THAT(Words(roster_.EndEpoch({.queue = "input", .epoch = 2})),
               ElementsAre("agent 1 end_epoch", "agent 2 end_epoch"));
 }
 

@@ -289,29 +289,67 @@ Result<std::optional<std::vector<BatchColumnType>>> BatchReader::Peek(const Wait
 Result<BatchResult> BatchReader::Next(const BatchOptions& options, const Wait& wait) {
   if (options.rows == 0) return Status(ErrorKind::kBadInput, "a batch has at least one row");
   const std::lock_guard lock(mutex_);
-  for (;;) {
-    const bool epoch_over = !epoch_ends_.empty() || (chunk_ == nullptr && ended_);
-    const bool last = epoch_over && piece_rows_ > 0 && !options.drop_remainder;
-    if (piece_rows_ >= options.rows || last) {
-      TFOS_ASSIGN_OR_RETURN(Batch batch, Assemble(options));
-      return BatchResult(std::move(batch));
-    }
-    if (epoch_over) return AtEnd();
-    if (chunk_ != nullptr) {
-      // Now rather than when the batch is full, which a wait may come before.
-      for (std::size_t i = 0; i < options.columns.size(); ++i) {
-        TFOS_RETURN_IF_ERROR(chunk_->Find(options.columns[i], i).status());
-      }
-      TakeRows(options.rows - piece_rows_);
-    } else {
-      TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
-    }
+  TFOS_RETURN_IF_ERROR(FillPieces(options, options.rows, wait));
+  const bool last = piece_rows_ > 0 && !options.drop_remainder;
+  if (piece_rows_ < options.rows && !last) return AtEnd();
+  TFOS_ASSIGN_OR_RETURN(Batch batch, Assemble(options));
+  return BatchResult(std::move(batch));
+}
+
+Status BatchReader::FillPieces(const BatchOptions& options, std::uint64_t rows, const Wait& wait) {
+  while (piece_rows_ < rows && !EpochOver()) {
+    TFOS_RETURN_IF_ERROR(chunk_ != nullptr ? TakeFromChunk(options, rows)
+                                           : FetchUnlessFailed(wait));
   }
+  return {};
+}
+
+Status BatchReader::TakeFromChunk(const BatchOptions& options, std::uint64_t rows) {
+  // Checked now rather than when the batch is full, which a wait may come before.
+  for (std::size_t i = 0; i < options.columns.size(); ++i) {
+    TFOS_RETURN_IF_ERROR(chunk_->Find(options.columns[i], i).status());
+  }
+  TakeRows(rows - piece_rows_);
+  return {};
+}
+
+Result<BatchReader::Ahead> BatchReader::LookAhead(const BatchOptions& options,
+                                                  std::uint64_t batches, const Wait& wait) {
+  if (options.rows == 0) return Status(ErrorKind::kBadInput, "a batch has at least one row");
+  const std::lock_guard lock(mutex_);
+  TFOS_RETURN_IF_ERROR(FillPieces(options, options.rows, wait));
+  const std::uint64_t rows = batches * options.rows;
+  while (piece_rows_ < rows && !EpochOver()) {
+    if (chunk_ != nullptr) {
+      TFOS_RETURN_IF_ERROR(TakeFromChunk(options, rows));
+      continue;
+    }
+    // Not Fetch: what it does while it waits, copying and giving memory back, is for a consumer
+    // that can't go on without the next chunk.
+    Result<feed::Next> next = server_.Next(queue_, {.deadline = Deadline::After({})});
+    if (NothingCame(next)) break;
+    TFOS_RETURN_IF_ERROR(next.status());
+    TFOS_RETURN_IF_ERROR(Remember(TakeNext(std::move(*next))));
+  }
+  return Ahead{.rows = piece_rows_,
+               .epoch_over = EpochOver(),
+               .feed_over = epoch_ends_.empty() && chunk_ == nullptr && ended_ && !rows_in_epoch_,
+               .epoch = epoch_ends_.empty() ? next_epoch_ : epoch_ends_.front()};
+}
+
+void BatchReader::DropEpoch() {
+  const std::lock_guard lock(mutex_);
+  if (EpochOver()) DropPieces();
+}
+
+void BatchReader::DropPieces() {
+  dropped_rows_ += piece_rows_;
+  pieces_.clear();
+  piece_rows_ = 0;
 }
 
 BatchResult BatchReader::AtEnd() {
-  pieces_.clear();
-  piece_rows_ = 0;
+  DropPieces();
   const bool had_rows = std::exchange(rows_in_epoch_, false);
   if (!epoch_ends_.empty()) {
     next_epoch_ = epoch_ends_.front();
@@ -367,7 +405,10 @@ Result<Batch> BatchReader::Assemble(const BatchOptions& options) {
 
 Status BatchReader::FetchUnlessFailed(const Wait& wait) {
   TFOS_RETURN_IF_ERROR(failure_);
-  Status status = Fetch(wait);
+  return Remember(Fetch(wait));
+}
+
+Status BatchReader::Remember(Status status) {
   if (!status.ok() && status.kind() != ErrorKind::kRetryLater) failure_ = status;
   return status;
 }
@@ -389,15 +430,18 @@ Status BatchReader::Fetch(const Wait& wait) {
     if (NothingCame(next)) next = server_.Next(queue_, wait);
   }
   TFOS_RETURN_IF_ERROR(next.status());
-  if (auto* loan = std::get_if<ChunkLoan>(&*next);
-      loan != nullptr && loan->mode() == Mode::kTrain) {
+  return TakeNext(std::move(*next));
+}
+
+Status BatchReader::TakeNext(feed::Next next) {
+  if (auto* loan = std::get_if<ChunkLoan>(&next); loan != nullptr && loan->mode() == Mode::kTrain) {
     return TakeChunk(std::move(*loan));
   }
-  if (const auto* end = std::get_if<EndOfEpoch>(&*next)) {
+  if (const auto* end = std::get_if<EndOfEpoch>(&next)) {
     epoch_ends_.push_back(end->epoch);
     return Status::Ok();
   }
-  if (std::holds_alternative<EndOfFeed>(*next)) {
+  if (std::holds_alternative<EndOfFeed>(next)) {
     ended_ = true;
     return Status::Ok();
   }
@@ -411,7 +455,9 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   auto chunk = std::make_shared<Chunk>();
   auto lent = std::make_shared<LentMemory>();
   std::span<const std::byte> bytes = loan.bytes();
-  if (MayLend()) {
+  const bool of_feeder = !loan.is_private();
+  chunk->lendable = !of_feeder;
+  if (of_feeder && MayLend()) {
     // Fails when there are too many mappings. Then it copies.
     if (Result<PrivateView> view = loan.MapPrivately(); view.ok()) {
       lent->view = std::move(*view);
@@ -419,7 +465,7 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
       chunk->lendable = true;
     }
   }
-  chunk->of_feeder = true;
+  chunk->of_feeder = of_feeder;
   lent->loan = std::move(loan);
   chunk->memory = lent;
   TFOS_ASSIGN_OR_RETURN(ChunkView view, ChunkView::Parse(bytes));
@@ -430,7 +476,7 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
     chunk->memory = std::move(memory);
     chunk->lendable = true;
     chunk->of_feeder = false;
-  } else if (chunk->lendable) {
+  } else if (of_feeder && chunk->lendable) {
     lent_.push_back(lent);
   }
   chunk->rows = static_cast<std::uint64_t>(view.rows());

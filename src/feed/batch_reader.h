@@ -103,6 +103,26 @@ class BatchReader {
   ///   EndOfFeed   now and for ever
   Result<BatchResult> Next(const BatchOptions& options, const Wait& wait);
 
+  /// What is there to make batches of.
+  struct Ahead {
+    std::uint64_t rows = 0;
+    /// These are the last of the epoch.
+    bool epoch_over = false;
+    /// And no epoch follows.
+    bool feed_over = false;
+    std::uint32_t epoch = 0;  ///< Theirs.
+  };
+  /// Waits for the rows of one batch or the end of the epoch, and then takes up to `batches`
+  /// batches as far as they are there. Next does not wait for what this has counted.
+  Result<Ahead> LookAhead(const BatchOptions& options, std::uint64_t batches, const Wait& wait);
+
+  /// Drops the rows that LookAhead counted when they are the last of their epoch. Next goes on with
+  /// its end.
+  void DropEpoch();
+
+  /// Rows that were in no batch: by DropEpoch and by `drop_remainder`.
+  std::uint64_t dropped_rows() const { return dropped_rows_; }
+
   /// How often Next has returned EndOfEpoch.
   std::uint64_t epochs() const { return epochs_; }
 
@@ -118,10 +138,18 @@ class BatchReader {
   };
 
   // All of them need the lock.
+  /// Until there are so many rows in the pieces, or the epoch is over.
+  Status FillPieces(const BatchOptions& options, std::uint64_t rows, const Wait& wait);
+  /// Up to so many rows in the pieces, from the chunk.
+  Status TakeFromChunk(const BatchOptions& options, std::uint64_t rows);
+  Status Remember(Status status);
+  bool EpochOver() const { return !epoch_ends_.empty() || (chunk_ == nullptr && ended_); }
   Status Fetch(const Wait& wait);
   Status FetchUnlessFailed(const Wait& wait);
+  Status TakeNext(feed::Next next);
   Status TakeChunk(ChunkLoan loan);
   void TakeRows(std::uint64_t count);
+  void DropPieces();
   Status CopyPieces();
   bool MayLend();
   void DetachLent();
@@ -148,6 +176,7 @@ class BatchReader {
   std::vector<std::weak_ptr<LentMemory>> detached_;  ///< The same, and the feeder has it back.
 
   std::atomic<std::uint64_t> epochs_ = 0;
+  std::atomic<std::uint64_t> dropped_rows_ = 0;
 };
 
 }  // namespace tfos::feed

@@ -265,12 +265,12 @@ TEST_F(BatchReaderTest, BatchesCrossChunksAndKeepTheOrder) {
 TEST_F(BatchReaderTest, ABatchDoesNotCrossAnEpoch) {
   Put(MakeChunk(Wide(), 0, 5));
   Finish();
-  server_->EndEpoch(0);
+  server_->EndEpoch("input", 0);
   client_ = Open(Mode::kTrain);
   Put(MakeChunk(Wide(), 0, 5));
   Finish();
-  server_->EndEpoch(1);
-  server_->EndEpoch(2);
+  server_->EndEpoch("input", 1);
+  server_->EndEpoch("input", 2);
   server_->EndFeed();
   EXPECT_THAT(Outline(3), ElementsAre("3", "2", "epoch 0", "3", "2", "epoch 1", "epoch 2", "over"));
 }
@@ -278,7 +278,7 @@ TEST_F(BatchReaderTest, ABatchDoesNotCrossAnEpoch) {
 TEST_F(BatchReaderTest, TheRemainderMayBeDropped) {
   Put(MakeChunk(Wide(), 0, 5));
   Finish();
-  server_->EndEpoch(0);
+  server_->EndEpoch("input", 0);
   client_ = Open(Mode::kTrain);
   Put(MakeChunk(Wide(), 0, 2));
   FinishAndEndFeed();
@@ -286,7 +286,7 @@ TEST_F(BatchReaderTest, TheRemainderMayBeDropped) {
 }
 
 TEST_F(BatchReaderTest, PeekGoesAcrossEndsOfEpochsWithoutLosingThem) {
-  server_->EndEpoch(0);
+  server_->EndEpoch("input", 0);
   Put(MakeChunk(Wide(), 0, 1));
   FinishAndEndFeed();
   EXPECT_THAT(Outline(3), ElementsAre("epoch 0", "1", "epoch 1", "over"));

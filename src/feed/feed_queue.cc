@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
+#include <random>
+#include <utility>
 
 namespace tfos::feed {
 
@@ -13,6 +16,38 @@ std::list<FeedQueue::Session>::iterator FeedQueue::Find(std::uint64_t session) {
 void FeedQueue::PushTrain(const QueuedChunk& chunk) { train_.push_back(chunk); }
 
 void FeedQueue::PushEpochEnd(std::uint32_t epoch) { train_.push_back(EpochEnd{epoch}); }
+
+void FeedQueue::PushReplay(std::shared_ptr<const CachedEpoch> cache, const ReplayOptions& options,
+                           std::uint32_t first_epoch) {
+  train_.push_back(
+      Replay{.cache = std::move(cache), .options = options, .epoch = first_epoch, .order = {}});
+}
+
+bool FeedQueue::at_replay() const {
+  return !current_ && !train_.empty() && std::holds_alternative<Replay>(train_.front());
+}
+
+void FeedQueue::Replay::Begin() {
+  begun = true;
+  next = 0;
+  order.resize(cache->chunks());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (options.shuffle_seed == 0) return;
+  std::mt19937_64 random(options.shuffle_seed + epoch);
+  std::shuffle(order.begin(), order.end(), random);
+}
+
+FeedQueue::Item FeedQueue::TakeReplayed() {
+  auto& replay = std::get<Replay>(train_.front());
+  if (!replay.begun) replay.Begin();
+  if (replay.next < replay.order.size()) {
+    return CachedChunk{.epoch = replay.cache, .index = replay.order[replay.next++]};
+  }
+  const EpochEnd end{replay.epoch++};
+  replay.begun = false;
+  if (--replay.options.epochs == 0) train_.pop_front();
+  return end;
+}
 
 void FeedQueue::AddSession(std::uint64_t session, std::uint32_t partition) {
   sessions_.push_back({.id = session, .partition = partition, .chunks = {}});
@@ -58,10 +93,12 @@ std::vector<QueuedChunk> FeedQueue::Clear() {
 
 std::optional<FeedQueue::Item> FeedQueue::Take() {
   if (!current_) {
+    if (at_replay()) return TakeReplayed();
     if (!train_.empty()) {
       const auto item = train_.front();
       train_.pop_front();
-      return std::visit([](const auto& next) { return Item(next); }, item);
+      if (const auto* chunk = std::get_if<QueuedChunk>(&item)) return *chunk;
+      return std::get<EpochEnd>(item);
     }
     const auto ready = std::find_if(sessions_.begin(), sessions_.end(), [](const Session& session) {
       return session.ended || !session.chunks.empty();

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <variant>
 #include <vector>
 
+#include "feed/cached_epoch.h"
 #include "feed/session.h"
 
 namespace tfos::feed {
@@ -26,8 +28,9 @@ struct QueuedChunk {
 /// The order in which consumers get the chunks of one queue.
 ///
 /// Train chunks come in order of arrival, whoever sent them, and epoch marks in their place among
-/// them. Inference sessions come one after the other: the first that has something to give becomes
-/// the current one and stays so until its end was taken.
+/// them; a replay gives the chunks of an epoch again, epoch after epoch, before what arrived later.
+/// Inference sessions come one after the other: the first that has something to give becomes the
+/// current one and stays so until its end was taken.
 ///
 /// Owner and lifetime: a value; it does not own the chunks' bytes. Threads: one at a time.
 /// Errors: none.
@@ -42,10 +45,21 @@ class FeedQueue {
   struct EpochEnd {
     std::uint32_t epoch = 0;
   };
-  using Item = std::variant<QueuedChunk, SessionEnd, EpochEnd>;
+  /// A chunk that was kept.
+  struct CachedChunk {
+    std::shared_ptr<const CachedEpoch> epoch;
+    std::size_t index = 0;
+  };
+  using Item = std::variant<QueuedChunk, CachedChunk, SessionEnd, EpochEnd>;
 
   void PushTrain(const QueuedChunk& chunk);
   void PushEpochEnd(std::uint32_t epoch);
+  /// `cache` is complete once everything before the replay was taken. The epochs that it makes, of
+  /// which there is at least one, count on from `first_epoch`.
+  void PushReplay(std::shared_ptr<const CachedEpoch> cache, const ReplayOptions& options,
+                  std::uint32_t first_epoch);
+  /// Whether a replay comes next.
+  bool at_replay() const;
 
   // Inference: a session is added before its chunks.
   void AddSession(std::uint64_t session, std::uint32_t partition);
@@ -72,9 +86,20 @@ class FeedQueue {
     bool ended = false;
     bool broken = false;
   };
-  std::list<Session>::iterator Find(std::uint64_t session);
+  struct Replay {
+    std::shared_ptr<const CachedEpoch> cache;
+    ReplayOptions options;
+    std::uint32_t epoch = 0;         ///< The one being given.
+    bool begun = false;              ///< `order` is that of this epoch.
+    std::vector<std::size_t> order;  ///< Of the chunks.
+    std::size_t next = 0;
 
-  std::deque<std::variant<QueuedChunk, EpochEnd>> train_;
+    void Begin();
+  };
+  std::list<Session>::iterator Find(std::uint64_t session);
+  Item TakeReplayed();
+
+  std::deque<std::variant<QueuedChunk, EpochEnd, Replay>> train_;
   std::list<Session> sessions_;  ///< In order of AddSession.
   std::optional<std::uint64_t> current_;
 };

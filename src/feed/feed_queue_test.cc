@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 
@@ -24,6 +26,9 @@ std::string Take(FeedQueue& queue) {
   }
   if (const auto* end = std::get_if<FeedQueue::EpochEnd>(&*item)) {
     return fmt::format("epoch {}", end->epoch);
+  }
+  if (const auto* cached = std::get_if<FeedQueue::CachedChunk>(&*item)) {
+    return fmt::format("cached {}", cached->index);
   }
   const auto& end = std::get<FeedQueue::SessionEnd>(*item);
   return fmt::format("{} {}", end.broken ? "broken" : "end", end.session);
@@ -51,6 +56,59 @@ TEST(FeedQueueTest, AnEpochEndsBehindItsChunks) {
   EXPECT_EQ(Take(queue), "epoch 1");
   EXPECT_EQ(Take(queue), "chunk 2/0");
   EXPECT_EQ(Take(queue), "nothing");
+}
+
+std::shared_ptr<CachedEpoch> Cache(std::size_t chunks) {
+  auto cache = std::make_shared<CachedEpoch>(CachePlace::kMemory,
+                                             std::make_shared<CacheAccount>(1 << 20), "/tmp");
+  for (std::size_t i = 0; i < chunks; ++i) {
+    EXPECT_TRUE(cache->Add(std::vector<std::byte>(8), 1).ok());
+  }
+  return cache;
+}
+
+TEST(FeedQueueTest, AReplayComesInItsPlace) {
+  FeedQueue queue;
+  queue.PushTrain(Chunk(1, 0));
+  queue.PushEpochEnd(0);
+  queue.PushReplay(Cache(2), {.place = CachePlace::kMemory, .epochs = 2}, 1);
+  queue.PushTrain(Chunk(2, 0));
+  EXPECT_FALSE(queue.at_replay());
+  EXPECT_EQ(Take(queue), "chunk 1/0");
+  EXPECT_EQ(Take(queue), "epoch 0");
+  EXPECT_TRUE(queue.at_replay());
+  for (const char* epoch : {"epoch 1", "epoch 2"}) {
+    EXPECT_EQ(Take(queue), "cached 0");
+    EXPECT_EQ(Take(queue), "cached 1");
+    EXPECT_EQ(Take(queue), epoch);
+  }
+  EXPECT_EQ(Take(queue), "chunk 2/0");
+}
+
+TEST(FeedQueueTest, AnEpochWithoutChunksIsReplayedAsThat) {
+  FeedQueue queue;
+  queue.PushReplay(Cache(0), {.place = CachePlace::kMemory, .epochs = 1}, 5);
+  EXPECT_EQ(Take(queue), "epoch 5");
+  EXPECT_EQ(Take(queue), "nothing");
+}
+
+TEST(FeedQueueTest, AShuffledReplayHasAnotherOrderInEachEpochAndEveryChunkOnce) {
+  FeedQueue queue;
+  queue.PushReplay(Cache(20), {.place = CachePlace::kMemory, .epochs = 3, .shuffle_seed = 7}, 1);
+  std::set<std::string> orders;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    std::string order;
+    std::set<std::string> seen;
+    for (int i = 0; i < 20; ++i) {
+      const std::string chunk = Take(queue);
+      seen.insert(chunk);
+      order += chunk + ' ';
+    }
+    EXPECT_EQ(seen.size(), 20u);
+    orders.insert(order);
+    EXPECT_EQ(Take(queue).substr(0, 5), "epoch");
+  }
+  EXPECT_EQ(orders.size(), 3u);
 }
 
 TEST(FeedQueueTest, InferenceSessionsComeOneAfterTheOther) {

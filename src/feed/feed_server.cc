@@ -27,6 +27,7 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/unique_fd.h"
+#include "feed/cached_epoch.h"
 #include "feed/feed_queue.h"
 #include "feed/frame.h"
 #include "feed/ledger.h"
@@ -91,8 +92,9 @@ struct Session {
   std::uint64_t id = 0;
   SessionOptions options;
   SessionPhase phase = SessionPhase::kWaiting;
-  Connection* connection = nullptr;  ///< Null once that is gone.
-  std::unique_ptr<Region> region;    ///< Null while waiting, and when over and all released.
+  Connection* connection = nullptr;    ///< Null once that is gone.
+  std::shared_ptr<CachedEpoch> cache;  ///< Null unless its epoch will be replayed.
+  std::unique_ptr<Region> region;      ///< Null while waiting, and when over and all released.
   Ring ring{0};
   bool orderly = false;  ///< Over: as it should, so that the region can be used again.
   std::uint64_t items = 0;
@@ -132,7 +134,9 @@ struct Connection {
 class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
  public:
   explicit Impl(FeedServerOptions options)
-      : options_(std::move(options)), pool_(options_.memory_budget_bytes) {
+      : options_(std::move(options)),
+        pool_(options_.memory_budget_bytes),
+        cache_account_(std::make_shared<CacheAccount>(options_.cache_memory_bytes)) {
     for (const std::string& queue : options_.queues) queues_.try_emplace(queue);
   }
 
@@ -142,7 +146,7 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   Result<Delivery> SendResult(std::uint64_t session, std::uint64_t rows,
                               std::span<const std::byte> chunk, const Wait& wait);
   Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows);
-  void EndEpoch(std::uint32_t epoch);
+  void EndEpoch(std::string_view queue, std::uint32_t epoch);
   void EndFeed();
   void Terminate();
   bool terminated() const;
@@ -156,9 +160,17 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   using Lock = std::unique_lock<std::mutex>;
   using SessionPointer = std::shared_ptr<Session>;
 
+  /// An epoch that will be replayed.
+  struct Cached {
+    std::shared_ptr<CachedEpoch> epoch;
+    ReplayOptions options;
+  };
   struct Queue {
     FeedQueue chunks;
     std::size_t open_sessions = 0;
+    std::uint64_t epoch = 0;                 ///< The first that has not ended.
+    std::map<std::uint64_t, Cached> cached;  ///< By epoch, until its end is queued.
+    std::size_t being_cached = 0;            ///< Chunks that consumers took and now copy.
   };
   struct MemoryRequest {
     SessionPointer session;
@@ -187,7 +199,9 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   Status OnMessage(Connection& connection);
   Status OnCount(Connection& connection, const CountMessage& message);
   Status OnOpen(Connection& connection, SessionOptions options);
-  void EndEpochsBefore(std::uint64_t epoch);
+  /// Null when the epoch is not replayed.
+  std::shared_ptr<CachedEpoch> CacheFor(Queue& queue, const SessionOptions& options);
+  void EndEpochsBefore(Queue& queue, std::uint64_t epoch);
   Status OnChunk(Connection& connection, const ChunkMessage& message);
   Status OnDataBegin(Connection& connection);
   void OnDataEnd(Connection& connection);
@@ -214,6 +228,8 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   void Wake();
   void CountOut(const QueuedChunk& chunk);
   ChunkLoan Lend(const QueuedChunk& chunk);
+  Result<ChunkLoan> LendCached(Lock& lock, const FeedQueue::CachedChunk& chunk);
+  Result<ChunkLoan> LendAndCache(Lock& lock, Queue& queue, const QueuedChunk& chunk);
   void TellProgress();
   SessionPointer FindOpen(std::uint64_t id) const;
   Queue& QueueOf(const Session& session) { return queues_.find(session.options.queue)->second; }
@@ -238,13 +254,13 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   mutable std::mutex mutex_;
   std::condition_variable changed_;  ///< Anything a consumer waits for.
   RegionPool pool_;
+  const std::shared_ptr<CacheAccount> cache_account_;
   std::map<std::string, Queue, std::less<>> queues_;
   std::map<std::uint64_t, SessionPointer> sessions_;  ///< Until over and all chunks released.
   std::uint64_t next_session_ = 1;
   std::deque<MemoryRequest> memory_requests_;
   Ledger ledger_;
   std::vector<std::uint64_t> dirty_;  ///< Connections with something posted.
-  std::uint64_t epoch_ = 0;           ///< The first that has not ended.
   bool feed_over_ = false;
   bool terminated_ = false;
   bool closed_ = false;
@@ -260,14 +276,19 @@ struct ChunkLoan::Rep {
         chunk(lent),
         partition(session.options.key.partition),
         mode(session.options.mode) {}
+  explicit Rep(CachedEpoch::Chunk lent)
+      : cached(std::move(lent.memory)), chunk{.bytes = cached->bytes(), .items = lent.items} {}
   Rep(const Rep&) = delete;
   Rep& operator=(const Rep&) = delete;
-  ~Rep() { server->Release(chunk.session, chunk.number); }
+  ~Rep() {
+    if (server != nullptr) server->Release(chunk.session, chunk.number);
+  }
 
-  const std::shared_ptr<FeedServer::Impl> server;
+  const std::shared_ptr<FeedServer::Impl> server;     ///< Null when cached.
+  const std::shared_ptr<const AlignedBuffer> cached;  ///< Null when a feeder's.
   const QueuedChunk chunk;
-  const std::uint32_t partition;
-  const Mode mode;
+  const std::uint32_t partition = 0;
+  const Mode mode = Mode::kTrain;
 };
 
 ChunkLoan& ChunkLoan::operator=(ChunkLoan&& other) noexcept {
@@ -278,6 +299,7 @@ ChunkLoan& ChunkLoan::operator=(ChunkLoan&& other) noexcept {
 std::span<const std::byte> ChunkLoan::bytes() const {
   return rep_ == nullptr ? std::span<const std::byte>() : rep_->chunk.bytes;
 }
+bool ChunkLoan::is_private() const { return rep_ != nullptr && rep_->cached != nullptr; }
 Result<PrivateView> ChunkLoan::MapPrivately() const {
   return rep_->server->MapPrivately(rep_->chunk);
 }
@@ -315,7 +337,10 @@ Result<feed::Next> FeedServer::Impl::Next(std::string_view queue_name, const Wai
     if (waiting_since) counters_.consumer_wait += Clock::Steady().Now() - *waiting_since;
   };
   for (;;) {
-    if (std::optional<FeedQueue::Item> item = queue.chunks.Take()) {
+    // Another consumer may still be copying what a replay begins with.
+    const bool cache_incomplete = queue.chunks.at_replay() && queue.being_cached > 0;
+    if (std::optional<FeedQueue::Item> item;
+        !cache_incomplete && (item = queue.chunks.Take()).has_value()) {
       count_wait();
       if (const auto* end = std::get_if<FeedQueue::SessionEnd>(&*item)) {
         return feed::Next(PartitionEnd{
@@ -324,7 +349,11 @@ Result<feed::Next> FeedServer::Impl::Next(std::string_view queue_name, const Wai
       if (const auto* end = std::get_if<FeedQueue::EpochEnd>(&*item)) {
         return feed::Next(EndOfEpoch{.epoch = end->epoch});
       }
-      return feed::Next(Lend(std::get<QueuedChunk>(*item)));
+      Result<ChunkLoan> loan = std::holds_alternative<FeedQueue::CachedChunk>(*item)
+                                   ? LendCached(lock, std::get<FeedQueue::CachedChunk>(*item))
+                                   : LendAndCache(lock, queue, std::get<QueuedChunk>(*item));
+      if (!loan.ok()) return loan.status();
+      return feed::Next(std::move(*loan));
     }
     const bool ended = feed_over_ && queue.open_sessions == 0;
     if (ended || terminated_ || failure_ || closed_) {
@@ -341,9 +370,33 @@ Result<feed::Next> FeedServer::Impl::Next(std::string_view queue_name, const Wai
 
 ChunkLoan FeedServer::Impl::Lend(const QueuedChunk& chunk) {
   CountOut(chunk);
+  counters_.taken_items += chunk.items;
   TellProgress();
   return ChunkLoan(std::make_shared<ChunkLoan::Rep>(shared_from_this(),
                                                     *sessions_.find(chunk.session)->second, chunk));
+}
+
+Result<ChunkLoan> FeedServer::Impl::LendCached(Lock& lock, const FeedQueue::CachedChunk& chunk) {
+  lock.unlock();  // It may be in a file.
+  TFOS_ASSIGN_OR_RETURN(CachedEpoch::Chunk read, chunk.epoch->Read(chunk.index));
+  return ChunkLoan(std::make_shared<ChunkLoan::Rep>(std::move(read)));
+}
+
+/// Lends the chunk, and keeps a copy if its epoch is to be replayed.
+Result<ChunkLoan> FeedServer::Impl::LendAndCache(Lock& lock, Queue& queue,
+                                                 const QueuedChunk& chunk) {
+  const std::shared_ptr<CachedEpoch> cache = sessions_.find(chunk.session)->second->cache;
+  ChunkLoan loan = Lend(chunk);
+  if (cache == nullptr) return loan;
+  ++queue.being_cached;
+  lock.unlock();
+  const Status kept = cache->Add(loan.bytes(), loan.items());
+  if (!kept.ok()) loan.Release();  // Takes the lock itself.
+  lock.lock();
+  --queue.being_cached;
+  changed_.notify_all();
+  if (!kept.ok()) return kept;
+  return loan;
 }
 
 /// For feeders that wait for others: by what they see of their own partition, the node is idle.
@@ -426,19 +479,24 @@ Result<Delivery> FeedServer::Impl::FinishSession(std::uint64_t session_id, std::
   return Delivery::kSent;
 }
 
-void FeedServer::Impl::EndEpoch(std::uint32_t epoch) {
+void FeedServer::Impl::EndEpoch(std::string_view queue, std::uint32_t epoch) {
   const Lock lock(mutex_);
-  EndEpochsBefore(std::uint64_t{epoch} + 1);
+  const auto found = queues_.find(queue);
+  if (found != queues_.end()) EndEpochsBefore(found->second, std::uint64_t{epoch} + 1);
 }
 
-void FeedServer::Impl::EndEpochsBefore(std::uint64_t epoch) {
-  if (terminated_ || failure_ || closed_ || epoch <= epoch_) return;
-  for (auto& [name, queue] : queues_) {
-    for (std::uint64_t ended = epoch_; ended < epoch; ++ended) {
-      queue.chunks.PushEpochEnd(static_cast<std::uint32_t>(ended));
-    }
+void FeedServer::Impl::EndEpochsBefore(Queue& queue, std::uint64_t epoch) {
+  if (terminated_ || failure_ || closed_) return;
+  while (queue.epoch < epoch) {
+    const auto ended = static_cast<std::uint32_t>(queue.epoch++);
+    queue.chunks.PushEpochEnd(ended);
+    const auto cached = queue.cached.find(ended);
+    if (cached == queue.cached.end()) continue;
+    // Its epochs end by themselves.
+    queue.chunks.PushReplay(cached->second.epoch, cached->second.options, ended + 1);
+    queue.epoch += cached->second.options.epochs;
+    queue.cached.erase(cached);
   }
-  epoch_ = epoch;
   changed_.notify_all();
 }
 
@@ -479,6 +537,8 @@ FeedCounters FeedServer::Impl::counters() const {
   const Lock lock(mutex_);
   FeedCounters snapshot = counters_;
   snapshot.region_bytes_in_use = pool_.bytes_in_use();
+  snapshot.cache_memory_bytes = cache_account_->memory_bytes();
+  snapshot.cache_file_bytes = cache_account_->file_bytes();
   return snapshot;
 }
 
@@ -504,7 +564,10 @@ void FeedServer::Impl::StopAll(const std::string& last_frame) {
     PostLast(*session->connection, last_frame);
     EndSession(session, /*orderly=*/false);
   }
-  for (auto& [name, queue] : queues_) ReleaseAll(queue.chunks.Clear());
+  for (auto& [name, queue] : queues_) {
+    ReleaseAll(queue.chunks.Clear());
+    queue.cached.clear();
+  }
   changed_.notify_all();
 }
 
@@ -720,11 +783,13 @@ Status FeedServer::Impl::OnOpen(Connection& connection, SessionOptions options) 
     return {};
   }
   if (options.mode == Mode::kTrain) {
-    if (options.key.epoch > epoch_ + kMostEpochsAhead) {
+    if (options.key.epoch > queue->second.epoch + kMostEpochsAhead ||
+        options.replay.epochs > kMostEpochsAhead) {
       return {ErrorKind::kBadInput,
-              fmt::format("a partition of epoch {} in epoch {}", options.key.epoch, epoch_)};
+              fmt::format("a partition of epoch {} with {} replays in epoch {}", options.key.epoch,
+                          options.replay.epochs, queue->second.epoch)};
     }
-    EndEpochsBefore(options.key.epoch);
+    EndEpochsBefore(queue->second, options.key.epoch);
     Supersede(options.key, options.attempt);
   }
   const std::uint64_t bytes = options.region_bytes == 0
@@ -734,12 +799,30 @@ Status FeedServer::Impl::OnOpen(Connection& connection, SessionOptions options) 
   session->id = next_session_++;
   session->connection = &connection;
   session->options = std::move(options);
+  session->cache = CacheFor(queue->second, session->options);
   sessions_.emplace(session->id, session);
   connection.session = session;
   ++queue->second.open_sessions;
   ++counters_.open_sessions;
   RequestMemory(session, bytes);
   return {};
+}
+
+std::shared_ptr<CachedEpoch> FeedServer::Impl::CacheFor(Queue& queue,
+                                                        const SessionOptions& options) {
+  const ReplayOptions& replay = options.replay;
+  // A late attempt at a partition of an epoch that is over brings nothing.
+  if (options.mode != Mode::kTrain || replay.place == CachePlace::kNone || replay.epochs == 0 ||
+      options.key.epoch < queue.epoch) {
+    return nullptr;
+  }
+  Cached& cached = queue.cached[options.key.epoch];
+  if (cached.epoch == nullptr) {
+    cached = {.epoch = std::make_shared<CachedEpoch>(replay.place, cache_account_,
+                                                     options_.cache_directory),
+              .options = replay};
+  }
+  return cached.epoch;
 }
 
 Result<std::uint64_t> FeedServer::Impl::PlaceChunk(Connection& connection,
@@ -1264,7 +1347,9 @@ Result<Delivery> FeedServer::FinishSession(std::uint64_t session, std::uint64_t 
   return impl_->FinishSession(session, rows);
 }
 
-void FeedServer::EndEpoch(std::uint32_t epoch) { impl_->EndEpoch(epoch); }
+void FeedServer::EndEpoch(std::string_view queue, std::uint32_t epoch) {
+  impl_->EndEpoch(queue, epoch);
+}
 void FeedServer::EndFeed() { impl_->EndFeed(); }
 void FeedServer::Terminate() { impl_->Terminate(); }
 bool FeedServer::terminated() const { return impl_->terminated(); }

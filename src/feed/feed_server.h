@@ -45,13 +45,18 @@ struct FeedServerOptions {
   std::uint64_t region_bytes = 32ull << 20;
   /// Largest result chunk, in bytes.
   std::uint32_t result_limit_bytes = 1u << 30;
+  /// Memory of all cached epochs together, in bytes; further chunks go to files.
+  std::uint64_t cache_memory_bytes = 1ull << 30;
+  /// Where those files are.
+  std::string cache_directory = "/tmp";
   /// Results that wait for a slow feeder, in bytes; SendResult blocks beyond it. One always fits.
   std::uint64_t result_queue_bytes = 8ull << 20;
 };
 
 /// A snapshot; the totals only grow.
 struct FeedCounters {
-  std::uint64_t items = 0;
+  std::uint64_t items = 0;        ///< Accepted.
+  std::uint64_t taken_items = 0;  ///< By consumers; replays are not counted.
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;
   std::uint64_t result_rows = 0;
@@ -60,20 +65,23 @@ struct FeedCounters {
   std::uint64_t queued_bytes = 0;         ///< Now.
   std::uint64_t open_sessions = 0;        ///< Now.
   std::uint64_t region_bytes_in_use = 0;  ///< Now, of the budget.
+  std::uint64_t cache_memory_bytes = 0;   ///< Now.
+  std::uint64_t cache_file_bytes = 0;     ///< Now.
   std::uint64_t broken_sessions = 0;
   std::uint64_t refused_connections = 0;      ///< Failed authentication or broke the protocol.
   std::chrono::nanoseconds consumer_wait{0};  ///< Consumers waited for chunks.
   std::chrono::nanoseconds feeder_wait{0};    ///< Feeders waited for memory to be granted.
 };
 
-/// A chunk lent to a consumer. Its memory belongs to the feeder again after Release.
+/// A chunk lent to a consumer. Its memory belongs to the feeder again after Release, unless it is
+/// one of an epoch that is cached.
 ///
 /// Owner and lifetime: move-only; releases on destruction. It may outlive the FeedServer, and
 /// a chunk of a feeder that is gone stays readable until released.
 /// Threads: any one at a time, and another one than took it. Errors: none.
 ///
-/// The bytes lie in memory that their feeder can still write to. Whoever parses them reads each
-/// size once and checks what was read.
+/// Unless `is_private`, the bytes lie in memory that their feeder can still write to. Whoever
+/// parses them reads each size once and checks what was read.
 class ChunkLoan {
  public:
   ChunkLoan() = default;
@@ -83,8 +91,10 @@ class ChunkLoan {
 
   /// Starts at a multiple of 64 bytes. Empty after Release.
   std::span<const std::byte> bytes() const;
+  /// Nobody writes to the bytes, and nobody waits for their memory: keep them at will.
+  bool is_private() const;
   /// The same bytes in a mapping of their own, which can be made independent of the feeder's
-  /// memory and then outlives the loan. The loan is not empty.
+  /// memory and then outlives the loan. For a loan that is neither empty nor private.
   Result<PrivateView> MapPrivately() const;
   std::uint64_t items() const;
   std::uint64_t session() const;
@@ -164,12 +174,12 @@ class FeedServer {
   /// Ends an inference session whose rows were all answered.
   Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows);
 
-  /// All rows of `epoch` and of those before it have been accepted, by this node or others: puts a
-  /// mark for each of them behind the train chunks of every queue, where there is none yet. To be
-  /// called once the Spark job that fed the epoch has ended. A feeder that opens a partition of a
-  /// later epoch says the same, as it may be faster than this call. Nothing happens once the feed
-  /// was terminated, failed or closed.
-  void EndEpoch(std::uint32_t epoch);
+  /// All rows of this epoch of `queue` and of those before it have been accepted, by this node or
+  /// others: puts a mark for each of them behind the train chunks of the queue, where there is none
+  /// yet. To be called once the Spark job that fed the epoch has ended. A feeder that opens a
+  /// partition of a later epoch says the same, as it may be faster than this call. Nothing happens
+  /// for an unknown queue, or once the feed was terminated, failed or closed.
+  void EndEpoch(std::string_view queue, std::uint32_t epoch);
 
   /// No partition will be opened any more: consumers get what is queued or still arriving in open
   /// sessions, then EndOfFeed.

@@ -504,9 +504,9 @@ TEST_F(FeedServerTest, ImpossibleOptionsAreRefused) {
 
 TEST_F(FeedServerTest, AnEpochEndsBehindWhatWasFed) {
   FeedOneProof();
-  server_->EndEpoch(0);
+  server_->EndEpoch("input", 0);
   FeedOneProof();
-  server_->EndEpoch(1);
+  server_->EndEpoch("input", 1);
   server_->EndFeed();
   std::vector<std::string> order;
   while (order.empty() || order.back() != "over") {
@@ -530,9 +530,9 @@ TEST_F(FeedServerTest, AFeederOfALaterEpochEndsTheEarlierOnes) {
     ASSERT_TRUE((*client)->Open({.key = {.job = {7}, .epoch = epoch}}).ok());
   };
   feed(2);
-  server_->EndEpoch(0);  // Overtaken: it was heard already.
+  server_->EndEpoch("input", 0);  // Overtaken: it was heard already.
   feed(2);
-  server_->EndEpoch(2);
+  server_->EndEpoch("input", 2);
   std::vector<std::uint32_t> ended;
   while (ended.empty() || ended.back() != 2) {
     const Result<Next> next = server_->Next("input", {.deadline = Deadline::After(kLong)});
@@ -543,9 +543,9 @@ TEST_F(FeedServerTest, AFeederOfALaterEpochEndsTheEarlierOnes) {
 }
 
 TEST_F(FeedServerTest, AnEpochThatEndsAfterTheFeedWasTerminatedIsNotHandedOut) {
-  server_->EndEpoch(0);
+  server_->EndEpoch("input", 0);
   server_->Terminate();
-  server_->EndEpoch(1);
+  server_->EndEpoch("input", 1);
   const Result<Next> next = server_->Next("input", {.deadline = Deadline::After(kLong)});
   ASSERT_TRUE(next.ok());
   EXPECT_TRUE(std::holds_alternative<EndOfFeed>(*next));

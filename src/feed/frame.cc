@@ -207,6 +207,9 @@ std::string Encode(const SessionOptions& message) {
   writer.Put(message.key.partition);
   writer.Put(message.attempt);
   writer.Put(message.region_bytes);
+  writer.Put(static_cast<std::uint8_t>(message.replay.place));
+  writer.Put(message.replay.epochs);
+  writer.Put(message.replay.shuffle_seed);
   return writer.Finish();
 }
 
@@ -335,6 +338,11 @@ Result<SessionOptions> ParseOpen(std::span<const std::byte> body) {
   message.key.partition = reader.Take<std::uint32_t>();
   message.attempt = reader.Take<std::uint32_t>();
   message.region_bytes = reader.Take<std::uint64_t>();
+  const auto place = reader.Take<std::uint8_t>();
+  if (place > static_cast<std::uint8_t>(CachePlace::kDisk)) reader.Fail();
+  message.replay.place = static_cast<CachePlace>(place);
+  message.replay.epochs = reader.Take<std::uint32_t>();
+  message.replay.shuffle_seed = reader.Take<std::uint64_t>();
   return Finished(reader, MessageType::kOpen, std::move(message));
 }
 

@@ -26,6 +26,23 @@ struct PartitionKey {
   friend auto operator<=>(const PartitionKey&, const PartitionKey&) = default;
 };
 
+/// Where a node keeps the rows of an epoch that it will hand out again.
+enum class CachePlace : std::uint8_t {
+  kNone = 0,
+  kMemory = 1,  ///< And in a file what does not fit.
+  kDisk = 2,    ///< In a file.
+};
+
+/// Epochs that follow the one being fed, of the same rows, which nobody feeds again.
+struct ReplayOptions {
+  CachePlace place = CachePlace::kNone;
+  std::uint32_t epochs = 0;
+  /// Another order of the chunks in each of them when not 0.
+  std::uint64_t shuffle_seed = 0;
+
+  friend bool operator==(const ReplayOptions&, const ReplayOptions&) = default;
+};
+
 /// What a feeder says of itself when it opens a partition.
 struct SessionOptions {
   Mode mode = Mode::kTrain;
@@ -34,6 +51,8 @@ struct SessionOptions {
   std::uint32_t attempt = 0;
   /// Shared memory wanted, in bytes; 0 leaves it to the node.
   std::uint64_t region_bytes = 0;
+  /// Training only; the same for all partitions of an epoch.
+  ReplayOptions replay = {};
 };
 
 /// Where a node's feed server can be reached.

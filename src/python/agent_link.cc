@@ -25,11 +25,16 @@ void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   const feed::FeedCounters counters = feed.server().counters();
   metrics["rows"] = feed.rows();
   metrics["batches"] = feed.batches();
+  metrics["rows_dropped"] = feed.dropped_rows();
+  metrics["items_delivered"] = counters.items;
+  metrics["items_unread"] = counters.items - counters.taken_items;
   metrics["result_rows"] = counters.result_rows;
   metrics["feed_chunks"] = counters.chunks;
   metrics["feed_bytes"] = counters.bytes;
   metrics["feed_queued_bytes"] = counters.queued_bytes;
   metrics["feed_memory_bytes"] = counters.region_bytes_in_use;
+  metrics["cache_memory_bytes"] = counters.cache_memory_bytes;
+  metrics["cache_file_bytes"] = counters.cache_file_bytes;
   metrics["feed_node_wait_seconds"] = Seconds(counters.consumer_wait);
   metrics["feed_feeder_wait_seconds"] = Seconds(counters.feeder_wait);
   metrics["feed_sessions"] = counters.open_sessions;
@@ -45,15 +50,22 @@ struct AgentLink::State {
   json program_metrics = json::object();
   std::string reported;
 
-  void OnEndEpoch(int epoch) {
+  void OnFeed(const control::NodeCommand& command) {
     const std::lock_guard lock(mutex);
-    if (feed) feed->server().EndEpoch(static_cast<std::uint32_t>(epoch));
-  }
-
-  void OnEndFeed() {
-    const std::lock_guard lock(mutex);
-    feed_ended = true;
-    if (feed) feed->server().EndFeed();
+    if (std::holds_alternative<control::EndFeed>(command)) feed_ended = true;
+    if (!feed) return;
+    if (const auto* ended = std::get_if<control::EndEpoch>(&command)) {
+      feed->server().EndEpoch(ended->queue, static_cast<std::uint32_t>(ended->epoch));
+    } else if (const auto* tickets = std::get_if<control::StepTickets>(&command)) {
+      feed->steps().OnGrant({.queue = tickets->queue,
+                             .epoch = static_cast<std::uint32_t>(tickets->epoch),
+                             .granted = static_cast<std::uint64_t>(tickets->granted),
+                             .closed = tickets->closed,
+                             .longest = static_cast<std::uint64_t>(tickets->longest),
+                             .missing = tickets->missing});
+    } else if (feed_ended) {
+      feed->server().EndFeed();
+    }
   }
 
   /// Empty when nothing has changed since the last report.
@@ -71,7 +83,10 @@ struct AgentLink::State {
 AgentLink::AgentLink(std::unique_ptr<control::NodeLink> link, std::shared_ptr<State> state)
     : link_(std::move(link)), state_(std::move(state)) {}
 
-AgentLink::~AgentLink() = default;
+AgentLink::~AgentLink() {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->feed) state_->feed->steps().SetSender({});
+}
 
 Result<std::unique_ptr<AgentLink>> AgentLink::FromEnvironment() {
   TFOS_ASSIGN_OR_RETURN(auto link,
@@ -88,13 +103,21 @@ Result<std::unique_ptr<AgentLink>> AgentLink::FromEnvironment() {
                            bootstrap.value("node_id", -1), text("host")),
                text("log_level"));
   auto state = std::make_shared<State>();
-  TFOS_RETURN_IF_ERROR(link->Start({.on_end_epoch = [state](int e) { state->OnEndEpoch(e); },
-                                    .on_end_feed = [state] { state->OnEndFeed(); },
-                                    .metrics = [state] { return state->Metrics(); }}));
+  TFOS_RETURN_IF_ERROR(
+      link->Start({.on_feed = [state](const control::NodeCommand& c) { state->OnFeed(c); },
+                   .metrics = [state] { return state->Metrics(); }}));
   return std::unique_ptr<AgentLink>(new AgentLink(std::move(link), std::move(state)));
 }
 
 void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
+  feed->steps().SetSender([this](const feed::StepReport& report) {
+    return link_->Send(control::SerializeMessage(
+        control::StepReport{.queue = report.queue,
+                            .epoch = static_cast<int>(report.epoch),
+                            .full_batches = static_cast<std::int64_t>(report.full_batches),
+                            .ended = report.ended,
+                            .batches = static_cast<std::int64_t>(report.batches)}));
+  });
   const std::lock_guard lock(state_->mutex);
   state_->feed = std::move(feed);
   if (state_->feed_ended) state_->feed->server().EndFeed();

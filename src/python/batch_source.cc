@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -63,11 +64,15 @@ void AppendTensor(std::vector<tfos_tensor>& tensors, feed::DType dtype,
 
 /// The position in the queue, shared by all datasets over it.
 struct BatchSource::Reading {
-  Reading(std::shared_ptr<NodeFeed> of, std::string queue)
-      : feed(std::move(of)), reader(feed->server(), std::move(queue), &ConvertToColumns) {}
+  Reading(std::shared_ptr<NodeFeed> of, const std::string& queue)
+      : feed(std::move(of)),
+        reader(feed->server(), queue, &ConvertToColumns),
+        batches(reader, feed->steps(), queue) {}
 
   const std::shared_ptr<NodeFeed> feed;
   feed::BatchReader reader;
+  feed::SynchronousBatches batches;
+  std::atomic<std::uint64_t> dropped_rows = 0;  ///< As far as they were counted.
   std::atomic<bool> warned = false;
   std::atomic<bool> closed = false;
   std::mutex mutex;
@@ -81,6 +86,11 @@ struct BatchSource::Reading {
     return std::holds_alternative<feed::EndOfEpoch>(*next) && !passes.OnEndOfEpoch();
   }
 
+  void CountDropped() {
+    const std::uint64_t dropped = reader.dropped_rows();
+    feed->CountDropped(dropped - dropped_rows.exchange(dropped));
+  }
+
   Status CheckOpen() const {
     return closed ? Status(ErrorKind::kRetryLater, "the feed was closed") : Status::Ok();
   }
@@ -90,6 +100,7 @@ struct BatchSource::Reading {
 struct BatchSource::Stream {
   std::shared_ptr<Reading> reading;
   feed::BatchOptions options;
+  feed::Remainder remainder = feed::Remainder::kJoin;
   std::atomic<std::int64_t> references = 1;
   std::mutex mutex;
   std::optional<Result<feed::BatchResult>> ready;  ///< Awaited, for `next`. Guarded by the mutex.
@@ -97,8 +108,10 @@ struct BatchSource::Stream {
   /// What `next` gives, or none when it is not there by `deadline`.
   std::optional<Result<feed::BatchResult>> Read(Deadline deadline) {
     for (;;) {
-      Result<feed::BatchResult> next = reading->reader.Next(
-          options, {.deadline = deadline, .check = [this] { return reading->CheckOpen(); }});
+      Result<feed::BatchResult> next = reading->batches.Next(
+          remainder, options,
+          {.deadline = deadline, .check = [this] { return reading->CheckOpen(); }});
+      reading->CountDropped();
       const bool waited = !next.ok() && next.status().kind() == ErrorKind::kRetryLater;
       if (waited && deadline.passed() && !reading->closed) return std::nullopt;
       if (!reading->IsPassedOver(next)) return next;
@@ -131,15 +144,15 @@ struct BatchSource::Storage {
     }
   }
 
-  void Fill(feed::Batch batch, const feed::BatchOptions& options) {
-    const std::size_t most = 2 * batch.columns.size();  // What is pointed to must not move.
+  void Fill(feed::Batch batch, const feed::BatchOptions& options, bool padded) {
+    const std::size_t most = 2 * batch.columns.size() + 1;  // What is pointed to must not move.
     tensors.reserve(most);
     dims.reserve(most);
     boundaries.reserve(most);
     for (std::size_t i = 0; i < batch.columns.size(); ++i) {
       feed::BatchColumn& column = batch.columns[i];
       const feed::BatchColumnType& type = options.columns[i];
-      const auto rows = static_cast<std::int64_t>(batch.rows);
+      const auto rows = static_cast<std::int64_t>(padded ? options.rows : batch.rows);
       switch (type.encoding) {
         case feed::BatchEncoding::kDense:
           dims.push_back({rows});
@@ -161,22 +174,37 @@ struct BatchSource::Storage {
           break;
       }
     }
+    if (padded) AppendMask(batch.rows, options.rows);
+  }
+
+  void AppendMask(std::uint64_t fed, std::uint64_t rows) {
+    auto memory = std::make_shared<feed::AlignedBuffer>(rows * sizeof(float));
+    if (memory->size() == 0) throw std::bad_alloc();
+    const std::span<std::byte> room = memory->bytes();
+    for (std::uint64_t row = 0; row < rows; ++row) {
+      feed::StoreAt(room.data() + row * sizeof(float), row < fed ? 1.0F : 0.0F);
+    }
+    dims.push_back({static_cast<std::int64_t>(rows)});
+    AppendTensor(tensors, feed::DType::kFloat32, dims.back(),
+                 {.bytes = room, .memory = std::move(memory)});
   }
 };
 
-BatchSource::BatchSource(std::shared_ptr<NodeFeed> feed, std::string queue)
-    : reading_(std::make_shared<Reading>(std::move(feed), std::move(queue))) {}
+BatchSource::BatchSource(std::shared_ptr<NodeFeed> feed, const std::string& queue)
+    : reading_(std::make_shared<Reading>(std::move(feed), queue)) {}
 
 feed::BatchReader& BatchSource::reader() { return reading_->reader; }
 
 void BatchSource::CountBatch(std::uint64_t rows) { reading_->feed->CountBatch(rows); }
 
-Result<std::int64_t> BatchSource::Register(feed::BatchOptions options, tfos_register_function add,
+Result<std::int64_t> BatchSource::Register(feed::BatchOptions options, feed::Remainder remainder,
+                                           tfos_register_function add,
                                            tfos_unregister_function remove) {
   const std::lock_guard lock(mutex_);
   if (reading_->closed)
     return Status(ErrorKind::kBadInput, "the feed was closed: no dataset can be made");
-  auto* const stream = new Stream{.reading = reading_, .options = std::move(options)};
+  auto* const stream =
+      new Stream{.reading = reading_, .options = std::move(options), .remainder = remainder};
   const tfos_batch_source source{.version = TFOS_BATCH_SOURCE_VERSION,
                                  .context = stream,
                                  .retain = &Stream::Retain,
@@ -246,7 +274,7 @@ void BatchSource::NextBatch(void* context, tfos_batch* batch) {
       storage->message = next.status().ToString();
     } else if (auto* rows = std::get_if<feed::Batch>(&*next)) {
       reading.feed->CountBatch(rows->rows);
-      storage->Fill(std::move(*rows), stream.options);
+      storage->Fill(std::move(*rows), stream.options, stream.remainder == feed::Remainder::kPad);
       batch->tensors = static_cast<std::int32_t>(storage->tensors.size());
       batch->tensor = storage->tensors.data();
     } else {

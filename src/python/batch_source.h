@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "feed/batch_reader.h"
+#include "feed/synchronous_batches.h"
 #include "python/node_feed.h"
 #include "tensorflow/batch_source.h"
 
@@ -19,7 +20,7 @@ namespace tfos::python {
 /// not. Threads: any. Errors: Status; nothing here throws but std::bad_alloc.
 class BatchSource {
  public:
-  BatchSource(std::shared_ptr<NodeFeed> feed, std::string queue);
+  BatchSource(std::shared_ptr<NodeFeed> feed, const std::string& queue);
   ~BatchSource() { Close(); }
   BatchSource(const BatchSource&) = delete;
   BatchSource& operator=(const BatchSource&) = delete;
@@ -27,11 +28,12 @@ class BatchSource {
   feed::BatchReader& reader();
   void CountBatch(std::uint64_t rows);
 
-  /// Registers a dataset of these batches with the ops library and returns its handle.
+  /// Registers a dataset of these batches with the ops library and returns its handle. With kPad
+  /// each batch has one tensor more, the last: float32[rows], 1 for a row that was fed, else 0.
   ///   kUnsupported  the library is of another version
   ///   kBadInput     closed
-  Result<std::int64_t> Register(feed::BatchOptions options, tfos_register_function add,
-                                tfos_unregister_function remove);
+  Result<std::int64_t> Register(feed::BatchOptions options, feed::Remainder remainder,
+                                tfos_register_function add, tfos_unregister_function remove);
 
   /// Ends all datasets: to them the feed is over. Calls of the op that wait return soon.
   /// Idempotent.

@@ -75,6 +75,18 @@ feed::BatchOptions OptionsFrom(const std::vector<ColumnTuple>& columns, std::uin
   return options;
 }
 
+constexpr std::pair<feed::Remainder, const char*> kRemainders[] = {{feed::Remainder::kJoin, "join"},
+                                                                   {feed::Remainder::kDrop, "drop"},
+                                                                   {feed::Remainder::kPad, "pad"}};
+
+feed::Remainder RemainderFrom(const std::string& name) {
+  for (const auto& [remainder, known] : kRemainders) {
+    if (name == known) return remainder;
+  }
+  ThrowStatus(Status(ErrorKind::kBadInput,
+                     fmt::format("remainder '{}' is none of 'join', 'drop' and 'pad'", name)));
+}
+
 std::optional<std::vector<ColumnTuple>> Peek(BatchSource& source) {
   const auto types =
       ValueOrThrow(WithoutGil([&] { return source.reader().Peek({.check = &CheckSignals}); }));
@@ -85,9 +97,10 @@ std::optional<std::vector<ColumnTuple>> Peek(BatchSource& source) {
 }
 
 std::int64_t Register(BatchSource& source, const std::vector<ColumnTuple>& columns,
-                      std::uint64_t rows, bool drop_remainder, std::uintptr_t add,
-                      std::uintptr_t remove) {
+                      std::uint64_t rows, bool drop_remainder, const std::string& remainder,
+                      std::uintptr_t add, std::uintptr_t remove) {
   return ValueOrThrow(source.Register(OptionsFrom(columns, rows, drop_remainder),
+                                      RemainderFrom(remainder),
                                       reinterpret_cast<tfos_register_function>(add),
                                       reinterpret_cast<tfos_unregister_function>(remove)));
 }
@@ -100,7 +113,7 @@ void BindBatches(nb::module_& module) {
            "Waits for rows and says what they hold: tuples of name, encoding ('dense', 'ragged' or "
            "'strings'), dtype and shape. None when the feed has ended.")
       .def("register", &Register, nb::arg("columns"), nb::arg("rows"), nb::arg("drop_remainder"),
-           nb::arg("add"), nb::arg("remove"),
+           nb::arg("remainder"), nb::arg("add"), nb::arg("remove"),
            "Makes a handle for the op TfosNextBatch. `add` and `remove` are the addresses of the "
            "ops library's functions.")
       .def("close", &BatchSource::Close, nb::call_guard<nb::gil_scoped_release>(),

@@ -30,8 +30,9 @@ using feed::FeedServer;
 std::shared_ptr<NodeFeed> StartServer(std::uint32_t node_id, const std::string& cluster_id,
                                       const std::string& token_hex,
                                       const std::vector<std::string>& queues,
-                                      std::uint64_t memory_bytes, const std::string& bind_address,
-                                      const std::string& ports) {
+                                      std::uint64_t memory_bytes, std::uint64_t cache_memory_bytes,
+                                      const std::string& cache_directory,
+                                      const std::string& bind_address, const std::string& ports) {
   const auto range = ValueOrThrow(control::PortRange::Parse(ports));
   feed::FeedServerOptions options;
   options.node_id = node_id;
@@ -42,6 +43,8 @@ std::shared_ptr<NodeFeed> StartServer(std::uint32_t node_id, const std::string& 
   options.first_port = range.first;
   options.last_port = range.last;
   options.memory_budget_bytes = memory_bytes;
+  options.cache_memory_bytes = cache_memory_bytes;
+  options.cache_directory = cache_directory;
   return std::make_shared<NodeFeed>(
       ValueOrThrow(WithoutGil([&] { return FeedServer::Start(std::move(options)); })));
 }
@@ -71,6 +74,9 @@ nb::dict CountersOf(const NodeFeed& feed) {
   result["queued_bytes"] = counters.queued_bytes;
   result["open_sessions"] = counters.open_sessions;
   result["region_bytes_in_use"] = counters.region_bytes_in_use;
+  result["taken_items"] = counters.taken_items;
+  result["cache_memory_bytes"] = counters.cache_memory_bytes;
+  result["cache_file_bytes"] = counters.cache_file_bytes;
   result["broken_sessions"] = counters.broken_sessions;
   result["refused_connections"] = counters.refused_connections;
   result["consumer_wait_s"] = seconds(counters.consumer_wait);
@@ -94,10 +100,19 @@ feed::Mode ModeFrom(const std::string& mode) {
                      fmt::format("mode '{}' is neither 'train' nor 'inference'", mode)));
 }
 
+feed::CachePlace PlaceFrom(const std::string& cache) {
+  if (cache.empty()) return feed::CachePlace::kNone;
+  if (cache == "memory") return feed::CachePlace::kMemory;
+  if (cache == "disk") return feed::CachePlace::kDisk;
+  ThrowStatus(Status(ErrorKind::kBadInput,
+                     fmt::format("cache '{}' is neither 'memory' nor 'disk'", cache)));
+}
+
 void InitWriter(FeedWriter* self, const std::vector<nb::dict>& endpoints,
                 const std::string& token_hex, nb::bytes job_id, std::uint32_t epoch,
                 std::uint32_t partition, std::uint32_t attempt, const std::string& mode,
-                const std::string& queue, double timeout_s, std::uint64_t region_bytes) {
+                const std::string& queue, double timeout_s, std::uint64_t region_bytes,
+                const std::string& cache, std::uint32_t replays, std::uint64_t shuffle_seed) {
   feed::PartitionWriterOptions options;
   std::transform(endpoints.begin(), endpoints.end(), std::back_inserter(options.endpoints),
                  &EndpointFrom);
@@ -114,6 +129,8 @@ void InitWriter(FeedWriter* self, const std::vector<nb::dict>& endpoints,
   options.session.key.partition = partition;
   options.session.attempt = attempt;
   options.session.region_bytes = region_bytes;
+  options.session.replay = {
+      .place = PlaceFrom(cache), .epochs = replays, .shuffle_seed = shuffle_seed};
   options.progress_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(timeout_s));
   new (self) FeedWriter(std::move(options));
@@ -133,7 +150,8 @@ void BindFeed(nb::module_& module) {
   nb::class_<NodeFeed>(module, "FeedServer",
                        "Takes rows from Spark tasks into this node and gives results back.")
       .def(nb::new_(&StartServer), nb::arg("node_id"), nb::arg("cluster_id"), nb::arg("token_hex"),
-           nb::arg("queues"), nb::arg("memory_bytes"), nb::arg("bind_address"), nb::arg("ports"))
+           nb::arg("queues"), nb::arg("memory_bytes"), nb::arg("cache_memory_bytes"),
+           nb::arg("cache_directory"), nb::arg("bind_address"), nb::arg("ports"))
       .def("endpoint", &EndpointOf, "Where feeders connect to: a dict of socket and port.")
       .def(
           "reader",
@@ -143,14 +161,17 @@ void BindFeed(nb::module_& module) {
           nb::arg("queue"), "A reader of one queue.")
       .def(
           "batch_source",
-          [](std::shared_ptr<NodeFeed> feed, std::string queue) {
-            return std::make_shared<BatchSource>(std::move(feed), std::move(queue));
+          [](std::shared_ptr<NodeFeed> feed, const std::string& queue) {
+            return std::make_shared<BatchSource>(std::move(feed), queue);
           },
           nb::arg("queue"), "The batches of one queue, for tf.data.")
       .def(
-          "end_epoch", [](NodeFeed& feed, std::uint32_t epoch) { feed.server().EndEpoch(epoch); },
-          nb::arg("epoch"), nb::call_guard<nb::gil_scoped_release>(),
-          "All rows of `epoch` have been fed: puts its end behind what is queued.")
+          "end_epoch",
+          [](NodeFeed& feed, const std::string& queue, std::uint32_t epoch) {
+            feed.server().EndEpoch(queue, epoch);
+          },
+          nb::arg("queue"), nb::arg("epoch"), nb::call_guard<nb::gil_scoped_release>(),
+          "All rows of this epoch have been fed: puts its end behind what is queued.")
       .def(
           "end_feed", [](NodeFeed& feed) { feed.server().EndFeed(); },
           nb::call_guard<nb::gil_scoped_release>(),
@@ -182,7 +203,8 @@ void BindFeed(nb::module_& module) {
   nb::class_<FeedWriter>(module, "FeedWriter", "Feeds one partition into the nodes.")
       .def("__init__", &InitWriter, nb::arg("endpoints"), nb::arg("token_hex"), nb::arg("job_id"),
            nb::arg("epoch"), nb::arg("partition"), nb::arg("attempt"), nb::arg("mode"),
-           nb::arg("queue"), nb::arg("timeout_s"), nb::arg("region_bytes"))
+           nb::arg("queue"), nb::arg("timeout_s"), nb::arg("region_bytes"), nb::arg("cache"),
+           nb::arg("replays"), nb::arg("shuffle_seed"))
       .def("write_rows", &FeedWriter::WriteRows, nb::arg("rows"),
            "Sends a list of rows; returns the bytes that they took.")
       .def("write_pickled", &FeedWriter::WritePickled, nb::arg("batches"),

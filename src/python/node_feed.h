@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "feed/feed_server.h"
+#include "feed/step_tickets.h"
 
 namespace tfos::python {
 
@@ -21,9 +22,18 @@ class NodeFeed {
   feed::FeedServer& server() { return *server_; }
   const feed::FeedServer& server() const { return *server_; }
 
+  /// Synchronous training's, of all queues.
+  feed::StepTickets& steps() { return steps_; }
+
   /// Rows that the program has taken. The server counts items, which may be batches.
   std::uint64_t rows() const { return rows_.load(std::memory_order_relaxed); }
   void CountRows(std::uint64_t count) { rows_.fetch_add(count, std::memory_order_relaxed); }
+
+  /// Rows that were in no batch: the remainder of an epoch.
+  std::uint64_t dropped_rows() const { return dropped_rows_.load(std::memory_order_relaxed); }
+  void CountDropped(std::uint64_t count) {
+    dropped_rows_.fetch_add(count, std::memory_order_relaxed);
+  }
 
   /// Batches of columns among them.
   std::uint64_t batches() const { return batches_.load(std::memory_order_relaxed); }
@@ -34,7 +44,9 @@ class NodeFeed {
 
  private:
   std::unique_ptr<feed::FeedServer> server_;
+  feed::StepTickets steps_;
   std::atomic<std::uint64_t> rows_ = 0;
+  std::atomic<std::uint64_t> dropped_rows_ = 0;
   std::atomic<std::uint64_t> batches_ = 0;
 };
 

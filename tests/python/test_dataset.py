@@ -46,10 +46,11 @@ class Node:
     def feed_epochs(self, *epochs: list[Any]) -> None:
         for epoch, rows in enumerate(epochs):
             self.feed(rows)
-            self.server.end_epoch(epoch)
+            self.server.end_epoch("input", epoch)
 
     def dataset(self, batch_size: int, **options: Any) -> Any:
-        defaults = dict(features=None, label=None, drop_remainder=False, ragged=(), spec=None)
+        defaults = dict(features=None, label=None, drop_remainder=False, remainder="join",
+                        ragged=(), spec=None)
         return make_dataset(self.source.batch_source("input"), batch_size, **{**defaults, **options})
 
 
@@ -187,7 +188,7 @@ def test_transformations(node: Any, pool: Any) -> None:  # noqa: F811
     """More rows than fit into the node's memory, and a shuffle buffer that keeps them."""
     rows = [(np.full(1000, n, np.float32), n) for n in range(3000)]
     chunks = [rows[at:at + 50] for at in range(0, 3000, 50)]
-    feeding = pool.submit(lambda: (node.feed(*chunks), node.server.end_epoch(0),
+    feeding = pool.submit(lambda: (node.feed(*chunks), node.server.end_epoch("input", 0),
                                    node.feed(*chunks), node.server.end_feed()))
     dataset = node.dataset(16).repeat().shuffle(200, seed=1).prefetch(2)
     seen = Counter()
@@ -307,9 +308,10 @@ from tfos import _native
 from tfos.dataset import make_dataset
 server = _native.FeedServer(
     node_id=0, cluster_id="test", token_hex=secrets.token_hex(32), queues=["input"],
-    memory_bytes=64 << 20, bind_address="127.0.0.1", ports="0")
+    memory_bytes=64 << 20, cache_memory_bytes=0, cache_directory="/tmp", bind_address="127.0.0.1", ports="0")
 dataset = make_dataset(server.batch_source("input"), 2, features=None, label=None,
-                       drop_remainder=False, ragged=(), spec=tf.TensorSpec([], tf.int64))
+                       drop_remainder=False, remainder="join", ragged=(),
+                       spec=tf.TensorSpec([], tf.int64))
 iterator = iter(dataset.prefetch(1))
 print("waiting", flush=True)
 """

@@ -4,7 +4,7 @@ from itertools import chain
 
 import pytest
 
-from tfos.feeding import FeedPlan, _batches_by_bytes, _batches_by_feedback
+from tfos.feeding import FeedPlan, Replay, _batches_by_bytes, _batches_by_feedback
 from tfos.progress import Progress, describe
 
 
@@ -66,14 +66,14 @@ def test_huge_rows_go_one_by_one():
 
 def test_a_plan_does_not_show_its_token():
     plan = FeedPlan(token="f" * 64, endpoints=[], coordinator=("h", 1), job_id=b"", queue="input",
-                    timeout=1, region_bytes=1, chunk_bytes=1, epoch=0, pickled=False)
+                    timeout=1, region_bytes=1, chunk_bytes=1, epoch=0, pickled=False, replay=Replay())
     assert "ffff" not in repr(plan)
 
 
 def plan_of(executors):
     endpoints = [{"node_id": n, "executor_id": e} for n, e in enumerate(executors)]
     return FeedPlan(token="", endpoints=endpoints, coordinator=("h", 1), job_id=b"", queue="input",
-                    timeout=1, region_bytes=1, chunk_bytes=1, epoch=0, pickled=False)
+                    timeout=1, region_bytes=1, chunk_bytes=1, epoch=0, pickled=False, replay=Replay())
 
 
 @pytest.mark.parametrize("partition", range(5))

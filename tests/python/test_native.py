@@ -33,7 +33,8 @@ class Nodes:
         self.servers = [
             _native.FeedServer(
                 node_id=i, cluster_id="test", token_hex=self.token, queues=["input"],
-                memory_bytes=memory_bytes, bind_address="127.0.0.1", ports="0",
+                memory_bytes=memory_bytes, cache_memory_bytes=1 << 20,
+                cache_directory="/tmp", bind_address="127.0.0.1", ports="0",
             )
             for i in range(count)
         ]
@@ -49,7 +50,8 @@ class Nodes:
         arguments: dict[str, Any] = {
             "endpoints": self.endpoints(), "token_hex": self.token, "job_id": JOB, "epoch": 0,
             "partition": partition, "attempt": 0, "mode": mode, "queue": "input",
-            "timeout_s": TIMEOUT, "region_bytes": 1 << 20,
+            "timeout_s": TIMEOUT, "region_bytes": 1 << 20, "cache": "", "replays": 0,
+            "shuffle_seed": 0,
         }
         return _native.FeedWriter(**{**arguments, **changes})
 
@@ -439,7 +441,7 @@ import json, sys, time
 from tfos import _native
 server = _native.FeedServer(
     node_id=0, cluster_id="test", token_hex=sys.argv[1], queues=["input"], memory_bytes=64 << 20,
-    bind_address="127.0.0.1", ports="0")
+    cache_memory_bytes=0, cache_directory="/tmp", bind_address="127.0.0.1", ports="0")
 print(json.dumps(server.endpoint()), flush=True)
 sys.stdin.read()
 """

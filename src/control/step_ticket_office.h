@@ -1,0 +1,46 @@
+#ifndef TFOS_CONTROL_STEP_TICKET_OFFICE_H_
+#define TFOS_CONTROL_STEP_TICKET_OFFICE_H_
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/messages.h"
+
+namespace tfos::control {
+
+/// Decides how many steps of synchronous training every node can make, from what each has told of
+/// the batches it can make: a step that one node began and another has no rows for would wait for
+/// ever in its all-reduce.
+///
+/// A grant never shrinks. Nodes that want no more rows or have ended are left out.
+///
+/// Owner and lifetime: a value. Threads: one at a time. Errors: none. Units: batches.
+class StepTicketOffice {
+ public:
+  /// The nodes that train, by id, with names for people.
+  using Members = std::map<int, std::string>;
+
+  /// What has changed, to be told to all members; an answer of the same epoch replaces the last.
+  std::vector<StepTickets> Report(int node_id, const StepReport& report, const Members& members);
+  std::vector<StepTickets> MembersChanged(const Members& members);
+
+ private:
+  struct Epoch {
+    std::map<int, StepReport> reports;
+    StepTickets told;
+  };
+  using Key = std::pair<std::string, int>;  // queue and epoch
+
+  static StepTickets Decide(const Key& key, const Epoch& epoch, const Members& members);
+  static void Update(const Key& key, Epoch& epoch, const Members& members,
+                     std::vector<StepTickets>& changed);
+  void ForgetBefore(const Key& key);
+
+  std::map<Key, Epoch> epochs_;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_STEP_TICKET_OFFICE_H_

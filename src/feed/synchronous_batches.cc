@@ -1,0 +1,137 @@
+#include "feed/synchronous_batches.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "base/format.h"
+#include "feed/aligned_buffer.h"
+#include "feed/chunk.h"
+
+namespace tfos::feed {
+namespace {
+
+/// What a node takes from its queue at once to tell how many batches it can make: enough for the
+/// answer to be there when they are wanted, and little of a queue that may be long.
+constexpr std::uint64_t kBatchesAhead = 16;
+
+/// `held` with zeros behind it, `bytes` in all.
+Result<std::shared_ptr<AlignedBuffer>> Extend(const HeldBytes& held, std::uint64_t bytes) {
+  auto memory = std::make_shared<AlignedBuffer>(bytes);
+  if (memory->size() != bytes) {
+    return Status(ErrorKind::kRetryLater, fmt::format("no memory for {} bytes of a batch", bytes));
+  }
+  const std::span<std::byte> room = memory->bytes();
+  if (!held.bytes.empty()) std::memcpy(room.data(), held.bytes.data(), held.bytes.size());
+  std::ranges::fill(room.subspan(held.bytes.size()), std::byte{0});
+  return memory;
+}
+
+HeldBytes Hold(std::shared_ptr<AlignedBuffer> memory) {
+  const std::span<const std::byte> bytes = memory->bytes();
+  return {.bytes = bytes, .memory = std::move(memory)};
+}
+
+std::uint64_t ValueBytes(const BatchColumnType& type) {
+  std::uint64_t bytes = DTypeBytes(type.dtype);
+  for (const std::uint64_t dimension : type.shape) bytes *= dimension;
+  return bytes;
+}
+
+/// Empty values behind those of the column.
+Result<HeldBytes> ExtendBoundaries(const HeldBytes& boundaries, std::uint64_t rows) {
+  TFOS_ASSIGN_OR_RETURN(std::shared_ptr<AlignedBuffer> extended,
+                        Extend(boundaries, (rows + 1) * sizeof(std::uint64_t)));
+  const std::uint64_t known =
+      std::max<std::uint64_t>(1, boundaries.bytes.size() / sizeof(std::uint64_t));
+  std::byte* const begin = extended->bytes().data();
+  const auto last = LoadAt<std::uint64_t>(begin + (known - 1) * sizeof(std::uint64_t));
+  for (std::uint64_t i = known; i <= rows; ++i) StoreAt(begin + i * sizeof last, last);
+  return Hold(std::move(extended));
+}
+
+}  // namespace
+
+Result<Batch> PadBatch(Batch batch, const BatchOptions& options) {
+  if (batch.rows == options.rows) return batch;
+  batch.columns.resize(options.columns.size());
+  for (std::size_t i = 0; i < options.columns.size(); ++i) {
+    BatchColumn& column = batch.columns[i];
+    const BatchColumnType& type = options.columns[i];
+    if (type.encoding == BatchEncoding::kDense) {
+      TFOS_ASSIGN_OR_RETURN(std::shared_ptr<AlignedBuffer> extended,
+                            Extend(column.data, options.rows * ValueBytes(type)));
+      column.data = Hold(std::move(extended));
+    } else {
+      TFOS_ASSIGN_OR_RETURN(column.boundaries, ExtendBoundaries(column.boundaries, options.rows));
+    }
+  }
+  return batch;
+}
+
+SynchronousBatches::SynchronousBatches(BatchReader& reader, StepTickets& tickets, std::string queue)
+    : reader_(reader), tickets_(tickets), queue_(std::move(queue)) {}
+
+Result<BatchResult> SynchronousBatches::Next(Remainder remainder, const BatchOptions& options,
+                                             const Wait& wait) {
+  if (remainder == Remainder::kJoin) return reader_.Next(options, wait);
+  const std::lock_guard lock(mutex_);
+  return remainder == Remainder::kDrop ? NextOrDrop(options, wait) : NextOrPad(options, wait);
+}
+
+Result<BatchResult> SynchronousBatches::NextOrDrop(const BatchOptions& options, const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead,
+                        reader_.LookAhead(options, kBatchesAhead, wait));
+  if (ahead.feed_over) return EndEpoch(options, wait);
+  const std::uint64_t full = made_ + ahead.rows / options.rows;
+  TFOS_RETURN_IF_ERROR(tickets_.Report({.queue = queue_,
+                                        .epoch = ahead.epoch,
+                                        .full_batches = full,
+                                        .ended = ahead.epoch_over,
+                                        .batches = full}));
+  // Nobody gets tickets for more than what this node has reported, so it needs not ask at the end.
+  if (full == made_) return EndEpoch(options, wait);
+  TFOS_ASSIGN_OR_RETURN(const StepGrant grant,
+                        tickets_.AwaitMore(queue_, ahead.epoch, made_, wait));
+  if (grant.granted <= made_) {
+    reader_.DropEpoch();
+    return EndEpoch(options, wait);
+  }
+  ++made_;
+  return reader_.Next(options, wait);
+}
+
+Result<BatchResult> SynchronousBatches::NextOrPad(const BatchOptions& options, const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead,
+                        reader_.LookAhead(options, kBatchesAhead, wait));
+  if (ahead.feed_over) return EndEpoch(options, wait);
+  const std::uint64_t full = ahead.rows / options.rows;
+  const std::uint64_t all = (ahead.rows + options.rows - 1) / options.rows;
+  TFOS_RETURN_IF_ERROR(tickets_.Report({.queue = queue_,
+                                        .epoch = ahead.epoch,
+                                        .full_batches = made_ + full,
+                                        .ended = ahead.epoch_over,
+                                        .batches = made_ + all}));
+  if (ahead.rows > 0) {
+    TFOS_ASSIGN_OR_RETURN(BatchResult next, reader_.Next(options, wait));
+    ++made_;
+    TFOS_ASSIGN_OR_RETURN(Batch padded, PadBatch(std::get<Batch>(std::move(next)), options));
+    return BatchResult(std::move(padded));
+  }
+  TFOS_ASSIGN_OR_RETURN(const StepGrant grant, tickets_.AwaitClosed(queue_, ahead.epoch, wait));
+  if (grant.longest <= made_) return EndEpoch(options, wait);
+  ++made_;
+  TFOS_ASSIGN_OR_RETURN(Batch padded, PadBatch({}, options));
+  return BatchResult(std::move(padded));
+}
+
+Result<BatchResult> SynchronousBatches::EndEpoch(const BatchOptions& options, const Wait& wait) {
+  reader_.DropEpoch();
+  TFOS_ASSIGN_OR_RETURN(BatchResult end, reader_.Next(options, wait));
+  made_ = 0;
+  return end;
+}
+
+}  // namespace tfos::feed

@@ -1,0 +1,234 @@
+// Several nodes in one process, with the coordinator's decision made by hand.
+
+#include "feed/synchronous_batches.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "feed/feed_client.h"
+#include "feed/row_structure.h"
+
+namespace tfos::feed {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+using namespace std::chrono_literals;
+
+constexpr auto kLong = 60s;
+const BatchOptions kTwoRows = {
+    .rows = 2,
+    .drop_remainder = false,
+    .columns = {{.name = "0", .encoding = BatchEncoding::kDense, .dtype = DType::kInt64}}};
+
+/// One int64 column with the rows [first, first + count).
+std::vector<std::byte> MakeChunk(std::int64_t first, std::int64_t count) {
+  RowNode root;
+  root.kind = RowNodeKind::kInt;
+  std::string structure;
+  AppendRowStructure(root, structure);
+  ChunkBuilder builder(ChunkKind::kColumnar, count, structure);
+  builder.AddColumn({.dtype = DType::kInt64,
+                     .shape = {},
+                     .values = static_cast<std::uint64_t>(count),
+                     .name = ""});
+  std::vector<std::byte> bytes(builder.Plan().value());
+  EXPECT_TRUE(builder.Begin(bytes).ok());
+  for (std::int64_t i = 0; i < count; ++i) {
+    StoreAt(builder.data(0).data() + i * 8, first + i);
+  }
+  return bytes;
+}
+
+class Node {
+ public:
+  explicit Node(std::uint32_t id) {
+    auto server =
+        FeedServer::Start({.node_id = id, .token = token_, .cluster_id = "c1", .bind_address = ""});
+    EXPECT_TRUE(server.ok()) << server.status().DebugString();
+    server_ = std::move(*server);
+    reader_ = std::make_unique<BatchReader>(*server_, "input", nullptr);
+    batches_ = std::make_unique<SynchronousBatches>(*reader_, tickets_, "input");
+  }
+
+  /// Feeds a partition of this epoch with as many rows.
+  void Feed(std::uint32_t epoch, std::int64_t rows) {
+    auto client = FeedClient::Connect(server_->endpoint(), token_, {.progress_timeout = kLong},
+                                      Deadline::After(kLong));
+    ASSERT_TRUE(client.ok()) << client.status().DebugString();
+    const SessionOptions session = {.key = {.job = {1}, .epoch = epoch, .partition = 0}};
+    ASSERT_TRUE((*client)->Open(session).ok());
+    const std::vector<std::byte> chunk = MakeChunk(next_row_, rows);
+    next_row_ += rows;
+    auto room = (*client)->Reserve(chunk.size());
+    ASSERT_TRUE(room.ok());
+    std::memcpy(room->data(), chunk.data(), chunk.size());
+    ASSERT_TRUE((*client)->Commit(chunk.size(), {0, static_cast<std::uint64_t>(rows)}).ok());
+    ASSERT_TRUE((*client)->Finish().ok());
+  }
+
+  FeedServer& server() { return *server_; }
+  BatchReader& reader() { return *reader_; }
+  StepTickets& tickets() { return tickets_; }
+  SynchronousBatches& batches() { return *batches_; }
+
+  /// The real rows of every batch to the end of the epoch.
+  std::vector<std::uint64_t> Epoch(Remainder remainder) {
+    std::vector<std::uint64_t> rows;
+    for (;;) {
+      Result<BatchResult> next =
+          batches_->Next(remainder, kTwoRows, {.deadline = Deadline::After(kLong)});
+      EXPECT_TRUE(next.ok()) << next.status().DebugString();
+      if (!next.ok() || !std::holds_alternative<Batch>(*next)) return rows;
+      const Batch& batch = std::get<Batch>(*next);
+      EXPECT_EQ(batch.columns[0].data.bytes.size(), 2 * sizeof(std::int64_t));
+      rows.push_back(batch.rows);
+    }
+  }
+
+ private:
+  const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
+  std::unique_ptr<FeedServer> server_;
+  std::unique_ptr<BatchReader> reader_;
+  StepTickets tickets_;
+  std::unique_ptr<SynchronousBatches> batches_;
+  std::int64_t next_row_ = 0;
+};
+
+class SynchronousBatchesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (std::size_t i = 0; i < 2; ++i) {
+      nodes_.push_back(std::make_unique<Node>(static_cast<std::uint32_t>(i)));
+      nodes_[i]->tickets().SetSender([this, i](const StepReport& report) {
+        reports_.push_back({i, report});
+        return Status::Ok();
+      });
+    }
+  }
+
+  /// What the nodes make of an epoch with these rows, when the coordinator grants as it does.
+  std::vector<std::vector<std::uint64_t>> RunEpoch(Remainder remainder, std::int64_t first_rows,
+                                                   std::int64_t second_rows) {
+    if (first_rows > 0) nodes_[0]->Feed(epoch_, first_rows);
+    if (second_rows > 0) nodes_[1]->Feed(epoch_, second_rows);
+    for (const auto& node : nodes_) node->server().EndEpoch("input", epoch_);
+    // Both have ended, so the decision is known before either asks.
+    const auto full = static_cast<std::uint64_t>(std::min(first_rows, second_rows) / 2);
+    const auto longest = static_cast<std::uint64_t>((std::max(first_rows, second_rows) + 1) / 2);
+    std::vector<std::vector<std::uint64_t>> made;
+    for (const auto& node : nodes_) {
+      node->tickets().OnGrant({.queue = "input",
+                               .epoch = epoch_,
+                               .granted = full,
+                               .closed = true,
+                               .longest = longest,
+                               .missing = {}});
+      made.push_back(node->Epoch(remainder));
+    }
+    ++epoch_;
+    return made;
+  }
+
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::pair<std::size_t, StepReport>> reports_;
+  std::uint32_t epoch_ = 0;
+};
+
+TEST_F(SynchronousBatchesTest, DropGivesEveryNodeAsManyFullBatches) {
+  const auto made = RunEpoch(Remainder::kDrop, 9, 5);
+  EXPECT_THAT(made, Each(ElementsAre(2, 2)));
+  EXPECT_EQ(nodes_[0]->reader().dropped_rows(), 5u);
+  EXPECT_EQ(nodes_[1]->reader().dropped_rows(), 1u);
+}
+
+TEST_F(SynchronousBatchesTest, PadGivesEveryNodeAsManyBatchesAndUsesEveryRow) {
+  const auto made = RunEpoch(Remainder::kPad, 9, 5);
+  EXPECT_THAT(made[0], ElementsAre(2, 2, 2, 2, 1));
+  EXPECT_THAT(made[1], ElementsAre(2, 2, 1, 0, 0));
+  EXPECT_EQ(nodes_[0]->reader().dropped_rows() + nodes_[1]->reader().dropped_rows(), 0u);
+}
+
+TEST_F(SynchronousBatchesTest, ANodeWithoutARowOfTheEpochPadsOrMakesNone) {
+  EXPECT_THAT(RunEpoch(Remainder::kPad, 3, 0)[1], ElementsAre(0, 0));
+  EXPECT_THAT(RunEpoch(Remainder::kDrop, 3, 0), Each(SizeIs(0)));
+}
+
+TEST_F(SynchronousBatchesTest, EpochsFollowEachOther) {
+  EXPECT_THAT(RunEpoch(Remainder::kDrop, 4, 6), Each(ElementsAre(2, 2)));
+  EXPECT_THAT(RunEpoch(Remainder::kDrop, 2, 9), Each(ElementsAre(2)));
+  EXPECT_THAT(RunEpoch(Remainder::kPad, 1, 2)[0], ElementsAre(1));
+}
+
+TEST_F(SynchronousBatchesTest, JoinLeavesTheNodesAlone) {
+  nodes_[0]->Feed(0, 4);
+  nodes_[0]->server().EndEpoch("input", 0);
+  EXPECT_THAT(nodes_[0]->Epoch(Remainder::kJoin), ElementsAre(2, 2));
+  EXPECT_THAT(reports_, SizeIs(0));
+}
+
+TEST_F(SynchronousBatchesTest, AStepWaitsForItsTicket) {
+  Node& node = *nodes_[0];
+  node.Feed(0, 4);
+  const auto now = [&] {
+    return node.batches().Next(Remainder::kDrop, kTwoRows, {.deadline = Deadline::After(0s)});
+  };
+  EXPECT_EQ(now().status().kind(), ErrorKind::kRetryLater);
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_EQ(reports_[0].second.full_batches, 2u);
+  EXPECT_FALSE(reports_[0].second.ended);
+  node.tickets().OnGrant({.queue = "input", .epoch = 0, .granted = 1, .missing = {}});
+  EXPECT_TRUE(now().ok());
+  EXPECT_EQ(now().status().kind(), ErrorKind::kRetryLater) << "the second has no ticket yet";
+  std::thread coordinator(
+      [&] { node.tickets().OnGrant({.queue = "input", .epoch = 0, .granted = 2, .missing = {}}); });
+  EXPECT_TRUE(
+      node.batches().Next(Remainder::kDrop, kTwoRows, {.deadline = Deadline::After(kLong)}).ok());
+  coordinator.join();
+}
+
+TEST_F(SynchronousBatchesTest, TheEndOfTheFeedNeedsNoTickets) {
+  Node& node = *nodes_[0];
+  node.server().EndFeed();
+  const auto next =
+      node.batches().Next(Remainder::kPad, kTwoRows, {.deadline = Deadline::After(kLong)});
+  ASSERT_TRUE(next.ok());
+  EXPECT_TRUE(std::holds_alternative<EndOfFeed>(*next));
+}
+
+TEST(PadBatchTest, FillsUpWithZerosAndEmptyValues) {
+  const std::vector<std::int64_t> numbers = {7};
+  const std::vector<std::int64_t> boundaries = {0, 3};
+  const std::string text = "abc";
+  Batch batch{.rows = 1, .columns = {}};
+  batch.columns.push_back({.data = {.bytes = std::as_bytes(std::span(numbers))}, .boundaries = {}});
+  batch.columns.push_back({.data = {.bytes = std::as_bytes(std::span(text))},
+                           .boundaries = {.bytes = std::as_bytes(std::span(boundaries))}});
+  const auto padded =
+      PadBatch(std::move(batch), {.rows = 3,
+                                  .columns = {{.name = "x", .dtype = DType::kInt64},
+                                              {.name = "y", .encoding = BatchEncoding::kStrings}}});
+  ASSERT_TRUE(padded.ok());
+  EXPECT_EQ(padded->rows, 1u);
+  const auto numbers_of = [](const HeldBytes& held) {
+    std::vector<std::int64_t> found(held.bytes.size() / 8);
+    std::memcpy(found.data(), held.bytes.data(), held.bytes.size());
+    return found;
+  };
+  EXPECT_THAT(numbers_of(padded->columns[0].data), ElementsAre(7, 0, 0));
+  EXPECT_THAT(numbers_of(padded->columns[1].boundaries), ElementsAre(0, 3, 3, 3));
+  EXPECT_EQ(padded->columns[1].data.bytes.size(), 3u);
+}
+
+}  // namespace
+}  // namespace tfos::feed
