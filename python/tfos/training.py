@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import secrets
 from dataclasses import dataclass
 from typing import Any, Mapping
@@ -26,7 +27,9 @@ class Training:
 
     def seed_of_job(self, number: int) -> int:
         """Another one for each job, never 0 when rows are to be shuffled."""
-        return (self.seed + number) % (1 << _SEED_BITS) or 1 if self.seed else 0
+        if not self.seed:
+            return 0
+        return random.Random(f"{self.seed} {number}").getrandbits(_SEED_BITS) or 1
 
 
 def plan_training(sources: Mapping[str, Any], epochs: int, shuffle: bool | int,

@@ -33,7 +33,8 @@ void FeedQueue::Replay::Begin() {
   order.resize(cache->chunks());
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (options.shuffle_seed == 0) return;
-  std::mt19937_64 random(options.shuffle_seed + epoch);
+  std::seed_seq seed{options.shuffle_seed, options.shuffle_seed >> 32, std::uint64_t{epoch}};
+  std::mt19937_64 random(seed);
   std::shuffle(order.begin(), order.end(), random);
 }
 

@@ -3,6 +3,7 @@ as a user's would be."""
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import pickle
@@ -163,3 +164,31 @@ def fit_dataset(ctx):
     steps = int(model.optimizer.iterations)
     rows = ctx.feed_source.server.counters()["rows"]
     pathlib.Path(ctx.args["dir"], f"fit-{ctx.node_id}").write_bytes(pickle.dumps((rows, steps)))
+
+
+def read_passes(ctx):
+    """Reads passes over the dataset of each queue in turn, and stores the labels of every batch as
+    JSON. Padding is left out."""
+    import tensorflow as tf
+
+    args = ctx.args
+    spec = None
+    if args.get("spec"):
+        spec = {"x": tf.TensorSpec([2], tf.float32), "y": tf.TensorSpec([], tf.int64)}
+    datasets = [ctx.dataset(args["batch"], queue=queue, remainder=args.get("remainder", "join"),
+                            spec=spec)
+                for queue in args["queues"]]
+    passes = []
+    for _ in range(args["passes"]):
+        for dataset in datasets:
+            passes.append([])
+            for element in dataset:
+                labels, mask = (element[0][1], element[1]) if (
+                    args.get("remainder") == "pad") else (element[1], None)
+                labels = labels.numpy()
+                if mask is not None:
+                    assert len(labels) == args["batch"]
+                    labels = labels[mask.numpy() > 0]
+                passes[-1].append(labels.tolist())
+    path = pathlib.Path(ctx.args["dir"], f"passes-{ctx.node_id}")
+    path.write_text(json.dumps(passes))
