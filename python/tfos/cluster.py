@@ -20,6 +20,7 @@ from tfos.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.datafeed import VALIDATION_QUEUE
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 from tfos.feeding import ArrowTrainFeeder, FeedPlan, InferenceFeeder, Replay, TrainFeeder
+from tfos.ledger import Ledger
 from tfos.network import host_and_port
 from tfos.progress import Progress
 from tfos.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
@@ -148,6 +149,7 @@ class Cluster:
         self._jobs_lock = threading.Lock()
         self._launch_job: SparkJob | None = None
         self._epochs: dict[str, int] = {}  # the next of each queue; they count through its life
+        self._ledger = Ledger()
         self._shut_down = False
         self._closing = False
         self._has_tensorboard = tensorboard
@@ -272,6 +274,12 @@ class Cluster:
     def status(self) -> list[dict[str, Any]]:
         """Every node with its state and latest metrics."""
         return self._coordinator.nodes()
+
+    def ledger(self) -> Ledger:
+        """What became of the rows that were fed so far. It is complete once the cluster was shut
+        down; before that nodes report their counts with their heartbeats."""
+        self._ledger.update(self._coordinator.nodes())
+        return self._ledger
 
     def tensorboard_url(self) -> str | None:
         """Where TensorBoard answers; None when it was not asked for. Waits until it listens."""
@@ -481,7 +489,8 @@ class Cluster:
             return
         ordered = shuffling.shuffled_rdd(rdd, seed) if seed else rdd
         source, plan = self._feed_plan(ordered, timeout, queue, epoch, replay)
-        self._run_feed(source.mapPartitionsWithIndex(TrainFeeder(plan)).collect)
+        counts = self._run_feed(source.mapPartitionsWithIndex(TrainFeeder(plan)).collect)
+        self._ledger.count_job(counts, plan.pickled)
 
     def _frame_feed(self, frame: Any, decimals: str | None) -> Callable[..., None]:
         """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to fit."""
@@ -492,12 +501,14 @@ class Cluster:
             ordered = shuffling.shuffled_frame(source, seed) if seed else source
             plan = self._plan(False, timeout, queue, epoch, replay)
             feeder = ArrowTrainFeeder(plan, names, decimals)
-            self._run_feed(ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect)
+            counts = self._run_feed(ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect)
+            self._ledger.count_job((row["items"] for row in counts), False)
 
         return feed
 
-    def _run_feed(self, collect: Callable[[], Any]) -> None:
-        """Runs a job that feeds, until it has ended or no node wants more rows."""
+    def _run_feed(self, collect: Callable[[], list[Any]]) -> list[Any]:
+        """Runs a job that feeds, until it has ended or no node wants more rows, and returns what
+        its tasks did, as far as it ended."""
         job = self._start_job("feed", f"tfos feed of {self.cluster_id}", collect,
                               lambda _job: self._coordinator.notify())
         try:
@@ -508,8 +519,12 @@ class Cluster:
         finally:
             if not job.done:
                 job.cancel()
+        if job.error is None and job.done:
+            return job.result()
         if job.error is not None and not self._nobody_wants_rows():
             self._raise_explained(job.error)
+        self._ledger.cut_short = True
+        return []
 
     def _raise_explained(self, error: Exception) -> None:
         """Raises the cluster's failure if ``error`` came of one, else ``error`` itself."""
@@ -576,6 +591,7 @@ class Cluster:
             lambda: self._coordinator.finished, self._settings.stop_grace + _END_MARGIN_SECONDS
         )
         self._show_progress("ended", last=True)
+        self._show_ledger()
         if cancel and self._coordinator.finished and self._launch_job is not None:
             # Its tasks end with their agents: cancelled now, a good run would show a failed job.
             self._launch_job.wait(_LAUNCH_END_SECONDS)
@@ -601,3 +617,12 @@ class Cluster:
 
     def _show_progress(self, doing: str, *, last: bool = False) -> None:
         self._progress.show(self._coordinator.nodes(), doing, last=last)
+
+    def _show_ledger(self) -> None:
+        ledger = self.ledger()
+        for line in ledger.lines():
+            self._progress.say(line)
+        # Of a cluster that failed, nodes may have ended without a last word.
+        complaint = ledger.complaint()
+        if complaint and self._coordinator.failure is None:
+            logger.warning("the feed's counts do not add up: %s", complaint)

@@ -44,6 +44,12 @@ class Progress:
             self._last_shown = now
         self._last_time = now
 
+    def say(self, line: str) -> None:
+        """One more line, in its own right."""
+        if self._enabled:
+            elapsed = time.monotonic() - self._started
+            print(f"tfos {elapsed:6.1f} s  {line}", file=self._stream or sys.stderr, flush=True)
+
     def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float) -> str:
         sums = {name: sum(node["metrics"].get(name, 0) for node in nodes)
                 for name in ("rows", "feed_bytes", "feed_queued_bytes", "feed_memory_bytes")}

@@ -370,15 +370,17 @@ Result<feed::Next> FeedServer::Impl::Next(std::string_view queue_name, const Wai
 
 ChunkLoan FeedServer::Impl::Lend(const QueuedChunk& chunk) {
   CountOut(chunk);
-  counters_.taken_items += chunk.items;
+  const Session& session = *sessions_.find(chunk.session)->second;
+  if (session.options.mode == Mode::kTrain) counters_.taken_items += chunk.items;
   TellProgress();
-  return ChunkLoan(std::make_shared<ChunkLoan::Rep>(shared_from_this(),
-                                                    *sessions_.find(chunk.session)->second, chunk));
+  return ChunkLoan(std::make_shared<ChunkLoan::Rep>(shared_from_this(), session, chunk));
 }
 
 Result<ChunkLoan> FeedServer::Impl::LendCached(Lock& lock, const FeedQueue::CachedChunk& chunk) {
   lock.unlock();  // It may be in a file.
   TFOS_ASSIGN_OR_RETURN(CachedEpoch::Chunk read, chunk.epoch->Read(chunk.index));
+  lock.lock();
+  counters_.replayed_items += read.items;
   return ChunkLoan(std::make_shared<ChunkLoan::Rep>(std::move(read)));
 }
 
@@ -899,6 +901,7 @@ void FeedServer::Impl::Accepted(Session& session, const QueuedChunk& chunk) {
   counters_.queued_bytes += chunk.bytes.size();
   FeedQueue& queue = QueueOf(session).chunks;
   if (session.options.mode == Mode::kTrain) {
+    counters_.train_items += chunk.items;
     ledger_.Add(session.options.key, {chunk.first, chunk.first + chunk.items});
     queue.PushTrain(chunk);
   } else {

@@ -26,8 +26,9 @@ void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   metrics["rows"] = feed.rows();
   metrics["batches"] = feed.batches();
   metrics["rows_dropped"] = feed.dropped_rows();
-  metrics["items_delivered"] = counters.items;
-  metrics["items_unread"] = counters.items - counters.taken_items;
+  metrics["items_delivered"] = counters.train_items;
+  metrics["items_unread"] = counters.train_items - counters.taken_items;
+  metrics["items_replayed"] = counters.replayed_items;
   metrics["result_rows"] = counters.result_rows;
   metrics["feed_chunks"] = counters.chunks;
   metrics["feed_bytes"] = counters.bytes;

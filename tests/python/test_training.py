@@ -22,6 +22,10 @@ def run(spark, tmp_path, feed, *, nodes=2, settings=None, **dataset):
     with tfos.run(spark, programs.read_passes, nodes=nodes, args=arguments,
                   **(settings or {})) as cluster:
         feed(cluster)
+    ledger = cluster.ledger()
+    assert ledger.complaint() is None
+    assert len(ledger.nodes) == nodes
+    assert all(count.get("left", count["unread"]) == 0 for count in ledger.nodes.values())
     return {path.name.removeprefix("passes-"): json.loads(path.read_text())
             for path in pathlib.Path(tmp_path).glob("passes-*")}
 

@@ -1,0 +1,82 @@
+"""What became of the rows that ``Cluster.train`` fed: the counts that have to add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Iterable
+
+
+@dataclass
+class Ledger:
+    """Counts of one cluster.
+
+    An item is what a feed task counts: a row, or a batch that Spark had already pickled and that is
+    passed on unopened; how many rows such a batch holds is known when the program reads it.
+
+    Owner and lifetime: the cluster. Threads: one at a time.
+    """
+
+    #: Items that tasks have read and delivered, those of retried tasks once.
+    read: int = 0
+    #: Some of them were pickled batches.
+    batches: bool = False
+    #: A job was cancelled, as no node wanted more: what its tasks have read is not known.
+    cut_short: bool = False
+    nodes: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def count_job(self, items: Iterable[int], batches: bool) -> None:
+        self.read += sum(items)
+        self.batches |= batches
+
+    def update(self, nodes: Iterable[dict[str, Any]]) -> None:
+        """Takes the nodes' own counts from their metrics."""
+        for node in nodes:
+            metrics = node["metrics"]
+            if "items_delivered" not in metrics:
+                continue
+            count = {name: int(metrics.get(metric, 0)) for name, metric in _METRICS.items()}
+            count["rows_read"] -= int(metrics.get("result_rows", 0))  # those of inference
+            if not self.batches:
+                count["left"] = (count["delivered"] + count["replayed"] - count["rows_read"]
+                                 - count["rows_dropped"])
+            self.nodes[f"{node['job_name']}:{node['task_index']}"] = count
+
+    @property
+    def delivered(self) -> int:
+        return sum(count["delivered"] for count in self.nodes.values())
+
+    def complaint(self) -> str | None:
+        """What doesn't add up; None when all does."""
+        if not self.cut_short and self.delivered != self.read:
+            return (f"the feed tasks delivered {self.read:,} {self._unit} and the nodes count "
+                    f"{self.delivered:,}")
+        return None
+
+    def lines(self) -> list[str]:
+        """For people: what was read, and a line for each node. Empty when nothing was fed."""
+        if not self.read and not self.delivered:
+            return []
+        about = " at least" if self.cut_short else ""
+        lines = [f"ledger | {self._unit} read from Spark:{about} {self.read:,}, "
+                 f"delivered to nodes: {self.delivered:,}"]
+        for name, count in sorted(self.nodes.items()):
+            words = [f"{count['delivered']:,} {self._unit} delivered"]
+            if count["replayed"]:
+                words.append(f"{count['replayed']:,} replayed")
+            words.append(f"{count['rows_read']:,} rows read by the program")
+            if count["rows_dropped"]:
+                words.append(f"{count['rows_dropped']:,} dropped as remainder")
+            left = count.get("left", count["unread"])
+            if left:
+                words.append(f"{left:,} left unread")
+            lines.append(f"ledger | {name}: " + ", ".join(words))
+        return lines
+
+    @property
+    def _unit(self) -> str:
+        return "pickled batches" if self.batches else "rows"
+
+
+#: The counts of a node and the metrics that they come as.
+_METRICS = {"delivered": "items_delivered", "unread": "items_unread", "replayed": "items_replayed",
+            "rows_read": "rows", "rows_dropped": "rows_dropped"}
