@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "base/format.h"
 #include "feed/feed_client.h"
 #include "feed/row_structure.h"
+#include "feed/test_chunks.h"
 
 namespace tfos::feed {
 namespace {
@@ -27,110 +27,6 @@ constexpr auto kLong = 60s;
 constexpr std::uint64_t kRegionBytes = 64 * 1024;
 constexpr DType kFloat32 = DType::kFloat32;
 constexpr DType kInt64 = DType::kInt64;
-
-RowNode Node(RowNodeKind kind, std::vector<RowNode> children = {},
-             std::vector<std::string> keys = {}) {
-  RowNode node;
-  node.kind = kind;
-  node.keys = std::move(keys);
-  node.children = std::move(children);
-  return node;
-}
-
-/// A column whose values are made of the row's number.
-struct TestColumn {
-  RowNodeKind kind;
-  DType dtype = DType::kNone;
-  std::vector<std::uint64_t> shape = {};
-  bool ragged = false;  ///< Row n has n % 3 elements.
-  std::string name = {};
-};
-
-/// Row n of a tensor holds n, n + 0.5, n + 1, ...; of strings "n" n % 4 times over.
-template <typename T>
-T Element(std::uint64_t row, std::uint64_t index) {
-  return static_cast<T>(static_cast<double>(row) + static_cast<double>(index) / 2);
-}
-
-std::string Text(std::uint64_t row) {
-  std::string text;
-  for (std::uint64_t i = 0; i < row % 4; ++i) text += std::to_string(row);
-  return text;
-}
-
-void StoreElements(DType dtype, std::uint64_t row, std::uint64_t count, std::byte*& to) {
-  for (std::uint64_t i = 0; i < count; ++i, to += DTypeBytes(dtype)) {
-    if (dtype == kFloat32) {
-      StoreAt(to, Element<float>(row, i));
-    } else {
-      StoreAt(to, Element<std::int64_t>(row, i));
-    }
-  }
-}
-
-/// Rows [first, first + count).
-std::vector<std::byte> MakeChunk(const std::vector<TestColumn>& columns, std::uint64_t first,
-                                 std::uint64_t count, RowNodeKind root_kind = RowNodeKind::kTuple) {
-  RowNode root = Node(root_kind);
-  for (const TestColumn& column : columns) {
-    root.children.push_back(Node(column.kind));
-    if (root_kind == RowNodeKind::kDict) root.keys.push_back(column.name);
-  }
-  std::string structure;
-  AppendRowStructure(root_kind == RowNodeKind::kNone ? root.children.at(0) : root, structure);
-  ChunkBuilder builder(ChunkKind::kColumnar, static_cast<std::int64_t>(count), structure);
-  for (const TestColumn& column : columns) {
-    ColumnSpec spec;
-    spec.values = count;
-    spec.name = root_kind == RowNodeKind::kDict ? "" : column.name;
-    spec.dtype = column.dtype;
-    if (column.kind == RowNodeKind::kText) {
-      spec.encoding = ColumnEncoding::kText;
-      for (std::uint64_t row = first; row < first + count; ++row) {
-        spec.data_bytes += Text(row).size();
-      }
-    } else if (column.ragged) {
-      spec.encoding = ColumnEncoding::kRagged;
-      for (std::uint64_t row = first; row < first + count; ++row) {
-        spec.data_bytes += row % 3 * DTypeBytes(column.dtype);
-      }
-    } else {
-      spec.shape = column.shape;
-    }
-    builder.AddColumn(std::move(spec));
-  }
-  std::vector<std::byte> bytes(builder.Plan().value());
-  EXPECT_TRUE(builder.Begin(bytes).ok());
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    const TestColumn& column = columns[i];
-    std::byte* const start = builder.data(i).data();
-    std::byte* to = start;
-    for (std::uint64_t row = first; row < first + count; ++row) {
-      if (column.kind == RowNodeKind::kText) {
-        const std::string text = Text(row);
-        std::memcpy(to, text.data(), text.size());
-        to += text.size();
-        builder.SetBoundary(i, row - first + 1, static_cast<std::uint64_t>(to - start));
-      } else if (column.ragged) {
-        StoreElements(column.dtype, row, row % 3, to);
-        builder.SetBoundary(i, row - first + 1,
-                            static_cast<std::uint64_t>(to - start) / DTypeBytes(column.dtype));
-      } else {
-        const std::uint64_t elements = std::accumulate(column.shape.begin(), column.shape.end(),
-                                                       std::uint64_t{1}, std::multiplies<>());
-        StoreElements(column.dtype, row, elements, to);
-      }
-    }
-  }
-  return bytes;
-}
-
-template <typename T>
-std::vector<T> Numbers(const HeldBytes& held) {
-  std::vector<T> numbers(held.bytes.size() / sizeof(T));
-  if (!numbers.empty()) std::memcpy(numbers.data(), held.bytes.data(), held.bytes.size());
-  return numbers;
-}
 
 /// x: float32[16], 64 bytes a row, so that every row begins at a multiple of 64; y: int64.
 std::vector<TestColumn> Wide() {

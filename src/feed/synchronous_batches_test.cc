@@ -16,6 +16,7 @@
 
 #include "feed/feed_client.h"
 #include "feed/row_structure.h"
+#include "feed/test_chunks.h"
 
 namespace tfos::feed {
 namespace {
@@ -31,28 +32,9 @@ const BatchOptions kTwoRows = {
     .drop_remainder = false,
     .columns = {{.name = "0", .encoding = BatchEncoding::kDense, .dtype = DType::kInt64}}};
 
-/// One int64 column with the rows [first, first + count).
-std::vector<std::byte> MakeChunk(std::int64_t first, std::int64_t count) {
-  RowNode root;
-  root.kind = RowNodeKind::kInt;
-  std::string structure;
-  AppendRowStructure(root, structure);
-  ChunkBuilder builder(ChunkKind::kColumnar, count, structure);
-  builder.AddColumn({.dtype = DType::kInt64,
-                     .shape = {},
-                     .values = static_cast<std::uint64_t>(count),
-                     .name = ""});
-  std::vector<std::byte> bytes(builder.Plan().value());
-  EXPECT_TRUE(builder.Begin(bytes).ok());
-  for (std::int64_t i = 0; i < count; ++i) {
-    StoreAt(builder.data(0).data() + i * 8, first + i);
-  }
-  return bytes;
-}
-
-class Node {
+class TestNode {
  public:
-  explicit Node(std::uint32_t id) {
+  explicit TestNode(std::uint32_t id) {
     auto server =
         FeedServer::Start({.node_id = id, .token = token_, .cluster_id = "c1", .bind_address = ""});
     EXPECT_TRUE(server.ok()) << server.status().DebugString();
@@ -62,18 +44,19 @@ class Node {
   }
 
   /// Feeds a partition of this epoch with as many rows.
-  void Feed(std::uint32_t epoch, std::int64_t rows) {
+  void Feed(std::uint32_t epoch, std::uint64_t rows) {
     auto client = FeedClient::Connect(server_->endpoint(), token_, {.progress_timeout = kLong},
                                       Deadline::After(kLong));
     ASSERT_TRUE(client.ok()) << client.status().DebugString();
     const SessionOptions session = {.key = {.job = {1}, .epoch = epoch, .partition = 0}};
     ASSERT_TRUE((*client)->Open(session).ok());
-    const std::vector<std::byte> chunk = MakeChunk(next_row_, rows);
+    const std::vector<std::byte> chunk = MakeChunk(
+        {{.kind = RowNodeKind::kInt, .dtype = DType::kInt64}}, next_row_, rows, RowNodeKind::kNone);
     next_row_ += rows;
     auto room = (*client)->Reserve(chunk.size());
     ASSERT_TRUE(room.ok());
     std::memcpy(room->data(), chunk.data(), chunk.size());
-    ASSERT_TRUE((*client)->Commit(chunk.size(), {0, static_cast<std::uint64_t>(rows)}).ok());
+    ASSERT_TRUE((*client)->Commit(chunk.size(), {0, rows}).ok());
     ASSERT_TRUE((*client)->Finish().ok());
   }
 
@@ -102,14 +85,14 @@ class Node {
   std::unique_ptr<BatchReader> reader_;
   StepTickets tickets_;
   std::unique_ptr<SynchronousBatches> batches_;
-  std::int64_t next_row_ = 0;
+  std::uint64_t next_row_ = 0;
 };
 
 class SynchronousBatchesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (std::size_t i = 0; i < 2; ++i) {
-      nodes_.push_back(std::make_unique<Node>(static_cast<std::uint32_t>(i)));
+      nodes_.push_back(std::make_unique<TestNode>(static_cast<std::uint32_t>(i)));
       nodes_[i]->tickets().SetSender([this, i](const StepReport& report) {
         reports_.push_back({i, report});
         return Status::Ok();
@@ -118,14 +101,14 @@ class SynchronousBatchesTest : public ::testing::Test {
   }
 
   /// What the nodes make of an epoch with these rows, when the coordinator grants as it does.
-  std::vector<std::vector<std::uint64_t>> RunEpoch(Remainder remainder, std::int64_t first_rows,
-                                                   std::int64_t second_rows) {
+  std::vector<std::vector<std::uint64_t>> RunEpoch(Remainder remainder, std::uint64_t first_rows,
+                                                   std::uint64_t second_rows) {
     if (first_rows > 0) nodes_[0]->Feed(epoch_, first_rows);
     if (second_rows > 0) nodes_[1]->Feed(epoch_, second_rows);
     for (const auto& node : nodes_) node->server().EndEpoch("input", epoch_);
     // Both have ended, so the decision is known before either asks.
-    const auto full = static_cast<std::uint64_t>(std::min(first_rows, second_rows) / 2);
-    const auto longest = static_cast<std::uint64_t>((std::max(first_rows, second_rows) + 1) / 2);
+    const std::uint64_t full = std::min(first_rows, second_rows) / 2;
+    const std::uint64_t longest = (std::max(first_rows, second_rows) + 1) / 2;
     std::vector<std::vector<std::uint64_t>> made;
     for (const auto& node : nodes_) {
       node->tickets().OnGrant({.queue = "input",
@@ -140,7 +123,7 @@ class SynchronousBatchesTest : public ::testing::Test {
     return made;
   }
 
-  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<TestNode>> nodes_;
   std::vector<std::pair<std::size_t, StepReport>> reports_;
   std::uint32_t epoch_ = 0;
 };
@@ -178,7 +161,7 @@ TEST_F(SynchronousBatchesTest, JoinLeavesTheNodesAlone) {
 }
 
 TEST_F(SynchronousBatchesTest, AStepWaitsForItsTicket) {
-  Node& node = *nodes_[0];
+  TestNode& node = *nodes_[0];
   node.Feed(0, 4);
   const auto now = [&] {
     return node.batches().Next(Remainder::kDrop, kTwoRows, {.deadline = Deadline::After(0s)});
@@ -198,7 +181,7 @@ TEST_F(SynchronousBatchesTest, AStepWaitsForItsTicket) {
 }
 
 TEST_F(SynchronousBatchesTest, TheEndOfTheFeedNeedsNoTickets) {
-  Node& node = *nodes_[0];
+  TestNode& node = *nodes_[0];
   node.server().EndFeed();
   const auto next =
       node.batches().Next(Remainder::kPad, kTwoRows, {.deadline = Deadline::After(kLong)});

@@ -1,0 +1,131 @@
+#ifndef TFOS_FEED_TEST_CHUNKS_H_
+#define TFOS_FEED_TEST_CHUNKS_H_
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "feed/batch_reader.h"
+#include "feed/chunk.h"
+#include "feed/row_structure.h"
+
+// Columnar chunks for tests, whose values are made of the numbers of their rows.
+
+namespace tfos::feed {
+
+inline RowNode Node(RowNodeKind kind, std::vector<RowNode> children = {},
+                    std::vector<std::string> keys = {}) {
+  RowNode node;
+  node.kind = kind;
+  node.keys = std::move(keys);
+  node.children = std::move(children);
+  return node;
+}
+
+/// A column whose values are made of the row's number.
+struct TestColumn {
+  RowNodeKind kind;
+  DType dtype = DType::kNone;
+  std::vector<std::uint64_t> shape = {};
+  bool ragged = false;  ///< Row n has n % 3 elements.
+  std::string name = {};
+};
+
+/// Row n of a tensor holds n, n + 0.5, n + 1, ...; of strings "n" n % 4 times over.
+template <typename T>
+T Element(std::uint64_t row, std::uint64_t index) {
+  return static_cast<T>(static_cast<double>(row) + static_cast<double>(index) / 2);
+}
+
+inline std::string Text(std::uint64_t row) {
+  std::string text;
+  for (std::uint64_t i = 0; i < row % 4; ++i) text += std::to_string(row);
+  return text;
+}
+
+inline void StoreElements(DType dtype, std::uint64_t row, std::uint64_t count, std::byte*& to) {
+  for (std::uint64_t i = 0; i < count; ++i, to += DTypeBytes(dtype)) {
+    if (dtype == DType::kFloat32) {
+      StoreAt(to, Element<float>(row, i));
+    } else {
+      StoreAt(to, Element<std::int64_t>(row, i));
+    }
+  }
+}
+
+/// A chunk of the rows [first, first + count). `root_kind` kNone: the only column is the row
+/// itself.
+inline std::vector<std::byte> MakeChunk(const std::vector<TestColumn>& columns, std::uint64_t first,
+                                        std::uint64_t count,
+                                        RowNodeKind root_kind = RowNodeKind::kTuple) {
+  RowNode root = Node(root_kind);
+  for (const TestColumn& column : columns) {
+    root.children.push_back(Node(column.kind));
+    if (root_kind == RowNodeKind::kDict) root.keys.push_back(column.name);
+  }
+  std::string structure;
+  AppendRowStructure(root_kind == RowNodeKind::kNone ? root.children.at(0) : root, structure);
+  ChunkBuilder builder(ChunkKind::kColumnar, static_cast<std::int64_t>(count), structure);
+  for (const TestColumn& column : columns) {
+    ColumnSpec spec;
+    spec.values = count;
+    spec.name = root_kind == RowNodeKind::kDict ? "" : column.name;
+    spec.dtype = column.dtype;
+    if (column.kind == RowNodeKind::kText) {
+      spec.encoding = ColumnEncoding::kText;
+      for (std::uint64_t row = first; row < first + count; ++row) {
+        spec.data_bytes += Text(row).size();
+      }
+    } else if (column.ragged) {
+      spec.encoding = ColumnEncoding::kRagged;
+      for (std::uint64_t row = first; row < first + count; ++row) {
+        spec.data_bytes += row % 3 * DTypeBytes(column.dtype);
+      }
+    } else {
+      spec.shape = column.shape;
+    }
+    builder.AddColumn(std::move(spec));
+  }
+  std::vector<std::byte> bytes(builder.Plan().value());
+  EXPECT_TRUE(builder.Begin(bytes).ok());
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const TestColumn& column = columns[i];
+    std::byte* const start = builder.data(i).data();
+    std::byte* to = start;
+    for (std::uint64_t row = first; row < first + count; ++row) {
+      if (column.kind == RowNodeKind::kText) {
+        const std::string text = Text(row);
+        std::memcpy(to, text.data(), text.size());
+        to += text.size();
+        builder.SetBoundary(i, row - first + 1, static_cast<std::uint64_t>(to - start));
+      } else if (column.ragged) {
+        StoreElements(column.dtype, row, row % 3, to);
+        builder.SetBoundary(i, row - first + 1,
+                            static_cast<std::uint64_t>(to - start) / DTypeBytes(column.dtype));
+      } else {
+        const std::uint64_t elements = std::accumulate(column.shape.begin(), column.shape.end(),
+                                                       std::uint64_t{1}, std::multiplies<>());
+        StoreElements(column.dtype, row, elements, to);
+      }
+    }
+  }
+  return bytes;
+}
+
+template <typename T>
+std::vector<T> Numbers(const HeldBytes& held) {
+  std::vector<T> numbers(held.bytes.size() / sizeof(T));
+  if (!numbers.empty()) std::memcpy(numbers.data(), held.bytes.data(), held.bytes.size());
+  return numbers;
+}
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_TEST_CHUNKS_H_
