@@ -9,7 +9,7 @@ whether the command succeeds, fails or is interrupted:
 `{master}` in an argument is replaced with the cluster's URL, which is in $SPARK_MASTER_URL as well.
 
 As a module it gives `SparkCluster`, a context manager. Needs Java 17 and the `pyspark` package (or
-SPARK_HOME), nothing else. Everything is bound to the loopback interface.
+SPARK_HOME), nothing else. Everything is bound to the loopback interface, unless `hosts` say other.
 """
 
 import argparse
@@ -24,10 +24,11 @@ import signal
 import subprocess
 import sys
 import time
+import typing
 import urllib.error
 import urllib.request
 
-_HOST = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 _POLL_S = 0.1
 _LOG_TAIL_LINES = 20
 _PR_SET_PDEATHSIG = 1
@@ -52,13 +53,23 @@ def _end_with_parent():
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+class Host(typing.NamedTuple):
+    """Where a daemon runs."""
+
+    #: That it is bound to.
+    address: str = _LOOPBACK
+    #: Command line in front of its own, such as ("ip", "netns", "exec", NAME).
+    prefix: tuple = ()
+
+
 class _Daemon:
     """One JVM of the cluster, in a process group of its own, and its log."""
 
-    def __init__(self, name, class_name, arguments, log_dir, environment):
+    def __init__(self, name, class_name, arguments, host, log_dir, environment):
         self.name = name
         self.log_path = log_dir / f"{name}.log"
-        command = [str(spark_home() / "bin" / "spark-class"), class_name, *arguments]
+        command = [*host.prefix, str(spark_home() / "bin" / "spark-class"), class_name]
+        command += ["--host", host.address, *arguments]
         # A group of its own keeps Ctrl-C from ending the daemons before the driver has finished.
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
@@ -66,7 +77,7 @@ class _Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=environment,
+                env={**environment, "SPARK_LOCAL_IP": host.address},
                 process_group=0,
                 preexec_fn=_end_with_parent,
             )
@@ -106,6 +117,8 @@ class SparkCluster:
     """A Master and `workers` Workers, started on entry and stopped on exit of the `with` block.
 
     workers, cores, memory: how many Workers, and what each of them offers to executors.
+    hosts: where they run, in turn; the Master runs on the first. By default all on the loopback
+        interface.
     directory: holds the daemons' logs and, below `work`, the executors' directories and logs.
     start_timeout_s: bound on the start of the whole cluster.
 
@@ -113,13 +126,15 @@ class SparkCluster:
     """
 
     def __init__(
-        self, workers=2, cores=1, memory="2g", directory="build/spark", start_timeout_s=90
+        self, workers=2, cores=1, memory="2g", directory="build/spark", start_timeout_s=90,
+        hosts=(Host(),)
     ):
         self.workers = workers
         self.cores = cores
         self.memory = memory
         self.directory = pathlib.Path(directory).resolve()
         self.start_timeout_s = start_timeout_s
+        self.hosts = hosts
         self.url = None
         self._ui_port = None
         self._daemons = []
@@ -152,14 +167,14 @@ class SparkCluster:
         environment = {
             **os.environ,
             "SPARK_HOME": str(spark_home()),
-            "SPARK_LOCAL_IP": _HOST,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         }
         master = _Daemon(
             "master",
             "org.apache.spark.deploy.master.Master",
-            ["--host", _HOST, "--port", "0", "--webui-port", "0"],
+            ["--port", "0", "--webui-port", "0"],
+            self.hosts[0],
             self.directory,
             environment,
         )
@@ -170,14 +185,15 @@ class SparkCluster:
         self._ui_port = self._wait_for(
             lambda: self._service_port("MasterUI"), "the Master's status page", deadline
         )
-        self.url = f"spark://{_HOST}:{port}"
+        self.url = f"spark://{self.hosts[0].address}:{port}"
         for number in range(self.workers):
             self._daemons.append(
                 _Daemon(
                     f"worker-{number}",
                     "org.apache.spark.deploy.worker.Worker",
-                    ["--host", _HOST, "--webui-port", "0", "--cores", str(self.cores)]
+                    ["--webui-port", "0", "--cores", str(self.cores)]
                     + ["--memory", self.memory, "--work-dir", str(work_dir), self.url],
+                    self.hosts[number % len(self.hosts)],
                     self.directory,
                     environment,
                 )
@@ -199,7 +215,7 @@ class SparkCluster:
     def alive_workers(self):
         """Returns how many Workers the Master counts as alive."""
         try:
-            url = f"http://{_HOST}:{self._ui_port}/json/"
+            url = f"http://{self.hosts[0].address}:{self._ui_port}/json/"
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             with opener.open(url, timeout=5) as response:
                 return json.load(response)["aliveworkers"]
