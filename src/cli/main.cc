@@ -1,4 +1,7 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <vector>
 
 #include "cli/agent_command.h"
 #include "cli/coordinator_command.h"
@@ -12,6 +15,15 @@ int main(int argc, char** argv) {
   tfos::cli::AddAgentCommand(app, exit_code);
   tfos::cli::AddCoordinatorCommand(app, exit_code);
   tfos::cli::AddDoctorCommand(app, exit_code);
+  // CLI11 would only say that a subcommand is missing, and not which word is none.
+  const std::vector<CLI::App*> known = app.get_subcommands({});
+  const auto is_named = [&](const CLI::App* subcommand) { return subcommand->check_name(argv[1]); };
+  if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(known, is_named)) {
+    std::cerr << "tfos: '" << argv[1] << "' is no subcommand; there are:";
+    for (const CLI::App* subcommand : known) std::cerr << ' ' << subcommand->get_name();
+    std::cerr << '\n';
+    return static_cast<int>(CLI::ExitCodes::ExtrasError);
+  }
   CLI11_PARSE(app, argc, argv);
   return exit_code;
 }
