@@ -411,7 +411,8 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   auto chunk = std::make_shared<Chunk>();
   auto lent = std::make_shared<LentMemory>();
   std::span<const std::byte> bytes = loan.bytes();
-  if (MayLend()) {
+  // What has to be converted needs no mapping of its own: it is read once, and here.
+  if (SaysColumnar(bytes) && MayLend()) {
     // Fails when there are too many mappings. Then it copies.
     if (Result<PrivateView> view = loan.MapPrivately(); view.ok()) {
       lent->view = std::move(*view);
@@ -424,7 +425,7 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   chunk->memory = lent;
   TFOS_ASSIGN_OR_RETURN(ChunkView view, ChunkView::Parse(bytes));
   if (view.kind() != ChunkKind::kColumnar) {
-    TFOS_ASSIGN_OR_RETURN(AlignedBuffer converted, converter_(bytes));
+    TFOS_ASSIGN_OR_RETURN(AlignedBuffer converted, Convert(view, bytes));
     auto memory = std::make_shared<AlignedBuffer>(std::move(converted));
     TFOS_ASSIGN_OR_RETURN(view, ChunkView::Parse(memory->bytes()));
     chunk->memory = std::move(memory);
@@ -441,6 +442,15 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   chunk_ = std::move(chunk);
   next_row_ = 0;
   return Status::Ok();
+}
+
+Result<AlignedBuffer> BatchReader::Convert(const ChunkView& view,
+                                           std::span<const std::byte> chunk) {
+  if (view.kind() == ChunkKind::kPickledBatches) {
+    TFOS_ASSIGN_OR_RETURN(std::optional<AlignedBuffer> converted, pickles_.Convert(view));
+    if (converted) return std::move(*converted);
+  }
+  return converter_(chunk);
 }
 
 bool BatchReader::MayLend() {
