@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "feed/aligned_buffer.h"
+#include "feed/buffer_pool.h"
 #include "feed/chunk.h"
 #include "feed/feed_server.h"
 #include "feed/pickle_columns.h"
@@ -123,7 +124,7 @@ class BatchReader {
   Status Fetch(const Wait& wait);
   Status FetchUnlessFailed(const Wait& wait);
   Status TakeChunk(ChunkLoan loan);
-  Result<AlignedBuffer> Convert(const ChunkView& view, std::span<const std::byte> chunk);
+  Result<HeldBytes> Convert(const ChunkView& view, std::span<const std::byte> chunk);
   void TakeRows(std::uint64_t count);
   Status CopyPieces();
   bool MayLend();
@@ -134,9 +135,10 @@ class BatchReader {
   FeedServer& server_;
   const std::string queue_;
   const Converter converter_;
+  BufferPool pool_;
 
   std::mutex mutex_;
-  PickleColumns pickles_;  ///< Guarded by the mutex, as all that follows.
+  PickleColumns pickles_{pool_};  ///< Guarded by the mutex, as all that follows.
   // In the order of the queue: the pieces, the ends of epochs, the chunk.
   std::deque<Piece> pieces_;
   std::uint64_t piece_rows_ = 0;

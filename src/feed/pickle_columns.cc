@@ -499,31 +499,31 @@ class Rows {
 
 }  // namespace
 
-Result<std::optional<AlignedBuffer>> PickleColumns::Convert(const ChunkView& chunk) {
+Result<std::optional<PooledBuffer>> PickleColumns::Convert(const ChunkView& chunk) {
   if (refused_in_a_row_ >= kPatience && ++refused_in_a_row_ % kTriedOneOf != 0) {
-    return std::optional<AlignedBuffer>();
+    return std::optional<PooledBuffer>();
   }
-  Result<std::optional<AlignedBuffer>> converted = Try(chunk);
+  Result<std::optional<PooledBuffer>> converted = Try(chunk);
   reader_.Reset();
   if (converted.ok()) refused_in_a_row_ = *converted ? 0 : refused_in_a_row_ + 1;
   return converted;
 }
 
-Result<std::optional<AlignedBuffer>> PickleColumns::Try(const ChunkView& chunk) {
+Result<std::optional<PooledBuffer>> PickleColumns::Try(const ChunkView& chunk) {
   const ColumnView& pickles = chunk.columns()[0];
   Rows rows(reader_, pickles.data.size());
   for (std::uint64_t i = 0; i < pickles.values; ++i) {
     const std::optional<PickleValue> batch = reader_.Read(pickles.Value(i));
-    if (!batch || !rows.Add(*batch)) return std::optional<AlignedBuffer>();
+    if (!batch || !rows.Add(*batch)) return std::optional<PooledBuffer>();
   }
-  if (!rows.Plan()) return std::optional<AlignedBuffer>();
-  AlignedBuffer columns(rows.bytes());
-  if (columns.size() != rows.bytes()) {
+  if (!rows.Plan()) return std::optional<PooledBuffer>();
+  PooledBuffer columns = pool_.Allocate(rows.bytes());
+  if (columns.bytes.size() != rows.bytes()) {
     return Status(ErrorKind::kRetryLater,
                   fmt::format("no memory for {} bytes of columns", rows.bytes()));
   }
-  TFOS_RETURN_IF_ERROR(rows.Fill(columns.bytes()));
-  return std::optional<AlignedBuffer>(std::move(columns));
+  TFOS_RETURN_IF_ERROR(rows.Fill(columns.bytes));
+  return std::optional<PooledBuffer>(std::move(columns));
 }
 
 }  // namespace tfos::feed

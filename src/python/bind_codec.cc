@@ -37,10 +37,11 @@ std::optional<nb::bytes> ColumnsOfPickles(nb::handle chunk) {
   if (view.kind() != feed::ChunkKind::kPickledBatches) {
     ThrowStatus(Status(ErrorKind::kBadInput, "the chunk holds no pickled batches"));
   }
-  feed::PickleColumns pickles;
+  feed::BufferPool pool;
+  feed::PickleColumns pickles(pool);
   const auto columns = ValueOrThrow(WithoutGil([&] { return pickles.Convert(view); }));
   if (!columns) return std::nullopt;
-  return nb::bytes(columns->bytes().data(), columns->size());
+  return nb::bytes(columns->bytes.data(), columns->bytes.size());
 }
 
 }  // namespace
