@@ -142,8 +142,7 @@ bool Aligned(const std::byte* data) {
 }
 
 /// The values of all parts as one column.
-Result<BatchColumn> Gather(BufferPool& pool, std::span<const Part> parts,
-                           BatchEncoding encoding) {
+Result<BatchColumn> Gather(BufferPool& pool, std::span<const Part> parts, BatchEncoding encoding) {
   BatchColumn gathered;
   std::vector<Range> ranges;  // In bytes.
   ranges.reserve(parts.size());
