@@ -230,10 +230,12 @@ class Rows {
     const PickleValue* const first = reader_.Values(*rows_[0]->items);
     const std::size_t keys = rows_[0]->items->size / 2;
     if (first == nullptr || keys == 0 || keys > kMaxChunkColumns) return false;
-    std::set<std::string_view> seen;
     for (std::size_t i = 0; i < keys; ++i) {
-      if (!AddKey(first[2 * i]) || !seen.insert(root_.keys.back()).second) return false;
+      if (!AddKey(first[2 * i])) return false;
     }
+    // A key that is set again keeps its place and changes its value.
+    const std::set<std::string_view> different(root_.keys.begin(), root_.keys.end());
+    if (different.size() != keys) return false;
     const auto same_keys = [&](const PickleValue* fields) {
       for (std::size_t i = 0; i < keys; ++i) {
         if (!SameKey(fields[2 * i], first[2 * i])) return false;

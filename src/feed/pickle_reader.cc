@@ -340,10 +340,14 @@ class PickleReader::Machine {
   template <typename T>
   bool Bytes(PickleKind kind) {
     const auto size = Take<T>();
-    if (!size || *size > Left() || std::uint64_t{*size} > kMaxTextBytes) return false;
+    return size && PushBytes(kind, *size);
+  }
+
+  bool PushBytes(PickleKind kind, std::uint64_t size) {
+    if (size > Left() || size > kMaxTextBytes) return false;
     const std::byte* const bytes = at_;
-    at_ += *size;
-    return Push({.kind = kind, .size = static_cast<std::uint32_t>(*size), .bytes = bytes});
+    at_ += size;
+    return Push({.kind = kind, .size = static_cast<std::uint32_t>(size), .bytes = bytes});
   }
 
   // Lists, tuples and dicts.
