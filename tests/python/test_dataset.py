@@ -96,6 +96,25 @@ def test_more_columns_are_a_dict_and_can_be_chosen(node: Any) -> None:
     assert (list(features["id"].numpy()), list(label.numpy())) == ([2, 3], [True, False])
 
 
+def test_an_iterator_that_has_ended_stays_so(node: Any) -> None:
+    node.feed_epochs(pairs(0, 2), pairs(2, 2))
+    node.server.end_feed()
+    dataset = node.dataset(2)
+    iterator = iter(dataset)
+    assert list(next(iterator)[1].numpy()) == [0, 1]
+    for _ in range(2):
+        assert next(iterator, None) is None
+    assert labels(dataset) == [2, 3]
+
+
+def test_how_many_batches_come_is_unknown(node: Any) -> None:
+    node.feed_epochs(pairs(0, 4))
+    node.server.end_feed()
+    dataset = node.dataset(2)
+    assert dataset.cardinality().numpy() == tf.data.UNKNOWN_CARDINALITY
+    assert labels(dataset) == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("options, expected", [
     ({"features": "a"}, "a"),
     ({"features": ["a"], "label": "c"}, ("a", "c")),
