@@ -60,7 +60,7 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
         structure = (*structure, _MASK) if label is not None else (structure, _MASK)
         chosen.append(Column(_MASK, _DENSE, "float32", []))
     specs = [column.component_specs(batch) for column in chosen]
-    dataset = _generator_dataset(ops, handle, [s for parts in specs for s in parts])
+    dataset = _batches(ops, handle, [s for parts in specs for s in parts])
 
     # The same rows for every worker and replica to choose from: there are no files to shard.
     options = tf.data.Options()
@@ -85,31 +85,28 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
     return tf.data.experimental.from_variant(dataset, flat).map(assemble).with_options(options)
 
 
-def _generator_dataset(ops: _Ops, handle: int, specs: list[tf.TensorSpec]) -> tf.Tensor:
+def _batches(ops: _Ops, handle: int, specs: list[tf.TensorSpec]) -> tf.Tensor:
     """The variant of a dataset whose elements are what the op gives, until it says that the pass
     is over."""
-    state = tf.TensorSpec([], tf.int64)
+    scalar = tf.TensorSpec([], tf.int64)
 
-    @tf.function(input_signature=[])
-    def begin() -> tf.Tensor:
-        source = tf.constant(handle, tf.int64)
-        with tf.control_dependencies([ops.begin_pass(source=source)]):
-            return tf.identity(source)
-
-    @tf.function(input_signature=[state])
+    @tf.function(input_signature=[scalar])
     def waiting(source: tf.Tensor) -> tf.Tensor:
         result = ops.await_batch(source=source)
         result.set_shape([])
         return result
 
-    @tf.function(input_signature=[state])
+    @tf.function(input_signature=[scalar])
     def same(source: tf.Tensor) -> tf.Tensor:
         return source
 
     waiting_function, same_function = waiting.get_concrete_function(), same.get_concrete_function()
 
-    @tf.function(input_signature=[state])
-    def following(source: tf.Tensor) -> list[tf.Tensor]:
+    @tf.function(input_signature=[scalar])
+    def batch(index: tf.Tensor) -> list[tf.Tensor]:
+        source = tf.constant(handle, tf.int64)
+        with tf.control_dependencies([ops.begin_pass(source=source, index=index)]):
+            source = tf.identity(source)
         # This loop, unlike tf.while_loop's, calls functions, and TensorFlow looks before each call
         # whether the iterator has been dropped. Without it, dropping one that prefetches would
         # wait for the feed.
@@ -122,15 +119,18 @@ def _generator_dataset(ops: _Ops, handle: int, specs: list[tf.TensorSpec]) -> tf
             component.set_shape(spec.shape)
         return components
 
-    return tf.raw_ops.GeneratorDataset(
-        init_func_other_args=[],
-        next_func_other_args=[],
-        finalize_func_other_args=[],
-        init_func=begin.get_concrete_function(),
-        next_func=following.get_concrete_function(),
-        finalize_func=same_function,
+    forever = tf.raw_ops.RangeDataset(
+        start=0, stop=scalar.dtype.max, step=1, output_types=[scalar.dtype], output_shapes=[[]])
+    # A GeneratorDataset, too, would end when the function says so, but that would run on a pool of
+    # threads: handing it over costs more than all it does, and idle threads spin.
+    return tf.raw_ops.MapDataset(
+        input_dataset=forever,
+        other_arguments=[],
+        f=batch.get_concrete_function(),
         output_types=[spec.dtype for spec in specs],
         output_shapes=[spec.shape for spec in specs],
+        use_inter_op_parallelism=False,
+        preserve_cardinality=False,
     )
 
 

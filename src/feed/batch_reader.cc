@@ -100,14 +100,14 @@ struct Buffer {
   HeldBytes held;
 };
 
-Result<Buffer> Allocate(std::uint64_t bytes) {
+Result<Buffer> Allocate(BufferPool& pool, std::uint64_t bytes) {
   if (bytes == 0) return Buffer{};
-  auto memory = std::make_shared<AlignedBuffer>(bytes);
-  if (memory->size() != bytes) {
+  PooledBuffer room = pool.Allocate(bytes);
+  if (room.bytes.size() != bytes) {
     return Status(ErrorKind::kRetryLater, fmt::format("no memory for {} bytes of a batch", bytes));
   }
-  const std::span<std::byte> room = memory->bytes();
-  return Buffer{.data = room.data(), .held = {.bytes = room, .memory = std::move(memory)}};
+  return Buffer{.data = room.bytes.data(),
+                .held = {.bytes = room.bytes, .memory = std::move(room.memory)}};
 }
 
 std::uint64_t UnitBytes(const ColumnView& column) {
@@ -142,7 +142,7 @@ bool Aligned(const std::byte* data) {
 }
 
 /// The values of all parts as one column.
-Result<BatchColumn> Gather(std::span<const Part> parts, BatchEncoding encoding) {
+Result<BatchColumn> Gather(BufferPool& pool, std::span<const Part> parts, BatchEncoding encoding) {
   BatchColumn gathered;
   std::vector<Range> ranges;  // In bytes.
   ranges.reserve(parts.size());
@@ -154,7 +154,7 @@ Result<BatchColumn> Gather(std::span<const Part> parts, BatchEncoding encoding) 
   } else {
     std::uint64_t rows = 0;
     for (const Part& part : parts) rows += part.count;
-    TFOS_ASSIGN_OR_RETURN(Buffer boundaries, Allocate((rows + 1) * sizeof(std::uint64_t)));
+    TFOS_ASSIGN_OR_RETURN(Buffer boundaries, Allocate(pool, (rows + 1) * sizeof(std::uint64_t)));
     std::byte* to = boundaries.data;
     StoreAt(to, std::uint64_t{0});
     to += sizeof(std::uint64_t);
@@ -178,7 +178,7 @@ Result<BatchColumn> Gather(std::span<const Part> parts, BatchEncoding encoding) 
   }
   std::uint64_t total = 0;
   for (const Range& range : ranges) total += range.end - range.begin;
-  TFOS_ASSIGN_OR_RETURN(Buffer data, Allocate(total));
+  TFOS_ASSIGN_OR_RETURN(Buffer data, Allocate(pool, total));
   std::byte* to = data.data;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::uint64_t bytes = ranges[i].end - ranges[i].begin;
@@ -390,7 +390,7 @@ Result<Batch> BatchReader::Assemble(const BatchOptions& options) {
                   .count = used[k].count,
                   .memory = chunk.lendable ? chunk.memory : nullptr};
     }
-    TFOS_ASSIGN_OR_RETURN(BatchColumn column, Gather(parts, wanted.encoding));
+    TFOS_ASSIGN_OR_RETURN(BatchColumn column, Gather(pool_, parts, wanted.encoding));
     batch.columns.push_back(std::move(column));
   }
   piece_rows_ -= batch.rows;
@@ -457,7 +457,8 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   std::span<const std::byte> bytes = loan.bytes();
   const bool of_feeder = !loan.is_private();
   chunk->lendable = !of_feeder;
-  if (of_feeder && MayLend()) {
+  // What has to be converted needs no mapping of its own: it is read once, and here.
+  if (of_feeder && SaysColumnar(bytes) && MayLend()) {
     // Fails when there are too many mappings. Then it copies.
     if (Result<PrivateView> view = loan.MapPrivately(); view.ok()) {
       lent->view = std::move(*view);
@@ -470,10 +471,9 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   chunk->memory = lent;
   TFOS_ASSIGN_OR_RETURN(ChunkView view, ChunkView::Parse(bytes));
   if (view.kind() != ChunkKind::kColumnar) {
-    TFOS_ASSIGN_OR_RETURN(AlignedBuffer converted, converter_(bytes));
-    auto memory = std::make_shared<AlignedBuffer>(std::move(converted));
-    TFOS_ASSIGN_OR_RETURN(view, ChunkView::Parse(memory->bytes()));
-    chunk->memory = std::move(memory);
+    TFOS_ASSIGN_OR_RETURN(HeldBytes converted, Convert(view, bytes));
+    TFOS_ASSIGN_OR_RETURN(view, ChunkView::Parse(converted.bytes));
+    chunk->memory = std::move(converted.memory);
     chunk->lendable = true;
     chunk->of_feeder = false;
   } else if (of_feeder && chunk->lendable) {
@@ -487,6 +487,18 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   chunk_ = std::move(chunk);
   next_row_ = 0;
   return Status::Ok();
+}
+
+/// The columns of a chunk of another kind.
+Result<HeldBytes> BatchReader::Convert(const ChunkView& view, std::span<const std::byte> chunk) {
+  if (view.kind() == ChunkKind::kPickledBatches) {
+    TFOS_ASSIGN_OR_RETURN(std::optional<PooledBuffer> columns, pickles_.Convert(view));
+    if (columns) return HeldBytes{.bytes = columns->bytes, .memory = std::move(columns->memory)};
+  }
+  TFOS_ASSIGN_OR_RETURN(AlignedBuffer columns, converter_(chunk));
+  auto memory = std::make_shared<AlignedBuffer>(std::move(columns));
+  const std::span<const std::byte> bytes = memory->bytes();
+  return HeldBytes{.bytes = bytes, .memory = std::move(memory)};
 }
 
 bool BatchReader::MayLend() {
@@ -516,7 +528,7 @@ Status BatchReader::CopyPieces() {
     for (const Column& column : piece.chunk->columns) {
       const Part part{
           .column = &column.view, .first = piece.first, .count = piece.count, .memory = nullptr};
-      TFOS_ASSIGN_OR_RETURN(BatchColumn copied, Gather({&part, 1}, EncodingOf(column.view)));
+      TFOS_ASSIGN_OR_RETURN(BatchColumn copied, Gather(pool_, {&part, 1}, EncodingOf(column.view)));
       ColumnView view = column.view;
       view.values = piece.count;
       view.data = copied.data.bytes;

@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "feed/aligned_buffer.h"
+#include "feed/buffer_pool.h"
 #include "feed/chunk.h"
 #include "feed/feed_server.h"
+#include "feed/pickle_columns.h"
 #include "feed/wait.h"
 #include "tfos/status.h"
 
@@ -84,7 +86,8 @@ using BatchResult = std::variant<Batch, EndOfEpoch, EndOfFeed>;
 /// copy where the bytes were. As long as such copies are kept, it copies rather than lends.
 class BatchReader {
  public:
-  /// Makes a columnar chunk of a pickled one, or says why its rows are no columns.
+  /// Makes a columnar chunk of a pickled one, or says why its rows are no columns. Called for what
+  /// PickleColumns leaves to Python.
   using Converter = std::function<Result<AlignedBuffer>(std::span<const std::byte> chunk)>;
 
   BatchReader(FeedServer& server, std::string queue, Converter converter);
@@ -148,6 +151,7 @@ class BatchReader {
   Status FetchUnlessFailed(const Wait& wait);
   Status TakeNext(feed::Next next);
   Status TakeChunk(ChunkLoan loan);
+  Result<HeldBytes> Convert(const ChunkView& view, std::span<const std::byte> chunk);
   void TakeRows(std::uint64_t count);
   void DropPieces();
   Status CopyPieces();
@@ -159,9 +163,11 @@ class BatchReader {
   FeedServer& server_;
   const std::string queue_;
   const Converter converter_;
+  BufferPool pool_;
 
   std::mutex mutex_;
-  // All guarded by the mutex. In the order of the queue: the pieces, the ends of epochs, the chunk.
+  PickleColumns pickles_{pool_};  ///< Guarded by the mutex, as all that follows.
+  // In the order of the queue: the pieces, the ends of epochs, the chunk.
   std::deque<Piece> pieces_;
   std::uint64_t piece_rows_ = 0;
   std::deque<std::uint32_t> epoch_ends_;

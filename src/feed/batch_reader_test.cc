@@ -14,6 +14,7 @@
 #include "feed/feed_client.h"
 #include "feed/row_structure.h"
 #include "feed/test_chunks.h"
+#include "testing/pickler.h"
 
 namespace tfos::feed {
 namespace {
@@ -316,18 +317,36 @@ TEST_F(BatchReaderTest, AnInferenceFeedIsRefused) {
   EXPECT_THAT(peeked.status().ToString(), HasSubstr("data_feed(train=False)"));
 }
 
-TEST_F(BatchReaderTest, PickledChunksAreConverted) {
+/// A chunk of one pickled batch.
+std::vector<std::byte> PickledChunk(const std::string& pickle) {
   ChunkBuilder builder(ChunkKind::kPickledBatches, kUnknownRows);
   builder.AddColumn({.encoding = ColumnEncoding::kOpaque,
                      .dtype = DType::kNone,
                      .shape = {},
                      .values = 1,
-                     .data_bytes = 3,
+                     .data_bytes = pickle.size(),
                      .name = {}});
-  std::vector<std::byte> pickled(builder.Plan().value());
-  ASSERT_TRUE(builder.Begin(pickled).ok());
-  std::memcpy(builder.data(0).data(), "abc", 3);
-  builder.SetBoundary(0, 1, 3);
+  std::vector<std::byte> chunk(builder.Plan().value());
+  EXPECT_TRUE(builder.Begin(chunk).ok());
+  std::memcpy(builder.data(0).data(), pickle.data(), pickle.size());
+  builder.SetBoundary(0, 1, pickle.size());
+  return chunk;
+}
+
+TEST_F(BatchReaderTest, PickledRowsThatAreColumnsAreNotConverted) {
+  Put(PickledChunk(Pickler().Ints({1, 2, 3}).Stop()));
+  Put(PickledChunk(Pickler().Ints({4, 5}).Stop()));
+  FinishAndEndFeed();
+  reader_ = std::make_unique<BatchReader>(*server_, "input",
+                                          [](std::span<const std::byte>) -> Result<AlignedBuffer> {
+                                            return Status(ErrorKind::kBug, "left to Python");
+                                          });
+  EXPECT_THAT(Numbers<std::int64_t>(NextBatch(4).columns[0].data), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(Numbers<std::int64_t>(NextBatch(4).columns[0].data), ElementsAre(5));
+}
+
+TEST_F(BatchReaderTest, OtherPickledChunksAreConverted) {
+  const std::vector<std::byte> pickled = PickledChunk("abc");
   Put(pickled);
   Put(pickled);
   int converted = 0;

@@ -1,6 +1,7 @@
 #include "feed/chunk.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 
 #include "base/format.h"
@@ -335,6 +336,11 @@ std::span<const std::byte> ColumnView::Value(std::uint64_t index) const {
   const std::uint64_t begin = std::min(Boundary(index), units);
   const std::uint64_t end = std::clamp(Boundary(index + 1), begin, units);
   return data.subspan(begin * unit, (end - begin) * unit);
+}
+
+bool SaysColumnar(std::span<const std::byte> chunk) {
+  return chunk.size() >= sizeof(Header) &&
+         chunk[offsetof(Header, kind)] == static_cast<std::byte>(ChunkKind::kColumnar);
 }
 
 Result<ChunkView> ChunkView::Parse(std::span<const std::byte> bytes) {

@@ -134,6 +134,9 @@ class ChunkBuilder {
   std::byte* base_ = nullptr;
 };
 
+/// Whether the header says that the chunk is columnar, before anything was checked.
+bool SaysColumnar(std::span<const std::byte> chunk);
+
 /// One column of a parsed chunk. Borrows the chunk's bytes.
 struct ColumnView {
   ColumnEncoding encoding = ColumnEncoding::kTensor;

@@ -104,6 +104,8 @@ struct BatchSource::Stream {
   std::atomic<std::int64_t> references = 1;
   std::mutex mutex;
   std::optional<Result<feed::BatchResult>> ready;  ///< Awaited, for `next`. Guarded by the mutex.
+  /// The pass has ended: who asks on is told so again. Guarded by the mutex.
+  bool over = false;
 
   /// What `next` gives, or none when it is not there by `deadline`.
   std::optional<Result<feed::BatchResult>> Read(Deadline deadline) {
@@ -234,6 +236,7 @@ void BatchSource::Close() {
 void BatchSource::Begin(void* context) {
   auto& stream = *static_cast<Stream*>(context);
   const std::lock_guard lock(stream.mutex);
+  stream.over = false;
   {
     const std::lock_guard of_passes(stream.reading->mutex);
     stream.reading->passes.Begin();
@@ -249,6 +252,7 @@ std::int32_t BatchSource::Await(void* context) {
   auto& stream = *static_cast<Stream*>(context);
   const std::lock_guard lock(stream.mutex);
   try {
+    if (stream.over) return 0;
     if (!stream.ready) stream.ready = stream.Read(Deadline::After(kAwaitFor));
   } catch (const std::exception&) {
     return 0;  // No memory: `next` says so.
@@ -265,7 +269,11 @@ void BatchSource::NextBatch(void* context, tfos_batch* batch) {
     std::optional<Result<feed::BatchResult>> awaited;
     {
       const std::lock_guard lock(stream.mutex);
-      awaited.swap(stream.ready);
+      if (stream.over) {
+        awaited.emplace(feed::BatchResult(feed::EndOfEpoch{}));
+      } else {
+        awaited.swap(stream.ready);
+      }
     }
     if (!awaited) awaited = stream.Read(Deadline::Infinite());
     Result<feed::BatchResult>& next = *awaited;
@@ -279,6 +287,10 @@ void BatchSource::NextBatch(void* context, tfos_batch* batch) {
       batch->tensor = storage->tensors.data();
     } else {
       if (std::holds_alternative<feed::EndOfFeed>(*next)) stream.WarnOfMissingEpoch();
+      {
+        const std::lock_guard lock(stream.mutex);
+        stream.over = true;
+      }
       batch->code = kOutOfRange;
       storage->message = "the end of the epoch";
     }

@@ -1,7 +1,12 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 
+#include <optional>
+
+#include "feed/pickle_columns.h"
 #include "python/bindings.h"
 #include "python/errors.h"
+#include "python/gil.h"
 #include "python/row_decoder.h"
 #include "python/row_encoder.h"
 
@@ -25,6 +30,20 @@ nb::list DecodeRows(nb::handle chunk) {
   return DecodeAll(bytes.bytes());
 }
 
+std::optional<nb::bytes> ColumnsOfPickles(nb::handle chunk) {
+  const BufferView bytes(chunk, PyBUF_SIMPLE);
+  if (!bytes.acquired()) throw nb::python_error();
+  const auto view = ValueOrThrow(feed::ChunkView::Parse(bytes.bytes()));
+  if (view.kind() != feed::ChunkKind::kPickledBatches) {
+    ThrowStatus(Status(ErrorKind::kBadInput, "the chunk holds no pickled batches"));
+  }
+  feed::BufferPool pool;
+  feed::PickleColumns pickles(pool);
+  const auto columns = ValueOrThrow(WithoutGil([&] { return pickles.Convert(view); }));
+  if (!columns) return std::nullopt;
+  return nb::bytes(columns->bytes.data(), columns->bytes.size());
+}
+
 }  // namespace
 
 void BindCodec(nb::module_& module) {
@@ -32,6 +51,9 @@ void BindCodec(nb::module_& module) {
              "The rows of a list as one chunk (docs/formats/chunk.md).");
   module.def("decode_rows", &DecodeRows, nb::arg("chunk"),
              "All rows of a chunk, each exactly the object that was encoded.");
+  module.def("columns_of_pickles", &ColumnsOfPickles, nb::arg("chunk"),
+             "The columnar chunk that batches of the dataset are cut from where a chunk of pickled "
+             "batches comes in; None where Python has to read that.");
 }
 
 }  // namespace tfos::python

@@ -1,6 +1,7 @@
 // The ops
 //
-//   TfosBeginPass(source) -> state           says that a pass over the dataset begins
+//   TfosBeginPass(source, index) -> begun    says that a pass over the dataset begins, if the batch
+//                                            with this index is its first
 //   TfosAwaitBatch(source) -> waiting        waits for the next batch, but for a short while only
 //   TfosNextBatch(source) -> components      waits for it and hands its memory to TensorFlow
 //
@@ -139,11 +140,15 @@ std::optional<BatchSourceReference> SourceOf(TF_OpKernelContext* context, TF_Sta
 void BeginPass(TF_OpKernelContext* context, TF_Status* status) {
   const auto source = SourceOf(context, status);
   if (!source) return;
-  (*source)->begin((*source)->context);
-  // A dataset's state is some tensor; there is nothing that it would have to hold.
+  TF_Tensor* input = nullptr;
+  Api().GetInput(context, 1, &input, status);
+  if (Api().GetCode(status) != kTfOk) return;
+  const TensorPointer index(input);
+  const bool first = *static_cast<const std::int64_t*>(Api().TensorData(input)) == 0;
+  if (first) (*source)->begin((*source)->context);
   const TensorPointer output(
       Api().AllocateOutput(context, 0, kTfBool, nullptr, 0, sizeof(bool), status));
-  if (Api().GetCode(status) == kTfOk) *static_cast<bool*>(Api().TensorData(output.get())) = true;
+  if (Api().GetCode(status) == kTfOk) *static_cast<bool*>(Api().TensorData(output.get())) = first;
 }
 
 void AwaitBatch(TF_OpKernelContext* context, TF_Status* status) {
@@ -184,20 +189,28 @@ void Compute(void* /*kernel*/, TF_OpKernelContext* context) {
 void* Create(TF_OpKernelConstruction* /*construction*/) { return nullptr; }
 void Destroy(void* /*kernel*/) {}
 
-void RegisterOp(const char* name, const char* attribute, const char* output,
-                void (*compute)(void*, TF_OpKernelContext*), TF_Status* status) {
+struct OpNames {
+  const char* name;
+  const char* attribute;     ///< May be null.
+  const char* second_input;  ///< Likewise.
+  const char* output;
+};
+
+void RegisterOp(const OpNames& names, void (*compute)(void*, TF_OpKernelContext*),
+                TF_Status* status) {
   const TfApi& api = Api();
-  TF_OpDefinitionBuilder* op = api.NewOpDefinitionBuilder(name);
-  if (attribute != nullptr) api.OpDefinitionBuilderAddAttr(op, attribute);
+  TF_OpDefinitionBuilder* op = api.NewOpDefinitionBuilder(names.name);
+  if (names.attribute != nullptr) api.OpDefinitionBuilderAddAttr(op, names.attribute);
   api.OpDefinitionBuilderAddInput(op, "source: int64");
-  api.OpDefinitionBuilderAddOutput(op, output);
+  if (names.second_input != nullptr) api.OpDefinitionBuilderAddInput(op, names.second_input);
+  api.OpDefinitionBuilderAddOutput(op, names.output);
   // Else equal calls would be merged, and calls with constant inputs done once and for all.
   api.OpDefinitionBuilderSetIsStateful(op, true);
   api.OpDefinitionBuilderSetShapeInferenceFunction(op, api.ShapeInferenceContextSetUnknownShape);
   api.RegisterOpDefinition(op, status);
   if (api.GetCode(status) != kTfOk) return;
-  api.RegisterKernelBuilder(name, api.NewKernelBuilder(name, "CPU", &Create, compute, &Destroy),
-                            status);
+  api.RegisterKernelBuilder(
+      names.name, api.NewKernelBuilder(names.name, "CPU", &Create, compute, &Destroy), status);
 }
 
 /// TensorFlow takes up the ops that are registered while it loads a library.
@@ -205,14 +218,13 @@ void RegisterOp(const char* name, const char* attribute, const char* output,
   Library& library = TheLibrary();
   if (!library.api) return;
   const StatusPointer status(library.api->NewStatus());
-  const auto add = [&](const char* name, const char* attribute, const char* output,
-                       void (*compute)(void*, TF_OpKernelContext*)) {
+  const auto add = [&](const OpNames& names, void (*compute)(void*, TF_OpKernelContext*)) {
     if (library.api->GetCode(status.get()) != kTfOk) return;
-    RegisterOp(name, attribute, output, compute, status.get());
+    RegisterOp(names, compute, status.get());
   };
-  add(kBeginOp, nullptr, "state: bool", &Compute<&BeginPass>);
-  add(kAwaitOp, nullptr, "waiting: bool", &Compute<&AwaitBatch>);
-  add(kNextOp, "component_types: list(type) >= 1", "components: component_types",
+  add({kBeginOp, nullptr, "index: int64", "begun: bool"}, &Compute<&BeginPass>);
+  add({kAwaitOp, nullptr, nullptr, "waiting: bool"}, &Compute<&AwaitBatch>);
+  add({kNextOp, "component_types: list(type) >= 1", nullptr, "components: component_types"},
       &Compute<&NextBatch>);
   if (library.api->GetCode(status.get()) != kTfOk) {
     library.error = library.api->Message(status.get());

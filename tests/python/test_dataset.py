@@ -22,6 +22,11 @@ from tfos.dataset import make_dataset  # noqa: E402
 from tfos.errors import BadInputError  # noqa: E402
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
 class Node:
     """A feed server with the context that a program would get, and what feeds it."""
 
@@ -90,6 +95,25 @@ def test_more_columns_are_a_dict_and_can_be_chosen(node: Any) -> None:
     features, label = next(iter(node.dataset(2, features=["weight", "id"], label="ok")))
     assert list(features) == ["weight", "id"] or sorted(features) == ["id", "weight"]
     assert (list(features["id"].numpy()), list(label.numpy())) == ([2, 3], [True, False])
+
+
+def test_an_iterator_that_has_ended_stays_so(node: Any) -> None:
+    node.feed_epochs(pairs(0, 2), pairs(2, 2))
+    node.server.end_feed()
+    dataset = node.dataset(2)
+    iterator = iter(dataset)
+    assert list(next(iterator)[1].numpy()) == [0, 1]
+    for _ in range(2):
+        assert next(iterator, None) is None
+    assert labels(dataset) == [2, 3]
+
+
+def test_how_many_batches_come_is_unknown(node: Any) -> None:
+    node.feed_epochs(pairs(0, 4))
+    node.server.end_feed()
+    dataset = node.dataset(2)
+    assert dataset.cardinality().numpy() == tf.data.UNKNOWN_CARDINALITY
+    assert labels(dataset) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("options, expected", [
@@ -230,6 +254,51 @@ def test_batches_pickled_by_spark_become_columns(node: Any) -> None:
     node.feed(pairs(0, 5), [], pairs(5, 5), pickled=True)
     node.server.end_feed()
     assert labels(node.dataset(4)) == list(range(10))
+
+
+def test_pickles_that_only_python_reads_become_columns(node: Any) -> None:
+    writer = node.nodes.writer(0)
+    for first in (0, 5):
+        writer.write_pickled([pickle.dumps(pairs(first, 5), 0)])
+    writer.finish()
+    node.server.end_feed()
+    assert labels(node.dataset(4)) == list(range(10))
+
+
+@pytest.mark.parametrize("rows", [
+    list(range(9)),
+    [n / 2 for n in range(9)],
+    [str(n) * n for n in range(9)],
+    [bytes(n) for n in range(9)],
+    [[n] * (n % 3) for n in range(9)],
+    [{"a": n, "b": (1.0, 2.0)} for n in range(9)],
+    [(np.full((2, 3), n, np.float32), np.int8(n)) for n in range(9)],
+    [(n, "x", 2.5, n % 2 == 0, [n]) for n in range(9)],
+    # What cannot be columns.
+    [(read_only(np.arange(3.0)), n) for n in range(9)],
+    [(n, None) for n in range(9)],
+    [None] * 9,
+    [1, 2.0] * 5,
+    [(1, (2, "x"))] * 9,
+    [{}] * 9,
+    [bytearray(2)] * 9,
+    [2**64] * 9,
+], ids=lambda rows: repr(rows)[:40])
+def test_pickled_rows_are_read_as_others(make_nodes: Any, rows: list[Any]) -> None:  # noqa: F811
+    def outcome(pickled: bool) -> Any:
+        node = Node(make_nodes(1))
+        node.feed(rows[:4], rows[4:], pickled=pickled)
+        node.server.end_feed()
+        ragged = ["0"] if isinstance(rows[0], list) else []
+        try:
+            dataset = node.dataset(4, ragged=ragged)
+            return dataset.element_spec, [
+                [getattr(part, "to_list", part.numpy)() for part in tf.nest.flatten(batch)]
+                for batch in dataset]
+        except (BadInputError, tf.errors.InvalidArgumentError) as error:
+            return str(error)
+
+    assert repr(outcome(pickled=True)) == repr(outcome(pickled=False))
 
 
 def test_rows_without_common_columns_are_shown(node: Any) -> None:

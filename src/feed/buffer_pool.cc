@@ -1,0 +1,91 @@
+#include "feed/buffer_pool.h"
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "feed/aligned_buffer.h"
+
+namespace tfos::feed {
+namespace {
+
+// Below this the heap has pages of its own at hand.
+constexpr std::size_t kSmallestKeptBytes = std::size_t{64} << 10;
+// A buffer is used for as little as a quarter of its size.
+constexpr std::size_t kMostWaste = 4;
+// Some more is allocated than asked for: what comes next is alike, but rarely of the same size.
+constexpr std::size_t kSpareShare = 8;
+
+}  // namespace
+
+struct BufferPool::Kept {
+  std::mutex mutex;
+  std::deque<AlignedBuffer> buffers;  ///< The oldest first. Guarded by the mutex, as is `bytes`.
+  std::size_t bytes = 0;
+
+  /// The smallest that has room and is not far too large; an empty one if there is none.
+  AlignedBuffer Take(std::size_t wanted) {
+    const std::lock_guard lock(mutex);
+    auto best = buffers.end();
+    for (auto it = buffers.begin(); it != buffers.end(); ++it) {
+      const bool fits = it->size() >= wanted && it->size() / kMostWaste <= wanted;
+      if (fits && (best == buffers.end() || it->size() < best->size())) best = it;
+    }
+    if (best == buffers.end()) return AlignedBuffer();
+    AlignedBuffer taken = std::move(*best);
+    buffers.erase(best);
+    bytes -= taken.size();
+    return taken;
+  }
+
+  void Keep(AlignedBuffer buffer) {
+    std::deque<AlignedBuffer> dropped;  // Freed without the lock.
+    const std::lock_guard lock(mutex);
+    bytes += buffer.size();
+    buffers.push_back(std::move(buffer));
+    while (bytes > kMostKeptBytes) {
+      bytes -= buffers.front().size();
+      dropped.push_back(std::move(buffers.front()));
+      buffers.pop_front();
+    }
+  }
+};
+
+BufferPool::BufferPool() : kept_(std::make_shared<Kept>()) {}
+BufferPool::~BufferPool() = default;
+
+PooledBuffer BufferPool::Allocate(std::size_t bytes) {
+  if (bytes == 0) return {};
+  if (bytes < kSmallestKeptBytes) {
+    auto memory = std::make_shared<AlignedBuffer>(bytes);
+    const std::span<std::byte> room = memory->bytes();
+    return {.bytes = room, .memory = std::move(memory)};
+  }
+  // Its last user puts the buffer back, whoever and on whatever thread that is.
+  struct Used {
+    std::shared_ptr<Kept> kept;
+    AlignedBuffer buffer;
+
+    Used(std::shared_ptr<Kept> of, AlignedBuffer taken)
+        : kept(std::move(of)), buffer(std::move(taken)) {}
+    ~Used() {
+      if (buffer.size() != 0) kept->Keep(std::move(buffer));
+    }
+    Used(const Used&) = delete;
+    Used& operator=(const Used&) = delete;
+  };
+  AlignedBuffer buffer = kept_->Take(bytes);
+  if (buffer.size() == 0) buffer = AlignedBuffer(bytes + bytes / kSpareShare);
+  auto memory = std::make_shared<Used>(kept_, std::move(buffer));
+  if (memory->buffer.size() == 0) return {};
+  const std::span<std::byte> room = memory->buffer.bytes().first(bytes);
+  return {.bytes = room, .memory = std::move(memory)};
+}
+
+std::size_t BufferPool::kept_bytes() const {
+  const std::lock_guard lock(kept_->mutex);
+  return kept_->bytes;
+}
+
+}  // namespace tfos::feed

@@ -1,0 +1,42 @@
+#ifndef TFOS_FEED_BUFFER_POOL_H_
+#define TFOS_FEED_BUFFER_POOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace tfos::feed {
+
+/// Memory of a BufferPool that starts at a multiple of 64 bytes; its content is not initialised.
+struct PooledBuffer {
+  std::span<std::byte> bytes = {};
+  std::shared_ptr<const void> memory = {};  ///< The bytes stay as long as a copy of this does.
+};
+
+/// Heap memory that is used again. Large blocks from the heap are fresh pages from the kernel each
+/// time, and getting those costs more than filling them.
+///
+/// Owner and lifetime: buffers may outlive the pool. Threads: any.
+/// Errors: an allocation that fails gives an empty buffer. Units: bytes. Cost: it keeps up to
+/// kMostKeptBytes that nobody uses.
+class BufferPool {
+ public:
+  static constexpr std::size_t kMostKeptBytes = std::size_t{64} << 20;
+
+  BufferPool();
+  ~BufferPool();
+
+  PooledBuffer Allocate(std::size_t bytes);
+
+  /// Bytes that are kept and not used.
+  std::size_t kept_bytes() const;
+
+ private:
+  struct Kept;
+  const std::shared_ptr<Kept> kept_;
+};
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_BUFFER_POOL_H_
