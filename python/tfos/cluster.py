@@ -10,14 +10,16 @@ import sys
 import threading
 import traceback
 from functools import partial
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import cloudpickle
 
 from tfos import dataframe, launch, paths, slots
 from tfos.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
-from tfos.feeding import ArrowTrainFeeder, FeedPlan, InferenceFeeder, TrainFeeder
+from tfos.feeding import (
+    ArrowInferenceFeeder, ArrowTrainFeeder, FeedPlan, InferenceFeeder, TrainFeeder,
+)
 from tfos.network import host_and_port
 from tfos.progress import Progress
 from tfos.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
@@ -214,9 +216,42 @@ class Cluster:
             feed(epoch, feed_timeout, queue)
             self._coordinator.send("end_epoch", epoch=epoch)
 
-    def inference(self, data: Any, feed_timeout: float = 600, queue: str = "input") -> Any:
-        """A lazy RDD of the results for ``data`` (RDD or DataFrame): one for each row, in order."""
+    def inference(self, data: Any, feed_timeout: float = 600, queue: str = "input", *,
+                  schema: Any = None, keys: Sequence[str] = (), decimals: str | None = None) -> Any:
+        """The results for ``data``, one for each row, in the order of each partition's rows. Lazy:
+        nodes are asked whenever Spark computes it, and again when it computes it again.
+
+        An RDD gives an RDD of what the programs answered. A DataFrame gives a DataFrame: the
+        columns ``keys``, then those of ``schema`` (docs/dataframes.md).
+
+        Args:
+            data: an RDD (its objects) or a DataFrame (Rows of NumPy values).
+            feed_timeout: seconds without any progress after which a task fails.
+            queue: the feed to fill.
+            schema: of the results for a DataFrame: a ``StructType`` or as in
+                ``"label int, scores array<float>"``.
+            keys: names of columns of the DataFrame, of any type, that are carried through; the
+                nodes don't get them.
+            decimals: what becomes of a DataFrame's decimals: ``"float64"``, or None to refuse them.
+
+        Raises :class:`BadInputError` for columns, keys and a schema that can't be. When Spark
+        computes it, a task fails that got another number of results than rows, or one that does not
+        fit the schema.
+        """
         self._check_feedable(queue)
+        if hasattr(data, "mapInArrow"):
+            wanted = dataframe.plan_inference(data, schema, keys, decimals)
+            feeder = ArrowInferenceFeeder(
+                self._plan(0, False, feed_timeout, queue), wanted.names, wanted.keys, wanted.fed,
+                wanted.fields, decimals)
+            return wanted.source.mapInArrow(feeder, wanted.schema)
+        if not hasattr(data, "mapPartitionsWithIndex"):
+            raise BadInputError(
+                f"inference takes an RDD or a DataFrame, not {type(data).__name__}; "
+                "sc.parallelize makes an RDD of a list"
+            )
+        if schema is not None or keys or decimals is not None:
+            raise BadInputError("schema, keys and decimals are for DataFrames, and this is an RDD")
         source, plan = self._feed_plan(getattr(data, "rdd", data), 0, feed_timeout, queue)
         return source.mapPartitionsWithIndex(InferenceFeeder(plan), preservesPartitioning=True)
 

@@ -131,8 +131,8 @@ class DataFeed:
         names = list(results)
         if not names or not all(isinstance(name, str) for name in names):
             raise BadInputError(
-                f"columns of results are named {names}; results are a list with one for each row, or "
-                "a dict of column name (a str) to all values"
+                f"columns of results are named {names}; results are a list with one for each row, "
+                "or a dict of column name (a str) to all values"
             )
         columns = [_as_column(column) for column in results.values()]
         if not self._reader.send_columns(names, columns):

@@ -644,9 +644,9 @@ def test_batches_of_columns_go_on_over_chunks_of_every_kind(make_nodes: Any) -> 
         writer.write_rows(rows(7, lambda k: float(k) if k % 2 else None))
         writer.write_pickled([pickle.dumps(rows(3)), pickle.dumps(rows(5)), pickle.dumps([])])
         writer.write_pickled([pickle.dumps(rows(4, lambda k: None)), pickle.dumps(rows(6, str))])
-        writer.write_arrow(
-            pa.RecordBatch.from_pydict({"a": range(n, n + 9), "b": [float(k) for k in range(n, n + 9)]}),
-            0, 9, False)
+        numbers = [float(k) for k in range(n, n + 9)]
+        batch = pa.RecordBatch.from_pydict({"a": range(n, n + 9), "b": numbers})
+        writer.write_arrow(batch, 0, 9, False)
         n += 9
     writer.finish()
     nodes.end_feed()
