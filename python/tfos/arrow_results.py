@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from tfos.errors import BadInputError
 
-#: Results are gathered into record batches of at least one of these, as each batch costs Spark
-#: about as much as a thousand small rows do.
-_BATCH_BYTES = 1 << 20
+#: Results are gathered into record batches of at least one of these. Each batch costs Spark about
+#: as much as a thousand small rows do; copying large ones together costs more than it saves.
+_BATCH_BYTES = 1 << 18
 _BATCH_ROWS = 10_000
 #: Of a value in an error message.
 _SHOWN_CHARACTERS = 100

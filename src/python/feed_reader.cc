@@ -243,7 +243,7 @@ void FeedReader::SendRange(Session& session, std::size_t begin, std::size_t end,
         if (chunk->size() != results.bytes()) throw std::bad_alloc();
       } while (!results.Fill(chunk->bytes()));
       const auto delivery = ValueOrThrow(WithoutGil([&] {
-        return server().SendResult(session.id, next - begin, chunk->bytes(),
+        return server().SendResult(session.id, next - begin, std::move(*chunk),
                                    {.deadline = Deadline::Infinite(), .check = &CheckSignals});
       }));
       session.broken = delivery == feed::Delivery::kDiscarded;
