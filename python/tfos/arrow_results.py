@@ -10,7 +10,7 @@ from typing import Any, Iterator, NamedTuple
 
 import pyarrow as pa
 
-from tfos.errors import BadInputError
+from tfos.errors import BadInputError, FeedError
 
 #: Results are gathered into record batches of at least one of these. Each batch costs Spark about
 #: as much as a thousand small rows do; copying large ones together costs more than it saves.
@@ -43,6 +43,8 @@ class ResultAssembler:
         self._partition = partition
         self._fields = fields
         self._names = keys + [field.name for field in fields]
+        #: Then a list is the value of that column, else the columns of a row.
+        self._one_list = len(fields) == 1 and _is_list(fields[0].type)
         self._keys: deque[Any] = deque()  # record batches whose rows wait for their results
         self._gathered: list[Any] = []  # of one form and schema
         self._form = ""
@@ -56,11 +58,14 @@ class ResultAssembler:
 
     def add(self, results: Any) -> Iterator[Any]:
         """Takes a native ``ResultBatch`` and gives the record batches that are complete now."""
-        if results.form == "object":
+        if results.form == "object" or results.form == "list" and self._one_list:
             yield from self.rest()
             yield from self._emit(self._columns_of_objects(results.objects()))
             return
-        batch = pa.record_batch(results)
+        try:
+            batch = pa.record_batch(results)
+        except FeedError as error:
+            raise self._error(str(error)) from error
         kind = (results.form, batch.schema)
         if self._gathered and kind != (self._form, self._gathered[0].schema):
             yield from self.rest()
@@ -100,19 +105,20 @@ class ResultAssembler:
         if self._form == "mapping":
             self._check_names(batch.schema.names)
             return [batch.column(field.name) for field in self._fields]
-        if self._form == "sequence":
+        if self._form != "value":
             self._check_count(batch.num_columns)
             return batch.columns
         only = batch.column(0)
-        one = len(self._fields) == 1
-        if not pa.types.is_list(only.type) or one and pa.types.is_list(self._fields[0].type):
+        if not _is_list(only.type) or self._one_list:
             self._check_count(1)
             return [only]
         # Rows of numbers of one type: each is a list.
         import pyarrow.compute as pc
 
-        lengths = pc.min_max(pc.list_value_length(only)).as_py()
-        for length in lengths.values():
+        lengths = set(pc.min_max(pc.list_value_length(only)).as_py().values())
+        if len(self._fields) == 1 and lengths != {1}:
+            return [only]  # no value for the column, as will be said of its type
+        for length in lengths:
             self._check_count(length)
         return [pc.list_element(only, position) for position in range(len(self._fields))]
 

@@ -108,12 +108,12 @@ def plan_inference(frame: Any, schema: Any, keys: Sequence[str], decimals: str |
             f"all columns ({', '.join(names)}) are keys, so there is nothing to feed" if names
             else "the DataFrame has no columns, so there is nothing to feed"
         )
-    check_schema(sql.StructType([frame.schema.fields[position] for position in fed]), decimals)
     key_fields = [frame.schema.fields[position] for position in key_positions]
     result_fields = _result_fields(declared)
     combined = sql.StructType(key_fields + declared.fields)
     _check_distinct(combined.names)
     _check_keys(key_fields)
+    check_schema(sql.StructType([frame.schema.fields[position] for position in fed]), decimals)
     source, _ = as_arrow_source(frame)
     return Inference(source, names, key_positions, fed, result_fields, combined)
 

@@ -189,9 +189,9 @@ void BindFeed(nb::module_& module) {
 
   nb::class_<ResultBatch>(module, "ResultBatch", "Results of an inference partition as they came.")
       .def_prop_ro("rows", &ResultBatch::rows)
-      .def_prop_ro(
-          "form", &ResultBatch::form,
-          "'value', 'sequence' or 'mapping': what a result is; 'object': they are pickled.")
+      .def_prop_ro("form", &ResultBatch::form,
+                   "'value', 'list', 'tuple' or 'mapping': what a result is; 'object': they are "
+                   "pickled.")
       .def("objects", &ResultBatch::Objects, "Every result as the object that it was.")
       .def(
           "__arrow_c_array__",

@@ -18,8 +18,9 @@ const char* FormOf(std::span<const std::byte> bytes) {
   if (chunk.kind() != feed::ChunkKind::kColumnar) return "object";
   switch (ValueOrThrow(feed::ParseRowStructure(chunk)).kind) {
     case feed::RowNodeKind::kList:
+      return "list";
     case feed::RowNodeKind::kTuple:
-      return "sequence";
+      return "tuple";
     case feed::RowNodeKind::kDict:
     case feed::RowNodeKind::kSparkRow:
       return "mapping";

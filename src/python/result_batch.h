@@ -19,8 +19,8 @@ class ResultBatch {
   explicit ResultBatch(feed::ResultChunk chunk);
 
   std::uint64_t rows() const { return rows_; }
-  /// What a result is: "value" (one column), "sequence" or "mapping" of columns; "object" when the
-  /// results are pickled, and so no columns.
+  /// What a result is: "value" (one column), "list", "tuple" or "mapping" of columns; "object" when
+  /// the results are pickled, and so no columns.
   const char* form() const { return form_; }
   /// Every result as exactly the object that the program gave.
   nb::list Objects() const;

@@ -890,7 +890,7 @@ def test_results_as_arrow(make_nodes: Any) -> None:
     arrow.validate(full=True)
     assert equal(batch.objects(), [{"a": numpy.array([1, 2], numpy.int8), "t": "x", "b": True}])
     batch = writer.result_batch(block=True)
-    assert batch.form == "sequence"
+    assert batch.form == "tuple"
     assert pa.record_batch(batch).to_pylist() == [{"0": 2.5, "1": "y"}]
     batch = writer.result_batch(block=True)
     assert (batch.form, pa.record_batch(batch).schema.types) == ("value", [pa.null()])
