@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""A DataFrame into Keras 3 without Python in between: `ctx.dataset` and `model.fit`.
+"""A DataFrame into Keras 3 without Python in between, and predictions back as a DataFrame:
+`ctx.dataset` and `model.fit`, then `cluster.inference`.
 
     python examples/dataset.py [--epochs N]
 
 The DataFrame's columns go through Arrow into shared memory, where TensorFlow reads them; a pass
-over the dataset is an epoch of `cluster.train`.
+over the dataset is an epoch of `cluster.train`. The node then answers digits that it has not seen,
+column by column; their labels stay with Spark.
 """
 
 import argparse
@@ -16,8 +18,9 @@ import tfos
 
 
 def train(ctx):
-    """Runs in the node: fits, and reports how many digits of the last epoch were right."""
+    """Runs in the node: fits, reports how many digits were right, then predicts."""
     import keras
+    import numpy as np
 
     model = keras.Sequential([
         keras.layers.Input((64,)),
@@ -35,6 +38,13 @@ def train(ctx):
     rows = ctx.dataset(32, features="pixels", label="label")
     model.fit(rows, epochs=ctx.args, callbacks=[Report()], verbose=0)
 
+    feed = ctx.data_feed(input_mapping={"pixels": "pixels"})
+    while not feed.should_stop():
+        pixels = feed.next_batch(128)["pixels"]
+        if len(pixels):
+            scores = model.predict_on_batch(pixels)
+            feed.batch_results({"digit": np.argmax(scores, axis=1), "scores": scores})
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
@@ -43,13 +53,19 @@ def main():
     options = parser.parse_args()
 
     spark = spark_session.session("dataset", options.master)
-    rows, _ = digits.load()
-    data = spark.createDataFrame(rows, "pixels array<float>, label int").repartition(4).cache()
+    data, unseen = (
+        spark.createDataFrame(rows, "pixels array<float>, label int").repartition(4).cache()
+        for rows in digits.load()
+    )
     with tfos.run(spark, train, nodes=1, args=options.epochs) as cluster:
         cluster.train(data, epochs=options.epochs)
+        predicted = cluster.inference(
+            unseen, schema="digit int, scores array<float>", keys=["label"]).cache()
+        predicted.select("label", "digit").show(5)
+        accuracy = predicted.where("digit = label").count() / predicted.count()
     (node,) = cluster.status()
-    accuracy = node["metrics"]["accuracy"]
-    print(f"{node['metrics']['rows']:,} rows in {options.epochs} epochs, accuracy {accuracy:.2%}")
+    print(f"{node['metrics']['rows']:,} rows in {options.epochs} epochs and predictions, "
+          f"accuracy {node['metrics']['accuracy']:.2%}, of unseen digits {accuracy:.2%}")
     spark.stop()
     return 0 if accuracy > 0.9 else 1
 

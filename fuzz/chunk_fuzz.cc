@@ -1,10 +1,17 @@
-// The chunk parser on arbitrary bytes: it refuses them, or everything it hands out lies inside.
+// The chunk parser on arbitrary bytes: it refuses them, or everything it hands out lies inside;
+// also what Arrow is handed of it.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <span>
+#include <string>
+#include <utility>
 
+#include "feed/arrow_columns.h"
+#include "feed/arrow_export.h"
 #include "feed/chunk.h"
 #include "feed/row_structure.h"
 
@@ -15,6 +22,27 @@ volatile std::uint8_t sink;
 
 void Touch(std::span<const std::byte> bytes) {
   for (std::byte byte : bytes) sink = static_cast<std::uint8_t>(byte);
+}
+
+/// Exports a chunk and reads it all back.
+void ExportAndRead(const tfos::feed::ChunkView& chunk, std::span<const std::byte> bytes) {
+  using namespace tfos::feed;
+  for (const ColumnView& column : chunk.columns()) {
+    // Values without bytes may be so many that their offsets fill the memory.
+    if (column.encoding == ColumnEncoding::kTensor && column.value_bytes == 0) return;
+  }
+  auto copy = std::make_shared<AlignedBuffer>(chunk.bytes());
+  std::memcpy(copy->bytes().data(), bytes.data(), chunk.bytes());
+  ArrowSchema schema{};
+  ArrowArray array{};
+  if (!ExportToArrow(std::move(copy), schema, array).ok()) return;
+  const auto columns = ArrowColumns::Open(schema, array, Decimals::kRefuse);
+  if (columns.ok() && (*columns)->Plan(0, (*columns)->rows(), 0).ok()) {
+    AlignedBuffer again((*columns)->bytes());
+    if (!(*columns)->Fill(again.bytes()).ok()) __builtin_trap();
+  }
+  schema.release(&schema);
+  array.release(&array);
 }
 
 }  // namespace
@@ -37,5 +65,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           reinterpret_cast<const char*>(chunk->structure().data()) + chunk->structure().size())) {
     __builtin_trap();
   }
+  ExportAndRead(*chunk, std::as_bytes(std::span(data, size)));
   return 0;
 }

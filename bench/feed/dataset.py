@@ -1,10 +1,14 @@
 """Feeding `ctx.dataset`: tfos against bare Spark passes over the same rows, in one run.
 
-    python bench/feed/dataset.py [--repeat 5] [--case dataframe lists ...] [--output docs/performance.md]
+    python bench/feed/dataset.py [--repeat 5] [--case echo ...] [--output docs/performance.md]
 
 Two single-core executors and two nodes. Each case feeds cached rows into `ctx.dataset(128)` and is
 compared with a Spark pass over the same rows that only counts them: `mapInArrow` for the DataFrame,
 `foreachPartition` for RDDs. Cases alternate with their bare pass; medians are compared.
+
+The case `echo` compares with training instead: the same cluster feeds the DataFrame into
+`ctx.dataset`, and has it echoed, column by column, by `cluster.inference(df, schema=...)`, whose
+rows Spark's `noop` sink takes.
 """
 
 import argparse
@@ -14,6 +18,7 @@ import pathlib
 import statistics
 import sys
 import tempfile
+import threading
 import time
 
 import report
@@ -27,7 +32,10 @@ CASES = {
     "numpy": (100_000, 0.85, "(NumPy array of 784 float64, label)"),
     "bytes": (5_000, 0.85, "bytes of 100 KiB"),
     "ints": (2_000_000, 0.85, "int"),
+    "echo": (200_000, 0.6, "array of 784 float, int (DataFrame), echoed"),
 }
+#: Of what is echoed.
+ECHO_QUEUE = "echo"
 
 
 def make_rows(case, index, count):
@@ -47,7 +55,7 @@ def make_rows(case, index, count):
 
 
 def make_data(spark, case, rows):
-    if case == "dataframe":
+    if case in ("dataframe", "echo"):
         frame = spark.range(0, rows, 1, PARTITIONS).selectExpr(
             "transform(sequence(1, 784), i -> cast(id + i as float)) as features",
             "cast(id as int) as label")
@@ -65,6 +73,7 @@ def consume(ctx):
     """Reads the dataset to the end of each epoch; leaves the count and when it had read the last."""
     import tensorflow as tf
 
+    threading.Thread(target=echo, args=(ctx,), daemon=True).start()
     directory = pathlib.Path(ctx.args)
     dataset = ctx.dataset(BATCH)
     epoch = 0
@@ -79,6 +88,21 @@ def consume(ctx):
         part.write_text(f"{rows} {last!r}")
         part.rename(directory / f"epoch-{epoch}-{ctx.node_id}")
         epoch += 1
+
+
+def echo(ctx):
+    feed = ctx.data_feed(train=False, queue=ECHO_QUEUE,
+                         input_mapping={"features": "features", "label": "label"})
+    while not feed.should_stop():
+        feed.batch_results(feed.next_batch(BATCH))
+
+
+def echo_pass(cluster, data):
+    """Seconds until Spark has all rows back."""
+    start = time.time()
+    echoed = cluster.inference(data, queue=ECHO_QUEUE, schema=data.schema)
+    echoed.write.format("noop").mode("overwrite").save()
+    return time.time() - start
 
 
 def bare_pass(data, case):
@@ -97,19 +121,25 @@ def bare_pass(data, case):
 
 
 def measure(spark, data, case, rows, repeat):
-    """[(seconds of tfos, seconds of the bare pass)], one cluster for all epochs: node and feed warm."""
+    """[(seconds of tfos, seconds of the other)], one cluster for all epochs: node and feed warm."""
     import tfos
 
     pairs = []
     with tempfile.TemporaryDirectory() as directory:
-        with tfos.run(spark, consume, nodes=2, args=directory, progress=False) as cluster:
+        with tfos.run(spark, consume, nodes=2, args=directory, queues=("input", ECHO_QUEUE),
+                      progress=False) as cluster:
             cluster.train(data)  # warms up; and TensorFlow is imported now
             await_epoch(directory, 0, rows)
+            if case == "echo":
+                echoed = cluster.inference(data, queue=ECHO_QUEUE, schema=data.schema)
+                assert echoed.selectExpr("sum(label)", "sum(features[783])").first() == (
+                    data.selectExpr("sum(label)", "sum(features[783])").first())
             for epoch in range(1, repeat + 1):
-                bare = bare_pass(data, case)
+                other = echo_pass(cluster, data) if case == "echo" else bare_pass(data, case)
                 start = time.time()
                 cluster.train(data)
-                pairs.append((await_epoch(directory, epoch, rows) - start, bare))
+                trained = await_epoch(directory, epoch, rows) - start
+                pairs.append((other, trained) if case == "echo" else (trained, other))
     return pairs
 
 
@@ -138,7 +168,8 @@ def main():
              .config("spark.ui.enabled", "false").config("spark.driver.memory", "2g")
              .config("spark.executor.memory", "3g").getOrCreate())
     spark.sparkContext.setLogLevel("ERROR")
-    lines = ["| rows of | `ctx.dataset(128)` | bare pass | ratio | to reach |", "|---|---|---|---|---|"]
+    lines = ["| rows of | `ctx.dataset(128)`, or echoed | bare pass, or training | ratio | to reach |",
+             "|---|---|---|---|---|"]
     for case in options.case:
         rows, target, what = CASES[case]
         data = make_data(spark, case, rows)

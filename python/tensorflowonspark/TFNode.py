@@ -11,8 +11,10 @@ from tfos.errors import BadInputError
 logger = logging.getLogger(__name__)
 
 
-class DataFeed(tfos.datafeed.DataFeed):
-    """``tfos.datafeed.DataFeed`` with the argument names of TensorFlowOnSpark."""
+class DataFeed(tfos.datafeed.ListFeed):
+    """``tfos.datafeed.ListFeed`` with the argument names of TensorFlowOnSpark: with
+    ``input_mapping`` its batches hold lists, as programs ask ``if batch["x"]`` and join lists by
+    ``+``, which mean other things for arrays."""
 
     def __init__(
         self, mgr, train_mode=True, qname_in="input", qname_out="output", input_mapping=None

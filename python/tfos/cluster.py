@@ -11,7 +11,7 @@ import threading
 import traceback
 from dataclasses import replace
 from functools import partial
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import cloudpickle
 
@@ -19,7 +19,9 @@ from tfos import dataframe, launch, paths, shuffling, slots
 from tfos.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.datafeed import VALIDATION_QUEUE
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
-from tfos.feeding import ArrowTrainFeeder, FeedPlan, InferenceFeeder, Replay, TrainFeeder
+from tfos.feeding import (
+    ArrowInferenceFeeder, ArrowTrainFeeder, FeedPlan, InferenceFeeder, Replay, TrainFeeder,
+)
 from tfos.ledger import Ledger
 from tfos.network import host_and_port
 from tfos.progress import Progress
@@ -240,10 +242,43 @@ class Cluster:
             self._epochs[queue] = first + count
         return first, first + count - 1
 
-    def inference(self, data: Any, feed_timeout: float = 600, queue: str = "input") -> Any:
-        """A lazy RDD of the results for ``data`` (RDD or DataFrame): one for each row, in order."""
+    def inference(self, data: Any, feed_timeout: float = 600, queue: str = "input", *,
+                  schema: Any = None, keys: Sequence[str] = (), decimals: str | None = None) -> Any:
+        """The results for ``data``, one for each row, in the order of each partition's rows. Lazy:
+        nodes are asked whenever Spark computes it, and again when it computes it again.
+
+        An RDD gives an RDD of what the programs answered. A DataFrame gives a DataFrame: the
+        columns ``keys``, then those of ``schema`` (docs/dataframes.md).
+
+        Args:
+            data: an RDD (its objects) or a DataFrame (Rows of NumPy values).
+            feed_timeout: seconds without any progress after which a task fails.
+            queue: the feed to fill.
+            schema: of the results for a DataFrame: a ``StructType`` or as in
+                ``"label int, scores array<float>"``.
+            keys: names of columns of the DataFrame, of any type, that are carried through; the
+                nodes don't get them.
+            decimals: what becomes of a DataFrame's decimals: ``"float64"``, or None to refuse them.
+
+        Raises :class:`BadInputError` for columns, keys and a schema that can't be. When Spark
+        computes it, a task fails that got another number of results than rows, or one that does not
+        fit the schema.
+        """
         self._check_feedable(queue)
-        source, plan = self._feed_plan(getattr(data, "rdd", data), feed_timeout, queue)
+        if hasattr(data, "mapInArrow"):
+            wanted = dataframe.plan_inference(data, schema, keys, decimals)
+            feeder = ArrowInferenceFeeder(
+                self._plan(False, feed_timeout, queue), wanted.names, wanted.keys, wanted.fed,
+                wanted.fields, decimals)
+            return wanted.source.mapInArrow(feeder, wanted.schema)
+        if not hasattr(data, "mapPartitionsWithIndex"):
+            raise BadInputError(
+                f"inference takes an RDD or a DataFrame, not {type(data).__name__}; "
+                "sc.parallelize makes an RDD of a list"
+            )
+        if schema is not None or keys or decimals is not None:
+            raise BadInputError("schema, keys and decimals are for DataFrames, and this is an RDD")
+        source, plan = self._feed_plan(data, feed_timeout, queue)
         return source.mapPartitionsWithIndex(InferenceFeeder(plan), preservesPartitioning=True)
 
     def shutdown(self, streaming_context: Any = None, grace_secs: float = 0,
@@ -457,8 +492,8 @@ class Cluster:
         source = rdd if pickled is None else pickled
         return source, self._plan(pickled is not None, timeout, queue, epoch, replay)
 
-    def _plan(self, pickled: bool, timeout: float, queue: str, epoch: int,
-              replay: Replay) -> FeedPlan:
+    def _plan(self, pickled: bool, timeout: float, queue: str, epoch: int = 0,
+              replay: Replay = Replay()) -> FeedPlan:
         self._await_feeds(timeout)
         endpoints = [
             {

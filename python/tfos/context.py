@@ -72,15 +72,18 @@ class NodeContext:
 
     @functools.cached_property
     def feed(self) -> DataFeed:
-        """The rows of ``cluster.train``: the default queue, in train mode."""
+        """The rows of ``cluster.train`` and ``cluster.inference``: of the default queue. A batch of
+        the latter ends with its partition, so that it can be answered."""
         return self.data_feed()
 
-    def data_feed(self, train: bool = True, queue: str = "input", output: str = "output",
+    def data_feed(self, train: bool = False, queue: str = "input", output: str = "output",
                   input_mapping: dict[str, str] | None = None) -> DataFeed:
         """The rows that Spark feeds to this node through ``queue``.
 
-        With ``train=False`` (inference) batches end with their partition and each row must be
-        answered through ``batch_results``.
+        A batch of ``cluster.inference`` ends with its partition, unless ``train`` is set: its last
+        rows may have to be answered before more come. Each of its rows must be answered through
+        ``batch_results``. With ``input_mapping`` batches are NumPy columns, see
+        :class:`tfos.datafeed.DataFeed`.
         """
         return DataFeed(self._fed(), train, queue, output, input_mapping)
 

@@ -62,20 +62,21 @@ class DataFeed:
 
     Args:
         source: the node's :class:`FeedSource`.
-        train_mode: False for inference.
+        train_mode: whether a batch crosses the end of an inference partition.
         queue_in, queue_out: queue that rows come from; results always go back to their partition.
-        input_mapping: column to tensor name: batches become ``{tensor: [values]}``, the row's
-            fields being the columns in sorted order.
+        input_mapping: column to tensor name: batches become ``{tensor: NumPy array}``. Where rows
+            have names (those of a DataFrame, Rows and dicts) a column is the field of its name;
+            else field i of a row is column i in sorted order.
     """
 
     def __init__(self, source: FeedSource, train_mode: bool = True, queue_in: str = "input",
                  queue_out: str = "output", input_mapping: dict[str, str] | None = None):
+        mapping = sorted(input_mapping.items()) if input_mapping else []
         self.train_mode = train_mode
         self.queue_in = queue_in
         self.queue_out = queue_out
-        self.input_tensors = (
-            [tensor for _, tensor in sorted(input_mapping.items())] if input_mapping else None
-        )
+        self.input_tensors = [tensor for _, tensor in mapping] if mapping else None
+        self._columns = [column for column, _ in mapping]
         self._source = source
         self._reader = source.reader(queue_in)
 
@@ -89,12 +90,68 @@ class DataFeed:
         return self._reader.ended
 
     def next_batch(self, batch_size: int) -> Any:
-        """Up to ``batch_size`` rows: each exactly the object that was in the RDD.
+        """Up to ``batch_size`` rows: a list of exactly the objects that were in the RDD.
 
-        Waits until there are as many. In train mode a batch is shorter only at the end of the
-        feed; in inference mode also at the end of a partition, which it does not cross. With
-        ``input_mapping`` it is a dict of tensor name to list of values.
+        Waits until there are as many. A batch is shorter at the end of the feed and, unless in
+        train mode, at the end of an inference partition, which it does not cross.
+
+        With ``input_mapping`` it is a dict of tensor name to NumPy array, all of one length, cut
+        from the columns that the rows travel in. Numbers and arrays (or lists of numbers) of one
+        dtype and shape come as one array of ``(rows, *shape)``: int as int64, float as float64.
+        Everything else is an array of objects: str, bytes, arrays that differ in length (each an
+        array), and the values of the rows themselves where there are None or several types.
+
+        Raises :class:`tfos.errors.BadInputError` when the rows have not the columns; no row is lost
+        then, the next call finds them again.
         """
+        if self.input_tensors is None:
+            return self._reader.next_rows(batch_size, self.train_mode)
+        arrays = self._reader.next_columns(self._columns, batch_size, self.train_mode)
+        return dict(zip(self.input_tensors, arrays))
+
+    def batch_results(self, results: Any) -> None:
+        """Answers the oldest unanswered rows, one result for each, in order.
+
+        Args:
+            results: a list with the result of each row: any object for an RDD; for a DataFrame a
+                tuple, Row, dict or, with one column, the value. Or whole columns, which cost no
+                object for each row: a dict of column name to array, tensor or list, all of one
+                length; or one array or tensor, whose element i is result i.
+
+        Raises :class:`tfos.errors.BadInputError` for more results than unanswered rows and for
+        columns that differ in length; nothing was sent then.
+        """
+        if isinstance(results, dict):
+            self._answer_with_columns(results)
+        elif isinstance(results, (list, tuple)) or not _is_array(results):
+            self._reader.send_results(list(results))
+        else:
+            column = _as_column(results)
+            if not self._reader.send_columns(None, [column]):
+                self._reader.send_results(list(column))
+
+    def _answer_with_columns(self, results: dict[str, Any]) -> None:
+        names = list(results)
+        if not names or not all(isinstance(name, str) for name in names):
+            raise BadInputError(
+                f"columns of results are named {names}; results are a list with one for each row, "
+                "or a dict of column name (a str) to all values"
+            )
+        columns = [_as_column(column) for column in results.values()]
+        if not self._reader.send_columns(names, columns):
+            self._reader.send_results([dict(zip(names, row)) for row in zip(*columns)])
+
+    def terminate(self) -> None:
+        """Ends the feed early: queued rows and the rest of all partitions are discarded."""
+        self._source.terminate()
+
+
+class ListFeed(DataFeed):
+    """A :class:`DataFeed` whose columns are lists of the rows' own values, found by position alone:
+    column i in sorted order is field i of every row, whatever its name is."""
+
+    def next_batch(self, batch_size: int) -> Any:
+        """As :meth:`DataFeed.next_batch`; with ``input_mapping`` a dict of tensor name to list."""
         rows = self._reader.next_rows(batch_size, self.train_mode)
         if self.input_tensors is None:
             return rows
@@ -110,10 +167,22 @@ class DataFeed:
             for position, tensor in enumerate(self.input_tensors)
         }
 
-    def batch_results(self, results: list[Any]) -> None:
-        """Answers the oldest unanswered rows, one result for each."""
-        self._reader.send_results(list(results))
 
-    def terminate(self) -> None:
-        """Ends the feed early: queued rows and the rest of all partitions are discarded."""
-        self._source.terminate()
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__") or hasattr(value, "numpy")
+
+
+def _as_column(values: Any) -> Any:
+    """``values`` as what the native side takes: an array of numbers, else a list of objects."""
+    if isinstance(values, list):
+        return values
+    import numpy as np  # who has arrays has imported it
+
+    if hasattr(values, "numpy"):  # a tensor, ragged ones included
+        values = values.numpy()
+    array = np.asarray(values)
+    if array.ndim == 0:
+        raise BadInputError(f"{array!r} is no column of results: it has no value for each row")
+    if array.dtype.kind == "M":
+        array = array.astype("datetime64[us]")  # finer ones would become plain numbers
+    return array if array.dtype.kind in "biufc" else array.tolist()

@@ -144,34 +144,28 @@ class TrainFeeder(_Feeder):
             writer.close()
 
 
-class ArrowTrainFeeder(TrainFeeder):
+class _ArrowFeeder(_Feeder):
     """A function for ``DataFrame.mapInArrow`` that feeds a partition's record batches, without
-    making Python objects of their rows; yields a batch with the number of rows fed.
+    making Python objects of their rows.
 
     ``names`` are the columns' names in the rows, ``decimals`` as in ``Cluster.train``.
     """
-
-    #: Of the batches that it yields.
-    SCHEMA = "items long"
 
     def __init__(self, plan: FeedPlan, names: list[str], decimals: str | None):
         super().__init__(plan)
         self._names = names
         self._decimals_as_float64 = decimals == "float64"
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow
-        from pyspark import TaskContext
-
-        for items in super().__call__(TaskContext.get().partitionId(), batches):
-            yield pyarrow.RecordBatch.from_pydict({"items": pyarrow.array([items], "int64")})
+    def _columns(self, batch: Any) -> list[Any]:
+        """The columns of a record batch that are fed."""
+        return batch.columns
 
     def _chunks(self, rows: Iterable[Any]) -> Iterator[Any]:
         import pyarrow
 
         count = _FIRST_CHUNK_ROWS
         for batch in rows:
-            named = pyarrow.RecordBatch.from_arrays(batch.columns, names=self._names)
+            named = pyarrow.RecordBatch.from_arrays(self._columns(batch), names=self._names)
             end = 0
             while (begin := end) < named.num_rows:
                 end = min(begin + count, named.num_rows)
@@ -180,6 +174,20 @@ class ArrowTrainFeeder(TrainFeeder):
 
     def _write(self, writer: Any, chunk: Any) -> None:
         self._written = writer.write_arrow(*chunk, self._decimals_as_float64)
+
+
+class ArrowTrainFeeder(_ArrowFeeder, TrainFeeder):
+    """Feeds a partition as :class:`TrainFeeder` does; yields a batch with the number of rows."""
+
+    #: Of the batches that it yields.
+    SCHEMA = "items long"
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow
+        from pyspark import TaskContext
+
+        for items in TrainFeeder.__call__(self, TaskContext.get().partitionId(), batches):
+            yield pyarrow.RecordBatch.from_pydict({"items": pyarrow.array([items], "int64")})
 
 
 class InferenceFeeder(_Feeder):
@@ -203,10 +211,10 @@ class InferenceFeeder(_Feeder):
         try:
             for chunk in self._chunks(rows):
                 self._write(writer, chunk)
-                while (results := writer.results(block=False)) is not None:
+                while (results := self._take(writer, block=False)) is not None:
                     yield from results
             writer.end()
-            while (results := writer.results(block=True)) is not None:
+            while (results := self._take(writer, block=True)) is not None:
                 yield from results
             if writer.stopped:
                 raise FeedError(
@@ -214,8 +222,54 @@ class InferenceFeeder(_Feeder):
                     "returned, terminated the feed, or the cluster was shut down"
                 )
             writer.finish()
+            yield from self._rest()
         finally:
             writer.close()
+
+    def _take(self, writer: Any, block: bool) -> Iterable[Any] | None:
+        """The next results; None when none are there yet (not ``block``) or none will come."""
+        return writer.results(block)
+
+    def _rest(self) -> Iterable[Any]:
+        """What was kept back of the results."""
+        return ()
+
+
+class ArrowInferenceFeeder(_ArrowFeeder, InferenceFeeder):
+    """Feeds a partition to one node and yields record batches: of each row the key columns, which
+    the node does not get, and its result.
+
+    ``keys`` and ``fed`` are the positions of the two kinds of columns, ``names`` the names of all;
+    ``fields`` are the ``tfos.arrow_results.ResultField`` of the results.
+    """
+
+    def __init__(self, plan: FeedPlan, names: list[str], keys: list[int], fed: list[int],
+                 fields: list[Any], decimals: str | None):
+        super().__init__(plan, [names[position] for position in fed], decimals)
+        self._fed = fed
+        self._keys = keys
+        self._key_names = [names[position] for position in keys]
+        self._fields = fields
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        from tfos.arrow_results import ResultAssembler
+
+        partition = TaskContext.get().partitionId()
+        self._results = ResultAssembler(partition, self._key_names, self._fields)
+        yield from InferenceFeeder.__call__(self, partition, batches)
+
+    def _columns(self, batch: Any) -> list[Any]:
+        self._results.hold_keys(batch.select(self._keys))
+        return [batch.column(position) for position in self._fed]
+
+    def _take(self, writer: Any, block: bool) -> Iterable[Any] | None:
+        results = writer.result_batch(block)
+        return None if results is None else self._results.add(results)
+
+    def _rest(self) -> Iterable[Any]:
+        return self._results.rest()
 
 
 def _batches_by_bytes(batches: Iterable[bytes], chunk_bytes: int) -> Iterator[list[bytes]]:

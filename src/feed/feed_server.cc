@@ -143,8 +143,8 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   Status Start();
   Endpoint endpoint() const { return endpoint_; }
   Result<feed::Next> Next(std::string_view queue, const Wait& wait);
-  Result<Delivery> SendResult(std::uint64_t session, std::uint64_t rows,
-                              std::span<const std::byte> chunk, const Wait& wait);
+  Result<Delivery> SendResult(std::uint64_t session, std::uint64_t rows, AlignedBuffer chunk,
+                              const Wait& wait);
   Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows);
   void EndEpoch(std::string_view queue, std::uint32_t epoch);
   void EndFeed();
@@ -424,16 +424,15 @@ FeedServer::Impl::SessionPointer FeedServer::Impl::FindOpen(std::uint64_t id) co
 }
 
 Result<Delivery> FeedServer::Impl::SendResult(std::uint64_t session_id, std::uint64_t rows,
-                                              std::span<const std::byte> chunk, const Wait& wait) {
+                                              AlignedBuffer chunk, const Wait& wait) {
   if (chunk.size() > options_.result_limit_bytes) {
     return Status(ErrorKind::kBadInput,
                   fmt::format("a result of {} bytes for {} rows; at most {} bytes fit",
                               chunk.size(), rows, options_.result_limit_bytes));
   }
-  OutFrame frame{.bytes = EncodeResultHead(rows, static_cast<std::uint32_t>(chunk.size())),
-                 .result_bytes = chunk.size()};
-  frame.bytes.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
-
+  const std::uint64_t bytes = chunk.size();
+  OutFrame frame{.bytes = EncodeResultHead(rows, static_cast<std::uint32_t>(bytes)),
+                 .result = std::move(chunk)};
   Lock lock(mutex_);
   for (;;) {
     const SessionPointer session = FindOpen(session_id);
@@ -442,11 +441,11 @@ Result<Delivery> FeedServer::Impl::SendResult(std::uint64_t session_id, std::uin
       return Status(ErrorKind::kBadInput, "a training partition takes no results");
     }
     if (session->unread_result_bytes == 0 ||
-        session->unread_result_bytes + chunk.size() <= options_.result_queue_bytes) {
-      session->unread_result_bytes += chunk.size();
+        session->unread_result_bytes + bytes <= options_.result_queue_bytes) {
+      session->unread_result_bytes += bytes;
       session->rows_answered += rows;
       counters_.result_rows += rows;
-      counters_.result_bytes += chunk.size();
+      counters_.result_bytes += bytes;
       Post(*session->connection, std::move(frame));
       TellProgress();
       return Delivery::kSent;
@@ -1342,8 +1341,8 @@ Result<feed::Next> FeedServer::Next(std::string_view queue, const Wait& wait) {
 }
 
 Result<Delivery> FeedServer::SendResult(std::uint64_t session, std::uint64_t rows,
-                                        std::span<const std::byte> chunk, const Wait& wait) {
-  return impl_->SendResult(session, rows, chunk, wait);
+                                        AlignedBuffer chunk, const Wait& wait) {
+  return impl_->SendResult(session, rows, std::move(chunk), wait);
 }
 
 Result<Delivery> FeedServer::FinishSession(std::uint64_t session, std::uint64_t rows) {

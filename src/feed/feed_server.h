@@ -14,6 +14,7 @@
 
 #include "base/deadline.h"
 #include "base/secret.h"
+#include "feed/aligned_buffer.h"
 #include "feed/region.h"
 #include "feed/session.h"
 #include "feed/wait.h"
@@ -170,8 +171,8 @@ class FeedServer {
   /// Sends the answer to `rows` rows of an inference session, in the order of its rows. Waits
   /// while the feeder has too many unread results.
   ///   kBadInput  larger than the limit; nothing was sent
-  Result<Delivery> SendResult(std::uint64_t session, std::uint64_t rows,
-                              std::span<const std::byte> chunk, const Wait& wait);
+  Result<Delivery> SendResult(std::uint64_t session, std::uint64_t rows, AlignedBuffer chunk,
+                              const Wait& wait);
 
   /// Ends an inference session whose rows were all answered.
   Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows);

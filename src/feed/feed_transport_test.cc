@@ -39,6 +39,12 @@ std::string AsString(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+AlignedBuffer Copied(std::string_view text) {
+  AlignedBuffer copy(text.size());
+  std::memcpy(copy.bytes().data(), text.data(), text.size());
+  return copy;
+}
+
 class FeedTransportTest : public ::testing::TestWithParam<Channel> {
  protected:
   /// Small enough that a test can fill it.
@@ -376,8 +382,7 @@ TEST_P(FeedTransportTest, InferencePartitionsAreAnsweredOneAfterTheOther) {
     const std::string text = AsString(loan.bytes());
     order.push_back(text);
     const std::string answer = text + "!";
-    EXPECT_EQ(*server_->SendResult(loan.session(), 1, std::as_bytes(std::span(answer)), {}),
-              Delivery::kSent);
+    EXPECT_EQ(*server_->SendResult(loan.session(), 1, Copied(answer), {}), Delivery::kSent);
   }
   EXPECT_THAT(order, ::testing::ElementsAre("a", "b", "end 11", "x", "end 22"));
 
@@ -415,10 +420,10 @@ TEST_P(FeedTransportTest, BackPressureBothWaysDoesNotDeadlock) {
       }
       auto& loan = std::get<ChunkLoan>(*next);
       const std::string answer(70'000, static_cast<char>(loan.bytes()[0]));
-      ASSERT_TRUE(server_
-                      ->SendResult(loan.session(), 1, std::as_bytes(std::span(answer)),
-                                   {.deadline = Deadline::After(kLong)})
-                      .ok());
+      ASSERT_TRUE(
+          server_
+              ->SendResult(loan.session(), 1, Copied(answer), {.deadline = Deadline::After(kLong)})
+              .ok());
     }
   });
   std::unique_ptr<FeedClient> client = Open(Mode::kInference);
@@ -451,9 +456,7 @@ TEST_P(FeedTransportTest, SendResultWaitsForAFeederThatDoesNotRead) {
   Status status;
   // The kernel takes some; far less than 1,000 times as much.
   while (status.ok() && sent < 1'000) {
-    status = server_
-                 ->SendResult(session, 1, std::as_bytes(std::span(answer)),
-                              {.deadline = Deadline::After(100ms)})
+    status = server_->SendResult(session, 1, Copied(answer), {.deadline = Deadline::After(100ms)})
                  .status();
     sent += status.ok() ? 1 : 0;
   }
@@ -512,9 +515,8 @@ TEST_P(FeedTransportTest, AResultBeyondTheLimitIsRefused) {
   ASSERT_TRUE(Put(*client, "row").ok());
   Result<Next> next = Take();
   ASSERT_TRUE(next.ok());
-  const std::vector<std::byte> answer(101);
-  const Result<Delivery> sent =
-      server_->SendResult(std::get<ChunkLoan>(*next).session(), 1, answer, {});
+  const Result<Delivery> sent = server_->SendResult(std::get<ChunkLoan>(*next).session(), 1,
+                                                    Copied(std::string(101, 'a')), {});
   ASSERT_FALSE(sent.ok());
   EXPECT_EQ(sent.status().kind(), ErrorKind::kBadInput);
 }

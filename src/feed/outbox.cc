@@ -1,7 +1,9 @@
 #include "feed/outbox.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include "feed/socket.h"
 
@@ -11,16 +13,20 @@ Result<Outbox::Flushed> Outbox::Flush(int fd) {
   Flushed flushed;
   while (!frames_.empty()) {
     OutFrame& frame = frames_.front();
-    const auto left = std::as_bytes(std::span(frame.bytes)).subspan(sent_);
-    TFOS_ASSIGN_OR_RETURN(const Transfer transfer, Send(fd, left, {}, frame.pass.get()));
+    const auto bytes = std::as_bytes(std::span(frame.bytes));
+    const std::size_t of_bytes = std::min(sent_, bytes.size());
+    TFOS_ASSIGN_OR_RETURN(
+        const Transfer transfer,
+        Send(fd, bytes.subspan(of_bytes),
+             std::as_const(frame.result).bytes().subspan(sent_ - of_bytes), frame.pass.get()));
     if (transfer.blocked) {
       flushed.blocked = true;
       return flushed;
     }
     frame.pass.Reset();
     sent_ += transfer.bytes;
-    if (sent_ < frame.bytes.size()) continue;
-    flushed.result_bytes += frame.result_bytes;
+    if (sent_ < frame.size()) continue;
+    flushed.result_bytes += frame.result.size();
     frames_.pop_front();
     sent_ = 0;
   }

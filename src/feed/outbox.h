@@ -1,11 +1,13 @@
 #ifndef TFOS_FEED_OUTBOX_H_
 #define TFOS_FEED_OUTBOX_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
 
 #include "base/unique_fd.h"
+#include "feed/aligned_buffer.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
@@ -13,8 +15,10 @@ namespace tfos::feed {
 /// One frame on its way out.
 struct OutFrame {
   std::string bytes;
-  UniqueFd pass = UniqueFd();      ///< Sent along when valid.
-  std::uint64_t result_bytes = 0;  ///< What of it counts against the limit of unread results.
+  UniqueFd pass = UniqueFd();  ///< Sent along when valid.
+  AlignedBuffer result = {};   ///< Follows the bytes; counts against the limit of unread results.
+
+  std::size_t size() const { return bytes.size() + result.size(); }
 };
 
 /// Frames that a socket has not taken yet.

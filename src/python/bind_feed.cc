@@ -194,11 +194,30 @@ void BindFeed(nb::module_& module) {
            nb::arg("timeout_s") = nb::none(),
            "Up to `count` rows: fewer only at the end of the feed or, unless `cross_partition`, "
            "of an inference partition.")
+      .def("next_columns", &FeedReader::NextColumns, nb::arg("names"), nb::arg("count"),
+           nb::arg("cross_partition"), nb::arg("timeout_s") = nb::none(),
+           "The same rows as a list of NumPy arrays, one for each name of a field; names are "
+           "positions where rows have no names.")
       .def_prop_ro("ended", &FeedReader::ended, "Whether the end of the feed was reached.")
       .def("send_results", &FeedReader::SendResults, nb::arg("results"),
            "Answers the oldest unanswered rows, one result for each.")
+      .def(
+          "send_columns", &FeedReader::SendColumns, nb::arg("names").none(), nb::arg("columns"),
+          "The same with NumPy arrays and lists, one for each name, or the only one without names. "
+          "False when they can only be sent as rows.")
       .def("finish", &FeedReader::Finish,
            "The program has ended: partitions that lack results fail.");
+
+  nb::class_<ResultBatch>(module, "ResultBatch", "Results of an inference partition as they came.")
+      .def_prop_ro("rows", &ResultBatch::rows)
+      .def_prop_ro("form", &ResultBatch::form,
+                   "'value', 'list', 'tuple' or 'mapping': what a result is; 'object': they are "
+                   "pickled.")
+      .def("objects", &ResultBatch::Objects, "Every result as the object that it was.")
+      .def(
+          "__arrow_c_array__",
+          [](const ResultBatch& batch, nb::handle) { return batch.ArrowCapsules(); },
+          nb::arg("requested_schema") = nb::none(), "The results as an Arrow struct array.");
 
   nb::class_<FeedWriter>(module, "FeedWriter", "Feeds one partition into the nodes.")
       .def("__init__", &InitWriter, nb::arg("endpoints"), nb::arg("token_hex"), nb::arg("job_id"),
@@ -223,6 +242,8 @@ void BindFeed(nb::module_& module) {
       .def("results", &FeedWriter::Results, nb::arg("block"),
            "The next results, in order; None when there are none yet (not `block`) or none will "
            "come (`block`).")
+      .def("result_batch", &FeedWriter::TakeResultBatch, nb::arg("block"),
+           "The same as a ResultBatch.")
       .def("end", &FeedWriter::End, "Says that the partition is complete.")
       .def("finish", &FinishWriter,
            "Waits until the nodes have everything; a dict of items delivered and result rows.")

@@ -1,8 +1,11 @@
 #include "python/feed_reader.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -10,6 +13,8 @@
 #include "feed/aligned_buffer.h"
 #include "python/errors.h"
 #include "python/gil.h"
+#include "python/result_columns.h"
+#include "python/row_converter.h"
 
 namespace tfos::python {
 namespace {
@@ -35,19 +40,83 @@ class OneCaller {
   bool& running_;
 };
 
+/// A list of results, each an object, on its way into chunks.
+class ResultRows {
+ public:
+  ResultRows(RowEncoder& encoder, nb::list rows) : encoder_(encoder), rows_(std::move(rows)) {}
+
+  std::size_t rows() const { return nb::len(rows_); }
+  void Plan(std::size_t begin, std::size_t end) { encoder_.Plan(rows_, begin, end); }
+  std::uint64_t bytes() const { return encoder_.bytes(); }
+  bool Fill(std::span<std::byte> out) { return encoder_.Fill(out); }
+
+ private:
+  RowEncoder& encoder_;
+  nb::list rows_;
+};
+
+[[noreturn]] void ThrowUnfinished(const RowColumns& columns) {
+  ThrowStatus(
+      Status(ErrorKind::kBadInput,
+             fmt::format("a batch of the columns {} is unfinished, as reading it failed: go "
+                         "on with the same input_mapping",
+                         fmt::join(columns.names(), ", "))));
+}
+
 }  // namespace
 
 nb::list FeedReader::NextRows(std::size_t count, bool cross_partition,
                               std::optional<double> timeout_seconds) {
   const OneCaller only(reading_, "next_rows");
+  if (columns_ != nullptr && columns_->rows() != 0) ThrowUnfinished(*columns_);
+  Read(
+      cross_partition, timeout_seconds, [&] { return count - std::min(count, rows_.size()); },
+      [&](std::size_t wanted) {
+        Open(*chunk_, false);
+        OnTaken(chunk_->decoder->Take(wanted, rows_));
+      });
+  return rows_.TakeFront(std::min(count, rows_.size()));
+}
+
+nb::list FeedReader::NextColumns(const std::vector<std::string>& names, std::size_t count,
+                                 bool cross_partition, std::optional<double> timeout_seconds) {
+  const OneCaller only(reading_, "next_columns");
+  if (columns_ == nullptr || columns_->names() != names) {
+    if (columns_ != nullptr && columns_->rows() != 0) ThrowUnfinished(*columns_);
+    columns_ = std::make_unique<RowColumns>(names);
+  }
+  const auto wanted = [&] { return count - std::min(count, columns_->rows()); };
+  const auto take_rows = [&] {
+    const std::size_t some = std::min(wanted(), rows_.size());
+    columns_->AddRows({rows_.data(), some}, wanted());
+    rows_.DropFront(some);
+  };
+  take_rows();
+  Read(cross_partition, timeout_seconds, wanted, [&](std::size_t room) {
+    Open(*chunk_, true);
+    RowDecoder& decoder = *chunk_->decoder;
+    if (decoder.columnar()) {
+      OnTaken(columns_->AddFrom(decoder, room));
+    } else {
+      // By way of `rows_`, where they stay if they have not the columns.
+      OnTaken(decoder.Take(room, rows_));
+      take_rows();
+    }
+  });
+  return columns_->Take();
+}
+
+template <typename Wanted, typename Take>
+void FeedReader::Read(bool cross_partition, std::optional<double> timeout_seconds, Wanted wanted,
+                      Take take) {
   const feed::Wait wait{
       .deadline = timeout_seconds ? Deadline::After(std::chrono::duration_cast<Clock::Duration>(
                                         std::chrono::duration<double>(*timeout_seconds)))
                                   : Deadline::Infinite(),
       .check = &CheckSignals};
-  while (rows_.size() < count && !ended_) {
+  while (wanted() != 0 && !ended_) {
     if (chunk_) {
-      TakeFromChunk(count - rows_.size());
+      take(wanted());
       continue;
     }
     feed::Next next = ValueOrThrow(WithoutGil([&] { return server().Next(queue_, wait); }));
@@ -56,20 +125,34 @@ nb::list FeedReader::NextRows(std::size_t count, bool cross_partition,
       chunk_->loan = std::move(*loan);
     } else if (const auto* end = std::get_if<feed::PartitionEnd>(&next)) {
       OnPartitionEnd(*end);
-      if (!cross_partition && rows_.size() != 0) break;
+      if (!cross_partition && has_rows()) break;
     } else if (std::holds_alternative<feed::EndOfFeed>(next)) {
       ended_ = true;
     }  // What reads rows does not stop at the end of an epoch.
   }
-  return rows_.TakeFront(std::min(count, rows_.size()));
 }
 
-void FeedReader::TakeFromChunk(std::size_t count) {
-  if (!chunk_->decoder) chunk_->decoder = std::make_unique<RowDecoder>(chunk_->loan.bytes());
-  const std::size_t taken = chunk_->decoder->Take(count, rows_);
-  feed_->CountRows(taken);
+bool FeedReader::has_rows() const {
+  return rows_.size() != 0 || (columns_ != nullptr && columns_->rows() != 0);
+}
+
+void FeedReader::Open(Chunk& chunk, bool as_columns) {
+  if (chunk.decoder != nullptr) return;
+  chunk.decoder = std::make_unique<RowDecoder>(chunk.loan.bytes());
+  if (!as_columns || chunk.decoder->columnar() || !convertible_) return;
+  Result<feed::AlignedBuffer> columns = ConvertToColumns(chunk.loan.bytes());
+  // Rows without common columns may have some of those that are wanted: they are looked at one by
+  // one, as will be those of later chunks, which are most likely of the same kind.
+  convertible_ = columns.ok();
+  if (!convertible_) return;
+  chunk.columns = std::move(*columns);
+  chunk.decoder = std::make_unique<RowDecoder>(chunk.columns.bytes());
+}
+
+void FeedReader::OnTaken(std::size_t count) {
+  feed_->CountRows(count);
   if (chunk_->loan.mode() == feed::Mode::kInference) {
-    SessionOf(chunk_->loan).handed_out += taken;
+    SessionOf(chunk_->loan).handed_out += count;
   }
   if (chunk_->decoder->at_end()) chunk_.reset();
 }
@@ -103,47 +186,64 @@ void FeedReader::FinishAnsweredSessions() {
   }
 }
 
-void FeedReader::SendResults(nb::list results) {
-  const OneCaller only(answering_, "send_results");
-  const std::size_t total = nb::len(results);
+void FeedReader::CheckUnanswered(std::size_t results) const {
   std::uint64_t unanswered = 0;
   for (const Session& session : sessions_) unanswered += session.handed_out - session.answered;
-  if (total > unanswered) {
-    std::string message = fmt::format("{} results for {} unanswered rows", total, unanswered);
-    if (!sessions_.empty()) {
-      const Session& last = sessions_.back();
-      message += fmt::format(" (partition {}: {} rows were handed out, {} are answered)",
-                             last.partition, last.handed_out, last.answered);
-    }
-    ThrowStatus(Status(ErrorKind::kBadInput, std::move(message)));
+  if (results <= unanswered) return;
+  std::string message = fmt::format("{} results for {} unanswered rows", results, unanswered);
+  if (!sessions_.empty()) {
+    const Session& last = sessions_.back();
+    message += fmt::format(" (partition {}: {} rows were handed out, {} are answered)",
+                           last.partition, last.handed_out, last.answered);
   }
+  ThrowStatus(Status(ErrorKind::kBadInput, std::move(message)));
+}
+
+void FeedReader::SendResults(nb::list results) {
+  const OneCaller only(answering_, "send_results");
+  ResultRows rows(encoder_, std::move(results));
+  Send(rows);
+}
+
+bool FeedReader::SendColumns(const std::optional<std::vector<std::string>>& names,
+                             nb::list columns) {
+  const OneCaller only(answering_, "send_columns");
+  std::optional<ResultColumns> results = ResultColumns::Open(names, std::move(columns));
+  if (results) Send(*results);
+  return results.has_value();
+}
+
+template <typename Results>
+void FeedReader::Send(Results& results) {
+  const std::size_t total = results.rows();
+  CheckUnanswered(total);
   for (std::size_t sent = 0; sent < total;) {
     Session& session = sessions_.front();
     const std::size_t some =
         std::min<std::size_t>(total - sent, session.handed_out - session.answered);
-    SendRange(session, results, sent, sent + some);
+    SendRange(session, sent, sent + some, results);
     sent += some;
     FinishAnsweredSessions();
   }
 }
 
-void FeedReader::SendRange(Session& session, const nb::list& results, std::size_t begin,
-                           std::size_t end) {
+template <typename Results>
+void FeedReader::SendRange(Session& session, std::size_t begin, std::size_t end, Results& results) {
   while (begin < end) {
     std::size_t next = end;
     if (!session.broken) {
-      encoder_.Plan(results, begin, next);
-      while (encoder_.bytes() > kResultChunkBytes && next - begin > 1) {
+      results.Plan(begin, next);
+      while (results.bytes() > kResultChunkBytes && next - begin > 1) {
         next = begin + (next - begin) / 2;
-        encoder_.Plan(results, begin, next);
+        results.Plan(begin, next);
       }
       std::optional<feed::AlignedBuffer> chunk;
       do {
-        chunk.emplace(encoder_.bytes());
-        if (chunk->size() != encoder_.bytes()) throw std::bad_alloc();
-      } while (!encoder_.Fill(chunk->bytes()));
+        chunk.emplace(results.bytes());
+        if (chunk->size() != results.bytes()) throw std::bad_alloc();
+      } while (!results.Fill(chunk->bytes()));
       const auto delivery = ValueOrThrow(WithoutGil([&] {
-        return server().SendResult(session.id, next - begin, chunk->bytes(),
+        return server().SendResult(session.id, next - begin, std::move(*chunk),
                                    {.deadline = Deadline::Infinite(), .check = &CheckSignals});
       }));
       session.broken = delivery == feed::Delivery::kDiscarded;

@@ -217,11 +217,17 @@ std::uint64_t FeedWriter::WriteColumns(feed::ArrowColumns& columns, std::size_t 
 }
 
 nb::object FeedWriter::Results(bool block) {
+  const std::optional<ResultBatch> results = TakeResultBatch(block);
+  if (!results) return nb::none();
+  return results->Objects();
+}
+
+std::optional<ResultBatch> FeedWriter::TakeResultBatch(bool block) {
   writer();
-  const std::optional<feed::ResultChunk> result =
+  std::optional<feed::ResultChunk> result =
       FeedValueOrThrow(WithoutGil([&] { return writer_->TakeResult(block); }));
-  if (!result) return nb::none();
-  return DecodeAll(result->bytes.bytes());
+  if (!result) return std::nullopt;
+  return ResultBatch(std::move(*result));
 }
 
 void FeedWriter::End() {

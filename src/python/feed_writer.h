@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "feed/arrow_columns.h"
 #include "feed/partition_writer.h"
 #include "python/python_object.h"
+#include "python/result_batch.h"
 #include "python/row_encoder.h"
 
 namespace tfos::python {
@@ -34,6 +36,8 @@ class FeedWriter {
   /// The next results, in order; none when nothing is there yet (`block` false) or nothing will
   /// come any more (`block` true).
   nb::object Results(bool block);
+  /// The same, as they came.
+  std::optional<ResultBatch> TakeResultBatch(bool block);
 
   void End();
   /// Waits until the nodes have taken or answered everything.

@@ -30,6 +30,7 @@ NumpyTypes::NumpyTypes() {
   array_ = numpy.attr("ndarray");
   empty_ = numpy.attr("empty");
   const nb::object make_dtype = numpy.attr("dtype");
+  object_dtype_ = make_dtype(nb::str("O"));
   for (const DTypeName& entry : kNames) {
     const auto index = static_cast<std::size_t>(entry.dtype);
     scalar_types_[index] = numpy.attr(entry.name);
@@ -66,6 +67,10 @@ std::optional<DType> NumpyTypes::FromDType(nb::handle dtype) const {
 nb::object NumpyTypes::NewArray(nb::handle shape, DType dtype) const {
   PyObject* arguments[] = {shape.ptr(), dtypes_[static_cast<std::size_t>(dtype)].ptr()};
   return Checked(PyObject_Vectorcall(empty_.ptr(), arguments, 2, nullptr));
+}
+
+nb::object NumpyTypes::NewObjectArray(std::size_t count) const {
+  return empty_(count, object_dtype_);
 }
 
 nb::object NumpyTypes::CopyOf(std::span<const std::byte> bytes, DType dtype) const {

@@ -2,6 +2,7 @@
 #define TFOS_PYTHON_NUMPY_TYPES_H_
 
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <span>
 
@@ -33,6 +34,9 @@ class NumpyTypes {
   /// A new array with undefined content. `shape` is a tuple.
   nb::object NewArray(nb::handle shape, feed::DType dtype) const;
 
+  /// A new one-dimensional array of `count` objects, each None.
+  nb::object NewObjectArray(std::size_t count) const;
+
   /// A new one-dimensional array of `bytes.size() / DTypeBytes(dtype)` elements, copied.
   nb::object CopyOf(std::span<const std::byte> bytes, feed::DType dtype) const;
 
@@ -41,6 +45,7 @@ class NumpyTypes {
 
   nb::object array_;
   nb::object empty_;
+  nb::object object_dtype_;
   std::array<nb::object, kDTypes> scalar_types_;
   std::array<nb::object, kDTypes> dtypes_;
 };

@@ -81,6 +81,18 @@ nb::list ObjectVector::TakeFront(std::size_t count) {
   return nb::borrow<nb::list>(list);
 }
 
+void ObjectVector::DropFront(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) Py_XDECREF(Take(i));
+  objects_.erase(objects_.begin(), objects_.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+void ObjectVector::Truncate(std::size_t size) {
+  while (objects_.size() > size) {
+    Py_XDECREF(std::exchange(objects_.back(), nullptr));
+    objects_.pop_back();
+  }
+}
+
 RowDecoder::RowDecoder(std::span<const std::byte> chunk) : chunk_(ParseOrThrow(chunk)) {
   if (chunk_.kind() != feed::ChunkKind::kColumnar) return;
   root_ = Prepare(ValueOrThrow(feed::ParseRowStructure(chunk_)));
@@ -110,19 +122,26 @@ DecodeNode RowDecoder::Prepare(const RowNode& node) {
 }
 
 bool RowDecoder::at_end() {
-  if (chunk_.kind() != feed::ChunkKind::kColumnar) return !UnpickleNext();
+  if (!columnar()) return !UnpickleNext();
   return next_ == static_cast<std::size_t>(chunk_.rows());
 }
 
 std::size_t RowDecoder::Take(std::size_t count, ObjectVector& rows) {
   const GarbageCollectionPause pause;
-  if (chunk_.kind() != feed::ChunkKind::kColumnar) return TakePickled(count, rows);
+  if (!columnar()) return TakePickled(count, rows);
   count = std::min(count, static_cast<std::size_t>(chunk_.rows()) - next_);
   ObjectVector decoded(count);  // Of its own, so that a failure leaves no gaps in `rows`.
   Decode(root_, next_, count, decoded.data());
   rows.Append(std::move(decoded));
   next_ += count;
   return count;
+}
+
+ObjectVector RowDecoder::Values(const DecodeNode& node, std::size_t first, std::size_t count) {
+  const GarbageCollectionPause pause;
+  ObjectVector values(count);
+  Decode(node, first, count, values.data());
+  return values;
 }
 
 std::size_t RowDecoder::TakePickled(std::size_t count, ObjectVector& rows) {

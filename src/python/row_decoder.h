@@ -40,6 +40,10 @@ class ObjectVector {
   PyObject* Take(std::size_t index) { return std::exchange(objects_[index], nullptr); }
   /// Moves the first `count` references, which it has, into a new list.
   nb::list TakeFront(std::size_t count);
+  /// Releases the first `count` references, which it has.
+  void DropFront(std::size_t count);
+  /// Releases all references from number `size` on.
+  void Truncate(std::size_t size);
 
  private:
   std::vector<PyObject*> objects_;
@@ -87,6 +91,18 @@ class RowDecoder {
 
   /// True when all rows were taken.
   bool at_end();
+
+  // For who takes columns instead of rows; of a chunk that has some.
+
+  bool columnar() const { return chunk_.kind() == feed::ChunkKind::kColumnar; }
+  const DecodeNode& root() const { return root_; }
+  /// The rows to come, counted from the chunk's first.
+  std::size_t next() const { return next_; }
+  std::size_t rows_left() const { return static_cast<std::size_t>(chunk_.rows()) - next_; }
+  /// Passes over `count` rows, which are left.
+  void Skip(std::size_t count) { next_ += count; }
+  /// What the rows [first, first + count) have in `node`, which is in the tree of `root()`.
+  ObjectVector Values(const DecodeNode& node, std::size_t first, std::size_t count);
 
  private:
   DecodeNode Prepare(const feed::RowNode& node);

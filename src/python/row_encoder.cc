@@ -224,11 +224,15 @@ feed::RowNode Describe(const EncodeNode& node) {
 }  // namespace
 
 void RowEncoder::Plan(nb::list rows, std::size_t begin, std::size_t end) {
+  if (!PlanIfColumnar(std::move(rows), begin, end)) PlanPickled();
+}
+
+bool RowEncoder::PlanIfColumnar(nb::list rows, std::size_t begin, std::size_t end) {
   rows_ = std::move(rows);
   begin_ = begin;
   end_ = end;
   columnar_ = PlanColumnar();
-  if (!columnar_) PlanPickled();
+  return columnar_;
 }
 
 bool RowEncoder::Fill(std::span<std::byte> out) {

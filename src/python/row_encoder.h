@@ -46,6 +46,9 @@ class RowEncoder {
   /// Plans a chunk of rows [begin, end) of `rows`.
   void Plan(nb::list rows, std::size_t begin, std::size_t end);
 
+  /// The same, unless the rows have no columns: then false, and nothing is planned.
+  bool PlanIfColumnar(nb::list rows, std::size_t begin, std::size_t end);
+
   /// Whether the planned chunk has columns; else it is a pickle.
   bool columnar() const { return columnar_; }
 

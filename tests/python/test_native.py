@@ -18,6 +18,8 @@ from typing import Any, Iterator
 import pytest
 
 _native = pytest.importorskip("tfos._native")
+numpy = pytest.importorskip("numpy")
+Row = pytest.importorskip("pyspark.sql").Row
 
 from tfos.errors import BadInputError, FeedError, FeedTimeoutError, NodeLostError  # noqa: E402
 
@@ -522,3 +524,378 @@ def test_one_thread_at_a_time(make_nodes: Any, pool: Any) -> None:
             reader.next_rows(1, True, 0.01)
     nodes.end_feed()
     assert reading.result(TIMEOUT) == []
+
+
+def read_columns(server: Any, mapping: dict[str, str], batch: int) -> list[dict[str, Any]]:
+    """All batches of a feed as columns."""
+    feed = datafeed(server, mapping)
+    batches = []
+    while not feed.should_stop():
+        batches.append(feed.next_batch(batch))
+    return batches
+
+
+def datafeed(server: Any, mapping: dict[str, str] | None = None, train: bool = True) -> Any:
+    from tfos.datafeed import DataFeed, FeedSource
+
+    return DataFeed(FeedSource(server, None, ["input"]), train, input_mapping=mapping)
+
+
+def fed_columns(make_nodes: Any, rows: list[Any], mapping: dict[str, str], batch: int = 1000,
+                pickled: bool = False) -> dict[str, Any]:
+    """The first batch of columns of rows that travel as ``pickled`` says."""
+    nodes = make_nodes(1)
+    writer = nodes.writer()
+    writer.write_pickled([pickle.dumps(rows)]) if pickled else writer.write_rows(rows)
+    writer.finish()
+    nodes.end_feed()
+    return datafeed(nodes.servers[0], mapping).next_batch(batch)
+
+
+XY = {"a": "x", "b": "y"}
+
+
+def columns_of_each_kind() -> dict[str, tuple[Any, str, tuple[int, ...]]]:
+    """A value for row n, and the dtype and shape of ten of them."""
+    np = pytest.importorskip("numpy")
+    return {
+        "int": (lambda n: n, "int64", (10,)),
+        "float": (lambda n: n / 2, "float64", (10,)),
+        "bool": (lambda n: n % 2 == 0, "bool", (10,)),
+        "NumPy scalar": (lambda n: np.float32(n), "float32", (10,)),
+        "list of numbers": (lambda n: [float(n), 1.0], "float64", (10, 2)),
+        "tuple of numbers": (lambda n: (n, 2, 3), "int64", (10, 3)),
+        "array": (lambda n: np.full((2, 3), n, np.uint8), "uint8", (10, 2, 3)),
+        "array without elements": (lambda n: np.zeros((0, 2), np.int16), "int16", (10, 0, 2)),
+        "str": (lambda n: f"t\u00e4xt {n}", "object", (10,)),
+        "bytes": (lambda n: b"x" * n, "object", (10,)),
+        "None": (lambda n: None, "object", (10,)),
+        "now and then None": (lambda n: None if n == 5 else n, "object", (10,)),
+        "int and float": (lambda n: n if n % 2 else float(n), "object", (10,)),
+        "dict": (lambda n: {"k": [n, "s"]}, "object", (10,)),
+        "ragged list": (lambda n: [n] * (n % 3), "object", (10,)),
+        "ragged array": (lambda n: np.arange(n, dtype=np.int32), "object", (10,)),
+        "arrays of different shapes": (lambda n: np.zeros((n % 2, 2)), "object", (10,)),
+        "a class": (lambda n: Counter("x" * n), "object", (10,)),
+    }
+
+
+@pytest.mark.parametrize("kind", columns_of_each_kind())
+@pytest.mark.parametrize("pickled", [False, True], ids=["rows", "pickled batches"])
+def test_columns_of_each_kind(make_nodes: Any, kind: str, pickled: bool) -> None:
+    import numpy as np
+
+    value, dtype, shape = columns_of_each_kind()[kind]
+    rows = [(n, value(n), "unused") for n in range(10)]
+    batch = fed_columns(make_nodes, rows, XY, pickled=pickled)
+    assert list(batch) == ["x", "y"]
+    assert batch["x"].dtype == np.int64 and batch["x"].tolist() == list(range(10))
+    assert (batch["y"].dtype, batch["y"].shape) == (dtype, shape)
+    assert batch["y"].flags.writeable
+    for n, found in enumerate(batch["y"]):
+        expected = value(n)
+        if isinstance(expected, (np.ndarray, list, tuple)):
+            np.testing.assert_array_equal(found, expected)
+            assert isinstance(found, np.ndarray)
+        else:
+            assert found == expected
+        if dtype == "object" and not isinstance(expected, (np.ndarray, list)):
+            assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize("make, names", [
+    (lambda a, b: {"b": b, "c": 0, "a": a}, "dict"),
+    (lambda a, b: Row(b=b, c="text", a=a), "Row"),
+    (lambda a, b: Row("b", "a")(b, a), "Row made of a Row"),
+    (lambda a, b: (a, b, None), "tuple"),
+    (lambda a, b: [a, b, "text"], "list"),
+    (lambda a, b: (a, b), "tuple of numbers"),
+    (lambda a, b: [a, b, 7], "list of numbers"),
+    (lambda a, b: numpy.array([a, b]), "array"),
+    (lambda a, b: (a, b) + (0,) * (a % 3), "tuples of different lengths"),
+], ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize("pickled", [False, True], ids=["rows", "pickled batches"])
+def test_where_columns_are_found(make_nodes: Any, make: Any, names: str, pickled: bool) -> None:
+    """By name in rows with names, by position in others."""
+    batch = fed_columns(make_nodes, [make(n, -n) for n in range(100)], XY, 70, pickled)
+    assert batch["x"].tolist() == list(range(70))
+    assert batch["y"].tolist() == [-n for n in range(70)]
+    assert batch["x"].dtype == batch["y"].dtype == numpy.int64
+
+
+def test_columns_of_several_arrays_inside_a_row(make_nodes: Any) -> None:
+    rows = [numpy.arange(6).reshape(3, 2) + n for n in range(4)]
+    batch = fed_columns(make_nodes, rows, {"a": "x", "b": "y", "c": "z"})
+    numpy.testing.assert_array_equal(batch["z"], numpy.stack([row[2] for row in rows]))
+
+
+def test_batches_of_columns_go_on_over_chunks_of_every_kind(make_nodes: Any) -> None:
+    """Columnar, pickled and batches that Spark has pickled; batches end inside and between them."""
+    pa = pytest.importorskip("pyarrow")
+    nodes = make_nodes(1)
+    writer = nodes.writer()
+    n = 0
+
+    def rows(count: int, value: Any = float) -> list[Any]:
+        nonlocal n
+        n += count
+        return [Row(a=k, b=value(k)) for k in range(n - count, n)]
+
+    for _ in range(4):
+        writer.write_rows(rows(10))
+        writer.write_rows(rows(7, lambda k: float(k) if k % 2 else None))
+        writer.write_pickled([pickle.dumps(rows(3)), pickle.dumps(rows(5)), pickle.dumps([])])
+        writer.write_pickled([pickle.dumps(rows(4, lambda k: None)), pickle.dumps(rows(6, str))])
+        numbers = [float(k) for k in range(n, n + 9)]
+        batch = pa.RecordBatch.from_pydict({"a": range(n, n + 9), "b": numbers})
+        writer.write_arrow(batch, 0, 9, False)
+        n += 9
+    writer.finish()
+    nodes.end_feed()
+    batches = read_columns(nodes.servers[0], XY, 8)
+    assert [len(batch["x"]) for batch in batches[:n // 8]] == [8] * (n // 8)
+    assert sum(len(batch["x"]) for batch in batches) == n
+    for batch in batches:
+        assert batch["x"].dtype == numpy.int64
+        assert batch["y"].shape == batch["x"].shape
+    assert [k for batch in batches for k in batch["x"]] == list(range(n))
+    kinds = Counter(batch["y"].dtype.name for batch in batches)
+    assert kinds["float64"] > 0 and kinds["object"] > 0
+    values = [value for batch in batches for value in batch["y"]]
+    assert all(value is None or float(value) == k for k, value in enumerate(values))
+    assert sum(value is None for value in values) == 4 * (4 + 4)
+    assert sum(isinstance(value, str) for value in values) == 4 * 6
+
+
+def test_the_empty_batch_at_the_end_looks_like_the_others(make_nodes: Any) -> None:
+    batches = []
+    nodes = make_nodes(1)
+    writer = nodes.writer()
+    writer.write_rows([([1.0, 2.0], "text")] * 4)
+    writer.finish()
+    feed = datafeed(nodes.servers[0], XY)
+    batches.append(feed.next_batch(4))
+    nodes.end_feed()
+    batches.append(feed.next_batch(4))
+    assert feed.should_stop()
+    assert [(batch["x"].dtype, batch["x"].shape) for batch in batches] == [
+        ("float64", (4, 2)), ("float64", (0, 2))]
+    assert [batch["y"].dtype for batch in batches] == [object, object]
+    nodes = make_nodes(1)
+    nodes.end_feed()
+    assert len(datafeed(nodes.servers[0], XY).next_batch(5)["x"]) == 0
+
+
+def test_a_far_too_large_batch_takes_the_memory_of_what_there_is(make_nodes: Any) -> None:
+    rows = [(numpy.full(100, n), n) for n in range(300)]
+    batch = fed_columns(make_nodes, rows, XY, 1 << 60)
+    assert batch["x"].shape == (300, 100)
+    assert batch["x"][:, 7].tolist() == list(range(300))
+
+
+@pytest.mark.parametrize("rows, said", [
+    ([{"a": 1}], "no column 'b', which input_mapping names; they have a"),
+    ([Row(a=1, c=2)], "no column 'b', which input_mapping names; they have a, c"),
+    ([(1,)], r"a row has 1 fields and input_mapping 2 \(a, b\)"),
+    ([("x",)], r"a row has 1 fields and input_mapping 2"),
+    ([7, 8], "single values and have no fields for input_mapping"),
+    (["text"], "single values"),
+    ([(1, 2), (1,)], "a row has 1 fields"),
+    ([None, 7], "of the type NoneType, which has no fields"),
+    ([{"a": 1, "b": 2}, {"a": 1}], "no key 'b'"),
+    ([Row(a=1, b=None), Row(a=1, c=2)], "no column 'b'"),
+])
+def test_rows_without_the_columns_stay_readable(make_nodes: Any, rows: Any, said: str) -> None:
+    nodes = make_nodes(1)
+    writer = nodes.writer()
+    writer.write_rows(rows)
+    writer.finish()
+    nodes.end_feed()
+    feed = datafeed(nodes.servers[0], XY)
+    for _ in range(2):
+        with pytest.raises(BadInputError, match=said):
+            feed.next_batch(5)
+    reader = feed._reader
+    assert reader.next_rows(5, True, TIMEOUT) == rows
+
+
+def test_columns_and_rows_share_the_position(make_nodes: Any) -> None:
+    nodes = make_nodes(1)
+    writer = nodes.writer()
+    rows = [(n, str(n)) for n in range(30)]
+    writer.write_rows(rows[:10])
+    writer.write_pickled([pickle.dumps(rows[10:20])])
+    writer.write_rows(rows[20:])
+    writer.finish()
+    nodes.end_feed()
+    reader = nodes.servers[0].reader("input")
+    assert reader.next_rows(6, True, TIMEOUT) == rows[:6]
+    assert reader.next_columns(["a"], 6, True, TIMEOUT)[0].tolist() == list(range(6, 12))
+    assert reader.next_rows(4, True, TIMEOUT) == rows[12:16]
+    assert reader.next_columns(["a", "b"], 6, True, TIMEOUT)[1].tolist() == [
+        str(n) for n in range(16, 22)]
+    assert reader.next_rows(50, True, TIMEOUT) == rows[22:]
+
+
+def test_a_timeout_loses_no_row_of_columns(make_nodes: Any) -> None:
+    nodes = make_nodes(1)
+    reader = nodes.servers[0].reader("input")
+    writer = nodes.writer()
+    writer.write_rows([(1, 2), (3, 4)])
+    with pytest.raises(FeedTimeoutError):
+        reader.next_columns(["a", "b"], 5, True, 0.3)
+    with pytest.raises(BadInputError, match="the columns a, b is unfinished.*same input_mapping"):
+        reader.next_columns(["a"], 5, True, 0.3)
+    with pytest.raises(BadInputError, match="unfinished"):
+        reader.next_rows(5, True, 0.3)
+    writer.write_rows([(5, 6)])
+    a, b = reader.next_columns(["a", "b"], 3, True, TIMEOUT)
+    assert (a.tolist(), b.tolist()) == ([1, 3, 5], [2, 4, 6])
+
+
+#: Results as a program may give them for the columns x = 0, 1, ... and y = "0", "1", ...; and the
+#: result of row n that comes of it.
+ANSWERS = {
+    "rows": (lambda x, y: [(n, t) for n, t in zip(x.tolist(), y)], lambda n: (n, str(n))),
+    "a dict of arrays": (lambda x, y: {"n": x, "twice": numpy.stack([x, x], 1)},
+                         lambda n: {"n": numpy.int64(n), "twice": numpy.array([n, n])}),
+    "a dict of an array and a list": (
+        lambda x, y: {"n": x.astype(numpy.float32), "t": list(y)},
+        lambda n: {"n": numpy.float32(n), "t": str(n)}),
+    "a dict of strings": (lambda x, y: {"t": y}, lambda n: {"t": str(n)}),
+    "a dict with None": (lambda x, y: {"n": x.astype(numpy.int16), "t": [None, *y[1:]][:len(y)]},
+                         lambda n: {"n": numpy.int16(n)} | {"t": str(n)}),
+    "one array": (lambda x, y: x, lambda n: numpy.int64(n)),
+    "an array of rows": (lambda x, y: numpy.stack([x, -x], 1), lambda n: numpy.array([n, -n])),
+    "an array that is not contiguous": (
+        lambda x, y: numpy.stack([x, -x])[::-1].T, lambda n: numpy.array([-n, n])),
+    "strings": (lambda x, y: y, lambda n: str(n)),
+    "a generator": (lambda x, y: (t for t in y), lambda n: str(n)),
+    "a tuple": (lambda x, y: tuple(y), lambda n: str(n)),
+    "ragged": (lambda x, y: {"r": [numpy.arange(n) for n in x]}, lambda n: {"r": numpy.arange(n)}),
+    "nested": (lambda x, y: {"p": [(n, t) for n, t in zip(x.tolist(), y)]},
+               lambda n: {"p": (n, str(n))}),
+    "a tensor": (lambda x, y: Tensor(x), lambda n: numpy.int64(n)),
+}
+
+
+class Tensor:
+    """What all tensors have in common."""
+
+    def __init__(self, array: Any):
+        self._array = array
+
+    def numpy(self) -> Any:
+        return self._array
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_answers_to_batches_of_columns(make_nodes: Any, pool: Any, kind: str) -> None:
+    make, expected = ANSWERS[kind]
+    nodes = make_nodes(1)
+
+    def answer() -> list[int]:
+        feed = datafeed(nodes.servers[0], XY, train=False)
+        sizes = []
+        while not feed.should_stop():
+            batch = feed.next_batch(16)
+            sizes.append(len(batch["x"]))
+            feed.batch_results(make(batch["x"], batch["y"]))
+        return sizes
+
+    answering = pool.submit(answer)
+    counts = [50, 0, 1, 16]
+    # One after the other, so that a None is in the first row of each partition's first batch only.
+    for partition, count in enumerate(counts):
+        results = infer(nodes, partition, [(n, str(n)) for n in range(count)], chunk=7)
+        assert len(results) == count
+        for n, result in enumerate(results):
+            if kind == "a dict with None" and n % 16 == 0:
+                assert result == {"n": n, "t": None}
+            else:
+                assert equal(result, expected(n)), (result, expected(n))
+    nodes.end_feed()
+    assert answering.result(TIMEOUT) == [16, 16, 16, 2, 1, 16, 0]
+
+
+def equal(a: Any, b: Any) -> bool:
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, numpy.ndarray):
+        return a.dtype == b.dtype and numpy.array_equal(a, b)
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(equal(a[key], b[key]) for key in a)
+    return a == b
+
+
+def test_large_columns_of_results_are_cut(make_nodes: Any, pool: Any) -> None:
+    nodes = make_nodes(1)
+    values = numpy.random.default_rng(0).random((50, 100_000))  # 40 MB; a chunk has 8
+    texts = [str(n) * 1000 for n in range(50)]
+
+    def answer() -> None:
+        feed = datafeed(nodes.servers[0], train=False)
+        assert len(feed.next_batch(100)) == 50
+        feed.batch_results({"v": values, "t": texts})
+
+    answering = pool.submit(answer)
+    results = infer(nodes, 0, list(range(50)))
+    answering.result(TIMEOUT)
+    assert len(results) == 50
+    for n, result in enumerate(results):
+        assert result["t"] == texts[n]
+        numpy.testing.assert_array_equal(result["v"], values[n])
+    assert nodes.servers[0].counters()["result_rows"] == 50
+
+
+def test_columns_of_results_that_cannot_be(make_nodes: Any) -> None:
+    nodes = make_nodes(1)
+    writer = nodes.writer(6, "inference")
+    writer.write_rows([1, 2, 3])
+    writer.end()
+    feed = datafeed(nodes.servers[0], train=False)
+    feed.next_batch(3)
+    for results, said in [
+        ({"a": numpy.zeros(3), "b": [1, 2]}, "'a' has 3 values and 'b' 2"),
+        ({"a": numpy.zeros(4)}, "4 results for 3 unanswered rows .partition 6"),
+        (numpy.zeros((4, 1)), "4 results for 3 unanswered rows"),
+        ({}, "named"),
+        ({0: [1, 2, 3]}, r"named \[0\]"),
+        ({"a": 5.0}, "no value for each row"),
+        (numpy.float64(5), "no value for each row"),
+    ]:
+        with pytest.raises(BadInputError, match=said):
+            feed.batch_results(results)
+    feed.batch_results({"a": numpy.zeros(0)})
+    feed.batch_results({"a": [1, 2, 3]})
+    assert writer.results(block=True) == [{"a": 1}, {"a": 2}, {"a": 3}]
+
+
+def test_results_as_arrow(make_nodes: Any) -> None:
+    pa = pytest.importorskip("pyarrow")
+    nodes = make_nodes(1)
+    writer = nodes.writer(6, "inference")
+    writer.write_rows([1, 2, 3])
+    writer.end()
+    feed = datafeed(nodes.servers[0], train=False)
+    feed.next_batch(3)
+    feed.batch_results({"a": numpy.array([[1, 2]], numpy.int8), "t": ["x"], "b": [True]})
+    feed.batch_results([(2.5, "y")])
+    feed.batch_results([None])
+    batch = writer.result_batch(block=True)
+    assert (batch.rows, batch.form) == (1, "mapping")
+    arrow = pa.record_batch(batch)
+    assert arrow.to_pylist() == [{"a": [1, 2], "t": "x", "b": True}]
+    assert arrow.schema.types == [pa.list_(pa.int8()), pa.string(), pa.bool_()]
+    arrow.validate(full=True)
+    assert equal(batch.objects(), [{"a": numpy.array([1, 2], numpy.int8), "t": "x", "b": True}])
+    batch = writer.result_batch(block=True)
+    assert batch.form == "tuple"
+    assert pa.record_batch(batch).to_pylist() == [{"0": 2.5, "1": "y"}]
+    batch = writer.result_batch(block=True)
+    assert (batch.form, pa.record_batch(batch).schema.types) == ("value", [pa.null()])
+    nodes.end_feed()
+    assert feed.next_batch(1) == []
+    assert writer.result_batch(block=True) is None

@@ -1,0 +1,298 @@
+#include "feed/arrow_export.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/format.h"
+#include "feed/row_structure.h"
+
+namespace tfos::feed {
+namespace {
+
+constexpr std::uint64_t kMostElements = std::numeric_limits<std::int32_t>::max();
+
+using Memory = std::shared_ptr<const void>;
+
+/// What is to become an ArrowSchema and an ArrowArray.
+struct Field {
+  std::string name;
+  std::string format;
+  std::uint64_t length = 0;
+  std::uint64_t nulls = 0;
+  std::vector<const void*> buffers;
+  std::vector<Memory> memory;  ///< Of the buffers.
+  std::vector<Field> children;
+};
+
+template <typename T>
+T* Released(T* exported) {
+  for (std::int64_t i = 0; i < exported->n_children; ++i) {
+    T* const child = exported->children[i];
+    if (child->release != nullptr) child->release(child);
+  }
+  exported->release = nullptr;
+  return exported;
+}
+
+struct SchemaOwner {
+  std::string name;
+  std::string format;
+  std::vector<ArrowSchema> children;
+  std::vector<ArrowSchema*> pointers;
+
+  static void Release(ArrowSchema* schema) {
+    delete static_cast<SchemaOwner*>(Released(schema)->private_data);
+  }
+};
+
+struct ArrayOwner {
+  std::vector<const void*> buffers;
+  std::vector<Memory> memory;
+  std::vector<ArrowArray> children;
+  std::vector<ArrowArray*> pointers;
+
+  static void Release(ArrowArray* array) {
+    delete static_cast<ArrayOwner*>(Released(array)->private_data);
+  }
+};
+
+ArrowSchema SchemaOf(const Field& field) {
+  auto owner = std::make_unique<SchemaOwner>();
+  owner->name = field.name;
+  owner->format = field.format;
+  for (const Field& child : field.children) owner->children.push_back(SchemaOf(child));
+  for (ArrowSchema& child : owner->children) owner->pointers.push_back(&child);
+  ArrowSchema schema{};
+  schema.format = owner->format.c_str();
+  schema.name = owner->name.c_str();
+  schema.flags = ARROW_FLAG_NULLABLE;
+  schema.n_children = static_cast<std::int64_t>(owner->children.size());
+  schema.children = owner->pointers.data();
+  schema.release = &SchemaOwner::Release;
+  schema.private_data = owner.release();
+  return schema;
+}
+
+ArrowArray ArrayOf(Field& field) {
+  auto owner = std::make_unique<ArrayOwner>();
+  owner->buffers = std::move(field.buffers);
+  owner->memory = std::move(field.memory);
+  for (Field& child : field.children) owner->children.push_back(ArrayOf(child));
+  for (ArrowArray& child : owner->children) owner->pointers.push_back(&child);
+  ArrowArray array{};
+  array.length = static_cast<std::int64_t>(field.length);
+  array.null_count = static_cast<std::int64_t>(field.nulls);
+  array.n_buffers = static_cast<std::int64_t>(owner->buffers.size());
+  array.buffers = owner->buffers.data();
+  array.n_children = static_cast<std::int64_t>(owner->children.size());
+  array.children = owner->pointers.data();
+  array.release = &ArrayOwner::Release;
+  array.private_data = owner.release();
+  return array;
+}
+
+/// Arrow's text for numbers of `dtype`; null for those that it does not have.
+const char* FormatOf(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+      return "b";
+    case DType::kInt8:
+      return "c";
+    case DType::kInt16:
+      return "s";
+    case DType::kInt32:
+      return "i";
+    case DType::kInt64:
+      return "l";
+    case DType::kUint8:
+      return "C";
+    case DType::kUint16:
+      return "S";
+    case DType::kUint32:
+      return "I";
+    case DType::kUint64:
+      return "L";
+    case DType::kFloat16:
+      return "e";
+    case DType::kFloat32:
+      return "f";
+    case DType::kFloat64:
+      return "g";
+    case DType::kNone:
+    case DType::kComplex64:
+    case DType::kComplex128:
+      break;
+  }
+  return nullptr;
+}
+
+class Exporter {
+ public:
+  Exporter(std::shared_ptr<const AlignedBuffer> chunk, const ChunkView& view)
+      : chunk_(std::move(chunk)), view_(view), rows_(static_cast<std::uint64_t>(view.rows())) {}
+
+  Result<Field> Row(const RowNode& root) const {
+    Field row = Struct({});
+    if (TakesColumn(root.kind) || root.kind == RowNodeKind::kNone) {
+      TFOS_ASSIGN_OR_RETURN(Field only, Value(root, "0"));
+      row.children.push_back(std::move(only));
+      return row;
+    }
+    return Value(root, {});
+  }
+
+ private:
+  Field Struct(std::string name) const {
+    return {.name = std::move(name),
+            .format = "+s",
+            .length = rows_,
+            .buffers = {nullptr},
+            .memory = {},
+            .children = {}};
+  }
+
+  Result<Field> Value(const RowNode& node, std::string name) const {
+    if (TakesColumn(node.kind)) return Column(view_.columns()[node.column], std::move(name));
+    if (node.kind == RowNodeKind::kNone) {
+      return Field{.name = std::move(name),
+                   .format = "n",
+                   .length = rows_,
+                   .nulls = rows_,
+                   .buffers = {},
+                   .memory = {},
+                   .children = {}};
+    }
+    Field fields = Struct(std::move(name));
+    for (std::size_t i = 0; i < node.children.size(); ++i) {
+      TFOS_ASSIGN_OR_RETURN(
+          Field child,
+          Value(node.children[i], node.keys.empty() ? std::to_string(i) : node.keys[i]));
+      fields.children.push_back(std::move(child));
+    }
+    return fields;
+  }
+
+  Result<Field> Column(const ColumnView& column, std::string name) const {
+    switch (column.encoding) {
+      case ColumnEncoding::kTensor:
+        return Tensor(column, std::move(name));
+      case ColumnEncoding::kRagged: {
+        const std::uint64_t elements = column.data.size() / DTypeBytes(column.dtype);
+        TFOS_ASSIGN_OR_RETURN(Field numbers, Numbers(column, elements, "element"));
+        TFOS_ASSIGN_OR_RETURN(Field list, WithOffsets(column, elements, std::move(name), "+l"));
+        list.children.push_back(std::move(numbers));
+        return list;
+      }
+      case ColumnEncoding::kBytes:
+      case ColumnEncoding::kText:
+      case ColumnEncoding::kOpaque:
+        break;
+    }
+    const bool text = column.encoding == ColumnEncoding::kText;
+    TFOS_ASSIGN_OR_RETURN(
+        Field strings, WithOffsets(column, column.data.size(), std::move(name), text ? "u" : "z"));
+    strings.buffers.push_back(column.data.data());
+    strings.memory.push_back(chunk_);
+    return strings;
+  }
+
+  Result<Field> Tensor(const ColumnView& column, std::string name) const {
+    std::uint64_t lists = column.values;
+    std::vector<Field> levels;  // From the outermost list to the numbers.
+    for (const std::uint64_t length : column.shape) {
+      // More than Arrow's offsets take is refused below; the product must not wrap before that.
+      const std::uint64_t elements =
+          length != 0 && lists > kMostElements / length ? kMostElements + 1 : lists * length;
+      TFOS_ASSIGN_OR_RETURN(Field list, Offsets(lists, elements, std::exchange(name, "element"),
+                                                "+l", [&](std::uint64_t i) { return i * length; }));
+      levels.push_back(std::move(list));
+      lists = elements;
+    }
+    TFOS_ASSIGN_OR_RETURN(Field field, Numbers(column, lists, std::move(name)));
+    for (; !levels.empty(); levels.pop_back()) {
+      levels.back().children.push_back(std::move(field));
+      field = std::move(levels.back());
+    }
+    return field;
+  }
+
+  Result<Field> WithOffsets(const ColumnView& column, std::uint64_t units, std::string name,
+                            const char* format) const {
+    return Offsets(column.values, units, std::move(name), format,
+                   [&](std::uint64_t i) { return std::min(column.Boundary(i), units); });
+  }
+
+  /// A field whose value i is what lies between `offset(i)` and `offset(i + 1)`, of `units`.
+  template <typename Offset>
+  static Result<Field> Offsets(std::uint64_t values, std::uint64_t units, std::string name,
+                               const char* format, Offset offset) {
+    if (units > kMostElements || values >= kMostElements) {
+      return Status(ErrorKind::kUnsupported,
+                    fmt::format("column {} has {} elements in one chunk; Arrow's lists and strings "
+                                "take {}",
+                                name, std::max(units, values), kMostElements));
+    }
+    auto offsets = std::make_shared<std::vector<std::int32_t>>(values + 1);
+    for (std::uint64_t i = 0; i <= values; ++i) {
+      (*offsets)[i] = static_cast<std::int32_t>(offset(i));
+    }
+    const void* const data = offsets->data();
+    return Field{.name = std::move(name),
+                 .format = format,
+                 .length = values,
+                 .buffers = {nullptr, data},
+                 .memory = {std::move(offsets)},
+                 .children = {}};
+  }
+
+  Result<Field> Numbers(const ColumnView& column, std::uint64_t count, std::string name) const {
+    const char* const format = FormatOf(column.dtype);
+    if (format == nullptr) {
+      return Status(
+          ErrorKind::kUnsupported,
+          fmt::format("column {} is {}, which Arrow does not have", name, DTypeName(column.dtype)));
+    }
+    Field numbers{.name = std::move(name),
+                  .format = format,
+                  .length = count,
+                  .buffers = {nullptr, column.data.data()},
+                  .memory = {chunk_},
+                  .children = {}};
+    if (column.dtype == DType::kBool) {
+      auto bits = std::make_shared<std::vector<std::uint8_t>>((count + 7) / 8);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const bool set = column.data[i] != std::byte{0};
+        (*bits)[i / 8] |= static_cast<std::uint8_t>(static_cast<unsigned>(set) << (i % 8));
+      }
+      numbers.buffers[1] = bits->data();
+      numbers.memory = {std::move(bits)};
+    }
+    return numbers;
+  }
+
+  std::shared_ptr<const AlignedBuffer> chunk_;
+  const ChunkView& view_;
+  const std::uint64_t rows_;
+};
+
+}  // namespace
+
+Status ExportToArrow(std::shared_ptr<const AlignedBuffer> chunk, ArrowSchema& schema,
+                     ArrowArray& array) {
+  TFOS_ASSIGN_OR_RETURN(const ChunkView view, ChunkView::Parse(chunk->bytes()));
+  if (view.kind() != ChunkKind::kColumnar) {
+    return Status(ErrorKind::kBadInput, "the rows of this chunk are pickled: it has no columns");
+  }
+  TFOS_ASSIGN_OR_RETURN(const RowNode root, ParseRowStructure(view));
+  TFOS_ASSIGN_OR_RETURN(Field row, Exporter(std::move(chunk), view).Row(root));
+  schema = SchemaOf(row);
+  array = ArrayOf(row);
+  return Status::Ok();
+}
+
+}  // namespace tfos::feed
