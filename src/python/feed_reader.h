@@ -42,7 +42,7 @@ class FeedReader {
                        bool cross_partition, std::optional<double> timeout_seconds);
 
   /// True once the end of the feed was reached and all rows were handed out.
-  bool ended() const { return ended_; }
+  bool ended() const { return ended_ && !has_rows(); }
 
   /// Answers the oldest unanswered inference rows, one result for each.
   ///   BadInputError  more results than unanswered rows; none was sent

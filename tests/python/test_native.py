@@ -715,8 +715,9 @@ def test_rows_without_the_columns_stay_readable(make_nodes: Any, rows: Any, said
     for _ in range(2):
         with pytest.raises(BadInputError, match=said):
             feed.next_batch(5)
-    reader = feed._reader
-    assert reader.next_rows(5, True, TIMEOUT) == rows
+    assert not feed.should_stop()
+    assert feed._reader.next_rows(5, True, TIMEOUT) == rows
+    assert feed.should_stop()
 
 
 def test_columns_and_rows_share_the_position(make_nodes: Any) -> None:
