@@ -3,12 +3,12 @@
     python bench/feed/channels.py [--repeat 5] [--output docs/performance.md]
 
 A second process feeds Arrow record batches (float32[784] and int32) to a node in this one, which
-reads them as `ctx.dataset(128)` does. "Touched" is a consumer that sums every byte of each batch, as
-64-bit integers, and its rival the same sum over memory of this process; memory is copied and summed
-by one thread in blocks of the batch's size.
+reads them as `ctx.dataset` does, a chunk of 1 MiB at a time, in a graph (as `model.fit` does), and
+copies each batch. Its rival is the same loop over one tensor of this process's own memory. The first line reads chunks that are already there; the others are whole passes.
 """
 
 import argparse
+import json
 import pathlib
 import secrets
 import socket
@@ -20,10 +20,13 @@ import time
 
 import report
 
-ROWS = 128 * 2000
-BATCH = 128
 FEATURES = 784
-EPOCHS_CACHED = 4
+#: Rows of a batch, and of a chunk: 1 MiB of features.
+BATCH = 334
+BATCHES = 2000
+#: That fit in a feeder's memory at once.
+BATCHES_AT_ONCE = 28
+BATCH_BYTES = BATCH * FEATURES * 4
 _GIGABYTE = 1e9
 
 _FEEDER = """
@@ -32,15 +35,15 @@ from tfos import _native
 for line in sys.stdin:
     job = json.loads(line)
     rows = job.pop("rows")
-    values = pa.array(np.arange(1000 * 784, dtype=np.float32))
+    values = pa.array(np.arange(1002 * 784, dtype=np.float32))
     batch = pa.RecordBatch.from_arrays(
-        [pa.FixedSizeListArray.from_arrays(values, 784), pa.array(np.arange(1000, dtype=np.int32))],
+        [pa.FixedSizeListArray.from_arrays(values, 784), pa.array(np.arange(1002, dtype=np.int32))],
         ["features", "label"])
     writer = _native.FeedWriter(job_id=b"j" * 16, **job)
     fed = 0
     while fed < rows:
-        begin = fed % 1000
-        end = min(begin + 334, 1000, begin + rows - fed)
+        begin = fed % 1002
+        end = min(begin + 334, 1002, begin + rows - fed)
         writer.write_arrow(batch, begin, end, False)
         fed += end - begin
     writer.finish()
@@ -67,8 +70,6 @@ class Rig:
 
     def feed(self, rows, remote=False, replays=0):
         """Feeds an epoch, in the background."""
-        import json
-
         endpoint = {"node_id": 0, "host": "here", "address": "127.0.0.1", **self.server.endpoint()}
         if remote:
             endpoint["socket"] = ""
@@ -94,44 +95,42 @@ class Rig:
         self.server.close()
 
 
-def read(dataset, touch):
-    """Seconds and bytes of one pass, from the first batch to the end."""
+def make_loops():
+    """Passes over a dataset in a graph, which copy each batch, or only count them."""
     import tensorflow as tf
 
-    begin, total = None, 0
-    for features, label in dataset:
-        if begin is None:
-            begin = time.perf_counter()
-            continue
-        if touch:
-            tf.reduce_sum(tf.bitcast(tf.reshape(features, [-1, 2]), tf.int64))
-        total += features.shape[0] * (FEATURES * 4 + 4)
-    return time.perf_counter() - begin, total
+    @tf.function
+    def copy(dataset):
+        count = tf.constant(0)
+        for features, _ in dataset:
+            tf.raw_ops.DeepCopy(x=features)  # stateful: it is not left out
+            count += 1
+        return count
+
+    @tf.function
+    def count(dataset):
+        batches = tf.constant(0)
+        for _ in dataset:
+            batches += 1
+        return batches
+
+    return copy, count
 
 
-def copied(nbytes=BATCH * FEATURES * 4):
-    """Bytes a second of memcpy from a large array, by blocks as large as a batch."""
-    import numpy as np
-
-    source = np.ones(1 << 28, np.uint8)
-    target = np.empty(nbytes, np.uint8)
-    np.copyto(target, source[:nbytes])
-    begin = time.perf_counter()
-    for start in range(0, len(source) - nbytes, nbytes):
-        np.copyto(target, source[start:start + nbytes])
-    return len(source) / (time.perf_counter() - begin)
+def timed(loop, dataset):
+    """Bytes a second, and CPU microseconds of this process for each batch."""
+    begin, used = time.perf_counter(), time.process_time()
+    batches = int(loop(dataset))
+    seconds, used = time.perf_counter() - begin, time.process_time() - used
+    return batches * BATCH_BYTES / seconds, used / batches * 1e6
 
 
-def summed(nbytes=BATCH * FEATURES * 4):
-    """Bytes a second that TensorFlow sums of batches of this process's own memory."""
-    import numpy as np
+def own_memory():
+    """A dataset of a batch that this process holds, again and again."""
     import tensorflow as tf
 
-    batches = [tf.constant(np.ones([BATCH, FEATURES], np.float32)) for _ in range(200)]
-    begin = time.perf_counter()
-    for features in batches:
-        tf.reduce_sum(tf.bitcast(tf.reshape(features, [-1, 2]), tf.int64))
-    return len(batches) * nbytes / (time.perf_counter() - begin)
+    batch = (tf.zeros([BATCH, FEATURES]), tf.zeros([BATCH], tf.int32))
+    return tf.data.Dataset.from_tensors(batch).repeat(BATCHES)
 
 
 _SENDER = """
@@ -160,20 +159,6 @@ def through_socket(mebibytes=800):
     return total / seconds
 
 
-def overhead(dataset, rig):
-    """CPU microseconds of this process for each batch whose bytes nobody looks at, without what
-    its thread for sockets takes: batches that are there already."""
-    before = rig.server.counters()["items"]
-    rig.feed(BATCH * 64)
-    while rig.server.counters()["items"] < BATCH * 64 + before:
-        time.sleep(0.01)
-    iterator = iter(dataset)
-    next(iterator)
-    begin = time.process_time()
-    count = sum(1 for _ in iterator)
-    return (time.process_time() - begin) / count * 1e6
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=pathlib.Path)
@@ -182,33 +167,38 @@ def main():
     from tfos.dataset import make_dataset
 
     rig = Rig()
+    copy, count = make_loops()
+
+    def median(measure):
+        return statistics.median(measure() for _ in range(options.repeat))
+
     rig.feed(BATCH)
     dataset = make_dataset(rig.source, BATCH, features="features", label="label",
                            drop_remainder=True, remainder="join", ragged=(), spec=None)
-    read(dataset, False)
+    for loop in (copy, count):  # traced here
+        loop(dataset)
+        rig.feed(BATCH)
+    loop(dataset)
 
-    def passes(touch, **how):
-        rates = []
-        for _ in range(options.repeat):
-            rig.feed(ROWS, **how)
-            seconds, total = read(dataset, touch)
-            rates.append(total / seconds)
-            for _ in range(how.get("replays", 0)):
-                read(dataset, touch)
-        return statistics.median(rates)
+    def fed(loop, **how):
+        rig.feed(BATCH * BATCHES, **how)
+        return timed(loop, dataset)
 
-    def replayed():
-        rates = []
-        for _ in range(options.repeat):
-            rig.feed(ROWS, replays=EPOCHS_CACHED)
-            read(dataset, True)
-            replays = [read(dataset, True) for _ in range(EPOCHS_CACHED)]
-            rates += [total / seconds for seconds, total in replays]
-        return statistics.median(rates)
+    def cached(loop):
+        fed(count, replays=1)
+        return timed(loop, dataset)
 
-    memcpy = statistics.median(copied() for _ in range(options.repeat))
-    own = statistics.median(summed() for _ in range(options.repeat))
-    bare = statistics.median(through_socket() for _ in range(options.repeat))
+    def there_already():
+        before = rig.server.counters()["items"]
+        rows = BATCH * BATCHES_AT_ONCE
+        rig.feed(rows)
+        while rig.server.counters()["items"] < before + rows:
+            time.sleep(0.001)
+        return timed(copy, dataset)[0]
+
+    own = own_memory()
+    copy(own)
+    rival = median(lambda: timed(copy, own)[0])
     lines = ["| | rate | rival | ratio | to reach |", "|---|---|---|---|---|"]
 
     def line(what, rate, rival, rival_name, target):
@@ -216,14 +206,12 @@ def main():
                      f"{rival / _GIGABYTE:.2f} GB/s | **{rate / rival:.2f}** | {target} |")
         print(lines[-1], flush=True)
 
-    line("shared memory to tensors, touched", passes(True), own, "the same sum of own memory", 0.8)
-    line("cached epochs, touched", replayed(), memcpy, "memcpy", 0.7)
-    line("over loopback TCP", passes(False, remote=True), bare, "a bare socket", 0.7)
-    costs = []
-    for _ in range(options.repeat):
-        costs.append(overhead(dataset, rig))
-    lines.append(f"| a batch of {BATCH * FEATURES * 4 // 1024} KiB that nobody looks at | "
-                 f"{statistics.median(costs):.0f} us of CPU | | | 60 us |")
+    line("shared memory to tensors", median(there_already), rival, "own memory", 0.8)
+    line("cached epochs", median(lambda: cached(copy)[0]), rival, "own memory", 0.7)
+    line("over loopback TCP", median(lambda: fed(count, remote=True)[0]), median(through_socket),
+         "a bare socket", 0.7)
+    lines.append(f"| a batch of 1 MiB that nobody looks at | "
+                 f"{median(lambda: cached(count)[1]):.0f} us of CPU | | | 60 us |")
     print(lines[-1], flush=True)
     rig.close()
     report.publish("channels.py", options.repeat, "Medians.", lines, options.output)
