@@ -171,7 +171,7 @@ Result<BatchColumn> Gather(BufferPool& pool, std::span<const Part> parts, BatchE
   if (parts.size() == 1 && parts[0].memory != nullptr) {
     const std::span<const std::byte> bytes =
         parts[0].column->data.subspan(ranges[0].begin, ranges[0].end - ranges[0].begin);
-    if (encoding == BatchEncoding::kStrings || Aligned(bytes.data())) {
+    if (Aligned(bytes.data())) {
       gathered.data = {.bytes = bytes, .memory = parts[0].memory};
       return gathered;
     }
@@ -188,6 +188,38 @@ Result<BatchColumn> Gather(BufferPool& pool, std::span<const Part> parts, BatchE
   }
   gathered.data = std::move(data.held);
   return gathered;
+}
+
+/// The strings of all parts, each where it lies, unless that may not be handed out.
+Result<BatchColumn> CollectStrings(BufferPool& pool, std::span<const Part> parts) {
+  BatchColumn collected;
+  std::uint64_t rows = 0;
+  for (const Part& part : parts) rows += part.count;
+  collected.strings.reserve(rows);
+  for (const Part& part : parts) {
+    const ColumnView& column = *part.column;
+    // Boundaries are read once each and kept inside the data: the feeder can still write to them.
+    std::uint64_t at = std::min<std::uint64_t>(column.Boundary(part.first), column.data.size());
+    const std::uint64_t begin = at;
+    const std::uint64_t end = std::clamp<std::uint64_t>(column.Boundary(part.first + part.count),
+                                                        begin, column.data.size());
+    const std::byte* bytes = column.data.data() + begin;
+    if (part.memory != nullptr) {
+      collected.strings_memory.push_back(part.memory);
+    } else if (begin != end) {
+      TFOS_ASSIGN_OR_RETURN(Buffer copy, Allocate(pool, end - begin));
+      std::memcpy(copy.data, bytes, end - begin);
+      bytes = copy.data;
+      collected.strings_memory.push_back(std::move(copy.held.memory));
+    }
+    for (std::uint64_t i = 1; i <= part.count; ++i) {
+      const std::uint64_t next = std::clamp(column.Boundary(part.first + i), at, end);
+      collected.strings.emplace_back(reinterpret_cast<const char*>(bytes) + (at - begin),
+                                     next - at);
+      at = next;
+    }
+  }
+  return collected;
 }
 
 bool NothingCame(const Result<Next>& next) {
@@ -390,8 +422,11 @@ Result<Batch> BatchReader::Assemble(const BatchOptions& options) {
                   .count = used[k].count,
                   .memory = chunk.lendable ? chunk.memory : nullptr};
     }
-    TFOS_ASSIGN_OR_RETURN(BatchColumn column, Gather(pool_, parts, wanted.encoding));
-    batch.columns.push_back(std::move(column));
+    Result<BatchColumn> column = wanted.encoding == BatchEncoding::kStrings
+                                     ? CollectStrings(pool_, parts)
+                                     : Gather(pool_, parts, wanted.encoding);
+    TFOS_RETURN_IF_ERROR(column.status());
+    batch.columns.push_back(std::move(*column));
   }
   piece_rows_ -= batch.rows;
   for (const Piece& piece : used) {

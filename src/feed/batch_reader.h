@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -28,7 +29,7 @@ namespace tfos::feed {
 enum class BatchEncoding : std::uint8_t {
   kDense,    ///< One array: rows, then the shape of one value.
   kRagged,   ///< One flat array, and where each row's elements begin and end.
-  kStrings,  ///< One run of bytes, and where each row's string begins and ends.
+  kStrings,  ///< Of each row its string, wherever it lies.
 };
 
 /// What a column holds, in every batch.
@@ -47,7 +48,7 @@ struct BatchOptions {
   std::vector<BatchColumnType> columns = {};
 };
 
-/// Bytes and what keeps them. They start at a multiple of 64 bytes, but for those of strings.
+/// Bytes and what keeps them. They start at a multiple of 64 bytes.
 ///
 /// Owner and lifetime: a value; the bytes stay as long as one copy of `memory` does. They may be
 /// in a feeder's memory, and keeping them does no harm: see BatchReader. Threads: any.
@@ -57,10 +58,11 @@ struct HeldBytes {
 };
 
 struct BatchColumn {
-  HeldBytes data;
-  /// rows + 1 numbers of 64 bits that start at 0; not for kDense. They count elements (kRagged) or
-  /// bytes (kStrings).
+  HeldBytes data;  ///< Not for kStrings.
+  /// kRagged: rows + 1 numbers of 64 bits that start at 0 and count elements.
   HeldBytes boundaries;
+  std::vector<std::string_view> strings = {};                    ///< kStrings: bytes, any.
+  std::vector<std::shared_ptr<const void>> strings_memory = {};  ///< Keeps them.
 };
 
 struct Batch {

@@ -228,7 +228,7 @@ TEST_F(BatchReaderTest, ColumnsAreChosenAndOrdered) {
   EXPECT_THAT(Numbers<std::int64_t>(batch.columns[0].data), ElementsAre(7));
 }
 
-TEST_F(BatchReaderTest, StringsAndRaggedValuesBringTheirBoundaries) {
+TEST_F(BatchReaderTest, StringsAndRaggedValues) {
   const std::vector<TestColumn> columns = {
       {.kind = RowNodeKind::kText},
       {.kind = RowNodeKind::kNumberList, .dtype = kInt64, .ragged = true}};
@@ -236,17 +236,15 @@ TEST_F(BatchReaderTest, StringsAndRaggedValuesBringTheirBoundaries) {
   Put(MakeChunk(columns, 3, 4));
   FinishAndEndFeed();
   const Batch first = NextBatch(2);
-  EXPECT_THAT(Numbers<std::int64_t>(first.columns[0].boundaries), ElementsAre(0, 0, 1));
-  EXPECT_THAT(Numbers<char>(first.columns[0].data), ElementsAre('1'));
+  EXPECT_THAT(first.columns[0].strings, ElementsAre("", "1"));
   EXPECT_THAT(Numbers<std::int64_t>(first.columns[1].boundaries), ElementsAre(0, 0, 1));
   const Batch second = NextBatch(4);  // Rows 2 to 5, of two chunks.
-  EXPECT_THAT(Numbers<char>(second.columns[0].data), ElementsAre('2', '2', '3', '3', '3', '5'));
-  EXPECT_THAT(Numbers<std::int64_t>(second.columns[0].boundaries), ElementsAre(0, 2, 5, 5, 6));
+  EXPECT_THAT(second.columns[0].strings, ElementsAre("22", "333", "", "5"));
   EXPECT_THAT(Numbers<std::int64_t>(second.columns[1].data), ElementsAre(2, 2, 4, 5, 5));
   EXPECT_THAT(Numbers<std::int64_t>(second.columns[1].boundaries), ElementsAre(0, 2, 2, 3, 5));
   const Batch third = NextBatch(4);
   EXPECT_EQ(third.rows, 1u);
-  EXPECT_THAT(Numbers<char>(third.columns[0].data), ElementsAre('6', '6'));
+  EXPECT_THAT(third.columns[0].strings, ElementsAre("66"));
   EXPECT_THAT(third.columns[1].data.bytes, IsEmpty());
 }
 
@@ -406,9 +404,11 @@ TEST_F(BatchReaderTest, MemoryIsTheFeedersAgainWhenTheLastBatchGoes) {
 // would wait for the consumer and the consumer for the feeder.
 TEST_F(BatchReaderTest, AConsumerMayKeepEverything) {
   constexpr std::uint64_t kChunks = 100;
-  constexpr std::uint64_t kRows = 100;  // About 7 KiB.
+  constexpr std::uint64_t kRows = 100;  // About 8 KiB.
+  std::vector<TestColumn> columns = Wide();
+  columns.push_back({.kind = RowNodeKind::kText});
   std::thread feeder([&] {
-    for (std::uint64_t i = 0; i < kChunks; ++i) Put(MakeChunk(Wide(), i * kRows, kRows));
+    for (std::uint64_t i = 0; i < kChunks; ++i) Put(MakeChunk(columns, i * kRows, kRows));
     FinishAndEndFeed();
   });
   std::vector<Batch> kept;
@@ -427,6 +427,7 @@ TEST_F(BatchReaderTest, AConsumerMayKeepEverything) {
     for (std::size_t i = 0; i < y.size(); ++i, ++row) {
       ASSERT_EQ(y[i], row);
       ASSERT_EQ(x[i * 16], static_cast<float>(row));
+      ASSERT_EQ(batch.columns[2].strings[i], Text(static_cast<std::uint64_t>(row)));
     }
   }
   EXPECT_EQ(row, static_cast<std::int64_t>(kChunks * kRows));

@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -43,22 +44,31 @@ std::int32_t CodeOf(ErrorKind kind) {
 }
 
 void AppendTensor(std::vector<tfos_tensor>& tensors, feed::DType dtype,
-                  const std::vector<std::int64_t>& dims, feed::HeldBytes held,
-                  const feed::HeldBytes* boundaries = nullptr) {
+                  const std::vector<std::int64_t>& dims, feed::HeldBytes held) {
   tfos_tensor tensor{};
   tensor.dtype = static_cast<std::int32_t>(dtype);
   tensor.rank = static_cast<std::int32_t>(dims.size());
   tensor.dims = dims.data();
   tensor.data = held.bytes.data();
   tensor.bytes = held.bytes.size();
-  if (boundaries != nullptr) {
-    tensor.boundaries = reinterpret_cast<const std::int64_t*>(boundaries->bytes.data());
-  }
   using Memory = std::shared_ptr<const void>;
   tensor.owner = new Memory(std::move(held.memory));
   tensor.release = [](void* owner) { delete static_cast<Memory*>(owner); };
   tensors.push_back(tensor);
 }
+
+/// A column of strings, and what the batch has to keep of it.
+struct Strings {
+  feed::BatchColumn column;
+  std::vector<tfos_string> strings;
+
+  explicit Strings(feed::BatchColumn of) : column(std::move(of)) {
+    strings.reserve(column.strings.size());
+    for (const std::string_view text : column.strings) {
+      strings.push_back({.data = text.data(), .bytes = text.size()});
+    }
+  }
+};
 
 }  // namespace
 
@@ -137,7 +147,7 @@ struct BatchSource::Stream {
 struct BatchSource::Storage {
   std::vector<tfos_tensor> tensors;
   std::vector<std::vector<std::int64_t>> dims;  ///< Of each tensor.
-  std::vector<feed::HeldBytes> boundaries;      ///< Of strings.
+  std::vector<Strings> strings;
   std::string message;
 
   ~Storage() {
@@ -150,7 +160,7 @@ struct BatchSource::Storage {
     const std::size_t most = 2 * batch.columns.size() + 1;  // What is pointed to must not move.
     tensors.reserve(most);
     dims.reserve(most);
-    boundaries.reserve(most);
+    strings.reserve(most);
     for (std::size_t i = 0; i < batch.columns.size(); ++i) {
       feed::BatchColumn& column = batch.columns[i];
       const feed::BatchColumnType& type = options.columns[i];
@@ -170,9 +180,9 @@ struct BatchSource::Storage {
           break;
         case feed::BatchEncoding::kStrings:
           dims.push_back({rows});
-          boundaries.push_back(std::move(column.boundaries));
-          AppendTensor(tensors, feed::DType::kNone, dims.back(), std::move(column.data),
-                       &boundaries.back());
+          strings.emplace_back(std::move(column));
+          AppendTensor(tensors, feed::DType::kNone, dims.back(), {});
+          tensors.back().strings = strings.back().strings.data();
           break;
       }
     }

@@ -90,11 +90,9 @@ struct Owner {
 
 void CopyStrings(const tfos_tensor& tensor, TF_Tensor* to) {
   auto* strings = static_cast<std::byte*>(Api().TensorData(to));
-  const auto* data = static_cast<const char*>(tensor.data);
   for (std::int64_t i = 0; i < tensor.dims[0]; ++i) {
-    const std::int64_t begin = tensor.boundaries[i];
-    Api().StringCopy(reinterpret_cast<TF_TString*>(strings + i * kTStringBytes), data + begin,
-                     static_cast<std::size_t>(tensor.boundaries[i + 1] - begin));
+    Api().StringCopy(reinterpret_cast<TF_TString*>(strings + i * kTStringBytes),
+                     tensor.strings[i].data, tensor.strings[i].bytes);
   }
 }
 

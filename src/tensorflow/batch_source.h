@@ -14,17 +14,22 @@
 extern "C" {
 #endif
 
-#define TFOS_BATCH_SOURCE_VERSION 1
+#define TFOS_BATCH_SOURCE_VERSION 2
 #define TFOS_SHOWN __attribute__((visibility("default")))
+
+typedef struct tfos_string {
+  const char* data;
+  uint64_t bytes;
+} tfos_string;
 
 /* One tensor of a batch. */
 typedef struct tfos_tensor {
   int32_t dtype; /* As in docs/formats/chunk.md; 0: strings. */
   int32_t rank;
   const int64_t* dims; /* `rank` of them; the batch's. */
-  const void* data;    /* A multiple of 64, unless strings or empty. */
+  const void* data;    /* A multiple of 64, unless empty. */
   uint64_t bytes;
-  const int64_t* boundaries; /* Strings: dims[0] + 1 offsets into `data`; the batch's. */
+  const tfos_string* strings; /* Instead of data: dims[0] of them; they are the batch's. */
   /* Keeps `data`. Whoever wants it longer than the batch sets `owner` to null and calls
    * release(owner) in the end. */
   void* owner;
