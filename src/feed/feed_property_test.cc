@@ -119,7 +119,8 @@ std::vector<std::uint64_t> RowsOf(const Batch& batch, const std::vector<TestColu
         expected.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
       }
     }
-    const std::string found(reinterpret_cast<const char*>(data.bytes.data()), data.bytes.size());
+    std::string found(reinterpret_cast<const char*>(data.bytes.data()), data.bytes.size());
+    for (const std::string_view text : batch.columns[i].strings) found += text;
     EXPECT_TRUE(found == expected) << "column " << i << " of a batch of " << rows.size();
   }
   return rows;

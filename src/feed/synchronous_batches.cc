@@ -60,7 +60,9 @@ Result<Batch> PadBatch(Batch batch, const BatchOptions& options) {
   for (std::size_t i = 0; i < options.columns.size(); ++i) {
     BatchColumn& column = batch.columns[i];
     const BatchColumnType& type = options.columns[i];
-    if (type.encoding == BatchEncoding::kDense) {
+    if (type.encoding == BatchEncoding::kStrings) {
+      column.strings.resize(options.rows);
+    } else if (type.encoding == BatchEncoding::kDense) {
       TFOS_ASSIGN_OR_RETURN(std::shared_ptr<AlignedBuffer> extended,
                             Extend(column.data, options.rows * ValueBytes(type)));
       column.data = Hold(std::move(extended));

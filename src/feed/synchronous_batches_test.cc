@@ -191,16 +191,19 @@ TEST_F(SynchronousBatchesTest, TheEndOfTheFeedNeedsNoTickets) {
 
 TEST(PadBatchTest, FillsUpWithZerosAndEmptyValues) {
   const std::vector<std::int64_t> numbers = {7};
+  const std::vector<std::int64_t> list = {1, 2, 3};
   const std::vector<std::int64_t> boundaries = {0, 3};
-  const std::string text = "abc";
   Batch batch{.rows = 1, .columns = {}};
   batch.columns.push_back({.data = {.bytes = std::as_bytes(std::span(numbers))}, .boundaries = {}});
-  batch.columns.push_back({.data = {.bytes = std::as_bytes(std::span(text))},
+  batch.columns.push_back({.data = {.bytes = std::as_bytes(std::span(list))},
                            .boundaries = {.bytes = std::as_bytes(std::span(boundaries))}});
-  const auto padded =
-      PadBatch(std::move(batch), {.rows = 3,
-                                  .columns = {{.name = "x", .dtype = DType::kInt64},
-                                              {.name = "y", .encoding = BatchEncoding::kStrings}}});
+  batch.columns.push_back({.data = {}, .boundaries = {}, .strings = {"abc"}});
+  const auto padded = PadBatch(
+      std::move(batch),
+      {.rows = 3,
+       .columns = {{.name = "x", .dtype = DType::kInt64},
+                   {.name = "y", .encoding = BatchEncoding::kRagged, .dtype = DType::kInt64},
+                   {.name = "z", .encoding = BatchEncoding::kStrings}}});
   ASSERT_TRUE(padded.ok());
   EXPECT_EQ(padded->rows, 1u);
   const auto numbers_of = [](const HeldBytes& held) {
@@ -210,7 +213,8 @@ TEST(PadBatchTest, FillsUpWithZerosAndEmptyValues) {
   };
   EXPECT_THAT(numbers_of(padded->columns[0].data), ElementsAre(7, 0, 0));
   EXPECT_THAT(numbers_of(padded->columns[1].boundaries), ElementsAre(0, 3, 3, 3));
-  EXPECT_EQ(padded->columns[1].data.bytes.size(), 3u);
+  EXPECT_THAT(numbers_of(padded->columns[1].data), ElementsAre(1, 2, 3));
+  EXPECT_THAT(padded->columns[2].strings, ElementsAre("abc", "", ""));
 }
 
 }  // namespace
