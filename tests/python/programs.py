@@ -290,3 +290,38 @@ def read_passes(ctx):
                 passes[-1].append(labels.tolist())
     path = pathlib.Path(ctx.args["dir"], f"passes-{ctx.node_id}")
     path.write_text(json.dumps(passes))
+
+
+def train_in_step(ctx):
+    """Trains with a strategy that waits for all nodes in every step; stores the steps of each epoch
+    and the weights as JSON."""
+    import tensorflow as tf
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    padded = ctx.args["remainder"] == "pad"
+    dataset = strategy.distribute_datasets_from_function(
+        lambda _context: ctx.dataset(4, label="y", remainder=ctx.args["remainder"]).prefetch(2))
+    with strategy.scope():
+        weights = tf.Variable(tf.zeros([2]))
+
+    def gradient(x, y, mask):
+        with tf.GradientTape() as tape:
+            error = tf.linalg.matvec(x, weights) - tf.cast(y, tf.float32)
+            loss = tf.reduce_sum(mask * error**2)
+        context = tf.distribute.get_replica_context()
+        total = context.all_reduce(tf.distribute.ReduceOp.SUM, tape.gradient(loss, weights))
+        weights.assign_sub(1e-6 * total)
+
+    @tf.function
+    def step(batch):
+        x, y, *mask = batch
+        strategy.run(gradient, args=(x, y, mask[0] if padded else tf.ones([4])))
+
+    steps = []
+    for _ in range(ctx.args["epochs"]):
+        steps.append(0)
+        for batch in dataset:
+            step(batch)
+            steps[-1] += 1
+    path = pathlib.Path(ctx.args["dir"], f"fit-{ctx.node_id}")
+    path.write_text(json.dumps({"steps": steps, "weights": weights.numpy().tolist()}))

@@ -159,3 +159,15 @@ def test_what_is_fed_how_often(spark):
     shuffled = plan_training(sources, 3, True, None)
     seeds = {shuffled.seed_of_job(job) for job in range(3)}
     assert len(seeds) == 3 and 0 not in seeds
+
+
+@pytest.mark.parametrize("remainder", ["drop", "pad"])
+def test_nodes_train_in_step_through_every_epoch(spark, tmp_path, remainder):
+    # Over three partitions the nodes get different numbers of rows.
+    arguments = {"dir": str(tmp_path), "remainder": remainder, "epochs": 3}
+    with tfos.run(spark, programs.train_in_step, nodes=2, args=arguments) as cluster:
+        cluster.train(frame_of(spark, 103, 3), epochs=3)
+    first, second = (json.loads((tmp_path / f"fit-{node}").read_text()) for node in range(2))
+    assert first == second  # also the weights
+    assert len(first["steps"]) == 3 and all(steps >= 9 for steps in first["steps"])
+    assert cluster.ledger().complaint() is None
