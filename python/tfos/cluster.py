@@ -9,6 +9,7 @@ import secrets
 import sys
 import threading
 import traceback
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any, Callable, Sequence
@@ -28,7 +29,7 @@ from tfos.progress import Progress
 from tfos.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
 from tfos.settings import Settings
 from tfos.spark_job import SparkJob, first_cause, pickled_batches
-from tfos.training import plan_training
+from tfos.training import Training, plan_training
 
 logger = logging.getLogger(__name__)
 
@@ -150,6 +151,7 @@ class Cluster:
         self._jobs: list[SparkJob] = []
         self._jobs_lock = threading.Lock()
         self._launch_job: SparkJob | None = None
+        self._turns: dict[str, threading.Lock] = {}  # by queue
         self._epochs: dict[str, int] = {}  # the next of each queue; they count through its life
         self._ledger = Ledger()
         self._shut_down = False
@@ -214,8 +216,19 @@ class Cluster:
         sources = {queue: data}
         if validation is not None:
             self._check_feedable(VALIDATION_QUEUE)
+            if queue == VALIDATION_QUEUE:
+                raise BadInputError(f"data and validation can't both go to the queue {queue!r}")
             sources[VALIDATION_QUEUE] = validation
         plan = plan_training(sources, epochs, shuffle, cache)
+        with ExitStack() as turns:
+            # Another thread's epochs of the same queue would mix with these. Always in one order.
+            for name in sorted(sources):
+                turns.enter_context(self._turns.setdefault(name, threading.Lock()))
+            self._train(plan, sources, queue, feed_timeout, decimals)
+
+    def _train(self, plan: Training, sources: dict[str, Any], queue: str, feed_timeout: float,
+               decimals: str | None) -> None:
+        data = sources[queue]
         if hasattr(data, "foreachRDD"):
             data.foreachRDD(lambda rdd: self._feed_rdd(rdd, 0, feed_timeout, queue,
                                                        self._epochs.get(queue, 0), Replay()))
@@ -525,7 +538,8 @@ class Cluster:
         ordered = shuffling.shuffled_rdd(rdd, seed) if seed else rdd
         source, plan = self._feed_plan(ordered, timeout, queue, epoch, replay)
         counts = self._run_feed(source.mapPartitionsWithIndex(TrainFeeder(plan)).collect)
-        self._ledger.count_job(counts, plan.pickled)
+        with self._jobs_lock:
+            self._ledger.count_job(counts, plan.pickled)
 
     def _frame_feed(self, frame: Any, decimals: str | None) -> Callable[..., None]:
         """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to fit."""
@@ -537,7 +551,8 @@ class Cluster:
             plan = self._plan(False, timeout, queue, epoch, replay)
             feeder = ArrowTrainFeeder(plan, names, decimals)
             counts = self._run_feed(ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect)
-            self._ledger.count_job((row["items"] for row in counts), False)
+            with self._jobs_lock:
+                self._ledger.count_job((row["items"] for row in counts), False)
 
         return feed
 
@@ -555,6 +570,9 @@ class Cluster:
             if not job.done:
                 job.cancel()
         if job.error is None and job.done:
+            # Of what was on its way to a node that wants no more, nobody knows what it took.
+            ended = any(node["state"] in FINAL_STATES for node in self._fed_nodes())
+            self._ledger.cut_short |= ended or bool(self._coordinator.terminated_nodes())
             return job.result()
         if job.error is not None and not self._nobody_wants_rows():
             self._raise_explained(job.error)

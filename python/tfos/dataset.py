@@ -46,7 +46,12 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
     the source whose first rows say what the columns hold, if not ``source`` itself."""
     if batch_size < 1:
         raise BadInputError(f"batch_size is {batch_size}; a batch has at least one row")
-    columns = _declare_ragged(_columns_of(like or source, spec), _names(ragged))
+    if drop_remainder and remainder != "join":
+        raise BadInputError(
+            f"drop_remainder goes with remainder='join' only: with {remainder!r} every batch is full"
+        )
+    columns = _declare_ragged(_columns_of(like or source, spec, known=like is not None),
+                              _names(ragged))
     structure = _structure(list(columns), features, label)
     chosen = [columns[name] for name in tf.nest.flatten(structure)]
     ops = _load_ops()
@@ -134,12 +139,13 @@ def _batches(ops: _Ops, handle: int, specs: list[tf.TensorSpec]) -> tf.Tensor:
     )
 
 
-def _columns_of(source: Any, spec: Any) -> dict[str, Column]:
-    """The columns by name: as ``spec`` has them, else as the first rows do."""
+def _columns_of(source: Any, spec: Any, known: bool) -> dict[str, Column]:
+    """The columns by name: as ``spec`` has them, else as the next rows do; with ``known`` those of
+    the last rows will do, so that nothing is waited for that comes later than what is read now."""
     if spec is not None:
         columns = [_column_of_spec(name, given) for name, given in _named_specs(spec).items()]
     else:
-        peeked = source.peek()
+        peeked = source.peek(known)
         if peeked is None:
             raise BadInputError(
                 "the feed ended before this node got a row, so nothing says what a dataset of it "

@@ -139,8 +139,9 @@ void Describe(F& f, M& m) {
   f.Required("queue", m.queue);
   f.Required("epoch", m.epoch, kEpoch);
   f.Required("granted", m.granted, kSize);
-  f.Required("closed", m.closed);
+  f.Required("final", m.final);
   f.Required("longest", m.longest, kSize);
+  f.Required("closed", m.closed);
   f.Required("missing", m.missing);
 }
 

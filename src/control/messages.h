@@ -156,10 +156,12 @@ struct StepTickets {
   std::string queue;
   int epoch = 0;
   std::int64_t granted = 0;
-  /// All nodes have got all their rows: `granted` is final, and `longest` counts.
-  bool closed = false;
-  /// The most batches that a node makes.
+  /// It will not grow: a node with no more full batches has got all its rows.
+  bool final = false;
+  /// The most batches that a node makes, as far as that is known.
   std::int64_t longest = 0;
+  /// All nodes have got all their rows: it will not grow either.
+  bool closed = false;
   /// Nodes that have not reported yet, for people.
   std::vector<std::string> missing;
 

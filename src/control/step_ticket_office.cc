@@ -4,34 +4,33 @@
 #include <optional>
 
 namespace tfos::control {
-namespace {
-
-/// A node may still read the epoch before the one that another one reports on.
-constexpr int kEpochsRemembered = 2;
-
-}  // namespace
-
 StepTickets StepTicketOffice::Decide(const Key& key, const Epoch& epoch, const Members& members) {
   StepTickets tickets{.queue = key.first, .epoch = key.second, .missing = {}};
-  std::optional<std::int64_t> least;
-  bool all_ended = true;
   for (const auto& [node_id, name] : members) {
-    const auto found = epoch.reports.find(node_id);
-    if (found == epoch.reports.end()) {
-      tickets.missing.push_back(name);
-      continue;
-    }
-    const StepReport& report = found->second;
-    least = std::min(least.value_or(report.full_batches), report.full_batches);
+    if (!epoch.reports.contains(node_id)) tickets.missing.push_back(name);
+  }
+  std::optional<std::int64_t> least;
+  std::optional<std::int64_t> least_of_ended;
+  bool all_ended = true;
+  const auto take = [](std::optional<std::int64_t>& to, std::int64_t value) {
+    to = std::min(to.value_or(value), value);
+  };
+  for (const auto& [node_id, report] : epoch.reports) {
+    if (!report.ended && !members.contains(node_id)) continue;
+    take(least, report.full_batches);
+    if (report.ended) take(least_of_ended, report.full_batches);
     tickets.longest = std::max(tickets.longest, report.batches);
     all_ended = all_ended && report.ended;
   }
+  // A node that got its tickets may have begun those steps.
+  tickets.granted = epoch.told.granted;
+  tickets.longest = std::max(tickets.longest, epoch.told.longest);
   if (tickets.missing.empty()) {
-    tickets.granted = least.value_or(0);
+    if (!epoch.told.final) tickets.granted = std::max(tickets.granted, least.value_or(0));
+    tickets.final = least_of_ended.has_value() && *least_of_ended <= tickets.granted;
     tickets.closed = all_ended;
   }
-  // A node that got its tickets may have begun those steps.
-  tickets.granted = std::max(tickets.granted, epoch.told.granted);
+  tickets.final = tickets.final || epoch.told.final;
   return tickets;
 }
 
@@ -46,7 +45,7 @@ void StepTicketOffice::Update(const Key& key, Epoch& epoch, const Members& membe
 std::vector<StepTickets> StepTicketOffice::Report(int node_id, const StepReport& report,
                                                   const Members& members) {
   const Key key(report.queue, report.epoch);
-  ForgetBefore(key);
+  ForgetBefore(report.queue, members);
   Epoch& epoch = epochs_[key];
   epoch.reports.insert_or_assign(node_id, report);
   std::vector<StepTickets> changed;
@@ -60,9 +59,18 @@ std::vector<StepTickets> StepTicketOffice::MembersChanged(const Members& members
   return changed;
 }
 
-void StepTicketOffice::ForgetBefore(const Key& key) {
+void StepTicketOffice::ForgetBefore(const std::string& queue, const Members& members) {
+  std::optional<int> everyone_is_at;
+  for (const auto& [node_id, name] : members) {
+    std::optional<int> latest;
+    for (const auto& [key, epoch] : epochs_) {
+      if (key.first == queue && epoch.reports.contains(node_id)) latest = key.second;
+    }
+    if (!latest) return;
+    everyone_is_at = std::min(everyone_is_at.value_or(*latest), *latest);
+  }
   std::erase_if(epochs_, [&](const auto& entry) {
-    return entry.first.first == key.first && entry.first.second + kEpochsRemembered <= key.second;
+    return entry.first.first == queue && entry.first.second < everyone_is_at;
   });
 }
 

@@ -14,7 +14,13 @@ namespace tfos::control {
 /// the batches it can make: a step that one node began and another has no rows for would wait for
 /// ever in its all-reduce.
 ///
-/// A grant never shrinks. Nodes that want no more rows or have ended are left out.
+/// Of an epoch and a node:
+///   missing   nothing is granted
+///   reported  it has so many full batches, and perhaps more later
+///   ended     it has all its rows. That binds the others even when the node has left: it may have
+///             made, or never make, the steps that it reported
+/// A grant never shrinks. It is final once an ended node has no more, and closed once all have
+/// ended. A node that leaves before it has ended is left out.
 ///
 /// Owner and lifetime: a value. Threads: one at a time. Errors: none. Units: batches.
 class StepTicketOffice {
@@ -36,7 +42,8 @@ class StepTicketOffice {
   static StepTickets Decide(const Key& key, const Epoch& epoch, const Members& members);
   static void Update(const Key& key, Epoch& epoch, const Members& members,
                      std::vector<StepTickets>& changed);
-  void ForgetBefore(const Key& key);
+  /// Epochs that every member has left behind.
+  void ForgetBefore(const std::string& queue, const Members& members);
 
   std::map<Key, Epoch> epochs_;
 };

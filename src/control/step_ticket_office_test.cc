@@ -55,13 +55,43 @@ TEST(StepTicketOfficeTest, ClosesWhenAllHaveEnded) {
   EXPECT_EQ(closed[0].longest, 6);
 }
 
-TEST(StepTicketOfficeTest, ANodeThatWantsNoMoreIsNotWaitedFor) {
+TEST(StepTicketOfficeTest, AGrantIsFinalOnceAnEndedNodeHasNoMore) {
+  StepTicketOffice office;
+  office.Report(0, Has(26), kBoth);  // And perhaps many more: it says so when it has got them.
+  const auto granted = office.Report(1, Ended(10, 11), kBoth);
+  ASSERT_THAT(granted, SizeIs(1));
+  EXPECT_EQ(granted[0].granted, 10);
+  EXPECT_TRUE(granted[0].final);
+  EXPECT_FALSE(granted[0].closed);
+  EXPECT_EQ(granted[0].longest, 26);
+}
+
+TEST(StepTicketOfficeTest, ANodeThatLeavesBeforeItHasEndedIsNotWaitedFor) {
   StepTicketOffice office;
   office.Report(0, Ended(5, 5), kBoth);
   const auto closed = office.MembersChanged({{0, "worker:0"}});
   ASSERT_THAT(closed, SizeIs(1));
   EXPECT_TRUE(closed[0].closed);
   EXPECT_EQ(closed[0].granted, 5);
+}
+
+TEST(StepTicketOfficeTest, ANodeThatHasEndedBindsTheOthersWhenItHasLeft) {
+  StepTicketOffice office;
+  office.Report(0, Ended(10, 10), kBoth);
+  office.Report(1, Ended(12, 12), kBoth);
+  EXPECT_THAT(office.MembersChanged({{1, "worker:1"}}), IsEmpty()) << "10 stay final";
+}
+
+TEST(StepTicketOfficeTest, AnEpochIsForgottenWhenEveryNodeHasLeftIt) {
+  StepTicketOffice office;
+  office.Report(0, Ended(0, 0, 0), kBoth);
+  office.Report(0, Has(1, 1), kBoth);
+  office.Report(0, Has(1, 5), kBoth);  // However far one node is ahead.
+  EXPECT_TRUE(office.Report(1, Has(3, 0), kBoth)[0].final);
+  office.Report(1, Has(1, 5), kBoth);
+  const auto again = office.Report(1, Has(3, 0), kBoth);
+  ASSERT_THAT(again, SizeIs(1));
+  EXPECT_THAT(again[0].missing, ElementsAre("worker:0"));
 }
 
 TEST(StepTicketOfficeTest, AGrantNeverShrinks) {

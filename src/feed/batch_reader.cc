@@ -356,6 +356,7 @@ Result<BatchReader::Ahead> BatchReader::LookAhead(const BatchOptions& options,
       TFOS_RETURN_IF_ERROR(TakeFromChunk(options, rows));
       continue;
     }
+    TFOS_RETURN_IF_ERROR(failure_);
     // Not Fetch: what it does while it waits, copying and giving memory back, is for a consumer
     // that can't go on without the next chunk.
     Result<feed::Next> next = server_.Next(queue_, {.deadline = Deadline::After({})});
@@ -369,9 +370,23 @@ Result<BatchReader::Ahead> BatchReader::LookAhead(const BatchOptions& options,
                .epoch = epoch_ends_.empty() ? next_epoch_ : epoch_ends_.front()};
 }
 
-void BatchReader::DropEpoch() {
+Result<BatchResult> BatchReader::EndEpoch(const Wait& wait) {
   const std::lock_guard lock(mutex_);
-  if (EpochOver()) DropPieces();
+  for (;;) {
+    DropPieces();
+    if (EpochOver()) return AtEnd();
+    if (chunk_ != nullptr) {
+      TakeRows(chunk_->rows);
+    } else {
+      TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
+    }
+  }
+}
+
+Result<std::optional<std::vector<BatchColumnType>>> BatchReader::KnownColumns(const Wait& wait) {
+  const std::lock_guard lock(mutex_);
+  while (!types_ && !ended_) TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
+  return types_;
 }
 
 void BatchReader::DropPieces() {

@@ -100,6 +100,9 @@ class BatchReader {
   /// of its position, from 0.
   Result<std::optional<std::vector<BatchColumnType>>> Peek(const Wait& wait);
 
+  /// Likewise of the last chunk that came, and without waiting if there was one.
+  Result<std::optional<std::vector<BatchColumnType>>> KnownColumns(const Wait& wait);
+
   /// The next batch, of `options.rows` rows or, before the end of an epoch and unless
   /// `drop_remainder`, fewer:
   ///   Batch       never an empty one
@@ -121,11 +124,14 @@ class BatchReader {
   /// batches as far as they are there. Next does not wait for what this has counted.
   Result<Ahead> LookAhead(const BatchOptions& options, std::uint64_t batches, const Wait& wait);
 
-  /// Drops the rows that LookAhead counted when they are the last of their epoch. Next goes on with
-  /// its end.
-  void DropEpoch();
+  /// Drops what is left of the epoch, waiting for it to its end, and takes that end: EndOfEpoch or
+  /// EndOfFeed. Goes on where it stopped when the wait has failed.
+  Result<BatchResult> EndEpoch(const Wait& wait);
 
-  /// Rows that were in no batch: by DropEpoch and by `drop_remainder`.
+  /// Nothing will come any more, whatever is left: the program asked for that, or the feed is gone.
+  bool terminated() const { return server_.terminated(); }
+
+  /// Rows that were in no batch: by EndEpoch and by `drop_remainder`.
   std::uint64_t dropped_rows() const { return dropped_rows_; }
 
   /// How often Next has returned EndOfEpoch.

@@ -229,6 +229,7 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   void CountOut(const QueuedChunk& chunk);
   ChunkLoan Lend(const QueuedChunk& chunk);
   Result<ChunkLoan> LendCached(Lock& lock, const FeedQueue::CachedChunk& chunk);
+  Status CacheFailed(const Status& cause);
   Result<ChunkLoan> LendAndCache(Lock& lock, Queue& queue, const QueuedChunk& chunk);
   void TellProgress();
   SessionPointer FindOpen(std::uint64_t id) const;
@@ -355,7 +356,7 @@ Result<feed::Next> FeedServer::Impl::Next(std::string_view queue_name, const Wai
       if (!loan.ok()) return loan.status();
       return feed::Next(std::move(*loan));
     }
-    const bool ended = feed_over_ && queue.open_sessions == 0;
+    const bool ended = feed_over_ && queue.open_sessions == 0 && !cache_incomplete;
     if (ended || terminated_ || failure_ || closed_) {
       count_wait();
       return feed::Next(EndOfFeed{});
@@ -378,10 +379,25 @@ ChunkLoan FeedServer::Impl::Lend(const QueuedChunk& chunk) {
 
 Result<ChunkLoan> FeedServer::Impl::LendCached(Lock& lock, const FeedQueue::CachedChunk& chunk) {
   lock.unlock();  // It may be in a file.
-  TFOS_ASSIGN_OR_RETURN(CachedEpoch::Chunk read, chunk.epoch->Read(chunk.index));
+  Result<CachedEpoch::Chunk> read = chunk.epoch->Read(chunk.index);
   lock.lock();
-  counters_.replayed_items += read.items;
-  return ChunkLoan(std::make_shared<ChunkLoan::Rep>(std::move(read)));
+  if (!read.ok()) return CacheFailed(read.status());
+  counters_.replayed_items += read->items;
+  TellProgress();
+  return ChunkLoan(std::make_shared<ChunkLoan::Rep>(std::move(*read)));
+}
+
+/// To consumers and feeders alike, now and later: rows of the epoch are lost to the node. Not a
+/// reason to try again, whatever the file system says.
+Status FeedServer::Impl::CacheFailed(const Status& cause) {
+  const Status status(
+      ErrorKind::kBadInput,
+      fmt::format("train(cache=...) can't keep the rows of the epoch: {}", cause.ToString()));
+  if (!failure_) {
+    failure_ = status.message();
+    StopAll(EncodeError(*failure_));
+  }
+  return status;
 }
 
 /// Lends the chunk, and keeps a copy if its epoch is to be replayed.
@@ -397,7 +413,7 @@ Result<ChunkLoan> FeedServer::Impl::LendAndCache(Lock& lock, Queue& queue,
   lock.lock();
   --queue.being_cached;
   changed_.notify_all();
-  if (!kept.ok()) return kept;
+  if (!kept.ok()) return CacheFailed(kept);
   return loan;
 }
 

@@ -244,7 +244,8 @@ class Rows {
     };
     return TakeFields(PickleKind::kDict, 2 * keys,
                       [](const PickleValue& row) { return row.items; }) &&
-           std::all_of(rows_.begin(), rows_.end(), same_keys) && PlanFields(keys, 1, 2);
+           Spend(keys * rows_.size()) && std::all_of(rows_.begin(), rows_.end(), same_keys) &&
+           PlanFields(keys, 1, 2);
   }
 
   bool PlanSparkRows() {

@@ -13,6 +13,8 @@ namespace {
 
 /// After so long a wait it is worth a line which nodes are waited for, and again after as much.
 constexpr std::chrono::seconds kLogInterval{15};
+/// So many more batches are news; well below what a node looks ahead.
+constexpr std::uint64_t kWorthTelling = 8;
 
 }  // namespace
 
@@ -21,13 +23,23 @@ void StepTickets::SetSender(Sender sender) {
   sender_ = std::move(sender);
 }
 
-Status StepTickets::Report(const StepReport& report) {
-  const std::lock_guard lock(mutex_);
-  StepReport& last = reported_[report.queue];
-  if (last == report || !sender_) return {};
-  TFOS_RETURN_IF_ERROR(sender_(report));
-  last = report;
-  return {};
+Status StepTickets::Report(const StepReport& report, std::uint64_t made) {
+  Sender sender;
+  {
+    const std::lock_guard lock(mutex_);
+    StepReport& last = reported_[report.queue];
+    const bool same_epoch = last.queue == report.queue && last.epoch == report.epoch;
+    const bool worth_telling =
+        !same_epoch || report.ended != last.ended ||
+        report.full_batches >= last.full_batches + kWorthTelling ||
+        (report.full_batches > last.full_batches && last.full_batches <= made) ||
+        (report.batches > last.batches && last.batches <= made);
+    if (!worth_telling || !sender_) return {};
+    sender = sender_;
+    last = report;
+  }
+  // Without the lock: it may take its time, and grants must not wait for it.
+  return sender(report);
 }
 
 void StepTickets::OnGrant(StepGrant grant) {
@@ -36,22 +48,10 @@ void StepTickets::OnGrant(StepGrant grant) {
   changed_.notify_all();
 }
 
-Result<StepGrant> StepTickets::AwaitMore(const std::string& queue, std::uint32_t epoch,
-                                         std::uint64_t made, const Wait& wait) {
-  return Await(
-      Key(queue, epoch),
-      [made](const StepGrant& grant) { return grant.granted > made || grant.closed; }, wait);
-}
-
-Result<StepGrant> StepTickets::AwaitClosed(const std::string& queue, std::uint32_t epoch,
-                                           const Wait& wait) {
-  return Await(
-      Key(queue, epoch), [](const StepGrant& grant) { return grant.closed; }, wait);
-}
-
-Result<StepGrant> StepTickets::Await(const Key& key,
+Result<StepGrant> StepTickets::Await(const std::string& queue, std::uint32_t epoch,
                                      const std::function<bool(const StepGrant&)>& enough,
                                      const Wait& wait) {
+  const Key key(queue, epoch);
   std::unique_lock lock(mutex_);
   std::erase_if(grants_, [&](const auto& entry) {
     return entry.first.first == key.first && entry.first.second < key.second;
@@ -76,7 +76,7 @@ Result<StepGrant> StepTickets::Await(const Key& key,
       LogWarning("feed: waiting for the other nodes to get rows of epoch {} of '{}'; {}",
                  key.second, key.first,
                  missing.empty()
-                     ? "all of them have got some"
+                     ? "they have reported fewer"
                      : fmt::format("no word of {}: do they read the same dataset, with the same "
                                    "remainder=?",
                                    fmt::join(missing, ", ")));

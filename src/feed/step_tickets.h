@@ -34,9 +34,9 @@ struct StepGrant {
   std::string queue;
   std::uint32_t epoch = 0;
   std::uint64_t granted = 0;
-  /// All nodes have got all their rows: `granted` is final, and `longest` counts.
-  bool closed = false;
-  std::uint64_t longest = 0;         ///< The most batches that a node makes.
+  bool final = false;         ///< It will not grow.
+  std::uint64_t longest = 0;  ///< The most batches that a node makes, as far as that is known.
+  bool closed = false;        ///< It will not grow.
   std::vector<std::string> missing;  ///< Nodes that have not reported yet.
 };
 
@@ -52,24 +52,19 @@ class StepTickets {
   using Sender = std::function<Status(const StepReport& report)>;
   void SetSender(Sender sender);
 
-  /// Tells the coordinator, if it has not been told the same before.
-  Status Report(const StepReport& report);
+  /// Tells the coordinator, unless what it was told last is nearly the same: it hears of every
+  /// batch before `made` reaches it, and otherwise now and then.
+  Status Report(const StepReport& report, std::uint64_t made);
 
   /// What the coordinator says.
   void OnGrant(StepGrant grant);
 
-  /// The grant of the epoch once it allows more than `made` steps or is closed. Logs now and then
-  /// which nodes it waits for.
-  Result<StepGrant> AwaitMore(const std::string& queue, std::uint32_t epoch, std::uint64_t made,
-                              const Wait& wait);
-  /// The grant of the epoch once it is closed.
-  Result<StepGrant> AwaitClosed(const std::string& queue, std::uint32_t epoch, const Wait& wait);
+  /// The grant of the epoch once it is `enough`. Logs now and then which nodes it waits for.
+  Result<StepGrant> Await(const std::string& queue, std::uint32_t epoch,
+                          const std::function<bool(const StepGrant&)>& enough, const Wait& wait);
 
  private:
   using Key = std::pair<std::string, std::uint32_t>;
-
-  Result<StepGrant> Await(const Key& key, const std::function<bool(const StepGrant&)>& enough,
-                          const Wait& wait);
 
   std::mutex mutex_;
   std::condition_variable changed_;

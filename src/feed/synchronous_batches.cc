@@ -80,58 +80,94 @@ Result<BatchResult> SynchronousBatches::Next(Remainder remainder, const BatchOpt
                                              const Wait& wait) {
   if (remainder == Remainder::kJoin) return reader_.Next(options, wait);
   const std::lock_guard lock(mutex_);
-  return remainder == Remainder::kDrop ? NextOrDrop(options, wait) : NextOrPad(options, wait);
+  // The coordinator counts a node that wants no more rows no longer, so there are no tickets for
+  // it.
+  if (reader_.terminated()) return BatchResult(EndOfFeed{});
+  BatchOptions full = options;
+  full.drop_remainder = false;
+  return remainder == Remainder::kDrop ? NextOrDrop(full, wait) : NextOrPad(full, wait);
+}
+
+Result<BatchReader::Ahead> SynchronousBatches::LookAhead(const BatchOptions& options,
+                                                         const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead,
+                        reader_.LookAhead(options, kBatchesAhead, wait));
+  // Another dataset of the queue may have ended the epoch.
+  if (std::exchange(epoch_, ahead.epoch) != ahead.epoch) made_ = 0;
+  return ahead;
 }
 
 Result<BatchResult> SynchronousBatches::NextOrDrop(const BatchOptions& options, const Wait& wait) {
-  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead,
-                        reader_.LookAhead(options, kBatchesAhead, wait));
-  if (ahead.feed_over) return EndEpoch(options, wait);
+  if (dropping_) return EndEpoch(wait);
+  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead, LookAhead(options, wait));
+  if (ahead.feed_over) return EndEpoch(wait);
   const std::uint64_t full = made_ + ahead.rows / options.rows;
   TFOS_RETURN_IF_ERROR(tickets_.Report({.queue = queue_,
                                         .epoch = ahead.epoch,
                                         .full_batches = full,
                                         .ended = ahead.epoch_over,
-                                        .batches = full}));
-  // Nobody gets tickets for more than what this node has reported, so it needs not ask at the end.
-  if (full == made_) return EndEpoch(options, wait);
-  TFOS_ASSIGN_OR_RETURN(const StepGrant grant,
-                        tickets_.AwaitMore(queue_, ahead.epoch, made_, wait));
-  if (grant.granted <= made_) {
-    reader_.DropEpoch();
-    return EndEpoch(options, wait);
-  }
+                                        .batches = full},
+                                       made_));
+  // Also when it has no more itself: no node is more than an epoch ahead of another one.
+  TFOS_ASSIGN_OR_RETURN(
+      const StepGrant grant,
+      Await(
+          ahead.epoch,
+          [this](const StepGrant& known) { return known.granted > made_ || known.final; }, wait));
+  if (grant.granted <= made_) return EndEpoch(wait);
+  TFOS_ASSIGN_OR_RETURN(BatchResult next, reader_.Next(options, wait));
   ++made_;
-  return reader_.Next(options, wait);
+  return next;
 }
 
 Result<BatchResult> SynchronousBatches::NextOrPad(const BatchOptions& options, const Wait& wait) {
-  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead,
-                        reader_.LookAhead(options, kBatchesAhead, wait));
-  if (ahead.feed_over) return EndEpoch(options, wait);
+  if (dropping_) return EndEpoch(wait);
+  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead, LookAhead(options, wait));
+  if (ahead.feed_over) return EndEpoch(wait);
   const std::uint64_t full = ahead.rows / options.rows;
   const std::uint64_t all = (ahead.rows + options.rows - 1) / options.rows;
   TFOS_RETURN_IF_ERROR(tickets_.Report({.queue = queue_,
                                         .epoch = ahead.epoch,
                                         .full_batches = made_ + full,
                                         .ended = ahead.epoch_over,
-                                        .batches = made_ + all}));
+                                        .batches = made_ + all},
+                                       made_));
+  Batch batch;
   if (ahead.rows > 0) {
     TFOS_ASSIGN_OR_RETURN(BatchResult next, reader_.Next(options, wait));
-    ++made_;
-    TFOS_ASSIGN_OR_RETURN(Batch padded, PadBatch(std::get<Batch>(std::move(next)), options));
-    return BatchResult(std::move(padded));
+    batch = std::get<Batch>(std::move(next));
+  } else {
+    TFOS_ASSIGN_OR_RETURN(const StepGrant grant, Await(
+                                                     ahead.epoch,
+                                                     [this](const StepGrant& known) {
+                                                       return known.longest > made_ || known.closed;
+                                                     },
+                                                     wait));
+    if (grant.longest <= made_) return EndEpoch(wait);
   }
-  TFOS_ASSIGN_OR_RETURN(const StepGrant grant, tickets_.AwaitClosed(queue_, ahead.epoch, wait));
-  if (grant.longest <= made_) return EndEpoch(options, wait);
+  TFOS_ASSIGN_OR_RETURN(Batch padded, PadBatch(std::move(batch), options));
   ++made_;
-  TFOS_ASSIGN_OR_RETURN(Batch padded, PadBatch({}, options));
   return BatchResult(std::move(padded));
 }
 
-Result<BatchResult> SynchronousBatches::EndEpoch(const BatchOptions& options, const Wait& wait) {
-  reader_.DropEpoch();
-  TFOS_ASSIGN_OR_RETURN(BatchResult end, reader_.Next(options, wait));
+Result<StepGrant> SynchronousBatches::Await(std::uint32_t epoch,
+                                            const std::function<bool(const StepGrant&)>& enough,
+                                            const Wait& wait) {
+  // What is granted once the program wants no more is not told to this node.
+  const auto enough_or_over = [&](const StepGrant& known) {
+    return enough(known) || reader_.terminated();
+  };
+  const auto check = [&] {
+    if (reader_.terminated()) tickets_.OnGrant({.queue = queue_, .epoch = epoch, .missing = {}});
+    return wait.check ? wait.check() : Status::Ok();
+  };
+  return tickets_.Await(queue_, epoch, enough_or_over, {.deadline = wait.deadline, .check = check});
+}
+
+Result<BatchResult> SynchronousBatches::EndEpoch(const Wait& wait) {
+  dropping_ = true;  // Until the end has come, over several calls if they wait too long.
+  TFOS_ASSIGN_OR_RETURN(BatchResult end, reader_.EndEpoch(wait));
+  dropping_ = false;
   made_ = 0;
   return end;
 }

@@ -2,6 +2,7 @@
 #define TFOS_FEED_SYNCHRONOUS_BATCHES_H_
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -37,13 +38,19 @@ class SynchronousBatches {
   // All of them need the lock.
   Result<BatchResult> NextOrDrop(const BatchOptions& options, const Wait& wait);
   Result<BatchResult> NextOrPad(const BatchOptions& options, const Wait& wait);
-  Result<BatchResult> EndEpoch(const BatchOptions& options, const Wait& wait);
+  Result<BatchReader::Ahead> LookAhead(const BatchOptions& options, const Wait& wait);
+  Result<StepGrant> Await(std::uint32_t epoch, const std::function<bool(const StepGrant&)>& enough,
+                          const Wait& wait);
+  Result<BatchResult> EndEpoch(const Wait& wait);
 
   BatchReader& reader_;
   StepTickets& tickets_;
   const std::string queue_;
   std::mutex mutex_;
-  std::uint64_t made_ = 0;  ///< Batches of this epoch. Guarded by the mutex.
+  // All guarded by the mutex.
+  std::uint32_t epoch_ = 0;
+  std::uint64_t made_ = 0;  ///< Batches of this epoch.
+  bool dropping_ = false;   ///< What is left of this epoch.
 };
 
 /// The batch with rows of zeros (empty strings and lists) behind its own, up to `options.rows`.

@@ -114,8 +114,9 @@ class SynchronousBatchesTest : public ::testing::Test {
       node->tickets().OnGrant({.queue = "input",
                                .epoch = epoch_,
                                .granted = full,
-                               .closed = true,
+                               .final = true,
                                .longest = longest,
+                               .closed = true,
                                .missing = {}});
       made.push_back(node->Epoch(remainder));
     }

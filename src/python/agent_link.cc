@@ -61,8 +61,9 @@ struct AgentLink::State {
       feed->steps().OnGrant({.queue = tickets->queue,
                              .epoch = static_cast<std::uint32_t>(tickets->epoch),
                              .granted = static_cast<std::uint64_t>(tickets->granted),
-                             .closed = tickets->closed,
+                             .final = tickets->final,
                              .longest = static_cast<std::uint64_t>(tickets->longest),
+                             .closed = tickets->closed,
                              .missing = tickets->missing});
     } else if (feed_ended) {
       feed->server().EndFeed();

@@ -87,9 +87,11 @@ feed::Remainder RemainderFrom(const std::string& name) {
                      fmt::format("remainder '{}' is none of 'join', 'drop' and 'pad'", name)));
 }
 
-std::optional<std::vector<ColumnTuple>> Peek(BatchSource& source) {
-  const auto types =
-      ValueOrThrow(WithoutGil([&] { return source.reader().Peek({.check = &CheckSignals}); }));
+std::optional<std::vector<ColumnTuple>> Peek(BatchSource& source, bool known) {
+  const auto types = ValueOrThrow(WithoutGil([&] {
+    const feed::Wait wait = {.check = &CheckSignals};
+    return known ? source.reader().KnownColumns(wait) : source.reader().Peek(wait);
+  }));
   if (!types) return std::nullopt;
   std::vector<ColumnTuple> columns;
   for (const BatchColumnType& type : *types) columns.push_back(TupleOf(type));
@@ -109,9 +111,10 @@ std::int64_t Register(BatchSource& source, const std::vector<ColumnTuple>& colum
 
 void BindBatches(nb::module_& module) {
   nb::class_<BatchSource>(module, "BatchSource", "One queue of the feed as batches of columns.")
-      .def("peek", &Peek,
+      .def("peek", &Peek, nb::arg("known"),
            "Waits for rows and says what they hold: tuples of name, encoding ('dense', 'ragged' or "
-           "'strings'), dtype and shape. None when the feed has ended.")
+           "'strings'), dtype and shape. None when the feed has ended. `known`: those of the last "
+           "rows that came will do.")
       .def("register", &Register, nb::arg("columns"), nb::arg("rows"), nb::arg("drop_remainder"),
            nb::arg("remainder"), nb::arg("add"), nb::arg("remove"),
            "Makes a handle for the op TfosNextBatch. `add` and `remove` are the addresses of the "

@@ -1,0 +1,241 @@
+// Nodes that train in step, with the coordinator's decisions and a barrier in place of the
+// all-reduce. Whatever rows each gets, all make as many steps, and nobody hangs. Each case is a
+// random one, and its number is the seed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/format.h"
+#include "control/step_ticket_office.h"
+#include "feed/feed_client.h"
+#include "feed/synchronous_batches.h"
+#include "feed/test_chunks.h"
+
+namespace tfos {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLong = 60s;
+constexpr int kCases = 150;
+
+/// What is between the agents and the coordinator, without the network.
+class Office {
+ public:
+  explicit Office(std::vector<feed::StepTickets*> nodes) : nodes_(std::move(nodes)) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const int id = static_cast<int>(i);
+      members_.emplace(id, fmt::format("worker:{}", id));
+      nodes_[i]->SetSender([this, id](const feed::StepReport& report) {
+        const std::lock_guard lock(mutex_);
+        Tell(office_.Report(id,
+                            {.queue = report.queue,
+                             .epoch = static_cast<int>(report.epoch),
+                             .full_batches = static_cast<std::int64_t>(report.full_batches),
+                             .ended = report.ended,
+                             .batches = static_cast<std::int64_t>(report.batches)},
+                            members_));
+        return Status::Ok();
+      });
+    }
+  }
+
+  void Leave(int id) {
+    const std::lock_guard lock(mutex_);
+    members_.erase(id);
+    Tell(office_.MembersChanged(members_));
+  }
+
+ private:
+  void Tell(const std::vector<control::StepTickets>& changed) {
+    for (const control::StepTickets& tickets : changed) {
+      for (const auto& [id, name] : members_) {
+        nodes_[static_cast<std::size_t>(id)]->OnGrant(
+            {.queue = tickets.queue,
+             .epoch = static_cast<std::uint32_t>(tickets.epoch),
+             .granted = static_cast<std::uint64_t>(tickets.granted),
+             .final = tickets.final,
+             .longest = static_cast<std::uint64_t>(tickets.longest),
+             .closed = tickets.closed,
+             .missing = tickets.missing});
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  control::StepTicketOffice office_;
+  control::StepTicketOffice::Members members_;
+  std::vector<feed::StepTickets*> nodes_;
+};
+
+/// A step that ends when all nodes have begun it.
+class AllReduce {
+ public:
+  explicit AllReduce(std::size_t nodes) : nodes_(nodes) {}
+
+  /// False when the others did not come.
+  bool Step() {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t step = steps_;
+    if (++waiting_ == nodes_) {
+      waiting_ = 0;
+      ++steps_;
+      changed_.notify_all();
+      return true;
+    }
+    return changed_.wait_for(lock, kLong, [&] { return steps_ != step; });
+  }
+
+ private:
+  const std::size_t nodes_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t waiting_ = 0;
+  std::uint64_t steps_ = 0;
+};
+
+struct Case {
+  feed::Remainder remainder = feed::Remainder::kDrop;
+  std::uint64_t batch = 1;
+  std::vector<std::vector<std::uint64_t>> rows;  ///< Of each node and epoch.
+};
+
+Case MakeCase(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::uint64_t limit) { return random() % limit; };
+  Case made{.remainder = below(2) == 0 ? feed::Remainder::kDrop : feed::Remainder::kPad,
+            .batch = 1 + below(5),
+            .rows = {}};
+  const std::uint64_t nodes = 2 + below(3);
+  const std::uint64_t epochs = 1 + below(4);
+  for (std::uint64_t node = 0; node < nodes; ++node) {
+    made.rows.emplace_back();
+    for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
+      // None, a few, or far more than a node looks ahead.
+      const std::uint64_t most[] = {1, 3, 40, 400};
+      made.rows.back().push_back(below(most[below(4)]));
+    }
+  }
+  return made;
+}
+
+class SynchronousTrainingTest : public ::testing::TestWithParam<int> {
+ protected:
+  void Feed(feed::FeedServer& server, const std::vector<std::uint64_t>& rows) const {
+    std::uint64_t first = 0;
+    for (std::uint32_t epoch = 0; epoch < rows.size(); ++epoch) {
+      for (std::uint64_t fed = 0; fed < rows[epoch];) {
+        auto client = feed::FeedClient::Connect(
+            server.endpoint(), token_, {.progress_timeout = kLong}, Deadline::After(kLong));
+        ASSERT_TRUE(client.ok()) << client.status().DebugString();
+        ASSERT_TRUE((*client)
+                        ->Open({.key = {.job = {1},
+                                        .epoch = epoch,
+                                        .partition = static_cast<std::uint32_t>(fed)}})
+                        .ok());
+        const std::uint64_t count = std::min<std::uint64_t>(rows[epoch] - fed, 37);
+        const std::vector<std::byte> chunk =
+            feed::MakeChunk({{.kind = feed::RowNodeKind::kInt, .dtype = feed::DType::kInt64}},
+                            first, count, feed::RowNodeKind::kNone);
+        auto room = (*client)->Reserve(chunk.size());
+        ASSERT_TRUE(room.ok());
+        std::memcpy(room->data(), chunk.data(), chunk.size());
+        ASSERT_TRUE((*client)->Commit(chunk.size(), {0, count}).ok());
+        ASSERT_TRUE((*client)->Finish().ok());
+        fed += count;
+        first += count;
+      }
+      server.EndEpoch("input", epoch);
+    }
+    server.EndFeed();
+  }
+
+  const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
+};
+
+TEST_P(SynchronousTrainingTest, AllNodesMakeAsManySteps) {
+  const Case given = MakeCase(static_cast<std::uint64_t>(GetParam()));
+  const std::size_t nodes = given.rows.size();
+  std::vector<std::unique_ptr<feed::FeedServer>> servers;
+  std::vector<std::unique_ptr<feed::StepTickets>> tickets;
+  std::vector<feed::StepTickets*> borrowed;
+  for (std::size_t i = 0; i < nodes; ++i) {
+    auto server = feed::FeedServer::Start({.node_id = static_cast<std::uint32_t>(i),
+                                           .token = token_,
+                                           .cluster_id = "c1",
+                                           .bind_address = ""});
+    ASSERT_TRUE(server.ok()) << server.status().DebugString();
+    servers.push_back(std::move(*server));
+    tickets.push_back(std::make_unique<feed::StepTickets>());
+    borrowed.push_back(tickets.back().get());
+  }
+  Office office(borrowed);
+  AllReduce all_reduce(nodes);
+  std::vector<std::vector<std::uint64_t>> steps(nodes);  // Of each node and epoch.
+  std::vector<std::uint64_t> rows_used(nodes);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < nodes; ++i) {
+    threads.emplace_back([&, i] { Feed(*servers[i], given.rows[i]); });
+    threads.emplace_back([&, i] {
+      feed::BatchReader reader(*servers[i], "input", nullptr);
+      feed::SynchronousBatches batches(reader, *tickets[i], "input");
+      const feed::BatchOptions options = {.rows = given.batch,
+                                          .columns = {{.name = "0", .dtype = feed::DType::kInt64}}};
+      std::uint64_t made = 0;
+      for (;;) {
+        const auto next =
+            batches.Next(given.remainder, options, {.deadline = Deadline::After(kLong)});
+        ASSERT_TRUE(next.ok()) << next.status().DebugString();
+        if (std::holds_alternative<feed::EndOfFeed>(*next)) break;
+        if (std::holds_alternative<feed::EndOfEpoch>(*next)) {
+          steps[i].push_back(std::exchange(made, 0));
+          continue;
+        }
+        rows_used[i] += std::get<feed::Batch>(*next).rows;
+        ASSERT_TRUE(all_reduce.Step()) << "node " << i << " waits for the others";
+        ++made;
+      }
+      office.Leave(static_cast<int>(i));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+
+  for (std::size_t epoch = 0; epoch < given.rows[0].size(); ++epoch) {
+    std::uint64_t least = UINT64_MAX;
+    std::uint64_t most = 0;
+    for (const auto& rows : given.rows) {
+      least = std::min(least, rows[epoch] / given.batch);
+      most = std::max(most, (rows[epoch] + given.batch - 1) / given.batch);
+    }
+    for (std::size_t i = 0; i < nodes; ++i) {
+      ASSERT_GT(steps[i].size(), epoch);
+      EXPECT_EQ(steps[i][epoch], given.remainder == feed::Remainder::kDrop ? least : most)
+          << "node " << i << " in epoch " << epoch;
+    }
+  }
+  if (given.remainder == feed::Remainder::kPad) {
+    for (std::size_t i = 0; i < nodes; ++i) {
+      std::uint64_t all = 0;
+      for (const std::uint64_t rows : given.rows[i]) all += rows;
+      EXPECT_EQ(rows_used[i], all);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Random, SynchronousTrainingTest, ::testing::Range(0, kCases));
+
+}  // namespace
+}  // namespace tfos
