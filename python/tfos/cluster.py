@@ -567,9 +567,10 @@ class Cluster:
                 while_waiting=lambda: self._show_progress("feeding"),
             )
         finally:
-            if not job.done:
+            cancelled = not job.done
+            if cancelled:
                 job.cancel()
-        if job.error is None and job.done:
+        if job.error is None and not cancelled:
             # Of what was on its way to a node that wants no more, nobody knows what it took.
             ended = any(node["state"] in FINAL_STATES for node in self._fed_nodes())
             self._ledger.cut_short |= ended or bool(self._coordinator.terminated_nodes())
