@@ -130,7 +130,8 @@ def test_roles_are_filled_in_order_and_know_the_cluster(run, args, notes, spark)
         (1, "chief", 0),
         (2, "worker", 0),
     ]
-    cluster.shutdown()
+    # The ps would be stopped at once, perhaps before it has written its note.
+    cluster.shutdown(grace_secs=60)
     seen = notes()
     assert set(seen) == {"ps-0", "chief-0", "worker-0"}
     spec = {node["job_name"]: [f"{node['host']}:{node['port']}"] for node in info}
