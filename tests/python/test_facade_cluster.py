@@ -130,8 +130,8 @@ def test_roles_are_filled_in_order_and_know_the_cluster(run, args, notes, spark)
         (1, "chief", 0),
         (2, "worker", 0),
     ]
-    # The ps would be stopped at once, perhaps before it has written its note.
-    cluster.shutdown(grace_secs=60)
+    eventually(lambda: len(notes()) == 3)  # shutdown may stop the ps before it has written
+    cluster.shutdown()
     seen = notes()
     assert set(seen) == {"ps-0", "chief-0", "worker-0"}
     spec = {node["job_name"]: [f"{node['host']}:{node['port']}"] for node in info}
