@@ -96,7 +96,8 @@ Result<CachedEpoch::Kept> CachedEpoch::KeepInMemory(std::span<const std::byte> c
 
 Result<CachedEpoch::Kept> CachedEpoch::KeepInFile(std::span<const std::byte> chunk) {
   TFOS_RETURN_IF_ERROR(OpenFile());
-  const Kept kept{.memory = nullptr, .offset = file_bytes_.fetch_add(chunk.size()), .bytes = chunk.size()};
+  const Kept kept{
+      .memory = nullptr, .offset = file_bytes_.fetch_add(chunk.size()), .bytes = chunk.size()};
   account_->AddFileBytes(chunk.size());
   TFOS_RETURN_IF_ERROR(WriteAll(file_.get(), chunk, kept.offset)
                            .Annotate(fmt::format("a cache file in {}", directory_)));
