@@ -573,7 +573,8 @@ class Cluster:
         if job.error is None and not cancelled:
             # Of what was on its way to a node that wants no more, nobody knows what it took.
             ended = any(node["state"] in FINAL_STATES for node in self._fed_nodes())
-            self._ledger.cut_short |= ended or bool(self._coordinator.terminated_nodes())
+            if ended or self._coordinator.terminated_nodes():
+                self._ledger.cut_short = True
             return job.result()
         if job.error is not None and not self._nobody_wants_rows():
             self._raise_explained(job.error)

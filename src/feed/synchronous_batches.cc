@@ -80,8 +80,7 @@ Result<BatchResult> SynchronousBatches::Next(Remainder remainder, const BatchOpt
                                              const Wait& wait) {
   if (remainder == Remainder::kJoin) return reader_.Next(options, wait);
   const std::lock_guard lock(mutex_);
-  // The coordinator counts a node that wants no more rows no longer, so there are no tickets for
-  // it.
+  // No tickets come any more: the coordinator leaves a node out that wants no more rows.
   if (reader_.terminated()) return BatchResult(EndOfFeed{});
   BatchOptions full = options;
   full.drop_remainder = false;
@@ -153,10 +152,10 @@ Result<BatchResult> SynchronousBatches::NextOrPad(const BatchOptions& options, c
 Result<StepGrant> SynchronousBatches::Await(std::uint32_t epoch,
                                             const std::function<bool(const StepGrant&)>& enough,
                                             const Wait& wait) {
-  // What is granted once the program wants no more is not told to this node.
   const auto enough_or_over = [&](const StepGrant& known) {
     return enough(known) || reader_.terminated();
   };
+  // An empty grant ends the wait of a node that gets no others any more.
   const auto check = [&] {
     if (reader_.terminated()) tickets_.OnGrant({.queue = queue_, .epoch = epoch, .missing = {}});
     return wait.check ? wait.check() : Status::Ok();
