@@ -37,24 +37,82 @@ std::uint64_t WholePages(std::uint64_t bytes) { return AlignUp(bytes, PageBytes(
 
 }  // namespace
 
-PrivateView::PrivateView(PrivateView&& other) noexcept
-    : mapping_(std::exchange(other.mapping_, {})), bytes_(std::exchange(other.bytes_, {})) {}
+/// Its pages are the region's but for those that Detach made the consumer's own. As chunks begin
+/// and end within pages, such a page may hold the beginning of a later chunk as it was before that
+/// was written; so whoever detaches anything ends the use of the mapping for further views.
+class PrivateMapping {
+ public:
+  static Result<std::shared_ptr<PrivateMapping>> Map(const Region& region) {
+    // Asked for as writable so that memory which it can't have is refused here, not in Detach.
+    void* address = ::mmap(nullptr, region.bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE,
+                           region.fd(), 0);
+    if (address == MAP_FAILED) {
+      return Status::FromErrno(errno,
+                               fmt::format("map {} bytes of shared memory again", region.bytes()));
+    }
+    ::mprotect(address, region.bytes(), PROT_READ);
+    return std::make_shared<PrivateMapping>(
+        std::span(static_cast<std::byte*>(address), region.bytes()));
+  }
+
+  explicit PrivateMapping(std::span<std::byte> memory) : memory_(memory) {}
+  ~PrivateMapping() { ::munmap(memory_.data(), memory_.size()); }
+  PrivateMapping(const PrivateMapping&) = delete;
+  PrivateMapping& operator=(const PrivateMapping&) = delete;
+
+  std::span<const std::byte> memory() const { return memory_; }
+  /// Whether no page is the consumer's own.
+  bool pristine() const { return pristine_; }
+
+  void Detach(std::span<const std::byte> bytes) {
+    pristine_ = false;  // First: no view may be given out that the copies below do not know.
+    ::mprotect(memory_.data(), memory_.size(), PROT_READ | PROT_WRITE);
+    // A write makes the kernel copy the page. This one changes nothing, whoever reads meanwhile.
+    const Extent pages = PagesOf(bytes);
+    for (std::size_t at = pages.begin; at < pages.end; at += PageBytes()) {
+      std::atomic_ref(reinterpret_cast<unsigned char&>(memory_[at])).fetch_or(0);
+    }
+  }
+
+  /// Gives the copies of `bytes` back to the system, but for pages that others may be using too.
+  void Forget(std::span<const std::byte> bytes) {
+    const Extent pages = PagesOf(bytes);
+    const std::size_t inner = pages.begin + PageBytes();
+    if (inner + PageBytes() < pages.end) {
+      ::madvise(memory_.data() + inner, pages.end - PageBytes() - inner, MADV_DONTNEED);
+    }
+  }
+
+ private:
+  struct Extent {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+  Extent PagesOf(std::span<const std::byte> bytes) const {
+    const auto begin = static_cast<std::size_t>(bytes.data() - memory_.data());
+    return {begin / PageBytes() * PageBytes(), AlignUp(begin + bytes.size(), PageBytes())};
+  }
+
+  const std::span<std::byte> memory_;
+  std::atomic<bool> pristine_ = true;
+};
+
+PrivateView::PrivateView(PrivateView&& other) noexcept { *this = std::move(other); }
 
 PrivateView& PrivateView::operator=(PrivateView&& other) noexcept {
   std::swap(mapping_, other.mapping_);
   std::swap(bytes_, other.bytes_);
+  std::swap(detached_, other.detached_);
   return *this;
 }
 
 PrivateView::~PrivateView() {
-  if (!mapping_.empty()) ::munmap(mapping_.data(), mapping_.size());
+  if (detached_) mapping_->Forget(bytes_);
 }
 
 void PrivateView::Detach() {
-  // A write makes the kernel copy the page. This one changes nothing, whoever reads meanwhile.
-  for (std::size_t at = 0; at < mapping_.size(); at += PageBytes()) {
-    std::atomic_ref(reinterpret_cast<unsigned char&>(mapping_[at])).fetch_or(0);
-  }
+  mapping_->Detach(bytes_);
+  detached_ = true;
 }
 
 Region::Region(UniqueFd fd, std::span<std::byte> memory)
@@ -104,17 +162,12 @@ Status Region::Trim(std::uint64_t bytes) {
   return {};
 }
 
-Result<PrivateView> Region::MapPrivately(std::span<const std::byte> bytes) const {
-  const auto offset = static_cast<std::size_t>(bytes.data() - memory_.data());
-  const std::size_t begin = offset / PageBytes() * PageBytes();
-  const std::size_t size = offset - begin + bytes.size();
-  void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd_.get(),
-                         static_cast<off_t>(begin));
-  if (address == MAP_FAILED) {
-    return Status::FromErrno(errno, fmt::format("map {} bytes of shared memory again", size));
+Result<PrivateView> Region::MapPrivately(std::span<const std::byte> bytes) {
+  if (private_ == nullptr || !private_->pristine()) {
+    TFOS_ASSIGN_OR_RETURN(private_, PrivateMapping::Map(*this));
   }
-  const std::span<std::byte> mapping(static_cast<std::byte*>(address), size);
-  return PrivateView(mapping, mapping.subspan(offset - begin));
+  const auto offset = static_cast<std::size_t>(bytes.data() - memory_.data());
+  return PrivateView(private_, private_->memory().subspan(offset, bytes.size()));
 }
 
 bool RegionPool::CanTake(std::uint64_t bytes) const {

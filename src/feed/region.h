@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -12,12 +13,16 @@
 
 namespace tfos::feed {
 
-/// Some bytes of a region, mapped a second time so that the consumer can keep them: as long as
-/// nothing else is done they are the feeder's memory, without a copy; after Detach they are the
-/// consumer's own, at the same address.
+/// A second mapping of a whole region, for its consumer only.
+class PrivateMapping;
+
+/// Some bytes of a region that the consumer can keep: as long as nothing else is done they are the
+/// feeder's memory, without a copy; after Detach they are the consumer's own, at the same address.
 ///
-/// Owner and lifetime: move-only; unmaps on destruction; independent of the Region.
-/// Threads: any may read the bytes, also while one calls Detach. Units: bytes.
+/// Owner and lifetime: move-only; shares its mapping, not the Region, which may go before.
+/// Threads: any may read the bytes, also while one calls Detach. Nobody may write to them: that
+/// ends the process, as it would else be seen in what is read later. Units: bytes. Cost: the pages
+/// stay mapped from one view to the next, so a view costs no system call.
 class PrivateView {
  public:
   PrivateView() = default;
@@ -32,11 +37,12 @@ class PrivateView {
 
  private:
   friend class Region;
-  PrivateView(std::span<std::byte> mapping, std::span<const std::byte> bytes)
-      : mapping_(mapping), bytes_(bytes) {}
+  PrivateView(std::shared_ptr<PrivateMapping> mapping, std::span<const std::byte> bytes)
+      : mapping_(std::move(mapping)), bytes_(bytes) {}
 
-  std::span<std::byte> mapping_;  ///< Whole pages.
+  std::shared_ptr<PrivateMapping> mapping_;
   std::span<const std::byte> bytes_;
+  bool detached_ = false;
 };
 
 /// Memory that a node and one feeder share: an anonymous file, mapped. It needs no /dev/shm and
@@ -56,8 +62,9 @@ class Region {
   Region& operator=(const Region&) = delete;
 
   std::span<std::byte> memory() const { return memory_; }
-  /// A second mapping of `bytes`, which lie in `memory()`. It keeps their alignment up to a page.
-  Result<PrivateView> MapPrivately(std::span<const std::byte> bytes) const;
+  /// A view of `bytes`, which lie in `memory()` and are complete: the feeder writes to them only
+  /// when the view is detached or gone. It keeps their alignment up to a page.
+  Result<PrivateView> MapPrivately(std::span<const std::byte> bytes);
   std::uint64_t bytes() const { return memory_.size(); }
   int fd() const { return fd_.get(); }
 
@@ -72,6 +79,7 @@ class Region {
 
   UniqueFd fd_;
   std::span<std::byte> memory_;
+  std::shared_ptr<PrivateMapping> private_;  ///< Null until wanted.
   std::uint64_t charged_bytes_;  ///< What it counts for in a pool: less than all when trimmed.
 };
 

@@ -67,6 +67,56 @@ TEST(RegionTest, APrivateViewSharesUntilItIsDetached) {
   EXPECT_EQ(moved.bytes().back(), std::byte{2}) << "it needs no region";
 }
 
+TEST(RegionTest, ViewsShareAMappingUntilOneIsDetached) {
+  Result<std::unique_ptr<Region>> region = Region::Create(4 * 4096);
+  ASSERT_TRUE(region.ok());
+  const std::span<std::byte> memory = (*region)->memory();
+  const std::byte* address = nullptr;
+  {
+    Result<PrivateView> first = (*region)->MapPrivately(memory.first(4096));
+    ASSERT_TRUE(first.ok()) << first.status().DebugString();
+    address = first->bytes().data();
+  }
+  Result<PrivateView> again = (*region)->MapPrivately(memory.first(4096));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->bytes().data(), address);
+  again->Detach();
+  Result<PrivateView> fresh = (*region)->MapPrivately(memory.first(4096));
+  ASSERT_TRUE(fresh.ok());
+  EXPECT_NE(fresh->bytes().data(), address);
+}
+
+TEST(RegionTest, DetachingConcernsNoOtherView) {
+  Result<std::unique_ptr<Region>> region = Region::Create(6 * 4096);
+  ASSERT_TRUE(region.ok());
+  const std::span<std::byte> memory = (*region)->memory();
+  // Neighbours that share a page.
+  constexpr std::size_t kMiddle = 3 * 4096 + 128;
+  const std::span<std::byte> low = memory.first(kMiddle);
+  const std::span<std::byte> high = memory.subspan(kMiddle);
+  std::memset(low.data(), 1, low.size());
+  std::memset(high.data(), 2, high.size());
+  Result<PrivateView> kept = (*region)->MapPrivately(high);
+  ASSERT_TRUE(kept.ok());
+  {
+    Result<PrivateView> detached = (*region)->MapPrivately(low);
+    ASSERT_TRUE(detached.ok());
+    detached->Detach();
+    std::memset(low.data(), 3, low.size());
+    EXPECT_EQ(detached->bytes().front(), std::byte{1});
+    EXPECT_EQ(detached->bytes().back(), std::byte{1});
+    EXPECT_EQ(kept->bytes().front(), std::byte{2});
+    kept->Detach();
+    // What is written where nobody looks any more is seen by later views, also in shared pages.
+    std::memset(high.data(), 4, high.size());
+    Result<PrivateView> later = (*region)->MapPrivately(high);
+    ASSERT_TRUE(later.ok());
+    EXPECT_EQ(later->bytes().front(), std::byte{4});
+  }
+  EXPECT_EQ(kept->bytes().front(), std::byte{2}) << "its neighbour has gone";
+  EXPECT_EQ(kept->bytes().back(), std::byte{2});
+}
+
 TEST(RegionTest, ImpossibleSizesAreRefused) {
   EXPECT_FALSE(Region::Create(0).ok());
   EXPECT_FALSE(Region::Create(~std::uint64_t{0}).ok());
