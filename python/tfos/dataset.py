@@ -95,30 +95,29 @@ def _batches(ops: _Ops, handle: int, specs: list[tf.TensorSpec]) -> tf.Tensor:
     is over."""
     scalar = tf.TensorSpec([], tf.int64)
 
-    @tf.function(input_signature=[scalar])
-    def waiting(source: tf.Tensor) -> tf.Tensor:
-        result = ops.await_batch(source=source)
+    @tf.function(input_signature=[scalar, scalar])
+    def waiting(source: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        result = ops.await_batch(source=source, index=index)
         result.set_shape([])
         return result
 
-    @tf.function(input_signature=[scalar])
-    def same(source: tf.Tensor) -> tf.Tensor:
-        return source
+    @tf.function(input_signature=[scalar, scalar])
+    def later(source: tf.Tensor, index: tf.Tensor) -> list[tf.Tensor]:
+        return [source, tf.ones_like(index)]  # not 0: the pass has begun
 
-    waiting_function, same_function = waiting.get_concrete_function(), same.get_concrete_function()
+    waiting_function, later_function = (
+        function.get_concrete_function() for function in (waiting, later))
 
     @tf.function(input_signature=[scalar])
     def batch(index: tf.Tensor) -> list[tf.Tensor]:
-        source = tf.constant(handle, tf.int64)
-        with tf.control_dependencies([ops.begin_pass(source=source, index=index)]):
-            source = tf.identity(source)
         # This loop, unlike tf.while_loop's, calls functions, and TensorFlow looks before each call
         # whether the iterator has been dropped. Without it, dropping one that prefetches would
         # wait for the feed.
-        for function in (waiting_function, same_function):
+        for function in (waiting_function, later_function):
             function.add_to_graph(tf.compat.v1.get_default_graph())
-        (source,) = tf.raw_ops.While(
-            input=[source], cond=waiting_function, body=same_function, output_shapes=[[]])
+        source, _ = tf.raw_ops.While(
+            input=[tf.constant(handle, tf.int64), index], cond=waiting_function,
+            body=later_function, output_shapes=[[], []])
         components = ops.next_batch(source=source, component_types=[spec.dtype for spec in specs])
         for component, spec in zip(components, specs):
             component.set_shape(spec.shape)
@@ -228,7 +227,6 @@ def _check_known(name: str, names: list[str]) -> None:
 
 
 class _Ops(NamedTuple):
-    begin_pass: Any
     await_batch: Any
     next_batch: Any
     #: Addresses of the library's functions that add and remove batch sources.
@@ -250,6 +248,6 @@ def _load_ops() -> _Ops:
     def address(function: Any) -> int:
         return ctypes.cast(function, ctypes.c_void_p).value
 
-    return _Ops(ops.tfos_begin_pass, ops.tfos_await_batch, ops.tfos_next_batch,
+    return _Ops(ops.tfos_await_batch, ops.tfos_next_batch,
                 address(library.tfos_register_batch_source),
                 address(library.tfos_unregister_batch_source))

@@ -1,9 +1,8 @@
 // The ops
 //
-//   TfosBeginPass(source, index) -> begun    says that a pass over the dataset begins, if the batch
-//                                            with this index is its first
-//   TfosAwaitBatch(source) -> waiting        waits for the next batch, but for a short while only
-//   TfosNextBatch(source) -> components      waits for it and hands its memory to TensorFlow
+//   TfosAwaitBatch(source, index) -> waiting  waits for the next batch, but for a short while only;
+//                                             with index 0 it begins a pass over the dataset before
+//   TfosNextBatch(source) -> components       waits for it and hands its memory to TensorFlow
 //
 // They block the thread that runs them: kernels of the C API that finish later than their compute
 // function crash. Nor can such a kernel know that it was cancelled (an iterator was dropped while
@@ -23,7 +22,6 @@
 namespace tfos::tensorflow {
 namespace {
 
-constexpr const char* kBeginOp = "TfosBeginPass";
 constexpr const char* kAwaitOp = "TfosAwaitBatch";
 constexpr const char* kNextOp = "TfosNextBatch";
 
@@ -135,26 +133,18 @@ std::optional<BatchSourceReference> SourceOf(TF_OpKernelContext* context, TF_Sta
   return source;
 }
 
-void BeginPass(TF_OpKernelContext* context, TF_Status* status) {
+void AwaitBatch(TF_OpKernelContext* context, TF_Status* status) {
   const auto source = SourceOf(context, status);
   if (!source) return;
   TF_Tensor* input = nullptr;
   Api().GetInput(context, 1, &input, status);
   if (Api().GetCode(status) != kTfOk) return;
   const TensorPointer index(input);
-  const bool first = *static_cast<const std::int64_t*>(Api().TensorData(input)) == 0;
-  if (first) (*source)->begin((*source)->context);
-  const TensorPointer output(
-      Api().AllocateOutput(context, 0, kTfBool, nullptr, 0, sizeof(bool), status));
-  if (Api().GetCode(status) == kTfOk) *static_cast<bool*>(Api().TensorData(output.get())) = first;
-}
-
-void AwaitBatch(TF_OpKernelContext* context, TF_Status* status) {
-  const auto source = SourceOf(context, status);
-  if (!source) return;
   const TensorPointer output(
       Api().AllocateOutput(context, 0, kTfBool, nullptr, 0, sizeof(bool), status));
   if (Api().GetCode(status) != kTfOk) return;
+  const bool first = *static_cast<const std::int64_t*>(Api().TensorData(input)) == 0;
+  if (first) (*source)->begin((*source)->context);
   *static_cast<bool*>(Api().TensorData(output.get())) = (*source)->await((*source)->context) != 0;
 }
 
@@ -220,8 +210,7 @@ void RegisterOp(const OpNames& names, void (*compute)(void*, TF_OpKernelContext*
     if (library.api->GetCode(status.get()) != kTfOk) return;
     RegisterOp(names, compute, status.get());
   };
-  add({kBeginOp, nullptr, "index: int64", "begun: bool"}, &Compute<&BeginPass>);
-  add({kAwaitOp, nullptr, nullptr, "waiting: bool"}, &Compute<&AwaitBatch>);
+  add({kAwaitOp, nullptr, "index: int64", "waiting: bool"}, &Compute<&AwaitBatch>);
   add({kNextOp, "component_types: list(type) >= 1", nullptr, "components: component_types"},
       &Compute<&NextBatch>);
   if (library.api->GetCode(status.get()) != kTfOk) {
