@@ -30,7 +30,7 @@ _WORKER_ONLY = (
 #: Where glibc's allocator gets to by itself once a program has freed a block of 32 MiB. Until then
 #: it gives the memory of each batch of strings back to the kernel and gets it as fresh pages for
 #: the next one, which costs as much as copying them.
-_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
+NODE_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
 
 
 @dataclass(frozen=True)
@@ -180,6 +180,6 @@ def _node_environment(keep_omp_num_threads: bool) -> dict[str, str]:
         dict.fromkeys(os.path.abspath(entry) for entry in sys.path if entry)
     )
     environment["PYTHONUNBUFFERED"] = "1"
-    for name, value in _MALLOC.items():
+    for name, value in NODE_MALLOC.items():
         environment.setdefault(name, value)
     return environment

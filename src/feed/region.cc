@@ -44,8 +44,8 @@ class PrivateMapping {
  public:
   static Result<std::shared_ptr<PrivateMapping>> Map(const Region& region) {
     // Asked for as writable so that memory which it can't have is refused here, not in Detach.
-    void* address = ::mmap(nullptr, region.bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE,
-                           region.fd(), 0);
+    void* address =
+        ::mmap(nullptr, region.bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE, region.fd(), 0);
     if (address == MAP_FAILED) {
       return Status::FromErrno(errno,
                                fmt::format("map {} bytes of shared memory again", region.bytes()));
