@@ -248,7 +248,8 @@ def main():
                  f"{theirs:.0f} us | | 60 us |")
     print(lines[-1], flush=True)
     rig.close()
-    report.publish("channels.py", options.repeat, "Medians; ratios with minimum and maximum.", lines, options.output)
+    report.publish("channels.py", options.repeat, "Medians; ratios with minimum and maximum.", lines,
+                   options.output)
 
 
 if __name__ == "__main__":
