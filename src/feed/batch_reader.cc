@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "feed/read_position.h"
 #include "feed/row_structure.h"
 
 namespace tfos::feed {
@@ -389,8 +390,15 @@ Result<std::optional<std::vector<BatchColumnType>>> BatchReader::KnownColumns(co
   return types_;
 }
 
+void BatchReader::MarkRead(const Piece& piece, std::uint64_t count) {
+  if (piece.unread == nullptr) return;
+  const std::uint64_t rows = piece.first + count;
+  piece.unread->loan.MarkRead(rows == piece.chunk->rows ? ReadTracker::kAllRows : rows);
+}
+
 void BatchReader::DropPieces() {
   dropped_rows_ += piece_rows_;
+  for (const Piece& piece : pieces_) MarkRead(piece, piece.count);
   pieces_.clear();
   piece_rows_ = 0;
 }
@@ -410,11 +418,13 @@ BatchResult BatchReader::AtEnd() {
 
 void BatchReader::TakeRows(std::uint64_t count) {
   count = std::min(count, chunk_->rows - next_row_);
-  pieces_.push_back({.chunk = chunk_, .first = next_row_, .count = count});
+  pieces_.push_back({.chunk = chunk_, .first = next_row_, .count = count, .unread = unread_});
   piece_rows_ += count;
   rows_in_epoch_ = true;
   next_row_ += count;
-  if (next_row_ == chunk_->rows) chunk_.reset();
+  if (next_row_ < chunk_->rows) return;
+  chunk_.reset();
+  unread_.reset();
 }
 
 Result<Batch> BatchReader::Assemble(const BatchOptions& options) {
@@ -445,6 +455,7 @@ Result<Batch> BatchReader::Assemble(const BatchOptions& options) {
   }
   piece_rows_ -= batch.rows;
   for (const Piece& piece : used) {
+    MarkRead(piece, piece.count);
     Piece& front = pieces_.front();
     front.first += piece.count;
     front.count -= piece.count;
@@ -469,6 +480,10 @@ Status BatchReader::Fetch(const Wait& wait) {
     return Wait{.deadline = Deadline::After(duration)};
   };
   Result<feed::Next> next = server_.Next(queue_, within(Clock::Duration::zero()));
+  const bool tells = std::ranges::any_of(
+      pieces_, [](const Piece& piece) { return piece.unread != nullptr; });
+  // Rows that go on to count as unread are not lost with the node.
+  if (NothingCame(next) && tells) next = server_.Next(queue_, within(kKeepingPatience));
   if (NothingCame(next)) {
     // Whatever it holds itself is a feeder's memory.
     TFOS_RETURN_IF_ERROR(CopyPieces());
@@ -517,6 +532,8 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
     }
   }
   chunk->of_feeder = of_feeder;
+  const bool until_read = loan.until_read();
+  const std::uint64_t rows_read = loan.rows_read();
   lent->loan = std::move(loan);
   chunk->memory = lent;
   TFOS_ASSIGN_OR_RETURN(ChunkView view, ChunkView::Parse(bytes));
@@ -530,12 +547,13 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
     lent_.push_back(lent);
   }
   chunk->rows = static_cast<std::uint64_t>(view.rows());
-  if (chunk->rows == 0) return Status::Ok();
+  if (chunk->rows <= rows_read) return Status::Ok();
   TFOS_ASSIGN_OR_RETURN(chunk->columns, Chunk::ColumnsOf(view));
   types_.emplace();
   for (const Column& column : chunk->columns) types_->push_back(TypeOf(column.name, column.view));
   chunk_ = std::move(chunk);
-  next_row_ = 0;
+  if (until_read) unread_ = std::move(lent);
+  next_row_ = rows_read;
   return Status::Ok();
 }
 
@@ -572,6 +590,8 @@ void BatchReader::DetachLent() {
 /// Makes the rows that wait for the rest of their batch independent of the feeders' memory.
 Status BatchReader::CopyPieces() {
   for (Piece& piece : pieces_) {
+    MarkRead(piece, piece.count);
+    piece.unread.reset();
     if (!piece.chunk->of_feeder) continue;
     auto copy = std::make_shared<Chunk>();
     auto memory = std::make_shared<std::vector<BatchColumn>>();

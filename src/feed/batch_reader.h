@@ -86,6 +86,10 @@ using BatchResult = std::variant<Batch, EndOfEpoch, EndOfFeed>;
 /// to consumers how long they keep batches: when the next chunk does not come while batches are
 /// kept, the feeder may be waiting for their memory, so the reader then gives it back and leaves a
 /// copy where the bytes were. As long as such copies are kept, it copies rather than lends.
+/// A feeder that wants to know what the program has read (SessionOptions::until_read) hears that
+/// when the batches are handed out. It waits for that, and not for the batch to fill up: rows that
+/// wait for the rest of theirs count as read when no other chunk comes. A node that is lost then
+/// takes them along, fewer than a batch.
 class BatchReader {
  public:
   /// Makes a columnar chunk of a pickled one, or says why its rows are no columns. Called for what
@@ -146,6 +150,8 @@ class BatchReader {
     std::shared_ptr<const Chunk> chunk;
     std::uint64_t first = 0;
     std::uint64_t count = 0;
+    /// Null unless the feeder is to be told when they were handed out.
+    std::shared_ptr<LentMemory> unread = {};
   };
 
   // All of them need the lock.
@@ -162,6 +168,9 @@ class BatchReader {
   Result<HeldBytes> Convert(const ChunkView& view, std::span<const std::byte> chunk);
   void TakeRows(std::uint64_t count);
   void DropPieces();
+  /// Tells the feeder that the program has got the first `count` rows of the piece, or need not get
+  /// them any more.
+  static void MarkRead(const Piece& piece, std::uint64_t count);
   Status CopyPieces();
   bool MayLend();
   void DetachLent();
@@ -180,6 +189,7 @@ class BatchReader {
   std::uint64_t piece_rows_ = 0;
   std::deque<std::uint32_t> epoch_ends_;
   std::shared_ptr<const Chunk> chunk_;
+  std::shared_ptr<LentMemory> unread_;                 ///< Of `chunk_`, as in Piece.
   std::uint64_t next_row_ = 0;                         ///< Of `chunk_`.
   std::optional<std::vector<BatchColumnType>> types_;  ///< Of the last chunk.
   bool ended_ = false;

@@ -50,12 +50,16 @@ class BatchReaderTest : public ::testing::Test {
     client_ = Open(Mode::kTrain);
   }
 
-  std::unique_ptr<FeedClient> Open(Mode mode) {
+  std::unique_ptr<FeedClient> Open(Mode mode, bool until_read = false) {
     Result<std::unique_ptr<FeedClient>> client = FeedClient::Connect(
         server_->endpoint(), token_, {.progress_timeout = kLong}, Deadline::After(kLong));
     EXPECT_TRUE(client.ok()) << client.status().DebugString();
     const Status opened =
-        (*client)->Open({.mode = mode, .key = {.job = {1}, .partition = partitions_++}}).status();
+        (*client)
+            ->Open({.mode = mode,
+                    .key = {.job = {1}, .partition = partitions_++},
+                    .until_read = until_read})
+            .status();
     EXPECT_TRUE(opened.ok()) << opened.DebugString();
     return std::move(*client);
   }
@@ -461,6 +465,35 @@ TEST_F(BatchReaderTest, TerminateEndsAWait) {
 
 TEST_F(BatchReaderTest, ABatchHasRows) {
   EXPECT_EQ(reader_->Next({.rows = 0}, {}).status().kind(), ErrorKind::kBadInput);
+}
+
+TEST_F(BatchReaderTest, AFeederThatAskedHearsWhatWasHandedOut) {
+  client_ = Open(Mode::kTrain, /*until_read=*/true);
+  Put(MakeChunk(Wide(), 0, 10, RowNodeKind::kTuple));
+  Put(MakeChunk(Wide(), 10, 10, RowNodeKind::kTuple));
+  const auto unread = [&] {
+    std::vector<std::uint64_t> rows_read;
+    for (const UnreadChunk& chunk : client_->Unread()) rows_read.push_back(chunk.rows_read);
+    return rows_read;
+  };
+  const Batch first = NextBatch(4);
+  EXPECT_THAT(unread(), ElementsAre(4, 0));
+  const Batch second = NextBatch(4);
+  EXPECT_THAT(unread(), ElementsAre(8, 0));
+  const Batch third = NextBatch(4);
+  EXPECT_THAT(unread(), ElementsAre(2)) << "the first is still held";
+  const Batch fourth = NextBatch(4);
+  EXPECT_THAT(unread(), ElementsAre(6));
+  std::jthread finish([&] { Finish(); });
+  // The rest fills no batch, and nobody may wait for more: the next partition may not have begun.
+  EXPECT_EQ(reader_
+                ->Next({.rows = 8, .columns = columns_}, {.deadline = Deadline::After(300ms)})
+                .status()
+                .kind(),
+            ErrorKind::kRetryLater);
+  finish.join();
+  server_->EndFeed();
+  EXPECT_EQ(NextBatch(8).rows, 4u) << "it is handed out in the end";
 }
 
 }  // namespace

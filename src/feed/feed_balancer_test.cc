@@ -16,6 +16,7 @@ struct Case {
   std::uint64_t bytes;
   Action action;
   std::size_t index;
+  bool anywhere = false;
 };
 
 /// As the name of the test says it; its bytes would say nothing.
@@ -25,7 +26,7 @@ class FeedBalancerTest : public testing::TestWithParam<Case> {};
 
 TEST_P(FeedBalancerTest, Chooses) {
   const Case& c = GetParam();
-  const BalanceChoice choice = ChooseNode(c.candidates, c.bytes);
+  const BalanceChoice choice = ChooseNode(c.candidates, c.bytes, c.anywhere);
   EXPECT_EQ(choice.action, c.action);
   if (c.action == Action::kSend) {
     EXPECT_EQ(choice.index, c.index);
@@ -55,6 +56,32 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"HugeToAnEmptyNode",
              {{99, 100, 0, false}, {100, 100, 900, false}},
              1000,
+             Action::kSend,
+             1},
+        Case{"NearRatherThanRemote",
+             {{50, 100, 80, false}, {100, 100, 75, false, true}},
+             10,
+             Action::kSend,
+             0},
+        Case{"RemoteThatLagsBehind",
+             {{90, 100, 80, false}, {60, 100, 60, false, true}},
+             10,
+             Action::kSend,
+             1},
+        Case{"RemoteWaitsForTheirPatience",
+             {{0, 100, 80, false}, {100, 100, 80, false, true}},
+             10,
+             Action::kWait,
+             0},
+        Case{"AnywhereAtLast",
+             {{0, 100, 80, false}, {100, 100, 80, false, true}},
+             10,
+             Action::kSend,
+             1,
+             true},
+        Case{"RemoteWhenNobodyNearWantsRows",
+             {{90, 100, 10, true}, {60, 100, 60, false, true}},
+             10,
              Action::kSend,
              1}),
     [](const auto& param_info) { return param_info.param.name; });

@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/unique_fd.h"
 #include "feed/frame.h"
+#include "feed/read_position.h"
 #include "feed/region.h"
 #include "feed/ring.h"
 #include "feed/socket.h"
@@ -43,7 +44,9 @@ class FeedClient::Impl {
   bool opened() const { return opened_.has_value() && !stopped_; }
   Result<Opened> Open(const SessionOptions& session);
   Result<std::span<std::byte>> Reserve(std::size_t bytes);
-  Status Commit(std::size_t bytes, const ItemRange& items);
+  Status Commit(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read);
+  std::vector<UnreadChunk> Unread() const;
+  std::optional<std::uint64_t> accepted_bytes() const { return accepted_bytes_; }
   Result<std::size_t> FreeBytes();
   Result<std::optional<ResultChunk>> TakeResult(bool block);
   Status End();
@@ -52,6 +55,15 @@ class FeedClient::Impl {
   int fd() const { return fd_.get(); }
 
  private:
+  /// A chunk that the node has not given back. Kept only if the session lasts until all is read.
+  struct Sent {
+    std::uint64_t number = 0;
+    std::span<const std::byte> bytes;
+    AlignedBuffer copy;  ///< Over TCP.
+    ItemRange items;
+    std::uint64_t rows_read = 0;
+  };
+
   /// Reads what has arrived, at most one buffer full. False: nothing was there.
   Result<bool> ReadSome();
   Status OnEvent(FrameReader::Event event);
@@ -86,6 +98,9 @@ class FeedClient::Impl {
   bool counting_ = false;  ///< COUNT is sent, and not all of the answer is there.
   Counted counted_;
   std::string queue_;
+  bool until_read_ = false;
+  std::deque<Sent> sent_;
+  std::optional<std::uint64_t> accepted_bytes_;
   std::optional<OpenedMessage> opened_;
   std::unique_ptr<Region> region_;  ///< Null over TCP.
   AlignedBuffer local_;             ///< Over TCP: where Reserve lets the caller write.
@@ -200,8 +215,12 @@ Status FeedClient::Impl::OnMessage() {
       return UseRegion(bytes);
     }
     case MessageType::kCredit: {
-      TFOS_ASSIGN_OR_RETURN(const std::uint32_t chunks, ParseCredit(body));
-      if (!ring_.ReleaseOldest(chunks)) break;
+      TFOS_ASSIGN_OR_RETURN(const CreditMessage credit, ParseCredit(body));
+      if (!ring_.ReleaseOldest(credit.chunks)) break;
+      accepted_bytes_ = credit.accepted_bytes;
+      if (until_read_) {
+        sent_.erase(sent_.begin(), sent_.begin() + static_cast<std::ptrdiff_t>(credit.chunks));
+      }
       return {};
     }
     case MessageType::kEnded: {
@@ -353,6 +372,7 @@ Status FeedClient::Impl::BeginOpen(const SessionOptions& session) {
     return Status(ErrorKind::kBadInput, "a feed client opens one partition of a named queue, once");
   }
   queue_ = session.queue;
+  until_read_ = session.until_read;
   return Send(Encode(session), {});
 }
 
@@ -402,26 +422,57 @@ Status FeedClient::Impl::Grow(std::size_t bytes) {
   return WaitFor([&] { return stopped_ || !growing_; }, "had no memory to give");
 }
 
-Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items) {
+Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items,
+                                std::uint64_t rows_read) {
   if (stopped_) return {};
   if (bytes == 0 || bytes > reserved_) {
     return {ErrorKind::kBadInput,
             fmt::format("Commit of {} bytes where {} are reserved", bytes, reserved_)};
   }
   reserved_ = 0;
-  if (!ring_.Place(offset_, bytes)) {
-    return {ErrorKind::kBug, "the room that was reserved is not free"};
-  }
+  const std::optional<std::uint64_t> number = ring_.Place(offset_, bytes);
+  if (!number) return {ErrorKind::kBug, "the room that was reserved is not free"};
   items_ += items.items();
-  if (shares_memory_) {
-    return Send(
-        Encode(ChunkMessage{
-            .offset = offset_, .bytes = bytes, .first = items.begin, .items = items.items()}),
-        {});
+  const std::span<const std::byte> chunk =
+      shares_memory_ ? region_->memory().subspan(offset_, bytes) : local_.bytes().first(bytes);
+  if (until_read_) {
+    sent_.push_back({.number = *number,
+                     .bytes = chunk,
+                     .copy = std::move(local_),
+                     .items = items,
+                     .rows_read = rows_read});
+    local_ = AlignedBuffer();
   }
-  return Send(EncodeDataHead({.offset = offset_, .first = items.begin, .items = items.items()},
+  if (shares_memory_) {
+    return Send(Encode(ChunkMessage{.offset = offset_,
+                                    .bytes = bytes,
+                                    .first = items.begin,
+                                    .items = items.items(),
+                                    .rows_read = rows_read}),
+                {});
+  }
+  return Send(EncodeDataHead({.offset = offset_,
+                              .first = items.begin,
+                              .items = items.items(),
+                              .rows_read = rows_read},
                              static_cast<std::uint32_t>(bytes)),
-              local_.bytes().first(bytes));
+              chunk);
+}
+
+std::vector<UnreadChunk> FeedClient::Impl::Unread() const {
+  ReadPosition read;
+  if (region_ != nullptr) {
+    read = ReadPosition::Unpack(region_->read_position().load(std::memory_order_acquire));
+  }
+  std::vector<UnreadChunk> unread;
+  for (const Sent& sent : sent_) {
+    if (sent.number < read.chunk) continue;
+    const std::uint64_t rows = sent.number == read.chunk ? read.rows : 0;
+    unread.push_back({.bytes = sent.bytes,
+                      .items = sent.items,
+                      .rows_read = std::max(rows, sent.rows_read)});
+  }
+  return unread;
 }
 
 Result<std::size_t> FeedClient::Impl::FreeBytes() {
@@ -495,9 +546,11 @@ bool FeedClient::opened() const { return impl_->opened(); }
 Result<std::span<std::byte>> FeedClient::Reserve(std::size_t bytes) {
   return impl_->Reserve(bytes);
 }
-Status FeedClient::Commit(std::size_t bytes, const ItemRange& items) {
-  return impl_->Commit(bytes, items);
+Status FeedClient::Commit(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read) {
+  return impl_->Commit(bytes, items, rows_read);
 }
+std::vector<UnreadChunk> FeedClient::Unread() const { return impl_->Unread(); }
+std::optional<std::uint64_t> FeedClient::accepted_bytes() const { return impl_->accepted_bytes(); }
 Result<std::size_t> FeedClient::FreeBytes() { return impl_->FreeBytes(); }
 Result<std::optional<ResultChunk>> FeedClient::TakeResult(bool block) {
   return impl_->TakeResult(block);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/secret.h"
@@ -44,6 +45,13 @@ struct Ended {
   std::uint64_t result_rows = 0;
   /// The feed was terminated; the counts are zero.
   bool stopped = false;
+};
+
+/// A chunk that a node had not read, or not all of it, when it was lost.
+struct UnreadChunk {
+  std::span<const std::byte> bytes;
+  ItemRange items;
+  std::uint64_t rows_read = 0;  ///< Its first rows that were.
 };
 
 /// Answers of the node to some rows, in the order of the rows.
@@ -99,8 +107,16 @@ class FeedClient {
   Result<std::span<std::byte>> Reserve(std::size_t bytes);
 
   /// Hands the first `bytes` bytes of the reserved room to the node as one chunk: these items of
-  /// the partition.
-  Status Commit(std::size_t bytes, const ItemRange& items);
+  /// the partition. `rows_read`: its first rows that another node's program has read.
+  Status Commit(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read = 0);
+
+  /// Of a session `until_read`, after a call that failed with kReconnect: what the node's program
+  /// had not read, in order. Over TCP that is known by chunks only, of those that it has given back.
+  /// The bytes live as long as this.
+  std::vector<UnreadChunk> Unread() const;
+
+  /// What the node has accepted of all partitions, as the last credit said.
+  std::optional<std::uint64_t> accepted_bytes() const;
 
   /// The largest chunk for which Reserve would not wait, as far as is known without waiting. To
   /// be compared between nodes: the one with most is the least busy.

@@ -23,6 +23,7 @@ struct QueuedChunk {
   std::span<const std::byte> bytes;
   std::uint64_t first = 0;  ///< Its first item, counted from the partition's start.
   std::uint64_t items = 0;
+  std::uint64_t rows_read = 0;  ///< Its first rows, which are not for this node's program.
 };
 
 /// The order in which consumers get the chunks of one queue.

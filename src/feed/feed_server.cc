@@ -32,6 +32,7 @@
 #include "feed/frame.h"
 #include "feed/ledger.h"
 #include "feed/outbox.h"
+#include "feed/read_position.h"
 #include "feed/region.h"
 #include "feed/ring.h"
 #include "feed/socket.h"
@@ -63,7 +64,7 @@ enum class SessionPhase {
   kWaiting,  ///< OPEN came; memory is not granted yet.
   kOpen,     ///< Chunks may come.
   kGrowing,  ///< GROW came; memory is not granted yet.
-  kEnding,   ///< END came; inference rows are being answered.
+  kEnding,   ///< END came; rows are being answered, or read.
   kOver,     ///< Nothing more is said about it. Chunks may still be lent out.
 };
 
@@ -96,6 +97,7 @@ struct Session {
   std::shared_ptr<CachedEpoch> cache;  ///< Null unless its epoch will be replayed.
   std::unique_ptr<Region> region;      ///< Null while waiting, and when over and all released.
   Ring ring{0};
+  ReadTracker reads;     ///< Only if it lasts until all is read.
   bool orderly = false;  ///< Over: as it should, so that the region can be used again.
   std::uint64_t items = 0;
   std::uint64_t rows_answered = 0;
@@ -154,6 +156,7 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   void Close();
   FeedCounters counters() const;
   Result<PrivateView> MapPrivately(const QueuedChunk& chunk) const;
+  void MarkRead(std::uint64_t session, std::uint64_t number, std::uint64_t rows);
   void Release(std::uint64_t session, std::uint64_t number);
 
  private:
@@ -218,6 +221,9 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   void Supersede(const PartitionKey& key, std::uint32_t attempt);
   void BreakOff(const SessionPointer& session, std::string_view why);
   void EndSession(SessionPointer session, bool orderly);
+  /// All that a training partition brought was accepted, and read if it lasts until then.
+  void EndTraining(const SessionPointer& session);
+  void RecordRead(const SessionPointer& session, std::uint64_t number, std::uint64_t rows);
   void ReleaseAll(const std::vector<QueuedChunk>& chunks);
   void ReleaseBlock(Session& session, std::uint64_t number);
   void Retire(Session& session);
@@ -276,7 +282,8 @@ struct ChunkLoan::Rep {
       : server(std::move(lender)),
         chunk(lent),
         partition(session.options.key.partition),
-        mode(session.options.mode) {}
+        mode(session.options.mode),
+        until_read(session.options.until_read) {}
   explicit Rep(CachedEpoch::Chunk lent)
       : cached(std::move(lent.memory)), chunk{.bytes = cached->bytes(), .items = lent.items} {}
   Rep(const Rep&) = delete;
@@ -290,6 +297,7 @@ struct ChunkLoan::Rep {
   const QueuedChunk chunk;
   const std::uint32_t partition = 0;
   const Mode mode = Mode::kTrain;
+  const bool until_read = false;
 };
 
 ChunkLoan& ChunkLoan::operator=(ChunkLoan&& other) noexcept {
@@ -308,6 +316,11 @@ std::uint64_t ChunkLoan::items() const { return rep_ == nullptr ? 0 : rep_->chun
 std::uint64_t ChunkLoan::session() const { return rep_ == nullptr ? 0 : rep_->chunk.session; }
 std::uint32_t ChunkLoan::partition() const { return rep_ == nullptr ? 0 : rep_->partition; }
 Mode ChunkLoan::mode() const { return rep_ == nullptr ? Mode::kTrain : rep_->mode; }
+std::uint64_t ChunkLoan::rows_read() const { return rep_ == nullptr ? 0 : rep_->chunk.rows_read; }
+bool ChunkLoan::until_read() const { return rep_ != nullptr && rep_->until_read; }
+void ChunkLoan::MarkRead(std::uint64_t rows) const {
+  if (until_read()) rep_->server->MarkRead(rep_->chunk.session, rep_->chunk.number, rows);
+}
 void ChunkLoan::Release() { rep_.reset(); }
 
 // ---------------------------------------------------------------------------------------------
@@ -564,9 +577,16 @@ Result<PrivateView> FeedServer::Impl::MapPrivately(const QueuedChunk& chunk) con
   return sessions_.find(chunk.session)->second->region->MapPrivately(chunk.bytes);
 }
 
-void FeedServer::Impl::Release(std::uint64_t session, std::uint64_t number) {
+void FeedServer::Impl::MarkRead(std::uint64_t session, std::uint64_t number, std::uint64_t rows) {
   const Lock lock(mutex_);
-  ReleaseBlock(*sessions_.find(session)->second, number);
+  RecordRead(sessions_.find(session)->second, number, rows);
+}
+
+void FeedServer::Impl::Release(std::uint64_t session_id, std::uint64_t number) {
+  const Lock lock(mutex_);
+  const SessionPointer session = sessions_.find(session_id)->second;
+  RecordRead(session, number, ReadTracker::kAllRows);
+  ReleaseBlock(*session, number);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -605,6 +625,25 @@ void FeedServer::Impl::EndSession(SessionPointer session, bool orderly) {
   }
   Retire(*session);
   changed_.notify_all();
+}
+
+void FeedServer::Impl::RecordRead(const SessionPointer& session, std::uint64_t number,
+                                  std::uint64_t rows) {
+  if (!session->options.until_read || session->phase == SessionPhase::kOver) return;
+  session->reads.Read(number, rows);
+  session->region->read_position().store(session->reads.position().Packed(),
+                                         std::memory_order_release);
+  if (session->phase == SessionPhase::kEnding && session->reads.all_read()) EndTraining(session);
+}
+
+void FeedServer::Impl::EndTraining(const SessionPointer& session) {
+  Post(*session->connection, {.bytes = Encode(EndedMessage{.items = session->items})});
+  EndSession(session, /*orderly=*/true);
+  if (session->region == nullptr) return;
+  // Chunks that are still in use keep it. Many small partitions must not fill the budget with
+  // memory that they never used.
+  pool_.Trim(*session->region, session->ring.used());
+  GrantMemory();
 }
 
 void FeedServer::Impl::ReleaseAll(const std::vector<QueuedChunk>& chunks) {
@@ -660,6 +699,8 @@ void FeedServer::Impl::Grant(const SessionPointer& session, std::uint64_t bytes)
   if (status.ok()) {
     session->region = std::move(*region);
     session->ring = Ring(session->region->bytes());
+    session->reads = {};
+    session->region->read_position().store(0, std::memory_order_relaxed);
     const bool opening = session->phase == SessionPhase::kWaiting;
     if (opening && session->options.mode == Mode::kInference) {
       QueueOf(*session).chunks.AddSession(session->id, session->options.key.partition);
@@ -806,6 +847,9 @@ Status FeedServer::Impl::OnOpen(Connection& connection, SessionOptions options) 
               fmt::format("a partition of epoch {} with {} replays in epoch {}", options.key.epoch,
                           options.replay.epochs, queue->second.epoch)};
     }
+    if (options.until_read && options.replay.epochs > 0) {
+      return {ErrorKind::kBadInput, "a partition that lasts until it is read is not replayed"};
+    }
     EndEpochsBefore(queue->second, options.key.epoch);
     Supersede(options.key, options.attempt);
   }
@@ -869,7 +913,8 @@ Status FeedServer::Impl::OnChunk(Connection& connection, const ChunkMessage& mes
                      .number = number,
                      .bytes = session.region->memory().subspan(message.offset, message.bytes),
                      .first = message.first,
-                     .items = message.items});
+                     .items = message.items,
+                     .rows_read = message.rows_read});
   return {};
 }
 
@@ -887,7 +932,8 @@ Status FeedServer::Impl::OnDataBegin(Connection& connection) {
                       .number = number,
                       .bytes = target,
                       .first = head.first,
-                      .items = head.items};
+                      .items = head.items,
+                      .rows_read = head.rows_read};
   connection.receiving_chunk = true;
   connection.reader.SetTarget(target);
   return {};
@@ -917,6 +963,7 @@ void FeedServer::Impl::Accepted(Session& session, const QueuedChunk& chunk) {
   FeedQueue& queue = QueueOf(session).chunks;
   if (session.options.mode == Mode::kTrain) {
     counters_.train_items += chunk.items;
+    if (session.options.until_read) session.reads.Accept();
     ledger_.Add(session.options.key, {chunk.first, chunk.first + chunk.items});
     queue.PushTrain(chunk);
   } else {
@@ -951,19 +998,14 @@ Status FeedServer::Impl::OnEnd(Connection& connection, std::uint64_t items) {
     return {ErrorKind::kBadInput,
             fmt::format("the feeder counts {} items, the node {}", items, session->items)};
   }
-  if (session->options.mode == Mode::kTrain) {
-    Post(connection, {.bytes = Encode(EndedMessage{.items = items})});
-    EndSession(session, /*orderly=*/true);
-    if (session->region != nullptr) {
-      // Chunks that nobody has read yet keep it. Many small partitions must not fill the budget
-      // with memory that they never used.
-      pool_.Trim(*session->region, session->ring.used());
-      GrantMemory();
-    }
-  } else {
+  if (session->options.mode == Mode::kInference) {
     session->phase = SessionPhase::kEnding;
     QueueOf(*session).chunks.EndSession(session->id);
     changed_.notify_all();
+  } else if (session->options.until_read && !session->reads.all_read()) {
+    session->phase = SessionPhase::kEnding;
+  } else {
+    EndTraining(session);
   }
   return {};
 }
@@ -1196,6 +1238,10 @@ Status FeedServer::Impl::OnEvent(Connection& connection, FrameReader::Event even
   const Lock lock(mutex_);
   // What crossed our last word on its way.
   if (connection.draining && event == FrameReader::Event::kMessage) return {};
+  // Its partition is over, and that it does not know is no mistake of the feeder.
+  if (closed_ && !connection.draining && event != FrameReader::Event::kPayloadEnd) {
+    return {ErrorKind::kReconnect, "the node closed"};
+  }
   switch (event) {
     case FrameReader::Event::kMessage:
       return OnMessage(connection);
@@ -1291,7 +1337,8 @@ void FeedServer::Impl::FlushDirty() {
       Connection& connection = *it->second;
       connection.dirty = false;
       if (const std::uint32_t credits = std::exchange(connection.credits, 0); credits > 0) {
-        connection.outbox.Add({.bytes = EncodeCredit(credits)});
+        connection.outbox.Add({.bytes = Encode(CreditMessage{.chunks = credits,
+                                                           .accepted_bytes = counters_.bytes})});
       }
       for (OutFrame& frame : std::exchange(connection.posted, {})) {
         connection.outbox.Add(std::move(frame));

@@ -104,6 +104,14 @@ class ChunkLoan {
   std::uint32_t partition() const;
   Mode mode() const;
 
+  /// The first rows of the chunk, which the program of another node has read: pass over them.
+  std::uint64_t rows_read() const;
+  /// The feeder wants to know what the program has read: say so with MarkRead.
+  bool until_read() const;
+  /// The program has got the first `rows` rows of the chunk, those of `rows_read` included; all of
+  /// them with ReadTracker::kAllRows. Release says that, too.
+  void MarkRead(std::uint64_t rows) const;
+
   void Release();
 
  private:

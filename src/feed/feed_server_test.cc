@@ -412,7 +412,7 @@ INSTANTIATE_TEST_SUITE_P(
         Breach{"DataBeyondTheEnd", false, {EncodeDataHead({}, kRegionBytes + 1)}, "not free"},
         Breach{"EmptyData", false, {EncodeDataHead({}, 0)}, "not free"},
         Breach{"AfterEnd", true, {EncodeEnd(0) + Chunk(0, 64)}, "not open"},
-        Breach{"CreditFromAFeeder", true, {EncodeCredit(1)}, "CREDIT message from a feeder"},
+        Breach{"CreditFromAFeeder", true, {Encode(CreditMessage{.chunks = 1})}, "CREDIT message from a feeder"},
         Breach{"ResultFromAFeeder", true, {EncodeResultHead(1, 0)}, "RESULT message from a feeder"},
         Breach{"HelloAgain", true, {Encode(Hello{})}, "HELLO message from a feeder"},
         Breach{"Garbage", false, {std::string(100, 'x')}, "does not speak"}),

@@ -210,6 +210,7 @@ std::string Encode(const SessionOptions& message) {
   writer.Put(static_cast<std::uint8_t>(message.replay.place));
   writer.Put(message.replay.epochs);
   writer.Put(message.replay.shuffle_seed);
+  writer.Put(static_cast<std::uint8_t>(message.until_read));
   return writer.Finish();
 }
 
@@ -227,6 +228,7 @@ std::string Encode(const ChunkMessage& message) {
   writer.Put(message.bytes);
   writer.Put(message.first);
   writer.Put(message.items);
+  writer.Put(message.rows_read);
   return writer.Finish();
 }
 
@@ -261,9 +263,10 @@ std::string EncodeGrow(std::uint64_t bytes) { return EncodeU64(MessageType::kGro
 
 std::string EncodeRegion(std::uint64_t bytes) { return EncodeU64(MessageType::kRegion, bytes); }
 
-std::string EncodeCredit(std::uint32_t chunks) {
+std::string Encode(const CreditMessage& message) {
   Writer writer(MessageType::kCredit);
-  writer.Put(chunks);
+  writer.Put(message.chunks);
+  writer.Put(message.accepted_bytes);
   return writer.Finish();
 }
 
@@ -290,6 +293,7 @@ std::string EncodeDataHead(const DataHead& head, std::uint32_t bytes) {
   writer.Put(head.offset);
   writer.Put(head.first);
   writer.Put(head.items);
+  writer.Put(head.rows_read);
   return writer.Finish(bytes);
 }
 
@@ -343,6 +347,9 @@ Result<SessionOptions> ParseOpen(std::span<const std::byte> body) {
   message.replay.place = static_cast<CachePlace>(place);
   message.replay.epochs = reader.Take<std::uint32_t>();
   message.replay.shuffle_seed = reader.Take<std::uint64_t>();
+  const auto until_read = reader.Take<std::uint8_t>();
+  if (until_read > 1) reader.Fail();
+  message.until_read = until_read == 1;
   return Finished(reader, MessageType::kOpen, std::move(message));
 }
 
@@ -364,6 +371,7 @@ Result<ChunkMessage> ParseChunk(std::span<const std::byte> body) {
   message.bytes = reader.Take<std::uint64_t>();
   message.first = reader.Take<std::uint64_t>();
   message.items = reader.Take<std::uint64_t>();
+  message.rows_read = reader.Take<std::uint64_t>();
   return Finished(reader, MessageType::kChunk, message);
 }
 
@@ -373,6 +381,7 @@ Result<DataHead> ParseDataHead(std::span<const std::byte> head) {
   message.offset = reader.Take<std::uint64_t>();
   message.first = reader.Take<std::uint64_t>();
   message.items = reader.Take<std::uint64_t>();
+  message.rows_read = reader.Take<std::uint64_t>();
   return Finished(reader, MessageType::kData, message);
 }
 
@@ -420,10 +429,12 @@ Result<std::uint64_t> ParseU64(std::span<const std::byte> body) {
   return Reader(body).Take<std::uint64_t>();
 }
 
-Result<std::uint32_t> ParseCredit(std::span<const std::byte> body) {
+Result<CreditMessage> ParseCredit(std::span<const std::byte> body) {
   Reader reader(body);
-  const auto chunks = reader.Take<std::uint32_t>();
-  return Finished(reader, MessageType::kCredit, chunks);
+  CreditMessage message;
+  message.chunks = reader.Take<std::uint32_t>();
+  message.accepted_bytes = reader.Take<std::uint64_t>();
+  return Finished(reader, MessageType::kCredit, message);
 }
 
 FrameReader::FrameReader() : buffer_(kFrameHeaderBytes + kPlainBodyLimit) {}

@@ -24,7 +24,7 @@ inline constexpr std::size_t kFrameHeaderBytes = 12;
 inline constexpr std::uint32_t kPlainBodyLimit = 64 * 1024;
 inline constexpr std::uint32_t kErrorTextLimit = 1024 * 1024;
 /// Sizes of the fixed parts that precede the bytes of DATA and RESULT.
-inline constexpr std::uint32_t kDataHeadBytes = 24;
+inline constexpr std::uint32_t kDataHeadBytes = 32;
 inline constexpr std::uint32_t kResultHeadBytes = 8;
 /// What one COUNTED holds at most; there may be several.
 inline constexpr std::size_t kRangesInCounted = 2000;
@@ -86,6 +86,7 @@ struct ChunkMessage {
   std::uint64_t bytes = 0;
   std::uint64_t first = 0;  ///< The chunk's first item, counted from the partition's start.
   std::uint64_t items = 0;
+  std::uint64_t rows_read = 0;  ///< Its first rows, which another node's program has read.
 };
 
 /// The fixed part of DATA; the chunk's bytes follow.
@@ -93,6 +94,13 @@ struct DataHead {
   std::uint64_t offset = 0;
   std::uint64_t first = 0;
   std::uint64_t items = 0;
+  std::uint64_t rows_read = 0;  ///< As in ChunkMessage.
+};
+
+/// CREDIT: so many chunks, oldest first, are free again.
+struct CreditMessage {
+  std::uint32_t chunks = 0;
+  std::uint64_t accepted_bytes = 0;  ///< By the node, of all partitions.
 };
 
 /// COUNT: which items of a partition does the node have?
@@ -131,7 +139,7 @@ std::string Encode(const CountedMessage& message);
 std::string Encode(const EndedMessage& message);
 std::string EncodeGrow(std::uint64_t bytes);
 std::string EncodeRegion(std::uint64_t bytes);
-std::string EncodeCredit(std::uint32_t chunks);
+std::string Encode(const CreditMessage& message);
 std::string EncodeEnd(std::uint64_t items);
 std::string EncodeStop();
 std::string EncodeProgress();
@@ -154,7 +162,7 @@ Result<CountedMessage> ParseCounted(std::span<const std::byte> body);
 Result<EndedMessage> ParseEnded(std::span<const std::byte> body);
 /// GROW, REGION, END and the head of RESULT: one u64.
 Result<std::uint64_t> ParseU64(std::span<const std::byte> body);
-Result<std::uint32_t> ParseCredit(std::span<const std::byte> body);
+Result<CreditMessage> ParseCredit(std::span<const std::byte> body);
 
 /// Cuts a stream of bytes into frames without copying what is large.
 ///

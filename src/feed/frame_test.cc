@@ -60,7 +60,8 @@ SessionOptions SomeSession() {
           .queue = "input",
           .key = {.job = {1, 2, 3}, .epoch = 4, .partition = 5},
           .attempt = 6,
-          .region_bytes = 7};
+          .region_bytes = 7,
+          .until_read = true};
 }
 
 CountMessage SomeCount() {
@@ -76,7 +77,7 @@ std::string EveryFrame() {
   stream += Encode(OpenedMessage{.result_limit = 2, .region_bytes = 3});
   stream += Encode(ChunkMessage{.offset = 64, .bytes = 2, .first = 7, .items = 3});
   stream += EncodeDataHead({.offset = 64, .first = 10, .items = 9}, 5) + "hello";
-  stream += EncodeGrow(1 << 20) + EncodeRegion(1 << 21) + EncodeCredit(3);
+  stream += EncodeGrow(1 << 20) + EncodeRegion(1 << 21) + Encode(CreditMessage{.chunks = 3});
   stream += EncodeResultHead(2, 3) + "abc";
   stream += EncodeResultHead(0, 0);
   stream += EncodeEnd(8) + Encode(EndedMessage{.items = 8, .rows = 8});
@@ -100,6 +101,7 @@ TEST(FrameTest, MessagesSurviveTheWire) {
   EXPECT_EQ(open->key, SomeSession().key);
   EXPECT_EQ(open->attempt, 6u);
   EXPECT_EQ(open->region_bytes, 7u);
+  EXPECT_TRUE(open->until_read);
 
   const Result<OpenedMessage> opened = ParseOpened(
       Body(Encode(OpenedMessage{.status = OpenStatus::kFeedOver, .region_bytes = ~0ull})));
@@ -107,21 +109,23 @@ TEST(FrameTest, MessagesSurviveTheWire) {
   EXPECT_EQ(opened->status, OpenStatus::kFeedOver);
   EXPECT_EQ(opened->region_bytes, ~0ull);
 
-  const Result<ChunkMessage> chunk = ParseChunk(
-      Body(Encode(ChunkMessage{.offset = 1ull << 40, .bytes = 2, .first = 4, .items = 3})));
+  const Result<ChunkMessage> chunk = ParseChunk(Body(Encode(ChunkMessage{
+      .offset = 1ull << 40, .bytes = 2, .first = 4, .items = 3, .rows_read = 5})));
   ASSERT_TRUE(chunk.ok());
   EXPECT_EQ(chunk->offset, 1ull << 40);
   EXPECT_EQ(chunk->bytes, 2u);
   EXPECT_EQ(chunk->first, 4u);
   EXPECT_EQ(chunk->items, 3u);
+  EXPECT_EQ(chunk->rows_read, 5u);
 
   const Result<DataHead> data =
-      ParseDataHead(Bytes(EncodeDataHead({.offset = 64, .first = 4, .items = 3}, 9))
+      ParseDataHead(Bytes(EncodeDataHead({.offset = 64, .first = 4, .items = 3, .rows_read = 6}, 9))
                         .subspan(kFrameHeaderBytes, kDataHeadBytes));
   ASSERT_TRUE(data.ok());
   EXPECT_EQ(data->offset, 64u);
   EXPECT_EQ(data->first, 4u);
   EXPECT_EQ(data->items, 3u);
+  EXPECT_EQ(data->rows_read, 6u);
 
   const Result<CountMessage> count = ParseCount(Body(Encode(SomeCount())));
   ASSERT_TRUE(count.ok());
@@ -148,7 +152,8 @@ TEST(FrameTest, CountedRangesThatAreNoneOrTooManyAreMalformed) {
 }
 
 TEST(FrameTest, TheBytesAreThoseOfTheProtocolPage) {
-  EXPECT_EQ(EncodeCredit(0x01020304), std::string("TFF1\x0a\0\0\0\x04\0\0\0\x04\x03\x02\x01", 16));
+  EXPECT_EQ(Encode(CreditMessage{.chunks = 0x01020304, .accepted_bytes = 5}),
+            std::string("TFF1\x0a\0\0\0\x0c\0\0\0\x04\x03\x02\x01\x05\0\0\0\0\0\0\0", 24));
 }
 
 TEST(FrameTest, ABodyOfAnotherLengthIsMalformed) {
@@ -193,7 +198,7 @@ TEST(FrameReaderTest, TheStreamMayBeCutAnywhere) {
 TEST(FrameReaderTest, PayloadsMayBeLargerThanItsBuffer) {
   const std::string large(300'000, 'z');
   const std::string stream =
-      EncodeCredit(1) + EncodeDataHead({}, 300'000) + large + EncodeCredit(2);
+      Encode(CreditMessage{.chunks = 1}) + EncodeDataHead({}, 300'000) + large + Encode(CreditMessage{.chunks = 2});
   for (const std::size_t step : {1000u, 70'000u, 1u << 20}) {
     const Result<std::vector<Message>> messages = ReadAll(stream, step);
     ASSERT_TRUE(messages.ok());
@@ -204,7 +209,7 @@ TEST(FrameReaderTest, PayloadsMayBeLargerThanItsBuffer) {
 
 TEST(FrameReaderTest, RefusesGarbageAndWhatIsTooLarge) {
   EXPECT_FALSE(ReadAll("GET / HTTP/1.1\r\n\r\n", 100).ok());
-  std::string too_long = EncodeCredit(1);
+  std::string too_long = Encode(CreditMessage{.chunks = 1});
   too_long[8] = 1;
   too_long[10] = 1;  // 65,537 bytes.
   EXPECT_FALSE(ReadAll(too_long, 100).ok());

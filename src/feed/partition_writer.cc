@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,10 @@ namespace {
 /// A node that has memory answers at once. So long the others are waited for when one has it, so
 /// that a partition of a few chunks is spread over all.
 constexpr std::chrono::milliseconds kPatienceWithOthers{50};
+/// So long the nodes of this host may have no room for a chunk before it goes to another host.
+constexpr std::chrono::milliseconds kPatienceAtHome{200};
+/// Between two questions to nodes of other hosts, how much they have got.
+constexpr std::chrono::milliseconds kCountInterval{100};
 
 std::string NodeNames(const std::vector<Endpoint>& endpoints) {
   std::string names;
@@ -50,28 +55,16 @@ Status PartitionWriter::Unreachable() const {
 }
 
 Status PartitionWriter::FindNodes() {
-  std::vector<Node> near;
-  std::vector<Node> far;
+  std::vector<Node> remote;
   for (const Endpoint& endpoint : options_.endpoints) {
     // All of them, and whatever the attempt's number: Spark counts from 0 again when it repeats a
     // stage, and an earlier attempt may have run on another host.
-    Result<std::unique_ptr<FeedClient>> client = Connect(endpoint);
-    Status status = client.status();
-    std::uint64_t accepted_bytes = 0;
+    Node node;
+    node.endpoint = endpoint;
+    const Status status = Count(node);
     if (status.ok()) {
-      const Result<Counted> counted =
-          (*client)->Count(options_.session.key, options_.session.attempt);
-      status = counted.status();
-      if (counted.ok()) {
-        delivered_.Add(counted->ranges);
-        accepted_bytes = counted->accepted_bytes;
-      }
-    }
-    if (status.ok()) {
-      std::vector<Node>& nodes = (*client)->shares_memory() ? near : far;
-      nodes.push_back({.endpoint = endpoint,
-                       .client = std::move(client).value(),
-                       .accepted_bytes = accepted_bytes});
+      node.remote = !node.client->shares_memory();
+      (node.remote ? remote : nodes_).push_back(std::move(node));
     } else if (status.kind() == ErrorKind::kReconnect) {
       // A node that is done has taken what it wanted; nothing more is known of it.
       unreachable_ = status;
@@ -79,13 +72,24 @@ Status PartitionWriter::FindNodes() {
       return status;
     }
   }
-  nodes_ = std::move(near);
-  if (nodes_.empty() && !far.empty()) {
-    if (far.size() > options_.most_remote_nodes) {
-      far.erase(far.begin() + static_cast<std::ptrdiff_t>(options_.most_remote_nodes), far.end());
-    }
-    nodes_ = std::move(far);
+  // In the order of preference, but for what they have got.
+  std::ranges::stable_sort(remote, {}, &Node::accepted_bytes);
+  if (remote.size() > options_.most_remote_nodes) {
+    remote.erase(remote.begin() + static_cast<std::ptrdiff_t>(options_.most_remote_nodes),
+                 remote.end());
   }
+  std::ranges::move(remote, std::back_inserter(nodes_));
+  return Status::Ok();
+}
+
+Status PartitionWriter::Count(Node& node) {
+  if (node.client == nullptr) {
+    TFOS_ASSIGN_OR_RETURN(node.client, Connect(node.endpoint));
+  }
+  TFOS_ASSIGN_OR_RETURN(const Counted counted,
+                        node.client->Count(options_.session.key, options_.session.attempt));
+  delivered_.Add(counted.ranges);
+  node.accepted_bytes = counted.accepted_bytes;
   return Status::Ok();
 }
 
@@ -99,19 +103,33 @@ Result<std::unique_ptr<FeedClient>> PartitionWriter::Connect(const Endpoint& end
 Status PartitionWriter::OpenNodes() {
   // They are not waited for one by one: one that has no memory left may be waiting for rows of
   // another one that has.
+  while (!nodes_.empty()) {
+    const bool any_here = std::ranges::any_of(
+        nodes_, [](const Node& node) { return !node.remote && node.wants_rows(); });
+    TFOS_RETURN_IF_ERROR(Ask([&](const Node& node) { return !node.remote || !any_here; }));
+    const bool any_asked = std::ranges::any_of(nodes_, &Node::asked);
+    if (any_asked || stopped()) return AwaitAnswer();
+  }
+  return Unreachable();
+}
+
+template <typename Which>
+Status PartitionWriter::Ask(Which which) {
   for (std::size_t i = 0; i < nodes_.size();) {
-    if (!nodes_[i].wants_rows()) {
+    Node& node = nodes_[i];
+    if (node.asked || !node.wants_rows() || !which(node)) {
       ++i;
       continue;
     }
-    const Status status = BeginOpen(nodes_[i]);
+    const Status status = BeginOpen(node);
     if (status.ok()) {
+      node.asked = true;
       ++i;
     } else {
       TFOS_RETURN_IF_ERROR(LeaveOut(i, status));
     }
   }
-  return nodes_.empty() ? Unreachable() : AwaitAnswer();
+  return Status::Ok();
 }
 
 Status PartitionWriter::BeginOpen(Node& node) {
@@ -128,6 +146,27 @@ Status PartitionWriter::LeaveOut(std::size_t node, const Status& status) {
   return Status::Ok();
 }
 
+Status PartitionWriter::Lose(std::size_t node, const Status& status) {
+  if (!options_.session.until_read || status.kind() != ErrorKind::kReconnect) return status;
+  std::unique_ptr<FeedClient> client = std::move(nodes_[node].client);
+  for (UnreadChunk& chunk : client->Unread()) unread_.push_back(chunk);
+  lost_.push_back(std::move(client));
+  TFOS_RETURN_IF_ERROR(LeaveOut(node, status));
+  return nodes_.empty() ? Unreachable() : Status::Ok();
+}
+
+template <typename Call>
+Status PartitionWriter::ForEach(Call call) {
+  for (std::size_t i = 0; i < nodes_.size();) {
+    if (const Status status = call(nodes_[i]); !status.ok()) {
+      TFOS_RETURN_IF_ERROR(Lose(i, status));
+    } else {
+      ++i;
+    }
+  }
+  return Status::Ok();
+}
+
 Status PartitionWriter::OpenOneNode(Where where) {
   for (Endpoint endpoint : options_.endpoints) {
     if (where == Where::kThisHost) endpoint.port = 0;  // Leaves the Unix socket only.
@@ -135,7 +174,10 @@ Status PartitionWriter::OpenOneNode(Where where) {
     const Status status =
         client.ok() ? (*client)->Open(options_.session).status() : client.status();
     if (status.ok()) {
-      nodes_.push_back({.endpoint = endpoint, .client = std::move(client).value()});
+      Node& node = nodes_.emplace_back();
+      node.endpoint = endpoint;
+      node.client = std::move(client).value();
+      node.asked = true;
       return Status::Ok();
     }
     if (status.kind() != ErrorKind::kReconnect) return status;
@@ -148,27 +190,30 @@ Status PartitionWriter::AwaitAnswer() {
   Deadline deadline = Deadline::After(options_.progress_timeout);
   const Deadline others = Deadline::After(kPatienceWithOthers);
   while (true) {
-    std::size_t opened = 0;
-    std::size_t answered = 0;
-    for (Node& node : nodes_) {
-      if (node.wants_rows()) {
-        TFOS_RETURN_IF_ERROR(node.client->FreeBytes().status());  // Reads what has come.
-      }
-      const bool open = node.wants_rows() && node.client->opened();
-      opened += open;
-      answered += open || !node.wants_rows();
-    }
-    if (answered == nodes_.size() || (opened > 0 && others.passed())) return Status::Ok();
-    const Status word = WaitForWord(opened > 0 ? others.Min(deadline) : deadline);
-    if (word.ok()) {
+    TFOS_RETURN_IF_ERROR(ForEach([](Node& node) {
+      return node.asked && node.wants_rows() ? node.client->FreeBytes().status() : Status::Ok();
+    }));
+    const auto opened = std::ranges::count_if(nodes_, &Node::open);
+    const bool all_answered = std::ranges::none_of(nodes_, [](const Node& node) {
+      return node.asked && node.wants_rows() && !node.open();
+    });
+    if (all_answered || (opened > 0 && others.passed())) return Status::Ok();
+    TFOS_ASSIGN_OR_RETURN(const bool word,
+                          WaitForWord(opened > 0 ? others.Min(deadline) : deadline));
+    if (word) {
       deadline = Deadline::After(options_.progress_timeout);
-    } else if (opened == 0 || word.kind() != ErrorKind::kRetryLater) {
-      return word;
+    } else if (opened == 0) {
+      return NobodyReads();
     }
   }
 }
 
 Result<std::span<std::byte>> PartitionWriter::Reserve(std::size_t bytes) {
+  TFOS_RETURN_IF_ERROR(Resend());
+  return ReserveRoom(bytes);
+}
+
+Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
   if (ended_) return Status(ErrorKind::kBadInput, "a chunk after the end of the partition");
   if (alone_) {
     if (bytes > largest_region_) return ReserveAlone(bytes);
@@ -178,37 +223,95 @@ Result<std::span<std::byte>> PartitionWriter::Reserve(std::size_t bytes) {
   }
   const bool train = options_.session.mode == Mode::kTrain;
   Deadline deadline = Deadline::After(options_.progress_timeout);
+  std::optional<Clock::TimePoint> waiting_since;
   std::vector<BalanceCandidate> candidates;
   std::vector<std::size_t> node_of_candidate;
   while (!stopped()) {
+    if (train) TFOS_RETURN_IF_ERROR(LookAbroad(waiting_since));
+    std::vector<std::uint64_t> free_bytes;
+    TFOS_RETURN_IF_ERROR(ForEach([&](Node& node) -> Status {
+      std::uint64_t free = 0;
+      if (node.asked && node.wants_rows()) {
+        TFOS_ASSIGN_OR_RETURN(free, node.client->FreeBytes());
+        node.accepted_bytes =
+            std::max(node.accepted_bytes, node.client->accepted_bytes().value_or(0));
+      }
+      free_bytes.push_back(free);
+      return Status::Ok();
+    }));
     candidates.clear();
     node_of_candidate.clear();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       Node& node = nodes_[i];
-      if (!node.wants_rows()) continue;
-      TFOS_ASSIGN_OR_RETURN(const std::uint64_t free, node.client->FreeBytes());
-      if (!node.client->opened()) continue;
-      node.capacity_bytes = std::max(node.capacity_bytes, free);
+      if (!node.asked || !node.open()) continue;
+      node.capacity_bytes = std::max(node.capacity_bytes, free_bytes[i]);
       largest_region_ = std::max(largest_region_, node.capacity_bytes);
-      candidates.push_back({.free_bytes = free,
+      candidates.push_back({.free_bytes = free_bytes[i],
                             .capacity_bytes = node.capacity_bytes,
-                            .accepted_bytes = node.accepted_bytes});
+                            .accepted_bytes = node.accepted_bytes,
+                            .remote = node.remote});
       node_of_candidate.push_back(i);
     }
     if (train && !candidates.empty() && bytes > largest_region_) return ReserveAlone(bytes);
-    const BalanceChoice choice = ChooseNode(candidates, bytes);
+    const Clock::TimePoint now = Clock::Steady().Now();
+    const bool anywhere = waiting_since && now - *waiting_since >= kPatienceAtHome;
+    const BalanceChoice choice = ChooseNode(candidates, bytes, anywhere);
     if (choice.action == BalanceChoice::Action::kSend) {
       reserved_ = node_of_candidate[choice.index];
-      TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room,
-                            nodes_[reserved_].client->Reserve(bytes));
-      if (!room.empty()) return room;
-      continue;  // It has stopped meanwhile; perhaps another one has not.
+      const Result<std::span<std::byte>> room = nodes_[reserved_].client->Reserve(bytes);
+      if (!room.ok()) {
+        TFOS_RETURN_IF_ERROR(Lose(reserved_, room.status()));
+      } else if (!room->empty()) {
+        return room;
+      }
+      continue;  // It has stopped or gone meanwhile; perhaps another one has not.
     }
     if (stopped()) break;
-    TFOS_RETURN_IF_ERROR(WaitForWord(deadline));
-    deadline = Deadline::After(options_.progress_timeout);
+    waiting_since = waiting_since.value_or(now);
+    const bool look_again = !anywhere && std::ranges::any_of(nodes_, &Node::remote);
+    const Deadline patience =
+        look_again ? Deadline::After(kPatienceAtHome - (now - *waiting_since)) : deadline;
+    TFOS_ASSIGN_OR_RETURN(const bool word, WaitForWord(patience.Min(deadline)));
+    if (word) {
+      deadline = Deadline::After(options_.progress_timeout);
+    } else if (deadline.passed()) {
+      return NobodyReads();
+    }
   }
   return std::span<std::byte>();
+}
+
+Status PartitionWriter::LookAbroad(std::optional<Clock::TimePoint> waiting_since) {
+  const auto is_left = [](const Node& node) {
+    return node.remote && !node.asked && node.wants_rows();
+  };
+  if (std::ranges::none_of(nodes_, is_left)) return Status::Ok();
+  std::optional<std::uint64_t> accepted_here;
+  for (const Node& node : nodes_) {
+    if (node.remote || !node.wants_rows()) continue;
+    accepted_here = std::min(accepted_here.value_or(node.accepted_bytes), node.accepted_bytes);
+  }
+  const Clock::TimePoint now = Clock::Steady().Now();
+  if (!accepted_here || (waiting_since && now - *waiting_since >= kPatienceAtHome)) {
+    return Ask(is_left);
+  }
+  // What was heard of them at the start says little by now; of nodes without a row it is worth
+  // asking at once, as small data is soon over.
+  const bool due = !counted_at_ || now - *counted_at_ >= kCountInterval;
+  const auto lags = [&](const Node& node) {
+    return is_left(node) && LagsBehind(node.accepted_bytes, *accepted_here);
+  };
+  for (std::size_t i = 0; i < nodes_.size();) {
+    Node& node = nodes_[i];
+    const bool ask = lags(node) && (due || node.accepted_bytes == 0);
+    if (const Status status = ask ? Count(node) : Status::Ok(); !status.ok()) {
+      TFOS_RETURN_IF_ERROR(LeaveOut(i, status));
+      continue;
+    }
+    if (ask) counted_at_ = now;
+    ++i;
+  }
+  return counted_at_ == now ? Ask(lags) : Status::Ok();
 }
 
 Result<std::span<std::byte>> PartitionWriter::ReserveAlone(std::size_t bytes) {
@@ -217,6 +320,7 @@ Result<std::span<std::byte>> PartitionWriter::ReserveAlone(std::size_t bytes) {
   SessionOptions session = options_.session;
   session.region_bytes = 1;  // Next to nothing: it grows to the chunk's size at once.
   while (!stopped()) {
+    // Of those with least the first: one of this host, if there is.
     std::size_t least = nodes_.size();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].wants_rows() &&
@@ -233,57 +337,104 @@ Result<std::span<std::byte>> PartitionWriter::ReserveAlone(std::size_t bytes) {
       continue;
     }
     node.client = std::move(client).value();
-    TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, node.client->Reserve(bytes));
+    node.asked = true;
+    const Result<std::span<std::byte>> room = node.client->Reserve(bytes);
+    if (!room.ok()) {
+      TFOS_RETURN_IF_ERROR(Lose(least, room.status()));
+      continue;
+    }
     reserved_ = least;
-    if (!room.empty()) return room;
+    if (!room->empty()) return room;
     node.stopped = true;  // Perhaps another one has not.
+    node.asked = false;
     node.client.reset();
   }
   return std::span<std::byte>();
 }
 
+Status PartitionWriter::EndSessions() {
+  ended_ = true;
+  TFOS_RETURN_IF_ERROR(ForEach([](Node& node) -> Status {
+    if (node.client == nullptr) return Status::Ok();
+    if (node.asked && (node.client->opened() || node.client->stopped())) return node.client->End();
+    node.client.reset();  // It never had memory for this partition, and got nothing of it.
+    return Status::Ok();
+  }));
+  return ForEach([this](Node& node) -> Status {
+    if (node.client == nullptr) return Status::Ok();
+    TFOS_ASSIGN_OR_RETURN(const Ended ended, node.client->Finish());
+    result_rows_ += ended.result_rows;
+    return Status::Ok();
+  });
+}
+
 Status PartitionWriter::LeaveNodes() {
-  TFOS_RETURN_IF_ERROR(Finish().status());
+  TFOS_RETURN_IF_ERROR(EndSessions());
   for (Node& node : nodes_) {
     node.stopped = !node.wants_rows();
+    node.asked = false;
     node.client.reset();
   }
   ended_ = false;
   return Status::Ok();
 }
 
-Status PartitionWriter::WaitForWord(const Deadline& deadline) const {
+Result<bool> PartitionWriter::WaitForWord(const Deadline& deadline) const {
   std::vector<pollfd> sockets;
   for (const Node& node : nodes_) {
-    if (node.wants_rows()) {
+    if (node.asked && node.wants_rows()) {
       sockets.push_back({.fd = node.client->fd(), .events = POLLIN, .revents = 0});
     }
   }
   while (true) {
     const int milliseconds = Deadline::After(kCheckInterval).Min(deadline).PollMilliseconds();
     const int ready = ::poll(sockets.data(), sockets.size(), milliseconds);
-    if (ready > 0) return Status::Ok();
+    if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return Status::FromErrno(errno, "wait for the nodes");
     if (options_.check) TFOS_RETURN_IF_ERROR(options_.check());
-    if (deadline.passed()) {
-      return Status(
-          ErrorKind::kRetryLater,
+    if (deadline.passed()) return false;
+  }
+}
+
+Status PartitionWriter::NobodyReads() const {
+  return {ErrorKind::kRetryLater,
           fmt::format("no row of partition {} was taken for {:.3g} s: the programs are not reading "
                       "({})",
                       options_.session.key.partition,
                       std::chrono::duration<double>(options_.progress_timeout).count(),
-                      NodeNames(options_.endpoints)));
-    }
-  }
+                      NodeNames(options_.endpoints))};
 }
 
 Status PartitionWriter::Commit(std::size_t bytes, const ItemRange& items) {
-  Node& node = nodes_[reserved_];
-  TFOS_RETURN_IF_ERROR(node.client->Commit(bytes, items));
-  node.accepted_bytes += bytes;
+  TFOS_RETURN_IF_ERROR(CommitChunk(bytes, items, 0));
   items_sent_ += items.items();
+  return Status::Ok();
+}
+
+Status PartitionWriter::CommitChunk(std::size_t bytes, const ItemRange& items,
+                                    std::uint64_t rows_read) {
+  Node& node = nodes_[reserved_];
+  if (const Status status = node.client->Commit(bytes, items, rows_read); !status.ok()) {
+    return Lose(reserved_, status);
+  }
+  node.accepted_bytes += bytes;
   // Its memory is for others once the chunk is consumed, however long the next row takes.
   return alone_ ? LeaveNodes() : Status::Ok();
+}
+
+Status PartitionWriter::Resend() {
+  while (!unread_.empty()) {
+    const UnreadChunk chunk = unread_.front();
+    TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, ReserveRoom(chunk.bytes.size()));
+    if (room.empty()) break;  // Nobody wants rows any more.
+    std::memcpy(room.data(), chunk.bytes.data(), chunk.bytes.size());
+    unread_.pop_front();
+    TFOS_RETURN_IF_ERROR(CommitChunk(chunk.bytes.size(), chunk.items, chunk.rows_read));
+    moved_items_ += chunk.items.items();
+  }
+  unread_.clear();
+  lost_.clear();
+  return Status::Ok();
 }
 
 Result<std::optional<ResultChunk>> PartitionWriter::TakeResult(bool block) {
@@ -292,27 +443,20 @@ Result<std::optional<ResultChunk>> PartitionWriter::TakeResult(bool block) {
 
 Status PartitionWriter::End() {
   ended_ = true;
-  for (Node& node : nodes_) {
-    if (node.client == nullptr) continue;
-    if (node.client->opened() || node.client->stopped()) {
-      TFOS_RETURN_IF_ERROR(node.client->End());
-    } else {
-      node.client.reset();  // It never had memory for this partition, and got nothing of it.
-    }
-  }
-  return Status::Ok();
+  return ForEach([](Node& node) { return node.client->End(); });
 }
 
 Result<Ended> PartitionWriter::Finish() {
-  TFOS_RETURN_IF_ERROR(End());
-  Ended all{.accepted_items = items_sent_};
-  for (Node& node : nodes_) {
-    if (node.client == nullptr) continue;
-    TFOS_ASSIGN_OR_RETURN(const Ended ended, node.client->Finish());
-    all.result_rows += ended.result_rows;
+  TFOS_RETURN_IF_ERROR(EndSessions());
+  while (!unread_.empty() && !stopped()) {
+    // The sessions of the others are over by now.
+    TFOS_RETURN_IF_ERROR(LeaveNodes());
+    TFOS_RETURN_IF_ERROR(OpenNodes());
+    TFOS_RETURN_IF_ERROR(Resend());
+    TFOS_RETURN_IF_ERROR(EndSessions());
   }
-  all.stopped = stopped();
-  return all;
+  return Ended{
+      .accepted_items = items_sent_, .result_rows = result_rows_, .stopped = stopped()};
 }
 
 bool PartitionWriter::stopped() const {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,15 +34,18 @@ struct PartitionWriterOptions {
   InterruptCheck check = {};
 
   // Performance.
-  /// Nodes fed over TCP when none is on this host.
+  /// Nodes of other hosts that one feeder connects to, those that have got least.
   std::size_t most_remote_nodes = 2;
 };
 
 /// Feeds one partition into the nodes: the sending end above FeedClient.
 ///
-/// Training: every chunk goes to whichever node of this host has the most room, so that nodes
-/// which work at different speeds finish together; without a node on this host to a few remote
-/// ones. Every attempt asks all nodes which items they have already got from earlier ones.
+/// Training: every chunk goes to whichever node of this host has the most room, so that nodes which
+/// work at different speeds finish together; over TCP to one of another host when that has got much
+/// less, when those here have had no room for a while, or when there is none here. Every attempt
+/// asks all nodes which items they have already got from earlier ones.
+/// With `session.until_read` the partition ends when the programs have read it, and a node that is
+/// lost before costs nothing: what its program had not read goes to the others.
 /// A chunk that is larger than the nodes' regions goes through a session of its own, while this
 /// feeder holds nothing else: two feeders that each hold memory of one node and wait for more of
 /// the other would wait for ever.
@@ -67,54 +71,83 @@ class PartitionWriter {
   /// Inference: as FeedClient::TakeResult.
   Result<std::optional<ResultChunk>> TakeResult(bool block);
 
-  /// Says that the partition is complete. Idempotent.
+  /// Inference: says that the partition is complete. Idempotent.
   Status End();
-  /// End, then waits until the nodes have taken (train) or answered (inference) everything.
-  /// `accepted_items` are those that this writer sent.
+  /// End, then waits until the nodes have taken (train), read (train, until_read) or answered
+  /// (inference) everything. `accepted_items` are those that this writer sent.
   Result<Ended> Finish();
 
   /// True when no node wants more rows.
   bool stopped() const;
 
+  /// Items of chunks that were sent a second time, as a node was lost before its program had read
+  /// them to the end.
+  std::uint64_t moved_items() const { return moved_items_; }
+
  private:
   struct Node {
     Endpoint endpoint;
     std::unique_ptr<FeedClient> client;  ///< Null while a large chunk goes through another node.
+    bool remote = false;                 ///< On another host.
+    bool asked = false;                  ///< For memory.
     std::uint64_t capacity_bytes = 0;    ///< Of its region, once known.
-    /// What it had accepted of all feeders at the start, and of this one since.
+    /// What it has accepted of all feeders, as far as this one knows.
     std::uint64_t accepted_bytes = 0;
     bool stopped = false;  ///< It wants no more rows; for when it has no client any more.
 
     bool wants_rows() const { return !stopped && (client == nullptr || !client->stopped()); }
+    bool open() const { return wants_rows() && client != nullptr && client->opened(); }
   };
 
   explicit PartitionWriter(PartitionWriterOptions options) : options_(std::move(options)) {}
 
   enum class Where { kThisHost, kAnywhere };
 
-  /// Training: asks all nodes what they have, and picks those to feed.
+  /// Training: connects to the nodes and asks all what they have.
   Status FindNodes();
-  /// Training: opens the partition at the nodes that were picked, and waits for the first answer.
-  /// Those that are gone are left out; it fails when none remains.
+  /// Asks the node what it has of the partition, and remembers how much it has of all.
+  Status Count(Node& node);
+  /// Training: asks the nodes of this host, or all when there is none, for memory, and waits for
+  /// the first answer. Those that are gone are left out; it fails when none remains.
   Status OpenNodes();
+  /// Asks those nodes for memory which `which` picks and which were not asked before.
+  template <typename Which>
+  Status Ask(Which which);
   Status BeginOpen(Node& node);
   /// Training: ends all sessions.
   Status LeaveNodes();
+  Result<std::span<std::byte>> ReserveRoom(std::size_t bytes);
+  /// Training: asks nodes of other hosts for memory if they lag behind, or need to be fed from here
+  /// for another reason. `waited`: those of this host have no room for the next chunk, since then.
+  Status LookAbroad(std::optional<Clock::TimePoint> waiting_since);
   /// Training: room for a chunk that no region holds, at one node and with no other session.
   Result<std::span<std::byte>> ReserveAlone(std::size_t bytes);
+  Status CommitChunk(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read);
+  /// Sends what lost nodes have left unread.
+  Status Resend();
   /// Leaves the node out when `status` says that it is gone; passes other failures on.
   Status LeaveOut(std::size_t node, const Status& status);
+  /// The same, but for nodes that chunks may have been sent to: then a lost one is a failure,
+  /// unless what was not read can be sent to others.
+  Status Lose(std::size_t node, const Status& status);
+  /// Calls `call` (Node&) for each node, which says whether the node still wants rows; handles
+  /// those that are gone.
+  template <typename Call>
+  Status ForEach(Call call);
+  Status EndSessions();
   Status Unreachable() const;
   /// Inference: opens the partition at the first node that is there.
   Status OpenOneNode(Where where);
   Result<std::unique_ptr<FeedClient>> Connect(const Endpoint& endpoint) const;
-  /// Until all nodes have answered; once one has memory, for the others only a moment.
+  /// Until all nodes that were asked have answered; once one has memory, for the others only a
+  /// moment.
   Status AwaitAnswer();
-  /// Until a node says something.
-  Status WaitForWord(const Deadline& deadline) const;
+  /// Until a node says something; false when `deadline` passes before.
+  Result<bool> WaitForWord(const Deadline& deadline) const;
+  Status NobodyReads() const;
 
   PartitionWriterOptions options_;
-  std::vector<Node> nodes_;
+  std::vector<Node> nodes_;   ///< Those of this host first.
   Status unreachable_;        ///< Why the last node that could not be reached could not.
   std::size_t reserved_ = 0;  ///< The node that the last Reserve chose.
   std::uint64_t largest_region_ = 0;
@@ -122,6 +155,11 @@ class PartitionWriter {
   bool ended_ = false;
   ItemRanges delivered_;
   std::uint64_t items_sent_ = 0;
+  std::uint64_t result_rows_ = 0;
+  std::uint64_t moved_items_ = 0;
+  std::optional<Clock::TimePoint> counted_at_;      ///< When the remote nodes were last asked.
+  std::vector<std::unique_ptr<FeedClient>> lost_;   ///< They keep `unread_`.
+  std::deque<UnreadChunk> unread_;                  ///< To be sent again.
 };
 
 }  // namespace tfos::feed

@@ -115,10 +115,16 @@ void PrivateView::Detach() {
   detached_ = true;
 }
 
-Region::Region(UniqueFd fd, std::span<std::byte> memory)
-    : fd_(std::move(fd)), memory_(memory), charged_bytes_(memory.size()) {}
+Region::Region(UniqueFd fd, std::span<std::byte> mapping)
+    : fd_(std::move(fd)),
+      memory_(mapping.first(mapping.size() - PageBytes())),
+      charged_bytes_(memory_.size()) {}
 
-Region::~Region() { ::munmap(memory_.data(), memory_.size()); }
+Region::~Region() { ::munmap(memory_.data(), memory_.size() + PageBytes()); }
+
+std::atomic_ref<std::uint64_t> Region::read_position() const {
+  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data() + memory_.size()));
+}
 
 Result<std::unique_ptr<Region>> Region::Create(std::uint64_t bytes) {
   if (bytes == 0 || bytes > kLargestRegion) {
@@ -127,28 +133,30 @@ Result<std::unique_ptr<Region>> Region::Create(std::uint64_t bytes) {
   bytes = WholePages(bytes);
   UniqueFd fd(::memfd_create("tfos-feed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return Status::FromErrno(errno, "create shared memory");
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes + PageBytes())) != 0) {
     return Status::FromErrno(errno, fmt::format("size shared memory to {} bytes", bytes));
   }
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
     return Status::FromErrno(errno, "seal shared memory");
   }
-  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> memory, MapShared(fd.get(), bytes));
-  return std::unique_ptr<Region>(new Region(std::move(fd), memory));
+  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> mapping,
+                        MapShared(fd.get(), bytes + PageBytes()));
+  return std::unique_ptr<Region>(new Region(std::move(fd), mapping));
 }
 
 Result<std::unique_ptr<Region>> Region::Map(UniqueFd fd, std::uint64_t bytes) {
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return Status::FromErrno(errno, "look at shared memory");
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (bytes == 0 || status.st_size < 0 || static_cast<std::uint64_t>(status.st_size) != bytes ||
-      seals < 0 || (seals & kSeals) != kSeals) {
+  if (bytes == 0 || bytes > kLargestRegion || bytes % PageBytes() != 0 || status.st_size < 0 ||
+      static_cast<std::uint64_t>(status.st_size) != bytes + PageBytes() || seals < 0 || (seals & kSeals) != kSeals) {
     return Status(
         ErrorKind::kBadInput,
         fmt::format("the node's shared memory is not as promised ({} bytes, sealed)", bytes));
   }
-  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> memory, MapShared(fd.get(), bytes));
-  return std::unique_ptr<Region>(new Region(std::move(fd), memory));
+  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> mapping,
+                        MapShared(fd.get(), bytes + PageBytes()));
+  return std::unique_ptr<Region>(new Region(std::move(fd), mapping));
 }
 
 Status Region::Trim(std::uint64_t bytes) {

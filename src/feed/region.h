@@ -1,6 +1,7 @@
 #ifndef TFOS_FEED_REGION_H_
 #define TFOS_FEED_REGION_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -46,7 +47,8 @@ class PrivateView {
 };
 
 /// Memory that a node and one feeder share: an anonymous file, mapped. It needs no /dev/shm and
-/// leaves nothing behind.
+/// leaves nothing behind. A page of its own behind the memory holds the word in which the node says
+/// how far its program has read (ReadPosition).
 ///
 /// Owner and lifetime: unmaps on destruction; the pages go when both sides have unmapped.
 /// Threads: as for plain memory. Units: bytes, a multiple of the page size.
@@ -65,13 +67,16 @@ class Region {
   /// A view of `bytes`, which lie in `memory()` and are complete: the feeder writes to them only
   /// when the view is detached or gone. It keeps their alignment up to a page.
   Result<PrivateView> MapPrivately(std::span<const std::byte> bytes);
+  /// Of `memory()`.
   std::uint64_t bytes() const { return memory_.size(); }
+  std::atomic_ref<std::uint64_t> read_position() const;
   int fd() const { return fd_.get(); }
 
  private:
   friend class RegionPool;
 
-  Region(UniqueFd fd, std::span<std::byte> memory);
+  /// `mapping` is the memory and the page behind it.
+  Region(UniqueFd fd, std::span<std::byte> mapping);
 
   /// Gives the pages behind the first `bytes` bytes, rounded up to whole pages, back to the
   /// system. The memory stays mapped on both sides: whoever touches it gets fresh pages.

@@ -53,6 +53,9 @@ struct SessionOptions {
   std::uint64_t region_bytes = 0;
   /// Training only; the same for all partitions of an epoch.
   ReplayOptions replay = {};
+  /// Training, without replays: the partition ends only when the program has read its rows, so that
+  /// the feeder, which keeps them till then, can take what the node leaves unread to another one.
+  bool until_read = false;
 };
 
 /// Where a node's feed server can be reached.

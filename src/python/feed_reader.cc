@@ -139,18 +139,24 @@ bool FeedReader::has_rows() const {
 void FeedReader::Open(Chunk& chunk, bool as_columns) {
   if (chunk.decoder != nullptr) return;
   chunk.decoder = std::make_unique<RowDecoder>(chunk.loan.bytes());
-  if (!as_columns || chunk.decoder->columnar() || !convertible_) return;
-  Result<feed::AlignedBuffer> columns = ConvertToColumns(chunk.loan.bytes());
-  // Rows without common columns may have some of those that are wanted: they are looked at one by
-  // one, as will be those of later chunks, which are most likely of the same kind.
-  convertible_ = columns.ok();
-  if (!convertible_) return;
-  chunk.columns = std::move(*columns);
-  chunk.decoder = std::make_unique<RowDecoder>(chunk.columns.bytes());
+  if (as_columns && !chunk.decoder->columnar() && convertible_) {
+    Result<feed::AlignedBuffer> columns = ConvertToColumns(chunk.loan.bytes());
+    // Rows without common columns may have some of those that are wanted: they are looked at one by
+    // one, as will be those of later chunks, which are most likely of the same kind.
+    convertible_ = columns.ok();
+    if (convertible_) {
+      chunk.columns = std::move(*columns);
+      chunk.decoder = std::make_unique<RowDecoder>(chunk.columns.bytes());
+    }
+  }
+  ObjectVector read_elsewhere;
+  chunk.taken = chunk.decoder->Take(chunk.loan.rows_read(), read_elsewhere);
 }
 
 void FeedReader::OnTaken(std::size_t count) {
   feed_->CountRows(count);
+  chunk_->taken += count;
+  chunk_->loan.MarkRead(chunk_->taken);
   if (chunk_->loan.mode() == feed::Mode::kInference) {
     SessionOf(chunk_->loan).handed_out += count;
   }

@@ -70,6 +70,7 @@ class FeedReader {
     feed::ChunkLoan loan;
     feed::AlignedBuffer columns;          ///< Made of a pickled one, if not empty.
     std::unique_ptr<RowDecoder> decoder;  ///< Borrows the loan's bytes, or those.
+    std::uint64_t taken = 0;              ///< Its rows that were, here or at another node.
   };
 
   /// Takes from the queue until `wanted()` is 0, which `take` (how many) lowers by what it takes
