@@ -89,7 +89,8 @@ class Rig:
         job = {"rows": batches * BATCH, "endpoints": [endpoint], "token_hex": self.token,
                "epoch": first, "attempt": 0, "mode": "train", "queue": "input", "timeout_s": 60.0,
                "region_bytes": REGION_BYTES, "cache": "memory" if replays else "",
-               "replays": replays, "shuffle_seed": 0}
+               "replays": replays, "shuffle_seed": 0,
+               "until_read": False}
 
         def run():
             for partition in range(partitions):

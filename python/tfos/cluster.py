@@ -90,6 +90,11 @@ def run(
     )
     resolved = Settings.resolve(lambda key: sc.getConf().get(key), settings)
     on_driver = parameter_servers if driver_parameter_servers else 0
+    if resolved.max_lost_nodes and input_mode != "spark":
+        raise BadInputError(
+            "max_lost_nodes is for nodes that Spark feeds: others read their data themselves, and "
+            "nobody knows what a lost one has left"
+        )
     progress = Progress(resolved.progress)
     _use_this_python(sc)
     slots.wait_for_slots(
@@ -176,6 +181,7 @@ class Cluster:
                 "start_timeout_ms": int(settings.node_start_timeout * 1000),
                 "heartbeat_interval_ms": settings.heartbeat_interval,
                 "heartbeat_timeout_ms": settings.heartbeat_timeout,
+                "max_lost_nodes": settings.max_lost_nodes,
                 "log_level": settings.log_level,
             },
             on_failure=self._cancel_jobs,
@@ -213,6 +219,11 @@ class Cluster:
         Raises :class:`BadInputError` before anything is fed for data that can't be.
         """
         self._check_feedable(queue)
+        if cache is not None and self._settings.max_lost_nodes:
+            raise BadInputError(
+                f"cache={cache!r} keeps rows in the nodes, and what a lost node has kept is gone: "
+                "it does not go with max_lost_nodes"
+            )
         sources = {queue: data}
         if validation is not None:
             self._check_feedable(VALIDATION_QUEUE)
@@ -388,6 +399,7 @@ class Cluster:
                 "release_port": release_port,
                 "feed_memory": settings.feed_memory,
                 "feed_cache_memory": settings.feed_cache_memory,
+                "may_lose_nodes": settings.max_lost_nodes > 0,
                 "feed_cache_directory": settings.feed_cache_directory,
                 "feed_bind_address": settings.feed_bind_address,
                 "ports": settings.ports,
@@ -479,7 +491,8 @@ class Cluster:
     def _nobody_wants_rows(self) -> bool:
         terminated = self._coordinator.terminated_nodes()
         # A node that failed is no reason to be content: its failure is about to be raised.
-        return all(node["node_id"] in terminated or node["state"] == "done"
+        content = ("done", "lost") if self._settings.max_lost_nodes else ("done",)
+        return all(node["node_id"] in terminated or node["state"] in content
                    for node in self._fed_nodes())
 
     def _await_feeds(self, timeout: float) -> None:
@@ -514,7 +527,7 @@ class Cluster:
                 "port": node["feed"]["port"], "socket": node["feed"]["socket"],
                 "executor_id": node["executor_id"],
             }
-            for node in self._fed_nodes() if node["feed"]
+            for node in self._fed_nodes() if node["feed"] and node["state"] != "lost"
         ]
         return FeedPlan(
             token=self._token,
@@ -528,6 +541,7 @@ class Cluster:
             epoch=epoch,
             pickled=pickled,
             replay=replay,
+            until_read=self._settings.max_lost_nodes > 0,
         )
 
     def _feed_rdd(self, rdd: Any, seed: int, timeout: float, queue: str, epoch: int,
@@ -552,7 +566,7 @@ class Cluster:
             feeder = ArrowTrainFeeder(plan, names, decimals)
             counts = self._run_feed(ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect)
             with self._jobs_lock:
-                self._ledger.count_job((row["items"] for row in counts), False)
+                self._ledger.count_job(counts, False)
 
         return feed
 

@@ -61,6 +61,7 @@ class NodeContext:
         self.port_socket = port_socket
         self.feed_source = feed_source
         self._reporter = reporter
+        self._may_lose_nodes: bool = node.get("may_lose_nodes", False)
 
     @property
     def is_chief(self) -> bool:
@@ -129,6 +130,11 @@ class NodeContext:
         """
         from tfos.dataset import make_dataset  # TensorFlow is imported by who uses it.
 
+        if self._may_lose_nodes and remainder != "join":
+            raise BadInputError(
+                f"remainder={remainder!r} is for nodes that train in step, which can't go on without "
+                "a lost one: it does not go with max_lost_nodes"
+            )
         feed = self._fed()
         # The first row of that queue comes when the first epoch of this one has been fed.
         like = feed.batch_source("input") if queue == VALIDATION_QUEUE else None

@@ -39,6 +39,7 @@ class Coordinator:
         reader thread, at the first failure."""
         self._changed = threading.Condition()
         self._on_failure = on_failure
+        self._bears_losses = start["max_lost_nodes"] > 0
         self._nodes: dict[int, dict[str, Any]] = {}
         self._metrics: dict[int, dict[str, Any]] = {}
         self._terminated: set[int] = set()
@@ -221,7 +222,10 @@ class Coordinator:
     def _apply(self, event: dict[str, Any]) -> None:
         match event["type"]:
             case "node":
-                self._nodes[event["node"]["node_id"]] = event["node"]
+                node = event["node"]
+                if node["state"] == "lost" and self._bears_losses:
+                    logger.warning("%s is lost: %s", node_name(node), node["detail"])
+                self._nodes[node["node_id"]] = node
             case "formed":
                 self._nodes.update({node["node_id"]: node for node in event["nodes"]})
                 self._formed = True

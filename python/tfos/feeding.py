@@ -58,6 +58,8 @@ class FeedPlan:
     #: The RDD's elements are batches as Spark pickled them, passed on unopened.
     pickled: bool
     replay: Replay
+    #: A partition ends when its rows were read: a node that is lost before leaves them to others.
+    until_read: bool = False
 
     def endpoints_for(self, executor_id: str, partition: int) -> list[dict[str, Any]]:
         """The endpoints in the order in which a partition that needs only some should take them:
@@ -104,6 +106,7 @@ class _Feeder:
             cache=plan.replay.cache,
             replays=plan.replay.epochs,
             shuffle_seed=plan.replay.shuffle_seed,
+            until_read=plan.until_read,
         )
 
     def _chunks(self, rows: Iterable[Any]) -> Iterator[list[Any]]:
@@ -117,11 +120,12 @@ class _Feeder:
 
 
 class TrainFeeder(_Feeder):
-    """Feeds a partition to whichever nodes take it; yields the number of rows or batches fed."""
+    """Feeds a partition to whichever nodes take it; yields how many rows or batches it has fed, and
+    how many of them a second time, as the node that had them was lost."""
 
     mode = "train"
 
-    def __call__(self, index: int, rows: Iterable[Any]) -> Iterator[int]:
+    def __call__(self, index: int, rows: Iterable[Any]) -> Iterator[tuple[int, int]]:
         from tfos.errors import NodeLostError
 
         try:
@@ -130,16 +134,17 @@ class TrainFeeder(_Feeder):
             raise_first_failure(self.plan, error)
             if not programs_have_returned(self.plan):
                 raise
-            yield 0  # nobody is left who wants rows, and that is no failure
+            yield 0, 0  # nobody is left who wants rows, and that is no failure
 
-    def _feed(self, index: int, rows: Iterable[Any]) -> int:
+    def _feed(self, index: int, rows: Iterable[Any]) -> tuple[int, int]:
         writer = self._writer(index)
         try:
             for chunk in self._chunks(rows):
                 if writer.stopped:
                     break
                 self._write(writer, chunk)
-            return writer.finish()["items"]
+            ended = writer.finish()
+            return ended["items"], ended["moved"]
         finally:
             writer.close()
 
@@ -177,17 +182,18 @@ class _ArrowFeeder(_Feeder):
 
 
 class ArrowTrainFeeder(_ArrowFeeder, TrainFeeder):
-    """Feeds a partition as :class:`TrainFeeder` does; yields a batch with the number of rows."""
+    """Feeds a partition as :class:`TrainFeeder` does; yields a batch with the two numbers."""
 
     #: Of the batches that it yields.
-    SCHEMA = "items long"
+    SCHEMA = "items long, moved long"
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow
         from pyspark import TaskContext
 
-        for items in TrainFeeder.__call__(self, TaskContext.get().partitionId(), batches):
-            yield pyarrow.RecordBatch.from_pydict({"items": pyarrow.array([items], "int64")})
+        for items, moved in TrainFeeder.__call__(self, TaskContext.get().partitionId(), batches):
+            yield pyarrow.RecordBatch.from_pydict({"items": pyarrow.array([items], "int64"),
+                                                   "moved": pyarrow.array([moved], "int64")})
 
 
 class InferenceFeeder(_Feeder):
@@ -356,11 +362,12 @@ def raise_first_failure(plan: FeedPlan, error: Exception, wait_ms: int = 2000) -
 
 
 def programs_have_returned(plan: FeedPlan) -> bool:
-    """Whether the program of every node that could be fed has returned in order."""
+    """Whether the program of every node that could be fed has returned in order, but for nodes that
+    the cluster was allowed to lose."""
     status = _ask_coordinator(plan, "/v1/status", 5)
     fed = {endpoint["node_id"] for endpoint in plan.endpoints}
-    return status is not None and all(
-        node["state"] == "done" for node in status["nodes"] if node["node_id"] in fed
+    return status is not None and status.get("failure") is None and all(
+        node["state"] in ("done", "lost") for node in status["nodes"] if node["node_id"] in fed
     )
 
 

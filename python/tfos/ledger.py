@@ -20,12 +20,19 @@ class Ledger:
     read: int = 0
     #: Some of them were pickled batches.
     batches: bool = False
+    #: Of those the ones that were delivered twice, as the node that had them was lost.
+    moved: int = 0
     #: A job was cancelled, as no node wanted more: what its tasks have read is not known.
     cut_short: bool = False
     nodes: dict[str, dict[str, int]] = field(default_factory=dict)
+    #: Nodes that were lost: their counts are those of their last word.
+    lost: set[str] = field(default_factory=set)
 
-    def count_job(self, items: Iterable[int], batches: bool) -> None:
-        self.read += sum(items)
+    def count_job(self, counts: Iterable[tuple[int, int]], batches: bool) -> None:
+        """Takes what the tasks of a job have fed, and of that what they have moved."""
+        for items, moved in counts:
+            self.read += items
+            self.moved += moved
         self.batches |= batches
 
     def update(self, nodes: Iterable[dict[str, Any]]) -> None:
@@ -39,7 +46,10 @@ class Ledger:
             if not self.batches:
                 count["left"] = (count["delivered"] + count["replayed"] - count["rows_read"]
                                  - count["rows_dropped"])
-            self.nodes[f"{node['job_name']}:{node['task_index']}"] = count
+            name = f"{node['job_name']}:{node['task_index']}"
+            self.nodes[name] = count
+            if node["state"] == "lost":
+                self.lost.add(name)
 
     @property
     def delivered(self) -> int:
@@ -47,7 +57,7 @@ class Ledger:
 
     def complaint(self) -> str | None:
         """What doesn't add up; None when all does."""
-        if not self.cut_short and self.delivered != self.read:
+        if not self.cut_short and not self.lost and self.delivered != self.read + self.moved:
             return (f"the feed tasks delivered {self.read:,} {self._unit} and the nodes count "
                     f"{self.delivered:,}")
         return None
@@ -59,6 +69,8 @@ class Ledger:
         about = " at least" if self.cut_short else ""
         lines = [f"ledger | {self._unit} read from Spark:{about} {self.read:,}, "
                  f"delivered to nodes: {self.delivered:,}"]
+        if self.moved:
+            lines[0] += f", moved from lost nodes: {self.moved:,}"
         for name, count in sorted(self.nodes.items()):
             words = [f"{count['delivered']:,} {self._unit} delivered"]
             if count["replayed"]:
@@ -69,6 +81,8 @@ class Ledger:
             left = count.get("left", count["unread"])
             if left:
                 words.append(f"{left:,} left unread")
+            if name in self.lost:
+                words.append("lost (as of its last word)")
             lines.append(f"ledger | {name}: " + ", ".join(words))
         return lines
 

@@ -83,6 +83,9 @@ SETTINGS: tuple[Setting, ...] = (
             "how often a node reports its metrics", 1),
     Setting("heartbeat.timeout", int, 10000, "milliseconds",
             "how long a node may be silent before it counts as lost", 1),
+    Setting("maxLostNodes", int, 0, "nodes",
+            "training nodes but the chief that may die in mid-run without ending the cluster; the "
+            "others get the rows that they had not read"),
     Setting("stop.grace", float, 5.0, "seconds", "time between TERM and KILL when a node is stopped"),
     Setting("feed.bindAddress", str, "0.0.0.0", "",
             "address a node listens on for feeders of other hosts"),

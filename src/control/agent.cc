@@ -117,8 +117,9 @@ class Agent {
   /// Tells the coordinator as well.
   void Report(NodeState state, std::string detail);
   void StopAsAsked(const Stop& stop);
-  void Fail(std::string step, std::string message, milliseconds grace = kGrace);
-  void TellFailure(std::string step, std::string message);
+  /// `lost`: as in FailureReport.
+  void Fail(std::string step, std::string message, milliseconds grace = kGrace, bool lost = false);
+  void TellFailure(std::string step, std::string message, bool lost = false);
   void TellFailure(FailureReport report);
   void LogUnknown(std::string_view from, const std::string& type);
   void End(milliseconds grace);
@@ -535,7 +536,7 @@ asio::awaitable<void> Agent::OnNodeEnd(ExitStatus exit) {
     link_->Send(SerializeMessage(Done{}));
     Enter(NodeState::kDone, "");
   } else if (!failed_) {
-    TellFailure("run the node", "the node's process " + exit.Describe());
+    TellFailure("run the node", "the node's process " + exit.Describe(), exit.signalled);
   }
   if (failed_ || stop_asked_ || ending_ || !TensorBoardIsAlive()) {
     End(kGrace);
@@ -588,7 +589,9 @@ bool Agent::ExecutorHasEnded() {
   return ::poll(&executor, 1, 0) > 0;
 }
 
-void Agent::FailWithExecutor() { Fail("watch the executor", ExecutorHasEndedText(), kNoGrace); }
+void Agent::FailWithExecutor() {
+  Fail("watch the executor", ExecutorHasEndedText(), kNoGrace, /*lost=*/true);
+}
 
 std::string Agent::ExecutorHasEndedText() const {
   return fmt::format("the Spark executor (process {}) has ended", bootstrap_.watch_pid);
@@ -597,7 +600,8 @@ std::string Agent::ExecutorHasEndedText() const {
 asio::awaitable<void> Agent::WatchSignals() {
   auto [error, signal] = co_await signals_.async_wait(kNoThrow);
   if (error) co_return;
-  Fail("run the agent", fmt::format("the agent was told to end by signal {}", signal));
+  Fail("run the agent", fmt::format("the agent was told to end by signal {}", signal), kGrace,
+       /*lost=*/true);
 }
 
 asio::awaitable<void> Agent::SendHeartbeats() {
@@ -641,13 +645,14 @@ void Agent::StopAsAsked(const Stop& stop) {
   End(stop.grace);
 }
 
-void Agent::Fail(std::string step, std::string message, milliseconds grace) {
-  TellFailure(std::move(step), std::move(message));
+void Agent::Fail(std::string step, std::string message, milliseconds grace, bool lost) {
+  TellFailure(std::move(step), std::move(message), lost);
   End(grace);
 }
 
-void Agent::TellFailure(std::string step, std::string message) {
+void Agent::TellFailure(std::string step, std::string message, bool lost) {
   FailureReport report;
+  report.lost = lost;
   report.step = std::move(step);
   report.message = std::move(message);
   TellFailure(std::move(report));

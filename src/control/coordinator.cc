@@ -170,6 +170,7 @@ class Coordinator final : public ControlService {
                       .registration_timeout = start.registration_timeout,
                       .start_timeout = start.start_timeout,
                       .heartbeat_timeout = start.heartbeat_timeout,
+                      .max_lost_nodes = start.max_lost_nodes,
                       .coordinator_address = fmt::format("{}:{}", endpoint.address, endpoint.port)},
         Now());
     LogInfo("listening on {}:{}", endpoint.address, endpoint.port);

@@ -94,6 +94,7 @@ void Describe(F& f, M& m) {
   f.Required("message", m.message);
   f.Optional("traceback", m.traceback);
   f.Optional("log_tail", m.log_tail);
+  f.Optional("lost", m.lost);
 }
 
 template <typename F, Is<Failure> M>
@@ -180,6 +181,7 @@ void Describe(F& f, M& m) {
   f.Required("start_timeout_ms", m.start_timeout, Range{1});
   f.Required("heartbeat_interval_ms", m.heartbeat_interval, Range{1});
   f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, Range{1});
+  f.Optional("max_lost_nodes", m.max_lost_nodes);
   f.Required("log_level", m.log_level);
 }
 

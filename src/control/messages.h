@@ -101,6 +101,8 @@ struct FailureReport {
   std::string message;
   std::string traceback;
   std::vector<std::string> log_tail;
+  /// The node or what it needs was killed or has died: its program is not to blame.
+  bool lost = false;
 };
 
 /// FAILURE: a report, and whose failure it is. `node_id` -1: of no node.
@@ -219,6 +221,8 @@ struct StartCluster {
   std::chrono::milliseconds start_timeout{600'000};
   std::chrono::milliseconds heartbeat_interval{1'000};
   std::chrono::milliseconds heartbeat_timeout{10'000};
+  /// Nodes that may be lost without ending the cluster.
+  int max_lost_nodes = 0;
   std::string log_level;
 };
 

@@ -21,9 +21,9 @@ constexpr const char* kNode =
     R"("tensorboard":{"pid":3,"port":6006}})";
 constexpr const char* kFailure =
     R"({"node_id":0,"job_name":"worker","task_index":0,"host":"h","executor_id":"0",)"
-    R"("step":"run map_fun","message":"ValueError: x","traceback":"t","log_tail":["a","b"]})";
+    R"("step":"run map_fun","message":"ValueError: x","traceback":"t","log_tail":["a","b"],"lost":false})";
 constexpr const char* kReport =
-    R"({"step":"run map_fun","message":"ValueError: x","traceback":"t","log_tail":["a"]})";
+    R"({"step":"run map_fun","message":"ValueError: x","traceback":"t","log_tail":["a"],"lost":true})";
 
 std::string Fill(std::string text) {
   for (const auto& [mark, value] : std::vector<std::pair<std::string, std::string>>{
@@ -45,11 +45,11 @@ std::vector<std::string> Examples<DriverMessage>() {
       R"({"type":"start","protocol":1,"cluster_id":"c","token":"TOKEN","bind_address":"0.0.0.0",
           "advertised_address":"","ports":"0","roles":[{"job":"worker","count":2}],
           "service_jobs":["ps"],"tensorboard_node":1,"registration_timeout_ms":1000,
-          "start_timeout_ms":1000,"heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"log_level":"INFO"})",
+          "start_timeout_ms":1000,"heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"max_lost_nodes":1,"log_level":"INFO"})",
       R"({"type":"end_epoch","epoch":3,"queue":"input"})",
       R"({"type":"end_feed"})",
       R"({"type":"stop","reason":"r","grace_ms":5000})",
-      R"({"type":"fail","node":-1,"step":"launch","message":"m","traceback":"t","log_tail":[]})",
+      R"({"type":"fail","node":-1,"step":"launch","message":"m","traceback":"t","log_tail":[],"lost":false})",
       R"({"type":"exit"})",
   };
 }

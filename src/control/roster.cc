@@ -201,6 +201,11 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
   Node* node = Find(node_id);
   if (node == nullptr) return effects;
   node->heard = now;
+  if (report.lost && MayLose(*node)) {
+    Become(*node, NodeState::kLost, report.message, now, effects);
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
+    return effects;
+  }
   if (!Become(*node, NodeState::kFailed, fmt::format("{}: {}", report.step, report.message), now,
               effects)) {
     return effects;
@@ -343,10 +348,23 @@ void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
   Spread(FailureOf(node, Saying("start the node", message)), message, now, effects);
 }
 
+bool Roster::MayLose(const Node& node) const {
+  const auto chief = std::ranges::find(nodes_, false, &Node::service);
+  const auto lost = std::ranges::count(nodes_, NodeState::kLost,
+                                       [](const Node& other) { return other.info.state; });
+  return formed_at_.has_value() && stop_reason_.empty() && !node.service && &node != &*chief &&
+         lost < options_.max_lost_nodes;
+}
+
 void Roster::Lose(Node& node, std::string detail, const std::string& message, TimePoint now,
                   Effects& effects) {
+  const bool bearable = MayLose(node);
   // A node that had ended before has nothing left to lose.
   if (!Become(node, NodeState::kLost, std::move(detail), now, effects)) return;
+  if (bearable) {
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
+    return;
+  }
   Spread(FailureOf(node, Saying("watch the node", message)), message, now, effects);
 }
 

@@ -45,6 +45,9 @@ struct RosterOptions {
   std::chrono::milliseconds registration_timeout{600'000};
   std::chrono::milliseconds start_timeout{600'000};  // from formed to `running`, of each node
   std::chrono::milliseconds heartbeat_timeout{10'000};
+  /// Nodes that may be lost once the cluster has formed without ending it: any that are fed but the
+  /// chief, which is the first of them.
+  int max_lost_nodes = 0;
   std::string coordinator_address;  // as agents are told it, for explanations
 };
 
@@ -52,7 +55,8 @@ struct RosterOptions {
 ///
 /// Everything that happens is told to it, with the time it happened, and it answers with what is to
 /// be done. The first failure wins: it is reported once, and every other node is stopped because of
-/// it. It never heals: starting again is up to Spark and the driver.
+/// it, unless it is a loss that the cluster was told to bear. It never heals: starting again is up
+/// to Spark and the driver.
 ///
 /// Owner and lifetime: owned by the coordinator; a value. Threads: one at a time.
 /// Errors: only `Register` fails; what makes no sense (an unknown transition, a message of a node
@@ -118,7 +122,9 @@ class Roster {
   std::string Name(const Node& node) const;
   /// Changes the state if the table allows it, and tells the driver. False when it does not.
   bool Become(Node& node, NodeState state, std::string detail, TimePoint now, Effects& effects);
-  /// The end of a node whose agent is gone: a failure, told in `message`.
+  /// Whether the cluster goes on without the node.
+  bool MayLose(const Node& node) const;
+  /// The end of a node whose agent is gone: a failure, told in `message`, unless it may be lost.
   void Lose(Node& node, std::string detail, const std::string& message, TimePoint now,
             Effects& effects);
   void Publish(TimePoint now, Effects& effects);

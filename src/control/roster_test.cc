@@ -141,6 +141,19 @@ class RosterTest : public testing::Test {
     return {.step = "run map_fun", .message = std::move(message), .traceback = {}, .log_tail = {}};
   }
 
+  static FailureReport Loss(std::string message) {
+    FailureReport report = Report(std::move(message));
+    report.lost = true;
+    return report;
+  }
+
+  /// The cluster may lose so many nodes.
+  void Bear(int losses) {
+    RosterOptions options = Options();
+    options.max_lost_nodes = losses;
+    roster_ = Roster(options, clock_.Now());
+  }
+
   Effects RegisterNode(int node_id) {
     auto effects = roster_.Register(Registration(node_id), clock_.Now());
     EXPECT_TRUE(effects.ok()) << effects.status().ToString();
@@ -341,6 +354,61 @@ TEST_F(RosterTest, ASilentAgentIsLost) {
                                             "agent 0 stop", "agent 2 stop"}));
   EXPECT_THAT(roster_.failure()->report.message, HasSubstr("no heartbeat"));
 }
+
+TEST_F(RosterTest, ALossThatIsBorneEndsNothing) {
+  Bear(1);
+  RunAll();
+  EXPECT_THAT(Words(roster_.Fail(2, Loss("killed by SIGKILL"), clock_.Now())),
+              testing::ElementsAre("driver node 2 lost"));
+  EXPECT_THAT(Words(roster_.ConnectionLost(2, clock_.Now())), IsEmpty());
+  EXPECT_FALSE(roster_.failure().has_value());
+  roster_.Finish(1, clock_.Now());
+  roster_.ConnectionLost(1, clock_.Now());
+  roster_.StopAll({.reason = "shut down", .grace = seconds(1)}, clock_.Now());
+  roster_.ConnectionLost(0, clock_.Now());
+  EXPECT_TRUE(roster_.finished());
+}
+
+TEST_F(RosterTest, AnAgentThatVanishesMayBeBorne) {
+  Bear(1);
+  RunAll();
+  EXPECT_THAT(Words(roster_.ConnectionLost(2, clock_.Now())),
+              testing::ElementsAre("driver node 2 lost"));
+}
+
+struct UnbearableLoss {
+  std::string name;
+  int bearable;
+  int node_id;
+  bool lost;
+  bool formed;
+};
+
+void PrintTo(const UnbearableLoss& tested, std::ostream* out) { *out << tested.name; }
+
+class UnbearableLossTest : public RosterTest, public testing::WithParamInterface<UnbearableLoss> {};
+
+TEST_P(UnbearableLossTest, EndsTheCluster) {
+  const UnbearableLoss& c = GetParam();
+  Bear(c.bearable);
+  if (c.formed) {
+    RunAll();
+  } else {
+    RegisterNode(c.node_id);
+  }
+  const FailureReport report = c.lost ? Loss("killed") : Report("ValueError");
+  EXPECT_THAT(Words(roster_.Fail(c.node_id, report, clock_.Now())),
+              testing::Contains("driver failed"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, UnbearableLossTest,
+                         testing::Values(UnbearableLoss{"OfNone", 0, 2, true, true},
+                                         UnbearableLoss{"OfTheChief", 1, 1, true, true},
+                                         UnbearableLoss{"OfAService", 1, 0, true, true},
+                                         UnbearableLoss{"ByTheProgramsFault", 1, 2, false, true},
+                                         UnbearableLoss{"BeforeTheClusterFormed", 1, 2, true,
+                                                        false}),
+                         [](const auto& param_info) { return param_info.param.name; });
 
 TEST_F(RosterTest, StoppingIsNoFailure) {
   RunAll();

@@ -480,8 +480,8 @@ Status BatchReader::Fetch(const Wait& wait) {
     return Wait{.deadline = Deadline::After(duration)};
   };
   Result<feed::Next> next = server_.Next(queue_, within(Clock::Duration::zero()));
-  const bool tells = std::ranges::any_of(
-      pieces_, [](const Piece& piece) { return piece.unread != nullptr; });
+  const bool tells =
+      std::ranges::any_of(pieces_, [](const Piece& piece) { return piece.unread != nullptr; });
   // Rows that go on to count as unread are not lost with the node.
   if (NothingCame(next) && tells) next = server_.Next(queue_, within(kKeepingPatience));
   if (NothingCame(next)) {

@@ -54,12 +54,11 @@ class BatchReaderTest : public ::testing::Test {
     Result<std::unique_ptr<FeedClient>> client = FeedClient::Connect(
         server_->endpoint(), token_, {.progress_timeout = kLong}, Deadline::After(kLong));
     EXPECT_TRUE(client.ok()) << client.status().DebugString();
-    const Status opened =
-        (*client)
-            ->Open({.mode = mode,
-                    .key = {.job = {1}, .partition = partitions_++},
-                    .until_read = until_read})
-            .status();
+    const Status opened = (*client)
+                              ->Open({.mode = mode,
+                                      .key = {.job = {1}, .partition = partitions_++},
+                                      .until_read = until_read})
+                              .status();
     EXPECT_TRUE(opened.ok()) << opened.DebugString();
     return std::move(*client);
   }
@@ -486,8 +485,7 @@ TEST_F(BatchReaderTest, AFeederThatAskedHearsWhatWasHandedOut) {
   EXPECT_THAT(unread(), ElementsAre(6));
   std::jthread finish([&] { Finish(); });
   // The rest fills no batch, and nobody may wait for more: the next partition may not have begun.
-  EXPECT_EQ(reader_
-                ->Next({.rows = 8, .columns = columns_}, {.deadline = Deadline::After(300ms)})
+  EXPECT_EQ(reader_->Next({.rows = 8, .columns = columns_}, {.deadline = Deadline::After(300ms)})
                 .status()
                 .kind(),
             ErrorKind::kRetryLater);

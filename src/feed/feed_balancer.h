@@ -35,8 +35,8 @@ bool LagsBehind(std::uint64_t remote_accepted_bytes, std::uint64_t accepted_byte
 /// least) it is the one that has accepted least, so that all get the same share of small data too;
 /// else the one with the most room, since that is the one that empties its queue fastest; of equals
 /// the first. A chunk larger than any node's room ever is goes to a node that has taken everything
-/// else. While nodes of this host want rows, one of another host gets a chunk only if it lags behind
-/// them, or if `anywhere`: they have had no room for a while.
+/// else. While nodes of this host want rows, one of another host gets a chunk only if it lags
+/// behind them, or if `anywhere`: they have had no room for a while.
 BalanceChoice ChooseNode(std::span<const BalanceCandidate> candidates, std::uint64_t bytes,
                          bool anywhere);
 

@@ -451,12 +451,11 @@ Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items,
                                     .rows_read = rows_read}),
                 {});
   }
-  return Send(EncodeDataHead({.offset = offset_,
-                              .first = items.begin,
-                              .items = items.items(),
-                              .rows_read = rows_read},
-                             static_cast<std::uint32_t>(bytes)),
-              chunk);
+  return Send(
+      EncodeDataHead(
+          {.offset = offset_, .first = items.begin, .items = items.items(), .rows_read = rows_read},
+          static_cast<std::uint32_t>(bytes)),
+      chunk);
 }
 
 std::vector<UnreadChunk> FeedClient::Impl::Unread() const {
@@ -468,9 +467,8 @@ std::vector<UnreadChunk> FeedClient::Impl::Unread() const {
   for (const Sent& sent : sent_) {
     if (sent.number < read.chunk) continue;
     const std::uint64_t rows = sent.number == read.chunk ? read.rows : 0;
-    unread.push_back({.bytes = sent.bytes,
-                      .items = sent.items,
-                      .rows_read = std::max(rows, sent.rows_read)});
+    unread.push_back(
+        {.bytes = sent.bytes, .items = sent.items, .rows_read = std::max(rows, sent.rows_read)});
   }
   return unread;
 }

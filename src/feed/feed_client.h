@@ -111,8 +111,8 @@ class FeedClient {
   Status Commit(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read = 0);
 
   /// Of a session `until_read`, after a call that failed with kReconnect: what the node's program
-  /// had not read, in order. Over TCP that is known by chunks only, of those that it has given back.
-  /// The bytes live as long as this.
+  /// had not read, in order. Over TCP that is known by chunks only, of those that it has given
+  /// back. The bytes live as long as this.
   std::vector<UnreadChunk> Unread() const;
 
   /// What the node has accepted of all partitions, as the last credit said.

@@ -1,6 +1,6 @@
 // Whatever partitions, chunks and batches there are, and whenever tasks die and are run again, or
-// nodes die and are not: every row arrives exactly once. Each case is a random one, and its number is
-// the seed.
+// nodes die and are not: every row arrives exactly once. Each case is a random one, and its number
+// is the seed.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -235,7 +235,8 @@ TEST_P(FeedPropertyTest, EveryRowArrivesExactlyOnce) {
       for (std::uint32_t attempt = 0; !Attempt(given, partition, attempt % 3, random); ++attempt) {
         ASSERT_LT(attempt, 10'000u);
       }
-      // Speculation: the same once more, when all is there. The nodes want none of it, if they live.
+      // Speculation: the same once more, when all is there. The nodes want none of it, if they
+      // live.
       if (!given.nodes_die && random.Chance(3)) Attempt(given, partition, 1, random);
     });
   }

@@ -1337,8 +1337,8 @@ void FeedServer::Impl::FlushDirty() {
       Connection& connection = *it->second;
       connection.dirty = false;
       if (const std::uint32_t credits = std::exchange(connection.credits, 0); credits > 0) {
-        connection.outbox.Add({.bytes = Encode(CreditMessage{.chunks = credits,
-                                                           .accepted_bytes = counters_.bytes})});
+        connection.outbox.Add(
+            {.bytes = Encode(CreditMessage{.chunks = credits, .accepted_bytes = counters_.bytes})});
       }
       for (OutFrame& frame : std::exchange(connection.posted, {})) {
         connection.outbox.Add(std::move(frame));

@@ -109,8 +109,8 @@ TEST(FrameTest, MessagesSurviveTheWire) {
   EXPECT_EQ(opened->status, OpenStatus::kFeedOver);
   EXPECT_EQ(opened->region_bytes, ~0ull);
 
-  const Result<ChunkMessage> chunk = ParseChunk(Body(Encode(ChunkMessage{
-      .offset = 1ull << 40, .bytes = 2, .first = 4, .items = 3, .rows_read = 5})));
+  const Result<ChunkMessage> chunk = ParseChunk(Body(Encode(
+      ChunkMessage{.offset = 1ull << 40, .bytes = 2, .first = 4, .items = 3, .rows_read = 5})));
   ASSERT_TRUE(chunk.ok());
   EXPECT_EQ(chunk->offset, 1ull << 40);
   EXPECT_EQ(chunk->bytes, 2u);
@@ -197,8 +197,8 @@ TEST(FrameReaderTest, TheStreamMayBeCutAnywhere) {
 
 TEST(FrameReaderTest, PayloadsMayBeLargerThanItsBuffer) {
   const std::string large(300'000, 'z');
-  const std::string stream =
-      Encode(CreditMessage{.chunks = 1}) + EncodeDataHead({}, 300'000) + large + Encode(CreditMessage{.chunks = 2});
+  const std::string stream = Encode(CreditMessage{.chunks = 1}) + EncodeDataHead({}, 300'000) +
+                             large + Encode(CreditMessage{.chunks = 2});
   for (const std::size_t step : {1000u, 70'000u, 1u << 20}) {
     const Result<std::vector<Message>> messages = ReadAll(stream, step);
     ASSERT_TRUE(messages.ok());

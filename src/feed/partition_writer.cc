@@ -194,9 +194,8 @@ Status PartitionWriter::AwaitAnswer() {
       return node.asked && node.wants_rows() ? node.client->FreeBytes().status() : Status::Ok();
     }));
     const auto opened = std::ranges::count_if(nodes_, &Node::open);
-    const bool all_answered = std::ranges::none_of(nodes_, [](const Node& node) {
-      return node.asked && node.wants_rows() && !node.open();
-    });
+    const bool all_answered = std::ranges::none_of(
+        nodes_, [](const Node& node) { return node.asked && node.wants_rows() && !node.open(); });
     if (all_answered || (opened > 0 && others.passed())) return Status::Ok();
     TFOS_ASSIGN_OR_RETURN(const bool word,
                           WaitForWord(opened > 0 ? others.Min(deadline) : deadline));
@@ -455,8 +454,7 @@ Result<Ended> PartitionWriter::Finish() {
     TFOS_RETURN_IF_ERROR(Resend());
     TFOS_RETURN_IF_ERROR(EndSessions());
   }
-  return Ended{
-      .accepted_items = items_sent_, .result_rows = result_rows_, .stopped = stopped()};
+  return Ended{.accepted_items = items_sent_, .result_rows = result_rows_, .stopped = stopped()};
 }
 
 bool PartitionWriter::stopped() const {

@@ -157,9 +157,9 @@ class PartitionWriter {
   std::uint64_t items_sent_ = 0;
   std::uint64_t result_rows_ = 0;
   std::uint64_t moved_items_ = 0;
-  std::optional<Clock::TimePoint> counted_at_;      ///< When the remote nodes were last asked.
-  std::vector<std::unique_ptr<FeedClient>> lost_;   ///< They keep `unread_`.
-  std::deque<UnreadChunk> unread_;                  ///< To be sent again.
+  std::optional<Clock::TimePoint> counted_at_;     ///< When the remote nodes were last asked.
+  std::vector<std::unique_ptr<FeedClient>> lost_;  ///< They keep `unread_`.
+  std::deque<UnreadChunk> unread_;                 ///< To be sent again.
 };
 
 }  // namespace tfos::feed

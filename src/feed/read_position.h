@@ -9,8 +9,8 @@
 namespace tfos::feed {
 
 /// How far a node's program has read what one feeder sent: all chunks before number `chunk`, and of
-/// that one the first `rows` rows. In one word, which the node writes into the memory that it shares
-/// with the feeder and which is still there when the node has died.
+/// that one the first `rows` rows. In one word, which the node writes into the memory that it
+/// shares with the feeder and which is still there when the node has died.
 struct ReadPosition {
   std::uint32_t chunk = 0;  ///< Counted from 0 since the memory was handed over.
   std::uint32_t rows = 0;

@@ -149,7 +149,8 @@ Result<std::unique_ptr<Region>> Region::Map(UniqueFd fd, std::uint64_t bytes) {
   if (::fstat(fd.get(), &status) != 0) return Status::FromErrno(errno, "look at shared memory");
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (bytes == 0 || bytes > kLargestRegion || bytes % PageBytes() != 0 || status.st_size < 0 ||
-      static_cast<std::uint64_t>(status.st_size) != bytes + PageBytes() || seals < 0 || (seals & kSeals) != kSeals) {
+      static_cast<std::uint64_t>(status.st_size) != bytes + PageBytes() || seals < 0 ||
+      (seals & kSeals) != kSeals) {
     return Status(
         ErrorKind::kBadInput,
         fmt::format("the node's shared memory is not as promised ({} bytes, sealed)", bytes));

@@ -112,7 +112,8 @@ void InitWriter(FeedWriter* self, const std::vector<nb::dict>& endpoints,
                 const std::string& token_hex, nb::bytes job_id, std::uint32_t epoch,
                 std::uint32_t partition, std::uint32_t attempt, const std::string& mode,
                 const std::string& queue, double timeout_s, std::uint64_t region_bytes,
-                const std::string& cache, std::uint32_t replays, std::uint64_t shuffle_seed) {
+                const std::string& cache, std::uint32_t replays, std::uint64_t shuffle_seed,
+                bool until_read) {
   feed::PartitionWriterOptions options;
   std::transform(endpoints.begin(), endpoints.end(), std::back_inserter(options.endpoints),
                  &EndpointFrom);
@@ -131,6 +132,7 @@ void InitWriter(FeedWriter* self, const std::vector<nb::dict>& endpoints,
   options.session.region_bytes = region_bytes;
   options.session.replay = {
       .place = PlaceFrom(cache), .epochs = replays, .shuffle_seed = shuffle_seed};
+  options.session.until_read = until_read;
   options.progress_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(timeout_s));
   new (self) FeedWriter(std::move(options));
@@ -141,6 +143,7 @@ nb::dict FinishWriter(FeedWriter& writer) {
   nb::dict result;
   result["items"] = writer.delivered_items();
   result["rows"] = ended.result_rows;
+  result["moved"] = writer.moved_items();
   return result;
 }
 
@@ -223,7 +226,7 @@ void BindFeed(nb::module_& module) {
       .def("__init__", &InitWriter, nb::arg("endpoints"), nb::arg("token_hex"), nb::arg("job_id"),
            nb::arg("epoch"), nb::arg("partition"), nb::arg("attempt"), nb::arg("mode"),
            nb::arg("queue"), nb::arg("timeout_s"), nb::arg("region_bytes"), nb::arg("cache"),
-           nb::arg("replays"), nb::arg("shuffle_seed"))
+           nb::arg("replays"), nb::arg("shuffle_seed"), nb::arg("until_read"))
       .def("write_rows", &FeedWriter::WriteRows, nb::arg("rows"),
            "Sends a list of rows; returns the bytes that they took.")
       .def("write_pickled", &FeedWriter::WritePickled, nb::arg("batches"),

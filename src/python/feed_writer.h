@@ -44,6 +44,8 @@ class FeedWriter {
   feed::Ended Finish();
   /// Items that this or earlier attempts delivered.
   std::uint64_t delivered_items() const { return delivered_items_; }
+  /// Items that were sent once more, as the node that had them was lost before they were read.
+  std::uint64_t moved_items() const { return writer_ ? writer_->moved_items() : 0; }
 
   bool stopped() const { return writer_ && writer_->stopped(); }
   void Close() { writer_.reset(); }

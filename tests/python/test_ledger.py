@@ -5,17 +5,17 @@ from __future__ import annotations
 from tfos.ledger import Ledger
 
 
-def node(index, **metrics):
-    return {"job_name": "worker", "task_index": index, "metrics": metrics}
+def node(index, state="done", **metrics):
+    return {"job_name": "worker", "task_index": index, "state": state, "metrics": metrics}
 
 
 def test_what_adds_up_is_shown_and_not_complained_of():
     ledger = Ledger()
-    ledger.count_job([60, 40], False)
+    ledger.count_job([(60, 0), (40, 0)], False)
     ledger.update([
         node(0, items_delivered=70, items_replayed=70, rows=130, rows_dropped=10, items_unread=0),
         node(1, items_delivered=30, rows=25, items_unread=5),
-        {"job_name": "ps", "task_index": 0, "metrics": {}},
+        {"job_name": "ps", "task_index": 0, "state": "done", "metrics": {}},
     ])
     assert ledger.complaint() is None
     assert ledger.lines() == [
@@ -28,14 +28,14 @@ def test_what_adds_up_is_shown_and_not_complained_of():
 
 def test_rows_that_are_lost_or_doubled_are_complained_of():
     ledger = Ledger()
-    ledger.count_job([100], False)
+    ledger.count_job([(100, 0)], False)
     ledger.update([node(0, items_delivered=99, rows=99)])
     assert ledger.complaint() == "the feed tasks delivered 100 rows and the nodes count 99"
 
 
 def test_a_job_that_was_cut_short_has_no_count():
     ledger = Ledger()
-    ledger.count_job([10], False)
+    ledger.count_job([(10, 0)], False)
     ledger.cut_short = True
     ledger.update([node(0, items_delivered=40, rows=12, items_unread=28)])
     assert ledger.complaint() is None
@@ -45,7 +45,7 @@ def test_a_job_that_was_cut_short_has_no_count():
 
 def test_pickled_batches_are_counted_as_those():
     ledger = Ledger()
-    ledger.count_job([3], True)
+    ledger.count_job([(3, 0)], True)
     ledger.update([node(0, items_delivered=3, rows=3000, items_unread=0)])
     assert ledger.complaint() is None
     assert ledger.lines()[1] == (
@@ -56,3 +56,17 @@ def test_inference_is_no_part_of_it():
     ledger = Ledger()
     ledger.update([node(0, items_delivered=0, rows=50, result_rows=50)])
     assert ledger.lines() == []
+
+
+def test_what_moved_from_a_lost_node_was_delivered_twice():
+    ledger = Ledger()
+    ledger.count_job([(60, 0), (40, 12)], False)
+    ledger.update([node(0, items_delivered=77, rows=77),
+                   node(1, state="lost", items_delivered=30, rows=22, items_unread=8)])
+    assert ledger.complaint() is None
+    assert ledger.lines() == [
+        "ledger | rows read from Spark: 100, delivered to nodes: 107, moved from lost nodes: 12",
+        "ledger | worker:0: 77 rows delivered, 77 rows read by the program",
+        "ledger | worker:1: 30 rows delivered, 22 rows read by the program, 8 left unread, "
+        "lost (as of its last word)",
+    ]

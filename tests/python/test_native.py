@@ -54,6 +54,7 @@ class Nodes:
             "partition": partition, "attempt": 0, "mode": mode, "queue": "input",
             "timeout_s": TIMEOUT, "region_bytes": 1 << 20, "cache": "", "replays": 0,
             "shuffle_seed": 0,
+            "until_read": False,
         }
         return _native.FeedWriter(**{**arguments, **changes})
 
