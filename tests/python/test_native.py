@@ -117,7 +117,7 @@ def infer(nodes: Nodes, partition: int, rows: list[Any], chunk: int = 10) -> lis
     writer.end()
     while (some := writer.results(block=True)) is not None:
         results += some
-    assert writer.finish() == {"items": len(rows), "rows": len(rows)}
+    assert writer.finish() == {"items": len(rows), "rows": len(rows), "moved": 0}
     writer.close()
     return results
 
