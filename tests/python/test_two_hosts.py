@@ -41,6 +41,18 @@ with tfos.run(spark, programs.echo, nodes=1, args={"batch": 100},
               coordinator_advertised_address="10.213.77.1") as cluster:
     results = [row for _, row in cluster.inference(data).collect()]
 assert [n for _, n in results] == list(range(20000))
+
+# One task, on one of the hosts, and a node on each: both get their share.
+def count_batches(ctx):
+    batches = sum(1 for _ in ctx.dataset(100, remainder="drop"))
+    open(os.path.join(ctx.args["dir"], f"batches-{ctx.node_id}"), "w").write(str(batches))
+
+one = spark.sparkContext.parallelize(range(20000), 1).map(lambda n: ([float(n)] * 50, n))
+with tfos.run(spark, count_batches, nodes=2, args=arguments,
+              coordinator_advertised_address="10.213.77.1") as cluster:
+    assert len({node["address"] for node in cluster.nodes}) == 2, cluster.nodes
+    cluster.train(one)
+assert cluster.ledger().complaint() is None, cluster.ledger()
 spark.stop()
 """
 
@@ -87,3 +99,6 @@ def test_rows_and_results_cross_hosts(other_host, tmp_path):
     rows = pickle.loads((tmp_path / "rows-0").read_bytes())
     assert sorted(n for _, n in rows) == list(range(20000))
     assert len({host for host, _ in rows}) == 2, "only one of the hosts has fed"
+    batches = [int((tmp_path / f"batches-{node}").read_text()) for node in range(2)]
+    # The rows of one task went to both: neither host has all, and what is dropped is little.
+    assert batches[0] == batches[1] > 60, batches
