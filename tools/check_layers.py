@@ -8,16 +8,19 @@ import pathlib
 import re
 import sys
 
-# What each folder may include besides itself and include/tfos. `control`, `feed` and `tensorflow`
-# stand side by side: none knows another. A test may also use `testing`, wherever it lies.
+# What each folder may include besides itself and include/tfos. `control`, `feed`, `records` and
+# `tensorflow` stand side by side: none knows another. A test may also use `testing`, wherever it
+# lies.
 ALLOWED = {
     "base": set(),
+    "arrow": {"base"},
     "testing": {"base"},
     "control": {"base"},
-    "feed": {"base"},
+    "feed": {"arrow", "base"},
+    "records": {"arrow", "base"},
     "tensorflow": set(),
-    "cli": {"base", "control", "feed"},
-    "python": {"base", "control", "feed", "tensorflow"},
+    "cli": {"arrow", "base", "control", "feed", "records"},
+    "python": {"arrow", "base", "control", "feed", "records", "tensorflow"},
 }
 TESTING = "testing"
 

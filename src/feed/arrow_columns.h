@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "feed/arrow_c_data.h"
+#include "arrow/c_data.h"
 #include "feed/chunk.h"
 #include "tfos/status.h"
 

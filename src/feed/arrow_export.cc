@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "arrow/export.h"
 #include "base/format.h"
 #include "feed/row_structure.h"
 
@@ -16,85 +17,7 @@ namespace {
 
 constexpr std::uint64_t kMostElements = std::numeric_limits<std::int32_t>::max();
 
-using Memory = std::shared_ptr<const void>;
-
-/// What is to become an ArrowSchema and an ArrowArray.
-struct Field {
-  std::string name;
-  std::string format;
-  std::uint64_t length = 0;
-  std::uint64_t nulls = 0;
-  std::vector<const void*> buffers;
-  std::vector<Memory> memory;  ///< Of the buffers.
-  std::vector<Field> children;
-};
-
-template <typename T>
-T* Released(T* exported) {
-  for (std::int64_t i = 0; i < exported->n_children; ++i) {
-    T* const child = exported->children[i];
-    if (child->release != nullptr) child->release(child);
-  }
-  exported->release = nullptr;
-  return exported;
-}
-
-struct SchemaOwner {
-  std::string name;
-  std::string format;
-  std::vector<ArrowSchema> children;
-  std::vector<ArrowSchema*> pointers;
-
-  static void Release(ArrowSchema* schema) {
-    delete static_cast<SchemaOwner*>(Released(schema)->private_data);
-  }
-};
-
-struct ArrayOwner {
-  std::vector<const void*> buffers;
-  std::vector<Memory> memory;
-  std::vector<ArrowArray> children;
-  std::vector<ArrowArray*> pointers;
-
-  static void Release(ArrowArray* array) {
-    delete static_cast<ArrayOwner*>(Released(array)->private_data);
-  }
-};
-
-ArrowSchema SchemaOf(const Field& field) {
-  auto owner = std::make_unique<SchemaOwner>();
-  owner->name = field.name;
-  owner->format = field.format;
-  for (const Field& child : field.children) owner->children.push_back(SchemaOf(child));
-  for (ArrowSchema& child : owner->children) owner->pointers.push_back(&child);
-  ArrowSchema schema{};
-  schema.format = owner->format.c_str();
-  schema.name = owner->name.c_str();
-  schema.flags = ARROW_FLAG_NULLABLE;
-  schema.n_children = static_cast<std::int64_t>(owner->children.size());
-  schema.children = owner->pointers.data();
-  schema.release = &SchemaOwner::Release;
-  schema.private_data = owner.release();
-  return schema;
-}
-
-ArrowArray ArrayOf(Field& field) {
-  auto owner = std::make_unique<ArrayOwner>();
-  owner->buffers = std::move(field.buffers);
-  owner->memory = std::move(field.memory);
-  for (Field& child : field.children) owner->children.push_back(ArrayOf(child));
-  for (ArrowArray& child : owner->children) owner->pointers.push_back(&child);
-  ArrowArray array{};
-  array.length = static_cast<std::int64_t>(field.length);
-  array.null_count = static_cast<std::int64_t>(field.nulls);
-  array.n_buffers = static_cast<std::int64_t>(owner->buffers.size());
-  array.buffers = owner->buffers.data();
-  array.n_children = static_cast<std::int64_t>(owner->children.size());
-  array.children = owner->pointers.data();
-  array.release = &ArrayOwner::Release;
-  array.private_data = owner.release();
-  return array;
-}
+using arrow::Field;
 
 /// Arrow's text for numbers of `dtype`; null for those that it does not have.
 const char* FormatOf(DType dtype) {
@@ -290,8 +213,8 @@ Status ExportToArrow(std::shared_ptr<const AlignedBuffer> chunk, ArrowSchema& sc
   }
   TFOS_ASSIGN_OR_RETURN(const RowNode root, ParseRowStructure(view));
   TFOS_ASSIGN_OR_RETURN(Field row, Exporter(std::move(chunk), view).Row(root));
-  schema = SchemaOf(row);
-  array = ArrayOf(row);
+  schema = arrow::ExportSchema(row);
+  array = arrow::ExportArray(std::move(row));
   return Status::Ok();
 }
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "feed/aligned_buffer.h"
-#include "feed/arrow_c_data.h"
+#include "arrow/c_data.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/utf8.h"
 #include "feed/row_structure.h"
-#include "feed/utf8.h"
 
 namespace tfos::feed {
 namespace {

@@ -1,10 +1,10 @@
-#include "feed/utf8.h"
+#include "base/utf8.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-namespace tfos::feed {
+namespace tfos {
 namespace {
 
 /// Bytes of the character at the front of `text`, which is not empty; 0 if it is none.
@@ -56,4 +56,4 @@ bool IsUtf8(std::string_view text) {
   return true;
 }
 
-}  // namespace tfos::feed
+}  // namespace tfos

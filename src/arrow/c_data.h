@@ -1,5 +1,5 @@
-#ifndef TFOS_FEED_ARROW_C_DATA_H_
-#define TFOS_FEED_ARROW_C_DATA_H_
+#ifndef TFOS_ARROW_C_DATA_H_
+#define TFOS_ARROW_C_DATA_H_
 
 #include <cstdint>
 
@@ -56,4 +56,4 @@ struct ArrowArray {
 
 #endif  // ARROW_C_DATA_INTERFACE
 
-#endif  // TFOS_FEED_ARROW_C_DATA_H_
+#endif  // TFOS_ARROW_C_DATA_H_

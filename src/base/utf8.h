@@ -1,14 +1,14 @@
-#ifndef TFOS_FEED_UTF8_H_
-#define TFOS_FEED_UTF8_H_
+#ifndef TFOS_BASE_UTF8_H_
+#define TFOS_BASE_UTF8_H_
 
 #include <string_view>
 
-namespace tfos::feed {
+namespace tfos {
 
 /// Whether `text` is UTF-8 as RFC 3629 has it: no surrogates, nothing in more bytes than needed,
 /// nothing beyond U+10FFFF. Threads: any.
 bool IsUtf8(std::string_view text);
 
-}  // namespace tfos::feed
+}  // namespace tfos
 
-#endif  // TFOS_FEED_UTF8_H_
+#endif  // TFOS_BASE_UTF8_H_

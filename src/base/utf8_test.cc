@@ -1,10 +1,10 @@
-#include "feed/utf8.h"
+#include "base/utf8.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace tfos::feed {
+namespace tfos {
 namespace {
 
 TEST(Utf8Test, WhatIsOne) {
@@ -26,4 +26,4 @@ TEST(Utf8Test, WhatIsNone) {
 }
 
 }  // namespace
-}  // namespace tfos::feed
+}  // namespace tfos
