@@ -18,6 +18,10 @@ find_package(spdlog QUIET)
 tfos_require(spdlog_FOUND "spdlog" libspdlog-dev)
 find_package(CLI11 QUIET)
 tfos_require(CLI11_FOUND "CLI11" libcli11-dev)
+# Static: an executor need not have it.
+set(ZLIB_USE_STATIC_LIBS ON)
+find_package(ZLIB QUIET)
+tfos_require(ZLIB_FOUND "zlib (static)" zlib1g-dev)
 find_package(Boost 1.81 QUIET)
 tfos_require(Boost_FOUND "Boost 1.81 (headers)" libboost1.81-dev)
 

@@ -1,0 +1,151 @@
+#include "records/record_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/format.h"
+#include "records/crc32c.h"
+#include "records/framing.h"
+
+namespace tfos::records {
+
+Result<Validation> ValidationFrom(std::string_view name) {
+  if (name == "none") return Validation::kNone;
+  if (name == "lengths") return Validation::kLengths;
+  if (name == "full") return Validation::kFull;
+  return Status(ErrorKind::kBadInput,
+                fmt::format("validation '{}' is none of 'none', 'lengths' and 'full'", name));
+}
+
+/// What was read of the source and not yet handed out. It grows with what is really there, so that
+/// a wrong length alone costs no memory.
+class RecordReader::Block {
+ public:
+  explicit Block(std::size_t bytes)
+      : capacity_(std::max(bytes, kRecordHeaderBytes)), data_(Allocate(capacity_)) {}
+
+  std::span<const std::byte> bytes() const { return {data_.get() + begin_, end_ - begin_}; }
+  void Drop(std::size_t count) { begin_ += count; }
+
+  /// Reads until there are `wanted` bytes, or the source has no more.
+  Status Await(std::size_t wanted, ByteSource& source) {
+    while (bytes().size() < wanted) {
+      MakeRoom(wanted);
+      TFOS_ASSIGN_OR_RETURN(const std::size_t read,
+                            source.Read({data_.get() + end_, capacity_ - end_}));
+      if (read == 0) return Status::Ok();
+      end_ += read;
+    }
+    return Status::Ok();
+  }
+
+ private:
+  static std::unique_ptr<std::byte[]> Allocate(std::size_t bytes) {
+    return std::make_unique_for_overwrite<std::byte[]>(bytes);
+  }
+
+  void MakeRoom(std::size_t wanted) {
+    const std::size_t kept = end_ - begin_;
+    if (begin_ != 0 && kept != 0) std::memmove(data_.get(), data_.get() + begin_, kept);
+    begin_ = 0;
+    end_ = kept;
+    if (kept < capacity_) return;
+    // Full of one record that is longer still.
+    capacity_ = std::min(wanted, 2 * capacity_);
+    auto larger = Allocate(capacity_);
+    std::memcpy(larger.get(), data_.get(), kept);
+    data_ = std::move(larger);
+  }
+
+  std::size_t capacity_;
+  std::unique_ptr<std::byte[]> data_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+RecordReader::RecordReader(std::unique_ptr<ByteSource> source, RecordReaderOptions options)
+    : source_(std::move(source)),
+      options_(options),
+      block_(std::make_unique<Block>(options.block_bytes)),
+      offset_(options.begin_offset),
+      number_(options.first_record) {}
+
+RecordReader::~RecordReader() = default;
+
+Result<std::optional<Record>> RecordReader::Next() {
+  if (lost()) return lost_;
+  if (offset_ >= options_.end_offset) return std::optional<Record>();
+
+  if (Status read = block_->Await(kRecordHeaderBytes, *source_); !read.ok()) return Lose(read);
+  const std::span<const std::byte> header = block_->bytes();
+  if (header.empty()) return std::optional<Record>();
+  if (header.size() < kRecordHeaderBytes) {
+    return Lose(Bad(fmt::format("the file ends {} bytes into its length of {}{}", header.size(),
+                                kRecordHeaderBytes, CompressionHint())));
+  }
+  const auto length = LoadLittle<std::uint64_t>(header.data());
+  if (options_.validation != Validation::kNone &&
+      MaskedCrc32c(header.first(kLengthBytes)) !=
+          LoadLittle<std::uint32_t>(header.data() + kLengthBytes)) {
+    return Lose(
+        Bad(fmt::format("the CRC of its length is wrong, so the rest of the file can't be "
+                        "read; the file is damaged or holds no TFRecords{}",
+                        CompressionHint())));
+  }
+  if (length > options_.max_record_bytes) {
+    return Lose(
+        Bad(fmt::format("its length of {} bytes is over the limit of {}; raise the limit "
+                        "if such records are meant to be{}",
+                        length, options_.max_record_bytes, CompressionHint())));
+  }
+
+  const std::size_t whole = kRecordHeaderBytes + length + kRecordFooterBytes;
+  if (Status read = block_->Await(whole, *source_); !read.ok()) return Lose(read);
+  const std::span<const std::byte> bytes = block_->bytes();
+  if (bytes.size() < whole) {
+    return Lose(Bad(fmt::format("the file ends after {} of its {} bytes; it was cut off",
+                                bytes.size(), whole)));
+  }
+  const Record record = {
+      .data = bytes.subspan(kRecordHeaderBytes, length), .offset = offset_, .number = number_};
+  Status damaged;
+  if (options_.validation == Validation::kFull &&
+      MaskedCrc32c(record.data) !=
+          LoadLittle<std::uint32_t>(record.data.data() + record.data.size())) {
+    damaged = Bad("the CRC of its data is wrong; the file is damaged");
+  }
+  block_->Drop(whole);
+  offset_ += whole;
+  ++number_;
+  if (!damaged.ok()) return damaged;
+  return std::optional<Record>(record);
+}
+
+Status RecordReader::Bad(std::string_view what) const {
+  return {ErrorKind::kBadInput,
+          fmt::format("{}: record {} at offset {}: {}", source_->name(), number_, offset_, what)};
+}
+
+Status RecordReader::Lose(Status status) {
+  lost_ = std::move(status);
+  return lost_;
+}
+
+std::string_view RecordReader::CompressionHint() const {
+  const std::span<const std::byte> bytes = block_->bytes();
+  if (offset_ != 0 || bytes.size() < 2) return "";
+  const auto first = std::to_integer<unsigned>(bytes[0]);
+  const auto second = std::to_integer<unsigned>(bytes[1]);
+  if (first == 0x1F && second == 0x8B) {
+    return "; it begins like GZIP: read it with compression 'GZIP'";
+  }
+  constexpr unsigned kDeflateWith32KiB = 0x78;
+  if (first == kDeflateWith32KiB && (first * 256 + second) % 31 == 0) {
+    return "; it begins like ZLIB: read it with compression 'ZLIB'";
+  }
+  return "";
+}
+
+}  // namespace tfos::records
