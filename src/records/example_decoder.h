@@ -1,0 +1,62 @@
+#ifndef TFOS_RECORDS_EXAMPLE_DECODER_H_
+#define TFOS_RECORDS_EXAMPLE_DECODER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "arrow/c_data.h"
+#include "records/example_schema.h"
+#include "records/feature.h"
+#include "records/feature_column.h"
+#include "records/key_finder.h"
+#include "tfos/status.h"
+
+namespace tfos::records {
+
+/// Gathers records, which are serialized tf.Examples or SequenceExamples, into columns of Arrow.
+/// What becomes of which Feature is in docs/formats/tfrecord.md.
+///
+/// Owner and lifetime: owns what it has gathered until it is taken. Threads: one at a time.
+/// Errors: kBadInput for records that are no such message or do not fit the schema, naming the
+/// column. A record that failed leaves nothing behind: go on with the next one.
+class ExampleDecoder {
+ public:
+  /// kBadInput when the schema has columns that such records cannot have.
+  static Result<std::unique_ptr<ExampleDecoder>> Create(ExampleSchema schema, RecordType type);
+
+  /// Appends a row. `record` is not referred to afterwards.
+  Status Add(std::span<const std::byte> record);
+  /// Appends a row of nulls, in place of a record that could not be read. kBadInput where a column
+  /// allows none.
+  Status AddNulls();
+
+  std::size_t rows() const { return rows_; }
+  /// Of the records that were added: about what the columns take.
+  std::uint64_t bytes() const { return bytes_; }
+  const ExampleSchema& schema() const { return schema_; }
+
+  /// Hands the rows on as a struct array, and begins anew. The caller releases both.
+  void Take(ArrowSchema& schema, ArrowArray& array);
+
+ private:
+  ExampleDecoder(ExampleSchema schema, RecordType type);
+
+  Status Append();
+
+  const ExampleSchema schema_;
+  const RecordType type_;
+  std::vector<FeatureColumn> columns_;
+  KeyFinder features_;
+  KeyFinder feature_lists_;
+  /// What the record at hand has for each column; without an address: nothing.
+  std::vector<std::span<const std::byte>> values_;
+  std::size_t rows_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace tfos::records
+
+#endif  // TFOS_RECORDS_EXAMPLE_DECODER_H_

@@ -1,0 +1,75 @@
+#ifndef TFOS_RECORDS_VALUE_BUFFER_H_
+#define TFOS_RECORDS_VALUE_BUFFER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace tfos::records {
+
+/// Numbers or bytes that are appended one behind the other and then handed to Arrow. Unlike a
+/// vector it does not initialise what is about to be written, and it starts at a multiple of 64
+/// bytes, so that tensors can wrap it.
+///
+/// Owner and lifetime: move-only, owns its memory until it is taken. Threads: one at a time.
+/// Errors: `std::bad_alloc`. Units: values.
+template <typename T>
+class ValueBuffer {
+ public:
+  static_assert(std::is_trivially_copyable_v<T>);
+
+  std::size_t size() const { return size_; }
+  T* data() { return data_.get(); }
+  const T* data() const { return data_.get(); }
+
+  /// Room for `count` more values, which the caller writes.
+  T* Extend(std::size_t count) {
+    if (count > capacity_ - size_) Grow(size_ + count);
+    T* const room = data_.get() + size_;
+    size_ += count;
+    return room;
+  }
+  void Append(T value) { *Extend(1) = value; }
+
+  /// Drops what is behind the first `size` values.
+  void Truncate(std::size_t size) { size_ = size; }
+
+  /// Gives the values away and is empty again; the next ones are expected to be about as many.
+  std::shared_ptr<const T> Take() {
+    if (data_ == nullptr) Grow(1);
+    expected_ = size_ + size_ / 8;
+    size_ = capacity_ = 0;
+    return std::shared_ptr<T>(std::move(data_));
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 64;
+
+  struct Free {
+    void operator()(T* data) const { std::free(data); }
+  };
+
+  void Grow(std::size_t needed) {
+    const std::size_t wanted = std::max({needed, 2 * capacity_, expected_});
+    const std::size_t bytes = (wanted * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    std::unique_ptr<T, Free> larger(static_cast<T*>(std::aligned_alloc(kAlignment, bytes)));
+    if (larger == nullptr) throw std::bad_alloc();
+    if (size_ != 0) std::memcpy(larger.get(), data_.get(), size_ * sizeof(T));
+    data_ = std::move(larger);
+    capacity_ = bytes / sizeof(T);
+  }
+
+  std::unique_ptr<T, Free> data_;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
+  std::size_t expected_ = 0;
+};
+
+}  // namespace tfos::records
+
+#endif  // TFOS_RECORDS_VALUE_BUFFER_H_
