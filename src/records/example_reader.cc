@@ -1,0 +1,75 @@
+#include "records/example_reader.h"
+
+#include <utility>
+
+#include "base/format.h"
+
+namespace tfos::records {
+
+Result<BadRecords> BadRecordsFrom(std::string_view name) {
+  if (name == "failfast") return BadRecords::kFailFast;
+  if (name == "dropmalformed") return BadRecords::kDropMalformed;
+  if (name == "permissive") return BadRecords::kPermissive;
+  return Status(
+      ErrorKind::kBadInput,
+      fmt::format("mode '{}' is none of 'failfast', 'dropmalformed' and 'permissive'", name));
+}
+
+ExampleReader::ExampleReader(std::unique_ptr<RecordReader> records,
+                             std::unique_ptr<ExampleDecoder> decoder, ExampleReaderOptions options)
+    : records_(std::move(records)), decoder_(std::move(decoder)), options_(options) {}
+
+Result<bool> ExampleReader::Next(ArrowSchema& schema, ArrowArray& array) {
+  TFOS_RETURN_IF_ERROR(failed_);
+  while (!ended_ && decoder_->rows() < options_.batch_rows &&
+         decoder_->bytes() < options_.batch_bytes) {
+    const Result<bool> more = Step();
+    if (!more.ok()) {
+      failed_ = more.status();
+      return failed_;
+    }
+    ended_ = !*more;
+  }
+  if (decoder_->rows() == 0) return false;
+  decoder_->Take(schema, array);
+  return true;
+}
+
+Result<bool> ExampleReader::Step() {
+  const Result<std::optional<Record>> read = records_->Next();
+  if (!read.ok()) {
+    // What the operating system says is about the place, not about the file's content.
+    if (read.status().kind() != ErrorKind::kBadInput || read.status().code()) return read.status();
+    if (!records_->lost()) {
+      TFOS_RETURN_IF_ERROR(HandleBad(read.status()));
+      return true;
+    }
+    if (options_.bad_records == BadRecords::kFailFast) return read.status();
+    counts_.lost = true;
+    if (counts_.first_problem.empty()) counts_.first_problem = read.status().ToString();
+    return false;
+  }
+  if (!*read) return false;
+  const Record& record = **read;
+  const Status added = decoder_->Add(record.data);
+  if (added.ok()) {
+    ++counts_.records;
+    return true;
+  }
+  const Status problem = added.Annotate(fmt::format(
+      "{}: record {} at offset {}", records_->source().name(), record.number, record.offset));
+  if (problem.kind() != ErrorKind::kBadInput) return problem;
+  TFOS_RETURN_IF_ERROR(HandleBad(problem));
+  return true;
+}
+
+Status ExampleReader::HandleBad(const Status& problem) {
+  if (options_.bad_records == BadRecords::kFailFast) return problem;
+  ++counts_.bad_records;
+  if (counts_.first_problem.empty()) counts_.first_problem = problem.ToString();
+  if (options_.bad_records == BadRecords::kDropMalformed) return Status::Ok();
+  const Status added = decoder_->AddNulls();
+  return added.ok() ? added : problem.Annotate(added.ToString());
+}
+
+}  // namespace tfos::records

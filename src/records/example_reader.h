@@ -1,0 +1,73 @@
+#ifndef TFOS_RECORDS_EXAMPLE_READER_H_
+#define TFOS_RECORDS_EXAMPLE_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "arrow/c_data.h"
+#include "records/example_decoder.h"
+#include "records/record_reader.h"
+#include "tfos/status.h"
+
+namespace tfos::records {
+
+/// What becomes of records that are damaged or do not fit the schema.
+enum class BadRecords {
+  kFailFast,       ///< The first one ends reading, with its error.
+  kDropMalformed,  ///< They are left out and counted.
+  kPermissive,     ///< Each is a row of nulls, and counted.
+};
+
+/// By Spark's names: "failfast", "dropmalformed", "permissive". kBadInput for another name.
+Result<BadRecords> BadRecordsFrom(std::string_view name);
+
+struct ExampleReaderOptions {
+  BadRecords bad_records = BadRecords::kFailFast;
+  /// A batch ends when it has so many rows ...
+  std::size_t batch_rows = 8'192;
+  /// ... or its records so many bytes.
+  std::uint64_t batch_bytes = std::uint64_t{16} << 20;
+};
+
+struct ReadCounts {
+  std::uint64_t records = 0;      ///< That became rows of values.
+  std::uint64_t bad_records = 0;  ///< That did not.
+  bool lost = false;              ///< A part of the file could not be read.
+  std::string first_problem;      ///< The first error that did not end reading.
+};
+
+/// Reads a TFRecord file of tf.Examples as record batches.
+///
+/// Owner and lifetime: owns both its parts. Threads: one at a time.
+/// Errors: kBadInput with file, record and offset; those of the source, in every mode.
+class ExampleReader {
+ public:
+  ExampleReader(std::unique_ptr<RecordReader> records, std::unique_ptr<ExampleDecoder> decoder,
+                ExampleReaderOptions options);
+
+  /// The next rows as a struct array, which the caller releases; false at the end. A failure comes
+  /// again when asked again.
+  Result<bool> Next(ArrowSchema& schema, ArrowArray& array);
+
+  const ReadCounts& counts() const { return counts_; }
+
+ private:
+  /// Reads a record and appends its row, if it gives one; false at the end.
+  Result<bool> Step();
+  /// A record that gives no row of values, for that reason.
+  Status HandleBad(const Status& problem);
+
+  std::unique_ptr<RecordReader> records_;
+  std::unique_ptr<ExampleDecoder> decoder_;
+  const ExampleReaderOptions options_;
+  ReadCounts counts_;
+  Status failed_;
+  bool ended_ = false;
+};
+
+}  // namespace tfos::records
+
+#endif  // TFOS_RECORDS_EXAMPLE_READER_H_

@@ -1,0 +1,65 @@
+#include "records/record_files.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/format.h"
+
+namespace tfos::records {
+
+Result<std::unique_ptr<RecordReader>> OpenRecordFile(const std::string& path,
+                                                     Compression compression,
+                                                     RecordReaderOptions options) {
+  if (compression != Compression::kNone && options.begin_offset != 0) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("{} is compressed, so it can't be read from offset {}; read it from "
+                              "its begin",
+                              path, options.begin_offset));
+  }
+  TFOS_ASSIGN_OR_RETURN(auto file, FileSource::Open(path, options.begin_offset));
+  TFOS_ASSIGN_OR_RETURN(auto source, Decompress(std::move(file), compression));
+  return std::make_unique<RecordReader>(std::move(source), options);
+}
+
+Result<std::unique_ptr<RecordWriter>> CreateRecordFile(const std::string& path,
+                                                       Compression compression, int level) {
+  TFOS_ASSIGN_OR_RETURN(auto file, FileSink::Open(path));
+  TFOS_ASSIGN_OR_RETURN(auto sink, Compress(std::move(file), compression, level));
+  return std::make_unique<RecordWriter>(std::move(sink));
+}
+
+Result<Survey> SurveyRecords(RecordReader& reader) {
+  Survey survey;
+  while (true) {
+    const auto record = reader.Next();
+    survey.end_offset = reader.offset();
+    if (!record.ok()) {
+      if (record.status().code()) return record.status();
+      if (survey.first_problem.empty()) survey.first_problem = record.status().ToString();
+      survey.lost = reader.lost();
+      if (survey.lost) return survey;
+      ++survey.bad_records;
+    } else if (!*record) {
+      return survey;
+    } else {
+      const std::uint64_t bytes = (*record)->data.size();
+      ++survey.records;
+      survey.record_bytes += bytes;
+      survey.longest_bytes = std::max(survey.longest_bytes, bytes);
+    }
+  }
+}
+
+Result<std::uint64_t> InferFrom(RecordReader& reader, std::uint64_t most,
+                                SchemaInference& inference) {
+  std::uint64_t added = 0;
+  for (; added < most; ++added) {
+    TFOS_ASSIGN_OR_RETURN(const auto record, reader.Next());
+    if (!record) break;
+    TFOS_RETURN_IF_ERROR(inference.Add(
+        record->data, fmt::format("record {} of {}", record->number, reader.source().name())));
+  }
+  return added;
+}
+
+}  // namespace tfos::records

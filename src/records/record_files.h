@@ -1,0 +1,47 @@
+#ifndef TFOS_RECORDS_RECORD_FILES_H_
+#define TFOS_RECORDS_RECORD_FILES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "records/compression.h"
+#include "records/record_reader.h"
+#include "records/record_writer.h"
+#include "records/schema_inference.h"
+#include "tfos/status.h"
+
+namespace tfos::records {
+
+/// A reader of a file of this host, or of the part that `options` say. kBadInput for a part of a
+/// compressed file, which can only be read as a whole.
+Result<std::unique_ptr<RecordReader>> OpenRecordFile(const std::string& path,
+                                                     Compression compression,
+                                                     RecordReaderOptions options = {});
+
+/// A writer of a file of this host, which is emptied first.
+Result<std::unique_ptr<RecordWriter>> CreateRecordFile(const std::string& path,
+                                                       Compression compression,
+                                                       int level = kDefaultCompressionLevel);
+
+/// What is in a file.
+struct Survey {
+  std::uint64_t records = 0;       ///< That are sound, as far as was checked.
+  std::uint64_t record_bytes = 0;  ///< Their data alone.
+  std::uint64_t longest_bytes = 0;
+  std::uint64_t bad_records = 0;
+  std::uint64_t end_offset = 0;  ///< Where reading ended, in the uncompressed file.
+  bool lost = false;             ///< There is more that could not be read.
+  std::string first_problem;     ///< Empty: none.
+};
+
+/// Reads to the end, over what is damaged. Fails only for what the operating system says.
+Result<Survey> SurveyRecords(RecordReader& reader);
+
+/// Adds up to `most` records to `inference`: how many there were. Fails for damaged ones.
+Result<std::uint64_t> InferFrom(RecordReader& reader, std::uint64_t most,
+                                SchemaInference& inference);
+
+}  // namespace tfos::records
+
+#endif  // TFOS_RECORDS_RECORD_FILES_H_

@@ -1,0 +1,67 @@
+#ifndef TFOS_RECORDS_RECORD_INDEX_H_
+#define TFOS_RECORDS_RECORD_INDEX_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "records/record_reader.h"
+#include "tfos/status.h"
+
+namespace tfos::records {
+
+/// A part of a file that can be read on its own.
+struct FilePart {
+  std::uint64_t begin_offset = 0;
+  std::uint64_t end_offset = 0;
+  std::uint64_t first_record = 0;  ///< The number of the record at the begin.
+};
+
+/// Where records of an uncompressed TFRecord file begin: docs/formats/tfrecord.md, "Index".
+///
+/// Owner and lifetime: a value. Threads: readable from several. Units: bytes; records from 0.
+struct RecordIndex {
+  struct Entry {
+    std::uint64_t offset = 0;
+    std::uint64_t record = 0;
+  };
+
+  std::uint64_t file_bytes = 0;
+  std::uint64_t records = 0;
+  std::uint32_t fingerprint = 0;
+  std::vector<Entry> entries;
+
+  std::string Serialize() const;
+  /// kBadInput for bytes that are no index, kUnsupported for one of another version.
+  static Result<RecordIndex> Parse(std::span<const std::byte> bytes);
+
+  /// The file in parts of at least `part_bytes`, the last one excepted, which cover it without
+  /// gaps; none for a file without records.
+  std::vector<FilePart> Split(std::uint64_t part_bytes) const;
+};
+
+/// The number of bytes at either end of a file that its fingerprint is made of.
+inline constexpr std::size_t kFingerprintBytes = 4'096;
+inline constexpr std::uint64_t kDefaultIndexInterval = std::uint64_t{1} << 20;
+
+/// The name of the index of a file.
+std::string IndexPathOf(std::string_view path);
+
+/// Reads a file of this host and says where its records begin: one entry for each `interval_bytes`,
+/// or a larger multiple where there would be too many. Fails for damaged files.
+Result<RecordIndex> IndexFile(const std::string& path,
+                              std::uint64_t interval_bytes = kDefaultIndexInterval,
+                              Validation validation = Validation::kFull);
+
+/// Puts `index` beside the file; whoever reads it meanwhile sees the old one or the new one.
+Status SaveIndex(const RecordIndex& index, const std::string& path);
+
+/// The index that lies beside the file, when it fits the file as it is now; else kBadInput.
+Result<RecordIndex> LoadIndex(const std::string& path);
+
+}  // namespace tfos::records
+
+#endif  // TFOS_RECORDS_RECORD_INDEX_H_
