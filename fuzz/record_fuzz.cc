@@ -1,0 +1,71 @@
+// The TFRecord reader on arbitrary bytes, also compressed ones: it refuses them, or what it hands
+// out is there; and a file written of it is read alike.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "records/compression.h"
+#include "records/record_index.h"
+#include "records/record_reader.h"
+#include "records/record_writer.h"
+
+namespace {
+
+using namespace tfos::records;
+
+// Compressed bytes may stand for a thousand times as many.
+constexpr std::size_t kMostBytes = std::size_t{1} << 22;
+
+std::vector<std::string> ReadAll(std::span<const std::byte> file, Compression compression,
+                                 Validation validation, std::size_t block_bytes) {
+  auto source = Decompress(std::make_unique<MemorySource>("fuzz", file), compression);
+  if (!source.ok()) __builtin_trap();
+  RecordReader reader(
+      std::move(*source),
+      {.validation = validation, .max_record_bytes = kMostBytes, .block_bytes = block_bytes});
+  std::vector<std::string> records;
+  std::size_t bytes = 0;
+  while (bytes < kMostBytes && records.size() < kMostBytes / 64) {
+    const std::uint64_t before = reader.offset();
+    const auto record = reader.Next();
+    if (!record.ok() && reader.lost()) break;
+    if (record.ok() && !*record) break;
+    if (reader.offset() <= before) __builtin_trap();
+    if (!record.ok()) continue;
+    const auto data = (*record)->data;
+    bytes += data.size();
+    records.emplace_back(reinterpret_cast<const char*>(data.data()), data.size());
+  }
+  return records;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
+  const auto compression = static_cast<Compression>(data[0] % 3);
+  const auto validation = static_cast<Validation>(data[0] / 3 % 3);
+  const auto records = ReadAll(bytes, compression, validation, 64);
+  if (compression == Compression::kNone &&
+      records != ReadAll(bytes, compression, validation, 4'096)) {
+    __builtin_trap();
+  }
+  std::string file;
+  RecordWriter writer(std::make_unique<MemorySink>("fuzz", file));
+  for (const std::string& record : records) {
+    if (!writer.Write(std::as_bytes(std::span(record))).ok()) __builtin_trap();
+  }
+  if (!writer.Close().ok()) __builtin_trap();
+  if (ReadAll(std::as_bytes(std::span(file)), Compression::kNone, Validation::kFull, 100) !=
+      records) {
+    __builtin_trap();
+  }
+  return 0;
+}
