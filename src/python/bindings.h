@@ -12,6 +12,7 @@ void BindCodec(nanobind::module_& module);
 void BindFeed(nanobind::module_& module);
 void BindAgentLink(nanobind::module_& module);
 void BindGpuLease(nanobind::module_& module);
+void BindRecords(nanobind::module_& module);
 
 }  // namespace tfos::python
 

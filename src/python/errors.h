@@ -19,6 +19,21 @@ namespace tfos::python {
 /// When Python's error indicator is set (a signal handler raised), that error wins. Needs the GIL.
 [[noreturn]] void ThrowStatus(const Status& status);
 
+/// Throws the exception that fits a failure with files: OSError where the operating system said no,
+/// else BadInputError for kBadInput and TfosError for others. Python's error indicator wins, as
+/// above. Needs the GIL.
+[[noreturn]] void ThrowFileStatus(const Status& status);
+
+inline void ThrowIfFileError(const Status& status) {
+  if (!status.ok()) ThrowFileStatus(status);
+}
+
+template <typename T>
+T FileValueOrThrow(Result<T> result) {
+  if (!result.ok()) ThrowFileStatus(result.status());
+  return std::move(result).value();
+}
+
 inline void ThrowIfError(const Status& status) {
   if (!status.ok()) ThrowStatus(status);
 }

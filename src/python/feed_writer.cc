@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "python/arrow_capsules.h"
 #include "python/errors.h"
 #include "python/gil.h"
 #include "python/row_decoder.h"
@@ -35,36 +36,6 @@ T FeedValueOrThrow(Result<T> result) {
 void FeedThrowIfError(const Status& status) {
   if (!status.ok()) ThrowFeedStatus(status);
 }
-
-/// What an object exports through the Arrow PyCapsule interface: borrowed structs, which live as
-/// long as this. Needs the GIL.
-class ArrowExport {
- public:
-  explicit ArrowExport(nb::handle batch) {
-    if (!nb::hasattr(batch, "__arrow_c_array__")) {
-      ThrowStatus(Status(ErrorKind::kBadInput,
-                         "this is no record batch of pyarrow 14 or newer, or of another library "
-                         "that has the method __arrow_c_array__"));
-    }
-    const nb::object capsules = batch.attr("__arrow_c_array__")();
-    schema_ = capsules[0];
-    array_ = capsules[1];
-  }
-
-  const ArrowSchema& schema() const { return Get<ArrowSchema>(schema_, "arrow_schema"); }
-  const ArrowArray& array() const { return Get<ArrowArray>(array_, "arrow_array"); }
-
- private:
-  template <typename T>
-  static const T& Get(const nb::object& capsule, const char* name) {
-    const void* pointer = PyCapsule_GetPointer(capsule.ptr(), name);
-    if (pointer == nullptr) throw nb::python_error();
-    return *static_cast<const T*>(pointer);
-  }
-
-  nb::object schema_;
-  nb::object array_;
-};
 
 }  // namespace
 
@@ -184,7 +155,7 @@ std::uint64_t FeedWriter::WriteBatches(const nb::list& batches, std::size_t begi
 std::uint64_t FeedWriter::WriteArrow(nb::handle batch, std::size_t begin, std::size_t end,
                                      feed::Decimals decimals) {
   writer();
-  const ArrowExport exported(batch);
+  const ArrowImport exported = ArrowImport::Batch(batch);
   const auto columns =
       ValueOrThrow(feed::ArrowColumns::Open(exported.schema(), exported.array(), decimals));
   if (begin > end || end > columns->rows()) {

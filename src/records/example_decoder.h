@@ -27,6 +27,9 @@ class ExampleDecoder {
   /// kBadInput when the schema has columns that such records cannot have.
   static Result<std::unique_ptr<ExampleDecoder>> Create(ExampleSchema schema, RecordType type);
 
+  ExampleDecoder(const ExampleDecoder&) = delete;
+  ExampleDecoder& operator=(const ExampleDecoder&) = delete;
+
   /// Appends a row. `record` is not referred to afterwards.
   Status Add(std::span<const std::byte> record);
   /// Appends a row of nulls, in place of a record that could not be read. kBadInput where a column

@@ -1,0 +1,158 @@
+"""TFRecord files and tf.Example as Arrow record batches, without TensorFlow.
+
+    for batch in tfos.records.read("part-0.tfrecord"):
+        ...                                  # a pyarrow.RecordBatch
+    tfos.records.write("copy.tfrecord", batches, compression="GZIP")
+
+What becomes of which type, and what of damaged files, is in docs/formats/tfrecord.md. An argument
+that is None is as the native side has it. Files are those of this host.
+
+Errors: :class:`tfos.errors.BadInputError` naming file, record and offset; :class:`OSError`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence
+
+import pyarrow as pa
+
+from tfos import _native
+
+#: Records that a schema is inferred from.
+SAMPLE_RECORDS = 1_000
+
+
+class Part(NamedTuple):
+    """A part of an uncompressed file, as :func:`split` gives it. Offsets in bytes."""
+
+    begin: int
+    end: int
+    first_record: int
+
+
+class Reader:
+    """Iterates over the record batches of a file.
+
+    Owner and lifetime: keeps the file open until it is dropped. Threads: one at a time.
+
+    Args:
+        schema: a ``pyarrow.Schema``; inferred from the file's first records where None.
+        record_type: "Example" or "SequenceExample".
+        compression: "", "GZIP" or "ZLIB".
+        mode: what becomes of bad records: "failfast", "dropmalformed", "permissive".
+        validation: which CRCs are compared: "none", "lengths", "full".
+        part: of :func:`split`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], schema: pa.Schema | None = None, *,
+                 record_type: str = "Example", compression: str = "", mode: str | None = None,
+                 validation: str | None = None, batch_rows: int | None = None,
+                 batch_bytes: int | None = None, max_record_bytes: int | None = None,
+                 part: Part | None = None):
+        if schema is None:
+            schema = infer_schema([path], record_type=record_type, compression=compression)
+        self.schema = schema
+        self._reader = _native.ExampleReader(
+            _file(path, compression, validation, max_record_bytes, part), schema, record_type,
+            mode, batch_rows, batch_bytes)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while (batch := self._reader.next()) is not None:
+            yield pa.record_batch(batch)
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """Of what was read so far: records, bad_records, lost (a part), first_problem."""
+        return self._reader.counts()
+
+
+def read(path: str | os.PathLike[str], schema: pa.Schema | None = None,
+         **options: Any) -> Iterator[pa.RecordBatch]:
+    """The record batches of a file; options as of :class:`Reader`."""
+    return iter(Reader(path, schema, **options))
+
+
+def write(path: str | os.PathLike[str], batches: Iterable[Any], *, record_type: str = "Example",
+          compression: str = "", level: int | None = None) -> int:
+    """Writes each row of each record batch (or table) as a record; how many there are.
+
+    A file that is there already is overwritten; one that failed is incomplete.
+    """
+    writer = _native.RecordWriter(os.fspath(path), compression, level)
+    for batch in batches:
+        for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
+            writer.write_examples(part, record_type)
+    writer.close()
+    return writer.records
+
+
+def write_records(path: str | os.PathLike[str], records: Iterable[bytes], *, compression: str = "",
+                  level: int | None = None) -> int:
+    """Writes records of any content; how many there are."""
+    writer = _native.RecordWriter(os.fspath(path), compression, level)
+    for record in records:
+        writer.write(record)
+    writer.close()
+    return writer.records
+
+
+def read_records(path: str | os.PathLike[str], *, compression: str = "",
+                 validation: str | None = None, max_record_bytes: int | None = None,
+                 part: Part | None = None) -> Iterator[bytes]:
+    """The records of a file, whatever they hold."""
+    reader = _native.RecordReader(_file(path, compression, validation, max_record_bytes, part))
+    while (record := reader.next()) is not None:
+        yield record
+
+
+def infer_schema(paths: Sequence[str | os.PathLike[str]], *, record_type: str = "Example",
+                 compression: str = "", records: int = SAMPLE_RECORDS,
+                 strings: bool = False) -> pa.Schema:
+    """The schema of the first ``records`` records of the files together.
+
+    Args:
+        strings: bytes are strings where all of the sample are UTF-8, else binary.
+    """
+    inference = _native.SchemaInference(record_type, strings)
+    for path in paths:
+        if records <= 0:
+            break
+        records -= inference.add(_file(path, compression), records)
+    return pa.schema(inference.finish())
+
+
+def verify(path: str | os.PathLike[str], *, compression: str = "",
+           validation: str | None = None) -> dict[str, Any]:
+    """Reads a file to its end, over what is damaged.
+
+    Returns: records (that are sound), record_bytes, longest_bytes, bad_records, end_offset, lost
+    (whether a part could not be read), and first_problem ("" for none).
+    """
+    return _native.RecordReader(_file(path, compression, validation)).survey()
+
+
+def make_index(path: str | os.PathLike[str], *, interval_bytes: int | None = None) -> int:
+    """Puts an index beside an uncompressed file, so that it can be split; the number of records."""
+    return _native.make_record_index(os.fspath(path), interval_bytes)
+
+
+def split(path: str | os.PathLike[str], part_bytes: int) -> list[Part]:
+    """The parts, of at least so many bytes, of a file that has an index."""
+    return [Part(*part) for part in _native.split_record_file(os.fspath(path), part_bytes)]
+
+
+def decode(records: list[bytes], schema: pa.Schema, *, record_type: str = "Example") -> pa.RecordBatch:
+    """Serialized tf.Examples as a record batch."""
+    return pa.record_batch(_native.ExampleDecoder(schema, record_type).decode(records))
+
+
+def encode(batch: pa.RecordBatch, *, record_type: str = "Example") -> list[bytes]:
+    """Each row as what ``SerializeToString(deterministic=True)`` of its tf.Example gives."""
+    return _native.encode_examples(batch, record_type)
+
+
+def _file(path: str | os.PathLike[str], compression: str, validation: str | None = None,
+          max_record_bytes: int | None = None, part: Part | None = None) -> Any:
+    return _native.RecordFile(os.fspath(path), compression, validation, max_record_bytes,
+                              None if part is None else tuple(part))
