@@ -101,7 +101,15 @@ def read_records(path: str | os.PathLike[str], *, compression: str = "",
                  validation: str | None = None, max_record_bytes: int | None = None,
                  part: Part | None = None) -> Iterator[bytes]:
     """The records of a file, whatever they hold."""
-    reader = _native.RecordReader(_file(path, compression, validation, max_record_bytes, part))
+    return _each(_native.RecordReader(_file(path, compression, validation, max_record_bytes, part)))
+
+
+def records_of(content: bytes, *, validation: str | None = None) -> Iterator[bytes]:
+    """The records of what a file contains, when that is in memory already."""
+    return _each(_native.RecordReader.of_bytes(content, validation))
+
+
+def _each(reader: Any) -> Iterator[bytes]:
     while (record := reader.next()) is not None:
         yield record
 
@@ -147,9 +155,9 @@ def decode(records: list[bytes], schema: pa.Schema, *, record_type: str = "Examp
     return pa.record_batch(_native.ExampleDecoder(schema, record_type).decode(records))
 
 
-def encode(batch: pa.RecordBatch, *, record_type: str = "Example") -> list[bytes]:
+def encode(batch: pa.RecordBatch, *, record_type: str = "Example") -> pa.BinaryArray:
     """Each row as what ``SerializeToString(deterministic=True)`` of its tf.Example gives."""
-    return _native.encode_examples(batch, record_type)
+    return pa.array(_native.encode_examples(batch, record_type))
 
 
 def _file(path: str | os.PathLike[str], compression: str, validation: str | None = None,

@@ -37,7 +37,7 @@ using records::RecordType;
 using records::RecordWriter;
 using records::SchemaInference;
 
-/// A record batch on its way to another library, which may take it once.
+/// A record batch or array on its way to another library, which may take it once.
 class ArrowBatch {
  public:
   template <typename Fill>
@@ -210,16 +210,30 @@ ArrowBatch DecodeExamples(ExampleDecoder& decoder, const nb::list& serialized) {
   });
 }
 
-nb::list EncodeExamples(nb::handle batch, const std::string& record_type) {
+ArrowBatch EncodeExamples(nb::handle batch, const std::string& record_type) {
   const ArrowImport imported = ArrowImport::Batch(batch);
   const auto encoder = FileValueOrThrow(
       ExampleEncoder::Open(imported.schema(), imported.array(), TypeFrom(record_type)));
-  nb::list result;
-  for (std::size_t row = 0; row < encoder->rows(); ++row) {
-    const auto record = FileValueOrThrow(encoder->Encode(row));
-    result.append(nb::bytes(record.data(), record.size()));
-  }
-  return result;
+  return ArrowBatch([&](ArrowSchema& schema, ArrowArray& array) {
+    ThrowIfFileError(WithoutGil([&] { return encoder->EncodeAll(schema, array); }));
+  });
+}
+
+/// The content of a file that Python holds.
+class BytesSource : public records::MemorySource {
+ public:
+  explicit BytesSource(nb::bytes content)
+      : MemorySource("bytes", BytesOf(content)), content_(std::move(content)) {}
+
+ private:
+  nb::bytes content_;
+};
+
+std::unique_ptr<RecordReader> OpenBytes(nb::bytes content,
+                                        const std::optional<std::string>& validation) {
+  records::RecordReaderOptions options;
+  if (validation) options.validation = FileValueOrThrow(records::ValidationFrom(*validation));
+  return std::make_unique<RecordReader>(std::make_unique<BytesSource>(std::move(content)), options);
 }
 
 using PartTuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
@@ -246,7 +260,8 @@ std::uint64_t MakeIndex(const std::string& path, std::optional<std::uint64_t> in
 }  // namespace
 
 void BindRecords(nb::module_& module) {
-  nb::class_<ArrowBatch>(module, "ArrowBatch", "A record batch, for who can take one of Arrow.")
+  nb::class_<ArrowBatch>(module, "ArrowBatch",
+                         "A record batch, or an array, for who can take one of Arrow.")
       .def(
           "__arrow_c_array__", [](const ArrowBatch& batch, nb::handle) { return batch.capsules(); },
           nb::arg("requested_schema") = nb::none());
@@ -261,6 +276,8 @@ void BindRecords(nb::module_& module) {
 
   nb::class_<RecordReader>(module, "RecordReader", "The records of a file, as bytes.")
       .def(nb::new_(&Open), nb::arg("file"))
+      .def_static("of_bytes", &OpenBytes, nb::arg("content"), nb::arg("validation").none(),
+                  "Of what a file contains.")
       .def("next", &NextRecord,
            "The next record, or None at the end. After a failure the next call goes on, unless "
            "`lost`.")
@@ -298,7 +315,7 @@ void BindRecords(nb::module_& module) {
       .def(nb::new_(&DecoderFor), nb::arg("schema"), nb::arg("record_type"))
       .def("decode", &DecodeExamples, nb::arg("records"), "Of a list of bytes.");
   module.def("encode_examples", &EncodeExamples, nb::arg("batch"), nb::arg("record_type"),
-             "Each row of a record batch as a serialized tf.Example.");
+             "Each row of a record batch as a serialized tf.Example: an array of binary.");
 
   nb::class_<SchemaInference>(module, "SchemaInference", "The columns that records have.")
       .def(nb::new_([](const std::string& record_type, bool strings) {

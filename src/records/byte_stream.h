@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/unique_fd.h"
 #include "tfos/status.h"
@@ -23,6 +24,10 @@ class ByteSource {
   /// Reads into the front of `room`, which is not empty: the number of bytes, which may be fewer
   /// than fit; 0 at the end, and only there.
   virtual Result<std::size_t> Read(std::span<std::byte> room) = 0;
+
+  /// Takes all that is left, where that lies in memory which stays as long as the source: then
+  /// there is nothing to read any more. Empty for other sources.
+  virtual std::span<const std::byte> TakeRest() { return {}; }
 
   /// What messages call it, such as its path.
   virtual const std::string& name() const = 0;
@@ -82,6 +87,7 @@ class MemorySource : public ByteSource {
       : name_(std::move(name)), bytes_(bytes) {}
 
   Result<std::size_t> Read(std::span<std::byte> room) override;
+  std::span<const std::byte> TakeRest() override { return std::exchange(bytes_, {}); }
   const std::string& name() const override { return name_; }
 
  private:

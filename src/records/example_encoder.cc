@@ -7,7 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include "arrow/export.h"
 #include "base/format.h"
+#include "records/elements.h"
 #include "records/value_source.h"
 
 namespace tfos::records {
@@ -173,6 +175,42 @@ Result<std::unique_ptr<ExampleEncoder>> ExampleEncoder::Open(const ArrowSchema& 
 }
 
 Result<std::span<const std::byte>> ExampleEncoder::Encode(std::size_t row) {
+  record_.Truncate(0);
+  TFOS_RETURN_IF_ERROR(Append(row, record_));
+  return std::span<const std::byte>(record_.data(), record_.size());
+}
+
+Status ExampleEncoder::EncodeAll(ArrowSchema& schema, ArrowArray& array) {
+  ValueBuffer<std::byte> records;
+  ValueBuffer<std::int32_t> ends;
+  ends.Expect(rows_ + 1);
+  ends.Append(0);
+  for (std::size_t row = 0; row < rows_; ++row) {
+    TFOS_RETURN_IF_ERROR(Append(row, records));
+    if (records.size() > kMostElements) {
+      return {ErrorKind::kUnsupported,
+              fmt::format("the records of these rows are more than {} bytes; encode fewer at once",
+                          kMostElements)};
+    }
+    ends.Append(static_cast<std::int32_t>(records.size()));
+    // Rows are mostly of about one size; a wrong guess costs address space, or a copy.
+    if (row == 0) records.Expect(records.size() * rows_ / 8 * 9);
+  }
+  const auto offsets = ends.Take();
+  const auto data = records.Take();
+  arrow::Field field{.name = "",
+                     .format = ElementTypeFormat(ElementType::kBinary),
+                     .nullable = false,
+                     .length = rows_,
+                     .buffers = {nullptr, offsets.get(), data.get()},
+                     .memory = {offsets, data},
+                     .children = {}};
+  schema = arrow::ExportSchema(field);
+  array = arrow::ExportArray(std::move(field));
+  return Status::Ok();
+}
+
+Status ExampleEncoder::Append(std::size_t row, ValueBuffer<std::byte>& records) {
   const std::uint64_t position = offset_ + row;
   const bool lists = type_ == RecordType::kSequenceExample;
   TFOS_ASSIGN_OR_RETURN(const std::size_t features, Measure(position, false));
@@ -180,20 +218,17 @@ Result<std::span<const std::byte>> ExampleEncoder::Encode(std::size_t row) {
   if (lists) {
     TFOS_ASSIGN_OR_RETURN(feature_lists, Measure(position, true));
   }
-  record_.Truncate(0);
   const std::size_t bytes = DelimitedBytes(features) + (lists ? DelimitedBytes(feature_lists) : 0);
-  std::byte* const begin = record_.Extend(bytes);
+  std::byte* const begin = records.Extend(bytes);
   std::byte* to = BeginDelimited(kFeaturesField, features, begin);
   to = WriteMap(position, false, to);
   if (lists) {
     to = BeginDelimited(kFeatureListsField, feature_lists, to);
     to = WriteMap(position, true, to);
   }
-  if (to != begin + bytes) {
-    return Status(ErrorKind::kBug, fmt::format("a record took {} bytes instead of the {} measured",
-                                               to - begin, bytes));
-  }
-  return std::span<const std::byte>(begin, bytes);
+  if (to == begin + bytes) return Status::Ok();
+  return {ErrorKind::kBug,
+          fmt::format("a record took {} bytes instead of the {} measured", to - begin, bytes)};
 }
 
 Result<std::size_t> ExampleEncoder::Measure(std::uint64_t row, bool feature_lists) {

@@ -33,11 +33,17 @@ class ExampleEncoder {
   /// The record of a row, which there is. Valid until the next call.
   Result<std::span<const std::byte>> Encode(std::size_t row);
 
+  /// All records as an array of binary, which the caller releases. kUnsupported when they are more
+  /// than 2^31 - 1 bytes.
+  Status EncodeAll(ArrowSchema& schema, ArrowArray& array);
+
  private:
   class Column;
 
   ExampleEncoder();
 
+  /// Appends the record of a row.
+  Status Append(std::size_t row, ValueBuffer<std::byte>& to);
   Result<std::size_t> Measure(std::uint64_t row, bool feature_lists);
   std::byte* WriteMap(std::uint64_t row, bool feature_lists, std::byte* to) const;
 

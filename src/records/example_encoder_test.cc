@@ -119,6 +119,22 @@ TEST(ExampleEncoderTest, WritesAgainWhatWasRead) {
   EXPECT_EQ(Encode(table, RecordType::kSequenceExample), records);
 }
 
+TEST(ExampleEncoderTest, AllRecordsAtOnce) {
+  std::mt19937 random(19);
+  std::vector<std::string> records;
+  for (int i = 0; i < 40; ++i) records.push_back(RandomRecord(random));
+  Exported table;
+  Decode(kRandomColumns, records, RecordType::kSequenceExample, table);
+  auto encoder = ExampleEncoder::Open(table.schema, table.array, RecordType::kSequenceExample);
+  ASSERT_TRUE(encoder.ok());
+  Exported all;
+  ASSERT_TRUE((*encoder)->EncodeAll(all.schema, all.array).ok());
+  ASSERT_EQ(all.array.length, 40);
+  for (std::int64_t i = 0; i < all.array.length; ++i) {
+    EXPECT_EQ(Show(all.schema, all.array, i), "'" + records[static_cast<std::size_t>(i)] + "'");
+  }
+}
+
 TEST(ExampleEncoderTest, ReadsSlices) {
   std::mt19937 random(18);
   std::vector<std::string> records;

@@ -19,56 +19,57 @@ Result<Validation> ValidationFrom(std::string_view name) {
                 fmt::format("validation '{}' is none of 'none', 'lengths' and 'full'", name));
 }
 
-/// What was read of the source and not yet handed out. It grows with what is really there, so that
-/// a wrong length alone costs no memory.
+/// What was read of the source and not yet handed out: the source's own memory where it has any,
+/// else a buffer. That grows with what is really there, so that a wrong length alone costs no
+/// memory.
 class RecordReader::Block {
  public:
-  explicit Block(std::size_t bytes)
-      : capacity_(std::max(bytes, kRecordHeaderBytes)), data_(Allocate(capacity_)) {}
+  Block(std::size_t bytes, ByteSource& source)
+      : source_(source),
+        block_bytes_(std::max(bytes, kRecordHeaderBytes)),
+        rest_(source.TakeRest()) {}
 
-  std::span<const std::byte> bytes() const { return {data_.get() + begin_, end_ - begin_}; }
-  void Drop(std::size_t count) { begin_ += count; }
+  std::span<const std::byte> bytes() const { return rest_; }
+  void Drop(std::size_t count) { rest_ = rest_.subspan(count); }
 
   /// Reads until there are `wanted` bytes, or the source has no more.
-  Status Await(std::size_t wanted, ByteSource& source) {
-    while (bytes().size() < wanted) {
-      MakeRoom(wanted);
-      TFOS_ASSIGN_OR_RETURN(const std::size_t read,
-                            source.Read({data_.get() + end_, capacity_ - end_}));
+  Status Await(std::size_t wanted) {
+    while (rest_.size() < wanted) {
+      const std::span<std::byte> room = MakeRoom(wanted);
+      TFOS_ASSIGN_OR_RETURN(const std::size_t read, source_.Read(room));
       if (read == 0) return Status::Ok();
-      end_ += read;
+      rest_ = {room.data() - rest_.size(), rest_.size() + read};
     }
     return Status::Ok();
   }
 
  private:
-  static std::unique_ptr<std::byte[]> Allocate(std::size_t bytes) {
-    return std::make_unique_for_overwrite<std::byte[]>(bytes);
+  /// Moves what is left to the front of the buffer, and gives the room behind it.
+  std::span<std::byte> MakeRoom(std::size_t wanted) {
+    if (rest_.size() >= capacity_) {
+      // At first, or full of one record that is longer still.
+      capacity_ = std::max(block_bytes_, std::min(wanted, 2 * rest_.size()));
+      auto larger = std::make_unique_for_overwrite<std::byte[]>(capacity_);
+      if (!rest_.empty()) std::memcpy(larger.get(), rest_.data(), rest_.size());
+      buffer_ = std::move(larger);
+    } else if (!rest_.empty()) {
+      std::memmove(buffer_.get(), rest_.data(), rest_.size());
+    }
+    rest_ = {buffer_.get(), rest_.size()};
+    return {buffer_.get() + rest_.size(), capacity_ - rest_.size()};
   }
 
-  void MakeRoom(std::size_t wanted) {
-    const std::size_t kept = end_ - begin_;
-    if (begin_ != 0 && kept != 0) std::memmove(data_.get(), data_.get() + begin_, kept);
-    begin_ = 0;
-    end_ = kept;
-    if (kept < capacity_) return;
-    // Full of one record that is longer still.
-    capacity_ = std::min(wanted, 2 * capacity_);
-    auto larger = Allocate(capacity_);
-    std::memcpy(larger.get(), data_.get(), kept);
-    data_ = std::move(larger);
-  }
-
-  std::size_t capacity_;
-  std::unique_ptr<std::byte[]> data_;
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
+  ByteSource& source_;
+  const std::size_t block_bytes_;
+  std::span<const std::byte> rest_;
+  std::unique_ptr<std::byte[]> buffer_;
+  std::size_t capacity_ = 0;
 };
 
 RecordReader::RecordReader(std::unique_ptr<ByteSource> source, RecordReaderOptions options)
     : source_(std::move(source)),
       options_(options),
-      block_(std::make_unique<Block>(options.block_bytes)),
+      block_(std::make_unique<Block>(options.block_bytes, *source_)),
       offset_(options.begin_offset),
       number_(options.first_record) {}
 
@@ -78,7 +79,7 @@ Result<std::optional<Record>> RecordReader::Next() {
   if (lost()) return lost_;
   if (offset_ >= options_.end_offset) return std::optional<Record>();
 
-  if (Status read = block_->Await(kRecordHeaderBytes, *source_); !read.ok()) return Lose(read);
+  if (Status read = block_->Await(kRecordHeaderBytes); !read.ok()) return Lose(read);
   const std::span<const std::byte> header = block_->bytes();
   if (header.empty()) return std::optional<Record>();
   if (header.size() < kRecordHeaderBytes) {
@@ -102,7 +103,7 @@ Result<std::optional<Record>> RecordReader::Next() {
   }
 
   const std::size_t whole = kRecordHeaderBytes + length + kRecordFooterBytes;
-  if (Status read = block_->Await(whole, *source_); !read.ok()) return Lose(read);
+  if (Status read = block_->Await(whole); !read.ok()) return Lose(read);
   const std::span<const std::byte> bytes = block_->bytes();
   if (bytes.size() < whole) {
     return Lose(Bad(fmt::format("the file ends after {} of its {} bytes; it was cut off",

@@ -38,7 +38,8 @@ struct RecordReaderOptions {
   std::uint64_t first_record = 0;
 };
 
-/// A record as it lies in the reader's memory, until the reader is asked for the next one.
+/// A record as it lies in the reader's memory, or in the source's, until the reader is asked for
+/// the next one.
 struct Record {
   std::span<const std::byte> data;
   std::uint64_t offset = 0;  ///< Of its length, in the uncompressed file.

@@ -36,6 +36,9 @@ class ValueBuffer {
   }
   void Append(T value) { *Extend(1) = value; }
 
+  /// There will be about so many values: the next growth makes room for all of them.
+  void Expect(std::size_t count) { expected_ = count; }
+
   /// Drops what is behind the first `size` values.
   void Truncate(std::size_t size) { size_ = size; }
 
