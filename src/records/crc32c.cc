@@ -141,6 +141,8 @@ constexpr FoldKeys KeysFor(std::size_t bits) {
 
 constexpr std::size_t kFold = 256;
 constexpr std::size_t kRegister = 64;
+// Between other work, as in a reader of records, the wide registers gain nothing on shorter data.
+constexpr std::size_t kLeastFolded = 8'192;
 constexpr FoldKeys kFoldStep = KeysFor(8 * kFold);
 constexpr FoldKeys kFoldRegister = KeysFor(8 * kRegister);
 
@@ -162,7 +164,7 @@ __attribute__((target(TFOS_TARGET_FOLD))) inline __m512i Fold(__m512i from, __m5
 __attribute__((target(TFOS_TARGET_FOLD))) std::uint32_t ExtendByFolding(std::uint32_t crc,
                                                                         const std::byte* data,
                                                                         std::size_t bytes) {
-  if (bytes < 2 * kFold) return ExtendBySse42(crc, data, bytes);
+  if (bytes < kLeastFolded) return ExtendBySse42(crc, data, bytes);
   __m512i lanes[kFold / kRegister];
   for (std::size_t i = 0; i < std::size(lanes); ++i)
     lanes[i] = _mm512_loadu_si512(data + i * kRegister);
@@ -181,6 +183,9 @@ __attribute__((target(TFOS_TARGET_FOLD))) std::uint32_t ExtendByFolding(std::uin
   // The last register holds what, read as bytes, has the CRC of everything so far.
   alignas(kRegister) std::byte last[kRegister];
   _mm512_store_si512(last, lanes[std::size(lanes) - 1]);
+  // The compiler leaves it out before a call that ends the function; the upper halves would slow
+  // down older vector instructions, anybody's.
+  _mm256_zeroupper();
   std::uint64_t state = 0;
   for (std::size_t i = 0; i < kRegister; i += kStep) {
     state = _mm_crc32_u64(state, Load<std::uint64_t>(last + i));
