@@ -145,7 +145,9 @@ inline std::string Show(const ArrowSchema& schema, const ArrowArray& array, std:
   };
   if (array.buffers[0] != nullptr && !bit(array.buffers[0])) return "null";
   const std::string_view format = schema.format;
-  const auto* const offsets = static_cast<const std::int32_t*>(array.buffers[1]);
+  // A fixed-size list has none.
+  const auto* const offsets =
+      array.n_buffers > 1 ? static_cast<const std::int32_t*>(array.buffers[1]) : nullptr;
   const auto list = [&](std::int64_t begin, std::int64_t end) {
     std::string text;
     for (std::int64_t i = begin; i < end; ++i) {
