@@ -106,7 +106,7 @@ class _Feeder:
             cache=plan.replay.cache,
             replays=plan.replay.epochs,
             shuffle_seed=plan.replay.shuffle_seed,
-            until_read=plan.until_read,
+            until_read=plan.until_read and self.mode == "train",
         )
 
     def _chunks(self, rows: Iterable[Any]) -> Iterator[list[Any]]:

@@ -20,7 +20,7 @@ class Ledger:
     read: int = 0
     #: Some of them were pickled batches.
     batches: bool = False
-    #: Of those the ones that were delivered twice, as the node that had them was lost.
+    #: Of those the ones that were sent again, as the node that had them was lost.
     moved: int = 0
     #: A job was cancelled, as no node wanted more: what its tasks have read is not known.
     cut_short: bool = False
@@ -45,7 +45,7 @@ class Ledger:
             count["rows_read"] -= int(metrics.get("result_rows", 0))  # those of inference
             if not self.batches:
                 count["left"] = (count["delivered"] + count["replayed"] - count["rows_read"]
-                                 - count["rows_dropped"])
+                                 - count["rows_dropped"] - count["rows_read_elsewhere"])
             name = f"{node['job_name']}:{node['task_index']}"
             self.nodes[name] = count
             if node["state"] == "lost":
@@ -57,7 +57,8 @@ class Ledger:
 
     def complaint(self) -> str | None:
         """What doesn't add up; None when all does."""
-        if not self.cut_short and not self.lost and self.delivered != self.read + self.moved:
+        known = not (self.cut_short or self.lost or self.moved)
+        if known and self.delivered != self.read:
             return (f"the feed tasks delivered {self.read:,} {self._unit} and the nodes count "
                     f"{self.delivered:,}")
         return None
@@ -93,4 +94,5 @@ class Ledger:
 
 #: The counts of a node and the metrics that they come as.
 _METRICS = {"delivered": "items_delivered", "unread": "items_unread", "replayed": "items_replayed",
-            "rows_read": "rows", "rows_dropped": "rows_dropped"}
+            "rows_read": "rows", "rows_dropped": "rows_dropped",
+            "rows_read_elsewhere": "rows_read_elsewhere"}

@@ -536,7 +536,9 @@ asio::awaitable<void> Agent::OnNodeEnd(ExitStatus exit) {
     link_->Send(SerializeMessage(Done{}));
     Enter(NodeState::kDone, "");
   } else if (!failed_) {
-    TellFailure("run the node", "the node's process " + exit.Describe(), exit.signalled);
+    TellFailure("run the node", "the node's process " + exit.Describe(),
+                // Any other signal came of the program itself, and would come again elsewhere.
+                exit.signalled && (exit.code == SIGKILL || exit.code == SIGTERM));
   }
   if (failed_ || stop_asked_ || ending_ || !TensorBoardIsAlive()) {
     End(kGrace);

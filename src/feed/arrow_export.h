@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "feed/aligned_buffer.h"
 #include "arrow/c_data.h"
+#include "feed/aligned_buffer.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

@@ -15,6 +15,17 @@ std::list<FeedQueue::Session>::iterator FeedQueue::Find(std::uint64_t session) {
 
 void FeedQueue::PushTrain(const QueuedChunk& chunk) { train_.push_back(chunk); }
 
+std::vector<QueuedChunk> FeedQueue::WithdrawTrain(std::uint64_t session) {
+  std::vector<QueuedChunk> withdrawn;
+  std::erase_if(train_, [&](const auto& item) {
+    const auto* chunk = std::get_if<QueuedChunk>(&item);
+    if (chunk == nullptr || chunk->session != session) return false;
+    withdrawn.push_back(*chunk);
+    return true;
+  });
+  return withdrawn;
+}
+
 void FeedQueue::PushEpochEnd(std::uint32_t epoch) { train_.push_back(EpochEnd{epoch}); }
 
 void FeedQueue::PushReplay(std::shared_ptr<const CachedEpoch> cache, const ReplayOptions& options,

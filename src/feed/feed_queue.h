@@ -54,6 +54,8 @@ class FeedQueue {
   using Item = std::variant<QueuedChunk, CachedChunk, SessionEnd, EpochEnd>;
 
   void PushTrain(const QueuedChunk& chunk);
+  /// Drops the chunks of a training session that nobody has taken, and returns them.
+  std::vector<QueuedChunk> WithdrawTrain(std::uint64_t session);
   void PushEpochEnd(std::uint32_t epoch);
   /// `cache` is complete once everything before the replay was taken. The epochs that it makes, of
   /// which there is at least one, count on from `first_epoch`.

@@ -115,6 +115,7 @@ struct Connection {
   std::uint32_t watched = 0;  ///< Events asked of epoll.
   bool said_goodbye = false;  ///< Our side is shut down.
   bool authenticated = false;
+  bool counted = false;  ///< It has sent a COUNT.
   Nonce nonce{};
   TimePoint authenticate_by;
 
@@ -223,6 +224,8 @@ class FeedServer::Impl : public std::enable_shared_from_this<FeedServer::Impl> {
   void EndSession(SessionPointer session, bool orderly);
   /// All that a training partition brought was accepted, and read if it lasts until then.
   void EndTraining(const SessionPointer& session);
+  /// Gives up what its feeder brought and no consumer has taken.
+  void Withdraw(Session& session);
   void RecordRead(const SessionPointer& session, std::uint64_t number, std::uint64_t rows);
   void ReleaseAll(const std::vector<QueuedChunk>& chunks);
   void ReleaseBlock(Session& session, std::uint64_t number);
@@ -623,8 +626,19 @@ void FeedServer::Impl::EndSession(SessionPointer session, bool orderly) {
   if (!orderly && !waiting && session->options.mode == Mode::kInference) {
     ReleaseAll(queue.chunks.BreakSession(session->id));
   }
+  // Who waits until all is read brings the rest again, here or elsewhere.
+  if (!orderly && session->options.until_read) Withdraw(*session);
   Retire(*session);
   changed_.notify_all();
+}
+
+void FeedServer::Impl::Withdraw(Session& session) {
+  const std::vector<QueuedChunk> chunks = QueueOf(session).chunks.WithdrawTrain(session.id);
+  for (const QueuedChunk& chunk : chunks) {
+    ledger_.Remove(session.options.key, {chunk.first, chunk.first + chunk.items});
+    counters_.withdrawn_items += chunk.items;
+  }
+  ReleaseAll(chunks);
 }
 
 void FeedServer::Impl::RecordRead(const SessionPointer& session, std::uint64_t number,
@@ -666,7 +680,10 @@ void FeedServer::Impl::ReleaseBlock(Session& session, std::uint64_t number) {
 
 void FeedServer::Impl::Retire(Session& session) {
   if (session.phase != SessionPhase::kOver || session.ring.in_flight() > 0) return;
-  if (session.region != nullptr) pool_.GiveBack(std::move(session.region), session.orderly);
+  if (session.region != nullptr) {
+    // What a feeder reads there when it finds this node dead must not be of another session.
+    pool_.GiveBack(std::move(session.region), session.orderly && !session.options.until_read);
+  }
   sessions_.erase(session.id);  // May destroy `session`.
   GrantMemory();
 }
@@ -813,8 +830,9 @@ Status FeedServer::Impl::OnCount(Connection& connection, const CountMessage& mes
     PostLast(connection, EncodeError(*failure_));
     return {};
   }
-  // First, as what another attempt still brings after the answer would be brought twice.
-  Supersede(message.key, message.attempt);
+  // First, as what another attempt still brings after the answer would be brought twice. But only
+  // once: an attempt that has begun must not end the one that took over from it.
+  if (!std::exchange(connection.counted, true)) Supersede(message.key, message.attempt);
   const ItemRanges accepted = ledger_.Accepted(message.key);
   std::span<const ItemRange> left(accepted.ranges());
   do {
@@ -833,6 +851,10 @@ Status FeedServer::Impl::OnOpen(Connection& connection, SessionOptions options) 
     PostLast(connection, EncodeError(*failure_));
     return {};
   }
+  if (options.until_read && (options.mode != Mode::kTrain || options.replay.epochs > 0)) {
+    return {ErrorKind::kBadInput,
+            "a partition that lasts until it is read is for training and not replayed"};
+  }
   const auto queue = queues_.find(options.queue);
   if (queue == queues_.end() || feed_over_) {
     const OpenStatus status =
@@ -846,9 +868,6 @@ Status FeedServer::Impl::OnOpen(Connection& connection, SessionOptions options) 
       return {ErrorKind::kBadInput,
               fmt::format("a partition of epoch {} with {} replays in epoch {}", options.key.epoch,
                           options.replay.epochs, queue->second.epoch)};
-    }
-    if (options.until_read && options.replay.epochs > 0) {
-      return {ErrorKind::kBadInput, "a partition that lasts until it is read is not replayed"};
     }
     EndEpochsBefore(queue->second, options.key.epoch);
     Supersede(options.key, options.attempt);
@@ -964,6 +983,7 @@ void FeedServer::Impl::Accepted(Session& session, const QueuedChunk& chunk) {
   if (session.options.mode == Mode::kTrain) {
     counters_.train_items += chunk.items;
     if (session.options.until_read) session.reads.Accept();
+    counters_.rows_read_elsewhere += chunk.rows_read;
     ledger_.Add(session.options.key, {chunk.first, chunk.first + chunk.items});
     queue.PushTrain(chunk);
   } else {

@@ -34,6 +34,18 @@ TEST(ItemRangesTest, NoItemsAreNoRange) {
   EXPECT_THAT(Of({{0, 2}, {1, 1}, {7, 7}}).ranges(), ElementsAre(ItemRange{0, 2}));
 }
 
+TEST(ItemRangesTest, WhatIsRemovedLeavesTheRest) {
+  ItemRanges ranges;
+  ranges.Add({0, 10});
+  ranges.Add({20, 30});
+  ranges.Remove({5, 25});
+  EXPECT_THAT(ranges.ranges(), ElementsAre(ItemRange{0, 5}, ItemRange{25, 30}));
+  ranges.Remove({1, 2});
+  EXPECT_THAT(ranges.ranges(), ElementsAre(ItemRange{0, 1}, ItemRange{2, 5}, ItemRange{25, 30}));
+  ranges.Remove({0, 40});
+  EXPECT_THAT(ranges.ranges(), testing::IsEmpty());
+}
+
 TEST(ItemRangesTest, StretchesCoverEverything) {
   const ItemRanges ranges = Of({{2, 4}, {7, 8}});
   const auto from = [&](std::uint64_t item) {

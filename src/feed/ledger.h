@@ -36,6 +36,15 @@ class Ledger {
     while (ranges_ > capacity_ && order_.size() > 1) Forget();
   }
 
+  /// They were accepted, and given up before a consumer had them.
+  void Remove(const PartitionKey& key, const ItemRange& items) {
+    const auto it = accepted_.find(key);
+    if (it == accepted_.end()) return;
+    ranges_ -= it->second.ranges().size();
+    it->second.Remove(items);
+    ranges_ += it->second.ranges().size();
+  }
+
  private:
   void Forget() {
     const auto oldest = accepted_.find(order_.front());

@@ -61,8 +61,10 @@ Status PartitionWriter::FindNodes() {
     // stage, and an earlier attempt may have run on another host.
     Node node;
     node.endpoint = endpoint;
-    const Status status = Count(node);
+    const Result<Counted> counted = Count(node);
+    const Status& status = counted.status();
     if (status.ok()) {
+      delivered_.Add(counted->ranges);
       node.remote = !node.client->shares_memory();
       (node.remote ? remote : nodes_).push_back(std::move(node));
     } else if (status.kind() == ErrorKind::kReconnect) {
@@ -74,23 +76,22 @@ Status PartitionWriter::FindNodes() {
   }
   // In the order of preference, but for what they have got.
   std::ranges::stable_sort(remote, {}, &Node::accepted_bytes);
-  if (remote.size() > options_.most_remote_nodes) {
-    remote.erase(remote.begin() + static_cast<std::ptrdiff_t>(options_.most_remote_nodes),
-                 remote.end());
+  for (std::size_t i = 0; i < remote.size(); ++i) {
+    // The others are connected to again should they be needed.
+    if (i >= options_.most_remote_nodes) remote[i].client.reset();
+    nodes_.push_back(std::move(remote[i]));
   }
-  std::ranges::move(remote, std::back_inserter(nodes_));
   return Status::Ok();
 }
 
-Status PartitionWriter::Count(Node& node) {
+Result<Counted> PartitionWriter::Count(Node& node) {
   if (node.client == nullptr) {
     TFOS_ASSIGN_OR_RETURN(node.client, Connect(node.endpoint));
   }
-  TFOS_ASSIGN_OR_RETURN(const Counted counted,
+  TFOS_ASSIGN_OR_RETURN(Counted counted,
                         node.client->Count(options_.session.key, options_.session.attempt));
-  delivered_.Add(counted.ranges);
   node.accepted_bytes = counted.accepted_bytes;
-  return Status::Ok();
+  return counted;
 }
 
 Result<std::unique_ptr<FeedClient>> PartitionWriter::Connect(const Endpoint& endpoint) const {
@@ -103,40 +104,54 @@ Result<std::unique_ptr<FeedClient>> PartitionWriter::Connect(const Endpoint& end
 Status PartitionWriter::OpenNodes() {
   // They are not waited for one by one: one that has no memory left may be waiting for rows of
   // another one that has.
-  while (!nodes_.empty()) {
-    const bool any_here = std::ranges::any_of(
-        nodes_, [](const Node& node) { return !node.remote && node.wants_rows(); });
-    TFOS_RETURN_IF_ERROR(Ask([&](const Node& node) { return !node.remote || !any_here; }));
-    const bool any_asked = std::ranges::any_of(nodes_, &Node::asked);
-    if (any_asked || stopped()) return AwaitAnswer();
+  TFOS_RETURN_IF_ERROR(AskHere());
+  const auto any_asked = [&] { return std::ranges::any_of(nodes_, &Node::asked); };
+  while (!nodes_.empty() && !stopped() && !any_asked()) {
+    TFOS_RETURN_IF_ERROR(AskAbroad(options_.most_remote_nodes));
   }
-  return Unreachable();
+  return nodes_.empty() ? Unreachable() : AwaitAnswer();
 }
 
-template <typename Which>
-Status PartitionWriter::Ask(Which which) {
+Status PartitionWriter::AskHere() {
   for (std::size_t i = 0; i < nodes_.size();) {
-    Node& node = nodes_[i];
-    if (node.asked || !node.wants_rows() || !which(node)) {
-      ++i;
-      continue;
+    const std::size_t before = nodes_.size();
+    if (!nodes_[i].remote && !nodes_[i].asked && nodes_[i].wants_rows()) {
+      TFOS_RETURN_IF_ERROR(Ask(i));
     }
-    const Status status = BeginOpen(node);
-    if (status.ok()) {
-      node.asked = true;
-      ++i;
-    } else {
-      TFOS_RETURN_IF_ERROR(LeaveOut(i, status));
-    }
+    if (nodes_.size() == before) ++i;
   }
   return Status::Ok();
 }
 
-Status PartitionWriter::BeginOpen(Node& node) {
-  if (node.client == nullptr) {
-    TFOS_ASSIGN_OR_RETURN(node.client, Connect(node.endpoint));
+Status PartitionWriter::AskAbroad(std::size_t count) {
+  asked_abroad_at_ = Clock::Steady().Now();
+  for (; count > 0; --count) {
+    std::size_t least = nodes_.size();
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const Node& node = nodes_[i];
+      if (node.remote && !node.asked && node.wants_rows() &&
+          (least == nodes_.size() || node.accepted_bytes < nodes_[least].accepted_bytes)) {
+        least = i;
+      }
+    }
+    if (least == nodes_.size()) return Status::Ok();
+    TFOS_RETURN_IF_ERROR(Ask(least));
   }
-  return node.client->BeginOpen(options_.session);
+  return Status::Ok();
+}
+
+Status PartitionWriter::Ask(std::size_t index) {
+  Node& node = nodes_[index];
+  if (node.client == nullptr) {
+    Result<std::unique_ptr<FeedClient>> client = Connect(node.endpoint);
+    if (!client.ok()) return LeaveOut(index, client.status());
+    node.client = std::move(*client);
+  }
+  if (const Status status = node.client->BeginOpen(options_.session); !status.ok()) {
+    return LeaveOut(index, status);
+  }
+  node.asked = true;
+  return Status::Ok();
 }
 
 Status PartitionWriter::LeaveOut(std::size_t node, const Status& status) {
@@ -147,10 +162,13 @@ Status PartitionWriter::LeaveOut(std::size_t node, const Status& status) {
 }
 
 Status PartitionWriter::Lose(std::size_t node, const Status& status) {
-  if (!options_.session.until_read || status.kind() != ErrorKind::kReconnect) return status;
-  std::unique_ptr<FeedClient> client = std::move(nodes_[node].client);
-  for (UnreadChunk& chunk : client->Unread()) unread_.push_back(chunk);
-  lost_.push_back(std::move(client));
+  if (status.kind() != ErrorKind::kReconnect) return status;
+  if (nodes_[node].fed) {
+    if (!options_.session.until_read) return status;
+    std::unique_ptr<FeedClient> client = std::move(nodes_[node].client);
+    for (UnreadChunk& chunk : client->Unread()) unread_.push_back(chunk);
+    lost_.push_back(std::move(client));
+  }
   TFOS_RETURN_IF_ERROR(LeaveOut(node, status));
   return nodes_.empty() ? Unreachable() : Status::Ok();
 }
@@ -222,30 +240,20 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
   }
   const bool train = options_.session.mode == Mode::kTrain;
   Deadline deadline = Deadline::After(options_.progress_timeout);
-  std::optional<Clock::TimePoint> waiting_since;
   std::vector<BalanceCandidate> candidates;
   std::vector<std::size_t> node_of_candidate;
   while (!stopped()) {
-    if (train) TFOS_RETURN_IF_ERROR(LookAbroad(waiting_since));
-    std::vector<std::uint64_t> free_bytes;
-    TFOS_RETURN_IF_ERROR(ForEach([&](Node& node) -> Status {
-      std::uint64_t free = 0;
-      if (node.asked && node.wants_rows()) {
-        TFOS_ASSIGN_OR_RETURN(free, node.client->FreeBytes());
-        node.accepted_bytes =
-            std::max(node.accepted_bytes, node.client->accepted_bytes().value_or(0));
-      }
-      free_bytes.push_back(free);
-      return Status::Ok();
-    }));
+    // In this order: who has been told that another attempt took over must not ask any more.
+    TFOS_RETURN_IF_ERROR(ReadRoom());
+    if (train) TFOS_RETURN_IF_ERROR(LookAbroad());
     candidates.clear();
     node_of_candidate.clear();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       Node& node = nodes_[i];
       if (!node.asked || !node.open()) continue;
-      node.capacity_bytes = std::max(node.capacity_bytes, free_bytes[i]);
+      node.capacity_bytes = std::max(node.capacity_bytes, node.free_bytes);
       largest_region_ = std::max(largest_region_, node.capacity_bytes);
-      candidates.push_back({.free_bytes = free_bytes[i],
+      candidates.push_back({.free_bytes = node.free_bytes,
                             .capacity_bytes = node.capacity_bytes,
                             .accepted_bytes = node.accepted_bytes,
                             .remote = node.remote});
@@ -253,10 +261,11 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
     }
     if (train && !candidates.empty() && bytes > largest_region_) return ReserveAlone(bytes);
     const Clock::TimePoint now = Clock::Steady().Now();
-    const bool anywhere = waiting_since && now - *waiting_since >= kPatienceAtHome;
+    const bool anywhere = waiting_since_ && now - *waiting_since_ >= kPatienceAtHome;
     const BalanceChoice choice = ChooseNode(candidates, bytes, anywhere);
     if (choice.action == BalanceChoice::Action::kSend) {
       reserved_ = node_of_candidate[choice.index];
+      if (!nodes_[reserved_].remote) waiting_since_.reset();
       const Result<std::span<std::byte>> room = nodes_[reserved_].client->Reserve(bytes);
       if (!room.ok()) {
         TFOS_RETURN_IF_ERROR(Lose(reserved_, room.status()));
@@ -266,10 +275,9 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
       continue;  // It has stopped or gone meanwhile; perhaps another one has not.
     }
     if (stopped()) break;
-    waiting_since = waiting_since.value_or(now);
-    const bool look_again = !anywhere && std::ranges::any_of(nodes_, &Node::remote);
-    const Deadline patience =
-        look_again ? Deadline::After(kPatienceAtHome - (now - *waiting_since)) : deadline;
+    waiting_since_ = waiting_since_.value_or(now);
+    const bool look_again = std::ranges::any_of(nodes_, &Node::remote);
+    const Deadline patience = look_again ? Deadline::After(kPatienceAtHome) : deadline;
     TFOS_ASSIGN_OR_RETURN(const bool word, WaitForWord(patience.Min(deadline)));
     if (word) {
       deadline = Deadline::After(options_.progress_timeout);
@@ -280,37 +288,59 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
   return std::span<std::byte>();
 }
 
-Status PartitionWriter::LookAbroad(std::optional<Clock::TimePoint> waiting_since) {
-  const auto is_left = [](const Node& node) {
-    return node.remote && !node.asked && node.wants_rows();
-  };
-  if (std::ranges::none_of(nodes_, is_left)) return Status::Ok();
+Status PartitionWriter::ReadRoom() {
+  return ForEach([](Node& node) -> Status {
+    if (!node.asked || !node.wants_rows()) return Status::Ok();
+    TFOS_ASSIGN_OR_RETURN(node.free_bytes, node.client->FreeBytes());
+    node.accepted_bytes = std::max(node.accepted_bytes, node.client->accepted_bytes().value_or(0));
+    return Status::Ok();
+  });
+}
+
+Status PartitionWriter::LookAbroad() {
   std::optional<std::uint64_t> accepted_here;
+  std::size_t asked_abroad = 0;
+  bool any_left = false;
   for (const Node& node : nodes_) {
-    if (node.remote || !node.wants_rows()) continue;
-    accepted_here = std::min(accepted_here.value_or(node.accepted_bytes), node.accepted_bytes);
+    if (!node.wants_rows()) continue;
+    if (!node.remote) {
+      accepted_here = std::min(accepted_here.value_or(node.accepted_bytes), node.accepted_bytes);
+    } else if (node.asked) {
+      ++asked_abroad;
+    } else {
+      any_left = true;
+    }
   }
+  if (!any_left) return Status::Ok();
+  if (!accepted_here && asked_abroad == 0) return AskAbroad(options_.most_remote_nodes);
   const Clock::TimePoint now = Clock::Steady().Now();
-  if (!accepted_here || (waiting_since && now - *waiting_since >= kPatienceAtHome)) {
-    return Ask(is_left);
-  }
+  const bool waiting = waiting_since_ && now - *waiting_since_ >= kPatienceAtHome;
+  // Another one each time that waiting has not helped: what all wait for may be its rows.
+  if (waiting && now - asked_abroad_at_ >= kPatienceAtHome) return AskAbroad(1);
+  if (!accepted_here) return Status::Ok();
+  return AskLaggard(*accepted_here, /*at_once=*/asked_abroad < options_.most_remote_nodes);
+}
+
+Status PartitionWriter::AskLaggard(std::uint64_t accepted_here, bool at_once) {
   // What was heard of them at the start says little by now; of nodes without a row it is worth
   // asking at once, as small data is soon over.
+  const Clock::TimePoint now = Clock::Steady().Now();
   const bool due = !counted_at_ || now - *counted_at_ >= kCountInterval;
-  const auto lags = [&](const Node& node) {
-    return is_left(node) && LagsBehind(node.accepted_bytes, *accepted_here);
-  };
-  for (std::size_t i = 0; i < nodes_.size();) {
-    Node& node = nodes_[i];
-    const bool ask = lags(node) && (due || node.accepted_bytes == 0);
-    if (const Status status = ask ? Count(node) : Status::Ok(); !status.ok()) {
-      TFOS_RETURN_IF_ERROR(LeaveOut(i, status));
-      continue;
+  std::size_t laggard = nodes_.size();
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    const bool now_or_never = at_once && node.accepted_bytes == 0;
+    if (node.remote && !node.asked && node.wants_rows() && (due || now_or_never) &&
+        LagsBehind(node.accepted_bytes, accepted_here) &&
+        (laggard == nodes_.size() || node.accepted_bytes < nodes_[laggard].accepted_bytes)) {
+      laggard = i;
     }
-    if (ask) counted_at_ = now;
-    ++i;
   }
-  return counted_at_ == now ? Ask(lags) : Status::Ok();
+  if (laggard == nodes_.size()) return Status::Ok();
+  counted_at_ = now;
+  const Result<Counted> counted = Count(nodes_[laggard]);
+  if (!counted.ok()) return LeaveOut(laggard, counted.status());
+  return LagsBehind(counted->accepted_bytes, accepted_here) ? Ask(laggard) : Status::Ok();
 }
 
 Result<std::span<std::byte>> PartitionWriter::ReserveAlone(std::size_t bytes) {
@@ -413,6 +443,7 @@ Status PartitionWriter::Commit(std::size_t bytes, const ItemRange& items) {
 Status PartitionWriter::CommitChunk(std::size_t bytes, const ItemRange& items,
                                     std::uint64_t rows_read) {
   Node& node = nodes_[reserved_];
+  node.fed = true;
   if (const Status status = node.client->Commit(bytes, items, rows_read); !status.ok()) {
     return Lose(reserved_, status);
   }

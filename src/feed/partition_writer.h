@@ -34,7 +34,8 @@ struct PartitionWriterOptions {
   InterruptCheck check = {};
 
   // Performance.
-  /// Nodes of other hosts that one feeder connects to, those that have got least.
+  /// Nodes of other hosts that one feeder feeds at once, those that have got least; more of them
+  /// one by one, if they lag behind or nothing else helps.
   std::size_t most_remote_nodes = 2;
 };
 
@@ -90,6 +91,8 @@ class PartitionWriter {
     std::unique_ptr<FeedClient> client;  ///< Null while a large chunk goes through another node.
     bool remote = false;                 ///< On another host.
     bool asked = false;                  ///< For memory.
+    bool fed = false;                    ///< It may have got chunks.
+    std::uint64_t free_bytes = 0;        ///< When it was last looked at.
     std::uint64_t capacity_bytes = 0;    ///< Of its region, once known.
     /// What it has accepted of all feeders, as far as this one knows.
     std::uint64_t accepted_bytes = 0;
@@ -106,20 +109,27 @@ class PartitionWriter {
   /// Training: connects to the nodes and asks all what they have.
   Status FindNodes();
   /// Asks the node what it has of the partition, and remembers how much it has of all.
-  Status Count(Node& node);
+  Result<Counted> Count(Node& node);
   /// Training: asks the nodes of this host, or all when there is none, for memory, and waits for
   /// the first answer. Those that are gone are left out; it fails when none remains.
   Status OpenNodes();
-  /// Asks those nodes for memory which `which` picks and which were not asked before.
-  template <typename Which>
-  Status Ask(Which which);
-  Status BeginOpen(Node& node);
+  /// Asks all nodes of this host for memory that were not asked before.
+  Status AskHere();
+  /// The same for up to `count` nodes of other hosts, those that have got least.
+  Status AskAbroad(std::size_t count);
+  /// Asks the node for memory, or leaves it out.
+  Status Ask(std::size_t node);
   /// Training: ends all sessions.
   Status LeaveNodes();
   Result<std::span<std::byte>> ReserveRoom(std::size_t bytes);
-  /// Training: asks nodes of other hosts for memory if they lag behind, or need to be fed from here
-  /// for another reason. `waited`: those of this host have no room for the next chunk, since then.
-  Status LookAbroad(std::optional<Clock::TimePoint> waiting_since);
+  /// Hears of each node how much room it has.
+  Status ReadRoom();
+  /// Training: asks nodes of other hosts for memory if they lag behind, if there is nobody to feed
+  /// here, or if those that were asked have had no room for a while.
+  Status LookAbroad();
+  /// Training: asks the one that seems to lag most behind `accepted_here` how much it has, and for
+  /// memory if it does. `at_once`: one without a row needs not wait for its time.
+  Status AskLaggard(std::uint64_t accepted_here, bool at_once);
   /// Training: room for a chunk that no region holds, at one node and with no other session.
   Result<std::span<std::byte>> ReserveAlone(std::size_t bytes);
   Status CommitChunk(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read);
@@ -157,7 +167,9 @@ class PartitionWriter {
   std::uint64_t items_sent_ = 0;
   std::uint64_t result_rows_ = 0;
   std::uint64_t moved_items_ = 0;
-  std::optional<Clock::TimePoint> counted_at_;     ///< When the remote nodes were last asked.
+  std::optional<Clock::TimePoint> counted_at_;     ///< When a remote node was last asked how much.
+  std::optional<Clock::TimePoint> waiting_since_;  ///< There is no room for chunks here.
+  Clock::TimePoint asked_abroad_at_;
   std::vector<std::unique_ptr<FeedClient>> lost_;  ///< They keep `unread_`.
   std::deque<UnreadChunk> unread_;                 ///< To be sent again.
 };

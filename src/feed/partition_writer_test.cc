@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -280,6 +281,73 @@ TEST_F(PartitionWriterTest, WhenTheNodesHereAreFullRowsGoToAnotherHost) {
   EXPECT_GT(servers_[1]->counters().items, 100u);
 }
 
+TEST_F(PartitionWriterTest, OnePartitionFeedsAllHosts) {
+  StartServers(5, 8);
+  PartitionWriterOptions options = Options(0);
+  for (std::size_t i = 1; i < options.endpoints.size(); ++i) options.endpoints[i].unix_name.clear();
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  const Deadline long_after = Deadline::After(kLong);
+  const auto fewest = [&] {
+    std::uint64_t items = std::numeric_limits<std::uint64_t>::max();
+    for (const auto& server : servers_) items = std::min(items, server->counters().items);
+    return items;
+  };
+  for (std::uint64_t i = 0; fewest() < 20 && !long_after.passed(); ++i) {
+    ASSERT_TRUE(Put(**writer, std::string(1000, 'r'), i).ok());
+    for (const auto& server : servers_) (void)Take(*server, 0ms);
+  }
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_GE(fewest(), 20u);
+}
+
+TEST_F(PartitionWriterTest, WhenSomeHaveStoppedTheRestIsForTheOthers) {
+  StartServers(4, 8);
+  PartitionWriterOptions options = Options(0);
+  for (std::size_t i = 1; i < options.endpoints.size(); ++i) options.endpoints[i].unix_name.clear();
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  for (std::size_t i = 0; i < 3; ++i) servers_[i]->Terminate();
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(Put(**writer, std::string(1000, 'r'), i).ok());
+  }
+  EXPECT_FALSE((*writer)->stopped());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  // The first may have been on its way when a node said that it had stopped.
+  EXPECT_GE(servers_[3]->counters().items, 17u);
+}
+
+// A program that returned in order, before this feeder had sent it anything.
+TEST_F(PartitionWriterTest, ANodeThatWasNotFedMayLeave) {
+  StartServers(2, 8);
+  PartitionWriterOptions options = Options(0);
+  options.endpoints[1].unix_name.clear();
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  servers_[1]->Close();
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(Put(**writer, std::string(1000, 'r'), i).ok());
+  }
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ(servers_[0]->counters().items, 20u);
+}
+
+// Speculation: an attempt that was slow wakes up when another one has taken over.
+TEST_F(PartitionWriterTest, AnOldAttemptDoesNotEndItsSuccessor) {
+  StartServers(2, 8);
+  PartitionWriterOptions options = Options(0);
+  options.endpoints[1].unix_name.clear();
+  Result<std::unique_ptr<PartitionWriter>> first = PartitionWriter::Open(options);
+  ASSERT_TRUE(first.ok() && Put(**first, "a", 0).ok());
+  options.session.attempt = 1;
+  std::swap(options.endpoints[0], options.endpoints[1]);
+  Result<std::unique_ptr<PartitionWriter>> second = PartitionWriter::Open(options);
+  ASSERT_TRUE(second.ok() && Put(**second, "b", 1).ok());
+  EXPECT_FALSE(Put(**first, "c", 1).ok());
+  EXPECT_TRUE(Put(**second, "c", 2).ok());
+  EXPECT_TRUE((*second)->Finish().ok());
+}
+
 /// With a node that dies, in shared memory and over TCP.
 class LostNodeTest : public PartitionWriterTest, public ::testing::WithParamInterface<bool> {
  protected:
@@ -322,7 +390,7 @@ TEST_P(LostNodeTest, APartitionEndsWhenItIsRead) {
   const ChunkLoan two = TakeLoan(*servers_[0]);
   two.MarkRead(ReadTracker::kAllRows);
   one.MarkRead(5);
-  EXPECT_FALSE(ended);
+  EXPECT_EQ(servers_[0]->counters().open_sessions, 1u);
   one.MarkRead(ReadTracker::kAllRows);  // Both are still lent out.
   finish.join();
   EXPECT_TRUE(ended);
@@ -385,11 +453,74 @@ TEST_P(LostNodeTest, WithoutUntilReadItIsAFailure) {
   options.session.until_read = false;
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(std::move(options));
   ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  for (std::uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(Put(**writer, "row", i).ok());
   servers_[0]->Close();
   Status status;
-  for (std::uint64_t i = 0; i < 4 && status.ok(); ++i) status = Put(**writer, "row", i);
+  for (std::uint64_t i = 2; i < 6 && status.ok(); ++i) status = Put(**writer, "row", i);
   if (status.ok()) status = (*writer)->Finish().status();
+  ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.kind(), ErrorKind::kReconnect) << status.DebugString();
+}
+
+// Else the next attempt would take them for delivered, and nobody would hold them any more.
+TEST_P(LostNodeTest, WhatADeadTaskLeftUnreadIsFedAgain) {
+  StartServers(2, 4);
+  Result<std::unique_ptr<PartitionWriter>> first = PartitionWriter::Open(Options(0));
+  ASSERT_TRUE(first.ok()) << first.status().DebugString();
+  for (std::uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(Put(**first, "row", i).ok());
+  const ChunkLoan held = TakeLoan(*servers_[0]);
+  first->reset();
+  Result<std::unique_ptr<PartitionWriter>> second = PartitionWriter::Open(Options(0));
+  ASSERT_TRUE(second.ok()) << second.status().DebugString();
+  EXPECT_EQ((*second)->delivered().items(), 1u) << "the one that the program has";
+  EXPECT_EQ(servers_[0]->counters().withdrawn_items + servers_[1]->counters().withdrawn_items, 5u);
+}
+
+TEST_P(LostNodeTest, AChunkThatGoesAloneIsFollowedToo) {
+  StartServers(2, 4);
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(0));
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  const std::string huge(2 * kSmallRegion, 'h');
+  std::jthread feeder([&] {
+    EXPECT_TRUE(Put(**writer, huge, 0).ok());
+    EXPECT_TRUE((*writer)->Finish().ok());
+  });
+  std::size_t victim = 0;
+  const Deadline in_time = Deadline::After(kLong);
+  while (servers_[victim]->counters().items == 0 && !in_time.passed()) victim = 1 - victim;
+  servers_[victim]->Close();
+  EXPECT_TRUE(Take(*servers_[1 - victim]) == huge);
+}
+
+TEST_P(LostNodeTest, AChunkMayMoveTwice) {
+  StartServers(3, 4);
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(0));
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  for (std::uint64_t i = 0; i < 9; ++i) ASSERT_TRUE(Put(**writer, std::to_string(i), i).ok());
+  servers_[0]->Close();
+  ASSERT_TRUE(Put(**writer, "9", 9).ok());
+  servers_[1]->Close();
+  std::atomic<bool> ended = false;
+  std::jthread finish([&] {
+    EXPECT_TRUE((*writer)->Finish().ok());
+    ended = true;
+  });
+  std::string got;
+  while (!ended) got += Take(*servers_[2], 1ms);
+  std::ranges::sort(got);
+  EXPECT_EQ(got, "0123456789");
+}
+
+TEST_P(LostNodeTest, InferenceAndReplaysDoNotLastUntilRead) {
+  StartServers(1, 4);
+  PartitionWriterOptions inference = Options(0);
+  inference.session.mode = Mode::kInference;
+  PartitionWriterOptions replayed = Options(1);
+  replayed.session.replay = {.place = CachePlace::kMemory, .epochs = 1};
+  for (const PartitionWriterOptions& options : {inference, replayed}) {
+    const Status status = PartitionWriter::Open(options).status();
+    EXPECT_THAT(status.ToString(), ::testing::HasSubstr("is for training and not replayed"));
+  }
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ namespace tfos::feed {
 namespace {
 
 constexpr int kBacklog = 1024;
+/// How long what a feeder sent may stay unanswered by the other host's kernel.
+constexpr std::chrono::seconds kUnansweredLimit{60};
 constexpr int kCheckMilliseconds = static_cast<int>(kCheckInterval.count());
 constexpr int kSocketFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
 
@@ -142,6 +144,11 @@ Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const W
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | kSocketFlags, 0));
     if (!fd.valid()) return Status::FromErrno(errno, "create a TCP socket");
+    // A host that is gone says nothing: it is to be noticed before the wait for progress is over.
+    // Here only, as the node reads at once whatever comes, and a task may take its results slowly.
+    const auto patience =
+        static_cast<unsigned>(std::chrono::milliseconds(kUnansweredLimit).count());
+    ::setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof(patience));
     Status connected;
     if (::connect(fd.get(), address->ai_addr, address->ai_addrlen) != 0) {
       connected = errno == EINPROGRESS ? FinishConnect(fd.get(), wait)
@@ -150,6 +157,9 @@ Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const W
     if (connected.ok()) {
       TuneTcp(fd.get());
       return fd;
+    }
+    if (connected.code().value() == ETIMEDOUT) {
+      connected = {ErrorKind::kReconnect, "its host does not answer"};
     }
     if (failure.ok()) failure = connected;
   }

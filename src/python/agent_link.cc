@@ -26,8 +26,10 @@ void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   metrics["rows"] = feed.rows();
   metrics["batches"] = feed.batches();
   metrics["rows_dropped"] = feed.dropped_rows();
-  metrics["items_delivered"] = counters.train_items;
-  metrics["items_unread"] = counters.train_items - counters.taken_items;
+  const std::uint64_t delivered = counters.train_items - counters.withdrawn_items;
+  metrics["items_delivered"] = delivered;
+  metrics["items_unread"] = delivered - counters.taken_items;
+  metrics["rows_read_elsewhere"] = counters.rows_read_elsewhere;
   metrics["items_replayed"] = counters.replayed_items;
   metrics["result_rows"] = counters.result_rows;
   metrics["feed_chunks"] = counters.chunks;

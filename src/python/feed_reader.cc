@@ -149,8 +149,14 @@ void FeedReader::Open(Chunk& chunk, bool as_columns) {
       chunk.decoder = std::make_unique<RowDecoder>(chunk.columns.bytes());
     }
   }
-  ObjectVector read_elsewhere;
-  chunk.taken = chunk.decoder->Take(chunk.loan.rows_read(), read_elsewhere);
+  const std::uint64_t read_elsewhere = chunk.loan.rows_read();
+  if (chunk.decoder->columnar()) {
+    chunk.taken = std::min<std::uint64_t>(read_elsewhere, chunk.decoder->rows_left());
+    chunk.decoder->Skip(chunk.taken);
+  } else {
+    ObjectVector passed_over;
+    chunk.taken = chunk.decoder->Take(read_elsewhere, passed_over);
+  }
 }
 
 void FeedReader::OnTaken(std::size_t count) {

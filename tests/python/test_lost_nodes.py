@@ -99,7 +99,27 @@ def test_what_a_killed_node_had_not_read_goes_to_another(spark, tmp_path, progra
     # Those that waited in the node for the rest of a batch when it died.
     assert ROWS - BATCH < len(counts) <= ROWS
     assert cluster.ledger().moved > 0
-    assert "lost (as of its last word)" in "\n".join(cluster.ledger().lines())
+    first, survivor, dead = cluster.ledger().lines()
+    assert "moved from lost nodes" in first
+    assert "left unread" not in survivor
+    assert dead.endswith("lost (as of its last word)")
+
+
+def echo(ctx):
+    batches = 0
+    while not ctx.feed.should_stop():
+        rows = ctx.feed.next_batch(BATCH)
+        die_after(ctx, batches := batches + 1)
+        if rows:
+            ctx.feed.batch_results([row[1] for row in rows])
+
+
+@pytest.mark.parametrize("victim", [1, None])
+def test_inference_goes_on_without_a_lost_node(spark, tmp_path, victim):
+    arguments = {"dir": str(tmp_path), "victim": victim, "batches": 20}
+    with tfos.run(spark, echo, nodes=2, args=arguments, max_lost_nodes=1) as cluster:
+        assert cluster.inference(computed_rdd(spark)).collect() == list(range(ROWS))
+    assert [node["state"] == "lost" for node in cluster.status()] == [False, victim == 1]
 
 
 def test_later_epochs_are_fed_to_the_others(spark, tmp_path):
