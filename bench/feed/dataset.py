@@ -70,24 +70,18 @@ def make_data(spark, case, rows):
 
 
 def consume(ctx):
-    """Reads the dataset to the end of each epoch, in a graph as `model.fit` does; leaves the count
-    and when it had read the last."""
+    """Reads the dataset to the end of each epoch; leaves the count and when it had read the last."""
     import tensorflow as tf
-
-    @tf.function
-    def count(dataset):
-        rows = tf.constant(0)
-        for batch in dataset:
-            rows += tf.shape(tf.nest.flatten(batch)[0])[0]
-        return rows
 
     threading.Thread(target=echo, args=(ctx,), daemon=True).start()
     directory = pathlib.Path(ctx.args)
     dataset = ctx.dataset(BATCH)
     epoch = 0
     while True:
-        rows = int(count(dataset))
-        last = time.time()
+        rows = 0
+        for batch in dataset:
+            rows += int(tf.nest.flatten(batch)[0].shape[0])
+            last = time.time()
         if rows == 0:
             break
         part = directory / f"part-{ctx.node_id}"
