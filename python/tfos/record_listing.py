@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import heapq
+import itertools
 import os
 import urllib.parse
 from typing import NamedTuple, Sequence
@@ -161,8 +162,10 @@ def split_files(files: Sequence[ListedFile], part_bytes: int,
 
 
 def infer_schema(files: Sequence[ListedFile], *, record_type: str, compression: str | None,
-                 sample: int, strings: bool) -> pa.Schema:
+                 sample: int, strings: bool, mode: str = "failfast") -> pa.Schema:
     """The columns of the first ``sample`` records of the files together.
+
+    In other modes than "failfast" bad records are passed over.
 
     Args:
         compression: of an option; None takes it from the files' names.
@@ -173,8 +176,13 @@ def infer_schema(files: Sequence[ListedFile], *, record_type: str, compression: 
         if inference.count >= sample:
             break
         access, path = access_for(file.path)
-        inference.add(access.native_path(path), sample - inference.count,
-                      compression=compression_of(path, compression))
+        options = {"compression": compression_of(path, compression)}
+        if mode == "failfast":
+            inference.add(access.native_path(path), sample - inference.count, **options)
+            continue
+        stream = records.RecordStream(access.native_path(path), mode="dropmalformed", **options)
+        for record in itertools.islice(stream, sample - inference.count):
+            inference.try_add_record(record)
     return inference.schema()
 
 

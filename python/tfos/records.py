@@ -189,6 +189,19 @@ class SchemaSample:
         """Looks at up to ``most`` records of a file."""
         self.count += self._inference.add(_file(path, compression), most)
 
+    def add_record(self, record: bytes) -> None:
+        """Looks at a serialized tf.Example."""
+        self._inference.add_record(record)
+        self.count += 1
+
+    def try_add_record(self, record: bytes) -> bool:
+        """Looks at a record, which may be no tf.Example; whether it is one."""
+        try:
+            self.add_record(record)
+        except BadInputError:
+            return False  # What becomes of such records is up to who reads them.
+        return True
+
     def schema(self) -> pa.Schema:
         """What all of them have in common; an error names two records that contradict each other."""
         return pa.schema(self._inference.finish())
