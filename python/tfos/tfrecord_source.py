@@ -49,11 +49,20 @@ def register(spark: Any) -> None:
         spark: a SparkSession of Spark 4. Its default file system, working directory and
             parallelism are taken over as they are now.
     """
+    spark.dataSource.register(_source_of(spark))
+
+
+def list_files(spark: Any, path: str) -> list[ListedFile]:
+    """The files that ``load(path)`` reads in a session."""
+    return _source_of(spark)({"path": path}).files()
+
+
+def _source_of(spark: Any) -> type[TFRecordSource]:
     context = spark.sparkContext
     known = {"default_fs": paths.default_fs(context), "working_dir": os.getcwd(),
              "parallelism": context.defaultParallelism}
     # Of its own for each session: what is no attribute of this module is pickled with its values.
-    spark.dataSource.register(type("SessionTFRecordSource", (TFRecordSource,), known))
+    return type("SessionTFRecordSource", (TFRecordSource,), known)
 
 
 def save_tfrecords(frame: Any, path: str, mode: str = "error", **options: Any) -> None:
@@ -104,7 +113,7 @@ class TFRecordSource(DataSource):
     def schema(self) -> sql.StructType:
         """The columns of a sample of the records, and those of directories; each may be null."""
         _check_options(self.options, _READ_OPTIONS, "read")
-        plan, files = self._plan(), self._files()
+        plan, files = self._plan(), self.files()
         if plan.record_type == "ByteArray":
             found = sql.StructType([sql.StructField(record_types.BYTE_ARRAY_COLUMN, sql.BinaryType())])
         else:
@@ -119,7 +128,7 @@ class TFRecordSource(DataSource):
     def reader(self, schema: sql.StructType) -> TFRecordReader:
         """Reads with that schema, inferred or the user's."""
         _check_options(self.options, _READ_OPTIONS, "read")
-        plan, files = self._plan(), self._files()
+        plan, files = self._plan(), self.files()
         directories = self._directory_columns(files)
         columns = [name for name in schema.names if name not in directories]
         if columns:
@@ -171,7 +180,8 @@ class TFRecordSource(DataSource):
             return os.path.join(self.working_dir, path)  # A plain path holds no escapes, a URI may.
         return paths.resolve(self.default_fs, self.working_dir, path)
 
-    def _files(self) -> list[ListedFile]:
+    def files(self) -> list[ListedFile]:
+        """What is to be read, as it is now."""
         given = [self._resolve(path) for path in self._paths()]
         files = record_listing.list_files(given, self.options.get("pathGlobFilter"))
         if not files:
@@ -187,7 +197,7 @@ class TFRecordSource(DataSource):
         inferred = record_listing.infer_schema(
             files, record_type=plan.record_type, compression=plan.compression,
             sample=_integer(self.options, "sampleRecords", records.SAMPLE_RECORDS),
-            strings=_flag(self.options, "inferStrings", True))
+            strings=_flag(self.options, "inferStrings", True), mode=plan.mode)
         if not inferred.names:
             raise BadInputError(
                 f"{files[0].path}{' and others' if len(files) > 1 else ''}: no record in it has a "

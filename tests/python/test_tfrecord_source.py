@@ -238,6 +238,7 @@ def test_bad_records(session, tmp_path):
     with pytest.raises(PySparkException, match=rf"f.tfrecord: record 3 at offset {3 * size}: the CRC"):
         read(session, path, "id long").collect()
     assert ids(read(session, path, "id long", mode="DROPMALFORMED")) == [0, 1, 2, *range(4, 10)]
+    assert read(session, path, mode="dropmalformed").count() == 9  # The sample has it, too.
     rows = [row.id for row in read(session, path, "id long", mode="permissive").collect()]
     assert rows == [0, 1, 2, None, *range(4, 10)]
     raw = read(session, path, recordType="ByteArray", mode="permissive").collect()
