@@ -144,11 +144,12 @@ class NodeContext:
 
     def files(self, pattern: str | Sequence[str]) -> list[str]:
         """This node's share of the files that ``pattern`` (a file, a directory, a pattern, or several)
-        means, balanced by bytes. Every file is in the share of one chief, master or worker; other
+        means, balanced by bytes; paths are completed as by ``absolute_path``. Every file is in the share of one chief, master or worker; other
         nodes have none. See :func:`tfos.node_files.share`."""
         from tfos import node_files
 
-        return node_files.share(pattern, self.nodes, self.node_id)
+        patterns = [pattern] if isinstance(pattern, str) else pattern
+        return node_files.share([self.absolute_path(one) for one in patterns], self.nodes, self.node_id)
 
     def tfrecords(self, pattern: str | Sequence[str], schema: Any, batch_size: int,
                   **options: Any) -> "tf.data.Dataset":

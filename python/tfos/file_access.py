@@ -12,7 +12,6 @@ import glob
 import os
 import re
 import shutil
-import urllib.parse
 from typing import IO, Iterator, NamedTuple, Protocol
 
 from tfos.errors import BadInputError
@@ -143,7 +142,7 @@ def access_for(path: str) -> tuple[FileAccess, str]:
             if path.startswith("file://") else ("", "", path[len("file:"):].lstrip("/"))
         if authority not in ("", "localhost"):
             raise BadInputError(f"{path}: {authority} is taken for a host; write file:///{authority}/{rest}")
-        path = "/" + urllib.parse.unquote(rest)
+        path = "/" + rest  # As it is: Hadoop decodes no %20 either.
     return access, os.path.abspath(path) if scheme in ("", "file") else path
 
 

@@ -24,7 +24,7 @@ TRAINING_JOBS = ("chief", "master", "worker")
 _READ_ROWS = 8_192
 
 
-def share(patterns: str | Sequence[str], nodes: Sequence[dict[str, Any]], node_id: int) -> list[str]:
+def share(patterns: Sequence[str], nodes: Sequence[dict[str, Any]], node_id: int) -> list[str]:
     """The files that this node is to read, in order of their names; none for a node that does not
     train (ps, evaluator).
 
@@ -33,9 +33,9 @@ def share(patterns: str | Sequence[str], nodes: Sequence[dict[str, Any]], node_i
         nodes: every node of the cluster, as ``ctx.nodes``.
     """
     training = sorted(node["node_id"] for node in nodes if node["job_name"] in TRAINING_JOBS)
-    files = record_listing.list_files([patterns] if isinstance(patterns, str) else patterns)
+    files = record_listing.list_files(patterns)
     if not files:
-        raise BadInputError(f"{patterns}: there is no file in it")
+        raise BadInputError(f"{', '.join(patterns)}: there is no file in it")
     if node_id not in training:
         return []
     sizes = [(file.path, file.size) for file in files]

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 
 from tfos import paths, record_listing, record_types, records
 from tfos.errors import BadInputError
-from tfos.file_access import access_for, scheme_of
+from tfos.file_access import access_for
 from tfos.record_listing import FilePart, ListedFile
 
 FORMAT = "tfrecord"
@@ -174,11 +174,7 @@ class TFRecordSource(DataSource):
         return [self.options["path"]]
 
     def _resolve(self, path: str) -> str:
-        if not self.working_dir or scheme_of(path):
-            return path
-        if scheme_of(self.default_fs + "/") == "file":
-            return os.path.join(self.working_dir, path)  # A plain path holds no escapes, a URI may.
-        return paths.resolve(self.default_fs, self.working_dir, path)
+        return paths.resolve(self.default_fs, self.working_dir, path) if self.working_dir else path
 
     def files(self) -> list[ListedFile]:
         """What is to be read, as it is now."""

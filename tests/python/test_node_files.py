@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from tfos import node_files, records
+from tfos.context import NodeContext
 from tfos.errors import BadInputError
 
 tf = pytest.importorskip("tensorflow")
@@ -29,11 +30,22 @@ def files(tmp_path):
 
 
 def test_every_file_goes_to_one_node_that_trains(files):
-    shares = [node_files.share(str(files), NODES, node["node_id"]) for node in NODES]
+    shares = [node_files.share([str(files)], NODES, node["node_id"]) for node in NODES]
     assert shares == [[], [str(files / "a")], [], [str(files / "b.gz")]]
     assert node_files.share([str(files / "a"), str(files / "b*")], NODES, 1) == shares[1]
     with pytest.raises(FileNotFoundError, match="none"):
-        node_files.share(str(files / "none"), NODES, 1)
+        node_files.share([str(files / "none")], NODES, 1)
+
+
+def test_a_program_asks_its_context(files):
+    bootstrap = {
+        "node": {"default_fs": "file://", "working_dir": str(files), "log_dir": None}, "node_id": 1,
+        "executor_id": "0", "job_name": "chief", "task_index": 0, "cluster_spec": {}, "num_workers": 2,
+        "nodes": NODES, "host": "h", "address": "a", "port": 1, "gpus": [], "gpu_fraction": 0.0}
+    context = NodeContext(bootstrap, None, None, None, None)
+    assert context.files(["a", "b*"]) == context.files(str(files)) == [str(files / "a")]
+    [batch] = context.tfrecords(f"file://{files}", SCHEMA, 100)
+    assert len(batch["id"]) == 25
 
 
 def test_batches_are_whole_and_cross_files(files):

@@ -6,9 +6,12 @@ import datetime
 import decimal
 import os
 import random
+import re
+import subprocess
 
 import pyarrow as pa
 import pytest
+from conftest import ROOT
 
 pytest.importorskip("pyspark.sql.datasource")
 
@@ -17,7 +20,7 @@ from pyspark.ml.linalg import Vectors  # noqa: E402
 from pyspark.sql import types as sql  # noqa: E402
 
 import tfos  # noqa: E402
-from tfos import record_listing, record_types, records, tfrecord_writer  # noqa: E402
+from tfos import executable, record_listing, record_types, records, tfrecord_writer  # noqa: E402
 from tfos.errors import BadInputError  # noqa: E402
 from tfos.file_access import access_for  # noqa: E402
 
@@ -290,6 +293,15 @@ def test_tensorflow_reads_what_spark_wrote(session, tmp_path):
         (n, b"x%d" % n) for n in range(20)]
 
 
+def test_the_page_runs(session, tmp_path, monkeypatch):
+    page = (ROOT / "docs/tfrecords.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    exec(re.search(r"(?s)```python\n(.*?)```", page).group(1), {})
+    commands = re.search(r"(?s)```sh\n(.*?)```", page).group(1).replace("tfos ", f"{executable.path()} ")
+    subprocess.run(["bash", "-ec", commands], check=True, capture_output=True)
+    assert (tmp_path / "digits.parquet").exists()
+
+
 # Without Spark.
 
 
@@ -343,7 +355,7 @@ def test_values_of_directories():
 
 def test_local_uris(tmp_path):
     (tmp_path / "a b").write_text("x")
-    access, path = access_for(f"file://{tmp_path}/a%20b")
+    access, path = access_for(f"file://{tmp_path}/a b")
     assert access.status(path).size == 1
     assert access_for("file:/x/../y")[1] == "/y"
     with pytest.raises(BadInputError, match="host is taken for a host"):
