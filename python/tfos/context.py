@@ -142,6 +142,23 @@ class NodeContext:
                             drop_remainder=drop_remainder, remainder=remainder, ragged=ragged,
                             spec=spec, like=like)
 
+    def files(self, pattern: str | Sequence[str]) -> list[str]:
+        """This node's share of the files that ``pattern`` (a file, a directory, a pattern, or several)
+        means, balanced by bytes; paths are completed as by ``absolute_path``. Every file is in the share of one chief, master or worker; other
+        nodes have none. See :func:`tfos.node_files.share`."""
+        from tfos import node_files
+
+        patterns = [pattern] if isinstance(pattern, str) else pattern
+        return node_files.share([self.absolute_path(one) for one in patterns], self.nodes, self.node_id)
+
+    def tfrecords(self, pattern: str | Sequence[str], schema: Any, batch_size: int,
+                  **options: Any) -> "tf.data.Dataset":
+        """This node's share of TFRecords as a ``tf.data.Dataset`` of dicts of whole batches. Shares
+        need not have the same number of rows. See :func:`tfos.node_files.tfrecords`."""
+        from tfos import node_files
+
+        return node_files.tfrecords(self.files(pattern), schema, batch_size, **options)
+
     def _fed(self) -> FeedSource:
         if self.feed_source is None:
             raise BadInputError(

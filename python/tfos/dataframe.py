@@ -187,7 +187,7 @@ def _result_fields(schema: sql.StructType) -> list[ResultField]:
 
     fields, refused = [], []
     for field in schema:
-        arrow = _arrow_type(field.dataType)
+        arrow = arrow_type(field.dataType)
         if arrow is None:
             refused.append(f"column {field.name} is {field.dataType.simpleString()}: "
                            f"{_result_advice(field.dataType)}")
@@ -207,12 +207,13 @@ def _result_advice(data_type: sql.DataType) -> str:
     return "declare a number, a string, binary, a date, a timestamp, a decimal, or arrays of those"
 
 
-def _arrow_type(data_type: sql.DataType) -> Any:
-    """The Arrow type that Spark reads as ``data_type``; None for those that results can't have."""
+def arrow_type(data_type: sql.DataType) -> Any:
+    """The Arrow type that Spark reads as ``data_type``; None for those that batches of ours never
+    have."""
     import pyarrow as pa
 
     if isinstance(data_type, sql.ArrayType):
-        element = _arrow_type(data_type.elementType)
+        element = arrow_type(data_type.elementType)
         if element is None:
             return None
         return pa.list_(pa.field("element", element, nullable=data_type.containsNull))

@@ -18,6 +18,7 @@ from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 import pyarrow as pa
 
 from tfos import _native
+from tfos.errors import BadInputError
 
 #: Records that a schema is inferred from.
 SAMPLE_RECORDS = 1_000
@@ -104,6 +105,49 @@ def read_records(path: str | os.PathLike[str], *, compression: str = "",
     return _each(_native.RecordReader(_file(path, compression, validation, max_record_bytes, part)))
 
 
+class RecordStream:
+    """Iterates over the records of a file, whatever they hold, over what is damaged.
+
+    Owner and lifetime: keeps the file open until it is dropped. Threads: one at a time.
+
+    Args:
+        mode: what becomes of bad records: "failfast" raises, "dropmalformed" leaves them out,
+            "permissive" gives None for each.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, compression: str = "",
+                 mode: str = "failfast", validation: str | None = None,
+                 max_record_bytes: int | None = None, part: Part | None = None):
+        self._reader = _native.RecordReader(
+            _file(path, compression, validation, max_record_bytes, part))
+        self._mode = mode
+        self.counts: dict[str, Any] = {
+            "records": 0, "bad_records": 0, "lost": False, "first_problem": ""}
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        while True:
+            try:
+                record = self._reader.next()
+            except BadInputError as problem:
+                self._count(problem)
+                if self._mode == "permissive":
+                    yield None
+                if self._reader.lost:
+                    return
+                continue
+            if record is None:
+                return
+            self.counts["records"] += 1
+            yield record
+
+    def _count(self, problem: BadInputError) -> None:
+        if self._mode == "failfast":
+            raise problem
+        self.counts["bad_records"] += 1
+        self.counts["lost"] = self._reader.lost
+        self.counts["first_problem"] = self.counts["first_problem"] or str(problem)
+
+
 def records_of(content: bytes, *, validation: str | None = None) -> Iterator[bytes]:
     """The records of what a file contains, when that is in memory already."""
     return _each(_native.RecordReader.of_bytes(content, validation))
@@ -122,12 +166,45 @@ def infer_schema(paths: Sequence[str | os.PathLike[str]], *, record_type: str = 
     Args:
         strings: bytes are strings where all of the sample are UTF-8, else binary.
     """
-    inference = _native.SchemaInference(record_type, strings)
+    sample = SchemaSample(record_type, strings=strings)
     for path in paths:
-        if records <= 0:
+        if sample.count >= records:
             break
-        records -= inference.add(_file(path, compression), records)
-    return pa.schema(inference.finish())
+        sample.add(path, records - sample.count, compression=compression)
+    return sample.schema()
+
+
+class SchemaSample:
+    """Infers a schema of records from several files, which may be compressed differently.
+
+    Threads: one at a time. Arguments as of :func:`infer_schema`.
+    """
+
+    def __init__(self, record_type: str = "Example", *, strings: bool = False):
+        self._inference = _native.SchemaInference(record_type, strings)
+        #: Records that were looked at.
+        self.count = 0
+
+    def add(self, path: str | os.PathLike[str], most: int, *, compression: str = "") -> None:
+        """Looks at up to ``most`` records of a file."""
+        self.count += self._inference.add(_file(path, compression), most)
+
+    def add_record(self, record: bytes) -> None:
+        """Looks at a serialized tf.Example."""
+        self._inference.add_record(record)
+        self.count += 1
+
+    def try_add_record(self, record: bytes) -> bool:
+        """Looks at a record, which may be no tf.Example; whether it is one."""
+        try:
+            self.add_record(record)
+        except BadInputError:
+            return False  # What becomes of such records is up to who reads them.
+        return True
+
+    def schema(self) -> pa.Schema:
+        """What all of them have in common; an error names two records that contradict each other."""
+        return pa.schema(self._inference.finish())
 
 
 def verify(path: str | os.PathLike[str], *, compression: str = "",

@@ -56,7 +56,7 @@ int PrintSettings(const std::string& python, bool json, std::ostream& out) {
 }  // namespace
 
 int RunDoctor(const DoctorOptions& options, std::ostream& out) {
-  const std::string python = FindPython(GetEnvironment, ThisExecutable());
+  const std::string python = FindPython();
   if (options.settings) return PrintSettings(python, options.json, out);
   std::vector<Check> checks = CheckHost(GetEnvironment, RunCommand);
   for (Check& check : CheckPython(python, RunCommand)) checks.push_back(std::move(check));
@@ -87,6 +87,8 @@ std::string FindPython(const EnvironmentLookup& environment,
   }
   return "python3";
 }
+
+std::string FindPython() { return FindPython(GetEnvironment, ThisExecutable()); }
 
 std::vector<Check> CheckPython(const std::string& python, const CommandRunner& run) {
   const auto failed = [&python](std::string found) {

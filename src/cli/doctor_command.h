@@ -34,6 +34,9 @@ void AddDoctorCommand(CLI::App& app, int& exit_code);
 std::string FindPython(const EnvironmentLookup& environment,
                        const std::filesystem::path& executable);
 
+/// The same, of this process's environment and executable.
+std::string FindPython();
+
 /// The checks of `python -m tfos.doctor`; one failed check when it could not tell.
 std::vector<Check> CheckPython(const std::string& python, const CommandRunner& run);
 

@@ -332,6 +332,13 @@ void BindRecords(nb::module_& module) {
                 WithoutGil([&] { return records::InferFrom(*reader, most, inference); }));
           },
           nb::arg("file"), nb::arg("most"), "Looks at up to `most` records; how many there were.")
+      .def(
+          "add_record",
+          [](SchemaInference& inference, const nb::bytes& record) {
+            ThrowIfFileError(
+                inference.Add(BytesOf(record), fmt::format("record {}", inference.records())));
+          },
+          nb::arg("record"), "Looks at one that is in memory.")
       .def("finish", [](const SchemaInference& inference) {
         return ArrowType(FileValueOrThrow(inference.Finish()));
       });

@@ -1,0 +1,316 @@
+"""``spark.read.format("tfrecord")`` and ``df.write.format("tfrecord")``: TFRecords for Spark 4.
+
+:func:`register` makes the format known to a session. Options and types are in docs/tfrecords.md.
+Spark makes the objects here on the driver, and pickles them to its tasks.
+
+Errors: :class:`tfos.errors.BadInputError` and :class:`OSError` with file and offset; Spark wraps
+them into its own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from typing import Any, Iterator, NamedTuple, Sequence
+
+import pyarrow as pa
+from pyspark.sql import types as sql
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
+
+from tfos import paths, record_listing, record_types, records
+from tfos.errors import BadInputError
+from tfos.file_access import access_for
+from tfos.record_listing import FilePart, ListedFile
+
+FORMAT = "tfrecord"
+
+#: Bytes that a task reads at most, where the files can be put together and split so; Spark's
+#: default of spark.sql.files.maxPartitionBytes.
+MAX_PARTITION_BYTES = 128 << 20
+
+#: Records of a batch of recordType ByteArray, and their bytes at most before the last of them.
+_BYTE_ARRAY_ROWS = 4_096
+_BYTE_ARRAY_BYTES = 16 << 20
+
+_READ_OPTIONS = {
+    "path", "paths", "recordtype", "compression", "mode", "samplerecords", "inferstrings",
+    "pathglobfilter", "recursivefilelookup", "maxpartitionbytes", "validation",
+}
+_WRITE_OPTIONS = {"path", "recordtype", "compression", "compressionlevel", "index", "ifexists"}
+
+_log = logging.getLogger(__name__)
+
+
+def register(spark: Any) -> None:
+    """Makes ``format("tfrecord")`` known to a SparkSession; a second time changes nothing.
+
+    Args:
+        spark: a SparkSession of Spark 4. Its default file system, working directory and
+            parallelism are taken over as they are now.
+    """
+    spark.dataSource.register(_source_of(spark))
+
+
+def list_files(spark: Any, path: str) -> list[ListedFile]:
+    """The files that ``load(path)`` reads in a session."""
+    return _source_of(spark)({"path": path}).files()
+
+
+def _source_of(spark: Any) -> type[TFRecordSource]:
+    context = spark.sparkContext
+    known = {"default_fs": paths.default_fs(context), "working_dir": os.getcwd(),
+             "parallelism": context.defaultParallelism}
+    # Of its own for each session: what is no attribute of this module is pickled with its values.
+    return type("SessionTFRecordSource", (TFRecordSource,), known)
+
+
+def save_tfrecords(frame: Any, path: str, mode: str = "error", **options: Any) -> None:
+    """Writes a DataFrame as ``frame.write.format("tfrecord")`` does, with each of Spark's modes.
+
+    Spark's own ``DataFrameWriter`` knows only append and overwrite for sources written in Python.
+
+    Args:
+        path: of a directory.
+        mode: what becomes of one that has files: "error", "ignore", "append", "overwrite".
+        options: those of docs/tfrecords.md.
+
+    Raises :class:`BadInputError` before anything runs for columns that records can't hold.
+    """
+    record_types.check_schema(
+        frame.schema, record_types.record_type_of(str(options.get("recordType", "Example"))), "written")
+    if mode not in ("error", "errorifexists", "ignore", "append", "overwrite"):
+        raise BadInputError(f"mode {mode!r} is none of error, ignore, append, overwrite")
+    register(frame.sparkSession)
+    writer = frame.write.format(FORMAT).mode("overwrite" if mode == "overwrite" else "append")
+    if mode != "overwrite":
+        writer = writer.option("ifExists", "error" if mode == "errorifexists" else mode)
+    writer.options(**options).save(path)
+
+
+class Plan(NamedTuple):
+    """How files are read. All of it was checked."""
+
+    record_type: str
+    compression: str | None
+    mode: str
+    validation: str | None
+
+
+class TFRecordSource(DataSource):
+    """The format ``tfrecord``. Owner: Spark. See the module."""
+
+    #: Of the session; of this host where it is not known.
+    default_fs = "file://"
+    working_dir = ""
+    parallelism = 1
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format``."""
+        return FORMAT
+
+    def schema(self) -> sql.StructType:
+        """The columns of a sample of the records, and those of directories; each may be null."""
+        _check_options(self.options, _READ_OPTIONS, "read")
+        plan, files = self._plan(), self.files()
+        if plan.record_type == "ByteArray":
+            found = sql.StructType([sql.StructField(record_types.BYTE_ARRAY_COLUMN, sql.BinaryType())])
+        else:
+            found = self._infer(files, plan)
+        directories = self._directory_columns(files)
+        kinds = {int: sql.LongType(), str: sql.StringType()}
+        return sql.StructType([
+            *(field for field in found if field.name not in directories),
+            *(sql.StructField(name, kinds[kind]) for name, kind in directories.items()),
+        ])
+
+    def reader(self, schema: sql.StructType) -> TFRecordReader:
+        """Reads with that schema, inferred or the user's."""
+        _check_options(self.options, _READ_OPTIONS, "read")
+        plan, files = self._plan(), self.files()
+        directories = self._directory_columns(files)
+        columns = [name for name in schema.names if name not in directories]
+        if columns:
+            record_types.check_schema(
+                sql.StructType([schema[name] for name in columns]), plan.record_type, "read")
+        for file in files:
+            _constants(file, schema)
+        total = sum(file.size + record_listing.OPEN_COST_BYTES for file in files)
+        most = _integer(self.options, "maxPartitionBytes", MAX_PARTITION_BYTES)
+        part_bytes = min(most, max(record_listing.OPEN_COST_BYTES, total // self.parallelism))
+        parts = record_listing.split_files(files, part_bytes, plan.compression)
+        return TFRecordReader(schema, columns, plan, record_listing.pack_parts(parts, part_bytes))
+
+    def writer(self, schema: sql.StructType, overwrite: bool) -> DataSourceWriter:
+        """Writes rows of that schema into a directory. See :mod:`tfos.tfrecord_writer`."""
+        from tfos import tfrecord_writer
+
+        _check_options(self.options, _WRITE_OPTIONS, "written")
+        record_type = record_types.record_type_of(self.options.get("recordType", "Example"))
+        record_types.check_schema(schema, record_type, "written")
+        level = self.options.get("compressionLevel")
+        return tfrecord_writer.start(
+            self._resolve(self._paths()[0]), schema, record_type,
+            compression=record_listing.compression_of("", self.options.get("compression")),
+            level=None if level is None else _integer(self.options, "compressionLevel", 0),
+            index=_flag(self.options, "index", False),
+            if_exists="overwrite" if overwrite else self.options.get("ifExists", "append"))
+
+    def _plan(self) -> Plan:
+        mode = self.options.get("mode", "failfast").lower()
+        if mode not in ("failfast", "dropmalformed", "permissive"):
+            raise BadInputError(f"mode {mode!r} is none of failfast, dropmalformed, permissive")
+        compression = self.options.get("compression")
+        record_listing.compression_of("", compression)
+        return Plan(record_types.record_type_of(self.options.get("recordType", "Example")),
+                    compression, mode, self.options.get("validation"))
+
+    def _paths(self) -> list[str]:
+        if "paths" in self.options:
+            return list(json.loads(self.options["paths"]))
+        if not self.options.get("path"):
+            raise BadInputError('a path is missing, as in load("/data/digits") or save("/data/digits")')
+        return [self.options["path"]]
+
+    def _resolve(self, path: str) -> str:
+        return paths.resolve(self.default_fs, self.working_dir, path) if self.working_dir else path
+
+    def files(self) -> list[ListedFile]:
+        """What is to be read, as it is now."""
+        given = [self._resolve(path) for path in self._paths()]
+        files = record_listing.list_files(given, self.options.get("pathGlobFilter"))
+        if not files:
+            raise BadInputError(f"{', '.join(given)}: there is no file to read in it")
+        return files
+
+    def _directory_columns(self, files: Sequence[ListedFile]) -> dict[str, type]:
+        if _flag(self.options, "recursiveFileLookup", False):
+            return {}
+        return record_listing.directory_columns(files)
+
+    def _infer(self, files: Sequence[ListedFile], plan: Plan) -> sql.StructType:
+        inferred = record_listing.infer_schema(
+            files, record_type=plan.record_type, compression=plan.compression,
+            sample=_integer(self.options, "sampleRecords", records.SAMPLE_RECORDS),
+            strings=_flag(self.options, "inferStrings", True), mode=plan.mode)
+        if not inferred.names:
+            raise BadInputError(
+                f"{files[0].path}{' and others' if len(files) > 1 else ''}: no record in it has a "
+                "value, so its columns can't be inferred; give them with schema(...)"
+            )
+        return record_types.spark_schema(inferred)
+
+
+class FileParts(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, parts: list[FilePart]):
+        super().__init__([part.file.path for part in parts])
+        self.parts = parts
+
+
+class TFRecordReader(DataSourceReader):
+    """Reads parts of files as record batches. Owner: Spark. Pickled from driver to tasks."""
+
+    def __init__(self, schema: sql.StructType, columns: list[str], plan: Plan,
+                 tasks: list[list[FilePart]]):
+        self._schema = schema
+        self._columns = columns
+        self._plan = plan
+        self._tasks = tasks
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each task."""
+        return [FileParts(parts) for parts in self._tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a task, in the order of files and records.
+
+        Bad records that the mode passes over are counted, with the first one's file and offset, in
+        the executor's log.
+        """
+        convert = record_types.to_spark(self._schema)
+        codec_schema = record_types.codec_schema(self._schema, self._columns)
+        for part in partition.parts:
+            constants = _constants(part.file, self._schema)
+            reader = self._open(part, codec_schema)
+            for batch in reader:
+                yield convert(batch, constants)
+            counts = reader.counts
+            if counts["bad_records"] or counts["lost"]:
+                _log.warning(
+                    "%s: %d records read, %d bad ones %s%s; the first: %s", part.file.path,
+                    counts["records"], counts["bad_records"],
+                    "left out" if self._plan.mode == "dropmalformed" else "are rows of nulls",
+                    ", and a part of the file is lost" if counts["lost"] else "",
+                    counts["first_problem"])
+
+    def _open(self, part: FilePart, codec_schema: pa.Schema) -> Any:
+        access, path = access_for(part.file.path)
+        path = access.native_path(path)
+        options = {"compression": record_listing.compression_of(path, self._plan.compression),
+                   "validation": self._plan.validation, "part": part.part}
+        if self._plan.record_type == "ByteArray":
+            return _ByteArrays(records.RecordStream(path, mode=self._plan.mode, **options), codec_schema)
+        return records.Reader(path, codec_schema, record_type=self._plan.record_type,
+                              mode=self._plan.mode, **options)
+
+
+class _ByteArrays:
+    """Records as they are, as batches of one column. Has what :class:`tfos.records.Reader` has."""
+
+    def __init__(self, stream: records.RecordStream, schema: pa.Schema):
+        self._stream = stream
+        self._schema = schema
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        return self._stream.counts
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        held: list[bytes | None] = []
+        size = 0
+        for record in self._stream:
+            held.append(record)
+            size += len(record or b"")
+            if len(held) == _BYTE_ARRAY_ROWS or size > _BYTE_ARRAY_BYTES:
+                yield self._batch(held)
+                held, size = [], 0
+        if held:
+            yield self._batch(held)
+
+    def _batch(self, held: list[bytes | None]) -> pa.RecordBatch:
+        if not self._schema.names:  # Only columns of directories are asked for.
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(held), pa.struct([])))
+        column = pa.array(held, pa.binary())
+        return pa.RecordBatch.from_arrays([column.cast(self._schema.types[0])], schema=self._schema)
+
+
+def _constants(file: ListedFile, schema: sql.StructType) -> dict[str, pa.Scalar]:
+    """The columns of a file's directories, as far as the schema has them."""
+    return {name: record_types.directory_scalar(name, value, schema[name].dataType)
+            for name, value in file.directory_values if name in schema.names}
+
+
+def _check_options(options: Any, known: set[str], action: str) -> None:
+    unknown = sorted(name for name in options if name.lower() not in known)
+    if unknown:
+        raise BadInputError(
+            f"TFRecords can't be {action} with the option {', '.join(unknown)}; there are "
+            f"{', '.join(sorted(known - {'path', 'paths'}))}"
+        )
+
+
+def _flag(options: Any, name: str, default: bool) -> bool:
+    value = options.get(name, str(default)).lower()
+    if value not in ("true", "false"):
+        raise BadInputError(f"{name}={value!r} is neither true nor false")
+    return value == "true"
+
+
+def _integer(options: Any, name: str, default: int) -> int:
+    value = options.get(name, str(default))
+    if not value.isascii() or not value.isdigit() or (int(value) == 0 and default):
+        raise BadInputError(f"{name}={value!r} is no positive number")
+    return int(value)
