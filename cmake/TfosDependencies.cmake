@@ -22,6 +22,11 @@ tfos_require(CLI11_FOUND "CLI11" libcli11-dev)
 set(ZLIB_USE_STATIC_LIBS ON)
 find_package(ZLIB QUIET)
 tfos_require(ZLIB_FOUND "zlib (static)" zlib1g-dev)
+# Java's headers alone; its library is looked for where the program runs.
+file(GLOB java_include_dirs LIST_DIRECTORIES true /usr/lib/jvm/*/include)
+find_path(TFOS_JNI_INCLUDE_DIR jni.h HINTS "$ENV{JAVA_HOME}/include" ${java_include_dirs}
+  DOC "Directory of jni.h")
+tfos_require(TFOS_JNI_INCLUDE_DIR "jni.h (of a JDK, or set JAVA_HOME)" openjdk-17-jdk-headless)
 find_package(Boost 1.81 QUIET)
 tfos_require(Boost_FOUND "Boost 1.81 (headers)" libboost1.81-dev)
 

@@ -19,6 +19,7 @@ ALLOWED = {
     "feed": {"arrow", "base"},
     "records": {"arrow", "base"},
     "tensorflow": set(),
+    "hadoop": {"base", "tensorflow"},
     "cli": {"arrow", "base", "control", "feed", "records"},
     "python": {"arrow", "base", "control", "feed", "records", "tensorflow"},
 }

@@ -21,6 +21,11 @@ has_java() {
   [[ -n $version ]] && ((version >= 17))
 }
 
+# The build needs the headers of a Java (jni.h), again of whichever.
+has_java_headers() {
+  compgen -G '/usr/lib/jvm/*/include/jni.h' >/dev/null || [[ -e ${JAVA_HOME:-}/include/jni.h ]]
+}
+
 is_installed() {
   [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
 }
@@ -32,6 +37,9 @@ for job in "$@"; do
   done
   if [[ $job == run ]] && ! has_java; then
     missing+=(openjdk-17-jre-headless)
+  fi
+  if [[ $job == build ]] && ! has_java_headers; then
+    missing+=(openjdk-17-jdk-headless)
   fi
 done
 

@@ -1,8 +1,8 @@
 """The Python side of ``tfos doctor``: what an installation consists of, and what it lacks.
 
 ``python -m tfos.doctor`` prints a JSON list of checks, which the executable shows among its own;
-``--settings`` prints the table of settings. Nothing here imports TensorFlow: that takes seconds,
-and the versions are in the packages' metadata.
+``--settings`` prints the table of settings. Nothing here imports TensorFlow but ``--hdfs``: that
+takes seconds, and the versions are in the packages' metadata.
 """
 
 from __future__ import annotations
@@ -235,11 +235,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tfos.doctor", description="see tfos doctor")
     parser.add_argument("--settings", action="store_true", help="print the table of settings")
     parser.add_argument("--json", action="store_true", help="print the settings as JSON")
+    parser.add_argument("--hdfs", metavar="URI", help="use a directory of Hadoop's step by step")
     options = parser.parse_args(arguments)
     if options.settings:
         print(json.dumps(settings_json(), indent=2) if options.json else settings_table())
         return 0
-    checks = all_checks()
+    if options.hdfs:
+        from tfos.hdfs_doctor import hdfs_checks
+
+        checks = [check_hadoop_client(spark_home(os.environ)),
+                  check_hadoop_configuration(os.environ), *hdfs_checks(options.hdfs)]
+    else:
+        checks = all_checks()
     print(json.dumps([dataclasses.asdict(check) for check in checks]))
     return int(any(check.level == FAIL for check in checks))
 

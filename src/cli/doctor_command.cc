@@ -19,6 +19,8 @@ namespace {
 
 // A cold Python on a slow disk takes seconds; nothing here may hang for good.
 constexpr std::chrono::seconds kCommandTimeout{60};
+// This one imports TensorFlow, starts Java, and Hadoop tries an address several times.
+constexpr std::chrono::seconds kHdfsTimeout{240};
 
 std::optional<std::string> GetEnvironment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
@@ -58,8 +60,16 @@ int PrintSettings(const std::string& python, bool json, std::ostream& out) {
 int RunDoctor(const DoctorOptions& options, std::ostream& out) {
   const std::string python = FindPython();
   if (options.settings) return PrintSettings(python, options.json, out);
-  std::vector<Check> checks = CheckHost(GetEnvironment, RunCommand);
-  for (Check& check : CheckPython(python, RunCommand)) checks.push_back(std::move(check));
+  std::vector<Check> checks;
+  if (options.hdfs.empty()) {
+    checks = CheckHost(GetEnvironment, RunCommand);
+    for (Check& check : CheckPython(python, RunCommand)) checks.push_back(std::move(check));
+  } else {
+    const auto run = [](const std::vector<std::string>& argv) {
+      return RunAndCapture({.argv = argv}, Deadline::After(kHdfsTimeout));
+    };
+    checks = CheckPython(python, run, {"--hdfs", options.hdfs});
+  }
   out << (options.json ? FormatAsJson(checks) : FormatAsText(checks));
   return AnyFailed(checks) ? 1 : 0;
 }
@@ -71,6 +81,8 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
       app.add_subcommand("doctor", "Say what this host offers to a cluster and what it lacks");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--settings", options->settings, "Print the table of settings");
+  command->add_option("--hdfs", options->hdfs,
+                      "Use this directory of Hadoop's (hdfs://...) step by step instead");
   command->callback([options, &exit_code] { exit_code = RunDoctor(*options, std::cout); });
 }
 
@@ -90,14 +102,17 @@ std::string FindPython(const EnvironmentLookup& environment,
 
 std::string FindPython() { return FindPython(GetEnvironment, ThisExecutable()); }
 
-std::vector<Check> CheckPython(const std::string& python, const CommandRunner& run) {
+std::vector<Check> CheckPython(const std::string& python, const CommandRunner& run,
+                               const std::vector<std::string>& arguments) {
   const auto failed = [&python](std::string found) {
     return std::vector<Check>{
         {CheckLevel::kFail, "Python packages", std::move(found),
          fmt::format("install tfos for {}, or set PYSPARK_PYTHON to the Python that has it",
                      python)}};
   };
-  const auto report = run({python, "-m", "tfos.doctor"});
+  std::vector<std::string> command = {python, "-m", "tfos.doctor"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  const auto report = run(command);
   if (!report.ok()) return failed(report.status().ToString());
   auto checks = ParseChecks(LastLine(report->output));
   if (!checks.ok()) {

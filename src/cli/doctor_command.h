@@ -18,6 +18,7 @@ namespace tfos::cli {
 struct DoctorOptions {
   bool json = false;      ///< A JSON array instead of lines for people.
   bool settings = false;  ///< The table of settings instead of checks.
+  std::string hdfs;       ///< A directory of Hadoop's to use step by step, instead; "" for none.
 };
 
 /// `tfos doctor`: says what this host and its Python offer, and what to do about what is missing.
@@ -37,8 +38,9 @@ std::string FindPython(const EnvironmentLookup& environment,
 /// The same, of this process's environment and executable.
 std::string FindPython();
 
-/// The checks of `python -m tfos.doctor`; one failed check when it could not tell.
-std::vector<Check> CheckPython(const std::string& python, const CommandRunner& run);
+/// The checks of `python -m tfos.doctor` with `arguments`; one failed check when it could not tell.
+std::vector<Check> CheckPython(const std::string& python, const CommandRunner& run,
+                               const std::vector<std::string>& arguments = {});
 
 }  // namespace tfos::cli
 

@@ -16,7 +16,8 @@ TESTS = pathlib.Path(__file__).parent
 ROOT = TESTS.parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
-import spark_cluster  # noqa: E402  (tools/ is no package)
+import hadoop_cluster  # noqa: E402  (tools/ is no package)
+import spark_cluster  # noqa: E402
 
 #: Inherited by every process that this run of pytest starts, however it is detached.
 RUN_VARIABLE = "TFOS_TEST_RUN"
@@ -79,6 +80,13 @@ def standalone_cluster(tmp_path_factory):
     """A standalone Master and two Workers of one core; drivers connect to its `url`."""
     directory = tmp_path_factory.mktemp("spark")
     with spark_cluster.SparkCluster(directory=directory) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory):
+    """A NameNode and a DataNode: their `uri`, and their `configuration` for HADOOP_CONF_DIR."""
+    with hadoop_cluster.HadoopCluster(directory=tmp_path_factory.mktemp("hdfs")) as cluster:
         yield cluster
 
 

@@ -1,0 +1,209 @@
+#include "hadoop/client.h"
+
+#include <utility>
+
+#include "base/format.h"
+#include "hadoop/java_string.h"
+
+namespace tfos::hadoop {
+namespace {
+
+/// Finds classes and methods; after the first failure it does nothing more.
+class Finder {
+ public:
+  explicit Finder(JNIEnv* java) : java_(java) {}
+
+  jclass Class(const char* name) {
+    if (!status_.ok()) return nullptr;
+    auto* found = java_->FindClass(name);
+    return static_cast<jclass>(Kept(found, name));
+  }
+
+  jmethodID Method(jclass owner, const char* name, const char* signature) {
+    if (!status_.ok()) return nullptr;
+    jmethodID method = java_->GetMethodID(owner, name, signature);
+    if (method == nullptr) Fail(name);
+    return method;
+  }
+
+  jobject New(jclass type) {
+    if (!status_.ok()) return nullptr;
+    jmethodID make = Method(type, "<init>", "()V");
+    return status_.ok() ? Kept(java_->NewObject(type, make), "read the configuration") : nullptr;
+  }
+
+  jobjectArray OverwriteOption() {
+    constexpr const char* kOption = "org/apache/hadoop/fs/Options$Rename";
+    jclass type = Class(kOption);
+    if (!status_.ok()) return nullptr;
+    jfieldID field =
+        java_->GetStaticFieldID(type, "OVERWRITE", "Lorg/apache/hadoop/fs/Options$Rename;");
+    if (field == nullptr) {
+      Fail(kOption);
+      return nullptr;
+    }
+    jobject option = java_->GetStaticObjectField(type, field);
+    return static_cast<jobjectArray>(Kept(java_->NewObjectArray(1, type, option), kOption));
+  }
+
+  const Status& status() const { return status_; }
+
+ private:
+  jobject Kept(jobject local, std::string_view what) {
+    if (local == nullptr) {
+      Fail(what);
+      return nullptr;
+    }
+    jobject global = java_->NewGlobalRef(local);
+    java_->DeleteLocalRef(local);
+    return global;
+  }
+
+  void Fail(std::string_view what) {
+    status_ = TakeException(java_, fmt::format("find {} of Hadoop's client", what));
+    if (status_.ok()) status_ = Status(ErrorKind::kBadInput, fmt::format("there is no {}", what));
+  }
+
+  JNIEnv* const java_;
+  Status status_;
+};
+
+Result<std::unique_ptr<const HadoopMethods>> FindMethods(JNIEnv* java) {
+  Finder find(java);
+  auto m = std::make_unique<HadoopMethods>();
+  m->string_class = find.Class("java/lang/String");
+  jclass path = m->path_class = find.Class("org/apache/hadoop/fs/Path");
+  m->new_path = find.Method(path, "<init>", "(Ljava/lang/String;)V");
+  m->path_name = find.Method(path, "getName", "()Ljava/lang/String;");
+  m->get_file_system =
+      find.Method(path, "getFileSystem",
+                  "(Lorg/apache/hadoop/conf/Configuration;)Lorg/apache/hadoop/fs/FileSystem;");
+
+  jclass system = find.Class("org/apache/hadoop/fs/FileSystem");
+  m->open = find.Method(system, "open",
+                        "(Lorg/apache/hadoop/fs/Path;)Lorg/apache/hadoop/fs/FSDataInputStream;");
+  constexpr const char* kToOutput =
+      "(Lorg/apache/hadoop/fs/Path;)Lorg/apache/hadoop/fs/FSDataOutputStream;";
+  m->create = find.Method(system, "create", kToOutput);
+  m->append = find.Method(system, "append", kToOutput);
+  // The one that replaces its target is protected in Java; it is what FileContext calls.
+  m->rename = find.Method(system, "rename",
+                          "(Lorg/apache/hadoop/fs/Path;Lorg/apache/hadoop/fs/Path;"
+                          "[Lorg/apache/hadoop/fs/Options$Rename;)V");
+  m->delete_path = find.Method(system, "delete", "(Lorg/apache/hadoop/fs/Path;Z)Z");
+  m->get_status = find.Method(system, "getFileStatus",
+                              "(Lorg/apache/hadoop/fs/Path;)Lorg/apache/hadoop/fs/FileStatus;");
+  m->list_status = find.Method(system, "listStatus",
+                               "(Lorg/apache/hadoop/fs/Path;)[Lorg/apache/hadoop/fs/FileStatus;");
+  m->make_directories = find.Method(system, "mkdirs", "(Lorg/apache/hadoop/fs/Path;)Z");
+
+  jclass status = find.Class("org/apache/hadoop/fs/FileStatus");
+  m->status_length = find.Method(status, "getLen", "()J");
+  m->status_is_directory = find.Method(status, "isDirectory", "()Z");
+  m->status_modified = find.Method(status, "getModificationTime", "()J");
+  m->status_path = find.Method(status, "getPath", "()Lorg/apache/hadoop/fs/Path;");
+
+  jclass input = find.Class("org/apache/hadoop/fs/FSDataInputStream");
+  m->input_read = find.Method(input, "read", "([BII)I");
+  m->input_read_at = find.Method(input, "read", "(J[BII)I");
+  m->input_seek = find.Method(input, "seek", "(J)V");
+  m->input_close = find.Method(input, "close", "()V");
+
+  jclass output = find.Class("org/apache/hadoop/fs/FSDataOutputStream");
+  m->output_write = find.Method(output, "write", "([BII)V");
+  m->output_flush = find.Method(output, "hflush", "()V");
+  m->output_sync = find.Method(output, "hsync", "()V");
+  m->output_position = find.Method(output, "getPos", "()J");
+  m->output_close = find.Method(output, "close", "()V");
+
+  m->rename_options = find.OverwriteOption();
+  m->configuration = find.New(find.Class("org/apache/hadoop/conf/Configuration"));
+  if (!find.status().ok()) return find.status();
+  return std::unique_ptr<const HadoopMethods>(std::move(m));
+}
+
+/// As -Xmx takes it: digits and one of k, m and g.
+bool IsMemory(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  const auto end = text.find_first_not_of(kDigits);
+  if (end == 0 || end == std::string_view::npos) return false;
+  return end + 1 == text.size() &&
+         std::string_view("kKmMgG").find(text[end]) != std::string_view::npos;
+}
+
+std::vector<std::string> Words(const std::string& text) {
+  std::vector<std::string> words;
+  std::string word;
+  for (const char c : text + ' ') {
+    if (c != ' ') {
+      word += c;
+    } else if (!word.empty()) {
+      words.push_back(std::exchange(word, {}));
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+Result<jstring> Call::String(std::string_view text) const {
+  TFOS_ASSIGN_OR_RETURN(const std::u16string units, ToUtf16(text));
+  jstring string = java()->NewString(reinterpret_cast<const jchar*>(units.data()),
+                                     static_cast<jsize>(units.size()));
+  if (string == nullptr) return TakeException(java(), "make a string in Java");
+  return string;
+}
+
+Result<jobject> Call::Path(std::string_view path) const {
+  // Hadoop takes hdfs://host for a path without a name; to everybody else it is the root.
+  const auto scheme = path.find("://");
+  const bool is_root =
+      scheme != std::string_view::npos && path.find('/', scheme + 3) == std::string_view::npos;
+  TFOS_ASSIGN_OR_RETURN(jstring text,
+                        String(is_root ? fmt::format("{}/", path) : std::string(path)));
+  jobject made = java()->NewObject(methods_.path_class, methods_.new_path, text);
+  if (made == nullptr) return TakeException(java(), fmt::format("understand the path {}", path));
+  return made;
+}
+
+Result<jobject> Call::FileSystemOf(jobject path) const {
+  jobject system = java()->CallObjectMethod(path, methods_.get_file_system, methods_.configuration);
+  if (system == nullptr) return TakeException(java(), "find its file system");
+  return system;
+}
+
+Result<std::unique_ptr<Call>> Client::Begin() {
+  if (!ready_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(mutex_);
+    if (methods_ == nullptr) {
+      TFOS_RETURN_IF_ERROR(Start().Annotate("start Hadoop's client"));
+    }
+    ready_.store(true, std::memory_order_release);
+  }
+  TFOS_ASSIGN_OR_RETURN(Jvm::Thread* const thread, jvm_->Attach());
+  return std::make_unique<Call>(*thread, *methods_);
+}
+
+Status Client::Start() {
+  if (jvm_ == nullptr) {
+    JvmOptions options;
+    TFOS_ASSIGN_OR_RETURN(options.library, FindJvmLibrary(environment_));
+    TFOS_ASSIGN_OR_RETURN(options.class_path, FindClassPath(environment_, spark_home_));
+    if (const auto memory = environment_("TFOS_HADOOP_JVM_MEMORY"); memory && !memory->empty()) {
+      if (!IsMemory(*memory)) {
+        return Status(
+            ErrorKind::kBadInput,
+            fmt::format("TFOS_HADOOP_JVM_MEMORY={} is no size such as 256m or 1g", *memory));
+      }
+      options.memory = *memory;
+    }
+    options.more = Words(environment_("TFOS_HADOOP_JVM_OPTIONS").value_or(""));
+    TFOS_ASSIGN_OR_RETURN(jvm_, Jvm::Start(options));
+  }
+  TFOS_ASSIGN_OR_RETURN(Jvm::Thread* const thread, jvm_->Attach());
+  const LocalFrame frame(thread->java);
+  TFOS_ASSIGN_OR_RETURN(methods_, FindMethods(thread->java));
+  return Status::Ok();
+}
+
+}  // namespace tfos::hadoop

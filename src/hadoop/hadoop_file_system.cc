@@ -1,0 +1,136 @@
+#include "hadoop/hadoop_file_system.h"
+
+#include <cerrno>
+
+#include "base/format.h"
+#include "hadoop/hadoop_file.h"
+
+namespace tfos::hadoop {
+namespace {
+
+constexpr std::int64_t kNanosecondsOfMillisecond = 1'000'000;
+
+/// A path of a call and its file system, both in Java.
+struct Place {
+  jobject path = nullptr;
+  jobject system = nullptr;
+};
+
+Result<Place> Find(const Call& call, std::string_view path) {
+  Place place;
+  TFOS_ASSIGN_OR_RETURN(place.path, call.Path(path));
+  auto system = call.FileSystemOf(place.path);
+  if (!system.ok()) return system.status().Annotate(std::string(path));
+  place.system = *system;
+  return place;
+}
+
+/// Calls a method Path -> object of the path's file system.
+Result<jobject> OfPath(const Call& call, jmethodID method, std::string_view path,
+                       std::string_view doing) {
+  TFOS_ASSIGN_OR_RETURN(const Place place, Find(call, path));
+  jobject object = call.java()->CallObjectMethod(place.system, method, place.path);
+  TFOS_RETURN_IF_ERROR(TakeException(call.java(), fmt::format("{} {}", doing, path)));
+  if (object == nullptr) {
+    return Status::FromErrno(EIO, fmt::format("{} {}: Hadoop gave nothing", doing, path));
+  }
+  return object;
+}
+
+FileInfo InfoOf(const Call& call, jobject status) {
+  JNIEnv* java = call.java();
+  const HadoopMethods& methods = call.methods();
+  return {.bytes = static_cast<std::uint64_t>(java->CallLongMethod(status, methods.status_length)),
+          .modified_ns =
+              java->CallLongMethod(status, methods.status_modified) * kNanosecondsOfMillisecond,
+          .is_directory = java->CallBooleanMethod(status, methods.status_is_directory) == JNI_TRUE};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ReadableFile>> HadoopFileSystem::Open(std::string_view path) {
+  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
+  TFOS_ASSIGN_OR_RETURN(jobject const stream, OfPath(*call, call->methods().open, path, "open"));
+  return std::unique_ptr<ReadableFile>(std::make_unique<ReadAhead>(
+      std::make_unique<HadoopSource>(client_, *call, stream, std::string(path))));
+}
+
+Result<std::unique_ptr<WritableFile>> HadoopFileSystem::Create(std::string_view path) {
+  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
+  TFOS_ASSIGN_OR_RETURN(jobject const stream,
+                        OfPath(*call, call->methods().create, path, "create"));
+  return std::unique_ptr<WritableFile>(
+      std::make_unique<HadoopWritableFile>(client_, *call, stream, std::string(path)));
+}
+
+Result<std::unique_ptr<WritableFile>> HadoopFileSystem::Append(std::string_view path) {
+  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
+  auto stream = OfPath(*call, call->methods().append, path, "append to");
+  if (!stream.ok()) {
+    if (stream.status().code().value() == ENOENT) return Create(path);
+    return std::move(stream).status();
+  }
+  return std::unique_ptr<WritableFile>(
+      std::make_unique<HadoopWritableFile>(client_, *call, *stream, std::string(path)));
+}
+
+Status HadoopFileSystem::Rename(std::string_view from, std::string_view to) {
+  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
+  TFOS_ASSIGN_OR_RETURN(const Place source, Find(*call, from));
+  TFOS_ASSIGN_OR_RETURN(jobject const target, call->Path(to));
+  call->java()->CallVoidMethod(source.system, call->methods().rename, source.path, target,
+                               call->methods().rename_options);
+  return TakeException(call->java(), fmt::format("rename {} to {}", from, to));
+}
+
+Status HadoopFileSystem::Delete(std::string_view path, bool recursive) {
+  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
+  TFOS_ASSIGN_OR_RETURN(const Place place, Find(*call, path));
+  const bool deleted =
+      call->java()->CallBooleanMethod(place.system, call->methods().delete_path, place.path,
+                                      recursive ? JNI_TRUE : JNI_FALSE) == JNI_TRUE;
+  TFOS_RETURN_IF_ERROR(TakeException(call->java(), fmt::format("delete {}", path)));
+  if (!deleted) return Status::FromErrno(ENOENT, fmt::format("delete {}", path));
+  return Status::Ok();
+}
+
+Result<FileInfo> HadoopFileSystem::Stat(std::string_view path) {
+  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
+  TFOS_ASSIGN_OR_RETURN(jobject const status,
+                        OfPath(*call, call->methods().get_status, path, "look at"));
+  return InfoOf(*call, status);
+}
+
+Result<std::vector<std::string>> HadoopFileSystem::List(std::string_view path) {
+  TFOS_ASSIGN_OR_RETURN(const FileInfo info, Stat(path));
+  // Hadoop lists a file as itself.
+  if (!info.is_directory) return Status::FromErrno(ENOTDIR, fmt::format("list {}", path));
+  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
+  TFOS_ASSIGN_OR_RETURN(jobject const listed,
+                        OfPath(*call, call->methods().list_status, path, "list"));
+  JNIEnv* java = call->java();
+  auto* const entries = static_cast<jobjectArray>(listed);
+  std::vector<std::string> names;
+  const jsize count = java->GetArrayLength(entries);
+  for (jsize i = 0; i < count; ++i) {
+    const LocalFrame frame(java);
+    jobject status = java->GetObjectArrayElement(entries, i);
+    jobject entry = java->CallObjectMethod(status, call->methods().status_path);
+    auto* name = static_cast<jstring>(java->CallObjectMethod(entry, call->methods().path_name));
+    names.push_back(TextOf(java, name));
+    TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("list {}", path)));
+  }
+  return names;
+}
+
+Status HadoopFileSystem::MakeDirectories(std::string_view path) {
+  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
+  TFOS_ASSIGN_OR_RETURN(const Place place, Find(*call, path));
+  const bool made = call->java()->CallBooleanMethod(place.system, call->methods().make_directories,
+                                                    place.path) == JNI_TRUE;
+  TFOS_RETURN_IF_ERROR(TakeException(call->java(), fmt::format("make the directory {}", path)));
+  if (!made) return Status::FromErrno(EIO, fmt::format("make the directory {}", path));
+  return Status::Ok();
+}
+
+}  // namespace tfos::hadoop

@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+"""A real HDFS on this machine: a NameNode and a DataNode, each its own JVM.
+
+As a program it runs one command against it and stops everything it started afterwards, whether the
+command succeeds, fails or is interrupted:
+
+    tools/hadoop_cluster.py [--directory build/hdfs] -- COMMAND [ARGUMENT]...
+
+`{hdfs}` in an argument is replaced with the file system's URI, which is in $HDFS_URI as well;
+$HADOOP_CONF_DIR is a configuration for it.
+
+As a module it gives `HadoopCluster`, a context manager. Needs Java 17 and, for its first start,
+Maven, which fetches the daemons' jars (104 MB) into build/hadoop. Everything is bound to the
+loopback interface; data and logs are below the directory, and old data in it is deleted.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from xml.sax.saxutils import escape
+
+HADOOP_VERSION = "3.5.0"
+JARS = pathlib.Path(__file__).resolve().parent.parent / "build" / "hadoop" / HADOOP_VERSION
+#: Of Maven Central. The last lets the daemons log.
+ARTIFACTS = (
+    ("org.apache.hadoop", "hadoop-client-minicluster", HADOOP_VERSION),
+    ("org.apache.hadoop", "hadoop-client-runtime", HADOOP_VERSION),
+    ("org.apache.hadoop", "hadoop-client-api", HADOOP_VERSION),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+)
+
+_LOOPBACK = "127.0.0.1"
+_POLL_S = 0.1
+_FETCH_TIMEOUT_S = 600
+_FORMAT_TIMEOUT_S = 60
+_LOG_TAIL_LINES = 20
+_PR_SET_PDEATHSIG = 1
+_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+                "-Dorg.slf4j.simpleLogger.showDateTime=true")
+_NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+_DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
+
+
+class HadoopClusterError(RuntimeError):
+    """The jars could not be had, or a daemon failed to start or stopped on its own."""
+
+
+def _end_with_parent():
+    """Runs in the child before exec: a killed harness takes its daemons with it."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def fetch_jars(directory=JARS):
+    """Returns the folder with the daemons' jars; fetches them where it is not there yet."""
+    if directory.is_dir():
+        return directory
+    if shutil.which("mvn") is None:
+        raise HadoopClusterError("Maven was not found, which fetches Hadoop's jars: install maven")
+    # Complete or not there: two that fetch at a time don't meet, and the later one wins nothing.
+    partial = directory.with_name(f"{directory.name}.{os.getpid()}")
+    partial.mkdir(parents=True)
+    try:
+        (partial / "pom.xml").write_text(_pom())
+        done = subprocess.run(
+            ["mvn", "-B", "-q", "-f", str(partial / "pom.xml"), "dependency:copy-dependencies",
+             f"-DoutputDirectory={partial / 'jars'}"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=_FETCH_TIMEOUT_S)
+        if done.returncode != 0:
+            raise HadoopClusterError(
+                f"Maven could not fetch Hadoop's jars from Maven Central:\n{done.stdout}")
+        if not directory.is_dir():
+            (partial / "jars").rename(directory)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return directory
+
+
+def _pom():
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+        f"<version>{version}</version></dependency>" for group, name, version in ARTIFACTS)
+    return ('<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+            "<groupId>tfos</groupId><artifactId>hadoop-daemons</artifactId><version>1</version>"
+            f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>")
+
+
+def _free_port():
+    """A port that nobody listens on now. The daemons have to know each other's before they start."""
+    with socket.socket() as probe:
+        probe.bind((_LOOPBACK, 0))
+        return probe.getsockname()[1]
+
+
+class _Daemon:
+    """One JVM, in a process group of its own, and its log."""
+
+    def __init__(self, name, command, environment, directory):
+        self.name = name
+        self.log_path = directory / f"{name}.log"
+        # A group of its own keeps Ctrl-C from ending the daemons before their user has finished.
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                env=environment, process_group=0, preexec_fn=_end_with_parent)
+
+    def check_alive(self):
+        status = self.process.poll()
+        if status is None:
+            return
+        tail = "\n".join(
+            self.log_path.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+        raise HadoopClusterError(
+            f"Hadoop's {self.name} ended with status {status}; the end of {self.log_path}:\n{tail}")
+
+    def stop(self, deadline):
+        """TERM, and KILL for whatever is left of the group at `deadline` (time.monotonic)."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            pass  # The group is killed below.
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # Nothing was left.
+        self.process.wait()
+
+
+class HadoopCluster:
+    """A NameNode and a DataNode, started on entry and stopped on exit of the `with` block.
+
+    directory: holds the daemons' data, their configuration below `conf`, and their logs.
+    start_timeout_s: bound on the start, without the time to fetch the jars.
+
+    Attributes once started: `uri` (hdfs://127.0.0.1:PORT), `http` (the NameNode's address for
+    WebHDFS and its pages, host:port), `configuration` (a HADOOP_CONF_DIR for it).
+
+    The superuser is the user who runs it. Not safe for use from several threads. The daemons end
+    with the thread that started them.
+    """
+
+    def __init__(self, directory="build/hdfs", start_timeout_s=90):
+        self.directory = pathlib.Path(directory).resolve()
+        self.configuration = self.directory / "conf"
+        self.start_timeout_s = start_timeout_s
+        self.uri = None
+        self.http = None
+        self._daemons = []
+
+    def __enter__(self):
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def _start(self):
+        java = shutil.which("java")
+        if os.environ.get("JAVA_HOME"):
+            java = str(pathlib.Path(os.environ["JAVA_HOME"]) / "bin" / "java")
+        if java is None:
+            raise HadoopClusterError("Java was not found: install Java 17 or set JAVA_HOME")
+        jars = fetch_jars()
+        deadline = time.monotonic() + self.start_timeout_s
+        data = self.directory / "data"
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir(parents=True)
+        self._configure(data)
+        command = [java, *_JVM_OPTIONS, "-cp", f"{self.configuration}{os.pathsep}{jars}/*"]
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("HADOOP_")}
+        self._format([*command, _NAME_NODE, "-format", "-force", "-nonInteractive"], environment)
+        for name, class_name in (("namenode", _NAME_NODE), ("datanode", _DATA_NODE)):
+            self._daemons.append(
+                _Daemon(name, [*command, class_name], environment, self.directory))
+        while not self._is_ready():
+            for daemon in self._daemons:
+                daemon.check_alive()
+            if time.monotonic() > deadline:
+                raise HadoopClusterError(f"waited {self.start_timeout_s} s for HDFS to leave safe "
+                                         f"mode with a DataNode; logs are in {self.directory}")
+            time.sleep(_POLL_S)
+
+    def _format(self, command, environment):
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=_FORMAT_TIMEOUT_S)
+        if done.returncode != 0:
+            raise HadoopClusterError(f"the NameNode could not format {self.directory}:\n"
+                                     + "\n".join(done.stdout.splitlines()[-_LOG_TAIL_LINES:]))
+
+    def _configure(self, data):
+        self.uri = f"hdfs://{_LOOPBACK}:{_free_port()}"
+        self.http = f"{_LOOPBACK}:{_free_port()}"
+        anywhere = f"{_LOOPBACK}:0"
+        self.configuration.mkdir(exist_ok=True)
+        self._write_site("core", {"fs.defaultFS": self.uri, "hadoop.tmp.dir": data / "tmp"})
+        self._write_site("hdfs", {
+            "dfs.replication": 1,
+            "dfs.namenode.name.dir": data / "name",
+            "dfs.datanode.data.dir": data / "blocks",
+            "dfs.namenode.http-address": self.http,
+            "dfs.namenode.safemode.extension": 0,
+            "dfs.datanode.address": anywhere,
+            "dfs.datanode.ipc.address": anywhere,
+            "dfs.datanode.http.address": anywhere,
+        })
+
+    def _write_site(self, name, properties):
+        lines = "".join(
+            f"  <property><name>{escape(key)}</name><value>{escape(str(value))}</value></property>\n"
+            for key, value in properties.items())
+        path = self.configuration / f"{name}-site.xml"
+        path.write_text(f"<configuration>\n{lines}</configuration>\n")
+
+    def _is_ready(self):
+        bean = "Hadoop:service=NameNode,name=FSNamesystemState"
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(f"http://{self.http}/jmx?qry={bean}", timeout=5) as response:
+                beans = json.load(response)["beans"]
+        except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError):
+            return False  # Its page comes before its state, and neither is there at first.
+        return bool(beans) and (beans[0].get("NumLiveDataNodes") == 1
+                                and beans[0].get("FSState") == "Operational")
+
+    def stop(self, timeout_s=15):
+        """Stops both daemons; their data stays. Safe to call again."""
+        deadline = time.monotonic() + timeout_s
+        for daemon in self._daemons:
+            daemon.process.terminate()
+        while self._daemons:
+            self._daemons.pop().stop(deadline)
+
+
+def _raise_interrupt(_signal_number, _frame):
+    raise KeyboardInterrupt
+
+
+def _run_command(command, cluster):
+    """Runs `command` to its end, also when interrupted meanwhile; returns its exit status."""
+    arguments = [argument.replace("{hdfs}", cluster.uri) for argument in command]
+    environment = {**os.environ, "HDFS_URI": cluster.uri,
+                   "HADOOP_CONF_DIR": str(cluster.configuration)}
+    process = subprocess.Popen(arguments, env=environment, preexec_fn=_end_with_parent)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        # A terminal's Ctrl-C has reached the command as well; a signal sent only to us has not.
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs a command against an HDFS on this machine.")
+    parser.add_argument("--directory", default="build/hdfs", help="for data and logs")
+    parser.add_argument("command", nargs="+", help="to run; {hdfs} becomes the file system's URI")
+    options = parser.parse_args()
+
+    signal.signal(signal.SIGTERM, _raise_interrupt)
+    begin = time.monotonic()
+    print("Starting a NameNode and a DataNode ...", flush=True)
+    cluster = HadoopCluster(options.directory)
+    try:
+        with cluster:
+            seconds = time.monotonic() - begin
+            print(f"HDFS ready at {cluster.uri} after {seconds:.1f} s", flush=True)
+            status = _run_command(options.command, cluster)
+    except HadoopClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Interrupted: HDFS was stopped", file=sys.stderr)
+        return 130
+    print("HDFS stopped", flush=True)
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
