@@ -41,6 +41,10 @@ for job in "$@"; do
   if [[ $job == build ]] && ! has_java_headers; then
     missing+=(openjdk-17-jdk-headless)
   fi
+  # Fetches the jars of a real HDFS; however it came here.
+  if [[ $job == test ]] && ! command -v mvn >/dev/null; then
+    missing+=(maven)
+  fi
 done
 
 if ((${#missing[@]} == 0)); then
