@@ -584,6 +584,8 @@ class Cluster:
             cancelled = not job.done
             if cancelled:
                 job.cancel()
+            if cancelled or job.error is not None:
+                self._ledger.cut_short = True
         if job.error is None and not cancelled:
             # Of what was on its way to a node that wants no more, nobody knows what it took.
             ended = any(node["state"] in FINAL_STATES for node in self._fed_nodes())
@@ -592,7 +594,6 @@ class Cluster:
             return job.result()
         if job.error is not None and not self._nobody_wants_rows():
             self._raise_explained(job.error)
-        self._ledger.cut_short = True
         return []
 
     def _raise_explained(self, error: Exception) -> None:
@@ -692,6 +693,8 @@ class Cluster:
         for line in ledger.lines():
             self._progress.say(line)
         # Of a cluster that failed, nodes may have ended without a last word.
+        if ledger.lines() and self._coordinator.failure is not None:
+            self._progress.say("ledger | the cluster failed: nodes may have read more than they said")
         complaint = ledger.complaint()
         if complaint and self._coordinator.failure is None:
             logger.warning("the feed's counts do not add up: %s", complaint)

@@ -8,7 +8,12 @@ from typing import Any, Iterable
 
 @dataclass
 class Ledger:
-    """Counts of one cluster.
+    """Counts of one cluster; ``lines()`` tells them to people.
+
+    ``nodes`` has for each node of that: ``delivered`` items; ``unread`` ones, which its program has
+    not begun with; ``replayed`` ones of cached epochs; and the rows ``rows_read`` by the program,
+    ``rows_dropped`` as remainder, ``rows_read_elsewhere`` by the program of a lost node, and, where
+    items are rows, ``left`` over in the end.
 
     An item is what a feed task counts: a row, or a batch that Spark had already pickled and that is
     passed on unopened; how many rows such a batch holds is known when the program reads it.
@@ -18,7 +23,7 @@ class Ledger:
 
     #: Items that tasks have read and delivered, those of retried tasks once.
     read: int = 0
-    #: Some of them were pickled batches.
+    #: Some of them were pickled batches, not rows.
     batches: bool = False
     #: Of those the ones that were sent again, as the node that had them was lost.
     moved: int = 0
@@ -67,8 +72,10 @@ class Ledger:
         """For people: what was read, and a line for each node. Empty when nothing was fed."""
         if not self.read and not self.delivered:
             return []
-        about = " at least" if self.cut_short else ""
-        lines = [f"ledger | {self._unit} read from Spark:{about} {self.read:,}, "
+        read = f"at least {self.read:,}" if self.cut_short else f"{self.read:,}"
+        if self.cut_short and not self.read:
+            read = "not known"  # no job has ended well
+        lines = [f"ledger | {self._unit} read from Spark: {read}, "
                  f"delivered to nodes: {self.delivered:,}"]
         if self.moved:
             lines[0] += f", moved from lost nodes: {self.moved:,}"
@@ -77,6 +84,8 @@ class Ledger:
             if count["replayed"]:
                 words.append(f"{count['replayed']:,} replayed")
             words.append(f"{count['rows_read']:,} rows read by the program")
+            if count["rows_read_elsewhere"]:
+                words.append(f"{count['rows_read_elsewhere']:,} by that of a lost node")
             if count["rows_dropped"]:
                 words.append(f"{count['rows_dropped']:,} dropped as remainder")
             left = count.get("left", count["unread"])

@@ -8,6 +8,7 @@ with the dots and capitals of its name written as underscores (``coordinator.bin
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping
@@ -124,10 +125,14 @@ class Settings:
         """Settings from ``keywords``, then from ``lookup(key)`` (None: not set), then defaults."""
         unknown = sorted(set(keywords) - {setting.keyword for setting in SETTINGS})
         if unknown:
-            raise BadInputError(
-                f"unknown setting {', '.join(unknown)}; known are: "
-                + ", ".join(sorted(setting.keyword for setting in SETTINGS))
-            )
+            known = sorted(setting.keyword for setting in SETTINGS)
+            near = {name: difflib.get_close_matches(name, known, 1) for name in unknown}
+            hints = [f"{name} (is {match[0]} meant?)" if match else name
+                     for name, match in near.items()]
+            if "feed_timeout" in unknown:
+                hints.append("feed_timeout is an argument of train and inference")
+            raise BadInputError(f"unknown setting {', '.join(hints)}; known are: "
+                                + ", ".join(known))
         values = {}
         for setting in SETTINGS:
             value = keywords.get(setting.keyword)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import subprocess
 import sys
+import time
 
 import hadoop_cluster
 import psutil
@@ -20,8 +21,11 @@ def test_nothing_stays_when_the_harness_is_killed(tmp_path):
         stdout=subprocess.PIPE, text=True)
     if not any(line.startswith("HDFS ready") for line in process.stdout):
         pytest.fail("HDFS did not start")
-    children = psutil.Process(process.pid).children(recursive=True)
-    assert len(children) == 3
+    # Both daemons and, a moment after they are ready, the command.
+    deadline = time.monotonic() + BOUND_SECONDS
+    while len(children := psutil.Process(process.pid).children(recursive=True)) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     process.kill()
     process.wait(BOUND_SECONDS)
     assert psutil.wait_procs(children, timeout=BOUND_SECONDS)[1] == []

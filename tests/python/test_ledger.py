@@ -43,6 +43,15 @@ def test_a_job_that_was_cut_short_has_no_count():
     assert ledger.lines()[1].endswith("28 left unread")
 
 
+def test_a_job_that_failed_says_nothing_of_what_was_read():
+    ledger = Ledger()
+    ledger.cut_short = True
+    ledger.update([node(0, items_delivered=40, rows=12, items_unread=28)])
+    assert ledger.complaint() is None
+    assert ledger.lines()[0] == (
+        "ledger | rows read from Spark: not known, delivered to nodes: 40")
+
+
 def test_pickled_batches_are_counted_as_those():
     ledger = Ledger()
     ledger.count_job([(3, 0)], True)
@@ -61,12 +70,13 @@ def test_inference_is_no_part_of_it():
 def test_what_moved_from_a_lost_node_was_delivered_twice():
     ledger = Ledger()
     ledger.count_job([(60, 0), (40, 12)], False)
-    ledger.update([node(0, items_delivered=77, rows=77),
+    ledger.update([node(0, items_delivered=77, rows=72, rows_read_elsewhere=5),
                    node(1, state="lost", items_delivered=30, rows=22, items_unread=8)])
     assert ledger.complaint() is None
     assert ledger.lines() == [
         "ledger | rows read from Spark: 100, delivered to nodes: 107, moved from lost nodes: 12",
-        "ledger | worker:0: 77 rows delivered, 77 rows read by the program",
+        "ledger | worker:0: 77 rows delivered, 72 rows read by the program, "
+        "5 by that of a lost node",
         "ledger | worker:1: 30 rows delivered, 22 rows read by the program, 8 left unread, "
         "lost (as of its last word)",
     ]
