@@ -44,6 +44,9 @@ class Ledger:
         """Takes the nodes' own counts from their metrics."""
         for node in nodes:
             metrics = node["metrics"]
+            name = f"{node['job_name']}:{node['task_index']}"
+            if node["state"] == "lost":
+                self.lost.add(name)
             if "items_delivered" not in metrics:
                 continue
             count = {name: int(metrics.get(metric, 0)) for name, metric in _METRICS.items()}
@@ -51,10 +54,7 @@ class Ledger:
             if not self.batches:
                 count["left"] = (count["delivered"] + count["replayed"] - count["rows_read"]
                                  - count["rows_dropped"] - count["rows_read_elsewhere"])
-            name = f"{node['job_name']}:{node['task_index']}"
             self.nodes[name] = count
-            if node["state"] == "lost":
-                self.lost.add(name)
 
     @property
     def delivered(self) -> int:
@@ -94,6 +94,8 @@ class Ledger:
             if name in self.lost:
                 words.append("lost (as of its last word)")
             lines.append(f"ledger | {name}: " + ", ".join(words))
+        for name in sorted(self.lost - self.nodes.keys()):
+            lines.append(f"ledger | {name}: lost before its first word")
         return lines
 
     @property

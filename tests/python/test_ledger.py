@@ -52,6 +52,13 @@ def test_a_job_that_failed_says_nothing_of_what_was_read():
         "ledger | rows read from Spark: not known, delivered to nodes: 40")
 
 
+def test_a_node_that_was_lost_at_once_is_named():
+    ledger = Ledger()
+    ledger.count_job([(40, 0)], False)
+    ledger.update([node(0, items_delivered=40, rows=40), node(1, state="lost")])
+    assert ledger.lines()[-1] == "ledger | worker:1: lost before its first word"
+
+
 def test_pickled_batches_are_counted_as_those():
     ledger = Ledger()
     ledger.count_job([(3, 0)], True)
