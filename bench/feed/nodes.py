@@ -34,10 +34,12 @@ def measure(nodes, repeat):
     """Prints a line for each epoch: seconds and CPU seconds. In a process of its own, as one process
     has one Spark."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    import cloudpickle
     from pyspark.sql import SparkSession
 
     import tfos
 
+    cloudpickle.register_pickle_by_value(single)  # the nodes have not its folder on their path
     spark = (SparkSession.builder.master(f"local-cluster[{nodes},1,1024]").appName("nodes-bench")
              .config("spark.ui.enabled", "false").getOrCreate())
     spark.sparkContext.setLogLevel("ERROR")
