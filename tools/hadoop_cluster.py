@@ -15,12 +15,10 @@ loopback interface; data and logs are below the directory, and old data in it is
 """
 
 import argparse
-import ctypes
 import json
 import os
 import pathlib
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -28,6 +26,8 @@ import time
 import urllib.error
 import urllib.request
 from xml.sax.saxutils import escape
+
+from daemons import LOG_TAIL_LINES, Daemon, DaemonError, run_with
 
 HADOOP_VERSION = "3.5.0"
 JARS = pathlib.Path(__file__).resolve().parent.parent / "build" / "hadoop" / HADOOP_VERSION
@@ -43,21 +43,10 @@ _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.1
 _FETCH_TIMEOUT_S = 600
 _FORMAT_TIMEOUT_S = 60
-_LOG_TAIL_LINES = 20
-_PR_SET_PDEATHSIG = 1
 _JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
                 "-Dorg.slf4j.simpleLogger.showDateTime=true")
 _NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
-
-
-class HadoopClusterError(RuntimeError):
-    """The jars could not be had, or a daemon failed to start or stopped on its own."""
-
-
-def _end_with_parent():
-    """Runs in the child before exec: a killed harness takes its daemons with it."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def fetch_jars(directory=JARS):
@@ -65,7 +54,7 @@ def fetch_jars(directory=JARS):
     if directory.is_dir():
         return directory
     if shutil.which("mvn") is None:
-        raise HadoopClusterError("Maven was not found, which fetches Hadoop's jars: install maven")
+        raise DaemonError("Maven was not found, which fetches Hadoop's jars: install maven")
     # Complete or not there: two that fetch at a time don't meet, and the later one wins nothing.
     partial = directory.with_name(f"{directory.name}.{os.getpid()}")
     partial.mkdir(parents=True)
@@ -77,7 +66,7 @@ def fetch_jars(directory=JARS):
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             timeout=_FETCH_TIMEOUT_S)
         if done.returncode != 0:
-            raise HadoopClusterError(
+            raise DaemonError(
                 f"Maven could not fetch Hadoop's jars from Maven Central:\n{done.stdout}")
         if not directory.is_dir():
             (partial / "jars").rename(directory)
@@ -100,42 +89,6 @@ def _free_port():
     with socket.socket() as probe:
         probe.bind((_LOOPBACK, 0))
         return probe.getsockname()[1]
-
-
-class _Daemon:
-    """One JVM, in a process group of its own, and its log."""
-
-    def __init__(self, name, command, environment, directory):
-        self.name = name
-        self.log_path = directory / f"{name}.log"
-        # A group of its own keeps Ctrl-C from ending the daemons before their user has finished.
-        with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                env=environment, process_group=0, preexec_fn=_end_with_parent)
-
-    def check_alive(self):
-        status = self.process.poll()
-        if status is None:
-            return
-        tail = "\n".join(
-            self.log_path.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
-        raise HadoopClusterError(
-            f"Hadoop's {self.name} ended with status {status}; the end of {self.log_path}:\n{tail}")
-
-    def stop(self, deadline):
-        """TERM, and KILL for whatever is left of the group at `deadline` (time.monotonic)."""
-        if self.process.poll() is None:
-            self.process.terminate()
-        try:
-            self.process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            pass  # The group is killed below.
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # Nothing was left.
-        self.process.wait()
 
 
 class HadoopCluster:
@@ -175,7 +128,7 @@ class HadoopCluster:
         if os.environ.get("JAVA_HOME"):
             java = str(pathlib.Path(os.environ["JAVA_HOME"]) / "bin" / "java")
         if java is None:
-            raise HadoopClusterError("Java was not found: install Java 17 or set JAVA_HOME")
+            raise DaemonError("Java was not found: install Java 17 or set JAVA_HOME")
         jars = fetch_jars()
         deadline = time.monotonic() + self.start_timeout_s
         data = self.directory / "data"
@@ -188,13 +141,14 @@ class HadoopCluster:
         self._format([*command, _NAME_NODE, "-format", "-force", "-nonInteractive"], environment)
         for name, class_name in (("namenode", _NAME_NODE), ("datanode", _DATA_NODE)):
             self._daemons.append(
-                _Daemon(name, [*command, class_name], environment, self.directory))
+                Daemon(name, f"Hadoop's {name}", [*command, class_name], environment,
+                       self.directory))
         while not self._is_ready():
             for daemon in self._daemons:
                 daemon.check_alive()
             if time.monotonic() > deadline:
-                raise HadoopClusterError(f"waited {self.start_timeout_s} s for HDFS to leave safe "
-                                         f"mode with a DataNode; logs are in {self.directory}")
+                raise DaemonError(f"waited {self.start_timeout_s} s for HDFS to leave safe "
+                                  f"mode with a DataNode; logs are in {self.directory}")
             time.sleep(_POLL_S)
 
     def _format(self, command, environment):
@@ -202,8 +156,8 @@ class HadoopCluster:
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=_FORMAT_TIMEOUT_S)
         if done.returncode != 0:
-            raise HadoopClusterError(f"the NameNode could not format {self.directory}:\n"
-                                     + "\n".join(done.stdout.splitlines()[-_LOG_TAIL_LINES:]))
+            raise DaemonError(f"the NameNode could not format {self.directory}:\n"
+                              + "\n".join(done.stdout.splitlines()[-LOG_TAIL_LINES:]))
 
     def _configure(self, data):
         self.uri = f"hdfs://{_LOOPBACK}:{_free_port()}"
@@ -249,52 +203,17 @@ class HadoopCluster:
             self._daemons.pop().stop(deadline)
 
 
-def _raise_interrupt(_signal_number, _frame):
-    raise KeyboardInterrupt
-
-
-def _run_command(command, cluster):
-    """Runs `command` to its end, also when interrupted meanwhile; returns its exit status."""
-    arguments = [argument.replace("{hdfs}", cluster.uri) for argument in command]
-    environment = {**os.environ, "HDFS_URI": cluster.uri,
-                   "HADOOP_CONF_DIR": str(cluster.configuration)}
-    process = subprocess.Popen(arguments, env=environment, preexec_fn=_end_with_parent)
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        # A terminal's Ctrl-C has reached the command as well; a signal sent only to us has not.
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        raise
-
-
 def main():
     parser = argparse.ArgumentParser(description="Runs a command against an HDFS on this machine.")
     parser.add_argument("--directory", default="build/hdfs", help="for data and logs")
     parser.add_argument("command", nargs="+", help="to run; {hdfs} becomes the file system's URI")
     options = parser.parse_args()
 
-    signal.signal(signal.SIGTERM, _raise_interrupt)
-    begin = time.monotonic()
     print("Starting a NameNode and a DataNode ...", flush=True)
     cluster = HadoopCluster(options.directory)
-    try:
-        with cluster:
-            seconds = time.monotonic() - begin
-            print(f"HDFS ready at {cluster.uri} after {seconds:.1f} s", flush=True)
-            status = _run_command(options.command, cluster)
-    except HadoopClusterError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("Interrupted: HDFS was stopped", file=sys.stderr)
-        return 130
-    print("HDFS stopped", flush=True)
-    return status if status >= 0 else 128 - status
+    return run_with(cluster, "HDFS", options.command, lambda: (
+        cluster.uri, {"{hdfs}": cluster.uri},
+        {"HDFS_URI": cluster.uri, "HADOOP_CONF_DIR": str(cluster.configuration)}))
 
 
 if __name__ == "__main__":

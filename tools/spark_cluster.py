@@ -13,29 +13,22 @@ SPARK_HOME), nothing else. Everything is bound to the loopback interface, unless
 """
 
 import argparse
-import ctypes
 import importlib.util
 import json
 import os
 import pathlib
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import time
 import typing
 import urllib.error
 import urllib.request
 
+from daemons import Daemon, DaemonError, run_with
+
 _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.1
-_LOG_TAIL_LINES = 20
-_PR_SET_PDEATHSIG = 1
-
-
-class SparkClusterError(RuntimeError):
-    """A daemon of the cluster failed to start, or stopped on its own."""
 
 
 def spark_home():
@@ -44,13 +37,8 @@ def spark_home():
         return pathlib.Path(os.environ["SPARK_HOME"])
     spec = importlib.util.find_spec("pyspark")
     if spec is None:
-        raise SparkClusterError("Spark was not found: install pyspark, or set SPARK_HOME")
+        raise DaemonError("Spark was not found: install pyspark, or set SPARK_HOME")
     return pathlib.Path(spec.origin).parent
-
-
-def _end_with_parent():
-    """Runs in the child before exec: a killed harness takes its daemons with it."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Host(typing.NamedTuple):
@@ -62,55 +50,11 @@ class Host(typing.NamedTuple):
     prefix: tuple = ()
 
 
-class _Daemon:
-    """One JVM of the cluster, in a process group of its own, and its log."""
-
-    def __init__(self, name, class_name, arguments, host, log_dir, environment):
-        self.name = name
-        self.log_path = log_dir / f"{name}.log"
-        command = [*host.prefix, str(spark_home() / "bin" / "spark-class"), class_name]
-        command += ["--host", host.address, *arguments]
-        # A group of its own keeps Ctrl-C from ending the daemons before the driver has finished.
-        with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**environment, "SPARK_LOCAL_IP": host.address},
-                process_group=0,
-                preexec_fn=_end_with_parent,
-            )
-
-    @property
-    def pid(self):
-        return self.process.pid
-
-    def check_alive(self):
-        status = self.process.poll()
-        if status is None:
-            return
-        tail = "\n".join(self.log().splitlines()[-_LOG_TAIL_LINES:])
-        raise SparkClusterError(
-            f"Spark's {self.name} ended with status {status}; the end of {self.log_path}:\n{tail}"
-        )
-
-    def log(self):
-        return self.log_path.read_text(errors="replace")
-
-    def stop(self, deadline):
-        """TERM, and KILL for whatever is left of the group at `deadline` (time.monotonic)."""
-        if self.process.poll() is None:
-            self.process.terminate()
-        try:
-            self.process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            pass  # The group is killed below.
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # Nothing was left.
-        self.process.wait()
+def _daemon(name, class_name, arguments, host, log_dir, environment):
+    command = [*host.prefix, str(spark_home() / "bin" / "spark-class"), class_name]
+    command += ["--host", host.address, *arguments]
+    return Daemon(name, f"Spark's {name}", command,
+                  {**environment, "SPARK_LOCAL_IP": host.address}, log_dir)
 
 
 class SparkCluster:
@@ -160,7 +104,7 @@ class SparkCluster:
 
     def _start(self):
         if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
-            raise SparkClusterError("Java was not found: install Java 17 or set JAVA_HOME")
+            raise DaemonError("Java was not found: install Java 17 or set JAVA_HOME")
         deadline = time.monotonic() + self.start_timeout_s
         work_dir = self.directory / "work"
         work_dir.mkdir(parents=True, exist_ok=True)
@@ -170,7 +114,7 @@ class SparkCluster:
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         }
-        master = _Daemon(
+        master = _daemon(
             "master",
             "org.apache.spark.deploy.master.Master",
             ["--port", "0", "--webui-port", "0"],
@@ -188,7 +132,7 @@ class SparkCluster:
         self.url = f"spark://{self.hosts[0].address}:{port}"
         for number in range(self.workers):
             self._daemons.append(
-                _Daemon(
+                _daemon(
                     f"worker-{number}",
                     "org.apache.spark.deploy.worker.Worker",
                     ["--webui-port", "0", "--cores", str(self.cores)]
@@ -235,32 +179,10 @@ class SparkCluster:
             if value:
                 return value
             if time.monotonic() > deadline:
-                raise SparkClusterError(
+                raise DaemonError(
                     f"waited {self.start_timeout_s} s for {what}; logs are in {self.directory}"
                 )
             time.sleep(_POLL_S)
-
-
-def _raise_interrupt(_signal_number, _frame):
-    raise KeyboardInterrupt
-
-
-def _run_command(command, cluster):
-    """Runs `command` to its end, also when interrupted meanwhile; returns its exit status."""
-    arguments = [argument.replace("{master}", cluster.url) for argument in command]
-    environment = {**os.environ, "SPARK_MASTER_URL": cluster.url}
-    process = subprocess.Popen(arguments, env=environment, preexec_fn=_end_with_parent)
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        # A terminal's Ctrl-C has reached the command as well; a signal sent only to us has not.
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        raise
 
 
 def main():
@@ -274,23 +196,10 @@ def main():
     parser.add_argument("command", nargs="+", help="to run; {master} becomes the cluster's URL")
     options = parser.parse_args()
 
-    signal.signal(signal.SIGTERM, _raise_interrupt)
-    begin = time.monotonic()
     print(f"Starting a Spark Master and {options.workers} Workers ...", flush=True)
     cluster = SparkCluster(options.workers, options.cores, options.memory, options.directory)
-    try:
-        with cluster:
-            seconds = time.monotonic() - begin
-            print(f"Spark cluster ready at {cluster.url} after {seconds:.1f} s", flush=True)
-            status = _run_command(options.command, cluster)
-    except SparkClusterError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("Interrupted: the Spark cluster was stopped", file=sys.stderr)
-        return 130
-    print("Spark cluster stopped", flush=True)
-    return status if status >= 0 else 128 - status
+    return run_with(cluster, "Spark cluster", options.command, lambda: (
+        cluster.url, {"{master}": cluster.url}, {"SPARK_MASTER_URL": cluster.url}))
 
 
 if __name__ == "__main__":

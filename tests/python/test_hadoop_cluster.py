@@ -10,6 +10,7 @@ import time
 import hadoop_cluster
 import psutil
 import pytest
+from daemons import DaemonError
 
 HARNESS = pathlib.Path(hadoop_cluster.__file__)
 BOUND_SECONDS = 60
@@ -33,5 +34,5 @@ def test_nothing_stays_when_the_harness_is_killed(tmp_path):
 
 def test_missing_jars_and_no_maven_are_said(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(hadoop_cluster.HadoopClusterError, match="install maven"):
+    with pytest.raises(DaemonError, match="install maven"):
         hadoop_cluster.fetch_jars(tmp_path / "jars")

@@ -11,6 +11,7 @@ import sys
 import psutil
 import pytest
 import spark_cluster
+from daemons import DaemonError
 
 HARNESS = pathlib.Path(spark_cluster.__file__)
 BOUND_SECONDS = 60
@@ -65,7 +66,7 @@ def test_a_daemon_that_fails_is_named_with_its_log(tmp_path):
     before = psutil.Process().children()
     cluster = spark_cluster.SparkCluster(workers=1, memory="nonsense", directory=tmp_path)
     named_with_log = "worker-0 ended with status 1(.|\n)*Usage: Worker"
-    with pytest.raises(spark_cluster.SparkClusterError, match=named_with_log):
+    with pytest.raises(DaemonError, match=named_with_log):
         cluster.__enter__()
     assert psutil.Process().children() == before, "the Master that had started is to be stopped"
 
@@ -73,5 +74,5 @@ def test_a_daemon_that_fails_is_named_with_its_log(tmp_path):
 def test_a_missing_spark_is_said(monkeypatch):
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(spark_cluster.SparkClusterError, match="install pyspark, or set SPARK_HOME"):
+    with pytest.raises(DaemonError, match="install pyspark, or set SPARK_HOME"):
         spark_cluster.spark_home()
