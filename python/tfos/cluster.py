@@ -16,7 +16,7 @@ from typing import Any, Callable, Sequence
 
 import cloudpickle
 
-from tfos import dataframe, launch, paths, shuffling, slots
+from tfos import dataframe, hadoop_settings, launch, paths, shuffling, slots
 from tfos.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.datafeed import VALIDATION_QUEUE
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
@@ -418,6 +418,7 @@ class Cluster:
             nodes_without_gpus=service_nodes(self._roles),
             log_level=settings.log_level,
             log_dir=log_dir,
+            hadoop_environment=hadoop_settings.environment(conf, settings),
         )
 
     def _launch(self, plan: launch.LaunchPlan) -> None:

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator
 
-from tfos import control_message, executable, executor
+from tfos import control_message, executable, executor, hadoop_settings
 from tfos.errors import TfosError
 
 PROTOCOL = 1
@@ -62,6 +62,8 @@ class LaunchPlan:
     log_level: str
     #: Directory for TensorBoard, or None for the node's working directory.
     log_dir: str | None
+    #: Environment variables for Hadoop's client; its properties may be secrets.
+    hadoop_environment: dict[str, str] = field(repr=False)
 
 
 def launch_task(plan: LaunchPlan, node_ids: Iterable[int]) -> Iterator[int]:
@@ -132,10 +134,10 @@ def _bootstrap(
 ) -> str:
     python = plan.python or sys.executable
     tensorboard = [
-        python, "-m", "tensorboard.main", "--port", "PORT", "--bind_all",
+        python, "-m", "tfos.tensorboard", "--port", "PORT", "--bind_all",
         "--logdir", plan.log_dir or os.getcwd(),
     ]
-    environment = _node_environment(plan.keep_omp_num_threads)
+    environment = _node_environment(plan)
     as_bytes = control_message.as_bytes
     return control_message.encode(
         "bootstrap",
@@ -170,9 +172,14 @@ def _gpu_request(plan: LaunchPlan, node_id: int, assigned: list[str]) -> dict[st
     return {"assigned": assigned, "count": count, "fraction": plan.gpu_fraction}
 
 
-def _node_environment(keep_omp_num_threads: bool) -> dict[str, str]:
+def _node_environment(plan: LaunchPlan) -> dict[str, str]:
     environment = {k: v for k, v in os.environ.items() if k not in _WORKER_ONLY}
-    if not keep_omp_num_threads:
+    environment.update(plan.hadoop_environment)
+    # The program may want handlers of signals that Java, once a path of Hadoop's is used, needs.
+    preloaded = [environment.get("LD_PRELOAD", ""), hadoop_settings.signal_chain(environment)]
+    if any(preloaded):
+        environment["LD_PRELOAD"] = ":".join(filter(None, preloaded))
+    if not plan.keep_omp_num_threads:
         environment.pop("OMP_NUM_THREADS", None)
     # Entries of a Spark worker's sys.path are relative to directories of Spark's; the node is a
     # fresh interpreter and needs them absolute.

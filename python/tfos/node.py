@@ -11,12 +11,13 @@ import socket
 import sys
 import tempfile
 import traceback
+import warnings
 from typing import Any
 
-from tfos import _native, control_message
+from tfos import _native, control_message, import_hook
 from tfos.context import NodeContext
 from tfos.datafeed import FeedSource
-from tfos.errors import BadInputError
+from tfos.errors import BadInputError, TfosError
 from tfos.roles import SERVICE_JOBS
 
 
@@ -73,6 +74,7 @@ def main() -> int:
     source = None
     try:
         context_arguments = _prepare(link.bootstrap)
+        import_hook.call_after_import("tensorflow", _register_file_systems)
         source = _start_feed(link)
         step = "import the program"
         link.send("state", state="starting", detail="importing the program")
@@ -121,6 +123,14 @@ def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
     elif bootstrap["job_name"] in SERVICE_JOBS:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     return {"port_socket": socket.socket(fileno=bootstrap["port_fd"])}
+
+
+def _register_file_systems() -> None:
+    """Lets the program's TensorFlow reach Hadoop's file systems; a program may not need them."""
+    try:
+        import tfos.tensorflow  # noqa: F401  (registers the schemes)
+    except TfosError as error:
+        warnings.warn(f"hdfs:// paths don't work in this node: {error}", RuntimeWarning)
 
 
 def _start_feed(link: AgentLink) -> FeedSource | None:

@@ -16,8 +16,8 @@ _HOME_SCHEMES = frozenset({"hdfs", "viewfs", "webhdfs", "swebhdfs"})
 
 
 def current_user() -> str:
-    """The user that Hadoop acts as in this process."""
-    return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+    """The user that Hadoop acts as in this process: in Spark's executors the application's."""
+    return os.environ.get("HADOOP_USER_NAME") or os.environ.get("SPARK_USER") or getpass.getuser()
 
 
 def default_fs(spark_context) -> str:

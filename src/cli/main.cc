@@ -6,7 +6,7 @@
 #include "cli/agent_command.h"
 #include "cli/coordinator_command.h"
 #include "cli/doctor_command.h"
-#include "cli/records_command.h"
+#include "cli/python_command.h"
 
 int main(int argc, char** argv) {
   CLI::App app("tfos: TensorFlow clusters on Spark", "tfos");
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   tfos::cli::AddAgentCommand(app, exit_code);
   tfos::cli::AddCoordinatorCommand(app, exit_code);
   tfos::cli::AddDoctorCommand(app, exit_code);
-  tfos::cli::AddRecordsCommand(app, exit_code);
+  tfos::cli::AddPythonCommands(app, exit_code);
   // CLI11 would only say that a subcommand is missing, and not which word is none.
   const std::vector<CLI::App*> known = app.get_subcommands({});
   const auto is_named = [&](const CLI::App* subcommand) { return subcommand->check_name(argv[1]); };

@@ -1,5 +1,7 @@
 #include "hadoop/client.h"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/format.h"
@@ -117,7 +119,9 @@ Result<std::unique_ptr<const HadoopMethods>> FindMethods(JNIEnv* java) {
   m->output_close = find.Method(output, "close", "()V");
 
   m->rename_options = find.OverwriteOption();
-  m->configuration = find.New(find.Class("org/apache/hadoop/conf/Configuration"));
+  jclass configuration = find.Class("org/apache/hadoop/conf/Configuration");
+  m->set_property = find.Method(configuration, "set", "(Ljava/lang/String;Ljava/lang/String;)V");
+  m->configuration = find.New(configuration);
   if (!find.status().ok()) return find.status();
   return std::unique_ptr<const HadoopMethods>(std::move(m));
 }
@@ -129,6 +133,14 @@ bool IsMemory(std::string_view text) {
   if (end == 0 || end == std::string_view::npos) return false;
   return end + 1 == text.size() &&
          std::string_view("kKmMgG").find(text[end]) != std::string_view::npos;
+}
+
+Result<jstring> MakeString(JNIEnv* java, std::string_view text) {
+  TFOS_ASSIGN_OR_RETURN(const std::u16string units, ToUtf16(text));
+  jstring string = java->NewString(reinterpret_cast<const jchar*>(units.data()),
+                                   static_cast<jsize>(units.size()));
+  if (string == nullptr) return TakeException(java, "make a string in Java");
+  return string;
 }
 
 std::vector<std::string> Words(const std::string& text) {
@@ -146,13 +158,7 @@ std::vector<std::string> Words(const std::string& text) {
 
 }  // namespace
 
-Result<jstring> Call::String(std::string_view text) const {
-  TFOS_ASSIGN_OR_RETURN(const std::u16string units, ToUtf16(text));
-  jstring string = java()->NewString(reinterpret_cast<const jchar*>(units.data()),
-                                     static_cast<jsize>(units.size()));
-  if (string == nullptr) return TakeException(java(), "make a string in Java");
-  return string;
-}
+Result<jstring> Call::String(std::string_view text) const { return MakeString(java(), text); }
 
 Result<jobject> Call::Path(std::string_view path) const {
   // Hadoop takes hdfs://host for a path without a name; to everybody else it is the root.
@@ -185,24 +191,55 @@ Result<std::unique_ptr<Call>> Client::Begin() {
 }
 
 Status Client::Start() {
-  if (jvm_ == nullptr) {
-    JvmOptions options;
-    TFOS_ASSIGN_OR_RETURN(options.library, FindJvmLibrary(environment_));
-    TFOS_ASSIGN_OR_RETURN(options.class_path, FindClassPath(environment_, spark_home_));
-    if (const auto memory = environment_("TFOS_HADOOP_JVM_MEMORY"); memory && !memory->empty()) {
-      if (!IsMemory(*memory)) {
-        return Status(
-            ErrorKind::kBadInput,
-            fmt::format("TFOS_HADOOP_JVM_MEMORY={} is no size such as 256m or 1g", *memory));
-      }
-      options.memory = *memory;
-    }
-    options.more = Words(environment_("TFOS_HADOOP_JVM_OPTIONS").value_or(""));
-    TFOS_ASSIGN_OR_RETURN(jvm_, Jvm::Start(options));
-  }
+  if (jvm_ == nullptr) TFOS_RETURN_IF_ERROR(StartJava());
   TFOS_ASSIGN_OR_RETURN(Jvm::Thread* const thread, jvm_->Attach());
   const LocalFrame frame(thread->java);
-  TFOS_ASSIGN_OR_RETURN(methods_, FindMethods(thread->java));
+  TFOS_ASSIGN_OR_RETURN(auto methods, FindMethods(thread->java));
+  TFOS_RETURN_IF_ERROR(SetProperties(thread->java, *methods));
+  methods_ = std::move(methods);
+  return Status::Ok();
+}
+
+Status Client::StartJava() {
+  JvmOptions options;
+  TFOS_ASSIGN_OR_RETURN(options.library, FindJvmLibrary(environment_));
+  TFOS_ASSIGN_OR_RETURN(options.class_path, FindClassPath(environment_, spark_home_));
+  if (const auto memory = environment_("TFOS_HADOOP_JVM_MEMORY"); memory && !memory->empty()) {
+    if (!IsMemory(*memory)) {
+      return Status(
+          ErrorKind::kBadInput,
+          fmt::format("TFOS_HADOOP_JVM_MEMORY={} is no size such as 256m or 1g", *memory));
+    }
+    options.memory = *memory;
+  }
+  // Spark's executors act as the application's user, whoever runs the worker. Hadoop looks for
+  // such a property where its own variable is not set.
+  const auto user = environment_("SPARK_USER");
+  if (user && !user->empty()) options.more.push_back("-DHADOOP_USER_NAME=" + *user);
+  for (std::string& word : Words(environment_("TFOS_HADOOP_JVM_OPTIONS").value_or(""))) {
+    options.more.push_back(std::move(word));
+  }
+  TFOS_ASSIGN_OR_RETURN(jvm_, Jvm::Start(options));
+  return Status::Ok();
+}
+
+Status Client::SetProperties(JNIEnv* java, const HadoopMethods& methods) const {
+  const auto text = environment_("TFOS_HADOOP_PROPERTIES");
+  if (!text || text->empty()) return Status::Ok();
+  const auto properties = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
+  if (!properties.is_object() || !std::ranges::all_of(properties, is_text)) {
+    // What it holds may be secret.
+    return Status(ErrorKind::kBadInput,
+                  "TFOS_HADOOP_PROPERTIES is no JSON object of texts, as in "
+                  R"({"dfs.replication": "1"})");
+  }
+  for (const auto& [name, value] : properties.items()) {
+    TFOS_ASSIGN_OR_RETURN(jstring java_name, MakeString(java, name));
+    TFOS_ASSIGN_OR_RETURN(jstring java_value, MakeString(java, value.get<std::string>()));
+    java->CallVoidMethod(methods.configuration, methods.set_property, java_name, java_value);
+    TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("set Hadoop's property {}", name)));
+  }
   return Status::Ok();
 }
 

@@ -24,6 +24,7 @@ struct HadoopMethods {
   jmethodID status_length, status_is_directory, status_modified, status_path;
   jmethodID input_read, input_read_at, input_seek, input_close;
   jmethodID output_write, output_flush, output_sync, output_position, output_close;
+  jmethodID set_property;       // void Configuration.set(String, String)
   jobjectArray rename_options;  // {OVERWRITE}
   jobject configuration;
 };
@@ -55,7 +56,8 @@ class Call {
 };
 
 /// Hadoop's Java client in this process. Costs nothing until the first `Begin`, which starts the
-/// Java virtual machine.
+/// Java virtual machine, takes the user as Spark's executors do, and sets the properties of
+/// TFOS_HADOOP_PROPERTIES over those of the configuration's files.
 ///
 /// Owner and lifetime: of whoever made it; never to be destroyed once Java runs, as threads
 /// detach themselves when they end. Threads: any. Errors: `Begin` names what is missing; the next
@@ -73,6 +75,8 @@ class Client {
 
  private:
   Status Start();
+  Status StartJava();
+  Status SetProperties(JNIEnv* java, const HadoopMethods& methods) const;
 
   const EnvironmentLookup environment_;
   const std::string spark_home_;

@@ -54,6 +54,7 @@ def _session(master):
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.hadoop.tfos.tests", "yes")
         .getOrCreate()
     )
 

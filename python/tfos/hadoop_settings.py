@@ -1,0 +1,53 @@
+"""How Hadoop's client in a process of the cluster comes to the settings of the Spark session.
+
+It reads environment variables (docs/hdfs.md), so that any process can be told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import Any, Mapping
+
+from tfos.settings import Settings
+
+#: The Spark configuration's prefix of Hadoop's own properties.
+_SPARK_PREFIX = "spark.hadoop."
+
+
+def environment(spark_conf: Any, settings: Settings) -> dict[str, str]:
+    """The variables for the processes of a cluster: the session's ``spark.hadoop.*`` properties
+    and ``spark.tfos.hadoop.*`` settings. What is not set there is left to the hosts.
+
+    Args:
+        spark_conf: the SparkConf of the running session. Its properties may be secrets, so the
+            result is not for logs.
+    """
+    variables = {
+        "TFOS_HADOOP_PROPERTIES": properties(spark_conf),
+        "TFOS_HADOOP_SCHEMES": settings.hadoop_schemes,
+        "TFOS_HADOOP_JVM_MEMORY": settings.hadoop_jvm_memory,
+        "TFOS_HADOOP_JVM_OPTIONS": settings.hadoop_jvm_options,
+    }
+    return {name: value for name, value in variables.items() if value}
+
+
+def properties(spark_conf: Any) -> str:
+    """The session's properties of Hadoop as a JSON object; "" if there are none."""
+    found = {name.removeprefix(_SPARK_PREFIX): value for name, value in spark_conf.getAll()
+             if name.startswith(_SPARK_PREFIX)}
+    return json.dumps(found) if found else ""
+
+
+def signal_chain(environment: Mapping[str, str]) -> str:
+    """The library of the host's Java that lets other handlers of its signals (``faulthandler``)
+    stand beside its own, for LD_PRELOAD; "" where there is none."""
+    home = environment.get("JAVA_HOME") or _home_on_path(environment.get("PATH", ""))
+    library = os.path.join(home, "lib", "libjsig.so")
+    return library if home and os.path.isfile(library) else ""
+
+
+def _home_on_path(path: str) -> str:
+    java = shutil.which("java", path=path)
+    return os.path.dirname(os.path.dirname(os.path.realpath(java))) if java else ""

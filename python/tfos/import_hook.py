@@ -1,0 +1,53 @@
+"""Something to do as soon as a program has imported a module, without importing it for it."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from types import ModuleType
+from typing import Any, Callable, Sequence
+
+
+def call_after_import(name: str, action: Callable[[], Any]) -> None:
+    """Calls ``action`` once, when the module ``name`` has been imported: now if it has been.
+
+    An error of ``action`` is one of the import. Threads: call it before others import the module.
+    """
+    if name in sys.modules:
+        action()
+    else:
+        sys.meta_path.insert(0, _Finder(name, action))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds one module as the others do, and has its loader call an action at the end."""
+
+    def __init__(self, name: str, action: Callable[[], Any]):
+        self._name = name
+        self._action = action
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None = None,
+                  target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)  # Or it would find itself.
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            sys.meta_path.insert(0, self)  # Not there, or not yet.
+            return None
+        _act_after(spec.loader, self._action)
+        return spec
+
+
+def _act_after(loader: Any, action: Callable[[], Any]) -> None:
+    execute = loader.exec_module
+
+    def execute_and_act(module: ModuleType) -> None:
+        del loader.exec_module  # The class's again: a reload is no import.
+        execute(module)
+        action()
+
+    # On the object, whose type stays what it is: resources and sources are looked up by that.
+    loader.exec_module = execute_and_act

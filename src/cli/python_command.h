@@ -1,0 +1,19 @@
+#ifndef TFOS_CLI_PYTHON_COMMAND_H_
+#define TFOS_CLI_PYTHON_COMMAND_H_
+
+namespace CLI {
+class App;
+}
+
+namespace tfos::cli {
+
+/// Adds the subcommands that are all Python: `tfos records` and `tfos tensorboard`.
+///
+/// This process becomes `python -m tfos.<module>`, with the arguments as they are, `--help`
+/// included. `exit_code`, which must live until the command line was parsed, is set only when
+/// there is no such Python.
+void AddPythonCommands(CLI::App& app, int& exit_code);
+
+}  // namespace tfos::cli
+
+#endif  // TFOS_CLI_PYTHON_COMMAND_H_

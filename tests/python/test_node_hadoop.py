@@ -1,0 +1,167 @@
+"""hdfs:// in nodes and in TensorBoard: programs that say nothing of tfos reach it, configured as
+the Spark session is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+import tfos
+from tfos import executable, hadoop_settings, import_hook
+
+tf = pytest.importorskip("tensorflow")
+
+BOUND_SECONDS = 120
+_POLL_SECONDS = 0.2
+
+
+@pytest.fixture(scope="module")
+def directory(hdfs):
+    """A directory on HDFS with a file of text and events of a run."""
+    import tfos.tensorflow  # noqa: F401
+
+    directory = f"{hdfs.uri}/nodes"
+    tf.io.gfile.makedirs(f"{directory}/out")
+    with tf.io.gfile.GFile(f"{directory}/in", "w") as file:
+        file.write("read")
+    with tf.summary.create_file_writer(f"{directory}/events/run").as_default():
+        tf.summary.scalar("loss", 0.5, step=1)
+    return directory
+
+
+def program(ctx):
+    import faulthandler
+
+    import tensorflow as tf
+
+    with tf.io.gfile.GFile(f"{ctx.args}/in") as file:
+        text = file.read()
+    # Takes the handler of SIGSEGV and puts another one there, of which Java, which runs by now,
+    # makes use in its compiled code.
+    faulthandler.disable()
+    faulthandler.enable()
+    for _ in range(2000):
+        assert tf.io.gfile.exists(f"{ctx.args}/in")
+    with tf.io.gfile.GFile(f"{ctx.args}/out/{ctx.node_id}", "w") as file:
+        file.write(json.dumps({"text": text, **os.environ}))
+
+
+def test_nodes_reach_hdfs_as_the_session_says(spark, directory, leftovers):
+    with tfos.run(spark, program, nodes=2, args=directory, input_mode="tensorflow", tensorboard=True,
+                  log_dir=f"{directory}/events", hadoop_jvm_memory="128m") as cluster:
+        assert runs_shown_by(cluster.tensorboard_url()) == ["run"]
+    for node in range(2):
+        with tf.io.gfile.GFile(f"{directory}/out/{node}") as file:
+            found = json.load(file)
+        assert found["text"] == "read"
+        assert found["TFOS_HADOOP_JVM_MEMORY"] == "128m"
+        assert json.loads(found["TFOS_HADOOP_PROPERTIES"])["tfos.tests"] == "yes"
+        assert found["LD_PRELOAD"].endswith("libjsig.so")
+
+
+def runs_shown_by(url):
+    """What TensorBoard shows once it has read something, in the course of time."""
+    deadline = time.monotonic() + BOUND_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(urllib.error.URLError, ConnectionError):
+            with urllib.request.urlopen(f"{url}/data/runs", timeout=BOUND_SECONDS) as answer:
+                if runs := json.load(answer):
+                    return runs
+        time.sleep(_POLL_SECONDS)
+    raise AssertionError(f"TensorBoard at {url} showed no run within {BOUND_SECONDS} s")
+
+
+def test_tfos_tensorboard_shows_what_is_on_hdfs(directory):
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    command = [executable.path(), "tensorboard", "--logdir", f"{directory}/events", "--port", str(port)]
+    tensorboard = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        assert runs_shown_by(f"http://127.0.0.1:{port}") == ["run"]
+    finally:
+        tensorboard.terminate()
+        tensorboard.wait(BOUND_SECONDS)
+
+
+def fails_with(uri, **environment):
+    """What TensorFlow says when it looks at a path of Hadoop's in another process."""
+    program = ("import sys, tensorflow as tf, tfos.tensorflow\n"
+               "try: tf.io.gfile.exists(sys.argv[1])\n"
+               "except tf.errors.OpError as error: print(error)\n")
+    done = subprocess.run([sys.executable, "-c", program, uri], env={**os.environ, **environment},
+                          stdout=subprocess.PIPE, text=True, timeout=BOUND_SECONDS, check=True)
+    return done.stdout
+
+
+def test_properties_go_over_the_configuration(hdfs):
+    wrong = json.dumps({"fs.hdfs.impl": "no.such.Implementation"})
+    assert "no.such.Implementation" in fails_with(hdfs.uri, TFOS_HADOOP_PROPERTIES=wrong)
+    # The value, which may be a secret, is not shown.
+    told = fails_with(hdfs.uri, TFOS_HADOOP_PROPERTIES='{"fs.s3a.secret.key": 12345}')
+    assert "TFOS_HADOOP_PROPERTIES is no JSON object" in told and "12345" not in told
+
+
+def test_hadoop_acts_as_the_user_of_the_application(hdfs):
+    assert "user=alice" in writes_as(hdfs, SPARK_USER="alice")
+    assert "user=bob" in writes_as(hdfs, SPARK_USER="alice", HADOOP_USER_NAME="bob")
+
+
+def writes_as(hdfs, **environment):
+    program = ("import sys, tensorflow as tf, tfos.tensorflow\n"
+               "try: tf.io.gfile.makedirs(sys.argv[1] + '/of-the-superuser')\n"
+               "except tf.errors.PermissionDeniedError as error: print(error)\n")
+    done = subprocess.run([sys.executable, "-c", program, hdfs.uri], env={**os.environ, **environment},
+                          stdout=subprocess.PIPE, text=True, timeout=BOUND_SECONDS, check=True)
+    return done.stdout
+
+
+def test_no_properties_no_variable():
+    class Conf:
+        def getAll(self):
+            return [("spark.app.name", "x")]
+
+    assert hadoop_settings.properties(Conf()) == ""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "late_module.py").write_text("loaded = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "late_module"
+    sys.modules.pop("late_module", None)
+
+
+def test_an_import_hook_acts_once_the_module_is_complete(module):
+    seen = []
+    import_hook.call_after_import(module, lambda: seen.append(sys.modules[module].loaded))
+    assert seen == []
+    import json.tool  # noqa: F401  (another one)
+    assert seen == []
+    imported = __import__(module)
+    assert seen == [True] and type(imported.__spec__.loader).__name__ == "SourceFileLoader"
+    import importlib
+
+    importlib.reload(imported)
+    assert seen == [True]
+    import_hook.call_after_import(module, lambda: seen.append("at once"))
+    assert seen == [True, "at once"]
+
+
+def test_an_import_hook_leaves_missing_modules_missing(module, tmp_path):
+    pathlib.Path(tmp_path / "late_module.py").unlink()
+    finders = list(sys.meta_path)
+    import_hook.call_after_import(module, lambda: pytest.fail("there is nothing"))
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError, match=module):
+            __import__(module)
+    sys.meta_path[:] = finders
