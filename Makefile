@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo build test sanitize format clean
+.PHONY: help demo demo-hdfs build test sanitize format clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -17,17 +17,30 @@ BUILD_DEV = cmake --preset dev -DTFOS_BUILD_PYTHON=OFF && cmake --build --preset
 
 help: ## Show this help.
 	@echo "make demo [MNIST=DIR] Train and infer on a two-node cluster of this machine (digits, or MNIST's .gz files in DIR)."
-	@awk -F ': ## ' '/^[a-z]+: ## / { printf "make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ': ## ' '/^[a-z-]+: ## / { printf "make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo:
+define CHECK_MNIST
 	@if [ -n "$(MNIST)" ] && ! ls "$(MNIST)"/*-images-idx3-ubyte.gz >/dev/null 2>&1; then \
 	  echo "MNIST=$(MNIST): there is no *-images-idx3-ubyte.gz; name the directory with MNIST's .gz files" >&2; exit 2; fi
+endef
+
+demo:
+	$(CHECK_MNIST)
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Building the native part and the wheel (ccache)' 'tools/install_wheel.sh' \
 	  'Training and inference on a standalone Spark cluster' \
 	  '.venv/bin/python tools/spark_cluster.py -- .venv/bin/python examples/mnist_spark.py --master {master} --mnist "$(MNIST)"'
+
+demo-hdfs: ## As demo, on a real HDFS: data, training in both modes, models and predictions are there.
+	$(CHECK_MNIST)
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh run build hdfs' \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Building the native part and the wheel (ccache)' 'tools/install_wheel.sh' \
+	  'Data, training and inference on HDFS and a standalone Spark cluster' \
+	  '.venv/bin/python tools/hadoop_cluster.py -- .venv/bin/python tools/spark_cluster.py -- .venv/bin/python examples/mnist_hdfs.py --master {master} --directory {hdfs}/user/demo/mnist --mnist "$(MNIST)"'
 
 build: ## Build the C++ part with its tests (preset dev) and install the wheel into .venv.
 	@tools/steps.sh \
@@ -38,7 +51,7 @@ build: ## Build the C++ part with its tests (preset dev) and install the wheel i
 
 test: ## Build and run all tests: layers, C++ (ctest), Python on real Spark clusters (pytest).
 	@tools/steps.sh \
-	  'Installing missing Debian packages' 'tools/install_packages.sh run build test' \
+	  'Installing missing Debian packages' 'tools/install_packages.sh run build test hdfs' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
 	  'Building the C++ tests (ccache)' '$(BUILD_DEV)' \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a set of jobs needs, as far as they are missing:
-#   tools/install_packages.sh JOB...      JOB: run, build, test, analyse
+#   tools/install_packages.sh JOB...      JOB: run, build, test, hdfs, analyse
 # Without the right to install it names the missing packages and stops. Leaves apt alone when nothing
 # is missing.
 set -euo pipefail
@@ -10,6 +10,7 @@ declare -A packages_of=(
   [build]="g++ cmake ninja-build ccache libboost1.81-dev libssl-dev nlohmann-json3-dev libcli11-dev
            libspdlog-dev libfmt-dev zlib1g-dev python3-dev"
   [test]="libgtest-dev libgmock-dev"
+  [hdfs]=""
   [analyse]="clang-16 clang-format-16 clang-tidy-16"
 )
 
@@ -32,7 +33,7 @@ is_installed() {
 
 missing=()
 for job in "$@"; do
-  for package in ${packages_of[$job]:?unknown job $job}; do
+  for package in ${packages_of[$job]?unknown job $job}; do
     is_installed "$package" || missing+=("$package")
   done
   if [[ $job == run ]] && ! has_java; then
@@ -42,7 +43,7 @@ for job in "$@"; do
     missing+=(openjdk-17-jdk-headless)
   fi
   # Fetches the jars of a real HDFS; however it came here.
-  if [[ $job == test ]] && ! command -v mvn >/dev/null; then
+  if [[ $job == hdfs ]] && ! command -v mvn >/dev/null; then
     missing+=(maven)
   fi
 done

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Handwritten digits on HDFS, the whole way: data, training in both modes, models, predictions.
+
+    python examples/mnist_hdfs.py --directory hdfs://namenode:8020/user/me/mnist
+
+In the directory, which may be on any file system that all hosts reach and must be new, it leaves
+
+    csv/                   the digits as lines of text: label, pixels
+    tfrecords/train, test  the same as TFRecords
+    tensorflow/            InputMode.TENSORFLOW: nodes read their share of the TFRecords
+        checkpoints/ events/ model/ predictions/
+    spark/                 InputMode.SPARK: Spark reads the text and feeds the nodes
+        model/ predictions/
+
+Nothing but the paths says HDFS: nodes and driver reach it through tfos. The nodes train together,
+with MultiWorkerMirroredStrategy and legacy Keras.
+"""
+
+import argparse
+import math
+import os
+import sys
+
+import digits
+import spark_session
+
+import tfos
+
+COLUMNS = "label bigint, pixels array<float>"
+#: Spark feeds a node a little more or less than its share of the rows.
+LEARNS_THIS_SHARE_OF_FED_ROWS = 0.9
+
+
+def compiled_model(args):
+    """The model of both modes; in the scope of a strategy."""
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([
+        tf.keras.layers.InputLayer(input_shape=(args.pixels,), name="pixels"),
+        tf.keras.layers.Dense(128, activation="relu"),
+        tf.keras.layers.Dense(10, activation="softmax", name="digit"),
+    ])
+    model.compile(tf.keras.optimizers.legacy.Adam(args.learning_rate),
+                  tf.keras.losses.SparseCategoricalCrossentropy(), metrics=["accuracy"])
+    return model
+
+
+def train_from_files(ctx):
+    """InputMode.TENSORFLOW. Runs in every node."""
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # MultiWorkerMirroredStrategy does not know Keras 3
+    import pyarrow as pa
+    import tensorflow as tf
+
+    from tensorflowonspark import compat
+
+    args = ctx.args
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    schema = pa.schema([("label", pa.int64()), ("pixels", pa.list_(pa.float32(), args.pixels))])
+
+    def dataset(_input_context):
+        rows = ctx.tfrecords(f"{args.directory}/tfrecords/train", schema, args.batch_size)
+        # Without an end: nodes may have different numbers of rows, but must take the same steps.
+        return rows.map(lambda row: (row["pixels"], row["label"])).repeat().prefetch(2)
+
+    with strategy.scope():
+        model = compiled_model(args)
+    output = f"{args.directory}/tensorflow"
+    callbacks = [
+        tf.keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: ctx.report(step=epoch + 1, loss=logs["loss"])),
+        # Every node takes part in it; only the chief's files stay.
+        tf.keras.callbacks.ModelCheckpoint(f"{output}/checkpoints/weights-{{epoch:02d}}",
+                                           save_weights_only=True),
+    ]
+    if ctx.is_chief:
+        callbacks.append(tf.keras.callbacks.TensorBoard(f"{output}/events"))
+    model.fit(strategy.distribute_datasets_from_function(dataset), epochs=args.epochs,
+              steps_per_epoch=args.steps_per_epoch, callbacks=callbacks, verbose=0)
+    compat.export_saved_model(model, f"{output}/model", is_chief=ctx.is_chief)
+
+
+def train_from_spark(ctx):
+    """InputMode.SPARK. Runs in every node."""
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    import tensorflow as tf
+
+    from tensorflowonspark import compat
+
+    args = ctx.args
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        model = compiled_model(args)
+    fed = ctx.dataset(args.batch_size, features="pixels", label="label", drop_remainder=True)
+    rows = strategy.distribute_datasets_from_function(lambda _input_context: fed.repeat())
+    steps = math.floor(args.steps_per_epoch * args.epochs * LEARNS_THIS_SHARE_OF_FED_ROWS)
+    model.fit(rows, steps_per_epoch=steps, verbose=0)
+    ctx.feed.terminate()
+    compat.export_saved_model(model, f"{args.directory}/spark/model", is_chief=ctx.is_chief)
+
+
+def predict(ctx):
+    """Answers each row with the digit that the model sees in it. Runs in every node."""
+    import numpy as np
+    import tensorflow as tf
+
+    signature = tf.saved_model.load(ctx.args).signatures["serving_default"]
+    (input_name,) = signature.structured_input_signature[1]
+    feed = ctx.data_feed(input_mapping={"pixels": "pixels"})
+    while not feed.should_stop():
+        pixels = feed.next_batch(256)["pixels"]
+        if len(pixels):
+            (scores,) = signature(**{input_name: tf.constant(pixels)}).values()
+            feed.batch_results(np.argmax(scores, axis=1))
+
+
+def prepare(spark, args):
+    """Puts the digits there, as text and as TFRecords; returns how many are for training."""
+    train_rows, test_rows = digits.load(args.mnist)
+    args.pixels = len(train_rows[0][0])
+    for name, rows in (("train", train_rows), ("test", test_rows)):
+        frame = spark.createDataFrame([(label, pixels) for pixels, label in rows], COLUMNS)
+        frame = frame.repartition(args.partitions).cache()
+        lines = frame.selectExpr("concat_ws(',', label, array_join(transform(pixels, x -> string(x)), ','))")
+        lines.write.text(f"{args.directory}/csv/{name}")
+        tfos.save_tfrecords(frame, f"{args.directory}/tfrecords/{name}")
+    return len(train_rows)
+
+
+def read_csv(spark, path):
+    """The digits of a directory of text, as a DataFrame."""
+    fields = spark.read.text(path).selectExpr("split(value, ',') AS fields")
+    return fields.selectExpr("bigint(fields[0]) AS label",
+                             "transform(slice(fields, 2, size(fields) - 1), x -> float(x)) AS pixels")
+
+
+def train(spark, args, program, input_mode, rows=None):
+    print(f"Training, input mode {input_mode}: {args.nodes} nodes, {args.epochs} epochs", flush=True)
+    with tfos.run(spark, program, args=args, nodes=args.nodes, chief="chief",
+                  input_mode=input_mode) as cluster:
+        if rows is not None:
+            cluster.train(rows, epochs=args.epochs)
+
+
+def infer(spark, args, mode):
+    """Has the model of a mode recognise the test digits, leaves the predictions beside it, and
+    returns the share that is right."""
+    rows = spark.read.format("tfrecord").schema(COLUMNS).load(f"{args.directory}/tfrecords/test")
+    with tfos.run(spark, predict, args=f"{args.directory}/{mode}/model", nodes=args.nodes) as cluster:
+        answers = cluster.inference(rows, schema="prediction bigint", keys=["label"])
+        answers.write.csv(f"{args.directory}/{mode}/predictions")
+    found = spark.read.schema("label bigint, prediction bigint").csv(f"{args.directory}/{mode}/predictions")
+    (share,) = found.selectExpr("avg(int(label = prediction))").first()
+    print(f"Predictions of {mode}: {share:.2%} of {found.count()} digits are right", flush=True)
+    return share
+
+
+def show(directory):
+    """Lists what is there, with sizes."""
+    import tensorflow as tf
+
+    import tfos.tensorflow  # noqa: F401  (hdfs:// in the driver; nodes have it)
+
+    for folder, _, files in sorted(tf.io.gfile.walk(directory)):
+        sizes = [tf.io.gfile.stat(f"{folder}/{name}").length for name in files]
+        print(f"{sum(sizes):>12,} bytes in {len(files):>2} files  {folder}")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    spark_session.add_master_argument(parser)
+    parser.add_argument("--directory", required=True, help="for all of it, such as hdfs://.../mnist")
+    parser.add_argument(
+        "--mnist", metavar="DIRECTORY", help="MNIST's .gz files (default: scikit-learn's digits)"
+    )
+    parser.add_argument("--nodes", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--learning-rate", type=float, default=0.002)
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--min-accuracy", type=float, default=0.9)
+    return parser.parse_args()
+
+
+def main():
+    args = parse_arguments()
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    spark = spark_session.session("mnist_hdfs", args.master, args.nodes)
+    tfos.register(spark)
+    try:
+        print(f"Putting the digits into {args.directory}", flush=True)
+        rows = prepare(spark, args)
+        args.steps_per_epoch = math.ceil(rows / (args.batch_size * args.nodes))
+        train(spark, args, train_from_files, "tensorflow")
+        train(spark, args, train_from_spark, "spark", read_csv(spark, f"{args.directory}/csv/train"))
+        shares = [infer(spark, args, mode) for mode in ("tensorflow", "spark")]
+    finally:
+        spark.stop()
+    show(args.directory)
+    print(f"Accuracy: {min(shares):.2%} (at least {args.min_accuracy:.0%} is expected)")
+    return 0 if min(shares) >= args.min_accuracy else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
