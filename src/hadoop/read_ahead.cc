@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tfos::hadoop {
 
@@ -16,7 +17,7 @@ Result<std::size_t> ReadAhead::Read(std::uint64_t offset, std::span<std::byte> r
   }
   if (!sequential) {
     // The next one is sequential if it follows this one. The stream isn't needed before.
-    next_offset_ = offset + room.size();
+    next_offset_ = run_start_ = offset + room.size();
     next_window_ = kFirstWindow;
     lock.unlock();
     return source_->ReadAt(offset, room);
@@ -28,35 +29,45 @@ Result<std::size_t> ReadAhead::Read(std::uint64_t offset, std::span<std::byte> r
 }
 
 std::size_t ReadAhead::TakeFromWindow(std::uint64_t offset, std::span<std::byte> room) const {
-  if (offset < window_start_ || offset >= window_start_ + window_bytes_) return 0;
-  const auto begin = static_cast<std::size_t>(offset - window_start_);
-  const std::size_t bytes = std::min(room.size(), window_bytes_ - begin);
-  std::memcpy(room.data(), window_.data() + begin, bytes);
+  if (offset < window_.start || offset >= window_.end()) return 0;
+  const auto begin = static_cast<std::size_t>(offset - window_.start);
+  const std::size_t bytes = std::min(room.size(), window_.bytes - begin);
+  std::memcpy(room.data(), window_.room.data() + begin, bytes);
   return bytes;
 }
 
 Result<std::size_t> ReadAhead::ReadSequentially(std::uint64_t offset, std::span<std::byte> room) {
-  if (room.size() >= kLargeRead) return source_->ReadStream(offset, room);
-  TFOS_RETURN_IF_ERROR(FillWindow(offset));
-  // Smaller than any window, so this is all of it, or the file ends here.
-  std::size_t taken = TakeFromWindow(offset, room);
-  if (taken < room.size() && window_bytes_ == window_.size()) {
-    auto rest = source_->ReadStream(offset + taken, room.subspan(taken));
-    if (!rest.ok()) return rest;
-    taken += *rest;
+  std::size_t done = 0;
+  while (done < room.size()) {
+    const std::uint64_t from = offset + done;
+    const std::span<std::byte> rest = room.subspan(done);
+    if (rest.size() >= kLargeRead && !thread_.pending()) {
+      TFOS_ASSIGN_OR_RETURN(const std::size_t read, source_->ReadStream(from, rest));
+      if (read == rest.size()) ReadOn(from, from + read);
+      return done + read;
+    }
+    TFOS_RETURN_IF_ERROR(NextWindow(from));
+    const bool may_follow = window_.full();
+    if (may_follow) ReadOn(from, window_.end());
+    done += TakeFromWindow(from, rest);
+    if (!may_follow) break;  // The file ends here.
   }
-  return taken;
+  return done;
 }
 
-Status ReadAhead::FillWindow(std::uint64_t offset) {
-  window_bytes_ = 0;
-  window_start_ = offset;
-  window_.resize(next_window_);
+Status ReadAhead::NextWindow(std::uint64_t offset) {
+  if (thread_.pending()) {
+    // Also when it is of no use, as the reader has jumped since: the stream is the thread's.
+    const Status read = thread_.Take(window_);
+    if (window_.start == offset) return read;
+  }
+  window_.room.resize(next_window_);
   next_window_ = std::min(next_window_ * 2, kLastWindow);
-  auto read = source_->ReadStream(offset, window_);
-  if (!read.ok()) return std::move(read).status();
-  window_bytes_ = *read;
-  return Status::Ok();
+  return window_.Fill(*source_, offset);
+}
+
+void ReadAhead::ReadOn(std::uint64_t begin, std::uint64_t end) {
+  if (begin != run_start_) thread_.Start(end, kLastWindow);
 }
 
 }  // namespace tfos::hadoop

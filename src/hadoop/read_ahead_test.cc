@@ -6,11 +6,14 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <semaphore>
 #include <thread>
 #include <vector>
 
 namespace tfos::hadoop {
 namespace {
+
+constexpr int kReads = 1000;  // More than a test makes.
 
 /// What a fake file saw and can be told.
 struct Seen {
@@ -18,6 +21,9 @@ struct Seen {
   std::atomic<int> streamed = 0;
   std::atomic<int> positioned = 0;
   std::atomic<bool> broken = false;
+  std::uint64_t last_streamed = 0;               ///< Where the last read of the stream began.
+  std::counting_semaphore<> may_stream{kReads};  ///< Each read of the stream takes one.
+  std::counting_semaphore<> has_streamed{0};
 };
 
 class FakeSource : public PositionedSource {
@@ -25,8 +31,12 @@ class FakeSource : public PositionedSource {
   explicit FakeSource(Seen& seen) : seen_(seen) {}
 
   Result<std::size_t> ReadStream(std::uint64_t offset, std::span<std::byte> room) override {
+    seen_.may_stream.acquire();
     ++seen_.streamed;
-    return Copy(offset, room);
+    seen_.last_streamed = offset;
+    auto read = Copy(offset, room);
+    seen_.has_streamed.release();
+    return read;
   }
   Result<std::size_t> ReadAt(std::uint64_t offset, std::span<std::byte> room) override {
     ++seen_.positioned;
@@ -117,6 +127,42 @@ TEST_F(ReadAheadTest, HandsFailuresOnAndKeepsNothingOfThem) {
   EXPECT_FALSE(file_.Read(100, room).ok());
   seen_.broken = false;
   EXPECT_EQ(Check(100, 1000), 1000u);
+}
+
+TEST_F(ReadAheadTest, ReadsTheNextWindowMeanwhile) {
+  constexpr std::size_t kFirst = ReadAhead::kFirstWindow;
+  EXPECT_EQ(Check(0, kFirst), kFirst);
+  EXPECT_EQ(seen_.streamed, 1);
+  EXPECT_EQ(Check(kFirst, 10), 10u);
+  // The third read of the stream comes by itself.
+  for (int i = 0; i < 3; ++i) seen_.has_streamed.acquire();
+  EXPECT_EQ(seen_.last_streamed, 3 * kFirst);
+  EXPECT_EQ(Check(3 * kFirst, 10), 10u);
+}
+
+TEST_F(ReadAheadTest, FailsOnlyWhoAsksForWhatCouldNotBeRead) {
+  constexpr std::size_t kFirst = ReadAhead::kFirstWindow;
+  EXPECT_EQ(Check(0, kFirst), kFirst);
+  for (int i = 0; i < kReads - 2; ++i) seen_.may_stream.acquire();  // One is left.
+  EXPECT_EQ(Check(kFirst, 10), 10u);
+  seen_.broken = true;
+  seen_.may_stream.release(kReads);
+  for (int i = 0; i < 3; ++i) seen_.has_streamed.acquire();
+  EXPECT_EQ(Check(kFirst + 10, 2 * kFirst - 10), 2 * kFirst - 10);  // Of the second window.
+  std::vector<std::byte> room(10);
+  EXPECT_FALSE(file_.Read(3 * kFirst, room).ok());
+  seen_.broken = false;
+  EXPECT_EQ(Check(3 * kFirst, 10), 10u);
+}
+
+TEST_F(ReadAheadTest, GivesUpWhatWasReadAheadAfterAJump) {
+  constexpr std::size_t kFirst = ReadAhead::kFirstWindow;
+  EXPECT_EQ(Check(0, kFirst), kFirst);
+  EXPECT_EQ(Check(kFirst, 10), 10u);
+  std::uint64_t offset = 4'000'000;
+  while (const std::size_t read = Check(offset, 50'000)) offset += read;
+  EXPECT_EQ(offset, seen_.bytes.size());
+  EXPECT_EQ(Check(5, 100), 100u);
 }
 
 TEST_F(ReadAheadTest, ServesManyThreads) {
