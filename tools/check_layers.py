@@ -20,8 +20,9 @@ ALLOWED = {
     "records": {"arrow", "base"},
     "tensorflow": set(),
     "hadoop": {"base", "tensorflow"},
+    "files": {"base", "hadoop", "records"},
     "cli": {"arrow", "base", "control", "feed", "records"},
-    "python": {"arrow", "base", "control", "feed", "records", "tensorflow"},
+    "python": {"arrow", "base", "control", "feed", "files", "hadoop", "records", "tensorflow"},
 }
 TESTING = "testing"
 

@@ -20,6 +20,12 @@ struct FileInfo {
   bool is_directory = false;
 };
 
+/// One of what a directory holds.
+struct DirectoryEntry {
+  std::string name;  ///< Without the directory.
+  FileInfo info;
+};
+
 /// A file that is being read.
 ///
 /// Owner and lifetime: made by a FileSystem, which it may outlive; closed by its destructor.
@@ -71,8 +77,8 @@ class FileSystem {
   /// A directory with what it holds only if `recursive`, else ENOTEMPTY.
   virtual Status Delete(std::string_view path, bool recursive) = 0;
   virtual Result<FileInfo> Stat(std::string_view path) = 0;
-  /// The names (without directory) of what is in the directory `path`.
-  virtual Result<std::vector<std::string>> List(std::string_view path) = 0;
+  /// What is in the directory `path`, in any order. Takes no look at each.
+  virtual Result<std::vector<DirectoryEntry>> List(std::string_view path) = 0;
   /// With those above it; OK when it is there already.
   virtual Status MakeDirectories(std::string_view path) = 0;
 };

@@ -46,6 +46,11 @@ FileInfo InfoOf(const Call& call, jobject status) {
           .is_directory = java->CallBooleanMethod(status, methods.status_is_directory) == JNI_TRUE};
 }
 
+std::string_view LastNameOf(std::string_view path) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  return path.substr(path.find_last_of('/') + 1);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ReadableFile>> HadoopFileSystem::Open(std::string_view path) {
@@ -101,26 +106,29 @@ Result<FileInfo> HadoopFileSystem::Stat(std::string_view path) {
   return InfoOf(*call, status);
 }
 
-Result<std::vector<std::string>> HadoopFileSystem::List(std::string_view path) {
-  TFOS_ASSIGN_OR_RETURN(const FileInfo info, Stat(path));
-  // Hadoop lists a file as itself.
-  if (!info.is_directory) return Status::FromErrno(ENOTDIR, fmt::format("list {}", path));
+Result<std::vector<DirectoryEntry>> HadoopFileSystem::List(std::string_view path) {
   TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
   TFOS_ASSIGN_OR_RETURN(jobject const listed,
                         OfPath(*call, call->methods().list_status, path, "list"));
   JNIEnv* java = call->java();
   auto* const entries = static_cast<jobjectArray>(listed);
-  std::vector<std::string> names;
+  std::vector<DirectoryEntry> found;
   const jsize count = java->GetArrayLength(entries);
+  found.reserve(static_cast<std::size_t>(count));
   for (jsize i = 0; i < count; ++i) {
     const LocalFrame frame(java);
     jobject status = java->GetObjectArrayElement(entries, i);
     jobject entry = java->CallObjectMethod(status, call->methods().status_path);
     auto* name = static_cast<jstring>(java->CallObjectMethod(entry, call->methods().path_name));
-    names.push_back(TextOf(java, name));
+    found.push_back({.name = TextOf(java, name), .info = InfoOf(*call, status)});
     TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("list {}", path)));
   }
-  return names;
+  // Hadoop lists a file as itself, which looks like a directory with a file of the same name.
+  if (found.size() == 1 && !found[0].info.is_directory && LastNameOf(path) == found[0].name) {
+    TFOS_ASSIGN_OR_RETURN(const FileInfo info, Stat(path));
+    if (!info.is_directory) return Status::FromErrno(ENOTDIR, fmt::format("list {}", path));
+  }
+  return found;
 }
 
 Status HadoopFileSystem::MakeDirectories(std::string_view path) {

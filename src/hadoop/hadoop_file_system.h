@@ -27,7 +27,7 @@ class HadoopFileSystem : public FileSystem {
   Status Rename(std::string_view from, std::string_view to) override;
   Status Delete(std::string_view path, bool recursive) override;
   Result<FileInfo> Stat(std::string_view path) override;
-  Result<std::vector<std::string>> List(std::string_view path) override;
+  Result<std::vector<DirectoryEntry>> List(std::string_view path) override;
   Status MakeDirectories(std::string_view path) override;
 
  private:

@@ -1,7 +1,8 @@
-// The library that TensorFlow loads as a plugin for file systems: Hadoop's behind its C ABI.
+// The library that TensorFlow loads as a plugin for file systems: a FileSystem behind its C ABI.
 //
 // TensorFlow calls TF_InitPlugin when Python registers the library, once for each scheme, as
-// tfos_hadoop_configure has said before. Nothing of Java starts by that.
+// tfos_hadoop_configure has said before. The file system is that of tfos._native, built with the
+// same compiler from the same sources, so that the process has one client and one Java.
 
 #include <dlfcn.h>
 
@@ -14,8 +15,7 @@
 #include <string>
 
 #include "base/format.h"
-#include "hadoop/client.h"
-#include "hadoop/hadoop_file_system.h"
+#include "hadoop/file_system.h"
 #include "tensorflow/filesystem_abi.h"
 
 namespace tfos::hadoop {
@@ -54,15 +54,10 @@ using SetStatus = void (*)(TF_Status*, int code, const char* message);
 struct Library {
   std::mutex mutex;
   std::string scheme = "hdfs";
-  std::string spark_home;
-  Client* client = nullptr;  ///< Made by the first use.
+  FileSystem* files = nullptr;  ///< Set before the first registration; does not change.
   SetStatus set_status = nullptr;
 
-  HadoopFileSystem Files() {
-    const std::lock_guard lock(mutex);
-    if (client == nullptr) client = new Client(ProcessEnvironment, spark_home);
-    return HadoopFileSystem(*client);
-  }
+  FileSystem& Files() const { return *files; }
 };
 
 Library& TheLibrary() {
@@ -241,7 +236,7 @@ std::string ParentOf(std::string path) {
 
 void CreateDirectory(const TfFilesystem* /*filesystem*/, const char* path, TF_Status* status) {
   Guard(status, [&]() -> Status {
-    HadoopFileSystem files = TheLibrary().Files();
+    FileSystem& files = TheLibrary().Files();
     const auto there = files.Stat(path);
     if (there.ok()) return Status::FromErrno(EEXIST, fmt::format("make the directory {}", path));
     if (there.status().code().value() != ENOENT) return there.status();
@@ -261,7 +256,7 @@ void CreateDirectories(const TfFilesystem* /*filesystem*/, const char* path, TF_
 
 void DeleteFile(const TfFilesystem* /*filesystem*/, const char* path, TF_Status* status) {
   Guard(status, [&]() -> Status {
-    HadoopFileSystem files = TheLibrary().Files();
+    FileSystem& files = TheLibrary().Files();
     TFOS_ASSIGN_OR_RETURN(const FileInfo info, files.Stat(path));
     if (info.is_directory)
       return Status::FromErrno(EISDIR, fmt::format("delete the file {}", path));
@@ -271,7 +266,7 @@ void DeleteFile(const TfFilesystem* /*filesystem*/, const char* path, TF_Status*
 
 void DeleteDirectory(const TfFilesystem* /*filesystem*/, const char* path, TF_Status* status) {
   Guard(status, [&]() -> Status {
-    HadoopFileSystem files = TheLibrary().Files();
+    FileSystem& files = TheLibrary().Files();
     TFOS_ASSIGN_OR_RETURN(const FileInfo info, files.Stat(path));
     if (!info.is_directory) {
       return Status::FromErrno(ENOTDIR, fmt::format("delete the directory {}", path));
@@ -337,12 +332,12 @@ int Children(const TfFilesystem* /*filesystem*/, const char* path, char*** entri
   int count = -1;
   *entries = nullptr;
   Guard(status, [&]() -> Status {
-    TFOS_ASSIGN_OR_RETURN(const auto names, TheLibrary().Files().List(path));
-    auto** list = static_cast<char**>(std::calloc(names.size() + 1, sizeof(char*)));
+    TFOS_ASSIGN_OR_RETURN(const auto found, TheLibrary().Files().List(path));
+    auto** list = static_cast<char**>(std::calloc(found.size() + 1, sizeof(char*)));
     if (list == nullptr) throw std::bad_alloc();
-    for (std::size_t i = 0; i < names.size(); ++i) list[i] = Copy(names[i]);
+    for (std::size_t i = 0; i < found.size(); ++i) list[i] = Copy(found[i].name);
     *entries = list;
-    count = static_cast<int>(names.size());
+    count = static_cast<int>(found.size());
     return Status::Ok();
   });
   return count;
@@ -401,10 +396,11 @@ TfFilesystemPluginOps Describe(const std::string& scheme) {
 
 extern "C" {
 
-/// Says which scheme the next registration is for, and where jars are looked for without SPARK_HOME
-/// ("" for nowhere). Returns null, or why the library can't work here (static).
+/// Says which scheme the next registration is for, and who serves it: a tfos::hadoop::FileSystem,
+/// the same each time, that lasts as long as the process. Returns null, or why the library can't
+/// work here (static).
 __attribute__((visibility("default"))) const char* tfos_hadoop_configure(const char* scheme,
-                                                                         const char* spark_home) {
+                                                                         void* files) {
   tfos::hadoop::Library& library = tfos::hadoop::TheLibrary();
   const std::lock_guard lock(library.mutex);
   void* framework = ::dlopen("libtensorflow_framework.so.2", RTLD_LAZY | RTLD_NOLOAD);
@@ -413,7 +409,7 @@ __attribute__((visibility("default"))) const char* tfos_hadoop_configure(const c
       reinterpret_cast<tfos::hadoop::SetStatus>(::dlsym(framework, "TF_SetStatus"));
   if (library.set_status == nullptr) return "this TensorFlow has no TF_SetStatus";
   library.scheme = scheme;
-  library.spark_home = spark_home;
+  library.files = static_cast<tfos::hadoop::FileSystem*>(files);
   return nullptr;
 }
 

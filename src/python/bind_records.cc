@@ -15,6 +15,7 @@
 
 #include "arrow/export.h"
 #include "base/format.h"
+#include "files/process_hadoop.h"
 #include "python/arrow_capsules.h"
 #include "python/bindings.h"
 #include "python/errors.h"
@@ -98,8 +99,9 @@ std::unique_ptr<RecordReader> Open(const FileArguments& arguments) {
     std::tie(options.begin_offset, options.end_offset, options.first_record) = *arguments.part;
   }
   const auto compression = FileValueOrThrow(records::CompressionFrom(arguments.compression));
-  return FileValueOrThrow(
-      WithoutGil([&] { return records::OpenRecordFile(arguments.path, compression, options); }));
+  return FileValueOrThrow(WithoutGil([&] {
+    return records::OpenRecordFile(arguments.path, compression, options, files::ProcessFiles());
+  }));
 }
 
 std::unique_ptr<ExampleDecoder> DecoderFor(nb::handle schema, const std::string& record_type) {
@@ -165,7 +167,8 @@ std::unique_ptr<RecordWriter> Create(const std::string& path, const std::string&
                                      std::optional<int> level) {
   const auto kind = FileValueOrThrow(records::CompressionFrom(compression));
   return FileValueOrThrow(WithoutGil([&] {
-    return records::CreateRecordFile(path, kind, level.value_or(records::kDefaultCompressionLevel));
+    return records::CreateRecordFile(path, kind, level.value_or(records::kDefaultCompressionLevel),
+                                     files::ProcessFiles());
   }));
 }
 
@@ -239,7 +242,8 @@ std::unique_ptr<RecordReader> OpenBytes(nb::bytes content,
 using PartTuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
 
 std::vector<PartTuple> SplitFile(const std::string& path, std::uint64_t part_bytes) {
-  const auto index = FileValueOrThrow(WithoutGil([&] { return records::LoadIndex(path); }));
+  const auto index =
+      FileValueOrThrow(WithoutGil([&] { return records::LoadIndex(path, files::ProcessFiles()); }));
   std::vector<PartTuple> parts;
   for (const records::FilePart& part : index.Split(part_bytes)) {
     parts.emplace_back(part.begin_offset, part.end_offset, part.first_record);
@@ -251,8 +255,9 @@ std::uint64_t MakeIndex(const std::string& path, std::optional<std::uint64_t> in
   return FileValueOrThrow(WithoutGil([&]() -> Result<std::uint64_t> {
     TFOS_ASSIGN_OR_RETURN(
         const records::RecordIndex index,
-        records::IndexFile(path, interval_bytes.value_or(records::kDefaultIndexInterval)));
-    TFOS_RETURN_IF_ERROR(records::SaveIndex(index, path));
+        records::IndexFile(path, interval_bytes.value_or(records::kDefaultIndexInterval),
+                           records::Validation::kFull, files::ProcessFiles()));
+    TFOS_RETURN_IF_ERROR(records::SaveIndex(index, path, files::ProcessFiles()));
     return index.records;
   }));
 }

@@ -10,6 +10,7 @@ namespace tfos::python {
 void BindBatches(nanobind::module_& module);
 void BindCodec(nanobind::module_& module);
 void BindFeed(nanobind::module_& module);
+void BindFiles(nanobind::module_& module);
 void BindAgentLink(nanobind::module_& module);
 void BindGpuLease(nanobind::module_& module);
 void BindRecords(nanobind::module_& module);

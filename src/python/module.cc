@@ -5,11 +5,12 @@
 NB_MODULE(_native, module) {
   module.doc() =
       "The native part of tfos: row codec, feed, the node's link to its agent, GPU leases, "
-      "TFRecords.";
+      "TFRecords, Hadoop's files.";
   tfos::python::BindCodec(module);
   tfos::python::BindFeed(module);
   tfos::python::BindBatches(module);
   tfos::python::BindAgentLink(module);
   tfos::python::BindGpuLease(module);
+  tfos::python::BindFiles(module);
   tfos::python::BindRecords(module);
 }

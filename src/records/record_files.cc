@@ -9,21 +9,23 @@ namespace tfos::records {
 
 Result<std::unique_ptr<RecordReader>> OpenRecordFile(const std::string& path,
                                                      Compression compression,
-                                                     RecordReaderOptions options) {
+                                                     RecordReaderOptions options,
+                                                     const FileStore& files) {
   if (compression != Compression::kNone && options.begin_offset != 0) {
     return Status(ErrorKind::kBadInput,
                   fmt::format("{} is compressed, so it can't be read from offset {}; read it from "
                               "its begin",
                               path, options.begin_offset));
   }
-  TFOS_ASSIGN_OR_RETURN(auto file, FileSource::Open(path, options.begin_offset));
+  TFOS_ASSIGN_OR_RETURN(auto file, files.Open(path, options.begin_offset));
   TFOS_ASSIGN_OR_RETURN(auto source, Decompress(std::move(file), compression));
   return std::make_unique<RecordReader>(std::move(source), options);
 }
 
 Result<std::unique_ptr<RecordWriter>> CreateRecordFile(const std::string& path,
-                                                       Compression compression, int level) {
-  TFOS_ASSIGN_OR_RETURN(auto file, FileSink::Open(path));
+                                                       Compression compression, int level,
+                                                       const FileStore& files) {
+  TFOS_ASSIGN_OR_RETURN(auto file, files.Create(path));
   TFOS_ASSIGN_OR_RETURN(auto sink, Compress(std::move(file), compression, level));
   return std::make_unique<RecordWriter>(std::move(sink));
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "records/compression.h"
+#include "records/file_store.h"
 #include "records/record_reader.h"
 #include "records/record_writer.h"
 #include "records/schema_inference.h"
@@ -13,16 +14,18 @@
 
 namespace tfos::records {
 
-/// A reader of a file of this host, or of the part that `options` say. kBadInput for a part of a
+/// A reader of a file, or of the part that `options` say. kBadInput for a part of a
 /// compressed file, which can only be read as a whole.
 Result<std::unique_ptr<RecordReader>> OpenRecordFile(const std::string& path,
                                                      Compression compression,
-                                                     RecordReaderOptions options = {});
+                                                     RecordReaderOptions options = {},
+                                                     const FileStore& files = LocalFiles());
 
-/// A writer of a file of this host, which is emptied first.
+/// A writer of a file, which is emptied first.
 Result<std::unique_ptr<RecordWriter>> CreateRecordFile(const std::string& path,
                                                        Compression compression,
-                                                       int level = kDefaultCompressionLevel);
+                                                       int level = kDefaultCompressionLevel,
+                                                       const FileStore& files = LocalFiles());
 
 /// What is in a file.
 struct Survey {

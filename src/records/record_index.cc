@@ -1,10 +1,6 @@
 #include "records/record_index.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -34,17 +30,10 @@ Status Bad(std::string_view what) {
   return {ErrorKind::kBadInput, fmt::format("this is no valid index: {}", what)};
 }
 
-Result<std::uint64_t> SizeOf(const std::string& path) {
-  struct stat facts {};
-  if (::stat(path.c_str(), &facts) != 0) {
-    return Status::FromErrno(errno, fmt::format("look at {}", path));
-  }
-  return static_cast<std::uint64_t>(facts.st_size);
-}
-
 /// Up to `most` bytes of a file, from `offset`.
-Result<std::string> ReadPart(const std::string& path, std::uint64_t offset, std::uint64_t most) {
-  TFOS_ASSIGN_OR_RETURN(const auto source, FileSource::Open(path, offset));
+Result<std::string> ReadPart(const FileStore& files, const std::string& path, std::uint64_t offset,
+                             std::uint64_t most) {
+  TFOS_ASSIGN_OR_RETURN(const auto source, files.Open(path, offset));
   std::string bytes(most, 0);
   std::size_t used = 0;
   while (used < bytes.size()) {
@@ -61,10 +50,11 @@ std::span<const std::byte> BytesOf(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-Result<std::uint32_t> FingerprintOf(const std::string& path, std::uint64_t bytes) {
+Result<std::uint32_t> FingerprintOf(const FileStore& files, const std::string& path,
+                                    std::uint64_t bytes) {
   const std::uint64_t end = std::min<std::uint64_t>(bytes, kFingerprintBytes);
-  TFOS_ASSIGN_OR_RETURN(const std::string head, ReadPart(path, 0, end));
-  TFOS_ASSIGN_OR_RETURN(const std::string tail, ReadPart(path, bytes - end, end));
+  TFOS_ASSIGN_OR_RETURN(const std::string head, ReadPart(files, path, 0, end));
+  TFOS_ASSIGN_OR_RETURN(const std::string tail, ReadPart(files, path, bytes - end, end));
   return ExtendCrc32c(Crc32c(BytesOf(head)), BytesOf(tail));
 }
 
@@ -144,12 +134,12 @@ std::vector<FilePart> RecordIndex::Split(std::uint64_t part_bytes) const {
 std::string IndexPathOf(std::string_view path) { return fmt::format("{}.tfindex", path); }
 
 Result<RecordIndex> IndexFile(const std::string& path, std::uint64_t interval_bytes,
-                              Validation validation) {
+                              Validation validation, const FileStore& files) {
   RecordIndex index;
-  TFOS_ASSIGN_OR_RETURN(index.file_bytes, SizeOf(path));
+  TFOS_ASSIGN_OR_RETURN(index.file_bytes, files.SizeOf(path));
   const std::uint64_t interval =
       std::max({interval_bytes, std::uint64_t{1}, index.file_bytes / (kMostEntries - 1) + 1});
-  TFOS_ASSIGN_OR_RETURN(auto source, FileSource::Open(path));
+  TFOS_ASSIGN_OR_RETURN(auto source, files.Open(path, 0));
   RecordReader reader(std::move(source), {.validation = validation});
   std::uint64_t next = 0;
   while (true) {
@@ -165,35 +155,32 @@ Result<RecordIndex> IndexFile(const std::string& path, std::uint64_t interval_by
     return Status(ErrorKind::kBadInput,
                   fmt::format("{} changed while it was read; make its index again", path));
   }
-  TFOS_ASSIGN_OR_RETURN(index.fingerprint, FingerprintOf(path, index.file_bytes));
+  TFOS_ASSIGN_OR_RETURN(index.fingerprint, FingerprintOf(files, path, index.file_bytes));
   return index;
 }
 
-Status SaveIndex(const RecordIndex& index, const std::string& path) {
+Status SaveIndex(const RecordIndex& index, const std::string& path, const FileStore& files) {
   const std::string final_path = IndexPathOf(path);
   const std::string new_path = final_path + ".new";
-  TFOS_ASSIGN_OR_RETURN(const auto sink, FileSink::Open(new_path));
+  TFOS_ASSIGN_OR_RETURN(const auto sink, files.Create(new_path));
   TFOS_RETURN_IF_ERROR(sink->Write(BytesOf(index.Serialize())));
   TFOS_RETURN_IF_ERROR(sink->Close());
-  if (std::rename(new_path.c_str(), final_path.c_str()) != 0) {
-    return Status::FromErrno(errno, fmt::format("rename {} to {}", new_path, final_path));
-  }
-  return Status::Ok();
+  return files.Rename(new_path, final_path);
 }
 
-Result<RecordIndex> LoadIndex(const std::string& path) {
+Result<RecordIndex> LoadIndex(const std::string& path, const FileStore& files) {
   const std::string index_path = IndexPathOf(path);
   constexpr std::size_t kMostBytes = kHeaderBytes + kMostEntries * kEntryBytes + kCrcBytes;
-  TFOS_ASSIGN_OR_RETURN(const std::uint64_t index_bytes, SizeOf(index_path));
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t index_bytes, files.SizeOf(index_path));
   TFOS_ASSIGN_OR_RETURN(
       const std::string bytes,
-      ReadPart(index_path, 0, std::min<std::uint64_t>(index_bytes, kMostBytes + 1)));
+      ReadPart(files, index_path, 0, std::min<std::uint64_t>(index_bytes, kMostBytes + 1)));
   Result<RecordIndex> index = RecordIndex::Parse(BytesOf(bytes));
   if (!index.ok()) return index.status().Annotate(fmt::format("{}: make it again", index_path));
-  TFOS_ASSIGN_OR_RETURN(const std::uint64_t file_bytes, SizeOf(path));
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t file_bytes, files.SizeOf(path));
   std::uint32_t fingerprint = 0;
   if (file_bytes == index->file_bytes) {
-    TFOS_ASSIGN_OR_RETURN(fingerprint, FingerprintOf(path, file_bytes));
+    TFOS_ASSIGN_OR_RETURN(fingerprint, FingerprintOf(files, path, file_bytes));
   }
   if (file_bytes != index->file_bytes || fingerprint != index->fingerprint) {
     return Status(ErrorKind::kBadInput,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "records/file_store.h"
 #include "records/record_reader.h"
 #include "tfos/status.h"
 
@@ -50,17 +51,19 @@ inline constexpr std::uint64_t kDefaultIndexInterval = std::uint64_t{1} << 20;
 /// The name of the index of a file.
 std::string IndexPathOf(std::string_view path);
 
-/// Reads a file of this host and says where its records begin: one entry for each `interval_bytes`,
+/// Reads a file and says where its records begin: one entry for each `interval_bytes`,
 /// or a larger multiple where there would be too many. Fails for damaged files.
 Result<RecordIndex> IndexFile(const std::string& path,
                               std::uint64_t interval_bytes = kDefaultIndexInterval,
-                              Validation validation = Validation::kFull);
+                              Validation validation = Validation::kFull,
+                              const FileStore& files = LocalFiles());
 
 /// Puts `index` beside the file; whoever reads it meanwhile sees the old one or the new one.
-Status SaveIndex(const RecordIndex& index, const std::string& path);
+Status SaveIndex(const RecordIndex& index, const std::string& path,
+                 const FileStore& files = LocalFiles());
 
 /// The index that lies beside the file, when it fits the file as it is now; else kBadInput.
-Result<RecordIndex> LoadIndex(const std::string& path);
+Result<RecordIndex> LoadIndex(const std::string& path, const FileStore& files = LocalFiles());
 
 }  // namespace tfos::records
 

@@ -1,0 +1,27 @@
+#ifndef TFOS_FILES_PROCESS_HADOOP_H_
+#define TFOS_FILES_PROCESS_HADOOP_H_
+
+#include <string>
+
+#include "hadoop/file_system.h"
+#include "records/file_store.h"
+
+namespace tfos::files {
+
+// A process can have but one Java virtual machine, so all of it that reaches Hadoop shares one
+// client. It is made by the first call and never destroyed, as threads detach themselves from Java
+// when they end; Java starts with the first use of a path. Threads: any.
+
+/// Says where jars are looked for without SPARK_HOME ("" for nowhere). Of no effect once Hadoop was
+/// asked for.
+void SetSparkHome(std::string spark_home);
+
+/// What Hadoop's client of this process reaches.
+hadoop::FileSystem& ProcessHadoop();
+
+/// Files of records of this host and of Hadoop's.
+const records::FileStore& ProcessFiles();
+
+}  // namespace tfos::files
+
+#endif  // TFOS_FILES_PROCESS_HADOOP_H_
