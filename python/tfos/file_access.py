@@ -1,9 +1,8 @@
 """What tfos does with files of records, whatever file system they are on, and who does it where.
 
 A :class:`FileAccess` serves the URIs of some schemes; :func:`access_for` finds the one for a path.
-There is one for files of this host (paths without a scheme, and ``file:``). One for Hadoop's file
-systems goes into ``_BY_SCHEME``, and what its ``native_path`` returns has to be understood by the
-native reader and writer of TFRecords.
+There is one for files of this host (paths without a scheme, and ``file:``), and one for Hadoop's
+file systems (:mod:`tfos.hadoop_files`), whose schemes :func:`tfos.hadoop_client.schemes` lists.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import re
 import shutil
 from typing import IO, Iterator, NamedTuple, Protocol
 
+from tfos import hadoop_client
 from tfos.errors import BadInputError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(?=/)")
@@ -115,9 +115,6 @@ class LocalFiles:
 
 _LOCAL = LocalFiles()
 
-#: Who serves which scheme of URIs; "" is a path without one.
-_BY_SCHEME: dict[str, FileAccess] = {"": _LOCAL, "file": _LOCAL}
-
 
 def scheme_of(path: str) -> str:
     """The scheme of a URI in small letters, "" for a plain path."""
@@ -131,11 +128,16 @@ def access_for(path: str) -> tuple[FileAccess, str]:
     Raises :class:`BadInputError` for a scheme that nobody serves.
     """
     scheme = scheme_of(path)
-    access = _BY_SCHEME.get(scheme)
-    if access is None:
+    if scheme in hadoop_client.schemes():
+        # It needs this module, and programs without such paths don't need it.
+        from tfos import hadoop_files
+
+        return hadoop_files.HadoopFiles(), hadoop_files.normalized(path)
+    if scheme not in ("", "file"):
         raise BadInputError(
-            f"{path}: TFRecords can't be read or written on {scheme}:// yet; use a path that all "
-            "hosts share, or file:"
+            f"{path}: nobody is known who serves {scheme}://; there are file, "
+            f"{', '.join(hadoop_client.schemes())}, and further file systems of Hadoop's if "
+            f"{hadoop_client.SCHEMES_VARIABLE} lists them, such as {scheme}"
         )
     if scheme == "file":
         authority, _, rest = path[len("file:"):].removeprefix("//").partition("/") \
@@ -143,7 +145,13 @@ def access_for(path: str) -> tuple[FileAccess, str]:
         if authority not in ("", "localhost"):
             raise BadInputError(f"{path}: {authority} is taken for a host; write file:///{authority}/{rest}")
         path = "/" + rest  # As it is: Hadoop decodes no %20 either.
-    return access, os.path.abspath(path) if scheme in ("", "file") else path
+    return _LOCAL, os.path.abspath(path)
+
+
+def native_path(path: str | os.PathLike[str]) -> str:
+    """What the native reader and writer of TFRecords are to open for any path or URI."""
+    access, path = access_for(os.fspath(path))
+    return access.native_path(path)
 
 
 def has_wildcard(path: str) -> bool:

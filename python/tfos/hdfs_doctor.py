@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from tfos import hadoop_client
 from tfos.doctor import FAIL, OK, Check
 
 _BYTES = 1 << 20
@@ -28,9 +29,9 @@ def hdfs_checks(uri: str) -> list[Check]:
 
     scheme = uri.partition("://")[0]
     if not uri.startswith(f"{scheme}://") or scheme not in tensorflow.register_schemes():
-        return [Check(FAIL, "scheme", f"{uri} is not one of {', '.join(tensorflow.default_schemes())}",
+        return [Check(FAIL, "scheme", f"{uri} is not one of {', '.join(hadoop_client.schemes())}",
                       f"name a path such as hdfs://namenode:8020/user, or set "
-                      f"{tensorflow.SCHEMES_VARIABLE}")]
+                      f"{hadoop_client.SCHEMES_VARIABLE}")]
 
     gfile, errors = tf.io.gfile, tf.errors.OpError
     base = uri.rstrip("/")

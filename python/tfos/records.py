@@ -5,7 +5,7 @@
     tfos.records.write("copy.tfrecord", batches, compression="GZIP")
 
 What becomes of which type, and what of damaged files, is in docs/formats/tfrecord.md. An argument
-that is None is as the native side has it. Files are those of this host.
+that is None is as the native side has it. Paths may be URIs of Hadoop's file systems (docs/hdfs.md).
 
 Errors: :class:`tfos.errors.BadInputError` naming file, record and offset; :class:`OSError`.
 """
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from tfos import _native
 from tfos.errors import BadInputError
+from tfos.file_access import native_path
 
 #: Records that a schema is inferred from.
 SAMPLE_RECORDS = 1_000
@@ -80,7 +81,7 @@ def write(path: str | os.PathLike[str], batches: Iterable[Any], *, record_type: 
 
     A file that is there already is overwritten; one that failed is incomplete.
     """
-    writer = _native.RecordWriter(os.fspath(path), compression, level)
+    writer = _native.RecordWriter(native_path(path), compression, level)
     for batch in batches:
         for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
             writer.write_examples(part, record_type)
@@ -91,7 +92,7 @@ def write(path: str | os.PathLike[str], batches: Iterable[Any], *, record_type: 
 def write_records(path: str | os.PathLike[str], records: Iterable[bytes], *, compression: str = "",
                   level: int | None = None) -> int:
     """Writes records of any content; how many there are."""
-    writer = _native.RecordWriter(os.fspath(path), compression, level)
+    writer = _native.RecordWriter(native_path(path), compression, level)
     for record in records:
         writer.write(record)
     writer.close()
@@ -219,12 +220,12 @@ def verify(path: str | os.PathLike[str], *, compression: str = "",
 
 def make_index(path: str | os.PathLike[str], *, interval_bytes: int | None = None) -> int:
     """Puts an index beside an uncompressed file, so that it can be split; the number of records."""
-    return _native.make_record_index(os.fspath(path), interval_bytes)
+    return _native.make_record_index(native_path(path), interval_bytes)
 
 
 def split(path: str | os.PathLike[str], part_bytes: int) -> list[Part]:
     """The parts, of at least so many bytes, of a file that has an index."""
-    return [Part(*part) for part in _native.split_record_file(os.fspath(path), part_bytes)]
+    return [Part(*part) for part in _native.split_record_file(native_path(path), part_bytes)]
 
 
 def decode(records: list[bytes], schema: pa.Schema, *, record_type: str = "Example") -> pa.RecordBatch:
@@ -239,5 +240,5 @@ def encode(batch: pa.RecordBatch, *, record_type: str = "Example") -> pa.BinaryA
 
 def _file(path: str | os.PathLike[str], compression: str, validation: str | None = None,
           max_record_bytes: int | None = None, part: Part | None = None) -> Any:
-    return _native.RecordFile(os.fspath(path), compression, validation, max_record_bytes,
+    return _native.RecordFile(native_path(path), compression, validation, max_record_bytes,
                               None if part is None else tuple(part))

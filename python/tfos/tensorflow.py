@@ -9,18 +9,13 @@ docs/hdfs.md has the settings.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import warnings
-from pathlib import Path
 
 import tensorflow as tf
 
+from tfos import hadoop_client
 from tfos.errors import TfosError
-
-DEFAULT_SCHEMES = ("hdfs", "viewfs")
-#: Environment variable with further schemes, separated by commas, such as ``s3a,abfs``.
-SCHEMES_VARIABLE = "TFOS_HADOOP_SCHEMES"
 
 #: What this process has registered.
 _registered: set[str] = set()
@@ -33,18 +28,11 @@ def register_schemes(*schemes: str) -> list[str]:
     and a warning says so. Call it from one thread at a time.
     """
     taken = []
-    for scheme in schemes or default_schemes():
+    for scheme in schemes or hadoop_client.schemes():
         if scheme in _registered or _register(scheme):
             _registered.add(scheme)
             taken.append(scheme)
     return taken
-
-
-def default_schemes() -> list[str]:
-    """``hdfs``, ``viewfs`` and those of the environment."""
-    more = os.environ.get(SCHEMES_VARIABLE, "").split(",")
-    stripped = [name.strip().removesuffix("://") for name in more]
-    return list(dict.fromkeys([*DEFAULT_SCHEMES, *filter(None, stripped)]))
 
 
 def _register(scheme: str) -> bool:
@@ -54,7 +42,8 @@ def _register(scheme: str) -> bool:
     except OSError as error:
         raise TfosError(f"{path} can't be loaded ({error}): install the wheel of tfos") from error
     library.tfos_hadoop_configure.restype = ctypes.c_char_p
-    error = library.tfos_hadoop_configure(scheme.encode(), _pyspark_home().encode())
+    error = library.tfos_hadoop_configure(
+        scheme.encode(), ctypes.c_void_p(hadoop_client.client().address))
     if error is not None:
         raise TfosError(f"TensorFlow {tf.__version__} did not take the file systems of tfos: "
                         f"{error.decode()}")
@@ -67,12 +56,6 @@ def _register(scheme: str) -> bool:
             "tfos.tensorflow first if tfos is to serve it.", RuntimeWarning, stacklevel=3)
         return False
     return True
-
-
-def _pyspark_home() -> str:
-    """Where the installed pyspark keeps its jars, for a process without SPARK_HOME; else ""."""
-    spec = importlib.util.find_spec("pyspark")
-    return str(Path(spec.origin).parent) if spec is not None and spec.origin else ""
 
 
 register_schemes()

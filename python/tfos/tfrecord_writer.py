@@ -89,17 +89,32 @@ class Output:
         self.temporary = posixpath.join(directory, TEMPORARY, job)
 
     def commit(self, written: Sequence[Written], overwrite: bool) -> None:
-        """Makes the files visible, then deletes those that they replace, if ``overwrite``."""
+        """Makes the files visible, then deletes those that they replace, if ``overwrite``.
+
+        When not all can be made visible, none is in the end, and what was there stays.
+        """
         access, directory = access_for(self.directory)
+        success = posixpath.join(directory, SUCCESS)
         replaced = list(access.list(directory)) if overwrite else []
-        access.delete(posixpath.join(directory, SUCCESS))
-        for temporary, final in (pair for task in written for pair in task.files):
-            access.rename(posixpath.join(self.temporary, temporary), posixpath.join(directory, final))
+        was_complete = access.status(success) is not None
+        access.delete(success)
+        moved: list[str] = []
+        try:
+            for temporary, final in (pair for task in written for pair in task.files):
+                # First, as a rename whose answer got lost has happened.
+                moved.append(posixpath.join(directory, final))
+                access.rename(posixpath.join(self.temporary, temporary), moved[-1])
+        except BaseException:
+            for path in moved:
+                access.delete(path)
+            if was_complete:
+                access.create(success).close()
+            raise
         for old in replaced:
             if os.path.basename(old.path) != TEMPORARY:
                 access.delete(old.path)
         self.abort()
-        access.create(posixpath.join(directory, SUCCESS)).close()
+        access.create(success).close()
 
     def abort(self) -> None:
         """Deletes all that is not visible yet, of every task of the job."""

@@ -79,10 +79,6 @@ void BindFiles(nb::module_& module) {
   nb::class_<WritableFile>(module, "HadoopWriter", "A file of Hadoop's that is written.")
       .def("write", &WriteFrom, nb::arg("buffer"), "Appends all of it; how many bytes.")
       .def(
-          "flush",
-          [](WritableFile& file) { ThrowIfFileError(WithoutGil([&] { return file.Flush(); })); },
-          "Lets others see what was written.")
-      .def(
           "close",
           [](WritableFile& file) { ThrowIfFileError(WithoutGil([&] { return file.Close(); })); },
           "Without it the file may be incomplete.");

@@ -302,7 +302,8 @@ void BindRecords(nb::module_& module) {
       .def(
           "write",
           [](RecordWriter& writer, const nb::bytes& record) {
-            ThrowIfFileError(writer.Write(BytesOf(record)));
+            const std::span<const std::byte> bytes = BytesOf(record);
+            ThrowIfFileError(WithoutGil([&] { return writer.Write(bytes); }));
           },
           nb::arg("record"))
       .def("write_examples", &WriteExamples, nb::arg("batch"), nb::arg("record_type"),
