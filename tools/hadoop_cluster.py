@@ -84,6 +84,15 @@ def _pom():
             f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>")
 
 
+def write_site(directory, name, properties):
+    """Writes NAME-site.xml, a part of a configuration of Hadoop."""
+    lines = "".join(
+        f"  <property><name>{escape(key)}</name><value>{escape(str(value))}</value></property>\n"
+        for key, value in properties.items())
+    path = directory / f"{name}-site.xml"
+    path.write_text(f"<configuration>\n{lines}</configuration>\n")
+
+
 def _free_port():
     """A port that nobody listens on now. The daemons have to know each other's before they start."""
     with socket.socket() as probe:
@@ -164,8 +173,8 @@ class HadoopCluster:
         self.http = f"{_LOOPBACK}:{_free_port()}"
         anywhere = f"{_LOOPBACK}:0"
         self.configuration.mkdir(exist_ok=True)
-        self._write_site("core", {"fs.defaultFS": self.uri, "hadoop.tmp.dir": data / "tmp"})
-        self._write_site("hdfs", {
+        write_site(self.configuration, "core", {"fs.defaultFS": self.uri, "hadoop.tmp.dir": data / "tmp"})
+        write_site(self.configuration, "hdfs", {
             "dfs.replication": 1,
             "dfs.namenode.name.dir": data / "name",
             "dfs.datanode.data.dir": data / "blocks",
@@ -175,13 +184,6 @@ class HadoopCluster:
             "dfs.datanode.ipc.address": anywhere,
             "dfs.datanode.http.address": anywhere,
         })
-
-    def _write_site(self, name, properties):
-        lines = "".join(
-            f"  <property><name>{escape(key)}</name><value>{escape(str(value))}</value></property>\n"
-            for key, value in properties.items())
-        path = self.configuration / f"{name}-site.xml"
-        path.write_text(f"<configuration>\n{lines}</configuration>\n")
 
     def _is_ready(self):
         bean = "Hadoop:service=NameNode,name=FSNamesystemState"

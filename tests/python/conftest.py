@@ -7,6 +7,7 @@ import pathlib
 import re
 import sys
 import time
+import types
 import uuid
 
 import psutil
@@ -16,6 +17,7 @@ TESTS = pathlib.Path(__file__).parent
 ROOT = TESTS.parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
+import faults  # noqa: E402
 import hadoop_cluster  # noqa: E402  (tools/ is no package)
 import spark_cluster  # noqa: E402
 
@@ -89,6 +91,60 @@ def hdfs(tmp_path_factory):
     """A NameNode and a DataNode: their `uri`, and their `configuration` for HADOOP_CONF_DIR."""
     with hadoop_cluster.HadoopCluster(directory=tmp_path_factory.mktemp("hdfs")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def hadoop(hdfs, tmp_path_factory):
+    """Hadoop's client in this process, which can have it but once, so with all that any test needs:
+    `hdfs` (the URI), `viewfs` (a URI mounted on it) and `faults`, which plans failures of faulty://.
+    """
+    from tfos.file_access import access_for
+
+    directory = tmp_path_factory.mktemp("hadoop")
+    planned = faults.Faults(directory)
+    configuration = directory / "conf"
+    configuration.mkdir()
+    hadoop_cluster.write_site(configuration, "core", {
+        "fs.defaultFS": hdfs.uri,
+        "fs.viewfs.mounttable.tfos.link./mounted": f"{hdfs.uri}/viewed"})
+    hadoop_cluster.write_site(configuration, "hdfs", {"dfs.replication": 1})
+    with pytest.MonkeyPatch.context() as patch:
+        # Java reads them as it starts; Spark, in later tests, must not see them.
+        for name, value in planned.environment.items():
+            patch.setenv(name, value)
+        patch.setenv("HADOOP_CONF_DIR", str(configuration))
+        access, viewed = access_for(f"{hdfs.uri}/viewed")
+        access.mkdirs(viewed)
+    return types.SimpleNamespace(hdfs=hdfs.uri, viewfs="viewfs://tfos/mounted", faults=planned)
+
+
+@pytest.fixture
+def empty_directory(request, tmp_path):
+    """A function that makes an empty directory on "local", "hdfs", "viewfs" or "faulty": its path."""
+    def make(kind):
+        if kind == "local":
+            return str(tmp_path)
+        if kind == "faulty":
+            return request.getfixturevalue("faulty").uri
+        from tfos.file_access import access_for
+
+        base = getattr(request.getfixturevalue("hadoop"), kind)
+        access, path = access_for(f"{base}/{uuid.uuid4().hex}")
+        access.mkdirs(path)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def faulty(hadoop, tmp_path, monkeypatch):
+    """An empty directory on faulty://, whose failures `.inject` plans; `path` is the same one."""
+    monkeypatch.setenv("TFOS_HADOOP_SCHEMES", faults.SCHEME)
+    yield types.SimpleNamespace(uri=f"{faults.SCHEME}://{tmp_path}", path=tmp_path,
+                                inject=hadoop.faults.inject)
+    waiting = hadoop.faults.waiting
+    hadoop.faults.clear()
+    assert not waiting, f"{waiting}: nothing of it was done"
 
 
 @pytest.fixture

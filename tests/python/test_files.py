@@ -1,11 +1,11 @@
-"""What TensorFlow does with files, on this host's and, through tfos, on a real HDFS."""
+"""What TensorFlow does with files: on this host's and, through tfos, on a real HDFS, through a viewfs
+mount of it, and on a file system that reads a few bytes at a time."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import os
 import random
-import uuid
 
 import pytest
 
@@ -13,25 +13,13 @@ tf = pytest.importorskip("tensorflow")
 gfile = tf.io.gfile
 
 
-@pytest.fixture(scope="module")
-def hdfs_root(hdfs):
-    """A directory on HDFS. Starts Java in this process, with the configuration of that HDFS."""
-    import tfos.tensorflow  # noqa: F401  (registers the scheme)
-
-    with pytest.MonkeyPatch.context() as patch:
-        # Java reads it as it starts; Spark, in later tests, must not see it.
-        patch.setenv("HADOOP_CONF_DIR", str(hdfs.configuration))
-        assert gfile.isdir(hdfs.uri)
-    return f"{hdfs.uri}/files"
-
-
-@pytest.fixture(params=["local", "hdfs"])
-def root(request, tmp_path):
+@pytest.fixture(params=["local", "hdfs", "viewfs", "faulty"])
+def root(request, empty_directory):
     """An empty directory of the file system."""
-    if request.param == "local":
-        return str(tmp_path)
-    path = f"{request.getfixturevalue('hdfs_root')}/{uuid.uuid4().hex}"
-    gfile.makedirs(path)
+    import tfos.tensorflow
+
+    path = empty_directory(request.param)
+    tfos.tensorflow.register_schemes()
     return path
 
 
