@@ -45,4 +45,8 @@ Status UriFiles::Rename(const std::string& from, const std::string& to) const {
   return IsUri(from) ? hadoop_.Rename(from, to) : local_.Rename(from, to);
 }
 
+Status UriFiles::Delete(const std::string& path) const {
+  return IsUri(path) ? hadoop_.Delete(path, /*recursive=*/false) : local_.Delete(path);
+}
+
 }  // namespace tfos::files

@@ -29,6 +29,7 @@ class UriFiles : public records::FileStore {
   Result<std::uint64_t> SizeOf(const std::string& path) const override;
   /// Both paths are of one file system.
   Status Rename(const std::string& from, const std::string& to) const override;
+  Status Delete(const std::string& path) const override;
 
  private:
   hadoop::FileSystem& hadoop_;

@@ -1,6 +1,7 @@
 #include "records/file_store.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -32,6 +33,11 @@ Status LocalFileStore::Rename(const std::string& from, const std::string& to) co
   if (std::rename(from.c_str(), to.c_str()) != 0) {
     return Status::FromErrno(errno, fmt::format("rename {} to {}", from, to));
   }
+  return Status::Ok();
+}
+
+Status LocalFileStore::Delete(const std::string& path) const {
+  if (::unlink(path.c_str()) != 0) return Status::FromErrno(errno, fmt::format("delete {}", path));
   return Status::Ok();
 }
 

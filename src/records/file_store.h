@@ -27,6 +27,8 @@ class FileStore {
   virtual Result<std::uint64_t> SizeOf(const std::string& path) const = 0;
   /// In one step; replaces a file that is at `to`.
   virtual Status Rename(const std::string& from, const std::string& to) const = 0;
+  /// A file.
+  virtual Status Delete(const std::string& path) const = 0;
 };
 
 /// The files of this host.
@@ -37,6 +39,7 @@ class LocalFileStore : public FileStore {
   Result<std::unique_ptr<ByteSink>> Create(const std::string& path) const override;
   Result<std::uint64_t> SizeOf(const std::string& path) const override;
   Status Rename(const std::string& from, const std::string& to) const override;
+  Status Delete(const std::string& path) const override;
 };
 
 /// For whoever is told of no other.

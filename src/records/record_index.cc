@@ -50,6 +50,19 @@ std::span<const std::byte> BytesOf(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
+Status WriteFile(const FileStore& files, const std::string& path,
+                 std::span<const std::byte> bytes) {
+  TFOS_ASSIGN_OR_RETURN(const auto sink, files.Create(path));
+  TFOS_RETURN_IF_ERROR(sink->Write(bytes));
+  return sink->Close();
+}
+
+/// The name, in the same directory, of a file that is not complete yet.
+std::string HiddenPathOf(std::string_view path) {
+  const auto name = path.find_last_of('/') + 1;
+  return fmt::format("{}.{}.new", path.substr(0, name), path.substr(name));
+}
+
 Result<std::uint32_t> FingerprintOf(const FileStore& files, const std::string& path,
                                     std::uint64_t bytes) {
   const std::uint64_t end = std::min<std::uint64_t>(bytes, kFingerprintBytes);
@@ -161,11 +174,12 @@ Result<RecordIndex> IndexFile(const std::string& path, std::uint64_t interval_by
 
 Status SaveIndex(const RecordIndex& index, const std::string& path, const FileStore& files) {
   const std::string final_path = IndexPathOf(path);
-  const std::string new_path = final_path + ".new";
-  TFOS_ASSIGN_OR_RETURN(const auto sink, files.Create(new_path));
-  TFOS_RETURN_IF_ERROR(sink->Write(BytesOf(index.Serialize())));
-  TFOS_RETURN_IF_ERROR(sink->Close());
-  return files.Rename(new_path, final_path);
+  const std::string new_path = HiddenPathOf(final_path);
+  Status saved = WriteFile(files, new_path, BytesOf(index.Serialize()));
+  if (saved.ok()) saved = files.Rename(new_path, final_path);
+  // If that fails as well, there is a file that readers pass over.
+  if (!saved.ok()) static_cast<void>(files.Delete(new_path));
+  return saved;
 }
 
 Result<RecordIndex> LoadIndex(const std::string& path, const FileStore& files) {
