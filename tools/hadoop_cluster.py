@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A real HDFS on this machine: a NameNode and a DataNode, each its own JVM.
+"""A real HDFS on this machine: a NameNode (or two, one of them standing by) and a DataNode, each its
+own JVM.
 
 As a program it runs one command against it and stops everything it started afterwards, whether the
 command succeeds, fails or is interrupted:
 
-    tools/hadoop_cluster.py [--directory build/hdfs] -- COMMAND [ARGUMENT]...
+    tools/hadoop_cluster.py [--directory build/hdfs] [--ha] -- COMMAND [ARGUMENT]...
 
 `{hdfs}` in an argument is replaced with the file system's URI, which is in $HDFS_URI as well;
 $HADOOP_CONF_DIR is a configuration for it.
@@ -42,11 +43,15 @@ ARTIFACTS = (
 _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.1
 _FETCH_TIMEOUT_S = 600
-_FORMAT_TIMEOUT_S = 60
+_RUN_TIMEOUT_S = 60
 _JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
                 "-Dorg.slf4j.simpleLogger.showDateTime=true")
 _NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
+_HA_ADMIN = "org.apache.hadoop.hdfs.tools.DFSHAAdmin"
+_FAILOVER = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+#: The name service of a cluster with two NameNodes.
+_SERVICE = "tfos"
 
 
 def fetch_jars(directory=JARS):
@@ -100,25 +105,49 @@ def _free_port():
         return probe.getsockname()[1]
 
 
+def _identity(name_node):
+    """Tells one of two NameNodes, whose host is the same, which it is; one alone needs no telling."""
+    return () if name_node == "namenode" else ("-D", f"dfs.ha.namenode.id={name_node}")
+
+
+def _bean(http, name):
+    """What a NameNode says of itself; {} as long as it does not."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"http://{http}/jmx?qry=Hadoop:service=NameNode,name={name}", timeout=5) as response:
+            beans = json.load(response)["beans"]
+    except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError):
+        return {}  # Its page comes before its state, and neither is there at first.
+    return beans[0] if beans else {}
+
+
 class HadoopCluster:
     """A NameNode and a DataNode, started on entry and stopped on exit of the `with` block.
 
     directory: holds the daemons' data, their configuration below `conf`, and their logs.
     start_timeout_s: bound on the start, without the time to fetch the jars.
+    ha: two NameNodes of one name service, which share their edits in a directory; the first is the
+        active one, and `fail_over` makes it the other.
 
-    Attributes once started: `uri` (hdfs://127.0.0.1:PORT), `http` (the NameNode's address for
-    WebHDFS and its pages, host:port), `configuration` (a HADOOP_CONF_DIR for it).
+    Attributes once started: `uri` (hdfs://127.0.0.1:PORT, or that of the name service), `http` (the
+    active NameNode's address for WebHDFS and its pages, host:port), `configuration` (a
+    HADOOP_CONF_DIR for it).
 
     The superuser is the user who runs it. Not safe for use from several threads. The daemons end
     with the thread that started them.
     """
 
-    def __init__(self, directory="build/hdfs", start_timeout_s=90):
+    def __init__(self, directory="build/hdfs", start_timeout_s=90, ha=False):
         self.directory = pathlib.Path(directory).resolve()
         self.configuration = self.directory / "conf"
         self.start_timeout_s = start_timeout_s
         self.uri = None
         self.http = None
+        self._name_nodes = ("nn1", "nn2") if ha else ("namenode",)
+        self._http = {}
+        self._command = []
+        self._environment = {name: value for name, value in os.environ.items()
+                             if not name.startswith("HADOOP_")}
         self._daemons = []
 
     def __enter__(self):
@@ -144,60 +173,95 @@ class HadoopCluster:
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir(parents=True)
         self._configure(data)
-        command = [java, *_JVM_OPTIONS, "-cp", f"{self.configuration}{os.pathsep}{jars}/*"]
-        environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith("HADOOP_")}
-        self._format([*command, _NAME_NODE, "-format", "-force", "-nonInteractive"], environment)
-        for name, class_name in (("namenode", _NAME_NODE), ("datanode", _DATA_NODE)):
-            self._daemons.append(
-                Daemon(name, f"Hadoop's {name}", [*command, class_name], environment,
-                       self.directory))
-        while not self._is_ready():
+        self._command = [java, *_JVM_OPTIONS, "-cp", f"{self.configuration}{os.pathsep}{jars}/*"]
+        first, *others = self._name_nodes
+        self._run(f"format {self.directory}", _NAME_NODE, *_identity(first), "-format", "-force",
+                  "-nonInteractive")
+        for other in others:
+            shutil.copytree(data / first, data / other)
+        for name in self._name_nodes:
+            self._daemons.append(Daemon(name, f"Hadoop's {name}",
+                                        [*self._command, _NAME_NODE, *_identity(name)],
+                                        self._environment, self.directory))
+        self._daemons.append(Daemon("datanode", "Hadoop's datanode", [*self._command, _DATA_NODE],
+                                    self._environment, self.directory))
+        if others:
+            for name in self._name_nodes:
+                self._wait(deadline, f"{name} to stand by", lambda: self._state(name) == "standby")
+            self._run(f"make {first} active", _HA_ADMIN, "-transitionToActive", first)
+        self._wait(deadline, "HDFS to leave safe mode with a DataNode", self._is_ready)
+
+    def fail_over(self, timeout_s=60):
+        """Kills the active NameNode and makes the other one active. Needs `ha`; works once."""
+        active, other = self._name_nodes
+        self._daemons[0].process.kill()
+        self._daemons.pop(0).stop(time.monotonic())
+        self._run(f"make {other} active", _HA_ADMIN, "-transitionToActive", "--forceactive", other)
+        self.http = self._http[other]
+        self._wait(time.monotonic() + timeout_s, f"{other} to take over from {active}", self._is_ready)
+
+    def _wait(self, deadline, what, is_done):
+        while not is_done():
             for daemon in self._daemons:
                 daemon.check_alive()
             if time.monotonic() > deadline:
-                raise DaemonError(f"waited {self.start_timeout_s} s for HDFS to leave safe "
-                                  f"mode with a DataNode; logs are in {self.directory}")
+                raise DaemonError(f"waited too long for {what}; logs are in {self.directory}")
             time.sleep(_POLL_S)
 
-    def _format(self, command, environment):
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=_FORMAT_TIMEOUT_S)
+    def _run(self, what, *command):
+        """Runs a class of Hadoop's to its end."""
+        done = subprocess.run([*self._command, *command], env=self._environment,
+                              stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=_RUN_TIMEOUT_S)
         if done.returncode != 0:
-            raise DaemonError(f"the NameNode could not format {self.directory}:\n"
+            raise DaemonError(f"Hadoop could not {what}:\n"
                               + "\n".join(done.stdout.splitlines()[-LOG_TAIL_LINES:]))
 
     def _configure(self, data):
-        self.uri = f"hdfs://{_LOOPBACK}:{_free_port()}"
-        self.http = f"{_LOOPBACK}:{_free_port()}"
+        rpc = {name: f"{_LOOPBACK}:{_free_port()}" for name in self._name_nodes}
+        self._http = {name: f"{_LOOPBACK}:{_free_port()}" for name in self._name_nodes}
+        first, *others = self._name_nodes
+        self.uri = f"hdfs://{_SERVICE}" if others else f"hdfs://{rpc[first]}"
+        self.http = self._http[first]
+        if others:
+            of_name_nodes = {
+                "dfs.nameservices": _SERVICE,
+                f"dfs.ha.namenodes.{_SERVICE}": ",".join(self._name_nodes),
+                f"dfs.client.failover.proxy.provider.{_SERVICE}": _FAILOVER,
+                "dfs.namenode.shared.edits.dir": (data / "edits").as_uri(),
+                "dfs.ha.fencing.methods": "shell(/bin/true)",
+            }
+            for name in self._name_nodes:
+                of_name_nodes |= {
+                    f"dfs.namenode.rpc-address.{_SERVICE}.{name}": rpc[name],
+                    f"dfs.namenode.http-address.{_SERVICE}.{name}": self._http[name],
+                    f"dfs.namenode.name.dir.{_SERVICE}.{name}": data / name,
+                }
+        else:
+            of_name_nodes = {"dfs.namenode.name.dir": data / first,
+                             "dfs.namenode.http-address": self.http}
         anywhere = f"{_LOOPBACK}:0"
         self.configuration.mkdir(exist_ok=True)
         write_site(self.configuration, "core", {"fs.defaultFS": self.uri, "hadoop.tmp.dir": data / "tmp"})
         write_site(self.configuration, "hdfs", {
             "dfs.replication": 1,
-            "dfs.namenode.name.dir": data / "name",
             "dfs.datanode.data.dir": data / "blocks",
-            "dfs.namenode.http-address": self.http,
             "dfs.namenode.safemode.extension": 0,
             "dfs.datanode.address": anywhere,
             "dfs.datanode.ipc.address": anywhere,
             "dfs.datanode.http.address": anywhere,
+            **of_name_nodes,
         })
 
     def _is_ready(self):
-        bean = "Hadoop:service=NameNode,name=FSNamesystemState"
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(f"http://{self.http}/jmx?qry={bean}", timeout=5) as response:
-                beans = json.load(response)["beans"]
-        except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError):
-            return False  # Its page comes before its state, and neither is there at first.
-        return bool(beans) and (beans[0].get("NumLiveDataNodes") == 1
-                                and beans[0].get("FSState") == "Operational")
+        state = _bean(self.http, "FSNamesystemState")
+        return state.get("NumLiveDataNodes") == 1 and state.get("FSState") == "Operational"
+
+    def _state(self, name):
+        return _bean(self._http[name], "NameNodeStatus").get("State")
 
     def stop(self, timeout_s=15):
-        """Stops both daemons; their data stays. Safe to call again."""
+        """Stops all daemons; their data stays. Safe to call again."""
         deadline = time.monotonic() + timeout_s
         for daemon in self._daemons:
             daemon.process.terminate()
@@ -208,11 +272,12 @@ class HadoopCluster:
 def main():
     parser = argparse.ArgumentParser(description="Runs a command against an HDFS on this machine.")
     parser.add_argument("--directory", default="build/hdfs", help="for data and logs")
+    parser.add_argument("--ha", action="store_true", help="two NameNodes, one of them standing by")
     parser.add_argument("command", nargs="+", help="to run; {hdfs} becomes the file system's URI")
     options = parser.parse_args()
 
-    print("Starting a NameNode and a DataNode ...", flush=True)
-    cluster = HadoopCluster(options.directory)
+    print("Starting NameNode and DataNode ...", flush=True)
+    cluster = HadoopCluster(options.directory, ha=options.ha)
     return run_with(cluster, "HDFS", options.command, lambda: (
         cluster.uri, {"{hdfs}": cluster.uri},
         {"HDFS_URI": cluster.uri, "HADOOP_CONF_DIR": str(cluster.configuration)}))

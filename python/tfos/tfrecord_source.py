@@ -50,6 +50,8 @@ def register(spark: Any) -> None:
             parallelism are taken over as they are now.
     """
     spark.dataSource.register(_source_of(spark))
+    # Spark looks formats up in the thread's active session, which only its first thread has.
+    spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
 
 
 def list_files(spark: Any, path: str) -> list[ListedFile]:
