@@ -1,6 +1,7 @@
 #include "files/process_hadoop.h"
 
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "files/uri_files.h"
@@ -11,7 +12,7 @@
 namespace tfos::files {
 namespace {
 
-/// What is known before there is a client.
+/// For a process without SPARK_HOME.
 struct Setting {
   std::mutex mutex;
   std::string spark_home;
@@ -22,20 +23,24 @@ Setting& TheSetting() {
   return *setting;
 }
 
-struct Process {
-  explicit Process(std::string spark_home)
-      : client(hadoop::ProcessEnvironment, std::move(spark_home)), hadoop(client), files(hadoop) {}
+/// Asked when Java starts, which may be long after the client was made.
+std::optional<std::string> Environment(const std::string& name) {
+  auto value = hadoop::ProcessEnvironment(name);
+  if (name == "SPARK_HOME" && value.value_or("").empty()) {
+    const std::lock_guard lock(TheSetting().mutex);
+    value = TheSetting().spark_home;
+  }
+  return value;
+}
 
-  hadoop::Client client;
-  hadoop::HadoopFileSystem hadoop;
-  UriFiles files;
+struct Process {
+  hadoop::Client client{Environment, ""};
+  hadoop::HadoopFileSystem hadoop{client};
+  UriFiles files{hadoop};
 };
 
 Process& TheProcess() {
-  static auto* const process = [] {
-    const std::lock_guard lock(TheSetting().mutex);
-    return new Process(TheSetting().spark_home);
-  }();
+  static auto* const process = new Process;
   return *process;
 }
 

@@ -12,8 +12,7 @@ namespace tfos::files {
 // client. It is made by the first call and never destroyed, as threads detach themselves from Java
 // when they end; Java starts with the first use of a path. Threads: any.
 
-/// Says where jars are looked for without SPARK_HOME ("" for nowhere). Of no effect once Hadoop was
-/// asked for.
+/// Says where jars are looked for without SPARK_HOME ("" for nowhere). Of no effect once Java runs.
 void SetSparkHome(std::string spark_home);
 
 /// What Hadoop's client of this process reaches.

@@ -1,5 +1,6 @@
 """``tfos records`` as it is run: what it prints, and its exit codes."""
 
+import io
 import json
 import subprocess
 
@@ -8,6 +9,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from tfos import executable, records, records_command
+from tfos.file_access import access_for
 
 
 def run(capsys, *arguments):
@@ -23,11 +25,29 @@ def table():
                      "x": pa.array([n / 2 for n in range(20)], pa.float32())})
 
 
+@pytest.fixture(params=["local", "hdfs"])
+def root(request, empty_directory):
+    """An empty directory of the file system."""
+    return empty_directory(request.param)
+
+
 @pytest.fixture
-def files(tmp_path, table):
-    records.write(tmp_path / "a.tfrecord", [table.slice(0, 15)])
-    records.write(tmp_path / "b.tfrecord.gz", [table.slice(15)], compression="GZIP")
-    return tmp_path
+def files(root, table):
+    records.write(f"{root}/a.tfrecord", [table.slice(0, 15)])
+    records.write(f"{root}/b.tfrecord.gz", [table.slice(15)], compression="GZIP")
+    return root
+
+
+def read_bytes(path):
+    access, path = access_for(path)
+    with access.open(path) as file:
+        return file.read()
+
+
+def write_bytes(path, content):
+    access, path = access_for(path)
+    with access.create(path) as file:
+        file.write(content)
 
 
 def test_through_the_executable(files):
@@ -39,24 +59,24 @@ def test_through_the_executable(files):
     assert done.returncode == 0
     assert tfos("--help").stdout.startswith("usage: tfos records")
     assert tfos("cut", "x").returncode == 2
-    assert tfos("count", str(files / "none")).returncode == 1
-    shell = subprocess.run(f"'{executable.path()}' records cat '{files}'/*.tfrecord | head -n 1", shell=True,
+    assert tfos("count", f"{files}/none").returncode == 1
+    shell = subprocess.run(f"'{executable.path()}' records cat '{files}/*.tfrecord' | head -n 1", shell=True,
                            capture_output=True, text=True)
     assert json.loads(shell.stdout)["id"] == 0 and not shell.stderr
 
 
 def test_cat_head_and_count(capsys, files, table):
     assert run(capsys, "cat", files) == (0, table.to_pylist(), "")
-    assert run(capsys, "cat", files / "*.gz")[1] == table.slice(15).to_pylist()
+    assert run(capsys, "cat", f"{files}/*.gz")[1] == table.slice(15).to_pylist()
     assert run(capsys, "head", files)[1] == table.slice(0, 10).to_pylist()
-    assert run(capsys, "count", files)[1] == [{"file": str(files / "a.tfrecord"), "records": 15},
-                                              {"file": str(files / "b.tfrecord.gz"), "records": 5}]
+    assert run(capsys, "count", files)[1] == [{"file": f"{files}/a.tfrecord", "records": 15},
+                                              {"file": f"{files}/b.tfrecord.gz", "records": 5}]
 
 
-def test_values_that_json_does_not_have(capsys, tmp_path):
-    records.write(tmp_path / "f", [pa.record_batch({
+def test_values_that_json_does_not_have(capsys, root):
+    records.write(f"{root}/f", [pa.record_batch({
         "b": [b"\xff"], "f": pa.array([float("nan")], pa.float32()), "l": [[b"\xfe", b"a"]]})])
-    assert run(capsys, "cat", tmp_path / "f")[1] == [
+    assert run(capsys, "cat", f"{root}/f")[1] == [
         {"b": {"base64": "/w=="}, "f": "nan", "l": [{"base64": "/g=="}, {"base64": "YQ=="}]}]
 
 
@@ -70,60 +90,64 @@ def test_schema(capsys, files):
 def test_verify_and_damage(capsys, files):
     code, lines, _ = run(capsys, "verify", files)
     assert code == 0 and [line["records"] for line in lines] == [15, 5]
-    path = files / "a.tfrecord"
-    content = bytearray(path.read_bytes())
+    path = f"{files}/a.tfrecord"
+    content = bytearray(read_bytes(path))
     content[14] ^= 1
-    path.write_bytes(content)
+    write_bytes(path, content)
     code, lines, error = run(capsys, "verify", files)
     assert code == 1 and [line["bad_records"] for line in lines] == [1, 0]
     assert f"{path}: record 0 at offset 0" in error
     code, lines, error = run(capsys, "cat", path)
     assert code == 1 and not lines and "record 0 at offset 0" in error
-    path.write_bytes(content[:-1])
+    write_bytes(path, content[:-1])
     code, lines, error = run(capsys, "verify", path)
     assert code == 1 and lines[0]["lost"] is True
 
 
 def test_modes(capsys, files):
-    path = files / "a.tfrecord"
-    content = bytearray(path.read_bytes())
+    path = f"{files}/a.tfrecord"
+    content = bytearray(read_bytes(path))
     content[-1] ^= 1
-    path.write_bytes(content)
+    write_bytes(path, content)
     code, lines, error = run(capsys, "cat", "--mode", "dropmalformed", path)
     assert code == 1 and len(lines) == 14 and "record 14" in error
 
 
 def test_index(capsys, files):
-    code, lines, _ = run(capsys, "index", files / "a.tfrecord", "--interval", 100)
-    assert code == 0 and lines == [{"file": str(files / "a.tfrecord"), "records": 15}]
-    assert len(records.split(files / "a.tfrecord", 200)) > 1
-    code, _, error = run(capsys, "index", files / "*.gz")
+    code, lines, _ = run(capsys, "index", f"{files}/a.tfrecord", "--interval", 100)
+    assert code == 0 and lines == [{"file": f"{files}/a.tfrecord", "records": 15}]
+    assert len(records.split(f"{files}/a.tfrecord", 200)) > 1
+    code, _, error = run(capsys, "index", f"{files}/*.gz")
     assert code == 1 and "is compressed" in error
     assert len(run(capsys, "count", files)[1]) == 2  # The index is no file of records.
 
 
 def test_convert(capsys, files, table):
-    code, lines, _ = run(capsys, "convert", files, "--output", files / "t.parquet")
-    assert code == 0 and lines == [{"file": str(files / "t.parquet"), "rows": 20}]
-    assert parquet.read_table(files / "t.parquet").to_pylist() == table.to_pylist()
-    assert run(capsys, "convert", files / "t.parquet", "--output", files / "again.tfrecord.gz")[0] == 0
-    assert run(capsys, "cat", files / "again.tfrecord.gz")[1] == table.to_pylist()
-    assert run(capsys, "convert", files / "again.tfrecord.gz", "--output", files / "t.csv")[0] == 0
-    assert csv.read_csv(files / "t.csv").to_pylist() == table.to_pylist()
-    assert run(capsys, "convert", files / "t.csv", "--output", files / "t", "--to", "tfrecord")[0] == 0
-    assert run(capsys, "cat", files / "t")[1] == table.to_pylist()
+    code, lines, _ = run(capsys, "convert", files, "--output", f"{files}/t.parquet")
+    assert code == 0 and lines == [{"file": f"{files}/t.parquet", "rows": 20}]
+    assert parquet.read_table(io.BytesIO(read_bytes(f"{files}/t.parquet"))).to_pylist() == table.to_pylist()
+    assert run(capsys, "convert", f"{files}/t.parquet", "--output", f"{files}/again.tfrecord.gz")[0] == 0
+    assert run(capsys, "cat", f"{files}/again.tfrecord.gz")[1] == table.to_pylist()
+    assert run(capsys, "convert", f"{files}/again.tfrecord.gz", "--output", f"{files}/t.csv")[0] == 0
+    assert csv.read_csv(io.BytesIO(read_bytes(f"{files}/t.csv"))).to_pylist() == table.to_pylist()
+    assert run(capsys, "convert", f"{files}/t.csv", "--output", f"{files}/t", "--to", "tfrecord")[0] == 0
+    assert run(capsys, "cat", f"{files}/t")[1] == table.to_pylist()
 
 
-def test_what_can_not_be_converted_leaves_nothing(capsys, tmp_path):
-    records.write(tmp_path / "f", [pa.record_batch({"l": [[1, 2]]})])
-    code, _, error = run(capsys, "convert", tmp_path / "f", "--output", tmp_path / "f.csv")
+def test_what_can_not_be_converted_leaves_nothing(capsys, root):
+    records.write(f"{root}/f", [pa.record_batch({"l": [[1, 2]]})])
+    code, _, error = run(capsys, "convert", f"{root}/f", "--output", f"{root}/f.csv")
     assert code == 1 and "CSV has no lists, and l would be one" in error
-    (tmp_path / "broken.parquet").write_bytes(b"no parquet")
-    code, _, error = run(capsys, "convert", tmp_path / "broken.parquet", "--output", tmp_path / "g")
+    write_bytes(f"{root}/broken.parquet", b"no parquet")
+    code, _, error = run(capsys, "convert", f"{root}/broken.parquet", "--output", f"{root}/g")
     assert code == 1 and "broken.parquet can't be read as parquet" in error
-    parquet.write_table(pa.table({"t": pa.array([1], pa.timestamp("us"))}), tmp_path / "t.parquet")
-    code, _, error = run(capsys, "convert", tmp_path / "t.parquet", "--output", tmp_path / "g")
+    table = io.BytesIO()
+    parquet.write_table(pa.table({"t": pa.array([1], pa.timestamp("us"))}), table)
+    write_bytes(f"{root}/t.parquet", table.getvalue())
+    code, _, error = run(capsys, "convert", f"{root}/t.parquet", "--output", f"{root}/g")
     assert code == 1 and "column 't'" in error
-    code, _, error = run(capsys, "convert", tmp_path / "f", "--output", tmp_path / "f")
+    code, _, error = run(capsys, "convert", f"{root}/f", "--output", f"{root}/f")
     assert code == 1 and "is read and written" in error
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.parquet", "f", "t.parquet"]
+    access, directory = access_for(root)
+    assert [status.path.rpartition("/")[2] for status in access.list(directory)] == [
+        "broken.parquet", "f", "t.parquet"]

@@ -1,0 +1,240 @@
+"""TFRecords on a real HDFS: through Spark, dfutil, a node's context, and killed tasks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import posixpath
+import threading
+import time
+import types
+import uuid
+
+import psutil
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark.sql.datasource")
+
+from py4j.protocol import Py4JJavaError  # noqa: E402
+from pyspark.errors import AnalysisException, PySparkException  # noqa: E402
+
+import tfos  # noqa: E402
+from tfos import node_files, paths, records  # noqa: E402
+from tfos.context import NodeContext  # noqa: E402
+from tfos.errors import BadInputError  # noqa: E402
+from tfos.file_access import access_for  # noqa: E402
+
+BOUND_SECONDS = 120
+SLOW_ROWS = 20_000
+_POLL_SECONDS = 0.05
+
+
+@pytest.fixture
+def root(empty_directory):
+    return empty_directory("hdfs")
+
+
+@pytest.fixture(scope="module")
+def session(spark):
+    tfos.register(spark)
+    return spark
+
+
+def names(directory):
+    access, path = access_for(directory)
+    return [posixpath.basename(status.path) for status in access.list(path)]
+
+
+def visible(directory):
+    return [name for name in names(directory) if not name.startswith(("_", "."))]
+
+
+def read(session, path, schema="id long", **options):
+    return session.read.format("tfrecord").schema(schema).options(**options).load(path)
+
+
+def ids(frame):
+    return sorted(row["id"] for row in frame.collect())
+
+
+def test_every_mode_of_writing(session, root):
+    path = f"{root}/out"
+    tfos.save_tfrecords(session.range(3).coalesce(1), path, index="true")
+    assert len(names(path)) == 3 and names(path)[0] == "_SUCCESS"
+    with pytest.raises(AnalysisException, match="is there already; choose"):
+        tfos.save_tfrecords(session.range(3), path)
+    tfos.save_tfrecords(session.range(10, 12), path, "ignore")
+    tfos.save_tfrecords(session.range(3, 5), path, "append", compression="gzip")
+    assert session.read.format("tfrecord").load(path).selectExpr("sum(id)").first()[0] == 10
+    tfos.save_tfrecords(read(session, path).where("id > 2"), path, "overwrite")
+    assert ids(read(session, path)) == [3, 4]
+    before = names(path)
+    with pytest.raises(PySparkException, match="on purpose"):
+        tfos.save_tfrecords(session.range(4).selectExpr("id", "if(id = 3, raise_error('on purpose'), 1) AS x"),
+                            path, "overwrite")
+    assert names(path) == before
+
+
+def test_directories_patterns_and_splitting(session, root):
+    for day in (1, 2):
+        records.write(f"{root}/day={day}/part", [pa.record_batch({"id": range(200_000)})])
+        assert records.make_index(f"{root}/day={day}/part") == 200_000
+    frame = read(session, root, "id long, day int", maxPartitionBytes=2 << 20)
+    assert frame.rdd.getNumPartitions() > 2
+    assert sorted(map(tuple, frame.groupBy("day").agg({"id": "sum"}).collect())) == [
+        (day, 199_999 * 100_000) for day in (1, 2)]
+    assert read(session, f"{root}/d*=2").where("id = 7").count() == 1
+    with pytest.raises(AnalysisException, match="no such file or directory.*none"):
+        read(session, f"{root}/none").count()
+
+
+def test_paths_without_a_scheme_are_of_the_default_file_system(session, hadoop, root):
+    configuration = session.sparkContext._jsc.hadoopConfiguration()
+    before = configuration.get("fs.defaultFS")
+    name = uuid.uuid4().hex
+    configuration.set("fs.defaultFS", hadoop.hdfs)
+    try:
+        tfos.save_tfrecords(session.range(5), root.removeprefix(hadoop.hdfs) + "/out")
+        tfos.save_tfrecords(session.range(3), name)
+        tfos.register(session)
+        assert ids(read(session, root.removeprefix(hadoop.hdfs) + "/out")) == list(range(5))
+    finally:
+        configuration.set("fs.defaultFS", before)
+        tfos.register(session)
+    assert "_SUCCESS" in names(f"{root}/out")
+    assert "_SUCCESS" in names(f"{hadoop.hdfs}/user/{paths.current_user()}/{name}")
+
+
+def test_old_programs(session, root):
+    from tensorflowonspark import dfutil
+
+    frame = session.createDataFrame([(1, "ä", [0.5, 1.0])], "i int, s string, x array<float>")
+    dfutil.saveAsTFRecords(frame, f"{root}/out")
+    loaded = dfutil.loadTFRecords(session.sparkContext, f"{root}/out")
+    assert loaded.first().asDict() == {"i": 1, "s": "ä", "x": [0.5, 1.0]}
+
+
+def test_nodes_read_their_shares(hadoop, root):
+    pytest.importorskip("tensorflow")
+    schema = pa.schema([("id", pa.int64())])
+    for number, name in enumerate(("a", "b.gz", "c")):
+        numbers = range(number * 10, number * 10 + 10)
+        records.write(f"{root}/{name}", [pa.record_batch({"id": numbers})],
+                      compression="GZIP" if name == "b.gz" else "")
+    nodes = [{"node_id": 0, "job_name": "chief"}, {"node_id": 1, "job_name": "worker"}]
+
+    def context(node_id):
+        bootstrap = {
+            "node": {"default_fs": hadoop.hdfs, "working_dir": "/", "log_dir": None}, "node_id": node_id,
+            "executor_id": "0", "job_name": "worker", "task_index": 0, "cluster_spec": {}, "num_workers": 2,
+            "nodes": nodes, "host": "h", "address": "a", "port": 1, "gpus": [], "gpu_fraction": 0.0}
+        return NodeContext(bootstrap, None, None, None, None)
+
+    pattern = root.removeprefix(hadoop.hdfs)
+    shares = [context(node_id).files(pattern) for node_id in (0, 1)]
+    assert sorted(sum(shares, [])) == [f"{root}/{name}" for name in ("a", "b.gz", "c")]
+    assert all(shares)
+    seen = [int(n) for node_id in (0, 1) for batch in context(node_id).tfrecords(f"{root}/*", schema, 4)
+            for n in batch["id"]]
+    assert sorted(seen) == list(range(30))
+    with pytest.raises(BadInputError, match="there is no file in it"):
+        access_for(root)[0].mkdirs(f"{root}/empty")
+        node_files.share([f"{root}/empty"], nodes, 0)
+
+
+# Killed tasks.
+
+
+def waits_in_the_middle(stop):
+    """For mapInArrow: waits after half of the batches, which is more than is buffered on the way to
+    the writer, until the file `stop` is there."""
+    def rows(batches):
+        for number, batch in enumerate(batches):
+            yield batch
+            deadline = time.monotonic() + BOUND_SECONDS
+            while number == 10 and not os.path.exists(stop):
+                assert time.monotonic() < deadline
+                time.sleep(_POLL_SECONDS)
+
+    return rows
+
+
+def until(found):
+    deadline = time.monotonic() + BOUND_SECONDS
+    while not (value := found()):
+        assert time.monotonic() < deadline
+        time.sleep(_POLL_SECONDS)
+    return value
+
+
+def workers_with_java():
+    """The Python workers of executors that have started Java."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+            if "pyspark.daemon" in process.cmdline():
+                with open(f"/proc/{process.pid}/maps") as maps:
+                    if "libjvm.so" in maps.read():
+                        found.append(process)
+    return found
+
+
+def files_being_written(path):
+    access, path = access_for(path)
+    return access.glob(f"{path}/_temporary/*/part-*")
+
+
+@pytest.fixture
+def slow(session, tmp_path):
+    """A DataFrame of 20 batches, whose task waits in the middle until `go_on` is called."""
+    stop = tmp_path / "stop"
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
+    rows = session.range(0, SLOW_ROWS, 1, 1).selectExpr("id", "repeat('x', 200) AS pad")
+    yield types.SimpleNamespace(frame=rows.mapInArrow(waits_in_the_middle(str(stop)), rows.schema),
+                                go_on=stop.touch)
+    session.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    stop.touch()
+
+
+def start_writing(session, frame, path, group):
+    """Writes in a thread, until something is there on HDFS; the thread, and what it raises."""
+    raised = []
+
+    def run():
+        session.sparkContext.setJobGroup(group, group, interruptOnCancel=True)
+        try:
+            tfos.save_tfrecords(frame, path, "append")
+        except (PySparkException, Py4JJavaError) as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    until(lambda: raised or files_being_written(path))
+    return thread, raised
+
+
+def test_what_a_killed_task_wrote_is_not_counted(session, slow, root):
+    path = f"{root}/out"
+    thread, raised = start_writing(session, slow.frame, path, "killed")
+    assert visible(path) == []
+    # A daemon, from which later workers are forked, never has Java.
+    writers = workers_with_java()
+    assert writers and all(worker.ppid() not in [other.pid for other in writers] for worker in writers)
+    for worker in writers:
+        worker.kill()
+    slow.go_on()
+    thread.join(BOUND_SECONDS)
+    assert not thread.is_alive() and not raised
+    assert len(visible(path)) == 1 and "_temporary" not in names(path)
+    assert ids(read(session, path)) == list(range(SLOW_ROWS))
+
+
+def test_a_cancelled_job_leaves_nothing(session, slow, root):
+    path = f"{root}/out"
+    thread, raised = start_writing(session, slow.frame, path, "cancelled")
+    assert visible(path) == []
+    session.sparkContext.cancelJobGroup("cancelled")
+    thread.join(BOUND_SECONDS)
+    assert not thread.is_alive() and raised
+    assert names(path) == []
