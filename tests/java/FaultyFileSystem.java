@@ -27,6 +27,9 @@ public class FaultyFileSystem extends RawLocalFileSystem {
   private static final URI NAME = URI.create("faulty:///");
   private static final int MOST_BYTES_READ = 4093;
 
+  /** What it looks at itself then is no operation, as it is none of a NameNode's. */
+  private final ThreadLocal<Boolean> isListing = ThreadLocal.withInitial(() -> false);
+
   @Override
   public URI getUri() {
     return NAME;
@@ -95,14 +98,21 @@ public class FaultyFileSystem extends RawLocalFileSystem {
 
   @Override
   public FileStatus getFileStatus(Path path) throws IOException {
-    step("status");
+    if (!isListing.get()) {
+      step("status");
+    }
     return super.getFileStatus(path);
   }
 
   @Override
   public FileStatus[] listStatus(Path path) throws IOException {
     step("list");
-    return super.listStatus(path);
+    isListing.set(true);
+    try {
+      return super.listStatus(path);
+    } finally {
+      isListing.set(false);
+    }
   }
 
   @Override

@@ -87,6 +87,16 @@ def test_what_fails_of_a_file_access(faulty):
     assert os.listdir(faulty.path) == ["d"]
 
 
+def test_a_directory_is_listed_without_a_look_at_each_file(faulty):
+    for name in ("a", "b", "c"):
+        (faulty.path / name).write_text(name)
+    access, root = access_for(faulty.uri)
+    faulty.inject("status")
+    assert [status.size for status in access.list(root)] == [1, 1, 1]
+    with injected("status"):
+        access.status(root)
+
+
 # What Spark's tasks and driver do.
 
 
