@@ -112,9 +112,10 @@ def _identity(name_node):
 
 def _bean(http, name):
     """What a NameNode says of itself; {} as long as it does not."""
+    url = f"http://{http}/jmx?qry=Hadoop:service=NameNode,name={name}"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(f"http://{http}/jmx?qry=Hadoop:service=NameNode,name={name}", timeout=5) as response:
+        with opener.open(url, timeout=5) as response:
             beans = json.load(response)["beans"]
     except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError):
         return {}  # Its page comes before its state, and neither is there at first.
@@ -194,8 +195,9 @@ class HadoopCluster:
     def fail_over(self, timeout_s=60):
         """Kills the active NameNode and makes the other one active. Needs `ha`; works once."""
         active, other = self._name_nodes
-        self._daemons[0].process.kill()
-        self._daemons.pop(0).stop(time.monotonic())
+        killed = self._daemons.pop(0)
+        killed.process.kill()
+        killed.stop(time.monotonic())
         self._run(f"make {other} active", _HA_ADMIN, "-transitionToActive", "--forceactive", other)
         self.http = self._http[other]
         self._wait(time.monotonic() + timeout_s, f"{other} to take over from {active}", self._is_ready)

@@ -48,7 +48,8 @@ class FileAccess(Protocol):
         """A file to read from; the caller closes it."""
 
     def create(self, path: str) -> IO[bytes]:
-        """A new file, to write to; what was there is lost. The caller closes it."""
+        """A new file, to write to; what was there is lost. The caller closes it, and only then all
+        of it has arrived."""
 
     def rename(self, source: str, target: str) -> None:
         """Moves a file within its file system, at once; its directory has to be there."""
