@@ -22,9 +22,26 @@ using namespace tfos::records;
 // Compressed bytes may stand for a thousand times as many.
 constexpr std::size_t kMostBytes = std::size_t{1} << 22;
 
-std::vector<std::string> ReadAll(std::span<const std::byte> file, Compression compression,
+/// Hands over its bytes in small pieces and keeps none of them, as a file does, so that the reader
+/// has to use a buffer of its own.
+class PiecewiseSource : public MemorySource {
+ public:
+  explicit PiecewiseSource(std::span<const std::byte> bytes) : MemorySource("fuzz", bytes) {}
+
+  tfos::Result<std::size_t> Read(std::span<std::byte> room) override {
+    constexpr std::size_t kLongestPiece = 37;
+    const std::size_t piece = pieces_++ % kLongestPiece + 1;
+    return MemorySource::Read(room.first(std::min(room.size(), piece)));
+  }
+  std::span<const std::byte> TakeRest() override { return {}; }
+
+ private:
+  std::size_t pieces_ = 0;
+};
+
+std::vector<std::string> ReadAll(std::unique_ptr<ByteSource> file, Compression compression,
                                  Validation validation, std::size_t block_bytes) {
-  auto source = Decompress(std::make_unique<MemorySource>("fuzz", file), compression);
+  auto source = Decompress(std::move(file), compression);
   if (!source.ok()) __builtin_trap();
   RecordReader reader(
       std::move(*source),
@@ -52,10 +69,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
   const auto compression = static_cast<Compression>(data[0] % 3);
   const auto validation = static_cast<Validation>(data[0] / 3 % 3);
-  const auto records = ReadAll(bytes, compression, validation, 64);
-  if (compression == Compression::kNone &&
-      records != ReadAll(bytes, compression, validation, 4'096)) {
-    __builtin_trap();
+  const auto whole = [](std::span<const std::byte> of) {
+    return std::make_unique<MemorySource>("fuzz", of);
+  };
+  const auto records = ReadAll(whole(bytes), compression, validation, 64);
+  for (const std::size_t block_bytes : {1, 64, 4'096}) {
+    if (records !=
+        ReadAll(std::make_unique<PiecewiseSource>(bytes), compression, validation, block_bytes)) {
+      __builtin_trap();
+    }
   }
   std::string file;
   RecordWriter writer(std::make_unique<MemorySink>("fuzz", file));
@@ -63,7 +85,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!writer.Write(std::as_bytes(std::span(record))).ok()) __builtin_trap();
   }
   if (!writer.Close().ok()) __builtin_trap();
-  if (ReadAll(std::as_bytes(std::span(file)), Compression::kNone, Validation::kFull, 100) !=
+  if (ReadAll(whole(std::as_bytes(std::span(file))), Compression::kNone, Validation::kFull, 100) !=
       records) {
     __builtin_trap();
   }

@@ -1,13 +1,24 @@
 """What Spark needs to read and write TFRecords, against Python and against Parquet, in one run.
 
-    python bench/files/spark.py [--repeat 5] [--rows 100000] [--output docs/performance.md]
+    python bench/files/spark.py [--repeat 5] [--scale 1] [--output docs/performance.md]
 
-The rivals: a `mapPartitions` with `tf.train.Example` as tensorflowonspark 2.2.5's `dfutil` has it (of
-fewer rows, as it takes so long), and the same rows as uncompressed Parquet. Reading ends in an
-aggregate over every column. Runs alternate, after one that is not counted; what was read is checked.
+The rivals:
+
+- Python: what tensorflowonspark 2.2.5's `dfutil` does, of fewer rows, as it takes so long, and less
+  what it takes for hardly any, as each of its jobs imports TensorFlow. Reading:
+  a Hadoop input format, `tf.train.Example` and a Row for each record, a DataFrame of those. Writing:
+  `tf.train.Example` of each row, a Hadoop output format. The formats are Hadoop's sequence files of
+  the same keys and values, as the jar with those of TFRecord is not on PyPI.
+- Parquet: the same rows, uncompressed.
+- the bound: a data source in Python that has its record batches in memory already, or drops those
+  that it is to write. No data source that is written in Python can be faster.
+
+Reading ends in an aggregate over every column. Runs alternate, after one that is not counted; what
+was read is checked.
 """
 
 import argparse
+import itertools
 import os
 import pathlib
 import statistics
@@ -20,23 +31,78 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 import report  # noqa: E402  (beside the feed's benchmarks)
+from pyspark.sql.datasource import (  # noqa: E402
+    DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage)
 
-#: One in so many rows is what the Python rival gets.
-PYTHON_SHARE = 20
+PARTS = 2
 
+#: Rows of a batch of the bound.
+BATCH_ROWS = 4_096
+
+#: name: (rows, those of the Python rival, SELECT list, schema, aggregates). Numbers that take seconds, as a query has costs of
+#: its own; random floats, as Parquet stores repeated ones only once.
 SHAPES = {
     "an image of 784 floats, a label": (
-        "id AS label, transform(sequence(1, 784), x -> cast(x * 0.5 AS float)) AS image",
+        100_000, 20_000,
+        ["id AS label", "transform(sequence(1, 784), x -> cast(hash(id, x) AS float)) AS image"],
         "label long, image array<float>",
-        ["sum(label)", "sum(aggregate(image, 0d, (a, x) -> a + x))"]),
+        ["sum(label)", "sum(array_max(image))"]),
     "4 numbers, a string": (
-        "id AS a, id * 2 AS b, cast(id AS float) AS c, cast(id AS float) AS d, concat('row ', id) AS s",
+        4_000_000, 100_000,
+        ["id AS a", "id * 2 AS b", "cast(id AS float) AS c", "cast(id AS float) AS d",
+         "concat('row ', id) AS s"],
         "a long, b long, c float, d float, s string",
         ["sum(a)", "sum(b)", "sum(c)", "sum(d)", "sum(length(s))"]),
 }
 
+_HADOOP = "org.apache.hadoop.mapreduce.lib"
+_KEYS = {"keyClass": "org.apache.hadoop.io.BytesWritable", "valueClass": "org.apache.hadoop.io.NullWritable"}
+
+
+class Batches(DataSource):
+    """Record batches of an Arrow file, again and again until there are so many rows; or a place
+    where they vanish."""
+
+    @classmethod
+    def name(cls):
+        return "batches"
+
+    def reader(self, schema):
+        return BatchesReader(self.options["path"], int(self.options["rows"]))
+
+    def writer(self, schema, overwrite):
+        return BatchesWriter()
+
+
+class BatchesReader(DataSourceReader):
+    def __init__(self, path, rows):
+        self.path, self.rows = path, rows
+
+    def partitions(self):
+        return [InputPartition(part) for part in range(PARTS)]
+
+    def read(self, partition):
+        import pyarrow as pa
+
+        file = pa.ipc.open_file(pa.memory_map(self.path))
+        batches = [file.get_batch(number) for number in range(file.num_record_batches)]
+        left = self.rows // PARTS
+        for batch in itertools.cycle(batches):
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+            if left <= 0:
+                return
+
+
+class BatchesWriter(DataSourceArrowWriter):
+    def write(self, iterator):
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
+
 
 def examples_of(rows):
+    """Pairs of a serialized example and nothing."""
     import tensorflow as tf
 
     for row in rows:
@@ -50,14 +116,16 @@ def examples_of(rows):
             else:
                 feature = tf.train.Feature(float_list=tf.train.FloatList(value=values))
             features[name] = feature
-        yield tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+        example = tf.train.Example(features=tf.train.Features(feature=features))
+        yield bytearray(example.SerializeToString()), None
 
 
-def rows_of(serialized):
+def rows_of(records):
+    """A Row for each pair."""
     import tensorflow as tf
     from pyspark.sql import Row
 
-    for record in serialized:
+    for record, _ in records:
         values = {}
         for name, feature in tf.train.Example.FromString(bytes(record)).features.feature.items():
             kind = feature.WhichOneof("kind")
@@ -73,87 +141,105 @@ def timed(function):
     return time.perf_counter() - start
 
 
-def measure(spark, directory, rows, shape, repeat):
+def measure(spark, directory, rows, few_rows, shape, repeat):
     """{what: {who: [seconds per row]}}"""
-    columns, schema, sums = SHAPES[shape]
-    frame = spark.range(0, rows, 1, 2).selectExpr(*columns_of(columns)).cache()
-    few = spark.range(0, rows // PYTHON_SHARE, 1, 2).selectExpr(*columns_of(columns)).cache()
-    frame.count(), few.count()
+    import pyarrow as pa
 
-    def save(frame, kind):
-        writer = frame.write.format(kind).mode("overwrite")
-        (writer.option("compression", "uncompressed") if kind == "parquet" else writer).save(f"{directory}/{kind}")
+    _, _, columns, schema, sums = SHAPES[shape]
+    names = [field.split()[0] for field in schema.split(", ")]
+    frame = spark.range(0, rows, 1, PARTS).selectExpr(*columns).cache()
+    few, least = (spark.range(0, count, 1, PARTS).selectExpr(*columns).cache() for count in (few_rows, PARTS))
+    frame.count(), few.count(), least.count()
+    some = frame.limit(4 * BATCH_ROWS).toArrow()
+    with pa.ipc.new_file(f"{directory}/batches", some.schema) as file:
+        file.write_table(some, BATCH_ROWS)
+    written = itertools.count()
+
+    def save(kind):
+        writer = frame.write.format(kind).mode("append" if kind == "batches" else "overwrite")
+        writer.option("compression", "uncompressed").save(f"{directory}/{kind}")
 
     def load(kind):
-        return spark.read.format(kind).schema(schema).load(f"{directory}/{kind}").selectExpr(*sums).first()
+        reader = spark.read.format(kind).schema(schema)
+        if kind == "batches":
+            reader = reader.option("rows", rows)
+        return reader.load(f"{directory}/{kind}").selectExpr(*sums).first()
 
-    def python_save():
-        few.rdd.mapPartitions(examples_of).map(lambda record: (None, bytearray(record))).count()
+    def python_save(frame):
+        path = f"{directory}/python-{next(written)}"
+        frame.rdd.mapPartitions(examples_of).saveAsNewAPIHadoopFile(
+            path, f"{_HADOOP}.output.SequenceFileOutputFormat", **_KEYS)
+        return path
 
-    serialized = few.rdd.mapPartitions(examples_of).cache()
-    serialized.count()
+    def python_load(path):
+        records = spark.sparkContext.newAPIHadoopFile(path, f"{_HADOOP}.input.SequenceFileInputFormat", **_KEYS)
+        rows = records.mapPartitions(rows_of).map(lambda row: tuple(row[name] for name in names))
+        # FloatList comes back as double there.
+        return rows.toDF(schema.replace("float", "double")).selectExpr(*sums).first()
 
-    def python_load():
-        # The RDD, not a DataFrame made of it: to its credit.
-        return serialized.mapPartitions(rows_of).count()
+    few_path, least_path = python_save(few), python_save(least)
+
+    def measure_once(who, function):
+        if who != "Python":
+            return timed(function) / rows
+        inputs = {python_save: (few, least), python_load: (few_path, least_path)}[function]
+        of_few, of_least = (timed(lambda: function(given)) for given in inputs)
+        return (of_few - of_least) / few_rows
 
     runs = {
-        "write": {"tfos": lambda: save(frame, "tfrecord"), "Parquet": lambda: save(frame, "parquet"),
-                  "Python": python_save},
-        "read": {"tfos": lambda: load("tfrecord"), "Parquet": lambda: load("parquet"), "Python": python_load},
+        "write": {"tfos": lambda: save("tfrecord"), "Parquet": lambda: save("parquet"),
+                  "bound": lambda: save("batches"), "Python": python_save},
+        "read": {"tfos": lambda: load("tfrecord"), "Parquet": lambda: load("parquet"),
+                 "bound": lambda: load("batches"), "Python": python_load},
     }
     result = {}
     for what, whose in runs.items():
-        for function in whose.values():
-            function()
+        for who, function in whose.items():
+            measure_once(who, function)
         result[what] = {who: [] for who in whose}
         for _ in range(repeat):
             for who, function in whose.items():
-                count = rows // PYTHON_SHARE if who == "Python" else rows
-                result[what][who].append(timed(function) / count)
+                result[what][who].append(measure_once(who, function))
     assert load("tfrecord") == load("parquet") == frame.selectExpr(*sums).first()
-    for cached in (frame, few, serialized):
-        cached.unpersist()
+    assert python_load(few_path) == few.selectExpr(*sums).first()
+    frame.unpersist(), few.unpersist(), least.unpersist()
     return result
-
-
-def columns_of(text):
-    """The columns of a SELECT list, whose names follow AS."""
-    import re
-
-    return re.findall(r"\s*(.+? AS \w+)(?:,|$)", text)
 
 
 def lines_of(shape, result):
     for what, seconds in result.items():
         ours = statistics.median(seconds["tfos"])
         cells = []
-        for who in ("Python", "Parquet"):
+        for who in ("Python", "Parquet", "bound"):
             ratios = sorted(theirs / mine for theirs, mine in zip(seconds[who], seconds["tfos"]))
             cells.append(f"{1 / statistics.median(seconds[who]):,.0f} rows/s: "
                          f"**{statistics.median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f})")
-        yield f"| {what}: {shape} | {1 / ours:,.0f} rows/s | {cells[0]} | {cells[1]} |"
+        yield f"| {what}: {shape} | {1 / ours:,.0f} rows/s | {' | '.join(cells)} |"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--scale", type=float, default=1)
     options = parser.parse_args()
     from pyspark.sql import SparkSession
 
     import tfos
 
-    spark = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = (SparkSession.builder.master(f"local[{PARTS}]").config("spark.ui.enabled", "false")
              .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "3g").getOrCreate())
     tfos.register(spark)
-    lines = ["| | tfos | Python, `tf.train.Example` (to reach: 10) | Parquet (to reach: 0.67) |", "|---|---|---|---|"]
-    for shape in SHAPES:
+    spark.dataSource.register(Batches)
+    lines = ["| | tfos | Python, `tf.train.Example` (to reach: 10) | Parquet (to reach: 0.67) | the bound |",
+             "|---|---|---|---|---|"]
+    for shape, counts in SHAPES.items():
+        rows, few_rows = (int(count * options.scale) for count in counts[:2])
         with tempfile.TemporaryDirectory() as directory:
-            lines += lines_of(shape, measure(spark, directory, options.rows, shape, options.repeat))
+            lines += lines_of(shape, measure(spark, directory, rows, few_rows, shape, options.repeat))
     spark.stop()
-    report.publish("spark.py", options.repeat, f"Two tasks of one host, {options.rows:,} rows; medians, ratios "
+    rows_of_all = " and ".join(f"{int(count * options.scale):,}" for count, *_ in SHAPES.values())
+    report.publish("spark.py", options.repeat, f"{PARTS} tasks of one host; {rows_of_all} rows; medians, ratios "
                    "of the rival's time to that of tfos with minimum and maximum.", lines, options.output,
                    folder="files")
 
