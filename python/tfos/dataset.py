@@ -1,19 +1,15 @@
 """The feed as a ``tf.data.Dataset``: what is behind ``ctx.dataset``.
-
-The one module of the package that imports TensorFlow for the program.
 """
 
 from __future__ import annotations
 
 import atexit
-import ctypes
-import functools
-import os
 from typing import Any, NamedTuple, Sequence
 
 import tensorflow as tf
 
-from tfos.errors import BadInputError, TfosError
+from tfos import ops_library
+from tfos.errors import BadInputError
 
 _DENSE, _RAGGED, _STRINGS = "dense", "ragged", "strings"
 #: Stands for the mask of padded batches where an element's structure has names of columns.
@@ -54,7 +50,7 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
                               _names(ragged))
     structure = _structure(list(columns), features, label)
     chosen = [columns[name] for name in tf.nest.flatten(structure)]
-    ops = _load_ops()
+    ops = ops_library.load()
     # TensorFlow ends after this and waits for its threads, one of which may be waiting for rows.
     atexit.register(source.close)
     handle = source.register(
@@ -90,7 +86,7 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
     return tf.data.experimental.from_variant(dataset, flat).map(assemble).with_options(options)
 
 
-def _batches(ops: _Ops, handle: int, specs: list[tf.TensorSpec]) -> tf.Tensor:
+def _batches(ops: ops_library.Ops, handle: int, specs: list[tf.TensorSpec]) -> tf.Tensor:
     """The variant of a dataset whose elements are what the op gives, until it says that the pass
     is over."""
     scalar = tf.TensorSpec([], tf.int64)
@@ -224,30 +220,3 @@ def _names(given: Any) -> list[str]:
 def _check_known(name: str, names: list[str]) -> None:
     if name not in names:
         raise BadInputError(f"the rows have no column {name!r}; they have {', '.join(names)}")
-
-
-class _Ops(NamedTuple):
-    await_batch: Any
-    next_batch: Any
-    #: Addresses of the library's functions that add and remove batch sources.
-    add: int
-    remove: int
-
-
-@functools.cache
-def _load_ops() -> _Ops:
-    """Loads the ops library into TensorFlow; once, as that is how TensorFlow wants it."""
-    path = os.path.join(os.path.dirname(__file__), "_tensorflow_ops.so")
-    ops = tf.load_op_library(path)
-    library = ctypes.CDLL(path)
-    library.tfos_ops_error.restype = ctypes.c_char_p
-    error = library.tfos_ops_error()
-    if error is not None:
-        raise TfosError(f"TensorFlow {tf.__version__} did not take the ops of tfos: {error.decode()}")
-
-    def address(function: Any) -> int:
-        return ctypes.cast(function, ctypes.c_void_p).value
-
-    return _Ops(ops.tfos_await_batch, ops.tfos_next_batch,
-                address(library.tfos_register_batch_source),
-                address(library.tfos_unregister_batch_source))

@@ -10,7 +10,9 @@
 #include <variant>
 
 #include "base/logging.h"
+#include "feed/aligned_buffer.h"
 #include "feed/pass_tracker.h"
+#include "python/batch_storage.h"
 #include "python/row_converter.h"
 
 namespace tfos::python {
@@ -19,56 +21,58 @@ namespace {
 /// How long one call of TfosAwaitBatch waits, and so what dropping an iterator may take.
 constexpr std::chrono::milliseconds kAwaitFor{100};
 
-// TF_Code of tensorflow/c/tf_status.h.
-enum : std::int32_t {
-  kInvalidArgument = 3,
-  kOutOfRange = 11,
-  kUnimplemented = 12,
-  kInternal = 13,
-  kUnavailable = 14,
-};
-
-std::int32_t CodeOf(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kRetryLater:
-    case ErrorKind::kReconnect:
-      return kUnavailable;
-    case ErrorKind::kUnsupported:
-      return kUnimplemented;
-    case ErrorKind::kBadInput:
-      return kInvalidArgument;
-    case ErrorKind::kBug:
-      return kInternal;
-  }
-  return kInternal;
+void AddNumbers(BatchStorage& storage, feed::DType dtype, std::vector<std::int64_t> dims,
+                feed::HeldBytes held) {
+  storage.AddNumbers(static_cast<std::int32_t>(dtype), std::move(dims), held.bytes,
+                     std::move(held.memory));
 }
 
-void AppendTensor(std::vector<tfos_tensor>& tensors, feed::DType dtype,
-                  const std::vector<std::int64_t>& dims, feed::HeldBytes held) {
-  tfos_tensor tensor{};
-  tensor.dtype = static_cast<std::int32_t>(dtype);
-  tensor.rank = static_cast<std::int32_t>(dims.size());
-  tensor.dims = dims.data();
-  tensor.data = held.bytes.data();
-  tensor.bytes = held.bytes.size();
-  using Memory = std::shared_ptr<const void>;
-  tensor.owner = new Memory(std::move(held.memory));
-  tensor.release = [](void* owner) { delete static_cast<Memory*>(owner); };
-  tensors.push_back(tensor);
-}
-
-/// A column of strings, and what the batch has to keep of it.
-struct Strings {
-  feed::BatchColumn column;
+void AddStrings(BatchStorage& storage, std::int64_t rows, feed::BatchColumn of) {
+  const auto column = std::make_shared<const feed::BatchColumn>(std::move(of));
   std::vector<tfos_string> strings;
+  strings.reserve(column->strings.size());
+  for (const std::string_view text : column->strings) {
+    strings.push_back({.data = text.data(), .bytes = text.size()});
+  }
+  storage.AddStrings({rows}, std::move(strings), column);
+}
 
-  explicit Strings(feed::BatchColumn of) : column(std::move(of)) {
-    strings.reserve(column.strings.size());
-    for (const std::string_view text : column.strings) {
-      strings.push_back({.data = text.data(), .bytes = text.size()});
+void AddMask(BatchStorage& storage, std::uint64_t fed, std::uint64_t rows) {
+  auto memory = std::make_shared<feed::AlignedBuffer>(rows * sizeof(float));
+  if (memory->size() == 0) throw std::bad_alloc();
+  const std::span<std::byte> room = memory->bytes();
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    feed::StoreAt(room.data() + row * sizeof(float), row < fed ? 1.0F : 0.0F);
+  }
+  AddNumbers(storage, feed::DType::kFloat32, {static_cast<std::int64_t>(rows)},
+             {.bytes = room, .memory = std::move(memory)});
+}
+
+void Add(feed::Batch batch, const feed::BatchOptions& options, bool padded, BatchStorage& storage) {
+  for (std::size_t i = 0; i < batch.columns.size(); ++i) {
+    feed::BatchColumn& column = batch.columns[i];
+    const feed::BatchColumnType& type = options.columns[i];
+    const auto rows = static_cast<std::int64_t>(padded ? options.rows : batch.rows);
+    switch (type.encoding) {
+      case feed::BatchEncoding::kDense: {
+        std::vector<std::int64_t> dims = {rows};
+        dims.insert(dims.end(), type.shape.begin(), type.shape.end());
+        AddNumbers(storage, type.dtype, std::move(dims), std::move(column.data));
+        break;
+      }
+      case feed::BatchEncoding::kRagged: {
+        const std::size_t count = column.data.bytes.size() / feed::DTypeBytes(type.dtype);
+        AddNumbers(storage, type.dtype, {static_cast<std::int64_t>(count)}, std::move(column.data));
+        AddNumbers(storage, feed::DType::kInt64, {rows + 1}, std::move(column.boundaries));
+        break;
+      }
+      case feed::BatchEncoding::kStrings:
+        AddStrings(storage, rows, std::move(column));
+        break;
     }
   }
-};
+  if (padded) AddMask(storage, batch.rows, options.rows);
+}
 
 }  // namespace
 
@@ -143,65 +147,6 @@ struct BatchSource::Stream {
   }
 };
 
-/// What a tfos_batch points to.
-struct BatchSource::Storage {
-  std::vector<tfos_tensor> tensors;
-  std::vector<std::vector<std::int64_t>> dims;  ///< Of each tensor.
-  std::vector<Strings> strings;
-  std::string message;
-
-  ~Storage() {
-    for (const tfos_tensor& tensor : tensors) {
-      if (tensor.owner != nullptr) tensor.release(tensor.owner);
-    }
-  }
-
-  void Fill(feed::Batch batch, const feed::BatchOptions& options, bool padded) {
-    const std::size_t most = 2 * batch.columns.size() + 1;  // What is pointed to must not move.
-    tensors.reserve(most);
-    dims.reserve(most);
-    strings.reserve(most);
-    for (std::size_t i = 0; i < batch.columns.size(); ++i) {
-      feed::BatchColumn& column = batch.columns[i];
-      const feed::BatchColumnType& type = options.columns[i];
-      const auto rows = static_cast<std::int64_t>(padded ? options.rows : batch.rows);
-      switch (type.encoding) {
-        case feed::BatchEncoding::kDense:
-          dims.push_back({rows});
-          dims.back().insert(dims.back().end(), type.shape.begin(), type.shape.end());
-          AppendTensor(tensors, type.dtype, dims.back(), std::move(column.data));
-          break;
-        case feed::BatchEncoding::kRagged:
-          dims.push_back(
-              {static_cast<std::int64_t>(column.data.bytes.size() / feed::DTypeBytes(type.dtype))});
-          AppendTensor(tensors, type.dtype, dims.back(), std::move(column.data));
-          dims.push_back({rows + 1});
-          AppendTensor(tensors, feed::DType::kInt64, dims.back(), std::move(column.boundaries));
-          break;
-        case feed::BatchEncoding::kStrings:
-          dims.push_back({rows});
-          strings.emplace_back(std::move(column));
-          AppendTensor(tensors, feed::DType::kNone, dims.back(), {});
-          tensors.back().strings = strings.back().strings.data();
-          break;
-      }
-    }
-    if (padded) AppendMask(batch.rows, options.rows);
-  }
-
-  void AppendMask(std::uint64_t fed, std::uint64_t rows) {
-    auto memory = std::make_shared<feed::AlignedBuffer>(rows * sizeof(float));
-    if (memory->size() == 0) throw std::bad_alloc();
-    const std::span<std::byte> room = memory->bytes();
-    for (std::uint64_t row = 0; row < rows; ++row) {
-      feed::StoreAt(room.data() + row * sizeof(float), row < fed ? 1.0F : 0.0F);
-    }
-    dims.push_back({static_cast<std::int64_t>(rows)});
-    AppendTensor(tensors, feed::DType::kFloat32, dims.back(),
-                 {.bytes = room, .memory = std::move(memory)});
-  }
-};
-
 BatchSource::BatchSource(std::shared_ptr<NodeFeed> feed, const std::string& queue)
     : reading_(std::make_shared<Reading>(std::move(feed), queue)) {}
 
@@ -224,7 +169,8 @@ Result<std::int64_t> BatchSource::Register(feed::BatchOptions options, feed::Rem
                                  .begin = &Begin,
                                  .await = &Await,
                                  .next = &NextBatch,
-                                 .release_batch = &ReleaseBatch};
+                                 .release_batch = &BatchStorage::Release,
+                                 .open = nullptr};
   const std::int64_t handle = add(&source);
   Stream::Release(stream);
   if (handle == 0) {
@@ -274,7 +220,7 @@ void BatchSource::NextBatch(void* context, tfos_batch* batch) {
   auto& stream = *static_cast<Stream*>(context);
   *batch = {};
   try {
-    auto storage = std::make_unique<Storage>();
+    auto storage = std::make_unique<BatchStorage>();
     Reading& reading = *stream.reading;
     std::optional<Result<feed::BatchResult>> awaited;
     {
@@ -288,30 +234,25 @@ void BatchSource::NextBatch(void* context, tfos_batch* batch) {
     if (!awaited) awaited = stream.Read(Deadline::Infinite());
     Result<feed::BatchResult>& next = *awaited;
     if (!next.ok()) {
-      batch->code = reading.closed ? kOutOfRange : CodeOf(next.status().kind());
-      storage->message = next.status().ToString();
+      storage->ShowIn(*batch, reading.closed ? kTfOutOfRange : TfCodeOf(next.status().kind()),
+                      next.status().ToString());
     } else if (auto* rows = std::get_if<feed::Batch>(&*next)) {
       reading.feed->CountBatch(rows->rows);
-      storage->Fill(std::move(*rows), stream.options, stream.remainder == feed::Remainder::kPad);
-      batch->tensors = static_cast<std::int32_t>(storage->tensors.size());
-      batch->tensor = storage->tensors.data();
+      Add(std::move(*rows), stream.options, stream.remainder == feed::Remainder::kPad, *storage);
+      storage->ShowIn(*batch);
     } else {
       if (std::holds_alternative<feed::EndOfFeed>(*next)) stream.WarnOfMissingEpoch();
       {
         const std::lock_guard lock(stream.mutex);
         stream.over = true;
       }
-      batch->code = kOutOfRange;
-      storage->message = "the end of the epoch";
+      storage->ShowIn(*batch, kTfOutOfRange, "the end of the epoch");
     }
-    batch->message = storage->message.c_str();
-    batch->storage = storage.release();
+    BatchStorage::Give(std::move(storage), *batch);
   } catch (const std::exception&) {  // Nothing is thrown across; all that is left is no memory.
-    batch->code = kUnavailable;
+    batch->code = kTfUnavailable;
     batch->message = "no memory for a batch";
   }
 }
-
-void BatchSource::ReleaseBatch(tfos_batch* batch) { delete static_cast<Storage*>(batch->storage); }
 
 }  // namespace tfos::python

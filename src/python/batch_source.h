@@ -42,12 +42,10 @@ class BatchSource {
  private:
   struct Reading;
   struct Stream;
-  struct Storage;
 
   static void Begin(void* context);
   static std::int32_t Await(void* context);
   static void NextBatch(void* context, tfos_batch* batch);
-  static void ReleaseBatch(tfos_batch* batch);
 
   const std::shared_ptr<Reading> reading_;
   std::mutex mutex_;

@@ -20,6 +20,7 @@
 #include "python/bindings.h"
 #include "python/errors.h"
 #include "python/gil.h"
+#include "python/record_dataset.h"
 #include "records/example_decoder.h"
 #include "records/example_encoder.h"
 #include "records/example_reader.h"
@@ -109,6 +110,28 @@ std::unique_ptr<ExampleDecoder> DecoderFor(nb::handle schema, const std::string&
   return FileValueOrThrow(
       ExampleDecoder::Create(FileValueOrThrow(records::ExampleSchema::FromArrow(imported.schema())),
                              TypeFrom(record_type)));
+}
+
+/// Path and compression of a file.
+using FileTuple = std::tuple<std::string, std::string>;
+
+std::int64_t RegisterDataset(const std::vector<FileTuple>& files, nb::handle schema,
+                             const std::string& record_type, const std::string& mode,
+                             std::size_t rows, bool drop_remainder, std::uintptr_t add) {
+  const ArrowImport imported = ArrowImport::Schema(schema);
+  records::ExampleBatchesOptions options{
+      .files = {},
+      .schema = FileValueOrThrow(records::ExampleSchema::FromArrow(imported.schema())),
+      .type = TypeFrom(record_type),
+      .bad_records = FileValueOrThrow(records::BadRecordsFrom(mode)),
+      .rows = rows,
+      .drop_remainder = drop_remainder,
+      .on_file_end = {}};
+  for (const auto& [path, compression] : files) {
+    options.files.push_back({path, FileValueOrThrow(records::CompressionFrom(compression))});
+  }
+  return FileValueOrThrow(
+      RegisterRecordDataset(std::move(options), reinterpret_cast<tfos_register_function>(add)));
 }
 
 std::unique_ptr<ExampleReader> OpenExamples(const FileArguments& file, nb::handle schema,
@@ -296,6 +319,12 @@ void BindRecords(nb::module_& module) {
            nb::arg("mode").none(), nb::arg("batch_rows").none(), nb::arg("batch_bytes").none())
       .def("next", &NextBatch, "The next rows, or None at the end.")
       .def("counts", &CountsOf, "What was read so far, and what was not.");
+
+  module.def("register_record_dataset", &RegisterDataset, nb::arg("files"), nb::arg("schema"),
+             nb::arg("record_type"), nb::arg("mode"), nb::arg("rows"), nb::arg("drop_remainder"),
+             nb::arg("add"),
+             "A handle of these files (path, compression) for the op TfosOpenPass. `add` is the "
+             "address of the ops library's function.");
 
   nb::class_<RecordWriter>(module, "RecordWriter", "Writes a TFRecord file.")
       .def(nb::new_(&Create), nb::arg("path"), nb::arg("compression"), nb::arg("level").none())

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "arrow/export.h"
 #include "base/format.h"
 
 namespace tfos::records {
@@ -77,13 +76,18 @@ Status ExampleDecoder::AddNulls() {
   return Status::Ok();
 }
 
-void ExampleDecoder::Take(ArrowSchema& schema, ArrowArray& array) {
+arrow::Field ExampleDecoder::Take() {
   arrow::Field all = FieldOf(ExampleSchema{});
   all.length = rows_;
   all.buffers = {nullptr};
   for (FeatureColumn& column : columns_) all.children.push_back(column.Take());
   rows_ = 0;
   bytes_ = 0;
+  return all;
+}
+
+void ExampleDecoder::Take(ArrowSchema& schema, ArrowArray& array) {
+  arrow::Field all = Take();
   schema = arrow::ExportSchema(all);
   array = arrow::ExportArray(std::move(all));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arrow/c_data.h"
+#include "arrow/export.h"
 #include "records/example_schema.h"
 #include "records/feature.h"
 #include "records/feature_column.h"
@@ -41,7 +42,9 @@ class ExampleDecoder {
   std::uint64_t bytes() const { return bytes_; }
   const ExampleSchema& schema() const { return schema_; }
 
-  /// Hands the rows on as a struct array, and begins anew. The caller releases both.
+  /// Hands the rows on as a struct with a child for each column, and begins anew.
+  arrow::Field Take();
+  /// The same as a struct array. The caller releases both.
   void Take(ArrowSchema& schema, ArrowArray& array);
 
  private:

@@ -20,9 +20,16 @@ ExampleReader::ExampleReader(std::unique_ptr<RecordReader> records,
     : records_(std::move(records)), decoder_(std::move(decoder)), options_(options) {}
 
 Result<bool> ExampleReader::Next(ArrowSchema& schema, ArrowArray& array) {
+  if (const Result<bool> full = Fill(); !full.ok()) return full.status();
+  if (decoder_->rows() == 0) return false;
+  decoder_->Take(schema, array);
+  return true;
+}
+
+Result<bool> ExampleReader::Fill() {
   TFOS_RETURN_IF_ERROR(failed_);
-  while (!ended_ && decoder_->rows() < options_.batch_rows &&
-         decoder_->bytes() < options_.batch_bytes) {
+  while (decoder_->rows() < options_.batch_rows && decoder_->bytes() < options_.batch_bytes) {
+    if (ended_) return false;
     const Result<bool> more = Step();
     if (!more.ok()) {
       failed_ = more.status();
@@ -30,8 +37,6 @@ Result<bool> ExampleReader::Next(ArrowSchema& schema, ArrowArray& array) {
     }
     ended_ = !*more;
   }
-  if (decoder_->rows() == 0) return false;
-  decoder_->Take(schema, array);
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "arrow/c_data.h"
 #include "records/example_decoder.h"
@@ -51,6 +52,15 @@ class ExampleReader {
   /// The next rows as a struct array, which the caller releases; false at the end. A failure comes
   /// again when asked again.
   Result<bool> Next(ArrowSchema& schema, ArrowArray& array);
+
+  /// Reads until the decoder has a whole batch; false when the file ended before. A failure comes
+  /// again when asked again.
+  Result<bool> Fill();
+  /// What has the rows that were read and not taken.
+  ExampleDecoder& decoder() { return *decoder_; }
+  /// Gives the decoder away, with the rows that it has: for the next file. Nothing can be read any
+  /// more.
+  std::unique_ptr<ExampleDecoder> TakeDecoder() { return std::move(decoder_); }
 
   const ReadCounts& counts() const { return counts_; }
 

@@ -3,6 +3,8 @@
 //   TfosAwaitBatch(source, index) -> waiting  waits for the next batch, but for a short while only;
 //                                             with index 0 it begins a pass over the dataset before
 //   TfosNextBatch(source) -> components       waits for it and hands its memory to TensorFlow
+//   TfosOpenPass(source) -> pass              makes a source for one pass, where each has its own
+//   TfosClosePass(source) -> was              takes it back
 //
 // They block the thread that runs them: kernels of the C API that finish later than their compute
 // function crash. Nor can such a kernel know that it was cancelled (an iterator was dropped while
@@ -24,6 +26,8 @@ namespace {
 
 constexpr const char* kAwaitOp = "TfosAwaitBatch";
 constexpr const char* kNextOp = "TfosNextBatch";
+constexpr const char* kOpenOp = "TfosOpenPass";
+constexpr const char* kCloseOp = "TfosClosePass";
 
 /// What became of the registration. Written while the library is being loaded, before any op runs.
 struct Library {
@@ -86,9 +90,16 @@ struct Owner {
   }
 };
 
+std::int64_t CountOf(const tfos_tensor& tensor) {
+  std::int64_t count = 1;
+  for (std::int32_t i = 0; i < tensor.rank; ++i) count *= tensor.dims[i];
+  return count;
+}
+
 void CopyStrings(const tfos_tensor& tensor, TF_Tensor* to) {
   auto* strings = static_cast<std::byte*>(Api().TensorData(to));
-  for (std::int64_t i = 0; i < tensor.dims[0]; ++i) {
+  const std::int64_t count = CountOf(tensor);
+  for (std::int64_t i = 0; i < count; ++i) {
     Api().StringCopy(reinterpret_cast<TF_TString*>(strings + i * kTStringBytes),
                      tensor.strings[i].data, tensor.strings[i].bytes);
   }
@@ -102,7 +113,7 @@ void SetOutput(TF_OpKernelContext* context, int index, tfos_tensor& tensor, TF_S
   }
   if (type == kTfString || tensor.bytes == 0) {
     const std::size_t bytes =
-        type == kTfString ? static_cast<std::size_t>(tensor.dims[0]) * kTStringBytes : 0;
+        type == kTfString ? static_cast<std::size_t>(CountOf(tensor)) * kTStringBytes : 0;
     const TensorPointer output(
         Api().AllocateOutput(context, index, type, tensor.dims, tensor.rank, bytes, status));
     if (type == kTfString && Api().GetCode(status) == kTfOk) CopyStrings(tensor, output.get());
@@ -120,14 +131,27 @@ void SetOutput(TF_OpKernelContext* context, int index, tfos_tensor& tensor, TF_S
   Api().SetOutput(context, index, output.get(), status);
 }
 
-/// The batch source that the op's input names; none with `status` set when there is none.
-std::optional<BatchSourceReference> SourceOf(TF_OpKernelContext* context, TF_Status* status) {
+/// The handle that is the op's first input; 0, which is none, with `status` set on failure.
+std::int64_t HandleOf(TF_OpKernelContext* context, TF_Status* status) {
   TF_Tensor* input = nullptr;
   Api().GetInput(context, 0, &input, status);
-  if (Api().GetCode(status) != kTfOk) return std::nullopt;
+  if (Api().GetCode(status) != kTfOk) return 0;
   const TensorPointer handle(input);
-  auto source =
-      BatchRegistry::Process().Find(*static_cast<const std::int64_t*>(Api().TensorData(input)));
+  return *static_cast<const std::int64_t*>(Api().TensorData(input));
+}
+
+void SetHandle(TF_OpKernelContext* context, std::int64_t handle, TF_Status* status) {
+  const TensorPointer output(
+      Api().AllocateOutput(context, 0, kTfInt64, nullptr, 0, sizeof handle, status));
+  if (Api().GetCode(status) != kTfOk) return;
+  *static_cast<std::int64_t*>(Api().TensorData(output.get())) = handle;
+}
+
+/// The batch source that the op's input names; none with `status` set when there is none.
+std::optional<BatchSourceReference> SourceOf(TF_OpKernelContext* context, TF_Status* status) {
+  const std::int64_t handle = HandleOf(context, status);
+  if (Api().GetCode(status) != kTfOk) return std::nullopt;
+  auto source = BatchRegistry::Process().Find(handle);
   // That is how a dataset ends, and so it does when its feed is no more.
   if (!source) Api().SetStatus(status, kTfOutOfRange, "the feed of this dataset was closed");
   return source;
@@ -164,6 +188,31 @@ void NextBatch(TF_OpKernelContext* context, TF_Status* status) {
     SetOutput(context, i, batch->tensor[i], status);
     if (Api().GetCode(status) != kTfOk) return;
   }
+}
+
+void OpenPass(TF_OpKernelContext* context, TF_Status* status) {
+  const auto source = SourceOf(context, status);
+  if (!source) return;
+  if ((*source)->open == nullptr) {
+    Api().SetStatus(status, kTfInternal, "this source has one position for all passes");
+    return;
+  }
+  tfos_batch_source pass{};
+  if ((*source)->open((*source)->context, &pass) == 0) {
+    Api().SetStatus(status, kTfResourceExhausted, "no memory to read the dataset");
+    return;
+  }
+  const std::int64_t handle = BatchRegistry::Process().Add(pass);
+  pass.release(pass.context);  // The registry keeps it.
+  SetHandle(context, handle, status);
+  if (Api().GetCode(status) != kTfOk) BatchRegistry::Process().Remove(handle);
+}
+
+void ClosePass(TF_OpKernelContext* context, TF_Status* status) {
+  const std::int64_t handle = HandleOf(context, status);
+  if (Api().GetCode(status) != kTfOk) return;
+  BatchRegistry::Process().Remove(handle);
+  SetHandle(context, handle, status);
 }
 
 /// A compute function made of one that leaves its outcome in a status.
@@ -213,6 +262,8 @@ void RegisterOp(const OpNames& names, void (*compute)(void*, TF_OpKernelContext*
   add({kAwaitOp, nullptr, "index: int64", "waiting: bool"}, &Compute<&AwaitBatch>);
   add({kNextOp, "component_types: list(type) >= 1", nullptr, "components: component_types"},
       &Compute<&NextBatch>);
+  add({kOpenOp, nullptr, nullptr, "pass: int64"}, &Compute<&OpenPass>);
+  add({kCloseOp, nullptr, nullptr, "was: int64"}, &Compute<&ClosePass>);
   if (library.api->GetCode(status.get()) != kTfOk) {
     library.error = library.api->Message(status.get());
   }

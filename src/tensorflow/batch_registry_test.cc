@@ -13,7 +13,8 @@ tfos_batch_source SourceCounting(int& references) {
           .begin = nullptr,
           .await = nullptr,
           .next = nullptr,
-          .release_batch = nullptr};
+          .release_batch = nullptr,
+          .open = nullptr};
 }
 
 TEST(BatchRegistryTest, ASourceLivesUntilItIsRemovedAndNobodyUsesIt) {

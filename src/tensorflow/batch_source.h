@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define TFOS_BATCH_SOURCE_VERSION 2
+#define TFOS_BATCH_SOURCE_VERSION 3
 #define TFOS_SHOWN __attribute__((visibility("default")))
 
 typedef struct tfos_string {
@@ -29,7 +29,7 @@ typedef struct tfos_tensor {
   const int64_t* dims; /* `rank` of them; the batch's. */
   const void* data;    /* A multiple of 64, unless empty. */
   uint64_t bytes;
-  const tfos_string* strings; /* Instead of data: dims[0] of them; they are the batch's. */
+  const tfos_string* strings; /* Instead of data: as many as dims say; they are the batch's. */
   /* Keeps `data`. Whoever wants it longer than the batch sets `owner` to null and calls
    * release(owner) in the end. */
   void* owner;
@@ -57,6 +57,10 @@ typedef struct tfos_batch_source {
   /* Waits for the next batch and fills all members of `batch`. */
   void (*next)(void* context, tfos_batch* batch);
   void (*release_batch)(tfos_batch* batch);
+  /* Null where all passes share one position, as those over a feed. Else every pass has a source of
+   * its own: fills `pass`, whose context the caller releases, and returns 1; or 0: no memory. Of
+   * such a source this is all that is called; of a pass, `next` and `release_batch`. */
+  int32_t (*open)(void* context, struct tfos_batch_source* pass);
 } tfos_batch_source;
 
 /* The functions that the ops library shows. */

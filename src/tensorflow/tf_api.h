@@ -22,7 +22,13 @@ struct TF_TString;
 namespace tfos::tensorflow {
 
 /// TF_Code of tensorflow/c/tf_status.h.
-enum TfCode : int { kTfOk = 0, kTfInvalidArgument = 3, kTfOutOfRange = 11, kTfInternal = 13 };
+enum TfCode : int {
+  kTfOk = 0,
+  kTfInvalidArgument = 3,
+  kTfResourceExhausted = 8,
+  kTfOutOfRange = 11,
+  kTfInternal = 13,
+};
 
 /// TF_DataType of tensorflow/c/tf_datatype.h.
 enum TfDataType : int {

@@ -62,6 +62,47 @@ def test_batches_are_whole_and_cross_files(files):
     assert full.element_spec["x"].shape == (10, 2) and len(list(full)) == 2
 
 
+def test_each_pass_reads_on_its_own(files):
+    dataset = node_files.tfrecords([str(files / "a"), str(files / "b.gz")], SCHEMA, 8)
+    pairs = [(int(a["id"][0]), int(b["id"][0])) for a, b in tf.data.Dataset.zip(dataset, dataset.skip(1))]
+    assert pairs == [(0, 8), (8, 16), (16, 24)]
+    for _ in range(3):  # Dropped in the midst of it, with batches that were read ahead.
+        assert int(next(iter(dataset.prefetch(2)))["id"][0]) == 0
+    assert [int(batch["id"][0]) for batch in dataset.repeat(2)] == 2 * [0, 8, 16, 24]
+
+
+def test_every_type_becomes_a_tensor(tmp_path):
+    values = {pa.bool_(): [True, False, True], pa.int8(): [-1, 0, 127], pa.int16(): [1, 2, 3],
+              pa.int32(): [-1, 2, 3], pa.int64(): [1, 2, 1 << 40], pa.float32(): [0.5, 1, 2],
+              pa.float64(): [0.5, 1, 2], pa.string(): ["ä", "", "c"], pa.binary(): [b"", b"\xff", b"c"]}
+    forms = {"one": lambda kind: kind, "two": lambda kind: pa.list_(kind, 2), "many": lambda kind: pa.list_(kind)}
+    rows = {"one": lambda v: v, "two": lambda v: [v[:2], v[1:], v[::2]], "many": lambda v: [v, [], v[:1]]}
+    schema = pa.schema([(f"{kind} {form}", make(kind)) for kind in values for form, make in forms.items()])
+    table = {f"{kind} {form}": make(v) for kind, v in values.items() for form, make in rows.items()}
+    records.write(tmp_path / "a", [pa.RecordBatch.from_pydict(table, schema=schema)])
+    dataset = node_files.tfrecords([str(tmp_path / "a")], schema, 3)
+    [batch] = dataset
+    for name, tensor in batch.items():
+        assert dataset.element_spec[name].is_compatible_with(tensor)
+        found = tensor.to_list() if name.endswith("many") else tensor.numpy().tolist()
+        assert found == table[name] or name.startswith("string")
+    assert batch["string many"].to_list() == [["ä".encode(), b"", b"c"], [], ["ä".encode()]]
+    assert batch["string two"].numpy().tolist() == [["ä".encode(), b""], [b"", b"c"], ["ä".encode(), b"c"]]
+
+
+def test_bad_records_are_left_out(files):
+    content = bytearray((files / "a").read_bytes())
+    content[20] ^= 1  # The data of the first record.
+    (files / "a").write_bytes(content)
+    paths = [str(files / "a"), str(files / "b.gz")]
+    [batch] = node_files.tfrecords(paths, SCHEMA, 100, mode="dropmalformed")
+    assert batch["id"].numpy().tolist() == list(range(1, 32))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a: record 0 at offset 0: the CRC of its data"):
+        list(node_files.tfrecords(paths, SCHEMA, 10))
+    with pytest.raises(tf.errors.OpError, match="missing"):
+        list(node_files.tfrecords([str(files / "missing")], SCHEMA, 10))
+
+
 def test_what_tensors_do_not_have(files):
     missing = pa.schema([("other", pa.int64())])
     with pytest.raises(tf.errors.OpError, match="record 0 at offset 0"):

@@ -1,0 +1,46 @@
+"""The ops of src/tensorflow, in the TensorFlow of this process.
+
+Errors: :class:`tfos.errors.TfosError` when TensorFlow does not take them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tfos.errors import TfosError
+
+
+class Ops(NamedTuple):
+    """What batch_ops.cc describes."""
+
+    await_batch: Any
+    next_batch: Any
+    open_pass: Any
+    close_pass: Any
+    #: Addresses of the library's functions that add and remove batch sources.
+    add: int
+    remove: int
+
+
+@functools.cache
+def load() -> Ops:
+    """Loads the ops library into TensorFlow; once, as that is how TensorFlow wants it."""
+    path = os.path.join(os.path.dirname(__file__), "_tensorflow_ops.so")
+    ops = tf.load_op_library(path)
+    library = ctypes.CDLL(path)
+    library.tfos_ops_error.restype = ctypes.c_char_p
+    error = library.tfos_ops_error()
+    if error is not None:
+        raise TfosError(f"TensorFlow {tf.__version__} did not take the ops of tfos: {error.decode()}")
+
+    def address(function: Any) -> int:
+        return ctypes.cast(function, ctypes.c_void_p).value
+
+    return Ops(ops.tfos_await_batch, ops.tfos_next_batch, ops.tfos_open_pass, ops.tfos_close_pass,
+               address(library.tfos_register_batch_source),
+               address(library.tfos_unregister_batch_source))

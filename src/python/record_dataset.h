@@ -1,0 +1,25 @@
+#ifndef TFOS_PYTHON_RECORD_DATASET_H_
+#define TFOS_PYTHON_RECORD_DATASET_H_
+
+#include <cstdint>
+
+#include "records/example_batches.h"
+#include "tensorflow/batch_source.h"
+#include "tfos/status.h"
+
+namespace tfos::python {
+
+/// Registers TFRecord files with the ops of src/tensorflow, as a source of which each pass reads
+/// the files from their begin, ahead of who takes the batches, on a thread of its own. Returns the
+/// handle, which stays as long as the process: nothing says when the last dataset is gone.
+///
+/// A column is a tensor of the rows' values, a matrix if it has fixed-size lists; or, for lists of
+/// any length, the values of all of them and one more boundary (int64) than there are rows. Columns
+/// of single values and of fixed-size lists must not be nullable, and none may be lists of lists.
+///   kUnsupported  the library is of another version
+Result<std::int64_t> RegisterRecordDataset(records::ExampleBatchesOptions options,
+                                           tfos_register_function add);
+
+}  // namespace tfos::python
+
+#endif  // TFOS_PYTHON_RECORD_DATASET_H_
