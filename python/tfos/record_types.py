@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import pyarrow as pa
-import pyarrow.compute
 from pyspark.sql import types as sql
 
 from tfos.dataframe import arrow_type
@@ -177,6 +176,8 @@ def _for_codec(column: pa.Array, data_type: sql.DataType) -> pa.Array:
 
 def _dense(vectors: pa.StructArray) -> pa.Array:
     """Spark's vectors, structs of type (0 sparse, 1 dense), size, indices, values, as lists."""
+    import pyarrow.compute  # Slow to import, and Spark starts a process for each query.
+
     values = pyarrow.compute.struct_field(vectors, "values")
     kinds = pyarrow.compute.struct_field(vectors, "type")
     if not pyarrow.compute.any(pyarrow.compute.equal(kinds, 0)).as_py():

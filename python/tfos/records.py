@@ -45,23 +45,33 @@ class Reader:
         mode: what becomes of bad records: "failfast", "dropmalformed", "permissive".
         validation: which CRCs are compared: "none", "lengths", "full".
         part: of :func:`split`.
+        bad_column: a column of binary, the last one, that has the bytes of each record which
+            became a row of nulls; none where None.
     """
 
     def __init__(self, path: str | os.PathLike[str], schema: pa.Schema | None = None, *,
                  record_type: str = "Example", compression: str = "", mode: str | None = None,
                  validation: str | None = None, batch_rows: int | None = None,
                  batch_bytes: int | None = None, max_record_bytes: int | None = None,
-                 part: Part | None = None):
+                 part: Part | None = None, bad_column: str | None = None):
         if schema is None:
             schema = infer_schema([path], record_type=record_type, compression=compression)
-        self.schema = schema
+        self.schema = schema if bad_column is None else schema.append(pa.field(bad_column, pa.binary()))
+        self._bad_column = bad_column
         self._reader = _native.ExampleReader(
             _file(path, compression, validation, max_record_bytes, part), schema, record_type,
-            mode, batch_rows, batch_bytes)
+            mode, batch_rows, batch_bytes, bad_column is not None)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         while (batch := self._reader.next()) is not None:
-            yield pa.record_batch(batch)
+            batch = pa.record_batch(batch)
+            yield batch if self._bad_column is None else self._with_bad(batch)
+
+    def _with_bad(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        kept = dict(self._reader.take_bad())
+        column = pa.array([kept.get(row) for row in range(batch.num_rows)], pa.binary()) if kept \
+            else pa.nulls(batch.num_rows, pa.binary())
+        return pa.RecordBatch.from_arrays([*batch.columns, column], schema=self.schema)
 
     @property
     def counts(self) -> dict[str, Any]:

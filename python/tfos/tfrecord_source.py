@@ -29,6 +29,10 @@ FORMAT = "tfrecord"
 #: default of spark.sql.files.maxPartitionBytes.
 MAX_PARTITION_BYTES = 128 << 20
 
+#: Where bad records go in mode permissive if the schema has it, as in Spark's own sources; Spark's
+#: default of spark.sql.columnNameOfCorruptRecord.
+BAD_COLUMN = "_corrupt_record"
+
 #: Records of a batch of recordType ByteArray, and their bytes at most before the last of them.
 _BYTE_ARRAY_ROWS = 4_096
 _BYTE_ARRAY_BYTES = 16 << 20
@@ -36,6 +40,7 @@ _BYTE_ARRAY_BYTES = 16 << 20
 _READ_OPTIONS = {
     "path", "paths", "recordtype", "compression", "mode", "samplerecords", "inferstrings",
     "pathglobfilter", "recursivefilelookup", "maxpartitionbytes", "validation",
+    "columnnameofcorruptrecord",
 }
 _WRITE_OPTIONS = {"path", "recordtype", "compression", "compressionlevel", "index", "ifexists"}
 
@@ -97,6 +102,8 @@ class Plan(NamedTuple):
     compression: str | None
     mode: str
     validation: str | None
+    #: The column that bad records go to; the schema need not have it.
+    bad_column: str | None
 
 
 class TFRecordSource(DataSource):
@@ -122,9 +129,11 @@ class TFRecordSource(DataSource):
             found = self._infer(files, plan)
         directories = self._directory_columns(files)
         kinds = {int: sql.LongType(), str: sql.StringType()}
+        asks_for_bad = "columnNameOfCorruptRecord" in self.options
         return sql.StructType([
             *(field for field in found if field.name not in directories),
             *(sql.StructField(name, kinds[kind]) for name, kind in directories.items()),
+            *([sql.StructField(plan.bad_column, sql.BinaryType())] if asks_for_bad else []),
         ])
 
     def reader(self, schema: sql.StructType) -> TFRecordReader:
@@ -133,6 +142,15 @@ class TFRecordSource(DataSource):
         plan, files = self._plan(), self.files()
         directories = self._directory_columns(files)
         columns = [name for name in schema.names if name not in directories]
+        bad_column = plan.bad_column if plan.bad_column in columns else None
+        if bad_column is not None:
+            columns.remove(bad_column)
+            if schema[bad_column].dataType != sql.BinaryType() or not schema[bad_column].nullable:
+                raise BadInputError(
+                    f"column {bad_column} takes bad records as they are, so it has to be binary that "
+                    f"may be null, and not {schema[bad_column].dataType.simpleString()}; or give "
+                    "another name with the option columnNameOfCorruptRecord")
+        plan = plan._replace(bad_column=bad_column)
         if columns:
             record_types.check_schema(
                 sql.StructType([schema[name] for name in columns]), plan.record_type, "read")
@@ -165,8 +183,13 @@ class TFRecordSource(DataSource):
             raise BadInputError(f"mode {mode!r} is none of failfast, dropmalformed, permissive")
         compression = self.options.get("compression")
         record_listing.compression_of("", compression)
-        return Plan(record_types.record_type_of(self.options.get("recordType", "Example")),
-                    compression, mode, self.options.get("validation"))
+        record_type = record_types.record_type_of(self.options.get("recordType", "Example"))
+        keeps = mode == "permissive" and record_type != "ByteArray"
+        if "columnNameOfCorruptRecord" in self.options and not keeps:
+            raise BadInputError("columnNameOfCorruptRecord goes with mode permissive, and not with "
+                                "recordType ByteArray")
+        bad_column = self.options.get("columnNameOfCorruptRecord", BAD_COLUMN) if keeps else None
+        return Plan(record_type, compression, mode, self.options.get("validation"), bad_column)
 
     def _paths(self) -> list[str]:
         if "paths" in self.options:
@@ -256,7 +279,7 @@ class TFRecordReader(DataSourceReader):
         if self._plan.record_type == "ByteArray":
             return _ByteArrays(records.RecordStream(path, mode=self._plan.mode, **options), codec_schema)
         return records.Reader(path, codec_schema, record_type=self._plan.record_type,
-                              mode=self._plan.mode, **options)
+                              mode=self._plan.mode, bad_column=self._plan.bad_column, **options)
 
 
 class _ByteArrays:

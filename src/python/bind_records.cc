@@ -138,8 +138,9 @@ std::unique_ptr<ExampleReader> OpenExamples(const FileArguments& file, nb::handl
                                             const std::string& record_type,
                                             const std::optional<std::string>& mode,
                                             std::optional<std::size_t> batch_rows,
-                                            std::optional<std::uint64_t> batch_bytes) {
-  records::ExampleReaderOptions options;
+                                            std::optional<std::uint64_t> batch_bytes,
+                                            bool keep_bad) {
+  records::ExampleReaderOptions options{.keep_bad = keep_bad};
   if (mode) options.bad_records = FileValueOrThrow(records::BadRecordsFrom(*mode));
   Set(options.batch_rows, batch_rows);
   Set(options.batch_bytes, batch_bytes);
@@ -154,6 +155,14 @@ std::optional<ArrowBatch> NextBatch(ExampleReader& reader) {
   });
   if (!more) return std::nullopt;
   return batch;
+}
+
+nb::list TakeBad(ExampleReader& reader) {
+  nb::list result;
+  for (const records::BadRecord& bad : reader.TakeBad()) {
+    result.append(nb::make_tuple(bad.row, nb::bytes(bad.data.data(), bad.data.size())));
+  }
+  return result;
 }
 
 nb::dict CountsOf(const ExampleReader& reader) {
@@ -316,8 +325,11 @@ void BindRecords(nb::module_& module) {
 
   nb::class_<ExampleReader>(module, "ExampleReader", "The tf.Examples of a file, as columns.")
       .def(nb::new_(&OpenExamples), nb::arg("file"), nb::arg("schema"), nb::arg("record_type"),
-           nb::arg("mode").none(), nb::arg("batch_rows").none(), nb::arg("batch_bytes").none())
+           nb::arg("mode").none(), nb::arg("batch_rows").none(), nb::arg("batch_bytes").none(),
+           nb::arg("keep_bad"))
       .def("next", &NextBatch, "The next rows, or None at the end.")
+      .def("take_bad", &TakeBad,
+           "The records that became rows of nulls in the last batch: (row, bytes). Once.")
       .def("counts", &CountsOf, "What was read so far, and what was not.");
 
   module.def("register_record_dataset", &RegisterDataset, nb::arg("files"), nb::arg("schema"),

@@ -28,7 +28,12 @@ Result<bool> ExampleReader::Next(ArrowSchema& schema, ArrowArray& array) {
 
 Result<bool> ExampleReader::Fill() {
   TFOS_RETURN_IF_ERROR(failed_);
-  while (decoder_->rows() < options_.batch_rows && decoder_->bytes() < options_.batch_bytes) {
+  if (decoder_->rows() == 0) {
+    bad_.clear();
+    bad_bytes_ = 0;
+  }
+  while (decoder_->rows() < options_.batch_rows &&
+         decoder_->bytes() + bad_bytes_ < options_.batch_bytes) {
     if (ended_) return false;
     const Result<bool> more = Step();
     if (!more.ok()) {
@@ -46,7 +51,7 @@ Result<bool> ExampleReader::Step() {
     // What the operating system says is about the place, not about the file's content.
     if (read.status().kind() != ErrorKind::kBadInput || read.status().code()) return read.status();
     if (!records_->lost()) {
-      TFOS_RETURN_IF_ERROR(HandleBad(read.status()));
+      TFOS_RETURN_IF_ERROR(HandleBad(read.status(), records_->damaged()));
       return true;
     }
     if (options_.bad_records == BadRecords::kFailFast) return read.status();
@@ -64,17 +69,23 @@ Result<bool> ExampleReader::Step() {
   const Status problem = added.Annotate(fmt::format(
       "{}: record {} at offset {}", records_->source().name(), record.number, record.offset));
   if (problem.kind() != ErrorKind::kBadInput) return problem;
-  TFOS_RETURN_IF_ERROR(HandleBad(problem));
+  TFOS_RETURN_IF_ERROR(HandleBad(problem, record.data));
   return true;
 }
 
-Status ExampleReader::HandleBad(const Status& problem) {
+Status ExampleReader::HandleBad(const Status& problem, std::span<const std::byte> data) {
   if (options_.bad_records == BadRecords::kFailFast) return problem;
   ++counts_.bad_records;
   if (counts_.first_problem.empty()) counts_.first_problem = problem.ToString();
   if (options_.bad_records == BadRecords::kDropMalformed) return Status::Ok();
   const Status added = decoder_->AddNulls();
-  return added.ok() ? added : problem.Annotate(added.ToString());
+  if (!added.ok()) return problem.Annotate(added.ToString());
+  if (options_.keep_bad) {
+    bad_.push_back({.row = decoder_->rows() - 1,
+                    .data = {reinterpret_cast<const char*>(data.data()), data.size()}});
+    bad_bytes_ += data.size();
+  }
+  return Status::Ok();
 }
 
 }  // namespace tfos::records

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "arrow/c_data.h"
 #include "records/example_decoder.h"
@@ -27,10 +29,17 @@ Result<BadRecords> BadRecordsFrom(std::string_view name);
 
 struct ExampleReaderOptions {
   BadRecords bad_records = BadRecords::kFailFast;
+  bool keep_bad = false;  ///< kPermissive: keep the bytes of bad records, for TakeBad.
   /// A batch ends when it has so many rows ...
   std::size_t batch_rows = 8'192;
   /// ... or its records so many bytes.
   std::uint64_t batch_bytes = std::uint64_t{16} << 20;
+};
+
+/// A record that became a row of nulls.
+struct BadRecord {
+  std::size_t row = 0;  ///< Of its batch.
+  std::string data;     ///< As it lies in the file.
 };
 
 struct ReadCounts {
@@ -62,17 +71,22 @@ class ExampleReader {
   /// more.
   std::unique_ptr<ExampleDecoder> TakeDecoder() { return std::move(decoder_); }
 
+  /// Those of the last batch, in the order of its rows, once.
+  std::vector<BadRecord> TakeBad() { return std::exchange(bad_, {}); }
+
   const ReadCounts& counts() const { return counts_; }
 
  private:
   /// Reads a record and appends its row, if it gives one; false at the end.
   Result<bool> Step();
-  /// A record that gives no row of values, for that reason.
-  Status HandleBad(const Status& problem);
+  /// A record that gives no row of values, for that reason; its data, as far as it was read.
+  Status HandleBad(const Status& problem, std::span<const std::byte> data);
 
   std::unique_ptr<RecordReader> records_;
   std::unique_ptr<ExampleDecoder> decoder_;
   const ExampleReaderOptions options_;
+  std::vector<BadRecord> bad_;
+  std::uint64_t bad_bytes_ = 0;  ///< Of what is in `bad_` for the batch at hand.
   ReadCounts counts_;
   Status failed_;
   bool ended_ = false;

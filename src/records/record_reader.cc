@@ -76,6 +76,7 @@ RecordReader::RecordReader(std::unique_ptr<ByteSource> source, RecordReaderOptio
 RecordReader::~RecordReader() = default;
 
 Result<std::optional<Record>> RecordReader::Next() {
+  damaged_ = {};
   if (lost()) return lost_;
   if (offset_ >= options_.end_offset) return std::optional<Record>();
 
@@ -120,7 +121,10 @@ Result<std::optional<Record>> RecordReader::Next() {
   block_->Drop(whole);
   offset_ += whole;
   ++number_;
-  if (!damaged.ok()) return damaged;
+  if (!damaged.ok()) {
+    damaged_ = record.data;
+    return damaged;
+  }
   return std::optional<Record>(record);
 }
 

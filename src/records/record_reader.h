@@ -65,6 +65,9 @@ class RecordReader {
 
   /// Whether a failure was such that nothing behind it can be read.
   bool lost() const { return !lost_.ok(); }
+  /// The data of the record that the last call refused for its CRC, until the next call; empty
+  /// after any other outcome.
+  std::span<const std::byte> damaged() const { return damaged_; }
   /// Of the next record.
   std::uint64_t offset() const { return offset_; }
   std::uint64_t number() const { return number_; }
@@ -82,6 +85,7 @@ class RecordReader {
   std::unique_ptr<Block> block_;
   std::uint64_t offset_;
   std::uint64_t number_;
+  std::span<const std::byte> damaged_;
   Status lost_;
 };
 

@@ -244,6 +244,18 @@ def test_bad_records(session, tmp_path):
     assert read(session, path, mode="dropmalformed").count() == 9  # The sample has it, too.
     rows = [row.id for row in read(session, path, "id long", mode="permissive").collect()]
     assert rows == [0, 1, 2, None, *range(4, 10)]
+    kept = read(session, path, "id long, _corrupt_record binary", mode="permissive")
+    record = bytes(content[3 * size + 12:4 * size - 4])
+    assert [row._corrupt_record for row in kept.collect()] == [None] * 3 + [record] + [None] * 6
+    assert kept.where("_corrupt_record is not null").count() == 1
+    named = read(session, path, mode="permissive", columnNameOfCorruptRecord="bad")
+    assert named.schema.names == ["id", "bad"] and named.where("bad is not null").first().bad == record
+    only = read(session, path, "_corrupt_record binary", mode="permissive").collect()
+    assert [row[0] is None for row in only] == [n != 3 for n in range(10)]
+    misfits = read(session, path, "id string, _corrupt_record binary", mode="permissive").collect()
+    assert all(row.id is None and row._corrupt_record for row in misfits)
+    with pytest.raises(AnalysisException, match="has to be binary that may be null, and not string"):
+        read(session, path, "id long, _corrupt_record string", mode="permissive").collect()
     raw = read(session, path, recordType="ByteArray", mode="permissive").collect()
     assert [row.byteArray is None for row in raw] == [n == 3 for n in range(10)]
     assert read(session, path, recordType="ByteArray", mode="dropmalformed").count() == 9
@@ -255,7 +267,8 @@ def test_bad_records(session, tmp_path):
 @pytest.mark.parametrize("options, message", [
     ({"mode": "fast"}, "mode 'fast'"), ({"recordType": "Other"}, "recordType 'Other'"),
     ({"compression": "lz4"}, "compression 'lz4'"), ({"sampleRecords": "none"}, "sampleRecords='none'"),
-    ({"columnNameOfCorruptRecord": "x"}, "option columnnameofcorruptrecord; there are compression"),
+    ({"columnNameOfCorruptRecord": "x"}, "goes with mode permissive"),
+    ({"mergeSchema": "true"}, "option mergeschema; there are columnnameofcorruptrecord"),
     ({"inferStrings": "1"}, "inferStrings='1' is neither"),
 ])
 def test_options_that_are_refused(session, tmp_path, options, message):
