@@ -7,7 +7,7 @@ import heapq
 import itertools
 import os
 import urllib.parse
-from typing import NamedTuple, Sequence
+from typing import Any, Iterable, NamedTuple, Sequence
 
 import pyarrow as pa
 
@@ -136,6 +136,25 @@ def directory_columns(files: Sequence[ListedFile]) -> dict[str, type]:
             )
     return {name: int if all(_is_integer(dict(file.directory_values)[name]) for file in files) else str
             for name in names}
+
+
+#: What a file system or a URI may take for something else, as Spark and Hive have it.
+_ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(1, 32)}
+
+
+def directory_of(values: Iterable[tuple[str, Any]]) -> str:
+    """The directories ``name=value`` for values of columns, one below the other."""
+    return "/".join(f"{_escape(name)}={_value_text(value)}" for name, value in values)
+
+
+def _value_text(value: Any) -> str:
+    if value is None or value == "":
+        return _NULL_DIRECTORY
+    return _escape(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def _escape(text: str) -> str:
+    return "".join(f"%{ord(character):02X}" if character in _ESCAPED else character for character in text)
 
 
 def _is_integer(value: str | None) -> bool:

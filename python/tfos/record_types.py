@@ -14,7 +14,7 @@ Anything else (date, timestamp, map, struct, ...) is refused by name before anyt
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import pyarrow as pa
 from pyspark.sql import types as sql
@@ -64,6 +64,19 @@ def check_schema(schema: sql.StructType, record_type: str, action: str) -> None:
                if (advice := _advice(field.dataType, record_type, action))]
     if refused:
         raise BadInputError(f"this can't be {action} as TFRecords: " + "; ".join(refused))
+
+
+def check_partition_columns(schema: sql.StructType, names: Sequence[str]) -> None:
+    """Raises :class:`BadInputError` for columns whose values can't be names of directories."""
+    missing = [name for name in names if name not in schema.names]
+    if missing:
+        raise BadInputError(f"partition_by has {', '.join(missing)}; the columns are {', '.join(schema.names)}")
+    fitting = (sql.StringType, sql.IntegralType, sql.BooleanType, sql.DateType)
+    for name in names:
+        if not isinstance(schema[name].dataType, fitting):
+            raise BadInputError(
+                f"partition_by has {name}, which is {schema[name].dataType.simpleString()}; directories "
+                "are named after strings, integers, booleans and dates: cast it to one of them")
 
 
 def _advice(data_type: sql.DataType, record_type: str, action: str) -> str | None:

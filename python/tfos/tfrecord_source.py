@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import types as sql
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
-from tfos import paths, record_listing, record_types, records
+from tfos import paths, record_listing, record_types, records, tfrecord_writer
 from tfos.errors import BadInputError
 from tfos.file_access import access_for
 from tfos.record_listing import FilePart, ListedFile
@@ -42,7 +42,8 @@ _READ_OPTIONS = {
     "pathglobfilter", "recursivefilelookup", "maxpartitionbytes", "validation",
     "columnnameofcorruptrecord",
 }
-_WRITE_OPTIONS = {"path", "recordtype", "compression", "compressionlevel", "index", "ifexists"}
+_WRITE_OPTIONS = {"path", "recordtype", "compression", "compressionlevel", "index", "ifexists",
+                  "partitioncolumns"}
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +73,8 @@ def _source_of(spark: Any) -> type[TFRecordSource]:
     return type("SessionTFRecordSource", (TFRecordSource,), known)
 
 
-def save_tfrecords(frame: Any, path: str, mode: str = "error", **options: Any) -> None:
+def save_tfrecords(frame: Any, path: str, mode: str = "error", partition_by: Sequence[str] = (),
+                   **options: Any) -> None:
     """Writes a DataFrame as ``frame.write.format("tfrecord")`` does, with each of Spark's modes.
 
     Spark's own ``DataFrameWriter`` knows only append and overwrite for sources written in Python.
@@ -80,15 +82,22 @@ def save_tfrecords(frame: Any, path: str, mode: str = "error", **options: Any) -
     Args:
         path: of a directory.
         mode: what becomes of one that has files: "error", "ignore", "append", "overwrite".
+        partition_by: columns that go into the names of directories ``name=value`` instead of
+            records; of strings, integers, booleans or dates. Each task sorts its rows by them.
         options: those of docs/tfrecords.md.
 
     Raises :class:`BadInputError` before anything runs for columns that records can't hold.
     """
+    partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    record_types.check_partition_columns(frame.schema, partition_by)
     record_types.check_schema(
-        frame.schema, record_types.record_type_of(str(options.get("recordType", "Example"))), "written")
+        tfrecord_writer.data_schema(frame.schema, partition_by), record_types.record_type_of(str(options.get("recordType", "Example"))), "written")
     if mode not in ("error", "errorifexists", "ignore", "append", "overwrite"):
         raise BadInputError(f"mode {mode!r} is none of error, ignore, append, overwrite")
     register(frame.sparkSession)
+    if partition_by:
+        frame = frame.sortWithinPartitions(*(f"`{name}`" for name in partition_by))
+        options["partitionColumns"] = json.dumps(partition_by)
     writer = frame.write.format(FORMAT).mode("overwrite" if mode == "overwrite" else "append")
     if mode != "overwrite":
         writer = writer.option("ifExists", "error" if mode == "errorifexists" else mode)
@@ -164,17 +173,20 @@ class TFRecordSource(DataSource):
 
     def writer(self, schema: sql.StructType, overwrite: bool) -> DataSourceWriter:
         """Writes rows of that schema into a directory. See :mod:`tfos.tfrecord_writer`."""
-        from tfos import tfrecord_writer
-
         _check_options(self.options, _WRITE_OPTIONS, "written")
         record_type = record_types.record_type_of(self.options.get("recordType", "Example"))
-        record_types.check_schema(schema, record_type, "written")
+        partition_by = tuple(json.loads(self.options.get("partitionColumns", "[]")))
+        record_types.check_partition_columns(schema, partition_by)
+        record_types.check_schema(
+            tfrecord_writer.data_schema(schema, partition_by), record_type, "written")
         level = self.options.get("compressionLevel")
-        return tfrecord_writer.start(
-            self._resolve(self._paths()[0]), schema, record_type,
+        layout = tfrecord_writer.Layout(
+            schema, record_type,
             compression=record_listing.compression_of("", self.options.get("compression")),
             level=None if level is None else _integer(self.options, "compressionLevel", 0),
-            index=_flag(self.options, "index", False),
+            index=_flag(self.options, "index", False), partition_by=partition_by)
+        return tfrecord_writer.start(
+            self._resolve(self._paths()[0]), layout,
             if_exists="overwrite" if overwrite else self.options.get("ifExists", "append"))
 
     def _plan(self) -> Plan:

@@ -49,6 +49,29 @@ std::string DamagedFile() {
   return file;
 }
 
+TEST(ExampleReaderTest, KeepsBadRecordsWhereAsked) {
+  auto decoder = ExampleDecoder::Create(SchemaOf({"n:int32"}), RecordType::kExample);
+  ASSERT_TRUE(decoder.ok());
+  const std::string file = DamagedFile();
+  ExampleReader reader(
+      std::make_unique<RecordReader>(std::make_unique<MemorySource>("f.tfrecord", Bytes(file))),
+      std::move(*decoder),
+      {.bad_records = BadRecords::kPermissive, .keep_bad = true, .batch_rows = 3});
+  std::vector<std::string> kept;
+  for (int batch = 0; batch < 2; ++batch) {
+    Exported table;
+    ASSERT_TRUE(reader.Next(table.schema, table.array).ok());
+    for (const BadRecord& bad : reader.TakeBad()) {
+      kept.push_back(std::to_string(batch) + "/" + std::to_string(bad.row) + " " + bad.data);
+    }
+    EXPECT_TRUE(reader.TakeBad().empty());
+  }
+  std::string damaged = Number(1);
+  damaged[2] ^= 1;  // Byte 14 of the record, behind the header of 12.
+  EXPECT_THAT(kept,
+              ElementsAre("0/1 " + damaged, "0/2 \x09", "1/0 " + Number(std::int64_t{1} << 40)));
+}
+
 TEST(ExampleReaderTest, CutsBatches) {
   std::vector<std::string> records;
   for (int i = 0; i < 5; ++i) records.push_back(Number(i));

@@ -193,6 +193,33 @@ def test_a_failed_job_leaves_everything_as_it_was(session, tmp_path):
     assert ids(read(session, path)) == [0, 1, 2]
 
 
+def test_columns_become_directories(session, tmp_path):
+    path = tmp_path / "out"
+    frame = session.range(0, 60, 1, 3).selectExpr(
+        "id", "id % 3 AS day", "element_at(array('a/b', NULL, 'ü=', ''), cast(id % 4 + 1 AS int)) AS land")
+    with pytest.raises(PySparkException, match="partitioning"):  # Spark itself has no way to say it.
+        frame.write.format("tfrecord").mode("append").partitionBy("day").save(str(path))
+    tfos.save_tfrecords(frame, str(path), partition_by=["day", "land"], index="true")
+    assert visible(path) == ["day=0", "day=1", "day=2"]
+    assert visible(path / "day=0") == ["land=__HIVE_DEFAULT_PARTITION__", "land=a%2Fb", "land=ü%3D"]
+    again = read(session, path)
+    assert again.schema.simpleString() == "struct<id:bigint,day:bigint,land:string>"
+    expected = {(row.id, row.day, row.land or None) for row in frame.collect()}
+    assert {tuple(row) for row in again.collect()} == expected
+    # A file of each task in each directory, with its index.
+    names = visible(path / "day=0" / "land=a%2Fb")
+    assert 2 <= len(names) <= 6 and sum(name.endswith(".tfindex") for name in names) == len(names) // 2
+    tfos.save_tfrecords(frame.where("day = 0 AND land = 'ü='"), str(path), "overwrite", partition_by="day")
+    assert visible(path) == ["day=0"] and len(visible(path / "day=0")) <= 3
+    assert {row.land for row in read(session, path).collect()} == {"ü="}
+    for columns, message in ((["none"], "partition_by has none; the columns are id, day, land"),
+                             (["id", "day", "land"], "a schema without columns can't be written")):
+        with pytest.raises(BadInputError, match=message):
+            tfos.save_tfrecords(frame, str(path), "append", partition_by=columns)
+    with pytest.raises(BadInputError, match="x, which is double"):
+        tfos.save_tfrecords(frame.selectExpr("id", "id / 2 AS x"), str(path), partition_by="x")
+
+
 def test_directories_patterns_and_hidden_files(session, tmp_path):
     for day, country in ((1, "at"), (2, "ch"), (2, "__HIVE_DEFAULT_PARTITION__")):
         directory = tmp_path / f"day={day}" / f"land={country}"
