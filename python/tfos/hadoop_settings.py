@@ -12,6 +12,9 @@ from typing import Any, Mapping
 
 from tfos.settings import Settings
 
+#: Environment variable with properties that go over the configuration's files, a JSON object.
+PROPERTIES_VARIABLE = "TFOS_HADOOP_PROPERTIES"
+
 #: The Spark configuration's prefix of Hadoop's own properties.
 _SPARK_PREFIX = "spark.hadoop."
 
@@ -25,7 +28,7 @@ def environment(spark_conf: Any, settings: Settings) -> dict[str, str]:
             result is not for logs.
     """
     variables = {
-        "TFOS_HADOOP_PROPERTIES": properties(spark_conf),
+        PROPERTIES_VARIABLE: properties(spark_conf),
         "TFOS_HADOOP_SCHEMES": settings.hadoop_schemes,
         "TFOS_HADOOP_JVM_MEMORY": settings.hadoop_jvm_memory,
         "TFOS_HADOOP_JVM_OPTIONS": settings.hadoop_jvm_options,
@@ -38,6 +41,15 @@ def properties(spark_conf: Any) -> str:
     found = {name.removeprefix(_SPARK_PREFIX): value for name, value in spark_conf.getAll()
              if name.startswith(_SPARK_PREFIX)}
     return json.dumps(found) if found else ""
+
+
+def adopt(properties: str) -> None:
+    """Gives them to Hadoop's client of this process, unless the process was given some already.
+
+    The client takes them at its first use, and later ones never.
+    """
+    if properties:
+        os.environ.setdefault(PROPERTIES_VARIABLE, properties)
 
 
 def signal_chain(environment: Mapping[str, str]) -> str:

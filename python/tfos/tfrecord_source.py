@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import types as sql
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
-from tfos import paths, record_listing, record_types, records, tfrecord_writer
+from tfos import hadoop_settings, paths, record_listing, record_types, records, tfrecord_writer
 from tfos.errors import BadInputError
 from tfos.file_access import access_for
 from tfos.record_listing import FilePart, ListedFile
@@ -53,7 +53,8 @@ def register(spark: Any) -> None:
 
     Args:
         spark: a SparkSession of Spark 4. Its default file system, working directory and
-            parallelism are taken over as they are now.
+            parallelism are taken over as they are now. Its ``spark.hadoop.*`` properties go to
+            Hadoop's client of this process as well (:func:`tfos.hadoop_settings.adopt`).
     """
     spark.dataSource.register(_source_of(spark))
     # Spark looks formats up in the thread's active session, which only its first thread has.
@@ -68,7 +69,9 @@ def list_files(spark: Any, path: str) -> list[ListedFile]:
 def _source_of(spark: Any) -> type[TFRecordSource]:
     context = spark.sparkContext
     known = {"default_fs": paths.default_fs(context), "working_dir": os.getcwd(),
-             "parallelism": context.defaultParallelism}
+             "parallelism": context.defaultParallelism,
+             "hadoop_properties": hadoop_settings.properties(context.getConf())}
+    hadoop_settings.adopt(known["hadoop_properties"])
     # Of its own for each session: what is no attribute of this module is pickled with its values.
     return type("SessionTFRecordSource", (TFRecordSource,), known)
 
@@ -122,6 +125,7 @@ class TFRecordSource(DataSource):
     default_fs = "file://"
     working_dir = ""
     parallelism = 1
+    hadoop_properties = ""
 
     @classmethod
     def name(cls) -> str:
@@ -169,10 +173,12 @@ class TFRecordSource(DataSource):
         most = _integer(self.options, "maxPartitionBytes", MAX_PARTITION_BYTES)
         part_bytes = min(most, max(record_listing.OPEN_COST_BYTES, total // self.parallelism))
         parts = record_listing.split_files(files, part_bytes, plan.compression)
-        return TFRecordReader(schema, columns, plan, record_listing.pack_parts(parts, part_bytes))
+        return TFRecordReader(schema, columns, plan, record_listing.pack_parts(parts, part_bytes),
+                              self.hadoop_properties)
 
     def writer(self, schema: sql.StructType, overwrite: bool) -> DataSourceWriter:
         """Writes rows of that schema into a directory. See :mod:`tfos.tfrecord_writer`."""
+        hadoop_settings.adopt(self.hadoop_properties)
         _check_options(self.options, _WRITE_OPTIONS, "written")
         record_type = record_types.record_type_of(self.options.get("recordType", "Example"))
         partition_by = tuple(json.loads(self.options.get("partitionColumns", "[]")))
@@ -187,7 +193,8 @@ class TFRecordSource(DataSource):
             index=_flag(self.options, "index", False), partition_by=partition_by)
         return tfrecord_writer.start(
             self._resolve(self._paths()[0]), layout,
-            if_exists="overwrite" if overwrite else self.options.get("ifExists", "append"))
+            if_exists="overwrite" if overwrite else self.options.get("ifExists", "append"),
+            hadoop_properties=self.hadoop_properties)
 
     def _plan(self) -> Plan:
         mode = self.options.get("mode", "failfast").lower()
@@ -215,6 +222,7 @@ class TFRecordSource(DataSource):
 
     def files(self) -> list[ListedFile]:
         """What is to be read, as it is now."""
+        hadoop_settings.adopt(self.hadoop_properties)
         given = [self._resolve(path) for path in self._paths()]
         files = record_listing.list_files(given, self.options.get("pathGlobFilter"))
         if not files:
@@ -251,11 +259,12 @@ class TFRecordReader(DataSourceReader):
     """Reads parts of files as record batches. Owner: Spark. Pickled from driver to tasks."""
 
     def __init__(self, schema: sql.StructType, columns: list[str], plan: Plan,
-                 tasks: list[list[FilePart]]):
+                 tasks: list[list[FilePart]], hadoop_properties: str):
         self._schema = schema
         self._columns = columns
         self._plan = plan
         self._tasks = tasks
+        self._hadoop_properties = hadoop_properties
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each task."""
@@ -267,6 +276,7 @@ class TFRecordReader(DataSourceReader):
         Bad records that the mode passes over are counted, with the first one's file and offset, in
         the executor's log.
         """
+        hadoop_settings.adopt(self._hadoop_properties)
         convert = record_types.to_spark(self._schema)
         codec_schema = record_types.codec_schema(self._schema, self._columns)
         for part in partition.parts:

@@ -32,6 +32,9 @@ _POLL_SECONDS = 0.05
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
 ONE_EXECUTOR = "local-cluster[1,4,1024]"
 
+#: Only the sessions' properties tell what viewfs://session/tests is: the directory of `tmp_path`s.
+SESSION_MOUNTS = "session"
+
 
 def pytest_configure():
     os.environ[RUN_VARIABLE] = RUN_ID
@@ -45,7 +48,7 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: "spark_one_executor" in item.fixturenames)
 
 
-def _session(master):
+def _session(master, directory):
     from pyspark.sql import SparkSession
 
     paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -56,24 +59,24 @@ def _session(master):
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.hadoop.tfos.tests", "yes")
+        .config(f"spark.hadoop.fs.viewfs.mounttable.{SESSION_MOUNTS}.link./tests", directory.as_uri())
         .getOrCreate()
     )
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark(tmp_path_factory):
     """A SparkSession on two executors of one core, each a JVM of its own."""
-    session = _session(TWO_EXECUTORS)
+    session = _session(TWO_EXECUTORS, tmp_path_factory.getbasetemp())
     yield session
     session.stop()
 
 
 @pytest.fixture(scope="session")
-def spark_one_executor(spark):
+def spark_one_executor(spark, tmp_path_factory):
     """A SparkSession on one executor of four cores. `spark` is stopped for it."""
     spark.stop()
-    session = _session(ONE_EXECUTOR)
+    session = _session(ONE_EXECUTOR, tmp_path_factory.getbasetemp())
     yield session
     session.stop()
 
@@ -145,6 +148,13 @@ def faulty(hadoop, tmp_path, monkeypatch):
     waiting = hadoop.faults.waiting
     hadoop.faults.clear()
     assert not waiting, f"{waiting}: nothing of it was done"
+
+
+@pytest.fixture
+def mounted_path(tmp_path, tmp_path_factory):
+    """`tmp_path` as a URI that needs the properties of the sessions."""
+    below = tmp_path.relative_to(tmp_path_factory.getbasetemp())
+    return f"viewfs://{SESSION_MOUNTS}/tests/{below}"
 
 
 @pytest.fixture

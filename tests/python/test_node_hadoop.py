@@ -26,11 +26,11 @@ _POLL_SECONDS = 0.2
 
 
 @pytest.fixture(scope="module")
-def directory(hdfs):
+def directory(hadoop):
     """A directory on HDFS with a file of text and events of a run."""
     import tfos.tensorflow  # noqa: F401
 
-    directory = f"{hdfs.uri}/nodes"
+    directory = f"{hadoop.hdfs}/nodes"
     tf.io.gfile.makedirs(f"{directory}/out")
     with tf.io.gfile.GFile(f"{directory}/in", "w") as file:
         file.write("read")
@@ -44,28 +44,31 @@ def program(ctx):
 
     import tensorflow as tf
 
-    with tf.io.gfile.GFile(f"{ctx.args}/in") as file:
+    directory, mounted = ctx.args
+    with tf.io.gfile.GFile(f"{directory}/in") as file:
         text = file.read()
+    with tf.io.gfile.GFile(f"{mounted}/in") as file:
+        text += file.read()
     # Takes the handler of SIGSEGV and puts another one there, of which Java, which runs by now,
     # makes use in its compiled code.
     faulthandler.disable()
     faulthandler.enable()
     for _ in range(2000):
-        assert tf.io.gfile.exists(f"{ctx.args}/in")
-    with tf.io.gfile.GFile(f"{ctx.args}/out/{ctx.node_id}", "w") as file:
+        assert tf.io.gfile.exists(f"{directory}/in")
+    with tf.io.gfile.GFile(f"{directory}/out/{ctx.node_id}", "w") as file:
         file.write(json.dumps({"text": text, **os.environ}))
 
 
-def test_nodes_reach_hdfs_as_the_session_says(spark, directory, leftovers):
-    with tfos.run(spark, program, nodes=2, args=directory, input_mode="tensorflow", tensorboard=True,
-                  log_dir=f"{directory}/events", hadoop_jvm_memory="128m") as cluster:
+def test_nodes_reach_hdfs_as_the_session_says(spark, directory, mounted_path, tmp_path, leftovers):
+    (tmp_path / "in").write_text(", by a mount of the session")
+    with tfos.run(spark, program, nodes=2, args=(directory, mounted_path), input_mode="tensorflow",
+                  tensorboard=True, log_dir=f"{directory}/events", hadoop_jvm_memory="128m") as cluster:
         assert runs_shown_by(cluster.tensorboard_url()) == ["run"]
     for node in range(2):
         with tf.io.gfile.GFile(f"{directory}/out/{node}") as file:
             found = json.load(file)
-        assert found["text"] == "read"
+        assert found["text"] == "read, by a mount of the session"
         assert found["TFOS_HADOOP_JVM_MEMORY"] == "128m"
-        assert json.loads(found["TFOS_HADOOP_PROPERTIES"])["tfos.tests"] == "yes"
         assert found["LD_PRELOAD"].endswith("libjsig.so")
 
 
@@ -93,36 +96,43 @@ def test_tfos_tensorboard_shows_what_is_on_hdfs(directory):
         tensorboard.wait(BOUND_SECONDS)
 
 
-def fails_with(uri, **environment):
-    """What TensorFlow says when it looks at a path of Hadoop's in another process."""
-    program = ("import sys, tensorflow as tf, tfos.tensorflow\n"
-               "try: tf.io.gfile.exists(sys.argv[1])\n"
-               "except tf.errors.OpError as error: print(error)\n")
+# Without TensorFlow, which takes longer to import than all of this.
+WRONG_PROPERTIES = """
+import os, sys
+from tfos.hadoop_client import client
+for properties in ('{"fs.s3a.secret.key": 12345}', '{"fs.hdfs.impl": "no.such.Implementation"}'):
+    os.environ["TFOS_HADOOP_PROPERTIES"] = properties
+    try:
+        client().status(sys.argv[1])
+    except Exception as error:
+        print(error)
+"""
+WRITING = """
+import sys
+from tfos.hadoop_client import client
+try:
+    client().mkdirs(sys.argv[1] + "/of-the-superuser")
+except PermissionError as error:
+    print(error)
+"""
+
+
+def printed(program, uri, **environment):
     done = subprocess.run([sys.executable, "-c", program, uri], env={**os.environ, **environment},
                           stdout=subprocess.PIPE, text=True, timeout=BOUND_SECONDS, check=True)
     return done.stdout
 
 
 def test_properties_go_over_the_configuration(hdfs):
-    wrong = json.dumps({"fs.hdfs.impl": "no.such.Implementation"})
-    assert "no.such.Implementation" in fails_with(hdfs.uri, TFOS_HADOOP_PROPERTIES=wrong)
+    refused, obeyed = printed(WRONG_PROPERTIES, hdfs.uri).splitlines()
     # The value, which may be a secret, is not shown.
-    told = fails_with(hdfs.uri, TFOS_HADOOP_PROPERTIES='{"fs.s3a.secret.key": 12345}')
-    assert "TFOS_HADOOP_PROPERTIES is no JSON object" in told and "12345" not in told
+    assert "TFOS_HADOOP_PROPERTIES is no JSON object" in refused and "12345" not in refused
+    assert "no.such.Implementation" in obeyed
 
 
 def test_hadoop_acts_as_the_user_of_the_application(hdfs):
-    assert "user=alice" in writes_as(hdfs, SPARK_USER="alice")
-    assert "user=bob" in writes_as(hdfs, SPARK_USER="alice", HADOOP_USER_NAME="bob")
-
-
-def writes_as(hdfs, **environment):
-    program = ("import sys, tensorflow as tf, tfos.tensorflow\n"
-               "try: tf.io.gfile.makedirs(sys.argv[1] + '/of-the-superuser')\n"
-               "except tf.errors.PermissionDeniedError as error: print(error)\n")
-    done = subprocess.run([sys.executable, "-c", program, hdfs.uri], env={**os.environ, **environment},
-                          stdout=subprocess.PIPE, text=True, timeout=BOUND_SECONDS, check=True)
-    return done.stdout
+    assert "user=alice" in printed(WRITING, hdfs.uri, SPARK_USER="alice")
+    assert "user=bob" in printed(WRITING, hdfs.uri, SPARK_USER="alice", HADOOP_USER_NAME="bob")
 
 
 def test_no_properties_no_variable():

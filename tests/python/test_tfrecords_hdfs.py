@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
+import subprocess
 import threading
 import time
 import types
@@ -20,7 +21,7 @@ from py4j.protocol import Py4JJavaError  # noqa: E402
 from pyspark.errors import AnalysisException, PySparkException  # noqa: E402
 
 import tfos  # noqa: E402
-from tfos import node_files, paths, records  # noqa: E402
+from tfos import executable, node_files, paths, records  # noqa: E402
 from tfos.context import NodeContext  # noqa: E402
 from tfos.errors import BadInputError  # noqa: E402
 from tfos.file_access import access_for  # noqa: E402
@@ -104,6 +105,22 @@ def test_paths_without_a_scheme_are_of_the_default_file_system(session, hadoop, 
         tfos.register(session)
     assert "_SUCCESS" in names(f"{root}/out")
     assert "_SUCCESS" in names(f"{hadoop.hdfs}/user/{paths.current_user()}/{name}")
+
+
+def test_properties_of_the_session_reach_every_process(session, mounted_path, monkeypatch):
+    path = f"{mounted_path}/out"
+    tfos.save_tfrecords(session.range(3), path)
+    assert ids(session.read.format("tfrecord").load(path)) == [0, 1, 2]
+    # Java of this process has been started by other tests, maybe without them.
+    monkeypatch.delenv("TFOS_HADOOP_PROPERTIES", raising=False)
+    tfos.register(session)
+    rows = subprocess.run([executable.path(), "records", "cat", path], stdout=subprocess.PIPE, text=True,
+                          timeout=BOUND_SECONDS, check=True)
+    assert len(rows.stdout.splitlines()) == 3
+    # What the process was given stays.
+    monkeypatch.setenv("TFOS_HADOOP_PROPERTIES", "{}")
+    tfos.register(session)
+    assert os.environ["TFOS_HADOOP_PROPERTIES"] == "{}"
 
 
 def test_old_programs(session, root):
