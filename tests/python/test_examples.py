@@ -1,11 +1,16 @@
 """Every example runs by itself and reaches what it promises, which its exit status tells."""
 
+import collections
+import os
+import posixpath
 import re
 import subprocess
 import sys
 
 import pytest
 from conftest import ROOT
+
+from tfos.file_access import access_for, walk
 
 EXAMPLES = ROOT / "examples"
 #: Examples and the arguments that keep them short; more than one run where there are variants.
@@ -20,12 +25,15 @@ RUNS = [
     ("streaming.py", "--source", "dstream"),
     ("parameter_search.py", "--epochs", "2"),
 ]
+ON_HDFS = "mnist_hdfs.py"
 PARTS = {"digits.py", "spark_session.py"}
+BOUND_SECONDS = 480
 
 
-def run_example(name, *arguments):
+def run_example(name, *arguments, **environment):
     command = [sys.executable, str(EXAMPLES / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_SECONDS,
+                          env={**os.environ, **environment})
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
     return done.stdout
 
@@ -37,7 +45,26 @@ def test_example(run, leftovers):
 
 def test_every_example_is_run_here():
     programs = {path.name for path in EXAMPLES.glob("*.py")}
-    assert programs - PARTS == {run[0] for run in RUNS}
+    assert programs - PARTS == {ON_HDFS, *(run[0] for run in RUNS)}
+
+
+def test_the_example_on_hdfs_leaves_all_of_it_there(hdfs, hadoop, leftovers):
+    directory = f"{hdfs.uri}/mnist"
+    run_example(ON_HDFS, "--directory", directory, "--epochs", "3", "--partitions", "2",
+                "--min-accuracy", "0.5", HADOOP_CONF_DIR=str(hdfs.configuration))
+    access, directory = access_for(directory)
+    sizes = {posixpath.relpath(file.path, directory): file.size for file in walk(access, directory)}
+    for name in ("checkpoints/weights-01.index", "checkpoints/weights-03.index", "checkpoints/checkpoint",
+                 "model/saved_model.pb", "model/variables/variables.index"):
+        assert sizes[f"tensorflow/{name}"] > 0
+    assert any(re.match(r"tensorflow/events/train/events\.out\.tfevents\.", name) for name in sizes)
+    assert sizes["spark/model/saved_model.pb"] > 0
+    rows = collections.Counter()
+    for name in sizes:
+        if re.match(r"csv/test/|(tensorflow|spark)/predictions/", name):
+            with access.open(posixpath.join(directory, name)) as file:
+                rows[posixpath.dirname(name)] += len(file.readlines())
+    assert rows["tensorflow/predictions"] == rows["spark/predictions"] == rows["csv/test"] > 0
 
 
 def test_the_demo_prints_dated_predictions(standalone_cluster, leftovers):
