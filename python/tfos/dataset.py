@@ -91,29 +91,11 @@ def _batches(ops: ops_library.Ops, handle: int, specs: list[tf.TensorSpec]) -> t
     is over."""
     scalar = tf.TensorSpec([], tf.int64)
 
-    @tf.function(input_signature=[scalar, scalar])
-    def waiting(source: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-        result = ops.await_batch(source=source, index=index)
-        result.set_shape([])
-        return result
-
-    @tf.function(input_signature=[scalar, scalar])
-    def later(source: tf.Tensor, index: tf.Tensor) -> list[tf.Tensor]:
-        return [source, tf.ones_like(index)]  # not 0: the pass has begun
-
-    waiting_function, later_function = (
-        function.get_concrete_function() for function in (waiting, later))
+    wait = ops_library.awaiting(ops)
 
     @tf.function(input_signature=[scalar])
     def batch(index: tf.Tensor) -> list[tf.Tensor]:
-        # This loop, unlike tf.while_loop's, calls functions, and TensorFlow looks before each call
-        # whether the iterator has been dropped. Without it, dropping one that prefetches would
-        # wait for the feed.
-        for function in (waiting_function, later_function):
-            function.add_to_graph(tf.compat.v1.get_default_graph())
-        source, _ = tf.raw_ops.While(
-            input=[tf.constant(handle, tf.int64), index], cond=waiting_function,
-            body=later_function, output_shapes=[[], []])
+        source = wait(tf.constant(handle, tf.int64), index)
         components = ops.next_batch(source=source, component_types=[spec.dtype for spec in specs])
         for component, spec in zip(components, specs):
             component.set_shape(spec.shape)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import tensorflow as tf
 
@@ -44,3 +44,35 @@ def load() -> Ops:
     return Ops(ops.tfos_await_batch, ops.tfos_next_batch, ops.tfos_open_pass, ops.tfos_close_pass,
                address(library.tfos_register_batch_source),
                address(library.tfos_unregister_batch_source))
+
+
+def awaiting(ops: Ops) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """A function for a dataset's graph, of a source and the index of its batch (0 begins a pass),
+    that gives the source once ``next_batch`` does not wait for it any more.
+
+    Its loop, unlike tf.while_loop's, calls functions, and TensorFlow looks before each call whether
+    the iterator has been dropped. Without it, dropping one that prefetches would wait for the source.
+    """
+    scalar = tf.TensorSpec([], tf.int64)
+
+    @tf.function(input_signature=[scalar, scalar])
+    def waiting(source: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        result = ops.await_batch(source=source, index=index)
+        result.set_shape([])
+        return result
+
+    @tf.function(input_signature=[scalar, scalar])
+    def later(source: tf.Tensor, index: tf.Tensor) -> list[tf.Tensor]:
+        return [source, tf.ones_like(index)]  # not 0: the pass has begun
+
+    functions = [function.get_concrete_function() for function in (waiting, later)]
+
+    def wait(source: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        for function in functions:
+            function.add_to_graph(tf.compat.v1.get_default_graph())
+        cond, body = functions
+        awaited, _ = tf.raw_ops.While(
+            input=[source, index], cond=cond, body=body, output_shapes=[[], []])
+        return awaited
+
+    return wait

@@ -59,6 +59,7 @@ def _batches(ops: ops_library.Ops, handle: int, specs: list[tf.TensorSpec]) -> t
     """The variant of a dataset whose iterators each open a pass, take its batches until it says
     that it is over, and close it, also when they are dropped before."""
     scalar = tf.TensorSpec([], tf.int64)
+    wait = ops_library.awaiting(ops)
 
     @tf.function(input_signature=[scalar])
     def begin(source: tf.Tensor) -> tf.Tensor:
@@ -68,7 +69,8 @@ def _batches(ops: ops_library.Ops, handle: int, specs: list[tf.TensorSpec]) -> t
 
     @tf.function(input_signature=[scalar])
     def batch(opened: tf.Tensor) -> list[tf.Tensor]:
-        components = ops.next_batch(source=opened, component_types=[spec.dtype for spec in specs])
+        awaited = wait(opened, tf.ones_like(opened))
+        components = ops.next_batch(source=awaited, component_types=[spec.dtype for spec in specs])
         for component, spec in zip(components, specs):
             component.set_shape(spec.shape)
         return components

@@ -1,6 +1,9 @@
 #include "python/record_dataset.h"
 
+#include <pthread.h>
+
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -18,6 +21,7 @@
 #include "base/logging.h"
 #include "feed/aligned_buffer.h"
 #include "feed/chunk.h"
+#include "files/process_hadoop.h"
 #include "python/batch_storage.h"
 
 namespace tfos::python {
@@ -30,6 +34,9 @@ using records::ExampleColumn;
 
 /// Batches that a pass has read and nobody has taken yet. One more is being read.
 constexpr std::size_t kReadAhead = 2;
+
+/// How long one call of TfosAwaitBatch waits, and so what dropping an iterator may take.
+constexpr std::chrono::milliseconds kAwaitFor{100};
 
 DType DTypeOf(ElementType type) {
   switch (type) {
@@ -128,43 +135,13 @@ void AddColumn(const ExampleColumn& column, arrow::Field& field, BatchStorage& s
   }
 }
 
-/// One pass over the files.
+/// What a pass shares with the thread that reads for it.
 ///
-/// Owner and lifetime: by count; the last one to let go waits until the thread has ended, which is
-/// when it has finished the batch at hand. Threads: `Next` from any.
-class Pass : public Counted<Pass> {
+/// Owner and lifetime: of both; the later one to let go deletes it. Threads: any.
+class ReadAhead {
  public:
-  explicit Pass(records::ExampleBatchesOptions options)
-      : columns_(options.schema.columns),
-        thread_([this, batches = records::ExampleBatches(std::move(options))]() mutable {
-          ReadAll(batches);
-        }) {}
-  ~Pass() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopped_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  Pass(const Pass&) = delete;
-  Pass& operator=(const Pass&) = delete;
-
-  static void Next(void* context, tfos_batch* batch) {
-    *batch = {};
-    try {
-      auto storage = std::make_unique<BatchStorage>();
-      static_cast<Pass*>(context)->Fill(*storage, *batch);
-      BatchStorage::Give(std::move(storage), *batch);
-    } catch (const std::exception&) {  // Nothing is thrown across; all that is left is no memory.
-      batch->code = kTfUnavailable;
-      batch->message = "no memory for a batch";
-    }
-  }
-
- private:
-  /// The thread.
-  void ReadAll(records::ExampleBatches& batches) {
+  /// The thread, until there is nothing more or nobody wants it.
+  void Run(records::ExampleBatches& batches) {
     bool more = true;
     while (more) {
       Result<std::optional<arrow::Field>> read = std::optional<arrow::Field>();
@@ -187,40 +164,99 @@ class Pass : public Counted<Pass> {
     }
   }
 
-  void Fill(BatchStorage& storage, tfos_batch& batch) {
-    std::optional<arrow::Field> rows = Take();
-    if (rows) {
-      for (std::size_t i = 0; i < columns_.size(); ++i) {
-        AddColumn(columns_[i], rows->children[i], storage);
-      }
-      storage.ShowIn(batch);
-    } else if (!failed_.ok()) {
-      storage.ShowIn(batch, TfCodeOf(failed_.kind()), failed_.ToString());
-    } else {
-      storage.ShowIn(batch, kTfOutOfRange, "the end of the files");
+  /// Nobody wants more.
+  void Stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+      ready_.clear();
     }
+    changed_.notify_all();
   }
 
-  /// The next rows; none when there are no more, of which `failed_` says why and does not change.
-  std::optional<arrow::Field> Take() {
+  /// Waits for a short while: whether `Take` would not wait any more.
+  bool Await() {
     std::unique_lock lock(mutex_);
-    // No deadline: it is the thread of this pass that is waited for, which reads or has ended.
-    changed_.wait(lock, [this] { return over_ || !ready_.empty(); });
-    if (ready_.empty()) return std::nullopt;
+    return changed_.wait_for(lock, kAwaitFor, [this] { return Settled(); });
+  }
+
+  /// The next rows; none at the end. A failure and the end come again when asked again.
+  Result<std::optional<arrow::Field>> Take() {
+    std::unique_lock lock(mutex_);
+    // No deadline: programs come here once `Await` has said that there is something.
+    changed_.wait(lock, [this] { return Settled(); });
+    if (ready_.empty()) {
+      if (!failed_.ok()) return failed_;
+      return std::optional<arrow::Field>();
+    }
     std::optional<arrow::Field> rows = std::move(ready_.front());
     ready_.pop_front();
     changed_.notify_all();
     return rows;
   }
 
-  const std::vector<ExampleColumn> columns_;
+ private:
+  bool Settled() const { return over_ || !ready_.empty(); }  // Needs the mutex.
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<arrow::Field> ready_;  ///< Guarded by the mutex, as what follows.
   bool over_ = false;               ///< Nothing more gets ready.
   bool stopped_ = false;            ///< Nobody wants more.
   Status failed_;                   ///< Why it is over, if not because of the end.
-  std::thread thread_;              ///< Last: it uses the others.
+};
+
+/// One pass over the files.
+///
+/// Owner and lifetime: by count. The last one to let go does not wait for the thread, which may be
+/// in a read of a file system that does not answer: the thread ends, and closes its file, after
+/// the batch at hand. Threads: all from any.
+class Pass : public Counted<Pass> {
+ public:
+  explicit Pass(records::ExampleBatchesOptions options) : columns_(options.schema.columns) {
+    std::thread([ahead = ahead_, batches = records::ExampleBatches(
+                                     std::move(options), files::ProcessFiles())]() mutable {
+      ::pthread_setname_np(::pthread_self(), "tfos-records");
+      ahead->Run(batches);
+    }).detach();
+  }
+  ~Pass() { ahead_->Stop(); }
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
+  static std::int32_t Await(void* context) {
+    return static_cast<Pass*>(context)->ahead_->Await() ? 0 : 1;
+  }
+
+  static void Next(void* context, tfos_batch* batch) {
+    *batch = {};
+    try {
+      auto storage = std::make_unique<BatchStorage>();
+      static_cast<Pass*>(context)->Fill(*storage, *batch);
+      BatchStorage::Give(std::move(storage), *batch);
+    } catch (const std::exception&) {  // Nothing is thrown across; all that is left is no memory.
+      batch->code = kTfUnavailable;
+      batch->message = "no memory for a batch";
+    }
+  }
+
+ private:
+  void Fill(BatchStorage& storage, tfos_batch& batch) {
+    auto rows = ahead_->Take();
+    if (!rows.ok()) {
+      storage.ShowIn(batch, TfCodeOf(rows.status().kind()), rows.status().ToString());
+    } else if (!*rows) {
+      storage.ShowIn(batch, kTfOutOfRange, "the end of the files");
+    } else {
+      for (std::size_t i = 0; i < columns_.size(); ++i) {
+        AddColumn(columns_[i], (*rows)->children[i], storage);
+      }
+      storage.ShowIn(batch);
+    }
+  }
+
+  const std::vector<ExampleColumn> columns_;
+  const std::shared_ptr<ReadAhead> ahead_ = std::make_shared<ReadAhead>();
 };
 
 /// The files, of which passes are made.
@@ -235,7 +271,7 @@ class Files : public Counted<Files> {
                .retain = &Pass::Retain,
                .release = &Pass::Release,
                .begin = nullptr,
-               .await = nullptr,
+               .await = &Pass::Await,
                .next = &Pass::Next,
                .release_batch = &BatchStorage::Release,
                .open = nullptr};

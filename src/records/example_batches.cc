@@ -29,7 +29,7 @@ Status ExampleBatches::OpenNext() {
     TFOS_ASSIGN_OR_RETURN(decoder_, ExampleDecoder::Create(options_.schema, options_.type));
   }
   const ExampleBatchesOptions::File& file = options_.files[opened_];
-  TFOS_ASSIGN_OR_RETURN(auto records, OpenRecordFile(file.path, file.compression));
+  TFOS_ASSIGN_OR_RETURN(auto records, OpenRecordFile(file.path, file.compression, {}, *files_));
   ++opened_;
   reader_ = std::make_unique<ExampleReader>(
       std::move(records), std::move(decoder_),

@@ -13,6 +13,7 @@
 #include "records/example_reader.h"
 #include "records/example_schema.h"
 #include "records/feature.h"
+#include "records/file_store.h"
 #include "tfos/status.h"
 
 namespace tfos::records {
@@ -36,11 +37,12 @@ struct ExampleBatchesOptions {
 /// The tf.Examples of several files, one behind the other, in batches of so many rows that cross
 /// from file to file. No row is copied to get there.
 ///
-/// Owner and lifetime: a value that owns what it has open. Threads: one at a time.
+/// Owner and lifetime: a value that owns what it has open; borrows `files`. Threads: one at a time.
 /// Errors: as ExampleReader; a failure comes again when asked again.
 class ExampleBatches {
  public:
-  explicit ExampleBatches(ExampleBatchesOptions options) : options_(std::move(options)) {}
+  explicit ExampleBatches(ExampleBatchesOptions options, const FileStore& files = LocalFiles())
+      : options_(std::move(options)), files_(&files) {}
 
   /// The next rows, a struct with a child for each column; none at the end.
   Result<std::optional<arrow::Field>> Next();
@@ -49,6 +51,7 @@ class ExampleBatches {
   Status OpenNext();
 
   const ExampleBatchesOptions options_;
+  const FileStore* files_;
   std::size_t opened_ = 0;                   ///< Files so far.
   std::unique_ptr<ExampleReader> reader_;    ///< Of the file at hand; has the decoder.
   std::unique_ptr<ExampleDecoder> decoder_;  ///< Between two files.

@@ -59,7 +59,7 @@ typedef struct tfos_batch_source {
   void (*release_batch)(tfos_batch* batch);
   /* Null where all passes share one position, as those over a feed. Else every pass has a source of
    * its own: fills `pass`, whose context the caller releases, and returns 1; or 0: no memory. Of
-   * such a source this is all that is called; of a pass, `next` and `release_batch`. */
+   * such a source this is all that is called; of a pass, `await`, `next` and `release_batch`. */
   int32_t (*open)(void* context, struct tfos_batch_source* pass);
 } tfos_batch_source;
 

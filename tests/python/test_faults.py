@@ -107,12 +107,13 @@ def run_job(uri, overwrite=False):
     from tfos import tfrecord_writer
 
     schema = sql.StructType([sql.StructField("id", sql.LongType()), sql.StructField("s", sql.StringType())])
+    layout = tfrecord_writer.Layout(schema, "Example", compression="", level=None, index=True)
     output = tfrecord_writer.Output(uri, uuid.uuid4().hex)
     access, _ = access_for(uri)
     access.mkdirs(output.temporary)
     try:
-        written = [tfrecord_writer.write_task(output, iter([BATCH]), schema, "Example", "", None, True,
-                                              task=task, attempt=task) for task in range(3)]
+        written = [tfrecord_writer.write_task(output, iter([BATCH]), layout, task=task, attempt=task)
+                   for task in range(3)]
         output.commit(written, overwrite)
     except OSError:
         output.abort()
@@ -138,6 +139,42 @@ def test_a_job_is_whole_or_not_there(faulty, operation, number, overwrite):
     after = set(os.listdir(faulty.path))
     assert "_SUCCESS" in after and "_temporary" not in after
     assert len(after) == (7 if overwrite else 13)
+
+
+@pytest.mark.parametrize(("operation", "number"), [("write", 1), ("rename", 1), ("rename", 3), ("mkdirs", 3)])
+def test_a_job_that_makes_directories_leaves_none_after_a_failure(faulty, operation, number):
+    pytest.importorskip("pyspark.sql.datasource")
+    from pyspark.sql import types as sql
+
+    from tfos import tfrecord_writer
+
+    access, _ = access_for(faulty.uri)
+    schema = sql.StructType([sql.StructField("id", sql.LongType()), sql.StructField("day", sql.LongType())])
+    layout = tfrecord_writer.Layout(schema, "Example", compression="", level=None, index=False,
+                                    partition_by=("day",))
+
+    def run(days):
+        output = tfrecord_writer.Output(faulty.uri, uuid.uuid4().hex)
+        access.mkdirs(output.temporary)
+        try:
+            rows = pa.record_batch({"id": range(len(days)), "day": days})
+            output.commit([tfrecord_writer.write_task(output, iter([rows]), layout, task=0, attempt=0)], True)
+        except OSError:
+            output.abort()
+            raise
+
+    def content():
+        return sorted(str(path.relative_to(faulty.path)) for path in faulty.path.rglob("*"))
+
+    run([1, 1, 2])
+    before = content()
+    assert len(before) == 5 and {"_SUCCESS", "day=1", "day=2"} <= set(before)
+    faulty.inject(operation, number)
+    with injected(operation):
+        run([2, 3, 4])
+    assert content() == before
+    run([2, 3, 4])
+    assert sorted(os.listdir(faulty.path)) == ["_SUCCESS", "day=2", "day=3", "day=4"]
 
 
 SPARK = """
@@ -229,6 +266,21 @@ def test_tensorflow_hears_of_reads_that_failed(faulty, gfile):
         with failing(operation):
             list(tf.data.TFRecordDataset(f"{faulty.uri}/f"))
     assert len(list(tf.data.TFRecordDataset(f"{faulty.uri}/f"))) == 1_000
+
+
+def test_a_dataset_hears_of_reads_that_failed(faulty):
+    tf = pytest.importorskip("tensorflow")
+    from tfos import node_files
+
+    records.write(f"{faulty.uri}/f", [BATCH])
+    schema = pa.schema([("id", pa.int64())])
+    for mode in ("failfast", "dropmalformed"):
+        dataset = node_files.tfrecords([f"{faulty.uri}/f"], schema, 100, mode=mode)
+        for operation, number in (("open", 1), ("read", 1), ("read", 3)):
+            faulty.inject(operation, number)
+            with injected(operation, tf.errors.OpError):
+                list(dataset)
+        assert len(list(dataset)) == 10
 
 
 @pytest.mark.parametrize(("operation", "action"), [

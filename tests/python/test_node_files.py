@@ -1,5 +1,10 @@
 """What nodes read themselves: shares of files, and TFRecords as datasets."""
 
+import os
+import subprocess
+import sys
+import threading
+
 import pyarrow as pa
 import pytest
 
@@ -8,6 +13,8 @@ from tfos.context import NodeContext
 from tfos.errors import BadInputError
 
 tf = pytest.importorskip("tensorflow")
+
+BOUND_SECONDS = 120
 
 NODES = [{"node_id": 0, "job_name": "ps"}, {"node_id": 1, "job_name": "chief"},
          {"node_id": 2, "job_name": "evaluator"}, {"node_id": 3, "job_name": "worker"}]
@@ -69,6 +76,43 @@ def test_each_pass_reads_on_its_own(files):
     for _ in range(3):  # Dropped in the midst of it, with batches that were read ahead.
         assert int(next(iter(dataset.prefetch(2)))["id"][0]) == 0
     assert [int(batch["id"][0]) for batch in dataset.repeat(2)] == 2 * [0, 8, 16, 24]
+
+
+@pytest.fixture
+def stuck(files):
+    """A file whose readers get nothing, not even its end, as long as the test runs."""
+    path = files / "stuck"
+    os.mkfifo(path)
+    writer = os.open(path, os.O_RDWR)
+    yield str(path)
+    os.close(writer)
+
+
+@pytest.mark.parametrize("prefetched", [0, 2])
+def test_dropping_does_not_wait_for_what_is_being_read(files, stuck, prefetched):
+    dataset = node_files.tfrecords([str(files / "a"), stuck], SCHEMA, 10)
+    iterators = [iter(dataset.prefetch(prefetched) if prefetched else dataset)]
+    assert len(next(iterators[0])["id"]) == 10
+    dropping = threading.Thread(target=iterators.clear, daemon=True)
+    dropping.start()
+    dropping.join(BOUND_SECONDS)
+    assert not dropping.is_alive()
+
+
+AT_EXIT = """
+import sys
+import pyarrow as pa
+from tfos import node_files
+dataset = node_files.tfrecords(sys.argv[1:], pa.schema([("id", pa.int64())]), 10).prefetch(2)
+iterator = iter(dataset)
+print(len(next(iterator)["id"]))
+"""
+
+
+def test_a_program_ends_while_something_is_being_read(files, stuck):
+    command = [sys.executable, "-c", AT_EXIT, str(files / "a"), stuck]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_SECONDS)
+    assert (done.returncode, done.stdout) == (0, "10\n"), done.stderr
 
 
 def test_every_type_becomes_a_tensor(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
 import posixpath
 import subprocess
 import threading
@@ -158,6 +159,36 @@ def test_nodes_read_their_shares(hadoop, root):
     with pytest.raises(BadInputError, match="there is no file in it"):
         access_for(root)[0].mkdirs(f"{root}/empty")
         node_files.share([f"{root}/empty"], nodes, 0)
+
+
+def reading_threads():
+    """Of this process, those that read for a pass over a dataset."""
+    names = []
+    for task in pathlib.Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            names.append((task / "comm").read_text().strip())
+    return [name for name in names if name == "tfos-records"]
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_passes_over_a_dataset_leave_no_thread(root, compression):
+    tf = pytest.importorskip("tensorflow")
+    # More than what is read ahead: two batches, and two windows of a file.
+    batches = [pa.record_batch({"id": range(n, n + 1_000), "pad": [os.urandom(1_000) for _ in range(1_000)]})
+               for n in range(0, 10_000, 1_000)]
+    records.write(f"{root}/f", batches, compression=compression)
+    dataset = node_files.tfrecords([f"{root}/f"], batches[0].schema, 500, compression=compression or "none")
+    for prefetched in (dataset, dataset.prefetch(2)):
+        for _ in range(3):
+            iterator = iter(prefetched)
+            assert int(next(iterator)["id"][499]) == 499 and reading_threads()
+            del iterator
+    assert [int(batch["id"][0]) for batch in dataset] == list(range(0, 10_000, 500))
+    until(lambda: not reading_threads())
+    access_for(root)[0].delete(f"{root}/f")
+    with pytest.raises(tf.errors.OpError, match="f: No such file"):
+        list(dataset)
+    until(lambda: not reading_threads())
 
 
 # Killed tasks.
