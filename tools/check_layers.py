@@ -8,21 +8,23 @@ import pathlib
 import re
 import sys
 
-# What each folder may include besides itself and include/tfos. `control`, `feed`, `records` and
+# What each folder may include besides itself and include/tfos. `control`, `feed`, `collective`, `records` and
 # `tensorflow` stand side by side: none knows another. A test may also use `testing`, wherever it
 # lies.
 ALLOWED = {
     "base": set(),
     "arrow": {"base"},
+    "net": {"base"},
     "testing": {"base"},
     "control": {"base"},
-    "feed": {"arrow", "base"},
+    "feed": {"arrow", "base", "net"},
+    "collective": {"base", "net"},
     "records": {"arrow", "base"},
     "tensorflow": set(),
     "hadoop": {"base", "tensorflow"},
     "files": {"base", "hadoop", "records"},
     "cli": {"arrow", "base", "control", "feed", "records"},
-    "python": {"arrow", "base", "control", "feed", "files", "hadoop", "records", "tensorflow"},
+    "python": {"arrow", "base", "collective", "control", "feed", "files", "hadoop", "records", "tensorflow"},
 }
 TESTING = "testing"
 

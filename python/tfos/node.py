@@ -74,7 +74,7 @@ def main() -> int:
     source = None
     try:
         context_arguments = _prepare(link.bootstrap)
-        import_hook.call_after_import("tensorflow", _register_file_systems)
+        import_hook.call_after_import("tensorflow", lambda: _prepare_tensorflow(link.bootstrap))
         source = _start_feed(link)
         step = "import the program"
         link.send("state", state="starting", detail="importing the program")
@@ -92,6 +92,8 @@ def main() -> int:
         step = "finish the feed"
         if source is not None:
             source.close()
+        step = "wait for the other nodes"
+        _leave_group()
     except BaseException as error:  # the boundary: whatever it is, the driver must hear of it
         return _fail(link, source, step, error)
     link.send("done")
@@ -125,12 +127,28 @@ def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
     return {"port_socket": socket.socket(fileno=bootstrap["port_fd"])}
 
 
-def _register_file_systems() -> None:
-    """Lets the program's TensorFlow reach Hadoop's file systems; a program may not need them."""
+def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
+    """Tells the program's TensorFlow which cluster this is, and lets it reach Hadoop's file systems;
+    a program may not need them."""
+    from tfos import collective
+
+    collective.use(bootstrap["nodes"], bootstrap["node_id"], bootstrap["token"],
+                   bootstrap["tensor_port_fd"])
     try:
         import tfos.tensorflow  # noqa: F401  (registers the schemes)
     except TfosError as error:
         warnings.warn(f"hdfs:// paths don't work in this node: {error}", RuntimeWarning)
+
+
+def _leave_group() -> None:
+    """Where nodes train together, the others may need this one for some steps yet."""
+    collective = sys.modules.get("tfos.collective")
+    if collective is None:
+        return
+    try:
+        collective.leave()
+    except TfosError as error:  # Of another node, which says itself why.
+        warnings.warn(f"the other nodes have not come to their end: {error}", RuntimeWarning)
 
 
 def _start_feed(link: AgentLink) -> FeedSource | None:

@@ -16,15 +16,21 @@ from tfos.errors import TfosError
 
 
 class Ops(NamedTuple):
-    """What batch_ops.cc describes."""
+    """What batch_ops.cc and collective_ops.cc describe."""
 
     await_batch: Any
     next_batch: Any
     open_pass: Any
     close_pass: Any
+    all_reduce: Any
+    broadcast: Any
+    all_gather: Any
     #: Addresses of the library's functions that add and remove batch sources.
     add: int
     remove: int
+    #: And groups of nodes.
+    add_group: int
+    remove_group: int
 
 
 @functools.cache
@@ -42,8 +48,11 @@ def load() -> Ops:
         return ctypes.cast(function, ctypes.c_void_p).value
 
     return Ops(ops.tfos_await_batch, ops.tfos_next_batch, ops.tfos_open_pass, ops.tfos_close_pass,
+               ops.tfos_all_reduce, ops.tfos_broadcast, ops.tfos_all_gather,
                address(library.tfos_register_batch_source),
-               address(library.tfos_unregister_batch_source))
+               address(library.tfos_unregister_batch_source),
+               address(library.tfos_register_tensor_group),
+               address(library.tfos_unregister_tensor_group))
 
 
 def awaiting(ops: Ops) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:

@@ -145,6 +145,8 @@ class Agent {
   std::string step_ = "read the bootstrap";  // what the agent is busy with on its way up
   std::optional<HeldPort> port_;
   int port_number_ = 0;
+  std::optional<HeldPort> tensor_port_;
+  int tensor_port_number_ = 0;
   std::optional<GpuLease> gpus_;
   std::unique_ptr<CoordinatorLink> link_;
 
@@ -222,7 +224,7 @@ asio::awaitable<Status> Agent::Join() {
 
   // Before connecting: the coordinator closes connections that don't register soon, and a cluster
   // that is just ending may hold the GPUs for longer than that.
-  Enter(NodeState::kStarting, "taking a port and GPUs");
+  Enter(NodeState::kStarting, "taking ports and GPUs");
   const Status took = co_await TakeFromHost();
   if (ending_) co_return took;
   const std::string taking = step_;
@@ -286,13 +288,17 @@ asio::awaitable<Status> Agent::Connect() {
 }
 
 asio::awaitable<Status> Agent::TakeFromHost() {
-  step_ = "take a port";
+  step_ = "take ports";
   Result<PortRange> ports = PortRange::Parse(bootstrap_.ports);
   if (!ports.ok()) co_return ports.status();
   Result<HeldPort> port = HeldPort::Bind(*ports);
   if (!port.ok()) co_return port.status();
   port_number_ = port->port();
   port_ = std::move(port).value();
+  Result<HeldPort> tensor_port = HeldPort::Bind(*ports);
+  if (!tensor_port.ok()) co_return tensor_port.status();
+  tensor_port_number_ = tensor_port->port();
+  tensor_port_ = std::move(tensor_port).value();
 
   step_ = "take GPUs";
   co_return co_await TakeGpus();
@@ -331,6 +337,7 @@ void Agent::SendRegister() {
       .host = host_,
       .address = bootstrap_.advertised_address,
       .port = port_number_,
+      .tensor_port = tensor_port_number_,
       .agent_pid = ::getpid(),
       .executor_id = bootstrap_.executor_id,
       .gpus = gpus_.has_value() ? gpus_->indices() : std::vector<std::string>(),
@@ -411,7 +418,7 @@ Status Agent::StartNodeProcess(const control::StartNode& start) {
   SubprocessOptions process{.argv = bootstrap_.python, .cwd = bootstrap_.cwd};
   process.environment = bootstrap_.environment;
   process.environment->push_back(fmt::format("TFOS_AGENT_FD={}", theirs.get()));
-  process.keep_fds = {theirs.get(), port_->fd()};
+  process.keep_fds = {theirs.get(), port_->fd(), tensor_port_->fd()};
   const NodeBootstrap message{
       .cluster_id = bootstrap_.cluster_id,
       .token = bootstrap_.token,
@@ -424,6 +431,7 @@ Status Agent::StartNodeProcess(const control::StartNode& start) {
       .nodes = start.nodes,
       .port = port_number_,
       .port_fd = port_->fd(),
+      .tensor_port_fd = tensor_port_->fd(),
       .address = bootstrap_.advertised_address,
       .host = host_,
       .gpus = gpus_->indices(),
@@ -437,8 +445,9 @@ Status Agent::StartNodeProcess(const control::StartNode& start) {
       node_, SupervisedChild::Start(executor_, std::move(process), log_, [this](ExitStatus exit) {
         asio::co_spawn(executor_, OnNodeEnd(exit), asio::detached);
       }));
-  // The node holds the port from here on, and only the node's own close is to free it.
+  // The node holds the ports from here on, and only the node's own close is to free them.
   port_.reset();
+  tensor_port_.reset();
   node_lines_ = std::make_unique<LineChannel>(executor_, std::move(ours), std::move(ours_too));
   node_lines_->Send(Line(SerializeMessage(message)));
   node_lines_->Send(std::move(payload_));

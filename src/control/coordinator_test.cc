@@ -127,10 +127,15 @@ class CoordinatorTest : public ::testing::Test {
   }
 
   static json Registration(int node_id) {
-    return {{"type", "register"},   {"protocol", 1},
-            {"node_id", node_id},   {"host", "h"},
-            {"port", 2222},         {"address", "10.0.0." + std::to_string(node_id)},
-            {"agent_pid", 7},       {"executor_id", "0"},
+    return {{"type", "register"},
+            {"protocol", 1},
+            {"node_id", node_id},
+            {"host", "h"},
+            {"port", 2222},
+            {"tensor_port", 2223},
+            {"address", "10.0.0." + std::to_string(node_id)},
+            {"agent_pid", 7},
+            {"executor_id", "0"},
             {"gpus", json::array()}};
   }
 

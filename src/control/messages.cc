@@ -80,6 +80,7 @@ void Describe(F& f, M& m) {
   f.Required("host", m.host);
   f.Required("address", m.address);
   f.Required("port", m.port, kPort);
+  f.Required("tensor_port", m.tensor_port, kPort);
   f.Required("pid", m.pid);
   f.Required("agent_pid", m.agent_pid);
   f.Required("executor_id", m.executor_id);
@@ -233,6 +234,7 @@ void Describe(F& f, M& m) {
   f.Required("host", m.host);
   f.Required("address", m.address);
   f.Required("port", m.port, kPort);
+  f.Required("tensor_port", m.tensor_port, kPort);
   f.Required("agent_pid", m.agent_pid);
   f.Required("executor_id", m.executor_id);
   f.Required("gpus", m.gpus);
@@ -305,6 +307,7 @@ void Describe(F& f, M& m) {
   f.Required("nodes", m.nodes);
   f.Required("port", m.port, kPort);
   f.Required("port_fd", m.port_fd, Range{-1});
+  f.Required("tensor_port_fd", m.tensor_port_fd, Range{-1});
   f.Required("address", m.address);
   f.Required("host", m.host);
   f.Required("gpus", m.gpus);

@@ -87,6 +87,7 @@ struct NodeInfo {
   std::string host;
   std::string address;
   int port = 0;
+  int tensor_port = 0;  ///< Where it takes part in collective operations.
   std::int64_t pid = 0;
   std::int64_t agent_pid = 0;
   std::string executor_id;
@@ -292,6 +293,7 @@ struct Register {
   std::string host;
   std::string address;
   int port = 0;
+  int tensor_port = 0;
   std::int64_t agent_pid = 0;
   std::string executor_id;
   std::vector<std::string> gpus;
@@ -383,6 +385,7 @@ struct NodeBootstrap {
   std::vector<NodeInfo> nodes;
   int port = 0;
   int port_fd = -1;
+  int tensor_port_fd = -1;
   std::string address;
   std::string host;
   std::vector<std::string> gpus;

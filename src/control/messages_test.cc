@@ -16,7 +16,7 @@ using testing::HasSubstr;
 constexpr const char* kToken = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 constexpr const char* kNode =
     R"({"node_id":0,"job_name":"worker","task_index":0,"state":"running","detail":"text",)"
-    R"("since_ms":12,"host":"h","address":"10.0.0.6","port":2222,"pid":1,"agent_pid":2,)"
+    R"("since_ms":12,"host":"h","address":"10.0.0.6","port":2222,"tensor_port":2223,"pid":1,"agent_pid":2,)"
     R"("executor_id":"0","gpus":["0"],"feed":{"socket":"tfos-s","port":40000},)"
     R"("tensorboard":{"pid":3,"port":6006}})";
 constexpr const char* kFailure =
@@ -71,7 +71,7 @@ std::vector<std::string> Examples<CoordinatorEvent>() {
 template <>
 std::vector<std::string> Examples<AgentMessage>() {
   return {
-      R"({"type":"register","protocol":1,"node_id":0,"host":"h","address":"10.0.0.6","port":2222,
+      R"({"type":"register","protocol":1,"node_id":0,"host":"h","address":"10.0.0.6","port":2222,"tensor_port":2223,
           "agent_pid":2,"executor_id":"0","gpus":["0"]})",
       R"({"type":"state","state":"running","detail":"d","pid":1,
           "feed":{"socket":"s","port":1},"tensorboard":{"pid":3,"port":6006}})",
@@ -126,7 +126,7 @@ std::vector<std::string> Examples<NodeCommand>() {
   return {
       R"({"type":"bootstrap","cluster_id":"c","token":"TOKEN","node_id":0,"executor_id":"0",
           "job_name":"worker","task_index":0,"cluster_spec":{"worker":["a:1"]},"num_workers":1,
-          "nodes":[NODE],"port":1,"port_fd":5,"address":"a","host":"h","gpus":[],
+          "nodes":[NODE],"port":1,"port_fd":5,"tensor_port_fd":6,"address":"a","host":"h","gpus":[],
           "gpu_fraction":0.0,"coordinator":{"address":"10.0.0.5","port":1},
           "heartbeat_interval_ms":1000,"node":{},"payload_bytes":3})",
       R"({"type":"end_epoch","epoch":3,"queue":"input"})",

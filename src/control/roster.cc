@@ -101,6 +101,7 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   node->info.host = message.host;
   node->info.address = message.address;
   node->info.port = message.port;
+  node->info.tensor_port = message.tensor_port;
   node->info.agent_pid = message.agent_pid;
   node->info.executor_id = message.executor_id;
   node->info.gpus = message.gpus;

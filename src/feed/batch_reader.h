@@ -20,7 +20,7 @@
 #include "feed/chunk.h"
 #include "feed/feed_server.h"
 #include "feed/pickle_columns.h"
-#include "feed/wait.h"
+#include "base/wait.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

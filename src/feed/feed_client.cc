@@ -14,7 +14,7 @@
 #include "feed/read_position.h"
 #include "feed/region.h"
 #include "feed/ring.h"
-#include "feed/socket.h"
+#include "net/socket.h"
 
 namespace tfos::feed {
 namespace {
@@ -134,7 +134,7 @@ Status FeedClient::Impl::NoProgress(std::string_view what) const {
 
 Result<bool> FeedClient::Impl::ReadSome() {
   const std::span<std::byte> space = reader_.Space();
-  const Result<Transfer> transfer = Receive(fd_.get(), space, &passed_);
+  const Result<net::Transfer> transfer = net::Receive(fd_.get(), space, &passed_);
   if (!transfer.ok()) return Gone(transfer.status());
   if (transfer->ended) return Gone({});
   if (transfer->blocked) return false;
@@ -271,7 +271,7 @@ Result<bool> FeedClient::Impl::ReadOrWait(const Deadline& deadline, bool* progre
   TFOS_ASSIGN_OR_RETURN(*progressed, ReadSome());
   if (*progressed) return true;
   TFOS_ASSIGN_OR_RETURN(const short ready,
-                        Poll(fd_.get(), POLLIN, {.deadline = deadline, .check = options_.check}));
+                        net::Poll(fd_.get(), POLLIN, {.deadline = deadline, .check = options_.check}));
   return ready != 0;
 }
 
@@ -291,7 +291,7 @@ Status FeedClient::Impl::Send(std::string_view head, std::span<const std::byte> 
   std::span<const std::byte> first = std::as_bytes(std::span(head));
   Deadline deadline = Patience();
   while (!stopped_ && first.size() + payload.size() > 0) {
-    const Result<Transfer> transfer = feed::Send(fd_.get(), first, payload);
+    const Result<net::Transfer> transfer = net::Send(fd_.get(), first, payload);
     if (!transfer.ok()) return LastWord(transfer.status());
     const std::size_t of_first = std::min(first.size(), transfer->bytes);
     first = first.subspan(of_first);
@@ -300,7 +300,7 @@ Status FeedClient::Impl::Send(std::string_view head, std::span<const std::byte> 
       deadline = Patience();
       continue;
     }
-    TFOS_ASSIGN_OR_RETURN(const short ready, Poll(fd_.get(), POLLIN | POLLOUT,
+    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(fd_.get(), POLLIN | POLLOUT,
                                                   {.deadline = deadline, .check = options_.check}));
     if (ready == 0) return NoProgress("read nothing");
     if ((ready & POLLIN) != 0) {
@@ -517,12 +517,12 @@ Result<std::unique_ptr<FeedClient>> FeedClient::Connect(const Endpoint& endpoint
   const std::string doing = fmt::format("connect to the feed of {}", NodeName(endpoint));
   std::optional<UniqueFd> fd;
   if (!endpoint.unix_name.empty()) {
-    Result<std::optional<UniqueFd>> local = ConnectUnix(endpoint.unix_name, wait);
+    Result<std::optional<UniqueFd>> local = net::ConnectUnix(endpoint.unix_name, wait);
     if (!local.ok()) return local.status().Annotate(doing);
     fd = std::move(*local);
   }
   if (!fd && !endpoint.host.empty() && endpoint.port != 0) {
-    Result<UniqueFd> remote = ConnectTcp(endpoint.host, endpoint.port, wait);
+    Result<UniqueFd> remote = net::ConnectTcp(endpoint.host, endpoint.port, wait);
     if (!remote.ok()) return remote.status().Annotate(doing);
     fd = std::move(*remote);
   }

@@ -14,7 +14,7 @@
 #include "feed/aligned_buffer.h"
 #include "feed/item_ranges.h"
 #include "feed/session.h"
-#include "feed/wait.h"
+#include "base/wait.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

@@ -35,7 +35,7 @@
 #include "feed/read_position.h"
 #include "feed/region.h"
 #include "feed/ring.h"
-#include "feed/socket.h"
+#include "net/socket.h"
 
 namespace tfos::feed {
 namespace {
@@ -1046,9 +1046,9 @@ Status FeedServer::Impl::Start() {
   TFOS_ASSIGN_OR_RETURN(const std::string random, RandomHex(16));
   endpoint_.unix_name = fmt::format("tfos-{}-{}-{}", options_.cluster_id, options_.node_id, random);
   endpoint_.node_id = options_.node_id;
-  TFOS_ASSIGN_OR_RETURN(unix_listener_, ListenUnix(endpoint_.unix_name));
+  TFOS_ASSIGN_OR_RETURN(unix_listener_, net::ListenUnix(endpoint_.unix_name));
   if (!options_.bind_address.empty()) {
-    TFOS_ASSIGN_OR_RETURN(TcpListener listener, ListenTcp(options_.bind_address,
+    TFOS_ASSIGN_OR_RETURN(net::TcpListener listener, net::ListenTcp(options_.bind_address,
                                                           options_.first_port, options_.last_port));
     tcp_listener_ = std::move(listener.fd);
     endpoint_.port = listener.port;
@@ -1158,7 +1158,7 @@ void FeedServer::Impl::Accept(const UniqueFd& listener, bool local) {
       ListenFor(0);
       return;
     }
-    if (!local) TuneTcp(fd.get());
+    if (!local) net::TuneTcp(fd.get());
     auto connection = std::make_unique<Connection>();
     connection->id = next_connection_++;
     connection->local = local;
@@ -1233,7 +1233,7 @@ Result<bool> FeedServer::Impl::ReceiveOnce(Connection& connection) {
     if (draining) AbandonPayload(connection);
   }
   const std::span<std::byte> space = draining ? std::span(scratch_) : connection.reader.Space();
-  const Result<Transfer> transfer = Receive(connection.fd.get(), space, nullptr);
+  const Result<net::Transfer> transfer = net::Receive(connection.fd.get(), space, nullptr);
   if (!transfer.ok()) return Status(ErrorKind::kReconnect, transfer.status().ToString());
   if (transfer->ended) return Status(ErrorKind::kReconnect, "closed by the feeder");
   if (transfer->blocked) return false;

@@ -17,7 +17,7 @@
 #include "feed/aligned_buffer.h"
 #include "feed/region.h"
 #include "feed/session.h"
-#include "feed/wait.h"
+#include "base/wait.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

@@ -28,7 +28,7 @@
 #include "base/format.h"
 #include "feed/feed_client.h"
 #include "feed/frame.h"
-#include "feed/socket.h"
+#include "net/socket.h"
 
 namespace tfos::feed {
 namespace {
@@ -54,10 +54,10 @@ class RawFeeder {
   bool Say(std::string_view bytes) {
     std::span<const std::byte> left = std::as_bytes(std::span(bytes));
     while (!left.empty()) {
-      const Result<Transfer> sent = Send(fd_.get(), left, {});
+      const Result<net::Transfer> sent = net::Send(fd_.get(), left, {});
       if (!sent.ok()) return false;
       left = left.subspan(sent->bytes);
-      if (sent->blocked) (void)Poll(fd_.get(), POLLOUT, {.deadline = Deadline::After(kLong)}).ok();
+      if (sent->blocked) (void)net::Poll(fd_.get(), POLLOUT, {.deadline = Deadline::After(kLong)}).ok();
     }
     return true;
   }
@@ -80,10 +80,10 @@ class RawFeeder {
         case FrameReader::Event::kNone:
           break;
       }
-      const Result<Transfer> got = Receive(fd_.get(), reader_.Space(), &passed_);
+      const Result<net::Transfer> got = net::Receive(fd_.get(), reader_.Space(), &passed_);
       if (!got.ok() || got->ended) return "hung up";
       if (got->blocked) {
-        const Result<short> ready = Poll(fd_.get(), POLLIN, {.deadline = Deadline::After(kLong)});
+        const Result<short> ready = net::Poll(fd_.get(), POLLIN, {.deadline = Deadline::After(kLong)});
         if (!ready.ok() || *ready == 0) return "silence";
       } else {
         reader_.Filled(got->bytes);
@@ -132,11 +132,11 @@ class FeedServerTest : public ::testing::Test {
   RawFeeder Stranger(bool local = true) {
     const Wait wait{.deadline = Deadline::After(kLong)};
     if (local) {
-      Result<std::optional<UniqueFd>> fd = ConnectUnix(server_->endpoint().unix_name, wait);
+      Result<std::optional<UniqueFd>> fd = net::ConnectUnix(server_->endpoint().unix_name, wait);
       EXPECT_TRUE(fd.ok() && *fd);
       return RawFeeder(std::move(**fd));
     }
-    Result<UniqueFd> fd = ConnectTcp("127.0.0.1", server_->endpoint().port, wait);
+    Result<UniqueFd> fd = net::ConnectTcp("127.0.0.1", server_->endpoint().port, wait);
     EXPECT_TRUE(fd.ok());
     return RawFeeder(std::move(*fd));
   }
@@ -228,12 +228,12 @@ TEST_F(FeedServerTest, TheClientRefusesANodeWithAnotherTokenOrNumber) {
 // A false node that knows everything but the token.
 TEST_F(FeedServerTest, TheClientRefusesAFalseNode) {
   const std::string name = "tfos-false-node-" + *RandomHex(16);
-  const Result<UniqueFd> listener = ListenUnix(name);
+  const Result<UniqueFd> listener = net::ListenUnix(name);
   ASSERT_TRUE(listener.ok());
   const int fd = listener->get();
   std::jthread node([fd] {
     const Wait wait{.deadline = Deadline::After(kLong)};
-    ASSERT_TRUE(Poll(fd, POLLIN, wait).ok());
+    ASSERT_TRUE(net::Poll(fd, POLLIN, wait).ok());
     RawFeeder peer(UniqueFd(::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK)));
     EXPECT_TRUE(peer.Say(Encode(Challenge{})));
     EXPECT_EQ(peer.Hear(), "HELLO");
@@ -321,7 +321,7 @@ TEST_F(FeedServerTest, AFullBacklogDoesNotUseUpTheDescriptors) {
   const Wait wait{.deadline = Deadline::After(kLong)};
   std::vector<RawFeeder> strangers;
   for (int i = 0; i < 500; ++i) {
-    Result<std::optional<UniqueFd>> fd = ConnectUnix(name, wait);
+    Result<std::optional<UniqueFd>> fd = net::ConnectUnix(name, wait);
     ASSERT_TRUE(fd.ok() && *fd) << i;
     strangers.emplace_back(std::move(**fd));
   }

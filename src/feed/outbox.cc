@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "feed/socket.h"
+#include "net/socket.h"
 
 namespace tfos::feed {
 
@@ -16,8 +16,8 @@ Result<Outbox::Flushed> Outbox::Flush(int fd) {
     const auto bytes = std::as_bytes(std::span(frame.bytes));
     const std::size_t of_bytes = std::min(sent_, bytes.size());
     TFOS_ASSIGN_OR_RETURN(
-        const Transfer transfer,
-        Send(fd, bytes.subspan(of_bytes),
+        const net::Transfer transfer,
+        net::Send(fd, bytes.subspan(of_bytes),
              std::as_const(frame.result).bytes().subspan(sent_ - of_bytes), frame.pass.get()));
     if (transfer.blocked) {
       flushed.blocked = true;

@@ -17,7 +17,7 @@
 #include "feed/feed_client.h"
 #include "feed/item_ranges.h"
 #include "feed/session.h"
-#include "feed/wait.h"
+#include "base/wait.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "feed/wait.h"
+#include "base/wait.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

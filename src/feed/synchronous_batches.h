@@ -8,7 +8,7 @@
 
 #include "feed/batch_reader.h"
 #include "feed/step_tickets.h"
-#include "feed/wait.h"
+#include "base/wait.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

@@ -9,34 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "python/tf_code.h"
 #include "tensorflow/batch_source.h"
-#include "tfos/status.h"
 
 namespace tfos::python {
-
-// TF_Code of tensorflow/c/tf_status.h.
-enum TfCode : std::int32_t {
-  kTfInvalidArgument = 3,
-  kTfOutOfRange = 11,
-  kTfUnimplemented = 12,
-  kTfInternal = 13,
-  kTfUnavailable = 14,
-};
-
-inline std::int32_t TfCodeOf(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kRetryLater:
-    case ErrorKind::kReconnect:
-      return kTfUnavailable;
-    case ErrorKind::kUnsupported:
-      return kTfUnimplemented;
-    case ErrorKind::kBadInput:
-      return kTfInvalidArgument;
-    case ErrorKind::kBug:
-      break;
-  }
-  return kTfInternal;
-}
 
 /// What a tfos_batch points to: the tensors of a batch, or a message.
 ///

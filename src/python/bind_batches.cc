@@ -89,7 +89,7 @@ feed::Remainder RemainderFrom(const std::string& name) {
 
 std::optional<std::vector<ColumnTuple>> Peek(BatchSource& source, bool known) {
   const auto types = ValueOrThrow(WithoutGil([&] {
-    const feed::Wait wait = {.check = &CheckSignals};
+    const Wait wait = {.check = &CheckSignals};
     return known ? source.reader().KnownColumns(wait) : source.reader().Peek(wait);
   }));
   if (!types) return std::nullopt;

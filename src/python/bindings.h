@@ -14,6 +14,7 @@ void BindFiles(nanobind::module_& module);
 void BindAgentLink(nanobind::module_& module);
 void BindGpuLease(nanobind::module_& module);
 void BindRecords(nanobind::module_& module);
+void BindCollective(nanobind::module_& module);
 
 }  // namespace tfos::python
 

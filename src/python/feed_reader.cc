@@ -109,7 +109,7 @@ nb::list FeedReader::NextColumns(const std::vector<std::string>& names, std::siz
 template <typename Wanted, typename Take>
 void FeedReader::Read(bool cross_partition, std::optional<double> timeout_seconds, Wanted wanted,
                       Take take) {
-  const feed::Wait wait{
+  const Wait wait{
       .deadline = timeout_seconds ? Deadline::After(std::chrono::duration_cast<Clock::Duration>(
                                         std::chrono::duration<double>(*timeout_seconds)))
                                   : Deadline::Infinite(),

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "feed/wait.h"
+#include "base/wait.h"
 #include "python/python_object.h"
 #include "tfos/status.h"
 

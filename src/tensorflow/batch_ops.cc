@@ -17,9 +17,9 @@
 #include <optional>
 #include <string>
 
-#include "tensorflow/batch_registry.h"
 #include "tensorflow/batch_source.h"
-#include "tensorflow/tf_api.h"
+#include "tensorflow/op_library.h"
+#include "tensorflow/registry.h"
 
 namespace tfos::tensorflow {
 namespace {
@@ -29,28 +29,8 @@ constexpr const char* kNextOp = "TfosNextBatch";
 constexpr const char* kOpenOp = "TfosOpenPass";
 constexpr const char* kCloseOp = "TfosClosePass";
 
-/// What became of the registration. Written while the library is being loaded, before any op runs.
-struct Library {
-  std::string error;
-  std::optional<TfApi> api = TfApi::Find(error);
-};
-
-Library& TheLibrary() {
-  static auto* const library = new Library;  // Outlives whatever still runs at the end.
-  return *library;
-}
-
-const TfApi& Api() { return *TheLibrary().api; }
-
-struct DeleteStatus {
-  void operator()(TF_Status* status) const { Api().DeleteStatus(status); }
-};
-using StatusPointer = std::unique_ptr<TF_Status, DeleteStatus>;
-
-struct DeleteTensor {
-  void operator()(TF_Tensor* tensor) const { Api().DeleteTensor(tensor); }
-};
-using TensorPointer = std::unique_ptr<TF_Tensor, DeleteTensor>;
+using BatchSourceReference = Reference<tfos_batch_source>;
+using Sources = Registry<tfos_batch_source>;
 
 /// 0 for what the chunk format does not define.
 int TypeOf(std::int32_t dtype) {
@@ -133,11 +113,9 @@ void SetOutput(TF_OpKernelContext* context, int index, tfos_tensor& tensor, TF_S
 
 /// The handle that is the op's first input; 0, which is none, with `status` set on failure.
 std::int64_t HandleOf(TF_OpKernelContext* context, TF_Status* status) {
-  TF_Tensor* input = nullptr;
-  Api().GetInput(context, 0, &input, status);
-  if (Api().GetCode(status) != kTfOk) return 0;
-  const TensorPointer handle(input);
-  return *static_cast<const std::int64_t*>(Api().TensorData(input));
+  const TensorPointer input = InputOf(context, 0, status);
+  if (input == nullptr) return 0;
+  return *static_cast<const std::int64_t*>(Api().TensorData(input.get()));
 }
 
 void SetHandle(TF_OpKernelContext* context, std::int64_t handle, TF_Status* status) {
@@ -151,7 +129,7 @@ void SetHandle(TF_OpKernelContext* context, std::int64_t handle, TF_Status* stat
 std::optional<BatchSourceReference> SourceOf(TF_OpKernelContext* context, TF_Status* status) {
   const std::int64_t handle = HandleOf(context, status);
   if (Api().GetCode(status) != kTfOk) return std::nullopt;
-  auto source = BatchRegistry::Process().Find(handle);
+  auto source = Sources::Process().Find(handle);
   // That is how a dataset ends, and so it does when its feed is no more.
   if (!source) Api().SetStatus(status, kTfOutOfRange, "the feed of this dataset was closed");
   return source;
@@ -160,14 +138,12 @@ std::optional<BatchSourceReference> SourceOf(TF_OpKernelContext* context, TF_Sta
 void AwaitBatch(TF_OpKernelContext* context, TF_Status* status) {
   const auto source = SourceOf(context, status);
   if (!source) return;
-  TF_Tensor* input = nullptr;
-  Api().GetInput(context, 1, &input, status);
-  if (Api().GetCode(status) != kTfOk) return;
-  const TensorPointer index(input);
+  const TensorPointer input = InputOf(context, 1, status);
+  if (input == nullptr) return;
   const TensorPointer output(
       Api().AllocateOutput(context, 0, kTfBool, nullptr, 0, sizeof(bool), status));
   if (Api().GetCode(status) != kTfOk) return;
-  const bool first = *static_cast<const std::int64_t*>(Api().TensorData(input)) == 0;
+  const bool first = *static_cast<const std::int64_t*>(Api().TensorData(input.get())) == 0;
   if (first) (*source)->begin((*source)->context);
   *static_cast<bool*>(Api().TensorData(output.get())) = (*source)->await((*source)->context) != 0;
 }
@@ -202,77 +178,44 @@ void OpenPass(TF_OpKernelContext* context, TF_Status* status) {
     Api().SetStatus(status, kTfResourceExhausted, "no memory to read the dataset");
     return;
   }
-  const std::int64_t handle = BatchRegistry::Process().Add(pass);
+  const std::int64_t handle = Sources::Process().Add(pass, TFOS_BATCH_SOURCE_VERSION);
   pass.release(pass.context);  // The registry keeps it.
   SetHandle(context, handle, status);
-  if (Api().GetCode(status) != kTfOk) BatchRegistry::Process().Remove(handle);
+  if (Api().GetCode(status) != kTfOk) Sources::Process().Remove(handle);
 }
 
 void ClosePass(TF_OpKernelContext* context, TF_Status* status) {
   const std::int64_t handle = HandleOf(context, status);
   if (Api().GetCode(status) != kTfOk) return;
-  BatchRegistry::Process().Remove(handle);
+  Sources::Process().Remove(handle);
   SetHandle(context, handle, status);
-}
-
-/// A compute function made of one that leaves its outcome in a status.
-template <void (*kCompute)(TF_OpKernelContext*, TF_Status*)>
-void Compute(void* /*kernel*/, TF_OpKernelContext* context) {
-  const StatusPointer status(Api().NewStatus());
-  kCompute(context, status.get());
-  if (Api().GetCode(status.get()) != kTfOk) Api().OpKernelContextFailure(context, status.get());
-}
-
-void* Create(TF_OpKernelConstruction* /*construction*/) { return nullptr; }
-void Destroy(void* /*kernel*/) {}
-
-struct OpNames {
-  const char* name;
-  const char* attribute;     ///< May be null.
-  const char* second_input;  ///< Likewise.
-  const char* output;
-};
-
-void RegisterOp(const OpNames& names, void (*compute)(void*, TF_OpKernelContext*),
-                TF_Status* status) {
-  const TfApi& api = Api();
-  TF_OpDefinitionBuilder* op = api.NewOpDefinitionBuilder(names.name);
-  if (names.attribute != nullptr) api.OpDefinitionBuilderAddAttr(op, names.attribute);
-  api.OpDefinitionBuilderAddInput(op, "source: int64");
-  if (names.second_input != nullptr) api.OpDefinitionBuilderAddInput(op, names.second_input);
-  api.OpDefinitionBuilderAddOutput(op, names.output);
-  // Else equal calls would be merged, and calls with constant inputs done once and for all.
-  api.OpDefinitionBuilderSetIsStateful(op, true);
-  api.OpDefinitionBuilderSetShapeInferenceFunction(op, api.ShapeInferenceContextSetUnknownShape);
-  api.RegisterOpDefinition(op, status);
-  if (api.GetCode(status) != kTfOk) return;
-  api.RegisterKernelBuilder(
-      names.name, api.NewKernelBuilder(names.name, "CPU", &Create, compute, &Destroy), status);
 }
 
 /// TensorFlow takes up the ops that are registered while it loads a library.
 [[gnu::constructor]] void RegisterWhenLoaded() {
-  Library& library = TheLibrary();
-  if (!library.api) return;
-  const StatusPointer status(library.api->NewStatus());
-  const auto add = [&](const OpNames& names, void (*compute)(void*, TF_OpKernelContext*)) {
-    if (library.api->GetCode(status.get()) != kTfOk) return;
-    RegisterOp(names, compute, status.get());
-  };
-  add({kAwaitOp, nullptr, "index: int64", "waiting: bool"}, &Compute<&AwaitBatch>);
-  add({kNextOp, "component_types: list(type) >= 1", nullptr, "components: component_types"},
-      &Compute<&NextBatch>);
-  add({kOpenOp, nullptr, nullptr, "pass: int64"}, &Compute<&OpenPass>);
-  add({kCloseOp, nullptr, nullptr, "was: int64"}, &Compute<&ClosePass>);
-  if (library.api->GetCode(status.get()) != kTfOk) {
-    library.error = library.api->Message(status.get());
-  }
+  RegisterOp({.name = kAwaitOp,
+              .inputs = {"source: int64", "index: int64"},
+              .outputs = {"waiting: bool"}},
+             &Compute<&AwaitBatch>);
+  RegisterOp({.name = kNextOp,
+              .attributes = {"component_types: list(type) >= 1"},
+              .inputs = {"source: int64"},
+              .outputs = {"components: component_types"}},
+             &Compute<&NextBatch>);
+  RegisterOp({.name = kOpenOp, .inputs = {"source: int64"}, .outputs = {"pass: int64"}},
+             &Compute<&OpenPass>);
+  RegisterOp({.name = kCloseOp, .inputs = {"source: int64"}, .outputs = {"was: int64"}},
+             &Compute<&ClosePass>);
 }
 
 }  // namespace
 }  // namespace tfos::tensorflow
 
-const char* tfos_ops_error(void) {
-  const std::string& error = tfos::tensorflow::TheLibrary().error;
-  return error.empty() ? nullptr : error.c_str();
+std::int64_t tfos_register_batch_source(const tfos_batch_source* source) {
+  return tfos::tensorflow::Registry<tfos_batch_source>::Process().Add(*source,
+                                                                      TFOS_BATCH_SOURCE_VERSION);
+}
+
+void tfos_unregister_batch_source(std::int64_t handle) {
+  tfos::tensorflow::Registry<tfos_batch_source>::Process().Remove(handle);
 }

@@ -52,6 +52,11 @@ std::optional<TfApi> TfApi::Find(std::string& error) {
   framework.Find("TF_NewTensor", api.NewTensor);
   framework.Find("TF_DeleteTensor", api.DeleteTensor);
   framework.Find("TF_TensorData", api.TensorData);
+  framework.Find("TF_TensorByteSize", api.TensorByteSize);
+  framework.Find("TF_TensorType", api.TensorType);
+  framework.Find("TF_DataTypeSize", api.DataTypeSize);
+  framework.Find("TF_NumDims", api.NumDims);
+  framework.Find("TF_Dim", api.Dim);
   framework.Find("TF_NewOpDefinitionBuilder", api.NewOpDefinitionBuilder);
   framework.Find("TF_OpDefinitionBuilderAddAttr", api.OpDefinitionBuilderAddAttr);
   framework.Find("TF_OpDefinitionBuilderAddInput", api.OpDefinitionBuilderAddInput);
@@ -65,10 +70,15 @@ std::optional<TfApi> TfApi::Find(std::string& error) {
   framework.Find("TF_NewKernelBuilder", api.NewKernelBuilder);
   framework.Find("TF_RegisterKernelBuilder", api.RegisterKernelBuilder);
   framework.Find("TF_GetInput", api.GetInput);
+  framework.Find("TF_NumInputs", api.NumInputs);
   framework.Find("TF_NumOutputs", api.NumOutputs);
   framework.Find("TF_ExpectedOutputDataType", api.ExpectedOutputDataType);
   framework.Find("TF_AllocateOutput", api.AllocateOutput);
   framework.Find("TF_SetOutput", api.SetOutput);
+  framework.Find("TF_OpKernelConstruction_GetAttrString", api.GetAttrString);
+  framework.Find("TF_OpKernelConstruction_GetAttrSize", api.GetAttrSize);
+  framework.Find("TF_OpKernelConstruction_GetAttrInt64", api.GetAttrInt64);
+  framework.Find("TF_OpKernelConstruction_Failure", api.OpKernelConstructionFailure);
   framework.Find("TF_OpKernelContext_Failure", api.OpKernelContextFailure);
   Library all(kAll, error);
   all.Find("TF_StringCopy", api.StringCopy);

@@ -28,6 +28,7 @@ enum TfCode : int {
   kTfResourceExhausted = 8,
   kTfOutOfRange = 11,
   kTfInternal = 13,
+  kTfUnavailable = 14,
 };
 
 /// TF_DataType of tensorflow/c/tf_datatype.h.
@@ -42,6 +43,7 @@ enum TfDataType : int {
   kTfComplex64 = 8,
   kTfInt64 = 9,
   kTfBool = 10,
+  kTfBfloat16 = 14,
   kTfUint16 = 17,
   kTfComplex128 = 18,
   kTfHalf = 19,
@@ -68,6 +70,11 @@ struct TfApi {
                           void* argument);
   void (*DeleteTensor)(TF_Tensor*);
   void* (*TensorData)(const TF_Tensor*);
+  std::size_t (*TensorByteSize)(const TF_Tensor*);
+  int (*TensorType)(const TF_Tensor*);
+  std::size_t (*DataTypeSize)(int dtype);
+  int (*NumDims)(const TF_Tensor*);
+  std::int64_t (*Dim)(const TF_Tensor*, int index);
 
   // tensorflow/c/tf_tstring.h
   void (*StringCopy)(TF_TString* to, const char* from, std::size_t bytes);
@@ -91,11 +98,18 @@ struct TfApi {
                                         void (*destroy)(void*));
   void (*RegisterKernelBuilder)(const char* name, TF_KernelBuilder*, TF_Status*);
   void (*GetInput)(TF_OpKernelContext*, int index, TF_Tensor**, TF_Status*);
+  int (*NumInputs)(TF_OpKernelContext*);
   int (*NumOutputs)(TF_OpKernelContext*);
   int (*ExpectedOutputDataType)(TF_OpKernelContext*, int index);
   TF_Tensor* (*AllocateOutput)(TF_OpKernelContext*, int index, int dtype, const std::int64_t* dims,
                                int rank, std::size_t bytes, TF_Status*);
   void (*SetOutput)(TF_OpKernelContext*, int index, const TF_Tensor*, TF_Status*);
+  void (*GetAttrString)(TF_OpKernelConstruction*, const char* name, char* value,
+                        std::size_t most, TF_Status*);
+  void (*GetAttrSize)(TF_OpKernelConstruction*, const char* name, std::int32_t* list,
+                      std::int32_t* total, TF_Status*);
+  void (*GetAttrInt64)(TF_OpKernelConstruction*, const char* name, std::int64_t* value, TF_Status*);
+  void (*OpKernelConstructionFailure)(TF_OpKernelConstruction*, TF_Status*);
   void (*OpKernelContextFailure)(TF_OpKernelContext*, TF_Status*);
 
   /// Finds all of them, or says in `error` what is missing.

@@ -1,5 +1,5 @@
-#ifndef TFOS_FEED_SOCKET_H_
-#define TFOS_FEED_SOCKET_H_
+#ifndef TFOS_NET_SOCKET_H_
+#define TFOS_NET_SOCKET_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,13 +9,13 @@
 #include <string_view>
 
 #include "base/unique_fd.h"
-#include "feed/wait.h"
+#include "base/wait.h"
 #include "tfos/status.h"
 
-// The few socket calls of the feed. All sockets are non-blocking and closed on exec; a write to a
+// The few socket calls of what moves data. All sockets are non-blocking and closed on exec; a write to a
 // closed peer is an error and never a signal.
 
-namespace tfos::feed {
+namespace tfos::net {
 
 /// Listens on `name` in the abstract namespace (no file; the leading NUL is added here).
 Result<UniqueFd> ListenUnix(std::string_view name);
@@ -54,6 +54,6 @@ Result<Transfer> Send(int fd, std::span<const std::byte> first, std::span<const 
 /// where `passed` is null it is refused by the kernel.
 Result<Transfer> Receive(int fd, std::span<std::byte> space, UniqueFd* passed);
 
-}  // namespace tfos::feed
+}  // namespace tfos::net
 
-#endif  // TFOS_FEED_SOCKET_H_
+#endif  // TFOS_NET_SOCKET_H_

@@ -1,6 +1,8 @@
-#include "tensorflow/batch_registry.h"
+#include "tensorflow/registry.h"
 
 #include <gtest/gtest.h>
+
+#include "tensorflow/batch_source.h"
 
 namespace tfos::tensorflow {
 namespace {
@@ -17,10 +19,10 @@ tfos_batch_source SourceCounting(int& references) {
           .open = nullptr};
 }
 
-TEST(BatchRegistryTest, ASourceLivesUntilItIsRemovedAndNobodyUsesIt) {
-  BatchRegistry registry;
+TEST(RegistryTest, ASourceLivesUntilItIsRemovedAndNobodyUsesIt) {
+  Registry<tfos_batch_source> registry;
   int references = 0;
-  const std::int64_t handle = registry.Add(SourceCounting(references));
+  const std::int64_t handle = registry.Add(SourceCounting(references), TFOS_BATCH_SOURCE_VERSION);
   EXPECT_NE(handle, 0);
   EXPECT_EQ(references, 1);
   {
@@ -36,19 +38,18 @@ TEST(BatchRegistryTest, ASourceLivesUntilItIsRemovedAndNobodyUsesIt) {
   EXPECT_EQ(references, 0);
 }
 
-TEST(BatchRegistryTest, HandlesAreNotReused) {
-  BatchRegistry registry;
+TEST(RegistryTest, HandlesAreNotReused) {
+  Registry<tfos_batch_source> registry;
   int references = 0;
-  const std::int64_t first = registry.Add(SourceCounting(references));
+  const std::int64_t first = registry.Add(SourceCounting(references), TFOS_BATCH_SOURCE_VERSION);
   registry.Remove(first);
-  EXPECT_NE(registry.Add(SourceCounting(references)), first);
+  EXPECT_NE(registry.Add(SourceCounting(references), TFOS_BATCH_SOURCE_VERSION), first);
 }
 
-TEST(BatchRegistryTest, AnotherVersionIsRefused) {
+TEST(RegistryTest, AnotherVersionIsRefused) {
   int references = 0;
-  tfos_batch_source source = SourceCounting(references);
-  source.version = TFOS_BATCH_SOURCE_VERSION + 1;
-  EXPECT_EQ(tfos_register_batch_source(&source), 0);
+  Registry<tfos_batch_source> registry;
+  EXPECT_EQ(registry.Add(SourceCounting(references), TFOS_BATCH_SOURCE_VERSION + 1), 0);
   EXPECT_EQ(references, 0);
 }
 

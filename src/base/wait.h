@@ -1,5 +1,5 @@
-#ifndef TFOS_FEED_WAIT_H_
-#define TFOS_FEED_WAIT_H_
+#ifndef TFOS_BASE_WAIT_H_
+#define TFOS_BASE_WAIT_H_
 
 #include <chrono>
 #include <functional>
@@ -7,7 +7,7 @@
 #include "base/deadline.h"
 #include "tfos/status.h"
 
-namespace tfos::feed {
+namespace tfos {
 
 /// Asked every `kCheckInterval` while a call waits, on the waiting thread and without any lock
 /// held. A failure ends the wait and is what the call returns. This is how signals of a Python
@@ -22,6 +22,6 @@ struct Wait {
   InterruptCheck check = {};
 };
 
-}  // namespace tfos::feed
+}  // namespace tfos
 
-#endif  // TFOS_FEED_WAIT_H_
+#endif  // TFOS_BASE_WAIT_H_

@@ -1,4 +1,4 @@
-#include "feed/socket.h"
+#include "net/socket.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -15,11 +15,11 @@
 
 #include "base/format.h"
 
-namespace tfos::feed {
+namespace tfos::net {
 namespace {
 
 constexpr int kBacklog = 1024;
-/// How long what a feeder sent may stay unanswered by the other host's kernel.
+/// How long what was sent may stay unanswered by the other host's kernel.
 constexpr std::chrono::seconds kUnansweredLimit{60};
 constexpr int kCheckMilliseconds = static_cast<int>(kCheckInterval.count());
 constexpr int kSocketFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
@@ -249,4 +249,4 @@ Result<Transfer> Receive(int fd, std::span<std::byte> space, UniqueFd* passed) {
   }
 }
 
-}  // namespace tfos::feed
+}  // namespace tfos::net

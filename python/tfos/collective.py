@@ -1,0 +1,250 @@
+"""Tensors between the nodes that train together: sums, means, broadcasts.
+
+    from tfos import collective
+
+    def train(ctx):
+        ...
+        gradients = collective.all_reduce(tape.gradient(loss, variables))    # the mean of all nodes
+
+Every training node (chief or master, and workers) has to call the same functions in the same order,
+in eager code or in a ``tf.function``. The first call connects the nodes. ``ctx.distribute`` does all of it
+for a Keras optimizer.
+
+Errors: ``tf.errors.UnavailableError`` with the name of the node that is gone or gave up;
+``tf.errors.InvalidArgumentError`` naming both when two nodes do different things. Nothing can be done
+with the other nodes any more then.
+A node whose program ends before those of the others has left: they go on without it, and their means
+are over those who have not left.
+
+Threads: any, but the order of calls has to be the same on all nodes.
+"""
+
+from __future__ import annotations
+
+import atexit
+from typing import Any, Iterable, Mapping, Sequence
+
+import tensorflow as tf
+
+from tfos import _native, ops_library
+from tfos.errors import BadInputError
+
+#: The jobs whose nodes train together.
+TRAINING_JOBS = ("chief", "master", "worker")
+#: How long the others may take to come to their first call, in seconds.
+CONNECT_TIMEOUT = 600.0
+#: After so many seconds without progress the node's log says who is waited for.
+STALL_AFTER = 30.0
+
+_SUM = -1.0  # As the op has it: no weight.
+
+
+class Group:
+    """The training nodes of a cluster, as one of them sees them. Owner: the process, see
+    :func:`group`."""
+
+    def __init__(self, nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: int):
+        """Waits until all of them have come here.
+
+        Args:
+            nodes: of the cluster, as ``ctx.nodes``.
+            listener: a descriptor of the socket that holds this node's ``tensor_port``.
+        """
+        members = members_of(nodes)
+        ids = [node["node_id"] for node in members]
+        if node_id not in ids:
+            raise BadInputError(
+                f"node {node_id} does not train, so it has no part in collective operations; those of "
+                f"{', '.join(TRAINING_JOBS)} have")
+        self._native = _native.TensorGroup.join(
+            [(_name_of(node), node["address"], node["tensor_port"]) for node in members],
+            ids.index(node_id), token, listener, CONNECT_TIMEOUT, STALL_AFTER)
+        self._ops = ops_library.load()
+        self._handle = self._native.register(self._ops.add_group, self._ops.remove_group)
+        self.rank: int = self._native.rank
+        self.size: int = self._native.size
+        self._close = self._native.close
+        # Before TensorFlow waits for its threads, one of which may be waiting for another node.
+        atexit.register(self.close, "its program has ended")
+
+    def close(self, why: str) -> None:
+        """Ends the group for all nodes: what they do next, or are doing, fails with ``why``."""
+        self._close(why)
+
+    def leave(self) -> None:
+        """Takes part in what the others still do, with nothing of its own; returns when all have
+        left."""
+        self._native.leave()
+
+    def all_reduce(self, tensors: list[tf.Tensor], weight: Any, name: str) -> list[tf.Tensor]:
+        """The sums, or with ``weight`` the weighted means, of tensors of any of the types."""
+        reduced: list[Any] = [None] * len(tensors)
+        for dtype, places in _by_dtype(tensors).items():
+            results = self._ops.all_reduce(
+                group=self._handle, weight=_SUM if weight is None else tf.cast(weight, tf.float64),
+                tensors=[tensors[place] for place in places], tag=f"{name} ({dtype.name})"
+                if len(tensors) != len(places) else name)
+            _put(results, places, tensors, reduced)
+        return reduced
+
+    def broadcast(self, tensors: list[tf.Tensor], root: int, name: str) -> list[tf.Tensor]:
+        """The tensors of member ``root``."""
+        received: list[Any] = [None] * len(tensors)
+        for places in _by_dtype(tensors).values():
+            results = self._ops.broadcast(
+                group=self._handle, tensors=[tensors[place] for place in places], tag=name, root=root)
+            _put(results, places, tensors, received)
+        return received
+
+    def all_gather(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
+        """Everybody's rows, in the order of the members."""
+        gathered = self._ops.all_gather(group=self._handle, tensor=tensor, tag=name)
+        gathered.set_shape([None, *tensor.shape[1:]])
+        return gathered
+
+    def barrier(self, name: str) -> None:
+        """Returns when everybody has called it."""
+        self._native.barrier(name)
+
+
+_cluster: tuple[Any, ...] | None = None
+_group: Group | None = None
+
+
+def use(nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: int) -> None:
+    """Says which cluster this process is a node of; ``tfos.node`` does. Connects nothing yet."""
+    global _cluster
+    _cluster = (nodes, node_id, token, listener)
+
+
+def leave() -> None:
+    """Says that this program has done all it does with the others, and waits for them; ``tfos.node``
+    does when a program has ended. They go on meanwhile: sums and means are over those who have not
+    left."""
+    if _group is not None:
+        _group.leave()
+
+
+def group() -> Group:
+    """The group of this process; the first call waits for the other nodes."""
+    global _group
+    if _group is None:
+        if _cluster is None:
+            raise BadInputError("collective operations are for nodes: call them in the program that "
+                                "tfos.run starts")
+        with tf.init_scope():
+            _group = Group(*_cluster)
+    return _group
+
+
+def members_of(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The nodes that train together, in the order of their ranks."""
+    training = [node for node in nodes if node["job_name"] in TRAINING_JOBS]
+    return sorted(training, key=lambda node: (node["job_name"] == "worker", node["task_index"]))
+
+
+def rank() -> int:
+    """This node's number among the training nodes, from 0; the chief or master has 0."""
+    return group().rank
+
+
+def size() -> int:
+    """How many nodes train together."""
+    return group().size
+
+
+def all_reduce(tensors: Any, op: str = "mean", *, weight: Any = None, name: str = "all_reduce") -> Any:
+    """The mean or sum of everybody's ``tensors``, with the same bits on every node.
+
+    Args:
+        tensors: a tensor, ``tf.IndexedSlices``, None, or a structure of them: float32, float64,
+            float16, bfloat16, and for sums int32 and int64. Shapes have to be the same everywhere;
+            IndexedSlices (gradients of embeddings) may have any number of rows, and give the rows
+            of all nodes.
+        op: "mean" or "sum".
+        weight: of this node's tensors in a mean, such as its number of rows; 1 by default. A node
+            with weight 0 just takes part.
+        name: for messages.
+    """
+    if op not in ("mean", "sum"):
+        raise BadInputError(f"op={op!r} is neither 'mean' nor 'sum'")
+    if op == "sum" and weight is not None:
+        raise BadInputError("a sum has no weights; op='mean' has")
+    if op == "mean" and weight is None:
+        weight = 1.0
+    flat = tf.nest.flatten(tensors)
+    sparse = [place for place, tensor in enumerate(flat) if isinstance(tensor, tf.IndexedSlices)]
+    dense = [place for place, tensor in enumerate(flat) if tensor is not None and place not in sparse]
+    result: list[Any] = [None] * len(flat)
+    values = [tf.convert_to_tensor(flat[place]) for place in dense]
+    for value in values:
+        if op == "mean" and not value.dtype.is_floating:
+            raise BadInputError(f"{value.dtype.name} has no mean here; cast it, or take op='sum'")
+    if values:
+        for place, value in zip(dense, group().all_reduce(values, weight, name), strict=True):
+            result[place] = value
+    if sparse:
+        _reduce_slices(flat, sparse, weight, name, result)
+    return tf.nest.pack_sequence_as(tensors, result)
+
+
+def _reduce_slices(flat: list[Any], places: list[int], weight: Any, name: str,
+                   result: list[Any]) -> None:
+    share = None
+    if weight is not None:
+        (total,) = group().all_reduce([tf.cast(weight, tf.float64)], None, f"{name} (weights)")
+        share = tf.math.divide_no_nan(tf.cast(weight, tf.float64), total)
+    for place in places:
+        slices = flat[place]
+        values = slices.values if share is None else slices.values * tf.cast(share, slices.values.dtype)
+        result[place] = tf.IndexedSlices(
+            group().all_gather(values, f"{name} (rows)"),
+            group().all_gather(slices.indices, f"{name} (indices)"), slices.dense_shape)
+
+
+def broadcast(tensors: Any, root: int = 0, *, name: str = "broadcast") -> Any:
+    """The ``tensors`` of node ``root`` (a rank), of any type but strings, on every node."""
+    flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
+    return tf.nest.pack_sequence_as(tensors, group().broadcast(flat, root, name) if flat else [])
+
+
+def broadcast_variables(variables: Iterable[Any], root: int = 0, *, name: str = "broadcast") -> None:
+    """Gives variables (TensorFlow's or Keras') the values that they have on node ``root``."""
+    variables = list(variables)
+    for variable, value in zip(variables, broadcast([tf.convert_to_tensor(v) for v in variables], root,
+                                                    name=name), strict=True):
+        variable.assign(value)
+
+
+def all_gather(tensor: Any, *, name: str = "all_gather") -> tf.Tensor:
+    """The rows of everybody's ``tensor``, one node after the other. Nodes may have different numbers
+    of rows."""
+    tensor = tf.convert_to_tensor(tensor)
+    if tensor.shape.rank == 0:
+        raise BadInputError("all_gather takes tensors of rows, and this is a single value")
+    return group().all_gather(tensor, name)
+
+
+def barrier(name: str = "barrier") -> None:
+    """Returns when every node has called it. In eager code only."""
+    group().barrier(name)
+
+
+def _by_dtype(tensors: list[tf.Tensor]) -> dict[tf.DType, list[int]]:
+    """Places by type, in an order that is the same on all nodes."""
+    places: dict[tf.DType, list[int]] = {}
+    for place, tensor in enumerate(tensors):
+        if tensor.dtype == tf.string:
+            raise BadInputError("strings can't be sent between nodes; encode them as numbers")
+        places.setdefault(tensor.dtype, []).append(place)
+    return dict(sorted(places.items(), key=lambda item: item[0].as_datatype_enum))
+
+
+def _put(results: Any, places: list[int], like: list[tf.Tensor], into: list[Any]) -> None:
+    for place, result in zip(places, results, strict=True):
+        result.set_shape(like[place].shape)
+        into[place] = result
+
+
+def _name_of(node: Mapping[str, Any]) -> str:
+    return f"{node['job_name']}:{node['task_index']} on host {node['host']}"

@@ -1,0 +1,86 @@
+#include "collective/fused.h"
+
+#include <cstring>
+
+namespace tfos::collective {
+namespace {
+
+/// The sum of everybody's `weight`. Where the elements' own type counts far enough, it goes along
+/// with them, as one more element behind those of `data`.
+bool HasRoomFor(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
+
+void PutWeight(DType dtype, double weight, std::byte* at) {
+  if (dtype == DType::kFloat64) {
+    std::memcpy(at, &weight, sizeof(weight));
+  } else {
+    const auto narrow = static_cast<float>(weight);
+    std::memcpy(at, &narrow, sizeof(narrow));
+  }
+}
+
+double TakeWeight(DType dtype, const std::byte* at) {
+  if (dtype == DType::kFloat64) {
+    double weight = 0;
+    std::memcpy(&weight, at, sizeof(weight));
+    return weight;
+  }
+  float weight = 0;
+  std::memcpy(&weight, at, sizeof(weight));
+  return static_cast<double>(weight);
+}
+
+}  // namespace
+
+void Fused::Pack(std::span<const Exchanged> tensors, std::size_t more) {
+  std::size_t bytes = more;
+  for (const Exchanged& tensor : tensors) bytes += tensor.from.size();
+  buffer_.resize(bytes);
+  std::byte* at = buffer_.data();
+  for (const Exchanged& tensor : tensors) {
+    if (tensor.from.empty()) continue;
+    std::memcpy(at, tensor.from.data(), tensor.from.size());
+    at += tensor.from.size();
+  }
+}
+
+void Fused::Unpack(std::span<const Exchanged> tensors) const {
+  const std::byte* at = buffer_.data();
+  for (const Exchanged& tensor : tensors) {
+    if (tensor.to.empty()) continue;
+    std::memcpy(tensor.to.data(), at, tensor.to.size());
+    at += tensor.to.size();
+  }
+}
+
+Status Fused::AllReduce(DType dtype, std::optional<double> weight,
+                        std::span<const Exchanged> tensors, std::string_view name) {
+  const bool rides_along = weight && HasRoomFor(dtype);
+  const std::size_t more = rides_along ? ElementBytes(dtype) : 0;
+  Pack(tensors, more);
+  const std::span<std::byte> elements = std::span(buffer_).first(buffer_.size() - more);
+  if (weight && *weight != 1) ScaleElements(dtype, *weight, elements);
+  if (rides_along) PutWeight(dtype, *weight, elements.data() + elements.size());
+  TFOS_RETURN_IF_ERROR(group_.AllReduce(dtype, buffer_, name));
+  if (weight) {
+    double total = *weight;
+    if (rides_along) {
+      total = TakeWeight(dtype, elements.data() + elements.size());
+    } else {
+      TFOS_RETURN_IF_ERROR(
+          group_.AllReduce(DType::kFloat64, std::as_writable_bytes(std::span(&total, 1)), name));
+    }
+    if (total > 0 && total != 1) ScaleElements(dtype, 1 / total, elements);
+  }
+  Unpack(tensors);
+  return {};
+}
+
+Status Fused::Broadcast(std::uint32_t root, std::span<const Exchanged> tensors,
+                        std::string_view name) {
+  Pack(tensors, 0);
+  TFOS_RETURN_IF_ERROR(group_.Broadcast(root, buffer_, name));
+  Unpack(tensors);
+  return {};
+}
+
+}  // namespace tfos::collective

@@ -1,0 +1,46 @@
+#ifndef TFOS_COLLECTIVE_FUSED_H_
+#define TFOS_COLLECTIVE_FUSED_H_
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "collective/group.h"
+
+namespace tfos::collective {
+
+/// The memory of one tensor: what this member has, and where the result goes.
+struct Exchanged {
+  std::span<const std::byte> from;
+  std::span<std::byte> to;  ///< Of the same size.
+};
+
+/// Several tensors in one operation, which costs as much as one tensor of their size.
+///
+/// Owner and lifetime: borrows the group; keeps memory for as many bytes as it has ever moved.
+/// Threads: one at a time. Errors: those of the group.
+class Fused {
+ public:
+  explicit Fused(Group& group) : group_(group) {}
+
+  /// Sums of everybody's tensors. With `weight` the tensors are multiplied by it first, and the
+  /// sums divided by that of all weights: a mean over rows, if it is the number of rows. All zero
+  /// weights give zeros.
+  Status AllReduce(DType dtype, std::optional<double> weight, std::span<const Exchanged> tensors,
+                   std::string_view name);
+  /// The tensors of member `root`.
+  Status Broadcast(std::uint32_t root, std::span<const Exchanged> tensors, std::string_view name);
+
+ private:
+  void Pack(std::span<const Exchanged> tensors, std::size_t more);
+  void Unpack(std::span<const Exchanged> tensors) const;
+
+  Group& group_;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace tfos::collective
+
+#endif  // TFOS_COLLECTIVE_FUSED_H_

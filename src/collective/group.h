@@ -1,0 +1,78 @@
+#ifndef TFOS_COLLECTIVE_GROUP_H_
+#define TFOS_COLLECTIVE_GROUP_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "collective/element.h"
+#include "collective/member.h"
+#include "collective/mesh.h"
+#include "tfos/status.h"
+
+namespace tfos::collective {
+
+/// The nodes that train together, as seen by one of them. All call the same functions in the same
+/// order, with tensors of the same type and size; each call returns when this member is done.
+///
+/// Owner and lifetime: of a node's process, from the program's first use to its end; members that
+/// are left behind fail when one of them ends. Threads: any; calls wait for each other, except
+/// `Close`. Errors: the first one ends the group for everybody, and whatever follows fails with
+/// it. Reconnect: a member is gone or gave up, with its name. Bad input: members do different
+/// things; names both. Sources and formats: docs/formats/tensor-protocol.md.
+class Group {
+ public:
+  /// Waits until all members have come. Errors: retry later, naming those who have not.
+  static Result<std::unique_ptr<Group>> Join(GroupOptions options);
+
+  std::uint32_t rank() const { return mesh_->rank(); }
+  std::uint32_t size() const { return mesh_->size(); }
+
+  /// `data` becomes the sum of everybody's, with the same bits on every member.
+  Status AllReduce(DType dtype, std::span<std::byte> data, std::string_view name);
+  /// `data` becomes that of member `root`.
+  Status Broadcast(std::uint32_t root, std::span<std::byte> data, std::string_view name);
+  /// How many bytes each member has, by member.
+  Result<std::vector<std::size_t>> GatherSizes(std::size_t bytes, std::string_view name);
+  /// Everybody's data, one behind the other, as `sizes` has it; this member's is in its place.
+  Status AllGather(const std::vector<std::size_t>& sizes, std::span<std::byte> data,
+                   std::string_view name);
+  /// Returns when everybody has called it.
+  Status Barrier(std::string_view name);
+
+  /// For a member that has nothing more to do: it takes part in what the others begin, without
+  /// anything of its own (zeros to sum up, no rows to gather), and returns when all have left.
+  Status Leave();
+
+  /// Ends the group for everybody: what waits in another thread fails with `why` within a moment.
+  void Close(std::string_view why);
+
+ private:
+  explicit Group(std::unique_ptr<std::atomic<bool>> closed) : closed_(std::move(closed)) {}
+
+  /// Begins an operation. Needs `mutex_`.
+  void Begin(OperationKind kind, DType dtype, std::uint64_t elements, std::uint32_t root,
+             std::string_view name);
+
+  const std::unique_ptr<std::atomic<bool>> closed_;  ///< Where the mesh sees it while it waits.
+  std::mutex mutex_;
+  std::unique_ptr<Mesh> mesh_;
+  // All need `mutex_`.
+  Result<std::vector<std::size_t>> ShareSize(std::size_t bytes);
+  Status SumUp(DType dtype, std::span<std::byte> data);
+  /// What a member does that has left.
+  Status TakePart(const Operation& operation);
+
+  std::uint64_t next_number_ = 0;
+  std::vector<std::size_t> sizes_;  ///< As they were gathered last.
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace tfos::collective
+
+#endif  // TFOS_COLLECTIVE_GROUP_H_

@@ -1,0 +1,324 @@
+#include "collective/group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <latch>
+#include <random>
+#include <vector>
+
+#include "collective/test_members.h"
+#include "net/socket.h"
+
+namespace tfos::collective {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+template <typename T>
+std::span<std::byte> Bytes(std::vector<T>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+/// Numbers whose sum depends on the order of the additions.
+std::vector<float> Values(std::uint32_t rank, std::size_t count) {
+  std::mt19937 random(rank * 7919 + 1);
+  std::normal_distribution<float> normal(0, 1000);
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+struct Case {
+  std::uint32_t members;
+  std::size_t elements;
+};
+
+class GroupTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(GroupTest, SumsUpAndEverybodyHasTheSameBits) {
+  const auto [members, elements] = GetParam();
+  std::vector<double> expected(elements);
+  for (std::uint32_t rank = 0; rank < members; ++rank) {
+    const std::vector<float> values = Values(rank, elements);
+    for (std::size_t i = 0; i < elements; ++i) expected[i] += static_cast<double>(values[i]);
+  }
+  std::vector<std::vector<float>> results(members);
+  RunMembers(MakeMembers(members), [&results, elements = elements](Group& group) {
+    std::vector<float> values = Values(group.rank(), elements);
+    // More than once: operations follow each other without a pause.
+    for (int round = 0; round < 3; ++round) {
+      values = Values(group.rank(), elements);
+      const Status status = group.AllReduce(DType::kFloat32, Bytes(values), "sum");
+      ASSERT_TRUE(status.ok()) << status.ToString();
+    }
+    results[group.rank()] = values;
+  });
+  for (std::size_t i = 0; i < elements; ++i) {
+    ASSERT_NEAR(static_cast<double>(results[0][i]), expected[i], 0.01 * members) << i;
+  }
+  for (const std::vector<float>& result : results) {
+    EXPECT_EQ(std::memcmp(result.data(), results[0].data(), elements * sizeof(float)), 0);
+  }
+}
+
+TEST_P(GroupTest, BroadcastsFromEveryMember) {
+  const auto [members, elements] = GetParam();
+  RunMembers(MakeMembers(members), [elements = elements](Group& group) {
+    for (std::uint32_t root = 0; root < group.size(); ++root) {
+      std::vector<float> values = Values(group.rank(), elements);
+      ASSERT_TRUE(group.Broadcast(root, Bytes(values), "weights").ok());
+      EXPECT_EQ(values, Values(root, elements));
+    }
+  });
+}
+
+TEST_P(GroupTest, GathersPiecesOfAnySize) {
+  const auto [members, elements] = GetParam();
+  RunMembers(MakeMembers(members), [elements = elements](Group& group) {
+    // Member 0 has none.
+    std::vector<std::vector<float>> pieces;
+    for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
+      pieces.push_back(Values(rank, elements * rank));
+    }
+    const auto sizes = group.GatherSizes(pieces[group.rank()].size() * sizeof(float), "sizes");
+    ASSERT_TRUE(sizes.ok());
+    std::vector<float> expected;
+    std::vector<float> all;
+    for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
+      EXPECT_EQ((*sizes)[rank], pieces[rank].size() * sizeof(float));
+      expected.insert(expected.end(), pieces[rank].begin(), pieces[rank].end());
+      const std::vector<float> mine(pieces[rank].size());
+      const auto& own = rank == group.rank() ? pieces[rank] : mine;
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    ASSERT_TRUE(group.AllGather(*sizes, Bytes(all), "pieces").ok());
+    EXPECT_EQ(all, expected);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, GroupTest,
+                         ::testing::Values(Case{1, 10}, Case{2, 0}, Case{2, 1}, Case{2, 300'000},
+                                           Case{3, 5}, Case{3, 100'001}, Case{4, 1000},
+                                           Case{5, 40'000}, Case{8, 17}, Case{8, 30'000}),
+                         [](const auto& instance) {
+                           return fmt::format("{}Members{}Elements", instance.param.members,
+                                              instance.param.elements);
+                         });
+
+TEST(GroupBarrierTest, NobodyLeavesBeforeAllHaveCome) {
+  for (const std::uint32_t members : {2u, 3u, 6u}) {
+    std::atomic<std::uint32_t> arrived = 0;
+    RunMembers(MakeMembers(members), [&arrived, members](Group& group) {
+      for (std::uint32_t round = 1; round <= 20; ++round) {
+        ++arrived;
+        ASSERT_TRUE(group.Barrier("all here").ok());
+        EXPECT_GE(arrived, round * members);
+        ASSERT_TRUE(group.Barrier("all saw it").ok());
+      }
+    });
+  }
+}
+
+/// What each member is told when one of them, `odd`, runs another program.
+std::vector<std::string> Told(std::uint32_t members, std::uint32_t odd,
+                              const std::function<Status(Group&)>& program,
+                              const std::function<Status(Group&)>& odd_program) {
+  std::vector<std::string> told(members);
+  RunMembers(MakeMembers(members), [&](Group& group) {
+    const Status status = group.rank() == odd ? odd_program(group) : program(group);
+    told[group.rank()] = status.ToString();
+    // Whatever follows fails with the same.
+    EXPECT_EQ(group.Barrier("after").ToString(), status.ToString());
+  });
+  return told;
+}
+
+TEST(GroupMismatchTest, OtherSizesAreAnErrorThatNamesBoth) {
+  const auto reduce = [](std::size_t elements) {
+    return [elements](Group& group) {
+      std::vector<float> values(elements);
+      return group.AllReduce(DType::kFloat32, Bytes(values), "gradients");
+    };
+  };
+  for (const std::string& text : Told(3, 1, reduce(100), reduce(200))) {
+    EXPECT_THAT(text, AllOf(HasSubstr("\"gradients\" of float32[100]"),
+                            HasSubstr("\"gradients\" of float32[200]"), HasSubstr("worker:")));
+  }
+  for (const std::string& text : Told(2, 0, reduce(100'000), reduce(200'000))) {
+    EXPECT_THAT(text, AllOf(HasSubstr("float32[100000]"), HasSubstr("float32[200000]")));
+  }
+}
+
+TEST(GroupMismatchTest, OtherOperationsAreAnErrorThatNamesBoth) {
+  const auto texts = Told(
+      2, 1, [](Group& group) { return group.Barrier("done"); },
+      [](Group& group) {
+        std::vector<float> values(8);
+        // The root is done when it has sent; then it hears of it.
+        const Status sent = group.Broadcast(1, Bytes(values), "weights");
+        return sent.ok() ? group.Barrier("done") : sent;
+      });
+  EXPECT_THAT(texts[0], AllOf(HasSubstr("barrier \"done\""), HasSubstr("broadcast \"weights\"")));
+}
+
+TEST(GroupLossTest, WhoClosesEndsItForAll) {
+  std::vector<std::string> told(3);
+  RunMembers(MakeMembers(3), [&told](Group& group) {
+    if (group.rank() == 2) {
+      group.Close("the program of worker:2 failed");
+      return;
+    }
+    std::vector<float> values(1'000'000);
+    told[group.rank()] = group.AllReduce(DType::kFloat32, Bytes(values), "x").ToString();
+  });
+  EXPECT_THAT(told[0], HasSubstr("the program of worker:2 failed"));
+  EXPECT_THAT(told[1], HasSubstr("the program of worker:2 failed"));
+}
+
+TEST(GroupLossTest, CloseEndsAWait) {
+  std::latch done(1);
+  RunMembers(MakeMembers(2), [&done](Group& group) {
+    if (group.rank() == 0) {
+      done.wait();  // Is there, and does not come.
+      return;
+    }
+    std::thread closer([&group] { group.Close("enough"); });
+    EXPECT_EQ(group.Barrier("never").kind(), ErrorKind::kReconnect);
+    closer.join();
+    done.count_down();
+  });
+}
+
+TEST(GroupLossTest, AKilledProcessIsNamedByAll) {
+  std::vector<GroupOptions> options = MakeMembers(3);
+  GroupOptions of_child = std::move(options[1]);
+  // What a child process may do after a fork of a process without other threads: everything.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto group = Group::Join(std::move(of_child));
+    if (!group.ok() || !(*group)->Barrier("all here").ok()) ::_exit(1);
+    ::raise(SIGKILL);
+  }
+  of_child.listener.Reset();
+  std::vector<std::thread> threads;
+  std::vector<std::string> told(3);
+  for (const std::uint32_t rank : {0u, 2u}) {
+    threads.emplace_back([&, rank] {
+      auto group = Group::Join(std::move(options[rank]));
+      ASSERT_TRUE(group.ok());
+      ASSERT_TRUE((*group)->Barrier("all here").ok());
+      std::vector<float> values(5'000'000);
+      Status status;
+      while (status.ok()) status = (*group)->AllReduce(DType::kFloat32, Bytes(values), "gradients");
+      EXPECT_EQ(status.kind(), ErrorKind::kReconnect);
+      told[rank] = status.ToString();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  int ended = 0;
+  ASSERT_EQ(::waitpid(child, &ended, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+  EXPECT_THAT(told[0], HasSubstr("worker:1 on host h1 closed its connection"));
+  EXPECT_THAT(told[2], HasSubstr("worker:1 on host h1 closed its connection"));
+}
+
+TEST(GroupLeaveTest, WhoHasLeftTakesPartWithNothing) {
+  for (const std::uint32_t members : {2u, 3u, 5u}) {
+    RunMembers(MakeMembers(members), [members](Group& group) {
+      // Each leaves after as many rounds as its number is.
+      for (std::uint32_t round = 1; round <= group.rank(); ++round) {
+        for (const std::size_t elements : {1u, 100u, 50'000u}) {
+          std::vector<float> values(elements, 1);
+          ASSERT_TRUE(group.AllReduce(DType::kFloat32, Bytes(values), "sum").ok());
+          EXPECT_EQ(values, std::vector<float>(elements, static_cast<float>(members - round)));
+        }
+        ASSERT_TRUE(group.Barrier("round").ok());
+        std::vector<float> from_last(1000, static_cast<float>(group.rank()));
+        ASSERT_TRUE(group.Broadcast(members - 1, Bytes(from_last), "last").ok());
+        EXPECT_EQ(from_last, std::vector<float>(1000, static_cast<float>(members - 1)));
+        const auto sizes = group.GatherSizes(8, "rows");
+        ASSERT_TRUE(sizes.ok());
+        std::vector<std::uint64_t> rows(members - round);
+        rows[group.rank() - round] = group.rank();
+        ASSERT_TRUE(group.AllGather(*sizes, Bytes(rows), "rows").ok());
+        for (std::uint32_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], i + round);
+      }
+      EXPECT_TRUE(group.Leave().ok());
+    });
+  }
+}
+
+TEST(GroupLeaveTest, WhoDiesAfterOthersHaveLeftIsNoticed) {
+  RunMembers(MakeMembers(3), [](Group& group) {
+    if (group.rank() == 2) {
+      group.Close("the program of worker:2 failed");
+      return;
+    }
+    EXPECT_THAT(group.Leave().ToString(), HasSubstr("the program of worker:2 failed"));
+  });
+}
+
+TEST(GroupJoinTest, WhoDoesNotComeIsNamed) {
+  std::vector<GroupOptions> options = MakeMembers(3);
+  options[0].connect_timeout = std::chrono::milliseconds(300);
+  const auto group = Group::Join(std::move(options[0]));
+  ASSERT_FALSE(group.ok());
+  EXPECT_EQ(group.status().kind(), ErrorKind::kRetryLater);
+  EXPECT_THAT(group.status().ToString(),
+              AllOf(HasSubstr("worker:1 on host h1"), HasSubstr("worker:2 on host h2")));
+}
+
+TEST(GroupJoinTest, WithoutTheTokenNobodyJoins) {
+  std::vector<GroupOptions> options = MakeMembers(2);
+  auto other = Secret::Generate();
+  ASSERT_TRUE(other.ok());
+  options[1].token = *other;
+  options[0].connect_timeout = std::chrono::seconds(1);
+  std::thread stranger([&] {
+    const auto joined = Group::Join(std::move(options[1]));
+    EXPECT_FALSE(joined.ok());
+  });
+  const auto group = Group::Join(std::move(options[0]));
+  EXPECT_FALSE(group.ok());
+  stranger.join();
+}
+
+UniqueFd ConnectOnceItListens(std::uint16_t port, const Wait& wait) {
+  while (!wait.deadline.passed()) {
+    if (auto socket = net::ConnectTcp("127.0.0.1", port, wait); socket.ok()) {
+      return std::move(socket).value();
+    }
+  }
+  return {};
+}
+
+TEST(GroupJoinTest, GarbageOnThePortHarmsNobody) {
+  std::vector<GroupOptions> options = MakeMembers(2);
+  const std::uint16_t port = options[0].members[0].port;
+  std::thread first([&] {
+    const auto group = Group::Join(std::move(options[0]));
+    ASSERT_TRUE(group.ok()) << group.status().ToString();
+    EXPECT_TRUE((*group)->Barrier("here").ok());
+  });
+  const Wait wait{.deadline = Deadline::After(std::chrono::seconds(30))};
+  for (int stranger = 0; stranger < 5; ++stranger) {
+    const UniqueFd socket = ConnectOnceItListens(port, wait);
+    ASSERT_TRUE(socket.valid());
+    const std::string garbage(200, static_cast<char>('a' + stranger));
+    EXPECT_TRUE(net::Send(socket.get(), std::as_bytes(std::span(garbage)), {}).ok());
+  }
+  const auto second = Group::Join(std::move(options[1]));
+  ASSERT_TRUE(second.ok()) << second.status().ToString();
+  EXPECT_TRUE((*second)->Barrier("here").ok());
+  first.join();
+}
+
+}  // namespace
+}  // namespace tfos::collective

@@ -1,0 +1,278 @@
+#include "collective/link.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/format.h"
+#include "net/socket.h"
+
+namespace tfos::collective {
+namespace {
+
+enum class FrameType : std::uint32_t {
+  kOperation = 1,
+  kData = 2,
+  kAbort = 3,
+  kWaiting = 4,
+  kLeft = 5
+};
+
+constexpr std::size_t kHeaderBytes = 8;
+constexpr std::size_t kDataLimit = std::size_t{1} << 20;
+/// Stays in a core's cache while it is received and added up.
+constexpr std::size_t kStagingBytes = std::size_t{256} << 10;
+/// A frame that has to be complete before it is looked at.
+constexpr std::size_t kControlLimit = std::size_t{64} << 10;
+constexpr std::size_t kWaitingBytes = 12;
+
+void AppendHeader(FrameType type, std::size_t length, std::string& to) {
+  const std::uint32_t fields[2] = {static_cast<std::uint32_t>(type),
+                                   static_cast<std::uint32_t>(length)};
+  to.append(reinterpret_cast<const char*>(fields), sizeof(fields));
+}
+
+void AppendFrame(FrameType type, std::string_view body, std::string& to) {
+  AppendHeader(type, body.size(), to);
+  to += body;
+}
+
+}  // namespace
+
+Link::Link(UniqueFd socket, std::string peer)
+    : socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      staging_(std::make_unique_for_overwrite<std::byte[]>(kStagingBytes)) {}
+
+void Link::Begin(const Operation& operation) {
+  operation_ = operation;
+  announced_ = agreed_ = receive_wanted_ = false;
+  waits_for_.reset();
+}
+
+Status Link::Gone(const Status& cause) const {
+  std::string text = fmt::format("{} closed its connection", peer_);
+  if (!cause.ok()) text += ": " + cause.ToString();
+  return {ErrorKind::kReconnect, std::move(text)};
+}
+
+void Link::Send(std::span<const std::byte> data) {
+  data_ = data;
+  if (!announced_) AppendFrame(FrameType::kOperation, operation_.Encode(), head_);
+  announced_ = true;
+  QueueData();
+}
+
+void Link::QueueData() {
+  frame_ = data_.first(std::min(data_.size(), kDataLimit));
+  if (!frame_.empty()) AppendHeader(FrameType::kData, frame_.size(), head_);
+}
+
+Status Link::Push() {
+  while (sending()) {
+    const auto head = std::as_bytes(std::span(head_)).subspan(head_sent_);
+    const Result<net::Transfer> sent = net::Send(fd(), head, frame_);
+    if (!sent.ok()) {
+      // What the peer has said before it closed tells more.
+      Receive({}, std::nullopt);
+      agreed_ = false;
+      TFOS_RETURN_IF_ERROR(Pull());
+      return Gone(sent.status());
+    }
+    if (sent->blocked) return {};
+    const std::size_t of_head = std::min(head.size(), sent->bytes);
+    const std::size_t of_data = sent->bytes - of_head;
+    head_sent_ += of_head;
+    if (head_sent_ == head_.size()) {
+      head_.clear();
+      head_sent_ = 0;
+    }
+    frame_ = frame_.subspan(of_data);
+    data_ = data_.subspan(of_data);
+    if (head_.empty() && frame_.empty() && !data_.empty()) QueueData();
+  }
+  return {};
+}
+
+void Link::Receive(std::span<std::byte> room, std::optional<DType> add) {
+  room_ = room;
+  add_ = add;
+  receive_wanted_ = true;
+}
+
+Status Link::Pull() {
+  while (true) {
+    TFOS_ASSIGN_OR_RETURN(bool more, TakeStaged());
+    while (more) {
+      TFOS_ASSIGN_OR_RETURN(more, TakeStaged());
+    }
+    if (!receiving()) return {};  // What is still staged is for later.
+    // Large payloads go where they belong at once.
+    const bool direct =
+        payload_left_ > 0 && !add_ && staged_begin_ == staged_end_ && !room_.empty();
+    Compact();
+    const std::span<std::byte> space =
+        direct ? room_.first(std::min<std::size_t>(room_.size(), payload_left_))
+               : std::span(staging_.get() + staged_end_, kStagingBytes - staged_end_);
+    if (space.empty()) return {};
+    const Result<net::Transfer> received = net::Receive(fd(), space, nullptr);
+    if (!received.ok()) return Gone(received.status());
+    if (received->ended) return Gone({});
+    if (received->blocked) return {};
+    if (direct) {
+      room_ = room_.subspan(received->bytes);
+      payload_left_ -= static_cast<std::uint32_t>(received->bytes);
+    } else {
+      staged_end_ += received->bytes;
+    }
+  }
+}
+
+void Link::Compact() {
+  if (staged_begin_ == 0) return;
+  std::memmove(staging_.get(), staging_.get() + staged_begin_, staged_end_ - staged_begin_);
+  staged_end_ -= std::exchange(staged_begin_, 0);
+}
+
+Result<bool> Link::TakeStaged() {
+  if (staged_begin_ == staged_end_) return false;
+  return payload_left_ > 0 ? TakePayload() : TakeFrame();
+}
+
+Result<bool> Link::TakePayload() {
+  const std::span<std::byte> staged = Staged();
+  std::size_t bytes = std::min({staged.size(), std::size_t{payload_left_}, room_.size()});
+  if (add_) bytes -= bytes % ElementBytes(*add_);
+  if (bytes == 0) return false;
+  if (add_) {
+    AddElements(*add_, staged.first(bytes), room_.first(bytes));
+  } else {
+    std::memcpy(room_.data(), staged.data(), bytes);
+  }
+  room_ = room_.subspan(bytes);
+  payload_left_ -= static_cast<std::uint32_t>(bytes);
+  staged_begin_ += bytes;
+  return true;
+}
+
+Result<bool> Link::TakeFrame() {
+  const std::span<std::byte> staged = Staged();
+  if (staged.size() < kHeaderBytes) return false;
+  std::uint32_t fields[2];
+  std::memcpy(fields, staged.data(), sizeof(fields));
+  const auto type = static_cast<FrameType>(fields[0]);
+  const std::size_t length = fields[1];
+  if (type == FrameType::kData) {
+    if (!receive_wanted_ || !agreed_) {
+      return Status(ErrorKind::kBadInput, fmt::format("{} sent elements of no operation", peer_));
+    }
+    if (room_.empty()) return false;  // Of the next step.
+    if (length == 0 || length > kDataLimit || (add_ && length % ElementBytes(*add_) != 0)) {
+      return Status(ErrorKind::kBadInput,
+                    fmt::format("{} sent {} bytes in a frame", peer_, length));
+    }
+    payload_left_ = static_cast<std::uint32_t>(length);
+    staged_begin_ += kHeaderBytes;
+    return true;
+  }
+  if (length > kControlLimit) {
+    return Status(ErrorKind::kBadInput, fmt::format("{} sent a frame of {} bytes", peer_, length));
+  }
+  if (staged.size() < kHeaderBytes + length) return false;
+  const std::span<const std::byte> body = staged.subspan(kHeaderBytes, length);
+  switch (type) {
+    case FrameType::kOperation:
+      if (!receive_wanted_ || agreed_) return false;  // Of a later one.
+      TFOS_RETURN_IF_ERROR(OnOperation(body));
+      break;
+    case FrameType::kAbort:
+      return Status(
+          ErrorKind::kReconnect,
+          fmt::format("{} gave up: {}", peer_,
+                      std::string_view(reinterpret_cast<const char*>(body.data()), body.size())));
+    case FrameType::kWaiting: {
+      if (length != kWaitingBytes) {
+        return Status(ErrorKind::kBadInput, fmt::format("{} sent a bad frame", peer_));
+      }
+      std::uint64_t number = 0;
+      std::uint32_t member = 0;
+      std::memcpy(&number, body.data(), sizeof(number));
+      std::memcpy(&member, body.data() + sizeof(number), sizeof(member));
+      if (number == operation_.number) waits_for_ = member;
+      break;
+    }
+    case FrameType::kLeft:
+      left_ = true;
+      break;
+    default:
+      return Status(ErrorKind::kBadInput,
+                    fmt::format("{} sent a frame of unknown type {}", peer_, fields[0]));
+  }
+  staged_begin_ += kHeaderBytes + length;
+  return true;
+}
+
+Status Link::OnOperation(std::span<const std::byte> body) {
+  TFOS_ASSIGN_OR_RETURN(const Operation theirs, Operation::Parse(body));
+  if (theirs != operation_) {
+    return {
+        ErrorKind::kBadInput,
+        fmt::format("{} does {}, but this member does {}: every member of a group has to do the "
+                    "same operations in the same order",
+                    peer_, theirs.Describe(), operation_.Describe())};
+  }
+  agreed_ = true;
+  return {};
+}
+
+void Link::TellWaiting(std::uint32_t member) {
+  if (sending()) return;
+  std::string body(reinterpret_cast<const char*>(&operation_.number), sizeof(operation_.number));
+  body.append(reinterpret_cast<const char*>(&member), sizeof(member));
+  AppendFrame(FrameType::kWaiting, body, head_);
+}
+
+void Link::TellLeft() { AppendFrame(FrameType::kLeft, {}, head_); }
+
+Result<std::optional<Operation>> Link::Peek() {
+  receive_wanted_ = false;  // Frames of the next operation stay where they are.
+  while (true) {
+    const std::span<const std::byte> staged = Staged();
+    if (staged.size() >= kHeaderBytes) {
+      std::uint32_t fields[2];
+      std::memcpy(fields, staged.data(), sizeof(fields));
+      const bool complete = staged.size() - kHeaderBytes >= fields[1];
+      if (static_cast<FrameType>(fields[0]) == FrameType::kOperation && complete) {
+        TFOS_ASSIGN_OR_RETURN(Operation next,
+                              Operation::Parse(staged.subspan(kHeaderBytes, fields[1])));
+        return std::optional(std::move(next));
+      }
+      TFOS_ASSIGN_OR_RETURN(const bool taken, TakeFrame());
+      if (taken) continue;
+    }
+    if (ended_) return std::optional<Operation>();
+    Compact();
+    const std::span<std::byte> space(staging_.get() + staged_end_, kStagingBytes - staged_end_);
+    const Result<net::Transfer> received = net::Receive(fd(), space, nullptr);
+    if (received.ok() && received->blocked) return std::optional<Operation>();
+    if (received.ok() && !received->ended) {
+      staged_end_ += received->bytes;
+      continue;
+    }
+    if (!left_) return Gone(received.ok() ? Status() : received.status());
+    ended_ = true;
+  }
+}
+
+void Link::Abort(const std::string& why) {
+  if (!socket_.valid()) return;
+  if (!sending()) {
+    std::string frame;
+    AppendFrame(FrameType::kAbort, std::string_view(why).substr(0, kControlLimit), frame);
+    // If the peer doesn't take it, that it is closed has to do.
+    static_cast<void>(net::Send(fd(), std::as_bytes(std::span(frame)), {}).ok());
+  }
+  socket_.Reset();
+}
+
+}  // namespace tfos::collective

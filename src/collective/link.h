@@ -1,0 +1,111 @@
+#ifndef TFOS_COLLECTIVE_LINK_H_
+#define TFOS_COLLECTIVE_LINK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/unique_fd.h"
+#include "collective/element.h"
+#include "collective/operation.h"
+#include "tfos/status.h"
+
+namespace tfos::collective {
+
+/// One end of the connection of two members: frames of docs/formats/tensor-protocol.md over a
+/// socket, in both directions at a time. It never waits: `Push` and `Pull` move what can be moved
+/// now, and whoever calls them polls `fd()`.
+///
+/// Owner and lifetime: of a Mesh; owns the socket. What was given to `Send` and `Receive` has to
+/// stay until it is done. Threads: one at a time. Errors: reconnect when the peer is gone or gave
+/// up, with what it said; bad input when it does something else than this side. After one nothing
+/// is to be called but `Abort`.
+class Link {
+ public:
+  /// `peer` is what messages call the other member.
+  Link(UniqueFd socket, std::string peer);
+
+  int fd() const { return socket_.get(); }
+  const std::string& peer() const { return peer_; }
+
+  /// All that is sent and received from now on belongs to `operation`, which the peer is told
+  /// with the first `Send` and has to do as well. Nothing may be under way.
+  void Begin(const Operation& operation);
+
+  /// What was given to `Send` is being sent. An empty one just says which operation is done.
+  void Send(std::span<const std::byte> data);
+  bool sending() const { return !head_.empty() || !data_.empty(); }
+  Status Push();
+
+  /// Fills `room`, or adds elements of type `add` to what is in it. An empty one waits for the
+  /// peer to do the same operation.
+  void Receive(std::span<std::byte> room, std::optional<DType> add);
+  bool receiving() const { return !room_.empty() || (receive_wanted_ && !agreed_); }
+  Status Pull();
+
+  /// Has the peer told that this side waits for `member`, if it is not in the middle of a frame.
+  void TellWaiting(std::uint32_t member);
+  /// Whom the peer waits for in the current operation, as far as it said.
+  std::optional<std::uint32_t> waits_for() const { return waits_for_; }
+
+  /// Tells the peer that this side begins no operation any more. Nothing may be under way.
+  void TellLeft();
+  /// The peer has said so.
+  bool left() const { return left_; }
+  /// Looks for the next operation of the peer, as far as it has said, while nothing is under way.
+  Result<std::optional<Operation>> Peek();
+  /// The peer has left and is gone; there is nothing to wait for.
+  bool ended() const { return ended_; }
+
+  /// Tells the peer why this side can't go on, if there is a way, and closes the connection.
+  void Abort(const std::string& why);
+
+ private:
+  /// Received bytes that have not been looked at.
+  std::span<std::byte> Staged() {
+    return {staging_.get() + staged_begin_, staged_end_ - staged_begin_};
+  }
+  /// Makes use of what is staged. False when more has to come, or nothing is wanted now.
+  Result<bool> TakeStaged();
+  Result<bool> TakePayload();
+  /// Takes the frame that begins there. False when it is not complete, or is of a later operation.
+  Result<bool> TakeFrame();
+  Status OnOperation(std::span<const std::byte> body);
+  /// Moves `bytes` into the room.
+  void Deliver(std::span<const std::byte> bytes);
+  Status Gone(const Status& cause) const;
+  void QueueData();
+  /// Makes room behind what is staged.
+  void Compact();
+
+  UniqueFd socket_;
+  const std::string peer_;
+  Operation operation_;
+
+  // Sending: a head (frames, and the header of one with data), then the data of that frame.
+  bool announced_ = false;  ///< The peer has been told of the operation.
+  std::string head_;
+  std::size_t head_sent_ = 0;
+  std::span<const std::byte> frame_;  ///< Of the current DATA frame, what is left.
+  std::span<const std::byte> data_;   ///< All that is left, `frame_` included.
+
+  // Receiving.
+  std::unique_ptr<std::byte[]> staging_;
+  std::size_t staged_begin_ = 0;
+  std::size_t staged_end_ = 0;
+  std::uint32_t payload_left_ = 0;  ///< Of the current DATA frame.
+  bool receive_wanted_ = false;
+  bool agreed_ = false;        ///< The peer does the same operation.
+  std::span<std::byte> room_;  ///< What is left of it.
+  std::optional<DType> add_;
+  std::optional<std::uint32_t> waits_for_;
+  bool left_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace tfos::collective
+
+#endif  // TFOS_COLLECTIVE_LINK_H_

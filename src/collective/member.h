@@ -1,0 +1,37 @@
+#ifndef TFOS_COLLECTIVE_MEMBER_H_
+#define TFOS_COLLECTIVE_MEMBER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/secret.h"
+#include "base/unique_fd.h"
+#include "base/wait.h"
+
+namespace tfos::collective {
+
+/// A node that takes part.
+struct Member {
+  std::string name;     ///< For messages, such as `worker:1 on host b`.
+  std::string address;  ///< Others connect to it there.
+  std::uint16_t port = 0;
+};
+
+struct GroupOptions {
+  std::vector<Member> members;  ///< In the same order everywhere.
+  std::uint32_t rank = 0;       ///< This one's place among them.
+  Secret token;
+  UniqueFd listener;  ///< A TCP socket that is bound to this member's port.
+  /// Until all members have to be connected.
+  std::chrono::milliseconds connect_timeout{std::chrono::minutes(10)};
+  /// After so long without progress an operation says in the log whom it waits for.
+  std::chrono::milliseconds stall_after{std::chrono::seconds(30)};
+  /// Ends any wait. Called on the thread that waits.
+  InterruptCheck check = {};
+};
+
+}  // namespace tfos::collective
+
+#endif  // TFOS_COLLECTIVE_MEMBER_H_

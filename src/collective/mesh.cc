@@ -1,0 +1,256 @@
+#include "collective/mesh.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "base/format.h"
+#include "base/logging.h"
+#include "collective/handshake.h"
+#include "net/socket.h"
+
+namespace tfos::collective {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// For a stranger that connects and says nothing.
+constexpr seconds kHandshakePatience{10};
+/// Between attempts to reach a member that does not listen yet.
+constexpr milliseconds kRetryInterval{50};
+constexpr int kBacklog = 1024;
+
+Wait Shorter(const Wait& wait, Clock::Duration bound) {
+  return {.deadline = wait.deadline.Min(Deadline::After(bound)), .check = wait.check};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
+  std::unique_ptr<Mesh> mesh(new Mesh(std::move(options)));
+  const GroupOptions& o = mesh->options_;
+  if (o.rank >= o.members.size()) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("there is no member {} of {}", o.rank, o.members.size()));
+  }
+  mesh->links_.resize(o.members.size());
+  mesh->begun_.resize(o.members.size());
+  if (::listen(o.listener.get(), kBacklog) != 0) {
+    return Status::FromErrno(errno, "listen for the other members");
+  }
+  const Wait wait{.deadline = Deadline::After(o.connect_timeout), .check = o.check};
+  for (std::uint32_t member = 0; member < o.rank; ++member) {
+    TFOS_RETURN_IF_ERROR(mesh->ConnectTo(member, wait));
+  }
+  TFOS_RETURN_IF_ERROR(mesh->AcceptAll(wait));
+  mesh->options_.listener.Reset();
+  return mesh;
+}
+
+Status Mesh::ConnectTo(std::uint32_t member, const Wait& wait) {
+  const Member& other = options_.members[member];
+  while (true) {
+    Status status;
+    auto socket = net::ConnectTcp(other.address, other.port, wait);
+    if (socket.ok()) {
+      status = Introduce(socket->get(), options_.token, options_.rank, member, wait);
+      if (status.ok()) {
+        links_[member] = std::make_unique<Link>(std::move(socket).value(), other.name);
+        return {};
+      }
+    } else {
+      status = socket.status();
+    }
+    // It holds its port from the start, and listens once its program has come so far.
+    const bool not_yet = status.code().value() == ECONNREFUSED;
+    if (!not_yet || wait.deadline.passed()) {
+      return status.Annotate(fmt::format("connect to {}", other.name));
+    }
+    if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
+    ::poll(nullptr, 0, static_cast<int>(kRetryInterval.count()));
+  }
+}
+
+Status Mesh::AcceptAll(const Wait& wait) {
+  std::uint32_t missing = size() - options_.rank - 1;
+  while (missing > 0) {
+    UniqueFd socket(
+        ::accept4(options_.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.valid()) {
+      if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR && errno != ECONNABORTED) {
+        return Status::FromErrno(errno, "accept another member");
+      }
+      TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(options_.listener.get(), POLLIN, wait));
+      if (ready == 0) return Missing();
+      continue;
+    }
+    const auto member = Recognize(socket.get(), options_.token, options_.rank, size(),
+                                  Shorter(wait, kHandshakePatience));
+    if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
+    if (!member.ok()) {
+      LogWarning("A connection to the port of tensors was refused: {}", member.status().ToString());
+      continue;
+    }
+    net::TuneTcp(socket.get());
+    if (links_[*member] == nullptr) --missing;
+    links_[*member] = std::make_unique<Link>(std::move(socket), options_.members[*member].name);
+  }
+  return {};
+}
+
+Status Mesh::Missing() const {
+  std::string names;
+  for (std::uint32_t member = options_.rank + 1; member < size(); ++member) {
+    if (links_[member] == nullptr)
+      names += (names.empty() ? "" : ", ") + options_.members[member].name;
+  }
+  return {ErrorKind::kRetryLater,
+          fmt::format("{} did not come for {:.3g} s: every member has to use the group", names,
+                      std::chrono::duration<double>(options_.connect_timeout).count())};
+}
+
+void Mesh::Begin(const Operation& operation) {
+  operation_ = operation;
+  begun_.assign(size(), false);
+}
+
+Status Mesh::Move(const Step& step) {
+  TFOS_RETURN_IF_ERROR(failure_);
+  const auto link_to = [this](std::optional<std::uint32_t> member) -> Link* {
+    if (!member) return nullptr;
+    Link* link = links_[*member].get();
+    if (!begun_[*member]) link->Begin(operation_);
+    begun_[*member] = true;
+    return link;
+  };
+  Link* const to = link_to(step.to);
+  Link* const from = link_to(step.from);
+  if (to != nullptr) to->Send(step.data);
+  if (from != nullptr) from->Receive(step.room, step.add);
+  Status moved = MoveAll(to, from);
+  return moved.ok() ? moved : Fail(std::move(moved));
+}
+
+Status Mesh::MoveAll(Link* to, Link* from) {
+  Clock::TimePoint progress = Clock::Steady().Now();
+  while (true) {
+    if (to != nullptr && to->sending()) TFOS_RETURN_IF_ERROR(to->Push());
+    if (from != nullptr && from->receiving()) TFOS_RETURN_IF_ERROR(from->Pull());
+    const bool sends = to != nullptr && to->sending();
+    const bool receives = from != nullptr && from->receiving();
+    if (!sends && !receives) return {};
+    TFOS_RETURN_IF_ERROR(Await(sends ? to : nullptr, receives ? from : nullptr, progress));
+  }
+}
+
+Status Mesh::Await(Link* to, Link* from, Clock::TimePoint& progress) {
+  pollfd entries[2];
+  nfds_t count = 0;
+  const auto add = [&](Link* link, short events) {
+    if (link == nullptr) return;
+    for (nfds_t i = 0; i < count; ++i) {
+      if (entries[i].fd == link->fd()) {
+        entries[i].events = static_cast<short>(entries[i].events | events);
+        return;
+      }
+    }
+    entries[count++] = {.fd = link->fd(), .events = events, .revents = 0};
+  };
+  add(to, POLLOUT);
+  add(from, POLLIN);
+  while (true) {
+    const int ready = ::poll(entries, count, static_cast<int>(kCheckInterval.count()));
+    if (ready < 0 && errno != EINTR) return Status::FromErrno(errno, "wait for other members");
+    if (ready > 0) {
+      progress = Clock::Steady().Now();
+      return {};
+    }
+    if (options_.check) TFOS_RETURN_IF_ERROR(options_.check());
+    const Clock::Duration waited = Clock::Steady().Now() - progress;
+    if (waited >= options_.stall_after) {
+      TellOfStall(to, from, waited);
+      progress = Clock::Steady().Now();
+    }
+  }
+}
+
+void Mesh::TellOfStall(const Link* to, const Link* from, Clock::Duration waited) {
+  const Link* const link = from != nullptr ? from : to;
+  const auto it = std::ranges::find(links_, link, &std::unique_ptr<Link>::get);
+  auto culprit = static_cast<std::uint32_t>(it - links_.begin());
+  // Who waits for somebody else is not to blame.
+  if (const auto other = link->waits_for(); other && *other < size()) culprit = *other;
+  LogWarning("{} has waited {:.0f} s in {} for {}, which is not that far",
+             options_.members[options_.rank].name, std::chrono::duration<double>(waited).count(),
+             operation_.Describe(), options_.members[culprit].name);
+  for (std::uint32_t member = 0; member < size(); ++member) {
+    if (links_[member] == nullptr || member == culprit) continue;
+    if (!begun_[member]) links_[member]->Begin(operation_);
+    begun_[member] = true;
+    links_[member]->TellWaiting(culprit);
+    static_cast<void>(links_[member]->Push().ok());  // If it can't be told, it knows more.
+  }
+}
+
+Status Mesh::TellLeft() {
+  TFOS_RETURN_IF_ERROR(failure_);
+  for (const auto& link : links_) {
+    if (link == nullptr) continue;
+    link->TellLeft();
+    Status sent = MoveAll(link.get(), nullptr);
+    // One that has left as well may be gone by now.
+    if (!sent.ok() && !link->left()) return Fail(std::move(sent));
+  }
+  return {};
+}
+
+Result<std::optional<Operation>> Mesh::LookFor(std::uint64_t number) {
+  for (const auto& link : links_) {
+    if (link == nullptr) continue;
+    TFOS_ASSIGN_OR_RETURN(auto next, link->Peek());
+    // Somebody may be further already.
+    if (next && next->number <= number) return next;
+  }
+  return std::optional<Operation>();
+}
+
+Result<std::optional<Operation>> Mesh::AwaitOther(std::uint64_t number) {
+  TFOS_RETURN_IF_ERROR(failure_);
+  while (true) {
+    auto next = LookFor(number);
+    if (!next.ok()) return Fail(next.status());
+    if (*next) return next;
+    std::vector<pollfd> entries;
+    bool all_left = true;
+    for (const auto& link : links_) {
+      if (link == nullptr) continue;
+      all_left = all_left && link->left();
+      if (!link->ended()) entries.push_back({.fd = link->fd(), .events = POLLIN, .revents = 0});
+    }
+    if (all_left) return next;
+    if (::poll(entries.data(), entries.size(), static_cast<int>(kCheckInterval.count())) < 0 &&
+        errno != EINTR) {
+      return Fail(Status::FromErrno(errno, "wait for other members"));
+    }
+    if (options_.check) {
+      if (Status checked = options_.check(); !checked.ok()) return Fail(std::move(checked));
+    }
+  }
+}
+
+Status Mesh::Fail(Status why) {
+  if (!failure_.ok()) return failure_;
+  failure_ = why;
+  const std::string text = why.ToString();
+  for (const auto& link : links_) {
+    if (link != nullptr) link->Abort(text);
+  }
+  return why;
+}
+
+}  // namespace tfos::collective

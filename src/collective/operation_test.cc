@@ -1,0 +1,47 @@
+#include "collective/operation.h"
+
+#include <gtest/gtest.h>
+
+namespace tfos::collective {
+namespace {
+
+Operation Example() {
+  return {.number = 7,
+          .kind = OperationKind::kBroadcast,
+          .dtype = DType::kFloat32,
+          .root = 2,
+          .elements = 100,
+          .name = "weights"};
+}
+
+std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+TEST(OperationTest, ComesBackAsItWas) {
+  const std::string body = Example().Encode();
+  const auto parsed = Operation::Parse(Bytes(body));
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(*parsed, Example());
+  EXPECT_EQ(parsed->Describe(),
+            "broadcast \"weights\" from member 2 of float32[100] (operation 7)");
+}
+
+TEST(OperationTest, EveryFlippedBitIsNoticedOrAnotherOperation) {
+  const std::string body = Example().Encode();
+  for (std::size_t bit = 0; bit < body.size() * 8; ++bit) {
+    std::string flipped = body;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    const auto parsed = Operation::Parse(Bytes(flipped));
+    EXPECT_TRUE(!parsed.ok() || *parsed != Example()) << bit;
+  }
+}
+
+TEST(OperationTest, WrongSizesAreRefused) {
+  const std::string body = Example().Encode();
+  EXPECT_FALSE(Operation::Parse(Bytes(body).first(Operation::kHeadBytes - 1)).ok());
+  const std::string longest =
+      body.substr(0, Operation::kHeadBytes) + std::string(Operation::kLongestName + 1, 'x');
+  EXPECT_FALSE(Operation::Parse(Bytes(longest)).ok());
+}
+
+}  // namespace
+}  // namespace tfos::collective

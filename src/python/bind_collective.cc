@@ -1,0 +1,87 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "python/bindings.h"
+#include "python/errors.h"
+#include "python/gil.h"
+#include "python/tensor_group.h"
+
+namespace tfos::python {
+namespace {
+
+/// A member: what messages call it, its address and its port.
+using MemberTuple = std::tuple<std::string, std::string, std::uint16_t>;
+
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+std::unique_ptr<TensorGroup> Join(const std::vector<MemberTuple>& members, std::uint32_t rank,
+                                  const std::string& token, int listener, double connect_timeout,
+                                  double stall_after) {
+  collective::GroupOptions options;
+  for (const auto& [name, address, port] : members) {
+    options.members.push_back({.name = name, .address = address, .port = port});
+  }
+  options.rank = rank;
+  options.token = ValueOrThrow(Secret::FromHex(token));
+  options.listener = UniqueFd(::dup(listener));
+  options.connect_timeout = Milliseconds(connect_timeout);
+  options.stall_after = Milliseconds(stall_after);
+  // Only while it joins: ops run on threads of TensorFlow, where no signal of Python arrives.
+  const auto joining = std::make_shared<std::atomic<bool>>(true);
+  options.check = [joining] { return *joining ? CheckSignals() : Status(); };
+  auto group = ValueOrThrow(WithoutGil([&] { return TensorGroup::Join(std::move(options)); }));
+  *joining = false;
+  return group;
+}
+
+std::int64_t Register(TensorGroup& group, std::uintptr_t add, std::uintptr_t remove) {
+  return ValueOrThrow(group.Register(reinterpret_cast<tfos_register_group_function>(add),
+                                     reinterpret_cast<tfos_unregister_group_function>(remove)));
+}
+
+void Barrier(TensorGroup& group, const std::string& name) {
+  ThrowIfError(WithoutGil([&] { return group.group().Barrier(name); }));
+}
+
+}  // namespace
+
+void BindCollective(nb::module_& module) {
+  nb::class_<TensorGroup>(module, "TensorGroup", "The nodes that train together.")
+      .def_static("join", &Join, nb::arg("members"), nb::arg("rank"), nb::arg("token"),
+                  nb::arg("listener"), nb::arg("connect_timeout"), nb::arg("stall_after"),
+                  "Waits until all members have joined: tuples of name, address and port. "
+                  "`listener`: a socket that is bound to this one's port.")
+      .def_prop_ro("rank", [](const TensorGroup& group) { return group.group().rank(); })
+      .def_prop_ro("size", [](const TensorGroup& group) { return group.group().size(); })
+      .def("register", &Register, nb::arg("add"), nb::arg("remove"),
+           "The handle for the ops. `add` and `remove` are the addresses of the ops library's "
+           "functions.")
+      .def("barrier", &Barrier, nb::arg("name"), "Returns when all members have called it.")
+      .def(
+          "leave",
+          [](TensorGroup& group) {
+            ThrowIfError(WithoutGil([&] { return group.group().Leave(); }));
+          },
+          "Takes part, without anything of its own, in what the others do until all have left.")
+      .def(
+          "close", [](TensorGroup& group, const std::string& why) { group.group().Close(why); },
+          nb::arg("why"), nb::call_guard<nb::gil_scoped_release>(),
+          "Ends the group for all members.");
+}
+
+}  // namespace tfos::python

@@ -1,0 +1,150 @@
+"""Programs of test_collective.py; in a module that nodes can import."""
+
+import json
+import os
+
+
+def report(ctx, **found):
+    with open(os.path.join(ctx.args["directory"], f"{ctx.job_name}-{ctx.task_index}.json"), "w") as file:
+        json.dump(found, file)
+
+
+def operations(ctx):
+    import tensorflow as tf
+
+    from tfos import collective
+
+    rank, size = collective.rank(), collective.size()
+    mine = {"a": tf.constant([1.0 + rank, 2.0]), "b": [tf.constant(3 * rank, tf.int64), None]}
+    sums = collective.all_reduce(mine, "sum")
+    mean = collective.all_reduce(tf.constant([float(rank)]), weight=1.0 + rank)
+    rows = collective.all_gather(tf.fill([rank + 1, 2], rank))
+    variable = tf.Variable([float(rank), 5.0 + rank])
+    collective.broadcast_variables([variable], root=size - 1)
+
+    @tf.function
+    def in_graph(x):
+        slices = tf.IndexedSlices(tf.ones([2, 3]) * (rank + 1.0), tf.constant([rank, rank + 1]),
+                                  tf.constant([size + 1, 3]))
+        reduced, half, sparse = collective.all_reduce([x, tf.cast(x, tf.float16), slices])
+        return reduced, half, tf.convert_to_tensor(sparse)
+
+    reduced, half, dense = in_graph(tf.constant([2.0 * rank]))
+    collective.barrier("done")
+    report(ctx, rank=rank, size=size, a=sums["a"].numpy().tolist(), b=int(sums["b"][0]),
+           none=sums["b"][1] is None, mean=mean.numpy().tolist(), rows=rows.numpy().tolist(),
+           variable=variable.numpy().tolist(), reduced=reduced.numpy().tolist(),
+           half=half.numpy().tolist(), dense=dense.numpy().tolist())
+
+
+def _model(keras, seed):
+    keras.utils.set_random_seed(seed)
+    return keras.Sequential([
+        keras.layers.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
+
+
+def rows_of(count):
+    import numpy as np
+
+    random = np.random.default_rng(5)
+    x = random.normal(size=(count, 8)).astype(np.float32)
+    return x, (x.sum(axis=1, keepdims=True) ** 2).astype(np.float32)
+
+
+OPTIMIZERS = {
+    "adam": lambda keras: keras.optimizers.Adam(0.01),
+    "clipped": lambda keras: keras.optimizers.SGD(0.01, momentum=0.9, global_clipnorm=0.1),
+    "accumulating": lambda keras: keras.optimizers.Adam(0.01, gradient_accumulation_steps=2),
+    "adamw": lambda keras: keras.optimizers.AdamW(
+        keras.optimizers.schedules.ExponentialDecay(0.01, 10, 0.9), clipnorm=0.5),
+}
+
+
+def train_alone(keras, name, x, y, steps_per_execution=1):
+    model = _model(keras, 0)
+    model.compile(OPTIMIZERS[name](keras), "mse", steps_per_execution=steps_per_execution)
+    model.fit(x, y, batch_size=32, epochs=2, shuffle=False, verbose=0)
+    return [weight.tolist() for weight in model.get_weights()]
+
+
+def keras_training(ctx):
+    """Each node trains with half of every batch; other seeds give other weights at first."""
+    import keras
+    import tensorflow as tf
+
+    from tfos import collective
+
+    rank, size = collective.rank(), collective.size()
+    x, y = rows_of(256)
+    found = {}
+    for name, optimizer in OPTIMIZERS.items():
+        model = _model(keras, rank)
+        model.compile(ctx.distribute(optimizer(keras)), "mse",
+                      steps_per_execution=4 if name == "adam" else 1)
+        # Rows of each global batch of 32 dealt out to the nodes.
+        mine = tf.data.Dataset.from_tensor_slices((x, y)).shard(size, rank).batch(32 // size)
+        model.fit(mine, epochs=2, verbose=0)
+        found[name] = [weight.tolist() for weight in model.get_weights()]
+    path = os.path.join(ctx.args["directory"], f"model-{rank}.keras")
+    model.save(path)
+    # A model that was loaded goes on with its optimizer's state.
+    loaded = keras.models.load_model(path)
+    iterations = int(loaded.optimizer.iterations)
+    loaded.compile(ctx.distribute(loaded.optimizer), "mse")
+    loaded.fit(mine, epochs=1, verbose=0)
+    report(ctx, weights=found, saved=type(loaded.optimizer).__name__, iterations=iterations,
+           iterations_after=int(loaded.optimizer.iterations))
+
+
+def mixed_precision(ctx):
+    """Overflows on one node only, in its third step."""
+    import keras
+    import numpy as np
+
+    from tfos import collective
+
+    keras.config.set_dtype_policy("mixed_float16")
+    model = _model(keras, collective.rank())
+    model.compile(ctx.distribute(keras.optimizers.SGD(0.001)), "mse")
+    x, y = (0.01 * values for values in rows_of(64))  # Scaled losses stay within float16.
+    for step in range(6):
+        spoiled = np.full_like(x, np.inf) if (step, collective.rank()) == (2, 1) else x
+        model.train_on_batch(spoiled, y)
+    report(ctx, weights=[weight.tolist() for weight in model.get_weights()],
+           iterations=int(model.optimizer.iterations))
+
+
+def different_shapes(ctx):
+    import tensorflow as tf
+
+    from tfos import collective
+
+    collective.all_reduce(tf.zeros([100 + collective.rank()]), name="of odd shapes")
+
+
+def one_dies(ctx):
+    import signal
+
+    import tensorflow as tf
+
+    from tfos import collective
+
+    step = 0
+    while True:
+        collective.all_reduce(tf.zeros([10_000]))
+        step += 1
+        if step == 50 and collective.rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fed_unevenly(ctx):
+    """Nodes get different numbers of rows; each fits what it gets."""
+    import keras
+
+    from tfos import collective
+
+    model = _model(keras, collective.rank())
+    model.compile(ctx.distribute(keras.optimizers.SGD(0.001)), "mse")
+    history = model.fit(ctx.dataset(8, features="x", label="y").prefetch(2), epochs=2, verbose=0)
+    report(ctx, iterations=int(model.optimizer.iterations), losses=history.history["loss"],
+           weights=[weight.tolist() for weight in model.get_weights()])

@@ -1,0 +1,80 @@
+"""Tensors between real nodes: operations, Keras 3 training, and what becomes of failures."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import collective_programs as programs
+import numpy as np
+import pytest
+
+import tfos
+from tfos.errors import NodeFailedError
+
+keras = pytest.importorskip("keras")
+
+
+def run(spark, program, tmp_path, nodes=2, **options):
+    """What the nodes reported, by rank."""
+    with tfos.run(spark, program, nodes=nodes, input_mode="tensorflow", chief="chief",
+                  args={"directory": str(tmp_path)}, **options):
+        pass
+    names = ["chief-0", *(f"worker-{index}" for index in range(nodes - 1))]
+    return [json.loads(pathlib.Path(tmp_path, f"{name}.json").read_text()) for name in names]
+
+
+def test_operations_on_tensors_and_structures(spark, tmp_path, leftovers):
+    for rank, found in enumerate(run(spark, programs.operations, tmp_path)):
+        assert (found["rank"], found["size"]) == (rank, 2)
+        assert found["a"] == [3, 4] and found["b"] == 3 and found["none"]
+        assert found["mean"] == pytest.approx([2 / 3])
+        assert found["rows"] == [[0, 0], [1, 1], [1, 1]]
+        assert found["variable"] == [1, 6]
+        assert found["reduced"] == found["half"] == [1]
+        assert found["dense"] == [[0.5] * 3, [1.5] * 3, [1] * 3]
+
+
+def test_keras_trains_as_on_one_machine(spark, tmp_path, leftovers):
+    first, second = run(spark, programs.keras_training, tmp_path)
+    assert first["weights"] == second["weights"], "nodes have to have the same bits"
+    x, y = programs.rows_of(256)
+    for name in programs.OPTIMIZERS:
+        alone = programs.train_alone(keras, name, x, y)
+        for together, expected in zip(first["weights"][name], alone, strict=True):
+            np.testing.assert_allclose(together, expected, rtol=2e-3, atol=2e-5, err_msg=name)
+    assert first["saved"] == "AdamW"
+    assert first["iterations"] == 16 and first["iterations_after"] == 24
+    # A saved model needs no tfos.
+    assert "tfos" not in pathlib.Path(tmp_path, "model-0.keras").read_bytes().decode("latin-1")
+
+
+def test_nodes_whose_rows_end_early_leave_the_others_to_go_on(spark, tmp_path, leftovers):
+    x, y = programs.rows_of(203)
+    rows = spark.createDataFrame(list(zip(x.tolist(), y[:, 0].tolist())), "x array<float>, y float")
+    with tfos.run(spark, programs.fed_unevenly, nodes=2, chief="chief",
+                  args={"directory": str(tmp_path)}) as cluster:
+        cluster.train(rows.repartition(5), epochs=2)
+    found = [json.loads(path.read_text()) for path in pathlib.Path(tmp_path).iterdir()]
+    # Each takes a step for each of its batches, and all rows are read.
+    assert sum(node["iterations"] for node in found) >= 2 * 203 / 8
+    assert all(np.isfinite(node["losses"]).all() for node in found)
+
+
+def test_an_overflow_on_one_node_skips_the_step_on_all(spark, tmp_path, leftovers):
+    first, second = run(spark, programs.mixed_precision, tmp_path)
+    assert first == second
+    assert first["iterations"] == 5
+    assert np.isfinite(np.concatenate([np.ravel(weight) for weight in first["weights"]])).all()
+
+
+def test_other_shapes_are_an_error_naming_both(spark, tmp_path, leftovers):
+    with pytest.raises(NodeFailedError) as failure:
+        run(spark, programs.different_shapes, tmp_path)
+    assert 'all_reduce "of odd shapes" of float32[101' in str(failure.value)
+    assert 'all_reduce "of odd shapes" of float32[102' in str(failure.value)
+
+
+def test_a_node_that_dies_ends_the_others_operations(spark, tmp_path, leftovers):
+    with pytest.raises(NodeFailedError, match="worker:0"):
+        run(spark, programs.one_dies, tmp_path)
