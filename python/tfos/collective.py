@@ -22,6 +22,8 @@ Threads: any, but the order of calls has to be the same on all nodes.
 from __future__ import annotations
 
 import atexit
+import threading
+import zlib
 from typing import Any, Iterable, Mapping, Sequence
 
 import tensorflow as tf
@@ -35,8 +37,6 @@ TRAINING_JOBS = ("chief", "master", "worker")
 CONNECT_TIMEOUT = 600.0
 #: After so many seconds without progress the node's log says who is waited for.
 STALL_AFTER = 30.0
-
-_SUM = -1.0  # As the op has it: no weight.
 
 
 class Group:
@@ -79,11 +79,11 @@ class Group:
     def all_reduce(self, tensors: list[tf.Tensor], weight: Any, name: str) -> list[tf.Tensor]:
         """The sums, or with ``weight`` the weighted means, of tensors of any of the types."""
         reduced: list[Any] = [None] * len(tensors)
-        for dtype, places in _by_dtype(tensors).items():
+        for places in _by_dtype(tensors).values():
             results = self._ops.all_reduce(
-                group=self._handle, weight=_SUM if weight is None else tf.cast(weight, tf.float64),
-                tensors=[tensors[place] for place in places], tag=f"{name} ({dtype.name})"
-                if len(tensors) != len(places) else name)
+                group=self._handle, weight=tf.cast(1.0 if weight is None else weight, tf.float64),
+                average=int(weight is not None), tensors=[tensors[place] for place in places],
+                tag=_tag(name, tensors, places))
             _put(results, places, tensors, reduced)
         return reduced
 
@@ -92,13 +92,15 @@ class Group:
         received: list[Any] = [None] * len(tensors)
         for places in _by_dtype(tensors).values():
             results = self._ops.broadcast(
-                group=self._handle, tensors=[tensors[place] for place in places], tag=name, root=root)
+                group=self._handle, tensors=[tensors[place] for place in places],
+                tag=_tag(name, tensors, places), root=root)
             _put(results, places, tensors, received)
         return received
 
     def all_gather(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
         """Everybody's rows, in the order of the members."""
-        gathered = self._ops.all_gather(group=self._handle, tensor=tensor, tag=name)
+        row = f"{name} of rows {tensor.dtype.name}{tensor.shape[1:]}"
+        gathered = self._ops.all_gather(group=self._handle, tensor=tensor, tag=row)
         gathered.set_shape([None, *tensor.shape[1:]])
         return gathered
 
@@ -109,6 +111,7 @@ class Group:
 
 _cluster: tuple[Any, ...] | None = None
 _group: Group | None = None
+_joining = threading.Lock()
 
 
 def use(nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: int) -> None:
@@ -128,13 +131,14 @@ def leave() -> None:
 def group() -> Group:
     """The group of this process; the first call waits for the other nodes."""
     global _group
-    if _group is None:
-        if _cluster is None:
-            raise BadInputError("collective operations are for nodes: call them in the program that "
-                                "tfos.run starts")
-        with tf.init_scope():
-            _group = Group(*_cluster)
-    return _group
+    with _joining:
+        if _group is None:
+            if _cluster is None:
+                raise BadInputError("collective operations are for nodes: call them in the program "
+                                    "that tfos.run starts")
+            with tf.init_scope():
+                _group = Group(*_cluster)
+        return _group
 
 
 def members_of(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -196,7 +200,9 @@ def _reduce_slices(flat: list[Any], places: list[int], weight: Any, name: str,
         share = tf.math.divide_no_nan(tf.cast(weight, tf.float64), total)
     for place in places:
         slices = flat[place]
-        values = slices.values if share is None else slices.values * tf.cast(share, slices.values.dtype)
+        # Nothing of a node without weight, whatever it is.
+        values = slices.values if share is None else tf.math.multiply_no_nan(
+            slices.values, tf.cast(share, slices.values.dtype))
         result[place] = tf.IndexedSlices(
             group().all_gather(values, f"{name} (rows)"),
             group().all_gather(slices.indices, f"{name} (indices)"), slices.dense_shape)
@@ -238,6 +244,14 @@ def _by_dtype(tensors: list[tf.Tensor]) -> dict[tf.DType, list[int]]:
             raise BadInputError("strings can't be sent between nodes; encode them as numbers")
         places.setdefault(tensor.dtype, []).append(place)
     return dict(sorted(places.items(), key=lambda item: item[0].as_datatype_enum))
+
+
+def _tag(name: str, tensors: list[tf.Tensor], places: list[int]) -> str:
+    """What the nodes compare besides the number of elements: the name, and what is in the tensors."""
+    kinds = [f"{tensors[place].dtype.name}{tensors[place].shape}" for place in places]
+    if len(kinds) == 1:
+        return f"{name} of {kinds[0]}"
+    return f"{name} of {len(kinds)} tensors, {zlib.crc32(' '.join(kinds).encode()):08x}"
 
 
 def _put(results: Any, places: list[int], like: list[tf.Tensor], into: list[Any]) -> None:

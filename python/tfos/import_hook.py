@@ -6,6 +6,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import threading
 from types import ModuleType
 from typing import Any, Callable, Sequence
 
@@ -22,32 +23,35 @@ def call_after_import(name: str, action: Callable[[], Any]) -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds one module as the others do, and has its loader call an action at the end."""
+    """Finds one module as the others do, and has its loader call an action at the end. Stays until
+    that has happened: programs look for modules that they then do not import."""
 
     def __init__(self, name: str, action: Callable[[], Any]):
         self._name = name
         self._action = action
+        self._asking = threading.local()
 
     def find_spec(self, fullname: str, path: Sequence[str] | None = None,
                   target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._name:
+        if fullname != self._name or getattr(self._asking, "others", False):
             return None
-        sys.meta_path.remove(self)  # Or it would find itself.
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            sys.meta_path.insert(0, self)  # Not there, or not yet.
-            return None
-        _act_after(spec.loader, self._action)
+        self._asking.others = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._asking.others = False
+        if spec is not None and spec.loader is not None:
+            self._act_after(spec.loader)
         return spec
 
+    def _act_after(self, loader: Any) -> None:
+        execute = loader.exec_module
 
-def _act_after(loader: Any, action: Callable[[], Any]) -> None:
-    execute = loader.exec_module
+        def execute_and_act(module: ModuleType) -> None:
+            execute(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                self._action()
 
-    def execute_and_act(module: ModuleType) -> None:
-        del loader.exec_module  # The class's again: a reload is no import.
-        execute(module)
-        action()
-
-    # On the object, whose type stays what it is: resources and sources are looked up by that.
-    loader.exec_module = execute_and_act
+        # On the object, whose type stays what it is: resources and sources are looked up by that.
+        loader.exec_module = execute_and_act

@@ -2,8 +2,8 @@
 
 The gradients of all nodes are averaged in one operation a step, where the optimizer would begin to
 use them: after gradients were accumulated and before they are clipped. When the optimizer is built,
-the model's weights become those of the chief, and so does the state of an optimizer that had some.
-Keras does the rest as on one machine. A saved model knows the plain optimizer only, and loads without tfos.
+the weights that it trains become those of the chief, and so does the state of an optimizer that had
+some. Keras does the rest as on one machine. A saved model knows the plain optimizer only, and loads without tfos.
 """
 
 from __future__ import annotations
@@ -98,13 +98,23 @@ def _keras_3_class(base: type) -> type:
 
     if issubclass(base, keras.optimizers.LossScaleOptimizer):
         return _disguised(base, {"build": build, "apply": apply})
-    if not hasattr(base, "_clip_gradients"):
-        raise BadInputError(f"Keras {keras.__version__} has changed how optimizers use gradients; this "
-                            "tfos is for Keras 3 up to 3.15")
+    plain = keras.optimizers.Optimizer
+    if not hasattr(base, "_clip_gradients") or base.apply is not plain.apply \
+            or base._backend_apply_gradients is not plain._backend_apply_gradients:
+        raise BadInputError(
+            f"{base.__name__} of Keras {keras.__version__} uses gradients in a way of its own, so they "
+            "can't be averaged within it; average them with tfos.collective.all_reduce before")
     return _disguised(base, {"build": build, "_clip_gradients": clip_gradients})
 
 
 def _legacy_keras_class(base: type) -> type:
+    import tf_keras
+
+    if tf_keras.mixed_precision.global_policy().name == "mixed_float16":
+        # compile would scale losses around this optimizer, and skip its step on one node only.
+        raise BadInputError("legacy Keras can't train together in mixed_float16; Keras 3 can, or "
+                            "mixed_bfloat16")
+
     def build(self: Any, var_list: Any) -> None:
         was_built = getattr(self, "_built", False)
         base.build(self, var_list)

@@ -73,6 +73,9 @@ def check_partition_columns(schema: sql.StructType, names: Sequence[str]) -> Non
         raise BadInputError(f"partition_by has {', '.join(missing)}; the columns are {', '.join(schema.names)}")
     fitting = (sql.StringType, sql.IntegralType, sql.BooleanType, sql.DateType)
     for name in names:
+        if name.startswith(("_", ".")):
+            raise BadInputError(f"partition_by has {name}: readers pass over directories that begin "
+                                "with _ or a dot; give the column another name")
         if not isinstance(schema[name].dataType, fitting):
             raise BadInputError(
                 f"partition_by has {name}, which is {schema[name].dataType.simpleString()}; directories "

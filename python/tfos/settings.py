@@ -77,7 +77,8 @@ SETTINGS: tuple[Setting, ...] = (
             "address other nodes use to reach a node; empty: the one it reaches the coordinator from"),
     Setting("node.startTimeout", float, 600.0, "seconds",
             "how long a node may take to import and load the program once all nodes are there"),
-    Setting("ports", str, "0", "", "port or range from which nodes take their ports; 0: any"),
+    Setting("ports", str, "0", "", "port or range from which nodes take their ports, two each, and one more if Spark feeds it; "
+            "0: any"),
     Setting("slots.timeout", float, 30.0, "seconds",
             "how long to wait for executors to register when there are fewer slots than nodes"),
     Setting("heartbeat.interval", int, 1000, "milliseconds", 

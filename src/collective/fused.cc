@@ -1,6 +1,10 @@
 #include "collective/fused.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+
+#include "base/format.h"
 
 namespace tfos::collective {
 namespace {
@@ -54,21 +58,30 @@ void Fused::Unpack(std::span<const Exchanged> tensors) const {
 
 Status Fused::AllReduce(DType dtype, std::optional<double> weight,
                         std::span<const Exchanged> tensors, std::string_view name) {
+  if (weight && !(*weight >= 0 && std::isfinite(*weight))) {
+    return {ErrorKind::kBadInput, fmt::format("a weight of {} for a mean", *weight)};
+  }
   const bool rides_along = weight && HasRoomFor(dtype);
   const std::size_t more = rides_along ? ElementBytes(dtype) : 0;
+  double share = weight.value_or(1);
+  if (weight && !rides_along) {
+    // The sum of the weighted elements could be more than the type holds; their mean is not.
+    double total = *weight;
+    TFOS_RETURN_IF_ERROR(
+        group_.AllReduce(DType::kFloat64, std::as_writable_bytes(std::span(&total, 1)), name));
+    share = total > 0 ? *weight / total : 0;
+  }
   Pack(tensors, more);
   const std::span<std::byte> elements = std::span(buffer_).first(buffer_.size() - more);
-  if (weight && *weight != 1) ScaleElements(dtype, *weight, elements);
+  if (share == 0) {
+    std::ranges::fill(elements, std::byte{0});  // A product would leave NaN what it is.
+  } else if (share != 1) {
+    ScaleElements(dtype, share, elements);
+  }
   if (rides_along) PutWeight(dtype, *weight, elements.data() + elements.size());
   TFOS_RETURN_IF_ERROR(group_.AllReduce(dtype, buffer_, name));
-  if (weight) {
-    double total = *weight;
-    if (rides_along) {
-      total = TakeWeight(dtype, elements.data() + elements.size());
-    } else {
-      TFOS_RETURN_IF_ERROR(
-          group_.AllReduce(DType::kFloat64, std::as_writable_bytes(std::span(&total, 1)), name));
-    }
+  if (rides_along) {
+    const double total = TakeWeight(dtype, elements.data() + elements.size());
     if (total > 0 && total != 1) ScaleElements(dtype, 1 / total, elements);
   }
   Unpack(tensors);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 #include "collective/test_members.h"
@@ -54,6 +55,31 @@ TEST(FusedTest, AveragesHalvesWithWeightsBeyondTheirRange) {
     ASSERT_TRUE(fused.AllReduce(DType::kBfloat16, 100'000.0, tensors, "x").ok());
     EXPECT_EQ(mean[0], mine[0]);
   });
+}
+
+TEST(FusedTest, WhoHasNoWeightSpoilsNothing) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
+    RunMembers(MakeMembers(2), [dtype](Group& group) {
+      Fused fused(group);
+      const bool has_rows = group.rank() == 0;
+      // 300 and NaN; 300 times its weight is beyond float16.
+      const std::vector<float> floats = {has_rows ? 300 : std::numeric_limits<float>::quiet_NaN()};
+      const std::vector<std::uint16_t> halves = {
+          static_cast<std::uint16_t>(has_rows ? 0x5cb0 : 0x7e00)};
+      std::vector<float> float_mean;
+      std::vector<std::uint16_t> half_mean;
+      const std::vector<Exchanged> tensors = {dtype == DType::kFloat32 ? Tensor(floats, float_mean)
+                                                                       : Tensor(halves, half_mean)};
+      ASSERT_TRUE(fused.AllReduce(dtype, has_rows ? 256 : 0, tensors, "x").ok());
+      if (dtype == DType::kFloat32) {
+        EXPECT_EQ(float_mean[0], 300);
+      } else {
+        EXPECT_EQ(half_mean[0], 0x5cb0);
+      }
+      const double wrong = has_rows ? -1 : std::numeric_limits<double>::quiet_NaN();
+      EXPECT_FALSE(fused.AllReduce(dtype, wrong, tensors, "x").ok());
+    });
+  }
 }
 
 TEST(FusedTest, WithoutAnyWeightThereIsNothing) {

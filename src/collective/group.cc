@@ -1,5 +1,6 @@
 #include "collective/group.h"
 
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -94,8 +95,11 @@ Status Group::Leave() {
   TFOS_RETURN_IF_ERROR(mesh_->TellLeft());
   while (true) {
     TFOS_ASSIGN_OR_RETURN(const std::optional<Operation> next, mesh_->AwaitOther(next_number_));
-    if (!next) return {};
-    TFOS_RETURN_IF_ERROR(TakePart(*next));
+    if (!next) {
+      mesh_->Disconnect();
+      return {};
+    }
+    if (Status taken = TakePart(*next); !taken.ok()) return mesh_->Fail(std::move(taken));
   }
 }
 
@@ -110,6 +114,10 @@ Status Group::TakePart(const Operation& operation) {
       nothing.resize(operation.elements * ElementBytes(operation.dtype));
       return SumUp(operation.dtype, nothing);
     case OperationKind::kBroadcast:
+      if (operation.root == rank() || operation.root >= size()) {
+        return {ErrorKind::kBadInput,
+                fmt::format("{} wants something of a member that has left", operation.Describe())};
+      }
       nothing.resize(operation.elements);
       return BroadcastByTree(*mesh_, operation.root, nothing);
     case OperationKind::kGatherSizes: {
@@ -117,6 +125,11 @@ Status Group::TakePart(const Operation& operation) {
       return sizes.ok() ? Status() : sizes.status();
     }
     case OperationKind::kAllGather:
+      if (sizes_.size() != size() ||
+          std::accumulate(sizes_.begin(), sizes_.end(), std::uint64_t{0}) != operation.elements) {
+        return {ErrorKind::kBadInput,
+                fmt::format("{} is not as the sizes before it have it", operation.Describe())};
+      }
       nothing.resize(operation.elements);
       return AllGatherByRing(*mesh_, sizes_, nothing);
     case OperationKind::kBarrier:

@@ -20,8 +20,8 @@ namespace tfos::collective {
 /// The nodes that train together, as seen by one of them. All call the same functions in the same
 /// order, with tensors of the same type and size; each call returns when this member is done.
 ///
-/// Owner and lifetime: of a node's process, from the program's first use to its end; members that
-/// are left behind fail when one of them ends. Threads: any; calls wait for each other, except
+/// Owner and lifetime: of a node's process, from the program's first use to its end. A member that
+/// ends without `Leave` ends the group for all. Threads: any; calls wait for each other, except
 /// `Close`. Errors: the first one ends the group for everybody, and whatever follows fails with
 /// it. Reconnect: a member is gone or gave up, with its name. Bad input: members do different
 /// things; names both. Sources and formats: docs/formats/tensor-protocol.md.

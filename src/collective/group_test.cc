@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <latch>
 #include <random>
@@ -253,6 +254,44 @@ TEST(GroupLeaveTest, WhoHasLeftTakesPartWithNothing) {
       EXPECT_TRUE(group.Leave().ok());
     });
   }
+}
+
+TEST(GroupLeaveTest, AnyOfThemMayLeaveFirst) {
+  for (std::uint32_t members = 2; members <= 5; ++members) {
+    for (std::uint32_t leavers = 1; leavers + 1 < 1U << members; ++leavers) {
+      RunMembers(MakeMembers(members), [leavers](Group& group) {
+        const auto has_left = [leavers](std::uint32_t rank) { return (leavers >> rank & 1) != 0; };
+        const auto left = static_cast<float>(std::popcount(leavers));
+        const float there = static_cast<float>(group.size()) - left;
+        if (!has_left(group.rank())) {
+          for (const std::size_t elements : {3u, 20'000u}) {
+            std::vector<float> values(elements, 1);
+            ASSERT_TRUE(group.AllReduce(DType::kFloat32, Bytes(values), "sum").ok());
+            EXPECT_EQ(values, std::vector<float>(elements, there));
+          }
+          ASSERT_TRUE(group.Barrier("there").ok());
+          std::uint32_t root = 0;
+          while (has_left(root)) ++root;
+          std::vector<std::uint32_t> from_root = {group.rank()};
+          ASSERT_TRUE(group.Broadcast(root, Bytes(from_root), "root").ok());
+          EXPECT_EQ(from_root[0], root);
+        }
+        EXPECT_TRUE(group.Leave().ok());
+      });
+    }
+  }
+}
+
+TEST(GroupLeaveTest, NothingIsBroadcastFromWhoHasLeft) {
+  RunMembers(MakeMembers(3), [](Group& group) {
+    if (group.rank() == 0) {
+      EXPECT_THAT(group.Leave().ToString(), HasSubstr("of a member that has left"));
+      return;
+    }
+    std::vector<float> values(10);
+    EXPECT_THAT(group.Broadcast(0, Bytes(values), "weights").ToString(),
+                HasSubstr("of a member that has left"));
+  });
 }
 
 TEST(GroupLeaveTest, WhoDiesAfterOthersHaveLeftIsNoticed) {

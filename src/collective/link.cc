@@ -56,10 +56,14 @@ Status Link::Gone(const Status& cause) const {
   return {ErrorKind::kReconnect, std::move(text)};
 }
 
-void Link::Send(std::span<const std::byte> data) {
-  data_ = data;
+void Link::Announce() {
   if (!announced_) AppendFrame(FrameType::kOperation, operation_.Encode(), head_);
   announced_ = true;
+}
+
+void Link::Send(std::span<const std::byte> data) {
+  data_ = data;
+  Announce();
   QueueData();
 }
 
@@ -68,16 +72,46 @@ void Link::QueueData() {
   if (!frame_.empty()) AppendHeader(FrameType::kData, frame_.size(), head_);
 }
 
+Status Link::LastWords(const Status& cause) {
+  while (true) {
+    const std::span<std::byte> staged = Staged();
+    if (payload_left_ > 0 && !staged.empty()) {
+      const std::size_t bytes = std::min<std::size_t>(staged.size(), payload_left_);
+      payload_left_ -= static_cast<std::uint32_t>(bytes);
+      staged_begin_ += bytes;
+      continue;
+    }
+    if (staged.size() >= kHeaderBytes) {
+      std::uint32_t fields[2];
+      std::memcpy(fields, staged.data(), sizeof(fields));
+      if (static_cast<FrameType>(fields[0]) == FrameType::kData) {
+        payload_left_ = fields[1];
+        staged_begin_ += kHeaderBytes;
+        continue;
+      }
+      if (fields[1] > kControlLimit) return Gone(cause);
+      if (staged.size() - kHeaderBytes >= fields[1]) {
+        if (static_cast<FrameType>(fields[0]) == FrameType::kAbort) return TakeFrame().status();
+        staged_begin_ += kHeaderBytes + fields[1];
+        continue;
+      }
+    }
+    Compact();
+    const auto received = net::Receive(
+        fd(), std::span(staging_.get() + staged_end_, kStagingBytes - staged_end_), nullptr);
+    if (!received.ok() || received->ended || received->blocked) return Gone(cause);
+    staged_end_ += received->bytes;
+  }
+}
+
 Status Link::Push() {
+  TFOS_RETURN_IF_ERROR(broken_);
   while (sending()) {
     const auto head = std::as_bytes(std::span(head_)).subspan(head_sent_);
     const Result<net::Transfer> sent = net::Send(fd(), head, frame_);
     if (!sent.ok()) {
-      // What the peer has said before it closed tells more.
-      Receive({}, std::nullopt);
-      agreed_ = false;
-      TFOS_RETURN_IF_ERROR(Pull());
-      return Gone(sent.status());
+      broken_ = LastWords(sent.status());
+      return broken_;
     }
     if (sent->blocked) return {};
     const std::size_t of_head = std::min(head.size(), sent->bytes);
@@ -101,6 +135,7 @@ void Link::Receive(std::span<std::byte> room, std::optional<DType> add) {
 }
 
 Status Link::Pull() {
+  TFOS_RETURN_IF_ERROR(broken_);
   while (true) {
     TFOS_ASSIGN_OR_RETURN(bool more, TakeStaged());
     while (more) {
@@ -214,6 +249,8 @@ Result<bool> Link::TakeFrame() {
 
 Status Link::OnOperation(std::span<const std::byte> body) {
   TFOS_ASSIGN_OR_RETURN(const Operation theirs, Operation::Parse(body));
+  // Of an operation in which this side had nothing to receive from the peer.
+  if (theirs.number < operation_.number) return {};
   if (theirs != operation_) {
     return {
         ErrorKind::kBadInput,
@@ -234,7 +271,8 @@ void Link::TellWaiting(std::uint32_t member) {
 
 void Link::TellLeft() { AppendFrame(FrameType::kLeft, {}, head_); }
 
-Result<std::optional<Operation>> Link::Peek() {
+Result<std::optional<Operation>> Link::Peek(std::uint64_t number) {
+  TFOS_RETURN_IF_ERROR(broken_);
   receive_wanted_ = false;  // Frames of the next operation stay where they are.
   while (true) {
     const std::span<const std::byte> staged = Staged();
@@ -245,7 +283,9 @@ Result<std::optional<Operation>> Link::Peek() {
       if (static_cast<FrameType>(fields[0]) == FrameType::kOperation && complete) {
         TFOS_ASSIGN_OR_RETURN(Operation next,
                               Operation::Parse(staged.subspan(kHeaderBytes, fields[1])));
-        return std::optional(std::move(next));
+        if (next.number >= number) return std::optional(std::move(next));
+        staged_begin_ += kHeaderBytes + fields[1];
+        continue;
       }
       TFOS_ASSIGN_OR_RETURN(const bool taken, TakeFrame());
       if (taken) continue;

@@ -55,8 +55,12 @@ class Link {
   void TellLeft();
   /// The peer has said so.
   bool left() const { return left_; }
+  /// Has the peer told of the operation also if nothing is sent to it: one that has left waits for
+  /// that.
+  void Announce();
   /// Looks for the next operation of the peer, as far as it has said, while nothing is under way.
-  Result<std::optional<Operation>> Peek();
+  /// What it said of those before `number` is passed over.
+  Result<std::optional<Operation>> Peek(std::uint64_t number);
   /// The peer has left and is gone; there is nothing to wait for.
   bool ended() const { return ended_; }
 
@@ -77,6 +81,8 @@ class Link {
   /// Moves `bytes` into the room.
   void Deliver(std::span<const std::byte> bytes);
   Status Gone(const Status& cause) const;
+  /// What the peer has said before its end, else that it is gone. Nothing else is read any more.
+  Status LastWords(const Status& cause);
   void QueueData();
   /// Makes room behind what is staged.
   void Compact();
@@ -102,6 +108,7 @@ class Link {
   std::span<std::byte> room_;  ///< What is left of it.
   std::optional<DType> add_;
   std::optional<std::uint32_t> waits_for_;
+  Status broken_;  ///< Sending has failed.
   bool left_ = false;
   bool ended_ = false;
 };

@@ -1,5 +1,6 @@
 #include "collective/mesh.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -20,7 +21,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// For a stranger that connects and says nothing.
-constexpr seconds kHandshakePatience{10};
+constexpr seconds kHandshakePatience{3};
 /// Between attempts to reach a member that does not listen yet.
 constexpr milliseconds kRetryInterval{50};
 constexpr int kBacklog = 1024;
@@ -40,7 +41,10 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
   }
   mesh->links_.resize(o.members.size());
   mesh->begun_.resize(o.members.size());
-  if (::listen(o.listener.get(), kBacklog) != 0) {
+  // Whoever has bound it may have meant to wait on it.
+  const int flags = ::fcntl(o.listener.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(o.listener.get(), F_SETFL, flags | O_NONBLOCK) != 0 ||
+      ::listen(o.listener.get(), kBacklog) != 0) {
     return Status::FromErrno(errno, "listen for the other members");
   }
   const Wait wait{.deadline = Deadline::After(o.connect_timeout), .check = o.check};
@@ -48,6 +52,8 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
     TFOS_RETURN_IF_ERROR(mesh->ConnectTo(member, wait));
   }
   TFOS_RETURN_IF_ERROR(mesh->AcceptAll(wait));
+  // Others may hold the socket too, but nobody is to come any more.
+  ::shutdown(mesh->options_.listener.get(), SHUT_RDWR);
   mesh->options_.listener.Reset();
   return mesh;
 }
@@ -66,9 +72,9 @@ Status Mesh::ConnectTo(std::uint32_t member, const Wait& wait) {
     } else {
       status = socket.status();
     }
-    // It holds its port from the start, and listens once its program has come so far.
-    const bool not_yet = status.code().value() == ECONNREFUSED;
-    if (!not_yet || wait.deadline.passed()) {
+    // It holds its port from the start, and listens once its program has come so far; names and
+    // routes may take a while, too. Who does not let this one in never will.
+    if (socket.ok() || wait.deadline.passed()) {
       return status.Annotate(fmt::format("connect to {}", other.name));
     }
     if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
@@ -144,6 +150,11 @@ Status Mesh::MoveAll(Link* to, Link* from) {
     const bool sends = to != nullptr && to->sending();
     const bool receives = from != nullptr && from->receiving();
     if (!sends && !receives) return {};
+    if (receives && from->left()) {
+      from->Announce();
+      // A few bytes to somebody who waits for nothing else.
+      if (from != to) TFOS_RETURN_IF_ERROR(from->Push());
+    }
     TFOS_RETURN_IF_ERROR(Await(sends ? to : nullptr, receives ? from : nullptr, progress));
   }
 }
@@ -212,9 +223,9 @@ Status Mesh::TellLeft() {
 Result<std::optional<Operation>> Mesh::LookFor(std::uint64_t number) {
   for (const auto& link : links_) {
     if (link == nullptr) continue;
-    TFOS_ASSIGN_OR_RETURN(auto next, link->Peek());
+    TFOS_ASSIGN_OR_RETURN(auto next, link->Peek(number));
     // Somebody may be further already.
-    if (next && next->number <= number) return next;
+    if (next && next->number == number) return next;
   }
   return std::optional<Operation>();
 }
@@ -241,6 +252,11 @@ Result<std::optional<Operation>> Mesh::AwaitOther(std::uint64_t number) {
       if (Status checked = options_.check(); !checked.ok()) return Fail(std::move(checked));
     }
   }
+}
+
+void Mesh::Disconnect() {
+  if (failure_.ok()) failure_ = {ErrorKind::kReconnect, "this member has left its group"};
+  for (auto& link : links_) link.reset();
 }
 
 Status Mesh::Fail(Status why) {

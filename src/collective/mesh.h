@@ -54,6 +54,8 @@ class Mesh {
   /// Waits until another member has begun operation `number`; none when all have left.
   Result<std::optional<Operation>> AwaitOther(std::uint64_t number);
 
+  /// Closes the connections, of which nobody expects anything any more: all have left.
+  void Disconnect();
   /// Ends everything with `why`, unless something else has.
   Status Fail(Status why);
 

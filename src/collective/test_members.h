@@ -24,7 +24,7 @@ inline std::vector<GroupOptions> MakeMembers(std::uint32_t count) {
   std::vector<Member> members;
   std::vector<UniqueFd> listeners;
   for (std::uint32_t rank = 0; rank < count; ++rank) {
-    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <string>
 #include <string_view>
@@ -18,6 +19,10 @@
 
 namespace tfos::feed {
 namespace {
+
+/// A host that is gone is to be noticed before the wait for progress is over. Here only, as the
+/// node reads at once whatever comes, and a task may take its results slowly.
+constexpr std::chrono::seconds kUnansweredLimit{60};
 
 std::string_view AsText(const Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
@@ -270,8 +275,9 @@ Status FeedClient::Impl::UseRegion(std::uint64_t bytes) {
 Result<bool> FeedClient::Impl::ReadOrWait(const Deadline& deadline, bool* progressed) {
   TFOS_ASSIGN_OR_RETURN(*progressed, ReadSome());
   if (*progressed) return true;
-  TFOS_ASSIGN_OR_RETURN(const short ready,
-                        net::Poll(fd_.get(), POLLIN, {.deadline = deadline, .check = options_.check}));
+  TFOS_ASSIGN_OR_RETURN(
+      const short ready,
+      net::Poll(fd_.get(), POLLIN, {.deadline = deadline, .check = options_.check}));
   return ready != 0;
 }
 
@@ -300,8 +306,9 @@ Status FeedClient::Impl::Send(std::string_view head, std::span<const std::byte> 
       deadline = Patience();
       continue;
     }
-    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(fd_.get(), POLLIN | POLLOUT,
-                                                  {.deadline = deadline, .check = options_.check}));
+    TFOS_ASSIGN_OR_RETURN(
+        const short ready,
+        net::Poll(fd_.get(), POLLIN | POLLOUT, {.deadline = deadline, .check = options_.check}));
     if (ready == 0) return NoProgress("read nothing");
     if ((ready & POLLIN) != 0) {
       TFOS_ASSIGN_OR_RETURN(const bool progressed, ReadSome());
@@ -522,7 +529,7 @@ Result<std::unique_ptr<FeedClient>> FeedClient::Connect(const Endpoint& endpoint
     fd = std::move(*local);
   }
   if (!fd && !endpoint.host.empty() && endpoint.port != 0) {
-    Result<UniqueFd> remote = net::ConnectTcp(endpoint.host, endpoint.port, wait);
+    Result<UniqueFd> remote = net::ConnectTcp(endpoint.host, endpoint.port, wait, kUnansweredLimit);
     if (!remote.ok()) return remote.status().Annotate(doing);
     fd = std::move(*remote);
   }

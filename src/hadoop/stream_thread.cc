@@ -61,6 +61,8 @@ StreamThread::~StreamThread() {
   shared_->thread.join();
 }
 
+bool StreamThread::pending() const { return pending_ && process_ == ::getpid(); }
+
 void StreamThread::Start(std::uint64_t start, std::size_t bytes) {
   if (shared_ == nullptr) {
     auto shared = std::make_unique<Shared>();

@@ -40,8 +40,8 @@ class StreamThread {
 
   /// Begins to read `bytes` from `start` on. Nothing is under way where there can be no thread.
   void Start(std::uint64_t start, std::size_t bytes);
-  /// Whether a window is under way, or waits to be taken.
-  bool pending() const { return pending_; }
+  /// Whether a window is under way, or waits to be taken; never in a forked child.
+  bool pending() const;
   /// Waits for it; the memory of `window` is used for the next one. Errors: those of the source.
   Status Take(Window& window);
 

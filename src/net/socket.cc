@@ -19,8 +19,6 @@ namespace tfos::net {
 namespace {
 
 constexpr int kBacklog = 1024;
-/// How long what was sent may stay unanswered by the other host's kernel.
-constexpr std::chrono::seconds kUnansweredLimit{60};
 constexpr int kCheckMilliseconds = static_cast<int>(kCheckInterval.count());
 constexpr int kSocketFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
 
@@ -138,17 +136,17 @@ Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& w
   return std::optional<UniqueFd>(std::move(fd));
 }
 
-Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const Wait& wait) {
+Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const Wait& wait,
+                            std::optional<std::chrono::milliseconds> unanswered_limit) {
   TFOS_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port, 0));
   Status failure;
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | kSocketFlags, 0));
     if (!fd.valid()) return Status::FromErrno(errno, "create a TCP socket");
-    // A host that is gone says nothing: it is to be noticed before the wait for progress is over.
-    // Here only, as the node reads at once whatever comes, and a task may take its results slowly.
-    const auto patience =
-        static_cast<unsigned>(std::chrono::milliseconds(kUnansweredLimit).count());
-    ::setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof(patience));
+    if (unanswered_limit) {
+      const auto patience = static_cast<unsigned>(unanswered_limit->count());
+      ::setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof(patience));
+    }
     Status connected;
     if (::connect(fd.get(), address->ai_addr, address->ai_addrlen) != 0) {
       connected = errno == EINPROGRESS ? FinishConnect(fd.get(), wait)

@@ -1,6 +1,7 @@
 #ifndef TFOS_NET_SOCKET_H_
 #define TFOS_NET_SOCKET_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,7 +31,11 @@ Result<TcpListener> ListenTcp(const std::string& address, std::uint16_t first, s
 
 /// None when nobody listens there: another host, another network namespace, or it is gone.
 Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& wait);
-Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const Wait& wait);
+/// With `unanswered_limit` a host that is gone is noticed once what was sent to it has been
+/// unanswered so long. Only for a peer that reads at once whatever comes: it counts against one as
+/// well that is there and does not read.
+Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const Wait& wait,
+                            std::optional<std::chrono::milliseconds> unanswered_limit = {});
 
 /// Small messages leave at once, and a host that vanished is noticed.
 void TuneTcp(int fd);

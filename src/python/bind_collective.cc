@@ -1,11 +1,12 @@
+#include <fcntl.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
-#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -38,7 +39,10 @@ std::unique_ptr<TensorGroup> Join(const std::vector<MemberTuple>& members, std::
   }
   options.rank = rank;
   options.token = ValueOrThrow(Secret::FromHex(token));
-  options.listener = UniqueFd(::dup(listener));
+  options.listener = UniqueFd(::fcntl(listener, F_DUPFD_CLOEXEC, 0));
+  if (!options.listener.valid()) {
+    ThrowStatus(Status::FromErrno(errno, "take the socket of this node's port for tensors"));
+  }
   options.connect_timeout = Milliseconds(connect_timeout);
   options.stall_after = Milliseconds(stall_after);
   // Only while it joins: ops run on threads of TensorFlow, where no signal of Python arrives.

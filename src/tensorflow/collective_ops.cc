@@ -1,8 +1,9 @@
 // The ops of tfos.collective
 //
-//   TfosAllReduce(group, weight, tensors) -> reduced   sums, or averages by weight if that is above
-//   0 TfosBroadcast(group, tensors) -> broadcast         the tensors of member `root`
-//   TfosAllGather(group, tensor) -> gathered           everybody's rows, one member after the other
+//   TfosAllReduce(group, weight, tensors) -> reduced: sums; with the attribute `average` means by
+//       weight
+//   TfosBroadcast(group, tensors) -> broadcast: the tensors of member `root`
+//   TfosAllGather(group, tensor) -> gathered: everybody's rows, one member after the other
 //
 // They block the thread that runs them, as kernels of the C API that finish later than their
 // compute function crash. Stateful ops keep the program's order within a tf.function, which has to
@@ -30,6 +31,7 @@ using Group = Reference<tfos_tensor_group>;
 struct Kernel {
   std::string name;
   std::int64_t root = 0;
+  std::int64_t average = 0;
 };
 
 void* Create(TF_OpKernelConstruction* construction) {
@@ -45,6 +47,9 @@ void* Create(TF_OpKernelConstruction* construction) {
   if (Api().GetCode(status.get()) == kTfOk) {
     Api().GetAttrInt64(construction, "root", &kernel->root, status.get());
   }
+  if (Api().GetCode(status.get()) == kTfOk) {
+    Api().GetAttrInt64(construction, "average", &kernel->average, status.get());
+  }
   if (Api().GetCode(status.get()) != kTfOk) {
     Api().OpKernelConstructionFailure(construction, status.get());
   }
@@ -57,6 +62,10 @@ template <typename T>
 std::optional<T> ScalarOf(TF_OpKernelContext* context, int index, TF_Status* status) {
   const TensorPointer input = InputOf(context, index, status);
   if (input == nullptr) return std::nullopt;
+  if (Api().TensorByteSize(input.get()) != sizeof(T)) {
+    Api().SetStatus(status, kTfInvalidArgument, "a single number is wanted");
+    return std::nullopt;
+  }
   return *static_cast<const T*>(Api().TensorData(input.get()));
 }
 
@@ -118,11 +127,9 @@ void AllReduce(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
   const Tensors tensors = TensorsOf(context, 2, status);
   if (Api().GetCode(status) != kTfOk) return;
   char* message = nullptr;
-  const bool average = *weight >= 0;
-  const std::int32_t code =
-      (*group)->all_reduce((*group)->context, kernel.name.c_str(), tensors.dtype, average ? 1 : 0,
-                           average ? *weight : 1.0, tensors.memory.data(),
-                           static_cast<std::int32_t>(tensors.memory.size()), &message);
+  const std::int32_t code = (*group)->all_reduce(
+      (*group)->context, kernel.name.c_str(), tensors.dtype, kernel.average != 0 ? 1 : 0, *weight,
+      tensors.memory.data(), static_cast<std::int32_t>(tensors.memory.size()), &message);
   SetFailure(*group, code, message, status);
 }
 
@@ -185,19 +192,20 @@ void Run(void* kernel, TF_OpKernelContext* context) {
 [[gnu::constructor]] void RegisterWhenLoaded() {
   constexpr const char* kTag = "tag: string";
   constexpr const char* kRoot = "root: int = 0";
+  constexpr const char* kAverage = "average: int = 0";
   RegisterOp({.name = "TfosAllReduce",
               .attributes = {"T: {float, double, int32, int64, half, bfloat16}", "N: int >= 1",
-                             kTag, kRoot},
+                             kTag, kRoot, kAverage},
               .inputs = {"group: int64", "weight: double", "tensors: N * T"},
               .outputs = {"reduced: N * T"}},
              &Run<&AllReduce>, &Create, &Destroy);
   RegisterOp({.name = "TfosBroadcast",
-              .attributes = {"T: type", "N: int >= 1", kTag, kRoot},
+              .attributes = {"T: type", "N: int >= 1", kTag, kRoot, kAverage},
               .inputs = {"group: int64", "tensors: N * T"},
               .outputs = {"broadcast: N * T"}},
              &Run<&Broadcast>, &Create, &Destroy);
   RegisterOp({.name = "TfosAllGather",
-              .attributes = {"T: type", kTag, kRoot},
+              .attributes = {"T: type", kTag, kRoot, kAverage},
               .inputs = {"group: int64", "tensor: T"},
               .outputs = {"gathered: T"}},
              &Run<&AllGather>, &Create, &Destroy);

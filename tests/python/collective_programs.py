@@ -119,7 +119,7 @@ def different_shapes(ctx):
 
     from tfos import collective
 
-    collective.all_reduce(tf.zeros([100 + collective.rank()]), name="of odd shapes")
+    collective.all_reduce(tf.zeros([100 + collective.rank()]), name="odd")
 
 
 def one_dies(ctx):

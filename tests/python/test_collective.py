@@ -71,8 +71,8 @@ def test_an_overflow_on_one_node_skips_the_step_on_all(spark, tmp_path, leftover
 def test_other_shapes_are_an_error_naming_both(spark, tmp_path, leftovers):
     with pytest.raises(NodeFailedError) as failure:
         run(spark, programs.different_shapes, tmp_path)
-    assert 'all_reduce "of odd shapes" of float32[101' in str(failure.value)
-    assert 'all_reduce "of odd shapes" of float32[102' in str(failure.value)
+    assert 'all_reduce "odd of float32(100,)"' in str(failure.value)
+    assert 'all_reduce "odd of float32(101,)"' in str(failure.value)
 
 
 def test_a_node_that_dies_ends_the_others_operations(spark, tmp_path, leftovers):

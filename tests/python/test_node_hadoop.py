@@ -157,6 +157,9 @@ def test_an_import_hook_acts_once_the_module_is_complete(module):
     assert seen == []
     import json.tool  # noqa: F401  (another one)
     assert seen == []
+    import importlib.util
+
+    assert importlib.util.find_spec(module) is not None and seen == []  # Looked for, not imported.
     imported = __import__(module)
     assert seen == [True] and type(imported.__spec__.loader).__name__ == "SourceFileLoader"
     import importlib
