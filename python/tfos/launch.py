@@ -137,7 +137,7 @@ def _bootstrap(
         python, "-m", "tfos.tensorboard", "--port", "PORT", "--bind_all",
         "--logdir", plan.log_dir or os.getcwd(),
     ]
-    environment = _node_environment(plan)
+    environment = _node_environment(plan.keep_omp_num_threads, plan.hadoop_environment)
     as_bytes = control_message.as_bytes
     return control_message.encode(
         "bootstrap",
@@ -172,14 +172,14 @@ def _gpu_request(plan: LaunchPlan, node_id: int, assigned: list[str]) -> dict[st
     return {"assigned": assigned, "count": count, "fraction": plan.gpu_fraction}
 
 
-def _node_environment(plan: LaunchPlan) -> dict[str, str]:
+def _node_environment(keep_omp_num_threads: bool, hadoop: dict[str, str]) -> dict[str, str]:
     environment = {k: v for k, v in os.environ.items() if k not in _WORKER_ONLY}
-    environment.update(plan.hadoop_environment)
+    environment.update(hadoop)
     # The program may want handlers of signals that Java, once a path of Hadoop's is used, needs.
     preloaded = [environment.get("LD_PRELOAD", ""), hadoop_settings.signal_chain(environment)]
     if any(preloaded):
         environment["LD_PRELOAD"] = ":".join(filter(None, preloaded))
-    if not plan.keep_omp_num_threads:
+    if not keep_omp_num_threads:
         environment.pop("OMP_NUM_THREADS", None)
     # Entries of a Spark worker's sys.path are relative to directories of Spark's; the node is a
     # fresh interpreter and needs them absolute.

@@ -42,7 +42,7 @@ def test_a_long_text_loses_its_middle_and_fits_a_message(character):
 
 def test_an_environment_travels_byte_by_byte(monkeypatch):
     monkeypatch.setitem(os.environb, b"TFOS_TEST_BYTES", b"caf\xe9 \xc3\xa9 \xff")
-    environment = launch._node_environment(keep_omp_num_threads=False)
+    environment = launch._node_environment(keep_omp_num_threads=False, hadoop={})
     name = "TFOS_TEST_BYTES"
     text = encode("x", value=control_message.as_bytes(environment[name]))["value"]
     assert text.encode("latin-1") == b"caf\xe9 \xc3\xa9 \xff"
