@@ -230,7 +230,7 @@ def workers_with_java():
 
 def files_being_written(path):
     access, path = access_for(path)
-    return access.glob(f"{path}/_temporary/*/part-*")
+    return access.glob(f"{path}/_temporary/*/*part-*")
 
 
 @pytest.fixture
