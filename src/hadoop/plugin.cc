@@ -17,6 +17,7 @@
 #include "base/format.h"
 #include "hadoop/file_system.h"
 #include "tensorflow/filesystem_abi.h"
+#include "tensorflow/tf_codes.h"
 
 namespace tfos::hadoop {
 namespace {
@@ -30,23 +31,6 @@ using tensorflow::TfRandomAccessFile;
 using tensorflow::TfRandomAccessFileOps;
 using tensorflow::TfWritableFile;
 using tensorflow::TfWritableFileOps;
-
-/// TF_Code of tensorflow/c/tf_status.h.
-enum Code : int {
-  kOk = 0,
-  kUnknown = 2,
-  kInvalidArgument = 3,
-  kDeadlineExceeded = 4,
-  kNotFound = 5,
-  kAlreadyExists = 6,
-  kPermissionDenied = 7,
-  kResourceExhausted = 8,
-  kFailedPrecondition = 9,
-  kOutOfRange = 11,
-  kUnimplemented = 12,
-  kInternal = 13,
-  kUnavailable = 14,
-};
 
 using SetStatus = void (*)(TF_Status*, int code, const char* message);
 
@@ -70,50 +54,50 @@ int CodeOf(const Status& status) {
     case 0:
       break;
     case ENOENT:
-      return kNotFound;
+      return tensorflow::kTfNotFound;
     case EEXIST:
-      return kAlreadyExists;
+      return tensorflow::kTfAlreadyExists;
     case EACCES:
-      return kPermissionDenied;
+      return tensorflow::kTfPermissionDenied;
     case EISDIR:
     case ENOTDIR:
     case ENOTEMPTY:
     case EBUSY:
     case EBADF:
-      return kFailedPrecondition;
+      return tensorflow::kTfFailedPrecondition;
     case EINVAL:
-      return kInvalidArgument;
+      return tensorflow::kTfInvalidArgument;
     case EDQUOT:
     case ENOSPC:
     case ENOMEM:
-      return kResourceExhausted;
+      return tensorflow::kTfResourceExhausted;
     case ETIMEDOUT:
-      return kDeadlineExceeded;
+      return tensorflow::kTfDeadlineExceeded;
     case EOPNOTSUPP:
-      return kUnimplemented;
+      return tensorflow::kTfUnimplemented;
     case EAGAIN:
     case ECONNREFUSED:
     case EHOSTUNREACH:
-      return kUnavailable;
+      return tensorflow::kTfUnavailable;
     default:
-      return kUnknown;
+      return tensorflow::kTfUnknown;
   }
   switch (status.kind()) {
     case ErrorKind::kRetryLater:
     case ErrorKind::kReconnect:
-      return kUnavailable;
+      return tensorflow::kTfUnavailable;
     case ErrorKind::kUnsupported:
     case ErrorKind::kBadInput:
-      return kFailedPrecondition;
+      return tensorflow::kTfFailedPrecondition;
     case ErrorKind::kBug:
-      return kInternal;
+      return tensorflow::kTfInternal;
   }
-  return kUnknown;
+  return tensorflow::kTfUnknown;
 }
 
 void Say(TF_Status* to, const Status& status) {
   if (status.ok()) {
-    TheLibrary().set_status(to, kOk, "");
+    TheLibrary().set_status(to, tensorflow::kTfOk, "");
   } else {
     TheLibrary().set_status(to, CodeOf(status), status.ToString().c_str());
   }
@@ -125,7 +109,7 @@ void Guard(TF_Status* status, Work work) {
   try {
     Say(status, work());
   } catch (const std::exception& error) {
-    TheLibrary().set_status(status, kResourceExhausted, error.what());
+    TheLibrary().set_status(status, tensorflow::kTfResourceExhausted, error.what());
   }
 }
 
@@ -151,7 +135,7 @@ std::int64_t Read(const TfRandomAccessFile* file, std::uint64_t offset, std::siz
     return Status::Ok();
   });
   if (count >= 0 && static_cast<std::size_t>(count) < bytes) {
-    TheLibrary().set_status(status, kOutOfRange, "the file ends here");
+    TheLibrary().set_status(status, tensorflow::kTfOutOfRange, "the file ends here");
   }
   return count;
 }

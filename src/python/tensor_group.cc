@@ -24,17 +24,17 @@ using collective::Exchanged;
 /// Of a TF_DataType of tensorflow/c/tf_datatype.h.
 std::optional<DType> DTypeOf(std::int32_t tf_data_type) {
   switch (tf_data_type) {
-    case 1:
+    case tensorflow::kTfFloat:
       return DType::kFloat32;
-    case 2:
+    case tensorflow::kTfDouble:
       return DType::kFloat64;
-    case 3:
+    case tensorflow::kTfInt32:
       return DType::kInt32;
-    case 9:
+    case tensorflow::kTfInt64:
       return DType::kInt64;
-    case 14:
+    case tensorflow::kTfBfloat16:
       return DType::kBfloat16;
-    case 19:
+    case tensorflow::kTfHalf:
       return DType::kFloat16;
     default:
       return std::nullopt;

@@ -3,19 +3,18 @@
 
 #include <cstdint>
 
+#include "tensorflow/tf_codes.h"
 #include "tfos/status.h"
 
 namespace tfos::python {
 
-/// TF_Code of tensorflow/c/tf_status.h, as far as an op of ours fails with it.
-enum TfCode : std::int32_t {
-  kTfInvalidArgument = 3,
-  kTfOutOfRange = 11,
-  kTfUnimplemented = 12,
-  kTfInternal = 13,
-  kTfUnavailable = 14,
-};
+using tensorflow::kTfInternal;
+using tensorflow::kTfInvalidArgument;
+using tensorflow::kTfOutOfRange;
+using tensorflow::kTfUnavailable;
+using tensorflow::kTfUnimplemented;
 
+/// What an op fails with.
 inline std::int32_t TfCodeOf(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kRetryLater:

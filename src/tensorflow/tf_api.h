@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "tensorflow/tf_codes.h"
+
 // The functions of TensorFlow's C API that the ops use, as their headers declare them, and where
 // they are found: in the TensorFlow that the process has loaded. The library links none, so one
 // build serves all versions.
@@ -20,36 +22,6 @@ struct TF_Tensor;
 struct TF_TString;
 
 namespace tfos::tensorflow {
-
-/// TF_Code of tensorflow/c/tf_status.h.
-enum TfCode : int {
-  kTfOk = 0,
-  kTfInvalidArgument = 3,
-  kTfResourceExhausted = 8,
-  kTfOutOfRange = 11,
-  kTfInternal = 13,
-  kTfUnavailable = 14,
-};
-
-/// TF_DataType of tensorflow/c/tf_datatype.h.
-enum TfDataType : int {
-  kTfFloat = 1,
-  kTfDouble = 2,
-  kTfInt32 = 3,
-  kTfUint8 = 4,
-  kTfInt16 = 5,
-  kTfInt8 = 6,
-  kTfString = 7,
-  kTfComplex64 = 8,
-  kTfInt64 = 9,
-  kTfBool = 10,
-  kTfBfloat16 = 14,
-  kTfUint16 = 17,
-  kTfComplex128 = 18,
-  kTfHalf = 19,
-  kTfUint32 = 22,
-  kTfUint64 = 23,
-};
 
 /// Bytes of a TF_TString, of tensorflow/c/tf_tstring.h; string tensors are arrays of them.
 inline constexpr std::size_t kTStringBytes = 24;
@@ -104,8 +76,8 @@ struct TfApi {
   TF_Tensor* (*AllocateOutput)(TF_OpKernelContext*, int index, int dtype, const std::int64_t* dims,
                                int rank, std::size_t bytes, TF_Status*);
   void (*SetOutput)(TF_OpKernelContext*, int index, const TF_Tensor*, TF_Status*);
-  void (*GetAttrString)(TF_OpKernelConstruction*, const char* name, char* value,
-                        std::size_t most, TF_Status*);
+  void (*GetAttrString)(TF_OpKernelConstruction*, const char* name, char* value, std::size_t most,
+                        TF_Status*);
   void (*GetAttrSize)(TF_OpKernelConstruction*, const char* name, std::int32_t* list,
                       std::int32_t* total, TF_Status*);
   void (*GetAttrInt64)(TF_OpKernelConstruction*, const char* name, std::int64_t* value, TF_Status*);
