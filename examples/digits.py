@@ -18,6 +18,12 @@ _TEST_SHARE_OF_SMALL = 0.2
 _IDX_UNSIGNED_BYTE = 8
 
 
+def add_mnist_argument(parser):
+    parser.add_argument(
+        "--mnist", metavar="DIRECTORY", help="MNIST's .gz files (default: scikit-learn's digits)"
+    )
+
+
 def load(mnist_dir=None):
     """Returns (training rows, test rows).
 

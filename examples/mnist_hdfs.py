@@ -169,9 +169,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     spark_session.add_master_argument(parser)
     parser.add_argument("--directory", required=True, help="for all of it, such as hdfs://.../mnist")
-    parser.add_argument(
-        "--mnist", metavar="DIRECTORY", help="MNIST's .gz files (default: scikit-learn's digits)"
-    )
+    digits.add_mnist_argument(parser)
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=32)

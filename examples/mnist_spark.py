@@ -117,9 +117,7 @@ def is_right(line):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     spark_session.add_master_argument(parser)
-    parser.add_argument(
-        "--mnist", metavar="DIRECTORY", help="MNIST's .gz files (default: scikit-learn's digits)"
-    )
+    digits.add_mnist_argument(parser)
     parser.add_argument("--nodes", type=int, default=2, help="nodes of a cluster (default 2)")
     parser.add_argument("--epochs", type=int, help="passes over the rows (5 for MNIST, else 30)")
     parser.add_argument("--batch-size", type=int, default=64, help="of each node (default 64)")

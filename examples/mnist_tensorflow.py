@@ -87,9 +87,7 @@ def accuracy(export_dir, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     spark_session.add_master_argument(parser)
-    parser.add_argument(
-        "--mnist", metavar="DIRECTORY", help="MNIST's .gz files (default: scikit-learn's digits)"
-    )
+    digits.add_mnist_argument(parser)
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=32)
