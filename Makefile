@@ -12,6 +12,8 @@ JOBS ?= $(shell nproc)
 MNIST ?=
 # Further arguments of pytest for `make test`, such as -k NAME.
 PYTEST_ARGS ?=
+# Most tests wait for other processes more than they compute. Each of the two has a Spark of its own.
+PYTEST = .venv/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 # The extension is part of the wheel, and tested as that.
 BUILD_DEV = cmake --preset dev -DTFOS_BUILD_PYTHON=OFF && cmake --build --preset dev -j $(JOBS)
 
@@ -58,7 +60,7 @@ test: ## Build and run all tests: layers, C++ (ctest), Python on real Spark clus
 	  'Running the C++ tests' 'ctest --preset dev -j $(JOBS)' \
 	  'Building and installing the wheel' 'tools/install_wheel.sh' \
 	  'Checking what the binaries show and need' '.venv/bin/python tools/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos' \
-	  'Running the Python tests' '.venv/bin/python -m pytest tests/python $(PYTEST_ARGS)'
+	  'Running the Python tests' '$(PYTEST) tests/python $(PYTEST_ARGS)'
 
 sanitize: ## Run the C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer.
 	@tools/steps.sh \

@@ -12,13 +12,12 @@ In the directory, which may be on any file system that all hosts reach and must 
     spark/                 InputMode.SPARK: Spark reads the text and feeds the nodes
         model/ predictions/
 
-Nothing but the paths says HDFS: nodes and driver reach it through tfos. The nodes train together,
-with MultiWorkerMirroredStrategy and legacy Keras.
+Nothing but the paths says HDFS: nodes and driver reach it through tfos. The nodes train one model of
+Keras 3 together, through `ctx.distribute`.
 """
 
 import argparse
 import math
-import os
 import sys
 
 import digits
@@ -27,75 +26,53 @@ import spark_session
 import tfos
 
 COLUMNS = "label bigint, pixels array<float>"
-#: Spark feeds a node a little more or less than its share of the rows.
-LEARNS_THIS_SHARE_OF_FED_ROWS = 0.9
 
 
-def compiled_model(args):
-    """The model of both modes; in the scope of a strategy."""
-    import tensorflow as tf
+def compiled_model(ctx):
+    """The model of both modes."""
+    import keras
 
-    model = tf.keras.Sequential([
-        tf.keras.layers.InputLayer(input_shape=(args.pixels,), name="pixels"),
-        tf.keras.layers.Dense(128, activation="relu"),
-        tf.keras.layers.Dense(10, activation="softmax", name="digit"),
+    model = keras.Sequential([
+        keras.layers.Input((ctx.args.pixels,), name="pixels"),
+        keras.layers.Dense(128, activation="relu"),
+        keras.layers.Dense(10, activation="softmax", name="digit"),
     ])
-    model.compile(tf.keras.optimizers.legacy.Adam(args.learning_rate),
-                  tf.keras.losses.SparseCategoricalCrossentropy(), metrics=["accuracy"])
+    model.compile(ctx.distribute(keras.optimizers.Adam(ctx.args.learning_rate)),
+                  "sparse_categorical_crossentropy", metrics=["accuracy"])
     return model
 
 
 def train_from_files(ctx):
     """InputMode.TENSORFLOW. Runs in every node."""
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # MultiWorkerMirroredStrategy does not know Keras 3
+    import keras
     import pyarrow as pa
-    import tensorflow as tf
-
-    from tensorflowonspark import compat
 
     args = ctx.args
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
     schema = pa.schema([("label", pa.int64()), ("pixels", pa.list_(pa.float32(), args.pixels))])
-
-    def dataset(_input_context):
-        rows = ctx.tfrecords(f"{args.directory}/tfrecords/train", schema, args.batch_size)
-        # Without an end: nodes may have different numbers of rows, but must take the same steps.
-        return rows.map(lambda row: (row["pixels"], row["label"])).repeat().prefetch(2)
-
-    with strategy.scope():
-        model = compiled_model(args)
+    rows = ctx.tfrecords(f"{args.directory}/tfrecords/train", schema, args.batch_size)
+    # Without an end: nodes may have different numbers of rows, but take the same steps.
+    rows = rows.map(lambda row: (row["pixels"], row["label"])).repeat()
+    model = compiled_model(ctx)
     output = f"{args.directory}/tensorflow"
-    callbacks = [
-        tf.keras.callbacks.LambdaCallback(
-            on_epoch_end=lambda epoch, logs: ctx.report(step=epoch + 1, loss=logs["loss"])),
-        # Every node takes part in it; only the chief's files stay.
-        tf.keras.callbacks.ModelCheckpoint(f"{output}/checkpoints/weights-{{epoch:02d}}",
-                                           save_weights_only=True),
-    ]
+    callbacks = [keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: ctx.report(step=epoch + 1, loss=logs["loss"]))]
     if ctx.is_chief:
-        callbacks.append(tf.keras.callbacks.TensorBoard(f"{output}/events"))
-    model.fit(strategy.distribute_datasets_from_function(dataset), epochs=args.epochs,
-              steps_per_epoch=args.steps_per_epoch, callbacks=callbacks, verbose=0)
-    compat.export_saved_model(model, f"{output}/model", is_chief=ctx.is_chief)
+        callbacks += [keras.callbacks.ModelCheckpoint(f"{output}/checkpoints/epoch-{{epoch:02d}}.keras"),
+                      keras.callbacks.TensorBoard(f"{output}/events")]
+    model.fit(rows, epochs=args.epochs, steps_per_epoch=args.steps_per_epoch, callbacks=callbacks,
+              verbose=0)
+    if ctx.is_chief:
+        model.export(f"{output}/model", verbose=False)
 
 
 def train_from_spark(ctx):
     """InputMode.SPARK. Runs in every node."""
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"
-    import tensorflow as tf
-
-    from tensorflowonspark import compat
-
     args = ctx.args
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    with strategy.scope():
-        model = compiled_model(args)
-    fed = ctx.dataset(args.batch_size, features="pixels", label="label", drop_remainder=True)
-    rows = strategy.distribute_datasets_from_function(lambda _input_context: fed.repeat())
-    steps = math.floor(args.steps_per_epoch * args.epochs * LEARNS_THIS_SHARE_OF_FED_ROWS)
-    model.fit(rows, steps_per_epoch=steps, verbose=0)
-    ctx.feed.terminate()
-    compat.export_saved_model(model, f"{args.directory}/spark/model", is_chief=ctx.is_chief)
+    model = compiled_model(ctx)
+    rows = ctx.dataset(args.batch_size, features="pixels", label="label", remainder="drop")
+    model.fit(rows, epochs=args.epochs, verbose=0)
+    if ctx.is_chief:
+        model.export(f"{args.directory}/spark/model", verbose=False)
 
 
 def predict(ctx):
@@ -103,14 +80,12 @@ def predict(ctx):
     import numpy as np
     import tensorflow as tf
 
-    signature = tf.saved_model.load(ctx.args).signatures["serving_default"]
-    (input_name,) = signature.structured_input_signature[1]
+    model = tf.saved_model.load(ctx.args)
     feed = ctx.data_feed(input_mapping={"pixels": "pixels"})
     while not feed.should_stop():
         pixels = feed.next_batch(256)["pixels"]
         if len(pixels):
-            (scores,) = signature(**{input_name: tf.constant(pixels)}).values()
-            feed.batch_results(np.argmax(scores, axis=1))
+            feed.batch_results(np.argmax(model.serve(pixels), axis=1))
 
 
 def prepare(spark, args):
@@ -181,7 +156,6 @@ def parse_arguments():
 
 def main():
     args = parse_arguments()
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"
     spark = spark_session.session("mnist_hdfs", args.master, args.nodes)
     tfos.register(spark)
     try:

@@ -4,13 +4,12 @@ exports it, and has a second cluster recognise digits that it has never seen.
 
     python examples/mnist_spark.py [--mnist DIRECTORY] [--epochs N] [--nodes N]
 
-This is a program for TensorFlowOnSpark, with InputMode.SPARK. The nodes train synchronously, with
-TensorFlow's MultiWorkerMirroredStrategy and legacy Keras.
+The model is Keras 3's, and trains as on one machine but for `ctx.distribute`: the nodes average
+their gradients in every step. Spark feeds them the rows.
 """
 
 import argparse
 import datetime
-import math
 import os
 import shutil
 import sys
@@ -19,89 +18,56 @@ import tempfile
 import digits
 import spark_session
 
-from tensorflowonspark import TFCluster
-
-MODEL_LEARNS_THIS_SHARE_OF_ROWS = 0.9
+import tfos
 
 
-def train(args, ctx):
+def train(ctx):
     """Runs in every node of the first cluster."""
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # MultiWorkerMirroredStrategy does not know Keras 3
-    import numpy as np
-    import tensorflow as tf
+    import keras
 
-    from tensorflowonspark import compat
+    args = ctx.args
+    layers = keras.layers
+    model = keras.Sequential([
+        layers.Input((args.side**2,)),
+        layers.Reshape((args.side, args.side, 1)),
+        layers.Conv2D(16, 3, padding="same", activation="relu"),
+        layers.MaxPooling2D(),
+        layers.Conv2D(32, 3, padding="same", activation="relu"),
+        layers.MaxPooling2D(),
+        layers.Flatten(),
+        layers.Dense(64, activation="relu"),
+        layers.Dense(10, activation="softmax"),
+    ])
+    model.compile(ctx.distribute(keras.optimizers.Adam(args.learning_rate)),
+                  "sparse_categorical_crossentropy")
 
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    feed = ctx.get_data_feed()
-
-    def batches():
-        while not feed.should_stop():
-            rows = feed.next_batch(args.batch_size)
-            if len(rows) == args.batch_size:  # the last one may be short
-                pixels, labels = zip(*rows, strict=True)
-                yield np.array(pixels, np.float32), np.array(labels)
-
-    def dataset(_input_context):
-        # Each node has rows of its own, so nothing is to be divided among nodes.
-        shapes = (
-            tf.TensorSpec((args.batch_size, args.side**2), tf.float32),
-            tf.TensorSpec((args.batch_size,), tf.int64),
-        )
-        return tf.data.Dataset.from_generator(batches, output_signature=shapes).prefetch(2)
-
-    with strategy.scope():
-        layers = tf.keras.layers
-        model = tf.keras.Sequential([
-            layers.InputLayer(input_shape=(args.side**2,)),
-            layers.Reshape((args.side, args.side, 1)),
-            layers.Conv2D(16, 3, padding="same", activation="relu"),
-            layers.MaxPooling2D(),
-            layers.Conv2D(32, 3, padding="same", activation="relu"),
-            layers.MaxPooling2D(),
-            layers.Flatten(),
-            layers.Dense(64, activation="relu"),
-            layers.Dense(10, activation="softmax"),
-        ])
-        model.compile(
-            optimizer=tf.keras.optimizers.legacy.Adam(args.learning_rate),
-            loss=tf.keras.losses.SparseCategoricalCrossentropy(),
-        )
-
-    class Report(tf.keras.callbacks.Callback):
+    class Report(keras.callbacks.Callback):
         """Shows in the driver how far this node is."""
 
-        def on_train_batch_end(self, batch, logs=None):
-            ctx.report(step=batch + 1, loss=logs["loss"])
+        def on_epoch_end(self, epoch, logs=None):
+            ctx.report(step=int(model.optimizer.iterations), loss=logs["loss"])
 
-    # Synchronous nodes wait for each other at every step, so all take the same number of steps:
-    # fewer than there are rows for, as one node may get a few rows less than the others.
-    model.fit(
-        strategy.distribute_datasets_from_function(dataset),
-        steps_per_epoch=args.steps,
-        callbacks=[Report()],
-        verbose=0,
-    )
-    feed.terminate()
-    compat.export_saved_model(model, args.export_dir, is_chief=ctx.job_name == "chief")
+    # Spark deals the rows out as the nodes take them; each makes as many full batches of them.
+    rows = ctx.dataset(args.batch_size, remainder="drop")
+    model.fit(rows, epochs=args.epochs, callbacks=[Report()], verbose=0)
+    if ctx.is_chief:
+        model.export(args.export_dir, verbose=False)
 
 
-def infer(args, ctx):
+def infer(ctx):
     """Runs in every node of the second cluster: answers each row with a line."""
     import numpy as np
     import tensorflow as tf
 
+    args = ctx.args
     model = tf.saved_model.load(args.export_dir)
-    predict = model.signatures["serving_default"]
-    (input_name,) = predict.structured_input_signature[1]
-    (output_name,) = predict.structured_outputs
-    feed = ctx.get_data_feed(train_mode=False)
+    feed = ctx.data_feed()
     while not feed.should_stop():
         batch = feed.next_batch(args.batch_size)
         if not batch:
             continue
         pixels = tf.constant([row[0] for row in batch], tf.float32)
-        predictions = np.argmax(predict(**{input_name: pixels})[output_name], axis=1)
+        predictions = np.argmax(model.serve(pixels), axis=1)
         feed.batch_results([
             f"{datetime.datetime.now().isoformat()} Label: {label}, Prediction: {prediction}"
             for (_, label), prediction in zip(batch, predictions, strict=True)
@@ -136,23 +102,16 @@ def run(args, spark):
     sc = spark.sparkContext
     train_rows, test_rows = digits.load(args.mnist)
     args.side = digits.side(train_rows)
-    rows_of_a_step = args.batch_size * args.nodes
-    total = len(train_rows) * args.epochs
-    args.steps = math.floor(total * MODEL_LEARNS_THIS_SHARE_OF_ROWS / rows_of_a_step)
 
     print(f"Training: {args.nodes} nodes, {len(train_rows)} digits of {args.side}x{args.side}, "
-          f"{args.epochs} epochs, {args.steps} steps of {rows_of_a_step}", flush=True)
-    cluster = TFCluster.run(
-        sc, train, args, args.nodes, input_mode=TFCluster.InputMode.SPARK, master_node="chief"
-    )
-    cluster.train(sc.parallelize(train_rows, args.partitions).cache(), args.epochs)
-    cluster.shutdown()
+          f"{args.epochs} epochs in batches of {args.batch_size} a node", flush=True)
+    with tfos.run(spark, train, args=args, nodes=args.nodes, chief="chief") as cluster:
+        cluster.train(sc.parallelize(train_rows, args.partitions).cache(), epochs=args.epochs)
     print(f"Exported the model to {args.export_dir}", flush=True)
 
     print(f"Inference: {len(test_rows)} digits that were held out", flush=True)
-    cluster = TFCluster.run(sc, infer, args, args.nodes, input_mode=TFCluster.InputMode.SPARK)
-    lines = cluster.inference(sc.parallelize(test_rows, args.partitions)).collect()
-    cluster.shutdown()
+    with tfos.run(spark, infer, args=args, nodes=args.nodes) as cluster:
+        lines = cluster.inference(sc.parallelize(test_rows, args.partitions)).collect()
     print("\n".join(lines[:args.lines]))
     return sum(map(is_right, lines)) / len(test_rows)
 

@@ -43,11 +43,6 @@ def pytest_configure():
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 
-def pytest_collection_modifyitems(items):
-    # A process has one SparkContext at a time: tests that need another one than `spark` come last.
-    items.sort(key=lambda item: "spark_one_executor" in item.fixturenames)
-
-
 def _session(master, directory):
     from pyspark.sql import SparkSession
 
@@ -65,20 +60,34 @@ def _session(master, directory):
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def spark_on(tmp_path_factory):
+    """A function that returns the SparkSession on a master. A process has one at a time, so it is
+    kept for as long as the tests ask for the same."""
+    running = None
+
+    def session(master):
+        nonlocal running
+        if running is not None and running.sparkContext.master != master:
+            running.stop()
+            running = None
+        running = running or _session(master, tmp_path_factory.getbasetemp())
+        return running
+
+    yield session
+    if running is not None:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(spark_on):
     """A SparkSession on two executors of one core, each a JVM of its own."""
-    session = _session(TWO_EXECUTORS, tmp_path_factory.getbasetemp())
-    yield session
-    session.stop()
+    return spark_on(TWO_EXECUTORS)
 
 
-@pytest.fixture(scope="session")
-def spark_one_executor(spark, tmp_path_factory):
-    """A SparkSession on one executor of four cores. `spark` is stopped for it."""
-    spark.stop()
-    session = _session(ONE_EXECUTOR, tmp_path_factory.getbasetemp())
-    yield session
-    session.stop()
+@pytest.fixture(scope="module")
+def spark_one_executor(spark_on):
+    """A SparkSession on one executor of four cores. For files that don't use `spark`."""
+    return spark_on(ONE_EXECUTOR)
 
 
 @pytest.fixture(scope="session")

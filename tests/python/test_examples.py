@@ -56,7 +56,7 @@ def test_the_example_on_hdfs_leaves_all_of_it_there(hdfs, hadoop, leftovers):
                 "--min-accuracy", "0.5", HADOOP_CONF_DIR=str(hdfs.configuration))
     access, directory = access_for(directory)
     sizes = {posixpath.relpath(file.path, directory): file.size for file in walk(access, directory)}
-    for name in ("checkpoints/weights-01.index", "checkpoints/weights-03.index", "checkpoints/checkpoint",
+    for name in ("checkpoints/epoch-01.keras", "checkpoints/epoch-03.keras",
                  "model/saved_model.pb", "model/variables/variables.index"):
         assert sizes[f"tensorflow/{name}"] > 0
     assert any(re.match(r"tensorflow/events/train/events\.out\.tfevents\.", name) for name in sizes)
