@@ -3,14 +3,14 @@
 import os
 import sys
 
-# Two executors of one core each, every one a process of its own.
-EMBEDDED_MASTER = "local-cluster[2,1,2048]"
+# Executors of one core each, every one a process of its own.
+EMBEDDED_MASTER = "local-cluster[{cores},1,2048]"
 
 
 def add_master_argument(parser):
     parser.add_argument(
         "--master",
-        help=f"Spark master (default: what spark-submit says, else {EMBEDDED_MASTER})",
+        help="Spark master (default: what spark-submit says, else an embedded cluster)",
     )
 
 
@@ -30,7 +30,7 @@ def session(name, master=None, cores=2):
     )
     # spark-submit runs the program with a gateway to its JVM, which knows the master.
     if master or "PYSPARK_GATEWAY_PORT" not in os.environ:
-        builder = builder.master(master or EMBEDDED_MASTER)
+        builder = builder.master(master or EMBEDDED_MASTER.format(cores=cores))
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark

@@ -169,6 +169,15 @@ class NodeContext:
 
         return distribute(optimizer)
 
+    def average_metrics(self, batch_norm: bool = False) -> Any:
+        """A Keras callback for nodes that take as many steps each (``remainder="drop"`` or
+        ``"pad"``, or ``steps_per_epoch``): at the end of an epoch its metrics become their means over
+        the training nodes, for the callbacks behind it and for the history; with ``batch_norm`` the
+        moving statistics of BatchNormalization as well."""
+        from tfos.keras_callback import AverageMetrics
+
+        return AverageMetrics(batch_norm)
+
     def _fed(self) -> FeedSource:
         if self.feed_source is None:
             raise BadInputError(

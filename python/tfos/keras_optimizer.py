@@ -8,6 +8,8 @@ some. Keras does the rest as on one machine. A saved model knows the plain optim
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import Any, Iterable, Sequence
 
 import tensorflow as tf
@@ -32,12 +34,35 @@ def distribute(optimizer: Any) -> Any:
     if getattr(type(optimizer), "is_distributed_by_tfos", False):
         return optimizer
     if _is_of("keras", optimizer):
+        _keep_xla_away()
         return _like(_in_mixed_precision(optimizer), _keras_3_class)
     if _is_of("tf_keras", optimizer) and hasattr(optimizer, "build"):
         return _like(optimizer, _legacy_keras_class)
     raise BadInputError(
         f"{type(optimizer).__module__}.{type(optimizer).__name__} is no optimizer of Keras 3, nor one "
         "of tf_keras.optimizers (those of tf_keras.optimizers.legacy are not supported)")
+
+
+def _keep_xla_away() -> None:
+    """Has models compile without XLA when their optimizer is one of ours: XLA has no operation that
+    waits for other nodes, and Keras chooses it by itself where there is a GPU."""
+    import keras
+
+    plain = keras.Model.compile
+    if hasattr(plain, "keeps_xla_away"):
+        return
+
+    @functools.wraps(plain)
+    def compile(self: Any, *arguments: Any, **options: Any) -> None:
+        plain(self, *arguments, **options)
+        if getattr(type(self.optimizer), "is_distributed_by_tfos", False) and self.jit_compile:
+            if options.get("jit_compile") is True:
+                warnings.warn("jit_compile=True is left out: XLA can't compile a training step that "
+                              "waits for other nodes", stacklevel=2)
+            self.jit_compile = False
+
+    compile.keeps_xla_away = True
+    keras.Model.compile = compile
 
 
 def _is_of(package: str, optimizer: Any) -> bool:

@@ -114,6 +114,57 @@ def mixed_precision(ctx):
            iterations=int(model.optimizer.iterations))
 
 
+class Adversaries:
+    """Two models with an optimizer each, in a loop of one's own."""
+
+    def __init__(self, ctx, keras, rank):
+        self.models = [_model(keras, seed + 10 * rank) for seed in (1, 2)]
+        self.optimizers = [ctx.distribute(keras.optimizers.Adam(0.01)) for _ in self.models]
+
+    def step(self, x):
+        import tensorflow as tf
+
+        maker, judge = self.models
+        with tf.GradientTape(persistent=True) as tape:
+            made = maker(x)
+            judged = judge(tf.tile(made, [1, 8]))
+            losses = [tf.reduce_mean(judged), tf.reduce_mean(tf.square(judged - made))]
+        for loss, model, optimizer in zip(losses, self.models, self.optimizers, strict=True):
+            variables = model.trainable_variables
+            optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+
+
+def two_models(ctx):
+    """Two optimizers in one step; then metrics and statistics that are averaged, and XLA asked for."""
+    import warnings
+
+    import keras
+    import tensorflow as tf
+
+    from tfos import collective
+
+    rank = collective.rank()
+    x, y = (values[rank::2] for values in rows_of(64))
+    adversaries = Adversaries(ctx, keras, rank)
+    for _ in range(3):
+        tf.function(adversaries.step)(tf.constant(x))
+
+    model = keras.Sequential([keras.layers.Input((8,)), keras.layers.BatchNormalization(),
+                              keras.layers.Dense(1)])
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        model.compile(ctx.distribute(keras.optimizers.SGD(0.001)), "mse", metrics=["mae"],
+                      jit_compile=True)
+    heard = {}
+    listener = keras.callbacks.LambdaCallback(on_epoch_end=lambda _, logs: heard.update(logs))
+    history = model.fit(x + rank, y, batch_size=8, epochs=2, verbose=0,
+                        callbacks=[ctx.average_metrics(batch_norm=True), listener])
+    report(ctx, weights=[weight.tolist() for each in (*adversaries.models, model)
+                         for weight in each.get_weights()],
+           history=history.history, heard=heard,
+           warned=[str(warning.message) for warning in warned if "XLA" in str(warning.message)])
+
+
 def different_shapes(ctx):
     import tensorflow as tf
 

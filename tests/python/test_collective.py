@@ -68,6 +68,14 @@ def test_an_overflow_on_one_node_skips_the_step_on_all(spark, tmp_path, leftover
     assert np.isfinite(np.concatenate([np.ravel(weight) for weight in first["weights"]])).all()
 
 
+def test_several_models_and_averaged_metrics(spark, tmp_path, leftovers):
+    first, second = run(spark, programs.two_models, tmp_path)
+    assert first == second
+    assert set(first["heard"]) == {"loss", "mae"}
+    assert all(first["history"][name][-1] == first["heard"][name] for name in first["heard"])
+    assert len(first["warned"]) == 1
+
+
 def test_other_shapes_are_an_error_naming_both(spark, tmp_path, leftovers):
     with pytest.raises(NodeFailedError) as failure:
         run(spark, programs.different_shapes, tmp_path)

@@ -20,7 +20,9 @@ RUNS = [
     # Three partitions for two nodes: one node gets more rows than the other.
     ("mnist_spark.py", "--epochs", "10", "--partitions", "3", "--min-accuracy", "0.8"),
     ("mnist_tensorflow.py", "--epochs", "5", "--min-accuracy", "0.8"),
-    ("parameter_server.py",),
+    ("between_graph.py", "--epochs", "3"),
+    ("model_parallel.py", "--steps", "300"),
+    ("parameter_server_strategy.py", "--steps", "300"),
     ("streaming.py", "--source", "structured"),
     ("streaming.py", "--source", "dstream"),
     ("parameter_search.py", "--epochs", "2"),
