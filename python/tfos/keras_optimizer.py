@@ -48,7 +48,9 @@ def _keep_xla_away() -> None:
     waits for other nodes, and Keras chooses it by itself where there is a GPU."""
     import keras
 
-    plain = keras.Model.compile
+    # Keras compiles a loaded model only as long as models have the `compile` of this very class.
+    trainer = next(kind for kind in keras.Model.__mro__ if "compile" in vars(kind))
+    plain = trainer.compile
     if hasattr(plain, "keeps_xla_away"):
         return
 
@@ -62,7 +64,7 @@ def _keep_xla_away() -> None:
             self.jit_compile = False
 
     compile.keeps_xla_away = True
-    keras.Model.compile = compile
+    trainer.compile = compile
 
 
 def _is_of(package: str, optimizer: Any) -> bool:
@@ -86,25 +88,53 @@ def _like(optimizer: Any, class_of: Any) -> Any:
         made.build(optimizer._trainable_variables)
         for ours, theirs in zip(made.variables, optimizer.variables, strict=True):
             ours.assign(theirs)
-        _start_from_chief(made.variables)
+        made._together.start(made.variables)
     return made
 
 
-def _mean(gradients: Sequence[Any]) -> list[Any]:
-    return collective.all_reduce(list(gradients), name=_GRADIENTS)
+class _Together:
+    """What an optimizer does with the other nodes."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Any] = []
+
+    def start(self, variables: Iterable[Any]) -> None:
+        """Gives variables the values of the chief; before the first step."""
+        # A tf.function that makes variables, as that of a model without an input shape, is traced
+        # once without values and, when they are there, again.
+        with tf.init_scope():
+            variables = list(variables)
+            self._waiting = [] if all(map(_has_value, variables)) else variables
+            if not self._waiting:
+                collective.broadcast_variables(variables, name=_WEIGHTS)
+
+    def mean(self, gradients: Sequence[Any]) -> list[Any]:
+        if self._waiting:
+            self.start(self._waiting)
+        with tf.control_dependencies([_never_run()] if self._waiting else []):
+            return collective.all_reduce(list(gradients), name=_GRADIENTS)
 
 
-def _start_from_chief(variables: Iterable[Any]) -> None:
-    # What builds the optimizer may be a tf.function; its own variables have no values yet then, and
-    # get the same ones everywhere.
-    with tf.init_scope():
-        collective.broadcast_variables(variables, name=_WEIGHTS)
+def _has_value(variable: Any) -> bool:
+    variable = getattr(variable, "value", variable)  # Keras 3 has its own around TensorFlow's.
+    return bool((variable() if callable(variable) else variable).is_initialized())
+
+
+def _never_run() -> tf.Operation:
+    return tf.debugging.Assert(False, [
+        "the model's weights got no values before the first step, so they can't become those of the "
+        "chief: give the model an input shape, or call it once, before it is trained"])
 
 
 def _disguised(base: type, members: dict[str, Any]) -> type:
     """A subclass that Keras saves as ``base``."""
+    def __init__(self: Any, *arguments: Any, **options: Any) -> None:
+        base.__init__(self, *arguments, **options)
+        self._together = _Together()
+
     return type(base.__name__, (base,), {
-        "__module__": base.__module__, "__doc__": base.__doc__, "is_distributed_by_tfos": True, **members})
+        "__module__": base.__module__, "__doc__": base.__doc__, "is_distributed_by_tfos": True,
+        "__init__": __init__, **members})
 
 
 def _keras_3_class(base: type) -> type:
@@ -112,14 +142,14 @@ def _keras_3_class(base: type) -> type:
 
     def build(self: Any, variables: Any) -> None:
         base.build(self, variables)
-        _start_from_chief(variables)
+        self._together.start(variables)
 
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
         # Scaled as they are: an overflow anywhere is one everywhere.
-        return base.apply(self, _mean(grads), trainable_variables)
+        return base.apply(self, self._together.mean(grads), trainable_variables)
 
     def clip_gradients(self: Any, grads: Any) -> Any:
-        return base._clip_gradients(self, _mean(grads))
+        return base._clip_gradients(self, self._together.mean(grads))
 
     if issubclass(base, keras.optimizers.LossScaleOptimizer):
         return _disguised(base, {"build": build, "apply": apply})
@@ -144,11 +174,11 @@ def _legacy_keras_class(base: type) -> type:
         was_built = getattr(self, "_built", False)
         base.build(self, var_list)
         if not was_built:
-            _start_from_chief(var_list)
+            self._together.start(var_list)
 
     def apply_gradients(self: Any, grads_and_vars: Any, *arguments: Any, **options: Any) -> Any:
         gradients, variables = zip(*grads_and_vars, strict=True)
-        return base.apply_gradients(self, list(zip(_mean(gradients), variables, strict=True)),
+        return base.apply_gradients(self, list(zip(self._together.mean(gradients), variables, strict=True)),
                                     *arguments, **options)
 
     return _disguised(base, {"build": build, "apply_gradients": apply_gradients})

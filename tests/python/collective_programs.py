@@ -159,7 +159,11 @@ def two_models(ctx):
     listener = keras.callbacks.LambdaCallback(on_epoch_end=lambda _, logs: heard.update(logs))
     history = model.fit(x + rank, y, batch_size=8, epochs=2, verbose=0,
                         callbacks=[ctx.average_metrics(batch_norm=True), listener])
-    report(ctx, weights=[weight.tolist() for each in (*adversaries.models, model)
+    # Nothing says what goes into it before it trains.
+    shapeless = keras.Sequential([keras.layers.Dense(3), keras.layers.Dense(1)])
+    shapeless.compile(ctx.distribute(keras.optimizers.SGD(0.001)), "mse")
+    shapeless.fit(x, y, batch_size=8, epochs=1, verbose=0)
+    report(ctx, weights=[weight.tolist() for each in (*adversaries.models, model, shapeless)
                          for weight in each.get_weights()],
            history=history.history, heard=heard,
            warned=[str(warning.message) for warning in warned if "XLA" in str(warning.message)])
