@@ -25,8 +25,8 @@ def distribute(optimizer: Any) -> Any:
     """An optimizer like ``optimizer``, for training with all nodes.
 
     Args:
-        optimizer: of Keras 3, or of legacy Keras (tf_keras), but not of its module ``legacy``. One
-            that was built, as that of a loaded model, keeps its state.
+        optimizer: of Keras 3, where one that was built, as that of a loaded model, keeps its state;
+            or a new one of legacy Keras (tf_keras), but not of its module ``legacy``.
     """
     if isinstance(optimizer, str):
         raise BadInputError(f"distribute({optimizer!r}): pass an optimizer, such as "
@@ -35,9 +35,11 @@ def distribute(optimizer: Any) -> Any:
         return optimizer
     if _is_of("keras", optimizer):
         _keep_xla_away()
-        return _like(_in_mixed_precision(optimizer), _keras_3_class)
+        return _with_state_of(_in_mixed_precision(optimizer))
     if _is_of("tf_keras", optimizer) and hasattr(optimizer, "build"):
-        return _like(optimizer, _legacy_keras_class)
+        if getattr(optimizer, "_built", False):
+            raise BadInputError("this optimizer of legacy Keras has been in use: distribute a new one")
+        return _legacy_keras_class(type(optimizer)).from_config(optimizer.get_config())
     raise BadInputError(
         f"{type(optimizer).__module__}.{type(optimizer).__name__} is no optimizer of Keras 3, nor one "
         "of tf_keras.optimizers (those of tf_keras.optimizers.legacy are not supported)")
@@ -82,8 +84,8 @@ def _in_mixed_precision(optimizer: Any) -> Any:
     return optimizer
 
 
-def _like(optimizer: Any, class_of: Any) -> Any:
-    made = class_of(type(optimizer)).from_config(optimizer.get_config())
+def _with_state_of(optimizer: Any) -> Any:
+    made = _keras_3_class(type(optimizer)).from_config(optimizer.get_config())
     if optimizer.built:
         made.build(optimizer._trainable_variables)
         for ours, theirs in zip(made.variables, optimizer.variables, strict=True):
@@ -116,8 +118,8 @@ class _Together:
 
 
 def _has_value(variable: Any) -> bool:
-    variable = getattr(variable, "value", variable)  # Keras 3 has its own around TensorFlow's.
-    return bool((variable() if callable(variable) else variable).is_initialized())
+    # Keras 3 has variables of its own around TensorFlow's.
+    return bool((variable if isinstance(variable, tf.Variable) else variable.value).is_initialized())
 
 
 def _never_run() -> tf.Operation:

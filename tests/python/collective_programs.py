@@ -134,12 +134,15 @@ class Adversaries:
             optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
 
 
-def two_models(ctx):
-    """Two optimizers in one step; then metrics and statistics that are averaged, and XLA asked for."""
+def kinds_of_models(ctx):
+    """Two optimizers in one step; metrics and statistics that are averaged, and XLA asked for; a model
+    without an input shape; gradients of an embedding; legacy Keras."""
     import warnings
 
     import keras
+    import numpy as np
     import tensorflow as tf
+    import tf_keras
 
     from tfos import collective
 
@@ -163,7 +166,16 @@ def two_models(ctx):
     shapeless = keras.Sequential([keras.layers.Dense(3), keras.layers.Dense(1)])
     shapeless.compile(ctx.distribute(keras.optimizers.SGD(0.001)), "mse")
     shapeless.fit(x, y, batch_size=8, epochs=1, verbose=0)
-    report(ctx, weights=[weight.tolist() for each in (*adversaries.models, model, shapeless)
+    words = np.arange(4 * rank, 4 * rank + 32).reshape(32, 1) % 50
+    embedded = {}
+    for name, kind in {"keras": keras, "tf_keras": tf_keras}.items():
+        embedded[name] = kind.Sequential([
+            kind.layers.Embedding(50, 4), kind.layers.GlobalAveragePooling1D(),
+            kind.layers.Dense(1)])
+        embedded[name].compile(ctx.distribute(kind.optimizers.Adam(0.01, clipnorm=1.0)), "mse")
+        embedded[name].fit(words, y, batch_size=8, epochs=2, verbose=0)
+    report(ctx, weights=[weight.tolist()
+                         for each in (*adversaries.models, model, shapeless, *embedded.values())
                          for weight in each.get_weights()],
            history=history.history, heard=heard,
            warned=[str(warning.message) for warning in warned if "XLA" in str(warning.message)])

@@ -68,8 +68,8 @@ def test_an_overflow_on_one_node_skips_the_step_on_all(spark, tmp_path, leftover
     assert np.isfinite(np.concatenate([np.ravel(weight) for weight in first["weights"]])).all()
 
 
-def test_several_models_and_averaged_metrics(spark, tmp_path, leftovers):
-    first, second = run(spark, programs.two_models, tmp_path)
+def test_every_kind_of_model_is_the_same_on_all_nodes(spark, tmp_path, leftovers):
+    first, second = run(spark, programs.kinds_of_models, tmp_path)
     assert first == second
     assert set(first["heard"]) == {"loss", "mae"}
     assert all(first["history"][name][-1] == first["heard"][name] for name in first["heard"])
