@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+
 import tfos
 from tensorflowonspark import TFSparkNode, reservation
+
+#: Of a GPU for each node, where this module is imported through a package that says so
+#: (``tensorflowonspark_gpu10p``).
+_GPU_FRACTION = getattr(importlib.import_module(__package__), "GPU_FRACTION", None)
 
 #: Stands in ``cluster_info`` where the old system had a secret; the cluster's token stays hidden.
 AUTHKEY_PLACEHOLDER = b"not disclosed"
@@ -46,6 +52,8 @@ def run(
     """
     num_gpus = getattr(tf_args, "num_gpus", None)
     settings = {} if num_gpus is None else {"gpu_count": num_gpus}
+    if _GPU_FRACTION:
+        settings = {"gpu_fraction": _GPU_FRACTION}
     cluster = tfos.run(
         sc,
         TFSparkNode.Program(map_fun),

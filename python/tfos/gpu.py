@@ -12,13 +12,14 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tfos.errors import BadInputError, TfosError
 
 logger = logging.getLogger(__name__)
 
 NVIDIA_SMI = ("nvidia-smi",)
-_QUERY = ("--query-gpu=index,uuid,memory.used", "--format=csv,noheader,nounits")
+_QUERY = ("--query-gpu=index,uuid,memory.used,memory.total", "--format=csv,noheader,nounits")
 _TIMEOUT_SECONDS = 30
 _LEASE_INTERVAL_SECONDS = 0.5
 
@@ -30,6 +31,7 @@ class Gpu:
     index: str
     uuid: str
     memory_used: int
+    memory_total: int
 
 
 def is_available(command: Sequence[str] = NVIDIA_SMI) -> bool:
@@ -112,10 +114,26 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
         lease.release()
 
 
+def cap_tensorflow(tensorflow: Any, fraction: float, indices: Sequence[str],
+                   command: Sequence[str] = NVIDIA_SMI) -> None:
+    """Has this process's TensorFlow take at most `fraction` of the memory of its GPUs, which are
+    `indices` of this host. Before TensorFlow uses them."""
+    total = {gpu.index: gpu.memory_total for gpu in list_gpus(command)}
+    visible = tensorflow.config.list_physical_devices("GPU")
+    for device, index in zip(visible, indices):
+        if not total.get(index):
+            raise TfosError(
+                f"GPU {index} does not say how much memory it has, so a node can't take {fraction:.0%} "
+                "of it (spark.tfos.gpu.fraction): give each node a whole GPU (spark.tfos.gpu.count)")
+        limit = tensorflow.config.LogicalDeviceConfiguration(memory_limit=int(total[index] * fraction))
+        tensorflow.config.set_logical_device_configuration(device, [limit])
+
+
 def _parse(line: str) -> Gpu:
     fields = [field.strip() for field in line.split(",")]
-    if len(fields) != 3:
-        raise TfosError(f"nvidia-smi answered a line that is not index, UUID and memory: {line!r}")
-    index, uuid, memory_used = fields
+    if len(fields) != 4:
+        raise TfosError(
+            f"nvidia-smi answered a line that is not index, UUID, memory used and in all: {line!r}")
+    index, uuid, *memory = fields
     # Some boards report "[N/A]" or "[Not Supported]" for memory; they sort as unused.
-    return Gpu(index, uuid, int(memory_used) if memory_used.isdigit() else 0)
+    return Gpu(index, uuid, *(int(mib) if mib.isdigit() else 0 for mib in memory))

@@ -14,7 +14,7 @@ import traceback
 import warnings
 from typing import Any
 
-from tfos import _native, control_message, import_hook
+from tfos import _native, control_message, gpu, import_hook
 from tfos.context import NodeContext
 from tfos.datafeed import FeedSource
 from tfos.errors import BadInputError, TfosError
@@ -128,12 +128,16 @@ def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
 
 
 def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
-    """Tells the program's TensorFlow which cluster this is, and lets it reach Hadoop's file systems;
-    a program may not need them."""
+    """Tells the program's TensorFlow which cluster this is and how much of a shared GPU it has, and
+    lets it reach Hadoop's file systems; a program may not need them."""
     from tfos import collective
 
     collective.use(bootstrap["nodes"], bootstrap["node_id"], bootstrap["token"],
                    bootstrap["tensor_port_fd"])
+    if bootstrap["gpu_fraction"]:
+        import tensorflow
+
+        gpu.cap_tensorflow(tensorflow, bootstrap["gpu_fraction"], bootstrap["gpus"])
     try:
         import tfos.tensorflow  # noqa: F401  (registers the schemes)
     except TfosError as error:

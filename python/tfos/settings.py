@@ -100,7 +100,8 @@ SETTINGS: tuple[Setting, ...] = (
             "where a node keeps such files; empty: the executor's local directory"),
     Setting("gpu.count", int, 0, "GPUs", "whole GPUs for each node that computes; 0: none asked for"),
     Setting("gpu.fraction", float, 0.0, "of a GPU",
-            "share of one GPU for each node, 0.1 to 0.9, which the program finds in ctx.gpu_fraction"),
+            "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow takes so much of the "
+            "memory"),
     Setting("hadoop.schemes", str, "", "",
             "schemes that Hadoop's client serves in nodes besides hdfs and viewfs, such as s3a,abfs"),
     Setting("hadoop.jvmMemory", str, "", "",

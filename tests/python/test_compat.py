@@ -112,7 +112,7 @@ def test_executor_id_is_kept_in_the_working_directory(tmp_path, monkeypatch):
 
 def test_single_node_env_gives_instances_of_a_host_different_gpus(tmp_path, monkeypatch):
     script = tmp_path / "nvidia-smi"
-    script.write_text("#!/bin/sh\nprintf '0, GPU-a, 5\\n1, GPU-b, 0\\n'\n")
+    script.write_text("#!/bin/sh\nprintf '0, GPU-a, 5, 9\\n1, GPU-b, 0, 9\\n'\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

@@ -1,6 +1,8 @@
 """GPUs through an ``nvidia-smi`` of our own making."""
 
+import importlib
 import threading
+import types
 
 import pytest
 
@@ -20,11 +22,11 @@ def make_command(tmp_path, *lines, code=0):
 @pytest.fixture
 def four_gpus(tmp_path):
     used = [900, 10, 500, 20]
-    return make_command(tmp_path, *(f"{i}, GPU-{i}, {mib}" for i, mib in enumerate(used)))
+    return make_command(tmp_path, *(f"{i}, GPU-{i}, {mib}, 16000" for i, mib in enumerate(used)))
 
 
 def test_lists_what_the_driver_reports(four_gpus):
-    assert gpu.list_gpus(four_gpus)[2] == gpu.Gpu("2", "GPU-2", 500)
+    assert gpu.list_gpus(four_gpus)[2] == gpu.Gpu("2", "GPU-2", 500, 16000)
     assert gpu.is_available(four_gpus)
 
 
@@ -61,7 +63,7 @@ def test_too_few_are_an_error_that_says_how_many_there_are(four_gpus):
 @pytest.fixture
 def two_gpus(tmp_path):
     # UUIDs of this test's own: leases are names that the whole host shares.
-    return make_command(tmp_path, *(f"{i}, {tmp_path}-{i}, 0" for i in range(2)))
+    return make_command(tmp_path, *(f"{i}, {tmp_path}-{i}, 0, 80" for i in range(2)))
 
 
 def test_leased_gpus_are_different_ones_until_they_are_given_back(two_gpus):
@@ -97,7 +99,7 @@ def test_more_gpus_than_the_host_has_cannot_be_leased(two_gpus):
 
 
 def test_memory_that_a_board_does_not_report_counts_as_unused(tmp_path):
-    command = make_command(tmp_path, "0, GPU-a, 5", "1, GPU-b, [N/A]")
+    command = make_command(tmp_path, "0, GPU-a, 5, 80", "1, GPU-b, [N/A], 80")
     assert gpu.pick(1, command=command) == ["1"]
 
 
@@ -114,3 +116,38 @@ def test_gpu_info_gives_a_string_or_a_list(four_gpus, monkeypatch):
     assert (gpu_info.AS_STRING, gpu_info.AS_LIST) == ("string", "list")
     with pytest.raises(ValueError, match="has 4"):
         gpu_info.get_gpus(9)
+
+
+class FakeTensorFlow:
+    """Of TensorFlow with GPUs, what `cap_tensorflow` uses; here it has none."""
+
+    def __init__(self, devices):
+        self.limits = {}
+        self.config = types.SimpleNamespace(
+            list_physical_devices=lambda kind: devices,
+            LogicalDeviceConfiguration=lambda memory_limit: memory_limit,
+            set_logical_device_configuration=self.limits.__setitem__)
+
+
+def test_a_node_that_shares_a_gpu_takes_its_share_of_the_memory(four_gpus):
+    tensorflow = FakeTensorFlow(["GPU:0"])
+    gpu.cap_tensorflow(tensorflow, 0.1, ["3"], four_gpus)
+    assert tensorflow.limits == {"GPU:0": [1600]}
+
+
+def test_no_share_of_an_unknown_amount(tmp_path):
+    command = make_command(tmp_path, "0, GPU-a, 5, [N/A]")
+    with pytest.raises(TfosError, match="GPU 0 does not say how much memory it has.*10%"):
+        gpu.cap_tensorflow(FakeTensorFlow(["GPU:0"]), 0.1, ["0"], command)
+    gpu.cap_tensorflow(FakeTensorFlow([]), 0.1, [], command)
+
+
+@pytest.mark.parametrize(("package", "fraction"), [
+    ("tensorflowonspark", None), ("tensorflowonspark_gpu10p", 0.1), ("tensorflowonspark_gpu20p", 0.2)])
+def test_packages_whose_nodes_share_a_gpu(monkeypatch, package, fraction):
+    cluster_module = importlib.import_module(f"{package}.TFCluster")
+    importlib.import_module(f"{package}.TFNode")
+    asked = {}
+    monkeypatch.setattr(cluster_module.tfos, "run", lambda *_, **settings: asked.update(settings))
+    cluster_module.run(None, len, [], 2)
+    assert asked.get("gpu_fraction") == fraction
