@@ -1,11 +1,13 @@
 #include "collective/group.h"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <utility>
 
 #include "base/format.h"
 #include "collective/algorithms.h"
+#include "collective/host_algorithms.h"
 
 namespace tfos::collective {
 namespace {
@@ -23,17 +25,40 @@ Result<std::unique_ptr<Group>> Group::Join(GroupOptions options) {
   };
   std::unique_ptr<Group> group(new Group(std::move(closed)));
   TFOS_ASSIGN_OR_RETURN(group->mesh_, Mesh::Connect(std::move(options)));
+  TFOS_ASSIGN_OR_RETURN(group->hosts_, MeetOnHosts(*group->mesh_, group->next_number_));
+  if (group->hosts_.memory != nullptr) {
+    group->watch_.emplace(*group->mesh_, *group->hosts_.memory, group->Neighbours());
+  }
   return group;
+}
+
+Team Group::All() const {
+  std::vector<std::uint32_t> all(size());
+  std::iota(all.begin(), all.end(), 0);
+  return {*mesh_, std::move(all), rank()};
 }
 
 void Group::Begin(OperationKind kind, DType dtype, std::uint64_t elements, std::uint32_t root,
                   std::string_view name) {
-  mesh_->Begin({.number = next_number_++,
-                .kind = kind,
-                .dtype = dtype,
-                .root = root,
-                .elements = elements,
-                .name = std::string(name.substr(0, Operation::kLongestName))});
+  Begin({.number = next_number_++,
+         .kind = kind,
+         .dtype = dtype,
+         .root = root,
+         .elements = elements,
+         .name = std::string(name.substr(0, Operation::kLongestName))});
+}
+
+void Group::Begin(const Operation& operation) {
+  mesh_->Begin(operation);
+  if (hosts_.memory != nullptr) hosts_.memory->Begin(operation);
+}
+
+Status Group::Finish(Status status) {
+  if (status.ok()) return status;
+  // Told over the connections first: that is where the others look when they see it here.
+  status = mesh_->Fail(std::move(status));
+  if (hosts_.memory != nullptr) hosts_.memory->TellFailed();
+  return status;
 }
 
 Status Group::AllReduce(DType dtype, std::span<std::byte> data, std::string_view name) {
@@ -43,14 +68,41 @@ Status Group::AllReduce(DType dtype, std::span<std::byte> data, std::string_view
   }
   const std::lock_guard lock(mutex_);
   Begin(OperationKind::kAllReduce, dtype, data.size() / ElementBytes(dtype), 0, name);
-  return SumUp(dtype, data);
+  return Finish(SumUp(dtype, data));
 }
 
 Status Group::SumUp(DType dtype, std::span<std::byte> data) {
-  if (size() == 1) return {};
-  if (data.size() > kDoublingLimit) return AllReduceByRing(*mesh_, dtype, data);
+  TFOS_RETURN_IF_ERROR(mesh_->failure());
+  HostMemory* const memory = hosts_.memory.get();
+  if (memory != nullptr) TFOS_RETURN_IF_ERROR(memory->TellThoseWhoLeft());
+  if (IsOneHost()) return AllReduceOnHost(*memory, dtype, data);
+  if (!HasHosts()) {
+    Team all = All();
+    return SumUpOverConnections(all, dtype, data);
+  }
+  // The first on each host has its sum, adds up those of all hosts, and gives back what comes out.
+  if (memory != nullptr) TFOS_RETURN_IF_ERROR(AllReduceOnHost(*memory, dtype, data, 0));
+  if (Neighbours().front() == rank()) {
+    Team speakers = Speakers(Neighbours().front());
+    TFOS_RETURN_IF_ERROR(SumUpOverConnections(speakers, dtype, data));
+  }
+  return memory == nullptr ? Status() : BroadcastOnHost(*memory, 0, data);
+}
+
+Status Group::SumUpOverConnections(Team& team, DType dtype, std::span<std::byte> data) {
+  if (team.size() == 1) return {};
+  if (data.size() > kDoublingLimit) return AllReduceByRing(team, dtype, data);
   scratch_.resize(data.size());
-  return AllReduceByDoubling(*mesh_, dtype, data, scratch_);
+  return AllReduceByDoubling(team, dtype, data, scratch_);
+}
+
+Team Group::Speakers(std::uint32_t instead) const {
+  std::vector<std::uint32_t> speakers;
+  for (const std::vector<std::uint32_t>& members : hosts_.members) {
+    const bool there = std::ranges::find(members, instead) != members.end();
+    speakers.push_back(there ? instead : members.front());
+  }
+  return {*mesh_, std::move(speakers), static_cast<std::uint32_t>(hosts_.own)};
 }
 
 Status Group::Broadcast(std::uint32_t root, std::span<std::byte> data, std::string_view name) {
@@ -59,21 +111,47 @@ Status Group::Broadcast(std::uint32_t root, std::span<std::byte> data, std::stri
   }
   const std::lock_guard lock(mutex_);
   Begin(OperationKind::kBroadcast, DType::kBytes, data.size(), root, name);
-  return BroadcastByTree(*mesh_, root, data);
+  return Finish(Spread(root, data));
+}
+
+Status Group::Spread(std::uint32_t root, std::span<std::byte> data) {
+  TFOS_RETURN_IF_ERROR(mesh_->failure());
+  HostMemory* const memory = hosts_.memory.get();
+  if (memory != nullptr) TFOS_RETURN_IF_ERROR(memory->TellThoseWhoLeft());
+  if (!HasHosts()) {
+    Team all = All();
+    return BroadcastByTree(all, root, data);
+  }
+  // The root speaks for its host, on others the first does.
+  const auto& near = Neighbours();
+  const auto root_here = std::ranges::find(near, root);
+  const std::uint32_t speaker = root_here != near.end() ? root : near.front();
+  if (hosts_.members.size() > 1 && speaker == rank()) {
+    const auto of_root = std::ranges::find_if(hosts_.members, [root](const auto& members) {
+      return std::ranges::find(members, root) != members.end();
+    });
+    Team speakers = Speakers(root);
+    TFOS_RETURN_IF_ERROR(BroadcastByTree(
+        speakers, static_cast<std::uint32_t>(of_root - hosts_.members.begin()), data));
+  }
+  if (memory == nullptr) return {};
+  const auto place = std::ranges::find(near, speaker) - near.begin();
+  return BroadcastOnHost(*memory, static_cast<std::size_t>(place), data);
 }
 
 Result<std::vector<std::size_t>> Group::GatherSizes(std::size_t bytes, std::string_view name) {
   const std::lock_guard lock(mutex_);
   Begin(OperationKind::kGatherSizes, DType::kBytes, sizeof(std::size_t), 0, name);
-  return ShareSize(bytes);
+  auto sizes = ShareSize(bytes);
+  if (!sizes.ok()) return Finish(sizes.status());
+  return sizes;
 }
 
 Result<std::vector<std::size_t>> Group::ShareSize(std::size_t bytes) {
   sizes_.assign(size(), 0);
   sizes_[rank()] = bytes;
-  TFOS_RETURN_IF_ERROR(AllGatherByRing(*mesh_,
-                                       std::vector<std::size_t>(size(), sizeof(std::size_t)),
-                                       std::as_writable_bytes(std::span(sizes_))));
+  TFOS_RETURN_IF_ERROR(Gather(std::vector<std::size_t>(size(), sizeof(std::size_t)),
+                              std::as_writable_bytes(std::span(sizes_))));
   return sizes_;
 }
 
@@ -81,33 +159,52 @@ Status Group::AllGather(const std::vector<std::size_t>& sizes, std::span<std::by
                         std::string_view name) {
   const std::lock_guard lock(mutex_);
   Begin(OperationKind::kAllGather, DType::kBytes, data.size(), 0, name);
-  return AllGatherByRing(*mesh_, sizes, data);
+  return Finish(Gather(sizes, data));
+}
+
+Status Group::Gather(const std::vector<std::size_t>& sizes, std::span<std::byte> data) {
+  TFOS_RETURN_IF_ERROR(mesh_->failure());
+  if (IsOneHost()) {
+    TFOS_RETURN_IF_ERROR(hosts_.memory->TellThoseWhoLeft());
+    return AllGatherOnHost(*hosts_.memory, sizes, data);
+  }
+  Team all = All();
+  return AllGatherByRing(all, sizes, data);
 }
 
 Status Group::Barrier(std::string_view name) {
   const std::lock_guard lock(mutex_);
   Begin(OperationKind::kBarrier, DType::kBytes, 0, 0, name);
-  return AllReduceByDoubling(*mesh_, DType::kBytes, {}, {});
+  return Finish(SumUp(DType::kBytes, {}));
 }
 
 Status Group::Leave() {
   const std::lock_guard lock(mutex_);
-  TFOS_RETURN_IF_ERROR(mesh_->TellLeft());
+  if (hosts_.memory != nullptr) hosts_.memory->TellLeft();
+  TFOS_RETURN_IF_ERROR(Finish(mesh_->TellLeft()));
   while (true) {
-    TFOS_ASSIGN_OR_RETURN(const std::optional<Operation> next, mesh_->AwaitOther(next_number_));
-    if (!next) {
+    const auto next = AwaitOther();
+    if (!next.ok()) return Finish(next.status());
+    if (!*next) {
       mesh_->Disconnect();
       return {};
     }
-    if (Status taken = TakePart(*next); !taken.ok()) return mesh_->Fail(std::move(taken));
+    TFOS_RETURN_IF_ERROR(Finish(TakePart(**next)));
   }
+}
+
+Result<std::optional<Operation>> Group::AwaitOther() {
+  return mesh_->AwaitOther(next_number_, [this]() -> Result<std::optional<Operation>> {
+    if (hosts_.memory == nullptr) return std::optional<Operation>();
+    return hosts_.memory->Find(next_number_);
+  });
 }
 
 Status Group::TakePart(const Operation& operation) {
   // A member that began something else before it left is told so by the comparison of numbers.
   Operation same = operation;
   same.number = next_number_++;
-  mesh_->Begin(same);
+  Begin(same);
   std::vector<std::byte> nothing;
   switch (operation.kind) {
     case OperationKind::kAllReduce:
@@ -119,7 +216,7 @@ Status Group::TakePart(const Operation& operation) {
                 fmt::format("{} wants something of a member that has left", operation.Describe())};
       }
       nothing.resize(operation.elements);
-      return BroadcastByTree(*mesh_, operation.root, nothing);
+      return Spread(operation.root, nothing);
     case OperationKind::kGatherSizes: {
       const auto sizes = ShareSize(0);
       return sizes.ok() ? Status() : sizes.status();
@@ -131,9 +228,11 @@ Status Group::TakePart(const Operation& operation) {
                 fmt::format("{} is not as the sizes before it have it", operation.Describe())};
       }
       nothing.resize(operation.elements);
-      return AllGatherByRing(*mesh_, sizes_, nothing);
+      return Gather(sizes_, nothing);
     case OperationKind::kBarrier:
-      return AllReduceByDoubling(*mesh_, DType::kBytes, {}, {});
+      return SumUp(DType::kBytes, {});
+    case OperationKind::kMeet:
+      break;  // That was before anybody could leave.
   }
   return {ErrorKind::kBug, "an operation of no kind"};
 }
@@ -141,7 +240,7 @@ Status Group::TakePart(const Operation& operation) {
 void Group::Close(std::string_view why) {
   *closed_ = true;
   const std::lock_guard lock(mutex_);
-  static_cast<void>(mesh_->Fail({ErrorKind::kReconnect, std::string(why)}).ok());
+  static_cast<void>(Finish({ErrorKind::kReconnect, std::string(why)}).ok());
 }
 
 }  // namespace tfos::collective

@@ -64,6 +64,9 @@ class Link {
   /// The peer has left and is gone; there is nothing to wait for.
   bool ended() const { return ended_; }
 
+  /// The peer has closed its end: why, as far as it has said.
+  Status OnHangUp();
+
   /// Tells the peer why this side can't go on, if there is a way, and closes the connection.
   void Abort(const std::string& why);
 

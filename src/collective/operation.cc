@@ -20,6 +20,8 @@ std::string_view KindName(OperationKind kind) {
       return "barrier";
     case OperationKind::kGatherSizes:
       return "all_gather (sizes)";
+    case OperationKind::kMeet:
+      return "meeting";
   }
   return "an unknown operation";
 }
@@ -74,13 +76,20 @@ Result<Operation> Operation::Parse(std::span<const std::byte> body) {
   operation.root = Read<std::uint32_t>(body, 12);
   operation.elements = Read<std::uint64_t>(body, 16);
   const auto kind = static_cast<std::uint8_t>(operation.kind);
-  if (kind < 1 || kind > 5 || ElementBytes(operation.dtype) == 0 ||
+  if (kind < 1 || kind > 6 || ElementBytes(operation.dtype) == 0 ||
       Read<std::uint16_t>(body, 10) != 0) {
     return Status(ErrorKind::kBadInput, "an operation of an unknown kind or type");
   }
   operation.name.assign(reinterpret_cast<const char*>(body.data()) + kHeadBytes,
                         body.size() - kHeadBytes);
   return operation;
+}
+
+Status OtherOperation(std::string_view peer, const Operation& theirs, const Operation& ours) {
+  return {ErrorKind::kBadInput,
+          fmt::format("{} does {}, but this member does {}: every member of a group has to do the "
+                      "same operations in the same order",
+                      peer, theirs.Describe(), ours.Describe())};
 }
 
 }  // namespace tfos::collective

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "collective/element.h"
 #include "tfos/status.h"
@@ -17,6 +18,7 @@ enum class OperationKind : std::uint8_t {
   kAllGather = 3,
   kBarrier = 4,
   kGatherSizes = 5,  ///< Of the all-gather that follows.
+  kMeet = 6,         ///< Finding out who is on which host.
 };
 
 /// What all members of a group do at a time. Members compare theirs before elements move.
@@ -40,6 +42,9 @@ struct Operation {
   /// Errors: bad input for what no member sends.
   static Result<Operation> Parse(std::span<const std::byte> body);
 };
+
+/// The failure of a member that does `ours` while `peer` does `theirs`.
+Status OtherOperation(std::string_view peer, const Operation& theirs, const Operation& ours);
 
 }  // namespace tfos::collective
 
