@@ -31,6 +31,18 @@ Status GoAround(Team& team, const std::vector<std::size_t>& begins, std::uint32_
   return {};
 }
 
+/// Offsets of as many pieces as there are members, and the end, in so many bytes of elements.
+std::vector<std::size_t> Pieces(const Team& team, std::size_t bytes, std::size_t element_bytes) {
+  const std::size_t n = team.size();
+  const std::size_t elements = bytes / element_bytes;
+  std::vector<std::size_t> begins(n + 1);
+  for (std::size_t i = 0; i <= n; ++i) {
+    // Without a product that overflows.
+    begins[i] = (elements / n * i + elements % n * i / n) * element_bytes;
+  }
+  return begins;
+}
+
 }  // namespace
 
 Status AllReduceByDoubling(Team& team, DType dtype, std::span<std::byte> data,
@@ -57,16 +69,40 @@ Status AllReduceByDoubling(Team& team, DType dtype, std::span<std::byte> data,
 }
 
 Status AllReduceByRing(Team& team, DType dtype, std::span<std::byte> data) {
-  const std::size_t n = team.size();
-  const std::size_t elements = data.size() / ElementBytes(dtype);
-  std::vector<std::size_t> begins(n + 1);
-  for (std::size_t i = 0; i <= n; ++i) {
-    // Without a product that overflows.
-    begins[i] = (elements / n * i + elements % n * i / n) * ElementBytes(dtype);
-  }
+  const std::vector<std::size_t> begins = Pieces(team, data.size(), ElementBytes(dtype));
   TFOS_RETURN_IF_ERROR(GoAround(team, begins, 0, dtype, data));
   // Now this member has the whole sum of the piece after its own.
   return GoAround(team, begins, 1, std::nullopt, data);
+}
+
+Status AllReduceByNarrowRing(Team& team, DType narrow, std::span<std::byte> data,
+                             std::span<std::byte> scratch) {
+  const std::uint32_t n = team.size();
+  const std::size_t shrinks = sizeof(float) / ElementBytes(narrow);
+  const std::vector<std::size_t> begins =
+      Pieces(team, scratch.size(), ElementBytes(narrow));  // In `scratch`.
+  const auto narrowed = [&](std::uint32_t index) {
+    return scratch.subspan(begins[index], begins[index + 1] - begins[index]);
+  };
+  const auto wide = [&](std::uint32_t index) {
+    return data.subspan(begins[index] * shrinks, (begins[index + 1] - begins[index]) * shrinks);
+  };
+  for (std::uint32_t step = 0; step + 1 < n; ++step) {
+    const std::uint32_t passed = (team.rank() + n - step) % n;
+    const std::uint32_t received = (passed + n - 1) % n;
+    NarrowElements(narrow, wide(passed), narrowed(passed));
+    TFOS_RETURN_IF_ERROR(team.Move({.to = (team.rank() + 1) % n,
+                                    .data = narrowed(passed),
+                                    .from = (team.rank() + n - 1) % n,
+                                    .room = narrowed(received)}));
+    AddNarrowElements(narrow, narrowed(received), wide(received));
+  }
+  // Whoever has the whole sum of a piece takes what all others get of it.
+  const std::uint32_t whole = (team.rank() + 1) % n;
+  NarrowElements(narrow, wide(whole), narrowed(whole));
+  TFOS_RETURN_IF_ERROR(GoAround(team, begins, 1, std::nullopt, scratch));
+  WidenElements(narrow, scratch, data);
+  return {};
 }
 
 Status BroadcastByTree(Team& team, std::uint32_t root, std::span<std::byte> data) {

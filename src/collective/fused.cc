@@ -57,11 +57,13 @@ void Fused::Unpack(std::span<const Exchanged> tensors) const {
 }
 
 Status Fused::AllReduce(DType dtype, std::optional<double> weight,
-                        std::span<const Exchanged> tensors, std::string_view name) {
+                        std::span<const Exchanged> tensors, std::string_view name,
+                        std::optional<DType> wire) {
   if (weight && !(*weight >= 0 && std::isfinite(*weight))) {
     return {ErrorKind::kBadInput, fmt::format("a weight of {} for a mean", *weight)};
   }
-  const bool rides_along = weight && HasRoomFor(dtype);
+  // A narrow type does not count far.
+  const bool rides_along = weight && HasRoomFor(dtype) && !wire;
   const std::size_t more = rides_along ? ElementBytes(dtype) : 0;
   double share = weight.value_or(1);
   if (weight && !rides_along) {
@@ -79,7 +81,7 @@ Status Fused::AllReduce(DType dtype, std::optional<double> weight,
     ScaleElements(dtype, share, elements);
   }
   if (rides_along) PutWeight(dtype, *weight, elements.data() + elements.size());
-  TFOS_RETURN_IF_ERROR(group_.AllReduce(dtype, buffer_, name));
+  TFOS_RETURN_IF_ERROR(group_.AllReduce(dtype, buffer_, name, wire));
   if (rides_along) {
     const double total = TakeWeight(dtype, elements.data() + elements.size());
     if (total > 0 && total != 1) ScaleElements(dtype, 1 / total, elements);

@@ -26,6 +26,12 @@ Result<std::unique_ptr<Group>> Group::Join(GroupOptions options) {
   std::unique_ptr<Group> group(new Group(std::move(closed)));
   TFOS_ASSIGN_OR_RETURN(group->mesh_, Mesh::Connect(std::move(options)));
   TFOS_ASSIGN_OR_RETURN(group->hosts_, MeetOnHosts(*group->mesh_, group->next_number_));
+  const GroupOptions& joined = group->mesh_->options();
+  if (!joined.timeline.empty()) {
+    TFOS_ASSIGN_OR_RETURN(
+        group->timeline_,
+        Timeline::Create(joined.timeline, joined.members[joined.rank].name, joined.rank));
+  }
   if (group->hosts_.memory != nullptr) {
     group->watch_.emplace(*group->mesh_, *group->hosts_.memory, group->Neighbours());
   }
@@ -38,62 +44,87 @@ Team Group::All() const {
   return {*mesh_, std::move(all), rank()};
 }
 
-void Group::Begin(OperationKind kind, DType dtype, std::uint64_t elements, std::uint32_t root,
-                  std::string_view name) {
-  Begin({.number = next_number_++,
-         .kind = kind,
-         .dtype = dtype,
-         .root = root,
-         .elements = elements,
-         .name = std::string(name.substr(0, Operation::kLongestName))});
-}
-
-void Group::Begin(const Operation& operation) {
+Operation Group::Begin(Operation operation, std::string_view name) {
+  operation.number = next_number_++;
+  operation.name = name.substr(0, Operation::kLongestName);
   mesh_->Begin(operation);
   if (hosts_.memory != nullptr) hosts_.memory->Begin(operation);
+  if (timeline_ != nullptr) {
+    event_.operation = operation;
+    event_.begin = std::chrono::system_clock::now();
+    event_begin_ = Clock::Steady().Now();
+  }
+  return operation;
 }
 
 Status Group::Finish(Status status) {
-  if (status.ok()) return status;
-  // Told over the connections first: that is where the others look when they see it here.
-  status = mesh_->Fail(std::move(status));
-  if (hosts_.memory != nullptr) hosts_.memory->TellFailed();
-  return status;
+  if (timeline_ != nullptr) {
+    event_.bytes = event_.operation.elements * ElementBytes(event_.operation.dtype);
+    event_.duration = Clock::Steady().Now() - event_begin_;
+    event_.waited = mesh_->waited();
+    if (hosts_.memory != nullptr) event_.waited += hosts_.memory->waited();
+    event_.failed = !status.ok();
+    timeline_->Add(event_);
+  }
+  return status.ok() ? status : Fail(std::move(status));
 }
 
-Status Group::AllReduce(DType dtype, std::span<std::byte> data, std::string_view name) {
+Status Group::Fail(Status why) {
+  // Told over the connections first: that is where the others look when they see it here.
+  why = mesh_->Fail(std::move(why));
+  if (hosts_.memory != nullptr) hosts_.memory->TellFailed();
+  return why;
+}
+
+Status Group::AllReduce(DType dtype, std::span<std::byte> data, std::string_view name,
+                        std::optional<DType> wire) {
   if (dtype == DType::kBytes || data.size() % ElementBytes(dtype) != 0) {
     return {ErrorKind::kBadInput,
             fmt::format("{} bytes of {} can't be summed up", data.size(), DTypeName(dtype))};
   }
+  if (wire && (dtype != DType::kFloat32 || !IsNarrow(*wire))) {
+    return {ErrorKind::kBadInput,
+            fmt::format("{} can't be sent as {}: only float32 can, as float16 "
+                        "or bfloat16",
+                        DTypeName(dtype), DTypeName(*wire))};
+  }
   const std::lock_guard lock(mutex_);
-  Begin(OperationKind::kAllReduce, dtype, data.size() / ElementBytes(dtype), 0, name);
-  return Finish(SumUp(dtype, data));
+  const Operation operation = Begin({.kind = OperationKind::kAllReduce,
+                                     .dtype = dtype,
+                                     .wire = wire.value_or(Operation::kAsItIs),
+                                     .elements = data.size() / ElementBytes(dtype)},
+                                    name);
+  return Finish(SumUp(operation, data));
 }
 
-Status Group::SumUp(DType dtype, std::span<std::byte> data) {
+Status Group::SumUp(const Operation& operation, std::span<std::byte> data) {
   TFOS_RETURN_IF_ERROR(mesh_->failure());
   HostMemory* const memory = hosts_.memory.get();
   if (memory != nullptr) TFOS_RETURN_IF_ERROR(memory->TellThoseWhoLeft());
-  if (IsOneHost()) return AllReduceOnHost(*memory, dtype, data);
+  if (IsOneHost()) return AllReduceOnHost(*memory, operation.dtype, data);
   if (!HasHosts()) {
     Team all = All();
-    return SumUpOverConnections(all, dtype, data);
+    return SumUpOverConnections(all, operation, data);
   }
   // The first on each host has its sum, adds up those of all hosts, and gives back what comes out.
-  if (memory != nullptr) TFOS_RETURN_IF_ERROR(AllReduceOnHost(*memory, dtype, data, 0));
+  if (memory != nullptr) TFOS_RETURN_IF_ERROR(AllReduceOnHost(*memory, operation.dtype, data, 0));
   if (Neighbours().front() == rank()) {
     Team speakers = Speakers(Neighbours().front());
-    TFOS_RETURN_IF_ERROR(SumUpOverConnections(speakers, dtype, data));
+    TFOS_RETURN_IF_ERROR(SumUpOverConnections(speakers, operation, data));
   }
   return memory == nullptr ? Status() : BroadcastOnHost(*memory, 0, data);
 }
 
-Status Group::SumUpOverConnections(Team& team, DType dtype, std::span<std::byte> data) {
+Status Group::SumUpOverConnections(Team& team, const Operation& operation,
+                                   std::span<std::byte> data) {
   if (team.size() == 1) return {};
-  if (data.size() > kDoublingLimit) return AllReduceByRing(team, dtype, data);
-  scratch_.resize(data.size());
-  return AllReduceByDoubling(team, dtype, data, scratch_);
+  if (data.size() <= kDoublingLimit) {
+    scratch_.resize(data.size());
+    return AllReduceByDoubling(team, operation.dtype, data, scratch_);
+  }
+  if (operation.wire == Operation::kAsItIs) return AllReduceByRing(team, operation.dtype, data);
+  scratch_.resize(data.size() / sizeof(float) * ElementBytes(operation.wire));
+  return AllReduceByNarrowRing(team, operation.wire, data, scratch_);
 }
 
 Team Group::Speakers(std::uint32_t instead) const {
@@ -110,7 +141,7 @@ Status Group::Broadcast(std::uint32_t root, std::span<std::byte> data, std::stri
     return {ErrorKind::kBadInput, fmt::format("there is no member {} of {}", root, size())};
   }
   const std::lock_guard lock(mutex_);
-  Begin(OperationKind::kBroadcast, DType::kBytes, data.size(), root, name);
+  Begin({.kind = OperationKind::kBroadcast, .root = root, .elements = data.size()}, name);
   return Finish(Spread(root, data));
 }
 
@@ -141,9 +172,9 @@ Status Group::Spread(std::uint32_t root, std::span<std::byte> data) {
 
 Result<std::vector<std::size_t>> Group::GatherSizes(std::size_t bytes, std::string_view name) {
   const std::lock_guard lock(mutex_);
-  Begin(OperationKind::kGatherSizes, DType::kBytes, sizeof(std::size_t), 0, name);
+  Begin({.kind = OperationKind::kGatherSizes, .elements = sizeof(std::size_t)}, name);
   auto sizes = ShareSize(bytes);
-  if (!sizes.ok()) return Finish(sizes.status());
+  TFOS_RETURN_IF_ERROR(Finish(sizes.ok() ? Status() : sizes.status()));
   return sizes;
 }
 
@@ -158,7 +189,7 @@ Result<std::vector<std::size_t>> Group::ShareSize(std::size_t bytes) {
 Status Group::AllGather(const std::vector<std::size_t>& sizes, std::span<std::byte> data,
                         std::string_view name) {
   const std::lock_guard lock(mutex_);
-  Begin(OperationKind::kAllGather, DType::kBytes, data.size(), 0, name);
+  Begin({.kind = OperationKind::kAllGather, .elements = data.size()}, name);
   return Finish(Gather(sizes, data));
 }
 
@@ -174,17 +205,16 @@ Status Group::Gather(const std::vector<std::size_t>& sizes, std::span<std::byte>
 
 Status Group::Barrier(std::string_view name) {
   const std::lock_guard lock(mutex_);
-  Begin(OperationKind::kBarrier, DType::kBytes, 0, 0, name);
-  return Finish(SumUp(DType::kBytes, {}));
+  return Finish(SumUp(Begin({.kind = OperationKind::kBarrier}, name), {}));
 }
 
 Status Group::Leave() {
   const std::lock_guard lock(mutex_);
   if (hosts_.memory != nullptr) hosts_.memory->TellLeft();
-  TFOS_RETURN_IF_ERROR(Finish(mesh_->TellLeft()));
+  if (Status told = mesh_->TellLeft(); !told.ok()) return Fail(std::move(told));
   while (true) {
     const auto next = AwaitOther();
-    if (!next.ok()) return Finish(next.status());
+    if (!next.ok()) return Fail(next.status());
     if (!*next) {
       mesh_->Disconnect();
       return {};
@@ -202,14 +232,12 @@ Result<std::optional<Operation>> Group::AwaitOther() {
 
 Status Group::TakePart(const Operation& operation) {
   // A member that began something else before it left is told so by the comparison of numbers.
-  Operation same = operation;
-  same.number = next_number_++;
-  Begin(same);
+  Begin(operation, operation.name);
   std::vector<std::byte> nothing;
   switch (operation.kind) {
     case OperationKind::kAllReduce:
       nothing.resize(operation.elements * ElementBytes(operation.dtype));
-      return SumUp(operation.dtype, nothing);
+      return SumUp(operation, nothing);
     case OperationKind::kBroadcast:
       if (operation.root == rank() || operation.root >= size()) {
         return {ErrorKind::kBadInput,
@@ -230,7 +258,7 @@ Status Group::TakePart(const Operation& operation) {
       nothing.resize(operation.elements);
       return Gather(sizes_, nothing);
     case OperationKind::kBarrier:
-      return SumUp(DType::kBytes, {});
+      return SumUp(operation, {});
     case OperationKind::kMeet:
       break;  // That was before anybody could leave.
   }
@@ -240,7 +268,7 @@ Status Group::TakePart(const Operation& operation) {
 void Group::Close(std::string_view why) {
   *closed_ = true;
   const std::lock_guard lock(mutex_);
-  static_cast<void>(Finish({ErrorKind::kReconnect, std::string(why)}).ok());
+  static_cast<void>(Fail({ErrorKind::kReconnect, std::string(why)}).ok());
 }
 
 }  // namespace tfos::collective

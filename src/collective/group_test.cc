@@ -98,6 +98,37 @@ TEST_P(GroupTest, SumsUpAndEverybodyHasTheSameBits) {
   }
 }
 
+TEST_P(GroupTest, NarrowOnTheWayIsTheSameEverywhere) {
+  const auto [members, elements] = Sizes();
+  for (const DType wire : {DType::kFloat16, DType::kBfloat16}) {
+    // Whole numbers up to where bfloat16 has them all, so that nothing is lost on the way.
+    const auto value = [](std::size_t i, std::uint32_t rank) {
+      return static_cast<float>((i + rank) % 32);
+    };
+    RunMembers(Make(), [&, count = elements, n = members](Group& group) {
+      std::vector<float> values(count);
+      for (std::size_t i = 0; i < count; ++i) values[i] = value(i, group.rank());
+      const Status status = group.AllReduce(DType::kFloat32, Bytes(values), "sum", wire);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      for (std::size_t i = 0; i < count; ++i) {
+        float expected = 0;
+        for (std::uint32_t rank = 0; rank < n; ++rank) expected += value(i, rank);
+        ASSERT_EQ(values[i], expected) << i;
+      }
+    });
+    // Others are rounded, in the same way everywhere.
+    std::vector<std::vector<float>> results(members);
+    RunMembers(Make(), [&, count = elements](Group& group) {
+      std::vector<float> values = Values(group.rank(), count);
+      ASSERT_TRUE(group.AllReduce(DType::kFloat32, Bytes(values), "sum", wire).ok());
+      results[group.rank()] = values;
+    });
+    for (const std::vector<float>& result : results) {
+      EXPECT_EQ(std::memcmp(result.data(), results[0].data(), elements * sizeof(float)), 0);
+    }
+  }
+}
+
 TEST_P(GroupTest, BroadcastsFromEveryMember) {
   const auto [members, elements] = Sizes();
   RunMembers(Make(), [elements = elements](Group& group) {
@@ -178,6 +209,19 @@ TEST_P(TransportTest, OtherSizesAreAnErrorThatNamesBoth) {
   }
   for (const std::string& text : Told(2, 0, reduce(100'000), reduce(200'000))) {
     EXPECT_THAT(text, AllOf(HasSubstr("float32[100000]"), HasSubstr("float32[200000]")));
+  }
+}
+
+TEST_P(TransportTest, AnotherWireTypeIsAnErrorThatNamesBoth) {
+  const auto reduce = [](std::optional<DType> wire) {
+    return [wire](Group& group) {
+      std::vector<float> values(20'000);
+      return group.AllReduce(DType::kFloat32, Bytes(values), "gradients", wire);
+    };
+  };
+  for (const std::string& text : Told(2, 1, reduce({}), reduce(DType::kBfloat16))) {
+    EXPECT_THAT(text,
+                AllOf(HasSubstr("float32[20000] ("), HasSubstr("float32[20000] sent as bfloat16")));
   }
 }
 

@@ -165,6 +165,7 @@ void HostMemory::Ring() {
 
 void HostMemory::Begin(const Operation& operation) {
   operation_ = operation;
+  waited_ = {};
   agreed_.assign(members_, false);
   told_.assign(members_, false);
   Control& own = ControlOf(rank_);
@@ -198,7 +199,12 @@ void HostMemory::Publish(Stage stage, std::uint64_t chunk) {
 Status HostMemory::Await(std::size_t member, Stage stage, std::uint64_t chunk) {
   const Control& other = ControlOf(member);
   if (!agreed_[member]) {
-    TFOS_RETURN_IF_ERROR(WaitFor(member, [&] { return other.begun.load() > operation_.number; }));
+    const auto has_begun = [&] { return other.begun.load() > operation_.number; };
+    if (!has_begun()) {
+      const Clock::TimePoint begin = Clock::Steady().Now();
+      TFOS_RETURN_IF_ERROR(WaitFor(member, has_begun));
+      waited_ += Clock::Steady().Now() - begin;
+    }
     TFOS_RETURN_IF_ERROR(Compare(member));
     agreed_[member] = true;
   }

@@ -86,6 +86,8 @@ class HostMemory {
   /// Waits until `member` has come to `stage` of `chunk` of the current operation, which it has to
   /// do as well.
   Status Await(std::size_t member, Stage stage, std::uint64_t chunk);
+  /// How long it has waited in the current operation for members that had not begun it.
+  std::chrono::steady_clock::duration waited() const { return waited_; }
   Status AwaitAll(Stage stage, std::uint64_t chunk);
   /// Waits until all are done with what was in the slot of `chunk`.
   Status AwaitFree(std::uint64_t chunk);
@@ -123,8 +125,9 @@ class HostMemory {
   Watch* watch_ = nullptr;
   std::uint64_t next_chunk_ = 1;
   Operation operation_;
-  std::vector<bool> agreed_;           ///< Members that are known to do this operation.
-  std::vector<bool> told_;             ///< Members that have left and know of this operation.
+  std::vector<bool> agreed_;  ///< Members that are known to do this operation.
+  std::vector<bool> told_;    ///< Members that have left and know of this operation.
+  std::chrono::steady_clock::duration waited_{};
   std::chrono::nanoseconds patience_;  ///< How long to look before it sleeps.
 };
 

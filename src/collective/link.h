@@ -45,6 +45,8 @@ class Link {
   void Receive(std::span<std::byte> room, std::optional<DType> add);
   bool receiving() const { return !room_.empty() || (receive_wanted_ && !agreed_); }
   Status Pull();
+  /// The peer is known to do the operation as well.
+  bool agreed() const { return agreed_; }
 
   /// Has the peer told that this side waits for `member`, if it is not in the middle of a frame.
   void TellWaiting(std::uint32_t member);

@@ -28,6 +28,8 @@ struct GroupOptions {
   bool shared_memory = true;
   /// Members share memory when they are on one machine and have the same name for it here.
   std::string host = {};
+  /// A file to write a timeline of this member's operations to, as Timeline has it; empty: none.
+  std::string timeline = {};
   /// Until all members have to be connected.
   std::chrono::milliseconds connect_timeout{std::chrono::minutes(10)};
   /// After so long without progress an operation says in the log whom it waits for.

@@ -122,6 +122,7 @@ Status Mesh::Missing() const {
 
 void Mesh::Begin(const Operation& operation) {
   operation_ = operation;
+  waited_ = {};
   begun_.assign(size(), false);
 }
 
@@ -174,11 +175,13 @@ Status Mesh::Await(Link* to, Link* from, Clock::TimePoint& progress) {
   };
   add(to, POLLOUT);
   add(from, POLLIN);
+  const Clock::TimePoint begin = Clock::Steady().Now();
   while (true) {
     const int ready = ::poll(entries, count, static_cast<int>(kCheckInterval.count()));
     if (ready < 0 && errno != EINTR) return Status::FromErrno(errno, "wait for other members");
     if (ready > 0) {
       progress = Clock::Steady().Now();
+      if (from != nullptr && !from->agreed()) waited_ += progress - begin;
       return {};
     }
     if (options_.check) TFOS_RETURN_IF_ERROR(options_.check());

@@ -52,6 +52,9 @@ class Mesh {
   };
   Status Move(const Step& step);
 
+  /// How long `Move` has waited in the current operation for members that had not begun it.
+  Clock::Duration waited() const { return waited_; }
+
   /// For whoever waits for `member` in a way of its own, asked in intervals: fails when that member
   /// is gone, or any that the group can't go on without.
   Status CheckAlive(std::uint32_t member);
@@ -96,6 +99,7 @@ class Mesh {
   Operation operation_;
   bool told_left_ = false;  ///< From then on others may close their connections.
   std::function<void(std::uint32_t)> on_stall_;
+  Clock::Duration waited_{};
   Status failure_;
 };
 

@@ -26,12 +26,16 @@ struct Operation {
   static constexpr std::size_t kLongestName = 256;  ///< Bytes; longer names are cut.
   static constexpr std::size_t kHeadBytes = 24;
 
+  static constexpr DType kAsItIs{};
+
   std::uint64_t number = 0;  ///< Of the group, from 0.
   OperationKind kind = OperationKind::kBarrier;
   DType dtype = DType::kBytes;
+  /// Float32 that travels between hosts as float16 or bfloat16; kAsItIs for all else.
+  DType wire = kAsItIs;
   std::uint32_t root = 0;      ///< Of a broadcast.
   std::uint64_t elements = 0;  ///< Of one member's tensor.
-  std::string name;            ///< The program's, for messages.
+  std::string name = {};       ///< The program's, for messages.
 
   friend bool operator==(const Operation&, const Operation&) = default;
 
