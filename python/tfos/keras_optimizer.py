@@ -19,22 +19,24 @@ _GRADIENTS = "gradients"
 _WEIGHTS = "weights"
 
 
-def distribute(optimizer: Any) -> Any:
+def distribute(optimizer: Any, compression: str | None = None) -> Any:
     """An optimizer like ``optimizer``, for training with all nodes.
 
     Args:
         optimizer: of Keras 3, or of legacy Keras (tf_keras), but not of its module ``legacy``. One
             that was built, as that of a loaded model, keeps its state.
+        compression: of gradients, as in :func:`tfos.collective.all_reduce`.
     """
+    collective.wire_of(compression)  # An error now rather than in the first step.
     if isinstance(optimizer, str):
         raise BadInputError(f"distribute({optimizer!r}): pass an optimizer, such as "
                             f"keras.optimizers.get({optimizer!r})")
     if getattr(type(optimizer), "is_distributed_by_tfos", False):
         return optimizer
     if _is_of("keras", optimizer):
-        return _like(_in_mixed_precision(optimizer), _keras_3_class)
+        return _like(_in_mixed_precision(optimizer), _keras_3_class, compression)
     if _is_of("tf_keras", optimizer) and hasattr(optimizer, "build"):
-        return _like(optimizer, _legacy_keras_class)
+        return _like(optimizer, _legacy_keras_class, compression)
     raise BadInputError(
         f"{type(optimizer).__module__}.{type(optimizer).__name__} is no optimizer of Keras 3, nor one "
         "of tf_keras.optimizers (those of tf_keras.optimizers.legacy are not supported)")
@@ -55,8 +57,8 @@ def _in_mixed_precision(optimizer: Any) -> Any:
     return optimizer
 
 
-def _like(optimizer: Any, class_of: Any) -> Any:
-    made = class_of(type(optimizer)).from_config(optimizer.get_config())
+def _like(optimizer: Any, class_of: Any, compression: str | None) -> Any:
+    made = class_of(type(optimizer), compression).from_config(optimizer.get_config())
     if optimizer.built:
         made.build(optimizer._trainable_variables)
         for ours, theirs in zip(made.variables, optimizer.variables, strict=True):
@@ -65,8 +67,8 @@ def _like(optimizer: Any, class_of: Any) -> Any:
     return made
 
 
-def _mean(gradients: Sequence[Any]) -> list[Any]:
-    return collective.all_reduce(list(gradients), name=_GRADIENTS)
+def _mean(gradients: Sequence[Any], compression: str | None) -> list[Any]:
+    return collective.all_reduce(list(gradients), compression=compression, name=_GRADIENTS)
 
 
 def _start_from_chief(variables: Iterable[Any]) -> None:
@@ -82,7 +84,7 @@ def _disguised(base: type, members: dict[str, Any]) -> type:
         "__module__": base.__module__, "__doc__": base.__doc__, "is_distributed_by_tfos": True, **members})
 
 
-def _keras_3_class(base: type) -> type:
+def _keras_3_class(base: type, compression: str | None) -> type:
     import keras
 
     def build(self: Any, variables: Any) -> None:
@@ -91,10 +93,10 @@ def _keras_3_class(base: type) -> type:
 
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
         # Scaled as they are: an overflow anywhere is one everywhere.
-        return base.apply(self, _mean(grads), trainable_variables)
+        return base.apply(self, _mean(grads, compression), trainable_variables)
 
     def clip_gradients(self: Any, grads: Any) -> Any:
-        return base._clip_gradients(self, _mean(grads))
+        return base._clip_gradients(self, _mean(grads, compression))
 
     if issubclass(base, keras.optimizers.LossScaleOptimizer):
         return _disguised(base, {"build": build, "apply": apply})
@@ -107,7 +109,7 @@ def _keras_3_class(base: type) -> type:
     return _disguised(base, {"build": build, "_clip_gradients": clip_gradients})
 
 
-def _legacy_keras_class(base: type) -> type:
+def _legacy_keras_class(base: type, compression: str | None) -> type:
     import tf_keras
 
     if tf_keras.mixed_precision.global_policy().name == "mixed_float16":
@@ -123,7 +125,8 @@ def _legacy_keras_class(base: type) -> type:
 
     def apply_gradients(self: Any, grads_and_vars: Any, *arguments: Any, **options: Any) -> Any:
         gradients, variables = zip(*grads_and_vars, strict=True)
-        return base.apply_gradients(self, list(zip(_mean(gradients), variables, strict=True)),
-                                    *arguments, **options)
+        means = _mean(gradients, compression)
+        return base.apply_gradients(self, list(zip(means, variables, strict=True)), *arguments,
+                                    **options)
 
     return _disguised(base, {"build": build, "apply_gradients": apply_gradients})

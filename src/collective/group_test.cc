@@ -1,5 +1,6 @@
 #include "collective/group.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,6 +9,7 @@
 
 #include <atomic>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <latch>
 #include <random>
@@ -263,6 +265,57 @@ TEST_P(TransportTest, CloseEndsAWait) {
     closer.join();
     done.count_down();
   });
+}
+
+/// What this process writes, its log among it, line by line.
+class Output {
+ public:
+  Output() : saved_((std::fflush(stdout), ::dup(STDOUT_FILENO))) {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::close(ends[1]);
+    from_ = ::fdopen(ends[0], "r");
+  }
+  ~Output() {
+    std::fflush(stdout);
+    ::dup2(saved_.get(), STDOUT_FILENO);
+    std::fclose(from_);
+  }
+  std::string NextLine() {
+    std::string line;
+    for (int c = std::fgetc(from_); c != EOF && c != '\n'; c = std::fgetc(from_)) {
+      line += static_cast<char>(c);
+    }
+    return line;
+  }
+
+ private:
+  UniqueFd saved_;
+  FILE* from_ = nullptr;
+};
+
+TEST_P(TransportTest, AStallNamesWhoIsWaitedForAndWhatIsMissing) {
+  std::vector<GroupOptions> options = Make(4);
+  for (GroupOptions& one : options) one.stall_after = std::chrono::milliseconds(300);
+  std::latch seen(1);
+  Output log;
+  std::thread reader([&] {
+    // Somebody else may be blamed first, by one that has not heard yet.
+    std::string line;
+    do {
+      line = log.NextLine();
+    } while (line.find("\"gradients\" of float32[9] (operation") == std::string::npos ||
+             line.find("for worker:3 on host h3") == std::string::npos);
+    seen.count_down();
+  });
+  RunMembers(std::move(options), [&seen](Group& group) {
+    if (group.rank() == 3) seen.wait();
+    std::vector<float> values(9, 1);
+    EXPECT_TRUE(group.AllReduce(DType::kFloat32, Bytes(values), "gradients").ok());
+    EXPECT_EQ(values, std::vector<float>(9, 4));
+  });
+  reader.join();
 }
 
 TEST_P(TransportTest, AKilledProcessIsNamedByAll) {
