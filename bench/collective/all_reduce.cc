@@ -211,14 +211,21 @@ void Verify(Contender& contender, std::size_t members, std::size_t rank, std::sp
   }
 }
 
-/// Seconds an all-reduce takes.
-double Sample(Contender& contender, Group& group, std::span<float> data) {
-  const std::size_t times =
-      std::clamp<std::size_t>((std::size_t{32} << 20) / data.size_bytes(), 1, 500);
+/// Seconds an all-reduce takes, on average of `times`.
+double Sample(Contender& contender, Group& group, std::span<float> data, std::size_t times) {
+  std::ranges::fill(data, 0.0F);  // Else it grows beyond all numbers.
   Must(group.Barrier("begin"));
   const auto begin = steady_clock::now();
   for (std::size_t i = 0; i < times; ++i) contender.AllReduce(data);
   return duration<double>(steady_clock::now() - begin).count() / static_cast<double>(times);
+}
+
+/// How many make a sample of about 50 ms, as the first process finds while it warms up.
+std::size_t Times(Contender& contender, Group& group, std::span<float> data) {
+  const double seconds = Sample(contender, group, data, 3);
+  std::uint64_t times = static_cast<std::uint64_t>(std::clamp(0.05 / seconds, 1.0, 1000.0));
+  Must(group.Broadcast(0, std::as_writable_bytes(std::span(&times, 1)), "times"));
+  return times;
 }
 
 void RunProcess(const Plan& plan, std::size_t rank, GroupOptions tcp, GroupOptions shared,
@@ -239,12 +246,12 @@ void RunProcess(const Plan& plan, std::size_t rank, GroupOptions tcp, GroupOptio
     for (const auto& contender : contenders) {
       if (contender->sums()) Verify(*contender, plan.members, rank, data);
     }
+    std::vector<std::size_t> times;
+    for (const auto& contender : contenders) times.push_back(Times(*contender, group, data));
     std::vector<std::vector<double>> samples(contenders.size());
-    for (std::size_t round = 0; round <= plan.rounds; ++round) {
+    for (std::size_t round = 0; round < plan.rounds; ++round) {
       for (std::size_t i = 0; i < contenders.size(); ++i) {
-        std::ranges::fill(data, 0.0F);  // Else it grows beyond all numbers.
-        const double seconds = Sample(*contenders[i], group, data);
-        if (round > 0) samples[i].push_back(seconds);  // The first one is to warm up.
+        samples[i].push_back(Sample(*contenders[i], group, data, times[i]));
       }
     }
     for (std::size_t i = 0; rank == 0 && i < contenders.size(); ++i) {

@@ -30,7 +30,9 @@ for size in sizes:
     @tf.function
     def reduce(tensor):
         def of_replica(mine):
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, mine)
+            # The strategy wants to know the device it is on.
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM,
+                                                                  tf.identity(mine))
         return strategy.run(of_replica, args=(tensor,))
 
     found = reduce(value).numpy()

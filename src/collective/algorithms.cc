@@ -75,6 +75,30 @@ Status AllReduceByRing(Team& team, DType dtype, std::span<std::byte> data) {
   return GoAround(team, begins, 1, std::nullopt, data);
 }
 
+Status AllReduceByHalving(Team& team, DType dtype, std::span<std::byte> data) {
+  const std::vector<std::size_t> begins = Pieces(team, data.size(), ElementBytes(dtype));
+  const auto pieces = [&](std::uint32_t first, std::uint32_t count) {
+    return data.subspan(begins[first], begins[first + count] - begins[first]);
+  };
+  // Of the pieces that this member still sums up, it leaves half to a partner at a time.
+  for (std::uint32_t half = team.size() / 2; half > 0; half /= 2) {
+    const std::uint32_t partner = team.rank() ^ half;
+    TFOS_RETURN_IF_ERROR(team.Move({.to = partner,
+                                    .data = pieces(partner / half * half, half),
+                                    .from = partner,
+                                    .room = pieces(team.rank() / half * half, half),
+                                    .add = dtype}));
+  }
+  for (std::uint32_t have = 1; have < team.size(); have *= 2) {
+    const std::uint32_t partner = team.rank() ^ have;
+    TFOS_RETURN_IF_ERROR(team.Move({.to = partner,
+                                    .data = pieces(team.rank() / have * have, have),
+                                    .from = partner,
+                                    .room = pieces(partner / have * have, have)}));
+  }
+  return {};
+}
+
 Status AllReduceByNarrowRing(Team& team, DType narrow, std::span<std::byte> data,
                              std::span<std::byte> scratch) {
   const std::uint32_t n = team.size();

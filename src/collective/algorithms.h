@@ -22,8 +22,12 @@ Status AllReduceByDoubling(Team& team, DType dtype, std::span<std::byte> data,
 /// Sums up in 2 (n - 1) steps, each of a n-th of `data`: for much data.
 Status AllReduceByRing(Team& team, DType dtype, std::span<std::byte> data);
 
-/// The same for float32 that travels as a `narrow` type: half the bytes. Sums are made in float32,
-/// and rounded whenever they travel. `scratch` is of half the size of `data`.
+/// Sums up in 2 log2(n) steps that move as much as a ring's: for what lies between. Teams of a
+/// power of two only.
+Status AllReduceByHalving(Team& team, DType dtype, std::span<std::byte> data);
+
+/// As AllReduceByRing for float32 that travels as a `narrow` type: half the bytes. Sums are made in
+/// float32, and rounded whenever they travel. `scratch` is of half the size of `data`.
 Status AllReduceByNarrowRing(Team& team, DType narrow, std::span<std::byte> data,
                              std::span<std::byte> scratch);
 

@@ -1,6 +1,7 @@
 #include "collective/group.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -14,6 +15,8 @@ namespace {
 
 /// Up to here fewer steps win, beyond it fewer bytes.
 constexpr std::size_t kDoublingLimit = std::size_t{32} << 10;
+/// Up to here steps still cost something; beyond it the smaller pieces of a ring stay in caches.
+constexpr std::size_t kHalvingLimit = std::size_t{2} << 20;
 
 }  // namespace
 
@@ -122,7 +125,11 @@ Status Group::SumUpOverConnections(Team& team, const Operation& operation,
     scratch_.resize(data.size());
     return AllReduceByDoubling(team, operation.dtype, data, scratch_);
   }
-  if (operation.wire == Operation::kAsItIs) return AllReduceByRing(team, operation.dtype, data);
+  if (operation.wire == Operation::kAsItIs) {
+    return std::has_single_bit(team.size()) && data.size() <= kHalvingLimit
+               ? AllReduceByHalving(team, operation.dtype, data)
+               : AllReduceByRing(team, operation.dtype, data);
+  }
   scratch_.resize(data.size() / sizeof(float) * ElementBytes(operation.wire));
   return AllReduceByNarrowRing(team, operation.wire, data, scratch_);
 }
