@@ -73,20 +73,27 @@ Status Fused::AllReduce(DType dtype, std::optional<double> weight,
         group_.AllReduce(DType::kFloat64, std::as_writable_bytes(std::span(&total, 1)), name));
     share = total > 0 ? *weight / total : 0;
   }
-  Pack(tensors, more);
-  const std::span<std::byte> elements = std::span(buffer_).first(buffer_.size() - more);
+  // A tensor alone needs no buffer: its result is made where it goes.
+  const bool alone = tensors.size() == 1 && more == 0;
+  if (alone) {
+    if (!tensors[0].from.empty()) std::ranges::copy(tensors[0].from, tensors[0].to.begin());
+  } else {
+    Pack(tensors, more);
+  }
+  const std::span<std::byte> all = alone ? tensors[0].to : std::span(buffer_);
+  const std::span<std::byte> elements = all.first(all.size() - more);
   if (share == 0) {
     std::ranges::fill(elements, std::byte{0});  // A product would leave NaN what it is.
   } else if (share != 1) {
     ScaleElements(dtype, share, elements);
   }
   if (rides_along) PutWeight(dtype, *weight, elements.data() + elements.size());
-  TFOS_RETURN_IF_ERROR(group_.AllReduce(dtype, buffer_, name, wire));
+  TFOS_RETURN_IF_ERROR(group_.AllReduce(dtype, all, name, wire));
   if (rides_along) {
     const double total = TakeWeight(dtype, elements.data() + elements.size());
     if (total > 0 && total != 1) ScaleElements(dtype, 1 / total, elements);
   }
-  Unpack(tensors);
+  if (!alone) Unpack(tensors);
   return {};
 }
 

@@ -23,20 +23,20 @@ namespace tfos::collective {
 /// It knows nothing of connections: while it waits it asks `Watch`, which knows who is alive.
 ///
 /// Owner and lifetime: of a Group; an anonymous file that goes with the last process. Threads: one
-/// at a time, but `Wake` any. Units: bytes; members are numbered as on this host, from 0. Errors:
-/// those of Watch; bad input when two members do different things, naming both.
+/// at a time. Units: bytes; members are numbered as on this host, from 0. Errors: those of Watch;
+/// bad input when two members do different things, naming both.
 class HostMemory {
  public:
   /// Chunks under way at a time; with `kSlotBytes` each this is what a member takes: 2 MiB.
   static constexpr std::size_t kSlots = 4;
   static constexpr std::size_t kSlotBytes = std::size_t{512} << 10;
 
-  /// What ends a wait for member `member`: asked when it has taken long, when that member has
-  /// given up, and first when it has left.
+  /// What a wait asks. Called on the thread that waits.
   class Watch {
    public:
     virtual ~Watch() = default;
-    /// Asked in intervals. Fails when the wait is in vain.
+    /// Asked every `kCheckInterval`, and when the member has given up. Fails when the wait is in
+    /// vain.
     virtual Status OnWait(std::size_t member, std::chrono::steady_clock::duration waited) = 0;
     /// The member waits to be told of the current operation. Asked once for each operation.
     virtual Status OnLeft(std::size_t member) = 0;
