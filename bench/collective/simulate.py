@@ -5,8 +5,8 @@
 
 Each step of a member is simulated: it begins when the member has done the one before, occupies its
 processor for the message's bytes, arrives after the latency, and is received when the receiver is there.
-Two numbers are fitted for each transport, to 2 processes: what a step costs at 4 KiB (latency), and what
-a byte costs at the largest size (bandwidth). With more members on a host than processors these take turns.
+Two numbers are fitted for each transport and size, to 2 processes: what a step costs at 4 KiB
+(latency), and what a byte costs beyond that (bandwidth: less where tensors fit into caches). With more members on a host than processors these take turns.
 What follows for 4 and 8 processes on this machine is compared with what was measured. The plot is for
 nodes with a processor each: ring and halving/doubling with a host for each node, hierarchical with
 eight nodes a host that share memory, one of which speaks for it over TCP.
@@ -76,9 +76,9 @@ def over_connections(transport, members, size, crowding=1.0):
 
 def on_host(shared, members, size, crowding=1.0):
     """Everybody fills, adds up its part and takes the others': as many bytes as a ring moves, in
-    two waits for each other."""
-    busy = (shared.latency + 2 * (members - 1) / members * size * shared.per_byte) * crowding
-    return busy
+    two waits for each other; of little, one."""
+    waits = 1 if size <= 16 << 10 else 2
+    return (waits * shared.latency + 2 * (members - 1) / members * size * shared.per_byte) * crowding
 
 
 def hierarchical(tcp, shared, members, size):
@@ -88,11 +88,12 @@ def hierarchical(tcp, shared, members, size):
             + shared.latency + size * shared.per_byte)
 
 
-def fit(measured, contender):
-    small, large = min(SIZES), max(SIZES)
-    latency = measured[2, small, contender]
-    # Two processes move each byte once in each direction, whatever the algorithm.
-    return Transport(latency, (measured[2, large, contender] - 2 * latency) / large)
+def fit(measured, contender, size):
+    latency = measured[2, min(SIZES), contender]
+    if size == min(SIZES):
+        return Transport(latency, 0.0)
+    # Two processes move each byte once in each direction, whatever the algorithm, in two steps.
+    return Transport(latency, (measured[2, size, contender] - 2 * latency) / size)
 
 
 def main():
@@ -104,9 +105,12 @@ def main():
     for line in arguments.samples.read_text().splitlines():
         one = json.loads(line)
         measured[one["members"], one["bytes"], one["contender"]] = statistics.median(one["seconds"])
-    tcp, shared = fit(measured, "tcp"), fit(measured, "shared memory")
-    for name, transport in (("TCP", tcp), ("shared memory", shared)):
-        print(f"{name}: {transport.latency * 1e6:.1f} us a step, {1e-9 / transport.per_byte:.2f} GB/s")
+    fitted = {(name, size): fit(measured, name, size)
+              for name in ("tcp", "shared memory") for size in SIZES}
+    for (name, size), transport in fitted.items():
+        if transport.per_byte:
+            print(f"{name}, {size >> 20} MiB: {transport.latency * 1e6:.1f} us a step, "
+                  f"{1e-9 / transport.per_byte:.2f} GB/s")
     print("\n| processes here | bytes | TCP measured | simulated | shared memory measured | simulated |")
     print("|---|---|---|---|---|---|")
     processors = len(os.sched_getaffinity(0))
@@ -115,15 +119,16 @@ def main():
         for size in SIZES:
             if (members, size, "tcp") not in measured:
                 continue
+            tcp, shared = fitted["tcp", size], fitted["shared memory", size]
             cells = [measured[members, size, "tcp"], over_connections(tcp, members, size, crowding),
                      measured[members, size, "shared memory"], on_host(shared, members, size, crowding)]
             print(f"| {members} | {size >> 10} KiB | "
                   + " | ".join(f"{1e3 * cell:.3g} ms" for cell in cells) + " |")
     if arguments.plot:
-        plot(arguments.plot, tcp, shared)
+        plot(arguments.plot, fitted)
 
 
-def plot(path, tcp, shared):
+def plot(path, fitted):
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -131,6 +136,7 @@ def plot(path, tcp, shared):
     members = [1 << bit for bit in range(1, 11)]
     figure, axes = plt.subplots(1, len(SIZES), figsize=(5 * len(SIZES), 4))
     for axis, size in zip(axes, SIZES):
+        tcp, shared = fitted["tcp", size], fitted["shared memory", size]
         for name, times in {
                 "ring": [ring(tcp, n, size) for n in members],
                 "halving and doubling": [halving(tcp, n, size) for n in members],

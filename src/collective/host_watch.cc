@@ -11,7 +11,7 @@ HostWatch::HostWatch(Mesh& mesh, HostMemory& memory, std::vector<std::uint32_t> 
 }
 
 Status HostWatch::OnWait(std::size_t member, Clock::Duration waited) {
-  TFOS_RETURN_IF_ERROR(mesh_.CheckAlive(members_[member]));
+  TFOS_RETURN_IF_ERROR(mesh_.CheckAlive(members_[member], waited));
   if (waited < told_) told_ = {};  // Another wait.
   if (waited - told_ < mesh_.options().stall_after) return {};
   told_ = waited;

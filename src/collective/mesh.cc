@@ -24,6 +24,8 @@ using std::chrono::seconds;
 constexpr seconds kHandshakePatience{3};
 /// Between attempts to reach a member that does not listen yet.
 constexpr milliseconds kRetryInterval{50};
+/// Who is gone may have done all of an operation that others are about to finish.
+constexpr seconds kPatienceWithOthers{1};
 constexpr int kBacklog = 1024;
 
 Wait Shorter(const Wait& wait, Clock::Duration bound) {
@@ -185,9 +187,8 @@ Status Mesh::Await(Link* to, Link* from, Clock::TimePoint& progress) {
       return {};
     }
     if (options_.check) TFOS_RETURN_IF_ERROR(options_.check());
-    // Those it waits for may wait for one that is gone.
-    TFOS_RETURN_IF_ERROR(CheckPeers());
     const Clock::Duration waited = Clock::Steady().Now() - progress;
+    TFOS_RETURN_IF_ERROR(CheckPeers(waited));
     if (waited >= options_.stall_after) {
       OnStall(from != nullptr ? from : to, waited);
       progress = Clock::Steady().Now();
@@ -195,8 +196,8 @@ Status Mesh::Await(Link* to, Link* from, Clock::TimePoint& progress) {
   }
 }
 
-Status Mesh::CheckPeers() {
-  if (told_left_) return {};
+Status Mesh::CheckPeers(Clock::Duration waited) {
+  if (told_left_ || waited < kPatienceWithOthers) return {};
   std::vector<pollfd> entries;
   for (const auto& link : links_) {
     // Poll passes over negative ones.
@@ -209,12 +210,11 @@ Status Mesh::CheckPeers() {
   return {};
 }
 
-Status Mesh::CheckAlive(std::uint32_t member) {
+Status Mesh::CheckAlive(std::uint32_t member, Clock::Duration waited) {
   TFOS_RETURN_IF_ERROR(failure_);
   if (options_.check) TFOS_RETURN_IF_ERROR(options_.check());
-  if (!told_left_) return CheckPeers();
   pollfd entry{.fd = links_[member]->fd(), .events = POLLRDHUP, .revents = 0};
-  return ::poll(&entry, 1, 0) > 0 ? links_[member]->OnHangUp() : Status();
+  return ::poll(&entry, 1, 0) > 0 ? links_[member]->OnHangUp() : CheckPeers(waited);
 }
 
 Status Mesh::Announce(std::uint32_t member) {

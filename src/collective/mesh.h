@@ -55,9 +55,9 @@ class Mesh {
   /// How long `Move` has waited in the current operation for members that had not begun it.
   Clock::Duration waited() const { return waited_; }
 
-  /// For whoever waits for `member` in a way of its own, asked in intervals: fails when that member
-  /// is gone, or any that the group can't go on without.
-  Status CheckAlive(std::uint32_t member);
+  /// For whoever has waited so long for `member` in a way of its own, asked in intervals: fails when
+  /// that member is gone, or after a while when any is.
+  Status CheckAlive(std::uint32_t member, Clock::Duration waited);
   /// Says in the log, and to all others, that this member has waited so long for `culprit`.
   void TellOfStall(std::uint32_t culprit, Clock::Duration waited);
   /// Called with whom this member waits for when `Move` takes long.
@@ -88,8 +88,9 @@ class Mesh {
   Status MoveAll(Link* to, Link* from);
   /// Waits until one of them can go on.
   Status Await(Link* to, Link* from, Clock::TimePoint& progress);
-  /// Looks for connections that others have closed.
-  Status CheckPeers();
+  /// Fails if another member has closed its connection, which those may wait for that this one
+  /// waits for.
+  Status CheckPeers(Clock::Duration waited);
   void OnStall(const Link* waited_for, Clock::Duration waited);
   Link& LinkTo(std::uint32_t member);
 
