@@ -83,6 +83,8 @@ def on_host(shared, members, size, crowding=1.0):
 
 def hierarchical(tcp, shared, members, size):
     here = min(members, NODES_ON_A_HOST)
+    if here == members:
+        return on_host(shared, here, size)
     # Back again through shared memory: everybody reads all of it.
     return (on_host(shared, here, size) + over_connections(tcp, members // here, size)
             + shared.latency + size * shared.per_byte)
