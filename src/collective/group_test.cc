@@ -172,7 +172,7 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values(Transport::kTcp, Transport::kSharedMemory, Transport::kTwoHosts),
         ::testing::Values(Case{1, 10}, Case{2, 0}, Case{2, 1}, Case{2, 300'000}, Case{3, 5},
                           Case{3, 100'001}, Case{4, 1000}, Case{5, 40'000}, Case{8, 17},
-                          Case{8, 30'000}, Case{4, 600'001})),
+                          Case{8, 30'000}, Case{4, 60'001})),
     [](const auto& instance) {
       const Transport transport = std::get<0>(instance.param);
       const Case sizes = std::get<1>(instance.param);
