@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a set of jobs needs, as far as they are missing:
-#   tools/install_packages.sh JOB...      JOB: run, build, test, hdfs, analyse
+#   tools/install_packages.sh JOB...      JOB: run, build, test, hdfs, bench, analyse
 # Without the right to install it names the missing packages and stops. Leaves apt alone when nothing
 # is missing.
 set -euo pipefail
@@ -11,6 +11,7 @@ declare -A packages_of=(
            libspdlog-dev libfmt-dev zlib1g-dev python3-dev"
   [test]="libgtest-dev libgmock-dev"
   [hdfs]=""
+  [bench]="libgloo-dev"
   [analyse]="clang-16 clang-format-16 clang-tidy-16"
 )
 

@@ -402,6 +402,8 @@ class Cluster:
                 "may_lose_nodes": settings.max_lost_nodes > 0,
                 "feed_cache_directory": settings.feed_cache_directory,
                 "feed_bind_address": settings.feed_bind_address,
+                "tensors": {"shared_memory": settings.tensors_shared_memory,
+                            "timeline": settings.tensors_timeline},
                 "ports": settings.ports,
             },
             payload=payload,

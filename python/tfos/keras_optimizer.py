@@ -21,13 +21,15 @@ _GRADIENTS = "gradients"
 _WEIGHTS = "weights"
 
 
-def distribute(optimizer: Any) -> Any:
+def distribute(optimizer: Any, compression: str | None = None) -> Any:
     """An optimizer like ``optimizer``, for training with all nodes.
 
     Args:
         optimizer: of Keras 3, where one that was built, as that of a loaded model, keeps its state;
             or a new one of legacy Keras (tf_keras), but not of its module ``legacy``.
+        compression: of gradients, as in :func:`tfos.collective.all_reduce`.
     """
+    collective.wire_of(compression)  # An error now rather than in the first step.
     if isinstance(optimizer, str):
         raise BadInputError(f"distribute({optimizer!r}): pass an optimizer, such as "
                             f"keras.optimizers.get({optimizer!r})")
@@ -35,11 +37,11 @@ def distribute(optimizer: Any) -> Any:
         return optimizer
     if _is_of("keras", optimizer):
         _keep_xla_away()
-        return _with_state_of(_in_mixed_precision(optimizer))
+        return _with_state_of(_in_mixed_precision(optimizer), compression)
     if _is_of("tf_keras", optimizer) and hasattr(optimizer, "build"):
         if getattr(optimizer, "_built", False):
             raise BadInputError("this optimizer of legacy Keras has been in use: distribute a new one")
-        return _legacy_keras_class(type(optimizer)).from_config(optimizer.get_config())
+        return _legacy_keras_class(type(optimizer), compression).from_config(optimizer.get_config())
     raise BadInputError(
         f"{type(optimizer).__module__}.{type(optimizer).__name__} is no optimizer of Keras 3, nor one "
         "of tf_keras.optimizers (those of tf_keras.optimizers.legacy are not supported)")
@@ -84,8 +86,8 @@ def _in_mixed_precision(optimizer: Any) -> Any:
     return optimizer
 
 
-def _with_state_of(optimizer: Any) -> Any:
-    made = _keras_3_class(type(optimizer)).from_config(optimizer.get_config())
+def _with_state_of(optimizer: Any, compression: str | None) -> Any:
+    made = _keras_3_class(type(optimizer), compression).from_config(optimizer.get_config())
     if optimizer.built:
         made.build(optimizer._trainable_variables)
         for ours, theirs in zip(made.variables, optimizer.variables, strict=True):
@@ -97,7 +99,8 @@ def _with_state_of(optimizer: Any) -> Any:
 class _Together:
     """What an optimizer does with the other nodes."""
 
-    def __init__(self) -> None:
+    def __init__(self, compression: str | None) -> None:
+        self._compression = compression
         self._waiting: list[Any] = []
 
     def start(self, variables: Iterable[Any]) -> None:
@@ -114,7 +117,8 @@ class _Together:
         if self._waiting:
             self.start(self._waiting)
         with tf.control_dependencies([_never_run()] if self._waiting else []):
-            return collective.all_reduce(list(gradients), name=_GRADIENTS)
+            return collective.all_reduce(list(gradients), compression=self._compression,
+                                         name=_GRADIENTS)
 
 
 def _has_value(variable: Any) -> bool:
@@ -128,18 +132,18 @@ def _never_run() -> tf.Operation:
         "chief: give the model an input shape, or call it once, before it is trained"])
 
 
-def _disguised(base: type, members: dict[str, Any]) -> type:
+def _disguised(base: type, compression: str | None, members: dict[str, Any]) -> type:
     """A subclass that Keras saves as ``base``."""
     def __init__(self: Any, *arguments: Any, **options: Any) -> None:
         base.__init__(self, *arguments, **options)
-        self._together = _Together()
+        self._together = _Together(compression)
 
     return type(base.__name__, (base,), {
         "__module__": base.__module__, "__doc__": base.__doc__, "is_distributed_by_tfos": True,
         "__init__": __init__, **members})
 
 
-def _keras_3_class(base: type) -> type:
+def _keras_3_class(base: type, compression: str | None) -> type:
     import keras
 
     def build(self: Any, variables: Any) -> None:
@@ -154,17 +158,17 @@ def _keras_3_class(base: type) -> type:
         return base._clip_gradients(self, self._together.mean(grads))
 
     if issubclass(base, keras.optimizers.LossScaleOptimizer):
-        return _disguised(base, {"build": build, "apply": apply})
+        return _disguised(base, compression, {"build": build, "apply": apply})
     plain = keras.optimizers.Optimizer
     if not hasattr(base, "_clip_gradients") or base.apply is not plain.apply \
             or base._backend_apply_gradients is not plain._backend_apply_gradients:
         raise BadInputError(
             f"{base.__name__} of Keras {keras.__version__} uses gradients in a way of its own, so they "
             "can't be averaged within it; average them with tfos.collective.all_reduce before")
-    return _disguised(base, {"build": build, "_clip_gradients": clip_gradients})
+    return _disguised(base, compression, {"build": build, "_clip_gradients": clip_gradients})
 
 
-def _legacy_keras_class(base: type) -> type:
+def _legacy_keras_class(base: type, compression: str | None) -> type:
     import tf_keras
 
     if tf_keras.mixed_precision.global_policy().name == "mixed_float16":
@@ -180,7 +184,8 @@ def _legacy_keras_class(base: type) -> type:
 
     def apply_gradients(self: Any, grads_and_vars: Any, *arguments: Any, **options: Any) -> Any:
         gradients, variables = zip(*grads_and_vars, strict=True)
-        return base.apply_gradients(self, list(zip(self._together.mean(gradients), variables, strict=True)),
-                                    *arguments, **options)
+        means = self._together.mean(gradients)
+        return base.apply_gradients(self, list(zip(means, variables, strict=True)), *arguments,
+                                    **options)
 
-    return _disguised(base, {"build": build, "apply_gradients": apply_gradients})
+    return _disguised(base, compression, {"build": build, "apply_gradients": apply_gradients})

@@ -133,7 +133,7 @@ def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
     from tfos import collective
 
     collective.use(bootstrap["nodes"], bootstrap["node_id"], bootstrap["token"],
-                   bootstrap["tensor_port_fd"])
+                   bootstrap["tensor_port_fd"], **bootstrap["node"]["tensors"])
     if bootstrap["gpu_fraction"]:
         import tensorflow
 

@@ -98,6 +98,12 @@ SETTINGS: tuple[Setting, ...] = (
             "most memory in one node for epochs that train(cache=...) keeps; the rest goes to files"),
     Setting("feed.cacheDirectory", str, "", "",
             "where a node keeps such files; empty: the executor's local directory"),
+    Setting("tensors.sharedMemory", bool, True, "",
+            "nodes of one host that train together exchange tensors through shared memory, 2 MiB for "
+            "each; false: over TCP"),
+    Setting("tensors.timeline", str, "", "",
+            "directory on the nodes' hosts where each training node writes what its collective operations "
+            "took, as a Chrome trace; empty: none"),
     Setting("gpu.count", int, 0, "GPUs", "whole GPUs for each node that computes; 0: none asked for"),
     Setting("gpu.fraction", float, 0.0, "of a GPU",
             "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow takes so much of the "

@@ -32,6 +32,17 @@ void AddElements(DType dtype, std::span<const std::byte> from, std::span<std::by
 /// Multiplies by `factor`; integers are rounded towards zero. Not for kBytes.
 void ScaleElements(DType dtype, double factor, std::span<std::byte> elements);
 
+/// Whether float32 can be made narrower as `dtype`: float16 or bfloat16.
+constexpr bool IsNarrow(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBfloat16;
+}
+/// Rounds float32 elements to a narrow type, to nearest even. `to` has as many elements.
+void NarrowElements(DType narrow, std::span<const std::byte> from, std::span<std::byte> to);
+/// Makes float32 elements of those of a narrow type.
+void WidenElements(DType narrow, std::span<const std::byte> from, std::span<std::byte> to);
+/// Adds elements of a narrow type to float32 ones.
+void AddNarrowElements(DType narrow, std::span<const std::byte> from, std::span<std::byte> to);
+
 }  // namespace tfos::collective
 
 #endif  // TFOS_COLLECTIVE_ELEMENT_H_

@@ -107,5 +107,52 @@ TEST(ElementTest, NamesEveryType) {
   EXPECT_EQ(ElementBytes(static_cast<DType>(8)), 0u);
 }
 
+TEST(ElementTest, NarrowAndWideAreAsSumsHaveThem) {
+  // The sum with zero of a narrow type is what its conversions must give, value by value.
+  for (const DType narrow : {DType::kFloat16, DType::kBfloat16}) {
+    std::vector<std::uint16_t> all(65536);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+    // One more at the end: vectors have a remainder.
+    all.push_back(0x3c01);
+    std::vector<float> wide(all.size());
+    WidenElements(narrow, std::as_bytes(std::span(all)), std::as_writable_bytes(std::span(wide)));
+    std::vector<std::uint16_t> back(all.size());
+    NarrowElements(narrow, std::as_bytes(std::span(wide)), std::as_writable_bytes(std::span(back)));
+    std::vector<float> doubled = wide;
+    AddNarrowElements(narrow, std::as_bytes(std::span(all)),
+                      std::as_writable_bytes(std::span(doubled)));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (std::isnan(wide[i])) {
+        ASSERT_TRUE(std::isnan(doubled[i])) << i;
+        continue;
+      }
+      ASSERT_EQ(back[i], all[i]) << i;
+      ASSERT_EQ(doubled[i], wide[i] + wide[i]) << i;
+    }
+  }
+}
+
+TEST(ElementTest, NarrowingRoundsToNearestEven) {
+  const std::vector<float> values = {
+      1.0F + 0x1p-8F, 1.0F + 0x1.8p-7F, 1.0F + 0x1p-11F, 1.0F + 0x1.8p-10F, 1e30F,
+      -0.0F,          0x1p-25F,         0x1.8p-24F,      INFINITY};
+  std::vector<std::uint16_t> narrow(values.size());
+  const auto bits = [&](DType type) {
+    NarrowElements(type, std::as_bytes(std::span(values)),
+                   std::as_writable_bytes(std::span(narrow)));
+    return narrow;
+  };
+  EXPECT_EQ(bits(DType::kBfloat16)[0], 0x3f80);  // A tie, down to even.
+  EXPECT_EQ(bits(DType::kBfloat16)[1], 0x3f82);  // A tie, up to even.
+  const std::vector<std::uint16_t> half = bits(DType::kFloat16);
+  EXPECT_EQ(half[2], 0x3c00);
+  EXPECT_EQ(half[3], 0x3c02);
+  EXPECT_EQ(half[4], 0x7c00);
+  EXPECT_EQ(half[5], 0x8000);
+  EXPECT_EQ(half[6], 0x0000);
+  EXPECT_EQ(half[7], 0x0002);
+  EXPECT_EQ(half[8], 0x7c00);
+}
+
 }  // namespace
 }  // namespace tfos::collective

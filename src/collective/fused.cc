@@ -57,11 +57,13 @@ void Fused::Unpack(std::span<const Exchanged> tensors) const {
 }
 
 Status Fused::AllReduce(DType dtype, std::optional<double> weight,
-                        std::span<const Exchanged> tensors, std::string_view name) {
+                        std::span<const Exchanged> tensors, std::string_view name,
+                        std::optional<DType> wire) {
   if (weight && !(*weight >= 0 && std::isfinite(*weight))) {
     return {ErrorKind::kBadInput, fmt::format("a weight of {} for a mean", *weight)};
   }
-  const bool rides_along = weight && HasRoomFor(dtype);
+  // A narrow type does not count far.
+  const bool rides_along = weight && HasRoomFor(dtype) && !wire;
   const std::size_t more = rides_along ? ElementBytes(dtype) : 0;
   double share = weight.value_or(1);
   if (weight && !rides_along) {
@@ -71,20 +73,27 @@ Status Fused::AllReduce(DType dtype, std::optional<double> weight,
         group_.AllReduce(DType::kFloat64, std::as_writable_bytes(std::span(&total, 1)), name));
     share = total > 0 ? *weight / total : 0;
   }
-  Pack(tensors, more);
-  const std::span<std::byte> elements = std::span(buffer_).first(buffer_.size() - more);
+  // A tensor alone needs no buffer: its result is made where it goes.
+  const bool alone = tensors.size() == 1 && more == 0;
+  if (alone) {
+    if (!tensors[0].from.empty()) std::ranges::copy(tensors[0].from, tensors[0].to.begin());
+  } else {
+    Pack(tensors, more);
+  }
+  const std::span<std::byte> all = alone ? tensors[0].to : std::span(buffer_);
+  const std::span<std::byte> elements = all.first(all.size() - more);
   if (share == 0) {
     std::ranges::fill(elements, std::byte{0});  // A product would leave NaN what it is.
   } else if (share != 1) {
     ScaleElements(dtype, share, elements);
   }
   if (rides_along) PutWeight(dtype, *weight, elements.data() + elements.size());
-  TFOS_RETURN_IF_ERROR(group_.AllReduce(dtype, buffer_, name));
+  TFOS_RETURN_IF_ERROR(group_.AllReduce(dtype, all, name, wire));
   if (rides_along) {
     const double total = TakeWeight(dtype, elements.data() + elements.size());
     if (total > 0 && total != 1) ScaleElements(dtype, 1 / total, elements);
   }
-  Unpack(tensors);
+  if (!alone) Unpack(tensors);
   return {};
 }
 

@@ -28,8 +28,9 @@ class Fused {
   /// Sums of everybody's tensors. With `weight` the tensors are multiplied by it first, and the
   /// sums divided by that of all weights: a mean over rows, if it is the number of rows. All zero
   /// weights give zeros.
+  /// `wire`: as in Group::AllReduce.
   Status AllReduce(DType dtype, std::optional<double> weight, std::span<const Exchanged> tensors,
-                   std::string_view name);
+                   std::string_view name, std::optional<DType> wire = {});
   /// The tensors of member `root`.
   Status Broadcast(std::uint32_t root, std::span<const Exchanged> tensors, std::string_view name);
 

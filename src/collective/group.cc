@@ -1,17 +1,22 @@
 #include "collective/group.h"
 
+#include <algorithm>
+#include <bit>
 #include <numeric>
 #include <string>
 #include <utility>
 
 #include "base/format.h"
 #include "collective/algorithms.h"
+#include "collective/host_algorithms.h"
 
 namespace tfos::collective {
 namespace {
 
 /// Up to here fewer steps win, beyond it fewer bytes.
 constexpr std::size_t kDoublingLimit = std::size_t{32} << 10;
+/// Up to here steps still cost something; beyond it the smaller pieces of a ring stay in caches.
+constexpr std::size_t kHalvingLimit = std::size_t{2} << 20;
 
 }  // namespace
 
@@ -23,34 +28,119 @@ Result<std::unique_ptr<Group>> Group::Join(GroupOptions options) {
   };
   std::unique_ptr<Group> group(new Group(std::move(closed)));
   TFOS_ASSIGN_OR_RETURN(group->mesh_, Mesh::Connect(std::move(options)));
+  TFOS_ASSIGN_OR_RETURN(group->hosts_, MeetOnHosts(*group->mesh_, group->next_number_));
+  const GroupOptions& joined = group->mesh_->options();
+  if (!joined.timeline.empty()) {
+    TFOS_ASSIGN_OR_RETURN(
+        group->timeline_,
+        Timeline::Create(joined.timeline, joined.members[joined.rank].name, joined.rank));
+  }
+  if (group->hosts_.memory != nullptr) {
+    group->watch_.emplace(*group->mesh_, *group->hosts_.memory, group->Neighbours());
+  }
   return group;
 }
 
-void Group::Begin(OperationKind kind, DType dtype, std::uint64_t elements, std::uint32_t root,
-                  std::string_view name) {
-  mesh_->Begin({.number = next_number_++,
-                .kind = kind,
-                .dtype = dtype,
-                .root = root,
-                .elements = elements,
-                .name = std::string(name.substr(0, Operation::kLongestName))});
+Team Group::All() const {
+  std::vector<std::uint32_t> all(size());
+  std::iota(all.begin(), all.end(), 0);
+  return {*mesh_, std::move(all), rank()};
 }
 
-Status Group::AllReduce(DType dtype, std::span<std::byte> data, std::string_view name) {
+Operation Group::Begin(Operation operation, std::string_view name) {
+  operation.number = next_number_++;
+  operation.name = name.substr(0, Operation::kLongestName);
+  mesh_->Begin(operation);
+  if (hosts_.memory != nullptr) hosts_.memory->Begin(operation);
+  if (timeline_ != nullptr) {
+    event_.operation = operation;
+    event_.begin = std::chrono::system_clock::now();
+    event_begin_ = Clock::Steady().Now();
+  }
+  return operation;
+}
+
+Status Group::Finish(Status status) {
+  if (timeline_ != nullptr) {
+    event_.bytes = event_.operation.elements * ElementBytes(event_.operation.dtype);
+    event_.duration = Clock::Steady().Now() - event_begin_;
+    event_.waited = mesh_->waited();
+    if (hosts_.memory != nullptr) event_.waited += hosts_.memory->waited();
+    event_.failed = !status.ok();
+    timeline_->Add(event_);
+  }
+  return status.ok() ? status : Fail(std::move(status));
+}
+
+Status Group::Fail(Status why) {
+  // Told over the connections first: that is where the others look when they see it here.
+  why = mesh_->Fail(std::move(why));
+  if (hosts_.memory != nullptr) hosts_.memory->TellFailed();
+  return why;
+}
+
+Status Group::AllReduce(DType dtype, std::span<std::byte> data, std::string_view name,
+                        std::optional<DType> wire) {
   if (dtype == DType::kBytes || data.size() % ElementBytes(dtype) != 0) {
     return {ErrorKind::kBadInput,
             fmt::format("{} bytes of {} can't be summed up", data.size(), DTypeName(dtype))};
   }
+  if (wire && (dtype != DType::kFloat32 || !IsNarrow(*wire))) {
+    return {ErrorKind::kBadInput,
+            fmt::format("{} can't be sent as {}: only float32 can, as float16 "
+                        "or bfloat16",
+                        DTypeName(dtype), DTypeName(*wire))};
+  }
   const std::lock_guard lock(mutex_);
-  Begin(OperationKind::kAllReduce, dtype, data.size() / ElementBytes(dtype), 0, name);
-  return SumUp(dtype, data);
+  const Operation operation = Begin({.kind = OperationKind::kAllReduce,
+                                     .dtype = dtype,
+                                     .wire = wire.value_or(Operation::kAsItIs),
+                                     .elements = data.size() / ElementBytes(dtype)},
+                                    name);
+  return Finish(SumUp(operation, data));
 }
 
-Status Group::SumUp(DType dtype, std::span<std::byte> data) {
-  if (size() == 1) return {};
-  if (data.size() > kDoublingLimit) return AllReduceByRing(*mesh_, dtype, data);
-  scratch_.resize(data.size());
-  return AllReduceByDoubling(*mesh_, dtype, data, scratch_);
+Status Group::SumUp(const Operation& operation, std::span<std::byte> data) {
+  TFOS_RETURN_IF_ERROR(mesh_->failure());
+  HostMemory* const memory = hosts_.memory.get();
+  if (memory != nullptr) TFOS_RETURN_IF_ERROR(memory->TellThoseWhoLeft());
+  if (IsOneHost()) return AllReduceOnHost(*memory, operation.dtype, data);
+  if (!HasHosts()) {
+    Team all = All();
+    return SumUpOverConnections(all, operation, data);
+  }
+  // The first on each host has its sum, adds up those of all hosts, and gives back what comes out.
+  if (memory != nullptr) TFOS_RETURN_IF_ERROR(AllReduceOnHost(*memory, operation.dtype, data, 0));
+  if (Neighbours().front() == rank()) {
+    Team speakers = Speakers(Neighbours().front());
+    TFOS_RETURN_IF_ERROR(SumUpOverConnections(speakers, operation, data));
+  }
+  return memory == nullptr ? Status() : BroadcastOnHost(*memory, 0, data);
+}
+
+Status Group::SumUpOverConnections(Team& team, const Operation& operation,
+                                   std::span<std::byte> data) {
+  if (team.size() == 1) return {};
+  if (data.size() <= kDoublingLimit) {
+    scratch_.resize(data.size());
+    return AllReduceByDoubling(team, operation.dtype, data, scratch_);
+  }
+  if (operation.wire == Operation::kAsItIs) {
+    return std::has_single_bit(team.size()) && data.size() <= kHalvingLimit
+               ? AllReduceByHalving(team, operation.dtype, data)
+               : AllReduceByRing(team, operation.dtype, data);
+  }
+  scratch_.resize(data.size() / sizeof(float) * ElementBytes(operation.wire));
+  return AllReduceByNarrowRing(team, operation.wire, data, scratch_);
+}
+
+Team Group::Speakers(std::uint32_t instead) const {
+  std::vector<std::uint32_t> speakers;
+  for (const std::vector<std::uint32_t>& members : hosts_.members) {
+    const bool there = std::ranges::find(members, instead) != members.end();
+    speakers.push_back(there ? instead : members.front());
+  }
+  return {*mesh_, std::move(speakers), static_cast<std::uint32_t>(hosts_.own)};
 }
 
 Status Group::Broadcast(std::uint32_t root, std::span<std::byte> data, std::string_view name) {
@@ -58,68 +148,110 @@ Status Group::Broadcast(std::uint32_t root, std::span<std::byte> data, std::stri
     return {ErrorKind::kBadInput, fmt::format("there is no member {} of {}", root, size())};
   }
   const std::lock_guard lock(mutex_);
-  Begin(OperationKind::kBroadcast, DType::kBytes, data.size(), root, name);
-  return BroadcastByTree(*mesh_, root, data);
+  Begin({.kind = OperationKind::kBroadcast, .root = root, .elements = data.size()}, name);
+  return Finish(Spread(root, data));
+}
+
+Status Group::Spread(std::uint32_t root, std::span<std::byte> data) {
+  TFOS_RETURN_IF_ERROR(mesh_->failure());
+  HostMemory* const memory = hosts_.memory.get();
+  if (memory != nullptr) TFOS_RETURN_IF_ERROR(memory->TellThoseWhoLeft());
+  if (!HasHosts()) {
+    Team all = All();
+    return BroadcastByTree(all, root, data);
+  }
+  // The root speaks for its host, on others the first does.
+  const auto& near = Neighbours();
+  const auto root_here = std::ranges::find(near, root);
+  const std::uint32_t speaker = root_here != near.end() ? root : near.front();
+  if (hosts_.members.size() > 1 && speaker == rank()) {
+    const auto of_root = std::ranges::find_if(hosts_.members, [root](const auto& members) {
+      return std::ranges::find(members, root) != members.end();
+    });
+    Team speakers = Speakers(root);
+    TFOS_RETURN_IF_ERROR(BroadcastByTree(
+        speakers, static_cast<std::uint32_t>(of_root - hosts_.members.begin()), data));
+  }
+  if (memory == nullptr) return {};
+  const auto place = std::ranges::find(near, speaker) - near.begin();
+  return BroadcastOnHost(*memory, static_cast<std::size_t>(place), data);
 }
 
 Result<std::vector<std::size_t>> Group::GatherSizes(std::size_t bytes, std::string_view name) {
   const std::lock_guard lock(mutex_);
-  Begin(OperationKind::kGatherSizes, DType::kBytes, sizeof(std::size_t), 0, name);
-  return ShareSize(bytes);
+  Begin({.kind = OperationKind::kGatherSizes, .elements = sizeof(std::size_t)}, name);
+  auto sizes = ShareSize(bytes);
+  TFOS_RETURN_IF_ERROR(Finish(sizes.ok() ? Status() : sizes.status()));
+  return sizes;
 }
 
 Result<std::vector<std::size_t>> Group::ShareSize(std::size_t bytes) {
   sizes_.assign(size(), 0);
   sizes_[rank()] = bytes;
-  TFOS_RETURN_IF_ERROR(AllGatherByRing(*mesh_,
-                                       std::vector<std::size_t>(size(), sizeof(std::size_t)),
-                                       std::as_writable_bytes(std::span(sizes_))));
+  TFOS_RETURN_IF_ERROR(Gather(std::vector<std::size_t>(size(), sizeof(std::size_t)),
+                              std::as_writable_bytes(std::span(sizes_))));
   return sizes_;
 }
 
 Status Group::AllGather(const std::vector<std::size_t>& sizes, std::span<std::byte> data,
                         std::string_view name) {
   const std::lock_guard lock(mutex_);
-  Begin(OperationKind::kAllGather, DType::kBytes, data.size(), 0, name);
-  return AllGatherByRing(*mesh_, sizes, data);
+  Begin({.kind = OperationKind::kAllGather, .elements = data.size()}, name);
+  return Finish(Gather(sizes, data));
+}
+
+Status Group::Gather(const std::vector<std::size_t>& sizes, std::span<std::byte> data) {
+  TFOS_RETURN_IF_ERROR(mesh_->failure());
+  if (IsOneHost()) {
+    TFOS_RETURN_IF_ERROR(hosts_.memory->TellThoseWhoLeft());
+    return AllGatherOnHost(*hosts_.memory, sizes, data);
+  }
+  Team all = All();
+  return AllGatherByRing(all, sizes, data);
 }
 
 Status Group::Barrier(std::string_view name) {
   const std::lock_guard lock(mutex_);
-  Begin(OperationKind::kBarrier, DType::kBytes, 0, 0, name);
-  return AllReduceByDoubling(*mesh_, DType::kBytes, {}, {});
+  return Finish(SumUp(Begin({.kind = OperationKind::kBarrier}, name), {}));
 }
 
 Status Group::Leave() {
   const std::lock_guard lock(mutex_);
-  TFOS_RETURN_IF_ERROR(mesh_->TellLeft());
+  if (hosts_.memory != nullptr) hosts_.memory->TellLeft();
+  if (Status told = mesh_->TellLeft(); !told.ok()) return Fail(std::move(told));
   while (true) {
-    TFOS_ASSIGN_OR_RETURN(const std::optional<Operation> next, mesh_->AwaitOther(next_number_));
-    if (!next) {
+    const auto next = AwaitOther();
+    if (!next.ok()) return Fail(next.status());
+    if (!*next) {
       mesh_->Disconnect();
       return {};
     }
-    if (Status taken = TakePart(*next); !taken.ok()) return mesh_->Fail(std::move(taken));
+    TFOS_RETURN_IF_ERROR(Finish(TakePart(**next)));
   }
+}
+
+Result<std::optional<Operation>> Group::AwaitOther() {
+  return mesh_->AwaitOther(next_number_, [this]() -> Result<std::optional<Operation>> {
+    if (hosts_.memory == nullptr) return std::optional<Operation>();
+    return hosts_.memory->Find(next_number_);
+  });
 }
 
 Status Group::TakePart(const Operation& operation) {
   // A member that began something else before it left is told so by the comparison of numbers.
-  Operation same = operation;
-  same.number = next_number_++;
-  mesh_->Begin(same);
+  Begin(operation, operation.name);
   std::vector<std::byte> nothing;
   switch (operation.kind) {
     case OperationKind::kAllReduce:
       nothing.resize(operation.elements * ElementBytes(operation.dtype));
-      return SumUp(operation.dtype, nothing);
+      return SumUp(operation, nothing);
     case OperationKind::kBroadcast:
       if (operation.root == rank() || operation.root >= size()) {
         return {ErrorKind::kBadInput,
                 fmt::format("{} wants something of a member that has left", operation.Describe())};
       }
       nothing.resize(operation.elements);
-      return BroadcastByTree(*mesh_, operation.root, nothing);
+      return Spread(operation.root, nothing);
     case OperationKind::kGatherSizes: {
       const auto sizes = ShareSize(0);
       return sizes.ok() ? Status() : sizes.status();
@@ -131,9 +263,11 @@ Status Group::TakePart(const Operation& operation) {
                 fmt::format("{} is not as the sizes before it have it", operation.Describe())};
       }
       nothing.resize(operation.elements);
-      return AllGatherByRing(*mesh_, sizes_, nothing);
+      return Gather(sizes_, nothing);
     case OperationKind::kBarrier:
-      return AllReduceByDoubling(*mesh_, DType::kBytes, {}, {});
+      return SumUp(operation, {});
+    case OperationKind::kMeet:
+      break;  // That was before anybody could leave.
   }
   return {ErrorKind::kBug, "an operation of no kind"};
 }
@@ -141,7 +275,7 @@ Status Group::TakePart(const Operation& operation) {
 void Group::Close(std::string_view why) {
   *closed_ = true;
   const std::lock_guard lock(mutex_);
-  static_cast<void>(mesh_->Fail({ErrorKind::kReconnect, std::string(why)}).ok());
+  static_cast<void>(Fail({ErrorKind::kReconnect, std::string(why)}).ok());
 }
 
 }  // namespace tfos::collective

@@ -6,19 +6,27 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "collective/element.h"
+#include "collective/host_memory.h"
+#include "collective/host_watch.h"
+#include "collective/meeting.h"
 #include "collective/member.h"
 #include "collective/mesh.h"
+#include "collective/team.h"
+#include "collective/timeline.h"
 #include "tfos/status.h"
 
 namespace tfos::collective {
 
 /// The nodes that train together, as seen by one of them. All call the same functions in the same
 /// order, with tensors of the same type and size; each call returns when this member is done.
+/// Members on one host share memory, others are connected by TCP; with several members on some of
+/// several hosts, one of each host speaks for it.
 ///
 /// Owner and lifetime: of a node's process, from the program's first use to its end. A member that
 /// ends without `Leave` ends the group for all. Threads: any; calls wait for each other, except
@@ -33,8 +41,11 @@ class Group {
   std::uint32_t rank() const { return mesh_->rank(); }
   std::uint32_t size() const { return mesh_->size(); }
 
-  /// `data` becomes the sum of everybody's, with the same bits on every member.
-  Status AllReduce(DType dtype, std::span<std::byte> data, std::string_view name);
+  /// `data` becomes the sum of everybody's, with the same bits on every member. With `wire`,
+  /// float16 or bfloat16, float32 of more than 32 KiB is rounded to that where it travels between
+  /// hosts, and takes half the time there.
+  Status AllReduce(DType dtype, std::span<std::byte> data, std::string_view name,
+                   std::optional<DType> wire = {});
   /// `data` becomes that of member `root`.
   Status Broadcast(std::uint32_t root, std::span<std::byte> data, std::string_view name);
   /// How many bytes each member has, by member.
@@ -55,19 +66,39 @@ class Group {
  private:
   explicit Group(std::unique_ptr<std::atomic<bool>> closed) : closed_(std::move(closed)) {}
 
-  /// Begins an operation. Needs `mutex_`.
-  void Begin(OperationKind kind, DType dtype, std::uint64_t elements, std::uint32_t root,
-             std::string_view name);
+  // All need `mutex_`.
+  /// Numbers an operation and begins it. Its name may be too long.
+  Operation Begin(Operation operation, std::string_view name);
+  Status SumUp(const Operation& operation, std::span<std::byte> data);
+  Status SumUpOverConnections(Team& team, const Operation& operation, std::span<std::byte> data);
+  Status Spread(std::uint32_t root, std::span<std::byte> data);
+  Status Gather(const std::vector<std::size_t>& sizes, std::span<std::byte> data);
+  Result<std::vector<std::size_t>> ShareSize(std::size_t bytes);
+  /// What a member does that has left.
+  Status TakePart(const Operation& operation);
+  /// The next operation that another member has begun; none when all have left.
+  Result<std::optional<Operation>> AwaitOther();
+  /// The end of the operation that was begun last. Ends the group with `status` if it is a failure.
+  Status Finish(Status status);
+  Status Fail(Status why);
+
+  Team All() const;
+  /// One member of each host: the first, or on the host of `instead` that one.
+  Team Speakers(std::uint32_t instead) const;
+  const std::vector<std::uint32_t>& Neighbours() const { return hosts_.members[hosts_.own]; }
+  /// Everybody shares memory.
+  bool IsOneHost() const { return hosts_.members.size() == 1 && hosts_.memory != nullptr; }
+  /// Somebody shares memory.
+  bool HasHosts() const { return hosts_.members.size() < size(); }
 
   const std::unique_ptr<std::atomic<bool>> closed_;  ///< Where the mesh sees it while it waits.
   std::mutex mutex_;
   std::unique_ptr<Mesh> mesh_;
-  // All need `mutex_`.
-  Result<std::vector<std::size_t>> ShareSize(std::size_t bytes);
-  Status SumUp(DType dtype, std::span<std::byte> data);
-  /// What a member does that has left.
-  Status TakePart(const Operation& operation);
-
+  Hosts hosts_;
+  std::optional<HostWatch> watch_;
+  std::unique_ptr<Timeline> timeline_;  ///< Null if none is wanted.
+  Timeline::Event event_;               ///< The operation that was begun last.
+  Clock::TimePoint event_begin_;
   std::uint64_t next_number_ = 0;
   std::vector<std::size_t> sizes_;  ///< As they were gathered last.
   std::vector<std::byte> scratch_;

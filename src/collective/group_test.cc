@@ -1,5 +1,6 @@
 #include "collective/group.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,9 +9,11 @@
 
 #include <atomic>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <latch>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "collective/test_members.h"
@@ -41,17 +44,45 @@ struct Case {
   std::size_t elements;
 };
 
-class GroupTest : public ::testing::TestWithParam<Case> {};
+/// Every transport keeps the same promises.
+class TransportTest : public ::testing::TestWithParam<Transport> {
+ protected:
+  static std::vector<GroupOptions> Make(std::uint32_t members) {
+    return MakeMembers(members, GetParam());
+  }
+
+  /// What each member is told when one of them, `odd`, runs another program.
+  static std::vector<std::string> Told(std::uint32_t members, std::uint32_t odd,
+                                       const std::function<Status(Group&)>& program,
+                                       const std::function<Status(Group&)>& odd_program) {
+    std::vector<std::string> told(members);
+    RunMembers(Make(members), [&](Group& group) {
+      const Status status = group.rank() == odd ? odd_program(group) : program(group);
+      told[group.rank()] = status.ToString();
+      // Whatever follows fails with the same.
+      EXPECT_EQ(group.Barrier("after").ToString(), status.ToString());
+    });
+    return told;
+  }
+};
+
+class GroupTest : public ::testing::TestWithParam<std::tuple<Transport, Case>> {
+ protected:
+  static Case Sizes() { return std::get<Case>(GetParam()); }
+  static std::vector<GroupOptions> Make() {
+    return MakeMembers(Sizes().members, std::get<Transport>(GetParam()));
+  }
+};
 
 TEST_P(GroupTest, SumsUpAndEverybodyHasTheSameBits) {
-  const auto [members, elements] = GetParam();
+  const auto [members, elements] = Sizes();
   std::vector<double> expected(elements);
   for (std::uint32_t rank = 0; rank < members; ++rank) {
     const std::vector<float> values = Values(rank, elements);
     for (std::size_t i = 0; i < elements; ++i) expected[i] += static_cast<double>(values[i]);
   }
   std::vector<std::vector<float>> results(members);
-  RunMembers(MakeMembers(members), [&results, elements = elements](Group& group) {
+  RunMembers(Make(), [&results, elements = elements](Group& group) {
     std::vector<float> values = Values(group.rank(), elements);
     // More than once: operations follow each other without a pause.
     for (int round = 0; round < 3; ++round) {
@@ -69,9 +100,40 @@ TEST_P(GroupTest, SumsUpAndEverybodyHasTheSameBits) {
   }
 }
 
+TEST_P(GroupTest, NarrowOnTheWayIsTheSameEverywhere) {
+  const auto [members, elements] = Sizes();
+  for (const DType wire : {DType::kFloat16, DType::kBfloat16}) {
+    // Whole numbers up to where bfloat16 has them all, so that nothing is lost on the way.
+    const auto value = [](std::size_t i, std::uint32_t rank) {
+      return static_cast<float>((i + rank) % 32);
+    };
+    RunMembers(Make(), [&, count = elements, n = members](Group& group) {
+      std::vector<float> values(count);
+      for (std::size_t i = 0; i < count; ++i) values[i] = value(i, group.rank());
+      const Status status = group.AllReduce(DType::kFloat32, Bytes(values), "sum", wire);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      for (std::size_t i = 0; i < count; ++i) {
+        float expected = 0;
+        for (std::uint32_t rank = 0; rank < n; ++rank) expected += value(i, rank);
+        ASSERT_EQ(values[i], expected) << i;
+      }
+    });
+    // Others are rounded, in the same way everywhere.
+    std::vector<std::vector<float>> results(members);
+    RunMembers(Make(), [&, count = elements](Group& group) {
+      std::vector<float> values = Values(group.rank(), count);
+      ASSERT_TRUE(group.AllReduce(DType::kFloat32, Bytes(values), "sum", wire).ok());
+      results[group.rank()] = values;
+    });
+    for (const std::vector<float>& result : results) {
+      EXPECT_EQ(std::memcmp(result.data(), results[0].data(), elements * sizeof(float)), 0);
+    }
+  }
+}
+
 TEST_P(GroupTest, BroadcastsFromEveryMember) {
-  const auto [members, elements] = GetParam();
-  RunMembers(MakeMembers(members), [elements = elements](Group& group) {
+  const auto [members, elements] = Sizes();
+  RunMembers(Make(), [elements = elements](Group& group) {
     for (std::uint32_t root = 0; root < group.size(); ++root) {
       std::vector<float> values = Values(group.rank(), elements);
       ASSERT_TRUE(group.Broadcast(root, Bytes(values), "weights").ok());
@@ -81,8 +143,8 @@ TEST_P(GroupTest, BroadcastsFromEveryMember) {
 }
 
 TEST_P(GroupTest, GathersPiecesOfAnySize) {
-  const auto [members, elements] = GetParam();
-  RunMembers(MakeMembers(members), [elements = elements](Group& group) {
+  const auto [members, elements] = Sizes();
+  RunMembers(Make(), [elements = elements](Group& group) {
     // Member 0 has none.
     std::vector<std::vector<float>> pieces;
     for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
@@ -104,19 +166,28 @@ TEST_P(GroupTest, GathersPiecesOfAnySize) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, GroupTest,
-                         ::testing::Values(Case{1, 10}, Case{2, 0}, Case{2, 1}, Case{2, 300'000},
-                                           Case{3, 5}, Case{3, 100'001}, Case{4, 1000},
-                                           Case{5, 40'000}, Case{8, 17}, Case{8, 30'000}),
-                         [](const auto& instance) {
-                           return fmt::format("{}Members{}Elements", instance.param.members,
-                                              instance.param.elements);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, GroupTest,
+    ::testing::Combine(
+        ::testing::Values(Transport::kTcp, Transport::kSharedMemory, Transport::kTwoHosts),
+        ::testing::Values(Case{1, 10}, Case{2, 0}, Case{2, 1}, Case{2, 300'000}, Case{3, 5},
+                          Case{3, 100'001}, Case{4, 1000}, Case{5, 40'000}, Case{8, 17},
+                          Case{8, 30'000}, Case{4, 60'001})),
+    [](const auto& instance) {
+      const Transport transport = std::get<0>(instance.param);
+      const Case sizes = std::get<1>(instance.param);
+      return fmt::format("{}{}Members{}Elements", NameOf(transport), sizes.members, sizes.elements);
+    });
 
-TEST(GroupBarrierTest, NobodyLeavesBeforeAllHaveCome) {
+INSTANTIATE_TEST_SUITE_P(All, TransportTest,
+                         ::testing::Values(Transport::kTcp, Transport::kSharedMemory,
+                                           Transport::kTwoHosts),
+                         [](const auto& instance) { return NameOf(instance.param); });
+
+TEST_P(TransportTest, NobodyLeavesBeforeAllHaveCome) {
   for (const std::uint32_t members : {2u, 3u, 6u}) {
     std::atomic<std::uint32_t> arrived = 0;
-    RunMembers(MakeMembers(members), [&arrived, members](Group& group) {
+    RunMembers(Make(members), [&arrived, members](Group& group) {
       for (std::uint32_t round = 1; round <= 20; ++round) {
         ++arrived;
         ASSERT_TRUE(group.Barrier("all here").ok());
@@ -127,21 +198,7 @@ TEST(GroupBarrierTest, NobodyLeavesBeforeAllHaveCome) {
   }
 }
 
-/// What each member is told when one of them, `odd`, runs another program.
-std::vector<std::string> Told(std::uint32_t members, std::uint32_t odd,
-                              const std::function<Status(Group&)>& program,
-                              const std::function<Status(Group&)>& odd_program) {
-  std::vector<std::string> told(members);
-  RunMembers(MakeMembers(members), [&](Group& group) {
-    const Status status = group.rank() == odd ? odd_program(group) : program(group);
-    told[group.rank()] = status.ToString();
-    // Whatever follows fails with the same.
-    EXPECT_EQ(group.Barrier("after").ToString(), status.ToString());
-  });
-  return told;
-}
-
-TEST(GroupMismatchTest, OtherSizesAreAnErrorThatNamesBoth) {
+TEST_P(TransportTest, OtherSizesAreAnErrorThatNamesBoth) {
   const auto reduce = [](std::size_t elements) {
     return [elements](Group& group) {
       std::vector<float> values(elements);
@@ -157,7 +214,20 @@ TEST(GroupMismatchTest, OtherSizesAreAnErrorThatNamesBoth) {
   }
 }
 
-TEST(GroupMismatchTest, OtherOperationsAreAnErrorThatNamesBoth) {
+TEST_P(TransportTest, AnotherWireTypeIsAnErrorThatNamesBoth) {
+  const auto reduce = [](std::optional<DType> wire) {
+    return [wire](Group& group) {
+      std::vector<float> values(20'000);
+      return group.AllReduce(DType::kFloat32, Bytes(values), "gradients", wire);
+    };
+  };
+  for (const std::string& text : Told(2, 1, reduce({}), reduce(DType::kBfloat16))) {
+    EXPECT_THAT(text,
+                AllOf(HasSubstr("float32[20000] ("), HasSubstr("float32[20000] sent as bfloat16")));
+  }
+}
+
+TEST_P(TransportTest, OtherOperationsAreAnErrorThatNamesBoth) {
   const auto texts = Told(
       2, 1, [](Group& group) { return group.Barrier("done"); },
       [](Group& group) {
@@ -169,9 +239,9 @@ TEST(GroupMismatchTest, OtherOperationsAreAnErrorThatNamesBoth) {
   EXPECT_THAT(texts[0], AllOf(HasSubstr("barrier \"done\""), HasSubstr("broadcast \"weights\"")));
 }
 
-TEST(GroupLossTest, WhoClosesEndsItForAll) {
+TEST_P(TransportTest, WhoClosesEndsItForAll) {
   std::vector<std::string> told(3);
-  RunMembers(MakeMembers(3), [&told](Group& group) {
+  RunMembers(Make(3), [&told](Group& group) {
     if (group.rank() == 2) {
       group.Close("the program of worker:2 failed");
       return;
@@ -183,9 +253,9 @@ TEST(GroupLossTest, WhoClosesEndsItForAll) {
   EXPECT_THAT(told[1], HasSubstr("the program of worker:2 failed"));
 }
 
-TEST(GroupLossTest, CloseEndsAWait) {
+TEST_P(TransportTest, CloseEndsAWait) {
   std::latch done(1);
-  RunMembers(MakeMembers(2), [&done](Group& group) {
+  RunMembers(Make(2), [&done](Group& group) {
     if (group.rank() == 0) {
       done.wait();  // Is there, and does not come.
       return;
@@ -197,42 +267,101 @@ TEST(GroupLossTest, CloseEndsAWait) {
   });
 }
 
-TEST(GroupLossTest, AKilledProcessIsNamedByAll) {
-  std::vector<GroupOptions> options = MakeMembers(3);
-  GroupOptions of_child = std::move(options[1]);
-  // What a child process may do after a fork of a process without other threads: everything.
-  const pid_t child = ::fork();
-  if (child == 0) {
-    auto group = Group::Join(std::move(of_child));
-    if (!group.ok() || !(*group)->Barrier("all here").ok()) ::_exit(1);
-    ::raise(SIGKILL);
+/// What this process writes, its log among it, line by line.
+class Output {
+ public:
+  Output() : saved_((std::fflush(stdout), ::dup(STDOUT_FILENO))) {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::close(ends[1]);
+    from_ = ::fdopen(ends[0], "r");
   }
-  of_child.listener.Reset();
-  std::vector<std::thread> threads;
-  std::vector<std::string> told(3);
-  for (const std::uint32_t rank : {0u, 2u}) {
-    threads.emplace_back([&, rank] {
-      auto group = Group::Join(std::move(options[rank]));
-      ASSERT_TRUE(group.ok());
-      ASSERT_TRUE((*group)->Barrier("all here").ok());
-      std::vector<float> values(5'000'000);
-      Status status;
-      while (status.ok()) status = (*group)->AllReduce(DType::kFloat32, Bytes(values), "gradients");
-      EXPECT_EQ(status.kind(), ErrorKind::kReconnect);
-      told[rank] = status.ToString();
-    });
+  ~Output() {
+    std::fflush(stdout);
+    ::dup2(saved_.get(), STDOUT_FILENO);
+    std::fclose(from_);
   }
-  for (std::thread& thread : threads) thread.join();
-  int ended = 0;
-  ASSERT_EQ(::waitpid(child, &ended, 0), child);
-  EXPECT_TRUE(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
-  EXPECT_THAT(told[0], HasSubstr("worker:1 on host h1 closed its connection"));
-  EXPECT_THAT(told[2], HasSubstr("worker:1 on host h1 closed its connection"));
+  std::string NextLine() {
+    std::string line;
+    for (int c = std::fgetc(from_); c != EOF && c != '\n'; c = std::fgetc(from_)) {
+      line += static_cast<char>(c);
+    }
+    return line;
+  }
+
+ private:
+  UniqueFd saved_;
+  FILE* from_ = nullptr;
+};
+
+TEST_P(TransportTest, AStallNamesWhoIsWaitedForAndWhatIsMissing) {
+  std::vector<GroupOptions> options = Make(4);
+  for (GroupOptions& one : options) one.stall_after = std::chrono::milliseconds(300);
+  std::latch seen(1);
+  Output log;
+  std::thread reader([&] {
+    // Somebody else may be blamed first, by one that has not heard yet.
+    std::string line;
+    do {
+      line = log.NextLine();
+    } while (line.find("\"gradients\" of float32[9] (operation") == std::string::npos ||
+             line.find("for worker:3 on host h3") == std::string::npos);
+    seen.count_down();
+  });
+  RunMembers(std::move(options), [&seen](Group& group) {
+    if (group.rank() == 3) seen.wait();
+    std::vector<float> values(9, 1);
+    EXPECT_TRUE(group.AllReduce(DType::kFloat32, Bytes(values), "gradients").ok());
+    EXPECT_EQ(values, std::vector<float>(9, 4));
+  });
+  reader.join();
 }
 
-TEST(GroupLeaveTest, WhoHasLeftTakesPartWithNothing) {
+TEST_P(TransportTest, AKilledProcessIsNamedByAll) {
+  for (std::uint32_t victim = 0; victim < 4; ++victim) {
+    std::vector<GroupOptions> options = Make(4);
+    GroupOptions of_child = std::move(options[victim]);
+    // What a child process may do after a fork of a process without other threads: everything.
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto group = Group::Join(std::move(of_child));
+      if (!group.ok() || !(*group)->Barrier("all here").ok()) ::_exit(1);
+      ::raise(SIGKILL);
+    }
+    of_child.listener.Reset();
+    std::vector<std::thread> threads;
+    std::vector<std::string> told(options.size());
+    for (std::uint32_t rank = 0; rank < told.size(); ++rank) {
+      if (rank == victim) continue;
+      threads.emplace_back([&, rank] {
+        auto group = Group::Join(std::move(options[rank]));
+        ASSERT_TRUE(group.ok());
+        // It may have died before this one was through.
+        Status status = (*group)->Barrier("all here");
+        std::vector<float> values(500'000);
+        while (status.ok()) {
+          status = (*group)->AllReduce(DType::kFloat32, Bytes(values), "gradients");
+        }
+        EXPECT_EQ(status.kind(), ErrorKind::kReconnect);
+        told[rank] = status.ToString();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    int ended = 0;
+    ASSERT_EQ(::waitpid(child, &ended, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+    for (std::uint32_t rank = 0; rank < told.size(); ++rank) {
+      if (rank == victim) continue;
+      EXPECT_THAT(told[rank], HasSubstr(fmt::format("worker:{} on host h{} closed its connection",
+                                                    victim, victim)));
+    }
+  }
+}
+
+TEST_P(TransportTest, WhoHasLeftTakesPartWithNothing) {
   for (const std::uint32_t members : {2u, 3u, 5u}) {
-    RunMembers(MakeMembers(members), [members](Group& group) {
+    RunMembers(Make(members), [members](Group& group) {
       // Each leaves after as many rounds as its number is.
       for (std::uint32_t round = 1; round <= group.rank(); ++round) {
         for (const std::size_t elements : {1u, 100u, 50'000u}) {
@@ -256,10 +385,10 @@ TEST(GroupLeaveTest, WhoHasLeftTakesPartWithNothing) {
   }
 }
 
-TEST(GroupLeaveTest, AnyOfThemMayLeaveFirst) {
+TEST_P(TransportTest, AnyOfThemMayLeaveFirst) {
   for (std::uint32_t members = 2; members <= 5; ++members) {
     for (std::uint32_t leavers = 1; leavers + 1 < 1U << members; ++leavers) {
-      RunMembers(MakeMembers(members), [leavers](Group& group) {
+      RunMembers(Make(members), [leavers](Group& group) {
         const auto has_left = [leavers](std::uint32_t rank) { return (leavers >> rank & 1) != 0; };
         const auto left = static_cast<float>(std::popcount(leavers));
         const float there = static_cast<float>(group.size()) - left;
@@ -282,8 +411,8 @@ TEST(GroupLeaveTest, AnyOfThemMayLeaveFirst) {
   }
 }
 
-TEST(GroupLeaveTest, NothingIsBroadcastFromWhoHasLeft) {
-  RunMembers(MakeMembers(3), [](Group& group) {
+TEST_P(TransportTest, NothingIsBroadcastFromWhoHasLeft) {
+  RunMembers(Make(3), [](Group& group) {
     if (group.rank() == 0) {
       EXPECT_THAT(group.Leave().ToString(), HasSubstr("of a member that has left"));
       return;
@@ -294,8 +423,8 @@ TEST(GroupLeaveTest, NothingIsBroadcastFromWhoHasLeft) {
   });
 }
 
-TEST(GroupLeaveTest, WhoDiesAfterOthersHaveLeftIsNoticed) {
-  RunMembers(MakeMembers(3), [](Group& group) {
+TEST_P(TransportTest, WhoDiesAfterOthersHaveLeftIsNoticed) {
+  RunMembers(Make(3), [](Group& group) {
     if (group.rank() == 2) {
       group.Close("the program of worker:2 failed");
       return;

@@ -14,7 +14,7 @@
 namespace tfos::collective {
 namespace {
 
-constexpr std::uint16_t kVersion = 1;
+constexpr std::uint16_t kVersion = 2;
 constexpr std::string_view kMagic = "tfos-ten";
 constexpr std::size_t kNonceBytes = 32;
 

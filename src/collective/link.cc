@@ -104,6 +104,11 @@ Status Link::LastWords(const Status& cause) {
   }
 }
 
+Status Link::OnHangUp() {
+  if (broken_.ok()) broken_ = LastWords({});
+  return broken_;
+}
+
 Status Link::Push() {
   TFOS_RETURN_IF_ERROR(broken_);
   while (sending()) {
@@ -251,13 +256,7 @@ Status Link::OnOperation(std::span<const std::byte> body) {
   TFOS_ASSIGN_OR_RETURN(const Operation theirs, Operation::Parse(body));
   // Of an operation in which this side had nothing to receive from the peer.
   if (theirs.number < operation_.number) return {};
-  if (theirs != operation_) {
-    return {
-        ErrorKind::kBadInput,
-        fmt::format("{} does {}, but this member does {}: every member of a group has to do the "
-                    "same operations in the same order",
-                    peer_, theirs.Describe(), operation_.Describe())};
-  }
+  if (theirs != operation_) return OtherOperation(peer_, theirs, operation_);
   agreed_ = true;
   return {};
 }

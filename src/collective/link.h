@@ -45,6 +45,8 @@ class Link {
   void Receive(std::span<std::byte> room, std::optional<DType> add);
   bool receiving() const { return !room_.empty() || (receive_wanted_ && !agreed_); }
   Status Pull();
+  /// The peer is known to do the operation as well.
+  bool agreed() const { return agreed_; }
 
   /// Has the peer told that this side waits for `member`, if it is not in the middle of a frame.
   void TellWaiting(std::uint32_t member);
@@ -63,6 +65,9 @@ class Link {
   Result<std::optional<Operation>> Peek(std::uint64_t number);
   /// The peer has left and is gone; there is nothing to wait for.
   bool ended() const { return ended_; }
+
+  /// The peer has closed its end: why, as far as it has said.
+  Status OnHangUp();
 
   /// Tells the peer why this side can't go on, if there is a way, and closes the connection.
   void Abort(const std::string& why);

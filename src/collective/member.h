@@ -24,6 +24,12 @@ struct GroupOptions {
   std::uint32_t rank = 0;       ///< This one's place among them.
   Secret token;
   UniqueFd listener;  ///< A TCP socket that is bound to this member's port.
+  /// Members on one host exchange tensors through memory that they share: 2 MiB of it for each.
+  bool shared_memory = true;
+  /// Members share memory when they are on one machine and have the same name for it here.
+  std::string host = {};
+  /// A file to write a timeline of this member's operations to, as Timeline has it; empty: none.
+  std::string timeline = {};
   /// Until all members have to be connected.
   std::chrono::milliseconds connect_timeout{std::chrono::minutes(10)};
   /// After so long without progress an operation says in the log whom it waits for.

@@ -24,6 +24,8 @@ using std::chrono::seconds;
 constexpr seconds kHandshakePatience{3};
 /// Between attempts to reach a member that does not listen yet.
 constexpr milliseconds kRetryInterval{50};
+/// Who is gone may have done all of an operation that others are about to finish.
+constexpr seconds kPatienceWithOthers{1};
 constexpr int kBacklog = 1024;
 
 Wait Shorter(const Wait& wait, Clock::Duration bound) {
@@ -122,20 +124,21 @@ Status Mesh::Missing() const {
 
 void Mesh::Begin(const Operation& operation) {
   operation_ = operation;
+  waited_ = {};
   begun_.assign(size(), false);
+}
+
+Link& Mesh::LinkTo(std::uint32_t member) {
+  Link& link = *links_[member];
+  if (!begun_[member]) link.Begin(operation_);
+  begun_[member] = true;
+  return link;
 }
 
 Status Mesh::Move(const Step& step) {
   TFOS_RETURN_IF_ERROR(failure_);
-  const auto link_to = [this](std::optional<std::uint32_t> member) -> Link* {
-    if (!member) return nullptr;
-    Link* link = links_[*member].get();
-    if (!begun_[*member]) link->Begin(operation_);
-    begun_[*member] = true;
-    return link;
-  };
-  Link* const to = link_to(step.to);
-  Link* const from = link_to(step.from);
+  Link* const to = step.to ? &LinkTo(*step.to) : nullptr;
+  Link* const from = step.from ? &LinkTo(*step.from) : nullptr;
   if (to != nullptr) to->Send(step.data);
   if (from != nullptr) from->Receive(step.room, step.add);
   Status moved = MoveAll(to, from);
@@ -174,42 +177,78 @@ Status Mesh::Await(Link* to, Link* from, Clock::TimePoint& progress) {
   };
   add(to, POLLOUT);
   add(from, POLLIN);
+  const Clock::TimePoint begin = Clock::Steady().Now();
   while (true) {
     const int ready = ::poll(entries, count, static_cast<int>(kCheckInterval.count()));
     if (ready < 0 && errno != EINTR) return Status::FromErrno(errno, "wait for other members");
     if (ready > 0) {
       progress = Clock::Steady().Now();
+      if (from != nullptr && !from->agreed()) waited_ += progress - begin;
       return {};
     }
     if (options_.check) TFOS_RETURN_IF_ERROR(options_.check());
     const Clock::Duration waited = Clock::Steady().Now() - progress;
+    TFOS_RETURN_IF_ERROR(CheckPeers(waited));
     if (waited >= options_.stall_after) {
-      TellOfStall(to, from, waited);
+      OnStall(from != nullptr ? from : to, waited);
       progress = Clock::Steady().Now();
     }
   }
 }
 
-void Mesh::TellOfStall(const Link* to, const Link* from, Clock::Duration waited) {
-  const Link* const link = from != nullptr ? from : to;
-  const auto it = std::ranges::find(links_, link, &std::unique_ptr<Link>::get);
+Status Mesh::CheckPeers(Clock::Duration waited) {
+  if (told_left_ || waited < kPatienceWithOthers) return {};
+  std::vector<pollfd> entries;
+  for (const auto& link : links_) {
+    // Poll passes over negative ones.
+    entries.push_back({.fd = link == nullptr ? -1 : link->fd(), .events = POLLRDHUP, .revents = 0});
+  }
+  if (::poll(entries.data(), entries.size(), 0) <= 0) return {};
+  for (std::size_t member = 0; member < entries.size(); ++member) {
+    if (entries[member].revents != 0) return links_[member]->OnHangUp();
+  }
+  return {};
+}
+
+Status Mesh::CheckAlive(std::uint32_t member, Clock::Duration waited) {
+  TFOS_RETURN_IF_ERROR(failure_);
+  if (options_.check) TFOS_RETURN_IF_ERROR(options_.check());
+  pollfd entry{.fd = links_[member]->fd(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&entry, 1, 0) > 0 ? links_[member]->OnHangUp() : CheckPeers(waited);
+}
+
+Status Mesh::Announce(std::uint32_t member) {
+  TFOS_RETURN_IF_ERROR(failure_);
+  Link& link = LinkTo(member);
+  link.Announce();
+  // A few bytes to somebody who waits for nothing else.
+  return link.Push();
+}
+
+void Mesh::OnStall(const Link* waited_for, Clock::Duration waited) {
+  const auto it = std::ranges::find(links_, waited_for, &std::unique_ptr<Link>::get);
   auto culprit = static_cast<std::uint32_t>(it - links_.begin());
   // Who waits for somebody else is not to blame.
-  if (const auto other = link->waits_for(); other && *other < size()) culprit = *other;
+  if (const auto other = waited_for->waits_for(); other && *other < size()) culprit = *other;
+  TellOfStall(culprit, waited);
+  if (on_stall_) on_stall_(culprit);
+}
+
+void Mesh::TellOfStall(std::uint32_t culprit, Clock::Duration waited) {
   LogWarning("{} has waited {:.0f} s in {} for {}, which is not that far",
              options_.members[options_.rank].name, std::chrono::duration<double>(waited).count(),
              operation_.Describe(), options_.members[culprit].name);
   for (std::uint32_t member = 0; member < size(); ++member) {
     if (links_[member] == nullptr || member == culprit) continue;
-    if (!begun_[member]) links_[member]->Begin(operation_);
-    begun_[member] = true;
-    links_[member]->TellWaiting(culprit);
-    static_cast<void>(links_[member]->Push().ok());  // If it can't be told, it knows more.
+    Link& link = LinkTo(member);
+    link.TellWaiting(culprit);
+    static_cast<void>(link.Push().ok());  // If it can't be told, it knows more.
   }
 }
 
 Status Mesh::TellLeft() {
   TFOS_RETURN_IF_ERROR(failure_);
+  told_left_ = true;
   for (const auto& link : links_) {
     if (link == nullptr) continue;
     link->TellLeft();
@@ -220,20 +259,21 @@ Status Mesh::TellLeft() {
   return {};
 }
 
-Result<std::optional<Operation>> Mesh::LookFor(std::uint64_t number) {
+Result<std::optional<Operation>> Mesh::LookFor(std::uint64_t number, const Finder& find) {
   for (const auto& link : links_) {
     if (link == nullptr) continue;
     TFOS_ASSIGN_OR_RETURN(auto next, link->Peek(number));
     // Somebody may be further already.
     if (next && next->number == number) return next;
   }
-  return std::optional<Operation>();
+  // After those who say that they have left: they have begun all they ever will.
+  return find();
 }
 
-Result<std::optional<Operation>> Mesh::AwaitOther(std::uint64_t number) {
+Result<std::optional<Operation>> Mesh::AwaitOther(std::uint64_t number, const Finder& find) {
   TFOS_RETURN_IF_ERROR(failure_);
   while (true) {
-    auto next = LookFor(number);
+    auto next = LookFor(number, find);
     if (!next.ok()) return Fail(next.status());
     if (*next) return next;
     std::vector<pollfd> entries;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,6 +33,8 @@ class Mesh {
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
 
+  const GroupOptions& options() const { return options_; }
+  const Status& failure() const { return failure_; }
   std::uint32_t rank() const { return options_.rank; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(options_.members.size()); }
 
@@ -49,10 +52,26 @@ class Mesh {
   };
   Status Move(const Step& step);
 
+  /// How long `Move` has waited in the current operation for members that had not begun it.
+  Clock::Duration waited() const { return waited_; }
+
+  /// For whoever has waited so long for `member` in a way of its own, asked in intervals: fails when
+  /// that member is gone, or after a while when any is.
+  Status CheckAlive(std::uint32_t member, Clock::Duration waited);
+  /// Says in the log, and to all others, that this member has waited so long for `culprit`.
+  void TellOfStall(std::uint32_t culprit, Clock::Duration waited);
+  /// Called with whom this member waits for when `Move` takes long.
+  void SetOnStall(std::function<void(std::uint32_t)> on_stall) { on_stall_ = std::move(on_stall); }
+  /// Tells a member that has left of the current operation.
+  Status Announce(std::uint32_t member);
+
   /// Tells all members that this one begins no operation any more.
   Status TellLeft();
-  /// Waits until another member has begun operation `number`; none when all have left.
-  Result<std::optional<Operation>> AwaitOther(std::uint64_t number);
+  /// Finds an operation that another member has begun, in a way of its own.
+  using Finder = std::function<Result<std::optional<Operation>>()>;
+  /// Waits until another member has begun operation `number`, as it says over its connection or
+  /// `find` finds; none when all have left.
+  Result<std::optional<Operation>> AwaitOther(std::uint64_t number, const Finder& find);
 
   /// Closes the connections, of which nobody expects anything any more: all have left.
   void Disconnect();
@@ -65,16 +84,23 @@ class Mesh {
   Status ConnectTo(std::uint32_t member, const Wait& wait);
   Status AcceptAll(const Wait& wait);
   Status Missing() const;
-  Result<std::optional<Operation>> LookFor(std::uint64_t number);
+  Result<std::optional<Operation>> LookFor(std::uint64_t number, const Finder& find);
   Status MoveAll(Link* to, Link* from);
   /// Waits until one of them can go on.
   Status Await(Link* to, Link* from, Clock::TimePoint& progress);
-  void TellOfStall(const Link* to, const Link* from, Clock::Duration waited);
+  /// Fails if another member has closed its connection, which those may wait for that this one
+  /// waits for.
+  Status CheckPeers(Clock::Duration waited);
+  void OnStall(const Link* waited_for, Clock::Duration waited);
+  Link& LinkTo(std::uint32_t member);
 
   GroupOptions options_;
   std::vector<std::unique_ptr<Link>> links_;  ///< By member; null for this one.
   std::vector<bool> begun_;                   ///< Links that know the current operation.
   Operation operation_;
+  bool told_left_ = false;  ///< From then on others may close their connections.
+  std::function<void(std::uint32_t)> on_stall_;
+  Clock::Duration waited_{};
   Status failure_;
 };
 

@@ -20,6 +20,8 @@ std::string_view KindName(OperationKind kind) {
       return "barrier";
     case OperationKind::kGatherSizes:
       return "all_gather (sizes)";
+    case OperationKind::kMeet:
+      return "meeting";
   }
   return "an unknown operation";
 }
@@ -47,6 +49,7 @@ std::string Operation::Describe() const {
   if (kind != OperationKind::kBarrier) {
     text += fmt::format(" of {}[{}]", DTypeName(dtype), elements);
   }
+  if (wire != kAsItIs) text += fmt::format(" sent as {}", DTypeName(wire));
   return text + fmt::format(" (operation {})", number);
 }
 
@@ -56,7 +59,8 @@ std::string Operation::Encode() const {
   Append(number, body);
   Append(static_cast<std::uint8_t>(kind), body);
   Append(static_cast<std::uint8_t>(dtype), body);
-  Append(std::uint16_t{0}, body);
+  Append(static_cast<std::uint8_t>(wire), body);
+  Append(std::uint8_t{0}, body);
   Append(root, body);
   Append(elements, body);
   body.append(name, 0, kLongestName);
@@ -71,16 +75,26 @@ Result<Operation> Operation::Parse(std::span<const std::byte> body) {
   operation.number = Read<std::uint64_t>(body, 0);
   operation.kind = static_cast<OperationKind>(Read<std::uint8_t>(body, 8));
   operation.dtype = static_cast<DType>(Read<std::uint8_t>(body, 9));
+  operation.wire = static_cast<DType>(Read<std::uint8_t>(body, 10));
   operation.root = Read<std::uint32_t>(body, 12);
   operation.elements = Read<std::uint64_t>(body, 16);
   const auto kind = static_cast<std::uint8_t>(operation.kind);
-  if (kind < 1 || kind > 5 || ElementBytes(operation.dtype) == 0 ||
-      Read<std::uint16_t>(body, 10) != 0) {
+  if (kind < 1 || kind > 6 || ElementBytes(operation.dtype) == 0 ||
+      Read<std::uint8_t>(body, 11) != 0 ||
+      (operation.wire != Operation::kAsItIs &&
+       (!IsNarrow(operation.wire) || operation.dtype != DType::kFloat32))) {
     return Status(ErrorKind::kBadInput, "an operation of an unknown kind or type");
   }
   operation.name.assign(reinterpret_cast<const char*>(body.data()) + kHeadBytes,
                         body.size() - kHeadBytes);
   return operation;
+}
+
+Status OtherOperation(std::string_view peer, const Operation& theirs, const Operation& ours) {
+  return {ErrorKind::kBadInput,
+          fmt::format("{} does {}, but this member does {}: every member of a group has to do the "
+                      "same operations in the same order",
+                      peer, theirs.Describe(), ours.Describe())};
 }
 
 }  // namespace tfos::collective

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "collective/element.h"
 #include "tfos/status.h"
@@ -17,6 +18,7 @@ enum class OperationKind : std::uint8_t {
   kAllGather = 3,
   kBarrier = 4,
   kGatherSizes = 5,  ///< Of the all-gather that follows.
+  kMeet = 6,         ///< Finding out who is on which host.
 };
 
 /// What all members of a group do at a time. Members compare theirs before elements move.
@@ -24,12 +26,16 @@ struct Operation {
   static constexpr std::size_t kLongestName = 256;  ///< Bytes; longer names are cut.
   static constexpr std::size_t kHeadBytes = 24;
 
+  static constexpr DType kAsItIs{};
+
   std::uint64_t number = 0;  ///< Of the group, from 0.
   OperationKind kind = OperationKind::kBarrier;
   DType dtype = DType::kBytes;
+  /// Float32 that travels between hosts as float16 or bfloat16; kAsItIs for all else.
+  DType wire = kAsItIs;
   std::uint32_t root = 0;      ///< Of a broadcast.
   std::uint64_t elements = 0;  ///< Of one member's tensor.
-  std::string name;            ///< The program's, for messages.
+  std::string name = {};       ///< The program's, for messages.
 
   friend bool operator==(const Operation&, const Operation&) = default;
 
@@ -40,6 +46,9 @@ struct Operation {
   /// Errors: bad input for what no member sends.
   static Result<Operation> Parse(std::span<const std::byte> body);
 };
+
+/// The failure of a member that does `ours` while `peer` does `theirs`.
+Status OtherOperation(std::string_view peer, const Operation& theirs, const Operation& ours);
 
 }  // namespace tfos::collective
 

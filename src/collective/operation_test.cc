@@ -25,6 +25,25 @@ TEST(OperationTest, ComesBackAsItWas) {
             "broadcast \"weights\" from member 2 of float32[100] (operation 7)");
 }
 
+TEST(OperationTest, WhatTravelsIsPartOfIt) {
+  Operation operation{.number = 1,
+                      .kind = OperationKind::kAllReduce,
+                      .dtype = DType::kFloat32,
+                      .wire = DType::kBfloat16,
+                      .elements = 5,
+                      .name = "x"};
+  const auto parsed = Operation::Parse(Bytes(operation.Encode()));
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(*parsed, operation);
+  EXPECT_EQ(parsed->Describe(), "all_reduce \"x\" of float32[5] sent as bfloat16 (operation 1)");
+  // Only float32 is made narrower, and only by these two.
+  operation.wire = DType::kInt32;
+  EXPECT_FALSE(Operation::Parse(Bytes(operation.Encode())).ok());
+  operation.wire = DType::kFloat16;
+  operation.dtype = DType::kFloat64;
+  EXPECT_FALSE(Operation::Parse(Bytes(operation.Encode())).ok());
+}
+
 TEST(OperationTest, EveryFlippedBitIsNoticedOrAnotherOperation) {
   const std::string body = Example().Encode();
   for (std::size_t bit = 0; bit < body.size() * 8; ++bit) {

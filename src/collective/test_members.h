@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <barrier>
 #include <functional>
 #include <string>
 #include <thread>
@@ -16,9 +17,29 @@
 
 namespace tfos::collective {
 
+/// How members of a test exchange tensors.
+enum class Transport {
+  kTcp,
+  kSharedMemory,
+  kTwoHosts,  ///< Every other member is on another host, for all they know.
+};
+
+inline const char* NameOf(Transport transport) {
+  switch (transport) {
+    case Transport::kTcp:
+      return "Tcp";
+    case Transport::kSharedMemory:
+      return "SharedMemory";
+    case Transport::kTwoHosts:
+      return "TwoHosts";
+  }
+  return "";
+}
+
 /// Options for `count` members on this host, with ports that are bound and not listening, as an
 /// agent holds them.
-inline std::vector<GroupOptions> MakeMembers(std::uint32_t count) {
+inline std::vector<GroupOptions> MakeMembers(std::uint32_t count,
+                                             Transport transport = Transport::kSharedMemory) {
   auto token = Secret::Generate();
   EXPECT_TRUE(token.ok());
   std::vector<Member> members;
@@ -44,20 +65,26 @@ inline std::vector<GroupOptions> MakeMembers(std::uint32_t count) {
     one.token = *token;
     one.listener = std::move(listeners[rank]);
     one.connect_timeout = std::chrono::seconds(60);
+    one.shared_memory = transport != Transport::kTcp;
+    if (transport == Transport::kTwoHosts) one.host = rank % 2 == 0 ? "even" : "odd";
     options.push_back(std::move(one));
   }
   return options;
 }
 
-/// Runs `program` for each member in a thread of its own, and waits for all.
+/// Runs `program` for each member in a thread of its own once all have joined, and waits for all.
+/// Nobody is gone before all are done: that would end the group for the others.
 inline void RunMembers(std::vector<GroupOptions> options,
                        const std::function<void(Group&)>& program) {
   std::vector<std::thread> threads;
+  std::barrier all(static_cast<std::ptrdiff_t>(options.size()));
   for (GroupOptions& one : options) {
-    threads.emplace_back([&one, &program] {
-      auto group = Group::Join(std::move(one));
-      ASSERT_TRUE(group.ok()) << group.status().ToString();
-      program(**group);
+    threads.emplace_back([&one, &program, &all] {
+      const auto group = Group::Join(std::move(one));
+      all.arrive_and_wait();
+      EXPECT_TRUE(group.ok()) << group.status().ToString();
+      if (group.ok()) program(**group);
+      all.arrive_and_wait();
     });
   }
   for (std::thread& thread : threads) thread.join();

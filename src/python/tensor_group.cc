@@ -74,18 +74,24 @@ struct TensorGroup::Shared {
   }
 
   static std::int32_t AllReduce(void* context, const char* name, std::int32_t tf_dtype,
-                                std::int32_t average, double weight, const tfos_exchanged* tensors,
-                                std::int32_t count, char** message) {
+                                std::int32_t tf_wire, std::int32_t average, double weight,
+                                const tfos_exchanged* tensors, std::int32_t count, char** message) {
     const auto dtype = DTypeOf(tf_dtype);
     if (!dtype) {
       return Told(
           {ErrorKind::kBadInput, fmt::format("TensorFlow's type {} can't be summed up", tf_dtype)},
           message);
     }
+    const auto wire = DTypeOf(tf_wire);
+    if (tf_wire != 0 && !wire) {
+      return Told(
+          {ErrorKind::kBadInput, fmt::format("TensorFlow's type {} can't be sent", tf_wire)},
+          message);
+    }
     Shared& shared = Of(context);
     const std::lock_guard lock(shared.mutex);
     return Told(shared.fused.AllReduce(*dtype, average != 0 ? std::optional(weight) : std::nullopt,
-                                       ExchangedOf(tensors, count), name),
+                                       ExchangedOf(tensors, count), name, wire),
                 message);
   }
 

@@ -1,7 +1,7 @@
 // The ops of tfos.collective
 //
 //   TfosAllReduce(group, weight, tensors) -> reduced: sums; with the attribute `average` means by
-//       weight
+//       weight; with `wire`, a TF_DataType, rounded to that between hosts
 //   TfosBroadcast(group, tensors) -> broadcast: the tensors of member `root`
 //   TfosAllGather(group, tensor) -> gathered: everybody's rows, one member after the other
 //
@@ -32,6 +32,7 @@ struct Kernel {
   std::string name;
   std::int64_t root = 0;
   std::int64_t average = 0;
+  std::int64_t wire = 0;
 };
 
 void* Create(TF_OpKernelConstruction* construction) {
@@ -49,6 +50,9 @@ void* Create(TF_OpKernelConstruction* construction) {
   }
   if (Api().GetCode(status.get()) == kTfOk) {
     Api().GetAttrInt64(construction, "average", &kernel->average, status.get());
+  }
+  if (Api().GetCode(status.get()) == kTfOk) {
+    Api().GetAttrInt64(construction, "wire", &kernel->wire, status.get());
   }
   if (Api().GetCode(status.get()) != kTfOk) {
     Api().OpKernelConstructionFailure(construction, status.get());
@@ -128,8 +132,9 @@ void AllReduce(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
   if (Api().GetCode(status) != kTfOk) return;
   char* message = nullptr;
   const std::int32_t code = (*group)->all_reduce(
-      (*group)->context, kernel.name.c_str(), tensors.dtype, kernel.average != 0 ? 1 : 0, *weight,
-      tensors.memory.data(), static_cast<std::int32_t>(tensors.memory.size()), &message);
+      (*group)->context, kernel.name.c_str(), tensors.dtype, static_cast<std::int32_t>(kernel.wire),
+      kernel.average != 0 ? 1 : 0, *weight, tensors.memory.data(),
+      static_cast<std::int32_t>(tensors.memory.size()), &message);
   SetFailure(*group, code, message, status);
 }
 
@@ -193,19 +198,20 @@ void Run(void* kernel, TF_OpKernelContext* context) {
   constexpr const char* kTag = "tag: string";
   constexpr const char* kRoot = "root: int = 0";
   constexpr const char* kAverage = "average: int = 0";
+  constexpr const char* kWire = "wire: int = 0";
   RegisterOp({.name = "TfosAllReduce",
               .attributes = {"T: {float, double, int32, int64, half, bfloat16}", "N: int >= 1",
-                             kTag, kRoot, kAverage},
+                             kTag, kRoot, kAverage, kWire},
               .inputs = {"group: int64", "weight: double", "tensors: N * T"},
               .outputs = {"reduced: N * T"}},
              &Run<&AllReduce>, &Create, &Destroy);
   RegisterOp({.name = "TfosBroadcast",
-              .attributes = {"T: type", "N: int >= 1", kTag, kRoot, kAverage},
+              .attributes = {"T: type", "N: int >= 1", kTag, kRoot, kAverage, kWire},
               .inputs = {"group: int64", "tensors: N * T"},
               .outputs = {"broadcast: N * T"}},
              &Run<&Broadcast>, &Create, &Destroy);
   RegisterOp({.name = "TfosAllGather",
-              .attributes = {"T: type", kTag, kRoot, kAverage},
+              .attributes = {"T: type", kTag, kRoot, kAverage, kWire},
               .inputs = {"group: int64", "tensor: T"},
               .outputs = {"gathered: T"}},
              &Run<&AllGather>, &Create, &Destroy);

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define TFOS_TENSOR_GROUP_VERSION 1
+#define TFOS_TENSOR_GROUP_VERSION 2
 #ifndef TFOS_SHOWN
 #define TFOS_SHOWN __attribute__((visibility("default")))
 #endif
@@ -34,10 +34,11 @@ typedef struct tfos_tensor_group {
    * free_message. */
 
   /* The sum of everybody's tensors, each multiplied by its node's `weight` first if `average` is
-   * set; the sum is divided by that of the weights then. `dtype`: a TF_DataType. */
-  int32_t (*all_reduce)(void* context, const char* name, int32_t dtype, int32_t average,
-                        double weight, const tfos_exchanged* tensors, int32_t count,
-                        char** message);
+   * set; the sum is divided by that of the weights then. `dtype`: a TF_DataType, and so is `wire`,
+   * which TF_FLOAT is rounded to between hosts; 0: it is not. */
+  int32_t (*all_reduce)(void* context, const char* name, int32_t dtype, int32_t wire,
+                        int32_t average, double weight, const tfos_exchanged* tensors,
+                        int32_t count, char** message);
   /* The tensors of member `root`. */
   int32_t (*broadcast)(void* context, const char* name, int32_t root,
                        const tfos_exchanged* tensors, int32_t count, char** message);

@@ -30,8 +30,11 @@ def operations(ctx):
         return reduced, half, tf.convert_to_tensor(sparse)
 
     reduced, half, dense = in_graph(tf.constant([2.0 * rank]))
+    wide = tf.range(20_000, dtype=tf.float32) / 7 + rank
+    rounded = collective.all_reduce([wide, tf.constant([rank + 1 / 3], tf.float64)],
+                                    compression="bfloat16")
     collective.barrier("done")
-    report(ctx, rank=rank, size=size, a=sums["a"].numpy().tolist(), b=int(sums["b"][0]),
+    report(ctx, rank=rank, size=size, rounded=[rounded[0].numpy().tolist(), float(rounded[1][0])], a=sums["a"].numpy().tolist(), b=int(sums["b"][0]),
            none=sums["b"][1] is None, mean=mean.numpy().tolist(), rows=rows.numpy().tolist(),
            variable=variable.numpy().tolist(), reduced=reduced.numpy().tolist(),
            half=half.numpy().tolist(), dense=dense.numpy().tolist())

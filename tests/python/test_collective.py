@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tfos
-from tfos.errors import NodeFailedError
+from tfos.errors import BadInputError, NodeFailedError
 
 keras = pytest.importorskip("keras")
 
@@ -25,7 +25,11 @@ def run(spark, program, tmp_path, nodes=2, **options):
 
 
 def test_operations_on_tensors_and_structures(spark, tmp_path, leftovers):
-    for rank, found in enumerate(run(spark, programs.operations, tmp_path)):
+    # Over TCP, as between hosts; the other tests use shared memory.
+    nodes = run(spark, programs.operations, tmp_path, tensors_shared_memory=False,
+                tensors_timeline=str(tmp_path / "timeline"))
+    assert nodes[0]["rounded"] == nodes[1]["rounded"], "nodes have to have the same bits"
+    for rank, found in enumerate(nodes):
         assert (found["rank"], found["size"]) == (rank, 2)
         assert found["a"] == [3, 4] and found["b"] == 3 and found["none"]
         assert found["mean"] == pytest.approx([2 / 3])
@@ -33,6 +37,16 @@ def test_operations_on_tensors_and_structures(spark, tmp_path, leftovers):
         assert found["variable"] == [1, 6]
         assert found["reduced"] == found["half"] == [1]
         assert found["dense"] == [[0.5] * 3, [1.5] * 3, [1] * 3]
+        rounded, exact = found["rounded"]
+        mean = np.arange(20_000, dtype=np.float32) / 7 + 0.5
+        np.testing.assert_allclose(rounded, mean, rtol=2**-7)
+        assert not np.array_equal(rounded, mean)
+        assert exact == pytest.approx(0.5 + 1 / 3)
+        path = tmp_path / "timeline" / ("chief-0.json" if rank == 0 else "worker-0.json")
+        trace = json.loads(path.read_text())["traceEvents"]
+        operations = [event for event in trace if "bytes" in event.get("args", {})]
+        assert any("sent as bfloat16" in event["name"] and event["args"]["bytes"] == 80_000
+                   for event in operations)
 
 
 def test_keras_trains_as_on_one_machine(spark, tmp_path, leftovers):
@@ -81,6 +95,14 @@ def test_other_shapes_are_an_error_naming_both(spark, tmp_path, leftovers):
         run(spark, programs.different_shapes, tmp_path)
     assert 'all_reduce "odd of float32(100,)"' in str(failure.value)
     assert 'all_reduce "odd of float32(101,)"' in str(failure.value)
+
+
+@pytest.mark.parametrize("compression", ["int8", "float32", True])
+def test_only_narrow_floats_compress(compression):
+    from tfos import collective
+
+    with pytest.raises(BadInputError, match="neither 'bfloat16' nor 'float16'"):
+        collective.wire_of(compression)
 
 
 def test_a_node_that_dies_ends_the_others_operations(spark, tmp_path, leftovers):

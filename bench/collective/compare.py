@@ -1,0 +1,126 @@
+"""All-reduce of float32 on this machine: tfos against Gloo, bare sockets and TensorFlow's RING.
+
+Runs build/bench/bench/collective/all_reduce (cmake --preset bench && cmake --build --preset bench
+--target all_reduce; tools/install_packages.sh bench for Gloo) and two processes each of
+tensorflow_ring.py and tfos_ops.py, and writes medians and ratios as a Markdown table.
+
+    python bench/collective/compare.py [--members 2 4] [--rounds 5] [--samples FILE]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import secrets
+import socket
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+DRIVER = HERE.parents[1] / "build/bench/bench/collective/all_reduce"
+TENSORFLOW_SIZES = [4 << 10, 1 << 20, 16 << 20, 64 << 20]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--members", type=int, nargs="*", default=[2, 4])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--most", type=int, default=256 << 20, help="bytes of the largest tensor")
+    parser.add_argument("--without-tensorflow", action="store_true")
+    parser.add_argument("--samples", type=pathlib.Path, help="a file for every sample, as JSON lines")
+    arguments = parser.parse_args()
+    found = []
+    for members in arguments.members:
+        found += lines_of([[DRIVER, "--members", str(members), "--rounds", str(arguments.rounds),
+                            "--to", str(arguments.most)]], prefix="")
+    if not arguments.without_tensorflow:
+        found += tensorflow(arguments.rounds)
+        found += tfos_ops(arguments.rounds, "no") + tfos_ops(arguments.rounds, "yes")
+    if arguments.samples:
+        arguments.samples.write_text("".join(json.dumps(one) + "\n" for one in found))
+    print("\n".join(table(found)))
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def tensorflow(rounds):
+    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    sizes = ",".join(map(str, TENSORFLOW_SIZES))
+    environments = [{"TF_CONFIG": json.dumps({"cluster": {"worker": workers},
+                                              "task": {"type": "worker", "index": rank}})}
+                    for rank in range(2)]
+    command = [sys.executable, HERE / "tensorflow_ring.py", sizes, str(rounds)]
+    return lines_of([command] * 2, environments)
+
+
+def tfos_ops(rounds, shared_memory):
+    ports = ",".join(map(str, free_ports(2)))
+    sizes = ",".join(map(str, TENSORFLOW_SIZES))
+    token = secrets.token_hex(32)
+    return lines_of([[sys.executable, HERE / "tfos_ops.py", sizes, str(rounds), str(rank), token,
+                      shared_memory, ports] for rank in range(2)])
+
+
+def lines_of(commands, environments=None, prefix="RESULT "):
+    """What processes that run together report."""
+    processes = [subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.PIPE, text=True,
+        stderr=subprocess.PIPE if prefix else None,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "",
+             **(environments[rank] if environments else {})})
+        for rank, command in enumerate(commands)]
+    outputs = [process.communicate() for process in processes]
+    for process, (_, errors) in zip(processes, outputs):
+        if process.returncode != 0:
+            sys.exit(f"{process.args} failed:\n{(errors or '')[-4000:]}")
+    return [json.loads(line.removeprefix(prefix)) for output, _ in outputs
+            for line in output.splitlines() if line.startswith(prefix) and "{" in line]
+
+
+def bytes_text(count):
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
+
+
+def time_text(seconds):
+    return f"{seconds * 1e6:.0f} us" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
+
+
+def table(found):
+    medians = {}
+    for one in found:
+        of_case = medians.setdefault((one["members"], one["bytes"]), {})
+        of_case[one["contender"]] = statistics.median(one["seconds"])
+    columns = ["tcp", "shared memory", "gloo", "bound", "TensorFlow", "op, tcp", "op, shared memory"]
+    yield ("| processes | bytes | " + " | ".join(columns)
+           + " | tcp against TensorFlow | against Gloo | against the bound | shared memory against tcp |")
+    yield "|" + "---|" * (len(columns) + 6)
+    for (members, size), seconds in sorted(medians.items()):
+        cells = []
+        for column in columns:
+            if column not in seconds:
+                cells.append("")
+                continue
+            text = time_text(seconds[column])
+            if size >= 1 << 20:
+                text += f", {size / seconds[column] / 1e9:.2f} GB/s"
+            cells.append(text)
+
+        def ratio(slow, fast):
+            return f"{seconds[slow] / seconds[fast]:.2f}x" if {slow, fast} <= set(seconds) else ""
+
+        cells += [ratio("TensorFlow", "tcp"), ratio("gloo", "tcp"), ratio("bound", "tcp"),
+                  ratio("tcp", "shared memory")]
+        yield f"| {members} | {bytes_text(size)} | " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    main()
