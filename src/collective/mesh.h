@@ -13,6 +13,7 @@
 #include "collective/link.h"
 #include "collective/member.h"
 #include "collective/operation.h"
+#include "net/handshake.h"
 #include "tfos/status.h"
 
 namespace tfos::collective {
@@ -64,6 +65,8 @@ class Mesh {
 
   Status ConnectTo(std::uint32_t member, const Wait& wait);
   Status AcceptAll(const Wait& wait);
+  /// Of one that wants to connect.
+  Status CheckNumbers(net::Numbers numbers) const;
   Status Missing() const;
   Result<std::optional<Operation>> LookFor(std::uint64_t number);
   Status MoveAll(Link* to, Link* from);
