@@ -171,6 +171,11 @@ std::uint64_t Client::version() const {
   return version;
 }
 
+bool Client::started() const {
+  return std::ranges::none_of(
+      shares_, [](const Share& share) { return share.link->version() == kNotStarted; });
+}
+
 std::size_t Client::local_servers() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(shares_, [](const Share& share) { return share.link->local(); }));

@@ -72,6 +72,8 @@ class Client {
   /// overlapped, what the one before it has pulled and this worker has done since.
   /// Valid until the next exchange.
   std::span<const std::byte> values(std::size_t variable) const;
+  /// Whether all servers have values. Only of one that gives them they may have none.
+  bool started() const;
   /// How many pushes the servers had combined when this client last heard of them.
   std::uint64_t version() const;
   /// Servers that share memory with this client.
@@ -104,10 +106,10 @@ class Client {
 
   const ClientOptions options_;
   const Layout layout_;
-  std::vector<Share> shares_;
   std::unique_ptr<std::byte[]> memory_;
   std::span<std::byte> base_;    ///< What this worker last got, or was told to have.
   std::span<std::byte> landed_;  ///< Where values arrive.
+  std::vector<Share> shares_;    ///< Behind the memory that their threads write to.
   bool under_way_ = false;
   bool pulling_ = false;     ///< What is under way pulls.
   bool has_landed_ = false;  ///< There are values in landed_ that are not in base_ yet.

@@ -42,6 +42,8 @@ inline constexpr std::size_t kMostBodyBytes = std::size_t{1} << 20;
 /// Of the data that follow one message.
 inline constexpr std::size_t kMostDataBytes = std::size_t{4} << 20;
 inline constexpr std::size_t kLongestText = 4096;
+/// The version that OPENED tells of a server without values.
+inline constexpr std::uint64_t kNotStarted = ~std::uint64_t{0};
 
 struct Header {
   MessageType type = MessageType::kFailed;

@@ -22,6 +22,10 @@ constexpr int kBacklog = 1024;
 
 }  // namespace
 
+std::string LocalName(std::string_view id, std::uint32_t number) {
+  return fmt::format("tfos-{}-ps-{}", id, number);
+}
+
 struct Server::Client {
   Client(Greeter::Guest guest, std::uint64_t number)
       : connection(std::move(guest.socket), guest.local), id(number) {}

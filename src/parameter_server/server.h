@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/secret.h"
 #include "base/unique_fd.h"
@@ -19,6 +20,9 @@
 #include "tfos/status.h"
 
 namespace tfos::parameter_server {
+
+/// The name in the abstract namespace of server `number` of the cluster (or whatever else) `id`.
+std::string LocalName(std::string_view id, std::uint32_t number);
 
 struct ServerOptions {
   Secret token;

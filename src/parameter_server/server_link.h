@@ -60,6 +60,7 @@ class ServerLink {
   /// Where to put what is pushed: the share.
   std::span<std::byte> outgoing() const { return outgoing_; }
   bool local() const { return view_.has_value(); }
+  /// kNotStarted until the server has values.
   std::uint64_t version() const { return version_; }
 
   struct Job {
@@ -111,7 +112,7 @@ class ServerLink {
   std::span<std::byte> outgoing_;
   std::optional<StoreView> view_;
   std::string body_;
-  std::atomic<std::uint64_t> version_ = 0;
+  std::atomic<std::uint64_t> version_ = kNotStarted;
   std::atomic<bool> aborted_ = false;
 
   std::optional<Waiting> waiting_;  ///< What the server said this client waits for.
