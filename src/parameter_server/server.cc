@@ -225,7 +225,8 @@ Status Server::TellOpened(Client& client) {
   if (client.connection.local()) {
     TFOS_ASSIGN_OR_RETURN(memory, store_->memory().OpenForReading());
   }
-  client.connection.Send(EncodeVersion(MessageType::kOpened, store_->version()), std::move(memory));
+  const std::uint64_t version = store_->started() ? store_->version() : kNotStarted;
+  client.connection.Send(EncodeVersion(MessageType::kOpened, version), std::move(memory));
   return {};
 }
 

@@ -19,6 +19,10 @@ constexpr int kRetryMilliseconds = 50;
 /// Ranges that are asked for before the first has come.
 constexpr int kReadsAhead = 4;
 
+Status Gone() {
+  return {ErrorKind::kReconnect, "it is gone: its process or its host has ended"};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ServerLink>> ServerLink::Connect(Options options) {
@@ -67,12 +71,10 @@ Status ServerLink::ConnectSocket() {
 
 Status ServerLink::OpenStore() {
   Open& open = options_.open;
-  UniqueFd pass;
   if (local_socket_) {
     TFOS_ASSIGN_OR_RETURN(region_, SharedMemory::Create(options_.share_bytes));
     outgoing_ = region_.bytes();
     open.region_bytes = options_.share_bytes;
-    // All of it goes with the first bytes, which a new socket takes.
   } else {
     own_ = std::make_unique<std::byte[]>(options_.share_bytes);
     outgoing_ = {own_.get(), options_.share_bytes};
@@ -239,17 +241,18 @@ Status ServerLink::SendAll(std::span<const std::byte> data) {
   // It may have said why before it closed the connection.
   while (true) {
     const auto said = Receive();
-    if (!said.ok()) return said.status().kind() == ErrorKind::kReconnect ? sent : said.status();
+    if (!said.ok()) return said.status();
   }
 }
 
 Status ServerLink::ReceiveAll(std::span<std::byte> room, UniqueFd* passed) {
   const Clock::Duration stall = options_.stall_after;
   while (!room.empty()) {
-    TFOS_ASSIGN_OR_RETURN(const net::Transfer got, net::Receive(socket_.get(), room, passed));
-    if (got.ended) return {ErrorKind::kReconnect, "it is gone: its process or its host has ended"};
-    room = room.subspan(got.bytes);
-    if (!got.blocked) continue;
+    const auto got = net::Receive(socket_.get(), room, passed);
+    if (!got.ok() && got.status().kind() != ErrorKind::kReconnect) return got.status();
+    if (!got.ok() || got->ended) return Gone();
+    room = room.subspan(got->bytes);
+    if (!got->blocked) continue;
     // Only to say in the log whom this waits for; the server's end shows at once.
     const Wait wait{.deadline = options_.wait.deadline.Min(Deadline::After(stall)),
                     .check = options_.wait.check};
@@ -290,7 +293,7 @@ Status ServerLink::CheckConnected() const {
   std::byte one;
   const ssize_t got = ::recv(socket_.get(), &one, 1, MSG_PEEK | MSG_DONTWAIT);
   if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return {};
-  return {ErrorKind::kReconnect, "it is gone: its process or its host has ended"};
+  return Gone();
 }
 
 void ServerLink::TellOfStall() {
