@@ -83,7 +83,7 @@ class SparkSession:
             raise BadInputError(
                 f"{type(combiner).__name__} is none of tensorspark.core.weight_combiner's combiners: "
                 "the server is native and runs no Python")
-        values = self._session.run(list(param_list))
+        values = [np.array(value) for value in self._session.run(list(param_list))]
         try:
             driver = self._driver_client(combiner, values)
             self._write(driver, values)
@@ -147,8 +147,10 @@ class SparkSession:
         if missing := [name for name in names if name not in variables]:
             raise BadInputError(f"param_list: {', '.join(missing)} is no variable of the session's graph")
         others = {name: variable for name, variable in variables.items() if name not in names}
+        with graph.as_default():
+            meta_graph = tf1.train.export_meta_graph(graph=graph, clear_devices=True)
         return WorkerPlan(
-            meta_graph=tf1.train.export_meta_graph(graph=graph, clear_devices=True).SerializeToString(),
+            meta_graph=meta_graph.SerializeToString(),
             values=self._session.run(others),
             fetches=tf.nest.map_structure(lambda fetch: fetch.name, fetches),
             feed_names=list(feed_names), parameters=names, batch_size=self._batch_size,
