@@ -21,6 +21,8 @@ RUNS = [
     ("mnist_spark.py", "--epochs", "10", "--partitions", "3", "--min-accuracy", "0.8"),
     ("mnist_tensorflow.py", "--epochs", "5", "--min-accuracy", "0.8"),
     ("parameter_server.py",),
+    ("asynchronous.py", "--epochs", "6", "--min-accuracy", "0.8"),
+    ("tensorspark_mnist.py", "--epochs", "1", "--port", "0"),
     ("streaming.py", "--source", "structured"),
     ("streaming.py", "--source", "dstream"),
     ("parameter_search.py", "--epochs", "2"),
