@@ -19,12 +19,14 @@ ALLOWED = {
     "control": {"base"},
     "feed": {"arrow", "base", "net"},
     "collective": {"base", "net"},
+    "parameter_server": {"base", "collective", "net"},
     "records": {"arrow", "base"},
     "tensorflow": set(),
     "hadoop": {"base", "tensorflow"},
     "files": {"base", "hadoop", "records"},
-    "cli": {"arrow", "base", "control", "feed", "records"},
-    "python": {"arrow", "base", "collective", "control", "feed", "files", "hadoop", "records", "tensorflow"},
+    "cli": {"arrow", "base", "control", "feed", "net", "parameter_server", "records"},
+    "python": {"arrow", "base", "collective", "control", "feed", "files", "hadoop", "parameter_server", "records",
+               "tensorflow"},
 }
 TESTING = "testing"
 

@@ -59,7 +59,7 @@ def run(
         TFSparkNode.Program(map_fun),
         nodes=num_executors,
         args=tf_args,
-        parameter_servers=num_ps,
+        ps=num_ps,
         chief=master_node,
         evaluator=eval_node,
         input_mode=_INPUT_MODES.get(input_mode, input_mode),

@@ -6,7 +6,6 @@ import atexit
 import logging
 import os
 import secrets
-import sys
 import threading
 import traceback
 from contextlib import ExitStack
@@ -28,7 +27,7 @@ from tfos.network import host_and_port
 from tfos.progress import Progress
 from tfos.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
 from tfos.settings import Settings
-from tfos.spark_job import SparkJob, first_cause, pickled_batches
+from tfos.spark_job import SparkJob, first_cause, pickled_batches, use_this_python
 from tfos.training import Training, plan_training
 
 logger = logging.getLogger(__name__)
@@ -49,6 +48,7 @@ def run(
     nodes: int,
     args: Any = None,
     parameter_servers: int = 0,
+    ps: int = 0,
     chief: str | None = None,
     evaluator: bool = False,
     input_mode: str = "spark",
@@ -67,12 +67,15 @@ def run(
         main: called as ``main(ctx)`` in every node, with a :class:`tfos.context.NodeContext`.
         nodes: number of nodes, parameter servers, chief and evaluator included.
         args: handed to the program as ``ctx.args``.
-        parameter_servers, chief, evaluator: how many parameter servers; ``"chief"`` or
-            ``"master"`` to name the first training node so; whether one node evaluates.
+        parameter_servers: how many native parameter servers, for ``ctx.parameter_server``; the
+            program does not run on them.
+        ps: how many nodes of job ``ps`` run the program, for TensorFlow's own parameter servers.
+        chief, evaluator: ``"chief"`` or ``"master"`` to name the first training node so; whether one
+            node evaluates.
         input_mode: ``"spark"``: rows come from ``cluster.train`` and ``cluster.inference``;
             ``"tensorflow"``: the program reads its data itself.
         tensorboard, log_dir: run TensorBoard over ``log_dir`` beside the chief.
-        driver_parameter_servers: run the parameter servers on the driver.
+        driver_parameter_servers: run the parameter servers, of either kind, on the driver.
         registration_timeout: seconds for all nodes to come up.
         queues: names of feeds; ``input`` is the default one, and ``validation`` what
             ``train(validation=...)`` fills.
@@ -85,18 +88,18 @@ def run(
     """
     sc = getattr(spark, "sparkContext", spark)
     roles = plan_roles(
-        nodes, parameter_servers=parameter_servers, chief=chief, evaluator=evaluator,
+        nodes, ps=ps, parameter_servers=parameter_servers, chief=chief, evaluator=evaluator,
         input_mode=input_mode, driver_parameter_servers=driver_parameter_servers,
     )
     resolved = Settings.resolve(lambda key: sc.getConf().get(key), settings)
-    on_driver = parameter_servers if driver_parameter_servers else 0
+    on_driver = ps + parameter_servers if driver_parameter_servers else 0
     if resolved.max_lost_nodes and input_mode != "spark":
         raise BadInputError(
             "max_lost_nodes is for nodes that Spark feeds: others read their data themselves, and "
             "nobody knows what a lost one has left"
         )
     progress = Progress(resolved.progress)
-    _use_this_python(sc)
+    use_this_python(sc)
     slots.wait_for_slots(
         sc, nodes - on_driver, resolved.slots_timeout, first_executor_timeout=registration_timeout,
         while_waiting=lambda doing: progress.show([], doing),
@@ -107,15 +110,8 @@ def run(
         sc, roles, resolved, progress, _pickled(main, args),
         input_mode=input_mode, on_driver=on_driver, tensorboard=tensorboard, log_dir=log_dir,
         registration_timeout=registration_timeout, queues=queues, release_port=release_port,
+        parameter_servers=parameter_servers,
     )
-
-
-def _use_this_python(sc: Any) -> None:
-    """Has the executors of a local master run this very Python, unless the user names another one:
-    Spark would take the PATH's ``python3``, which need not be the one that holds tfos."""
-    named = "PYSPARK_PYTHON" in os.environ or sc.getConf().contains("spark.pyspark.python")
-    if sc.master.startswith("local") and not named:
-        sc.pythonExec = sys.executable
 
 
 def _pickled(main: Callable[[Any], None], args: Any) -> bytes:
@@ -143,7 +139,8 @@ class Cluster:
     def __init__(self, sc: Any, roles: list[dict[str, Any]], settings: Settings,
                  progress: Progress, payload: bytes, *,
                  input_mode: str, on_driver: int, tensorboard: bool, log_dir: str | None,
-                 registration_timeout: float, queues: tuple[str, ...], release_port: bool):
+                 registration_timeout: float, queues: tuple[str, ...], release_port: bool,
+                 parameter_servers: int):
         self.spark_context = sc
         self.cluster_id = secrets.token_hex(8)
         self.input_mode = input_mode
@@ -165,6 +162,7 @@ class Cluster:
         self._progress = progress
         self._node_count = sum(role["count"] for role in roles)
         self._on_driver = on_driver
+        self._parameter_servers = parameter_servers  # they are the first nodes
         self._coordinator = Coordinator(
             {
                 "protocol": launch.PROTOCOL,
@@ -397,6 +395,7 @@ class Cluster:
                 "log_dir": log_dir,
                 "queues": self.queues,
                 "release_port": release_port,
+                "parameter_servers": self._parameter_servers,
                 "feed_memory": settings.feed_memory,
                 "feed_cache_memory": settings.feed_cache_memory,
                 "may_lose_nodes": settings.max_lost_nodes > 0,
@@ -418,6 +417,7 @@ class Cluster:
             gpu_count=settings.gpu_count,
             gpu_fraction=settings.gpu_fraction,
             nodes_without_gpus=service_nodes(self._roles),
+            parameter_servers=self._parameter_servers,
             log_level=settings.log_level,
             log_dir=log_dir,
             hadoop_environment=hadoop_settings.environment(conf, settings),

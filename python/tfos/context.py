@@ -13,6 +13,8 @@ from tfos.errors import BadInputError
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from tfos.parameter_server import ParameterServer
+
 #: A column by name or position, some of them, or (None) those that are left.
 Columns = Union[str, int, Sequence[Union[str, int]], None]
 
@@ -62,6 +64,7 @@ class NodeContext:
         self.feed_source = feed_source
         self._reporter = reporter
         self._may_lose_nodes: bool = node.get("may_lose_nodes", False)
+        self._bootstrap = bootstrap
 
     @property
     def is_chief(self) -> bool:
@@ -178,6 +181,43 @@ class NodeContext:
         from tfos.keras_callback import AverageMetrics
 
         return AverageMetrics(batch_norm)
+
+    def parameter_server(self, model_or_variables: Any, combiner: str = "delta", *,
+                         sync_interval: int = 10, staleness: int | None = None,
+                         optimizer: Any = None, overlap: bool = True, restore: str | None = None,
+                         connect_timeout: float = 600.0) -> "ParameterServer":
+        """The cluster's parameter servers (``tfos.run(..., parameter_servers=N)``), for training in
+        which nodes do not wait for each other: use it in a ``with`` block and call ``step()`` after
+        each step, or give ``fit`` its ``callback()``.
+
+        Args:
+            model_or_variables: a built Keras model, or a list of variables or NumPy arrays: the same
+                ones, in the same order, on all nodes. The first values are those of the chief.
+            combiner: what the servers make of their values and a node's: ``"delta"`` adds what the
+                node has changed; ``"mean"``, with n nodes, is ``((n-1) * server + new) / n``;
+                ``"update-mean"`` is ``(server + new) / 2``, and the first ``new``.
+            sync_interval: steps between two exchanges with the servers.
+            staleness: how many exchanges a node may be ahead of the slowest one; None: any number.
+            optimizer: instead of a combiner, ``keras.optimizers.SGD`` or ``Adam`` to run on the
+                servers, which then get gradients.
+            overlap: exchange in the background; a node sees what the others did an exchange later.
+            restore: a file of ``ParameterServer.save``, from which the chief starts the servers.
+            connect_timeout: seconds for the chief to give the servers their first values.
+        """
+        from tfos import parameter_server  # NumPy and TensorFlow are imported by who uses them.
+
+        bootstrap = self._bootstrap
+        if not bootstrap["node"].get("parameter_servers"):
+            raise BadInputError("this cluster has no parameter servers of tfos: start it with "
+                                "tfos.run(..., parameter_servers=1)")
+        worker = parameter_server.Worker(
+            number=self.node_id, name=f"{self.job_name}:{self.task_index} on host {self.host}",
+            starts=self.is_chief, workers=self.num_workers)
+        return parameter_server.ParameterServer(
+            model_or_variables, parameter_server.servers_of(self.nodes, bootstrap["cluster_id"]),
+            worker, bootstrap["token"], combiner=combiner, sync_interval=sync_interval, staleness=staleness,
+            optimizer=optimizer, overlap=overlap, restore=restore, resolve=self.absolute_path,
+            connect_timeout=connect_timeout)
 
     def _fed(self) -> FeedSource:
         if self.feed_source is None:

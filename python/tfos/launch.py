@@ -59,6 +59,8 @@ class LaunchPlan:
     gpu_fraction: float
     #: Parameter servers and evaluators.
     nodes_without_gpus: frozenset[int]
+    #: So many nodes, the first ones, are native parameter servers.
+    parameter_servers: int
     log_level: str
     #: Directory for TensorBoard, or None for the node's working directory.
     log_dir: str | None
@@ -100,7 +102,7 @@ def launch(
     with process.stdin, process.stdout:
         bootstrap = _bootstrap(plan, node_id, executor_id, watch_pid, gpus)
         try:
-            process.stdin.write(bootstrap.encode() + b"\n" + plan.payload)
+            process.stdin.write(bootstrap.encode() + b"\n" + _payload(plan, node_id))
             process.stdin.flush()
         except BrokenPipeError as error:
             raise TfosError(
@@ -137,6 +139,8 @@ def _bootstrap(
         python, "-m", "tfos.tensorboard", "--port", "PORT", "--bind_all",
         "--logdir", plan.log_dir or os.getcwd(),
     ]
+    native = node_id < plan.parameter_servers
+    command = (executable.path(), "parameter-server") if native else (python, "-m", "tfos.node")
     environment = _node_environment(plan.keep_omp_num_threads, plan.hadoop_environment)
     as_bytes = control_message.as_bytes
     return control_message.encode(
@@ -148,7 +152,7 @@ def _bootstrap(
         node_id=node_id,
         executor_id=executor_id,
         watch_pid=watch_pid,
-        python=[as_bytes(word) for word in (python, "-m", "tfos.node")],
+        python=[as_bytes(word) for word in command],
         cwd=as_bytes(os.getcwd()),
         environment=[as_bytes(f"{name}={value}") for name, value in environment.items()],
         advertised_address=plan.advertised_address,
@@ -160,8 +164,13 @@ def _bootstrap(
         registration_timeout_ms=plan.registration_timeout_ms,
         heartbeat_interval_ms=plan.heartbeat_interval_ms,
         heartbeat_timeout_ms=plan.heartbeat_timeout_ms,
-        payload_bytes=len(plan.payload),
+        payload_bytes=len(_payload(plan, node_id)),
     )
+
+
+def _payload(plan: LaunchPlan, node_id: int) -> bytes:
+    """What the node is sent: a parameter server runs no program."""
+    return b"" if node_id < plan.parameter_servers else plan.payload
 
 
 def _gpu_request(plan: LaunchPlan, node_id: int, assigned: list[str]) -> dict[str, Any]:

@@ -111,7 +111,9 @@ def _call(program: Any, context: NodeContext) -> None:
 
 def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
     """Sets up the environment that TensorFlow reads, before anything imports it."""
-    cluster_spec = bootstrap["cluster_spec"]
+    cluster_spec = dict(bootstrap["cluster_spec"])
+    if bootstrap["node"].get("parameter_servers"):
+        del cluster_spec["ps"]  # No servers of TensorFlow's.
     if sum(len(addresses) for addresses in cluster_spec.values()) > 1:
         os.environ["TF_CONFIG"] = json.dumps({
             "cluster": cluster_spec,

@@ -15,6 +15,7 @@ INPUT_MODES = ("spark", "tensorflow")
 def plan_roles(
     nodes: int,
     *,
+    ps: int = 0,
     parameter_servers: int = 0,
     chief: str | None = None,
     evaluator: bool = False,
@@ -23,15 +24,21 @@ def plan_roles(
 ) -> list[dict[str, Any]]:
     """The cluster's jobs in the order in which node ids are given out, as ``{"job", "count"}``.
 
-    Parameter servers come first, then the chief, the evaluator, and workers for the rest. What
+    Parameter servers (of either kind: ``ps`` run the program, ``parameter_servers`` are tfos' own)
+    come first, then the chief, the evaluator, and workers for the rest. What
     can't be is refused here, before anything starts.
     """
     if input_mode not in INPUT_MODES:
         raise BadInputError(f"input_mode is 'spark' or 'tensorflow', not {input_mode!r}")
     if nodes < 1:
         raise BadInputError(f"a cluster needs at least 1 node, not {nodes}")
-    if parameter_servers < 0:
-        raise BadInputError(f"{parameter_servers} parameter servers can't be")
+    if min(ps, parameter_servers) < 0:
+        raise BadInputError(f"{min(ps, parameter_servers)} parameter servers can't be")
+    if ps and parameter_servers:
+        raise BadInputError(
+            "ps= nodes run the program, and parameter_servers= nodes serve ctx.parameter_server: "
+            "a cluster has one kind"
+        )
     if chief not in (None, "chief", "master"):
         raise BadInputError(f"the first node's job is 'chief' or 'master', not {chief!r}")
     if driver_parameter_servers and input_mode == "spark":
@@ -43,9 +50,9 @@ def plan_roles(
         raise BadInputError(
             "an evaluator needs input mode 'tensorflow': with 'spark' it would get no rows"
         )
-    if driver_parameter_servers and parameter_servers == 0:
+    if driver_parameter_servers and ps + parameter_servers == 0:
         raise BadInputError("parameter servers on the driver were asked for, but their number is 0")
-    counts = {"ps": parameter_servers}
+    counts = {"ps": ps + parameter_servers}
     if chief:
         counts[chief] = 1
     counts["evaluator"] = int(evaluator)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import threading
 from typing import Any, Callable
 
@@ -85,6 +87,14 @@ class SparkJob:
                     running += stage.numActiveTasks
                     total += stage.numTasks
         return running, total
+
+
+def use_this_python(sc: Any) -> None:
+    """Has the executors of a local master run this very Python, unless the user names another one:
+    Spark would take the PATH's ``python3``, which need not be the one that holds tfos."""
+    named = "PYSPARK_PYTHON" in os.environ or sc.getConf().contains("spark.pyspark.python")
+    if sc.master.startswith("local") and not named:
+        sc.pythonExec = sys.executable
 
 
 def first_cause(error: Exception) -> str:

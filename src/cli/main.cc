@@ -6,6 +6,7 @@
 #include "cli/agent_command.h"
 #include "cli/coordinator_command.h"
 #include "cli/doctor_command.h"
+#include "cli/parameter_server_command.h"
 #include "cli/python_command.h"
 
 int main(int argc, char** argv) {
@@ -16,6 +17,7 @@ int main(int argc, char** argv) {
   tfos::cli::AddAgentCommand(app, exit_code);
   tfos::cli::AddCoordinatorCommand(app, exit_code);
   tfos::cli::AddDoctorCommand(app, exit_code);
+  tfos::cli::AddParameterServerCommand(app, exit_code);
   tfos::cli::AddPythonCommands(app, exit_code);
   // CLI11 would only say that a subcommand is missing, and not which word is none.
   const std::vector<CLI::App*> known = app.get_subcommands({});

@@ -20,7 +20,6 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "collective/algorithms.h"
-#include "collective/handshake.h"
 #include "net/socket.h"
 
 namespace tfos::collective {
@@ -96,13 +95,16 @@ Result<std::uint32_t> HandOver(const Mesh& mesh, const Offer& offer, const Wait&
   const UniqueFd socket(
       ::accept4(offer.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket.valid()) return Status::FromErrno(errno, "accept a member on this host");
-  TFOS_ASSIGN_OR_RETURN(const std::uint32_t member, Recognize(socket.get(), mesh.options().token,
-                                                              mesh.rank(), mesh.size(), wait));
+  TFOS_ASSIGN_OR_RETURN(
+      const net::Numbers numbers,
+      net::Recognize(
+          socket.get(), kTensorProtocol, mesh.options().token,
+          [&mesh](net::Numbers given) { return mesh.CheckNumbers(given); }, wait));
   constexpr std::byte kHere{1};
   TFOS_ASSIGN_OR_RETURN(const net::Transfer sent,
                         net::Send(socket.get(), std::span(&kHere, 1), {}, offer.memory->fd()));
   if (sent.bytes != 1) return Status(ErrorKind::kRetryLater, "a new socket takes nothing");
-  return member;
+  return numbers.connecting;
 }
 
 /// Hands the memory to as many as have connected. Who does not get it says so itself.
@@ -122,7 +124,8 @@ void HandOverToAll(const Mesh& mesh, const Offer& offer, std::size_t count, cons
 Result<std::unique_ptr<HostMemory>> TakeOver(const Mesh& mesh, int socket, std::uint32_t first,
                                              std::size_t members, std::size_t rank,
                                              const Wait& wait) {
-  TFOS_RETURN_IF_ERROR(Introduce(socket, mesh.options().token, mesh.rank(), first, wait));
+  TFOS_RETURN_IF_ERROR(net::Introduce(socket, kTensorProtocol, mesh.options().token,
+                                      {.connecting = mesh.rank(), .accepting = first}, wait));
   UniqueFd memory;
   std::byte here{};
   while (!memory.valid()) {

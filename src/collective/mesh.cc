@@ -11,7 +11,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
-#include "collective/handshake.h"
+#include "net/handshake.h"
 #include "net/socket.h"
 
 namespace tfos::collective {
@@ -66,7 +66,8 @@ Status Mesh::ConnectTo(std::uint32_t member, const Wait& wait) {
     Status status;
     auto socket = net::ConnectTcp(other.address, other.port, wait);
     if (socket.ok()) {
-      status = Introduce(socket->get(), options_.token, options_.rank, member, wait);
+      status = net::Introduce(socket->get(), kTensorProtocol, options_.token,
+                              {.connecting = options_.rank, .accepting = member}, wait);
       if (status.ok()) {
         links_[member] = std::make_unique<Link>(std::move(socket).value(), other.name);
         return {};
@@ -97,18 +98,32 @@ Status Mesh::AcceptAll(const Wait& wait) {
       if (ready == 0) return Missing();
       continue;
     }
-    const auto member = Recognize(socket.get(), options_.token, options_.rank, size(),
-                                  Shorter(wait, kHandshakePatience));
+    const auto numbers = net::Recognize(
+        socket.get(), kTensorProtocol, options_.token,
+        [this](net::Numbers given) { return CheckNumbers(given); },
+        Shorter(wait, kHandshakePatience));
     if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
-    if (!member.ok()) {
-      LogWarning("A connection to the port of tensors was refused: {}", member.status().ToString());
+    if (!numbers.ok()) {
+      LogWarning("A connection to the port of tensors was refused: {}",
+                 numbers.status().ToString());
       continue;
     }
+    const std::uint32_t member = numbers->connecting;
     net::TuneTcp(socket.get());
-    if (links_[*member] == nullptr) --missing;
-    links_[*member] = std::make_unique<Link>(std::move(socket), options_.members[*member].name);
+    if (links_[member] == nullptr) --missing;
+    links_[member] = std::make_unique<Link>(std::move(socket), options_.members[member].name);
   }
   return {};
+}
+
+Status Mesh::CheckNumbers(net::Numbers numbers) const {
+  const std::uint32_t rank = options_.rank;
+  if (numbers.accepting == rank && numbers.connecting > rank && numbers.connecting < size()) {
+    return {};
+  }
+  return {ErrorKind::kBadInput,
+          fmt::format("member {} connected to what it took for member {}, and this is {}",
+                      numbers.connecting, numbers.accepting, rank)};
 }
 
 Status Mesh::Missing() const {

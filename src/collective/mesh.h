@@ -14,9 +14,14 @@
 #include "collective/link.h"
 #include "collective/member.h"
 #include "collective/operation.h"
+#include "net/handshake.h"
 #include "tfos/status.h"
 
 namespace tfos::collective {
+
+/// Of all connections between members: docs/formats/tensor-protocol.md.
+inline constexpr net::Protocol kTensorProtocol{
+    .magic = "tfos-ten", .version = 2, .name = "tensors"};
 
 /// A member's connections to all others, and the one step that all algorithms are made of: send to
 /// one member while receiving from another.
@@ -51,6 +56,9 @@ class Mesh {
     std::optional<DType> add = {};  ///< Elements are added to what is in the room.
   };
   Status Move(const Step& step);
+
+  /// Of a member that wants to connect to this one: those after it do.
+  Status CheckNumbers(net::Numbers numbers) const;
 
   /// How long `Move` has waited in the current operation for members that had not begun it.
   Clock::Duration waited() const { return waited_; }

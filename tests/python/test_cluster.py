@@ -192,7 +192,7 @@ def test_an_environment_that_is_no_text_reaches_the_node_as_it_is(spark, tmp_pat
     """A parameter server on the driver, as this process's environment is easy to set."""
     monkeypatch.setitem(os.environb, b"TFOS_TEST_BYTES", b"caf\xe9")
     with tfos.run(spark, programs.write_environment, nodes=2, args={"dir": str(tmp_path)},
-                  parameter_servers=1, driver_parameter_servers=True, input_mode="tensorflow"):
+                  ps=1, driver_parameter_servers=True, input_mode="tensorflow"):
         pass
     assert b"TFOS_TEST_BYTES=caf\xe9\0" in (tmp_path / "environment-0").read_bytes()
 

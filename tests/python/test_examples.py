@@ -21,6 +21,8 @@ RUNS = [
     ("between_graph.py", "--epochs", "3"),
     ("model_parallel.py", "--steps", "300"),
     ("parameter_server_strategy.py", "--steps", "300"),
+    ("asynchronous.py", "--epochs", "6", "--min-accuracy", "0.8"),
+    ("tensorspark_mnist.py", "--epochs", "1", "--port", "0"),
     ("streaming.py", "--source", "structured"),
     ("streaming.py", "--source", "dstream"),
     ("parameter_search.py", "--epochs", "2"),

@@ -229,7 +229,7 @@ def test_run_passes_everything_under_its_new_name(started):
     assert started.kwargs == {
         "nodes": 4,
         "args": ["argv"],
-        "parameter_servers": 1,
+        "ps": 1,
         "chief": "chief",
         "evaluator": True,
         "input_mode": "spark",

@@ -11,6 +11,7 @@ from tfos.roles import plan_roles, tensorboard_node
     [
         (1, {}, {"worker": 1}),
         (3, {"parameter_servers": 1}, {"ps": 1, "worker": 2}),
+        (3, {"ps": 1}, {"ps": 1, "worker": 2}),
         (2, {"chief": "chief"}, {"chief": 1, "worker": 1}),
         (1, {"chief": "master"}, {"master": 1}),
         (5, {"parameter_servers": 1, "chief": "chief", "evaluator": True, "input_mode": "tensorflow"},
@@ -28,6 +29,8 @@ def test_order_and_counts(nodes, options, expected):
         (0, {}, "at least 1 node"),
         (2, {"parameter_servers": 2}, "too few for 2 ps"),
         (2, {"parameter_servers": -1}, "can't be"),
+        (2, {"ps": -1}, "can't be"),
+        (4, {"ps": 1, "parameter_servers": 1}, "one kind"),
         (1, {"parameter_servers": 1, "chief": "chief"}, "too few"),
         (2, {"chief": "boss"}, "'chief' or 'master'"),
         (2, {"input_mode": "hdfs"}, "'spark' or 'tensorflow'"),

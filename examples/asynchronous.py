@@ -1,0 +1,74 @@
+"""Asynchronous training with Keras 3 and native parameter servers.
+
+Two nodes fit the same model, each with the rows that Spark feeds it and neither waiting for the other;
+every few batches they exchange what they have changed with the parameter server, which runs no Python.
+"""
+
+import argparse
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import digits
+import spark_session
+
+import tfos
+
+BATCH_SIZE = 32
+
+
+def train(ctx):
+    import keras
+
+    pixels = ctx.args["pixels"]
+    model = keras.Sequential([
+        keras.layers.Input((pixels,)),
+        keras.layers.Dense(64, activation="relu"),
+        keras.layers.Dense(10, activation="softmax"),
+    ])
+    model.compile(keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
+    server = ctx.parameter_server(model, sync_interval=5, staleness=20)
+    rows = ctx.dataset(BATCH_SIZE, features="pixels", label="label")
+    for _ in range(ctx.args["epochs"]):  # A pass over the rows is an epoch of cluster.train.
+        model.fit(rows, callbacks=[server.callback()], verbose=0)
+    if ctx.is_chief:
+        with server:  # What all have pushed by now.
+            ctx.report(pushes=server.version)
+            model.save(ctx.args["model"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    spark_session.add_master_argument(parser)
+    digits.add_mnist_argument(parser)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--min-accuracy", type=float, default=0.88)
+    options = parser.parse_args()
+
+    training, test = digits.load(options.mnist)
+    scratch = tempfile.mkdtemp(prefix="asynchronous-")
+    model_path = str(pathlib.Path(scratch, "model.keras"))
+    # Three nodes, and each needs an executor's core while it starts.
+    spark = spark_session.session("asynchronous", options.master or "local-cluster[3,1,2048]", cores=3)
+    try:
+        rows = spark.createDataFrame(training, "pixels array<float>, label int").repartition(4)
+        arguments = {"pixels": len(training[0][0]), "model": model_path, "epochs": options.epochs}
+        with tfos.run(spark, train, nodes=3, parameter_servers=1, args=arguments) as cluster:
+            cluster.train(rows, epochs=options.epochs)
+    finally:
+        spark.stop()
+
+    import keras
+    import numpy as np
+
+    model = keras.models.load_model(model_path)
+    shutil.rmtree(scratch)
+    pixels, labels = map(np.asarray, zip(*test))
+    accuracy = float(np.mean(np.argmax(model.predict(pixels, verbose=0), axis=1) == labels))
+    print(f"Accuracy: {accuracy:.2%}")
+    return 0 if accuracy >= options.min_accuracy else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

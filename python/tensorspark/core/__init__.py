@@ -1,0 +1,1 @@
+"""What programs import: the session, the combiners, the partitioner."""

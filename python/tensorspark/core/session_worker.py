@@ -1,0 +1,139 @@
+"""What a Spark task does for a ``SparkSession``: trains with its partition and exchanges weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+import socket
+from typing import Any, Iterable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfos import parameter_server
+from tfos.errors import BadInputError
+
+tf1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerPlan:
+    """What all workers of a run need; made by the driver. The token is kept out of its text."""
+
+    meta_graph: bytes = dataclasses.field(repr=False)
+    #: Values of all variables but the parameters, by name.
+    values: dict[str, np.ndarray] = dataclasses.field(repr=False)
+    #: Names in the place of operations and tensors.
+    fetches: Any
+    feed_names: list[str]
+    parameters: list[str]
+    batch_size: int
+    sync_interval: int
+    shuffle: bool
+    combiner: str
+    #: For the mean.
+    count: int
+    server: parameter_server.Server
+    token: str = dataclasses.field(repr=False)
+
+
+def element(graph: Any, name: str) -> Any:
+    """The tensor or operation of that name; a tensor also by the name of its operation."""
+    found = graph.as_graph_element(name)
+    return found.outputs[0] if isinstance(found, tf.Operation) and found.outputs else found
+
+
+def variables_by_name(graph: Any) -> dict[str, Any]:
+    """The variables of the graph."""
+    with graph.as_default():
+        return {variable.name: variable for variable in (
+            *tf1.global_variables(), *tf1.local_variables(), *tf1.trainable_variables())}
+
+
+def load(session: Any, variables: Sequence[Any], values: Iterable[np.ndarray]) -> None:
+    """Gives variables values without adding to the graph."""
+    loads = [(variable.initializer, variable.initializer.inputs[1], value)
+             for variable, value in zip(variables, values, strict=True)]
+    session.run([operation for operation, _, _ in loads],
+                {given: value for _, given, value in loads})
+
+
+def batches(rows: Iterable[Any], size: int, columns: int) -> Iterator[list[np.ndarray]]:
+    """The rows as columns, ``size`` at a time."""
+    rows = iter(rows)
+    while batch := list(itertools.islice(rows, size)):
+        for row in batch:
+            if len(row) != columns:
+                raise BadInputError(f"a row has {len(row)} fields for {columns} placeholders")
+        yield [np.asarray([row[column] for row in batch]) for column in range(columns)]
+
+
+class SessionWorker:
+    """Trains with one partition. A value that Spark sends to its tasks."""
+
+    def __init__(self, plan: Any):
+        """``plan``: a broadcast of a :class:`WorkerPlan`."""
+        self._plan = plan
+
+    def __call__(self, index: int, rows: Iterable[Any]) -> Iterator[int]:
+        """Yields how many batches there were."""
+        yield Training(self._plan.value, index).run(rows)
+
+
+class Training:
+    """One partition's session, and its exchange with the server."""
+
+    def __init__(self, plan: WorkerPlan, index: int):
+        self._plan = plan
+        graph = tf.Graph()
+        with graph.as_default():
+            tf1.train.import_meta_graph(tf1.MetaGraphDef.FromString(plan.meta_graph))
+        self._session = tf1.Session(graph=graph)
+        variables = variables_by_name(graph)
+        others = list(plan.values)
+        load(self._session, [variables[name] for name in others],
+             [plan.values[name] for name in others])
+        self._fetches = tf.nest.map_structure(graph.as_graph_element, plan.fetches)
+        self._feeds = [element(graph, name) for name in plan.feed_names]
+        self._parameters = [variables[name] for name in plan.parameters]
+        like = [np.empty(variable.shape, variable.dtype.base_dtype.as_numpy_dtype)
+                for variable in self._parameters]
+        self._weights = like
+        rule, self._pushed = parameter_server.make_rule(plan.combiner, None, plan.count)
+        worker = parameter_server.Worker(
+            number=index, name=f"partition {index} on host {socket.gethostname()}", starts=False,
+            workers=plan.count)
+        self._client = parameter_server.connect([plan.server], like, rule, worker, plan.token)
+        self._version: int | None = None
+
+    def run(self, rows: Iterable[Any]) -> int:
+        plan = self._plan
+        if plan.shuffle:
+            rows = list(rows)
+            random.shuffle(rows)
+        count = 0
+        with self._session:
+            for columns in batches(rows, plan.batch_size, len(self._feeds)):
+                if count % plan.sync_interval == 0:
+                    self._pull()
+                self._session.run(self._fetches, dict(zip(self._feeds, columns, strict=True)))
+                count += 1
+                if count % plan.sync_interval == 0:
+                    self._push()
+            if count % plan.sync_interval:
+                self._push()
+        return count
+
+    def _pull(self) -> None:
+        self._client.run(None, True, False, [])
+        if self._version is not None and self._client.version <= self._version:
+            return
+        self._version = self._client.version
+        self._client.copy_values([parameter_server.as_bytes(room) for room in self._weights])
+        load(self._session, self._parameters, self._weights)
+
+    def _push(self) -> None:
+        values = self._session.run(self._parameters)
+        self._client.run(self._pushed, False, False,
+                         [parameter_server.as_bytes(np.asarray(value)) for value in values])

@@ -1,0 +1,1 @@
+"""The example of the old package."""

@@ -1,0 +1,66 @@
+#ifndef TFOS_PARAMETER_SERVER_GREETER_H_
+#define TFOS_PARAMETER_SERVER_GREETER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/secret.h"
+#include "base/unique_fd.h"
+#include "tfos/status.h"
+
+namespace tfos::parameter_server {
+
+/// Lets in who knows the token, each in a thread of its own, so that a stranger who says nothing
+/// keeps nobody waiting.
+///
+/// Owner and lifetime: of a Server; its destructor waits for its threads, which end at once.
+/// Threads: one calls it. Errors: who is not let in is disconnected and logged.
+class Greeter {
+ public:
+  static Result<std::unique_ptr<Greeter>> Create(const Secret& token, std::uint32_t number);
+  ~Greeter();
+
+  /// Takes what has connected. More than a few at a time wait in the listener's queue: see `busy`.
+  void Greet(UniqueFd socket, bool local);
+  bool busy() const { return greeting_ >= kMostAtATime; }
+
+  /// Polls readable when there is somebody to take.
+  int ready_fd() const { return ready_.get(); }
+
+  struct Guest {
+    UniqueFd socket;
+    bool local = false;  ///< Of this host, over a Unix socket.
+    std::uint32_t worker = 0;
+  };
+  std::vector<Guest> Take();
+
+ private:
+  static constexpr int kMostAtATime = 64;
+
+  Greeter(const Secret& token, std::uint32_t number) : token_(token), number_(number) {}
+  Result<Guest> Recognize(UniqueFd socket, bool local);
+  void Signal();
+
+  const Secret token_;
+  const std::uint32_t number_;
+  UniqueFd ready_;  // an eventfd
+  std::atomic<bool> stopping_ = false;
+  std::atomic<int> greeting_ = 0;
+  std::mutex mutex_;
+  std::vector<Guest> guests_;  // guarded by mutex_
+  struct Greeting {
+    std::atomic<bool> over = false;
+    std::thread thread;
+  };
+  std::list<Greeting> greetings_;
+};
+
+}  // namespace tfos::parameter_server
+
+#endif  // TFOS_PARAMETER_SERVER_GREETER_H_

@@ -1,0 +1,330 @@
+#include "parameter_server/server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "base/format.h"
+#include "base/logging.h"
+#include "net/socket.h"
+#include "parameter_server/shared_memory.h"
+
+namespace tfos::parameter_server {
+namespace {
+
+constexpr int kBacklog = 1024;
+
+}  // namespace
+
+std::string LocalName(std::string_view id, std::uint32_t number) {
+  return fmt::format("tfos-{}-ps-{}", id, number);
+}
+
+struct Server::Client {
+  Client(Greeter::Guest guest, std::uint64_t number)
+      : connection(std::move(guest.socket), guest.local), id(number) {}
+
+  Connection connection;
+  const std::uint64_t id;
+  std::string name = "a client";
+  bool opened = false;
+  bool waits_for_start = false;
+  std::optional<std::uint32_t> staleness;
+  SharedMemory region;
+  std::uint64_t step = 0;  ///< Of the push under way; 0 for none.
+  bool commits = false;    ///< Has pushed, and waits for others.
+  std::string told_of;     ///< Whom it was told that it waits for.
+  Status ended;            ///< Why it is to be dropped.
+};
+
+Result<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
+  std::unique_ptr<Server> server(new Server(std::move(options)));
+  const int listener = server->options_.listener.get();
+  const int flags = ::fcntl(listener, F_GETFL);
+  if (flags < 0 || ::fcntl(listener, F_SETFL, flags | O_NONBLOCK) != 0 ||
+      ::listen(listener, kBacklog) != 0) {
+    return Status::FromErrno(errno, "listen for workers");
+  }
+  if (!server->options_.local_name.empty()) {
+    TFOS_ASSIGN_OR_RETURN(server->local_listener_, net::ListenUnix(server->options_.local_name));
+  }
+  server->stop_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!server->stop_.valid()) return Status::FromErrno(errno, "open an eventfd");
+  TFOS_ASSIGN_OR_RETURN(server->greeter_,
+                        Greeter::Create(server->options_.token, server->options_.number));
+  return server;
+}
+
+Server::Server(ServerOptions options) : options_(std::move(options)) {}
+
+Server::~Server() = default;
+
+void Server::Stop() {
+  const std::uint64_t one = 1;
+  // Cannot fail: the counter is far from its limit.
+  [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof(one));
+}
+
+Status Server::Run() {
+  std::vector<pollfd> entries;
+  while (true) {
+    entries.clear();
+    const auto watch = [&entries](int fd, short events) {
+      entries.push_back({.fd = fd, .events = events, .revents = 0});
+    };
+    const short accepting = greeter_->busy() ? short{0} : short{POLLIN};
+    watch(stop_.get(), POLLIN);
+    watch(greeter_->ready_fd(), POLLIN);
+    watch(options_.listener.get(), accepting);
+    watch(local_listener_.get(), accepting);  // Ignored by poll when there is none.
+    const std::size_t others = entries.size();
+    for (const Client& client : clients_) {
+      // A client reads its answer before it is heard again.
+      const bool silent = client.commits || client.waits_for_start;
+      const int events = client.connection.sending() ? POLLOUT : silent ? 0 : POLLIN;
+      watch(client.connection.fd(), static_cast<short>(events | POLLRDHUP));
+    }
+    if (::poll(entries.data(), entries.size(), -1) < 0) {
+      if (errno == EINTR) continue;
+      return Status::FromErrno(errno, "wait for workers");
+    }
+    if (entries[0].revents != 0) return {};
+    std::size_t entry = others;
+    for (Client& client : clients_) {
+      if (const short ready = entries[entry++].revents; ready != 0) Serve(client, ready);
+    }
+    for (auto it = clients_.begin(); it != clients_.end();) {
+      if (!it->ended.ok()) Leave(*it);
+      it = it->ended.ok() ? std::next(it) : clients_.erase(it);
+    }
+    AnswerWaiting();
+    CountBytes();
+    if (entries[1].revents != 0) {
+      for (Greeter::Guest& guest : greeter_->Take()) Welcome(std::move(guest));
+    }
+    if (entries[2].revents != 0) TFOS_RETURN_IF_ERROR(Accept(options_.listener.get(), false));
+    if (entries[3].revents != 0) TFOS_RETURN_IF_ERROR(Accept(local_listener_.get(), true));
+  }
+}
+
+Status Server::Accept(int listener, bool local) {
+  while (!greeter_->busy()) {
+    UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket.valid()) {
+      greeter_->Greet(std::move(socket), local);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return {};
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      return Status::FromErrno(errno, "accept a worker");
+    }
+  }
+  return {};
+}
+
+void Server::Welcome(Greeter::Guest guest) { clients_.emplace_back(std::move(guest), ++next_id_); }
+
+void Server::Serve(Client& client, short ready) {
+  Status status;
+  if (client.connection.sending()) {
+    status = client.connection.Flush();
+  } else if ((ready & POLLIN) != 0) {
+    status = client.connection.Receive(
+        [&](const Header& header, std::span<const std::byte> body,
+            std::span<const std::byte> data) { return OnMessage(client, header, body, data); });
+    if (status.ok()) status = client.connection.Flush();
+  } else if ((ready & (POLLHUP | POLLERR | POLLRDHUP | POLLNVAL)) != 0) {
+    status = {ErrorKind::kReconnect, "the connection has ended"};
+  }
+  if (!status.ok()) client.ended = std::move(status);
+}
+
+void Server::CountBytes() {
+  std::uint64_t received = closed_received_;
+  std::uint64_t sent = closed_sent_;
+  for (const Client& client : clients_) {
+    received += client.connection.bytes_received();
+    sent += client.connection.bytes_sent();
+  }
+  bytes_received_ = received;
+  bytes_sent_ = sent;
+}
+
+Status Server::OnMessage(Client& client, const Header& header, std::span<const std::byte> body,
+                         std::span<const std::byte> data) {
+  if (header.type == MessageType::kOpen) return OnOpen(client, body);
+  if (!client.opened) return {ErrorKind::kBadInput, "the first message is no OPEN"};
+  switch (header.type) {
+    case MessageType::kPush:
+      return OnPush(client, body, data);
+    case MessageType::kCommit:
+      return OnCommit(client);
+    case MessageType::kRead:
+      return OnRead(client, body);
+    case MessageType::kWrite:
+      return OnWrite(body, data);
+    case MessageType::kStart:
+      return OnStart(client, body);
+    default:
+      return {ErrorKind::kBadInput, "a message that only servers send"};
+  }
+}
+
+Status Server::OnOpen(Client& client, std::span<const std::byte> body) {
+  if (client.opened) return {ErrorKind::kBadInput, "a second OPEN"};
+  TFOS_ASSIGN_OR_RETURN(Open open, ParseOpen(body));
+  client.name = open.name;
+  client.staleness = open.staleness;
+  if (store_ == nullptr) {
+    TFOS_ASSIGN_OR_RETURN(store_, Store::Create(std::move(open.share), open.rule));
+    values_bytes_ = store_->bytes();
+    LogInfo("{} bytes of variables, as {} has them", store_->bytes(), client.name);
+  } else {
+    TFOS_RETURN_IF_ERROR(CheckSame(open));
+  }
+  if (open.region_bytes > 0) {
+    if (open.region_bytes != store_->bytes()) {
+      return {ErrorKind::kBadInput, "memory that is not as large as the share"};
+    }
+    TFOS_ASSIGN_OR_RETURN(client.region,
+                          SharedMemory::Map(client.connection.TakePassed(), open.region_bytes,
+                                            /*writable=*/false));
+  }
+  client.opened = true;
+  ++workers_;
+  if (!store_->started() && !open.starts) {
+    client.waits_for_start = true;
+    return {};
+  }
+  return TellOpened(client);
+}
+
+Status Server::CheckSame(const Open& open) const {
+  if (open.share != store_->layout().variables()) {
+    return {ErrorKind::kBadInput,
+            fmt::format("{} has other variables than the first worker: all have to name the same "
+                        "ones, in the same order",
+                        open.name)};
+  }
+  if (open.rule != store_->rule()) {
+    return {ErrorKind::kBadInput,
+            fmt::format("{} wants them combined otherwise than the first worker", open.name)};
+  }
+  return {};
+}
+
+Status Server::TellOpened(Client& client) {
+  client.waits_for_start = false;
+  if (client.staleness) clocks_.Join(client.id, client.name);
+  UniqueFd memory;
+  if (client.connection.local()) {
+    TFOS_ASSIGN_OR_RETURN(memory, store_->memory().OpenForReading());
+  }
+  const std::uint64_t version = store_->started() ? store_->version() : kNotStarted;
+  client.connection.Send(EncodeVersion(MessageType::kOpened, version), std::move(memory));
+  return {};
+}
+
+Status Server::OnPush(Client& client, std::span<const std::byte> body,
+                      std::span<const std::byte> data) {
+  TFOS_ASSIGN_OR_RETURN(const Range range, ParseRange(body));
+  if (!store_->started()) return {ErrorKind::kBadInput, "a push before there are values"};
+  std::span<const std::byte> pushed = data;
+  if (!range.data_follow) {
+    const std::span<const std::byte> region = client.region.bytes();
+    if (range.begin > region.size() || range.bytes > region.size() - range.begin) {
+      return {ErrorKind::kBadInput, "a push of what is not in the shared memory"};
+    }
+    pushed = region.subspan(range.begin, range.bytes);
+  }
+  if (client.step == 0) client.step = store_->BeginPush();
+  bytes_combined_ += pushed.size();
+  return store_->Push(client.step, range.begin, pushed);
+}
+
+Status Server::OnCommit(Client& client) {
+  if (client.step == 0) return {ErrorKind::kBadInput, "the end of no push"};
+  client.step = 0;
+  store_->FinishPush();
+  ++pushes_;
+  clocks_.Advance(client.id);
+  client.commits = true;  // AnswerWaiting answers.
+  client.told_of.clear();
+  return {};
+}
+
+Status Server::OnRead(Client& client, std::span<const std::byte> body) {
+  TFOS_ASSIGN_OR_RETURN(Range range, ParseRange(body));
+  range.data_follow = true;
+  range.version = store_->version();
+  if (range.bytes > kMostDataBytes) return {ErrorKind::kBadInput, "a read of too much at a time"};
+  TFOS_ASSIGN_OR_RETURN(const auto data, store_->Read(range.part, range.begin, range.bytes));
+  client.connection.Send(Encode(MessageType::kValues, range), data);
+  return {};
+}
+
+Status Server::OnWrite(std::span<const std::byte> body, std::span<const std::byte> data) {
+  TFOS_ASSIGN_OR_RETURN(const Range range, ParseRange(body));
+  if (!range.data_follow) return {ErrorKind::kBadInput, "WRITE without data"};
+  return store_->Write(range.part, range.begin, data);
+}
+
+Status Server::OnStart(Client& client, std::span<const std::byte> body) {
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t version, ParseVersion(body));
+  store_->StartAt(version);
+  client.connection.Send(EncodeVersion(MessageType::kStarted, version));
+  return {};
+}
+
+void Server::AnswerWaiting() {
+  for (Client& client : clients_) {
+    Status status;
+    if (client.waits_for_start && store_->started()) {
+      status = TellOpened(client);
+    } else if (client.commits) {
+      const auto slower =
+          client.staleness ? clocks_.WaitsFor(client.id, *client.staleness) : std::nullopt;
+      if (!slower) {
+        client.commits = false;
+        client.connection.Send(EncodeVersion(MessageType::kCommitted, store_->version()));
+      } else if (slower->name != client.told_of) {
+        client.told_of = slower->name;
+        client.connection.Send(Encode(Waiting{.clock = clocks_.clock(client.id),
+                                              .other_clock = slower->clock,
+                                              .name = slower->name}));
+      }
+    }
+    if (status.ok() && client.connection.sending()) status = client.connection.Flush();
+    if (!status.ok()) client.ended = std::move(status);
+  }
+}
+
+void Server::Leave(Client& client) {
+  const Status& why = client.ended;
+  const bool asked = why.kind() == ErrorKind::kReconnect;
+  Log(asked ? LogLevel::kDebug : LogLevel::kWarning, "{}: {}", client.name, why.ToString());
+  if (!asked) {
+    client.connection.Send(Encode(Failed{.kind = why.kind(), .text = why.ToString()}));
+    static_cast<void>(client.connection.Flush().ok());  // If it can't be told, it is gone.
+  }
+  if (client.opened) --workers_;
+  clocks_.Leave(client.id);
+  closed_received_ += client.connection.bytes_received();
+  closed_sent_ += client.connection.bytes_sent();
+}
+
+ServerCounters Server::counters() const {
+  return {.workers = workers_,
+          .pushes = pushes_,
+          .bytes_received = bytes_received_,
+          .bytes_sent = bytes_sent_,
+          .bytes_combined = bytes_combined_,
+          .values_bytes = values_bytes_};
+}
+
+}  // namespace tfos::parameter_server

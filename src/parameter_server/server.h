@@ -1,0 +1,108 @@
+#ifndef TFOS_PARAMETER_SERVER_SERVER_H_
+#define TFOS_PARAMETER_SERVER_SERVER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/secret.h"
+#include "base/unique_fd.h"
+#include "parameter_server/clocks.h"
+#include "parameter_server/connection.h"
+#include "parameter_server/greeter.h"
+#include "parameter_server/protocol.h"
+#include "parameter_server/store.h"
+#include "tfos/status.h"
+
+namespace tfos::parameter_server {
+
+/// The name in the abstract namespace of server `number` of the cluster (or whatever else) `id`.
+std::string LocalName(std::string_view id, std::uint32_t number);
+
+struct ServerOptions {
+  Secret token;
+  std::uint32_t number = 0;  ///< Among the servers; clients ask for it.
+  UniqueFd listener;         ///< A TCP socket that is bound.
+  /// In the abstract namespace, for clients of this host; empty for none.
+  std::string local_name;
+};
+
+/// Of a server, since its start.
+struct ServerCounters {
+  std::uint64_t workers = 0;  ///< Connected now.
+  std::uint64_t pushes = 0;
+  std::uint64_t bytes_received = 0;  ///< Over sockets, as are those sent.
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_combined = 0;
+  std::uint64_t values_bytes = 0;  ///< Of the share.
+};
+
+/// Keeps a share of the variables, combines what workers push, and hands it out
+/// (docs/formats/parameter-server-protocol.md).
+///
+/// Owner and lifetime: of a process, or of a test. The variables are those of the first client.
+/// Threads: one calls `Run`, any `Stop` and `counters`. Errors: of a client end its connection; it
+/// is told. What a worker has pushed when it dies stays, and nobody waits for it.
+class Server {
+ public:
+  static Result<std::unique_ptr<Server>> Create(ServerOptions options);
+  ~Server();
+
+  /// Serves until `Stop`.
+  Status Run();
+  /// Also from a signal handler.
+  void Stop();
+
+  ServerCounters counters() const;
+
+ private:
+  struct Client;
+
+  explicit Server(ServerOptions options);
+
+  Status Accept(int listener, bool local);
+  void Welcome(Greeter::Guest guest);
+  void Serve(Client& client, short ready);
+  Status OnMessage(Client& client, const Header& header, std::span<const std::byte> body,
+                   std::span<const std::byte> data);
+  Status OnOpen(Client& client, std::span<const std::byte> body);
+  Status CheckSame(const Open& open) const;
+  Status OnPush(Client& client, std::span<const std::byte> body, std::span<const std::byte> data);
+  Status OnCommit(Client& client);
+  Status OnRead(Client& client, std::span<const std::byte> body);
+  Status OnWrite(std::span<const std::byte> body, std::span<const std::byte> data);
+  Status OnStart(Client& client, std::span<const std::byte> body);
+  Status TellOpened(Client& client);
+  /// Answers those who waited for what may have changed.
+  void AnswerWaiting();
+  /// Tells a client why it is dropped, and forgets what it was.
+  void Leave(Client& client);
+  void CountBytes();
+
+  ServerOptions options_;
+  UniqueFd local_listener_;
+  UniqueFd stop_;  // an eventfd
+  std::unique_ptr<Greeter> greeter_;
+  std::unique_ptr<Store> store_;
+  Clocks clocks_;
+  std::list<Client> clients_;
+  std::uint64_t next_id_ = 0;
+  std::uint64_t closed_received_ = 0;  ///< Bytes, of connections that are gone.
+  std::uint64_t closed_sent_ = 0;
+
+  std::atomic<std::uint64_t> workers_ = 0;
+  std::atomic<std::uint64_t> pushes_ = 0;
+  std::atomic<std::uint64_t> bytes_received_ = 0;
+  std::atomic<std::uint64_t> bytes_sent_ = 0;
+  std::atomic<std::uint64_t> bytes_combined_ = 0;
+  std::atomic<std::uint64_t> values_bytes_ = 0;
+};
+
+}  // namespace tfos::parameter_server
+
+#endif  // TFOS_PARAMETER_SERVER_SERVER_H_

@@ -1,0 +1,316 @@
+#include "parameter_server/server_link.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/format.h"
+#include "base/logging.h"
+#include "net/handshake.h"
+#include "net/socket.h"
+
+namespace tfos::parameter_server {
+namespace {
+
+/// Between attempts to reach a server that does not listen yet.
+constexpr int kRetryMilliseconds = 50;
+/// Ranges that are asked for before the first has come.
+constexpr int kReadsAhead = 4;
+
+Status Gone() {
+  return {ErrorKind::kReconnect, "it is gone: its process or its host has ended"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ServerLink>> ServerLink::Connect(Options options) {
+  std::unique_ptr<ServerLink> link(new ServerLink(std::move(options)));
+  TFOS_RETURN_IF_ERROR(link->About(link->ConnectSocket()));
+  TFOS_RETURN_IF_ERROR(link->About(link->OpenStore()));
+  link->options_.wait = {};  // What follows has no end in time: a server that is there answers.
+  link->thread_ = std::thread([raw = link.get()] { raw->Work(); });
+  return link;
+}
+
+ServerLink::~ServerLink() {
+  Abort();
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+Status ServerLink::ConnectSocket() {
+  const Wait& wait = options_.wait;
+  const ServerAddress& server = options_.server;
+  const net::Numbers numbers{.connecting = options_.worker, .accepting = options_.number};
+  if (!server.local_name.empty()) {
+    TFOS_ASSIGN_OR_RETURN(auto socket, net::ConnectUnix(server.local_name, wait));
+    if (socket) {
+      socket_ = std::move(*socket);
+      local_socket_ = true;
+      return net::Introduce(socket_.get(), kProtocol, options_.token, numbers, wait);
+    }
+  }
+  while (true) {
+    auto socket = net::ConnectTcp(server.address, server.port, wait);
+    if (socket.ok()) {
+      socket_ = std::move(socket).value();
+      return net::Introduce(socket_.get(), kProtocol, options_.token, numbers, wait);
+    }
+    // It holds its port from the start, and listens once its process has come so far.
+    if (wait.deadline.passed()) return socket.status();
+    if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
+    ::poll(nullptr, 0, kRetryMilliseconds);
+  }
+}
+
+Status ServerLink::OpenStore() {
+  Open& open = options_.open;
+  if (local_socket_) {
+    TFOS_ASSIGN_OR_RETURN(region_, SharedMemory::Create(options_.share_bytes));
+    outgoing_ = region_.bytes();
+    open.region_bytes = options_.share_bytes;
+  } else {
+    own_ = std::make_unique<std::byte[]>(options_.share_bytes);
+    outgoing_ = {own_.get(), options_.share_bytes};
+  }
+  const std::string message = Encode(open);
+  std::span<const std::byte> rest = std::as_bytes(std::span(message));
+  if (local_socket_) {
+    TFOS_ASSIGN_OR_RETURN(const net::Transfer sent,
+                          net::Send(socket_.get(), rest, {}, region_.fd()));
+    rest = rest.subspan(sent.bytes);
+  }
+  TFOS_RETURN_IF_ERROR(SendAll(rest));
+  UniqueFd memory;
+  TFOS_ASSIGN_OR_RETURN(version_, AwaitVersion(MessageType::kOpened, &memory));
+  if (!local_socket_) return {};
+  TFOS_ASSIGN_OR_RETURN(view_, StoreView::Map(std::move(memory), options_.share_bytes));
+  return {};
+}
+
+void ServerLink::Start(const Job& job) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!status_.ok()) return;
+    job_ = job;
+    filled_ = 0;
+  }
+  changed_.notify_all();
+}
+
+void ServerLink::Filled(std::uint64_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    filled_ = bytes;
+  }
+  changed_.notify_all();
+}
+
+bool ServerLink::WaitFor(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, time, [this] { return !job_.has_value(); });
+}
+
+void ServerLink::Work() {
+  while (true) {
+    Job job;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return closing_ || job_.has_value(); });
+      if (closing_) return;
+      job = *job_;
+    }
+    Status status = About(Do(job));
+    {
+      const std::lock_guard lock(mutex_);
+      status_ = std::move(status);
+      job_.reset();
+    }
+    changed_.notify_all();
+  }
+}
+
+Status ServerLink::Do(const Job& job) {
+  waiting_.reset();
+  told_at_ = Clock::Steady().Now();
+  if (job.push) TFOS_RETURN_IF_ERROR(PushFilled());
+  if (!job.pull.empty()) TFOS_RETURN_IF_ERROR(Pull(job.pull));
+  return {};
+}
+
+Status ServerLink::PushFilled() {
+  std::uint64_t pushed = 0;
+  while (pushed < outgoing_.size()) {
+    std::uint64_t filled = 0;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return closing_ || filled_ > pushed; });
+      if (closing_) return {ErrorKind::kReconnect, "this end was closed"};
+      filled = filled_;
+    }
+    while (pushed < filled) {
+      const std::uint64_t bytes = std::min<std::uint64_t>(filled - pushed, kMostDataBytes);
+      const Range range{.data_follow = !local_socket_, .begin = pushed, .bytes = bytes};
+      TFOS_RETURN_IF_ERROR(SendText(Encode(MessageType::kPush, range)));
+      if (!local_socket_) TFOS_RETURN_IF_ERROR(SendAll(outgoing_.subspan(pushed, bytes)));
+      pushed += bytes;
+    }
+  }
+  TFOS_RETURN_IF_ERROR(SendText(EncodeVersion(MessageType::kCommit, 0)));
+  TFOS_ASSIGN_OR_RETURN(version_, AwaitVersion(MessageType::kCommitted));
+  return {};
+}
+
+Status ServerLink::Pull(std::span<std::byte> to) {
+  if (!view_) return ReadShare(0, to);
+  // Before the values: they are at least as new.
+  TFOS_RETURN_IF_ERROR(CheckConnected());
+  version_ = view_->version();
+  return view_->Copy(to, [this] { return CheckConnected(); });
+}
+
+Status ServerLink::ReadShare(std::uint8_t part, std::span<std::byte> to) {
+  std::uint64_t asked = 0;
+  std::uint64_t got = 0;
+  const auto ask = [&]() -> Status {
+    const std::uint64_t bytes = std::min<std::uint64_t>(to.size() - asked, kMostDataBytes);
+    if (bytes == 0) return {};
+    const Range range{.part = part, .begin = asked, .bytes = bytes};
+    asked += bytes;
+    return SendText(Encode(MessageType::kRead, range));
+  };
+  for (int i = 0; i < kReadsAhead; ++i) TFOS_RETURN_IF_ERROR(ask());
+  while (got < to.size()) {
+    TFOS_ASSIGN_OR_RETURN(const Header header, Receive());
+    TFOS_ASSIGN_OR_RETURN(const Range range, ParseRange(std::as_bytes(std::span(body_))));
+    if (header.type != MessageType::kValues || range.begin != got || range.part != part ||
+        range.bytes > asked - got) {
+      return {ErrorKind::kBug, "values that were not asked for"};
+    }
+    // Of the first range: the others are at least as new.
+    if (got == 0) version_ = range.version;
+    TFOS_RETURN_IF_ERROR(ReceiveAll(to.subspan(got, range.bytes)));
+    got += range.bytes;
+    TFOS_RETURN_IF_ERROR(ask());
+  }
+  return {};
+}
+
+Status ServerLink::Read(std::uint8_t part, std::span<std::byte> to) {
+  TFOS_RETURN_IF_ERROR(status_);
+  return About(ReadShare(part, to));
+}
+
+Status ServerLink::Write(std::uint8_t part, std::span<const std::byte> from) {
+  TFOS_RETURN_IF_ERROR(status_);
+  for (std::uint64_t begin = 0; begin < from.size(); begin += kMostDataBytes) {
+    const std::uint64_t bytes = std::min<std::uint64_t>(from.size() - begin, kMostDataBytes);
+    const Range range{.part = part, .data_follow = true, .begin = begin, .bytes = bytes};
+    TFOS_RETURN_IF_ERROR(About(SendText(Encode(MessageType::kWrite, range))));
+    TFOS_RETURN_IF_ERROR(About(SendAll(from.subspan(begin, bytes))));
+  }
+  return {};
+}
+
+Status ServerLink::StartAt(std::uint64_t version) {
+  TFOS_RETURN_IF_ERROR(status_);
+  TFOS_RETURN_IF_ERROR(About(SendText(EncodeVersion(MessageType::kStart, version))));
+  const auto started = AwaitVersion(MessageType::kStarted);
+  if (started.ok()) version_ = *started;
+  return About(started.status());
+}
+
+void ServerLink::Abort() {
+  aborted_ = true;
+  if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
+Status ServerLink::SendText(const std::string& message) {
+  return SendAll(std::as_bytes(std::span(message)));
+}
+
+Status ServerLink::SendAll(std::span<const std::byte> data) {
+  Status sent = net::SendAll(socket_.get(), data, options_.wait);
+  if (sent.ok() || sent.kind() == ErrorKind::kRetryLater) return sent;
+  // It may have said why before it closed the connection.
+  while (true) {
+    const auto said = Receive();
+    if (!said.ok()) return said.status();
+  }
+}
+
+Status ServerLink::ReceiveAll(std::span<std::byte> room, UniqueFd* passed) {
+  const Clock::Duration stall = options_.stall_after;
+  while (!room.empty()) {
+    const auto got = net::Receive(socket_.get(), room, passed);
+    if (!got.ok() && got.status().kind() != ErrorKind::kReconnect) return got.status();
+    if (!got.ok() || got->ended) return Gone();
+    room = room.subspan(got->bytes);
+    if (!got->blocked) continue;
+    // Only to say in the log whom this waits for; the server's end shows at once.
+    const Wait wait{.deadline = options_.wait.deadline.Min(Deadline::After(stall)),
+                    .check = options_.wait.check};
+    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(socket_.get(), POLLIN, wait));
+    if (ready == 0 && options_.wait.deadline.passed()) {
+      return {ErrorKind::kRetryLater,
+              "no values within the deadline: the first worker, which gives them, has not come"};
+    }
+    if (ready == 0) TellOfStall();
+  }
+  return {};
+}
+
+Result<Header> ServerLink::Receive(UniqueFd* passed) {
+  while (true) {
+    std::byte head[kHeaderBytes];
+    TFOS_RETURN_IF_ERROR(ReceiveAll(head, passed));
+    TFOS_ASSIGN_OR_RETURN(const Header header, ParseHeader(head));
+    body_.resize(header.bytes);
+    TFOS_RETURN_IF_ERROR(ReceiveAll(std::as_writable_bytes(std::span(body_)), passed));
+    const auto body = std::as_bytes(std::span(body_));
+    if (header.type == MessageType::kFailed) {
+      TFOS_ASSIGN_OR_RETURN(const Failed failed, ParseFailed(body));
+      return Status(failed.kind, failed.text);
+    }
+    if (header.type != MessageType::kWaiting) return header;
+    TFOS_ASSIGN_OR_RETURN(waiting_, ParseWaiting(body));
+  }
+}
+
+Result<std::uint64_t> ServerLink::AwaitVersion(MessageType type, UniqueFd* passed) {
+  TFOS_ASSIGN_OR_RETURN(const Header header, Receive(passed));
+  if (header.type != type) return Status(ErrorKind::kBug, "an answer to something else");
+  return ParseVersion(std::as_bytes(std::span(body_)));
+}
+
+Status ServerLink::CheckConnected() const {
+  std::byte one;
+  const ssize_t got = ::recv(socket_.get(), &one, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return {};
+  return Gone();
+}
+
+void ServerLink::TellOfStall() {
+  const double seconds = std::chrono::duration<double>(Clock::Steady().Now() - told_at_).count();
+  if (waiting_) {
+    LogWarning("{} has waited {:.0f} s at push {} for {}, which is at push {}", options_.open.name,
+               seconds, waiting_->clock, waiting_->name, waiting_->other_clock);
+  } else {
+    LogWarning("{} has waited {:.0f} s for parameter server {}", options_.open.name, seconds,
+               options_.server.name);
+  }
+}
+
+Status ServerLink::About(Status status) const {
+  if (status.ok()) return status;
+  if (aborted_) return {ErrorKind::kReconnect, "this client of the parameter servers was closed"};
+  return status.Annotate(fmt::format("parameter server {}", options_.server.name));
+}
+
+}  // namespace tfos::parameter_server
