@@ -20,11 +20,13 @@ ALLOWED = {
     "feed": {"arrow", "base", "net"},
     "collective": {"base", "net"},
     "records": {"arrow", "base"},
-    "tensorflow": set(),
+    "tensorflow": {"base"},
+    "inference": {"arrow", "base", "feed", "records", "tensorflow"},
     "hadoop": {"base", "tensorflow"},
     "files": {"base", "hadoop", "records"},
     "cli": {"arrow", "base", "control", "feed", "records"},
-    "python": {"arrow", "base", "collective", "control", "feed", "files", "hadoop", "records", "tensorflow"},
+    "python": {"arrow", "base", "collective", "control", "feed", "files", "hadoop", "inference",
+               "records", "tensorflow"},
 }
 TESTING = "testing"
 
