@@ -172,7 +172,7 @@ class Inference:
         start = 0
         for batch in batches:
             columns = outputs.slice(start, batch.num_rows).columns
-            yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=self.schema)
+            yield pa.RecordBatch.from_arrays([*batch.columns, *columns], names=self.schema.names)
             start += batch.num_rows
 
 
