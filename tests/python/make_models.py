@@ -27,7 +27,7 @@ TF_KernelBuilder* TF_NewKernelBuilder(const char*, const char*, void* (*)(TF_OpK
 void TF_RegisterKernelBuilder(const char*, TF_KernelBuilder*, TF_Status*);
 void TF_GetInput(TF_OpKernelContext*, int, TF_Tensor**, TF_Status*);
 TF_Tensor* TF_AllocateOutput(TF_OpKernelContext*, int, int, const std::int64_t*, int, std::size_t, TF_Status*);
-void TF_SetOutput(TF_OpKernelContext*, int, const TF_Tensor*, TF_Status*);
+
 void* TF_TensorData(const TF_Tensor*); std::int64_t TF_Dim(const TF_Tensor*, int);
 void TF_DeleteTensor(TF_Tensor*);
 }
@@ -40,7 +40,6 @@ static void Compute(void*, TF_OpKernelContext* context) {
   for (std::int64_t i = 0; i < rows; ++i) {
     static_cast<std::int64_t*>(TF_TensorData(out))[i] = static_cast<std::int64_t*>(TF_TensorData(in))[i] + 1;
   }
-  TF_SetOutput(context, 0, out, status);
   TF_DeleteTensor(out); TF_DeleteTensor(in); TF_DeleteStatus(status);
 }
 __attribute__((constructor)) static void Register() {
@@ -98,7 +97,7 @@ def main(directory):
     tf.saved_model.save(text, path("text"), signatures={"serving_default": text.serve, "other": text.serve})
 
     class Others(tf.Module):
-        @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int64, name="ids")])
+        @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int64)])
         def ragged(self, ids):
             return {"sum": tf.reduce_sum(ids, axis=1)}
 

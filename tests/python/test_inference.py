@@ -72,7 +72,7 @@ def test_strings_several_outputs_and_their_types(models):
         results(model, batch)
 
 
-def test_dictionaries_and_large_strings(models):
+def test_types_with_large_offsets(models):
     model = inference.Model(str(models / "text"))
     schema = {"word": pa.array(["a", "b"], pa.large_string()), "pair": pa.array([[1, 2]] * 2, pa.large_list(pa.int8()))}
     assert [row["upper"] for row in results(model, pa.record_batch(schema), binary_outputs=["bytes"])] == ["A", "B"]
