@@ -27,7 +27,8 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams):
             as attributes; the chief has to write a SavedModel to ``ctx.args.model_dir``.
 
     ``settings`` are those of ``tfos.run``. ``fit`` returns a :class:`tfos.ml.Model` that has the
-    parameters of this one; each fit writes to a directory of its own below ``modelDir``.
+    parameters of this one; each fit writes to a directory of its own below ``modelDir``. Spark reads the
+    rows once; further epochs come from the nodes' memory.
     """
 
     @keyword_only
@@ -60,7 +61,9 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams):
         directory = f"{resolved(spark, self.getModelDir())}/{self.uid}-{uuid.uuid4().hex[:8]}"
         with tfos.run(spark, self._program, nodes=self.getNodes(), args=self._args(directory),
                       **self._settings) as cluster:
-            cluster.train(fed, epochs=self.getEpochs(), shuffle=self.getShuffle())
+            # With a cache each epoch of a node has as many batches, which Keras takes for granted.
+            cluster.train(fed, epochs=self.getEpochs(), shuffle=self.getShuffle(),
+                          cache="memory" if self.getEpochs() > 1 else None)
         access, path = access_for(directory)
         if access.status(f"{path}/saved_model.pb") is None:
             raise BadInputError(f"training ended, and there is no SavedModel in {directory}: the chief has "
