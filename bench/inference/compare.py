@@ -38,16 +38,18 @@ SESSION_RATE = ROOT / "build/bench/bench/inference/session_rate"
 PASSES = 5
 
 
-def measured(python, case, model, rows, options, batch=BATCH):
-    command = [python, HERE / "spark_inference.py", "--case", case, "--model", model, "--rows", str(rows),
-               "--repeat", str(options.repeat), "--batch-size", str(batch)]
+def measured(python, cases, model, rows, options):
+    """Sorted rates by case."""
+    command = [python, HERE / "spark_inference.py", "--cases", *cases, "--model", model, "--rows", str(rows),
+               "--repeat", str(options.repeat), "--batch-size", str(BATCH)]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True,
                           env={**os.environ, "TF_USE_LEGACY_KERAS": "1"})
     line = next((l for l in done.stdout.splitlines() if l.startswith("RESULT ")), None)
     if line is None:
         sys.exit(f"{command} failed:\n{done.stdout[-2000:]}{done.stderr[-6000:]}")
-    rates = sorted(json.loads(line.removeprefix("RESULT "))["rows_per_s"])
-    print(f"  {case} ({python}): {text(rates)}", flush=True)
+    rates = {case: sorted(found) for case, found in json.loads(line.removeprefix("RESULT ")).items()}
+    for case, found in rates.items():
+        print(f"  {case} ({python}): {text(found)}", flush=True)
     return rates
 
 
@@ -110,10 +112,9 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         model = os.path.join(temporary, "model")
         subprocess.run([sys.executable, HERE / "make_model.py", model], check=True, capture_output=True)
-        ours = measured(sys.executable, "transform", model, ROWS, options)
-        bare = measured(sys.executable, "bare", model, ROWS, options)
-        udf = measured(sys.executable, "udf", model, ROWS, options)
-        theirs = measured(rival, "transform", model, RIVAL_ROWS, options)
+        rates = measured(sys.executable, ("transform", "bare", "udf"), model, ROWS, options)
+        ours, bare, udf = (rates[case] for case in ("transform", "bare", "udf"))
+        theirs = measured(rival, ("transform",), model, RIVAL_ROWS, options)["transform"]
         ready = session(model, sessions=2, threads=1)
         alone = session(model, sessions=1, threads=os.cpu_count())
         inferred = infer_rate(model, pathlib.Path(temporary), options.repeat)

@@ -3,9 +3,9 @@
 The same file runs with tfos and with tensorflowonspark 2.2.5, each in its own environment, and prints
 one JSON line. `compare.py` runs both and prints the ratios.
 
-    python spark_inference.py --case transform --model DIR --rows 200000 [--repeat 3]
+    python spark_inference.py --cases transform bare udf --model DIR --rows 200000 [--repeat 3]
 
-Cases: `transform`: TFModel.transform; `udf`: Spark's predict_batch_udf with TensorFlow; `bare`: a
+Cases, which take turns on one cluster: `transform`: TFModel.transform; `udf`: Spark's predict_batch_udf with TensorFlow; `bare`: a
 mapInArrow that takes all rows and gives columns of the same size, without a model.
 """
 
@@ -92,7 +92,7 @@ def verify(result, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--case", choices=CASES, required=True)
+    parser.add_argument("--cases", choices=CASES, nargs="+", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--repeat", type=int, default=3)
@@ -111,18 +111,18 @@ def main():
     frame = spark.range(options.rows, numPartitions=PARTITIONS).mapInArrow(
         make_rows, "id long, x array<float>").cache()
     assert frame.agg(functions.count("x")).first()[0] == options.rows
-    seconds = []
-    result = scored(options.case, frame, options, name)
-    if options.case != "bare":
-        verify(result, options)
-    for repeat in range(options.repeat + 1):  # The first one loads models and compiles: it doesn't count.
-        begin = time.monotonic()
-        result = scored(options.case, frame, options, name)
-        result.write.format("noop").mode("overwrite").save()
-        if repeat:
-            seconds.append(time.monotonic() - begin)
-    assert result.count() == options.rows
-    print("RESULT " + json.dumps({"rows_per_s": [options.rows / one for one in seconds]}))
+    for case in options.cases:  # Loads models as well, so the first ones that count are warm.
+        result = scored(case, frame, options, name)
+        assert result.count() == options.rows
+        if case != "bare":
+            verify(result, options)
+    rates = {case: [] for case in options.cases}
+    for _ in range(options.repeat):
+        for case in options.cases:
+            begin = time.monotonic()
+            scored(case, frame, options, name).write.format("noop").mode("overwrite").save()
+            rates[case].append(options.rows / (time.monotonic() - begin))
+    print("RESULT " + json.dumps(rates))
     spark.stop()
 
 
