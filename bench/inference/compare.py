@@ -28,6 +28,7 @@ sys.path.insert(0, str(HERE.parent / "feed"))
 
 import compare as feed_compare  # noqa: E402  (the rival's environment)
 import report  # noqa: E402
+from spark_inference import features, write_rows  # noqa: E402
 
 ROWS = 200_000
 #: The nearest size that is practical.
@@ -38,9 +39,9 @@ SESSION_RATE = ROOT / "build/bench/bench/inference/session_rate"
 PASSES = 5
 
 
-def measured(python, cases, model, rows, options):
+def measured(python, cases, model, data, options):
     """Sorted rates by case."""
-    command = [python, HERE / "spark_inference.py", "--cases", *cases, "--model", model, "--rows", str(rows),
+    command = [python, HERE / "spark_inference.py", "--cases", *cases, "--model", model, "--data", data,
                "--repeat", str(options.repeat), "--batch-size", str(BATCH)]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True,
                           env={**os.environ, "TF_USE_LEGACY_KERAS": "1"})
@@ -70,7 +71,6 @@ def infer_rate(model, directory, repeat):
     """Rows a second of `tfos infer` from records to Parquet: what further passes over them take, so
     without the start of Python and the loading of the model."""
     from tfos import executable, records
-    from spark_inference import features
 
     with open(os.path.join(model, "input_name.txt")) as file:
         name = file.read()
@@ -112,9 +112,13 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         model = os.path.join(temporary, "model")
         subprocess.run([sys.executable, HERE / "make_model.py", model], check=True, capture_output=True)
-        rates = measured(sys.executable, ("transform", "bare", "udf"), model, ROWS, options)
+        data, less_data = (pathlib.Path(temporary, f"rows-{rows}") for rows in (ROWS, RIVAL_ROWS))
+        for directory, rows in ((data, ROWS), (less_data, RIVAL_ROWS)):
+            directory.mkdir()
+            write_rows(directory, rows)
+        rates = measured(sys.executable, ("transform", "bare", "udf"), model, data, options)
         ours, bare, udf = (rates[case] for case in ("transform", "bare", "udf"))
-        theirs = measured(rival, ("transform",), model, RIVAL_ROWS, options)["transform"]
+        theirs = measured(rival, ("transform",), model, less_data, options)["transform"]
         ready = session(model, sessions=2, threads=1)
         alone = session(model, sessions=1, threads=os.cpu_count())
         inferred = infer_rate(model, pathlib.Path(temporary), options.repeat)

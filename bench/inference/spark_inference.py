@@ -3,7 +3,7 @@
 The same file runs with tfos and with tensorflowonspark 2.2.5, each in its own environment, and prints
 one JSON line. `compare.py` runs both and prints the ratios.
 
-    python spark_inference.py --cases transform bare udf --model DIR --rows 200000 [--repeat 3]
+    python spark_inference.py --cases transform bare udf --model DIR --data DIR [--repeat 3]
 
 Cases, which take turns on one cluster: `transform`: TFModel.transform; `udf`: Spark's predict_batch_udf with TensorFlow; `bare`: a
 mapInArrow that takes all rows and gives columns of the same size, without a model.
@@ -30,14 +30,18 @@ def features(ids):
     return ((np.asarray(ids)[:, None] * 31 + np.arange(FEATURES) * 17) % 256 / 255).astype(np.float32)
 
 
-def make_rows(batches):
+def write_rows(directory, rows):
+    """Parquet files of the rows, one for each partition. Needs pyarrow, unlike what reads them."""
     import pyarrow as pa
+    from pyarrow import parquet
 
-    for batch in batches:
-        ids = batch.column("id").to_numpy()
-        offsets = np.arange(0, (len(ids) + 1) * FEATURES, FEATURES, dtype=np.int32)
+    count = rows // PARTITIONS
+    for part in range(PARTITIONS):
+        ids = np.arange(part * count, (part + 1) * count)
+        offsets = np.arange(0, (count + 1) * FEATURES, FEATURES, dtype=np.int32)
         values = pa.ListArray.from_arrays(pa.array(offsets), pa.array(features(ids).ravel()))
-        yield pa.record_batch({"id": batch.column("id"), "x": values})
+        parquet.write_table(pa.table({"id": ids, "x": values}), directory / f"{part}.parquet",
+                            compression="none", use_dictionary=False)
 
 
 def bare(batches):
@@ -81,12 +85,13 @@ def scored(case, frame, options, name):
     return model.transform(frame.select("x"))
 
 
-def verify(result, options):
-    """The first rows, compared with what NumPy makes of the same weights."""
+def verify(case, frame, options, name):
+    """The results of the first rows, compared with what NumPy makes of the same weights."""
     weights = np.load(os.path.join(options.model, "weights.npz"))
     hidden = np.maximum(features(range(VERIFIED)) @ weights["w1"] + weights["b1"], 0)
     logits = hidden @ weights["w2"] + weights["b2"]
-    rows = [row.y for row in result.limit(VERIFIED).collect()]
+    first = frame.where(f"id < {VERIFIED}").repartition(1).sortWithinPartitions("id")
+    rows = [row.y for row in scored(case, first, options, name).collect()]
     np.testing.assert_allclose(rows, logits, rtol=1e-3, atol=1e-3)
 
 
@@ -94,7 +99,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", choices=CASES, nargs="+", required=True)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--rows", type=int, required=True)
+    parser.add_argument("--data", required=True, help="a directory of write_rows")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=1024)
     options = parser.parse_args()
@@ -108,20 +113,19 @@ def main():
              .config("spark.log.level", "ERROR").getOrCreate())
     with open(os.path.join(options.model, "input_name.txt")) as file:
         name = file.read()
-    frame = spark.range(options.rows, numPartitions=PARTITIONS).mapInArrow(
-        make_rows, "id long, x array<float>").cache()
-    assert frame.agg(functions.count("x")).first()[0] == options.rows
+    frame = spark.read.parquet(options.data).cache()
+    count = frame.agg(functions.count("x")).first()[0]
     for case in options.cases:  # Loads models as well, so the first ones that count are warm.
         result = scored(case, frame, options, name)
-        assert result.count() == options.rows
+        assert result.count() == count
         if case != "bare":
-            verify(result, options)
+            verify(case, frame, options, name)
     rates = {case: [] for case in options.cases}
     for _ in range(options.repeat):
         for case in options.cases:
             begin = time.monotonic()
             scored(case, frame, options, name).write.format("noop").mode("overwrite").save()
-            rates[case].append(options.rows / (time.monotonic() - begin))
+            rates[case].append(count / (time.monotonic() - begin))
     print("RESULT " + json.dumps(rates))
     spark.stop()
 
