@@ -21,11 +21,13 @@ ALLOWED = {
     "collective": {"base", "net"},
     "parameter_server": {"base", "collective", "net"},
     "records": {"arrow", "base"},
-    "tensorflow": set(),
+    "tensorflow": {"base"},
+    "inference": {"arrow", "base", "feed", "records", "tensorflow"},
     "hadoop": {"base", "tensorflow"},
     "files": {"base", "hadoop", "records"},
     "cli": {"arrow", "base", "control", "feed", "net", "parameter_server", "records"},
-    "python": {"arrow", "base", "collective", "control", "feed", "files", "hadoop", "parameter_server", "records",
+    "python": {"arrow", "base", "collective", "control", "feed", "files", "hadoop", "inference",
+               "parameter_server", "records",
                "tensorflow"},
 }
 TESTING = "testing"

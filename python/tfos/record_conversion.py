@@ -1,4 +1,4 @@
-"""Tables between TFRecord, Parquet and CSV files, in record batches: memory does not grow with files.
+"""Tables in TFRecord, Parquet, CSV and JSON files, in record batches: memory does not grow with files.
 
 Which format a file has its name says, unless it is told. Threads: any; errors:
 :class:`tfos.errors.BadInputError` with the file, and :class:`OSError`.
@@ -6,8 +6,12 @@ Which format a file has its name says, unless it is told. Threads: any; errors:
 
 from __future__ import annotations
 
+import contextlib
+import io
+import itertools
+import json
 import os
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -15,15 +19,18 @@ from tfos import record_listing, records
 from tfos.errors import BadInputError
 from tfos.file_access import access_for
 
-FORMATS = ("tfrecord", "parquet", "csv")
+#: "jsonl" has a JSON object in each line.
+FORMATS = ("tfrecord", "parquet", "csv", "jsonl")
 
-_BY_SUFFIX = {".parquet": "parquet", ".csv": "csv"}
+_BY_SUFFIX = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
+              ".tfrecord": "tfrecord", ".tfrecords": "tfrecord", ".gz": "tfrecord", ".zlib": "tfrecord"}
 _PARQUET_ROWS = 8_192
+_JSON_BLOCK_BYTES = 4 << 20
 
 
-def format_of(path: str, told: str | None) -> str:
-    """The format of a file: as told, else by its name; TFRecord where that does not say."""
-    return told or _BY_SUFFIX.get(os.path.splitext(path)[1].lower(), "tfrecord")
+def format_of(path: str, told: str | None, otherwise: str = "tfrecord") -> str:
+    """The format of a file: as told, else by its name; ``otherwise`` where that does not say."""
+    return told or _BY_SUFFIX.get(os.path.splitext(path)[1].lower(), otherwise)
 
 
 def convert(sources: Sequence[str], target: str, *, source_format: str | None = None,
@@ -41,27 +48,42 @@ def convert(sources: Sequence[str], target: str, *, source_format: str | None = 
     access, path = access_for(target)
     if path in (access_for(source)[1] for source in sources):
         raise BadInputError(f"{target} is read and written; give it another name")
-    schema = _schema(sources, from_format, record_type, compression)
-    _check(schema, to_format, target)
-    batches = _read(sources, from_format, schema, record_type, compression)
+    schema = schema_of(sources, from_format, record_type, compression)
+    check_target(schema, to_format, target)
+    batches = read(sources, from_format, schema, record_type, compression)
+    with replacing(target) as temporary:
+        return write(temporary, to_format, schema, batches, record_type,
+                     record_listing.compression_of(path, target_compression))
+
+
+@contextlib.contextmanager
+def replacing(target: str) -> Iterator[str]:
+    """A name for a new file, beside ``target``, that takes its place when the block is left without
+    an error; otherwise it is deleted."""
+    access, path = access_for(target)
     directory, name = os.path.split(path)
     temporary = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
     try:
-        rows = _write(temporary, to_format, schema, batches, record_type,
-                      record_listing.compression_of(path, target_compression))
+        yield temporary
         access.rename(temporary, path)
     except BaseException:
         access.delete(temporary)
         raise
-    return rows
 
 
-def _schema(sources: Sequence[str], kind: str, record_type: str, compression: str | None) -> pa.Schema:
+def schema_of(sources: Sequence[str], kind: str, record_type: str, compression: str | None, *,
+              hints: Mapping[str, pa.DataType] | None = None, strings: bool = True) -> pa.Schema:
+    """The columns of the files: as the first one has them, or a sample of the records.
+
+    Args:
+        hints: types of columns in CSV and JSON, which otherwise tell them by their values.
+        strings: bytes in records are strings where all of the sample are UTF-8, else binary.
+    """
     if kind != "tfrecord":
-        return next(iter(_open(sources[0], kind)))[0]
+        return next(iter(_open(sources[0], kind, hints or {})))[0]
     listed = [record_listing.ListedFile(path, 0) for path in sources]
     inferred = record_listing.infer_schema(listed, record_type=record_type, compression=compression,
-                                           sample=records.SAMPLE_RECORDS, strings=True)
+                                           sample=records.SAMPLE_RECORDS, strings=strings)
     return nullable(inferred)
 
 
@@ -71,8 +93,12 @@ def nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in schema])
 
 
-def _open(path: str, kind: str) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-    """Yields the schema and the batches of a Parquet or CSV file, and closes it afterwards."""
+def _open(path: str, kind: str, types: Mapping[str, pa.DataType],
+          columns: list[str] | None = None) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    """Yields the schema and the batches of a Parquet, CSV or JSON file, and closes it afterwards.
+
+    ``types`` are of columns in CSV and JSON, ``columns`` those that are wanted, None for all.
+    """
     access, name = access_for(path)
     with access.open(name) as file:
         try:
@@ -80,45 +106,98 @@ def _open(path: str, kind: str) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordB
                 from pyarrow import parquet
 
                 opened = parquet.ParquetFile(file)
-                yield opened.schema_arrow, opened.iter_batches(_PARQUET_ROWS)
-            else:
+                wanted = None if columns is None else [n for n in opened.schema_arrow.names if n in columns]
+                yield opened.schema_arrow, opened.iter_batches(_PARQUET_ROWS, columns=wanted)
+            elif kind == "csv":
                 from pyarrow import csv
 
-                reader = csv.open_csv(file)
+                reader = csv.open_csv(file, convert_options=csv.ConvertOptions(column_types=dict(types)))
                 yield reader.schema, iter(reader)
+            else:
+                batches = _json_batches(file, types)
+                first = next(batches, None)
+                if first is None:
+                    raise BadInputError(f"{path} has no rows, so nothing says what its columns are")
+                yield first.schema, itertools.chain([first], batches)
         except pa.ArrowInvalid as error:
             raise BadInputError(f"{path} can't be read as {kind}: {error}") from error
 
 
-def _read(sources: Sequence[str], kind: str, schema: pa.Schema, record_type: str,
-          compression: str | None) -> Iterator[pa.RecordBatch]:
+def _json_batches(file: Any, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+    """The rows of lines of JSON. Columns and types are those of the first block, and of ``types``."""
+    from pyarrow import json as arrow_json
+
+    schema = pa.schema(list(types.items()))
+    unexpected = "infer"
+    for block in _blocks_of_lines(file):
+        table = arrow_json.read_json(
+            io.BytesIO(block), read_options=arrow_json.ReadOptions(block_size=len(block) + 1),
+            parse_options=arrow_json.ParseOptions(explicit_schema=schema,
+                                                  unexpected_field_behavior=unexpected))
+        if unexpected == "infer":
+            schema, unexpected = table.schema, "ignore"
+        yield from table.to_batches()
+
+
+def _blocks_of_lines(file: Any) -> Iterator[bytes]:
+    rest = b""
+    while block := file.read(_JSON_BLOCK_BYTES):
+        whole, newline, after = block.rpartition(b"\n")
+        if not newline:
+            rest += block
+            continue
+        yield rest + whole + newline
+        rest = after
+    if rest.strip():
+        yield rest
+
+
+def read(sources: Sequence[str], kind: str, schema: pa.Schema, record_type: str,
+         compression: str | None) -> Iterator[pa.RecordBatch]:
+    """The rows of all files, in batches with the columns of ``schema``: those that :func:`schema_of`
+    has found, or some of them."""
     for source in sources:
         if kind == "tfrecord":
             access, path = access_for(source)
             yield from records.read(access.native_path(path), schema, record_type=record_type,
                                     compression=record_listing.compression_of(path, compression))
             continue
-        for found, batches in _open(source, kind):
-            if found.names != schema.names:
+        types = {field.name: field.type for field in schema}
+        for found, batches in _open(source, kind, types if kind == "jsonl" else {}, schema.names):
+            missing = [name for name in schema.names if name not in found.names]
+            if missing:
                 raise BadInputError(
                     f"{source} has the columns {', '.join(found.names)}, and {sources[0]} has "
-                    f"{', '.join(schema.names)}")
+                    f"{', '.join(missing)} as well")
             for batch in batches:
+                batch = batch.select(schema.names)
                 yield batch if batch.schema == schema else batch.cast(schema)
 
 
-def _check(schema: pa.Schema, kind: str, target: str) -> None:
+def check_target(schema: pa.Schema, kind: str, target: str) -> None:
+    """Raises :class:`BadInputError` for columns that a file of the format can't have."""
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if kind == "csv" and nested:
         raise BadInputError(f"{target}: CSV has no lists, and {', '.join(nested)} would be one; "
                             "convert to Parquet")
-    if kind == "csv" and (binary := [field.name for field in schema if pa.types.is_binary(field.type)]):
-        raise BadInputError(f"{target}: CSV has no binary columns, and {', '.join(binary)} would be "
-                            "one; convert to Parquet")
+    binary = [field.name for field in schema if pa.types.is_binary(_leaf(field.type))]
+    if kind in ("csv", "jsonl") and binary:
+        raise BadInputError(f"{target}: {_TITLES[kind]} has no binary columns, and "
+                            f"{', '.join(binary)} would be one; convert to Parquet")
 
 
-def _write(path: str, kind: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch],
-           record_type: str, compression: str) -> int:
+_TITLES = {"csv": "CSV", "jsonl": "JSON"}
+
+
+def _leaf(kind: pa.DataType) -> pa.DataType:
+    while pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
+        kind = kind.value_type
+    return kind
+
+
+def write(path: str, kind: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch],
+          record_type: str, compression: str) -> int:
+    """Writes the rows into a new file; how many there are."""
     access, _ = access_for(path)
     if kind == "tfrecord":
         return records.write(access.native_path(path), batches, record_type=record_type,
@@ -136,6 +215,28 @@ def _table_writer(file: Any, kind: str, schema: pa.Schema) -> Any:
         from pyarrow import parquet
 
         return parquet.ParquetWriter(file, schema)
-    from pyarrow import csv
+    if kind == "csv":
+        from pyarrow import csv
 
-    return csv.CSVWriter(file, schema)
+        return csv.CSVWriter(file, schema)
+    return _JsonWriter(file)
+
+
+class _JsonWriter:
+    """Writes lines of JSON; numbers that are none are NaN, Infinity, -Infinity, as Spark reads them.
+
+    Owner and lifetime: borrows the file. Threads: one at a time.
+    """
+
+    def __init__(self, file: Any):
+        self._file = file
+
+    def __enter__(self) -> "_JsonWriter":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        return None
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        lines = [json.dumps(row, ensure_ascii=False, default=str) for row in batch.to_pylist()]
+        self._file.write("".join(f"{line}\n" for line in lines).encode())

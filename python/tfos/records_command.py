@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     command("verify", _verify, "Check all CRCs of each file.")
     made = command("index", _index, "Put an index beside each file, so that Spark can split it.")
     made.add_argument("--interval", type=int, help="bytes between entries; default: 1 MiB")
-    made = rows(command("convert", _convert, "Convert TFRecord, Parquet or CSV files into one."))
+    made = rows(command("convert", _convert, "Convert TFRecord, Parquet, CSV or JSON files into one."))
     made.add_argument("--output", required=True, help="the file to write")
     for side in ("from", "to"):
         made.add_argument(f"--{side}", choices=record_conversion.FORMATS, dest=f"{side}_format",

@@ -24,6 +24,7 @@ struct PythonCommand {
 };
 
 constexpr PythonCommand kCommands[] = {
+    {"infer", "tfos.infer_command", "Run the rows of files through a SavedModel"},
     {"records", "tfos.records_command", "Look at, check, index and convert TFRecord files"},
     {"tensorboard", "tfos.tensorboard", "Run TensorBoard over a directory, also of Hadoop's"},
 };

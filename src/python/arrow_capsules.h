@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "arrow/c_data.h"
+#include "arrow/export.h"
 #include "python/errors.h"
 #include "python/python_object.h"
 
@@ -83,6 +84,31 @@ nb::tuple ArrowArrayCapsules(Fill&& fill) {
   fill(*schema, *array);
   return nb::make_tuple(schema_capsule, array_capsule);
 }
+
+/// A record batch or array on its way to another library, which may take it once.
+class ArrowBatch {
+ public:
+  template <typename Fill>
+  explicit ArrowBatch(Fill&& fill) : capsules_(ArrowArrayCapsules(std::forward<Fill>(fill))) {}
+
+  nb::tuple capsules() const { return capsules_; }
+
+ private:
+  nb::tuple capsules_;
+};
+
+/// A schema on its way to another library.
+class ArrowType {
+ public:
+  explicit ArrowType(arrow::Field type) : type_(std::move(type)) {}
+
+  nb::object Capsule() const {
+    return ArrowCapsule(std::make_unique<ArrowSchema>(arrow::ExportSchema(type_)), "arrow_schema");
+  }
+
+ private:
+  arrow::Field type_;
+};
 
 }  // namespace tfos::python
 

@@ -39,33 +39,6 @@ using records::RecordType;
 using records::RecordWriter;
 using records::SchemaInference;
 
-/// A record batch or array on its way to another library, which may take it once.
-class ArrowBatch {
- public:
-  template <typename Fill>
-  explicit ArrowBatch(Fill&& fill) : capsules_(ArrowArrayCapsules(std::forward<Fill>(fill))) {}
-
-  nb::tuple capsules() const { return capsules_; }
-
- private:
-  nb::tuple capsules_;
-};
-
-/// A schema on its way to another library.
-class ArrowType {
- public:
-  explicit ArrowType(records::ExampleSchema schema) : schema_(std::move(schema)) {}
-
-  nb::object Capsule() const {
-    return ArrowCapsule(
-        std::make_unique<ArrowSchema>(arrow::ExportSchema(records::FieldOf(schema_))),
-        "arrow_schema");
-  }
-
- private:
-  records::ExampleSchema schema_;
-};
-
 RecordType TypeFrom(const std::string& name) {
   if (name == "Example") return RecordType::kExample;
   if (name == "SequenceExample") return RecordType::kSequenceExample;
@@ -387,7 +360,7 @@ void BindRecords(nb::module_& module) {
           },
           nb::arg("record"), "Looks at one that is in memory.")
       .def("finish", [](const SchemaInference& inference) {
-        return ArrowType(FileValueOrThrow(inference.Finish()));
+        return ArrowType(records::FieldOf(FileValueOrThrow(inference.Finish())));
       });
 
   module.def("make_record_index", &MakeIndex, nb::arg("path"), nb::arg("interval_bytes").none(),

@@ -13,6 +13,7 @@ void BindFeed(nanobind::module_& module);
 void BindFiles(nanobind::module_& module);
 void BindAgentLink(nanobind::module_& module);
 void BindGpuLease(nanobind::module_& module);
+void BindInference(nanobind::module_& module);
 void BindRecords(nanobind::module_& module);
 void BindCollective(nanobind::module_& module);
 void BindParameterServer(nanobind::module_& module);

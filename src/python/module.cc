@@ -5,7 +5,7 @@
 NB_MODULE(_native, module) {
   module.doc() =
       "The native part of tfos: row codec, feed, the node's link to its agent, GPU leases, "
-      "TFRecords, Hadoop's files, tensors between nodes, parameter servers.";
+      "TFRecords, Hadoop's files, tensors between nodes, parameter servers, SavedModels.";
   tfos::python::BindCodec(module);
   tfos::python::BindFeed(module);
   tfos::python::BindBatches(module);
@@ -13,6 +13,7 @@ NB_MODULE(_native, module) {
   tfos::python::BindGpuLease(module);
   tfos::python::BindFiles(module);
   tfos::python::BindRecords(module);
+  tfos::python::BindInference(module);
   tfos::python::BindCollective(module);
   tfos::python::BindParameterServer(module);
 }

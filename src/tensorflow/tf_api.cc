@@ -1,49 +1,13 @@
 #include "tensorflow/tf_api.h"
 
-#include <dlfcn.h>
+#include "tensorflow/loaded_library.h"
 
 namespace tfos::tensorflow {
-namespace {
-
-constexpr const char* kFramework = "libtensorflow_framework.so.2";
-constexpr const char* kAll = "libtensorflow_cc.so.2";
-
-/// Looks functions up in a library that the process has loaded already.
-class Library {
- public:
-  Library(const char* name, std::string& error)
-      : name_(name), error_(error), handle_(::dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) {
-    if (handle_ == nullptr) {
-      Fail(std::string(name) + " is not loaded: import tensorflow (2.16 or newer) first");
-    }
-  }
-
-  template <typename Function>
-  void Find(const char* symbol, Function& function) {
-    if (handle_ == nullptr) return;
-    function = reinterpret_cast<Function>(::dlsym(handle_, symbol));
-    if (function == nullptr) {
-      Fail(std::string(name_) + " has no function " + symbol +
-           ": tfos works with TensorFlow 2.16 to 2.21");
-    }
-  }
-
- private:
-  void Fail(std::string what) {
-    if (error_.empty()) error_ = std::move(what);
-  }
-
-  const char* const name_;
-  std::string& error_;
-  void* const handle_;  // Kept: what is found has to stay.
-};
-
-}  // namespace
 
 std::optional<TfApi> TfApi::Find(std::string& error) {
   error.clear();
   TfApi api{};
-  Library framework(kFramework, error);
+  LoadedLibrary framework(kFrameworkLibrary, error);
   framework.Find("TF_NewStatus", api.NewStatus);
   framework.Find("TF_DeleteStatus", api.DeleteStatus);
   framework.Find("TF_SetStatus", api.SetStatus);
@@ -80,7 +44,7 @@ std::optional<TfApi> TfApi::Find(std::string& error) {
   framework.Find("TF_OpKernelConstruction_GetAttrInt64", api.GetAttrInt64);
   framework.Find("TF_OpKernelConstruction_Failure", api.OpKernelConstructionFailure);
   framework.Find("TF_OpKernelContext_Failure", api.OpKernelContextFailure);
-  Library all(kAll, error);
+  LoadedLibrary all(kCompleteLibrary, error);
   all.Find("TF_StringCopy", api.StringCopy);
   if (!error.empty()) return std::nullopt;
   return api;

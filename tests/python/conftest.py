@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import time
 import types
@@ -128,6 +129,14 @@ def hadoop(hdfs, tmp_path_factory):
         access, viewed = access_for(f"{hdfs.uri}/viewed")
         access.mkdirs(viewed)
     return types.SimpleNamespace(hdfs=hdfs.uri, viewfs="viewfs://tfos/mounted", faults=planned)
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """A directory of SavedModels: see make_models.py."""
+    directory = tmp_path_factory.mktemp("models")
+    subprocess.run([sys.executable, str(TESTS / "make_models.py"), str(directory)], check=True)
+    return directory
 
 
 @pytest.fixture

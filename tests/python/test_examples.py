@@ -26,6 +26,7 @@ RUNS = [
     ("streaming.py", "--source", "structured"),
     ("streaming.py", "--source", "dstream"),
     ("parameter_search.py", "--epochs", "2"),
+    ("ml_pipeline.py", "--epochs", "6"),
 ]
 ON_HDFS = "mnist_hdfs.py"
 DEMO = "mnist_spark.py"

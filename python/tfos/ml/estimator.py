@@ -1,0 +1,106 @@
+"""``tfos.ml.Estimator``: trains a Keras model on a cluster of its own."""
+
+from __future__ import annotations
+
+import uuid
+from types import SimpleNamespace
+from typing import Any, Callable
+
+import pyspark.ml
+from pyspark import keyword_only
+
+import tfos
+from tfos import inference, saved_model
+from tfos.errors import BadInputError
+from tfos.file_access import access_for
+from tfos.ml.model import Model, resolved
+from tfos.ml.params import _TrainingParams
+
+
+class Estimator(pyspark.ml.Estimator, _TrainingParams):
+    """Trains on the nodes of a ``tfos.run`` cluster, fed with the DataFrame's columns.
+
+    Give one of:
+        build: ``build(args)`` returns a compiled Keras 3 model, made from the dict of the parameter
+            ``args``. All nodes train it together (``ctx.distribute``), on every row once an epoch.
+        train: ``train(ctx)``, a program of its own as for ``tfos.run``. ``ctx.args`` has the parameters
+            as attributes; the chief has to write a SavedModel to ``ctx.args.model_dir``.
+
+    ``settings`` are those of ``tfos.run``. ``fit`` returns a :class:`tfos.ml.Model` that has the
+    parameters of this one; each fit writes to a directory of its own below ``modelDir``. Spark reads the
+    rows once; further epochs come from the nodes' memory.
+    """
+
+    @keyword_only
+    def __init__(self, *, build: Callable[[dict[str, Any]], Any] | None = None,
+                 train: Callable[[Any], None] | None = None, settings: dict[str, Any] | None = None,
+                 modelDir: str | None = None, inputMapping: dict[str, Any] | None = None,
+                 labelCol: str = "label", outputMapping: dict[str, str] | None = None,
+                 binaryOutputs: list[str] | None = None, batchSize: int = 128, epochs: int = 1,
+                 nodes: int = 1, shuffle: bool = False, args: dict[str, Any] | None = None,
+                 keepInputs: bool = True, signature: str = "serving_default", tags: str = "serve",
+                 opLibraries: list[str] | None = None):
+        super().__init__()
+        if (build is None) == (train is None):
+            raise BadInputError("pass either build=, which makes a Keras model, or train=, a program")
+        self._program = train if build is None else _KerasProgram(build)
+        self._settings = settings or {}
+        params = dict(self._input_kwargs)
+        for name in ("build", "train", "settings"):
+            params.pop(name, None)
+        self._set(**{name: value for name, value in params.items() if value is not None})
+
+    def _fit(self, dataset: Any) -> Model:
+        spark = dataset.sparkSession
+        if not self.isDefined(self.modelDir):
+            raise BadInputError("modelDir is not set: where models are to be written")
+        if not self.getInputMapping():
+            raise BadInputError("inputMapping is not set: which columns the model learns from")
+        columns = sorted(self.getInputMapping())
+        fed = dataset.select(*columns, self.getLabelCol())
+        directory = f"{resolved(spark, self.getModelDir())}/{self.uid}-{uuid.uuid4().hex[:8]}"
+        with tfos.run(spark, self._program, nodes=self.getNodes(), args=self._args(directory),
+                      **self._settings) as cluster:
+            # With a cache each epoch of a node has as many batches, which Keras takes for granted.
+            cluster.train(fed, epochs=self.getEpochs(), shuffle=self.getShuffle(),
+                          cache="memory" if self.getEpochs() > 1 else None)
+        access, path = access_for(directory)
+        if access.status(f"{path}/saved_model.pb") is None:
+            raise BadInputError(f"training ended, and there is no SavedModel in {directory}: the chief has "
+                                "to write one to ctx.args.model_dir, which all have to reach")
+        inference.Model(directory, self.getTags(), self.getSignature(), tuple(self.getOpLibraries()))
+        return self._copyValues(Model()).setModelDir(directory)
+
+    def _args(self, directory: str) -> SimpleNamespace:
+        return SimpleNamespace(
+            input_mapping=self.getInputMapping(), label=self.getLabelCol(),
+            batch_size=self.getBatchSize(), epochs=self.getEpochs(), args=self.getArgs(),
+            model_dir=directory)
+
+
+class _KerasProgram:
+    """What a node does with a model builder. Pickled to the nodes."""
+
+    def __init__(self, build: Callable[[dict[str, Any]], Any]):
+        self._build = build
+
+    def __call__(self, ctx: Any) -> None:
+        args = ctx.args
+        model = self._build(args.args)
+        if getattr(model, "optimizer", None) is None:
+            raise BadInputError("build() has to return a Keras model that was compiled")
+        model.optimizer = ctx.distribute(model.optimizer)
+        # All nodes step together to the end: the last rows of a node are filled up, and masked.
+        rows = ctx.dataset(args.batch_size, features=list(args.input_mapping), label=args.label,
+                           remainder="pad")
+        model.fit(_named(rows, args.input_mapping), epochs=args.epochs, verbose=0)
+        if ctx.is_chief:
+            saved_model.export(model, args.model_dir)
+
+
+def _named(rows: Any, mapping: dict[str, str]) -> Any:
+    """Columns under the names of the model's inputs; a single one as it is."""
+    if len(mapping) == 1:
+        return rows
+    return rows.map(lambda features, *rest: (
+        {mapping[column]: tensor for column, tensor in features.items()}, *rest))

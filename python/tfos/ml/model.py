@@ -1,0 +1,115 @@
+"""``tfos.ml.Model``: a Spark ML model over a SavedModel."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any
+
+import pyspark.ml
+from pyspark import keyword_only
+from pyspark.ml.util import (
+    DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter,
+)
+from pyspark.sql import SparkSession, functions
+
+from tfos import frame_inference, inference, paths
+from tfos.errors import BadInputError
+from tfos.file_access import access_for
+from tfos.ml.params import _InferenceParams
+
+#: Of the SavedModel in the directory of a model that was saved.
+_SAVED_MODEL = "saved_model"
+_COPY_BYTES = 4 << 20
+
+
+class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
+    """Adds the outputs of a SavedModel to a DataFrame: of Keras' ``export``, ``tf.saved_model.save`` or
+    TensorFlow 1.
+
+    An output of the shape [?, 1] becomes a plain number, as Spark's evaluators want it. ``save`` keeps
+    the SavedModel along with the parameters, so what was saved can be moved.
+    """
+
+    @keyword_only
+    def __init__(self, *, modelDir: str | None = None, inputMapping: dict[str, Any] | None = None,
+                 outputMapping: dict[str, str] | None = None, binaryOutputs: list[str] | None = None,
+                 batchSize: int = 128, keepInputs: bool = True, signature: str = "serving_default",
+                 tags: str = "serve", opLibraries: list[str] | None = None):
+        super().__init__()
+        self._set(**{name: value for name, value in self._input_kwargs.items() if value is not None})
+
+    def _transform(self, dataset: Any) -> Any:
+        model = self._saved_model(dataset.sparkSession)
+        outputs = self.getOutputMapping() or {name: name for name in model.outputs}
+        result = frame_inference.transform(
+            dataset, model, _mapping(self.getInputMapping(), model), outputs,
+            binary_outputs=self.getBinaryOutputs(), batch_size=self.getBatchSize(),
+            keep=self.getKeepInputs())
+        single = [column for output, column in outputs.items()
+                  if model.outputs[output].endswith("[?, 1]")]
+        return result.withColumns({column: functions.col(f"`{column}`")[0] for column in single})
+
+    def _saved_model(self, spark: SparkSession) -> inference.Model:
+        if not self.isDefined(self.modelDir):
+            raise BadInputError("modelDir is not set: the directory of the SavedModel")
+        return inference.Model(resolved(spark, self.getModelDir()), self.getTags(), self.getSignature(),
+                               tuple(self.getOpLibraries()), frame_inference.task_threads(spark))
+
+    def write(self) -> MLWriter:
+        return _Writer(self)
+
+    @classmethod
+    def read(cls) -> MLReader:
+        return _Reader(cls)
+
+
+def resolved(spark: Any, path: str) -> str:
+    """The path as programs of Spark mean it: without a scheme on the default file system."""
+    return paths.resolve(paths.default_fs(spark.sparkContext), os.getcwd(), path)
+
+
+def _mapping(given: dict[str, Any], model: inference.Model) -> dict[str, Any]:
+    """One column for a model of one input is that input, whatever it is called: Keras makes names up."""
+    if len(given) == 1 and len(model.inputs) == 1:
+        return dict(zip(given, model.inputs))
+    return given
+
+
+class _Writer(MLWriter):
+    def __init__(self, instance: Model):
+        super().__init__()
+        self._instance = instance
+
+    def saveImpl(self, path: str) -> None:
+        spark = self.sparkSession
+        DefaultParamsWriter.saveMetadata(self._instance, path, spark)
+        _copy(resolved(spark, self._instance.getModelDir()),
+              f"{resolved(spark, path)}/{_SAVED_MODEL}")
+
+
+class _Reader(MLReader):
+    def __init__(self, kind: type):
+        super().__init__()
+        self._kind = kind
+
+    def load(self, path: str) -> Model:
+        metadata = DefaultParamsReader.loadMetadata(path, self.sparkSession)
+        instance = self._kind()
+        instance._resetUid(metadata["uid"])
+        DefaultParamsReader.getAndSetParams(instance, metadata)
+        return instance.setModelDir(f"{resolved(self.sparkSession, path)}/{_SAVED_MODEL}")
+
+
+def _copy(source: str, target: str) -> None:
+    """Copies a directory, also between file systems."""
+    reader, source = access_for(source)
+    writer, target = access_for(target)
+    writer.mkdirs(target)
+    for found in reader.list(source):
+        copied = f"{target}/{os.path.basename(found.path)}"
+        if found.is_directory:
+            _copy(found.path, copied)
+            continue
+        with reader.open(found.path) as original, writer.create(copied) as copy:
+            shutil.copyfileobj(original, copy, _COPY_BYTES)

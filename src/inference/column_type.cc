@@ -1,0 +1,147 @@
+#include "inference/column_type.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/format.h"
+#include "inference/number_conversion.h"
+#include "tensorflow/tf_codes.h"
+
+namespace tfos::inference {
+namespace {
+
+using namespace tensorflow;  // NOLINT: its type codes.
+
+std::string_view FormatOf(const ArrowSchema& schema) {
+  return schema.format == nullptr ? std::string_view() : std::string_view(schema.format);
+}
+
+/// What a number becomes in a chunk: docs/dataframes.md.
+constexpr std::pair<std::string_view, int> kNumbers[] = {
+    {"b", kTfBool},  {"c", kTfInt8},   {"C", kTfUint8},  {"s", kTfInt16},  {"S", kTfUint16},
+    {"i", kTfInt32}, {"I", kTfUint32}, {"l", kTfInt64},  {"L", kTfUint64}, {"e", kTfHalf},
+    {"f", kTfFloat}, {"g", kTfDouble}, {"tdD", kTfInt32}};
+
+std::optional<int> NumberType(std::string_view format) {
+  for (const auto& [text, dtype] : kNumbers) {
+    if (format == text) return dtype;
+  }
+  if (format.starts_with("tsu:")) return kTfInt64;
+  if (format.starts_with("d:")) return kTfDouble;
+  return std::nullopt;
+}
+
+bool IsList(std::string_view format) {
+  return format == "+l" || format == "+L" || format.starts_with("+w:");
+}
+
+/// A vector of Spark ML, which is a struct.
+bool IsVector(const ArrowSchema& schema) {
+  constexpr std::string_view kChildren[] = {"type", "size", "indices", "values"};
+  if (FormatOf(schema) != "+s" || schema.n_children != std::ssize(kChildren) ||
+      schema.children == nullptr) {
+    return false;
+  }
+  return std::equal(std::begin(kChildren), std::end(kChildren), schema.children,
+                    [](std::string_view name, const ArrowSchema* child) {
+                      return child != nullptr && child->name != nullptr && child->name == name;
+                    });
+}
+
+/// Whether rows of one value can have the shape behind the first dimension.
+bool IsOne(std::span<const std::int64_t> shape) {
+  return std::ranges::all_of(
+      shape, [](std::int64_t size) { return size == 1 || size == TensorSpec::kUnknown; });
+}
+
+}  // namespace
+
+ColumnType ColumnType::Of(const ArrowSchema& schema) {
+  ColumnType type;
+  const ArrowSchema* leaf = &schema;
+  while (IsList(FormatOf(*leaf)) && leaf->n_children == 1 && leaf->children != nullptr &&
+         leaf->children[0] != nullptr) {
+    type.text += type.depth == 0 ? "list of " : "lists of ";
+    ++type.depth;
+    leaf = leaf->children[0];
+  }
+  const std::string_view format = FormatOf(*leaf);
+  if (const auto dtype = NumberType(format); dtype && leaf->dictionary == nullptr) {
+    type.kind = Kind::kNumbers;
+    type.dtype = *dtype;
+    type.text += DataTypeName(*dtype);
+  } else if (IsVector(*leaf)) {
+    type.text += "vector";
+    if (type.depth == 0) type.kind = Kind::kNumbers;
+    type.dtype = kTfDouble;
+    ++type.depth;
+  } else if (format == "u" || format == "U") {
+    type.text += "string";
+    if (type.depth == 0) type.kind = Kind::kText;
+  } else if (format == "z" || format == "Z" || format.starts_with("w:")) {
+    type.text += "binary";
+    if (type.depth == 0) type.kind = Kind::kBinary;
+  } else {
+    type.text += fmt::format("the Arrow type '{}'", format);
+  }
+  return type;
+}
+
+std::optional<std::string> Mismatch(const ColumnType& column, const TensorSpec& tensor) {
+  if (tensor.edge.empty()) return "sparse and ragged tensors of one name can't be given";
+  if (tensor.shape && tensor.shape->empty()) {
+    return "it has no dimension for the rows: one value would have to do for all of a batch";
+  }
+  std::span<const std::int64_t> shape;
+  if (tensor.shape) shape = std::span(*tensor.shape).subspan(1);
+  switch (column.kind) {
+    case ColumnType::Kind::kOther:
+      return "columns of this type can't be given to a model; convert it first";
+    case ColumnType::Kind::kText:
+    case ColumnType::Kind::kBinary:
+      if (tensor.dtype == kTfString) {
+        if (IsOne(shape)) return std::nullopt;
+        return "a row has one string, and the tensor more";
+      }
+      if (tensor.dtype == kTfUint8 && column.kind == ColumnType::Kind::kBinary) {
+        return std::nullopt;
+      }
+      return "it has no strings; decode or cast the column first";
+    case ColumnType::Kind::kNumbers:
+      break;
+  }
+  if (!CanConvert(column.dtype, tensor.dtype)) {
+    return fmt::format("{} does not become {}; cast the column first", DataTypeName(column.dtype),
+                       DataTypeName(tensor.dtype));
+  }
+  if (!tensor.shape) return std::nullopt;
+  if (column.depth == 0) {
+    if (IsOne(shape)) return std::nullopt;
+    return "a row has one number, and the tensor more";
+  }
+  if (shape.empty()) return "a row has a list, and the tensor one number";
+  if (shape.size() != column.depth && std::ranges::count(shape, TensorSpec::kUnknown) > 1) {
+    return "how the numbers of a row are laid out can't be told: more than one size is unknown";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> RaggedMismatch(const ColumnType& column, const TensorSpec& values,
+                                          const TensorSpec& splits) {
+  if (column.kind != ColumnType::Kind::kNumbers || column.depth != 1) {
+    return "a ragged tensor is made of a list of numbers";
+  }
+  if (!CanConvert(column.dtype, values.dtype)) {
+    return fmt::format("{} does not become {}; cast the column first", DataTypeName(column.dtype),
+                       DataTypeName(values.dtype));
+  }
+  if (values.shape && values.shape->size() != 1) return "its values have more than one dimension";
+  if ((splits.dtype != kTfInt64 && splits.dtype != kTfInt32) ||
+      (splits.shape && splits.shape->size() != 1)) {
+    return fmt::format("{} is {}, which are no row splits", splits.name, TypeText(splits));
+  }
+  return std::nullopt;
+}
+
+}  // namespace tfos::inference

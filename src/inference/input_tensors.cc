@@ -1,0 +1,340 @@
+#include "inference/input_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/format.h"
+#include "inference/number_conversion.h"
+#include "tensorflow/tf_codes.h"
+
+namespace tfos::inference {
+namespace {
+
+using namespace tensorflow;  // NOLINT: its type codes.
+using feed::AlignedBuffer;
+using feed::ColumnEncoding;
+using feed::ColumnView;
+using feed::DType;
+
+int TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+      return kTfBool;
+    case DType::kInt8:
+      return kTfInt8;
+    case DType::kInt16:
+      return kTfInt16;
+    case DType::kInt32:
+      return kTfInt32;
+    case DType::kInt64:
+      return kTfInt64;
+    case DType::kUint8:
+      return kTfUint8;
+    case DType::kUint16:
+      return kTfUint16;
+    case DType::kUint32:
+      return kTfUint32;
+    case DType::kUint64:
+      return kTfUint64;
+    case DType::kFloat16:
+      return kTfHalf;
+    case DType::kFloat32:
+      return kTfFloat;
+    case DType::kFloat64:
+      return kTfDouble;
+    case DType::kComplex64:
+      return kTfComplex64;
+    case DType::kComplex128:
+      return kTfComplex128;
+    case DType::kNone:
+      break;
+  }
+  return 0;
+}
+
+/// A tensor over memory that it shares.
+SessionTensor Wrap(const SessionApi& api, int dtype, const std::vector<std::int64_t>& shape,
+                   const void* data, std::size_t bytes,
+                   std::shared_ptr<const AlignedBuffer> memory) {
+  using Held = std::shared_ptr<const AlignedBuffer>;
+  const auto release = [](void*, std::size_t, void* held) { delete static_cast<Held*>(held); };
+  return {api.NewTensor(dtype, shape.data(), static_cast<int>(shape.size()),
+                        const_cast<void*>(data), bytes, release, new Held(std::move(memory))),
+          DeleteSessionTensor{&api}};
+}
+
+std::shared_ptr<AlignedBuffer> Allocate(std::uint64_t bytes) {
+  // TensorFlow wants an address also where there is nothing.
+  auto buffer = std::make_shared<AlignedBuffer>(std::max<std::uint64_t>(bytes, 1));
+  if (buffer->size() == 0) throw std::bad_alloc();
+  return buffer;
+}
+
+/// Strings of a tensor, which free themselves with it.
+struct StringMemory {
+  const SessionApi& api;
+  AlignedBuffer strings;
+  std::uint64_t count;
+
+  TF_TString* At(std::uint64_t i) {
+    return reinterpret_cast<TF_TString*>(strings.bytes().data() + i * kStringBytes);
+  }
+  ~StringMemory() {
+    for (std::uint64_t i = 0; i < count; ++i) api.StringDealloc(At(i));
+  }
+};
+
+/// Makes one input out of its column in all blocks.
+class InputMaker {
+ public:
+  InputMaker(const SessionApi& api, const InferencePlan& plan, const PlannedInput& input,
+             std::span<const RowBlock> blocks, std::uint64_t rows)
+      : api_(api), name_(plan.columns[input.column]), input_(input), blocks_(blocks), rows_(rows) {}
+
+  Status Make(std::vector<SessionTensor>& tensors) {
+    if (input_.splits) return MakeRagged(tensors);
+    if (input_.tensor.dtype == kTfString) return MakeStrings(tensors);
+    if (IsStrings(ColumnOf(blocks_[0]))) return MakeFromBytes(tensors);
+    return MakeNumbers(tensors);
+  }
+
+ private:
+  const ColumnView& ColumnOf(const RowBlock& block) const {
+    return block.view.columns()[input_.column];
+  }
+  static bool IsStrings(const ColumnView& column) {
+    return column.encoding == ColumnEncoding::kBytes || column.encoding == ColumnEncoding::kText;
+  }
+
+  Status Bad(std::string what) const {
+    return {ErrorKind::kBadInput, fmt::format("column {} for input {}, which is {}: {}", name_,
+                                              input_.tensor.name, TypeText(input_.tensor), what)};
+  }
+
+  Status MakeNumbers(std::vector<SessionTensor>& tensors) {
+    const ColumnView& first = ColumnOf(blocks_[0]);
+    for (const RowBlock& block : blocks_) {
+      const ColumnView& column = ColumnOf(block);
+      if (column.encoding == ColumnEncoding::kRagged) return Ragged(block, column);
+      if (column.shape != first.shape) {
+        return Bad(fmt::format("rows from row {} on have [{}] values, those before [{}]",
+                               block.first_row, fmt::join(column.shape, ", "),
+                               fmt::join(first.shape, ", ")));
+      }
+    }
+    TFOS_ASSIGN_OR_RETURN(const std::vector<std::int64_t> shape, ShapeFor(first.shape));
+    const std::uint64_t value_elements = first.value_bytes / feed::DTypeBytes(first.dtype);
+    const int from = TypeOf(first.dtype);
+    if (blocks_.size() == 1 && from == input_.tensor.dtype && first.values == rows_ &&
+        !first.data.empty()) {
+      tensors.push_back(
+          Wrap(api_, from, shape, first.data.data(), first.data.size(), blocks_[0].memory));
+      return Status::Ok();
+    }
+    const std::size_t element = api_.DataTypeSize(input_.tensor.dtype);
+    const std::uint64_t bytes = rows_ * value_elements * element;
+    const auto memory = Allocate(bytes);
+    TFOS_ASSIGN_OR_RETURN(const std::uint64_t written, Convert(element, memory->bytes().data()));
+    std::memset(memory->bytes().data() + written, 0, bytes - written);
+    tensors.push_back(
+        Wrap(api_, input_.tensor.dtype, shape, memory->bytes().data(), bytes, memory));
+    return Status::Ok();
+  }
+
+  /// Writes the numbers of all blocks behind each other; how many bytes.
+  Result<std::uint64_t> Convert(std::size_t element, std::byte* out) const {
+    std::uint64_t written = 0;
+    for (const RowBlock& block : blocks_) {
+      const ColumnView& column = ColumnOf(block);
+      const auto failed =
+          ConvertNumbers(TypeOf(column.dtype), column.data, input_.tensor.dtype, out + written);
+      if (failed) {
+        return Bad(fmt::format("a number of row {} is beyond the range of {}",
+                               RowOfElement(block, column, *failed),
+                               DataTypeName(input_.tensor.dtype)));
+      }
+      written += column.data.size() / feed::DTypeBytes(column.dtype) * element;
+    }
+    return written;
+  }
+
+  static std::uint64_t RowOfElement(const RowBlock& block, const ColumnView& column,
+                                    std::uint64_t element) {
+    if (column.encoding == ColumnEncoding::kRagged) {
+      std::uint64_t row = 0;
+      while (column.Boundary(row + 1) <= element) ++row;
+      return block.first_row + row;
+    }
+    return block.first_row + element * feed::DTypeBytes(column.dtype) / column.value_bytes;
+  }
+
+  /// The tensor's shape for values of the shape `value`: its own, or one of as many elements.
+  Result<std::vector<std::int64_t>> ShapeFor(const std::vector<std::uint64_t>& value) const {
+    std::vector<std::int64_t> shape{static_cast<std::int64_t>(rows_)};
+    if (!input_.tensor.shape) {
+      for (const std::uint64_t size : value) shape.push_back(static_cast<std::int64_t>(size));
+      return shape;
+    }
+    const std::span wanted = std::span(*input_.tensor.shape).subspan(1);
+    const auto fits = [](std::int64_t size, std::uint64_t found) {
+      return size == TensorSpec::kUnknown || static_cast<std::uint64_t>(size) == found;
+    };
+    if (wanted.size() == value.size()) {
+      if (std::ranges::equal(wanted, value, fits)) {
+        for (const std::uint64_t size : value) shape.push_back(static_cast<std::int64_t>(size));
+        return shape;
+      }
+    } else if (std::ranges::count(wanted, TensorSpec::kUnknown) <= 1 || value.empty()) {
+      std::uint64_t elements = 1;
+      for (const std::uint64_t size : value) elements *= size;
+      std::uint64_t known = 1;
+      bool unknown = false;
+      for (const std::int64_t size : wanted) {
+        unknown = unknown || size == TensorSpec::kUnknown;
+        if (size != TensorSpec::kUnknown) known = CappedProduct(known, size);
+      }
+      if (unknown ? known != 0 && elements % known == 0 : elements == known) {
+        for (const std::int64_t size : wanted) {
+          shape.push_back(size == TensorSpec::kUnknown ? static_cast<std::int64_t>(elements / known)
+                                                       : size);
+        }
+        return shape;
+      }
+    }
+    return Bad(fmt::format("a row has [{}] values (row {})", fmt::join(value, ", "),
+                           blocks_[0].first_row));
+  }
+
+  static std::uint64_t CappedProduct(std::uint64_t a, std::int64_t b) {
+    std::uint64_t product = 0;
+    return __builtin_mul_overflow(a, static_cast<std::uint64_t>(b), &product)
+               ? std::numeric_limits<std::uint64_t>::max()
+               : product;
+  }
+
+  Status Ragged(const RowBlock& block, const ColumnView& column) const {
+    const std::uint64_t first = column.Boundary(1) - column.Boundary(0);
+    std::uint64_t row = 1;
+    while (row + 1 < column.values && column.Boundary(row + 1) - column.Boundary(row) == first) {
+      ++row;
+    }
+    return Bad(
+        fmt::format("row {} has {} values, row {} has {}; make the lists equally long, or "
+                    "use a model with a ragged input",
+                    block.first_row, first, block.first_row + row,
+                    column.Boundary(row + 1) - column.Boundary(row)));
+  }
+
+  /// Each row's bytes are uint8 numbers.
+  Status MakeFromBytes(std::vector<SessionTensor>& tensors) const {
+    const std::uint64_t length = ColumnOf(blocks_[0]).Value(0).size();
+    const auto memory = Allocate(rows_ * length);
+    std::byte* to = memory->bytes().data();
+    for (const RowBlock& block : blocks_) {
+      const ColumnView& column = ColumnOf(block);
+      for (std::uint64_t i = 0; i < column.values; ++i) {
+        const auto value = column.Value(i);
+        if (value.size() != length) {
+          return Bad(fmt::format("row {} has {} bytes, row {} has {}", blocks_[0].first_row, length,
+                                 block.first_row + i, value.size()));
+        }
+        if (length != 0) std::memcpy(to, value.data(), length);
+        to += length;
+      }
+    }
+    TFOS_ASSIGN_OR_RETURN(const std::vector<std::int64_t> shape, ShapeFor({length}));
+    std::memset(to, 0, rows_ * length - static_cast<std::uint64_t>(to - memory->bytes().data()));
+    tensors.push_back(
+        Wrap(api_, input_.tensor.dtype, shape, memory->bytes().data(), rows_ * length, memory));
+    return Status::Ok();
+  }
+
+  Status MakeStrings(std::vector<SessionTensor>& tensors) const {
+    TFOS_ASSIGN_OR_RETURN(const std::vector<std::int64_t> shape, ShapeFor({}));
+    auto memory = std::unique_ptr<StringMemory>(
+        new StringMemory{api_, AlignedBuffer(rows_ * kStringBytes), rows_});
+    if (memory->strings.size() == 0) throw std::bad_alloc();
+    for (std::uint64_t i = 0; i < rows_; ++i) api_.StringInit(memory->At(i));
+    std::uint64_t at = 0;
+    for (const RowBlock& block : blocks_) {
+      const ColumnView& column = ColumnOf(block);
+      for (std::uint64_t i = 0; i < column.values; ++i) {
+        const auto value = column.Value(i);
+        api_.StringCopy(memory->At(at++), reinterpret_cast<const char*>(value.data()),
+                        value.size());
+      }
+    }
+    const auto release = [](void*, std::size_t, void* held) {
+      delete static_cast<StringMemory*>(held);
+    };
+    void* const data = memory->strings.bytes().data();
+    tensors.emplace_back(api_.NewTensor(kTfString, shape.data(), static_cast<int>(shape.size()),
+                                        data, rows_ * kStringBytes, release, memory.get()),
+                         DeleteSessionTensor{&api_});
+    memory.release();  // The tensor's now.
+    return Status::Ok();
+  }
+
+  Status MakeRagged(std::vector<SessionTensor>& tensors) const {
+    const bool wide = input_.splits->dtype == kTfInt64;
+    const std::size_t split_bytes = wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
+    const std::size_t element = api_.DataTypeSize(input_.tensor.dtype);
+    const auto splits = Allocate((rows_ + 1) * split_bytes);
+    std::uint64_t elements = 0;
+    std::uint64_t row = 0;
+    const auto add_split = [&] {
+      std::byte* const to = splits->bytes().data() + row++ * split_bytes;
+      if (wide) {
+        feed::StoreAt(to, static_cast<std::int64_t>(elements));
+      } else {
+        feed::StoreAt(to, static_cast<std::int32_t>(elements));
+      }
+    };
+    add_split();
+    for (const RowBlock& block : blocks_) {
+      const ColumnView& column = ColumnOf(block);
+      const bool ragged = column.encoding == ColumnEncoding::kRagged;
+      const std::uint64_t before = elements;
+      for (std::uint64_t i = 0; i < column.values; ++i) {
+        elements = ragged ? before + column.Boundary(i + 1) : elements + column.shape[0];
+        add_split();
+      }
+    }
+    if (!wide && elements > std::numeric_limits<std::int32_t>::max()) {
+      return Bad("more values than row splits of int32 count; use smaller batches");
+    }
+    while (row <= rows_) add_split();
+    const auto memory = Allocate(elements * element);
+    TFOS_RETURN_IF_ERROR(Convert(element, memory->bytes().data()).status());
+    tensors.push_back(Wrap(api_, input_.tensor.dtype, {static_cast<std::int64_t>(elements)},
+                           memory->bytes().data(), elements * element, memory));
+    tensors.push_back(Wrap(api_, input_.splits->dtype, {static_cast<std::int64_t>(rows_ + 1)},
+                           splits->bytes().data(), (rows_ + 1) * split_bytes, splits));
+    return Status::Ok();
+  }
+
+  const SessionApi& api_;
+  const std::string& name_;
+  const PlannedInput& input_;
+  const std::span<const RowBlock> blocks_;
+  const std::uint64_t rows_;
+};
+
+}  // namespace
+
+Result<std::vector<SessionTensor>> MakeInputs(const SessionApi& api, const InferencePlan& plan,
+                                              std::span<const RowBlock> blocks,
+                                              std::uint64_t rows) {
+  std::vector<SessionTensor> tensors;
+  for (const PlannedInput& input : plan.inputs) {
+    TFOS_RETURN_IF_ERROR(InputMaker(api, plan, input, blocks, rows).Make(tensors));
+  }
+  return tensors;
+}
+
+}  // namespace tfos::inference

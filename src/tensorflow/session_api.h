@@ -1,0 +1,84 @@
+#ifndef TFOS_TENSORFLOW_SESSION_API_H_
+#define TFOS_TENSORFLOW_SESSION_API_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "tfos/status.h"
+
+// The functions of TensorFlow's C API that run SavedModels, as tensorflow/c/c_api.h and
+// tensorflow/c/tf_tensor.h declare them. None is linked, so one build serves all versions.
+
+struct TF_Buffer;
+struct TF_Graph;
+struct TF_Operation;
+struct TF_Session;
+struct TF_SessionOptions;
+struct TF_Status;
+struct TF_Tensor;
+struct TF_TString;
+
+struct TF_Output {
+  TF_Operation* oper;
+  int index;
+};
+
+namespace tfos::tensorflow {
+
+/// Bytes of a TF_TString, of tensorflow/c/tf_tstring.h; string tensors are arrays of them.
+inline constexpr std::size_t kStringBytes = 24;
+
+/// Owner and lifetime: pointers into libraries that are never unloaded. Threads: any, as
+/// TensorFlow says of each. Errors: those of TensorFlow.
+struct SessionApi {
+  TF_Status* (*NewStatus)();
+  void (*DeleteStatus)(TF_Status*);
+  int (*GetCode)(const TF_Status*);
+  const char* (*Message)(const TF_Status*);
+
+  TF_Tensor* (*NewTensor)(int dtype, const std::int64_t* dims, int rank, void* data,
+                          std::size_t bytes, void (*deallocate)(void*, std::size_t, void*),
+                          void* argument);
+  void (*DeleteTensor)(TF_Tensor*);
+  void* (*TensorData)(const TF_Tensor*);
+  int (*TensorType)(const TF_Tensor*);
+  std::size_t (*DataTypeSize)(int dtype);
+  int (*NumDims)(const TF_Tensor*);
+  std::int64_t (*Dim)(const TF_Tensor*, int index);
+
+  void (*StringInit)(TF_TString*);
+  void (*StringDealloc)(TF_TString*);
+  void (*StringCopy)(TF_TString* to, const char* from, std::size_t bytes);
+  const char* (*StringData)(const TF_TString*);
+  std::size_t (*StringSize)(const TF_TString*);
+
+  TF_Buffer* (*NewBufferFromString)(const void* data, std::size_t bytes);
+  void (*DeleteBuffer)(TF_Buffer*);
+  TF_SessionOptions* (*NewSessionOptions)();
+  void (*SetConfig)(TF_SessionOptions*, const void* proto, std::size_t bytes, TF_Status*);
+  void (*DeleteSessionOptions)(TF_SessionOptions*);
+  TF_Graph* (*NewGraph)();
+  void (*DeleteGraph)(TF_Graph*);
+  TF_Operation* (*GraphOperationByName)(TF_Graph*, const char* name);
+  int (*OperationNumOutputs)(TF_Operation*);
+  TF_Session* (*LoadSessionFromSavedModel)(const TF_SessionOptions*, const TF_Buffer* run_options,
+                                           const char* directory, const char* const* tags,
+                                           int count, TF_Graph*, TF_Buffer* meta_graph, TF_Status*);
+  void (*CloseSession)(TF_Session*, TF_Status*);
+  void (*DeleteSession)(TF_Session*, TF_Status*);
+  void (*SessionRun)(TF_Session*, const TF_Buffer* run_options, const TF_Output* inputs,
+                     TF_Tensor* const* input_values, int input_count, const TF_Output* outputs,
+                     TF_Tensor** output_values, int output_count,
+                     const TF_Operation* const* targets, int target_count, TF_Buffer* metadata,
+                     TF_Status*);
+
+  /// The functions of the TensorFlow in `directory`, the one of the Python package. It is loaded
+  /// unless the process has it, and `import tensorflow` may follow.
+  ///   kUnsupported  there is none, or it is of a version without one of the functions
+  static Result<SessionApi> Load(const std::string& directory);
+};
+
+}  // namespace tfos::tensorflow
+
+#endif  // TFOS_TENSORFLOW_SESSION_API_H_
