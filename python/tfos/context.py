@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 Columns = Union[str, int, Sequence[Union[str, int]], None]
 
 
+def tensorflow_cluster(bootstrap: dict[str, Any]) -> dict[str, list[str]]:
+    """The addresses of the nodes in which TensorFlow runs, by job: not those of native parameter
+    servers."""
+    cluster = dict(bootstrap["cluster_spec"])
+    if bootstrap["node"].get("parameter_servers"):
+        del cluster["ps"]
+    return cluster
+
+
 class NodeContext:
     """The ``ctx`` that is passed to the program in every node.
 
@@ -48,7 +57,7 @@ class NodeContext:
         self.executor_id: str = bootstrap["executor_id"]
         self.job_name: str = bootstrap["job_name"]
         self.task_index: int = bootstrap["task_index"]
-        self.cluster_spec: dict[str, list[str]] = bootstrap["cluster_spec"]
+        self.cluster_spec: dict[str, list[str]] = tensorflow_cluster(bootstrap)
         self.num_workers: int = bootstrap["num_workers"]
         self.nodes: list[dict[str, Any]] = bootstrap["nodes"]
         self.host: str = bootstrap["host"]

@@ -223,20 +223,24 @@ def _hint(access: Any, path: str) -> str:
     return f"; {', '.join(below)} would be one" if below else ""
 
 
-#: The sessions of this process, by what they were loaded from; the second part of a key changes
-#: when the files do.
+#: The sessions of this process that were used last, by what they were loaded from, with what changes
+#: when the files do. An engine keeps its own as long as it needs it.
 _sessions: dict[tuple[Any, ...], tuple[str, Any]] = {}
+#: A process that runs many models, as in a search for parameters, does not keep them all.
+_MOST_SESSIONS = 2
 _sessions_lock = threading.Lock()
 
 
 def _session(model: Model) -> Any:
     key = (model.path, model.tags, model.op_libraries, model.threads)
     with _sessions_lock:
-        stamp, session = _sessions.get(key, ("", None))
+        stamp, session = _sessions.pop(key, ("", None))
         if stamp != model.stamp:
-            _sessions.pop(key, None)  # First, so that there is memory for the new one.
+            session = None  # First, so that there is memory for the new one.
+            while len(_sessions) >= _MOST_SESSIONS:
+                del _sessions[next(iter(_sessions))]
             session = _load(model)
-            _sessions[key] = model.stamp, session
+        _sessions[key] = model.stamp, session
         return session
 
 

@@ -15,7 +15,7 @@ import warnings
 from typing import Any
 
 from tfos import _native, control_message, gpu, import_hook
-from tfos.context import NodeContext
+from tfos.context import NodeContext, tensorflow_cluster
 from tfos.datafeed import FeedSource
 from tfos.errors import BadInputError, TfosError
 from tfos.roles import SERVICE_JOBS
@@ -111,9 +111,7 @@ def _call(program: Any, context: NodeContext) -> None:
 
 def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
     """Sets up the environment that TensorFlow reads, before anything imports it."""
-    cluster_spec = dict(bootstrap["cluster_spec"])
-    if bootstrap["node"].get("parameter_servers"):
-        del cluster_spec["ps"]  # No servers of TensorFlow's.
+    cluster_spec = tensorflow_cluster(bootstrap)
     if sum(len(addresses) for addresses in cluster_spec.values()) > 1:
         os.environ["TF_CONFIG"] = json.dumps({
             "cluster": cluster_spec,

@@ -162,8 +162,11 @@ def read(sources: Sequence[str], kind: str, schema: pa.Schema, record_type: str,
             yield from records.read(access.native_path(path), schema, record_type=record_type,
                                     compression=record_listing.compression_of(path, compression))
             continue
-        types = {field.name: field.type for field in schema}
-        for found, batches in _open(source, kind, types if kind == "jsonl" else {}, schema.names):
+        # What is to be text has to be read as text: 007 is no number then. Numbers of CSV are told
+        # by their values, as in the first file.
+        types = {field.name: field.type for field in schema
+                 if kind == "jsonl" or pa.types.is_string(field.type)}
+        for found, batches in _open(source, kind, types, schema.names):
             missing = [name for name in schema.names if name not in found.names]
             if missing:
                 raise BadInputError(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from tfos import executable, infer_command, records
+from tfos import executable, infer_command, record_conversion, records
 from tfos.file_access import access_for
 
 ROWS = 3_000
@@ -114,6 +114,14 @@ def test_text_that_looks_like_something_else(run, tmp_path):
     assert read_rows(tmp_path / "out.jsonl", "jsonl") == [
         {"w": "2020-01-01", "p": [1, 2], "u": "2020-01-01", "h": [0.5, 1.0]},
         {"w": "17", "p": [3, 4], "u": "17", "h": [1.5, 2.0]}]
+
+
+def test_text_of_csv_stays_as_it_is(tmp_path):
+    (tmp_path / "in.csv").write_text("w,x\n007,1\n1.10,2\nTRUE,3\n2020-01-01,4\n")
+    sources = [str(tmp_path / "in.csv")]
+    schema = record_conversion.schema_of(sources, "csv", "Example", None, hints={"w": pa.string()})
+    (batch,) = record_conversion.read(sources, "csv", schema, "Example", None)
+    assert batch.to_pydict() == {"w": ["007", "1.10", "TRUE", "2020-01-01"], "x": [1, 2, 3, 4]}
 
 
 def test_ragged_and_records_of_keras(run, models, tmp_path):

@@ -78,6 +78,16 @@ def test_combiners(spark, combiner, expected):
             assert session.run(parameters[0]).tolist() == [value] * 3
 
 
+def test_variables_made_from_one_tensor_get_values_of_their_own():
+    from tensorspark.core.session_worker import load
+
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        initial = tf1.zeros([2])
+        variables = [tf1.Variable(initial) for _ in range(2)]
+        load(session, variables, [np.array([1, 2], np.float32), np.array([3, 4], np.float32)])
+        assert np.array_equal(session.run(variables), [[1, 2], [3, 4]])
+
+
 def test_combiners_compute_the_same(spark):
     mean, update = comb.MeanWeightCombiner(4), comb.UpdateMeanWeightCombiner()
     assert mean.compute(0.25, 1.25) == 0.5

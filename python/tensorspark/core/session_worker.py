@@ -53,10 +53,17 @@ def variables_by_name(graph: Any) -> dict[str, Any]:
 
 def load(session: Any, variables: Sequence[Any], values: Iterable[np.ndarray]) -> None:
     """Gives variables values without adding to the graph."""
-    loads = [(variable.initializer, variable.initializer.inputs[1], value)
-             for variable, value in zip(variables, values, strict=True)]
-    session.run([operation for operation, _, _ in loads],
-                {given: value for _, given, value in loads})
+    # Variables that were made from one tensor are set one by one: a run feeds it one value.
+    runs: list[dict[str, tuple[Any, Any, np.ndarray]]] = []
+    for variable, value in zip(variables, values, strict=True):
+        given = variable.initializer.inputs[1]
+        fitting = next((run for run in runs if given.name not in run), None)
+        if fitting is None:
+            runs.append(fitting := {})
+        fitting[given.name] = variable.initializer, given, value
+    for run in runs:
+        session.run([operation for operation, _, _ in run.values()],
+                    {given: value for _, given, value in run.values()})
 
 
 def batches(rows: Iterable[Any], size: int, columns: int) -> Iterator[list[np.ndarray]]:

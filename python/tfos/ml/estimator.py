@@ -90,6 +90,7 @@ class _KerasProgram:
         if getattr(model, "optimizer", None) is None:
             raise BadInputError("build() has to return a Keras model that was compiled")
         model.optimizer = ctx.distribute(model.optimizer)
+        model.jit_compile = False  # As `compile` does for such an optimizer.
         # All nodes step together to the end: the last rows of a node are filled up, and masked.
         rows = ctx.dataset(args.batch_size, features=list(args.input_mapping), label=args.label,
                            remainder="pad")
