@@ -5,6 +5,7 @@ Runs build/bench/bench/collective/all_reduce (cmake --preset bench && cmake --bu
 tensorflow_ring.py and tfos_ops.py, and writes medians and ratios as a Markdown table.
 
     python bench/collective/compare.py [--members 2 4] [--rounds 5] [--samples FILE]
+        [--output docs/performance.md]
 """
 
 import argparse
@@ -18,6 +19,10 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "feed"))
+
+import report  # noqa: E402  (beside the feed's benchmarks)
+
 DRIVER = HERE.parents[1] / "build/bench/bench/collective/all_reduce"
 TENSORFLOW_SIZES = [4 << 10, 1 << 20, 16 << 20, 64 << 20]
 
@@ -29,6 +34,8 @@ def main():
     parser.add_argument("--most", type=int, default=256 << 20, help="bytes of the largest tensor")
     parser.add_argument("--without-tensorflow", action="store_true")
     parser.add_argument("--samples", type=pathlib.Path, help="a file for every sample, as JSON lines")
+    parser.add_argument("--output", type=pathlib.Path,
+                        help="a page whose part of this benchmark is replaced")
     arguments = parser.parse_args()
     found = []
     for members in arguments.members:
@@ -39,7 +46,9 @@ def main():
         found += tfos_ops(arguments.rounds, "no") + tfos_ops(arguments.rounds, "yes")
     if arguments.samples:
         arguments.samples.write_text("".join(json.dumps(one) + "\n" for one in found))
-    print("\n".join(table(found)))
+    report.publish("compare.py", arguments.rounds, "Processes of one host; medians of whole all-reduces, "
+                   "ratios of the rival's time to ours, checked before they are timed.",
+                   list(table(found)), arguments.output, folder="collective", option="rounds")
 
 
 def free_ports(count):
