@@ -250,6 +250,7 @@ class ParameterServer:
     def push(self) -> None:
         """Pushes, and returns when the servers have combined it. The variables stay as they are."""
         self._connected().run(self._pushed, False, False, self._outgoing())
+        self._steps = 0
 
     def pull(self) -> None:
         """Gives the variables the servers' values; what was not pushed is lost."""

@@ -123,7 +123,13 @@ void Client::FillPart(const Exchange& exchange, Tensors tensors, const Layout::P
   } else {
     std::memcpy(outgoing.data(), now.data(), now.size());
   }
-  if (!exchange.overlapped || exchange.push == Pushed::kGradients) return;
+  if (exchange.push == Pushed::kGradients) return;
+  if (!exchange.pull) {
+    // The worker goes on from what it has; the next change is since now.
+    std::memcpy(base.data(), now.data(), now.size());
+    return;
+  }
+  if (!exchange.overlapped) return;
   // What has arrived, and what this worker has done since it was asked for.
   if (!has_landed_) {
     std::memcpy(base.data(), now.data(), now.size());

@@ -198,6 +198,29 @@ TEST_P(ServerTest, AnOverlappedExchangeKeepsWhatTheWorkerDoesMeanwhile) {
   EXPECT_EQ(Values(*client, 0), std::vector<float>(300'000, 1 + 10 + 2 + 4));
 }
 
+TEST_P(ServerTest, AChangeIsPushedOnce) {
+  Start(2);
+  const auto client = First(0);
+  ASSERT_TRUE(client->Run({.pull = true}, {}).ok());
+  const Client::Exchange push{.push = Pushed::kChange};
+  auto tensors = All(5);
+  ASSERT_TRUE(client->Run(push, Views(tensors)).ok());
+  ASSERT_TRUE(client->Run(push, Views(tensors)).ok());
+  tensors = All(7);
+  ASSERT_TRUE(client->Run({.push = Pushed::kChange, .pull = true}, Views(tensors)).ok());
+  EXPECT_EQ(Values(*client, 0), tensors[0]);
+  EXPECT_EQ(client->version(), 3U);
+  // Nor when an exchange has landed in between, which the worker has not taken.
+  const Client::Exchange overlapped{.push = Pushed::kChange, .pull = true, .overlapped = true};
+  tensors = All(8);
+  ASSERT_TRUE(client->Run(overlapped, Views(tensors)).ok());
+  tensors = All(10);
+  ASSERT_TRUE(client->Run(push, Views(tensors)).ok());
+  ASSERT_TRUE(client->Run(overlapped, Views(tensors)).ok());
+  ASSERT_TRUE(client->Run({.pull = true}, {}).ok());
+  EXPECT_EQ(Values(*client, 0), tensors[0]);
+}
+
 TEST_P(ServerTest, OverlappedMeansPushValues) {
   Start(1);
   const auto client = First(0, {.combiner = Combiner::kMean, .workers = 2});

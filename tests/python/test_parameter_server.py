@@ -83,6 +83,27 @@ def push_changes(server, token, number, overlap):
             client.step()
 
 
+def test_a_push_is_counted_once(serving):
+    w = np.zeros(3, np.float32)
+    with server_of(serving(), [w], sync_interval=100) as server:
+        for _ in range(5):
+            w += 1
+            server.step()
+        server.push()
+        server.push()
+        assert w.tolist() == [5] * 3
+    assert w.tolist() == [5] * 3, "there was nothing left to push"
+    # With an optimizer: what was pushed is not expected again, nor counted in the next mean.
+    options = {"optimizer": parameter_server.Sgd(learning_rate=1.0), "sync_interval": 100}
+    with server_of(serving(), [w], **options) as server:
+        for _ in range(3):
+            server.step([np.ones(3, np.float32)])
+        server.push()
+        server.step([np.ones(3, np.float32)])
+        server.push()
+    assert w.tolist() == [3] * 3
+
+
 def push_until_killed(server, token, pushed):
     w = np.zeros(100_000, np.float32)
     with parameter_server.ParameterServer([w], [server], worker(1), token, sync_interval=1,
