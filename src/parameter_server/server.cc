@@ -220,7 +220,6 @@ Status Server::CheckSame(const Open& open) const {
 
 Status Server::TellOpened(Client& client) {
   client.waits_for_start = false;
-  if (client.staleness) clocks_.Join(client.id, client.name);
   UniqueFd memory;
   if (client.connection.local()) {
     TFOS_ASSIGN_OR_RETURN(memory, store_->memory().OpenForReading());
@@ -242,7 +241,11 @@ Status Server::OnPush(Client& client, std::span<const std::byte> body,
     }
     pushed = region.subspan(range.begin, range.bytes);
   }
-  if (client.step == 0) client.step = store_->BeginPush();
+  if (client.step == 0) {
+    client.step = store_->BeginPush();
+    // Not before: who only reads, or has nothing to push yet, keeps nobody waiting.
+    if (client.staleness) clocks_.Join(client.id, client.name);
+  }
   bytes_combined_ += pushed.size();
   return store_->Push(client.step, range.begin, pushed);
 }

@@ -19,9 +19,7 @@ constexpr int kRetryMilliseconds = 50;
 /// Ranges that are asked for before the first has come.
 constexpr int kReadsAhead = 4;
 
-Status Gone() {
-  return {ErrorKind::kReconnect, "it is gone: its process or its host has ended"};
-}
+Status Gone() { return {ErrorKind::kReconnect, "it is gone: its process or its host has ended"}; }
 
 }  // namespace
 
