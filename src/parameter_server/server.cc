@@ -45,14 +45,15 @@ struct Server::Client {
 
 Result<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
   std::unique_ptr<Server> server(new Server(std::move(options)));
+  // Before clients get through over TCP: those of this host are to find the other one.
+  if (!server->options_.local_name.empty()) {
+    TFOS_ASSIGN_OR_RETURN(server->local_listener_, net::ListenUnix(server->options_.local_name));
+  }
   const int listener = server->options_.listener.get();
   const int flags = ::fcntl(listener, F_GETFL);
   if (flags < 0 || ::fcntl(listener, F_SETFL, flags | O_NONBLOCK) != 0 ||
       ::listen(listener, kBacklog) != 0) {
     return Status::FromErrno(errno, "listen for workers");
-  }
-  if (!server->options_.local_name.empty()) {
-    TFOS_ASSIGN_OR_RETURN(server->local_listener_, net::ListenUnix(server->options_.local_name));
   }
   server->stop_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->stop_.valid()) return Status::FromErrno(errno, "open an eventfd");

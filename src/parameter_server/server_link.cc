@@ -46,15 +46,15 @@ Status ServerLink::ConnectSocket() {
   const Wait& wait = options_.wait;
   const ServerAddress& server = options_.server;
   const net::Numbers numbers{.connecting = options_.worker, .accepting = options_.number};
-  if (!server.local_name.empty()) {
-    TFOS_ASSIGN_OR_RETURN(auto socket, net::ConnectUnix(server.local_name, wait));
-    if (socket) {
-      socket_ = std::move(*socket);
-      local_socket_ = true;
-      return net::Introduce(socket_.get(), kProtocol, options_.token, numbers, wait);
-    }
-  }
   while (true) {
+    if (!server.local_name.empty()) {
+      TFOS_ASSIGN_OR_RETURN(auto local, net::ConnectUnix(server.local_name, wait));
+      if (local) {
+        socket_ = std::move(*local);
+        local_socket_ = true;
+        return net::Introduce(socket_.get(), kProtocol, options_.token, numbers, wait);
+      }
+    }
     auto socket = net::ConnectTcp(server.address, server.port, wait);
     if (socket.ok()) {
       socket_ = std::move(socket).value();
