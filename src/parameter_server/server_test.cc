@@ -268,7 +268,12 @@ TEST_P(ServerTest, WhoWaitsForValuesInVainIsToldWhy) {
   Start(1);
   ClientOptions options = Options(1);
   options.connect_timeout = milliseconds(300);
+  options.stall_after = milliseconds(50);
+  ::testing::internal::CaptureStdout();  // The log, as nobody has set it up.
   const auto client = Client::Connect(options);
+  const std::string log = ::testing::internal::GetCapturedStdout();
+  EXPECT_NE(log.find("worker:1 on host h has waited 0 s for the first values"), std::string::npos)
+      << log;
   ASSERT_FALSE(client.ok());
   EXPECT_EQ(client.status().kind(), ErrorKind::kRetryLater);
   EXPECT_NE(client.status().ToString().find("ps:0 on host h"), std::string::npos);
