@@ -190,6 +190,7 @@ class ParameterServer:
         self._client: Any = None
         self._steps = 0  # since the last exchange
         self._gradients: list[np.ndarray] | None = None
+        self._summed = 0  # how many gradients of batches are in _gradients
         self._keeper: Any = None
 
     def open(self) -> None:
@@ -237,7 +238,7 @@ class ParameterServer:
         servers. With an optimizer on the servers the step's ``gradients`` are to be given, and their
         mean is pushed."""
         if self._pushed == "gradients":
-            self._add(self._gradients_of_step(gradients))
+            self._add(*self._gradients_of_step(gradients))
         self._steps += 1
         if self._steps >= self._sync_interval:
             self.sync()
@@ -282,7 +283,8 @@ class ParameterServer:
 
     def callback(self) -> "keras.callbacks.Callback":
         """For ``model.fit(callbacks=[...])``: connects when training begins, counts a step for each
-        batch, and finishes and closes at its end."""
+        batch (for each execution of ``steps_per_execution`` batches), and finishes and closes at its
+        end."""
         import keras
 
         server = self
@@ -353,9 +355,11 @@ class ParameterServer:
         gradients, self._gradients = self._gradients, None
         if gradients is None:
             raise BadInputError("there are no gradients to push: give them to step()")
-        return [as_bytes(gradient / max(self._steps, 1)) for gradient in gradients]
+        return [as_bytes(gradient / max(self._summed, 1)) for gradient in gradients]
 
-    def _gradients_of_step(self, gradients: Sequence[Any] | None) -> list[np.ndarray]:
+    def _gradients_of_step(self, gradients: Sequence[Any] | None) -> tuple[list[np.ndarray], int]:
+        """The sum of gradients since the last step, and of how many batches they are: in ``fit``
+        with ``steps_per_execution`` more than one."""
         if gradients is None and self._keeper is not None and self._keeper.built:
             return self._keeper.take()
         if gradients is None:
@@ -364,12 +368,14 @@ class ParameterServer:
         values = [np.zeros_like(_value(variable)) if gradient is None else _value(gradient)
                   for gradient, variable in zip(gradients, self._variables, strict=True)]
         return [np.asarray(value, _value(variable).dtype)
-                for value, variable in zip(values, self._variables, strict=True)]
+                for value, variable in zip(values, self._variables, strict=True)], 1
 
-    def _add(self, gradients: list[np.ndarray]) -> None:
+    def _add(self, gradients: list[np.ndarray], count: int) -> None:
         if self._gradients is None:
             self._gradients = [np.array(gradient) for gradient in gradients]
+            self._summed = count
             return
+        self._summed += count
         for total, gradient in zip(self._gradients, gradients, strict=True):
             total += gradient
 
@@ -393,6 +399,7 @@ def _gradient_keeper() -> Any:
 
         def __init__(self) -> None:
             super().__init__(learning_rate=0.0, name="gradient_keeper")
+            self.taken = 0  # iterations
 
         def build(self, variables: Any) -> None:
             if self.built:
@@ -404,10 +411,13 @@ def _gradient_keeper() -> Any:
         def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
             self.assign_add(self.kept[self._get_variable_index(variable)], gradient)
 
-        def take(self) -> list[np.ndarray]:
+        def take(self) -> tuple[list[np.ndarray], int]:
+            """The gradients since the last take, added up, and how many were."""
+            applied = int(self.iterations)
+            count, self.taken = applied - self.taken, applied
             taken = [np.array(_value(kept)) for kept in self.kept]
             for kept, gradient in zip(self.kept, taken, strict=True):
                 kept.assign(np.zeros_like(gradient))
-            return taken
+            return taken, count
 
     return GradientKeeper()

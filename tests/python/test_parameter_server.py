@@ -257,6 +257,22 @@ def test_keras_fits_with_weights_and_with_gradients_on_the_server(serving):
     np.testing.assert_allclose(model.get_weights()[0], alone.get_weights()[0], rtol=1e-3, atol=1e-4)
 
 
+def test_gradients_of_one_execution_are_averaged(serving):
+    keras = pytest.importorskip("keras")
+    x = np.ones((12, 1), np.float32)
+    weights = []
+    for steps in (1, 3):
+        model = keras.Sequential([keras.layers.Input((1,)),
+                                  keras.layers.Dense(1, kernel_initializer="zeros", use_bias=False)])
+        server = server_of(serving(), model, optimizer=parameter_server.Sgd(learning_rate=0.25),
+                           sync_interval=3 // steps)
+        model.compile(server.keras_optimizer(), "mse", steps_per_execution=steps)
+        model.fit(x, x, batch_size=2, verbose=0, callbacks=[server.callback()])
+        weights.append(float(model.get_weights()[0].item()))
+    # The gradient of (w - 1)^2, twice, each the mean of three batches with the same w.
+    assert weights == [0.75, 0.75]
+
+
 def test_tensorflow_variables_and_their_types(serving):
     tf = pytest.importorskip("tensorflow")
     process = serving()
