@@ -70,7 +70,7 @@ class Worker:
     name: str
     #: Gives the servers their first values; all others wait for them.
     starts: bool
-    #: How many workers there are, for the combiner ``mean``.
+    #: How many workers there are, for the combiner ``mean`` and for statistics.
     workers: int
 
 
@@ -89,17 +89,19 @@ def make_rule(combiner: str, optimizer: Any, workers: int) -> tuple[Any, str]:
         return _native.ParameterRule.make(settings.combiner, **dataclasses.asdict(settings)), "gradients"
     if combiner not in PUSHED:
         raise BadInputError(f"combiner is one of {', '.join(PUSHED)}, not {combiner!r}")
-    count = workers if combiner == "mean" else 0
+    count = 0 if combiner == "update-mean" else workers
     return _native.ParameterRule.make(combiner, workers=count), PUSHED[combiner]
 
 
 def connect(servers: Sequence[Server], arrays: Sequence[np.ndarray], rule: Any, worker: Worker,
             token: str, staleness: int | None = None,
-            connect_timeout: float = CONNECT_TIMEOUT) -> Any:
-    """A native client for variables like ``arrays``."""
+            connect_timeout: float = CONNECT_TIMEOUT, averaged: Sequence[bool] | None = None) -> Any:
+    """A native client for variables like ``arrays``; those that are ``averaged`` are so also where
+    changes are added."""
     return _native.ParameterClient.connect(
         [dataclasses.astuple(server) for server in servers],
-        [(array.dtype.name, array.size) for array in arrays], rule, staleness, worker.number,
+        [(array.dtype.name, array.size, mean)
+         for array, mean in zip(arrays, averaged or [False] * len(arrays), strict=True)], rule, staleness, worker.number,
         worker.name, worker.starts, token, connect_timeout, STALL_AFTER)
 
 
@@ -150,6 +152,11 @@ def _variables_of(model_or_variables: Any, trainable: bool) -> list[Any]:
     return variables
 
 
+def _is_statistic(variable: Any) -> bool:
+    """Whether a variable is none that training adds steps to, such as a moving mean of BatchNorm."""
+    return not getattr(variable, "trainable", True) and "float" in str(variable.dtype)
+
+
 def _value(variable: Any) -> np.ndarray:
     """What a variable or tensor holds, without a copy where TensorFlow lets it be seen."""
     if isinstance(variable, np.ndarray):
@@ -178,6 +185,9 @@ class ParameterServer:
             raise BadInputError(f"staleness={staleness} can't be negative")
         self._rule, self._pushed = make_rule(combiner, optimizer, worker.workers)
         self._variables = _variables_of(model_or_variables, self._pushed == "gradients")
+        # All nodes' statistics move towards the same: the sum of their changes would go past it.
+        self._averaged = [self._pushed == "change" and _is_statistic(variable)
+                          for variable in self._variables]
         self._servers = servers
         self._worker = worker
         self._token = token
@@ -200,7 +210,7 @@ class ParameterServer:
             return
         arrays = [_value(variable) for variable in self._variables]
         client = connect(self._servers, arrays, self._rule, self._worker, self._token,
-                         self._staleness, self._connect_timeout)
+                         self._staleness, self._connect_timeout, self._averaged)
         if self._worker.starts and not client.started:
             self._start(client, arrays)
         self._client = client

@@ -221,6 +221,25 @@ TEST_P(ServerTest, AChangeIsPushedOnce) {
   EXPECT_EQ(Values(*client, 0), tensors[0]);
 }
 
+TEST_P(ServerTest, StatisticsAreAveragedWhereChangesAreAdded) {
+  variables_[1].averaged = true;
+  Start(2);
+  const auto client = First(0, {.workers = 4});
+  ASSERT_TRUE(client->Run({.pull = true}, {}).ok());
+  const auto tensors = All(8);
+  const Client::Exchange overlapped{.push = Pushed::kChange, .pull = true, .overlapped = true};
+  ASSERT_TRUE(client->Run(overlapped, Views(tensors)).ok());  // 8 / 4
+  EXPECT_EQ(Values(*client, 1), tensors[1]) << "nothing has arrived";
+  ASSERT_TRUE(client->Run(overlapped, Views(tensors)).ok());  // (3 * 2 + 8) / 4
+  EXPECT_EQ(Values(*client, 0), tensors[0]);
+  EXPECT_EQ(Values(*client, 1), std::vector<float>(10, 2)) << "of the push before";
+  ASSERT_TRUE(client->Run({.pull = true}, {}).ok());
+  EXPECT_EQ(Values(*client, 0), tensors[0]) << "which were added once";
+  EXPECT_EQ(Values(*client, 1), std::vector<float>(10, 3.5F));
+  EXPECT_NE(Client::Connect(Options(1)).status().ToString().find("a mean of no workers"),
+            std::string::npos);
+}
+
 TEST_P(ServerTest, OverlappedMeansPushValues) {
   Start(1);
   const auto client = First(0, {.combiner = Combiner::kMean, .workers = 2});

@@ -273,6 +273,40 @@ def test_gradients_of_one_execution_are_averaged(serving):
     assert weights == [0.75, 0.75]
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+def test_statistics_are_averaged(serving, overlap):
+    """Two nodes that move towards the same arrive there, and not beyond."""
+    keras = pytest.importorskip("keras")
+
+    def weights():
+        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.BatchNormalization()])
+        moving_mean, moving_variance = model.layers[0].non_trainable_weights
+        return model, moving_mean, moving_variance
+
+    process = serving()
+    nodes = [weights() for _ in range(2)]
+    servers = [server_of(process, node[0], number, workers=2, overlap=overlap)
+               for number, node in enumerate(nodes)]
+    for server in servers:
+        server.open()
+    for _ in range(40):
+        for (model, moving_mean, moving_variance), server in zip(nodes, servers, strict=True):
+            for _ in range(10):  # As BatchNormalization(momentum=0.9) does.
+                moving_mean.assign(moving_mean * 0.9 + 5.0 * 0.1)
+                moving_variance.assign(moving_variance * 0.9)
+                model.layers[0].gamma.assign_add([1.0, 0.0])
+            server.sync()
+    for server in servers:
+        server.sync()  # Waits for the exchange before.
+    for server in servers:
+        server.pull()
+        server.close()
+    for _, moving_mean, moving_variance in nodes:
+        np.testing.assert_allclose(np.asarray(moving_mean), [5, 5], atol=0.1)
+        assert (np.asarray(moving_variance) >= 0).all() and (np.asarray(moving_variance) < 0.1).all()
+    assert np.asarray(nodes[0][0].layers[0].gamma).tolist() == [1 + 2 * 40 * 10, 1], "steps add up"
+
+
 def test_tensorflow_variables_and_their_types(serving):
     tf = pytest.importorskip("tensorflow")
     process = serving()
