@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import logging
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -22,6 +23,8 @@ from tfos.errors import BadInputError
 
 if TYPE_CHECKING:
     import keras
+
+logger = logging.getLogger(__name__)
 
 #: Combiners by name, and what a worker pushes for each.
 PUSHED = {"delta": "change", "mean": "values", "update-mean": "values"}
@@ -108,6 +111,11 @@ def connect(servers: Sequence[Server], arrays: Sequence[np.ndarray], rule: Any, 
 def as_bytes(array: np.ndarray) -> np.ndarray:
     """The memory of an array, whatever is in it; a copy only where it is not in one piece."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _dtype_in_files(dtype: np.dtype) -> np.dtype:
+    """What a dtype is in NumPy's files, which have no bfloat16 but bytes."""
+    return np.lib.format.descr_to_dtype(np.lib.format.dtype_to_descr(dtype))
 
 
 def _on_the_server(optimizer: Any) -> Sgd | Adam:
@@ -213,6 +221,10 @@ class ParameterServer:
                          self._staleness, self._connect_timeout, self._averaged)
         if self._worker.starts and not client.started:
             self._start(client, arrays)
+        elif self._restore is not None and client.started and self._worker.starts:
+            logger.warning("restore=%s was left alone: the servers have values already, and training "
+                         "goes on with those", self._restore)
+        self._restore = None  # Whoever opens again goes on.
         self._client = client
         self._steps = 0
         self._gradients = None
@@ -281,10 +293,12 @@ class ParameterServer:
         ``ctx.parameter_server(..., restore=path)``. One worker does."""
         client = self._connected()
         arrays = [_value(variable) for variable in self._variables]
-        state = {"version": np.int64(client.version)}
+        state: dict[str, np.ndarray] = {}
         for part in range(1 + self._rule.slots):
             rooms = [np.empty(array.shape, array.dtype) for array in arrays]
             client.read(part, [as_bytes(room) for room in rooms])
+            # After what was under way, which the first read waits for.
+            state.setdefault("version", np.array(client.version, np.int64))
             state |= {f"part {part} of {place}": room for place, room in enumerate(rooms)}
         access, target = file_access.access_for(self._resolve(path))
         with access.create(target + ".part") as file:
@@ -349,7 +363,7 @@ class ParameterServer:
                  for part in range(parts)]
         for part in found:
             for place, (value, array) in enumerate(zip(part, arrays, strict=True)):
-                if value.shape != array.shape or value.dtype.itemsize != array.dtype.itemsize:
+                if value.shape != array.shape or value.dtype != _dtype_in_files(array.dtype):
                     raise BadInputError(f"{path}: variable {place} is {value.dtype}{value.shape} "
                                         f"there, and here {array.dtype}{array.shape}")
         return int(state["version"]), found

@@ -159,7 +159,7 @@ def test_a_port_that_is_taken_is_said(serving):
         ParameterServerProcess("127.0.0.1", process.server.port)
 
 
-def test_state_goes_on_with_another_number_of_servers(serving, tmp_path):
+def test_state_goes_on_with_another_number_of_servers(serving, tmp_path, caplog):
     first = serving()
     rng = np.random.default_rng(3)
     w, b = rng.random((300, 200), np.float32), rng.random(17)
@@ -181,8 +181,26 @@ def test_state_goes_on_with_another_number_of_servers(serving, tmp_path):
     with pytest.raises(BadInputError, match="variable 0 is float32"):
         server_of(serving(), [np.zeros((2, 2), np.float32), b], restore=str(tmp_path / "state.npz"),
                   **options).open()
+    with pytest.raises(BadInputError, match="variable 0 is float32.*here int32"):
+        server_of(second, again, restore=str(tmp_path / "state.npz"),
+                  **options)._read_state([w.astype(np.int32), b])
+    with caplog.at_level("WARNING"), server_of(second, again, restore=str(tmp_path / "state.npz"),
+                                               **options) as server:
+        assert server.version == 4
+    assert "state.npz was left alone: the servers have values already" in caplog.text
     with pytest.raises(BadInputError, match="not of these variables"):
         server_of(serving(), again, restore=str(tmp_path / "state.npz")).open()
+
+
+def test_a_saved_state_knows_what_was_under_way(serving, tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    w = np.zeros(1000, ml_dtypes.bfloat16)
+    with server_of(serving(), [w], overlap=True) as server:
+        w += 1
+        server.sync()
+        server.save(str(tmp_path / "state.npz"))
+    with server_of(serving(), [np.zeros_like(w)], restore=str(tmp_path / "state.npz")) as server:
+        assert server.version == 1
 
 
 def test_optimizers_do_what_those_of_keras_do(serving):
