@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 PUSHED = {"delta": "change", "mean": "values", "update-mean": "values"}
 #: Seconds for the servers to be there, and for the chief to give them the first values.
 CONNECT_TIMEOUT = 600.0
+#: The same for servers that are there and have values, or are gone.
+RUNNING_CONNECT_TIMEOUT = 30.0
 #: After so many seconds an exchange says in the log whom it waits for.
 STALL_AFTER = 30.0
 

@@ -104,7 +104,9 @@ class Training:
         worker = parameter_server.Worker(
             number=index, name=f"partition {index} on host {socket.gethostname()}", starts=False,
             workers=plan.count)
-        self._client = parameter_server.connect([plan.server], like, rule, worker, plan.token)
+        self._client = parameter_server.connect(
+            [plan.server], like, rule, worker, plan.token,
+            connect_timeout=parameter_server.RUNNING_CONNECT_TIMEOUT)
 
     def run(self, rows: Iterable[Any]) -> int:
         plan = self._plan
