@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import logging
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -23,10 +24,14 @@ from tfos.errors import BadInputError
 if TYPE_CHECKING:
     import keras
 
+logger = logging.getLogger(__name__)
+
 #: Combiners by name, and what a worker pushes for each.
 PUSHED = {"delta": "change", "mean": "values", "update-mean": "values"}
 #: Seconds for the servers to be there, and for the chief to give them the first values.
 CONNECT_TIMEOUT = 600.0
+#: The same for servers that are there and have values, or are gone.
+RUNNING_CONNECT_TIMEOUT = 30.0
 #: After so many seconds an exchange says in the log whom it waits for.
 STALL_AFTER = 30.0
 
@@ -70,7 +75,7 @@ class Worker:
     name: str
     #: Gives the servers their first values; all others wait for them.
     starts: bool
-    #: How many workers there are, for the combiner ``mean``.
+    #: How many workers there are, for the combiner ``mean`` and for statistics.
     workers: int
 
 
@@ -89,23 +94,30 @@ def make_rule(combiner: str, optimizer: Any, workers: int) -> tuple[Any, str]:
         return _native.ParameterRule.make(settings.combiner, **dataclasses.asdict(settings)), "gradients"
     if combiner not in PUSHED:
         raise BadInputError(f"combiner is one of {', '.join(PUSHED)}, not {combiner!r}")
-    count = workers if combiner == "mean" else 0
+    count = 0 if combiner == "update-mean" else workers
     return _native.ParameterRule.make(combiner, workers=count), PUSHED[combiner]
 
 
 def connect(servers: Sequence[Server], arrays: Sequence[np.ndarray], rule: Any, worker: Worker,
             token: str, staleness: int | None = None,
-            connect_timeout: float = CONNECT_TIMEOUT) -> Any:
-    """A native client for variables like ``arrays``."""
+            connect_timeout: float = CONNECT_TIMEOUT, averaged: Sequence[bool] | None = None) -> Any:
+    """A native client for variables like ``arrays``; those that are ``averaged`` are so also where
+    changes are added."""
     return _native.ParameterClient.connect(
         [dataclasses.astuple(server) for server in servers],
-        [(array.dtype.name, array.size) for array in arrays], rule, staleness, worker.number,
+        [(array.dtype.name, array.size, mean)
+         for array, mean in zip(arrays, averaged or [False] * len(arrays), strict=True)], rule, staleness, worker.number,
         worker.name, worker.starts, token, connect_timeout, STALL_AFTER)
 
 
 def as_bytes(array: np.ndarray) -> np.ndarray:
     """The memory of an array, whatever is in it; a copy only where it is not in one piece."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _dtype_in_files(dtype: np.dtype) -> np.dtype:
+    """What a dtype is in NumPy's files, which have no bfloat16 but bytes."""
+    return np.lib.format.descr_to_dtype(np.lib.format.dtype_to_descr(dtype))
 
 
 def _on_the_server(optimizer: Any) -> Sgd | Adam:
@@ -150,6 +162,11 @@ def _variables_of(model_or_variables: Any, trainable: bool) -> list[Any]:
     return variables
 
 
+def _is_statistic(variable: Any) -> bool:
+    """Whether a variable is none that training adds steps to, such as a moving mean of BatchNorm."""
+    return not getattr(variable, "trainable", True) and "float" in str(variable.dtype)
+
+
 def _value(variable: Any) -> np.ndarray:
     """What a variable or tensor holds, without a copy where TensorFlow lets it be seen."""
     if isinstance(variable, np.ndarray):
@@ -178,6 +195,9 @@ class ParameterServer:
             raise BadInputError(f"staleness={staleness} can't be negative")
         self._rule, self._pushed = make_rule(combiner, optimizer, worker.workers)
         self._variables = _variables_of(model_or_variables, self._pushed == "gradients")
+        # All nodes' statistics move towards the same: the sum of their changes would go past it.
+        self._averaged = [self._pushed == "change" and _is_statistic(variable)
+                          for variable in self._variables]
         self._servers = servers
         self._worker = worker
         self._token = token
@@ -190,6 +210,7 @@ class ParameterServer:
         self._client: Any = None
         self._steps = 0  # since the last exchange
         self._gradients: list[np.ndarray] | None = None
+        self._summed = 0  # how many gradients of batches are in _gradients
         self._keeper: Any = None
 
     def open(self) -> None:
@@ -199,9 +220,13 @@ class ParameterServer:
             return
         arrays = [_value(variable) for variable in self._variables]
         client = connect(self._servers, arrays, self._rule, self._worker, self._token,
-                         self._staleness, self._connect_timeout)
+                         self._staleness, self._connect_timeout, self._averaged)
         if self._worker.starts and not client.started:
             self._start(client, arrays)
+        elif self._restore is not None and client.started and self._worker.starts:
+            logger.warning("restore=%s was left alone: the servers have values already, and training "
+                         "goes on with those", self._restore)
+        self._restore = None  # Whoever opens again goes on.
         self._client = client
         self._steps = 0
         self._gradients = None
@@ -237,7 +262,7 @@ class ParameterServer:
         servers. With an optimizer on the servers the step's ``gradients`` are to be given, and their
         mean is pushed."""
         if self._pushed == "gradients":
-            self._add(self._gradients_of_step(gradients))
+            self._add(*self._gradients_of_step(gradients))
         self._steps += 1
         if self._steps >= self._sync_interval:
             self.sync()
@@ -250,6 +275,7 @@ class ParameterServer:
     def push(self) -> None:
         """Pushes, and returns when the servers have combined it. The variables stay as they are."""
         self._connected().run(self._pushed, False, False, self._outgoing())
+        self._steps = 0
 
     def pull(self) -> None:
         """Gives the variables the servers' values; what was not pushed is lost."""
@@ -269,10 +295,12 @@ class ParameterServer:
         ``ctx.parameter_server(..., restore=path)``. One worker does."""
         client = self._connected()
         arrays = [_value(variable) for variable in self._variables]
-        state = {"version": np.int64(client.version)}
+        state: dict[str, np.ndarray] = {}
         for part in range(1 + self._rule.slots):
             rooms = [np.empty(array.shape, array.dtype) for array in arrays]
             client.read(part, [as_bytes(room) for room in rooms])
+            # After what was under way, which the first read waits for.
+            state.setdefault("version", np.array(client.version, np.int64))
             state |= {f"part {part} of {place}": room for place, room in enumerate(rooms)}
         access, target = file_access.access_for(self._resolve(path))
         with access.create(target + ".part") as file:
@@ -281,7 +309,8 @@ class ParameterServer:
 
     def callback(self) -> "keras.callbacks.Callback":
         """For ``model.fit(callbacks=[...])``: connects when training begins, counts a step for each
-        batch, and finishes and closes at its end."""
+        batch (for each execution of ``steps_per_execution`` batches), and finishes and closes at its
+        end."""
         import keras
 
         server = self
@@ -336,7 +365,7 @@ class ParameterServer:
                  for part in range(parts)]
         for part in found:
             for place, (value, array) in enumerate(zip(part, arrays, strict=True)):
-                if value.shape != array.shape or value.dtype.itemsize != array.dtype.itemsize:
+                if value.shape != array.shape or value.dtype != _dtype_in_files(array.dtype):
                     raise BadInputError(f"{path}: variable {place} is {value.dtype}{value.shape} "
                                         f"there, and here {array.dtype}{array.shape}")
         return int(state["version"]), found
@@ -352,9 +381,11 @@ class ParameterServer:
         gradients, self._gradients = self._gradients, None
         if gradients is None:
             raise BadInputError("there are no gradients to push: give them to step()")
-        return [as_bytes(gradient / max(self._steps, 1)) for gradient in gradients]
+        return [as_bytes(gradient / max(self._summed, 1)) for gradient in gradients]
 
-    def _gradients_of_step(self, gradients: Sequence[Any] | None) -> list[np.ndarray]:
+    def _gradients_of_step(self, gradients: Sequence[Any] | None) -> tuple[list[np.ndarray], int]:
+        """The sum of gradients since the last step, and of how many batches they are: in ``fit``
+        with ``steps_per_execution`` more than one."""
         if gradients is None and self._keeper is not None and self._keeper.built:
             return self._keeper.take()
         if gradients is None:
@@ -363,12 +394,14 @@ class ParameterServer:
         values = [np.zeros_like(_value(variable)) if gradient is None else _value(gradient)
                   for gradient, variable in zip(gradients, self._variables, strict=True)]
         return [np.asarray(value, _value(variable).dtype)
-                for value, variable in zip(values, self._variables, strict=True)]
+                for value, variable in zip(values, self._variables, strict=True)], 1
 
-    def _add(self, gradients: list[np.ndarray]) -> None:
+    def _add(self, gradients: list[np.ndarray], count: int) -> None:
         if self._gradients is None:
             self._gradients = [np.array(gradient) for gradient in gradients]
+            self._summed = count
             return
+        self._summed += count
         for total, gradient in zip(self._gradients, gradients, strict=True):
             total += gradient
 
@@ -392,6 +425,7 @@ def _gradient_keeper() -> Any:
 
         def __init__(self) -> None:
             super().__init__(learning_rate=0.0, name="gradient_keeper")
+            self.taken = 0  # iterations
 
         def build(self, variables: Any) -> None:
             if self.built:
@@ -403,10 +437,13 @@ def _gradient_keeper() -> Any:
         def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
             self.assign_add(self.kept[self._get_variable_index(variable)], gradient)
 
-        def take(self) -> list[np.ndarray]:
+        def take(self) -> tuple[list[np.ndarray], int]:
+            """The gradients since the last take, added up, and how many were."""
+            applied = int(self.iterations)
+            count, self.taken = applied - self.taken, applied
             taken = [np.array(_value(kept)) for kept in self.kept]
             for kept, gradient in zip(self.kept, taken, strict=True):
                 kept.assign(np.zeros_like(gradient))
-            return taken
+            return taken, count
 
     return GradientKeeper()

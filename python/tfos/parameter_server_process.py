@@ -45,6 +45,10 @@ class ParameterServerProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
     def close(self) -> None:
         self._process.stdin.close()
         self._process.stdout.close()

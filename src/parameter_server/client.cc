@@ -118,19 +118,29 @@ void Client::FillPart(const Exchange& exchange, Tensors tensors, const Layout::P
   const std::uint64_t offset = part.begin - layout_.place(part.variable).begin;
   const auto now = tensors[part.variable].subspan(offset, part.bytes);
   const auto base = base_.subspan(part.begin, part.bytes);
-  if (exchange.push == Pushed::kChange) {
+  if (exchange.push == Pushed::kChange && !part.averaged) {
     Subtract(part.dtype, now, base, outgoing);
   } else {
     std::memcpy(outgoing.data(), now.data(), now.size());
   }
-  if (!exchange.overlapped || exchange.push == Pushed::kGradients) return;
+  if (exchange.push == Pushed::kGradients) return;
+  if (!exchange.pull) {
+    // The worker goes on from what it has; the next change is since now.
+    std::memcpy(base.data(), now.data(), now.size());
+    return;
+  }
+  if (!exchange.overlapped) return;
   // What has arrived, and what this worker has done since it was asked for.
   if (!has_landed_) {
     std::memcpy(base.data(), now.data(), now.size());
     return;
   }
   const auto landed = landed_.subspan(part.begin, part.bytes);
-  if (exchange.push == Pushed::kChange) {
+  if (part.averaged) {
+    // Nothing on top: what was done since is in what was pushed, and a sum could leave the range of
+    // all that was seen, such as below 0 for a variance.
+    std::memcpy(base.data(), landed.data(), landed.size());
+  } else if (exchange.push == Pushed::kChange) {
     Add(part.dtype, landed, outgoing, base);
   } else {
     Subtract(part.dtype, now, base, base);

@@ -12,6 +12,7 @@ const Clocks::Worker& Clocks::Slowest() const {
 }
 
 void Clocks::Join(std::uint64_t worker, std::string name) {
+  if (workers_.contains(worker)) return;
   const std::uint64_t clock = workers_.empty() ? 0 : Slowest().clock;
   workers_[worker] = {.name = std::move(name), .clock = clock};
 }

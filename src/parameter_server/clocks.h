@@ -15,7 +15,7 @@ namespace tfos::parameter_server {
 /// Distributed ML via a Stale Synchronous Parallel Parameter Server", 2013.
 class Clocks {
  public:
-  /// A worker comes: as far as the slowest one is.
+  /// A worker begins to push: as far as the slowest one is. Nothing happens when it has before.
   void Join(std::uint64_t worker, std::string name);
   /// It is gone; nobody waits for it any more.
   void Leave(std::uint64_t worker) { workers_.erase(worker); }

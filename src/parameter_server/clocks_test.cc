@@ -31,6 +31,15 @@ TEST(ClocksTest, NobodyWaitsForOneThatIsGone) {
   EXPECT_FALSE(clocks.WaitsFor(2, 0));
 }
 
+TEST(ClocksTest, WhoJoinsAgainStaysWhereItIs) {
+  Clocks clocks;
+  clocks.Join(1, "a");
+  clocks.Join(2, "b");
+  clocks.Advance(1);
+  clocks.Join(1, "a");
+  EXPECT_EQ(clocks.clock(1), 1U);
+}
+
 TEST(ClocksTest, WhoComesLaterIsAsFarAsTheSlowest) {
   Clocks clocks;
   clocks.Join(1, "a");

@@ -65,9 +65,9 @@ Result<Greeter::Guest> Greeter::Recognize(UniqueFd socket, bool local) {
             fmt::format("it looks for server {}, and this is {}", numbers.accepting, number_)};
   };
   if (!local) net::TuneTcp(socket.get());
-  TFOS_ASSIGN_OR_RETURN(const net::Numbers numbers,
-                        net::Recognize(socket.get(), kProtocol, token_, accepts, wait));
-  return Guest{.socket = std::move(socket), .local = local, .worker = numbers.connecting};
+  const auto recognized = net::Recognize(socket.get(), kProtocol, token_, accepts, wait);
+  TFOS_RETURN_IF_ERROR(recognized.status());
+  return Guest{.socket = std::move(socket), .local = local};
 }
 
 std::vector<Greeter::Guest> Greeter::Take() {

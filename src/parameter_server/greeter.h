@@ -36,7 +36,6 @@ class Greeter {
   struct Guest {
     UniqueFd socket;
     bool local = false;  ///< Of this host, over a Unix socket.
-    std::uint32_t worker = 0;
   };
   std::vector<Guest> Take();
 

@@ -53,6 +53,7 @@ std::vector<Layout::Part> Layout::PartsOf(std::uint64_t begin, std::uint64_t end
     const auto variable = static_cast<std::size_t>(it - places_.begin());
     parts.push_back({.variable = variable,
                      .dtype = variables_[variable].dtype,
+                     .averaged = variables_[variable].averaged,
                      .begin = from,
                      .bytes = to - from});
   }
@@ -62,8 +63,9 @@ std::vector<Layout::Part> Layout::PartsOf(std::uint64_t begin, std::uint64_t end
 std::vector<Variable> Layout::ShareOf(std::uint64_t begin, std::uint64_t end) const {
   std::vector<Variable> share;
   for (const Part& part : PartsOf(begin, end)) {
-    share.push_back(
-        {.dtype = part.dtype, .elements = part.bytes / collective::ElementBytes(part.dtype)});
+    share.push_back({.dtype = part.dtype,
+                     .elements = part.bytes / collective::ElementBytes(part.dtype),
+                     .averaged = part.averaged});
   }
   return share;
 }

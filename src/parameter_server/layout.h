@@ -23,6 +23,9 @@ inline constexpr std::size_t kMostVariables = 1 << 16;
 struct Variable {
   DType dtype = DType::kFloat32;
   std::uint64_t elements = 0;
+  /// Where changes are added: values of this one are pushed, and combined as a mean. For
+  /// statistics, which all workers move towards the same.
+  bool averaged = false;
 
   friend bool operator==(const Variable&, const Variable&) = default;
 };
@@ -50,6 +53,7 @@ class Layout {
   struct Part {
     std::size_t variable = 0;
     DType dtype = DType::kFloat32;
+    bool averaged = false;
     std::uint64_t begin = 0;  ///< In the layout.
     std::uint64_t bytes = 0;
   };

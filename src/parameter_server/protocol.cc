@@ -131,12 +131,13 @@ std::string Encode(const Open& open) {
   for (const Variable& variable : open.share) {
     Append(variable.dtype, body);
     Append(variable.elements, body);
+    Append(static_cast<std::uint8_t>(variable.averaged), body);
   }
   return WithHeader(MessageType::kOpen, body);
 }
 
 Result<Open> ParseOpen(std::span<const std::byte> body) {
-  constexpr std::size_t kVariableBytes = sizeof(DType) + sizeof(std::uint64_t);
+  constexpr std::size_t kVariableBytes = sizeof(DType) + sizeof(std::uint64_t) + 1;
   Pieces pieces(body);
   Open open;
   open.rule = TakeRule(pieces);
@@ -150,7 +151,9 @@ Result<Open> ParseOpen(std::span<const std::byte> body) {
   if (pieces.left() != count * kVariableBytes) pieces.Refuse();
   while (pieces.left() > 0) {
     const auto dtype = pieces.Take<DType>();
-    open.share.push_back({.dtype = dtype, .elements = pieces.Take<std::uint64_t>()});
+    const auto elements = pieces.Take<std::uint64_t>();
+    const bool averaged = pieces.TakeFlag();
+    open.share.push_back({.dtype = dtype, .elements = elements, .averaged = averaged});
   }
   TFOS_RETURN_IF_ERROR(pieces.Finish("OPEN"));
   return open;

@@ -24,7 +24,7 @@ Open SomeOpen() {
           .staleness = 4,
           .region_bytes = 128,
           .name = "worker:1 on host b",
-          .share = {{DType::kFloat32, 10}, {DType::kInt64, 3}}};
+          .share = {{DType::kFloat32, 10}, {DType::kFloat16, 3, true}}};
 }
 
 TEST(ProtocolTest, MessagesComeBackAsTheyWere) {

@@ -163,7 +163,9 @@ Status Rule::Check(std::span<const Variable> variables) const {
     }
   }
   if (combiner < Combiner::kDelta || combiner > Combiner::kAdam) return bad("an unknown combiner");
-  if (combiner == Combiner::kMean && workers == 0) return bad("a mean of no workers");
+  const bool averages = std::ranges::any_of(variables, &Variable::averaged);
+  if (averages && combiner != Combiner::kDelta) return bad("statistics where nothing is added");
+  if ((averages || combiner == Combiner::kMean) && workers == 0) return bad("a mean of no workers");
   if (momentum >= 1 || beta_1 >= 1 || beta_2 >= 1) {
     return bad("momentum, beta_1 and beta_2 have to be less than 1");
   }
@@ -180,6 +182,10 @@ void Combine(const Rule& rule, std::uint64_t step, const Combined& elements) {
   const bool wide = elements.dtype == DType::kFloat64;
   switch (rule.combiner) {
     case Combiner::kDelta:
+      if (elements.averaged) {
+        return WithType(elements.dtype,
+                        [&]<typename T>(T) { CombineMean<T>(rule.workers, elements); });
+      }
       return collective::AddElements(elements.dtype, elements.pushed, elements.values);
     case Combiner::kMean:
       return WithType(elements.dtype,

@@ -23,7 +23,7 @@ enum class Combiner : std::uint8_t {
 struct Rule {
   Combiner combiner = Combiner::kDelta;
   bool nesterov = false;      ///< Of kSgd with momentum.
-  std::uint32_t workers = 0;  ///< The n of kMean.
+  std::uint32_t workers = 0;  ///< The n of kMean, and of variables that kDelta averages.
   double learning_rate = 0;
   double momentum = 0;
   double beta_1 = 0;
@@ -41,6 +41,7 @@ struct Rule {
 /// Elements of one type: what was pushed, the server's values, and its slots for them.
 struct Combined {
   DType dtype = DType::kFloat32;
+  bool averaged = false;
   std::span<const std::byte> pushed;
   std::span<std::byte> values;
   std::span<std::byte> slots[2];

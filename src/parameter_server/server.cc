@@ -45,14 +45,15 @@ struct Server::Client {
 
 Result<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
   std::unique_ptr<Server> server(new Server(std::move(options)));
+  // Before clients get through over TCP: those of this host are to find the other one.
+  if (!server->options_.local_name.empty()) {
+    TFOS_ASSIGN_OR_RETURN(server->local_listener_, net::ListenUnix(server->options_.local_name));
+  }
   const int listener = server->options_.listener.get();
   const int flags = ::fcntl(listener, F_GETFL);
   if (flags < 0 || ::fcntl(listener, F_SETFL, flags | O_NONBLOCK) != 0 ||
       ::listen(listener, kBacklog) != 0) {
     return Status::FromErrno(errno, "listen for workers");
-  }
-  if (!server->options_.local_name.empty()) {
-    TFOS_ASSIGN_OR_RETURN(server->local_listener_, net::ListenUnix(server->options_.local_name));
   }
   server->stop_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->stop_.valid()) return Status::FromErrno(errno, "open an eventfd");
@@ -220,7 +221,6 @@ Status Server::CheckSame(const Open& open) const {
 
 Status Server::TellOpened(Client& client) {
   client.waits_for_start = false;
-  if (client.staleness) clocks_.Join(client.id, client.name);
   UniqueFd memory;
   if (client.connection.local()) {
     TFOS_ASSIGN_OR_RETURN(memory, store_->memory().OpenForReading());
@@ -242,7 +242,11 @@ Status Server::OnPush(Client& client, std::span<const std::byte> body,
     }
     pushed = region.subspan(range.begin, range.bytes);
   }
-  if (client.step == 0) client.step = store_->BeginPush();
+  if (client.step == 0) {
+    client.step = store_->BeginPush();
+    // Not before: who only reads, or has nothing to push yet, keeps nobody waiting.
+    if (client.staleness) clocks_.Join(client.id, client.name);
+  }
   bytes_combined_ += pushed.size();
   return store_->Push(client.step, range.begin, pushed);
 }

@@ -19,14 +19,13 @@ constexpr int kRetryMilliseconds = 50;
 /// Ranges that are asked for before the first has come.
 constexpr int kReadsAhead = 4;
 
-Status Gone() {
-  return {ErrorKind::kReconnect, "it is gone: its process or its host has ended"};
-}
+Status Gone() { return {ErrorKind::kReconnect, "it is gone: its process or its host has ended"}; }
 
 }  // namespace
 
 Result<std::unique_ptr<ServerLink>> ServerLink::Connect(Options options) {
   std::unique_ptr<ServerLink> link(new ServerLink(std::move(options)));
+  link->BeginToWait();
   TFOS_RETURN_IF_ERROR(link->About(link->ConnectSocket()));
   TFOS_RETURN_IF_ERROR(link->About(link->OpenStore()));
   link->options_.wait = {};  // What follows has no end in time: a server that is there answers.
@@ -48,15 +47,15 @@ Status ServerLink::ConnectSocket() {
   const Wait& wait = options_.wait;
   const ServerAddress& server = options_.server;
   const net::Numbers numbers{.connecting = options_.worker, .accepting = options_.number};
-  if (!server.local_name.empty()) {
-    TFOS_ASSIGN_OR_RETURN(auto socket, net::ConnectUnix(server.local_name, wait));
-    if (socket) {
-      socket_ = std::move(*socket);
-      local_socket_ = true;
-      return net::Introduce(socket_.get(), kProtocol, options_.token, numbers, wait);
-    }
-  }
   while (true) {
+    if (!server.local_name.empty()) {
+      TFOS_ASSIGN_OR_RETURN(auto local, net::ConnectUnix(server.local_name, wait));
+      if (local) {
+        socket_ = std::move(*local);
+        local_socket_ = true;
+        return net::Introduce(socket_.get(), kProtocol, options_.token, numbers, wait);
+      }
+    }
     auto socket = net::ConnectTcp(server.address, server.port, wait);
     if (socket.ok()) {
       socket_ = std::move(socket).value();
@@ -136,9 +135,13 @@ void ServerLink::Work() {
   }
 }
 
-Status ServerLink::Do(const Job& job) {
+void ServerLink::BeginToWait() {
   waiting_.reset();
-  told_at_ = Clock::Steady().Now();
+  began_at_ = Clock::Steady().Now();
+}
+
+Status ServerLink::Do(const Job& job) {
+  BeginToWait();
   if (job.push) TFOS_RETURN_IF_ERROR(PushFilled());
   if (!job.pull.empty()) TFOS_RETURN_IF_ERROR(Pull(job.pull));
   return {};
@@ -204,11 +207,13 @@ Status ServerLink::ReadShare(std::uint8_t part, std::span<std::byte> to) {
 
 Status ServerLink::Read(std::uint8_t part, std::span<std::byte> to) {
   TFOS_RETURN_IF_ERROR(status_);
+  BeginToWait();
   return About(ReadShare(part, to));
 }
 
 Status ServerLink::Write(std::uint8_t part, std::span<const std::byte> from) {
   TFOS_RETURN_IF_ERROR(status_);
+  BeginToWait();
   for (std::uint64_t begin = 0; begin < from.size(); begin += kMostDataBytes) {
     const std::uint64_t bytes = std::min<std::uint64_t>(from.size() - begin, kMostDataBytes);
     const Range range{.part = part, .data_follow = true, .begin = begin, .bytes = bytes};
@@ -220,6 +225,7 @@ Status ServerLink::Write(std::uint8_t part, std::span<const std::byte> from) {
 
 Status ServerLink::StartAt(std::uint64_t version) {
   TFOS_RETURN_IF_ERROR(status_);
+  BeginToWait();
   TFOS_RETURN_IF_ERROR(About(SendText(EncodeVersion(MessageType::kStart, version))));
   const auto started = AwaitVersion(MessageType::kStarted);
   if (started.ok()) version_ = *started;
@@ -297,10 +303,15 @@ Status ServerLink::CheckConnected() const {
 }
 
 void ServerLink::TellOfStall() {
-  const double seconds = std::chrono::duration<double>(Clock::Steady().Now() - told_at_).count();
+  const double seconds = std::chrono::duration<double>(Clock::Steady().Now() - began_at_).count();
   if (waiting_) {
     LogWarning("{} has waited {:.0f} s at push {} for {}, which is at push {}", options_.open.name,
                seconds, waiting_->clock, waiting_->name, waiting_->other_clock);
+  } else if (version_ == kNotStarted && !options_.open.starts) {
+    LogWarning(
+        "{} has waited {:.0f} s for the first values, which the first worker (the chief) gives "
+        "parameter server {}",
+        options_.open.name, seconds, options_.server.name);
   } else {
     LogWarning("{} has waited {:.0f} s for parameter server {}", options_.open.name, seconds,
                options_.server.name);

@@ -86,6 +86,8 @@ class ServerLink {
  private:
   explicit ServerLink(Options options) : options_(std::move(options)) {}
 
+  /// From here on it waits, as TellOfStall has it.
+  void BeginToWait();
   Status ConnectSocket();
   Status OpenStore();
   void Work();
@@ -116,7 +118,7 @@ class ServerLink {
   std::atomic<bool> aborted_ = false;
 
   std::optional<Waiting> waiting_;  ///< What the server said this client waits for.
-  Clock::TimePoint told_at_;
+  Clock::TimePoint began_at_;       ///< When what waits began.
 
   std::mutex mutex_;
   std::condition_variable changed_;

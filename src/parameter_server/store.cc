@@ -93,6 +93,7 @@ Status Store::Push(std::uint64_t step, std::uint64_t begin, std::span<const std:
     for (const Layout::Part& part : layout_.PartsOf(from, to)) {
       Combine(rule_, step,
               {.dtype = part.dtype,
+               .averaged = part.averaged,
                .pushed = pushed.subspan(part.begin - begin, part.bytes),
                .values = values_.subspan(part.begin, part.bytes),
                .slots = {slot_of(0, part.begin, part.bytes), slot_of(1, part.begin, part.bytes)}});

@@ -35,8 +35,8 @@ using parameter_server::Rule;
 
 /// A server: what messages call it, its address, its port, and the id of what it belongs to.
 using ServerTuple = std::tuple<std::string, std::string, std::uint16_t, std::string>;
-/// A variable: NumPy's name of its type, and how many elements.
-using VariableTuple = std::tuple<std::string, std::uint64_t>;
+/// A variable: NumPy's name of its type, how many elements, and whether it is averaged.
+using VariableTuple = std::tuple<std::string, std::uint64_t, bool>;
 
 template <typename T>
 struct Named {
@@ -130,8 +130,9 @@ std::unique_ptr<Client> Connect(const std::vector<ServerTuple>& servers,
                                .port = port,
                                .local_name = parameter_server::LocalName(id, number)});
   }
-  for (const auto& [dtype, elements] : variables) {
-    options.variables.push_back({.dtype = DTypeNamed(dtype), .elements = elements});
+  for (const auto& [dtype, elements, averaged] : variables) {
+    options.variables.push_back(
+        {.dtype = DTypeNamed(dtype), .elements = elements, .averaged = averaged});
   }
   return ValueOrThrow(WithoutGil([&] { return Client::Connect(std::move(options)); }));
 }
@@ -188,7 +189,7 @@ void BindParameterServer(nb::module_& module) {
                   nb::arg("stall_after"),
                   "Waits for the servers, and for their first values unless this one `starts`. "
                   "`servers`: tuples of name, address, port and the id of their cluster; "
-                  "`variables`: tuples of type and number of elements.")
+                  "`variables`: tuples of type, number of elements, and whether it is averaged.")
       .def("run", &Run, nb::arg("push").none(), nb::arg("pull"), nb::arg("overlapped"),
            nb::arg("tensors"),
            "Pushes `tensors` (as values, change or gradients; None: not), then pulls.")

@@ -83,6 +83,27 @@ def push_changes(server, token, number, overlap):
             client.step()
 
 
+def test_a_push_is_counted_once(serving):
+    w = np.zeros(3, np.float32)
+    with server_of(serving(), [w], sync_interval=100) as server:
+        for _ in range(5):
+            w += 1
+            server.step()
+        server.push()
+        server.push()
+        assert w.tolist() == [5] * 3
+    assert w.tolist() == [5] * 3, "there was nothing left to push"
+    # With an optimizer: what was pushed is not expected again, nor counted in the next mean.
+    options = {"optimizer": parameter_server.Sgd(learning_rate=1.0), "sync_interval": 100}
+    with server_of(serving(), [w], **options) as server:
+        for _ in range(3):
+            server.step([np.ones(3, np.float32)])
+        server.push()
+        server.step([np.ones(3, np.float32)])
+        server.push()
+    assert w.tolist() == [3] * 3
+
+
 def push_until_killed(server, token, pushed):
     w = np.zeros(100_000, np.float32)
     with parameter_server.ParameterServer([w], [server], worker(1), token, sync_interval=1,
@@ -138,7 +159,7 @@ def test_a_port_that_is_taken_is_said(serving):
         ParameterServerProcess("127.0.0.1", process.server.port)
 
 
-def test_state_goes_on_with_another_number_of_servers(serving, tmp_path):
+def test_state_goes_on_with_another_number_of_servers(serving, tmp_path, caplog):
     first = serving()
     rng = np.random.default_rng(3)
     w, b = rng.random((300, 200), np.float32), rng.random(17)
@@ -160,8 +181,26 @@ def test_state_goes_on_with_another_number_of_servers(serving, tmp_path):
     with pytest.raises(BadInputError, match="variable 0 is float32"):
         server_of(serving(), [np.zeros((2, 2), np.float32), b], restore=str(tmp_path / "state.npz"),
                   **options).open()
+    with pytest.raises(BadInputError, match="variable 0 is float32.*here int32"):
+        server_of(second, again, restore=str(tmp_path / "state.npz"),
+                  **options)._read_state([w.astype(np.int32), b])
+    with caplog.at_level("WARNING"), server_of(second, again, restore=str(tmp_path / "state.npz"),
+                                               **options) as server:
+        assert server.version == 4
+    assert "state.npz was left alone: the servers have values already" in caplog.text
     with pytest.raises(BadInputError, match="not of these variables"):
         server_of(serving(), again, restore=str(tmp_path / "state.npz")).open()
+
+
+def test_a_saved_state_knows_what_was_under_way(serving, tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    w = np.zeros(1000, ml_dtypes.bfloat16)
+    with server_of(serving(), [w], overlap=True) as server:
+        w += 1
+        server.sync()
+        server.save(str(tmp_path / "state.npz"))
+    with server_of(serving(), [np.zeros_like(w)], restore=str(tmp_path / "state.npz")) as server:
+        assert server.version == 1
 
 
 def test_optimizers_do_what_those_of_keras_do(serving):
@@ -234,6 +273,56 @@ def test_keras_fits_with_weights_and_with_gradients_on_the_server(serving):
     model.compile(server.keras_optimizer(), "mse")
     model.fit(x, y, callbacks=[server.callback()], **fit)
     np.testing.assert_allclose(model.get_weights()[0], alone.get_weights()[0], rtol=1e-3, atol=1e-4)
+
+
+def test_gradients_of_one_execution_are_averaged(serving):
+    keras = pytest.importorskip("keras")
+    x = np.ones((12, 1), np.float32)
+    weights = []
+    for steps in (1, 3):
+        model = keras.Sequential([keras.layers.Input((1,)),
+                                  keras.layers.Dense(1, kernel_initializer="zeros", use_bias=False)])
+        server = server_of(serving(), model, optimizer=parameter_server.Sgd(learning_rate=0.25),
+                           sync_interval=3 // steps)
+        model.compile(server.keras_optimizer(), "mse", steps_per_execution=steps)
+        model.fit(x, x, batch_size=2, verbose=0, callbacks=[server.callback()])
+        weights.append(float(model.get_weights()[0].item()))
+    # The gradient of (w - 1)^2, twice, each the mean of three batches with the same w.
+    assert weights == [0.75, 0.75]
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_statistics_are_averaged(serving, overlap):
+    """Two nodes that move towards the same arrive there, and not beyond."""
+    keras = pytest.importorskip("keras")
+
+    def weights():
+        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.BatchNormalization()])
+        moving_mean, moving_variance = model.layers[0].non_trainable_weights
+        return model, moving_mean, moving_variance
+
+    process = serving()
+    nodes = [weights() for _ in range(2)]
+    servers = [server_of(process, node[0], number, workers=2, overlap=overlap)
+               for number, node in enumerate(nodes)]
+    for server in servers:
+        server.open()
+    for _ in range(40):
+        for (model, moving_mean, moving_variance), server in zip(nodes, servers, strict=True):
+            for _ in range(10):  # As BatchNormalization(momentum=0.9) does.
+                moving_mean.assign(moving_mean * 0.9 + 5.0 * 0.1)
+                moving_variance.assign(moving_variance * 0.9)
+                model.layers[0].gamma.assign_add([1.0, 0.0])
+            server.sync()
+    for server in servers:
+        server.sync()  # Waits for the exchange before.
+    for server in servers:
+        server.pull()
+        server.close()
+    for _, moving_mean, moving_variance in nodes:
+        np.testing.assert_allclose(np.asarray(moving_mean), [5, 5], atol=0.1)
+        assert (np.asarray(moving_variance) >= 0).all() and (np.asarray(moving_variance) < 0.1).all()
+    assert np.asarray(nodes[0][0].layers[0].gamma).tolist() == [1 + 2 * 40 * 10, 1], "steps add up"
 
 
 def test_tensorflow_variables_and_their_types(serving):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import numpy as np
@@ -109,6 +111,10 @@ def test_the_server_is_kept_if_asked(spark, leftovers):
     kept = spark_session._server.pid
     spark_session.run(step, **run)
     assert spark_session._server.pid == kept
+    os.kill(kept, signal.SIGKILL)
+    spark_session._server._process.wait()
+    spark_session.run(step, **run)
+    assert spark_session._server.pid != kept, "one that has ended is replaced"
     other = sps.SparkSession(spark.sparkContext, session, server_port=spark_session._server.server.port)
     with pytest.raises(TfosError, match="choose another port"):
         other.run(step, **run)

@@ -111,8 +111,9 @@ class Training:
         worker = parameter_server.Worker(
             number=index, name=f"partition {index} on host {socket.gethostname()}", starts=False,
             workers=plan.count)
-        self._client = parameter_server.connect([plan.server], like, rule, worker, plan.token)
-        self._version: int | None = None
+        self._client = parameter_server.connect(
+            [plan.server], like, rule, worker, plan.token,
+            connect_timeout=parameter_server.RUNNING_CONNECT_TIMEOUT)
 
     def run(self, rows: Iterable[Any]) -> int:
         plan = self._plan
@@ -134,9 +135,6 @@ class Training:
 
     def _pull(self) -> None:
         self._client.run(None, True, False, [])
-        if self._version is not None and self._client.version <= self._version:
-            return
-        self._version = self._client.version
         self._client.copy_values([parameter_server.as_bytes(room) for room in self._weights])
         load(self._session, self._parameters, self._weights)
 

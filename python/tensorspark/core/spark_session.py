@@ -123,7 +123,7 @@ class SparkSession:
         """A client, of a server that has nothing to do with other weights."""
         count = getattr(combiner, "num", 0)
         served = (combiner.kind, count, [(value.dtype, value.shape) for value in values])
-        if self._server is not None and self._served != served:
+        if self._server is not None and (self._server.ended or self._served != served):
             self.stop_param_server()
         if self._server is None:
             host = network.local_address() if self._host == "localhost" else self._host
@@ -133,7 +133,8 @@ class SparkSession:
         worker = parameter_server.Worker(
             number=_DRIVER, name=f"the driver on host {socket.gethostname()}", starts=True, workers=count)
         return parameter_server.connect([self._server.server], values, rule, worker,
-                                        self._server.token)
+                                        self._server.token,
+                                        connect_timeout=parameter_server.RUNNING_CONNECT_TIMEOUT)
 
     def _write(self, driver: Any, values: list[np.ndarray]) -> None:
         driver.write(0, [parameter_server.as_bytes(value) for value in values])
