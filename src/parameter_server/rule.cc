@@ -102,6 +102,17 @@ void CombineMean(double count, const Combined& e) {
              });
 }
 
+/// The same mean, which leaves weights that nobody changes as they are to the last bit.
+template <typename T>
+void MoveTo(double count, const Combined& e) {
+  const auto n = static_cast<typename Wide<T>::Type>(count);
+  ForEach<T>(e.values.data(), e.pushed.data(), e.values.data(), e.values.size(),
+             [n](T server, T got) {
+               const auto from = Wide<T>::From(server);
+               return Wide<T>::Back(from + (Wide<T>::From(got) - from) / n);
+             });
+}
+
 template <typename T>
 void Descend(const Rule& rule, const Combined& e) {
   const auto rate = static_cast<T>(rule.learning_rate);
@@ -183,8 +194,7 @@ void Combine(const Rule& rule, std::uint64_t step, const Combined& elements) {
   switch (rule.combiner) {
     case Combiner::kDelta:
       if (elements.averaged) {
-        return WithType(elements.dtype,
-                        [&]<typename T>(T) { CombineMean<T>(rule.workers, elements); });
+        return WithType(elements.dtype, [&]<typename T>(T) { MoveTo<T>(rule.workers, elements); });
       }
       return collective::AddElements(elements.dtype, elements.pushed, elements.values);
     case Combiner::kMean:

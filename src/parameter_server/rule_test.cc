@@ -23,6 +23,19 @@ void Push(const Rule& rule, DType dtype, std::vector<T> pushed, std::vector<T>& 
           {.dtype = dtype, .pushed = Bytes(pushed), .values = Bytes(values), .slots = {}});
 }
 
+TEST(RuleTest, AnAverageOfWhatNobodyChangesStaysToTheLastBit) {
+  const Rule rule{.combiner = Combiner::kDelta, .workers = 7};
+  std::vector<float> values(1000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1 / static_cast<float>(i + 3);
+  const std::vector<float> before = values;
+  Combine(rule, 1,
+          {.averaged = true,
+           .pushed = std::as_bytes(std::span(before)),
+           .values = std::as_writable_bytes(std::span(values)),
+           .slots = {}});
+  EXPECT_EQ(values, before);
+}
+
 TEST(RuleTest, DeltaAdds) {
   std::vector<float> values{1, 2, 3};
   Push<float>({.combiner = Combiner::kDelta}, DType::kFloat32, {0.5, -1, 2}, values);
