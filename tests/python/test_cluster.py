@@ -287,6 +287,8 @@ def test_feed_timeout_is_about_progress_and_names_the_idle_side(spark, tmp_path)
     cluster = tfos.run(spark, programs.wait_for_ever_with_a_child, nodes=1,
                        args={"dir": str(tmp_path)}, feed_memory=4 << 20, feed_region=2 << 20)
     rdd = spark.sparkContext.parallelize(range(64), 1).map(lambda n: bytes(1 << 20))
+    # Waiting for a node that still starts is bounded by the same time, and says something else.
+    assert cluster._coordinator.wait(lambda: cluster.status()[0]["state"] == "running", 60)
     with pytest.raises(Exception, match="taken for 2 s: the programs are not reading .node 0|node 0 .*no memory to give"):
         cluster.train(rdd, feed_timeout=2)
     cluster._abort("test ends")
