@@ -27,7 +27,7 @@ def test_nodes_train_through_native_servers_and_another_cluster_goes_on(spark, t
     first, second = (json.loads((tmp_path / f"worker-{index}.json").read_text()) for index in (0, 1))
     assert first["began_with"] == second["began_with"], "the chief's weights, on both"
     assert first["loss"] < 0.05 and second["loss"] < 0.05
-    assert first["jobs"] == ["ps", "worker"]
+    assert first["jobs"] == ["worker"], "TensorFlow runs in no other"
     assert "ps" not in json.loads(first["tf_config"])["cluster"]
     # Each has 8 + 32 batches of 32 rows, and exchanges every two.
     assert first["version"] == 2 * (4 + 16)
@@ -61,7 +61,7 @@ def test_a_cluster_without_servers_says_so(tmp_path):
     bootstrap = dict.fromkeys(
         ("node_id", "executor_id", "job_name", "task_index", "cluster_spec", "num_workers", "nodes",
          "host", "address", "port", "gpus", "gpu_fraction"))
-    ctx = NodeContext({**bootstrap, "node": node}, None, None, None, None)
+    ctx = NodeContext({**bootstrap, "node": node, "cluster_spec": {}}, None, None, None, None)
     with pytest.raises(BadInputError, match="parameter_servers=1"):
         ctx.parameter_server([])
 
