@@ -5,12 +5,10 @@
 The first writes a line of JSON for each size.
 """
 
-import json
 import socket
 import sys
-import time
 
-import numpy as np
+import contender
 import tensorflow as tf
 
 from tfos import collective
@@ -27,27 +25,12 @@ nodes = [{"node_id": node, "job_name": "worker", "task_index": node, "host": "lo
           "address": "127.0.0.1", "tensor_port": port} for node, port in enumerate(ports)]
 collective.use(nodes, rank, token, listener.fileno(), shared_memory=shared_memory)
 
-for size in sizes:
-    count = size // 4
-    value = tf.range(count, dtype=tf.float32) % 1000 + float(rank)
 
-    @tf.function
-    def reduce(tensor):
-        return collective.all_reduce(tensor, "sum")
+@tf.function
+def reduce(tensor):
+    return collective.all_reduce(tensor, "sum")
 
-    found = reduce(value).numpy()
-    expected = (np.arange(count, dtype=np.float32) % 1000) * members + members * (members - 1) / 2
-    np.testing.assert_array_equal(found, expected)
-    times = max(1, min(200, (32 << 20) // size))
-    seconds = []
-    for _ in range(rounds + 1):
-        begin = time.perf_counter()
-        for _ in range(times):
-            result = reduce(value)
-        result.numpy()
-        seconds.append((time.perf_counter() - begin) / times)
-    if rank == 0:
-        name = "op, shared memory" if shared_memory else "op, tcp"
-        print("RESULT", json.dumps({"members": members, "bytes": size, "contender": name,
-                                    "seconds": seconds[1:]}), flush=True)
+
+contender.measure("op, shared memory" if shared_memory else "op, tcp", reduce, sizes, rounds, rank,
+                  members, most_calls=200)
 collective.leave()

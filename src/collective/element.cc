@@ -4,7 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "collective/half.h"
+#include "base/half.h"
+#include "base/unaligned.h"
 
 // Built for what the processor has: wide vectors at run time, without a build of its own.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
@@ -21,18 +22,6 @@
 
 namespace tfos::collective {
 namespace {
-
-template <typename T>
-T Load(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return value;
-}
-
-template <typename T>
-void Store(T value, std::byte* at) {
-  std::memcpy(at, &value, sizeof(T));
-}
 
 template <typename T>
 T Sum(T a, T b) {

@@ -82,7 +82,7 @@ struct StringMemory {
   std::uint64_t count;
 
   TF_TString* At(std::uint64_t i) {
-    return reinterpret_cast<TF_TString*>(strings.bytes().data() + i * kStringBytes);
+    return reinterpret_cast<TF_TString*>(strings.bytes().data() + i * kTStringBytes);
   }
   ~StringMemory() {
     for (std::uint64_t i = 0; i < count; ++i) api.StringDealloc(At(i));
@@ -257,7 +257,7 @@ class InputMaker {
   Status MakeStrings(std::vector<SessionTensor>& tensors) const {
     TFOS_ASSIGN_OR_RETURN(const std::vector<std::int64_t> shape, ShapeFor({}));
     auto memory = std::unique_ptr<StringMemory>(
-        new StringMemory{api_, AlignedBuffer(rows_ * kStringBytes), rows_});
+        new StringMemory{api_, AlignedBuffer(rows_ * kTStringBytes), rows_});
     if (memory->strings.size() == 0) throw std::bad_alloc();
     for (std::uint64_t i = 0; i < rows_; ++i) api_.StringInit(memory->At(i));
     std::uint64_t at = 0;
@@ -274,7 +274,7 @@ class InputMaker {
     };
     void* const data = memory->strings.bytes().data();
     tensors.emplace_back(api_.NewTensor(kTfString, shape.data(), static_cast<int>(shape.size()),
-                                        data, rows_ * kStringBytes, release, memory.get()),
+                                        data, rows_ * kTStringBytes, release, memory.get()),
                          DeleteSessionTensor{&api_});
     memory.release();  // The tensor's now.
     return Status::Ok();

@@ -127,7 +127,7 @@ Status OutputColumn::AppendStrings(const SessionApi& api, const TF_Tensor* tenso
                                    std::uint64_t count) {
   auto* const strings = static_cast<const std::byte*>(api.TensorData(tensor));
   for (std::uint64_t i = 0; i < count; ++i) {
-    const auto* const string = reinterpret_cast<const TF_TString*>(strings + i * kStringBytes);
+    const auto* const string = reinterpret_cast<const TF_TString*>(strings + i * kTStringBytes);
     const std::string_view text(api.StringData(string), api.StringSize(string));
     if (!output_.binary && !IsUtf8(text)) {
       return Bad(

@@ -6,25 +6,11 @@
 #include <type_traits>
 
 #include "base/format.h"
-#include "collective/half.h"
+#include "base/half.h"
+#include "base/unaligned.h"
 
 namespace tfos::parameter_server {
 namespace {
-
-using collective::Bfloat16;
-using collective::Float16;
-
-template <typename T>
-T Load(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return value;
-}
-
-template <typename T>
-void Store(T value, std::byte* at) {
-  std::memcpy(at, &value, sizeof(T));
-}
 
 /// What is calculated in.
 template <typename T>

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "collective/half.h"
+#include "base/half.h"
 
 namespace tfos::parameter_server {
 namespace {
@@ -65,7 +65,7 @@ TEST(RuleTest, UpdateMeanTakesTheFirstAsItIs) {
 }
 
 TEST(RuleTest, HalvesAreCalculatedInFloat32) {
-  const auto half = [](float value) { return collective::Float16::FromFloat(value).bits; };
+  const auto half = [](float value) { return Float16::FromFloat(value).bits; };
   std::vector<std::uint16_t> values{half(3)};
   Push<std::uint16_t>({.combiner = Combiner::kMean, .workers = 2}, DType::kFloat16, {half(4)},
                       values);

@@ -5,19 +5,17 @@
 #include <cstdint>
 #include <string>
 
+#include "tensorflow/tensor_api.h"
 #include "tfos/status.h"
 
 // The functions of TensorFlow's C API that run SavedModels, as tensorflow/c/c_api.h and
-// tensorflow/c/tf_tensor.h declare them. None is linked, so one build serves all versions.
+// tensorflow/c/tf_tstring.h declare them; found as those of TensorApi.
 
 struct TF_Buffer;
 struct TF_Graph;
 struct TF_Operation;
 struct TF_Session;
 struct TF_SessionOptions;
-struct TF_Status;
-struct TF_Tensor;
-struct TF_TString;
 
 struct TF_Output {
   TF_Operation* oper;
@@ -26,30 +24,11 @@ struct TF_Output {
 
 namespace tfos::tensorflow {
 
-/// Bytes of a TF_TString, of tensorflow/c/tf_tstring.h; string tensors are arrays of them.
-inline constexpr std::size_t kStringBytes = 24;
-
 /// Owner and lifetime: pointers into libraries that are never unloaded. Threads: any, as
 /// TensorFlow says of each. Errors: those of TensorFlow.
-struct SessionApi {
-  TF_Status* (*NewStatus)();
-  void (*DeleteStatus)(TF_Status*);
-  int (*GetCode)(const TF_Status*);
-  const char* (*Message)(const TF_Status*);
-
-  TF_Tensor* (*NewTensor)(int dtype, const std::int64_t* dims, int rank, void* data,
-                          std::size_t bytes, void (*deallocate)(void*, std::size_t, void*),
-                          void* argument);
-  void (*DeleteTensor)(TF_Tensor*);
-  void* (*TensorData)(const TF_Tensor*);
-  int (*TensorType)(const TF_Tensor*);
-  std::size_t (*DataTypeSize)(int dtype);
-  int (*NumDims)(const TF_Tensor*);
-  std::int64_t (*Dim)(const TF_Tensor*, int index);
-
+struct SessionApi : TensorApi {
   void (*StringInit)(TF_TString*);
   void (*StringDealloc)(TF_TString*);
-  void (*StringCopy)(TF_TString* to, const char* from, std::size_t bytes);
   const char* (*StringData)(const TF_TString*);
   std::size_t (*StringSize)(const TF_TString*);
 

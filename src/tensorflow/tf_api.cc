@@ -8,19 +8,10 @@ std::optional<TfApi> TfApi::Find(std::string& error) {
   error.clear();
   TfApi api{};
   LoadedLibrary framework(kFrameworkLibrary, error);
-  framework.Find("TF_NewStatus", api.NewStatus);
-  framework.Find("TF_DeleteStatus", api.DeleteStatus);
+  LoadedLibrary complete(kCompleteLibrary, error);
+  api.FindTensorFunctions(framework, complete);
   framework.Find("TF_SetStatus", api.SetStatus);
-  framework.Find("TF_GetCode", api.GetCode);
-  framework.Find("TF_Message", api.Message);
-  framework.Find("TF_NewTensor", api.NewTensor);
-  framework.Find("TF_DeleteTensor", api.DeleteTensor);
-  framework.Find("TF_TensorData", api.TensorData);
   framework.Find("TF_TensorByteSize", api.TensorByteSize);
-  framework.Find("TF_TensorType", api.TensorType);
-  framework.Find("TF_DataTypeSize", api.DataTypeSize);
-  framework.Find("TF_NumDims", api.NumDims);
-  framework.Find("TF_Dim", api.Dim);
   framework.Find("TF_NewOpDefinitionBuilder", api.NewOpDefinitionBuilder);
   framework.Find("TF_OpDefinitionBuilderAddAttr", api.OpDefinitionBuilderAddAttr);
   framework.Find("TF_OpDefinitionBuilderAddInput", api.OpDefinitionBuilderAddInput);
@@ -44,8 +35,6 @@ std::optional<TfApi> TfApi::Find(std::string& error) {
   framework.Find("TF_OpKernelConstruction_GetAttrInt64", api.GetAttrInt64);
   framework.Find("TF_OpKernelConstruction_Failure", api.OpKernelConstructionFailure);
   framework.Find("TF_OpKernelContext_Failure", api.OpKernelContextFailure);
-  LoadedLibrary all(kCompleteLibrary, error);
-  all.Find("TF_StringCopy", api.StringCopy);
   if (!error.empty()) return std::nullopt;
   return api;
 }

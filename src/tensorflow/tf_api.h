@@ -6,50 +6,28 @@
 #include <optional>
 #include <string>
 
+#include "tensorflow/tensor_api.h"
 #include "tensorflow/tf_codes.h"
 
-// The functions of TensorFlow's C API that the ops use, as their headers declare them, and where
-// they are found: in the TensorFlow that the process has loaded. The library links none, so one
-// build serves all versions.
+// The functions of TensorFlow's C API that the ops use, as their headers declare them; found as
+// those of TensorApi.
 
 struct TF_KernelBuilder;
 struct TF_OpDefinitionBuilder;
 struct TF_OpKernelConstruction;
 struct TF_OpKernelContext;
 struct TF_ShapeInferenceContext;
-struct TF_Status;
-struct TF_Tensor;
-struct TF_TString;
 
 namespace tfos::tensorflow {
 
-/// Bytes of a TF_TString, of tensorflow/c/tf_tstring.h; string tensors are arrays of them.
-inline constexpr std::size_t kTStringBytes = 24;
-
 /// Owner and lifetime: pointers into libraries that are never unloaded. Threads: any, as
 /// TensorFlow says of each. Errors: those of TensorFlow.
-struct TfApi {
+struct TfApi : TensorApi {
   // tensorflow/c/tf_status.h
-  TF_Status* (*NewStatus)();
-  void (*DeleteStatus)(TF_Status*);
   void (*SetStatus)(TF_Status*, int code, const char* message);
-  int (*GetCode)(const TF_Status*);
-  const char* (*Message)(const TF_Status*);
 
   // tensorflow/c/tf_tensor.h
-  TF_Tensor* (*NewTensor)(int dtype, const std::int64_t* dims, int rank, void* data,
-                          std::size_t bytes, void (*deallocate)(void*, std::size_t, void*),
-                          void* argument);
-  void (*DeleteTensor)(TF_Tensor*);
-  void* (*TensorData)(const TF_Tensor*);
   std::size_t (*TensorByteSize)(const TF_Tensor*);
-  int (*TensorType)(const TF_Tensor*);
-  std::size_t (*DataTypeSize)(int dtype);
-  int (*NumDims)(const TF_Tensor*);
-  std::int64_t (*Dim)(const TF_Tensor*, int index);
-
-  // tensorflow/c/tf_tstring.h
-  void (*StringCopy)(TF_TString* to, const char* from, std::size_t bytes);
 
   // tensorflow/c/ops.h
   TF_OpDefinitionBuilder* (*NewOpDefinitionBuilder)(const char* name);

@@ -6,19 +6,20 @@ the same calculation for whoever calls it.
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 
-class WeightCombiner:
+class WeightCombiner(abc.ABC):
     """One of the combiners below. There can't be others, as no Python runs in the server."""
 
     #: What tfos calls it; None here.
     kind: str | None = None
 
+    @abc.abstractmethod
     def compute(self, origin_weight: Any, new_weight: Any, worker_id: Any = -1,
                 name: str | None = None) -> Any:
         """The server's weight after a worker has pushed ``new_weight``."""
-        raise NotImplementedError("use one of the subclasses")
 
 
 class MeanWeightCombiner(WeightCombiner):

@@ -1,5 +1,5 @@
-#ifndef TFOS_COLLECTIVE_HALF_H_
-#define TFOS_COLLECTIVE_HALF_H_
+#ifndef TFOS_BASE_HALF_H_
+#define TFOS_BASE_HALF_H_
 
 #include <bit>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 // The two floating-point types of 16 bits. Conversions round to nearest even.
 
-namespace tfos::collective {
+namespace tfos {
 
 /// IEEE 754-2008 binary16.
 struct Float16 {
@@ -57,6 +57,6 @@ struct Bfloat16 {
   }
 };
 
-}  // namespace tfos::collective
+}  // namespace tfos
 
-#endif  // TFOS_COLLECTIVE_HALF_H_
+#endif  // TFOS_BASE_HALF_H_
