@@ -1,10 +1,7 @@
 #include "collective/host_memory.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,7 +25,6 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 constexpr std::size_t kControlBytes = 4096;
 /// Operations that a member can be ahead of another are fewer: each takes a chunk, and there are
 /// so many slots.
@@ -89,10 +85,8 @@ struct HostMemory::Control {
   alignas(64) std::array<Description, kDescriptions> descriptions;
 };
 
-HostMemory::HostMemory(UniqueFd fd, std::span<std::byte> mapping, std::size_t members,
-                       std::size_t rank)
-    : fd_(std::move(fd)),
-      mapping_(mapping),
+HostMemory::HostMemory(SharedMemory memory, std::size_t members, std::size_t rank)
+    : memory_(std::move(memory)),
       members_(members),
       rank_(rank),
       crowded_(members > Processors()),
@@ -103,57 +97,30 @@ HostMemory::HostMemory(UniqueFd fd, std::span<std::byte> mapping, std::size_t me
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 }
 
-HostMemory::~HostMemory() { ::munmap(mapping_.data(), mapping_.size()); }
-
 std::size_t HostMemory::BytesFor(std::size_t members) {
   return members * (kControlBytes + kSlots * kSlotBytes);
 }
 
-Result<std::span<std::byte>> HostMemory::MapShared(int fd, std::size_t members) {
-  const std::size_t bytes = BytesFor(members);
-  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (address == MAP_FAILED) {
-    return Status::FromErrno(errno, fmt::format("map {} bytes of shared memory", bytes));
-  }
-  return std::span(static_cast<std::byte*>(address), bytes);
-}
-
 Result<std::unique_ptr<HostMemory>> HostMemory::Create(std::size_t members) {
-  UniqueFd fd(::memfd_create("tfos-tensors", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd.valid()) return Status::FromErrno(errno, "create shared memory");
-  const std::size_t bytes = BytesFor(members);
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    return Status::FromErrno(errno, fmt::format("size shared memory to {} bytes", bytes));
-  }
-  // Who shrank it would kill the others with SIGBUS.
-  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
-    return Status::FromErrno(errno, "seal shared memory");
-  }
-  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> mapping, MapShared(fd.get(), members));
-  return std::unique_ptr<HostMemory>(new HostMemory(std::move(fd), mapping, members, 0));
+  TFOS_ASSIGN_OR_RETURN(SharedMemory memory,
+                        SharedMemory::Create("tfos-tensors", BytesFor(members)));
+  return std::unique_ptr<HostMemory>(new HostMemory(std::move(memory), members, 0));
 }
 
 Result<std::unique_ptr<HostMemory>> HostMemory::Map(UniqueFd fd, std::size_t members,
                                                     std::size_t rank) {
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) return Status::FromErrno(errno, "look at shared memory");
-  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (static_cast<std::size_t>(status.st_size) != BytesFor(members) || seals < 0 ||
-      (seals & kSeals) != kSeals) {
-    return Status(ErrorKind::kBadInput,
-                  fmt::format("shared memory of {} bytes is not what {} members need",
-                              status.st_size, members));
-  }
-  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> mapping, MapShared(fd.get(), members));
-  return std::unique_ptr<HostMemory>(new HostMemory({}, mapping, members, rank));
+  TFOS_ASSIGN_OR_RETURN(SharedMemory memory,
+                        SharedMemory::Map(std::move(fd), BytesFor(members), /*writable=*/true));
+  memory.CloseFd();
+  return std::unique_ptr<HostMemory>(new HostMemory(std::move(memory), members, rank));
 }
 
 HostMemory::Control& HostMemory::ControlOf(std::size_t member) const {
-  return *reinterpret_cast<Control*>(mapping_.data() + member * kControlBytes);
+  return *reinterpret_cast<Control*>(memory_.bytes().data() + member * kControlBytes);
 }
 
 std::span<std::byte> HostMemory::SlotOf(std::size_t member, std::uint64_t chunk) const {
-  return mapping_.subspan(
+  return memory_.bytes().subspan(
       members_ * kControlBytes + (member * kSlots + chunk % kSlots) * kSlotBytes, kSlotBytes);
 }
 

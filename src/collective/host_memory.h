@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/shared_memory.h"
 #include "base/unique_fd.h"
 #include "collective/operation.h"
 #include "tfos/status.h"
@@ -49,15 +50,14 @@ class HostMemory {
   /// Maps what member 0 has created. Bad input when it is not of that size and sealed.
   static Result<std::unique_ptr<HostMemory>> Map(UniqueFd fd, std::size_t members,
                                                  std::size_t rank);
-  ~HostMemory();
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
   std::size_t size() const { return members_; }
   std::size_t rank() const { return rank_; }
-  int fd() const { return fd_.get(); }
+  int fd() const { return memory_.fd(); }
   /// Nobody else is to get the memory: closes the descriptor.
-  void Seal() { fd_.Reset(); }
+  void Seal() { memory_.CloseFd(); }
 
   /// Whom all waits ask; outlives them.
   void SetWatch(Watch& watch) { watch_ = &watch; }
@@ -106,10 +106,9 @@ class HostMemory {
  private:
   struct Control;
 
-  HostMemory(UniqueFd fd, std::span<std::byte> mapping, std::size_t members, std::size_t rank);
+  HostMemory(SharedMemory memory, std::size_t members, std::size_t rank);
 
   static std::size_t BytesFor(std::size_t members);
-  static Result<std::span<std::byte>> MapShared(int fd, std::size_t members);
 
   Control& ControlOf(std::size_t member) const;
   std::span<std::byte> SlotOf(std::size_t member, std::uint64_t chunk) const;
@@ -117,8 +116,7 @@ class HostMemory {
   Status WaitFor(std::size_t member, const std::function<bool()>& reached);
   Status Compare(std::size_t member);
 
-  UniqueFd fd_;
-  const std::span<std::byte> mapping_;
+  SharedMemory memory_;
   const std::size_t members_;
   const std::size_t rank_;
   const bool crowded_;  ///< There are not enough processors for all members to be awake.

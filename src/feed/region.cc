@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,21 +15,12 @@
 namespace tfos::feed {
 namespace {
 
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 /// More than any address space; keeps the arithmetic far from overflow.
 constexpr std::uint64_t kLargestRegion = std::uint64_t{1} << 46;
 
 std::size_t PageBytes() {
   static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   return bytes;
-}
-
-Result<std::span<std::byte>> MapShared(int fd, std::uint64_t bytes) {
-  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (address == MAP_FAILED) {
-    return Status::FromErrno(errno, fmt::format("map {} bytes of shared memory", bytes));
-  }
-  return std::span(static_cast<std::byte*>(address), bytes);
 }
 
 std::uint64_t WholePages(std::uint64_t bytes) { return AlignUp(bytes, PageBytes()); }
@@ -115,12 +105,10 @@ void PrivateView::Detach() {
   detached_ = true;
 }
 
-Region::Region(UniqueFd fd, std::span<std::byte> mapping)
-    : fd_(std::move(fd)),
-      memory_(mapping.first(mapping.size() - PageBytes())),
+Region::Region(SharedMemory shared)
+    : shared_(std::move(shared)),
+      memory_(shared_.bytes().first(shared_.bytes().size() - PageBytes())),
       charged_bytes_(memory_.size()) {}
-
-Region::~Region() { ::munmap(memory_.data(), memory_.size() + PageBytes()); }
 
 std::atomic_ref<std::uint64_t> Region::read_position() const {
   return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data() + memory_.size()));
@@ -130,40 +118,25 @@ Result<std::unique_ptr<Region>> Region::Create(std::uint64_t bytes) {
   if (bytes == 0 || bytes > kLargestRegion) {
     return Status(ErrorKind::kBadInput, fmt::format("a shared region of {} bytes", bytes));
   }
-  bytes = WholePages(bytes);
-  UniqueFd fd(::memfd_create("tfos-feed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd.valid()) return Status::FromErrno(errno, "create shared memory");
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes + PageBytes())) != 0) {
-    return Status::FromErrno(errno, fmt::format("size shared memory to {} bytes", bytes));
-  }
-  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
-    return Status::FromErrno(errno, "seal shared memory");
-  }
-  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> mapping,
-                        MapShared(fd.get(), bytes + PageBytes()));
-  return std::unique_ptr<Region>(new Region(std::move(fd), mapping));
+  TFOS_ASSIGN_OR_RETURN(SharedMemory shared,
+                        SharedMemory::Create("tfos-feed", WholePages(bytes) + PageBytes()));
+  return std::unique_ptr<Region>(new Region(std::move(shared)));
 }
 
 Result<std::unique_ptr<Region>> Region::Map(UniqueFd fd, std::uint64_t bytes) {
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) return Status::FromErrno(errno, "look at shared memory");
-  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (bytes == 0 || bytes > kLargestRegion || bytes % PageBytes() != 0 || status.st_size < 0 ||
-      static_cast<std::uint64_t>(status.st_size) != bytes + PageBytes() || seals < 0 ||
-      (seals & kSeals) != kSeals) {
-    return Status(
-        ErrorKind::kBadInput,
-        fmt::format("the node's shared memory is not as promised ({} bytes, sealed)", bytes));
+  if (bytes == 0 || bytes > kLargestRegion || bytes % PageBytes() != 0) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("the node gives {} bytes of shared memory", bytes));
   }
-  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> mapping,
-                        MapShared(fd.get(), bytes + PageBytes()));
-  return std::unique_ptr<Region>(new Region(std::move(fd), mapping));
+  auto shared = SharedMemory::Map(std::move(fd), bytes + PageBytes(), /*writable=*/true);
+  if (!shared.ok()) return shared.status().Annotate("take the node's shared memory");
+  return std::unique_ptr<Region>(new Region(std::move(shared).value()));
 }
 
 Status Region::Trim(std::uint64_t bytes) {
   const std::uint64_t kept = WholePages(bytes);
   if (kept >= charged_bytes_) return {};
-  if (::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(kept),
+  if (::fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(kept),
                   static_cast<off_t>(memory_.size() - kept)) != 0) {
     return Status::FromErrno(errno, "give shared memory back");
   }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/shared_memory.h"
 #include "base/unique_fd.h"
 #include "tfos/status.h"
 
@@ -59,7 +60,6 @@ class Region {
   static Result<std::unique_ptr<Region>> Create(std::uint64_t bytes);
   /// Maps what the other side created. Fails with kBadInput unless it is `bytes` large and sealed.
   static Result<std::unique_ptr<Region>> Map(UniqueFd fd, std::uint64_t bytes);
-  ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
@@ -70,19 +70,19 @@ class Region {
   /// Of `memory()`.
   std::uint64_t bytes() const { return memory_.size(); }
   std::atomic_ref<std::uint64_t> read_position() const;
-  int fd() const { return fd_.get(); }
+  int fd() const { return shared_.fd(); }
 
  private:
   friend class RegionPool;
 
-  /// `mapping` is the memory and the page behind it.
-  Region(UniqueFd fd, std::span<std::byte> mapping);
+  /// `shared` is the memory and the page behind it.
+  explicit Region(SharedMemory shared);
 
   /// Gives the pages behind the first `bytes` bytes, rounded up to whole pages, back to the
   /// system. The memory stays mapped on both sides: whoever touches it gets fresh pages.
   Status Trim(std::uint64_t bytes);
 
-  UniqueFd fd_;
+  SharedMemory shared_;
   std::span<std::byte> memory_;
   std::shared_ptr<PrivateMapping> private_;  ///< Null until wanted.
   std::uint64_t charged_bytes_;  ///< What it counts for in a pool: less than all when trimmed.

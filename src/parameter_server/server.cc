@@ -13,7 +13,7 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "net/socket.h"
-#include "parameter_server/shared_memory.h"
+#include "base/shared_memory.h"
 
 namespace tfos::parameter_server {
 namespace {

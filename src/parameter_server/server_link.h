@@ -17,7 +17,7 @@
 #include "base/unique_fd.h"
 #include "base/wait.h"
 #include "parameter_server/protocol.h"
-#include "parameter_server/shared_memory.h"
+#include "base/shared_memory.h"
 #include "parameter_server/store.h"
 #include "tfos/status.h"
 

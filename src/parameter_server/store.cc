@@ -39,7 +39,7 @@ Result<std::unique_ptr<Store>> Store::Create(std::vector<Variable> share, const 
   TFOS_ASSIGN_OR_RETURN(Layout layout, Layout::Of(std::move(share)));
   std::unique_ptr<Store> store(new Store(std::move(layout), rule));
   const std::uint64_t bytes = store->bytes();
-  TFOS_ASSIGN_OR_RETURN(store->memory_, SharedMemory::Create(StoreMemoryBytes(bytes)));
+  TFOS_ASSIGN_OR_RETURN(store->memory_, SharedMemory::Create(kMemoryName, StoreMemoryBytes(bytes)));
   store->values_ = store->memory_.bytes().subspan(HeadBytes(bytes));
   for (std::size_t slot = 0; slot < rule.slots(); ++slot) store->slots_[slot].resize(bytes);
   return store;

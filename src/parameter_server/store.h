@@ -11,10 +11,13 @@
 
 #include "parameter_server/layout.h"
 #include "parameter_server/rule.h"
-#include "parameter_server/shared_memory.h"
+#include "base/shared_memory.h"
 #include "tfos/status.h"
 
 namespace tfos::parameter_server {
+
+/// What the system shows of shared memory.
+inline constexpr const char* kMemoryName = "tfos-parameters";
 
 /// A server's share of the variables, in memory that clients of its host read by themselves.
 ///

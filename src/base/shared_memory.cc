@@ -1,4 +1,4 @@
-#include "parameter_server/shared_memory.h"
+#include "base/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 
 #include "base/format.h"
 
-namespace tfos::parameter_server {
+namespace tfos {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -25,13 +25,15 @@ Result<std::span<std::byte>> MapShared(int fd, std::uint64_t bytes, int protecti
 
 }  // namespace
 
-Result<SharedMemory> SharedMemory::Create(std::uint64_t bytes) {
+Result<SharedMemory> SharedMemory::Create(const char* name, std::uint64_t bytes) {
   SharedMemory memory;
-  memory.fd_.Reset(::memfd_create("tfos-parameters", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  memory.fd_.Reset(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.fd_.valid()) return Status::FromErrno(errno, "create shared memory");
-  if (::ftruncate(memory.fd(), static_cast<off_t>(bytes)) != 0 ||
-      ::fcntl(memory.fd(), F_ADD_SEALS, kSeals) != 0) {
-    return Status::FromErrno(errno, fmt::format("create {} bytes of shared memory", bytes));
+  if (::ftruncate(memory.fd(), static_cast<off_t>(bytes)) != 0) {
+    return Status::FromErrno(errno, fmt::format("size shared memory to {} bytes", bytes));
+  }
+  if (::fcntl(memory.fd(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
+    return Status::FromErrno(errno, "seal shared memory");
   }
   TFOS_ASSIGN_OR_RETURN(memory.bytes_, MapShared(memory.fd(), bytes, PROT_READ | PROT_WRITE));
   return memory;
@@ -40,8 +42,9 @@ Result<SharedMemory> SharedMemory::Create(std::uint64_t bytes) {
 Result<SharedMemory> SharedMemory::Map(UniqueFd fd, std::uint64_t bytes, bool writable) {
   struct stat about {};
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (::fstat(fd.get(), &about) != 0 || seals < 0 || (seals & kSeals) != kSeals ||
-      static_cast<std::uint64_t>(about.st_size) != bytes) {
+  if (::fstat(fd.get(), &about) != 0) return Status::FromErrno(errno, "look at shared memory");
+  if (about.st_size < 0 || static_cast<std::uint64_t>(about.st_size) != bytes || seals < 0 ||
+      (seals & kSeals) != kSeals) {
     return Status(ErrorKind::kBadInput,
                   fmt::format("what was passed is not {} bytes of sealed memory", bytes));
   }
@@ -68,4 +71,4 @@ Result<UniqueFd> SharedMemory::OpenForReading() const {
   return reading;
 }
 
-}  // namespace tfos::parameter_server
+}  // namespace tfos
