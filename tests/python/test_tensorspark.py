@@ -132,7 +132,8 @@ def test_what_goes_wrong_is_raised(spark, leftovers):
         spark_session.run(step, sc.parallelize([(1.0, 1.0)], 1))
 
     class Mine(comb.WeightCombiner):
-        pass
+        def compute(self, origin_weight, new_weight, worker_id=-1, name=None):
+            return new_weight
 
     with pytest.raises(BadInputError, match="Mine is none of"):
         spark_session.run(step, sc.parallelize([(1.0, 1.0)], 1), feeds, parameters, Mine())
