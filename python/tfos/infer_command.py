@@ -52,7 +52,8 @@ def _parser() -> argparse.ArgumentParser:
                        help="a library with ops of the model's own")
     model.add_argument("--batch-size", type=int, default=inference.BATCH_SIZE,
                        help="rows at a time; default: %(default)s")
-    model.add_argument("--threads", type=int, default=0, help="default: one for each core")
+    model.add_argument("--threads", type=_threads, default=len(os.sched_getaffinity(0)),
+                       help="batches that are computed at a time; default: one for each core")
     files = parser.add_argument_group("files")
     files.add_argument("--input", nargs="+", metavar="PATH",
                        help="files, directories, or patterns of * ? [...]")
@@ -77,6 +78,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _threads(text: str) -> int:
+    threads = int(text)
+    if threads < 1:
+        raise argparse.ArgumentTypeError(f"{text}; it has to be at least 1")
+    return threads
+
+
 def _pairs(option: str, given: list[str]) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for pair in given:
@@ -98,7 +106,7 @@ def _describe(parsed: Any) -> int:
 
 def _model(parsed: Any) -> inference.Model:
     return inference.Model(parsed.model, parsed.tags, parsed.signature, tuple(parsed.op_library),
-                           parsed.threads)
+                           threads=1)
 
 
 def _infer(parsed: Any) -> int:
@@ -120,9 +128,11 @@ def _infer(parsed: Any) -> int:
     record_conversion.check_target(plan.schema, output_kind, parsed.output)
     if not parsed.keep:
         schema = pa.schema([schema.field(name) for name in plan.columns])
-    batches = _ahead(record_conversion.read(sources, kind, schema, parsed.record_type, parsed.compression))
+    batches = _ahead(record_conversion.read(sources, kind, schema, parsed.record_type, parsed.compression,
+                                            batch_rows=parsed.batch_size))
     with record_conversion.replacing(parsed.output) as temporary:
-        rows = record_conversion.write(temporary, output_kind, plan.schema, plan.run(batches), "Example",
+        rows = record_conversion.write(temporary, output_kind, plan.schema,
+                                       plan.run(batches, parsed.threads), "Example",
                                        record_listing.compression_of(parsed.output, None))
         _check_output(parsed, sources)  # Somebody else may have been faster.
     print(json.dumps({"file": parsed.output, "rows": rows}))

@@ -25,6 +25,8 @@ FORMATS = ("tfrecord", "parquet", "csv", "jsonl")
 _BY_SUFFIX = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
               ".tfrecord": "tfrecord", ".tfrecords": "tfrecord", ".gz": "tfrecord", ".zlib": "tfrecord"}
 _PARQUET_ROWS = 8_192
+#: Of a row group in Parquet files that are written: about so many bytes before they are encoded.
+_ROW_GROUP_BYTES = 32 << 20
 _JSON_BLOCK_BYTES = 4 << 20
 
 
@@ -153,14 +155,15 @@ def _blocks_of_lines(file: Any) -> Iterator[bytes]:
 
 
 def read(sources: Sequence[str], kind: str, schema: pa.Schema, record_type: str,
-         compression: str | None) -> Iterator[pa.RecordBatch]:
+         compression: str | None, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of all files, in batches with the columns of ``schema``: those that :func:`schema_of`
-    has found, or some of them."""
+    has found, or some of them. ``batch_rows``: at most so many rows of TFRecords in a batch."""
     for source in sources:
         if kind == "tfrecord":
             access, path = access_for(source)
             yield from records.read(access.native_path(path), schema, record_type=record_type,
-                                    compression=record_listing.compression_of(path, compression))
+                                    compression=record_listing.compression_of(path, compression),
+                                    batch_rows=batch_rows)
             continue
         # What is to be text has to be read as text: 007 is no number then. Numbers of CSV are told
         # by their values, as in the first file.
@@ -215,14 +218,46 @@ def write(path: str, kind: str, schema: pa.Schema, batches: Iterator[pa.RecordBa
 
 def _table_writer(file: Any, kind: str, schema: pa.Schema) -> Any:
     if kind == "parquet":
-        from pyarrow import parquet
-
-        return parquet.ParquetWriter(file, schema)
+        return _ParquetWriter(file, schema)
     if kind == "csv":
         from pyarrow import csv
 
         return csv.CSVWriter(file, schema)
     return _JsonWriter(file)
+
+
+class _ParquetWriter:
+    """Writes row groups that are worth reading, however small the batches are.
+
+    Owner and lifetime: borrows the file; a context manager, whose end writes what is left. Threads:
+    one at a time.
+    """
+
+    def __init__(self, file: Any, schema: pa.Schema):
+        from pyarrow import parquet
+
+        self._schema = schema
+        self._writer = parquet.ParquetWriter(file, schema)
+        self._group: list[pa.RecordBatch] = []
+        self._bytes = 0
+
+    def __enter__(self) -> "_ParquetWriter":
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            self._flush()
+        self._writer.close()
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self._group.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes >= _ROW_GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._writer.write_table(pa.Table.from_batches(self._group, self._schema))
+        self._group, self._bytes = [], 0
 
 
 class _JsonWriter:

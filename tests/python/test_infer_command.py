@@ -93,6 +93,18 @@ def test_formats(two, table, kind, place, empty_directory):
     assert names_in(root) == [f"in.{kind}", "out"]
 
 
+def test_small_batches_do_not_make_small_row_groups(two, table, tmp_path, monkeypatch):
+    write_table(f"{tmp_path}/in.tfrecord", "tfrecord", table)
+    arguments = ("--input", f"{tmp_path}/in.tfrecord", "--batch-size", 100, "--output", f"{tmp_path}/out.parquet")
+    code, printed, error = two(*arguments)
+    assert (code, error) == (0, "") and printed["rows"] == ROWS
+    assert parquet.ParquetFile(tmp_path / "out.parquet").metadata.num_row_groups == 1
+    monkeypatch.setattr(record_conversion, "_ROW_GROUP_BYTES", 10_000)
+    assert two(*arguments, "--overwrite")[0] == 0
+    written = parquet.ParquetFile(tmp_path / "out.parquet")
+    assert written.metadata.num_rows == ROWS and 1 < written.metadata.num_row_groups < ROWS / 100
+
+
 def test_formats_by_name_and_several_files(two, table, tmp_path):
     write_table(f"{tmp_path}/a.parquet", "parquet", table.slice(0, 1000))
     write_table(f"{tmp_path}/b.parquet", "parquet", table.slice(1000))

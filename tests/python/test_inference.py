@@ -13,10 +13,10 @@ from tfos import inference
 from tfos.errors import BadInputError
 
 
-def results(model, batch, *, batches=None, **options):
+def results(model, batch, *, batches=None, calls=1, **options):
     """The rows that come out, as dicts."""
     run = model.on(batch.schema, **options)
-    return [row for out in run.run(batches or [batch]) for row in out.to_pylist()]
+    return [row for out in run.run(batches or [batch], calls) for row in out.to_pylist()]
 
 
 @pytest.fixture
@@ -40,15 +40,37 @@ def test_a_keras_model_gives_what_keras_gives(models, numbers, dtype):
     np.testing.assert_allclose([row["y"] for row in got], numbers["y"], rtol=rounding, atol=rounding)
 
 
-def test_rows_come_back_in_order_and_in_batches_of_the_size(other):
+@pytest.mark.parametrize("calls", [1, 3])
+def test_rows_come_back_in_order_and_in_batches_of_the_size(other, calls):
     batch = pa.record_batch({"x": pa.array(range(95), pa.float32()), "y": pa.array(range(95), pa.float64()),
                              "id": [str(n) for n in range(95)]})
     cuts = [0, 3, 3, 4, 40, 41, 90, 95]
     batches = [batch.slice(begin, end - begin) for begin, end in zip(cuts, cuts[1:])]
-    got = results(other("two"), batch, batches=batches, batch_size=10, keep=True)
+    got = results(other("two"), batch, batches=batches, batch_size=10, keep=True, calls=calls)
     assert [row["id"] for row in got] == [str(n) for n in range(95)]
     assert all(row["difference"] == 0 for row in got)
     assert [row["rows"] for row in got] == 90 * [10] + 5 * [5]
+
+
+def test_calls_at_a_time_take_no_more_rows_than_they_need(other):
+    batch = pa.record_batch({"x": pa.array(range(10), pa.float32()), "y": pa.array(range(10), pa.float64())})
+    taken = []
+
+    def batches():
+        for number in range(100):
+            taken.append(number)
+            yield batch
+
+    run = other("two").on(batch.schema, batch_size=10).run(batches(), calls=2)
+    next(run)
+    assert len(taken) == 3
+    run.close()
+    assert len(taken) == 3
+
+    bad = pa.record_batch({"x": pa.array([None], pa.float32()), "y": pa.array([1.0])})
+    run = other("two").on(batch.schema, batch_size=1).run([batch, bad, batch], calls=2)
+    with pytest.raises(BadInputError, match="column x.*null.*row 10"):
+        list(run)
 
 
 def test_strings_several_outputs_and_their_types(models):
