@@ -48,7 +48,7 @@ def test_the_guide_shows_the_programs_as_they_are():
         line for line in shown if line.startswith(("-", "+"))]
 
 
-@pytest.mark.parametrize("path", CONVERSION.glob("*_before.py"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(CONVERSION.glob("*_before.py")), ids=lambda path: path.name)
 def test_what_was_before_is_python_without_tfos(path):
     source = path.read_text()
     compile(source, path.name, "exec")
