@@ -66,20 +66,13 @@ def train(ctx):
 
     model.fit(files.map(images).prefetch(2), epochs=ctx.args["epochs"], callbacks=[Report()], verbose=0)
     if ctx.is_chief:
-        class Answers(tf.Module):
-            """The model, from files to names."""
+        def serve(content):
+            return {"name": tf.gather(CLASSES, tf.argmax(model(decoded(content)), axis=1))}
 
-            def __init__(self):
-                super().__init__()
-                self.model = model
-                self.names = tf.constant(CLASSES)
-
-            @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="content")])
-            def serve(self, content):
-                return {"name": tf.gather(self.names, tf.argmax(self.model(decoded(content)), axis=1))}
-
-        answers = Answers()
-        tf.saved_model.save(answers, ctx.args["model"], signatures={"serving_default": answers.serve})
+        archive = keras.export.ExportArchive()
+        archive.track(model)
+        archive.add_endpoint("serve", serve, [tf.TensorSpec([None], tf.string, name="content")])
+        archive.write_out(ctx.args["model"], verbose=False)
 
 
 def write_pieces(directory, count):

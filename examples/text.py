@@ -109,8 +109,10 @@ def main():
     )
     with tfos.run(spark, train, nodes=2, args=arguments) as cluster:
         cluster.train(known, epochs=options.epochs)
-        answers = cluster.inference(unknown, schema="english float", keys=["line", "is_english"]).cache()
-        answers.orderBy("line").show(8, truncate=60)
+        # What is a key is carried through, not fed.
+        answers = cluster.inference(unknown.withColumn("text", unknown.line), schema="english float",
+                                    keys=["text", "is_english"]).cache()
+        answers.orderBy("text").show(8, truncate=60)
         accuracy = answers.where("is_english = int(english > 0.5)").count() / answers.count()
     print(f"Accuracy: {accuracy:.2%} (at least {options.min_accuracy:.0%} is expected)")
     spark.stop()
