@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
-"""Training on a stream: a DStream, or Structured Streaming with foreachBatch.
+"""Training on a stream, a DStream or Structured Streaming with foreachBatch, and answering one.
 
     python examples/streaming.py [--source structured|dstream] [--steps N]
 
-Two nodes learn y = 2 x + 1 from what arrives, until each has done its steps and asks for no more.
+Two nodes learn y = 2 x + 1 from what arrives, until each has done its steps and asks for no more. What
+they have learned then answers a streaming query, which needs no cluster.
 """
 
 import argparse
+import json
 import math
+import pathlib
+import shutil
 import sys
+import tempfile
 import threading
 
 import spark_session
 
 import tfos
+import tfos.ml
 
 SLOPE, OFFSET = 2.0, 1.0
 NODES = 2
@@ -28,7 +34,7 @@ def train(ctx):
     import tensorflow as tf
 
     slope, offset = tf.Variable(0.0), tf.Variable(0.0)
-    for step in range(1, ctx.args + 1):
+    for step in range(1, ctx.args["steps"] + 1):
         rows = ctx.feed.next_batch(BATCH_SIZE)
         if not rows:
             break
@@ -40,6 +46,19 @@ def train(ctx):
         offset.assign_sub(0.5 * by_offset)
         ctx.report(step=step, loss=loss, slope=slope.numpy(), offset=offset.numpy())
     ctx.feed.terminate()
+
+    if ctx.is_chief:
+        class Line(tf.Module):
+            def __init__(self):
+                super().__init__()
+                self.slope, self.offset = slope, offset
+
+            @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+            def serve(self, x):
+                return {"y": self.slope * x + self.offset}
+
+        line = Line()
+        tf.saved_model.save(line, ctx.args["model"], signatures={"serving_default": line.serve})
 
 
 def feed_dstream(spark, cluster, steps):
@@ -81,6 +100,19 @@ def feed_structured(spark, cluster, steps):
     cluster.shutdown()
 
 
+def answer(spark, model_dir, directory):
+    """Answers what arrives as files in `directory`: [(x, y)]."""
+    pathlib.Path(directory, "first.json").write_text(
+        "".join(json.dumps({"x": x / 10}) + "\n" for x in range(10)))
+    model = tfos.ml.Model(modelDir=model_dir, inputMapping={"x": "x"}, outputMapping={"y": "y"})
+    answers = model.transform(spark.readStream.schema("x double").json(directory))
+    found = []
+    query = answers.writeStream.trigger(availableNow=True).foreachBatch(
+        lambda micro_batch, number: found.extend(micro_batch.collect())).start()
+    query.awaitTermination()
+    return [(row.x, row.y) for row in found]
+
+
 SOURCES = {"dstream": feed_dstream, "structured": feed_structured}
 
 
@@ -91,16 +123,27 @@ def main():
     parser.add_argument("--steps", type=int, default=60, help="of each node")
     options = parser.parse_args()
 
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix="streaming-"))
+    arriving = scratch / "arriving"
+    arriving.mkdir()
+    arguments = {"steps": options.steps, "model": str(scratch / "model")}
     spark = spark_session.session("streaming", options.master, NODES)
-    with tfos.run(spark, train, nodes=NODES, args=options.steps) as cluster:
-        SOURCES[options.source](spark, cluster, options.steps)
-    learned = [node["metrics"] for node in cluster.status()]
-    spark.stop()
+    try:
+        with tfos.run(spark, train, nodes=NODES, args=arguments) as cluster:
+            SOURCES[options.source](spark, cluster, options.steps)
+        learned = [node["metrics"] for node in cluster.status()]
+        answers = answer(spark, arguments["model"], str(arriving))
+    finally:
+        spark.stop()
+        shutil.rmtree(scratch)
     for number, metrics in enumerate(learned):
         print("node {}: y = {:.2f} x + {:.2f} after {:.0f} steps".format(
             number, metrics["slope"], metrics["offset"], metrics["step"]))
+    for x, y in answers[:3]:
+        print(f"x = {x}: y = {y:.2f}")
     right = all(abs(m["slope"] - SLOPE) + abs(m["offset"] - OFFSET) < 0.3 for m in learned)
-    return 0 if right else 1
+    answered = [abs(y - SLOPE * x - OFFSET) < 0.3 for x, y in answers]
+    return 0 if right and answered and all(answered) else 1
 
 
 if __name__ == "__main__":

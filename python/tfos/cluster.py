@@ -15,7 +15,7 @@ from typing import Any, Callable, Sequence
 
 import cloudpickle
 
-from tfos import dataframe, hadoop_settings, launch, paths, shuffling, slots
+from tfos import dataframe, hadoop_settings, launch, notebook, paths, shuffling, slots
 from tfos.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.datafeed import VALIDATION_QUEUE
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
@@ -158,6 +158,7 @@ class Cluster:
         self._ledger = Ledger()
         self._shut_down = False
         self._closing = False
+        self._ended = threading.Event()
         self._has_tensorboard = tensorboard
         self._progress = progress
         self._node_count = sum(role["count"] for role in roles)
@@ -214,7 +215,9 @@ class Cluster:
                 it got of it for the further epochs, in memory up to ``spark.tfos.feed.cacheMemory``
                 and beyond that, or all of it, in files on its host. Returns when they have it.
 
-        Raises :class:`BadInputError` before anything is fed for data that can't be.
+        Raises :class:`BadInputError` before anything is fed for data that can't be. Interrupted
+        (Ctrl-C, a notebook's stop button), it cancels its Spark job; the nodes keep what they have
+        got, and can be fed again (in the same epoch, unless they cache it) or shut down.
         """
         self._check_feedable(queue)
         if cache is not None and self._settings.max_lost_nodes:
@@ -254,7 +257,15 @@ class Cluster:
                 mixed = name == queue  # validation needs no other order
                 replay = plan.replay if mixed else replace(plan.replay, shuffle_seed=0)
                 first, last = self._take_epochs(name, 1 + replay.epochs)
-                feed(plan.seed_of_job(job) if mixed else 0, feed_timeout, name, first, replay)
+                try:
+                    feed(plan.seed_of_job(job) if mixed else 0, feed_timeout, name, first, replay)
+                except BaseException:
+                    # Interrupted, or rows that can't be fed: what the nodes have got of the epoch
+                    # is part of the next one, as a pass without a batch would end `repeat()`. What
+                    # they cache of it must not be.
+                    if not replay.epochs:
+                        self._take_epochs(name, -1)
+                    raise
                 self._coordinator.send("end_epoch", queue=name, epoch=last)
 
     def _take_epochs(self, queue: str, count: int) -> tuple[int, int]:
@@ -316,7 +327,8 @@ class Cluster:
 
         Raises the cluster's failure if it has one, late ones (after feeding) included, and
         :class:`tfos.errors.ClusterTimeoutError` naming the nodes that did not return in time.
-        The second call does nothing.
+        Interrupted (Ctrl-C, a notebook's stop button), it stops the programs at once. The second
+        call does nothing.
         """
         if self._shut_down:
             return
@@ -325,12 +337,23 @@ class Cluster:
             if streaming_context is not None:
                 self._await_streaming(streaming_context)
             self._await_programs(grace_secs, timeout if timeout > 0 else None)
+        except BaseException as error:
+            self._stop(f"the driver's shutdown ended with {type(error).__name__}")
+            raise
         finally:
             self._close()
 
     def status(self) -> list[dict[str, Any]]:
         """Every node with its state and latest metrics."""
         return self._coordinator.nodes()
+
+    def watch(self, interval: float = 1.0) -> notebook.Watch:
+        """Shows the nodes as a table in the notebook cell that calls it, and keeps it up to date, while
+        other cells run, until the cluster has ended. ``interval``: seconds between two looks."""
+        return notebook.Watch(self._repr_html_, self._ended, interval)
+
+    def _repr_html_(self) -> str:
+        return notebook.status_html(self.cluster_id, self.status(), self._coordinator.failure)
 
     def ledger(self) -> Ledger:
         """What became of the rows that were fed so far. It is complete once the cluster was shut
@@ -629,31 +652,29 @@ class Cluster:
         if not wait(lambda: all(n["state"] in FINAL_STATES for n in self._fed_nodes()), timeout):
             unfinished = [node_name(n) + " is " + n["state"] for n in self._fed_nodes()
                           if n["state"] not in FINAL_STATES]
-            coordinator.send("stop", reason="the driver's shutdown timed out",
-                             grace_ms=self._grace_ms)
             raise ClusterTimeoutError(
                 f"the programs did not return within {timeout:g} s of shutdown and were stopped: "
                 + "; ".join(unfinished)
             )
         if grace_secs > 0:
             wait(lambda: all(n["state"] in FINAL_STATES for n in coordinator.nodes()), grace_secs)
-        coordinator.send("stop", reason="the cluster is shut down", grace_ms=self._grace_ms)
+        self._stop("the cluster is shut down")
         wait(lambda: coordinator.finished, None)
 
-    @property
-    def _grace_ms(self) -> int:
-        return int(self._settings.stop_grace * 1000)
+    def _stop(self, reason: str) -> None:
+        """Has all nodes end."""
+        self._coordinator.send("stop", reason=reason,
+                               grace_ms=int(self._settings.stop_grace * 1000))
 
     def _abort(self, reason: str) -> None:
         """Ends everything without waiting for the programs."""
         self._shut_down = True
-        self._coordinator.send("stop", reason=reason, grace_ms=self._grace_ms)
+        self._stop(reason)
         self._close()
 
     def _at_exit(self) -> None:
         """The driver program ends without having shut the cluster down."""
-        self._coordinator.send("stop", reason="the driver program has ended",
-                               grace_ms=self._grace_ms)
+        self._stop("the driver program has ended")
         self._close(cancel=False)  # Spark's own end takes the jobs along
 
     def _close(self, cancel: bool = True) -> None:
@@ -663,6 +684,7 @@ class Cluster:
         self._coordinator.wait_quietly(
             lambda: self._coordinator.finished, self._settings.stop_grace + _END_MARGIN_SECONDS
         )
+        self._ended.set()
         self._show_progress("ended", last=True)
         self._show_ledger()
         if cancel and self._coordinator.finished and self._launch_job is not None:

@@ -174,8 +174,8 @@ class NodeContext:
     def distribute(self, optimizer: Any, compression: str | None = None) -> Any:
         """A Keras optimizer like ``optimizer`` that trains one model on all training nodes:
         ``model.compile(ctx.distribute(keras.optimizers.Adam()), ...)``, and ``fit`` as on one
-        machine. Gradients are averaged over the nodes that have a batch: one whose rows are used
-        up, or whose program has ended, leaves the others to go on. ``compression="bfloat16"`` sends
+        machine. Gradients are averaged over the nodes that have a batch, by its rows: one whose rows
+        are used up, or whose program has ended, leaves the others to go on. ``compression="bfloat16"`` sends
         them in half the bytes between hosts. See :mod:`tfos.keras_optimizer` and, for loops of
         one's own, :mod:`tfos.collective`."""
         from tfos.keras_optimizer import distribute  # TensorFlow is imported by who uses it.

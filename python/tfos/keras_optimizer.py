@@ -1,7 +1,9 @@
 """Keras optimizers that train one model on all nodes: what is behind ``ctx.distribute``.
 
 The gradients of all nodes are averaged in one operation a step, where the optimizer would begin to
-use them: after gradients were accumulated and before they are clipped. When the optimizer is built,
+use them: after gradients were accumulated and before they are clipped. A node's part in the average is
+what Keras has divided its loss by, so a model learns what it would on one machine from the batches of
+all nodes put together. When the optimizer is built,
 the weights that it trains become those of the chief, and so does the state of an optimizer that had
 some. Keras does the rest as on one machine. A saved model knows the plain optimizer only, and loads without tfos.
 """
@@ -9,6 +11,7 @@ some. Keras does the rest as on one machine. A saved model knows the plain optim
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from typing import Any, Iterable, Sequence
 
@@ -33,10 +36,10 @@ def distribute(optimizer: Any, compression: str | None = None) -> Any:
     if isinstance(optimizer, str):
         raise BadInputError(f"distribute({optimizer!r}): pass an optimizer, such as "
                             f"keras.optimizers.get({optimizer!r})")
-    if getattr(type(optimizer), "is_distributed_by_tfos", False):
+    if _is_distributed(optimizer):
         return optimizer
     if _is_of("keras", optimizer):
-        _keep_xla_away()
+        _prepare_models()
         return _with_state_of(_in_mixed_precision(optimizer), compression)
     if _is_of("tf_keras", optimizer) and hasattr(optimizer, "build"):
         if getattr(optimizer, "_built", False):
@@ -47,28 +50,75 @@ def distribute(optimizer: Any, compression: str | None = None) -> Any:
         "of tf_keras.optimizers (those of tf_keras.optimizers.legacy are not supported)")
 
 
-def _keep_xla_away() -> None:
-    """Has models compile without XLA when their optimizer is one of ours: XLA has no operation that
-    waits for other nodes, and Keras chooses it by itself where there is a GPU."""
+def _prepare_models() -> None:
+    """Has models whose optimizer is one of ours weigh their batches, and train without XLA: it has
+    no operation that waits for other nodes, and Keras chooses it by itself where there is a GPU."""
     import keras
 
-    # Keras compiles a loaded model only as long as models have the `compile` of this very class.
-    trainer = next(kind for kind in keras.Model.__mro__ if "compile" in vars(kind))
-    plain = trainer.compile
-    if hasattr(plain, "keeps_xla_away"):
+    # Where training begins: `compile` is looked up before `ctx.distribute` among its arguments runs.
+    trainer = next(kind for kind in keras.Model.__mro__ if "make_train_function" in vars(kind))
+    plain = trainer.make_train_function
+    if hasattr(plain, "is_of_tfos"):
         return
 
     @functools.wraps(plain)
-    def compile(self: Any, *arguments: Any, **options: Any) -> None:
-        plain(self, *arguments, **options)
-        if getattr(type(self.optimizer), "is_distributed_by_tfos", False) and self.jit_compile:
-            if options.get("jit_compile") is True:
-                warnings.warn("jit_compile=True is left out: XLA can't compile a training step that "
-                              "waits for other nodes", stacklevel=2)
-            self.jit_compile = False
+    def make_train_function(self: Any, *arguments: Any, **options: Any) -> Any:
+        if _is_distributed(self.optimizer):
+            _weigh_batches(self)
+            if self.jit_compile:
+                warnings.warn("jit_compile is left out: XLA can't compile a training step that waits "
+                              "for other nodes", stacklevel=2)
+                self.jit_compile = False
+        return plain(self, *arguments, **options)
 
-    compile.keeps_xla_away = True
-    trainer.compile = compile
+    make_train_function.is_of_tfos = True
+    trainer.make_train_function = make_train_function
+
+
+def _is_distributed(optimizer: Any) -> bool:
+    return getattr(type(optimizer), "is_distributed_by_tfos", False)
+
+
+def _weigh_batches(model: Any) -> None:
+    """Has each training step of the model tell its optimizer what its gradients weigh. There, as the
+    optimizer sees nothing of the batch; steps of one's own call ``compute_loss``, too."""
+    plain = model.compute_loss
+    if hasattr(plain, "is_of_tfos"):
+        return
+    signature = inspect.signature(plain)
+
+    @functools.wraps(plain)
+    def compute_loss(*arguments: Any, **options: Any) -> Any:
+        loss = plain(*arguments, **options)
+        given = signature.bind(*arguments, **options).arguments
+        if given.get("training", True) and _is_distributed(model.optimizer):
+            model.optimizer._together.weight = _weight_of_batch(
+                model.loss, [given.get(name) for name in ("x", "y_pred", "y")],
+                given.get("sample_weight"))
+        return loss
+
+    compute_loss.is_of_tfos = True
+    model.compute_loss = compute_loss
+
+
+def _weight_of_batch(losses: Any, batch: list[Any], sample_weight: Any) -> tf.Tensor | None:
+    """What Keras divides the loss of this batch by: its rows, or the sum of their weights. None if it
+    divides by nothing."""
+    import keras
+
+    reductions = {getattr(loss, "reduction", "sum_over_batch_size")
+                  for loss in keras.tree.flatten(losses)}
+    if reductions & {"sum", "none", None}:
+        return None
+    sample_weights = [weight for weight in keras.tree.flatten(sample_weight) if weight is not None]
+    if reductions == {"mean_with_sample_weight"} and len(sample_weights) == 1:
+        count = tf.reduce_sum(sample_weights[0])
+    else:
+        tensors = [tensor for tensor in keras.tree.flatten(batch) if tensor is not None]
+        if not tensors:
+            return None
+        count = tf.shape(tensors[0])[0]
+    return tf.cast(count, tf.float64)
 
 
 def _is_of(package: str, optimizer: Any) -> bool:
@@ -102,6 +152,8 @@ class _Together:
     def __init__(self, compression: str | None) -> None:
         self._compression = compression
         self._waiting: list[Any] = []
+        #: Of the gradients that come next; None: as those of all others.
+        self.weight: Any = None
 
     def start(self, variables: Iterable[Any]) -> None:
         """Gives variables the values of the chief; before the first step."""
@@ -113,12 +165,14 @@ class _Together:
             if not self._waiting:
                 collective.broadcast_variables(variables, name=_WEIGHTS)
 
-    def mean(self, gradients: Sequence[Any]) -> list[Any]:
+    def mean(self, gradients: Sequence[Any], *, alike: bool = False) -> list[Any]:
+        """The means over all nodes; with ``alike`` all nodes weigh as much."""
+        weight, self.weight = self.weight, None
         if self._waiting:
             self.start(self._waiting)
         with tf.control_dependencies([_never_run()] if self._waiting else []):
-            return collective.all_reduce(list(gradients), compression=self._compression,
-                                         name=_GRADIENTS)
+            return collective.all_reduce(list(gradients), weight=None if alike else weight,
+                                         compression=self._compression, name=_GRADIENTS)
 
 
 def _has_value(variable: Any) -> bool:
@@ -155,7 +209,9 @@ def _keras_3_class(base: type, compression: str | None) -> type:
         return base.apply(self, self._together.mean(grads), trainable_variables)
 
     def clip_gradients(self: Any, grads: Any) -> Any:
-        return base._clip_gradients(self, self._together.mean(grads))
+        # Of accumulated gradients, which Keras has summed up, the last batch's weight says nothing.
+        means = self._together.mean(grads, alike=bool(self.gradient_accumulation_steps))
+        return base._clip_gradients(self, means)
 
     if issubclass(base, keras.optimizers.LossScaleOptimizer):
         return _disguised(base, compression, {"build": build, "apply": apply})

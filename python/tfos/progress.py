@@ -83,11 +83,12 @@ def describe(node: dict[str, Any]) -> str:
     if node["state"] in ("expected", "registered") and node.get("detail"):
         words.append(f"({node['detail']})")
     metrics = node["metrics"]
-    words += [f"{name}={_number(metrics[name])}" for name in ("step", "loss") if name in metrics]
+    words += [f"{name}={number(metrics[name])}" for name in ("step", "loss") if name in metrics]
     return " ".join(words)
 
 
-def _number(value: Any) -> str:
+def number(value: Any) -> str:
+    """A metric as people read it."""
     if not isinstance(value, (int, float)):
         return str(value)
     return f"{value:.4f}" if isinstance(value, float) and value != int(value) else f"{value:g}"

@@ -63,11 +63,21 @@ OPTIMIZERS = {
 }
 
 
-def train_alone(keras, name, x, y, steps_per_execution=1):
+def train_alone(keras, name, x, y, steps_per_execution=1, epochs=2):
     model = _model(keras, 0)
     model.compile(OPTIMIZERS[name](keras), "mse", steps_per_execution=steps_per_execution)
-    model.fit(x, y, batch_size=32, epochs=2, shuffle=False, verbose=0)
+    model.fit(x, y, batch_size=32, epochs=epochs, shuffle=False, verbose=0)
     return [weight.tolist() for weight in model.get_weights()]
+
+
+def uneven_parts(x, y, rank):
+    """This node's part of each batch of 32 rows: 20 of them or 12; of the last one, which has 10
+    rows, 8 or 2."""
+    for start in range(0, len(x), 32):
+        part = slice(start, start + 20) if rank == 0 else slice(start + 20, start + 32)
+        if start + 32 > len(x):
+            part = slice(start, start + 8) if rank == 0 else slice(start + 8, start + 10)
+        yield x[part], y[part]
 
 
 def keras_training(ctx):
@@ -88,6 +98,11 @@ def keras_training(ctx):
         mine = tf.data.Dataset.from_tensor_slices((x, y)).shard(size, rank).batch(32 // size)
         model.fit(mine, epochs=2, verbose=0)
         found[name] = [weight.tolist() for weight in model.get_weights()]
+    uneven = _model(keras, rank)
+    uneven.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    for part in uneven_parts(x[:106], y[:106], rank):
+        uneven.train_on_batch(*part)
+    found["uneven"] = [weight.tolist() for weight in uneven.get_weights()]
     path = os.path.join(ctx.args["directory"], f"model-{rank}.keras")
     model.save(path)
     # A model that was loaded goes on with its optimizer's state.
@@ -157,14 +172,14 @@ def kinds_of_models(ctx):
 
     model = keras.Sequential([keras.layers.Input((8,)), keras.layers.BatchNormalization(),
                               keras.layers.Dense(1)])
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        model.compile(ctx.distribute(keras.optimizers.SGD(0.001)), "mse", metrics=["mae"],
-                      jit_compile=True)
+    model.compile(ctx.distribute(keras.optimizers.SGD(0.001)), "mse", metrics=["mae"],
+                  jit_compile=True)
     heard = {}
     listener = keras.callbacks.LambdaCallback(on_epoch_end=lambda _, logs: heard.update(logs))
-    history = model.fit(x + rank, y, batch_size=8, epochs=2, verbose=0,
-                        callbacks=[ctx.average_metrics(batch_norm=True), listener])
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        history = model.fit(x + rank, y, batch_size=8, epochs=2, verbose=0,
+                            callbacks=[ctx.average_metrics(batch_norm=True), listener])
     # Nothing says what goes into it before it trains.
     shapeless = keras.Sequential([keras.layers.Dense(3), keras.layers.Dense(1)])
     shapeless.compile(ctx.distribute(keras.optimizers.SGD(0.001)), "mse")
@@ -208,13 +223,38 @@ def one_dies(ctx):
 
 
 def fed_unevenly(ctx):
-    """Nodes get different numbers of rows; each fits what it gets."""
+    """Nodes get different numbers of rows; each fits what it gets, first with padded batches, then
+    with those that it has, and keeps them."""
     import keras
 
     from tfos import collective
 
-    model = _model(keras, collective.rank())
-    model.compile(ctx.distribute(keras.optimizers.SGD(0.001)), "mse")
-    history = model.fit(ctx.dataset(8, features="x", label="y").prefetch(2), epochs=2, verbose=0)
-    report(ctx, iterations=int(model.optimizer.iterations), losses=history.history["loss"],
-           weights=[weight.tolist() for weight in model.get_weights()])
+    found = {}
+    for remainder in ("pad", "join"):
+        model = _model(keras, collective.rank())
+        model.compile(ctx.distribute(keras.optimizers.Adam(0.01)),
+                      keras.losses.MeanSquaredError(reduction="mean_with_sample_weight"))
+        batches = []
+
+        def keep(x, y, mask=None, batches=batches):
+            real = slice(None) if mask is None else mask.numpy() > 0
+            batches.append([x.numpy()[real].tolist(), y.numpy()[real].tolist()])
+            return (x, y) if mask is None else (x, y, mask)
+
+        dataset = ctx.dataset(8, features="x", label="y", remainder=remainder)
+        for batch in dataset:
+            model.train_on_batch(*keep(*batch))
+        found[remainder] = {"batches": batches,
+                            "weights": [weight.tolist() for weight in model.get_weights()]}
+    report(ctx, **found)
+
+
+def train_on_batches(keras, batches):
+    """The weights of one machine that trains with these batches as ``fed_unevenly`` does."""
+    import numpy as np
+
+    model = _model(keras, 0)
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    for x, y in batches:
+        model.train_on_batch(np.asarray(x, np.float32), np.asarray(y, np.float32))
+    return model.get_weights()

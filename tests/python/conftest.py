@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 import time
@@ -137,6 +138,23 @@ def models(tmp_path_factory):
     directory = tmp_path_factory.mktemp("models")
     subprocess.run([sys.executable, str(TESTS / "make_models.py"), str(directory)], check=True)
     return directory
+
+
+@pytest.fixture
+def run_program(monkeypatch):
+    """A function that runs a program in this process, and so in the Spark session that is running."""
+    from pyspark.sql import SparkSession
+
+    def run(path, *arguments):
+        monkeypatch.setattr(sys, "argv", [str(path), *map(str, arguments)])
+        monkeypatch.syspath_prepend(str(path.parent))
+        monkeypatch.setattr(SparkSession, "stop", lambda _session: None)  # Others come after it.
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as end:
+            assert not end.code, f"{path.name} ended with {end.code}"
+
+    return run
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 
@@ -53,8 +54,9 @@ def test_keras_trains_as_on_one_machine(spark, tmp_path, leftovers):
     first, second = run(spark, programs.keras_training, tmp_path)
     assert first["weights"] == second["weights"], "nodes have to have the same bits"
     x, y = programs.rows_of(256)
-    for name in programs.OPTIMIZERS:
-        alone = programs.train_alone(keras, name, x, y)
+    alone_by_name = {name: programs.train_alone(keras, name, x, y) for name in programs.OPTIMIZERS}
+    alone_by_name["uneven"] = programs.train_alone(keras, "adam", x[:106], y[:106], epochs=1)
+    for name, alone in alone_by_name.items():
         for together, expected in zip(first["weights"][name], alone, strict=True):
             np.testing.assert_allclose(together, expected, rtol=2e-3, atol=2e-5, err_msg=name)
     assert first["saved"] == "AdamW"
@@ -63,16 +65,27 @@ def test_keras_trains_as_on_one_machine(spark, tmp_path, leftovers):
     assert "tfos" not in pathlib.Path(tmp_path, "model-0.keras").read_bytes().decode("latin-1")
 
 
-def test_nodes_whose_rows_end_early_leave_the_others_to_go_on(spark, tmp_path, leftovers):
+def test_uneven_batches_train_as_one_machine_does_with_the_rows_of_all_nodes(spark, tmp_path,
+                                                                             leftovers):
     x, y = programs.rows_of(203)
     rows = spark.createDataFrame(list(zip(x.tolist(), y[:, 0].tolist())), "x array<float>, y float")
     with tfos.run(spark, programs.fed_unevenly, nodes=2, chief="chief",
                   args={"directory": str(tmp_path)}) as cluster:
-        cluster.train(rows.repartition(5), epochs=2)
-    found = [json.loads(path.read_text()) for path in pathlib.Path(tmp_path).iterdir()]
-    # Each takes a step for each of its batches, and all rows are read.
-    assert sum(node["iterations"] for node in found) >= 2 * 203 / 8
-    assert all(np.isfinite(node["losses"]).all() for node in found)
+        for _ in range(2):
+            cluster.train(rows.repartition(5))
+    found = [json.loads(path.read_text()) for path in sorted(pathlib.Path(tmp_path).iterdir())]
+    for remainder in ("pad", "join"):
+        # A step of the nodes that still have rows; where they end early, the others go on.
+        parts = [node[remainder]["batches"] for node in found]
+        steps = [[np.concatenate(columns) for columns in zip(*filter(any, present))]
+                 for present in itertools.zip_longest(*parts, fillvalue=([], []))]
+        assert sum(len(x) for x, _ in steps) == 203
+        longest = max(found, key=lambda node: len(node[remainder]["batches"]))
+        expected = programs.train_on_batches(keras, steps)
+        for together, alone in zip(longest[remainder]["weights"], expected, strict=True):
+            np.testing.assert_allclose(together, alone, rtol=2e-3, atol=2e-5, err_msg=remainder)
+    assert len(found[0]["pad"]["batches"]) == len(found[1]["pad"]["batches"])
+    assert found[0]["pad"]["weights"] == found[1]["pad"]["weights"]
 
 
 def test_an_overflow_on_one_node_skips_the_step_on_all(spark, tmp_path, leftovers):

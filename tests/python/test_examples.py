@@ -1,4 +1,4 @@
-"""Every example runs by itself and reaches what it promises, which its exit status tells."""
+"""Every example runs and reaches what it promises, which its exit status tells."""
 
 import collections
 import os
@@ -13,21 +13,25 @@ from conftest import ROOT
 from tfos.file_access import access_for, walk
 
 EXAMPLES = ROOT / "examples"
-#: Examples and the arguments that keep them short; more than one run where there are variants.
+#: Examples and the arguments that keep them short; more than one run where there are variants. They
+#: run in this process, on executors that they share: to start their own takes longer than the rest.
 RUNS = [
-    ("quickstart.py",),
     ("dataset.py",),
+    ("images.py", "--pieces", "120", "--epochs", "5"),
+    ("text.py", "--lines", "1500", "--epochs", "3"),
     ("mnist_tensorflow.py", "--epochs", "5", "--min-accuracy", "0.8"),
     ("between_graph.py", "--epochs", "3"),
     ("model_parallel.py", "--steps", "300"),
     ("parameter_server_strategy.py", "--steps", "300"),
     ("asynchronous.py", "--epochs", "6", "--min-accuracy", "0.8"),
-    ("tensorspark_mnist.py", "--epochs", "1", "--port", "0"),
     ("streaming.py", "--source", "structured"),
     ("streaming.py", "--source", "dstream"),
     ("parameter_search.py", "--epochs", "2"),
     ("ml_pipeline.py", "--epochs", "6"),
 ]
+#: By themselves, as from a shell: the shortest one, and one that turns TensorFlow 2 off in the driver.
+ALONE = [("quickstart.py",), ("tensorspark_mnist.py", "--epochs", "1", "--port", "0")]
+THREE_EXECUTORS = "local-cluster[3,1,1024]"
 ON_HDFS = "mnist_hdfs.py"
 DEMO = "mnist_spark.py"
 PARTS = {"digits.py", "spark_session.py"}
@@ -42,14 +46,26 @@ def run_example(name, *arguments, **environment):
     return done.stdout
 
 
-@pytest.mark.parametrize("run", RUNS, ids=" ".join)
-def test_example(run, leftovers):
+@pytest.mark.parametrize("run", ALONE, ids=" ".join)
+def test_example_alone(run, leftovers):
     run_example(*run)
+
+
+@pytest.fixture(scope="module")
+def three_executors(spark_on):
+    """A session as of spark_session.py, with room for all examples."""
+    return spark_on(THREE_EXECUTORS)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=" ".join)
+def test_example(run, three_executors, run_program, leftovers):
+    name, *arguments = run
+    run_program(EXAMPLES / name, *arguments)
 
 
 def test_every_example_is_run_here():
     programs = {path.name for path in EXAMPLES.glob("*.py")}
-    assert programs - PARTS == {ON_HDFS, DEMO, *(run[0] for run in RUNS)}
+    assert programs - PARTS == {ON_HDFS, DEMO, *(run[0] for run in RUNS + ALONE)}
 
 
 # Four clusters, one after the other, take more than the usual bound on a busy machine.

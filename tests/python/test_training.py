@@ -104,6 +104,16 @@ def test_shuffled_epochs_have_orders_of_their_own_and_a_seed_repeats_them(spark,
     assert list(range(200)) not in orders
 
 
+def test_an_epoch_that_was_not_fed_to_its_end_goes_on_with_the_next(spark, tmp_path):
+    def feed(cluster):
+        with pytest.raises(Exception, match="division by zero"):
+            cluster.train(spark.sparkContext.parallelize(range(3), 1).map(lambda n: n / 0))
+        cluster.train(rdd_of(spark, 20))
+
+    (passes,) = run(spark, tmp_path, feed, nodes=1).values()
+    assert sorted(labels_of(passes)) == list(range(20))
+
+
 @pytest.mark.parametrize(("remainder", "partitions"), [("drop", 1), ("pad", 7)])
 def test_all_nodes_make_as_many_full_batches(spark, tmp_path, partitions, remainder):
     passes = run(spark, tmp_path, nodes=2, passes=2, remainder=remainder,
