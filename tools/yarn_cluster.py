@@ -71,8 +71,9 @@ class YarnCluster:
         command[1:1] = ["--add-opens", "java.base/java.lang=ALL-UNNAMED"]
         self.directory.mkdir(parents=True, exist_ok=True)
         self._configure()
-        # Containers get the NodeManager's JAVA_HOME and HADOOP_CONF_DIR, as from YARN's own scripts.
-        environment = {**hadoop_daemons.environment(), "HADOOP_CONF_DIR": str(self.configuration),
+        # Containers get the NodeManager's. Of its HADOOP_CONF_DIR they get nothing, as from a
+        # NodeManager that was started by other means than YARN's scripts.
+        environment = {**hadoop_daemons.environment(),
                        "JAVA_HOME": str(pathlib.Path(os.path.realpath(command[0])).parents[1])}
         deadline = time.monotonic() + self.start_timeout_s
         for name, main in (("resourcemanager", _RESOURCE_MANAGER), ("nodemanager", _NODE_MANAGER)):

@@ -18,6 +18,9 @@ namespace fs = std::filesystem;
 constexpr std::array kLibraryPlaces = {"lib/server/libjvm.so", "jre/lib/amd64/server/libjvm.so",
                                        "lib/amd64/server/libjvm.so"};
 
+/// Where Spark on YARN puts the submitter's configuration, below a container's directory.
+constexpr const char* kShippedConfiguration = "__spark_conf__/__hadoop_conf__";
+
 /// An empty variable counts as one that is not set, as in Hadoop's scripts.
 std::optional<std::string> Lookup(const EnvironmentLookup& environment, const std::string& name) {
   auto value = environment(name);
@@ -131,6 +134,10 @@ Result<std::vector<std::string>> FindClassPath(const EnvironmentLookup& environm
                                 *configuration));
     }
     class_path.push_back(*configuration);
+  } else if (const fs::path shipped =
+                 fs::path(Lookup(environment, "PWD").value_or("")) / kShippedConfiguration;
+             Lookup(environment, "CONTAINER_ID") && IsDirectory(shipped)) {
+    class_path.push_back(shipped.string());
   } else if (hadoop_home && IsDirectory(fs::path(*hadoop_home) / "etc/hadoop")) {
     class_path.push_back((fs::path(*hadoop_home) / "etc/hadoop").string());
   }

@@ -22,7 +22,9 @@ std::optional<std::string> ProcessEnvironment(const std::string& name);
 Result<std::string> FindJvmLibrary(const EnvironmentLookup& environment);
 
 /// The class path of Hadoop's client, in its order:
-///   1. the cluster's configuration: HADOOP_CONF_DIR, else HADOOP_HOME/etc/hadoop if it exists;
+///   1. the cluster's configuration: HADOOP_CONF_DIR, else in a container of YARN (CONTAINER_ID)
+///   what
+///      Spark has put there of the submitter's, else HADOOP_HOME/etc/hadoop if it exists;
 ///   2. HADOOP_CLASSPATH (entries `directory/*` are its jars), for file systems and log bindings
 ///      that do not come with Spark;
 ///   3. the client: from the jars of Spark (SPARK_HOME, else `spark_home`, such as that of an
