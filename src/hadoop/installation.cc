@@ -72,6 +72,15 @@ void Add(std::vector<std::string>& to, const std::vector<std::string>& what) {
   to.insert(to.end(), what.begin(), what.end());
 }
 
+/// The directories whose jars the executor's Java in this container of YARN was given.
+std::vector<fs::path> JarDirectories(const EnvironmentLookup& environment) {
+  std::vector<fs::path> directories;
+  for (const std::string& entry : Split(Lookup(environment, "CLASSPATH").value_or(""), ':')) {
+    if (entry.ends_with("/*")) directories.push_back(fs::path(entry).parent_path());
+  }
+  return directories;
+}
+
 /// What the client needs of the jars in `directories`; nothing when a part is missing. Spark brings
 /// hundreds of jars: with all of them on the class path the first use would take much longer.
 std::vector<std::string> Client(const std::vector<fs::path>& directories) {
@@ -157,6 +166,13 @@ Result<std::vector<std::string>> FindClassPath(const EnvironmentLookup& environm
     const fs::path jars = fs::path(spark) / "jars";
     client = Client({jars});
     looked_in = jars.string();
+  }
+  if (client.empty() && Lookup(environment, "CONTAINER_ID")) {
+    const std::vector<fs::path> directories = JarDirectories(environment);
+    client = Client(directories);
+    for (const fs::path& directory : directories) {
+      looked_in += (looked_in.empty() ? "" : " and ") + directory.string();
+    }
   }
   if (client.empty() && hadoop_home) {
     const fs::path share = fs::path(*hadoop_home) / "share/hadoop";

@@ -28,7 +28,8 @@ Result<std::string> FindJvmLibrary(const EnvironmentLookup& environment);
 ///   2. HADOOP_CLASSPATH (entries `directory/*` are its jars), for file systems and log bindings
 ///      that do not come with Spark;
 ///   3. the client: from the jars of Spark (SPARK_HOME, else `spark_home`, such as that of an
-///      installed pyspark; "" for none), else from HADOOP_HOME/share/hadoop.
+///      installed pyspark; "" for none), else in a container of YARN from those of its CLASSPATH,
+///      else from HADOOP_HOME/share/hadoop.
 ///
 /// Threads: any. Errors: bad input; says which of them is missing and what to set.
 Result<std::vector<std::string>> FindClassPath(const EnvironmentLookup& environment,

@@ -19,7 +19,7 @@ from webhdfs import WebHdfs
 from tfos import executable
 
 PROGRAM = pathlib.Path(__file__).with_name("submitted_program.py")
-BOUND_SECONDS = 180
+BOUND_SECONDS = 300
 _POLL_SECONDS = 0.1
 _FINAL_STATES = ("FINISHED", "FAILED", "KILLED")
 
@@ -43,7 +43,7 @@ def submit(yarn, tmp_path):
         environment |= {"HADOOP_CONF_DIR": str(yarn.configuration), "XDG_CACHE_HOME": str(tmp_path / "cache"),
                         "SPARK_CONF_DIR": str(yarn.configuration)}
         small = ["--num-executors", "2", "--executor-memory", "512m", "--driver-memory", "512m",
-                 "--conf", "spark.ui.enabled=false", "--conf", "spark.executor.memoryOverhead=1g",
+                 "--conf", "spark.ui.enabled=false", "--conf", "spark.executor.memoryOverhead=1g", "--conf", "spark.yarn.maxAppAttempts=1",
                  "--conf", f"spark.yarn.appMasterEnv.{RUN_VARIABLE}={RUN_ID}",
                  "--conf", f"spark.executorEnv.{RUN_VARIABLE}={RUN_ID}"]
         with open(tmp_path / "log", "ab") as log:
@@ -79,9 +79,10 @@ def newest(yarn):
     return max(found, key=lambda application: application["id"], default=None)
 
 
-def outputs(yarn, application):
-    """What its containers have written to their standard outputs."""
-    return [path.read_text() for path in (yarn.directory / "containers").glob(f"{application['id']}/*/stdout")]
+def results(yarn, application):
+    """The objects that its driver, in a container of YARN, has printed among other lines."""
+    texts = [path.read_text() for path in (yarn.directory / "containers").glob(f"{application['id']}/*/stdout")]
+    return [json.loads(line) for text in texts for line in text.splitlines() if line.startswith("{")]
 
 
 def test_client_mode_trains_with_the_hosts_python(yarn, submit, tmp_path, leftovers):
@@ -101,7 +102,7 @@ def test_cluster_mode_runs_in_the_packed_python(yarn, submit, tiny_environment, 
                      PROGRAM), tmp_path)
     application = newest(yarn)
     assert application["finalStatus"] == "SUCCEEDED"
-    (result,) = (json.loads(text) for text in outputs(yarn, application) if text)
+    (result,) = results(yarn, application)
     assert application["id"].removeprefix("application_") in result["container"]
     pythons = {result["driver"], *(node["python"] for node in result["nodes"])}
     assert len(pythons) == 3, "driver and executors have a container each"
@@ -119,10 +120,10 @@ def test_a_killed_application_leaves_no_process(yarn, submit, leftovers):
     def running():
         application = newest(yarn)
         is_new = application is not None and (before is None or application["id"] != before["id"])
-        return application if is_new and any(outputs(yarn, application)) else None
+        return application if is_new and results(yarn, application) else None
 
     application = wait_for(running, "the nodes to run")
-    assert json.loads("".join(outputs(yarn, application))) == {"nodes": 2}
+    assert results(yarn, application) == [{"nodes": 2}]
     assert processes_of(application), "nobody is there who could stay"
     request = urllib.request.Request(
         f"http://{yarn.http}/ws/v1/cluster/apps/{application['id']}/state?user.name={application['user']}",
