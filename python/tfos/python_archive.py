@@ -63,7 +63,7 @@ def name_of(environment: Path) -> str:
         else:
             continue
         mode = b"x" if path.stat(follow_symlinks=False).st_mode & 0o100 else b"-"
-        digest.update(relative.encode(errors="surrogateescape") + b"\0" + mode + what)
+        digest.update(relative.encode(errors="surrogateescape") + b"\0" + mode + what + b"\0")
     return f"{environment.name.lstrip('.')}-{digest.hexdigest()[:20]}.tar.gz"
 
 

@@ -45,7 +45,7 @@ common options of spark-submit:
 """
 
 #: Options of spark-submit that take no value.
-_SWITCHES = frozenset({"-v", "--verbose", "--supervise", "--version", "--usage-error"})
+_SWITCHES = frozenset({"-v", "--verbose", "--supervise", "--version", "--usage-error", "--load-spark-defaults"})
 _OUR_SWITCHES = frozenset({"--no-env", "--dry-run", "-h", "--help"})
 _OUR_OPTIONS = frozenset({"--python-env", "--env-directory"})
 _SHORT = {"-c": "--conf"}
@@ -211,9 +211,13 @@ def redacted(words: list[str]) -> str:
 
 def configuration(request: Request, home: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """What Spark will see: the properties file under --conf under options."""
-    directory = Path(environ.get("SPARK_CONF_DIR") or home / "conf")
     file = request.option("--properties-file")
-    conf = read_properties(Path(file) if file else directory / "spark-defaults.conf")
+    conf = {}
+    if file is None or ("--load-spark-defaults", None) in request.options:
+        directory = Path(environ.get("SPARK_CONF_DIR") or home / "conf")
+        conf.update(read_properties(directory / "spark-defaults.conf"))
+    if file is not None:
+        conf.update(read_properties(Path(file)))
     if environ.get("PYSPARK_PYTHON"):
         conf.setdefault(_PYTHON, environ["PYSPARK_PYTHON"])
     conf.update(request.conf())

@@ -108,6 +108,13 @@ def test_the_configuration_is_files_then_conf_then_options(tmp_path):
     request = submit_command.parse(["--conf", "spark.jars=b.jar", "--deploy-mode", "client", "p.py"])
     conf = submit_command.configuration(request, HOME, {"SPARK_CONF_DIR": str(tmp_path)})
     assert conf == {"spark.master": "yarn", "spark.submit.deployMode": "client", "spark.jars": "b.jar"}
+    (tmp_path / "mine.conf").write_text("spark.jars d.jar\n")
+    file = ["--properties-file", str(tmp_path / "mine.conf")]
+    conf = submit_command.configuration(submit_command.parse([*file, "p.py"]), HOME, {"SPARK_CONF_DIR": str(tmp_path)})
+    assert conf == {"spark.jars": "d.jar"}
+    request = submit_command.parse(["--load-spark-defaults", *file, "p.py"])
+    conf = submit_command.configuration(request, HOME, {"SPARK_CONF_DIR": str(tmp_path)})
+    assert conf == {"spark.master": "yarn", "spark.submit.deployMode": "cluster", "spark.jars": "d.jar"}
 
 
 @pytest.fixture

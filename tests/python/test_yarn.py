@@ -20,6 +20,7 @@ from tfos import executable
 
 PROGRAM = pathlib.Path(__file__).with_name("submitted_program.py")
 BOUND_SECONDS = 300
+pytestmark = pytest.mark.timeout(2 * BOUND_SECONDS)
 _POLL_SECONDS = 0.1
 _FINAL_STATES = ("FINISHED", "FAILED", "KILLED")
 
