@@ -1,11 +1,14 @@
 """Handwritten digits for the examples: scikit-learn's (8x8), or MNIST (28x28) from its files.
 
 A row is (pixels, label): a list of floats from 0 to 1, line by line, and a number from 0 to 9.
+
+As a program it writes scikit-learn's as MNIST's files are: digits.py DIRECTORY
 """
 
 import gzip
 import math
 import pathlib
+import sys
 
 import numpy as np
 
@@ -42,6 +45,15 @@ def load(mnist_dir=None):
     return _split(*test, _TEST_SHARE)
 
 
+def save(directory):
+    """Writes scikit-learn's digits as MNIST's four files: what `load()` returns, `load(directory)` does."""
+    for prefix, rows in zip(("train", "t10k"), load(), strict=True):
+        pixels, labels = zip(*rows, strict=True)
+        images = np.rint(255 * np.array(pixels)).reshape(-1, side(rows), side(rows))
+        _write_idx(directory / f"{prefix}-images-idx3-ubyte.gz", images)
+        _write_idx(directory / f"{prefix}-labels-idx1-ubyte.gz", np.array(labels))
+
+
 def side(rows):
     """Returns the width and height of the images, which are square."""
     return math.isqrt(len(rows[0][0]))
@@ -76,3 +88,14 @@ def _read_idx(path, dimensions):
         raise SystemExit(f"{path} is not an idx file of bytes in {dimensions} dimensions")
     shape = np.frombuffer(data, ">u4", count=dimensions, offset=4)
     return np.frombuffer(data, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
+
+
+def _write_idx(path, numbers):
+    header = bytes([0, 0, _IDX_UNSIGNED_BYTE, numbers.ndim])
+    sizes = np.array(numbers.shape, ">u4").tobytes()
+    with gzip.open(path, "wb") as file:
+        file.write(header + sizes + numbers.astype(np.uint8).tobytes())
+
+
+if __name__ == "__main__":
+    save(pathlib.Path(sys.argv[1]))

@@ -1,5 +1,6 @@
-"""What the harnesses of real daemons share (spark_cluster.py, hadoop_cluster.py)."""
+"""What the harnesses of real daemons share (spark_cluster.py, hadoop_cluster.py, yarn_cluster.py)."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -67,17 +68,19 @@ class Daemon:
         self.process.wait()
 
 
-def run_with(cluster, name, command, variables):
-    """Starts the cluster, runs `command` against it and stops it; returns the exit status.
+def run_with(clusters, name, command, variables):
+    """Starts the clusters, runs `command` against them and stops them; returns the exit status.
 
-    cluster: a context manager; name: of what it is, for people. variables: called once it has
-    started; gives where it is, the text to replace in the command's arguments, by the text to
-    replace, and environment variables.
+    clusters: context managers, entered in order; name: of what they are, for people. variables:
+    called once they have started; gives where they are, what to replace in the command's arguments
+    ({text: by what}), and environment variables.
     """
     signal.signal(signal.SIGTERM, _raise_interrupt)
     begin = time.monotonic()
     try:
-        with cluster:
+        with contextlib.ExitStack() as running:
+            for cluster in clusters:
+                running.enter_context(cluster)
             where, replaced, environment = variables()
             print(f"{name} ready at {where} after {time.monotonic() - begin:.1f} s", flush=True)
             for text, value in replaced.items():

@@ -5,10 +5,11 @@ own JVM.
 As a program it runs one command against it and stops everything it started afterwards, whether the
 command succeeds, fails or is interrupted:
 
-    tools/hadoop_cluster.py [--directory build/hdfs] [--ha] -- COMMAND [ARGUMENT]...
+    tools/hadoop_cluster.py [--directory build/hdfs] [--ha] [--yarn] -- COMMAND [ARGUMENT]...
 
 `{hdfs}` in an argument is replaced with the file system's URI, which is in $HDFS_URI as well;
-$HADOOP_CONF_DIR is a configuration for it.
+$HADOOP_CONF_DIR is a configuration for it. With --yarn a YARN runs beside it (yarn_cluster.py), for
+`spark-submit --master yarn`.
 
 As a module it gives `HadoopCluster`, a context manager. Needs Java 17 and, for its first start,
 Maven, which fetches the daemons' jars (104 MB) into build/hadoop. Everything is bound to the
@@ -16,93 +17,24 @@ loopback interface; data and logs are below the directory, and old data in it is
 """
 
 import argparse
-import json
-import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from xml.sax.saxutils import escape
 
+import hadoop_daemons
 from daemons import LOG_TAIL_LINES, Daemon, DaemonError, run_with
+from hadoop_daemons import LOOPBACK, fetch_jars, free_port, java_command, write_site
+from yarn_cluster import YarnCluster
 
-HADOOP_VERSION = "3.5.0"
-JARS = pathlib.Path(__file__).resolve().parent.parent / "build" / "hadoop" / HADOOP_VERSION
-#: Of Maven Central. The last lets the daemons log.
-ARTIFACTS = (
-    ("org.apache.hadoop", "hadoop-client-minicluster", HADOOP_VERSION),
-    ("org.apache.hadoop", "hadoop-client-runtime", HADOOP_VERSION),
-    ("org.apache.hadoop", "hadoop-client-api", HADOOP_VERSION),
-    ("org.slf4j", "slf4j-simple", "1.7.36"),
-)
-
-_LOOPBACK = "127.0.0.1"
-_POLL_S = 0.1
-_FETCH_TIMEOUT_S = 600
 _RUN_TIMEOUT_S = 60
-_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-                "-Dorg.slf4j.simpleLogger.showDateTime=true")
 _NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
 _HA_ADMIN = "org.apache.hadoop.hdfs.tools.DFSHAAdmin"
 _FAILOVER = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
 #: The name service of a cluster with two NameNodes.
 _SERVICE = "tfos"
-
-
-def fetch_jars(directory=JARS):
-    """Returns the folder with the daemons' jars; fetches them where it is not there yet."""
-    if directory.is_dir():
-        return directory
-    if shutil.which("mvn") is None:
-        raise DaemonError("Maven was not found, which fetches Hadoop's jars: install maven")
-    # Complete or not there: two that fetch at a time don't meet, and the later one wins nothing.
-    partial = directory.with_name(f"{directory.name}.{os.getpid()}")
-    partial.mkdir(parents=True)
-    try:
-        (partial / "pom.xml").write_text(_pom())
-        done = subprocess.run(
-            ["mvn", "-B", "-q", "-f", str(partial / "pom.xml"), "dependency:copy-dependencies",
-             f"-DoutputDirectory={partial / 'jars'}"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            timeout=_FETCH_TIMEOUT_S)
-        if done.returncode != 0:
-            raise DaemonError(
-                f"Maven could not fetch Hadoop's jars from Maven Central:\n{done.stdout}")
-        if not directory.is_dir():
-            (partial / "jars").rename(directory)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return directory
-
-
-def _pom():
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
-        f"<version>{version}</version></dependency>" for group, name, version in ARTIFACTS)
-    return ('<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-            "<groupId>tfos</groupId><artifactId>hadoop-daemons</artifactId><version>1</version>"
-            f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>")
-
-
-def write_site(directory, name, properties):
-    """Writes NAME-site.xml, a part of a configuration of Hadoop."""
-    lines = "".join(
-        f"  <property><name>{escape(key)}</name><value>{escape(str(value))}</value></property>\n"
-        for key, value in properties.items())
-    path = directory / f"{name}-site.xml"
-    path.write_text(f"<configuration>\n{lines}</configuration>\n")
-
-
-def _free_port():
-    """A port that nobody listens on now. The daemons have to know each other's before they start."""
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        return probe.getsockname()[1]
 
 
 def _identity(name_node):
@@ -112,13 +44,9 @@ def _identity(name_node):
 
 def _bean(http, name):
     """What a NameNode says of itself; {} as long as it does not."""
-    url = f"http://{http}/jmx?qry=Hadoop:service=NameNode,name={name}"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=5) as response:
-            beans = json.load(response)["beans"]
-    except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError):
-        return {}  # Its page comes before its state, and neither is there at first.
+    # Its page comes before its state, and neither is there at first.
+    page = hadoop_daemons.get_json(f"http://{http}/jmx?qry=Hadoop:service=NameNode,name={name}")
+    beans = (page or {}).get("beans")
     return beans[0] if beans else {}
 
 
@@ -138,7 +66,7 @@ class HadoopCluster:
     with the thread that started them.
     """
 
-    def __init__(self, directory="build/hdfs", start_timeout_s=90, ha=False):
+    def __init__(self, directory="build/hdfs", start_timeout_s=240, ha=False):
         self.directory = pathlib.Path(directory).resolve()
         self.configuration = self.directory / "conf"
         self.start_timeout_s = start_timeout_s
@@ -147,8 +75,7 @@ class HadoopCluster:
         self._name_nodes = ("nn1", "nn2") if ha else ("namenode",)
         self._http = {}
         self._command = []
-        self._environment = {name: value for name, value in os.environ.items()
-                             if not name.startswith("HADOOP_")}
+        self._environment = hadoop_daemons.environment()
         self._daemons = []
 
     def __enter__(self):
@@ -163,18 +90,12 @@ class HadoopCluster:
         self.stop()
 
     def _start(self):
-        java = shutil.which("java")
-        if os.environ.get("JAVA_HOME"):
-            java = str(pathlib.Path(os.environ["JAVA_HOME"]) / "bin" / "java")
-        if java is None:
-            raise DaemonError("Java was not found: install Java 17 or set JAVA_HOME")
-        jars = fetch_jars()
+        self._command = java_command(self.configuration, f"{fetch_jars()}/*")
         deadline = time.monotonic() + self.start_timeout_s
         data = self.directory / "data"
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir(parents=True)
         self._configure(data)
-        self._command = [java, *_JVM_OPTIONS, "-cp", f"{self.configuration}{os.pathsep}{jars}/*"]
         first, *others = self._name_nodes
         self._run(f"format {self.directory}", _NAME_NODE, *_identity(first), "-format", "-force",
                   "-nonInteractive")
@@ -203,12 +124,7 @@ class HadoopCluster:
         self._wait(time.monotonic() + timeout_s, f"{other} to take over from {active}", self._is_ready)
 
     def _wait(self, deadline, what, is_done):
-        while not is_done():
-            for daemon in self._daemons:
-                daemon.check_alive()
-            if time.monotonic() > deadline:
-                raise DaemonError(f"waited too long for {what}; logs are in {self.directory}")
-            time.sleep(_POLL_S)
+        hadoop_daemons.wait_for(is_done, what, self._daemons, deadline, self.directory)
 
     def _run(self, what, *command):
         """Runs a class of Hadoop's to its end."""
@@ -220,8 +136,8 @@ class HadoopCluster:
                               + "\n".join(done.stdout.splitlines()[-LOG_TAIL_LINES:]))
 
     def _configure(self, data):
-        rpc = {name: f"{_LOOPBACK}:{_free_port()}" for name in self._name_nodes}
-        self._http = {name: f"{_LOOPBACK}:{_free_port()}" for name in self._name_nodes}
+        rpc = {name: f"{LOOPBACK}:{free_port()}" for name in self._name_nodes}
+        self._http = {name: f"{LOOPBACK}:{free_port()}" for name in self._name_nodes}
         first, *others = self._name_nodes
         self.uri = f"hdfs://{_SERVICE}" if others else f"hdfs://{rpc[first]}"
         self.http = self._http[first]
@@ -242,7 +158,7 @@ class HadoopCluster:
         else:
             of_name_nodes = {"dfs.namenode.name.dir": data / first,
                              "dfs.namenode.http-address": self.http}
-        anywhere = f"{_LOOPBACK}:0"
+        anywhere = f"{LOOPBACK}:0"
         self.configuration.mkdir(exist_ok=True)
         write_site(self.configuration, "core", {"fs.defaultFS": self.uri, "hadoop.tmp.dir": data / "tmp"})
         write_site(self.configuration, "hdfs", {
@@ -264,25 +180,27 @@ class HadoopCluster:
 
     def stop(self, timeout_s=15):
         """Stops all daemons; their data stays. Safe to call again."""
-        deadline = time.monotonic() + timeout_s
-        for daemon in self._daemons:
-            daemon.process.terminate()
-        while self._daemons:
-            self._daemons.pop().stop(deadline)
+        hadoop_daemons.stop_all(self._daemons, timeout_s)
 
 
 def main():
     parser = argparse.ArgumentParser(description="Runs a command against an HDFS on this machine.")
     parser.add_argument("--directory", default="build/hdfs", help="for data and logs")
     parser.add_argument("--ha", action="store_true", help="two NameNodes, one of them standing by")
+    parser.add_argument("--yarn", action="store_true", help="and YARN: --master yarn")
     parser.add_argument("command", nargs="+", help="to run; {hdfs} becomes the file system's URI")
     options = parser.parse_args()
 
-    print("Starting NameNode and DataNode ...", flush=True)
     cluster = HadoopCluster(options.directory, ha=options.ha)
-    return run_with(cluster, "HDFS", options.command, lambda: (
+    clusters, name = [cluster], "HDFS"
+    if options.yarn:
+        clusters.append(YarnCluster(cluster.configuration, cluster.directory / "yarn"))
+        name = "HDFS with YARN"
+    print(f"Starting {name} ...", flush=True)
+    return run_with(clusters, name, options.command, lambda: (
         cluster.uri, {"{hdfs}": cluster.uri},
-        {"HDFS_URI": cluster.uri, "HADOOP_CONF_DIR": str(cluster.configuration)}))
+        {"HDFS_URI": cluster.uri, "HADOOP_CONF_DIR": str(cluster.configuration),
+         **({"SPARK_CONF_DIR": str(cluster.configuration)} if options.yarn else {})}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes .venv with everything the demo, the examples and the tests import, but for tfos itself.
-# Does nothing when .venv already holds what this script and requirements.txt ask for.
+# Does nothing when .venv already holds what this script and the requirements ask for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ if [[ -e /dev/nvidia0 ]]; then
 fi
 
 stamp=.venv/made-from
-wanted=$("$python" --version; echo "$tensorflow"; sha256sum tools/make_venv.sh tools/requirements.txt)
+wanted=$("$python" --version; echo "$tensorflow"; sha256sum tools/make_venv.sh tools/requirements*.txt)
 if [[ -e $stamp && $(<"$stamp") == "$wanted" ]]; then
   echo ".venv is up to date."
   exit 0

@@ -198,7 +198,7 @@ def main():
 
     print(f"Starting a Spark Master and {options.workers} Workers ...", flush=True)
     cluster = SparkCluster(options.workers, options.cores, options.memory, options.directory)
-    return run_with(cluster, "Spark cluster", options.command, lambda: (
+    return run_with([cluster], "Spark cluster", options.command, lambda: (
         cluster.url, {"{master}": cluster.url}, {"SPARK_MASTER_URL": cluster.url}))
 
 

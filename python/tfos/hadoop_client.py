@@ -6,8 +6,9 @@ docs/hdfs.md has the settings. Java starts with the first path that is used, not
 from __future__ import annotations
 
 import functools
-import importlib.util
+import importlib.machinery
 import os
+import sys
 from pathlib import Path
 
 from tfos import _native
@@ -32,6 +33,10 @@ def client() -> _native.HadoopClient:
 
 
 def _pyspark_home() -> str:
-    """Where the installed pyspark keeps its jars, for a process without SPARK_HOME; else ""."""
-    spec = importlib.util.find_spec("pyspark")
+    """Where the installed pyspark keeps its jars, for a process without SPARK_HOME; else "".
+
+    On YARN Spark puts a pyspark of its own, in a zip file and without jars, in front of it.
+    """
+    directories = [entry for entry in sys.path if os.path.isdir(entry)]
+    spec = importlib.machinery.PathFinder.find_spec("pyspark", directories)
     return str(Path(spec.origin).parent) if spec is not None and spec.origin else ""

@@ -26,6 +26,8 @@ struct PythonCommand {
 constexpr PythonCommand kCommands[] = {
     {"infer", "tfos.infer_command", "Run the rows of files through a SavedModel"},
     {"records", "tfos.records_command", "Look at, check, index and convert TFRecord files"},
+    {"submit", "tfos.submit_command",
+     "Run a program on a cluster: spark-submit with what tfos needs"},
     {"tensorboard", "tfos.tensorboard", "Run TensorBoard over a directory, also of Hadoop's"},
 };
 

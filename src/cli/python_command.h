@@ -7,7 +7,8 @@ class App;
 
 namespace tfos::cli {
 
-/// Adds the subcommands that are all Python: `tfos infer`, `tfos records` and `tfos tensorboard`.
+/// Adds the subcommands that are all Python: `tfos infer`, `tfos records`, `tfos submit` and
+/// `tfos tensorboard`.
 ///
 /// This process becomes `python -m tfos.<module>`, with the arguments as they are, `--help`
 /// included. `exit_code`, which must live until the command line was parsed, is set only when

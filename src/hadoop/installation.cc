@@ -18,6 +18,9 @@ namespace fs = std::filesystem;
 constexpr std::array kLibraryPlaces = {"lib/server/libjvm.so", "jre/lib/amd64/server/libjvm.so",
                                        "lib/amd64/server/libjvm.so"};
 
+/// Where Spark on YARN puts the submitter's configuration, below a container's directory.
+constexpr const char* kShippedConfiguration = "__spark_conf__/__hadoop_conf__";
+
 /// An empty variable counts as one that is not set, as in Hadoop's scripts.
 std::optional<std::string> Lookup(const EnvironmentLookup& environment, const std::string& name) {
   auto value = environment(name);
@@ -67,6 +70,15 @@ std::vector<std::string> Jars(const fs::path& directory, std::string_view prefix
 
 void Add(std::vector<std::string>& to, const std::vector<std::string>& what) {
   to.insert(to.end(), what.begin(), what.end());
+}
+
+/// The directories whose jars the executor's Java in this container of YARN was given.
+std::vector<fs::path> JarDirectories(const EnvironmentLookup& environment) {
+  std::vector<fs::path> directories;
+  for (const std::string& entry : Split(Lookup(environment, "CLASSPATH").value_or(""), ':')) {
+    if (entry.ends_with("/*")) directories.push_back(fs::path(entry).parent_path());
+  }
+  return directories;
 }
 
 /// What the client needs of the jars in `directories`; nothing when a part is missing. Spark brings
@@ -131,6 +143,10 @@ Result<std::vector<std::string>> FindClassPath(const EnvironmentLookup& environm
                                 *configuration));
     }
     class_path.push_back(*configuration);
+  } else if (const fs::path shipped =
+                 fs::path(Lookup(environment, "PWD").value_or("")) / kShippedConfiguration;
+             Lookup(environment, "CONTAINER_ID") && IsDirectory(shipped)) {
+    class_path.push_back(shipped.string());
   } else if (hadoop_home && IsDirectory(fs::path(*hadoop_home) / "etc/hadoop")) {
     class_path.push_back((fs::path(*hadoop_home) / "etc/hadoop").string());
   }
@@ -150,6 +166,13 @@ Result<std::vector<std::string>> FindClassPath(const EnvironmentLookup& environm
     const fs::path jars = fs::path(spark) / "jars";
     client = Client({jars});
     looked_in = jars.string();
+  }
+  if (client.empty() && Lookup(environment, "CONTAINER_ID")) {
+    const std::vector<fs::path> directories = JarDirectories(environment);
+    client = Client(directories);
+    for (const fs::path& directory : directories) {
+      looked_in += (looked_in.empty() ? "" : " and ") + directory.string();
+    }
   }
   if (client.empty() && hadoop_home) {
     const fs::path share = fs::path(*hadoop_home) / "share/hadoop";

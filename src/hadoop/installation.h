@@ -22,11 +22,14 @@ std::optional<std::string> ProcessEnvironment(const std::string& name);
 Result<std::string> FindJvmLibrary(const EnvironmentLookup& environment);
 
 /// The class path of Hadoop's client, in its order:
-///   1. the cluster's configuration: HADOOP_CONF_DIR, else HADOOP_HOME/etc/hadoop if it exists;
+///   1. the cluster's configuration: HADOOP_CONF_DIR, else in a container of YARN (CONTAINER_ID)
+///   what
+///      Spark has put there of the submitter's, else HADOOP_HOME/etc/hadoop if it exists;
 ///   2. HADOOP_CLASSPATH (entries `directory/*` are its jars), for file systems and log bindings
 ///      that do not come with Spark;
 ///   3. the client: from the jars of Spark (SPARK_HOME, else `spark_home`, such as that of an
-///      installed pyspark; "" for none), else from HADOOP_HOME/share/hadoop.
+///      installed pyspark; "" for none), else in a container of YARN from those of its CLASSPATH,
+///      else from HADOOP_HOME/share/hadoop.
 ///
 /// Threads: any. Errors: bad input; says which of them is missing and what to set.
 Result<std::vector<std::string>> FindClassPath(const EnvironmentLookup& environment,

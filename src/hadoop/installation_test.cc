@@ -85,6 +85,34 @@ TEST_F(InstallationTest, PutsTheConfigurationBeforeTheClient) {
   EXPECT_THAT(FindClassPath(Environment(), "/another/spark").value(), client);
 }
 
+TEST_F(InstallationTest, TakesTheSubmittersConfigurationInAContainerOfYarn) {
+  MakeClient("spark/jars");
+  Make("container/__spark_conf__/__hadoop_conf__/core-site.xml");
+  Make("nodemanager/core-site.xml");
+  const auto configuration = [this] {
+    return FindClassPath(Environment(), At("spark")).value().front();
+  };
+  variables_["PWD"] = At("container");
+  EXPECT_EQ(configuration(), At("spark/jars/hadoop-client-api-3.4.2.jar"));
+  variables_["CONTAINER_ID"] = "container_1_0001_01_000001";
+  EXPECT_EQ(configuration(), At("container/__spark_conf__/__hadoop_conf__"));
+  variables_["HADOOP_CONF_DIR"] = At("nodemanager");
+  EXPECT_EQ(configuration(), At("nodemanager"));
+}
+
+TEST_F(InstallationTest, TakesTheJarsOfTheExecutorInAContainerOfYarn) {
+  MakeClient("container/__spark_libs__");
+  MakeClient("hadoop/share/hadoop/client");
+  variables_["HADOOP_HOME"] = At("hadoop");
+  variables_["CLASSPATH"] = At("container") + ":" + At("container/__spark_libs__/*");
+  const auto client = [this] {
+    return FindClassPath(Environment(), At("pyspark.zip/pyspark")).value().front();
+  };
+  EXPECT_EQ(client(), At("hadoop/share/hadoop/client/hadoop-client-api-3.4.2.jar"));
+  variables_["CONTAINER_ID"] = "container_1_0001_01_000001";
+  EXPECT_EQ(client(), At("container/__spark_libs__/hadoop-client-api-3.4.2.jar"));
+}
+
 TEST_F(InstallationTest, FallsBackToHadoopItself) {
   fs::create_directories(root_ / "hadoop/etc/hadoop");
   MakeClient("hadoop/share/hadoop/client");

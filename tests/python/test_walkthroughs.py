@@ -1,7 +1,6 @@
 """The walk-throughs under examples/, in a short form."""
 
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -29,9 +28,8 @@ def test_digits_come_back_from_every_format(spark, tmp_path, kind):
     assert sorted(found.collect()) == sorted(rows)
 
 
-# Four applications, one after the other.
-@pytest.mark.timeout(2 * BOUND_SECONDS)
-def test_the_standalone_walkthrough(spark, standalone_cluster, tmp_path, leftovers):
+# The other steps, of the same programs, are those of test_component.py.
+def test_the_standalone_walkthrough(standalone_cluster, tmp_path, leftovers):
     def submit(script, *arguments):
         files = ",".join(map(str, [*STANDALONE.glob("mnist_*.py"), EXAMPLES / "digits.py",
                                    EXAMPLES / "spark_session.py"]))
@@ -44,24 +42,6 @@ def test_the_standalone_walkthrough(spark, standalone_cluster, tmp_path, leftove
         return done.stdout
 
     assert "verified" in submit("mnist_data_setup.py", "-n", "2", "-o", "csv", "-v")
-    submit("mnist_spark.py", "-n", "2", "-i", "csv/train/images", "-l", "csv/train/labels", "-m",
-           "model", "-e", "10", "--rdma")
-    submit("mnist_spark.py", "-n", "2", "-i", "csv/test/images", "-l", "csv/test/labels", "-m", "model",
-           "-X", "inference", "-o", "predictions")
-    line = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} Label: (\d), Prediction: (\d)")
-    answers = [line.fullmatch(text).groups() for text in lines_of(tmp_path / "predictions")]
-    assert share_of_right(answers) > 0.8
-    # The same network, with the nodes reading files.
-    rows = spark.sparkContext.parallelize(map(mnist_data_setup.scaled, digits.load()[1]), 2)
-    mnist_data_setup.write(rows, f"file://{tmp_path}/records", "tfr")
-    submit("mnist_tf.py", "-n", "2", "-f", "tfr", "-i", "records", "-m", "model", "-X",
-           "inference", "-o", "predictions_tf")
-    assert share_of_right([text.split() for text in lines_of(tmp_path / "predictions_tf")]) > 0.8
-
-
-def lines_of(directory):
-    return [line for path in sorted(directory.glob("part-*")) for line in path.read_text().splitlines()]
-
-
-def share_of_right(answers):
-    return sum(label == prediction for label, prediction in answers) / len(answers)
+    assert "Done: model" in submit("mnist_spark.py", "-n", "2", "-i", "csv/train/images", "-l", "csv/train/labels",
+                                   "-m", "model")
+    assert list((tmp_path / "model").glob("model.ckpt-*"))

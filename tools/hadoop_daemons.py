@@ -1,0 +1,130 @@
+"""What the harnesses of Hadoop's daemons share (hadoop_cluster.py, yarn_cluster.py): jars, Java,
+configuration."""
+
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from xml.sax.saxutils import escape
+
+from daemons import DaemonError
+
+HADOOP_VERSION = "3.5.0"
+JARS = pathlib.Path(__file__).resolve().parent.parent / "build" / "hadoop" / HADOOP_VERSION
+#: Of Maven Central: group, name, version. The last lets the daemons log.
+ARTIFACTS = (
+    ("org.apache.hadoop", "hadoop-client-minicluster", HADOOP_VERSION),
+    ("org.apache.hadoop", "hadoop-client-runtime", HADOOP_VERSION),
+    ("org.apache.hadoop", "hadoop-client-api", HADOOP_VERSION),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+)
+
+LOOPBACK = "127.0.0.1"
+_POLL_S = 0.1
+_FETCH_TIMEOUT_S = 600
+_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+                "-Dorg.slf4j.simpleLogger.showDateTime=true")
+
+
+def java_command(*class_path):
+    """The beginning of a command line that runs a class of Hadoop's."""
+    java = shutil.which("java")
+    if os.environ.get("JAVA_HOME"):
+        java = str(pathlib.Path(os.environ["JAVA_HOME"]) / "bin" / "java")
+    if java is None:
+        raise DaemonError("Java was not found: install Java 17 or set JAVA_HOME")
+    return [java, *_JVM_OPTIONS, "-cp", os.pathsep.join(map(str, class_path))]
+
+
+def environment():
+    """This process's, without what tells of another Hadoop."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("HADOOP_")}
+
+
+def fetch_jars(directory=JARS, artifacts=ARTIFACTS):
+    """Returns the folder with the daemons' jars; fetches them where it is not there yet."""
+    if directory.is_dir():
+        return directory
+    if shutil.which("mvn") is None:
+        raise DaemonError("Maven was not found, which fetches Hadoop's jars: install maven")
+    # Complete or not there: two that fetch at a time don't meet, and the later one wins nothing.
+    partial = directory.with_name(f"{directory.name}.{os.getpid()}")
+    partial.mkdir(parents=True)
+    try:
+        (partial / "pom.xml").write_text(_pom(artifacts))
+        done = subprocess.run(
+            ["mvn", "-B", "-q", "-f", str(partial / "pom.xml"), "dependency:copy-dependencies",
+             f"-DoutputDirectory={partial / 'jars'}"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=_FETCH_TIMEOUT_S)
+        if done.returncode != 0:
+            raise DaemonError(
+                f"Maven could not fetch Hadoop's jars from Maven Central:\n{done.stdout}")
+        if not directory.is_dir():
+            (partial / "jars").rename(directory)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return directory
+
+
+def _pom(artifacts):
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+        f"<version>{version}</version></dependency>" for group, name, version in artifacts)
+    return ('<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+            "<groupId>tfos</groupId><artifactId>hadoop-daemons</artifactId><version>1</version>"
+            f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>")
+
+
+def write_configuration(path, properties):
+    """Writes a file of Hadoop's configuration."""
+    lines = "".join(
+        f"  <property><name>{escape(key)}</name><value>{escape(str(value))}</value></property>\n"
+        for key, value in properties.items())
+    path.write_text(f"<configuration>\n{lines}</configuration>\n")
+
+
+def write_site(directory, name, properties):
+    """Writes NAME-site.xml, a part of a configuration of Hadoop."""
+    write_configuration(directory / f"{name}-site.xml", properties)
+
+
+def free_port():
+    """A port that nobody listens on now. The daemons have to know each other's before they start."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return probe.getsockname()[1]
+
+
+def get_json(url):
+    """What a daemon's page says; None as long as it does not answer."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=5) as response:
+            return json.load(response)
+    except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError):
+        return None
+
+
+def wait_for(is_done, what, daemons, deadline, directory):
+    """Waits until `is_done()`, or until one of the daemons ended or `deadline` (time.monotonic)."""
+    while not is_done():
+        for daemon in daemons:
+            daemon.check_alive()
+        if time.monotonic() > deadline:
+            raise DaemonError(f"waited too long for {what}; logs are in {directory}")
+        time.sleep(_POLL_S)
+
+
+def stop_all(daemons, timeout_s):
+    """Stops them all at a time, and empties the list."""
+    deadline = time.monotonic() + timeout_s
+    for daemon in daemons:
+        daemon.process.terminate()
+    while daemons:
+        daemons.pop().stop(deadline)

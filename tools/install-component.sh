@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Installs the MNIST walk-through as a component of a cluster: one directory with Python, programs and scripts.
+#   tools/install-component.sh [--python PYTHON] [--wheel FILE] [--tensorflow PACKAGE] [DIRECTORY]
+#
+# DIRECTORY           default: /usr/local/service/tensorflowonspark
+# --python PYTHON     uses this Python, with all it needs, instead of making an environment in DIRECTORY/python
+# --wheel FILE        of tfos; default: one is built from these sources
+# --tensorflow PACKAGE  default: tensorflow-cpu==2.21.*
+#
+# Into a directory that has it already it puts the new version; conf/tfos-env.sh stays as it is. examples/emr/README.md
+# says what to do with it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+directory=/usr/local/service/tensorflowonspark
+python=
+wheel=
+tensorflow='tensorflow-cpu==2.21.*'
+while (($# > 0)); do
+  case $1 in
+    -h | --help)
+      sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "$0"
+      exit 0
+      ;;
+    --python | --wheel | --tensorflow)
+      [[ -n ${2:-} ]] || { echo "$1 needs a value" >&2; exit 2; }
+      declare "${1#--}=$2"
+      shift 2
+      ;;
+    -*) echo "$1 is no option; see --help" >&2; exit 2 ;;
+    *) directory=$1; shift ;;
+  esac
+done
+
+mkdir -p "$directory"
+directory=$(cd "$directory" && pwd)
+
+if [[ -z $python ]]; then
+  python=$directory/python/bin/python
+  "${PYTHON:-python3}" -m venv "$directory/python"
+  pip=("$python" -m pip --disable-pip-version-check --quiet)
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  if [[ -z $wheel ]]; then
+    echo "Building the wheel of tfos ..."
+    "${pip[@]}" wheel --no-deps --wheel-dir "$work" .
+    wheel=$(echo "$work"/tfos-*.whl)
+  fi
+  echo "Installing Python packages into $directory/python ..."
+  "${pip[@]}" install -r tools/requirements-run.txt "$tensorflow"
+  "${pip[@]}" install --no-deps --force-reinstall "$wheel"
+else
+  python=$(command -v "$python") || { echo "--python $python: there is no such program" >&2; exit 2; }
+fi
+# Looked for, not imported: that takes TensorFlow seconds.
+"$python" - <<'CHECK'
+import importlib.util
+import sys
+
+missing = [name for name in ("tfos", "tensorflow", "pyspark", "pyarrow", "pandas", "sklearn")
+           if importlib.util.find_spec(name) is None]
+if missing:
+    sys.exit(f"{sys.executable} has no {', '.join(missing)}: install it, or leave --python away")
+CHECK
+
+install -d "$directory/programs" "$directory/conf"
+install -m 644 examples/digits.py examples/spark_session.py examples/standalone/*.py "$directory/programs"
+install -m 755 examples/emr/*mnist*.sh "$directory"
+install -m 644 examples/emr/functions.sh "$directory/conf"
+install -m 644 examples/emr/README.md "$directory"
+if [[ -e $directory/conf/tfos-env.sh ]]; then
+  echo "$directory/conf/tfos-env.sh stays as it is"
+else
+  sed "s|@PYTHON@|$python|" examples/emr/tfos-env.sh >"$directory/conf/tfos-env.sh"
+fi
+echo "Installed into $directory, with $("$python" --version) at $python"
