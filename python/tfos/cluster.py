@@ -526,7 +526,7 @@ class Cluster:
         self._await_feeds(timeout)
         endpoints = [
             {
-                "node_id": node["node_id"], "host": node["host"], "address": node["address"],
+                "node_id": node["node_id"], "address": node["address"],
                 "port": node["feed"]["port"], "socket": node["feed"]["socket"],
                 "executor_id": node["executor_id"],
             }
