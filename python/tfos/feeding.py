@@ -59,7 +59,8 @@ class FeedPlan:
     def to_json(self) -> str:
         """The plan as the native feeders read it (src/feed/feed_plan.h), token included."""
         return json.dumps({
-            "token": self.token, "endpoints": self.endpoints, "coordinator": self.coordinator,
+            "token": self.token, "endpoints": self.endpoints,
+            "coordinator": host_and_port(*self.coordinator),
             "job_id": self.job_id.hex(), "queue": self.queue, "timeout": self.timeout,
             "region_bytes": self.region_bytes, "chunk_bytes": self.chunk_bytes,
             "epoch": self.epoch, "cache": self.replay.cache, "replays": self.replay.epochs,
