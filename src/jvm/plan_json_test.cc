@@ -37,13 +37,17 @@ nlohmann::json Column(const std::string& name, const std::string& format,
 }
 
 nlohmann::json Request(const std::string& element) {
-  return {{"signature", SignatureToJson(Sample())},
-          {"inputs", {{"numbers", "x", ""}, {"word", "w", ""}}},
-          {"outputs", {{"y", "score"}}},
-          {"binary", nlohmann::json::array()},
-          {"table", Column("", "+s",
-                           {Column("word", "u"), Column("unused", "tdD"),
-                            Column("numbers", "+l", {Column("item", element)})})}};
+  // Braces alone would make an object of pairs.
+  const auto list = [](nlohmann::json::initializer_list_t items) {
+    return nlohmann::json::array(items);
+  };
+  const nlohmann::json numbers = Column("numbers", "+l", list({Column("item", element)}));
+  return {
+      {"signature", SignatureToJson(Sample())},
+      {"inputs", list({list({"numbers", "x", ""}), list({"word", "w", ""})})},
+      {"outputs", list({list({"y", "score"})})},
+      {"binary", list({})},
+      {"table", Column("", "+s", list({Column("word", "u"), Column("unused", "tdD"), numbers}))}};
 }
 
 TEST(PlanJson, SignaturesComeBackAsTheyWere) {
