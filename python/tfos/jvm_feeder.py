@@ -1,6 +1,6 @@
 """The JVM feeder: rows of a DataFrame from the executors' JVMs to the nodes, without Python workers.
 
-The jar does it (``tfos.jar_path()``, jvm/src/main/java/tfos/feed); here is what the driver has to
+The jar does it (``tfos.jar_path()``, tfos.internal.FrameFeeder); here is what the driver has to
 know of it: whether it can be used, how to call it, and what its errors are in Python.
 """
 
@@ -25,7 +25,7 @@ def obstacle(sc: Any) -> str:
     """Why DataFrames can't be fed by the JVM feeder; "" when they can."""
     from py4j.java_gateway import JavaClass
 
-    feeder = sc._jvm.tfos.feed.FrameFeeder
+    feeder = sc._jvm.tfos.internal.FrameFeeder
     if not isinstance(feeder, JavaClass):
         return ("the jar of tfos is not on the driver's class path: start Spark with "
                 "--jars or spark.jars and the path that tfos.jar_path() gives")
@@ -55,7 +55,7 @@ def train(frame: Any, plan: "FeedPlan", names: list[str], decimals: str | None
           ) -> list[tuple[int, int]]:
     """Feeds all rows of ``frame`` in a Spark job: for each partition how many, and how many of them
     a second time. Raises what the Python feeder would."""
-    feeder = frame.sparkSession.sparkContext._jvm.tfos.feed.FrameFeeder
+    feeder = frame.sparkSession.sparkContext._jvm.tfos.internal.FrameFeeder
     try:
         counts = feeder.train(frame._jdf, plan.to_json(), names, decimals == "float64")
     except Py4JJavaError as error:
@@ -70,7 +70,7 @@ def _feed_error(error: Py4JJavaError) -> errors.TfosError | None:
     """The error of tfos that made a Spark job fail; None when it was another one."""
     cause = error.java_exception
     while cause is not None:
-        if cause.getClass().getName() == "tfos.feed.FeedException":
+        if cause.getClass().getName() == "tfos.internal.FeedException":
             return getattr(errors, cause.error())(cause.getMessage())
         cause = cause.getCause()
     return None

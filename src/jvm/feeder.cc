@@ -1,4 +1,5 @@
-// The native methods of tfos.feed.NativeFeeder: one of them feeds one partition of a Spark task.
+// The native methods of tfos.internal.NativeFeeder: one of them feeds one partition of a Spark
+// task.
 
 #include <jni.h>
 
@@ -22,10 +23,10 @@
 namespace tfos::jvm {
 namespace {
 
-/// Throws a tfos.feed.FeedException, which keeps the kind; Enter leaves it alone.
+/// Throws a tfos.internal.FeedException, which keeps the kind; Enter leaves it alone.
 void ThrowFeedException(JNIEnv* java, const Status& status) {
   if (java->ExceptionCheck() == JNI_TRUE) return;
-  jclass type = java->FindClass("tfos/feed/FeedException");
+  jclass type = java->FindClass("tfos/internal/FeedException");
   if (type == nullptr) return;
   jmethodID make = java->GetMethodID(type, "<init>", "(Ljava/lang/String;Ljava/lang/String;)V");
   jstring kind = ToJava(java, ErrorKindName(status.kind()));
@@ -89,7 +90,8 @@ using FeederPointer = std::unique_ptr<Feeder>;
 Feeder& FeederOf(jlong handle) { return *Held<FeederPointer>(handle); }
 
 /// Returns the rows that the next chunk should have.
-Result<jlong> Write(Feeder& feeder, std::uint64_t wanted, const std::vector<std::int64_t>& numbers) {
+Result<jlong> Write(Feeder& feeder, std::uint64_t wanted,
+                    const std::vector<std::int64_t>& numbers) {
   TFOS_ASSIGN_OR_RETURN(arrow::Field values, ValuesFrom(feeder.type, numbers));
   const std::uint64_t rows = values.length;
   ArrowArray array = arrow::ExportArray(std::move(values));
@@ -109,10 +111,12 @@ extern "C" {
 using namespace tfos;       // NOLINT(google-build-using-namespace)
 using namespace tfos::jvm;  // NOLINT(google-build-using-namespace)
 
-JNIEXPORT jlong JNICALL Java_tfos_feed_NativeFeeder_open(
-    JNIEnv* java, jclass /*type*/, jbyteArray plan, jbyteArray executor_id, jint partition,
-    jint attempt, jbyteArray columns, jboolean decimals_as_float64, jlong chunk_bytes,
-    jobject killed) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_open(JNIEnv* java, jclass /*type*/,
+                                                             jbyteArray plan,
+                                                             jbyteArray executor_id, jint partition,
+                                                             jint attempt, jbyteArray columns,
+                                                             jboolean decimals_as_float64,
+                                                             jlong chunk_bytes, jobject killed) {
   return EnterFeed(java, [&]() -> Result<jlong> {
     feed::FeedTask task;
     task.executor_id = BytesFrom(java, executor_id);
@@ -124,34 +128,34 @@ JNIEXPORT jlong JNICALL Java_tfos_feed_NativeFeeder_open(
     auto feeder = std::make_unique<Feeder>();
     feeder->type = TypeFromJson(nlohmann::json::parse(BytesFrom(java, columns)));
     feeder->schema = arrow::ExportSchema(feeder->type);
-    feeder->decimals = decimals_as_float64 == JNI_TRUE ? feed::Decimals::kFloat64
-                                                       : feed::Decimals::kRefuse;
+    feeder->decimals =
+        decimals_as_float64 == JNI_TRUE ? feed::Decimals::kFloat64 : feed::Decimals::kRefuse;
     feeder->chunk_bytes = static_cast<std::uint64_t>(chunk_bytes);
     TFOS_ASSIGN_OR_RETURN(feeder->partition, feed::PartitionFeeder::Open(std::move(options)));
     return Hold(std::move(feeder));
   });
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_feed_NativeFeeder_firstChunkRows(JNIEnv* /*java*/,
-                                                                   jclass /*type*/) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_firstChunkRows(JNIEnv* /*java*/,
+                                                                       jclass /*type*/) {
   return static_cast<jlong>(feed::kFirstChunkRows);
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_feed_NativeFeeder_write(JNIEnv* java, jclass /*type*/,
-                                                          jlong handle, jlong wanted,
-                                                          jlongArray numbers) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_write(JNIEnv* java, jclass /*type*/,
+                                                              jlong handle, jlong wanted,
+                                                              jlongArray numbers) {
   return EnterFeed(java, [&]() -> Result<jlong> {
     return Write(FeederOf(handle), static_cast<std::uint64_t>(wanted), NumbersFrom(java, numbers));
   });
 }
 
-JNIEXPORT jboolean JNICALL Java_tfos_feed_NativeFeeder_stopped(JNIEnv* /*java*/, jclass /*type*/,
-                                                               jlong handle) {
+JNIEXPORT jboolean JNICALL Java_tfos_internal_NativeFeeder_stopped(JNIEnv* /*java*/,
+                                                                   jclass /*type*/, jlong handle) {
   return FeederOf(handle).partition->stopped() ? JNI_TRUE : JNI_FALSE;
 }
 
-JNIEXPORT jlongArray JNICALL Java_tfos_feed_NativeFeeder_finish(JNIEnv* java, jclass /*type*/,
-                                                                jlong handle) {
+JNIEXPORT jlongArray JNICALL Java_tfos_internal_NativeFeeder_finish(JNIEnv* java, jclass /*type*/,
+                                                                    jlong handle) {
   return EnterFeed(java, [&]() -> Result<jlongArray> {
     feed::PartitionFeeder& partition = *FeederOf(handle).partition;
     TFOS_RETURN_IF_ERROR(partition.Finish().status());
@@ -160,8 +164,8 @@ JNIEXPORT jlongArray JNICALL Java_tfos_feed_NativeFeeder_finish(JNIEnv* java, jc
   });
 }
 
-JNIEXPORT void JNICALL Java_tfos_feed_NativeFeeder_close(JNIEnv* /*java*/, jclass /*type*/,
-                                                         jlong handle) {
+JNIEXPORT void JNICALL Java_tfos_internal_NativeFeeder_close(JNIEnv* /*java*/, jclass /*type*/,
+                                                             jlong handle) {
   Release<FeederPointer>(handle);
 }
 

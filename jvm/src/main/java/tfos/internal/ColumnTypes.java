@@ -7,9 +7,11 @@ import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.types.UserDefinedType;
 
@@ -70,6 +72,10 @@ final class ColumnTypes {
       return "tdD";
     } else if (type instanceof TimestampType) {
       return "tsu:UTC";
+    } else if (type instanceof TimestampNTZType) {
+      return "tsu:";
+    } else if (type instanceof DecimalType decimal) {
+      return "d:" + decimal.precision() + "," + decimal.scale();
     } else if (type instanceof StringType) {
       return Simple.STRING.format; // With a collation or a limit, too.
     }

@@ -1,9 +1,12 @@
 package tfos.internal;
 
+import java.math.BigInteger;
 import java.util.Arrays;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
@@ -11,6 +14,7 @@ import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegerType;
@@ -19,6 +23,7 @@ import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.types.UserDefinedType;
 import org.apache.spark.unsafe.Platform;
@@ -45,12 +50,15 @@ abstract class ColumnWriter implements AutoCloseable {
       return new NumberWriter(NumberWriter.Kind.SHORT);
     } else if (type instanceof IntegerType || type instanceof DateType) {
       return new NumberWriter(NumberWriter.Kind.INT);
-    } else if (type instanceof LongType || type instanceof TimestampType) {
+    } else if (type instanceof LongType || type instanceof TimestampType
+        || type instanceof TimestampNTZType) {
       return new NumberWriter(NumberWriter.Kind.LONG);
     } else if (type instanceof FloatType) {
       return new NumberWriter(NumberWriter.Kind.FLOAT);
     } else if (type instanceof DoubleType) {
       return new NumberWriter(NumberWriter.Kind.DOUBLE);
+    } else if (type instanceof DecimalType decimal) {
+      return new DecimalWriter(decimal);
     } else if (type instanceof StringType) {
       return new StringWriter();
     } else if (type instanceof BinaryType) {
@@ -102,6 +110,11 @@ abstract class ColumnWriter implements AutoCloseable {
         Bits.append(validity, length + i, true);
       }
     }
+  }
+
+  /** Whether there is a null in what would be numbers or bytes. */
+  boolean hasNull() {
+    return nulls != 0;
   }
 
   /** How many numbers {@link #describe} writes. */
@@ -266,6 +279,55 @@ abstract class ColumnWriter implements AutoCloseable {
     }
   }
 
+  /** Integers of 128 bits; the type has the scale. */
+  private static final class DecimalWriter extends ColumnWriter {
+    private static final int WIDTH = 2 * Long.BYTES;
+
+    private final int precision;
+    private final int scale;
+    private final Memory values = new Memory();
+
+    DecimalWriter(DecimalType type) {
+      precision = type.precision();
+      scale = type.scale();
+    }
+
+    @Override
+    protected void appendValue(SpecializedGetters from, int ordinal) {
+      BigInteger unscaled = from.getDecimal(ordinal, precision, scale).toJavaBigDecimal()
+          .setScale(scale).unscaledValue();
+      put(unscaled.longValue(), unscaled.shiftRight(Long.SIZE).longValue());
+    }
+
+    @Override
+    protected void appendEmpty() {
+      put(0, 0);
+    }
+
+    private void put(long low, long high) {
+      long begin = (long) length * WIDTH;
+      long at = values.reserve(begin + WIDTH) + begin;
+      Platform.putLong(null, at, low);
+      Platform.putLong(null, at + Long.BYTES, high);
+    }
+
+    @Override
+    protected long[] buffers() {
+      return new long[] {validity(), values.address()};
+    }
+
+    @Override
+    long bytes() {
+      return (long) length * WIDTH;
+    }
+
+    @Override
+    public void close() {
+      super.close();
+      values.close();
+    }
+  }
+
   /** Values of any length: offsets say where each ends. */
   private abstract static class OffsetWriter extends ColumnWriter {
     private final Memory offsets = new Memory();
@@ -344,6 +406,12 @@ abstract class ColumnWriter implements AutoCloseable {
   private static final class BinaryWriter extends BytesWriter {
     @Override
     protected void appendValue(SpecializedGetters from, int ordinal) {
+      if (from instanceof UnsafeRow row) {
+        // Its field says where in the row the bytes are, and how many: no array is made of them.
+        long place = row.getLong(ordinal);
+        appendBytes(row.getBaseObject(), row.getBaseOffset() + (place >>> Integer.SIZE), (int) place);
+        return;
+      }
       byte[] bytes = from.getBinary(ordinal);
       appendBytes(bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length);
     }
@@ -372,6 +440,11 @@ abstract class ColumnWriter implements AutoCloseable {
     @Override
     protected void appendEmpty() {
       end(elements.length);
+    }
+
+    @Override
+    boolean hasNull() {
+      return super.hasNull() || elements.hasNull();
     }
 
     @Override
@@ -486,6 +559,11 @@ abstract class ColumnWriter implements AutoCloseable {
   static final class Table extends StructWriter {
     private final int[] ordinals;
 
+    Table(StructType schema) {
+      super(schema);
+      ordinals = IntStream.range(0, schema.length()).toArray();
+    }
+
     Table(StructType schema, String[] columns) {
       super(only(schema, columns));
       ordinals = Arrays.stream(columns).mapToInt(schema::fieldIndex).toArray();
@@ -505,6 +583,16 @@ abstract class ColumnWriter implements AutoCloseable {
 
     int rows() {
       return length;
+    }
+
+    @Override
+    boolean hasNull() {
+      for (ColumnWriter child : children) {
+        if (child.hasNull()) {
+          return true;
+        }
+      }
+      return false;
     }
 
     /** The numbers of all columns (src/jvm/column_layout.h), until the next change. */

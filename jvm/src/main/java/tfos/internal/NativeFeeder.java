@@ -1,8 +1,7 @@
-package tfos.feed;
+package tfos.internal;
 
 import java.nio.charset.StandardCharsets;
 import java.util.function.BooleanSupplier;
-import tfos.internal.NativeLibrary;
 
 /**
  * Feeds one partition: the native part, which talks to the nodes.
@@ -21,12 +20,12 @@ final class NativeFeeder implements AutoCloseable {
    * Connects to the nodes, and learns what they have of the partition from earlier attempts.
    *
    * @param plan the JSON that {@code FeedPlan.to_json} of python/tfos/feeding.py makes
-   * @param columns the type of all batches
+   * @param columns the type of all batches (src/jvm/column_layout.h)
    * @param killed asked while it waits; true ends the wait
    */
-  NativeFeeder(String plan, String executorId, int partition, int attempt, RowColumns columns,
+  NativeFeeder(String plan, String executorId, int partition, int attempt, String columns,
       boolean decimalsAsFloat64, long chunkBytes, BooleanSupplier killed) {
-    handle = open(utf8(plan), utf8(executorId), partition, attempt, utf8(columns.type()),
+    handle = open(utf8(plan), utf8(executorId), partition, attempt, utf8(columns),
         decimalsAsFloat64, chunkBytes, killed);
   }
 
@@ -38,8 +37,8 @@ final class NativeFeeder implements AutoCloseable {
    *
    * @return how many rows the chunk after this one should have, of which {@code wanted} were
    */
-  long write(RowColumns columns, long wanted) {
-    return write(handle, wanted, columns.numbers());
+  long write(ColumnWriter.Table rows, long wanted) {
+    return write(handle, wanted, rows.describe());
   }
 
   /** Whether no node wants more rows. */

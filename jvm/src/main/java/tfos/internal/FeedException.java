@@ -1,4 +1,4 @@
-package tfos.feed;
+package tfos.internal;
 
 /**
  * Rows of a DataFrame could not be fed. Its text begins with the name of the class in Python's {@code

@@ -1,4 +1,4 @@
-package tfos.feed;
+package tfos.internal;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;

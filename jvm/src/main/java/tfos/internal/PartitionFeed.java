@@ -1,4 +1,4 @@
-package tfos.feed;
+package tfos.internal;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
@@ -20,13 +20,12 @@ final class PartitionFeed implements Function2<Integer, Iterator<InternalRow>, I
 
   private final String plan; // With the cluster's token: never shown.
   private final StructType schema;
-  private final List<String> names;
   private final boolean decimalsAsFloat64;
 
-  PartitionFeed(String plan, StructType schema, List<String> names, boolean decimalsAsFloat64) {
+  /** @param schema of the rows; its names are those that nodes get */
+  PartitionFeed(String plan, StructType schema, boolean decimalsAsFloat64) {
     this.plan = plan;
     this.schema = schema;
-    this.names = List.copyOf(names);
     this.decimalsAsFloat64 = decimalsAsFloat64;
   }
 
@@ -59,10 +58,10 @@ final class PartitionFeed implements Function2<Integer, Iterator<InternalRow>, I
 
   private long[] feed(TaskContext context, int partition, Iterator<InternalRow> rows,
       long chunkBytes) {
-    try (RowColumns columns = new RowColumns(schema, names);
+    try (ColumnWriter.Table columns = new ColumnWriter.Table(schema);
         NativeFeeder feeder = new NativeFeeder(plan, executorId(), partition,
-            context.attemptNumber(), columns, decimalsAsFloat64, chunkBytes,
-            context::isInterrupted)) {
+            context.attemptNumber(), ColumnTypes.toJson(schema).toString(), decimalsAsFloat64,
+            chunkBytes, context::isInterrupted)) {
       long wanted = NativeFeeder.firstChunkRows();
       while (rows.hasNext() && !feeder.stopped()) {
         while (rows.hasNext() && columns.rows() < wanted && columns.bytes() < chunkBytes

@@ -1,4 +1,4 @@
-package tfos.feed;
+package tfos.internal;
 
 import java.util.Arrays;
 import java.util.List;
@@ -9,6 +9,8 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /**
@@ -41,11 +43,21 @@ public final class FrameFeeder {
     // A query of its own: one that ran before would not know what was cached since.
     var query = (org.apache.spark.sql.classic.Dataset<Row>) frame.select(functions.col("*"));
     QueryExecution execution = query.queryExecution();
-    PartitionFeed feed = new PartitionFeed(plan, query.schema(), names, decimalsAsFloat64);
+    PartitionFeed feed =
+        new PartitionFeed(plan, renamed(query.schema(), names), decimalsAsFloat64);
     List<long[]> counts = SQLExecution.withNewExecutionId(execution, Option.apply("tfos feed"), () -> {
       RDD<InternalRow> rows = execution.toRdd();
       return rows.toJavaRDD().mapPartitionsWithIndex(feed, false).collect();
     });
     return Arrays.deepToString(counts.toArray());
+  }
+
+  private static StructType renamed(StructType schema, List<String> names) {
+    StructField[] fields = new StructField[schema.length()];
+    for (int i = 0; i < fields.length; ++i) {
+      fields[i] = schema.apply(i).copy(names.get(i), schema.apply(i).dataType(),
+          schema.apply(i).nullable(), schema.apply(i).metadata());
+    }
+    return new StructType(fields);
   }
 }
