@@ -84,8 +84,10 @@ def spark_on(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def spark(spark_on):
-    """A SparkSession on two executors of one core, each a JVM of its own."""
-    return spark_on(TWO_EXECUTORS)
+    """A SparkSession on two executors of one core, each a JVM of its own, with the jar."""
+    import tfos
+
+    return spark_on(TWO_EXECUTORS, jars=tfos.jar_path())
 
 
 @pytest.fixture(scope="module")
