@@ -112,11 +112,6 @@ abstract class ColumnWriter implements AutoCloseable {
     }
   }
 
-  /** Whether there is a null in what would be numbers or bytes. */
-  boolean hasNull() {
-    return nulls != 0;
-  }
-
   /** How many numbers {@link #describe} writes. */
   int numbers() {
     return 3 + buffers().length;
@@ -443,11 +438,6 @@ abstract class ColumnWriter implements AutoCloseable {
     }
 
     @Override
-    boolean hasNull() {
-      return super.hasNull() || elements.hasNull();
-    }
-
-    @Override
     int numbers() {
       return super.numbers() + elements.numbers();
     }
@@ -583,16 +573,6 @@ abstract class ColumnWriter implements AutoCloseable {
 
     int rows() {
       return length;
-    }
-
-    @Override
-    boolean hasNull() {
-      for (ColumnWriter child : children) {
-        if (child.hasNull()) {
-          return true;
-        }
-      }
-      return false;
     }
 
     /** The numbers of all columns (src/jvm/column_layout.h), until the next change. */

@@ -42,15 +42,13 @@ final class PartitionFeed implements Function2<Integer, Iterator<InternalRow>, I
         throw error;
       }
       Coordinator coordinator = new Coordinator(json);
+      if (!coordinator.programsHaveReturned()) {
+        coordinator.firstFailure().ifPresent(failure -> {
+          throw FeedException.nodeFailed(failure, error);
+        });
+      }
       if (coordinator.programsHaveReturned()) {
         return List.of(NOTHING).iterator(); // Nobody is left who wants rows: that is no failure.
-      }
-      String failure = coordinator.firstFailure().orElse(null);
-      if (failure != null) {
-        throw FeedException.nodeFailed(failure, error);
-      }
-      if (coordinator.programsHaveReturned()) {
-        return List.of(NOTHING).iterator();
       }
       throw error;
     }
@@ -64,8 +62,7 @@ final class PartitionFeed implements Function2<Integer, Iterator<InternalRow>, I
             chunkBytes, context::isInterrupted)) {
       long wanted = NativeFeeder.firstChunkRows();
       while (rows.hasNext() && !feeder.stopped()) {
-        while (rows.hasNext() && columns.rows() < wanted && columns.bytes() < chunkBytes
-            && !columns.hasNull()) {
+        while (rows.hasNext() && columns.rows() < wanted && columns.bytes() < chunkBytes) {
           columns.append(rows.next());
         }
         wanted = feeder.write(columns, wanted);
