@@ -26,6 +26,7 @@ ALLOWED = {
     "hadoop": {"base", "tensorflow"},
     "files": {"base", "hadoop", "records"},
     "cli": {"arrow", "base", "control", "feed", "net", "parameter_server", "records"},
+    "jvm": {"arrow", "base", "feed", "hadoop", "inference", "records", "tensorflow"},
     "python": {"arrow", "base", "collective", "control", "feed", "files", "hadoop", "inference",
                "parameter_server", "records",
                "tensorflow"},

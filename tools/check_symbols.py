@@ -4,8 +4,8 @@
     tools/check_symbols.py path/to/_native*.so [path/to/_tensorflow_ops.so] [path/to/tfos]
 
 A shared object (``*.so``) may define no dynamic symbol but its module's ``PyInit_``, the C
-functions ``tfos_*`` and the ``TF_InitPlugin`` that TensorFlow looks for in a plugin: it shares a
-process with TensorFlow. Neither it nor an executable may need other shared libraries than the C
+functions ``tfos_*``, the ``TF_InitPlugin`` that TensorFlow looks for in a plugin and the
+``Java_tfos_*`` that Java looks for: it shares a process with TensorFlow. Neither it nor an executable may need other shared libraries than the C
 library and OpenSSL: an executor has those, and need not have our C++ runtime.
 """
 
@@ -31,7 +31,7 @@ def leaked_symbols(path: Path) -> list[str]:
         line.split()[-1].split("@")[0]
         for line in output_of("nm", "-D", "--defined-only", str(path)).splitlines()
     ]
-    return [name for name in names if not re.fullmatch(r"(PyInit|tfos)_\w+|TF_InitPlugin", name)]
+    return [name for name in names if not re.fullmatch(r"(PyInit|tfos|Java_tfos)_\w+|TF_InitPlugin", name)]
 
 
 def foreign_libraries(path: Path) -> list[str]:

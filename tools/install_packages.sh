@@ -40,11 +40,11 @@ for job in "$@"; do
   if [[ $job == run ]] && ! has_java; then
     missing+=(openjdk-17-jre-headless)
   fi
-  if [[ $job == build ]] && ! has_java_headers; then
+  if [[ $job == build ]] && ! { has_java_headers && command -v javac >/dev/null; }; then
     missing+=(openjdk-17-jdk-headless)
   fi
-  # Fetches the jars of a real HDFS; however it came here.
-  if [[ $job == hdfs ]] && ! command -v mvn >/dev/null; then
+  # Makes the jar, and fetches those of a real HDFS; however it came here.
+  if [[ $job == build || $job == hdfs ]] && ! command -v mvn >/dev/null; then
     missing+=(maven)
   fi
 done

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 stamp=.venv/tfos-built-from
-wanted=$(find CMakeLists.txt pyproject.toml cmake include src python -type f \
+wanted=$(find CMakeLists.txt pyproject.toml cmake include jvm src python -type f \
   -not -name '*.pyc' -not -name '*_test.cc' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
 if [[ -e $stamp && $(<"$stamp") == "$wanted" ]]; then
   echo "The installed tfos is up to date."

@@ -49,7 +49,8 @@ for line in sys.stdin:
     batch = pa.RecordBatch.from_arrays(
         [pa.FixedSizeListArray.from_arrays(values, 784), pa.array(np.arange(1002, dtype=np.int32))],
         ["features", "label"])
-    writer = _native.FeedWriter(job_id=b"j" * 16, **job)
+    partition = job.pop("partition")
+    writer = _native.FeedWriter(json.dumps(job), "", partition, 0, "train")
     fed = 0
     while fed < rows:
         begin = fed % 1002
@@ -81,16 +82,16 @@ class Rig:
     def feed(self, batches, remote=False, replays=0, partitions=1):
         """Feeds an epoch, which each partition brings so many batches of, in the background.
         Returns the thread, which ends when all is fed."""
-        endpoint = {"node_id": 0, "host": "here", "address": "127.0.0.1", **self.server.endpoint()}
+        endpoint = {"node_id": 0, "address": "127.0.0.1", "executor_id": "",
+                    **self.server.endpoint()}
         if remote:
             endpoint["socket"] = ""
         first = self.epoch
         self.epoch += 1 + replays
-        job = {"rows": batches * BATCH, "endpoints": [endpoint], "token_hex": self.token,
-               "epoch": first, "attempt": 0, "mode": "train", "queue": "input", "timeout_s": 60.0,
+        job = {"rows": batches * BATCH, "endpoints": [endpoint], "token": self.token,
+               "job_id": "6a" * 16, "epoch": first, "queue": "input", "timeout": 60.0,
                "region_bytes": REGION_BYTES, "cache": "memory" if replays else "",
-               "replays": replays, "shuffle_seed": 0,
-               "until_read": False}
+               "replays": replays, "shuffle_seed": 0, "until_read": False}
 
         def run():
             for partition in range(partitions):

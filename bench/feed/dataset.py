@@ -6,6 +6,9 @@ Two single-core executors and two nodes. Each case feeds cached rows into `ctx.d
 compared with a Spark pass over the same rows that only counts them: `mapInArrow` for the DataFrame,
 `foreachPartition` for RDDs. Cases alternate with their bare pass; medians are compared.
 
+The case `jvm` feeds the same DataFrame through the JVM feeder, and compares that with the bare pass
+and with what `mapInArrow` feeds into the same dataset. The other cases do without the jar.
+
 The case `echo` compares with training instead: the same cluster feeds the DataFrame into
 `ctx.dataset`, and has it echoed, column by column, by `cluster.inference(df, schema=...)`, whose
 rows Spark's `noop` sink takes.
@@ -20,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
 
 import report
 
@@ -28,12 +32,15 @@ BATCH = 128
 #: case: (rows, ratio to the bare pass to reach, what a row is)
 CASES = {
     "dataframe": (200_000, 0.9, "array of 784 float, int (DataFrame)"),
+    "jvm": (200_000, 0.9, "array of 784 float, int (DataFrame), by the JVM feeder"),
     "lists": (60_000, 0.85, "(list of 784 floats, label)"),
     "numpy": (100_000, 0.85, "(NumPy array of 784 float64, label)"),
     "bytes": (5_000, 0.85, "bytes of 100 KiB"),
     "ints": (2_000_000, 0.85, "int"),
     "echo": (200_000, 0.6, "array of 784 float, int (DataFrame), echoed"),
 }
+#: Of the JVM feeder to what `mapInArrow` feeds.
+JVM_RATIO = 2
 #: Of what is echoed.
 ECHO_QUEUE = "echo"
 
@@ -55,7 +62,7 @@ def make_rows(case, index, count):
 
 
 def make_data(spark, case, rows):
-    if case in ("dataframe", "echo"):
+    if case in ("dataframe", "jvm", "echo"):
         frame = spark.range(0, rows, 1, PARTITIONS).selectExpr(
             "transform(sequence(1, 784), i -> cast(id + i as float)) as features",
             "cast(id as int) as label")
@@ -107,7 +114,7 @@ def echo_pass(cluster, data):
 
 def bare_pass(data, case):
     start = time.time()
-    if case == "dataframe":
+    if case in ("dataframe", "jvm"):
         def count(batches):
             import pyarrow as pa
 
@@ -127,7 +134,7 @@ def measure(spark, data, case, rows, repeat):
     pairs = []
     with tempfile.TemporaryDirectory() as directory:
         with tfos.run(spark, consume, nodes=2, args=directory, queues=("input", ECHO_QUEUE),
-                      progress=False) as cluster:
+                      progress=False, feed_jvm="off") as cluster:
             cluster.train(data)  # warms up; and TensorFlow is imported now
             await_epoch(directory, 0, rows)
             if case == "echo":
@@ -141,6 +148,41 @@ def measure(spark, data, case, rows, repeat):
                 trained = await_epoch(directory, epoch, rows) - start
                 pairs.append((other, trained) if case == "echo" else (trained, other))
     return pairs
+
+
+def measure_jvm(spark, data, rows, repeat):
+    """[(seconds by the JVM feeder, seconds by mapInArrow, seconds of a bare pass)]. Two clusters, of
+    which one waits without work while the other is fed."""
+    import tfos
+
+    triples = []
+    with ExitStack() as stack:
+        feeds = []
+        for how in ("on", "off"):
+            directory = stack.enter_context(tempfile.TemporaryDirectory())
+            cluster = stack.enter_context(
+                tfos.run(spark, consume, nodes=2, args=directory, queues=("input", ECHO_QUEUE),
+                         progress=False, feed_jvm=how))
+            cluster.train(data)
+            await_epoch(directory, 0, rows)
+            feeds.append((cluster, directory))
+        for epoch in range(1, repeat + 1):
+            seconds = []
+            for cluster, directory in feeds:
+                start = time.time()
+                cluster.train(data)
+                seconds.append(await_epoch(directory, epoch, rows) - start)
+            triples.append((*seconds, bare_pass(data, "jvm")))
+    return triples
+
+
+def row_of(what, rows, pairs, target):
+    """A line of the table of [(seconds of tfos, seconds of the other)]."""
+    ours = rows / statistics.median(seconds for seconds, _ in pairs)
+    other = rows / statistics.median(seconds for _, seconds in pairs)
+    ratios = sorted(b / o for o, b in pairs)
+    return (f"| {what} | {ours:,.0f} rows/s | {other:,.0f} rows/s | **{ours / other:.2f}** "
+            f"({ratios[0]:.2f} to {ratios[-1]:.2f}) | {target} |")
 
 
 def await_epoch(directory, epoch, rows):
@@ -164,22 +206,27 @@ def main():
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
+    import tfos
+
     spark = (SparkSession.builder.master("local-cluster[2,1,3072]").appName("dataset-bench")
              .config("spark.ui.enabled", "false").config("spark.driver.memory", "2g")
-             .config("spark.executor.memory", "3g").getOrCreate())
+             .config("spark.executor.memory", "3g").config("spark.jars", tfos.jar_path())
+             .getOrCreate())
     spark.sparkContext.setLogLevel("ERROR")
     lines = ["| rows of | `ctx.dataset(128)`, or echoed | bare pass, or training | ratio | to reach |",
              "|---|---|---|---|---|"]
     for case in options.case:
         rows, target, what = CASES[case]
         data = make_data(spark, case, rows)
-        pairs = measure(spark, data, case, rows, options.repeat)
-        ours = rows / statistics.median(seconds for seconds, _ in pairs)
-        bare = rows / statistics.median(seconds for _, seconds in pairs)
-        ratios = sorted(b / o for o, b in pairs)
-        lines.append(f"| {what} | {ours:,.0f} rows/s | {bare:,.0f} rows/s | **{ours / bare:.2f}** "
-                     f"({ratios[0]:.2f} to {ratios[-1]:.2f}) | {target} |")
-        print(lines[-1], flush=True)
+        if case == "jvm":
+            triples = measure_jvm(spark, data, rows, options.repeat)
+            added = [row_of(what, rows, [(jvm, bare) for jvm, _, bare in triples], target),
+                     row_of("the same, against `mapInArrow` into `ctx.dataset`", rows,
+                            [(jvm, arrow) for jvm, arrow, _ in triples], JVM_RATIO)]
+        else:
+            added = [row_of(what, rows, measure(spark, data, case, rows, options.repeat), target)]
+        lines += added
+        print("\n".join(added), flush=True)
         data.unpersist()
     spark.stop()
     report.publish("dataset.py", options.repeat, "Medians; ratios with minimum and maximum.", lines,

@@ -1,7 +1,8 @@
 """tfos: TensorFlow and Keras programs on the Spark, YARN and HDFS clusters you already have.
 
 The public names: :func:`tfos.run` starts a cluster and returns a :class:`tfos.Cluster`;
-:func:`tfos.register` makes the format "tfrecord" known to a SparkSession.
+:func:`tfos.register` makes the format "tfrecord" known to a SparkSession. :func:`tfos.jar_path` says where
+the jar for Spark programs on the JVM is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ if TYPE_CHECKING:
     from tfos.tfrecord_source import register, save_tfrecords
 
 __version__ = "0.1.0"
-__all__ = ["Cluster", "register", "run", "save_tfrecords", "__version__"]
+__all__ = ["Cluster", "jar_path", "register", "run", "save_tfrecords", "__version__"]
+
+
+def jar_path() -> str:
+    """The jar for the JVM inside the installed package (docs/jvm.md), as ``spark-shell --jars`` takes it."""
+    from tfos import jar
+
+    return jar.path()
 
 
 def __getattr__(name: str) -> Any:

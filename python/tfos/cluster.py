@@ -15,10 +15,12 @@ from typing import Any, Callable, Sequence
 
 import cloudpickle
 
-from tfos import dataframe, hadoop_settings, launch, notebook, paths, shuffling, slots
+from tfos import (
+    dataframe, hadoop_settings, jvm_feeder, launch, notebook, paths, shuffling, slots,
+)
 from tfos.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.datafeed import VALIDATION_QUEUE
-from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
+from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError, NodeLostError
 from tfos.feeding import (
     ArrowInferenceFeeder, ArrowTrainFeeder, FeedPlan, InferenceFeeder, Replay, TrainFeeder,
 )
@@ -549,7 +551,7 @@ class Cluster:
         self._await_feeds(timeout)
         endpoints = [
             {
-                "node_id": node["node_id"], "host": node["host"], "address": node["address"],
+                "node_id": node["node_id"], "address": node["address"],
                 "port": node["feed"]["port"], "socket": node["feed"]["socket"],
                 "executor_id": node["executor_id"],
             }
@@ -585,16 +587,33 @@ class Cluster:
         """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to fit."""
         dataframe.check_schema(frame.schema, decimals)
         source, names = dataframe.as_arrow_source(frame)
+        by_jvm = self._feeds_by_jvm()
 
         def feed(seed: int, timeout: float, queue: str, epoch: int, replay: Replay) -> None:
             ordered = shuffling.shuffled_frame(source, seed) if seed else source
             plan = self._plan(False, timeout, queue, epoch, replay)
-            feeder = ArrowTrainFeeder(plan, names, decimals)
-            counts = self._run_feed(ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect)
+            if by_jvm:
+                collect = partial(jvm_feeder.train, ordered, plan, names, decimals)
+            else:
+                feeder = ArrowTrainFeeder(plan, names, decimals)
+                collect = ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect
+            counts = self._run_feed(collect)
             with self._jobs_lock:
                 self._ledger.count_job(counts, False)
 
         return feed
+
+    def _feeds_by_jvm(self) -> bool:
+        """Whether the executors' JVMs feed DataFrames, rather than Python workers."""
+        wanted = self._settings.feed_jvm
+        obstacle = "" if wanted == "off" else jvm_feeder.obstacle(self.spark_context)
+        if wanted == "on" and obstacle:
+            raise BadInputError(f"spark.tfos.feed.jvm is on, and {obstacle}")
+        by_jvm = wanted != "off" and not obstacle
+        logger.info("DataFrames are fed by %s",
+                    "the executors' JVMs" if by_jvm
+                    else f"Python workers: {obstacle or 'spark.tfos.feed.jvm is off'}")
+        return by_jvm
 
     def _run_feed(self, collect: Callable[[], list[Any]]) -> list[Any]:
         """Runs a job that feeds, until it has ended or no node wants more rows, and returns what
@@ -624,7 +643,8 @@ class Cluster:
 
     def _raise_explained(self, error: Exception) -> None:
         """Raises the cluster's failure if ``error`` came of one, else ``error`` itself."""
-        if any(name in str(error) for name in ("NodeLostError", "NodeFailedError")):
+        if isinstance(error, (NodeLostError, NodeFailedError)) or any(
+                name in str(error) for name in ("NodeLostError", "NodeFailedError")):
             self._coordinator.wait(lambda: False, _EXPLANATION_SECONDS)
         raise error
 

@@ -57,6 +57,7 @@ def all_checks(
         check_python(sys.version_info[:3]),
         check_extension(),
         check_executable(),
+        check_jar(),
         check_spark(version_of, spark),
         check_hadoop_client(spark),
         check_hadoop_configuration(environ),
@@ -92,6 +93,16 @@ def check_executable() -> Check:
         return Check(OK, "tfos executable", executable.path())
     except TfosError as error:
         return Check(FAIL, "tfos executable", str(error), "install the wheel: pip install tfos")
+
+
+def check_jar() -> Check:
+    from tfos import jar
+    from tfos.errors import TfosError
+
+    try:
+        return Check(OK, "jar for the JVM", jar.path())
+    except TfosError as error:
+        return Check(WARN, "jar for the JVM", str(error), "only programs in Scala and Java need it")
 
 
 def check_spark(version_of: VersionOf, home: Path | None) -> Check:

@@ -14,11 +14,6 @@ from typing import Any, Callable, Iterable, Iterator
 
 from tfos.network import host_and_port
 
-#: Rows in a partition's first chunk. Later chunks grow by a quarter until they have the size asked
-#: for: the first rows arrive soon, and small data spreads evenly, as no chunk is more than a fifth
-#: of what came before it.
-_FIRST_CHUNK_ROWS = 16
-_MOST_ROWS_IN_CHUNK = 1 << 16
 #: Rows are gathered in blocks that double up to this: after each, what they take is estimated.
 _MOST_ROWS_IN_BLOCK = 128
 #: A list of rows ends when it is estimated at so many times the size of a chunk. The writer cuts
@@ -45,7 +40,7 @@ class FeedPlan:
     kept out of its text form."""
 
     token: str = field(repr=False)
-    #: dicts with node_id, host, address, port, socket, executor_id.
+    #: dicts with node_id, address, port, socket, executor_id.
     endpoints: list[dict[str, Any]]
     coordinator: tuple[str, int]
     job_id: bytes
@@ -61,21 +56,16 @@ class FeedPlan:
     #: A partition ends when its rows were read: a node that is lost before leaves them to others.
     until_read: bool = False
 
-    def endpoints_for(self, executor_id: str, partition: int) -> list[dict[str, Any]]:
-        """The endpoints in the order in which a partition that needs only some should take them:
-        this executor's own nodes first, and of nodes that are alike another one for each partition.
-        """
-        own = [e for e in self.endpoints if e["executor_id"] == executor_id]
-        others = [e for e in self.endpoints if e["executor_id"] != executor_id]
-        return _rotated(own, partition) + _rotated(others, partition)
-
-
-def _rotated(endpoints: list[dict[str, Any]], partition: int) -> list[dict[str, Any]]:
-    # Mixed, as Spark deals consecutive partitions to the executors in turn: taken as it is, all
-    # that one executor gets could begin with the same node (Knuth's multiplicative hash).
-    mixed = (partition * 2654435761 & 0xFFFFFFFF) >> 16
-    first = mixed % max(1, len(endpoints))
-    return endpoints[first:] + endpoints[:first]
+    def to_json(self) -> str:
+        """The plan as the native feeders read it (src/feed/feed_plan.h), token included."""
+        return json.dumps({
+            "token": self.token, "endpoints": self.endpoints,
+            "coordinator": host_and_port(*self.coordinator),
+            "job_id": self.job_id.hex(), "queue": self.queue, "timeout": self.timeout,
+            "region_bytes": self.region_bytes, "chunk_bytes": self.chunk_bytes,
+            "epoch": self.epoch, "cache": self.replay.cache, "replays": self.replay.epochs,
+            "shuffle_seed": self.replay.shuffle_seed, "until_read": self.until_read,
+        })
 
 
 class _Feeder:
@@ -91,23 +81,9 @@ class _Feeder:
 
         from tfos import _native, executor
 
-        plan = self.plan
         return _native.FeedWriter(
-            endpoints=plan.endpoints_for(executor.executor_id(), index),
-            token_hex=plan.token,
-            job_id=plan.job_id,
-            epoch=plan.epoch,
-            partition=index,
-            attempt=TaskContext.get().attemptNumber(),
-            mode=self.mode,
-            queue=plan.queue,
-            timeout_s=plan.timeout,
-            region_bytes=plan.region_bytes,
-            cache=plan.replay.cache,
-            replays=plan.replay.epochs,
-            shuffle_seed=plan.replay.shuffle_seed,
-            until_read=plan.until_read and self.mode == "train",
-        )
+            plan=self.plan.to_json(), executor_id=executor.executor_id(), partition=index,
+            attempt=TaskContext.get().attemptNumber(), mode=self.mode)
 
     def _chunks(self, rows: Iterable[Any]) -> Iterator[list[Any]]:
         if self.plan.pickled:
@@ -168,14 +144,17 @@ class _ArrowFeeder(_Feeder):
     def _chunks(self, rows: Iterable[Any]) -> Iterator[Any]:
         import pyarrow
 
-        count = _FIRST_CHUNK_ROWS
+        from tfos import _native
+
+        count = _native.FIRST_CHUNK_ROWS
         for batch in rows:
             named = pyarrow.RecordBatch.from_arrays(self._columns(batch), names=self._names)
             end = 0
             while (begin := end) < named.num_rows:
                 end = min(begin + count, named.num_rows)
                 yield named, begin, end
-                count = _next_count(count, end - begin, self.plan.chunk_bytes, self._written)
+                count = _native.next_chunk_rows(count, end - begin, self._written,
+                                                self.plan.chunk_bytes)
 
     def _write(self, writer: Any, chunk: Any) -> None:
         self._written = writer.write_arrow(*chunk, self._decimals_as_float64)
@@ -296,24 +275,13 @@ def _batches_by_feedback(
     rows: Iterable[Any], chunk_bytes: int, written: Callable[[], int]
 ) -> Iterator[list[Any]]:
     """Lists of rows whose number follows the size that the chunks before had."""
+    from tfos import _native
+
     iterator = iter(rows)
-    count = _FIRST_CHUNK_ROWS
+    count = _native.FIRST_CHUNK_ROWS
     while chunk := _gather(iterator, count, _MOST_CHUNKS_GATHERED * chunk_bytes):
         yield chunk
-        count = _next_count(count, len(chunk), chunk_bytes, written())
-
-
-def _next_count(count: int, rows: int, chunk_bytes: int, written: int) -> int:
-    """How many rows the chunk after one of ``count`` rows gets, when ``rows`` rows of it took
-    ``written`` bytes."""
-    if written == 0:
-        return count  # they were skipped, as the nodes have them: that says nothing of sizes
-    fitting = int(rows * chunk_bytes / written)
-    return max(1, min(fitting, _grown(rows), _MOST_ROWS_IN_CHUNK))
-
-
-def _grown(count: int) -> int:
-    return count + max(_FIRST_CHUNK_ROWS, count // 4)
+        count = _native.next_chunk_rows(count, len(chunk), written(), chunk_bytes)
 
 
 def _gather(rows: Iterator[Any], count: int, most_bytes: int) -> list[Any]:

@@ -28,6 +28,7 @@ class Setting:
     unit: str
     meaning: str
     minimum: float = 0  # of numbers
+    choices: tuple[str, ...] = ()  # of texts; empty: any
 
     @property
     def key(self) -> str:
@@ -52,6 +53,9 @@ class Setting:
                 f"{self.key}={value!r} is too small: at least {self.minimum:g} {self.unit} "
                 f"({self.meaning})"
             )
+        if self.choices and number not in self.choices:
+            raise BadInputError(
+                f"{self.key}={value!r} is none of {', '.join(self.choices)} ({self.meaning})")
         return number
 
 
@@ -94,6 +98,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("feed.memory", int, 256 << 20, "bytes", "most memory for chunks in one node", 1),
     Setting("feed.region", int, 32 << 20, "bytes", "memory shared with one feeder", 1),
     Setting("feed.chunk", int, 1 << 20, "bytes", "size a chunk is filled to", 1),
+    Setting("feed.jvm", str, "auto", "",
+            "whether DataFrames are fed by the executors' JVMs, without Python workers; it takes the jar of tfos on "
+            "the class path. auto: if it is there; on, off", choices=("auto", "on", "off")),
     Setting("feed.cacheMemory", int, 1 << 30, "bytes",
             "most memory in one node for epochs that train(cache=...) keeps; the rest goes to files"),
     Setting("feed.cacheDirectory", str, "", "",

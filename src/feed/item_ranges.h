@@ -2,6 +2,7 @@
 #define TFOS_FEED_ITEM_RANGES_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tfos::feed {
@@ -14,6 +15,12 @@ struct ItemRange {
   std::uint64_t items() const { return end - begin; }
   friend bool operator==(const ItemRange&, const ItemRange&) = default;
 };
+
+/// A range of two items at least, as two.
+inline std::pair<ItemRange, ItemRange> Halves(const ItemRange& items) {
+  const std::uint64_t middle = items.begin + items.items() / 2;
+  return {{items.begin, middle}, {middle, items.end}};
+}
 
 /// Some of a partition's items.
 ///

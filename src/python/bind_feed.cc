@@ -4,15 +4,15 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "base/format.h"
 #include "base/secret.h"
 #include "control/held_port.h"
+#include "feed/chunk_rows.h"
+#include "feed/feed_plan.h"
 #include "feed/feed_server.h"
 #include "python/batch_source.h"
 #include "python/bindings.h"
@@ -84,15 +84,6 @@ nb::dict CountersOf(const NodeFeed& feed) {
   return result;
 }
 
-feed::Endpoint EndpointFrom(const nb::dict& entry) {
-  feed::Endpoint endpoint;
-  endpoint.node_id = nb::cast<std::uint32_t>(entry["node_id"]);
-  endpoint.unix_name = nb::cast<std::string>(entry["socket"]);
-  endpoint.host = nb::cast<std::string>(entry["address"]);
-  endpoint.port = nb::cast<std::uint16_t>(entry["port"]);
-  return endpoint;
-}
-
 feed::Mode ModeFrom(const std::string& mode) {
   if (mode == "train") return feed::Mode::kTrain;
   if (mode == "inference") return feed::Mode::kInference;
@@ -100,42 +91,13 @@ feed::Mode ModeFrom(const std::string& mode) {
                      fmt::format("mode '{}' is neither 'train' nor 'inference'", mode)));
 }
 
-feed::CachePlace PlaceFrom(const std::string& cache) {
-  if (cache.empty()) return feed::CachePlace::kNone;
-  if (cache == "memory") return feed::CachePlace::kMemory;
-  if (cache == "disk") return feed::CachePlace::kDisk;
-  ThrowStatus(Status(ErrorKind::kBadInput,
-                     fmt::format("cache '{}' is neither 'memory' nor 'disk'", cache)));
-}
-
-void InitWriter(FeedWriter* self, const std::vector<nb::dict>& endpoints,
-                const std::string& token_hex, nb::bytes job_id, std::uint32_t epoch,
-                std::uint32_t partition, std::uint32_t attempt, const std::string& mode,
-                const std::string& queue, double timeout_s, std::uint64_t region_bytes,
-                const std::string& cache, std::uint32_t replays, std::uint64_t shuffle_seed,
-                bool until_read) {
-  feed::PartitionWriterOptions options;
-  std::transform(endpoints.begin(), endpoints.end(), std::back_inserter(options.endpoints),
-                 &EndpointFrom);
-  options.token = ValueOrThrow(Secret::FromHex(token_hex));
-  options.session.mode = ModeFrom(mode);
-  options.session.queue = queue;
-  if (job_id.size() != options.session.key.job.size()) {
-    ThrowStatus(
-        Status(ErrorKind::kBadInput, fmt::format("a job id has {} bytes, this one {}",
-                                                 options.session.key.job.size(), job_id.size())));
-  }
-  std::memcpy(options.session.key.job.data(), job_id.data(), job_id.size());
-  options.session.key.epoch = epoch;
-  options.session.key.partition = partition;
-  options.session.attempt = attempt;
-  options.session.region_bytes = region_bytes;
-  options.session.replay = {
-      .place = PlaceFrom(cache), .epochs = replays, .shuffle_seed = shuffle_seed};
-  options.session.until_read = until_read;
-  options.progress_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::duration<double>(timeout_s));
-  new (self) FeedWriter(std::move(options));
+void InitWriter(FeedWriter* self, const std::string& plan, const std::string& executor_id,
+                std::uint32_t partition, std::uint32_t attempt, const std::string& mode) {
+  const feed::FeedTask task{.executor_id = executor_id,
+                            .partition = partition,
+                            .attempt = attempt,
+                            .mode = ModeFrom(mode)};
+  new (self) FeedWriter(ValueOrThrow(feed::ReadFeedPlan(plan, task)));
 }
 
 nb::dict FinishWriter(FeedWriter& writer) {
@@ -222,11 +184,13 @@ void BindFeed(nb::module_& module) {
           [](const ResultBatch& batch, nb::handle) { return batch.ArrowCapsules(); },
           nb::arg("requested_schema") = nb::none(), "The results as an Arrow struct array.");
 
+  module.attr("FIRST_CHUNK_ROWS") = feed::kFirstChunkRows;
+  module.def("next_chunk_rows", &feed::NextChunkRows, nb::arg("wanted"), nb::arg("rows"),
+             nb::arg("written"), nb::arg("chunk_bytes"),
+             "How many rows the chunk gets after one of `rows` rows that took `written` bytes.");
   nb::class_<FeedWriter>(module, "FeedWriter", "Feeds one partition into the nodes.")
-      .def("__init__", &InitWriter, nb::arg("endpoints"), nb::arg("token_hex"), nb::arg("job_id"),
-           nb::arg("epoch"), nb::arg("partition"), nb::arg("attempt"), nb::arg("mode"),
-           nb::arg("queue"), nb::arg("timeout_s"), nb::arg("region_bytes"), nb::arg("cache"),
-           nb::arg("replays"), nb::arg("shuffle_seed"), nb::arg("until_read"))
+      .def("__init__", &InitWriter, nb::arg("plan"), nb::arg("executor_id"), nb::arg("partition"),
+           nb::arg("attempt"), nb::arg("mode"))
       .def("write_rows", &FeedWriter::WriteRows, nb::arg("rows"),
            "Sends a list of rows; returns the bytes that they took.")
       .def("write_pickled", &FeedWriter::WritePickled, nb::arg("batches"),

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "feed/arrow_columns.h"
-#include "feed/partition_writer.h"
+#include "feed/partition_feeder.h"
 #include "python/python_object.h"
 #include "python/result_batch.h"
 #include "python/row_encoder.h"
@@ -17,8 +17,8 @@ namespace tfos::python {
 /// Feeds one partition of a Spark task from Python: encodes rows straight into a node's memory.
 ///
 /// Owner and lifetime: owns its connections until Close. Threads: one at a time, with the GIL,
-/// which is released in all waits. Errors: throws as errors.h says; what a node says of its own
-/// failure becomes a FeedError. Units: an item is a row, or a batch that Spark has pickled.
+/// which is released in all waits. Errors: throws as errors.h says. Units: an item is a row, or a
+/// batch that Spark has pickled.
 class FeedWriter {
  public:
   explicit FeedWriter(feed::PartitionWriterOptions options);
@@ -43,34 +43,24 @@ class FeedWriter {
   /// Waits until the nodes have taken or answered everything.
   feed::Ended Finish();
   /// Items that this or earlier attempts delivered.
-  std::uint64_t delivered_items() const { return delivered_items_; }
+  std::uint64_t delivered_items() { return feeder().delivered_items(); }
   /// Items that were sent once more, as the node that had them was lost before they were read.
-  std::uint64_t moved_items() const { return writer_ ? writer_->moved_items() : 0; }
+  std::uint64_t moved_items() { return feeder().moved_items(); }
 
-  bool stopped() const { return writer_ && writer_->stopped(); }
-  void Close() { writer_.reset(); }
+  bool stopped() const { return feeder_ && feeder_->stopped(); }
+  void Close() { feeder_.reset(); }
 
  private:
-  /// Calls `write` (begin, end) for those parts of the next list, which has `count` items, that
-  /// earlier attempts have not delivered. Returns the bytes that they took.
-  template <typename Write>
-  std::uint64_t WriteMissing(std::size_t count, Write write);
   /// Empty when the nodes have stopped.
   std::span<std::byte> Reserve(std::uint64_t bytes);
-  void Commit(std::uint64_t bytes, std::size_t begin, std::size_t end);
-  std::uint64_t WriteEncoded(const nb::list& rows, std::size_t begin, std::size_t end);
-  std::uint64_t WriteBatches(const nb::list& batches, std::size_t begin, std::size_t end);
-  /// List item 0 is row `first` of the record batch.
-  std::uint64_t WriteColumns(feed::ArrowColumns& columns, std::size_t first, std::size_t begin,
-                             std::size_t end);
-  feed::PartitionWriter& writer();
+  void Commit(std::uint64_t bytes, const feed::ItemRange& items);
+  /// Item `begin` of the list is the first of `items`.
+  std::uint64_t WriteEncoded(const nb::list& rows, std::size_t begin, const feed::ItemRange& items);
+  std::uint64_t WriteBatches(const nb::list& batches, std::size_t begin,
+                             const feed::ItemRange& items);
+  feed::PartitionFeeder& feeder();
 
-  std::unique_ptr<feed::PartitionWriter> writer_;
-  std::uint64_t chunk_limit_bytes_;
-  std::uint32_t partition_;
-  std::uint64_t next_item_ = 0;   ///< Of the partition: the first of the next list.
-  std::uint64_t list_start_ = 0;  ///< The first of the list being written.
-  std::uint64_t delivered_items_ = 0;
+  std::unique_ptr<feed::PartitionFeeder> feeder_;
   RowEncoder encoder_;
 };
 

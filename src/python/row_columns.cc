@@ -1,6 +1,7 @@
 #include "python/row_columns.h"
 
 #include <fmt/ranges.h>
+#include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <new>

@@ -1,5 +1,7 @@
 #include "python/row_converter.h"
 
+#include <nanobind/stl/string.h>
+
 #include <exception>
 #include <string>
 

@@ -45,13 +45,14 @@ def pytest_configure():
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 
-def _session(master, directory):
+def _session(master, jars, directory):
     from pyspark.sql import SparkSession
 
     paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     return (
         SparkSession.builder.master(master)
         .appName("tfos-tests")
+        .config("spark.jars", jars)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))
@@ -63,16 +64,18 @@ def _session(master, directory):
 
 @pytest.fixture(scope="session")
 def spark_on(tmp_path_factory):
-    """A function that returns the SparkSession on a master. A process has one at a time, so it is
-    kept for as long as the tests ask for the same."""
+    """A function that returns the SparkSession on a master, with jars. A process has one at a time,
+    so it is kept for as long as the tests ask for the same."""
     running = None
+    what = None
 
-    def session(master):
-        nonlocal running
-        if running is not None and running.sparkContext.master != master:
+    def session(master, jars=""):
+        nonlocal running, what
+        if running is not None and what != (master, jars):
             running.stop()
             running = None
-        running = running or _session(master, tmp_path_factory.getbasetemp())
+        what = master, jars
+        running = running or _session(master, jars, tmp_path_factory.getbasetemp())
         return running
 
     yield session
@@ -82,8 +85,10 @@ def spark_on(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def spark(spark_on):
-    """A SparkSession on two executors of one core, each a JVM of its own."""
-    return spark_on(TWO_EXECUTORS)
+    """A SparkSession on two executors of one core, each a JVM of its own, with the jar."""
+    import tfos
+
+    return spark_on(TWO_EXECUTORS, jars=tfos.jar_path())
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,12 @@ def _collect(ctx, rows):
     path.with_suffix(".part").rename(path)
 
 
+def read_nothing_until(ctx):
+    """Leaves the feed alone until there is a file."""
+    while not os.path.exists(ctx.args["path"]):
+        time.sleep(0.01)
+
+
 def store_each_row(ctx):
     """Pickles each row into a file of its own, row-0, row-1, ..., as soon as it has it."""
     number = 0

@@ -1,10 +1,11 @@
-"""DataFrames through Arrow: every SQL type as it arrives in a node, and what is refused."""
+"""DataFrames by either feeder: every SQL type as it arrives in a node, and what is refused."""
 
 from __future__ import annotations
 
 import os
 import pathlib
 import pickle
+import threading
 import time
 from collections import Counter
 
@@ -66,11 +67,11 @@ def same(a, b):
 class Store:
     """A cluster of one node that stores each row as soon as it has it."""
 
-    def __init__(self, spark, directory):
+    def __init__(self, spark, directory, feed_jvm):
         self._directory = directory
         self._read = 0
-        self.cluster = tfos.run(
-            spark, programs.store_each_row, nodes=1, args={"dir": str(directory)})
+        self.cluster = tfos.run(spark, programs.store_each_row, nodes=1,
+                                args={"dir": str(directory)}, feed_jvm=feed_jvm)
 
     def rows(self, count):
         """The next ``count`` rows that the node stores."""
@@ -84,24 +85,44 @@ class Store:
 
 
 def wait_for(path):
+    await_that(path.exists, f"{path} did not come")
+
+
+def await_that(condition, otherwise="it did not happen"):
     deadline = time.monotonic() + WAIT_SECONDS
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not come"
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
         time.sleep(0.01)
 
 
+def error_of(function, *arguments):
+    try:
+        function(*arguments)
+    except Exception as error:  # whatever it is: the caller looks at it
+        return error
+    return None
+
+
+@pytest.fixture(scope="module", params=["on", "off"])
+def feed_jvm(request):
+    """Whether the executors' JVMs feed, or Python workers."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def store(spark, tmp_path_factory):
-    store = Store(spark, tmp_path_factory.mktemp("rows"))
+def store(spark, tmp_path_factory, feed_jvm):
+    store = Store(spark, tmp_path_factory.mktemp("rows"), feed_jvm)
     with store.cluster:
         yield store
 
 
-def collect(spark, tmp_path, frame, *, nodes=2, **how):
-    arguments = {"dir": str(tmp_path), "batch": 7}
-    with tfos.run(spark, programs.collect_rows, nodes=nodes, args=arguments) as cluster:
-        cluster.train(frame, **how)
-    return collected(tmp_path)
+@pytest.fixture(scope="module")
+def typed_rows(spark, store):
+    """Rows with a column of each type, as they arrive."""
+    columns = [f"{expression} AS `{kind}`" for kind, (expression, _) in TYPES.items()]
+    frame = spark.range(ROWS, numPartitions=2).selectExpr("id", *columns)
+    store.cluster.train(frame, decimals="float64")
+    return store.rows(ROWS)
 
 
 def collected(directory):
@@ -110,16 +131,13 @@ def collected(directory):
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_every_type_arrives_with_its_dtype_and_value(spark, store, kind):
-    expression, expected = TYPES[kind]
-    frame = spark.range(ROWS, numPartitions=2).selectExpr("id", f"{expression} AS value")
-    store.cluster.train(frame, decimals="float64")
-    rows = store.rows(ROWS)
-    assert sorted(row.id for row in rows) == list(range(ROWS))
-    for row in rows:
-        assert row.__fields__ == ["id", "value"]
+def test_every_type_arrives_with_its_dtype_and_value(typed_rows, kind):
+    _, expected = TYPES[kind]
+    assert sorted(row.id for row in typed_rows) == list(range(ROWS))
+    for row in typed_rows:
+        assert row.__fields__ == ["id", *TYPES]
         assert type(row.id) is np.int64
-        assert same(row.value, expected(int(row.id))), (row, expected(int(row.id)))
+        assert same(row[kind], expected(int(row.id))), (row[kind], expected(int(row.id)))
 
 
 def test_vectors_of_spark_ml_arrive_dense(spark, store):
@@ -144,28 +162,69 @@ def test_names_that_spark_cannot_look_up(spark, store):
     assert list(row) == [1, 2, 3, 4]
 
 
-def test_every_row_once_however_it_is_partitioned(spark, tmp_path):
+def test_every_row_once_however_it_is_partitioned(spark, tmp_path, feed_jvm):
     frame = spark.range(25_000, numPartitions=5).selectExpr(
         "id", "cast(id as float) AS x", "array(id, id + 1) AS pair")
-    rows = collect(spark, tmp_path, frame)
+    arguments = {"dir": str(tmp_path), "batch": 7}
+    with tfos.run(spark, programs.collect_rows, nodes=2, args=arguments,
+                  feed_jvm=feed_jvm) as cluster:
+        cluster.train(frame)
+        ledger = cluster.ledger()
+    rows = collected(tmp_path)
     assert sorted(row.id for row in rows) == list(range(25_000))
     for row in rows[::997]:
         assert row.x == row.id and row.pair.tolist() == [row.id, row.id + 1]
+    assert (ledger.read, ledger.moved) == (25_000, 0)
 
 
-def test_a_query_with_a_shuffle_and_several_epochs(spark, tmp_path):
-    frame = spark.range(1000).selectExpr("id % 10 AS key").groupBy("key").count()
-    rows = collect(spark, tmp_path, frame, epochs=3)
-    assert Counter((row.key, row["count"]) for row in rows) == {(k, 100): 3 for k in range(10)}
+def test_a_query_with_a_shuffle_and_several_epochs(spark, store):
+    frame = spark.range(100).selectExpr("id % 10 AS key").groupBy("key").count()
+    store.cluster.train(frame, epochs=3)
+    found = Counter((row.key, row["count"]) for row in store.rows(30))
+    assert found == {(key, 10): 3 for key in range(10)}
 
 
-def test_no_rows_and_empty_partitions(spark, tmp_path):
-    assert collect(spark, tmp_path, spark.range(0), nodes=1) == []
-    rows = collect(spark, tmp_path, spark.range(3, numPartitions=8), nodes=1)
-    assert sorted(row.id for row in rows) == [0, 1, 2]
+def test_another_order_in_each_epoch(spark, store):
+    frame = spark.range(50, numPartitions=2).selectExpr("id AS number", "array(id, 1) AS pair")
+    store.cluster.train(frame, epochs=2, shuffle=7)
+    rows = [int(row.number) for row in store.rows(100)]
+    assert sorted(rows[:50]) == sorted(rows[50:]) == list(range(50))
+    assert len({tuple(rows[:50]), tuple(rows[50:]), tuple(range(50))}) == 3
 
 
-def test_a_retried_task_feeds_no_row_twice(spark, tmp_path):
+def test_a_frame_that_was_cached_after_it_ran_is_read_from_there(spark, store):
+    calls = spark.sparkContext.accumulator(0)
+
+    def counted(number):
+        calls.add(1)
+        return number
+
+    from pyspark.sql import functions
+
+    frame = spark.range(5, numPartitions=1).select(functions.udf(counted, "long")("id").alias("n"))
+    frame.collect()
+    frame.cache().count()
+    before = calls.value
+    store.cluster.train(frame)
+    assert [int(row.n) for row in store.rows(5)] == list(range(5))
+    assert calls.value == before
+    frame.unpersist()
+
+
+def test_no_rows_and_empty_partitions(spark, store):
+    store.cluster.train(spark.range(0))
+    store.cluster.train(spark.range(3, numPartitions=8))
+    assert sorted(row.id for row in store.rows(3)) == [0, 1, 2]
+
+
+def test_a_row_larger_than_a_region(spark, store):
+    frame = spark.sql("SELECT 1 AS id, cast(repeat('x', 35000000) AS binary) AS image "
+                      "UNION ALL SELECT 2, cast('y' AS binary)")
+    store.cluster.train(frame)
+    assert sorted(len(row.image) for row in store.rows(2)) == [1, 35_000_000]
+
+
+def test_a_retried_task_feeds_no_row_twice(spark, tmp_path, feed_jvm):
     batches, batch_rows = 300, 100
     fed = str(tmp_path / "fed")
 
@@ -190,26 +249,57 @@ def test_a_retried_task_feeds_no_row_twice(spark, tmp_path):
     # Small batches, so that the node has the first ones while Spark still makes others.
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", batch_rows)
     try:
-        with tfos.run(spark, programs.collect_rows_and_say_when_fed, nodes=1,
-                      args=arguments) as cluster:
+        with tfos.run(spark, programs.collect_rows_and_say_when_fed, nodes=1, args=arguments,
+                      feed_jvm=feed_jvm) as cluster:
             cluster.train(frame)
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert [row.id for row in collected(tmp_path)] == list(range(batches * batch_rows))
 
 
-def test_a_null_is_an_error_that_names_column_and_row(spark, tmp_path):
+def test_a_null_is_an_error_that_names_column_and_row(spark, store, feed_jvm):
     frame = spark.range(100, numPartitions=1).selectExpr("id", "nullif(id, 61) AS value")
-    arguments = {"dir": str(tmp_path), "batch": 7}
-    with tfos.run(spark, programs.collect_rows, nodes=1, args=arguments) as cluster:
-        with pytest.raises(
-            Exception, match="partition 0: column value has a null in row 61; fill or drop it first"
-        ):
-            cluster.train(frame)
-        cluster.train(frame.na.fill(-1).where("id >= 90"))
+    message = "partition 0: column value has a null in row 61; fill or drop it first"
+    with pytest.raises(BadInputError if feed_jvm == "on" else Exception, match=message):
+        store.cluster.train(frame)
+    store.cluster.train(frame.na.fill(-1).where("id >= 90"))
     # The task was tried several times, and fed the rows before the null once.
-    ids = [int(row.id) for row in collected(tmp_path)]
+    ids = []
+    while not ids or ids[-1] != 99:
+        ids += [int(row.id) for row in store.rows(1)]
     assert ids == list(range(len(ids) - 10)) + list(range(90, 100))
+
+
+def test_a_null_inside_an_array(spark, store):
+    frame = spark.range(30, numPartitions=1).selectExpr(
+        "id", "array(1, if(id = 20, null, 2)) AS pair")
+    with pytest.raises(Exception, match="column pair has a null in row 20; fill or drop it first"):
+        store.cluster.train(frame)
+    store.cluster.train(spark.range(-1, 0))
+    while int(store.rows(1)[0].id) != -1:
+        pass
+
+
+def test_a_killed_task_stops_waiting_for_room(spark, tmp_path, feed_jvm):
+    """Nobody reads, and the task would wait for its timeout of ten minutes."""
+    leave = tmp_path / "leave"
+    failures = []
+    with tfos.run(spark, programs.read_nothing_until, nodes=1, args={"path": str(leave)},
+                  feed_jvm=feed_jvm, feed_memory=1 << 20, feed_region=1 << 20) as cluster:
+        def in_use():
+            return cluster.status()[0]["metrics"].get("feed_memory_bytes", 0)
+
+        frame = spark.range(1_000_000, numPartitions=1)
+        feeding = threading.Thread(target=lambda: failures.append(error_of(cluster.train, frame)))
+        feeding.start()
+        await_that(lambda: in_use() > 0, "the node's memory was not asked for")
+        cluster._cancel_jobs()
+        feeding.join(WAIT_SECONDS)
+        assert failures and failures[0] is not None
+        executors = spark.sparkContext._jsc.sc().statusTracker()
+        await_that(lambda: not any(e.numRunningTasks() for e in executors.getExecutorInfos()),
+                   "the killed task still runs")
+        leave.touch()
 
 
 REFUSED = {

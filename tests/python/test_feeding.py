@@ -70,27 +70,6 @@ def test_a_plan_does_not_show_its_token():
     assert "ffff" not in repr(plan)
 
 
-def plan_of(executors):
-    endpoints = [{"node_id": n, "executor_id": e} for n, e in enumerate(executors)]
-    return FeedPlan(token="", endpoints=endpoints, coordinator=("h", 1), job_id=b"", queue="input",
-                    timeout=1, region_bytes=1, chunk_bytes=1, epoch=0, pickled=False, replay=Replay())
-
-
-@pytest.mark.parametrize("partition", range(5))
-def test_own_executors_nodes_come_first(partition):
-    ids = [e["node_id"] for e in plan_of("baba").endpoints_for("a", partition)]
-    assert sorted(ids[:2]) == [1, 3] and sorted(ids[2:]) == [0, 2]
-
-
-def test_every_second_partition_still_begins_with_every_node():
-    # What one of two executors gets when Spark deals partitions in turn.
-    for own, others in (("aa", ""), ("", "aa")):
-        plan = plan_of(own or others)
-        executor = "a" if own else "b"
-        first = [plan.endpoints_for(executor, p)[0]["node_id"] for p in range(0, 200, 2)]
-        assert 35 <= first.count(0) <= 65
-
-
 def test_progress_shows_rows_states_and_the_programs_step(capsys):
     node = {"job_name": "worker", "task_index": 0, "state": "running",
             "metrics": {"rows": 1200, "step": 3, "loss": 0.25}}

@@ -43,20 +43,20 @@ class Nodes:
 
     def endpoints(self, local: bool = True) -> list[dict[str, Any]]:
         endpoints = [
-            {"node_id": i, "host": "here", "address": "127.0.0.1", **server.endpoint()}
+            {"node_id": i, "address": "127.0.0.1", "executor_id": "", **server.endpoint()}
             for i, server in enumerate(self.servers)
         ]
         return endpoints if local else [{**e, "socket": ""} for e in endpoints]
 
-    def writer(self, partition: int = 0, mode: str = "train", **changes: Any) -> Any:
-        arguments: dict[str, Any] = {
-            "endpoints": self.endpoints(), "token_hex": self.token, "job_id": JOB, "epoch": 0,
-            "partition": partition, "attempt": 0, "mode": mode, "queue": "input",
-            "timeout_s": TIMEOUT, "region_bytes": 1 << 20, "cache": "", "replays": 0,
-            "shuffle_seed": 0,
-            "until_read": False,
+    def writer(self, partition: int = 0, mode: str = "train", attempt: int = 0,
+               **changes: Any) -> Any:
+        plan = {
+            "endpoints": self.endpoints(), "token": self.token, "job_id": JOB.hex(), "epoch": 0,
+            "queue": "input", "timeout": TIMEOUT, "region_bytes": 1 << 20, "cache": "",
+            "replays": 0, "shuffle_seed": 0, "until_read": False,
         }
-        return _native.FeedWriter(**{**arguments, **changes})
+        return _native.FeedWriter(plan=json.dumps({**plan, **changes}), executor_id="",
+                                  partition=partition, attempt=attempt, mode=mode)
 
     def end_feed(self) -> None:
         for server in self.servers:
@@ -457,7 +457,7 @@ def test_a_killed_node_and_nobody_to_feed(make_nodes: Any) -> None:
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )
     with node:
-        endpoint = {"node_id": 0, "host": "here", "address": "127.0.0.1"}
+        endpoint = {"node_id": 0, "address": "127.0.0.1", "executor_id": ""}
         endpoint |= json.loads(node.stdout.readline())
         writer = nodes.writer(endpoints=[endpoint])
         writer.write_rows([1])
@@ -473,7 +473,7 @@ def test_timeouts_say_which_side_is_idle(make_nodes: Any) -> None:
     reader = nodes.servers[0].reader("input")
     with pytest.raises(FeedTimeoutError):
         reader.next_rows(1, True, 0.05)
-    writer = nodes.writer(timeout_s=0.3)
+    writer = nodes.writer(timeout=0.3)
     with pytest.raises(FeedTimeoutError, match="not reading"):
         for _ in range(100):
             writer.write_rows([bytes(200_000)])
@@ -493,15 +493,15 @@ def test_a_timeout_loses_no_row(make_nodes: Any) -> None:
 def test_bad_arguments(make_nodes: Any) -> None:
     nodes = make_nodes(1)
     with pytest.raises(BadInputError, match="job id"):
-        nodes.writer(job_id=b"short")
+        nodes.writer(job_id="00ff")
     with pytest.raises(BadInputError, match="neither 'train' nor 'inference'"):
         nodes.writer(mode="both")
     with pytest.raises(BadInputError):
-        nodes.writer(token_hex="xyz")
+        nodes.writer(token="xyz")
     with pytest.raises(FeedError, match="no queue 'other'"):
         nodes.writer(queue="other")
     with pytest.raises(NodeLostError, match="no node could be reached.*hung up|closed"):
-        nodes.writer(token_hex=secrets.token_hex(32))
+        nodes.writer(token=secrets.token_hex(32))
     with pytest.raises(BadInputError):
         nodes.servers[0].reader("other").next_rows(1, True, 1.0)
 

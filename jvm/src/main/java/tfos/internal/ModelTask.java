@@ -1,0 +1,124 @@
+package tfos.internal;
+
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.NoSuchElementException;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.function.FlatMapFunction;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.SerializableConfiguration;
+import org.apache.spark.util.TaskCompletionListener;
+
+/** What a Spark task does with its partition: rows through a model, batch by batch. */
+final class ModelTask implements FlatMapFunction<Iterator<InternalRow>, InternalRow> {
+  private static final long serialVersionUID = 1;
+
+  private final SavedModel model;
+  private final String request;
+  private final StructType schema;
+  private final String[] columns;
+  private final StructType outputs;
+  private final int batchSize;
+  private final boolean keep;
+  private final SerializableConfiguration hadoop;
+
+  ModelTask(SavedModel model, String request, StructType schema, String[] columns,
+      StructType outputs, int batchSize, boolean keep, SerializableConfiguration hadoop) {
+    this.model = model;
+    this.request = request;
+    this.schema = schema;
+    this.columns = columns;
+    this.outputs = outputs;
+    this.batchSize = batchSize;
+    this.keep = keep;
+    this.hadoop = hadoop;
+  }
+
+  @Override
+  public Iterator<InternalRow> call(Iterator<InternalRow> rows) {
+    return rows.hasNext() ? new Results(rows, TaskContext.get()) : rows;
+  }
+
+  /** Each row is good until the next one is asked for. */
+  private final class Results implements Iterator<InternalRow>, TaskCompletionListener {
+    private final Iterator<InternalRow> rows;
+    private final int partition;
+    private final ColumnWriter.Table writer;
+    private final long runner;
+    private final List<InternalRow> kept = new ArrayList<>();
+    private final JoinedRow joined = new JoinedRow();
+    private NativeColumns results;
+    private int next;
+    private long done;
+
+    Results(Iterator<InternalRow> rows, TaskContext task) {
+      this.rows = rows;
+      partition = task.partitionId();
+      // One process runs several tasks at a time, which share the session and its threads.
+      int threads = SparkEnv.get().conf().getInt("spark.executor.cores", 0);
+      runner = Sessions.newRunner(model, request, threads, hadoop.value());
+      writer = new ColumnWriter.Table(schema, columns);
+      task.addTaskCompletionListener(this);
+    }
+
+    @Override
+    public boolean hasNext() {
+      if (results != null && next < results.rows()) {
+        return true;
+      }
+      closeResults();
+      if (!rows.hasNext()) {
+        return false;
+      }
+      writer.clear();
+      kept.clear();
+      while (writer.rows() < batchSize && rows.hasNext()) {
+        InternalRow row = rows.next();
+        writer.append(row);
+        if (keep) {
+          kept.add(row.copy());
+        }
+      }
+      results = new NativeColumns(outputs, run());
+      done += writer.rows();
+      next = 0;
+      return true;
+    }
+
+    private long[] run() {
+      try {
+        return NativeModel.run(runner, writer.describe(), done);
+      } catch (IllegalArgumentException error) {
+        throw new IllegalArgumentException(
+            model.path + ", partition " + partition + ": " + error.getMessage(), error);
+      }
+    }
+
+    @Override
+    public InternalRow next() {
+      if (!hasNext()) {
+        throw new NoSuchElementException();
+      }
+      int row = next++;
+      return keep ? joined.apply(kept.get(row), results.row(row)) : results.row(row);
+    }
+
+    @Override
+    public void onTaskCompletion(TaskContext task) {
+      closeResults();
+      writer.close();
+      NativeModel.deleteRunner(runner);
+    }
+
+    private void closeResults() {
+      if (results != null) {
+        results.close();
+      }
+      results = null;
+    }
+  }
+}

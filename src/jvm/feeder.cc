@@ -1,0 +1,172 @@
+// The native methods of tfos.internal.NativeFeeder: one of them feeds one partition of a Spark
+// task.
+
+#include <jni.h>
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "arrow/export.h"
+#include "feed/arrow_columns.h"
+#include "feed/chunk_rows.h"
+#include "feed/feed_plan.h"
+#include "feed/partition_feeder.h"
+#include "jvm/column_layout.h"
+#include "jvm/java_call.h"
+#include "jvm/java_stream.h"
+
+namespace tfos::jvm {
+namespace {
+
+/// Throws a tfos.internal.FeedException, which keeps the kind; Enter leaves it alone.
+void ThrowFeedException(JNIEnv* java, const Status& status) {
+  if (java->ExceptionCheck() == JNI_TRUE) return;
+  jclass type = java->FindClass("tfos/internal/FeedException");
+  if (type == nullptr) return;
+  jmethodID make = java->GetMethodID(type, "<init>", "(Ljava/lang/String;Ljava/lang/String;)V");
+  jstring kind = ToJava(java, ErrorKindName(status.kind()));
+  jstring message = ToJava(java, status.ToString());
+  if (make == nullptr || kind == nullptr || message == nullptr) return;
+  auto* exception = static_cast<jthrowable>(java->NewObject(type, make, kind, message));
+  if (exception != nullptr) java->Throw(exception);
+}
+
+template <typename Work>
+auto EnterFeed(JNIEnv* java, Work work) {
+  return Enter(java, [&] {
+    auto outcome = work();
+    if constexpr (std::is_same_v<decltype(outcome), Status>) {
+      if (!outcome.ok()) ThrowFeedException(java, outcome);
+    } else {
+      if (!outcome.ok()) ThrowFeedException(java, outcome.status());
+    }
+    return outcome;
+  });
+}
+
+/// Whether the task was killed, as a BooleanSupplier of Java says.
+class KillCheck {
+ public:
+  KillCheck(JNIEnv* java, jobject killed)
+      : killed_(std::make_shared<JavaReference>(java, killed)),
+        get_(java->GetMethodID(java->GetObjectClass(killed), "getAsBoolean", "()Z")) {}
+
+  Status operator()() const {
+    JNIEnv* const java = killed_->java();
+    const jboolean killed = java->CallBooleanMethod(killed_->get(), get_);
+    if (java->ExceptionCheck() == JNI_TRUE || killed == JNI_TRUE) {
+      return {ErrorKind::kRetryLater, "the task was killed"};
+    }
+    return Status::Ok();
+  }
+
+ private:
+  std::shared_ptr<JavaReference> killed_;
+  jmethodID get_;
+};
+
+struct Feeder {
+  std::unique_ptr<feed::PartitionFeeder> partition;
+  arrow::Field type;
+  ArrowSchema schema{};
+  feed::Decimals decimals = feed::Decimals::kRefuse;
+  std::uint64_t chunk_bytes = 0;
+
+  Feeder() = default;
+  Feeder(const Feeder&) = delete;
+  Feeder& operator=(const Feeder&) = delete;
+  ~Feeder() {
+    if (schema.release != nullptr) schema.release(&schema);
+  }
+};
+
+using FeederPointer = std::unique_ptr<Feeder>;
+
+Feeder& FeederOf(jlong handle) { return *Held<FeederPointer>(handle); }
+
+/// Returns the rows that the next chunk should have.
+Result<jlong> Write(Feeder& feeder, std::uint64_t wanted,
+                    const std::vector<std::int64_t>& numbers) {
+  TFOS_ASSIGN_OR_RETURN(arrow::Field values, ValuesFrom(feeder.type, numbers));
+  const std::uint64_t rows = values.length;
+  ArrowArray array = arrow::ExportArray(std::move(values));
+  const std::unique_ptr<ArrowArray, void (*)(ArrowArray*)> release(
+      &array, [](ArrowArray* exported) { exported->release(exported); });
+  TFOS_ASSIGN_OR_RETURN(const std::unique_ptr<feed::ArrowColumns> batch,
+                        feed::ArrowColumns::Open(feeder.schema, array, feeder.decimals));
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t written, feeder.partition->Write(*batch, 0, rows));
+  return static_cast<jlong>(feed::NextChunkRows(wanted, rows, written, feeder.chunk_bytes));
+}
+
+}  // namespace
+}  // namespace tfos::jvm
+
+extern "C" {
+
+using namespace tfos;       // NOLINT(google-build-using-namespace)
+using namespace tfos::jvm;  // NOLINT(google-build-using-namespace)
+
+JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_open(JNIEnv* java, jclass /*type*/,
+                                                             jbyteArray plan,
+                                                             jbyteArray executor_id, jint partition,
+                                                             jint attempt, jbyteArray columns,
+                                                             jboolean decimals_as_float64,
+                                                             jlong chunk_bytes, jobject killed) {
+  return EnterFeed(java, [&]() -> Result<jlong> {
+    feed::FeedTask task;
+    task.executor_id = BytesFrom(java, executor_id);
+    task.partition = static_cast<std::uint32_t>(partition);
+    task.attempt = static_cast<std::uint32_t>(attempt);
+    TFOS_ASSIGN_OR_RETURN(feed::PartitionWriterOptions options,
+                          feed::ReadFeedPlan(BytesFrom(java, plan), task));
+    options.check = KillCheck(java, killed);
+    auto feeder = std::make_unique<Feeder>();
+    feeder->type = TypeFromJson(nlohmann::json::parse(BytesFrom(java, columns)));
+    feeder->schema = arrow::ExportSchema(feeder->type);
+    feeder->decimals =
+        decimals_as_float64 == JNI_TRUE ? feed::Decimals::kFloat64 : feed::Decimals::kRefuse;
+    feeder->chunk_bytes = static_cast<std::uint64_t>(chunk_bytes);
+    TFOS_ASSIGN_OR_RETURN(feeder->partition, feed::PartitionFeeder::Open(std::move(options)));
+    return Hold(std::move(feeder));
+  });
+}
+
+JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_firstChunkRows(JNIEnv* /*java*/,
+                                                                       jclass /*type*/) {
+  return static_cast<jlong>(feed::kFirstChunkRows);
+}
+
+JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_write(JNIEnv* java, jclass /*type*/,
+                                                              jlong handle, jlong wanted,
+                                                              jlongArray numbers) {
+  return EnterFeed(java, [&]() -> Result<jlong> {
+    return Write(FeederOf(handle), static_cast<std::uint64_t>(wanted), NumbersFrom(java, numbers));
+  });
+}
+
+JNIEXPORT jboolean JNICALL Java_tfos_internal_NativeFeeder_stopped(JNIEnv* /*java*/,
+                                                                   jclass /*type*/, jlong handle) {
+  return FeederOf(handle).partition->stopped() ? JNI_TRUE : JNI_FALSE;
+}
+
+JNIEXPORT jlongArray JNICALL Java_tfos_internal_NativeFeeder_finish(JNIEnv* java, jclass /*type*/,
+                                                                    jlong handle) {
+  return EnterFeed(java, [&]() -> Result<jlongArray> {
+    feed::PartitionFeeder& partition = *FeederOf(handle).partition;
+    TFOS_RETURN_IF_ERROR(partition.Finish().status());
+    const std::int64_t moved[] = {static_cast<std::int64_t>(partition.moved_items())};
+    return ToJava(java, static_cast<std::int64_t>(partition.delivered_items()), moved);
+  });
+}
+
+JNIEXPORT void JNICALL Java_tfos_internal_NativeFeeder_close(JNIEnv* /*java*/, jclass /*type*/,
+                                                             jlong handle) {
+  Release<FeederPointer>(handle);
+}
+
+}  // extern "C"
