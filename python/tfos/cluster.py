@@ -579,7 +579,11 @@ class Cluster:
             return
         ordered = shuffling.shuffled_rdd(rdd, seed) if seed else rdd
         source, plan = self._feed_plan(ordered, timeout, queue, epoch, replay)
-        counts = self._run_feed(source.mapPartitionsWithIndex(TrainFeeder(plan)).collect)
+        if plan.pickled and self._feeds_by_jvm():
+            collect = partial(jvm_feeder.train_pickled, source, plan)
+        else:
+            collect = source.mapPartitionsWithIndex(TrainFeeder(plan)).collect
+        counts = self._run_feed(collect)
         with self._jobs_lock:
             self._ledger.count_job(counts, plan.pickled)
 
@@ -604,13 +608,13 @@ class Cluster:
         return feed
 
     def _feeds_by_jvm(self) -> bool:
-        """Whether the executors' JVMs feed DataFrames, rather than Python workers."""
+        """Whether the executors' JVMs feed what Spark holds itself, rather than Python workers."""
         wanted = self._settings.feed_jvm
         obstacle = "" if wanted == "off" else jvm_feeder.obstacle(self.spark_context)
         if wanted == "on" and obstacle:
             raise BadInputError(f"spark.tfos.feed.jvm is on, and {obstacle}")
         by_jvm = wanted != "off" and not obstacle
-        logger.info("DataFrames are fed by %s",
+        logger.info("what Spark holds is fed by %s",
                     "the executors' JVMs" if by_jvm
                     else f"Python workers: {obstacle or 'spark.tfos.feed.jvm is off'}")
         return by_jvm

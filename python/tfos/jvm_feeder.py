@@ -1,4 +1,5 @@
-"""The JVM feeder: rows of a DataFrame from the executors' JVMs to the nodes, without Python workers.
+"""The JVM feeder: rows from the executors' JVMs to the nodes, without Python workers. It feeds
+DataFrames, and RDDs whose rows Spark holds pickled.
 
 The jar does it (``tfos.jar_path()``, tfos.internal.FrameFeeder); here is what the driver has to
 know of it: whether it can be used, how to call it, and what its errors are in Python.
@@ -8,9 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 from py4j.protocol import Py4JJavaError
+from pyspark import RDD
 
 from tfos import __version__, errors
 
@@ -22,7 +24,7 @@ _JARS_OF_EXECUTORS = ("spark.jars", "spark.yarn.dist.jars", "spark.executor.extr
 
 
 def obstacle(sc: Any) -> str:
-    """Why DataFrames can't be fed by the JVM feeder; "" when they can."""
+    """Why rows can't be fed by the JVM feeder; "" when they can."""
     from py4j.java_gateway import JavaClass
 
     feeder = sc._jvm.tfos.internal.FrameFeeder
@@ -56,8 +58,18 @@ def train(frame: Any, plan: "FeedPlan", names: list[str], decimals: str | None
     """Feeds all rows of ``frame`` in a Spark job: for each partition how many, and how many of them
     a second time. Raises what the Python feeder would."""
     feeder = frame.sparkSession.sparkContext._jvm.tfos.internal.FrameFeeder
+    return _counts(feeder.train, frame._jdf, plan.to_json(), names, decimals == "float64")
+
+
+def train_pickled(batches: RDD, plan: "FeedPlan") -> list[tuple[int, int]]:
+    """The same for an RDD of ``spark_job.pickled_batches``, whose batches are counted."""
+    feeder = batches.ctx._jvm.tfos.internal.PickledFeeder
+    return _counts(feeder.train, batches._jrdd, plan.to_json())
+
+
+def _counts(feed: Callable[..., str], *arguments: Any) -> list[tuple[int, int]]:
     try:
-        counts = feeder.train(frame._jdf, plan.to_json(), names, decimals == "float64")
+        counts = feed(*arguments)
     except Py4JJavaError as error:
         explained = _feed_error(error)
         if explained is None:

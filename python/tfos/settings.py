@@ -99,8 +99,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("feed.region", int, 32 << 20, "bytes", "memory shared with one feeder", 1),
     Setting("feed.chunk", int, 1 << 20, "bytes", "size a chunk is filled to", 1),
     Setting("feed.jvm", str, "auto", "",
-            "whether DataFrames are fed by the executors' JVMs, without Python workers; it takes the jar of tfos on "
-            "the class path. auto: if it is there; on, off", choices=("auto", "on", "off")),
+            "whether DataFrames, and RDDs that Spark holds pickled, are fed by the executors' JVMs, without Python "
+            "workers; it takes the jar of tfos on the class path. auto: if it is there; on, off", choices=("auto", "on", "off")),
     Setting("feed.cacheMemory", int, 1 << 30, "bytes",
             "most memory in one node for epochs that train(cache=...) keeps; the rest goes to files"),
     Setting("feed.cacheDirectory", str, "", "",

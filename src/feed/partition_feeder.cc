@@ -1,9 +1,11 @@
 #include "feed/partition_feeder.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/format.h"
+#include "feed/chunk.h"
 
 namespace tfos::feed {
 namespace {
@@ -98,6 +100,51 @@ Result<std::uint64_t> PartitionFeeder::WriteRows(ArrowColumns& batch, std::size_
   TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, Reserve(bytes));
   if (room.empty()) return std::uint64_t{0};
   TFOS_RETURN_IF_ERROR(batch.Fill(room));
+  TFOS_RETURN_IF_ERROR(Commit(bytes, items));
+  return bytes;
+}
+
+Result<std::uint64_t> PartitionFeeder::WritePickled(std::span<const std::uint64_t> sizes,
+                                                    const CopyBatch& copy) {
+  const std::uint64_t first_item = next_item_;
+  std::uint64_t written = 0;
+  for (const ItemRange& items : Take(sizes.size())) {
+    TFOS_ASSIGN_OR_RETURN(const std::uint64_t bytes,
+                          WriteBatches(sizes, copy, items.begin - first_item, items));
+    written += bytes;
+  }
+  return written;
+}
+
+Result<std::uint64_t> PartitionFeeder::WriteBatches(std::span<const std::uint64_t> sizes,
+                                                    const CopyBatch& copy, std::size_t first,
+                                                    const ItemRange& items) {
+  if (stopped()) return std::uint64_t{0};
+  const std::span<const std::uint64_t> mine = sizes.subspan(first, items.items());
+  const std::uint64_t data_bytes = std::reduce(mine.begin(), mine.end(), std::uint64_t{0});
+  if (data_bytes > chunk_limit_bytes_ && items.items() > 1) {
+    const auto [front, back] = Halves(items);
+    TFOS_ASSIGN_OR_RETURN(const std::uint64_t front_bytes, WriteBatches(sizes, copy, first, front));
+    TFOS_ASSIGN_OR_RETURN(const std::uint64_t back_bytes,
+                          WriteBatches(sizes, copy, first + front.items(), back));
+    return front_bytes + back_bytes;
+  }
+  ChunkBuilder builder(ChunkKind::kPickledBatches, kUnknownRows);
+  ColumnSpec column;
+  column.encoding = ColumnEncoding::kOpaque;
+  column.values = mine.size();
+  column.data_bytes = data_bytes;
+  builder.AddColumn(std::move(column));
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t bytes, builder.Plan());
+  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, Reserve(bytes));
+  if (room.empty()) return std::uint64_t{0};
+  TFOS_RETURN_IF_ERROR(builder.Begin(room));
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    copy(first + i, builder.data(0).data() + end);
+    end += mine[i];
+    builder.SetBoundary(0, i + 1, end);
+  }
   TFOS_RETURN_IF_ERROR(Commit(bytes, items));
   return bytes;
 }

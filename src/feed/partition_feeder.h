@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,6 +47,12 @@ class PartitionFeeder {
   /// without a word it discards rows that no node wants.
   Result<std::uint64_t> Write(ArrowColumns& batch, std::size_t begin, std::size_t end);
 
+  /// Writes batch `i` at the address, all of it.
+  using CopyBatch = std::function<void(std::size_t i, std::byte* to)>;
+  /// The same for batches of rows that Spark has pickled, which are passed on unopened: each is an
+  /// item. `sizes` are their bytes; `copy` is called for those that are sent.
+  Result<std::uint64_t> WritePickled(std::span<const std::uint64_t> sizes, const CopyBatch& copy);
+
   /// Inference: as PartitionWriter's.
   Result<std::optional<ResultChunk>> TakeResult(bool block);
   Status End();
@@ -63,6 +70,10 @@ class PartitionFeeder {
 
   /// `items.begin` is row `first` of the batch.
   Result<std::uint64_t> WriteRows(ArrowColumns& batch, std::size_t first, const ItemRange& items);
+
+  /// `items.begin` is batch `first`.
+  Result<std::uint64_t> WriteBatches(std::span<const std::uint64_t> sizes, const CopyBatch& copy,
+                                     std::size_t first, const ItemRange& items);
 
   const std::unique_ptr<PartitionWriter> writer_;
   const std::uint64_t chunk_limit_bytes_;

@@ -5,10 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -149,6 +152,44 @@ TEST_F(PartitionFeederTest, CutsWhatIsTooLargeForAChunk) {
   std::vector<std::int64_t> expected(5000);
   std::iota(expected.begin(), expected.end(), 0);
   EXPECT_TRUE(values == expected);
+}
+
+TEST_F(PartitionFeederTest, PickledBatchesGoUnopenedAndOnceEach) {
+  const std::vector<std::string> batches = {"first", "", std::string(kRegion / 4, 'x'), "last"};
+  std::vector<std::uint64_t> sizes;
+  for (const std::string& batch : batches) sizes.push_back(batch.size());
+  std::vector<std::size_t> copied;
+  const auto copy = [&](std::size_t i, std::byte* to) {
+    copied.push_back(i);
+    std::ranges::copy(std::as_bytes(std::span(batches[i])), to);
+  };
+  {
+    const auto feeder = Open(0);
+    ASSERT_TRUE(feeder->WritePickled(std::span(sizes).first(2), copy).ok());
+    ASSERT_TRUE(feeder->Finish().ok());
+    EXPECT_THAT(copied, ElementsAre(0, 1));
+  }
+  const auto feeder = Open(1);
+  const Result<std::uint64_t> written = feeder->WritePickled(sizes, copy);
+  ASSERT_TRUE(written.ok()) << written.status().DebugString();
+  EXPECT_GT(*written, kRegion / 4);
+  ASSERT_TRUE(feeder->Finish().ok());
+  EXPECT_EQ(feeder->delivered_items(), 4u);
+  EXPECT_THAT(copied, ElementsAre(0, 1, 2, 3));  // The large one has a chunk of its own.
+  std::vector<std::string> read;
+  while (read.size() < batches.size()) {
+    const Result<Next> next = server_->Next("input", {.deadline = Deadline::After(60s)});
+    ASSERT_TRUE(next.ok() && std::holds_alternative<ChunkLoan>(*next));
+    const Result<ChunkView> chunk = ChunkView::Parse(std::get<ChunkLoan>(*next).bytes());
+    ASSERT_TRUE(chunk.ok()) << chunk.status().DebugString();
+    EXPECT_EQ(chunk->kind(), ChunkKind::kPickledBatches);
+    const ColumnView& column = chunk->columns()[0];
+    for (std::uint64_t i = 0; i < column.values; ++i) {
+      const auto value = column.Value(i);
+      read.emplace_back(reinterpret_cast<const char*>(value.data()), value.size());
+    }
+  }
+  EXPECT_EQ(read, batches);
 }
 
 TEST_F(PartitionFeederTest, ANullIsNamedByItsRowInThePartition) {

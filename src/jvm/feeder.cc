@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
@@ -72,7 +73,7 @@ class KillCheck {
 
 struct Feeder {
   std::unique_ptr<feed::PartitionFeeder> partition;
-  arrow::Field type;
+  arrow::Field type;  ///< Of rows; not for pickled batches.
   ArrowSchema schema{};
   feed::Decimals decimals = feed::Decimals::kRefuse;
   std::uint64_t chunk_bytes = 0;
@@ -103,6 +104,25 @@ Result<jlong> Write(Feeder& feeder, std::uint64_t wanted,
   return static_cast<jlong>(feed::NextChunkRows(wanted, rows, written, feeder.chunk_bytes));
 }
 
+Result<jlong> WritePickled(JNIEnv* java, Feeder& feeder, jobjectArray batches, jint count) {
+  // Its end drops the references to the batches.
+  if (java->PushLocalFrame(count) != JNI_OK) throw std::bad_alloc();
+  std::vector<jbyteArray> arrays;
+  std::vector<std::uint64_t> sizes;
+  for (jint i = 0; i < count; ++i) {
+    arrays.push_back(static_cast<jbyteArray>(java->GetObjectArrayElement(batches, i)));
+    sizes.push_back(static_cast<std::uint64_t>(java->GetArrayLength(arrays.back())));
+  }
+  const auto copy = [&](std::size_t i, std::byte* to) {
+    java->GetByteArrayRegion(arrays[i], 0, static_cast<jsize>(sizes[i]),
+                             reinterpret_cast<jbyte*>(to));
+  };
+  Result<std::uint64_t> written = feeder.partition->WritePickled(sizes, copy);
+  java->PopLocalFrame(nullptr);
+  TFOS_RETURN_IF_ERROR(written.status());
+  return static_cast<jlong>(*written);
+}
+
 }  // namespace
 }  // namespace tfos::jvm
 
@@ -126,8 +146,10 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_open(JNIEnv* java, jclas
                           feed::ReadFeedPlan(BytesFrom(java, plan), task));
     options.check = KillCheck(java, killed);
     auto feeder = std::make_unique<Feeder>();
-    feeder->type = TypeFromJson(nlohmann::json::parse(BytesFrom(java, columns)));
-    feeder->schema = arrow::ExportSchema(feeder->type);
+    if (columns != nullptr) {
+      feeder->type = TypeFromJson(nlohmann::json::parse(BytesFrom(java, columns)));
+      feeder->schema = arrow::ExportSchema(feeder->type);
+    }
     feeder->decimals =
         decimals_as_float64 == JNI_TRUE ? feed::Decimals::kFloat64 : feed::Decimals::kRefuse;
     feeder->chunk_bytes = static_cast<std::uint64_t>(chunk_bytes);
@@ -147,6 +169,13 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_write(JNIEnv* java, jcla
   return EnterFeed(java, [&]() -> Result<jlong> {
     return Write(FeederOf(handle), static_cast<std::uint64_t>(wanted), NumbersFrom(java, numbers));
   });
+}
+
+JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_writePickled(JNIEnv* java, jclass /*type*/,
+                                                                     jlong handle,
+                                                                     jobjectArray batches,
+                                                                     jint count) {
+  return EnterFeed(java, [&] { return WritePickled(java, FeederOf(handle), batches, count); });
 }
 
 JNIEXPORT jboolean JNICALL Java_tfos_internal_NativeFeeder_stopped(JNIEnv* /*java*/,

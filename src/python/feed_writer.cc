@@ -61,49 +61,20 @@ std::uint64_t FeedWriter::WriteEncoded(const nb::list& rows, std::size_t begin,
 }
 
 std::uint64_t FeedWriter::WritePickled(nb::list batches) {
-  std::uint64_t bytes = 0;
-  const std::uint64_t first = feeder().next_item();
-  for (const feed::ItemRange& items : feeder_->Take(nb::len(batches))) {
-    bytes += WriteBatches(batches, items.begin - first, items);
-  }
-  return bytes;
-}
-
-std::uint64_t FeedWriter::WriteBatches(const nb::list& batches, std::size_t begin,
-                                       const feed::ItemRange& items) {
-  if (feeder_->stopped()) return 0;
+  feeder();
   std::vector<std::unique_ptr<BufferView>> views;
-  std::uint64_t data_bytes = 0;
-  for (std::size_t i = begin; i < begin + items.items(); ++i) {
-    views.push_back(std::make_unique<BufferView>(batches[i], PyBUF_SIMPLE));
+  std::vector<std::uint64_t> sizes;
+  for (const nb::handle batch : batches) {
+    views.push_back(std::make_unique<BufferView>(batch, PyBUF_SIMPLE));
     if (!views.back()->acquired()) throw nb::python_error();
-    data_bytes += views.back()->bytes().size();
+    sizes.push_back(views.back()->bytes().size());
   }
-  if (data_bytes > feeder_->chunk_limit_bytes() && views.size() > 1) {
-    const auto [front, back] = feed::Halves(items);
-    const std::uint64_t first_half = WriteBatches(batches, begin, front);
-    return first_half + WriteBatches(batches, begin + front.items(), back);
-  }
-  feed::ChunkBuilder builder(feed::ChunkKind::kPickledBatches, feed::kUnknownRows);
-  feed::ColumnSpec spec;
-  spec.encoding = feed::ColumnEncoding::kOpaque;
-  spec.values = views.size();
-  spec.data_bytes = data_bytes;
-  builder.AddColumn(std::move(spec));
-  const std::uint64_t bytes = ValueOrThrow(builder.Plan());
-  const std::span<std::byte> room = Reserve(bytes);
-  if (room.empty()) return 0;
-  ThrowIfError(builder.Begin(room));
-  std::byte* const start = builder.data(0).data();
-  std::byte* to = start;
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    const std::span<const std::byte> batch = views[i]->bytes();
-    std::memcpy(to, batch.data(), batch.size());
-    to += batch.size();
-    builder.SetBoundary(0, i + 1, static_cast<std::uint64_t>(to - start));
-  }
-  Commit(bytes, items);
-  return bytes;
+  return ValueOrThrow(WithoutGil([&] {
+    return feeder_->WritePickled(sizes, [&](std::size_t i, std::byte* to) {
+      const std::span<const std::byte> batch = views[i]->bytes();
+      if (!batch.empty()) std::memcpy(to, batch.data(), batch.size());
+    });
+  }));
 }
 
 std::uint64_t FeedWriter::WriteArrow(nb::handle batch, std::size_t begin, std::size_t end,

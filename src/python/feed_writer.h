@@ -56,8 +56,6 @@ class FeedWriter {
   void Commit(std::uint64_t bytes, const feed::ItemRange& items);
   /// Item `begin` of the list is the first of `items`.
   std::uint64_t WriteEncoded(const nb::list& rows, std::size_t begin, const feed::ItemRange& items);
-  std::uint64_t WriteBatches(const nb::list& batches, std::size_t begin,
-                             const feed::ItemRange& items);
   feed::PartitionFeeder& feeder();
 
   std::unique_ptr<feed::PartitionFeeder> feeder_;

@@ -43,8 +43,7 @@ public final class FrameFeeder {
     // A query of its own: one that ran before would not know what was cached since.
     var query = (org.apache.spark.sql.classic.Dataset<Row>) frame.select(functions.col("*"));
     QueryExecution execution = query.queryExecution();
-    PartitionFeed feed =
-        new PartitionFeed(plan, renamed(query.schema(), names), decimalsAsFloat64);
+    FrameFeed feed = new FrameFeed(plan, renamed(query.schema(), names), decimalsAsFloat64);
     List<long[]> counts = SQLExecution.withNewExecutionId(execution, Option.apply("tfos feed"), () -> {
       RDD<InternalRow> rows = execution.toRdd();
       return rows.toJavaRDD().mapPartitionsWithIndex(feed, false).collect();

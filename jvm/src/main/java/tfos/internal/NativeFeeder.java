@@ -20,13 +20,13 @@ final class NativeFeeder implements AutoCloseable {
    * Connects to the nodes, and learns what they have of the partition from earlier attempts.
    *
    * @param plan the JSON that {@code FeedPlan.to_json} of python/tfos/feeding.py makes
-   * @param columns the type of all batches (src/jvm/column_layout.h)
+   * @param columns the type of all rows (src/jvm/column_layout.h); null for pickled batches
    * @param killed asked while it waits; true ends the wait
    */
   NativeFeeder(String plan, String executorId, int partition, int attempt, String columns,
       boolean decimalsAsFloat64, long chunkBytes, BooleanSupplier killed) {
-    handle = open(utf8(plan), utf8(executorId), partition, attempt, utf8(columns),
-        decimalsAsFloat64, chunkBytes, killed);
+    handle = open(utf8(plan), utf8(executorId), partition, attempt,
+        columns == null ? null : utf8(columns), decimalsAsFloat64, chunkBytes, killed);
   }
 
   /** Rows that the first chunk should have. */
@@ -39,6 +39,12 @@ final class NativeFeeder implements AutoCloseable {
    */
   long write(ColumnWriter.Table rows, long wanted) {
     return write(handle, wanted, rows.describe());
+  }
+
+  /** Sends the first {@code count} batches, as Python has pickled them, but for those that the
+   * nodes have. Waits for room. */
+  void writePickled(byte[][] batches, int count) {
+    writePickled(handle, batches, count);
   }
 
   /** Whether no node wants more rows. */
@@ -69,6 +75,8 @@ final class NativeFeeder implements AutoCloseable {
       byte[] columns, boolean decimalsAsFloat64, long chunkBytes, BooleanSupplier killed);
 
   private static native long write(long handle, long wanted, long[] numbers);
+
+  private static native long writePickled(long handle, byte[][] batches, int count);
 
   private static native boolean stopped(long handle);
 

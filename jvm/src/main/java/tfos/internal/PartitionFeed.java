@@ -7,30 +7,23 @@ import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.Function2;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.types.StructType;
 
 /**
  * A Spark task that feeds its partition to whichever nodes take it. Gives the two numbers of {@link
  * NativeFeeder#finish}.
  */
-final class PartitionFeed implements Function2<Integer, Iterator<InternalRow>, Iterator<long[]>> {
+abstract class PartitionFeed<T> implements Function2<Integer, Iterator<T>, Iterator<long[]>> {
   private static final long serialVersionUID = 1;
   private static final long[] NOTHING = {0, 0};
 
   private final String plan; // With the cluster's token: never shown.
-  private final StructType schema;
-  private final boolean decimalsAsFloat64;
 
-  /** @param schema of the rows; its names are those that nodes get */
-  PartitionFeed(String plan, StructType schema, boolean decimalsAsFloat64) {
+  PartitionFeed(String plan) {
     this.plan = plan;
-    this.schema = schema;
-    this.decimalsAsFloat64 = decimalsAsFloat64;
   }
 
   @Override
-  public Iterator<long[]> call(Integer partition, Iterator<InternalRow> rows)
+  public Iterator<long[]> call(Integer partition, Iterator<T> rows)
       throws JsonProcessingException {
     TaskContext context = TaskContext.get();
     JsonNode json = new ObjectMapper().readTree(plan);
@@ -54,22 +47,14 @@ final class PartitionFeed implements Function2<Integer, Iterator<InternalRow>, I
     }
   }
 
-  private long[] feed(TaskContext context, int partition, Iterator<InternalRow> rows,
-      long chunkBytes) {
-    try (ColumnWriter.Table columns = new ColumnWriter.Table(schema);
-        NativeFeeder feeder = new NativeFeeder(plan, executorId(), partition,
-            context.attemptNumber(), ColumnTypes.toJson(schema).toString(), decimalsAsFloat64,
-            chunkBytes, context::isInterrupted)) {
-      long wanted = NativeFeeder.firstChunkRows();
-      while (rows.hasNext() && !feeder.stopped()) {
-        while (rows.hasNext() && columns.rows() < wanted && columns.bytes() < chunkBytes) {
-          columns.append(rows.next());
-        }
-        wanted = feeder.write(columns, wanted);
-        columns.clear();
-      }
-      return feeder.finish();
-    }
+  /** Feeds the rows; gives the two numbers of {@link NativeFeeder#finish}. */
+  abstract long[] feed(TaskContext context, int partition, Iterator<T> rows, long chunkBytes);
+
+  /** @param columns the type of the rows; null for pickled batches */
+  NativeFeeder connect(TaskContext context, int partition, String columns,
+      boolean decimalsAsFloat64, long chunkBytes) {
+    return new NativeFeeder(plan, executorId(), partition, context.attemptNumber(), columns,
+        decimalsAsFloat64, chunkBytes, context::isInterrupted);
   }
 
   /** As the nodes of this executor call it: see python/tfos/executor.py. */

@@ -1,0 +1,38 @@
+package tfos.internal;
+
+import java.util.Arrays;
+import java.util.Iterator;
+import org.apache.spark.TaskContext;
+
+/**
+ * A Spark task that feeds the batches of rows that Spark holds as Python has pickled them. They are
+ * passed on unopened.
+ */
+final class PickledFeed extends PartitionFeed<byte[]> {
+  private static final long serialVersionUID = 1;
+
+  PickledFeed(String plan) {
+    super(plan);
+  }
+
+  @Override
+  long[] feed(TaskContext context, int partition, Iterator<byte[]> batches, long chunkBytes) {
+    try (NativeFeeder feeder = connect(context, partition, null, false, chunkBytes)) {
+      byte[][] chunk = new byte[1][];
+      // Chunks begin small and grow: the first rows arrive soon, and small data spreads evenly.
+      int most = 1;
+      while (batches.hasNext() && !feeder.stopped()) {
+        int count = 0;
+        long bytes = 0;
+        while (batches.hasNext() && count < most && bytes < chunkBytes) {
+          chunk[count] = batches.next();
+          bytes += chunk[count++].length;
+        }
+        feeder.writePickled(chunk, count);
+        most += Math.max(1, most / 4);
+        chunk = Arrays.copyOf(chunk, most);
+      }
+      return feeder.finish();
+    }
+  }
+}
