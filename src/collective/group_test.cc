@@ -169,7 +169,7 @@ TEST_P(GroupTest, GathersPiecesOfAnySize) {
 INSTANTIATE_TEST_SUITE_P(
     Sizes, GroupTest,
     ::testing::Combine(
-        ::testing::Values(Transport::kTcp, Transport::kSharedMemory, Transport::kTwoHosts),
+        ::testing::ValuesIn(Transports()),
         ::testing::Values(Case{1, 10}, Case{2, 0}, Case{2, 1}, Case{2, 300'000}, Case{3, 5},
                           Case{3, 100'001}, Case{4, 1000}, Case{5, 40'000}, Case{8, 17},
                           Case{8, 30'000}, Case{4, 60'001})),
@@ -180,8 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
-                         ::testing::Values(Transport::kTcp, Transport::kSharedMemory,
-                                           Transport::kTwoHosts),
+                         ::testing::ValuesIn(Transports()),
                          [](const auto& instance) { return NameOf(instance.param); });
 
 TEST_P(TransportTest, NobodyLeavesBeforeAllHaveCome) {
