@@ -402,6 +402,8 @@ class Cluster:
                 "feed_cache_directory": settings.feed_cache_directory,
                 "feed_bind_address": settings.feed_bind_address,
                 "tensors": {"shared_memory": settings.tensors_shared_memory,
+                            "encrypt": settings.tensors_encrypt,
+                            "rdma": settings.rdma,
                             "timeline": settings.tensors_timeline},
                 "ports": settings.ports,
             },

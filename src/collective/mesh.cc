@@ -68,7 +68,7 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
   // Others may hold the socket too, but nobody is to come any more.
   ::shutdown(mesh->options_.listener.get(), SHUT_RDWR);
   mesh->options_.listener.Reset();
-  TFOS_RETURN_IF_ERROR(mesh->TellStreams());
+  TFOS_RETURN_IF_ERROR(mesh->CheckStreams());
   return mesh;
 }
 
@@ -170,10 +170,7 @@ std::string Mesh::DescribeStreams() const {
   return fmt::format("{}", fmt::join(kinds, ", "));
 }
 
-Status Mesh::TellStreams() const {
-  if (size() == 1) return {};
-  LogInfo("{} reaches the other members over {}", options_.members[rank()].name,
-          DescribeStreams());
+Status Mesh::CheckStreams() const {
   if (ucx_ == nullptr) return {};
   std::string without;
   for (std::uint32_t member = 0; member < size(); ++member) {

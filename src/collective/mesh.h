@@ -99,8 +99,8 @@ class Mesh {
   Status ConnectTo(std::uint32_t member, const Wait& wait);
   Status AcceptAll(const Wait& wait);
   Status Missing() const;
-  /// Says in the log how elements travel. Fails if that is not as this member insists.
-  Status TellStreams() const;
+  /// Says in the log whom UCX does not reach; fails if this member insists on it.
+  Status CheckStreams() const;
   const net::Protocol& protocol() const {
     return options_.encrypt ? kEncryptedTensorProtocol : kTensorProtocol;
   }

@@ -71,6 +71,14 @@ Result<bool> BothCan(int socket, bool can, const Wait& wait) {
 
 }  // namespace
 
+Result<Rdma> RdmaFromWord(std::string_view word) {
+  if (word == "false") return Rdma::kOff;
+  if (word == "true") return Rdma::kPreferred;
+  if (word == "required") return Rdma::kRequired;
+  return Status(ErrorKind::kBadInput,
+                fmt::format("rdma={} is none of false, true and required", word));
+}
+
 Result<std::unique_ptr<net::UcxWorker>> StartUcx(const GroupOptions& options) {
   if (options.rdma == Rdma::kOff) return std::unique_ptr<net::UcxWorker>();
   auto started = net::UcxWorker::Create(

@@ -2,6 +2,7 @@
 #define TFOS_COLLECTIVE_STREAM_CHOICE_H_
 
 #include <memory>
+#include <string_view>
 
 #include "base/secret.h"
 #include "base/unique_fd.h"
@@ -14,6 +15,9 @@
 // How bytes travel between two members: docs/formats/tensor-protocol.md.
 
 namespace tfos::collective {
+
+/// The setting `spark.tfos.rdma`: false, true or required.
+Result<Rdma> RdmaFromWord(std::string_view word);
 
 /// What this member has for UCX; null when it does not want it or can't. Errors: unsupported when
 /// it insists and can't.

@@ -46,6 +46,10 @@ inline const char* NameOf(Transport transport) {
   return "";
 }
 
+inline bool UsesUcx(Transport transport) {
+  return transport == Transport::kUcxTcp || transport == Transport::kUcxSharedMemory;
+}
+
 /// Those that this build has.
 inline std::vector<Transport> Transports() {
   std::vector<Transport> all = {Transport::kTcp, Transport::kSharedMemory, Transport::kTwoHosts,
@@ -92,7 +96,7 @@ inline std::vector<GroupOptions> MakeMembers(std::uint32_t count,
     one.shared_memory =
         transport == Transport::kSharedMemory || transport == Transport::kTwoHosts;
     one.encrypt = transport == Transport::kTls;
-    if (transport == Transport::kUcxTcp || transport == Transport::kUcxSharedMemory) {
+    if (UsesUcx(transport)) {
       one.rdma = Rdma::kRequired;
       one.ucx_transports = transport == Transport::kUcxTcp ? "tcp" : "posix";
     }

@@ -17,8 +17,6 @@
 namespace tfos::net {
 namespace {
 
-/// AES-GCM is safe for 2^24.5 full records with one key (RFC 8446, 5.5); this is a quarter of that.
-constexpr std::uint64_t kBytesPerKey = std::uint64_t{1} << 36;
 /// Tells no secret: both ends have one key for the connection.
 constexpr std::string_view kIdentity = "tfos";
 /// TLS_AES_128_GCM_SHA256, as keys of 32 bytes go with SHA-256.
@@ -125,15 +123,17 @@ int FindKey(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_SESSI
 
 void TlsStream::Deleter::operator()(ssl_st* ssl) const { ::SSL_free(ssl); }
 
-TlsStream::TlsStream(UniqueFd socket, std::unique_ptr<ssl_st, Deleter> ssl, const Secret& key)
-    : Stream(std::move(socket)), ssl_(std::move(ssl)), key_(key) {
+TlsStream::TlsStream(UniqueFd socket, std::unique_ptr<ssl_st, Deleter> ssl, const Secret& key,
+                     std::uint64_t bytes_per_key)
+    : Stream(std::move(socket)), ssl_(std::move(ssl)), key_(key), bytes_per_key_(bytes_per_key) {
   SSL_set_app_data(ssl_.get(), const_cast<Secret*>(&key_));
 }
 
 TlsStream::~TlsStream() = default;
 
 Result<std::unique_ptr<TlsStream>> TlsStream::Open(UniqueFd socket, Side side, const Secret& key,
-                                                   const Wait& wait) {
+                                                   const Wait& wait,
+                                                   std::uint64_t bytes_per_key) {
   ::ERR_clear_error();
   const bool connecting = side == Side::kConnecting;
   const std::unique_ptr<SSL_CTX, FreeContext> context(
@@ -165,7 +165,8 @@ Result<std::unique_ptr<TlsStream>> TlsStream::Open(UniqueFd socket, Side side, c
   // Several records at a time, in one call of the system.
   ::SSL_set_default_read_buffer_len(ssl.get(), 16 * kRecordBytes);
   ::SSL_set_read_ahead(ssl.get(), 1);
-  std::unique_ptr<TlsStream> stream(new TlsStream(std::move(socket), std::move(ssl), key));
+  std::unique_ptr<TlsStream> stream(
+      new TlsStream(std::move(socket), std::move(ssl), key, bytes_per_key));
   TFOS_RETURN_IF_ERROR(stream->ShakeHands(wait));
   return stream;
 }
@@ -194,7 +195,7 @@ Status TlsStream::ShakeHands(const Wait& wait) {
 
 Result<Transfer> TlsStream::Send(std::span<const std::byte> first,
                                  std::span<const std::byte> second) {
-  if (unfinished_ == 0 && sent_ >= kBytesPerKey) {
+  if (unfinished_ == 0 && sent_ >= bytes_per_key_) {
     ::ERR_clear_error();
     if (::SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
       return Status(ErrorKind::kBug, "take another key for TLS: " + Reason());
