@@ -98,6 +98,10 @@ def run(
             "max_lost_nodes is for nodes that Spark feeds: others read their data themselves, and "
             "nobody knows what a lost one has left"
         )
+    if resolved.tensors_encrypt and (resolved.rdma != "false" or parameter_servers):
+        raise BadInputError(
+            "tensors_encrypt: what goes over UCX (rdma), and what parameter servers exchange, can't be "
+            "encrypted; ask for one or the other")
     progress = Progress(resolved.progress)
     use_this_python(sc)
     slots.wait_for_slots(

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <deque>
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -27,10 +29,10 @@ constexpr const char* kWishes[] = {"UCX_HANDLE_ERRORS=none", "UCX_ERROR_SIGNALS=
 /// Loads the library with an environment that has our wishes, except those that the user has set.
 /// The process's own is left as it is: others may read it meanwhile, and children inherit it.
 void* LoadWithWishes() {
-  // Who asks for a variable at this moment may go on with this one; so it stays for good.
-  static std::vector<char*>& with_wishes = *new std::vector<char*>;
+  // Who asks for a variable at this moment may go on with this one; so each stays for good.
+  static std::deque<std::vector<char*>>& kept = *new std::deque<std::vector<char*>>;
+  std::vector<char*>& with_wishes = kept.emplace_back();
   char** const own = ::environ;
-  with_wishes.clear();
   for (char** entry = own; *entry != nullptr; ++entry) with_wishes.push_back(*entry);
   for (const char* wish : kWishes) {
     const std::string_view text(wish);
@@ -69,7 +71,6 @@ Result<UcxLibrary> UcxLibrary::Load() {
     if (function == nullptr && missing.empty()) missing = name;
   };
   UcxLibrary found;
-  find(found.get_version_string, "ucp_get_version_string");
   find(found.config_read, "ucp_config_read");
   find(found.config_modify, "ucp_config_modify");
   find(found.config_release, "ucp_config_release");

@@ -22,7 +22,6 @@ class UcxLibrary {
   /// Errors: unsupported when there is none, or an older one.
   static Result<UcxLibrary> Load();
 
-  decltype(&::ucp_get_version_string) get_version_string = nullptr;
   decltype(&::ucp_config_read) config_read = nullptr;
   decltype(&::ucp_config_modify) config_modify = nullptr;
   decltype(&::ucp_config_release) config_release = nullptr;
