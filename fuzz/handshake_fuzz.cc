@@ -1,5 +1,5 @@
-// What strangers may say to whoever recognizes them, introduces itself, offers UCX or begins TLS: as
-// the first byte says. Nobody can know the token, so that it never comes to an agreement.
+// What strangers may say to whoever recognizes them, introduces itself, offers UCX or begins TLS:
+// as the first byte says. Nobody can know the token, so that it never comes to an agreement.
 
 #include <sys/socket.h>
 
@@ -52,23 +52,23 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                    .ok();
       break;
     case 1:
-      agreed = net::Introduce(socket.get(), kProtocol, Token(), {.connecting = 1, .accepting = 0},
-                              kWait)
-                   .ok();
+      agreed =
+          net::Introduce(socket.get(), kProtocol, Token(), {.connecting = 1, .accepting = 0}, kWait)
+              .ok();
       break;
     case 2:
       // Behind the proof: any offer of well-formed sizes is taken, and there is no UCX here.
       (void)collective::ChooseStream(std::move(socket), true, Token(), {}, nullptr, kWait).ok();
       break;
     case 3:
-      agreed = net::TlsStream::Open(std::move(socket), net::TlsStream::Side::kAccepting, Token(),
-                                    kWait)
-                   .ok();
+      agreed =
+          net::TlsStream::Open(std::move(socket), net::TlsStream::Side::kAccepting, Token(), kWait)
+              .ok();
       break;
     default:
-      agreed = net::TlsStream::Open(std::move(socket), net::TlsStream::Side::kConnecting, Token(),
-                                    kWait)
-                   .ok();
+      agreed =
+          net::TlsStream::Open(std::move(socket), net::TlsStream::Side::kConnecting, Token(), kWait)
+              .ok();
   }
   if (agreed) std::abort();
   return 0;

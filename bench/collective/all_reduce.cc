@@ -1,7 +1,7 @@
 // Measures all-reduce of float32 between processes on this machine: tfos over TCP, TLS, UCX and
-// shared memory, Gloo where it is installed, and a bound: the same bytes through bare sockets, and one
-// pass of additions. All take turns in the same processes. Results are verified before anything is
-// timed. Writes a line of JSON for each size and contender.
+// shared memory, Gloo where it is installed, and a bound: the same bytes through bare sockets, and
+// one pass of additions. All take turns in the same processes. Results are verified before anything
+// is timed. Writes a line of JSON for each size and contender.
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -38,7 +38,7 @@ using Digest = std::array<std::uint8_t, 32>;
 /// HMAC-SHA256 (RFC 2104, FIPS 180-4) of `message` under `secret`.
 Digest HmacSha256(const Secret& secret, std::string_view message);
 
-/// A secret that who knows `secret` can derive for the purpose that `message` tells, and nobody else.
+/// A secret that who knows `secret` can derive for what `message` tells, and nobody else.
 Secret DeriveSecret(const Secret& secret, std::string_view message);
 
 /// Compares without revealing through its run time where the inputs differ.

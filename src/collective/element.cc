@@ -15,6 +15,7 @@
 #endif
 
 #if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
 #include <immintrin.h>
 #define TFOS_HAS_F16C
 #define TFOS_F16C __attribute__((target("avx2,f16c")))
@@ -131,7 +132,15 @@ TFOS_F16C std::size_t WidenEights(const std::byte* from, std::byte* to, std::siz
   return i;
 }
 
-bool HasF16c() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
+bool HasF16c() {
+  // Clang 16 can't be asked for f16c by name.
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 &&
+         (ecx & bit_F16C) != 0;
+}
 #endif
 
 void NarrowToFloat16(const std::byte* from, std::byte* to, std::size_t count) {

@@ -32,10 +32,9 @@ Result<std::unique_ptr<Group>> Group::Join(GroupOptions options) {
   TFOS_ASSIGN_OR_RETURN(group->hosts_, MeetOnHosts(*group->mesh_, group->next_number_));
   const GroupOptions& joined = group->mesh_->options();
   if (!joined.timeline.empty()) {
-    TFOS_ASSIGN_OR_RETURN(
-        group->timeline_,
-        Timeline::Create(joined.timeline, joined.members[joined.rank].name, joined.rank,
-                         group->DescribeTransport()));
+    TFOS_ASSIGN_OR_RETURN(group->timeline_,
+                          Timeline::Create(joined.timeline, joined.members[joined.rank].name,
+                                           joined.rank, group->DescribeTransport()));
   }
   if (group->hosts_.memory != nullptr) {
     group->watch_.emplace(*group->mesh_, *group->hosts_.memory, group->Neighbours());

@@ -26,8 +26,8 @@ namespace tfos::collective {
 
 /// The nodes that train together, as seen by one of them. All call the same functions in the same
 /// order, with tensors of the same type and size; each call returns when this member is done.
-/// Members on one host share memory, others are connected by TCP or UCX; with several members on some of
-/// several hosts, one of each host speaks for it.
+/// Members on one host share memory, others are connected by TCP or UCX; with several members on
+/// some of several hosts, one of each host speaks for it.
 ///
 /// Owner and lifetime: of a node's process, from the program's first use to its end. A member that
 /// ends without `Leave` ends the group for all. Threads: any; calls wait for each other, except

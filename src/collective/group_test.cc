@@ -174,12 +174,12 @@ std::string NameOfCase(const ::testing::TestParamInfo<std::tuple<Transport, Case
 
 INSTANTIATE_TEST_SUITE_P(
     Sizes, GroupTest,
-    ::testing::Combine(
-        ::testing::Values(Transport::kTcp, Transport::kSharedMemory, Transport::kTwoHosts,
-                          Transport::kTls),
-        ::testing::Values(Case{1, 10}, Case{2, 0}, Case{2, 1}, Case{2, 300'000}, Case{3, 5},
-                          Case{3, 100'001}, Case{4, 1000}, Case{5, 40'000}, Case{8, 17},
-                          Case{8, 30'000}, Case{4, 60'001})),
+    ::testing::Combine(::testing::Values(Transport::kTcp, Transport::kSharedMemory,
+                                         Transport::kTwoHosts, Transport::kTls),
+                       ::testing::Values(Case{1, 10}, Case{2, 0}, Case{2, 1}, Case{2, 300'000},
+                                         Case{3, 5}, Case{3, 100'001}, Case{4, 1000},
+                                         Case{5, 40'000}, Case{8, 17}, Case{8, 30'000},
+                                         Case{4, 60'001})),
     NameOfCase);
 
 #ifdef TFOS_HAS_UCX
@@ -193,8 +193,7 @@ INSTANTIATE_TEST_SUITE_P(OverUcx, GroupTest,
                          NameOfCase);
 #endif
 
-INSTANTIATE_TEST_SUITE_P(All, TransportTest,
-                         ::testing::ValuesIn(Transports()),
+INSTANTIATE_TEST_SUITE_P(All, TransportTest, ::testing::ValuesIn(Transports()),
                          [](const auto& instance) { return NameOf(instance.param); });
 
 TEST_P(TransportTest, SaysWhatItIs) {
@@ -501,9 +500,8 @@ TEST(GroupJoinTest, WhoEncryptsLetsNobodyInWhoDoesNot) {
     options[0].connect_timeout = std::chrono::milliseconds(500);
     std::thread other([&] {
       const auto group = Group::Join(std::move(options[1]));
-      EXPECT_THAT(group.status().ToString(), HasSubstr(encrypts == 1
-                                                           ? "is not for encrypted tensors"
-                                                           : "is not for tensors"));
+      EXPECT_THAT(group.status().ToString(),
+                  HasSubstr(encrypts == 1 ? "is not for encrypted tensors" : "is not for tensors"));
     });
     EXPECT_FALSE(Group::Join(std::move(options[0])).ok());
     other.join();

@@ -125,8 +125,8 @@ Status Link::LastWords(const Status& cause) {
       }
     }
     Compact();
-    const auto received = ReceiveLastWords(
-        std::span(staging_.get() + staged_end_, kStagingBytes - staged_end_));
+    const auto received =
+        ReceiveLastWords(std::span(staging_.get() + staged_end_, kStagingBytes - staged_end_));
     if (!received.ok() || received->ended || received->blocked) return Gone(cause);
     staged_end_ += received->bytes;
   }

@@ -94,7 +94,8 @@ class Link {
   Status Gone(const Status& cause) const;
   /// What the peer has said before its end, else that it is gone. Nothing else is read any more.
   Status LastWords(const Status& cause);
-  /// For a stream beside its socket: looks for the peer's last words there, which may take a moment.
+  /// For a stream beside its socket: looks for the peer's last words there, which may take a
+  /// moment.
   Result<net::Transfer> ReceiveLastWords(std::span<std::byte> space);
   /// The peer has closed the socket beside which the stream is.
   bool SocketEnded() const;

@@ -97,7 +97,8 @@ TEST(LinkTest, AnEndAnywhereIsAnEnd) {
   }
 }
 
-/// Whatever one wrong bit is taken for, it does no harm: an error, or elements as many as there are.
+/// Whatever one wrong bit is taken for, it does no harm: an error, or elements as many as there
+/// are.
 TEST(LinkTest, AnyBitMayBeWrong) {
   const std::string said = Conversation();
   for (std::size_t bit = 0; bit < said.size() * 8; ++bit) {

@@ -82,8 +82,8 @@ Status Mesh::ConnectTo(std::uint32_t member, const Wait& wait) {
                                        {.connecting = options_.rank, .accepting = member}, wait);
       status = peer.status();
       if (peer.ok()) {
-        auto stream = ChooseStream(std::move(socket).value(), true, peer->key, options_,
-                                   ucx_.get(), wait);
+        auto stream =
+            ChooseStream(std::move(socket).value(), true, peer->key, options_, ucx_.get(), wait);
         status = stream.status();
         if (stream.ok()) {
           links_[member] = std::make_unique<Link>(std::move(stream).value(), other.name);
@@ -127,8 +127,7 @@ Status Mesh::AcceptAll(const Wait& wait) {
     }
     if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
     if (!stream.ok()) {
-      LogWarning("A connection to the port of tensors was refused: {}",
-                 stream.status().ToString());
+      LogWarning("A connection to the port of tensors was refused: {}", stream.status().ToString());
       continue;
     }
     const std::uint32_t member = peer->numbers.connecting;

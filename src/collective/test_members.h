@@ -93,8 +93,7 @@ inline std::vector<GroupOptions> MakeMembers(std::uint32_t count,
     one.token = *token;
     one.listener = std::move(listeners[rank]);
     one.connect_timeout = std::chrono::seconds(60);
-    one.shared_memory =
-        transport == Transport::kSharedMemory || transport == Transport::kTwoHosts;
+    one.shared_memory = transport == Transport::kSharedMemory || transport == Transport::kTwoHosts;
     one.encrypt = transport == Transport::kTls;
     if (UsesUcx(transport)) {
       one.rdma = Rdma::kRequired;

@@ -1,5 +1,6 @@
 #include "net/tls_stream.h"
 
+#include <dlfcn.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -30,6 +31,22 @@ std::string Reason() {
   if (error == 0) return "no reason given";
   const char* const reason = ::ERR_reason_error_string(error);
   return reason == nullptr ? fmt::format("error {:x}", error) : reason;
+}
+
+/// Other libraries of a process may have functions with the names of OpenSSL's that do not fit:
+/// TensorFlow's are for all who are loaded after it.
+Status CheckLibrary() {
+  Dl_info ssl{};
+  Dl_info own{};
+  ::dladdr(reinterpret_cast<void*>(&::SSL_new), &ssl);
+  ::dladdr(reinterpret_cast<void*>(&CheckLibrary), &own);
+  const std::string_view found = ssl.dli_fname == nullptr ? "" : ssl.dli_fname;
+  const bool linked_in = own.dli_fname != nullptr && found == own.dli_fname;
+  if (linked_in || found.find("libssl.so") != std::string_view::npos) return {};
+  return {ErrorKind::kUnsupported,
+          fmt::format("TLS needs OpenSSL, and in this process its functions come from {}: import "
+                      "tfos before tensorflow",
+                      found)};
 }
 
 Status CantBegin() { return {ErrorKind::kUnsupported, "begin TLS: " + Reason()}; }
@@ -132,8 +149,8 @@ TlsStream::TlsStream(UniqueFd socket, std::unique_ptr<ssl_st, Deleter> ssl, cons
 TlsStream::~TlsStream() = default;
 
 Result<std::unique_ptr<TlsStream>> TlsStream::Open(UniqueFd socket, Side side, const Secret& key,
-                                                   const Wait& wait,
-                                                   std::uint64_t bytes_per_key) {
+                                                   const Wait& wait, std::uint64_t bytes_per_key) {
+  TFOS_RETURN_IF_ERROR(CheckLibrary());
   ::ERR_clear_error();
   const bool connecting = side == Side::kConnecting;
   const std::unique_ptr<SSL_CTX, FreeContext> context(
@@ -147,12 +164,13 @@ Result<std::unique_ptr<TlsStream>> TlsStream::Open(UniqueFd socket, Side side, c
   ::SSL_CTX_set_psk_find_session_callback(context.get(), FindKey);
   // A member that dies says no goodbye; that it has left it says in its protocol.
   ::SSL_CTX_set_options(context.get(), SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_RENEGOTIATION);
-  ::SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE |
-                                        SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  ::SSL_CTX_set_mode(context.get(),
+                     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   // To a server without the key a client would offer to look at a certificate: none is good.
   if (connecting) ::SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   std::unique_ptr<ssl_st, Deleter> ssl(::SSL_new(context.get()));
-  BIO* const bio = ssl == nullptr || SocketMethod() == nullptr ? nullptr : ::BIO_new(SocketMethod());
+  BIO* const bio =
+      ssl == nullptr || SocketMethod() == nullptr ? nullptr : ::BIO_new(SocketMethod());
   if (bio == nullptr) return CantBegin();
   ::BIO_set_data(bio, reinterpret_cast<void*>(std::intptr_t{socket.get()}));
   ::BIO_set_init(bio, 1);

@@ -44,8 +44,8 @@ std::pair<Opened, Opened> Open(std::pair<UniqueFd, UniqueFd> ends, const Secret&
                                const Wait& wait = Long()) {
   Opened accepted = Status(ErrorKind::kBug, "not run");
   std::thread acceptor([&] {
-    accepted = TlsStream::Open(std::move(ends.second), TlsStream::Side::kAccepting, accepting,
-                               wait, bytes_per_key);
+    accepted = TlsStream::Open(std::move(ends.second), TlsStream::Side::kAccepting, accepting, wait,
+                               bytes_per_key);
   });
   auto connected = TlsStream::Open(std::move(ends.first), TlsStream::Side::kConnecting, connecting,
                                    wait, bytes_per_key);
@@ -154,7 +154,8 @@ std::string Relay(const UniqueFd& first, const UniqueFd& second, std::optional<s
   }
 }
 
-/// What is on the wire while one end sends `text`; and what the other end receives, unless it fails.
+/// What is on the wire while one end sends `text`; and what the other end receives, unless it
+/// fails.
 std::pair<std::string, std::string> SendThroughRelay(const std::string& text,
                                                      std::optional<std::size_t> wrong) {
   auto [one_end, one_wire] = Connected();

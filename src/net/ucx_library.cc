@@ -20,8 +20,8 @@ constexpr char kFile[] = "libucp.so.0";
 
 /// What libucx has to find in the environment while it is loaded: it reads these then, and has no
 /// function that sets them. Newer versions have other names for the same.
-constexpr const char* kWishes[] = {"UCX_HANDLE_ERRORS=none", "UCX_ERROR_SIGNALS=",
-                                   "UCX_DEBUG_SIGNO=0", "UCX_MEM_EVENTS=no",
+constexpr const char* kWishes[] = {"UCX_HANDLE_ERRORS=none",
+                                   "UCX_ERROR_SIGNALS=", "UCX_DEBUG_SIGNO=0", "UCX_MEM_EVENTS=no",
                                    // What it warns of at the end of a member is what a member's
                                    // end leaves behind.
                                    "UCX_LOG_LEVEL=error"};
@@ -66,8 +66,8 @@ Result<UcxLibrary> UcxLibrary::Load() {
   TFOS_ASSIGN_OR_RETURN(void* const library, Library());
   std::string missing;
   const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-        ::dlsym(library, name));
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
     if (function == nullptr && missing.empty()) missing = name;
   };
   UcxLibrary found;
@@ -95,9 +95,9 @@ Result<UcxLibrary> UcxLibrary::Load() {
   find(found.request_free, "ucp_request_free");
   find(found.status_string, "ucs_status_string");
   if (missing.empty()) return found;
-  return Status(ErrorKind::kUnsupported,
-                fmt::format("the {} of this host is too old: it has no {}; UCX 1.12 has", kFile,
-                            missing));
+  return Status(
+      ErrorKind::kUnsupported,
+      fmt::format("the {} of this host is too old: it has no {}; UCX 1.12 has", kFile, missing));
 }
 
 Status UcxLibrary::StatusOf(ucs_status_t status, std::string doing) const {

@@ -151,8 +151,8 @@ Worker::~Worker() {
   if (context_ != nullptr) library_.cleanup(context_);
 }
 
-Result<std::unique_ptr<Stream>> Worker::Open(std::span<const std::byte> address,
-                                             std::uint64_t ours, std::uint64_t theirs) {
+Result<std::unique_ptr<Stream>> Worker::Open(std::span<const std::byte> address, std::uint64_t ours,
+                                             std::uint64_t theirs) {
   auto stream = std::make_unique<UcxStream>(*this, ours, theirs);
   TFOS_RETURN_IF_ERROR(stream->Connect(address));
   return std::unique_ptr<Stream>(std::move(stream));
@@ -205,8 +205,8 @@ UcxStream::~UcxStream() {
 
 Status UcxStream::Connect(std::span<const std::byte> address) {
   ucp_ep_params_t parameters{};
-  parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
-                          UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                          UCP_EP_PARAM_FIELD_ERR_HANDLER;
   parameters.address = reinterpret_cast<const ucp_address_t*>(address.data());
   parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   parameters.err_handler = {.cb = OnError, .arg = this};
@@ -314,8 +314,7 @@ Result<Transfer> UcxStream::Send(std::span<const std::byte> first,
     TFOS_RETURN_IF_ERROR(Post(std::move(sending), {static_cast<const std::byte*>(nullptr), size}));
   }
   while (!second.empty() && under_way_.size() < kMostUnderWay) {
-    const std::span<const std::byte> message =
-        second.first(std::min(second.size(), kMessageBytes));
+    const std::span<const std::byte> message = second.first(std::min(second.size(), kMessageBytes));
     TFOS_RETURN_IF_ERROR(Post({}, message));
     second = second.subspan(message.size());
   }
@@ -362,9 +361,8 @@ Result<Transfer> UcxStream::Receive(std::span<std::byte> space) {
       target_ = nullptr;
     }
     const ucp_request_param_t none{};
-    void* const request =
-        ucx.tag_msg_recv_nbx(worker_.handle(), target_ != nullptr ? target_ : spare_.data(), bytes,
-                             message, &none);
+    void* const request = ucx.tag_msg_recv_nbx(
+        worker_.handle(), target_ != nullptr ? target_ : spare_.data(), bytes, message, &none);
     if (UCS_PTR_IS_ERR(request)) return ucx.StatusOf(UCS_PTR_STATUS(request), "receive");
     receiving_ = request;
     receiving_bytes_ = bytes;

@@ -36,9 +36,9 @@ class UcxWorker {
 
   /// For others to open a stream to this one.
   virtual std::span<const std::byte> address() const = 0;
-  /// A stream to the worker at `address`, where the other end opens one to this. It has yet to adopt
-  /// the socket that is connected to that process. What is sent carries the tag `theirs`, and what
-  /// carries `ours` is received: numbers that nobody else knows.
+  /// A stream to the worker at `address`, where the other end opens one to this. It has yet to
+  /// adopt the socket that is connected to that process. What is sent carries the tag `theirs`, and
+  /// what carries `ours` is received: numbers that nobody else knows.
   virtual Result<std::unique_ptr<Stream>> Open(std::span<const std::byte> address,
                                                std::uint64_t ours, std::uint64_t theirs) = 0;
 

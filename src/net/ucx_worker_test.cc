@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 
 /// What UCX does to a process unless it is told not to.
 TEST(UcxWorkerTest, LeavesTheProcessAsItIs) {
-  constexpr int kSignals[] = {SIGHUP, SIGINT,  SIGILL,  SIGBUS,  SIGFPE,
+  constexpr int kSignals[] = {SIGHUP,  SIGINT,  SIGILL,  SIGBUS, SIGFPE,
                               SIGSEGV, SIGTERM, SIGABRT, SIGPIPE};
   const auto handlers = [&] {
     std::vector<void*> all;
