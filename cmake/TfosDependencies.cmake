@@ -30,6 +30,9 @@ tfos_require(TFOS_JNI_INCLUDE_DIR "jni.h (of a JDK, or set JAVA_HOME)" openjdk-1
 find_package(Boost 1.81 QUIET)
 tfos_require(Boost_FOUND "Boost 1.81 (headers)" libboost1.81-dev)
 
+# Optional, and headers alone; its library is looked for where the program runs.
+find_path(TFOS_UCX_INCLUDE_DIR ucp/api/ucp.h DOC "Directory of ucp/api/ucp.h (libucx-dev); without it rdma=True finds no UCX")
+
 if(TFOS_BUILD_TESTS)
   find_package(GTest QUIET)
   tfos_require(GTest_FOUND "GoogleTest" "libgtest-dev libgmock-dev")

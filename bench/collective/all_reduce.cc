@@ -1,7 +1,7 @@
-// Measures all-reduce of float32 between processes on this machine: tfos over TCP and over shared
-// memory, Gloo where it is installed, and a bound: the same bytes through bare sockets, and one
-// pass of additions. All take turns in the same processes. Results are verified before anything is
-// timed. Writes a line of JSON for each size and contender.
+// Measures all-reduce of float32 between processes on this machine: tfos over TCP, TLS, UCX and
+// shared memory, Gloo where it is installed, and a bound: the same bytes through bare sockets, and
+// one pass of additions. All take turns in the same processes. Results are verified before anything
+// is timed. Writes a line of JSON for each size and contender.
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/logging.h"
 #include "collective/group.h"
 #include "net/socket.h"
 
@@ -180,7 +181,29 @@ std::pair<UniqueFd, UniqueFd> Connected() {
   return {std::move(one).value(), std::move(other)};
 }
 
-std::vector<GroupOptions> MakeGroup(std::size_t members, bool shared_memory) {
+/// A way for tensors to travel.
+struct Way {
+  std::string name;
+  bool shared_memory = false;
+  bool encrypt = false;
+  std::string ucx = {};  ///< What UCX may use; empty: no UCX.
+};
+
+/// The first one is what processes agree over what to measure.
+std::vector<Way> Ways() {
+  std::vector<Way> ways = {{.name = "tcp"},
+                           {.name = "shared memory", .shared_memory = true},
+                           {.name = "tls", .encrypt = true}};
+#ifdef TFOS_HAS_UCX
+  // For memory that may lose a process UCX wants to be told.
+  ::setenv("UCX_POSIX_ERROR_HANDLING", "y", 1);
+  ways.push_back({.name = "ucx, tcp", .ucx = "tcp"});
+  ways.push_back({.name = "ucx, shared memory", .ucx = "posix"});
+#endif
+  return ways;
+}
+
+std::vector<GroupOptions> MakeGroup(std::size_t members, const Way& way) {
   auto token = Secret::Generate();
   Must(token.ok() ? Status() : token.status());
   std::vector<GroupOptions> options(members);
@@ -193,7 +216,10 @@ std::vector<GroupOptions> MakeGroup(std::size_t members, bool shared_memory) {
     options[rank].members = all;
     options[rank].rank = static_cast<std::uint32_t>(rank);
     options[rank].token = *token;
-    options[rank].shared_memory = shared_memory;
+    options[rank].shared_memory = way.shared_memory;
+    options[rank].encrypt = way.encrypt;
+    options[rank].ucx_transports = way.ucx;
+    if (!way.ucx.empty()) options[rank].rdma = Rdma::kRequired;
   }
   return options;
 }
@@ -229,13 +255,17 @@ std::size_t Times(Contender& contender, Group& group, std::span<float> data) {
   return times;
 }
 
-void RunProcess(const Plan& plan, std::size_t rank, GroupOptions tcp, GroupOptions shared,
+void RunProcess(const Plan& plan, std::size_t rank, std::vector<GroupOptions> of_ways,
                 UniqueFd left, UniqueFd right, const std::string& directory) {
   std::vector<std::unique_ptr<Contender>> contenders;
-  auto over_tcp = std::make_unique<Tfos>("tcp", std::move(tcp));
-  Group& group = over_tcp->group();
-  contenders.push_back(std::move(over_tcp));
-  contenders.push_back(std::make_unique<Tfos>("shared memory", std::move(shared)));
+  const std::vector<Way> ways = Ways();
+  Group* first = nullptr;
+  for (std::size_t way = 0; way < ways.size(); ++way) {
+    auto contender = std::make_unique<Tfos>(ways[way].name, std::move(of_ways[way]));
+    if (way == 0) first = &contender->group();
+    contenders.push_back(std::move(contender));
+  }
+  Group& group = *first;
 #ifdef TFOS_HAS_GLOO
   contenders.push_back(std::make_unique<Gloo>(rank, plan.members, directory));
 #else
@@ -275,8 +305,14 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   for (std::size_t bytes = least; bytes <= most; bytes *= 4) plan.sizes.push_back(bytes);
 
-  std::vector<GroupOptions> tcp = MakeGroup(plan.members, false);
-  std::vector<GroupOptions> shared = MakeGroup(plan.members, true);
+  SetUpLogging("all_reduce", "WARN");
+  std::vector<std::vector<GroupOptions>> of_processes(plan.members);
+  for (const Way& way : Ways()) {
+    std::vector<GroupOptions> of_way = MakeGroup(plan.members, way);
+    for (std::size_t rank = 0; rank < plan.members; ++rank) {
+      of_processes[rank].push_back(std::move(of_way[rank]));
+    }
+  }
   std::vector<UniqueFd> left(plan.members);
   std::vector<UniqueFd> right(plan.members);
   for (std::size_t rank = 0; rank < plan.members; ++rank) {
@@ -289,7 +325,7 @@ int Main(int argc, char** argv) {
     const pid_t child = ::fork();
     if (child < 0) Die("can't fork");
     if (child == 0) {
-      RunProcess(plan, rank, std::move(tcp[rank]), std::move(shared[rank]), std::move(left[rank]),
+      RunProcess(plan, rank, std::move(of_processes[rank]), std::move(left[rank]),
                  std::move(right[rank]), directory);
       std::_Exit(0);
     }

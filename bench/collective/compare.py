@@ -1,4 +1,4 @@
-"""All-reduce of float32 on this machine: tfos against Gloo, bare sockets and TensorFlow's RING.
+"""All-reduce of float32 on this machine: tfos over each transport against Gloo, bare sockets and TensorFlow's RING.
 
 Runs build/bench/bench/collective/all_reduce (cmake --preset bench && cmake --build --preset bench
 --target all_reduce; tools/install_packages.sh bench for Gloo) and two processes each of
@@ -43,7 +43,7 @@ def main():
                             "--to", str(arguments.most)]], prefix="")
     if not arguments.without_tensorflow:
         found += tensorflow(arguments.rounds)
-        found += tfos_ops(arguments.rounds, "no") + tfos_ops(arguments.rounds, "yes")
+        found += tfos_ops(arguments.rounds, "tcp") + tfos_ops(arguments.rounds, "shared-memory")
     if arguments.samples:
         arguments.samples.write_text("".join(json.dumps(one) + "\n" for one in found))
     report.publish("compare.py", arguments.rounds, "Processes of one host; medians of whole all-reduces, "
@@ -71,12 +71,12 @@ def tensorflow(rounds):
     return lines_of([command] * 2, environments)
 
 
-def tfos_ops(rounds, shared_memory):
+def tfos_ops(rounds, transport):
     ports = ",".join(map(str, free_ports(2)))
     sizes = ",".join(map(str, TENSORFLOW_SIZES))
     token = secrets.token_hex(32)
     return lines_of([[sys.executable, HERE / "tfos_ops.py", sizes, str(rounds), str(rank), token,
-                      shared_memory, ports] for rank in range(2)])
+                      transport, ports] for rank in range(2)])
 
 
 def lines_of(commands, environments=None, prefix="RESULT "):
@@ -108,10 +108,12 @@ def table(found):
     for one in found:
         of_case = medians.setdefault((one["members"], one["bytes"]), {})
         of_case[one["contender"]] = statistics.median(one["seconds"])
-    columns = ["tcp", "shared memory", "gloo", "bound", "TensorFlow", "op, tcp", "op, shared memory"]
+    columns = ["tcp", "tls", "shared memory", "ucx, tcp", "ucx, shared memory", "gloo", "bound", "TensorFlow",
+               "op, tcp", "op, shared memory"]
     yield ("| processes | bytes | " + " | ".join(columns)
-           + " | tcp against TensorFlow | against Gloo | against the bound | shared memory against tcp |")
-    yield "|" + "---|" * (len(columns) + 6)
+           + " | tcp against TensorFlow | against Gloo | against the bound | shared memory against tcp "
+           "| tls against tcp | ucx against tcp |")
+    yield "|" + "---|" * (len(columns) + 8)
     for (members, size), seconds in sorted(medians.items()):
         cells = []
         for column in columns:
@@ -127,7 +129,7 @@ def table(found):
             return f"{seconds[slow] / seconds[fast]:.2f}x" if {slow, fast} <= set(seconds) else ""
 
         cells += [ratio("TensorFlow", "tcp"), ratio("gloo", "tcp"), ratio("bound", "tcp"),
-                  ratio("tcp", "shared memory")]
+                  ratio("tcp", "shared memory"), ratio("tcp", "tls"), ratio("tcp", "ucx, tcp")]
         yield f"| {members} | {bytes_text(size)} | " + " | ".join(cells) + " |"
 
 

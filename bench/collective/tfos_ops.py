@@ -1,8 +1,8 @@
 """One process of tfos as programs use it: all_reduce as an op of TensorFlow, in a tf.function.
 
-    python bench/collective/tfos_ops.py BYTES,BYTES,... ROUNDS RANK TOKEN SHARED_MEMORY PORT,PORT,...
+    python bench/collective/tfos_ops.py BYTES,BYTES,... ROUNDS RANK TOKEN TRANSPORT PORT,PORT,...
 
-The first writes a line of JSON for each size.
+TRANSPORT: shared-memory, tcp, tls or ucx. The first writes a line of JSON for each size.
 """
 
 import socket
@@ -15,7 +15,7 @@ from tfos import collective
 
 sizes = [int(size) for size in sys.argv[1].split(",")]
 rounds, rank = int(sys.argv[2]), int(sys.argv[3])
-token, shared_memory = sys.argv[4], sys.argv[5] == "yes"
+token, transport = sys.argv[4], sys.argv[5]
 ports = [int(port) for port in sys.argv[6].split(",")]
 members = len(ports)
 listener = socket.socket()
@@ -23,7 +23,8 @@ listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 listener.bind(("127.0.0.1", ports[rank]))
 nodes = [{"node_id": node, "job_name": "worker", "task_index": node, "host": "localhost",
           "address": "127.0.0.1", "tensor_port": port} for node, port in enumerate(ports)]
-collective.use(nodes, rank, token, listener.fileno(), shared_memory=shared_memory)
+collective.use(nodes, rank, token, listener.fileno(), shared_memory=transport == "shared-memory",
+               encrypt=transport == "tls", rdma="required" if transport == "ucx" else "false")
 
 
 @tf.function
@@ -31,6 +32,6 @@ def reduce(tensor):
     return collective.all_reduce(tensor, "sum")
 
 
-contender.measure("op, shared memory" if shared_memory else "op, tcp", reduce, sizes, rounds, rank,
+contender.measure("op, " + transport.replace("-", " "), reduce, sizes, rounds, rank,
                   members, most_calls=200)
 collective.leave()

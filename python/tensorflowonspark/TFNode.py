@@ -34,10 +34,14 @@ def hdfs_path(ctx, path):
 
 def start_cluster_server(ctx, num_gpus=1, rdma=False):
     """Starts ``tf.distribute.Server`` on the node's port: (ClusterSpec, Server)."""
-    if rdma:
-        logger.warning("rdma=True: TensorFlow has no verbs transport any more; using grpc")
     if ctx.node is None:
         raise BadInputError("start_cluster_server needs a ctx that a cluster passed to map_fun")
+    if rdma:
+        logger.warning("rdma=True: TensorFlow has no verbs transport any more, so its server uses grpc; "
+                       "tfos.collective and ctx.distribute use UCX")
+        from tfos import collective  # with TensorFlow, which this module does without so far
+
+        collective.prefer_rdma()
     cluster_and_server = tf_server.start(ctx.node, use_gpu=num_gpus > 0)
     ctx.tmp_socket = ctx.node.port_socket
     return cluster_and_server

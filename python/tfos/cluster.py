@@ -100,6 +100,10 @@ def run(
             "max_lost_nodes is for nodes that Spark feeds: others read their data themselves, and "
             "nobody knows what a lost one has left"
         )
+    if resolved.tensors_encrypt and (resolved.rdma != "false" or parameter_servers):
+        raise BadInputError(
+            "tensors_encrypt: what goes over UCX (rdma), and what parameter servers exchange, can't be "
+            "encrypted; ask for one or the other")
     progress = Progress(resolved.progress)
     use_this_python(sc)
     slots.wait_for_slots(
@@ -427,6 +431,8 @@ class Cluster:
                 "feed_cache_directory": settings.feed_cache_directory,
                 "feed_bind_address": settings.feed_bind_address,
                 "tensors": {"shared_memory": settings.tensors_shared_memory,
+                            "encrypt": settings.tensors_encrypt,
+                            "rdma": settings.rdma,
                             "timeline": settings.tensors_timeline},
                 "ports": settings.ports,
             },

@@ -45,13 +45,16 @@ class Group:
     :func:`group`."""
 
     def __init__(self, nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: int,
-                 shared_memory: bool = True, timeline: str = ""):
+                 shared_memory: bool = True, encrypt: bool = False, rdma: str = "false",
+                 timeline: str = ""):
         """Waits until all of them have come here.
 
         Args:
             nodes: of the cluster, as ``ctx.nodes``.
             listener: a descriptor of the socket that holds this node's ``tensor_port``.
             shared_memory: between nodes of one host that have set this.
+            encrypt: what goes over TCP goes over TLS.
+            rdma: "true" for UCX between hosts, where it is there; "required" for nothing else.
             timeline: a directory for the file that says what operations took; "" for none.
         """
         members = members_of(nodes)
@@ -63,11 +66,13 @@ class Group:
         self._native = _native.TensorGroup.join(
             [(_name_of(node), node["address"], node["tensor_port"]) for node in members],
             ids.index(node_id), token, listener, CONNECT_TIMEOUT, STALL_AFTER, shared_memory,
-            _timeline_path(timeline, members[ids.index(node_id)]))
+            encrypt, rdma, _timeline_path(timeline, members[ids.index(node_id)]))
         self._ops = ops_library.load()
         self._handle = self._native.register(self._ops.add_group, self._ops.remove_group)
         self.rank: int = self._native.rank
         self.size: int = self._native.size
+        #: How tensors travel, for people: "shared memory", "tcp with TLS", "ucx (rc_mlx5/mlx5_0:1)".
+        self.transport: str = self._native.transport
         self._close = self._native.close
         # Before TensorFlow waits for its threads, one of which may be waiting for another node.
         atexit.register(self.close, "its program has ended")
@@ -128,6 +133,20 @@ def use(nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: 
     Arguments are those of :class:`Group`."""
     global _cluster
     _cluster = ((nodes, node_id, token, listener), options)
+
+
+def prefer_rdma() -> None:
+    """Has this node exchange tensors over UCX where that is there, as ``spark.tfos.rdma=true`` does
+    for all. For programs that ask for it themselves, before their first collective operation."""
+    global _cluster
+    with _joining:
+        if _group is not None:
+            raise BadInputError("this node is connected to the others already: ask for rdma before "
+                                "its first collective operation")
+        if _cluster is not None:
+            arguments, options = _cluster
+            if options.get("rdma", "false") == "false":
+                _cluster = (arguments, {**options, "rdma": "true"})
 
 
 def leave() -> None:

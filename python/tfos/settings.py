@@ -28,7 +28,7 @@ class Setting:
     unit: str
     meaning: str
     minimum: float = 0  # of numbers
-    choices: tuple[str, ...] = ()  # of texts; empty: any
+    choices: tuple[str, ...] = ()  # of a text: all that it may be, in lower case; none: anything
 
     @property
     def key(self) -> str:
@@ -48,14 +48,16 @@ class Setting:
             raise BadInputError(
                 f"{self.key}={value!r} is not {_TYPE_NAMES[self.type]} ({self.meaning})"
             ) from error
+        if self.choices:
+            number = str(value).strip().lower()
+            if number not in self.choices:
+                raise BadInputError(
+                    f"{self.key}={value!r} is none of {', '.join(self.choices)} ({self.meaning})")
         if self.type in (int, float) and not number >= self.minimum:
             raise BadInputError(
                 f"{self.key}={value!r} is too small: at least {self.minimum:g} {self.unit} "
                 f"({self.meaning})"
             )
-        if self.choices and number not in self.choices:
-            raise BadInputError(
-                f"{self.key}={value!r} is none of {', '.join(self.choices)} ({self.meaning})")
         return number
 
 
@@ -108,6 +110,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("tensors.sharedMemory", bool, True, "",
             "nodes of one host that train together exchange tensors through shared memory, 2 MiB for "
             "each; false: over TCP"),
+    Setting("tensors.encrypt", bool, False, "",
+            "nodes that train together encrypt the tensors that leave their host (TLS 1.3 with keys made "
+            "of the cluster's token)"),
+    Setting("rdma", str, "false", "",
+            "nodes of several hosts that train together exchange tensors over UCX, which takes InfiniBand "
+            "or RoCE where there is some: true: where UCX is installed, else over TCP; required: over UCX or "
+            "not at all", choices=("false", "true", "required")),
     Setting("tensors.timeline", str, "", "",
             "directory on the nodes' hosts where each training node writes what its collective operations "
             "took, as a Chrome trace; empty: none"),

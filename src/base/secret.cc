@@ -74,6 +74,12 @@ Digest HmacSha256(const Secret& secret, std::string_view message) {
   return digest;
 }
 
+Secret DeriveSecret(const Secret& secret, std::string_view message) {
+  Secret derived;
+  derived.bytes_ = HmacSha256(secret, message);
+  return derived;
+}
+
 bool ConstantTimeEqual(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }

@@ -28,6 +28,8 @@ class Secret {
   std::span<const std::uint8_t> bytes() const { return bytes_; }
 
  private:
+  friend Secret DeriveSecret(const Secret& secret, std::string_view message);
+
   std::array<std::uint8_t, kBytes> bytes_{};
 };
 
@@ -35,6 +37,9 @@ using Digest = std::array<std::uint8_t, 32>;
 
 /// HMAC-SHA256 (RFC 2104, FIPS 180-4) of `message` under `secret`.
 Digest HmacSha256(const Secret& secret, std::string_view message);
+
+/// A secret that who knows `secret` can derive for what `message` tells, and nobody else.
+Secret DeriveSecret(const Secret& secret, std::string_view message);
 
 /// Compares without revealing through its run time where the inputs differ.
 bool ConstantTimeEqual(std::string_view a, std::string_view b);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/logging.h"
 #include "collective/algorithms.h"
 #include "collective/host_algorithms.h"
 
@@ -31,14 +32,23 @@ Result<std::unique_ptr<Group>> Group::Join(GroupOptions options) {
   TFOS_ASSIGN_OR_RETURN(group->hosts_, MeetOnHosts(*group->mesh_, group->next_number_));
   const GroupOptions& joined = group->mesh_->options();
   if (!joined.timeline.empty()) {
-    TFOS_ASSIGN_OR_RETURN(
-        group->timeline_,
-        Timeline::Create(joined.timeline, joined.members[joined.rank].name, joined.rank));
+    TFOS_ASSIGN_OR_RETURN(group->timeline_,
+                          Timeline::Create(joined.timeline, joined.members[joined.rank].name,
+                                           joined.rank, group->DescribeTransport()));
   }
   if (group->hosts_.memory != nullptr) {
     group->watch_.emplace(*group->mesh_, *group->hosts_.memory, group->Neighbours());
   }
+  LogInfo("{} exchanges tensors over {}", joined.members[joined.rank].name,
+          group->DescribeTransport());
   return group;
+}
+
+std::string Group::DescribeTransport() const {
+  if (size() == 1) return "nothing, being alone";
+  if (IsOneHost()) return "shared memory";
+  const std::string streams = mesh_->DescribeStreams();
+  return hosts_.memory == nullptr ? streams : "shared memory and " + streams;
 }
 
 Team Group::All() const {

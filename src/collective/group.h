@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,8 +26,8 @@ namespace tfos::collective {
 
 /// The nodes that train together, as seen by one of them. All call the same functions in the same
 /// order, with tensors of the same type and size; each call returns when this member is done.
-/// Members on one host share memory, others are connected by TCP; with several members on some of
-/// several hosts, one of each host speaks for it.
+/// Members on one host share memory, others are connected by TCP or UCX; with several members on
+/// some of several hosts, one of each host speaks for it.
 ///
 /// Owner and lifetime: of a node's process, from the program's first use to its end. A member that
 /// ends without `Leave` ends the group for all. Threads: any; calls wait for each other, except
@@ -40,6 +41,9 @@ class Group {
 
   std::uint32_t rank() const { return mesh_->rank(); }
   std::uint32_t size() const { return mesh_->size(); }
+
+  /// How tensors travel to the other members, for people: `shared memory`, `ucx (tcp/eth0)`.
+  std::string DescribeTransport() const;
 
   /// `data` becomes the sum of everybody's, with the same bits on every member. With `wire`,
   /// float16 or bfloat16, float32 of more than 32 KiB is rounded to that where it travels between

@@ -166,23 +166,58 @@ TEST_P(GroupTest, GathersPiecesOfAnySize) {
   });
 }
 
+std::string NameOfCase(const ::testing::TestParamInfo<std::tuple<Transport, Case>>& instance) {
+  const Transport transport = std::get<0>(instance.param);
+  const Case sizes = std::get<1>(instance.param);
+  return fmt::format("{}{}Members{}Elements", NameOf(transport), sizes.members, sizes.elements);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Sizes, GroupTest,
-    ::testing::Combine(
-        ::testing::Values(Transport::kTcp, Transport::kSharedMemory, Transport::kTwoHosts),
-        ::testing::Values(Case{1, 10}, Case{2, 0}, Case{2, 1}, Case{2, 300'000}, Case{3, 5},
-                          Case{3, 100'001}, Case{4, 1000}, Case{5, 40'000}, Case{8, 17},
-                          Case{8, 30'000}, Case{4, 60'001})),
-    [](const auto& instance) {
-      const Transport transport = std::get<0>(instance.param);
-      const Case sizes = std::get<1>(instance.param);
-      return fmt::format("{}{}Members{}Elements", NameOf(transport), sizes.members, sizes.elements);
-    });
+    ::testing::Combine(::testing::Values(Transport::kTcp, Transport::kSharedMemory,
+                                         Transport::kTwoHosts, Transport::kTls),
+                       ::testing::Values(Case{1, 10}, Case{2, 0}, Case{2, 1}, Case{2, 300'000},
+                                         Case{3, 5}, Case{3, 100'001}, Case{4, 1000},
+                                         Case{5, 40'000}, Case{8, 17}, Case{8, 30'000},
+                                         Case{4, 60'001})),
+    NameOfCase);
 
-INSTANTIATE_TEST_SUITE_P(All, TransportTest,
-                         ::testing::Values(Transport::kTcp, Transport::kSharedMemory,
-                                           Transport::kTwoHosts),
+#ifdef TFOS_HAS_UCX
+// What is different there is messages of any size, not who sends them to whom; and a member takes
+// longer to start.
+INSTANTIATE_TEST_SUITE_P(OverUcx, GroupTest,
+                         ::testing::Combine(::testing::Values(Transport::kUcxTcp,
+                                                              Transport::kUcxSharedMemory),
+                                            ::testing::Values(Case{2, 1}, Case{2, 300'000},
+                                                              Case{3, 5}, Case{4, 60'001})),
+                         NameOfCase);
+#endif
+
+INSTANTIATE_TEST_SUITE_P(All, TransportTest, ::testing::ValuesIn(Transports()),
                          [](const auto& instance) { return NameOf(instance.param); });
+
+TEST_P(TransportTest, SaysWhatItIs) {
+  RunMembers(Make(2), [](Group& group) {
+    const std::string said = group.DescribeTransport();
+    switch (GetParam()) {
+      case Transport::kTcp:
+      case Transport::kTwoHosts:  // With one member on each.
+        EXPECT_EQ(said, "tcp");
+        break;
+      case Transport::kSharedMemory:
+        EXPECT_EQ(said, "shared memory");
+        break;
+      case Transport::kTls:
+        EXPECT_EQ(said, "tcp with TLS");
+        break;
+      case Transport::kUcxTcp:
+        EXPECT_EQ(said.substr(0, 9), "ucx (tcp/");
+        break;
+      case Transport::kUcxSharedMemory:
+        EXPECT_EQ(said, "ucx (posix/memory)");
+    }
+  });
+}
 
 TEST_P(TransportTest, NobodyLeavesBeforeAllHaveCome) {
   for (const std::uint32_t members : {2u, 3u, 6u}) {
@@ -386,7 +421,7 @@ TEST_P(TransportTest, WhoHasLeftTakesPartWithNothing) {
 }
 
 TEST_P(TransportTest, AnyOfThemMayLeaveFirst) {
-  for (std::uint32_t members = 2; members <= 5; ++members) {
+  for (std::uint32_t members = 2; members <= (UsesUcx(GetParam()) ? 3 : 5); ++members) {
     for (std::uint32_t leavers = 1; leavers + 1 < 1U << members; ++leavers) {
       RunMembers(Make(members), [leavers](Group& group) {
         const auto has_left = [leavers](std::uint32_t rank) { return (leavers >> rank & 1) != 0; };
@@ -456,6 +491,49 @@ TEST(GroupJoinTest, WithoutTheTokenNobodyJoins) {
   const auto group = Group::Join(std::move(options[0]));
   EXPECT_FALSE(group.ok());
   stranger.join();
+}
+
+TEST(GroupJoinTest, WhoEncryptsLetsNobodyInWhoDoesNot) {
+  for (const std::uint32_t encrypts : {0u, 1u}) {
+    std::vector<GroupOptions> options = MakeMembers(2, Transport::kTcp);
+    options[encrypts].encrypt = true;
+    options[0].connect_timeout = std::chrono::milliseconds(500);
+    std::thread other([&] {
+      const auto group = Group::Join(std::move(options[1]));
+      EXPECT_THAT(group.status().ToString(),
+                  HasSubstr(encrypts == 1 ? "is not for encrypted tensors" : "is not for tensors"));
+    });
+    EXPECT_FALSE(Group::Join(std::move(options[0])).ok());
+    other.join();
+  }
+}
+
+TEST(GroupJoinTest, EncryptionAndUcxExcludeEachOther) {
+  std::vector<GroupOptions> options = MakeMembers(1);
+  options[0].encrypt = true;
+  options[0].rdma = Rdma::kPreferred;
+  EXPECT_EQ(Group::Join(std::move(options[0])).status().kind(), ErrorKind::kBadInput);
+}
+
+TEST(GroupJoinTest, WithoutUcxOnBothSidesTensorsGoOverTcp) {
+  std::vector<GroupOptions> options = MakeMembers(2, Transport::kTcp);
+  options[0].rdma = Rdma::kPreferred;
+  RunMembers(std::move(options), [](Group& group) {
+    EXPECT_EQ(group.DescribeTransport(), "tcp");
+    EXPECT_TRUE(group.Barrier("here").ok());
+  });
+}
+
+TEST(GroupJoinTest, WhoInsistsOnUcxNamesThoseWithoutIt) {
+  std::vector<GroupOptions> options = MakeMembers(2, Transport::kTcp);
+  options[0].rdma = Rdma::kRequired;
+  std::thread other([&] { EXPECT_FALSE(Group::Join(std::move(options[1])).ok()); });
+  const auto group = Group::Join(std::move(options[0]));
+  EXPECT_EQ(group.status().kind(), ErrorKind::kUnsupported);
+#ifdef TFOS_HAS_UCX
+  EXPECT_THAT(group.status().ToString(), HasSubstr("worker:1 on host h1"));
+#endif
+  other.join();
 }
 
 UniqueFd ConnectOnceItListens(std::uint16_t port, const Wait& wait) {

@@ -1,6 +1,10 @@
 #include "collective/link.h"
 
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -25,6 +29,8 @@ constexpr std::size_t kStagingBytes = std::size_t{256} << 10;
 /// A frame that has to be complete before it is looked at.
 constexpr std::size_t kControlLimit = std::size_t{64} << 10;
 constexpr std::size_t kWaitingBytes = 12;
+/// Beside the socket an end may show before what came with it over the socket.
+constexpr std::chrono::seconds kLastWordsPatience{1};
 
 void AppendHeader(FrameType type, std::size_t length, std::string& to) {
   const std::uint32_t fields[2] = {static_cast<std::uint32_t>(type),
@@ -39,8 +45,8 @@ void AppendFrame(FrameType type, std::string_view body, std::string& to) {
 
 }  // namespace
 
-Link::Link(UniqueFd socket, std::string peer)
-    : socket_(std::move(socket)),
+Link::Link(std::unique_ptr<net::Stream> stream, std::string peer)
+    : stream_(std::move(stream)),
       peer_(std::move(peer)),
       staging_(std::make_unique_for_overwrite<std::byte[]>(kStagingBytes)) {}
 
@@ -72,7 +78,22 @@ void Link::QueueData() {
   if (!frame_.empty()) AppendHeader(FrameType::kData, frame_.size(), head_);
 }
 
+Result<net::Transfer> Link::ReceiveLastWords(std::span<std::byte> space) {
+  if (!beside_socket()) return stream_->Receive(space);
+  const Wait wait{.deadline = Deadline::After(kLastWordsPatience)};
+  TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(fd(), POLLIN, wait));
+  if (ready == 0) return net::Transfer{.blocked = true};
+  return net::Receive(fd(), space, nullptr);
+}
+
+bool Link::SocketEnded() const {
+  pollfd entry{.fd = fd(), .events = POLLIN | POLLRDHUP, .revents = 0};
+  return beside_socket() && ::poll(&entry, 1, 0) > 0;
+}
+
 Status Link::LastWords(const Status& cause) {
+  // What comes from the socket then has nothing to do with what came beside it.
+  if (beside_socket()) staged_begin_ = staged_end_ = payload_left_ = 0;
   while (true) {
     const std::span<std::byte> staged = Staged();
     if (payload_left_ > 0 && !staged.empty()) {
@@ -92,13 +113,20 @@ Status Link::LastWords(const Status& cause) {
       if (fields[1] > kControlLimit) return Gone(cause);
       if (staged.size() - kHeaderBytes >= fields[1]) {
         if (static_cast<FrameType>(fields[0]) == FrameType::kAbort) return TakeFrame().status();
+        // In the middle of a frame it could say no more, but it had said what it does.
+        if (static_cast<FrameType>(fields[0]) == FrameType::kOperation) {
+          const auto theirs = Operation::Parse(staged.subspan(kHeaderBytes, fields[1]));
+          if (theirs.ok() && theirs->number == operation_.number && *theirs != operation_) {
+            return OtherOperation(peer_, *theirs, operation_);
+          }
+        }
         staged_begin_ += kHeaderBytes + fields[1];
         continue;
       }
     }
     Compact();
-    const auto received = net::Receive(
-        fd(), std::span(staging_.get() + staged_end_, kStagingBytes - staged_end_), nullptr);
+    const auto received =
+        ReceiveLastWords(std::span(staging_.get() + staged_end_, kStagingBytes - staged_end_));
     if (!received.ok() || received->ended || received->blocked) return Gone(cause);
     staged_end_ += received->bytes;
   }
@@ -113,12 +141,13 @@ Status Link::Push() {
   TFOS_RETURN_IF_ERROR(broken_);
   while (sending()) {
     const auto head = std::as_bytes(std::span(head_)).subspan(head_sent_);
-    const Result<net::Transfer> sent = net::Send(fd(), head, frame_);
+    const Result<net::Transfer> sent = stream_->Send(head, frame_);
     if (!sent.ok()) {
       broken_ = LastWords(sent.status());
       return broken_;
     }
     if (sent->blocked) return {};
+    moved_ += sent->bytes;
     const std::size_t of_head = std::min(head.size(), sent->bytes);
     const std::size_t of_data = sent->bytes - of_head;
     head_sent_ += of_head;
@@ -155,10 +184,14 @@ Status Link::Pull() {
         direct ? room_.first(std::min<std::size_t>(room_.size(), payload_left_))
                : std::span(staging_.get() + staged_end_, kStagingBytes - staged_end_);
     if (space.empty()) return {};
-    const Result<net::Transfer> received = net::Receive(fd(), space, nullptr);
-    if (!received.ok()) return Gone(received.status());
+    const Result<net::Transfer> received = stream_->Receive(space);
+    if (!received.ok()) {
+      broken_ = LastWords(received.status());
+      return broken_;
+    }
     if (received->ended) return Gone({});
     if (received->blocked) return {};
+    moved_ += received->bytes;
     if (direct) {
       room_ = room_.subspan(received->bytes);
       payload_left_ -= static_cast<std::uint32_t>(received->bytes);
@@ -290,28 +323,32 @@ Result<std::optional<Operation>> Link::Peek(std::uint64_t number) {
       if (taken) continue;
     }
     if (ended_) return std::optional<Operation>();
+    // Looked for before what may have come earlier, beside it.
+    const bool socket_ended = SocketEnded();
     Compact();
     const std::span<std::byte> space(staging_.get() + staged_end_, kStagingBytes - staged_end_);
-    const Result<net::Transfer> received = net::Receive(fd(), space, nullptr);
-    if (received.ok() && received->blocked) return std::optional<Operation>();
-    if (received.ok() && !received->ended) {
+    const Result<net::Transfer> received = stream_->Receive(space);
+    if (received.ok() && received->blocked && !socket_ended) return std::optional<Operation>();
+    if (received.ok() && received->bytes > 0) {
       staged_end_ += received->bytes;
       continue;
     }
-    if (!left_) return Gone(received.ok() ? Status() : received.status());
+    if (!left_) return LastWords(received.ok() ? Status() : received.status());
     ended_ = true;
   }
 }
 
 void Link::Abort(const std::string& why) {
-  if (!socket_.valid()) return;
-  if (!sending()) {
-    std::string frame;
-    AppendFrame(FrameType::kAbort, std::string_view(why).substr(0, kControlLimit), frame);
-    // If the peer doesn't take it, that it is closed has to do.
-    static_cast<void>(net::Send(fd(), std::as_bytes(std::span(frame)), {}).ok());
+  std::string frame;
+  AppendFrame(FrameType::kAbort, std::string_view(why).substr(0, kControlLimit), frame);
+  const auto bytes = std::as_bytes(std::span(frame));
+  // If the peer doesn't take it, that it is closed has to do.
+  if (beside_socket()) {
+    static_cast<void>(net::Send(fd(), bytes, {}).ok());
+  } else if (!sending()) {
+    static_cast<void>(stream_->Send(bytes, {}).ok());
   }
-  socket_.Reset();
+  ::shutdown(fd(), SHUT_WR);
 }
 
 }  // namespace tfos::collective

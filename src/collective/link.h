@@ -8,27 +8,29 @@
 #include <span>
 #include <string>
 
-#include "base/unique_fd.h"
 #include "collective/element.h"
 #include "collective/operation.h"
+#include "net/stream.h"
 #include "tfos/status.h"
 
 namespace tfos::collective {
 
 /// One end of the connection of two members: frames of docs/formats/tensor-protocol.md over a
-/// socket, in both directions at a time. It never waits: `Push` and `Pull` move what can be moved
-/// now, and whoever calls them polls `fd()`.
+/// stream, in both directions at a time. It never waits: `Push` and `Pull` move what can be moved
+/// now, and whoever calls them polls `fd()`, or what moves a stream beside the socket.
 ///
-/// Owner and lifetime: of a Mesh; owns the socket. What was given to `Send` and `Receive` has to
+/// Owner and lifetime: of a Mesh; owns the stream. What was given to `Send` and `Receive` has to
 /// stay until it is done. Threads: one at a time. Errors: reconnect when the peer is gone or gave
 /// up, with what it said; bad input when it does something else than this side. After one nothing
 /// is to be called but `Abort`.
 class Link {
  public:
   /// `peer` is what messages call the other member.
-  Link(UniqueFd socket, std::string peer);
+  Link(std::unique_ptr<net::Stream> stream, std::string peer);
 
-  int fd() const { return socket_.get(); }
+  int fd() const { return stream_->fd(); }
+  bool beside_socket() const { return stream_->beside_socket(); }
+  std::string DescribeStream() const { return stream_->Describe(); }
   const std::string& peer() const { return peer_; }
 
   /// All that is sent and received from now on belongs to `operation`, which the peer is told
@@ -45,6 +47,8 @@ class Link {
   void Receive(std::span<std::byte> room, std::optional<DType> add);
   bool receiving() const { return !room_.empty() || (receive_wanted_ && !agreed_); }
   Status Pull();
+  /// Bytes that were moved so far: what has to change while somebody waits.
+  std::uint64_t moved() const { return moved_; }
   /// The peer is known to do the operation as well.
   bool agreed() const { return agreed_; }
 
@@ -69,8 +73,10 @@ class Link {
   /// The peer has closed its end: why, as far as it has said.
   Status OnHangUp();
 
-  /// Tells the peer why this side can't go on, if there is a way, and closes the connection.
+  /// Tells the peer why this side can't go on, if there is a way. Only `Close` may follow.
   void Abort(const std::string& why);
+  /// Closes the connection; what was given to `Send` and `Receive` is free again.
+  void Close() { stream_.reset(); }
 
  private:
   /// Received bytes that have not been looked at.
@@ -88,11 +94,16 @@ class Link {
   Status Gone(const Status& cause) const;
   /// What the peer has said before its end, else that it is gone. Nothing else is read any more.
   Status LastWords(const Status& cause);
+  /// For a stream beside its socket: looks for the peer's last words there, which may take a
+  /// moment.
+  Result<net::Transfer> ReceiveLastWords(std::span<std::byte> space);
+  /// The peer has closed the socket beside which the stream is.
+  bool SocketEnded() const;
   void QueueData();
   /// Makes room behind what is staged.
   void Compact();
 
-  UniqueFd socket_;
+  std::unique_ptr<net::Stream> stream_;
   const std::string peer_;
   Operation operation_;
 
@@ -114,6 +125,7 @@ class Link {
   std::optional<DType> add_;
   std::optional<std::uint32_t> waits_for_;
   Status broken_;  ///< Sending has failed.
+  std::uint64_t moved_ = 0;
   bool left_ = false;
   bool ended_ = false;
 };

@@ -96,7 +96,7 @@ Result<std::uint32_t> HandOver(const Mesh& mesh, const Offer& offer, const Wait&
       ::accept4(offer.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket.valid()) return Status::FromErrno(errno, "accept a member on this host");
   TFOS_ASSIGN_OR_RETURN(
-      const net::Numbers numbers,
+      const net::Peer peer,
       net::Recognize(
           socket.get(), kTensorProtocol, mesh.options().token,
           [&mesh](net::Numbers given) { return mesh.CheckNumbers(given); }, wait));
@@ -104,7 +104,7 @@ Result<std::uint32_t> HandOver(const Mesh& mesh, const Offer& offer, const Wait&
   TFOS_ASSIGN_OR_RETURN(const net::Transfer sent,
                         net::Send(socket.get(), std::span(&kHere, 1), {}, offer.memory->fd()));
   if (sent.bytes != 1) return Status(ErrorKind::kRetryLater, "a new socket takes nothing");
-  return numbers.connecting;
+  return peer.numbers.connecting;
 }
 
 /// Hands the memory to as many as have connected. Who does not get it says so itself.
@@ -125,7 +125,8 @@ Result<std::unique_ptr<HostMemory>> TakeOver(const Mesh& mesh, int socket, std::
                                              std::size_t members, std::size_t rank,
                                              const Wait& wait) {
   TFOS_RETURN_IF_ERROR(net::Introduce(socket, kTensorProtocol, mesh.options().token,
-                                      {.connecting = mesh.rank(), .accepting = first}, wait));
+                                      {.connecting = mesh.rank(), .accepting = first}, wait)
+                           .status());
   UniqueFd memory;
   std::byte here{};
   while (!memory.valid()) {

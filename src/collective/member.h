@@ -19,6 +19,13 @@ struct Member {
   std::uint16_t port = 0;
 };
 
+/// Whether members of different hosts exchange tensors over UCX.
+enum class Rdma {
+  kOff,
+  kPreferred,  ///< Where both have it; else over TCP, and the log says so.
+  kRequired,   ///< Without it nobody joins.
+};
+
 struct GroupOptions {
   std::vector<Member> members;  ///< In the same order everywhere.
   std::uint32_t rank = 0;       ///< This one's place among them.
@@ -28,6 +35,11 @@ struct GroupOptions {
   bool shared_memory = true;
   /// Members share memory when they are on one machine and have the same name for it here.
   std::string host = {};
+  /// What goes over TCP goes over TLS. Not together with `rdma`. The same on all members.
+  bool encrypt = false;
+  Rdma rdma = Rdma::kOff;
+  /// What UCX may use, as its UCX_TLS has it; empty: what it chooses.
+  std::string ucx_transports = {};
   /// A file to write a timeline of this member's operations to, as Timeline has it; empty: none.
   std::string timeline = {};
   /// Until all members have to be connected.

@@ -11,6 +11,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "collective/stream_choice.h"
 #include "net/handshake.h"
 #include "net/socket.h"
 
@@ -27,6 +28,10 @@ constexpr milliseconds kRetryInterval{50};
 /// Who is gone may have done all of an operation that others are about to finish.
 constexpr seconds kPatienceWithOthers{1};
 constexpr int kBacklog = 1024;
+/// Whoever left the group waits so long for what it said last to be on its way.
+constexpr seconds kFlushPatience{5};
+/// How long UCX is looked at before it is slept for: what comes within that takes no waking up.
+constexpr std::chrono::microseconds kLookAtUcx{20};
 
 Wait Shorter(const Wait& wait, Clock::Duration bound) {
   return {.deadline = wait.deadline.Min(Deadline::After(bound)), .check = wait.check};
@@ -49,6 +54,12 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
       ::listen(o.listener.get(), kBacklog) != 0) {
     return Status::FromErrno(errno, "listen for the other members");
   }
+  if (o.encrypt && o.rdma != Rdma::kOff) {
+    return Status(ErrorKind::kBadInput,
+                  "tensors can't be encrypted over UCX: set spark.tfos.tensors.encrypt or "
+                  "spark.tfos.rdma, not both");
+  }
+  TFOS_ASSIGN_OR_RETURN(mesh->ucx_, StartUcx(o));
   const Wait wait{.deadline = Deadline::After(o.connect_timeout), .check = o.check};
   for (std::uint32_t member = 0; member < o.rank; ++member) {
     TFOS_RETURN_IF_ERROR(mesh->ConnectTo(member, wait));
@@ -57,6 +68,7 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
   // Others may hold the socket too, but nobody is to come any more.
   ::shutdown(mesh->options_.listener.get(), SHUT_RDWR);
   mesh->options_.listener.Reset();
+  TFOS_RETURN_IF_ERROR(mesh->CheckStreams());
   return mesh;
 }
 
@@ -66,11 +78,17 @@ Status Mesh::ConnectTo(std::uint32_t member, const Wait& wait) {
     Status status;
     auto socket = net::ConnectTcp(other.address, other.port, wait);
     if (socket.ok()) {
-      status = net::Introduce(socket->get(), kTensorProtocol, options_.token,
-                              {.connecting = options_.rank, .accepting = member}, wait);
-      if (status.ok()) {
-        links_[member] = std::make_unique<Link>(std::move(socket).value(), other.name);
-        return {};
+      const auto peer = net::Introduce(socket->get(), protocol(), options_.token,
+                                       {.connecting = options_.rank, .accepting = member}, wait);
+      status = peer.status();
+      if (peer.ok()) {
+        auto stream =
+            ChooseStream(std::move(socket).value(), true, peer->key, options_, ucx_.get(), wait);
+        status = stream.status();
+        if (stream.ok()) {
+          links_[member] = std::make_unique<Link>(std::move(stream).value(), other.name);
+          return {};
+        }
       }
     } else {
       status = socket.status();
@@ -98,20 +116,24 @@ Status Mesh::AcceptAll(const Wait& wait) {
       if (ready == 0) return Missing();
       continue;
     }
-    const auto numbers = net::Recognize(
-        socket.get(), kTensorProtocol, options_.token,
-        [this](net::Numbers given) { return CheckNumbers(given); },
-        Shorter(wait, kHandshakePatience));
+    net::TuneTcp(socket.get());
+    const Wait patience = Shorter(wait, kHandshakePatience);
+    const auto peer = net::Recognize(
+        socket.get(), protocol(), options_.token,
+        [this](net::Numbers given) { return CheckNumbers(given); }, patience);
+    Result<std::unique_ptr<net::Stream>> stream = peer.status();
+    if (peer.ok()) {
+      stream = ChooseStream(std::move(socket), false, peer->key, options_, ucx_.get(), patience);
+    }
     if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
-    if (!numbers.ok()) {
-      LogWarning("A connection to the port of tensors was refused: {}",
-                 numbers.status().ToString());
+    if (!stream.ok()) {
+      LogWarning("A connection to the port of tensors was refused: {}", stream.status().ToString());
       continue;
     }
-    const std::uint32_t member = numbers->connecting;
-    net::TuneTcp(socket.get());
+    const std::uint32_t member = peer->numbers.connecting;
     if (links_[member] == nullptr) --missing;
-    links_[member] = std::make_unique<Link>(std::move(socket), options_.members[member].name);
+    links_[member] =
+        std::make_unique<Link>(std::move(stream).value(), options_.members[member].name);
   }
   return {};
 }
@@ -135,6 +157,34 @@ Status Mesh::Missing() const {
   return {ErrorKind::kRetryLater,
           fmt::format("{} did not come for {:.3g} s: every member has to use the group", names,
                       std::chrono::duration<double>(options_.connect_timeout).count())};
+}
+
+std::string Mesh::DescribeStreams() const {
+  std::vector<std::string> kinds;
+  for (const auto& link : links_) {
+    if (link == nullptr) continue;
+    std::string kind = link->DescribeStream();
+    if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(std::move(kind));
+  }
+  return fmt::format("{}", fmt::join(kinds, ", "));
+}
+
+Status Mesh::CheckStreams() const {
+  if (ucx_ == nullptr) return {};
+  std::string without;
+  for (std::uint32_t member = 0; member < size(); ++member) {
+    if (links_[member] == nullptr || links_[member]->beside_socket()) continue;
+    without += (without.empty() ? "" : ", ") + options_.members[member].name;
+  }
+  if (without.empty()) return {};
+  if (options_.rdma == Rdma::kRequired) {
+    return {ErrorKind::kUnsupported,
+            fmt::format("tensors have to go over UCX (rdma=\"required\"), and {} can't: its log "
+                        "says why",
+                        without)};
+  }
+  LogWarning("Tensors go over TCP, not UCX, to {}: the log there says why", without);
+  return {};
 }
 
 void Mesh::Begin(const Operation& operation) {
@@ -161,7 +211,11 @@ Status Mesh::Move(const Step& step) {
 }
 
 Status Mesh::MoveAll(Link* to, Link* from) {
-  Clock::TimePoint progress = Clock::Steady().Now();
+  const auto moved = [to, from] {
+    return (to != nullptr ? to->moved() : 0) + (from != nullptr ? from->moved() : 0);
+  };
+  std::uint64_t moved_before = moved();
+  Clock::TimePoint since = Clock::Steady().Now();
   while (true) {
     if (to != nullptr && to->sending()) TFOS_RETURN_IF_ERROR(to->Push());
     if (from != nullptr && from->receiving()) TFOS_RETURN_IF_ERROR(from->Pull());
@@ -173,42 +227,69 @@ Status Mesh::MoveAll(Link* to, Link* from) {
       // A few bytes to somebody who waits for nothing else.
       if (from != to) TFOS_RETURN_IF_ERROR(from->Push());
     }
-    TFOS_RETURN_IF_ERROR(Await(sends ? to : nullptr, receives ? from : nullptr, progress));
+    const Clock::TimePoint begin = Clock::Steady().Now();
+    if (std::exchange(moved_before, moved()) != moved_before) since = begin;
+    const bool begins = receives && !from->agreed();
+    TFOS_RETURN_IF_ERROR(Await(sends ? to : nullptr, receives ? from : nullptr));
+    if (begins) waited_ += Clock::Steady().Now() - begin;
+    TFOS_RETURN_IF_ERROR(CheckWait(sends ? to : nullptr, receives ? from : nullptr, since));
   }
 }
 
-Status Mesh::Await(Link* to, Link* from, Clock::TimePoint& progress) {
-  pollfd entries[2];
+bool Mesh::ProgressUcx() {
+  const Clock::TimePoint begin = Clock::Steady().Now();
+  do {
+    if (ucx_->Progress()) return true;
+  } while (Clock::Steady().Now() - begin < kLookAtUcx);
+  return !ucx_->Arm();
+}
+
+Status Mesh::Await(Link* to, Link* from) {
+  // The sockets, and UCX for both.
+  pollfd entries[3];
+  Link* links[3] = {};
   nfds_t count = 0;
+  bool beside = false;
   const auto add = [&](Link* link, short events) {
     if (link == nullptr) return;
+    if (link->beside_socket()) {
+      beside = true;
+      events = POLLIN | POLLRDHUP;  // Its end, and its last words.
+    }
     for (nfds_t i = 0; i < count; ++i) {
-      if (entries[i].fd == link->fd()) {
+      if (links[i] == link) {
         entries[i].events = static_cast<short>(entries[i].events | events);
         return;
       }
     }
+    links[count] = link;
     entries[count++] = {.fd = link->fd(), .events = events, .revents = 0};
   };
   add(to, POLLOUT);
   add(from, POLLIN);
-  const Clock::TimePoint begin = Clock::Steady().Now();
-  while (true) {
-    const int ready = ::poll(entries, count, static_cast<int>(kCheckInterval.count()));
-    if (ready < 0 && errno != EINTR) return Status::FromErrno(errno, "wait for other members");
-    if (ready > 0) {
-      progress = Clock::Steady().Now();
-      if (from != nullptr && !from->agreed()) waited_ += progress - begin;
-      return {};
-    }
-    if (options_.check) TFOS_RETURN_IF_ERROR(options_.check());
-    const Clock::Duration waited = Clock::Steady().Now() - progress;
-    TFOS_RETURN_IF_ERROR(CheckPeers(waited));
-    if (waited >= options_.stall_after) {
-      OnStall(from != nullptr ? from : to, waited);
-      progress = Clock::Steady().Now();
-    }
+  if (beside) {
+    if (ProgressUcx()) return {};
+    entries[count++] = {.fd = ucx_->fd(), .events = POLLIN, .revents = 0};
   }
+  const int ready = ::poll(entries, count, static_cast<int>(kCheckInterval.count()));
+  if (ready < 0 && errno != EINTR) return Status::FromErrno(errno, "wait for other members");
+  for (nfds_t i = 0; ready > 0 && i < count; ++i) {
+    if (entries[i].revents == 0 || links[i] == nullptr || !links[i]->beside_socket()) continue;
+    // What came before its end comes first.
+    return ucx_->Progress() ? Status() : links[i]->OnHangUp();
+  }
+  return {};
+}
+
+Status Mesh::CheckWait(Link* to, Link* from, Clock::TimePoint& since) {
+  const Clock::Duration waited = Clock::Steady().Now() - since;
+  if (waited < kCheckInterval) return {};
+  if (options_.check) TFOS_RETURN_IF_ERROR(options_.check());
+  TFOS_RETURN_IF_ERROR(CheckPeers(waited));
+  if (waited < options_.stall_after) return {};
+  OnStall(from != nullptr ? from : to, waited);
+  since = Clock::Steady().Now();
+  return {};
 }
 
 Status Mesh::CheckPeers(Clock::Duration waited) {
@@ -299,6 +380,10 @@ Result<std::optional<Operation>> Mesh::AwaitOther(std::uint64_t number, const Fi
       if (!link->ended()) entries.push_back({.fd = link->fd(), .events = POLLIN, .revents = 0});
     }
     if (all_left) return next;
+    if (ucx_ != nullptr) {
+      if (ProgressUcx()) continue;
+      entries.push_back({.fd = ucx_->fd(), .events = POLLIN, .revents = 0});
+    }
     if (::poll(entries.data(), entries.size(), static_cast<int>(kCheckInterval.count())) < 0 &&
         errno != EINTR) {
       return Fail(Status::FromErrno(errno, "wait for other members"));
@@ -311,6 +396,7 @@ Result<std::optional<Operation>> Mesh::AwaitOther(std::uint64_t number, const Fi
 
 void Mesh::Disconnect() {
   if (failure_.ok()) failure_ = {ErrorKind::kReconnect, "this member has left its group"};
+  if (ucx_ != nullptr) ucx_->Flush(kFlushPatience);
   for (auto& link : links_) link.reset();
 }
 
@@ -320,6 +406,10 @@ Status Mesh::Fail(Status why) {
   const std::string text = why.ToString();
   for (const auto& link : links_) {
     if (link != nullptr) link->Abort(text);
+  }
+  // Once all have been told.
+  for (const auto& link : links_) {
+    if (link != nullptr) link->Close();
   }
   return why;
 }

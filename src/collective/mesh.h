@@ -15,13 +15,17 @@
 #include "collective/member.h"
 #include "collective/operation.h"
 #include "net/handshake.h"
+#include "net/ucx_worker.h"
 #include "tfos/status.h"
 
 namespace tfos::collective {
 
 /// Of all connections between members: docs/formats/tensor-protocol.md.
 inline constexpr net::Protocol kTensorProtocol{
-    .magic = "tfos-ten", .version = 2, .name = "tensors"};
+    .magic = "tfos-ten", .version = 3, .name = "tensors"};
+/// Of connections that go on with TLS.
+inline constexpr net::Protocol kEncryptedTensorProtocol{
+    .magic = "tfos-tls", .version = 3, .name = "encrypted tensors"};
 
 /// A member's connections to all others, and the one step that all algorithms are made of: send to
 /// one member while receiving from another.
@@ -60,11 +64,14 @@ class Mesh {
   /// Of a member that wants to connect to this one: those after it do.
   Status CheckNumbers(net::Numbers numbers) const;
 
+  /// How elements travel to the other members, for people: `tcp`, `ucx (rc_mlx5/mlx5_0:1)`.
+  std::string DescribeStreams() const;
+
   /// How long `Move` has waited in the current operation for members that had not begun it.
   Clock::Duration waited() const { return waited_; }
 
-  /// For whoever has waited so long for `member` in a way of its own, asked in intervals: fails when
-  /// that member is gone, or after a while when any is.
+  /// For whoever has waited so long for `member` in a way of its own, asked in intervals: fails
+  /// when that member is gone, or after a while when any is.
   Status CheckAlive(std::uint32_t member, Clock::Duration waited);
   /// Says in the log, and to all others, that this member has waited so long for `culprit`.
   void TellOfStall(std::uint32_t culprit, Clock::Duration waited);
@@ -92,17 +99,27 @@ class Mesh {
   Status ConnectTo(std::uint32_t member, const Wait& wait);
   Status AcceptAll(const Wait& wait);
   Status Missing() const;
+  /// Says in the log whom UCX does not reach; fails if this member insists on it.
+  Status CheckStreams() const;
+  const net::Protocol& protocol() const {
+    return options_.encrypt ? kEncryptedTensorProtocol : kTensorProtocol;
+  }
   Result<std::optional<Operation>> LookFor(std::uint64_t number, const Finder& find);
   Status MoveAll(Link* to, Link* from);
-  /// Waits until one of them can go on.
-  Status Await(Link* to, Link* from, Clock::TimePoint& progress);
+  /// Waits until one of them may be able to go on, or until it is time to look at other things.
+  Status Await(Link* to, Link* from);
+  /// What UCX has may be moved on, or something was. Else its descriptor is ready to be polled.
+  bool ProgressUcx();
   /// Fails if another member has closed its connection, which those may wait for that this one
   /// waits for.
   Status CheckPeers(Clock::Duration waited);
+  /// For what waits since `since` without progress.
+  Status CheckWait(Link* to, Link* from, Clock::TimePoint& since);
   void OnStall(const Link* waited_for, Clock::Duration waited);
   Link& LinkTo(std::uint32_t member);
 
   GroupOptions options_;
+  std::unique_ptr<net::UcxWorker> ucx_;       ///< Null without it.
   std::vector<std::unique_ptr<Link>> links_;  ///< By member; null for this one.
   std::vector<bool> begun_;                   ///< Links that know the current operation.
   Operation operation_;

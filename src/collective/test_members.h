@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <barrier>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
@@ -22,6 +23,9 @@ enum class Transport {
   kTcp,
   kSharedMemory,
   kTwoHosts,  ///< Every other member is on another host, for all they know.
+  kTls,
+  kUcxTcp,           ///< UCX over TCP.
+  kUcxSharedMemory,  ///< UCX over memory that it shares.
 };
 
 inline const char* NameOf(Transport transport) {
@@ -32,14 +36,38 @@ inline const char* NameOf(Transport transport) {
       return "SharedMemory";
     case Transport::kTwoHosts:
       return "TwoHosts";
+    case Transport::kTls:
+      return "Tls";
+    case Transport::kUcxTcp:
+      return "UcxTcp";
+    case Transport::kUcxSharedMemory:
+      return "UcxSharedMemory";
   }
   return "";
 }
+
+inline bool UsesUcx(Transport transport) {
+  return transport == Transport::kUcxTcp || transport == Transport::kUcxSharedMemory;
+}
+
+/// Those that this build has.
+inline std::vector<Transport> Transports() {
+  std::vector<Transport> all = {Transport::kTcp, Transport::kSharedMemory, Transport::kTwoHosts,
+                                Transport::kTls};
+#ifdef TFOS_HAS_UCX
+  all.insert(all.end(), {Transport::kUcxTcp, Transport::kUcxSharedMemory});
+#endif
+  return all;
+}
+
+/// UCX takes its shared memory for members that may die only if it is told to.
+inline void LetUcxShareMemory() { ::setenv("UCX_POSIX_ERROR_HANDLING", "y", 1); }
 
 /// Options for `count` members on this host, with ports that are bound and not listening, as an
 /// agent holds them.
 inline std::vector<GroupOptions> MakeMembers(std::uint32_t count,
                                              Transport transport = Transport::kSharedMemory) {
+  if (transport == Transport::kUcxSharedMemory) LetUcxShareMemory();
   auto token = Secret::Generate();
   EXPECT_TRUE(token.ok());
   std::vector<Member> members;
@@ -65,7 +93,12 @@ inline std::vector<GroupOptions> MakeMembers(std::uint32_t count,
     one.token = *token;
     one.listener = std::move(listeners[rank]);
     one.connect_timeout = std::chrono::seconds(60);
-    one.shared_memory = transport != Transport::kTcp;
+    one.shared_memory = transport == Transport::kSharedMemory || transport == Transport::kTwoHosts;
+    one.encrypt = transport == Transport::kTls;
+    if (UsesUcx(transport)) {
+      one.rdma = Rdma::kRequired;
+      one.ucx_transports = transport == Transport::kUcxTcp ? "tcp" : "posix";
+    }
     if (transport == Transport::kTwoHosts) one.host = rank % 2 == 0 ? "even" : "odd";
     options.push_back(std::move(one));
   }

@@ -38,15 +38,18 @@ std::string Quoted(std::string_view text) {
 }  // namespace
 
 Result<std::unique_ptr<Timeline>> Timeline::Create(const std::string& path,
-                                                   const std::string& member, std::uint32_t rank) {
+                                                   const std::string& member, std::uint32_t rank,
+                                                   const std::string& transport) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd.valid()) return Status::FromErrno(errno, fmt::format("write the timeline {}", path));
   std::unique_ptr<Timeline> timeline(new Timeline(std::move(fd), path, rank));
   TFOS_RETURN_IF_ERROR(timeline->Append(
       fmt::format(R"({{"displayTimeUnit":"ms","traceEvents":[)"
                   "\n"
-                  R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})",
-                  rank, Quoted(member))));
+                  R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"name":{1}}}}},)"
+                  "\n"
+                  R"({{"ph":"M","name":"process_labels","pid":{0},"args":{{"labels":{2}}}}})",
+                  rank, Quoted(member), Quoted(transport))));
   return timeline;
 }
 

@@ -24,9 +24,11 @@ namespace tfos::collective {
 /// Cost: a system call for each operation.
 class Timeline {
  public:
-  /// Replaces what is at `path`. `member` is what the trace calls this one, `rank` orders it.
+  /// Replaces what is at `path`. `member` is what the trace calls this one, `rank` orders it, and
+  /// `transport` is shown beside its name.
   static Result<std::unique_ptr<Timeline>> Create(const std::string& path,
-                                                  const std::string& member, std::uint32_t rank);
+                                                  const std::string& member, std::uint32_t rank,
+                                                  const std::string& transport);
 
   struct Event {
     Operation operation;

@@ -35,8 +35,9 @@ std::string PathOf(std::uint32_t rank) {
 
 TEST(TimelineTest, IsCompleteAfterEveryEvent) {
   const std::string path = PathOf(7);
-  auto timeline = Timeline::Create(path, "worker:1 on \"host\"\\\n", 7);
+  auto timeline = Timeline::Create(path, "worker:1 on \"host\"\\\n", 7, "tcp");
   ASSERT_TRUE(timeline.ok()) << timeline.status().ToString();
+  EXPECT_EQ(Read(path)["traceEvents"][1]["args"]["labels"], "tcp");
   EXPECT_EQ(Read(path)["traceEvents"][0]["args"]["name"], "worker:1 on \"host\"\\\n");
   for (std::uint64_t number = 0; number < 3; ++number) {
     (*timeline)->Add({.operation = {.number = number, .name = "gradients"},
@@ -45,8 +46,8 @@ TEST(TimelineTest, IsCompleteAfterEveryEvent) {
                       .duration = std::chrono::microseconds(10),
                       .waited = std::chrono::microseconds(4)});
     const nlohmann::json events = Read(path)["traceEvents"];
-    ASSERT_EQ(events.size(), 1 + 2 * (number + 1));
-    const nlohmann::json& last = events[2 * number + 1];
+    ASSERT_EQ(events.size(), 2 + 2 * (number + 1));
+    const nlohmann::json& last = events[2 * number + 2];
     EXPECT_EQ(last["args"]["operation"], number);
     EXPECT_EQ(last["args"]["wait_us"], 4);
     EXPECT_EQ(last["args"]["transfer_us"], 6);
@@ -84,7 +85,7 @@ TEST(TimelineTest, HasTheOperationsOfAGroup) {
 }
 
 TEST(TimelineTest, AFileThatCantBeWrittenIsAnError) {
-  const auto timeline = Timeline::Create("/nowhere/at/all.json", "worker:0", 0);
+  const auto timeline = Timeline::Create("/nowhere/at/all.json", "worker:0", 0, "tcp");
   ASSERT_FALSE(timeline.ok());
   EXPECT_THAT(timeline.status().ToString(), HasSubstr("/nowhere/at/all.json"));
 }

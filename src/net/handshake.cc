@@ -39,13 +39,24 @@ Result<Nonce> MakeNonce() {
   return nonce;
 }
 
-Digest Proof(const Secret& token, const Protocol& protocol, std::string_view role,
-             const Nonce& accepting, const Nonce& connecting, Numbers numbers) {
+std::string Words(const Protocol& protocol, std::string_view role, const Nonce& accepting,
+                  const Nonce& connecting, Numbers numbers) {
   std::string message = fmt::format("tfos {} {}", protocol.name, role);
   message.append(accepting.data(), accepting.size());
   message.append(connecting.data(), connecting.size());
   Append(numbers, message);
-  return HmacSha256(token, message);
+  return message;
+}
+
+Digest Proof(const Secret& token, const Protocol& protocol, std::string_view role,
+             const Nonce& accepting, const Nonce& connecting, Numbers numbers) {
+  return HmacSha256(token, Words(protocol, role, accepting, connecting, numbers));
+}
+
+Peer MakePeer(const Secret& token, const Protocol& protocol, const Nonce& accepting,
+              const Nonce& connecting, Numbers numbers) {
+  return {.numbers = numbers,
+          .key = DeriveSecret(token, Words(protocol, "key", accepting, connecting, numbers))};
 }
 
 bool Equal(const Digest& a, const Digest& b) {
@@ -95,8 +106,8 @@ Status SendAll(int socket, std::span<const std::byte> data, const Wait& wait) {
   return {};
 }
 
-Status Introduce(int socket, const Protocol& protocol, const Secret& token, Numbers numbers,
-                 const Wait& wait) {
+Result<Peer> Introduce(int socket, const Protocol& protocol, const Secret& token, Numbers numbers,
+                       const Wait& wait) {
   std::array<char, kMagicBytes> magic;
   std::uint16_t version = 0;
   Nonce theirs;
@@ -104,7 +115,8 @@ Status Introduce(int socket, const Protocol& protocol, const Secret& token, Numb
   TFOS_RETURN_IF_ERROR(ReceiveAll(socket, BytesOf(version), wait));
   TFOS_RETURN_IF_ERROR(ReceiveAll(socket, BytesOf(theirs), wait));
   if (std::string_view(magic.data(), magic.size()) != protocol.magic) {
-    return {ErrorKind::kBadInput, fmt::format("what listens there is not for {}", protocol.name)};
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("what listens there is not for {}", protocol.name));
   }
   if (version != protocol.version) return OtherVersion(protocol, version);
   TFOS_ASSIGN_OR_RETURN(const Nonce ours, MakeNonce());
@@ -116,12 +128,12 @@ Status Introduce(int socket, const Protocol& protocol, const Secret& token, Numb
   TFOS_RETURN_IF_ERROR(SendText(socket, hello, wait));
   Digest proof;
   TFOS_RETURN_IF_ERROR(ReceiveAll(socket, BytesOf(proof), wait));
-  return Equal(proof, Proof(token, protocol, "accept", theirs, ours, numbers)) ? Status()
-                                                                               : NoMember();
+  if (!Equal(proof, Proof(token, protocol, "accept", theirs, ours, numbers))) return NoMember();
+  return MakePeer(token, protocol, theirs, ours, numbers);
 }
 
-Result<Numbers> Recognize(int socket, const Protocol& protocol, const Secret& token,
-                          const std::function<Status(Numbers)>& accepts, const Wait& wait) {
+Result<Peer> Recognize(int socket, const Protocol& protocol, const Secret& token,
+                       const std::function<Status(Numbers)>& accepts, const Wait& wait) {
   TFOS_ASSIGN_OR_RETURN(const Nonce ours, MakeNonce());
   std::string challenge(protocol.magic);
   Append(protocol.version, challenge);
@@ -142,7 +154,7 @@ Result<Numbers> Recognize(int socket, const Protocol& protocol, const Secret& to
   std::string welcome;
   Append(Proof(token, protocol, "accept", ours, theirs, numbers), welcome);
   TFOS_RETURN_IF_ERROR(SendText(socket, welcome, wait));
-  return numbers;
+  return MakePeer(token, protocol, ours, theirs, numbers);
 }
 
 }  // namespace tfos::net

@@ -32,14 +32,20 @@ struct Numbers {
   std::uint32_t accepting = 0;
 };
 
-/// The connecting end.
-Status Introduce(int socket, const Protocol& protocol, const Secret& token, Numbers numbers,
-                 const Wait& wait);
+/// The other end, once both have proved who they are.
+struct Peer {
+  Numbers numbers;
+  Secret key;  ///< That these two ends have for this connection, and nobody else has.
+};
 
-/// The accepting end: the numbers that the other one has, once it has proved that it may come and
-/// `accepts` has agreed to them.
-Result<Numbers> Recognize(int socket, const Protocol& protocol, const Secret& token,
-                          const std::function<Status(Numbers)>& accepts, const Wait& wait);
+/// The connecting end.
+Result<Peer> Introduce(int socket, const Protocol& protocol, const Secret& token, Numbers numbers,
+                       const Wait& wait);
+
+/// The accepting end: done once the other one has proved that it may come and `accepts` has agreed
+/// to its numbers.
+Result<Peer> Recognize(int socket, const Protocol& protocol, const Secret& token,
+                       const std::function<Status(Numbers)>& accepts, const Wait& wait);
 
 /// Fills `room`. Reconnect when the other end closes before.
 Status ReceiveAll(int socket, std::span<std::byte> room, const Wait& wait);

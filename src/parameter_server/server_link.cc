@@ -53,13 +53,13 @@ Status ServerLink::ConnectSocket() {
       if (local) {
         socket_ = std::move(*local);
         local_socket_ = true;
-        return net::Introduce(socket_.get(), kProtocol, options_.token, numbers, wait);
+        return net::Introduce(socket_.get(), kProtocol, options_.token, numbers, wait).status();
       }
     }
     auto socket = net::ConnectTcp(server.address, server.port, wait);
     if (socket.ok()) {
       socket_ = std::move(socket).value();
-      return net::Introduce(socket_.get(), kProtocol, options_.token, numbers, wait);
+      return net::Introduce(socket_.get(), kProtocol, options_.token, numbers, wait).status();
     }
     // It holds its port from the start, and listens once its process has come so far.
     if (wait.deadline.passed()) return socket.status();

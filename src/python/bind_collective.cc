@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "collective/stream_choice.h"
 #include "python/bindings.h"
 #include "python/errors.h"
 #include "python/gil.h"
@@ -32,8 +33,8 @@ std::chrono::milliseconds Milliseconds(double seconds) {
 
 std::unique_ptr<TensorGroup> Join(const std::vector<MemberTuple>& members, std::uint32_t rank,
                                   const std::string& token, int listener, double connect_timeout,
-                                  double stall_after, bool shared_memory,
-                                  const std::string& timeline) {
+                                  double stall_after, bool shared_memory, bool encrypt,
+                                  const std::string& rdma, const std::string& timeline) {
   collective::GroupOptions options;
   for (const auto& [name, address, port] : members) {
     options.members.push_back({.name = name, .address = address, .port = port});
@@ -47,6 +48,8 @@ std::unique_ptr<TensorGroup> Join(const std::vector<MemberTuple>& members, std::
   options.connect_timeout = Milliseconds(connect_timeout);
   options.stall_after = Milliseconds(stall_after);
   options.shared_memory = shared_memory;
+  options.encrypt = encrypt;
+  options.rdma = ValueOrThrow(collective::RdmaFromWord(rdma));
   options.timeline = timeline;
   // Only while it joins: ops run on threads of TensorFlow, where no signal of Python arrives.
   const auto joining = std::make_shared<std::atomic<bool>>(true);
@@ -71,12 +74,16 @@ void BindCollective(nb::module_& module) {
   nb::class_<TensorGroup>(module, "TensorGroup", "The nodes that train together.")
       .def_static("join", &Join, nb::arg("members"), nb::arg("rank"), nb::arg("token"),
                   nb::arg("listener"), nb::arg("connect_timeout"), nb::arg("stall_after"),
-                  nb::arg("shared_memory"), nb::arg("timeline"),
+                  nb::arg("shared_memory"), nb::arg("encrypt"), nb::arg("rdma"),
+                  nb::arg("timeline"),
                   "Waits until all members have joined: tuples of name, address and port. "
                   "`listener`: a socket that is bound to this one's port. `timeline`: a file, or "
                   "empty.")
       .def_prop_ro("rank", [](const TensorGroup& group) { return group.group().rank(); })
       .def_prop_ro("size", [](const TensorGroup& group) { return group.group().size(); })
+      .def_prop_ro(
+          "transport", [](const TensorGroup& group) { return group.group().DescribeTransport(); },
+          "How tensors travel, for people.")
       .def("register", &Register, nb::arg("add"), nb::arg("remove"),
            "The handle for the ops. `add` and `remove` are the addresses of the ops library's "
            "functions.")

@@ -34,7 +34,7 @@ def operations(ctx):
     rounded = collective.all_reduce([wide, tf.constant([rank + 1 / 3], tf.float64)],
                                     compression="bfloat16")
     collective.barrier("done")
-    report(ctx, rank=rank, size=size, rounded=[rounded[0].numpy().tolist(), float(rounded[1][0])], a=sums["a"].numpy().tolist(), b=int(sums["b"][0]),
+    report(ctx, rank=rank, size=size, transport=collective.group().transport, rounded=[rounded[0].numpy().tolist(), float(rounded[1][0])], a=sums["a"].numpy().tolist(), b=int(sums["b"][0]),
            none=sums["b"][1] is None, mean=mean.numpy().tolist(), rows=rows.numpy().tolist(),
            variable=variable.numpy().tolist(), reduced=reduced.numpy().tolist(),
            half=half.numpy().tolist(), dense=dense.numpy().tolist())

@@ -26,12 +26,12 @@ def run(spark, program, tmp_path, nodes=2, **options):
 
 
 def test_operations_on_tensors_and_structures(spark, tmp_path, leftovers):
-    # Over TCP, as between hosts; the other tests use shared memory.
-    nodes = run(spark, programs.operations, tmp_path, tensors_shared_memory=False,
+    # Over TCP, as between hosts, with TLS; the other tests use shared memory.
+    nodes = run(spark, programs.operations, tmp_path, tensors_shared_memory=False, tensors_encrypt=True,
                 tensors_timeline=str(tmp_path / "timeline"))
     assert nodes[0]["rounded"] == nodes[1]["rounded"], "nodes have to have the same bits"
     for rank, found in enumerate(nodes):
-        assert (found["rank"], found["size"]) == (rank, 2)
+        assert (found["rank"], found["size"], found["transport"]) == (rank, 2, "tcp with TLS")
         assert found["a"] == [3, 4] and found["b"] == 3 and found["none"]
         assert found["mean"] == pytest.approx([2 / 3])
         assert found["rows"] == [[0, 0], [1, 1], [1, 1]]
@@ -120,4 +120,10 @@ def test_only_narrow_floats_compress(compression):
 
 def test_a_node_that_dies_ends_the_others_operations(spark, tmp_path, leftovers):
     with pytest.raises(NodeFailedError, match="worker:0"):
-        run(spark, programs.one_dies, tmp_path)
+        run(spark, programs.one_dies, tmp_path, tensors_shared_memory=False, rdma="required")
+
+
+@pytest.mark.parametrize("other", [{"rdma": True}, {"parameter_servers": 1}])
+def test_what_cant_be_encrypted_is_refused(spark, other):
+    with pytest.raises(BadInputError, match="can't be encrypted"):
+        tfos.run(spark, programs.operations, nodes=2, tensors_encrypt=True, **other)

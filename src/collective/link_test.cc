@@ -1,0 +1,117 @@
+#include "collective/link.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collective/test_stream.h"
+
+namespace tfos::collective {
+namespace {
+
+constexpr std::size_t kElements = 24;
+constexpr std::size_t kBytes = kElements * sizeof(float);
+
+Operation Sum() {
+  return {.number = 7,
+          .kind = OperationKind::kAllReduce,
+          .dtype = DType::kFloat32,
+          .elements = kElements,
+          .name = "sum"};
+}
+
+void Append(std::uint32_t type, const std::string& body, std::string& to) {
+  const std::uint32_t head[2] = {type, static_cast<std::uint32_t>(body.size())};
+  to.append(reinterpret_cast<const char*>(head), sizeof(head));
+  to += body;
+}
+
+/// A peer's part of an all-reduce, with all kinds of frames.
+std::string Conversation() {
+  std::string said;
+  Append(1, Sum().Encode(), said);
+  std::string waiting(12, '\0');
+  waiting[0] = 7;
+  waiting[8] = 2;
+  Append(4, waiting, said);
+  Append(2, std::string(40, '\1'), said);
+  Append(2, std::string(kBytes - 40, '\1'), said);
+  Append(5, {}, said);
+  Append(3, "enough", said);
+  return said;
+}
+
+/// How it ends for the other side. Whether the end comes while elements are received depends on how
+/// much is there at a time, but not which end it is.
+std::string Hear(const std::string& said, std::size_t at_a_time, std::optional<DType> add) {
+  std::vector<std::byte> room(kBytes);
+  Link link(std::make_unique<RecordedStream>(std::as_bytes(std::span(said)), at_a_time),
+            "worker:1");
+  link.Begin(Sum());
+  link.Receive(room, add);
+  Status status = link.Pull();
+  if (status.ok()) {
+    // Nothing blocks, so it has all.
+    EXPECT_FALSE(link.receiving());
+    status = link.Peek(8).status();
+  }
+  return status.ok() ? "left" : status.ToString();
+}
+
+TEST(LinkTest, HearsTheSameHoweverTheStreamIsCut) {
+  const std::string said = Conversation();
+  for (const std::optional<DType> add : {std::optional<DType>(), std::optional(DType::kFloat32)}) {
+    const std::string heard = Hear(said, said.size(), add);
+    EXPECT_EQ(heard, "worker:1 gave up: enough");
+    for (std::size_t at_a_time = 1; at_a_time < said.size(); ++at_a_time) {
+      EXPECT_EQ(Hear(said, at_a_time, add), heard) << at_a_time;
+    }
+  }
+}
+
+TEST(LinkTest, ReceivesWhatIsSent) {
+  std::string said;
+  Append(1, Sum().Encode(), said);
+  Append(2, std::string(kBytes, '\1'), said);
+  for (std::size_t at_a_time = 1; at_a_time <= said.size(); ++at_a_time) {
+    std::vector<std::byte> room(kBytes);
+    Link link(std::make_unique<RecordedStream>(std::as_bytes(std::span(said)), at_a_time), "peer");
+    link.Begin(Sum());
+    link.Receive(room, {});
+    ASSERT_TRUE(link.Pull().ok());
+    EXPECT_EQ(room, std::vector<std::byte>(kBytes, std::byte{1})) << at_a_time;
+  }
+}
+
+TEST(LinkTest, AnEndAnywhereIsAnEnd) {
+  const std::string said = Conversation();
+  for (std::size_t bytes = 0; bytes < said.size(); ++bytes) {
+    const std::string heard = Hear(said.substr(0, bytes), said.size(), {});
+    EXPECT_TRUE(heard.ends_with("worker:1 closed its connection") || heard.ends_with("left"))
+        << bytes << ": " << heard;
+  }
+}
+
+/// Whatever one wrong bit is taken for, it does no harm: an error, or elements as many as there
+/// are.
+TEST(LinkTest, AnyBitMayBeWrong) {
+  const std::string said = Conversation();
+  for (std::size_t bit = 0; bit < said.size() * 8; ++bit) {
+    std::string wrong = said;
+    wrong[bit / 8] = static_cast<char>(wrong[bit / 8] ^ (1 << bit % 8));
+    for (const std::optional<DType> add :
+         {std::optional<DType>(), std::optional(DType::kFloat32)}) {
+      const std::string heard = Hear(wrong, wrong.size(), add);
+      EXPECT_EQ(Hear(wrong, 3, add), heard) << bit;
+      EXPECT_FALSE(heard.empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tfos::collective

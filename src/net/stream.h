@@ -1,0 +1,69 @@
+#ifndef TFOS_NET_STREAM_H_
+#define TFOS_NET_STREAM_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/unique_fd.h"
+#include "net/socket.h"
+#include "tfos/status.h"
+
+namespace tfos::net {
+
+/// Bytes in both directions between two processes, in order, however they travel. Never waits:
+/// whoever uses it polls the socket, and for one beside it what moves its bytes.
+///
+/// Owner and lifetime: of whoever speaks a protocol over it; owns the socket. Threads: one at a
+/// time. Errors: reconnect or what the system says, when the connection is broken; nothing more is
+/// to be sent or received then.
+class Stream {
+ public:
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  virtual ~Stream() = default;
+
+  /// The socket shows when the peer is gone.
+  int fd() const { return socket_.get(); }
+  /// The bytes take another way, and the socket is left to what ends the connection.
+  virtual bool beside_socket() const { return false; }
+  /// For a stream beside a socket, that was opened without it.
+  void Adopt(UniqueFd socket) { socket_ = std::move(socket); }
+  /// How the bytes travel, for the log: `tcp`, `ucx (tcp/eth0)`.
+  virtual std::string Describe() const = 0;
+
+  /// Sends what it takes of `first` and then `second`, and says how much of them it does not need
+  /// any more. After a call that was blocked the same bytes have to be given again.
+  virtual Result<Transfer> Send(std::span<const std::byte> first,
+                                std::span<const std::byte> second) = 0;
+  /// Receives into `space`, which is not empty. After a call that was blocked the same space has to
+  /// be given again.
+  virtual Result<Transfer> Receive(std::span<std::byte> space) = 0;
+
+ protected:
+  explicit Stream(UniqueFd socket) : socket_(std::move(socket)) {}
+
+ private:
+  UniqueFd socket_;
+};
+
+/// The bytes go through the socket as they are.
+class SocketStream final : public Stream {
+ public:
+  explicit SocketStream(UniqueFd socket) : Stream(std::move(socket)) {}
+
+  std::string Describe() const override { return "tcp"; }
+  Result<Transfer> Send(std::span<const std::byte> first,
+                        std::span<const std::byte> second) override {
+    return net::Send(fd(), first, second);
+  }
+  Result<Transfer> Receive(std::span<std::byte> space) override {
+    return net::Receive(fd(), space, nullptr);
+  }
+};
+
+}  // namespace tfos::net
+
+#endif  // TFOS_NET_STREAM_H_
