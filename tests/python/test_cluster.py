@@ -272,6 +272,7 @@ def test_a_node_that_does_not_get_to_its_program_is_named(spark, tmp_path, lefto
 def test_shutdown_timeout_names_the_nodes_and_ends_them(spark, tmp_path, leftovers):
     cluster = tfos.run(spark, programs.ignore_stop, nodes=1, args={"dir": str(tmp_path)},
                        stop_grace=0.5)
+    assert cluster._coordinator.wait(lambda: cluster.status()[0]["state"] == "running", 60)
     with pytest.raises(ClusterTimeoutError, match=r"worker:0 \(node 0 on .*draining"):
         cluster.shutdown(timeout=2)
 
