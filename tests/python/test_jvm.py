@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyspark
 import pytest
-from conftest import ROOT, TWO_EXECUTORS
+from conftest import ONE_EXECUTOR, ROOT
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 from pyspark.ml.functions import array_to_vector
@@ -45,8 +45,8 @@ def java_example(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def spark(spark_on, java_example):
-    """Two executors, JVMs of their own, with the jar."""
-    return spark_on(TWO_EXECUTORS, jars=f"{tfos.jar_path()},{java_example}")
+    """An executor, a JVM of its own, with the jar."""
+    return spark_on(ONE_EXECUTOR, jars=f"{tfos.jar_path()},{java_example}")
 
 
 @pytest.fixture(scope="module")
@@ -211,9 +211,9 @@ def test_tensors_by_their_names_in_the_graph(old, models, digits, numbers):
 
 
 def test_a_model_stays_loaded_on_a_file_system_of_hadoops(new, spark, models, tmp_path, mounted_path):
-    """Executors copy it once: then it runs although its variables are gone."""
+    """The executor copies it once: then it runs although its variables are gone."""
     shutil.copytree(models / "keras", tmp_path / "model")
-    frame = spark.range(16, numPartitions=8).selectExpr("array_repeat(cast(id as float), 4) AS x")
+    frame = spark.range(16, numPartitions=6).selectExpr("array_repeat(cast(id as float), 4) AS x")
     model = (new.ml.TensorFlowModel().setModelDir(f"{mounted_path}/model").setInputMapping({"x": "x"}))
     first = values(run(model, frame))
     (data,) = (tmp_path / "model" / "variables").glob("variables.data-*")

@@ -84,7 +84,8 @@ public final class Inference {
     options.inputs.forEach((column, input) -> {
       // A single column is the only input, whatever Keras has called that.
       boolean only = options.inputs.size() == 1 && known.size() == 1;
-      inputs.addArray().add(column).add(only ? known.get(0) : model.nameOf("inputs", input)).add("");
+      String name = only ? known.get(0) : model.nameOf("inputs", input);
+      inputs.addArray().add(column).add(name).add("");
     });
     ArrayNode asked = request.putArray("outputs");
     options.outputs.forEach((output, column) ->

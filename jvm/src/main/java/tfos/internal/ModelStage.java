@@ -93,7 +93,7 @@ public abstract class ModelStage<M extends ModelStage<M>> extends Model<M>
     return setOutputMapping(MappingParam.toScala(outputsToColumns));
   }
 
-  /** Lazy. Errors: {@link IllegalArgumentException} before anything runs if the columns don't fit. */
+  /** Errors: {@link IllegalArgumentException} before anything runs if the columns don't fit. */
   @Override
   public Dataset<Row> transform(Dataset<?> dataset) {
     return new Inference(dataset.sparkSession(), dataset.schema(), options()).apply(dataset);

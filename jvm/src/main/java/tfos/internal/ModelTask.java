@@ -72,8 +72,8 @@ final class ModelTask implements FlatMapFunction<Iterator<InternalRow>, Internal
     }
 
     /**
-     * Runs the next batch, if there is one. Spark may end a task while another thread of it asks for
-     * rows.
+     * Runs the next batch, if there is one. Spark may end a task while another thread of it asks
+     * for rows.
      */
     private synchronized boolean advance() {
       closeResults();

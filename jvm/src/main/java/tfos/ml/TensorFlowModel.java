@@ -13,7 +13,7 @@ import tfos.internal.ModelStage;
 
 /**
  * Adds the outputs of a SavedModel to a DataFrame: of Keras' {@code export}, {@code
- * tf.saved_model.save} or TensorFlow 1. Its parameters are those of {@code tfos.ml.Model} in Python.
+ * tf.saved_model.save} or TensorFlow 1. Its parameters are those of Python's {@code tfos.ml.Model}.
  *
  * <p>Without an input mapping each input has the column of its name; without an output mapping all
  * outputs become columns of their names. An output of the shape [?, 1] becomes a plain number, as
