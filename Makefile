@@ -59,7 +59,7 @@ test: ## Build and run all tests: layers, C++ (ctest), Python on real Spark clus
 	  'Building the C++ tests (ccache)' '$(BUILD_DEV)' \
 	  'Running the C++ tests' 'ctest --preset dev -j $(JOBS)' \
 	  'Building and installing the wheel' 'tools/install_wheel.sh' \
-	  'Checking what the binaries show and need' '.venv/bin/python tools/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/wheel/src/jvm/libtfos_jvm.so' \
+	  'Checking what the binaries show and need' '.venv/bin/python tools/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/dev/src/jvm/libtfos_jvm.so' \
 	  'Running the Python tests' '$(PYTEST) tests/python $(PYTEST_ARGS)'
 
 sanitize: ## Run the C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer.

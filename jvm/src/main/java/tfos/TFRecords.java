@@ -7,8 +7,8 @@ import org.apache.spark.sql.types.StructType;
 import tfos.internal.RecordFiles;
 
 /**
- * DataFrames and TFRecord files of tf.Examples, on any file system of Hadoop's. What becomes of which
- * type is in docs/tfrecords.md.
+ * DataFrames and TFRecord files of tf.Examples, on any file system of Hadoop's. What becomes of
+ * which type is in docs/tfrecords.md.
  *
  * <p>Threads: any. Errors: {@link IllegalArgumentException} for columns that don't fit, before
  * anything runs; file and record where one is damaged.

@@ -10,11 +10,12 @@ import java.util.Map;
 import java.util.TreeSet;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
@@ -34,15 +35,19 @@ public final class Inference {
    * @param outputs output -> column; empty: all, under their names
    * @param binary outputs whose strings are bytes
    * @param keep results have the columns that there were in front of the outputs
+   * @param unwrap an output of the shape [?, 1] becomes a plain value
    */
   public record Options(String path, String tags, String signature, Map<String, String> inputs,
-      Map<String, String> outputs, List<String> binary, int batchSize, boolean keep) {}
+      Map<String, String> outputs, List<String> binary, int batchSize, boolean keep,
+      boolean unwrap) {}
 
   private final Options options;
   private final SavedModel model;
   private final String request;
   private final String[] columns;
   private final StructType outputs;
+  /** Columns of one value in a list, which is to go. */
+  private final List<String> wrapped;
   private final StructType result;
   private final Configuration hadoop;
 
@@ -55,19 +60,7 @@ public final class Inference {
     this.options = options;
     hadoop = Sql.hadoop(spark);
     model = SavedModel.read(options.path, options.tags, options.signature, hadoop);
-    JsonNode signature = Json.parse(model.signature);
-    ObjectNode asked = Json.object();
-    asked.set("signature", signature);
-    ArrayNode inputs = asked.putArray("inputs");
-    options.inputs.forEach((column, input) ->
-        inputs.addArray().add(column).add(model.nameOf("inputs", input)).add(""));
-    ArrayNode outputs = asked.putArray("outputs");
-    options.outputs.forEach((output, column) ->
-        outputs.addArray().add(model.nameOf("outputs", output)).add(column));
-    ArrayNode binary = asked.putArray("binary");
-    options.binary.forEach(binary::add);
-    asked.set("table", ColumnTypes.toJson(schema));
-    request = asked.toString();
+    request = request(schema).toString();
     JsonNode plan;
     try {
       plan = Json.parse(NativeModel.plan(request));
@@ -77,20 +70,54 @@ public final class Inference {
     List<String> wanted = new ArrayList<>();
     plan.get("columns").forEach(name -> wanted.add(name.asText()));
     columns = wanted.toArray(String[]::new);
-    this.outputs = ColumnTypes.tableOf(plan.get("results"));
-    result = options.keep ? joined(schema, this.outputs) : this.outputs;
+    outputs = ColumnTypes.tableOf(plan.get("results"));
+    wrapped = options.unwrap ? wrapped() : List.of();
+    result = joined(options.keep ? schema : new StructType());
   }
 
-  private StructType joined(StructType schema, StructType added) {
-    TreeSet<String> twice = new TreeSet<>(Arrays.asList(schema.fieldNames()));
-    twice.retainAll(Arrays.asList(added.fieldNames()));
+  /** What the native side plans with. */
+  private ObjectNode request(StructType schema) {
+    ObjectNode request = Json.object();
+    request.set("signature", Json.parse(model.signature));
+    List<String> known = model.names("inputs");
+    ArrayNode inputs = request.putArray("inputs");
+    options.inputs.forEach((column, input) -> {
+      // A single column is the only input, whatever Keras has called that.
+      boolean only = options.inputs.size() == 1 && known.size() == 1;
+      String name = only ? known.get(0) : model.nameOf("inputs", input);
+      inputs.addArray().add(column).add(name).add("");
+    });
+    ArrayNode asked = request.putArray("outputs");
+    options.outputs.forEach((output, column) ->
+        asked.addArray().add(model.nameOf("outputs", output)).add(column));
+    ArrayNode binary = request.putArray("binary");
+    options.binary.forEach(binary::add);
+    request.set("table", ColumnTypes.toJson(schema));
+    return request;
+  }
+
+  private List<String> wrapped() {
+    List<String> columns = new ArrayList<>();
+    for (JsonNode tensor : Json.parse(model.signature).get("outputs")) {
+      String name = tensor.get("name").asText();
+      String column = options.outputs.isEmpty() ? name : options.outputs.get(name);
+      if (column != null && tensor.get("type").asText().endsWith("[?, 1]")) {
+        columns.add(column);
+      }
+    }
+    return columns;
+  }
+
+  private StructType joined(StructType kept) {
+    TreeSet<String> twice = new TreeSet<>(Arrays.asList(kept.fieldNames()));
+    twice.retainAll(Arrays.asList(outputs.fieldNames()));
     if (!twice.isEmpty()) {
       throw new IllegalArgumentException("column " + String.join(", ", twice)
           + " would be there twice: give the outputs of " + model.path
           + " other names in the output mapping");
     }
-    StructType all = schema;
-    for (StructField field : added.fields()) {
+    StructType all = kept;
+    for (StructField field : outputs.fields()) {
       all = all.add(field);
     }
     return all;
@@ -98,21 +125,32 @@ public final class Inference {
 
   /** Of what {@link #apply} gives. */
   public StructType schema() {
-    return result;
+    StructType schema = new StructType();
+    for (StructField field : result.fields()) {
+      schema = wrapped.contains(field.name())
+          ? schema.add(field.name(), ((ArrayType) field.dataType()).elementType(), true)
+          : schema.add(field);
+    }
+    return schema;
   }
 
-  /** A lazy DataFrame with a row for each row, in order. */
+  /**
+   * A DataFrame with a row for each row, in order. It is lazy, but for shuffles below it in a plan
+   * that Spark adapts while it runs, as Dataset.rdd is.
+   */
   public Dataset<Row> apply(Dataset<?> dataset) {
     SparkSession spark = dataset.sparkSession();
     Dataset<Row> rows = dataset.toDF();
     if (!options.keep) {
-      rows = rows.select(Arrays.stream(columns)
-          .map(name -> functions.col("`" + name.replace("`", "``") + "`"))
-          .toArray(org.apache.spark.sql.Column[]::new));
+      rows = rows.select(Arrays.stream(columns).map(Sql::column).toArray(Column[]::new));
     }
     ModelTask task = new ModelTask(model, request, rows.schema(), columns, outputs,
         options.batchSize, options.keep, new SerializableConfiguration(hadoop));
     JavaRDD<InternalRow> results = Sql.rows(rows).mapPartitions(task);
-    return Sql.frame(spark, results, result);
+    Dataset<Row> frame = Sql.frame(spark, results, result);
+    for (String name : wrapped) {
+      frame = frame.withColumn(name, Sql.column(name).getItem(0));
+    }
+    return frame;
   }
 }

@@ -22,15 +22,15 @@ public abstract class ModelStage<M extends ModelStage<M>> extends Model<M>
   private static final long serialVersionUID = 1;
 
   private final String uid;
-  private final IntParam batchSize =
-      new IntParam(this, "batchSize", "rows that the model gets at a time");
-  private final MappingParam inputMapping =
-      new MappingParam(this, "inputMapping", "column -> input of the model");
-  private final MappingParam outputMapping =
-      new MappingParam(this, "outputMapping", "output of the model -> column");
+  private final IntParam batchSize;
+  private final MappingParam inputMapping;
+  private final MappingParam outputMapping;
 
   protected ModelStage(String uid) {
-    this.uid = uid;
+    this.uid = uid; // First: the parameters ask for it.
+    batchSize = new IntParam(this, "batchSize", "rows that the model gets at a time");
+    inputMapping = new MappingParam(this, "inputMapping", "column -> input of the model");
+    outputMapping = new MappingParam(this, "outputMapping", "output of the model -> column");
     setDefault(batchSize, 128);
     setDefault(inputMapping, MappingParam.toScala(Map.of()));
     setDefault(outputMapping, MappingParam.toScala(Map.of()));
@@ -93,7 +93,7 @@ public abstract class ModelStage<M extends ModelStage<M>> extends Model<M>
     return setOutputMapping(MappingParam.toScala(outputsToColumns));
   }
 
-  /** Lazy. Errors: {@link IllegalArgumentException} before anything runs if the columns don't fit. */
+  /** Errors: {@link IllegalArgumentException} before anything runs if the columns don't fit. */
   @Override
   public Dataset<Row> transform(Dataset<?> dataset) {
     return new Inference(dataset.sparkSession(), dataset.schema(), options()).apply(dataset);

@@ -54,24 +54,30 @@ final class ModelTask implements FlatMapFunction<Iterator<InternalRow>, Internal
     private NativeColumns results;
     private int next;
     private long done;
+    private boolean closed;
 
     Results(Iterator<InternalRow> rows, TaskContext task) {
       this.rows = rows;
       partition = task.partitionId();
       // One process runs several tasks at a time, which share the session and its threads.
       int threads = SparkEnv.get().conf().getInt("spark.executor.cores", 0);
-      runner = Sessions.newRunner(model, request, threads, hadoop.value());
       writer = new ColumnWriter.Table(schema, columns);
+      runner = Sessions.newRunner(model, request, threads, hadoop.value());
       task.addTaskCompletionListener(this);
     }
 
     @Override
     public boolean hasNext() {
-      if (results != null && next < results.rows()) {
-        return true;
-      }
+      return results != null && next < results.rows() || advance();
+    }
+
+    /**
+     * Runs the next batch, if there is one. Spark may end a task while another thread of it asks
+     * for rows.
+     */
+    private synchronized boolean advance() {
       closeResults();
-      if (!rows.hasNext()) {
+      if (closed || !rows.hasNext()) {
         return false;
       }
       writer.clear();
@@ -108,7 +114,8 @@ final class ModelTask implements FlatMapFunction<Iterator<InternalRow>, Internal
     }
 
     @Override
-    public void onTaskCompletion(TaskContext task) {
+    public synchronized void onTaskCompletion(TaskContext task) {
+      closed = true;
       closeResults();
       writer.close();
       NativeModel.deleteRunner(runner);

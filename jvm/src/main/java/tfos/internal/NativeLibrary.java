@@ -42,7 +42,8 @@ public final class NativeLibrary {
     try (InputStream library = NativeLibrary.class.getResourceAsStream(RESOURCE)) {
       if (library == null) {
         throw new UnsatisfiedLinkError("this jar of tfos has no native library (" + RESOURCE
-            + "): use the one in the wheel, which `python -c 'import tfos; print(tfos.jar_path())'` names");
+            + "): use the one in the wheel, which `python -c 'import tfos; "
+            + "print(tfos.jar_path())'` names");
       }
       file = Files.createTempFile(directory, "libtfos_jvm", ".so");
       Files.copy(library, file, StandardCopyOption.REPLACE_EXISTING);

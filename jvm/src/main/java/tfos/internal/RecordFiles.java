@@ -21,7 +21,6 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StructField;
@@ -103,7 +102,7 @@ public final class RecordFiles {
   /** Vectors of Spark ML as arrays and decimals as doubles, which records can hold. */
   private static Dataset<Row> writable(Dataset<?> frame) {
     Column[] columns = Arrays.stream(frame.schema().fields()).map(field -> {
-      Column column = functions.col("`" + field.name().replace("`", "``") + "`");
+      Column column = Sql.column(field.name());
       DataType type = field.dataType();
       if (type.equals(SQLDataTypes.VectorType())) {
         return org.apache.spark.ml.functions.vector_to_array(column, "float32").as(field.name());

@@ -144,8 +144,8 @@ final class SavedModel implements Serializable {
     try {
       FileSystem files = directory.getFileSystem(hadoop);
       if (!contentOf(files, directory).stamp.equals(stamp)) {
-        throw new IllegalArgumentException(path + " on this host is not the model that was checked: "
-            + "it was written anew meanwhile, or hosts have different copies of it");
+        throw new IllegalArgumentException(path
+            + " on this host is not the model that was checked: it was written anew meanwhile, or hosts have different copies of it");
       }
       URI uri = directory.toUri();
       if (uri.getScheme().equals("file")) {

@@ -41,9 +41,4 @@ final class Sessions {
     KEPT.put(key, session);
     return NativeModel.newRunner(session.handle, request);
   }
-
-  /** How many there are. */
-  static synchronized int count() {
-    return KEPT.size();
-  }
 }

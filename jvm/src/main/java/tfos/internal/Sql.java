@@ -2,17 +2,19 @@ package tfos.internal;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.StructType;
 
 /**
  * DataFrames as rows in Spark's own form and back: the one place that needs what Spark does not
- * promise to keep. Ten times as fast as its Row. Threads: any.
+ * promise to keep. Its public Row costs many times as much. Threads: any.
  */
-public final class Sql {
+final class Sql {
   private Sql() {}
 
   /** Rows that are good until the next one is asked for. */
@@ -27,6 +29,11 @@ public final class Sql {
   /** Hadoop's configuration with the session's settings. */
   static Configuration hadoop(SparkSession spark) {
     return classic(spark).sessionState().newHadoopConf();
+  }
+
+  /** By its name, whatever that has in it. */
+  static Column column(String name) {
+    return functions.col("`" + name.replace("`", "``") + "`");
   }
 
   private static org.apache.spark.sql.classic.SparkSession classic(SparkSession spark) {

@@ -19,8 +19,8 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * TFRecord files of tf.Examples as rows of the schema that the configuration has. A task reads a file
- * as a whole: where its records begin only reading it tells.
+ * TFRecord files of tf.Examples as rows of the schema that the configuration has. A task reads a
+ * file as a whole: where its records begin only reading it tells.
  */
 public final class TFRecordInputFormat extends FileInputFormat<NullWritable, InternalRow> {
   private static final String SCHEMA = "tfos.tfrecord.schema";

@@ -24,8 +24,9 @@ public final class TFRecordOutputFormat extends FileOutputFormat<NullWritable, I
       throws IOException {
     Configuration configuration = context.getConfiguration();
     Path path = getDefaultWorkFile(context, ".tfrecord");
+    StructType schema = TFRecordInputFormat.schemaOf(configuration);
     OutputStream file = path.getFileSystem(configuration).create(path, false);
-    return new Writer(file, path, TFRecordInputFormat.schemaOf(configuration));
+    return new Writer(file, path, schema);
   }
 
   private static final class Writer extends RecordWriter<NullWritable, InternalRow> {

@@ -13,10 +13,11 @@ import tfos.internal.ModelStage;
 
 /**
  * Adds the outputs of a SavedModel to a DataFrame: of Keras' {@code export}, {@code
- * tf.saved_model.save} or TensorFlow 1. Its parameters are those of {@code tfos.ml.Model} in Python.
+ * tf.saved_model.save} or TensorFlow 1. Its parameters are those of Python's {@code tfos.ml.Model}.
  *
  * <p>Without an input mapping each input has the column of its name; without an output mapping all
- * outputs become columns of their names.
+ * outputs become columns of their names. An output of the shape [?, 1] becomes a plain number, as
+ * Spark's evaluators want it.
  */
 public class TensorFlowModel extends ModelStage<TensorFlowModel> {
   private static final long serialVersionUID = 1;
@@ -121,7 +122,7 @@ public class TensorFlowModel extends ModelStage<TensorFlowModel> {
   protected Inference.Options options() {
     return new Inference.Options(getModelDir(), getTags(), getSignature(),
         MappingParam.toJava(getInputMapping()), MappingParam.toJava(getOutputMapping()),
-        List.of(getBinaryOutputs()), getBatchSize(), getKeepInputs());
+        List.of(getBinaryOutputs()), getBatchSize(), getKeepInputs(), true);
   }
 
   @Override

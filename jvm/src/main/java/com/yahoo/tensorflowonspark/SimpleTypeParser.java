@@ -6,8 +6,8 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Reads schema hints, {@code struct<name:type,...>}: what {@code StructType.simpleString} gives, with
- * any names, and {@code long} for {@code bigint}. Types are those of Spark SQL.
+ * Reads schema hints, {@code struct<name:type,...>}: what {@code StructType.simpleString} gives,
+ * with any names, and {@code long} for {@code bigint}. Types are those of Spark SQL.
  */
 public final class SimpleTypeParser {
   private static final String BEGIN = "struct<";
@@ -69,7 +69,8 @@ public final class SimpleTypeParser {
     try {
       return DataType.fromDDL(type);
     } catch (Exception error) { // Spark's ParseException, which Scala does not declare.
-      throw bad(whole, "field " + name + " has the type '" + type + "', which Spark SQL does not know");
+      throw bad(whole,
+          "field " + name + " has the type '" + type + "', which Spark SQL does not know");
     }
   }
 

@@ -92,7 +92,7 @@ public class TFModel extends ModelStage<TFModel> {
           + "model become columns, and how these are called");
     }
     return new Inference.Options(getModel(), getTag(), getSignatureDefKey(),
-        MappingParam.toJava(getInputMapping()), outputs, List.of(), getBatchSize(), false);
+        MappingParam.toJava(getInputMapping()), outputs, List.of(), getBatchSize(), false, false);
   }
 
   @Override
