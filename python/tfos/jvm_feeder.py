@@ -19,6 +19,8 @@ from tfos import __version__, errors
 if TYPE_CHECKING:
     from tfos.feeding import FeedPlan
 
+#: Older ones have other classes for plans.
+_OLDEST_SPARK = 4
 #: Where Spark's configuration names the jars that executors have.
 _JARS_OF_EXECUTORS = ("spark.jars", "spark.yarn.dist.jars", "spark.executor.extraClassPath")
 
@@ -31,6 +33,8 @@ def obstacle(sc: Any) -> str:
     if not isinstance(feeder, JavaClass):
         return ("the jar of tfos is not on the driver's class path: start Spark with "
                 "--jars or spark.jars and the path that tfos.jar_path() gives")
+    if int(sc.version.partition(".")[0]) < _OLDEST_SPARK:
+        return f"the jar of tfos needs Spark {_OLDEST_SPARK}, and this is {sc.version}"
     version = feeder.version()
     if version != __version__:
         return f"the jar of tfos on the class path is version {version}, and the package {__version__}"

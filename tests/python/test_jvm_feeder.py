@@ -29,7 +29,7 @@ def context_with_jar(spark, master="spark://host:7077", jars="", **conf):
     """The session's, as if Spark were configured so."""
     listed = SimpleNamespace(mkString=lambda _: jars)
     return SimpleNamespace(
-        _jvm=spark.sparkContext._jvm, master=master, getConf=lambda: conf,
+        _jvm=spark.sparkContext._jvm, version="4.1.4", master=master, getConf=lambda: conf,
         _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(listJars=lambda: listed)))
 
 
@@ -50,6 +50,12 @@ def test_without_the_jar_python_feeds_unless_told_otherwise(caplog):
     assert "DataFrames are fed by Python workers: the jar of tfos is not" in caplog.text
     with pytest.raises(BadInputError, match=r"spark.tfos.feed.jvm is on, and the jar .*jar_path\(\)"):
         feeds_by_jvm(context_without_jar(), "on")
+
+
+def test_an_older_spark_is_fed_by_python(spark):
+    context = context_with_jar(spark, "local")
+    context.version = "3.5.7"
+    assert jvm_feeder.obstacle(context) == "the jar of tfos needs Spark 4, and this is 3.5.7"
 
 
 def test_a_jar_of_another_version_is_not_used(spark, monkeypatch):
