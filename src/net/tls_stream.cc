@@ -180,8 +180,7 @@ Result<std::unique_ptr<TlsStream>> TlsStream::Open(UniqueFd socket, Side side, c
   } else {
     ::SSL_set_accept_state(ssl.get());
   }
-  // Several records at a time, in one call of the system.
-  ::SSL_set_default_read_buffer_len(ssl.get(), 16 * kRecordBytes);
+  // A record in one call of the system. Not more: OpenSSL moves what is left after each.
   ::SSL_set_read_ahead(ssl.get(), 1);
   std::unique_ptr<TlsStream> stream(
       new TlsStream(std::move(socket), std::move(ssl), key, bytes_per_key));
