@@ -4,10 +4,8 @@
 
 Two single-core executors and two nodes. Each case feeds cached rows into `ctx.dataset(128)` and is
 compared with a Spark pass over the same rows that only counts them: `mapInArrow` for the DataFrame,
-`foreachPartition` for RDDs. Cases alternate with their bare pass; medians are compared.
-
-The case `jvm` feeds the same DataFrame through the JVM feeder, and compares that with the bare pass
-and with what `mapInArrow` feeds into the same dataset. The other cases do without the jar.
+`foreachPartition` for RDDs. Each is fed by the executors' JVMs and by Python workers, as without the
+jar, in turns with its bare pass; medians are compared.
 
 The case `echo` compares with training instead: the same cluster feeds the DataFrame into
 `ctx.dataset`, and has it echoed, column by column, by `cluster.inference(df, schema=...)`, whose
@@ -32,14 +30,13 @@ BATCH = 128
 #: case: (rows, ratio to the bare pass to reach, what a row is)
 CASES = {
     "dataframe": (200_000, 0.9, "array of 784 float, int (DataFrame)"),
-    "jvm": (200_000, 0.9, "array of 784 float, int (DataFrame), by the JVM feeder"),
     "lists": (60_000, 0.85, "(list of 784 floats, label)"),
     "numpy": (100_000, 0.85, "(NumPy array of 784 float64, label)"),
     "bytes": (5_000, 0.85, "bytes of 100 KiB"),
     "ints": (2_000_000, 0.85, "int"),
     "echo": (200_000, 0.6, "array of 784 float, int (DataFrame), echoed"),
 }
-#: Of the JVM feeder to what `mapInArrow` feeds.
+#: Of the JVM feeder to Python workers.
 JVM_RATIO = 2
 #: Of what is echoed.
 ECHO_QUEUE = "echo"
@@ -62,7 +59,7 @@ def make_rows(case, index, count):
 
 
 def make_data(spark, case, rows):
-    if case in ("dataframe", "jvm", "echo"):
+    if case in ("dataframe", "echo"):
         frame = spark.range(0, rows, 1, PARTITIONS).selectExpr(
             "transform(sequence(1, 784), i -> cast(id + i as float)) as features",
             "cast(id as int) as label")
@@ -114,7 +111,7 @@ def echo_pass(cluster, data):
 
 def bare_pass(data, case):
     start = time.time()
-    if case in ("dataframe", "jvm"):
+    if case == "dataframe":
         def count(batches):
             import pyarrow as pa
 
@@ -127,52 +124,49 @@ def bare_pass(data, case):
     return time.time() - start
 
 
-def measure(spark, data, case, rows, repeat):
-    """[(seconds of tfos, seconds of the other)], one cluster for all epochs: node and feed warm."""
+def start_cluster(stack, spark, data, rows, feed_jvm):
+    """(cluster, the directory of its reports), once it has read an epoch: node and feed are warm, and
+    TensorFlow is imported."""
     import tfos
 
+    directory = stack.enter_context(tempfile.TemporaryDirectory())
+    cluster = stack.enter_context(
+        tfos.run(spark, consume, nodes=2, args=directory, queues=("input", ECHO_QUEUE),
+                 progress=False, feed_jvm=feed_jvm))
+    cluster.train(data)
+    await_epoch(directory, 0, rows)
+    return cluster, directory
+
+
+def feed_pass(cluster, directory, data, epoch, rows):
+    start = time.time()
+    cluster.train(data)
+    return await_epoch(directory, epoch, rows) - start
+
+
+def measure_echo(spark, data, rows, repeat):
+    """[(seconds of echoing, seconds of training)]"""
     pairs = []
-    with tempfile.TemporaryDirectory() as directory:
-        with tfos.run(spark, consume, nodes=2, args=directory, queues=("input", ECHO_QUEUE),
-                      progress=False, feed_jvm="off") as cluster:
-            cluster.train(data)  # warms up; and TensorFlow is imported now
-            await_epoch(directory, 0, rows)
-            if case == "echo":
-                echoed = cluster.inference(data, queue=ECHO_QUEUE, schema=data.schema)
-                assert echoed.selectExpr("sum(label)", "sum(features[783])").first() == (
-                    data.selectExpr("sum(label)", "sum(features[783])").first())
-            for epoch in range(1, repeat + 1):
-                other = echo_pass(cluster, data) if case == "echo" else bare_pass(data, case)
-                start = time.time()
-                cluster.train(data)
-                trained = await_epoch(directory, epoch, rows) - start
-                pairs.append((other, trained) if case == "echo" else (trained, other))
+    with ExitStack() as stack:
+        cluster, directory = start_cluster(stack, spark, data, rows, "off")
+        echoed = cluster.inference(data, queue=ECHO_QUEUE, schema=data.schema)
+        assert echoed.selectExpr("sum(label)", "sum(features[783])").first() == (
+            data.selectExpr("sum(label)", "sum(features[783])").first())
+        for epoch in range(1, repeat + 1):
+            echo = echo_pass(cluster, data)
+            pairs.append((echo, feed_pass(cluster, directory, data, epoch, rows)))
     return pairs
 
 
-def measure_jvm(spark, data, rows, repeat):
-    """[(seconds by the JVM feeder, seconds by mapInArrow, seconds of a bare pass)]. Two clusters, of
-    which one waits without work while the other is fed."""
-    import tfos
-
+def measure(spark, data, case, rows, repeat):
+    """[(seconds by the JVM feeder, seconds by Python workers, seconds of a bare pass)]. Two clusters,
+    of which one waits without work while the other is fed."""
     triples = []
     with ExitStack() as stack:
-        feeds = []
-        for how in ("on", "off"):
-            directory = stack.enter_context(tempfile.TemporaryDirectory())
-            cluster = stack.enter_context(
-                tfos.run(spark, consume, nodes=2, args=directory, queues=("input", ECHO_QUEUE),
-                         progress=False, feed_jvm=how))
-            cluster.train(data)
-            await_epoch(directory, 0, rows)
-            feeds.append((cluster, directory))
+        feeds = [start_cluster(stack, spark, data, rows, how) for how in ("on", "off")]
         for epoch in range(1, repeat + 1):
-            seconds = []
-            for cluster, directory in feeds:
-                start = time.time()
-                cluster.train(data)
-                seconds.append(await_epoch(directory, epoch, rows) - start)
-            triples.append((*seconds, bare_pass(data, "jvm")))
+            seconds = [feed_pass(*feed, data, epoch, rows) for feed in feeds]
+            triples.append((*seconds, bare_pass(data, case)))
     return triples
 
 
@@ -218,13 +212,16 @@ def main():
     for case in options.case:
         rows, target, what = CASES[case]
         data = make_data(spark, case, rows)
-        if case == "jvm":
-            triples = measure_jvm(spark, data, rows, options.repeat)
-            added = [row_of(what, rows, [(jvm, bare) for jvm, _, bare in triples], target),
-                     row_of("the same, against `mapInArrow` into `ctx.dataset`", rows,
-                            [(jvm, arrow) for jvm, arrow, _ in triples], JVM_RATIO)]
+        if case == "echo":
+            added = [row_of(what, rows, measure_echo(spark, data, rows, options.repeat), target)]
         else:
-            added = [row_of(what, rows, measure(spark, data, case, rows, options.repeat), target)]
+            triples = measure(spark, data, case, rows, options.repeat)
+            added = [row_of(what, rows, [(jvm, bare) for jvm, _, bare in triples], target),
+                     row_of(f"{what}, by Python workers", rows,
+                            [(python, bare) for _, python, bare in triples], target)]
+        if case == "dataframe":
+            added.append(row_of(f"{what}: the JVM against Python workers", rows,
+                                [(jvm, python) for jvm, python, _ in triples], JVM_RATIO))
         lines += added
         print("\n".join(added), flush=True)
         data.unpersist()

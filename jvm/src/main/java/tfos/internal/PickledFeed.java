@@ -1,6 +1,5 @@
 package tfos.internal;
 
-import java.util.Arrays;
 import java.util.Iterator;
 import org.apache.spark.TaskContext;
 
@@ -18,19 +17,19 @@ final class PickledFeed extends PartitionFeed<byte[]> {
   @Override
   long[] feed(TaskContext context, int partition, Iterator<byte[]> batches, long chunkBytes) {
     try (NativeFeeder feeder = connect(context, partition, null, false, chunkBytes)) {
-      byte[][] chunk = new byte[1][];
       // Chunks begin small and grow: the first rows arrive soon, and small data spreads evenly.
-      int most = 1;
+      byte[][] chunk = new byte[1][];
       while (batches.hasNext() && !feeder.stopped()) {
         int count = 0;
         long bytes = 0;
-        while (batches.hasNext() && count < most && bytes < chunkBytes) {
+        while (batches.hasNext() && count < chunk.length && bytes < chunkBytes) {
           chunk[count] = batches.next();
           bytes += chunk[count++].length;
         }
         feeder.writePickled(chunk, count);
-        most += Math.max(1, most / 4);
-        chunk = Arrays.copyOf(chunk, most);
+        if (count == chunk.length) {
+          chunk = new byte[count + Math.max(1, count / 4)][];
+        }
       }
       return feeder.finish();
     }
