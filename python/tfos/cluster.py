@@ -34,6 +34,9 @@ from tfos.training import Training, plan_training
 
 logger = logging.getLogger(__name__)
 
+#: No timeout needs more; what counts milliseconds can hold it.
+_MOST_SECONDS = 1e9
+
 #: After a node's failure Spark's own error for the same event may arrive first; this long the
 #: driver waits for the failure that explains it.
 _EXPLANATION_SECONDS = 3.0
@@ -554,6 +557,8 @@ class Cluster:
 
     def _plan(self, pickled: bool, timeout: float, queue: str, epoch: int = 0,
               replay: Replay = Replay()) -> FeedPlan:
+        if not 0 < timeout < _MOST_SECONDS:
+            raise BadInputError(f"feed_timeout={timeout!r}: seconds, above 0 and below {_MOST_SECONDS:g}")
         self._await_feeds(timeout)
         endpoints = [
             {

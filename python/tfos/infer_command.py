@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 #: Batches that are read before the model has room for them.
 _AHEAD = 4
+_MOST_THREADS = 8
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,8 +53,9 @@ def _parser() -> argparse.ArgumentParser:
                        help="a library with ops of the model's own")
     model.add_argument("--batch-size", type=int, default=inference.BATCH_SIZE,
                        help="rows at a time; default: %(default)s")
-    model.add_argument("--threads", type=_threads, default=len(os.sched_getaffinity(0)),
-                       help="batches that are computed at a time; default: one for each core")
+    model.add_argument("--threads", type=_threads, default=min(_MOST_THREADS, len(os.sched_getaffinity(0))),
+                       help="batches that are computed at a time, each of them in memory; default: "
+                            f"one for each core, {_MOST_THREADS} at most")
     files = parser.add_argument_group("files")
     files.add_argument("--input", nargs="+", metavar="PATH",
                        help="files, directories, or patterns of * ? [...]")

@@ -19,8 +19,8 @@ from tfos import __version__, errors
 if TYPE_CHECKING:
     from tfos.feeding import FeedPlan
 
-#: Older ones have other classes for plans.
-_OLDEST_SPARK = 4
+#: Major and minor version from which on Spark has the classes that the jar was built for.
+_OLDEST_SPARK = (4, 1)
 #: Where Spark's configuration names the jars that executors have.
 _JARS_OF_EXECUTORS = ("spark.jars", "spark.yarn.dist.jars", "spark.executor.extraClassPath")
 
@@ -33,8 +33,9 @@ def obstacle(sc: Any) -> str:
     if not isinstance(feeder, JavaClass):
         return ("the jar of tfos is not on the driver's class path: start Spark with "
                 "--jars or spark.jars and the path that tfos.jar_path() gives")
-    if int(sc.version.partition(".")[0]) < _OLDEST_SPARK:
-        return f"the jar of tfos needs Spark {_OLDEST_SPARK}, and this is {sc.version}"
+    found = tuple(int(number) for number in sc.version.split(".")[:2])
+    if found < _OLDEST_SPARK or found[0] != _OLDEST_SPARK[0]:
+        return f"the jar of tfos needs Spark 4, from 4.1 on, and this is {sc.version}"
     version = feeder.version()
     if version != __version__:
         return f"the jar of tfos on the class path is version {version}, and the package {__version__}"
@@ -43,16 +44,16 @@ def obstacle(sc: Any) -> str:
 
 def _missing_on_executors(sc: Any, jar: str) -> str:
     """Why executors won't have the ``jar`` that the driver has; "" when nothing speaks against it."""
-    from pyspark.find_spark_home import _find_spark_home
-
     directory, name = os.path.split(jar)
-    everywhere = directory == os.path.join(_find_spark_home(), "jars")
     in_driver = sc.master.startswith("local") and not sc.master.startswith("local-cluster")
     conf = sc.getConf()
     named = " ".join([sc._jsc.sc().listJars().mkString(" "),
                       *(conf.get(key, "") for key in _JARS_OF_EXECUTORS)])
-    if everywhere or in_driver or name in named or f"{directory}/*" in named:
+    if in_driver or name in named or f"{directory}/*" in named:
         return ""
+    spark = sc._jvm.java.lang.Class.forName("org.apache.spark.SparkContext")
+    if directory == os.path.dirname(spark.getProtectionDomain().getCodeSource().getLocation().getPath()):
+        return ""  # beside Spark's own jars
     return (f"the driver has {jar}, and nothing says that the executors have it too: name it in "
             "spark.jars (--jars) or spark.executor.extraClassPath")
 
@@ -62,13 +63,13 @@ def train(frame: Any, plan: "FeedPlan", names: list[str], decimals: str | None
     """Feeds all rows of ``frame`` in a Spark job: for each partition how many, and how many of them
     a second time. Raises what the Python feeder would."""
     feeder = frame.sparkSession.sparkContext._jvm.tfos.internal.FrameFeeder
-    return _counts(feeder.train, frame._jdf, plan.to_json(), names, decimals == "float64")
+    return _counts(feeder.train, frame._jdf, plan.to_json().encode(), names, decimals == "float64")
 
 
 def train_pickled(batches: RDD, plan: "FeedPlan") -> list[tuple[int, int]]:
     """The same for an RDD of ``spark_job.pickled_batches``, whose batches are counted."""
     feeder = batches.ctx._jvm.tfos.internal.PickledFeeder
-    return _counts(feeder.train, batches._jrdd, plan.to_json())
+    return _counts(feeder.train, batches._jrdd, plan.to_json().encode())
 
 
 def _counts(feed: Callable[..., str], *arguments: Any) -> list[tuple[int, int]]:

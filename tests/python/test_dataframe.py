@@ -304,7 +304,8 @@ def test_a_killed_task_stops_waiting_for_room(spark, tmp_path, feed_jvm):
         leave.touch()
 
 
-def test_rdds_that_spark_holds_pickled(spark, tmp_path, feed_jvm):
+def test_rdds_that_spark_holds_pickled(spark, tmp_path, feed_jvm, caplog):
+    caplog.set_level("INFO", "tfos.cluster")
     sc = spark.sparkContext
     text = sc.parallelize([(n, "x" * n) for n in range(1000)], 3)
     cached = sc.parallelize(range(500), 2).map(lambda n: {"n": n, "large": None}).cache()
@@ -313,6 +314,8 @@ def test_rdds_that_spark_holds_pickled(spark, tmp_path, feed_jvm):
                   feed_chunk=1 << 10) as cluster:  # many chunks, each with a batch or two
         cluster.train(text, epochs=2)
         cluster.train(cached)
+        by_jvm = "what Spark holds is fed by the executors' JVMs" in caplog.text
+        assert by_jvm == (feed_jvm == "on")
         # Nobody has pickled this one yet.
         cluster.train(sc.parallelize(range(1, 11), 2).map(lambda n: -n))
     rows = collected(tmp_path)

@@ -349,6 +349,10 @@ def test_a_damaged_file_is_named_and_a_failed_write_leaves_nothing(new, spark, t
         DataFrame(loaded, spark).collect()
     with pytest.raises(Exception, match=r"bad\.tfrecord.*record 1999"):
         new.TFRecords.save(loaded, str(tmp_path / "out"))
+    # This one is refused when the file is closed, and Spark closes it again.
+    hole = spark.sql("SELECT array(1, null) AS a")._jdf
+    with pytest.raises(Exception, match="null"):
+        new.TFRecords.save(hole, str(tmp_path / "hole"))
     left = [file.name for file in (tmp_path / "out").rglob("*") if file.is_file()] if (tmp_path / "out").exists() else []
     assert not [name for name in left if name.startswith("part") or name == "_SUCCESS"]
 

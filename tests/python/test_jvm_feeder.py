@@ -47,7 +47,7 @@ def test_the_jar_in_spark_jars_is_used(spark):
 def test_without_the_jar_python_feeds_unless_told_otherwise(caplog):
     caplog.set_level("INFO", "tfos.cluster")
     assert feeds_by_jvm(context_without_jar(), "auto") is False
-    assert "DataFrames are fed by Python workers: the jar of tfos is not" in caplog.text
+    assert "is fed by Python workers: the jar of tfos is not" in caplog.text
     with pytest.raises(BadInputError, match=r"spark.tfos.feed.jvm is on, and the jar .*jar_path\(\)"):
         feeds_by_jvm(context_without_jar(), "on")
 
@@ -55,7 +55,7 @@ def test_without_the_jar_python_feeds_unless_told_otherwise(caplog):
 def test_an_older_spark_is_fed_by_python(spark):
     context = context_with_jar(spark, "local")
     context.version = "3.5.7"
-    assert jvm_feeder.obstacle(context) == "the jar of tfos needs Spark 4, and this is 3.5.7"
+    assert jvm_feeder.obstacle(context) == "the jar of tfos needs Spark 4, from 4.1 on, and this is 3.5.7"
 
 
 def test_a_jar_of_another_version_is_not_used(spark, monkeypatch):

@@ -13,7 +13,7 @@ final class FrameFeed extends PartitionFeed<InternalRow> {
   private final boolean decimalsAsFloat64;
 
   /** @param schema of the rows; its names are those that nodes get */
-  FrameFeed(String plan, StructType schema, boolean decimalsAsFloat64) {
+  FrameFeed(byte[] plan, StructType schema, boolean decimalsAsFloat64) {
     super(plan);
     this.schema = schema;
     this.decimalsAsFloat64 = decimalsAsFloat64;

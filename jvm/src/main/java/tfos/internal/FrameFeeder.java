@@ -34,11 +34,12 @@ public final class FrameFeeder {
   /**
    * Feeds all rows once, in a Spark job of the calling thread.
    *
-   * @param plan the JSON that {@code FeedPlan.to_json} of python/tfos/feeding.py makes
+   * @param plan the JSON that {@code FeedPlan.to_json} of python/tfos/feeding.py makes; as bytes, as
+   *     py4j would show a text in its log
    * @param names of the columns, in the rows that nodes get
    * @return for each partition its rows, and how many of them were sent twice, as JSON
    */
-  public static String train(Dataset<Row> frame, String plan, List<String> names,
+  public static String train(Dataset<Row> frame, byte[] plan, List<String> names,
       boolean decimalsAsFloat64) {
     // A query of its own: one that ran before would not know what was cached since.
     var query = (org.apache.spark.sql.classic.Dataset<Row>) frame.select(functions.col("*"));

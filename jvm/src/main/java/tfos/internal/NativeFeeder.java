@@ -23,9 +23,9 @@ final class NativeFeeder implements AutoCloseable {
    * @param columns the type of all rows (src/jvm/column_layout.h); null for pickled batches
    * @param killed asked while it waits; true ends the wait
    */
-  NativeFeeder(String plan, String executorId, int partition, int attempt, String columns,
+  NativeFeeder(byte[] plan, String executorId, int partition, int attempt, String columns,
       boolean decimalsAsFloat64, long chunkBytes, BooleanSupplier killed) {
-    handle = open(utf8(plan), utf8(executorId), partition, attempt,
+    handle = open(plan, utf8(executorId), partition, attempt,
         columns == null ? null : utf8(columns), decimalsAsFloat64, chunkBytes, killed);
   }
 

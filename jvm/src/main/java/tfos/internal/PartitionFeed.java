@@ -1,8 +1,8 @@
 package tfos.internal;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
 import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.TaskContext;
@@ -16,15 +16,14 @@ abstract class PartitionFeed<T> implements Function2<Integer, Iterator<T>, Itera
   private static final long serialVersionUID = 1;
   private static final long[] NOTHING = {0, 0};
 
-  private final String plan; // With the cluster's token: never shown.
+  private final byte[] plan; // With the cluster's token: never shown.
 
-  PartitionFeed(String plan) {
+  PartitionFeed(byte[] plan) {
     this.plan = plan;
   }
 
   @Override
-  public Iterator<long[]> call(Integer partition, Iterator<T> rows)
-      throws JsonProcessingException {
+  public Iterator<long[]> call(Integer partition, Iterator<T> rows) throws IOException {
     TaskContext context = TaskContext.get();
     JsonNode json = new ObjectMapper().readTree(plan);
     try {

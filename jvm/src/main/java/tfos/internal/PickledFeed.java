@@ -10,7 +10,10 @@ import org.apache.spark.TaskContext;
 final class PickledFeed extends PartitionFeed<byte[]> {
   private static final long serialVersionUID = 1;
 
-  PickledFeed(String plan) {
+  /** The native part holds a reference to each, and Java limits those. */
+  private static final int MOST_BATCHES = 1 << 15;
+
+  PickledFeed(byte[] plan) {
     super(plan);
   }
 
@@ -27,7 +30,7 @@ final class PickledFeed extends PartitionFeed<byte[]> {
           bytes += chunk[count++].length;
         }
         feeder.writePickled(chunk, count);
-        if (count == chunk.length) {
+        if (count == chunk.length && count < MOST_BATCHES) {
           chunk = new byte[count + Math.max(1, count / 4)][];
         }
       }

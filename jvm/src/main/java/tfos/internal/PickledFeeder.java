@@ -13,10 +13,10 @@ public final class PickledFeeder {
   /**
    * Feeds all batches once, in a Spark job of the calling thread.
    *
-   * @param plan the JSON that {@code FeedPlan.to_json} of python/tfos/feeding.py makes
+   * @param plan as of {@link FrameFeeder#train}
    * @return for each partition its batches, and how many of them were sent twice, as JSON
    */
-  public static String train(JavaRDD<byte[]> batches, String plan) {
+  public static String train(JavaRDD<byte[]> batches, byte[] plan) {
     return Arrays.deepToString(
         batches.mapPartitionsWithIndex(new PickledFeed(plan), false).collect().toArray());
   }

@@ -32,7 +32,7 @@ public final class TFRecordOutputFormat extends FileOutputFormat<NullWritable, I
   private static final class Writer extends RecordWriter<NullWritable, InternalRow> {
     private final OutputStream file;
     private final ColumnWriter.Table table;
-    private final long writer;
+    private long writer;
     private boolean failed;
 
     Writer(OutputStream file, Path path, StructType schema) {
@@ -59,6 +59,9 @@ public final class TFRecordOutputFormat extends FileOutputFormat<NullWritable, I
 
     @Override
     public void close(TaskAttemptContext context) throws IOException {
+      if (writer == 0) {
+        return; // Spark closes once more what failed to close.
+      }
       try (OutputStream closed = file; table) {
         if (!failed) {
           flush();
@@ -66,6 +69,7 @@ public final class TFRecordOutputFormat extends FileOutputFormat<NullWritable, I
         }
       } finally {
         NativeRecords.deleteWriter(writer);
+        writer = 0;
       }
     }
   }
