@@ -102,6 +102,11 @@ std::string FindPython(const EnvironmentLookup& environment,
 
 std::string FindPython() { return FindPython(GetEnvironment, ThisExecutable()); }
 
+std::string FindOwnPython() {
+  const auto nothing_set = [](const std::string&) { return std::optional<std::string>(); };
+  return FindPython(nothing_set, ThisExecutable());
+}
+
 std::vector<Check> CheckPython(const std::string& python, const CommandRunner& run,
                                const std::vector<std::string>& arguments) {
   const auto failed = [&python](std::string found) {

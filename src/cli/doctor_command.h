@@ -38,6 +38,9 @@ std::string FindPython(const EnvironmentLookup& environment,
 /// The same, of this process's environment and executable.
 std::string FindPython();
 
+/// The same, whatever PYSPARK_PYTHON names.
+std::string FindOwnPython();
+
 /// The checks of `python -m tfos.doctor` with `arguments`; one failed check when it could not tell.
 std::vector<Check> CheckPython(const std::string& python, const CommandRunner& run,
                                const std::vector<std::string>& arguments = {});

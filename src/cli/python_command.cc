@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/doctor_command.h"
@@ -31,9 +32,14 @@ constexpr PythonCommand kCommands[] = {
     {"tensorboard", "tfos.tensorboard", "Run TensorBoard over a directory, also of Hadoop's"},
 };
 
+/// For `tfos submit` PYSPARK_PYTHON names the Python of the executors, which this host may lack.
+std::string PythonFor(const PythonCommand& command) {
+  return std::string_view(command.name) == "submit" ? FindOwnPython() : FindPython();
+}
+
 /// Becomes the command's Python; returns only when that failed.
 int Run(const PythonCommand& command, const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = {FindPython(), "-m", command.module};
+  std::vector<std::string> words = {PythonFor(command), "-m", command.module};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
@@ -41,7 +47,8 @@ int Run(const PythonCommand& command, const std::vector<std::string>& arguments)
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
   std::cerr << "tfos " << command.name << ": cannot run " << words[0] << ": "
-            << std::strerror(errno) << "; set PYSPARK_PYTHON to the Python that has tfos\n";
+            << std::strerror(errno) << "; run it as PYTHON -m " << command.module
+            << ", with the Python that has tfos\n";
   return kNotFound;
 }
 
