@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import tarfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tfos.errors import BadInputError
+from tfos.errors import BadInputError, TfosError
 from tfos.file_access import access_for
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip", ".jar")
@@ -34,12 +35,21 @@ def check(environment: Path) -> None:
             f"{environment} is no virtual environment (it has no pyvenv.cfg): pass one made with "
             "`python -m venv`, or an archive such as conda-pack makes of a conda environment")
     for origin in environment.glob("lib/python*/site-packages/*.dist-info/direct_url.json"):
-        if json.loads(origin.read_text()).get("dir_info", {}).get("editable"):
+        try:
+            source = json.loads(origin.read_text())
+        except ValueError as error:
+            raise BadInputError(f"{origin} is no JSON ({error}): install that package again") from error
+        if source.get("dir_info", {}).get("editable"):
             raise BadInputError(
                 f"{origin.parent.name} is installed editable in {environment}, so its files are "
                 "elsewhere and would be missing on the cluster: install it without -e")
-    done = subprocess.run([environment / "bin" / "python", "-c", "import tfos"], text=True,
-                          capture_output=True, timeout=_CHECK_TIMEOUT_SECONDS)
+    # -I: only what is in it counts, not PYTHONPATH or the working directory.
+    try:
+        done = subprocess.run([environment / "bin" / "python", "-I", "-c", "import tfos"], text=True,
+                              capture_output=True, timeout=_CHECK_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise BadInputError(f"{environment / 'bin' / 'python'} took more than {_CHECK_TIMEOUT_SECONDS} "
+                            "seconds to import tfos: is its disk slow?") from error
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
         raise BadInputError(f"{environment} can't import tfos ({reason}): install the wheel into it")
@@ -64,7 +74,9 @@ def name_of(environment: Path) -> str:
             continue
         mode = b"x" if path.stat(follow_symlinks=False).st_mode & 0o100 else b"-"
         digest.update(relative.encode(errors="surrogateescape") + b"\0" + mode + what + b"\0")
-    return f"{environment.name.lstrip('.')}-{digest.hexdigest()[:20]}.tar.gz"
+    # Spark reads the name as part of a URI.
+    name = re.sub(r"[^\w.-]", "-", environment.name.lstrip("."))
+    return f"{name}-{digest.hexdigest()[:20]}.tar.gz"
 
 
 def pack(environment: Path, archive: Path) -> None:
@@ -95,7 +107,12 @@ def upload(archive: Path, directory: str, say: Callable[[str], None]) -> str:
             with open(archive, "rb") as source, access.create(partial) as sink:
                 while block := source.read(1 << 20):
                     sink.write(block)
-            access.rename(partial, path)
+            try:
+                access.rename(partial, path)
+            except (OSError, TfosError):
+                # Another submission may have put it there meanwhile.
+                if access.status(path) is None:
+                    raise
         finally:
             access.delete(partial)
     return target

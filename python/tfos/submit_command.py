@@ -12,11 +12,12 @@ import os
 import re
 import shlex
 import sys
+import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfos import python_archive, settings
+from tfos import python_archive, settings, util
 from tfos.errors import BadInputError, TfosError
 
 USAGE = """\
@@ -52,6 +53,7 @@ _SHORT = {"-c": "--conf"}
 #: Of spark-submit; the last one given counts there, so what is added must be added to it.
 _LISTS = {"--archives": "spark.archives", "--jars": "spark.jars"}
 _CONF_OF_OPTION = {"--master": "spark.master", "--deploy-mode": "spark.submit.deployMode"}
+_CONF_OF_VARIABLE = {"MASTER": "spark.master", "DEPLOY_MODE": "spark.submit.deployMode"}
 
 #: What the archive is unpacked as, in an executor's working directory.
 _UNPACKED = "environment"
@@ -61,9 +63,9 @@ _DRIVER_PYTHON = "spark.pyspark.driver.python"
 #: TensorFlow is beside the executor's JVM, not in its heap.
 _MEMORY_OVERHEAD = ("spark.executor.memoryOverhead", "2g")
 
-#: As spark.redaction.regex has it.
-_SECRET = re.compile(r"secret|password|passwd|token|access[.]?key|credential", re.IGNORECASE)
-_SECRET_IN_URL = re.compile(r"(://)[^/@\s]+@")
+_SECRET = re.compile(
+    r"secret|passw|token|credential|(access|account|private|api|auth)[._-]?key", re.IGNORECASE)
+_SECRET_IN_URL = re.compile(r"(://[^/:@\s]*:)[^/@\s]+@")
 _REDACTED = "REDACTED"
 
 
@@ -141,7 +143,7 @@ def check_settings(conf: Mapping[str, str]) -> None:
     for key, value in conf.items():
         if key in known:
             known[key].read(value)
-        elif key.startswith(settings.PREFIX):
+        elif key.startswith(settings.PREFIX) and key not in util.PARAMETER_SERVERS:
             near = difflib.get_close_matches(key, known, 1)
             hint = f"; is {near[0]} meant?" if near else ""
             raise BadInputError(f"{key} is no setting of tfos{hint} `tfos doctor --settings` lists them")
@@ -157,7 +159,9 @@ def command(request: Request, home: Path, conf: Mapping[str, str], archive: str 
         python: the Python that runs this.
     """
     added: dict[str, str] = {}
-    lists = {"--archives": f"{archive}#{_UNPACKED}" if archive else None, "--jars": jar}
+    # Spark reads a URI. What is escaped in it already stays so.
+    unpacked = f"{urllib.parse.quote(archive, safe='/:@%')}#{_UNPACKED}" if archive else None
+    lists = {"--archives": unpacked, "--jars": jar}
     if archive is not None:
         added[_PYTHON] = f"./{_UNPACKED}/bin/python"
     elif _PYTHON not in conf:
@@ -194,7 +198,7 @@ def _is_local(conf: Mapping[str, str]) -> bool:
 
 
 def redacted(words: list[str]) -> str:
-    """A command as a line for a shell, without secrets."""
+    """A command as a line for a shell, without what is named like a secret."""
     shown = []
     hides = False
     for word in words:
@@ -210,7 +214,7 @@ def redacted(words: list[str]) -> str:
 
 
 def configuration(request: Request, home: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """What Spark will see: the properties file under --conf under options."""
+    """What Spark will see: the environment under the properties file under --conf under options."""
     file = request.option("--properties-file")
     conf = {}
     if file is None or ("--load-spark-defaults", None) in request.options:
@@ -220,6 +224,9 @@ def configuration(request: Request, home: Path, environ: Mapping[str, str]) -> d
         conf.update(read_properties(Path(file)))
     if environ.get("PYSPARK_PYTHON"):
         conf.setdefault(_PYTHON, environ["PYSPARK_PYTHON"])
+    for name, key in _CONF_OF_VARIABLE.items():
+        if environ.get(name):
+            conf.setdefault(key, environ[name])
     conf.update(request.conf())
     for option, key in _CONF_OF_OPTION.items():
         value = request.option(option)

@@ -12,8 +12,8 @@ from typing import Any
 
 from tfos.errors import BadInputError
 
-#: The second is that of Hopsworks' sessions.
-_PARAMETER_SERVERS = ("spark.tfos.parameterServers", "spark.tensorflow.num.ps")
+#: No settings of tfos: programs read them. The second is that of Hopsworks' sessions.
+PARAMETER_SERVERS = ("spark.tfos.parameterServers", "spark.tensorflow.num.ps")
 _DYNAMIC = "spark.dynamicAllocation.enabled"
 _MOST_EXECUTORS = "spark.dynamicAllocation.maxExecutors"
 
@@ -37,7 +37,7 @@ def num_param_servers(spark: Any) -> int:
     """How many parameter servers the session asks for, with ``spark.tfos.parameterServers``; else
     none. They count among the executors."""
     configuration = spark.sparkContext.getConf()
-    for key in _PARAMETER_SERVERS:
+    for key in PARAMETER_SERVERS:
         if configuration.contains(key):
             return _count(configuration, key)
     return 0

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from tfos import python_archive, submit_command
+from tfos import executable, python_archive, submit_command
 from tfos.errors import BadInputError
+from tfos.file_access import access_for
 
 HOME = pathlib.Path("/spark")
 PYTHON = "/env/bin/python"
@@ -27,6 +28,13 @@ def planned(*words, archive=None, jar=None, files=None):
 
 def confs(words):
     return dict(word.split("=", 1) for flag, word in zip(words, words[1:]) if flag == "--conf")
+
+
+def test_it_runs_in_its_own_python_whatever_the_executors_have():
+    done = subprocess.run([executable.path(), "submit", "--dry-run", "--master", "yarn", "p.py"],
+                          env={**os.environ, "PYSPARK_PYTHON": "/executors/python"}, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == "p.py" and "--archives" not in done.stdout
 
 
 def test_options_of_spark_and_arguments_of_the_program_pass_unchanged():
@@ -64,6 +72,8 @@ def test_what_is_added_to_a_list_does_not_replace_the_users():
     assert words.count("--jars") == words.count("--archives") == 1
     assert words[words.index("--jars") + 1] == "a.jar,/tfos.jar"
     assert words[words.index("--archives") + 1] == "b.zip,e.tgz#environment"
+    words = planned("p.py", archive="/my cache/e%20.tgz")
+    assert words[words.index("--archives") + 1] == "/my%20cache/e%20.tgz#environment"
     words = planned("p.py", jar="/tfos.jar", files={"spark.jars": "c.jar"})
     assert words[words.index("--jars") + 1] == "c.jar,/tfos.jar"
 
@@ -85,6 +95,15 @@ def test_secrets_are_not_shown():
         "p.py", "--api-token", "SECRET", "--password=SECRET", "s3a://user:SECRET@bucket/x", "--rows", "5"])
     assert "SECRET" not in shown
     assert "spark.hadoop.fs.s3a.secret.key" in shown and "bucket/x --rows 5" in shown
+    shown = submit_command.redacted([
+        "--conf", "spark.hadoop.fs.azure.account.key.me.blob.core.windows.net=SECRET", "--passw=SECRET",
+        "--api-key", "SECRET", "--auth_key=SECRET", "abfs://container@account.dfs.core.windows.net/x"])
+    assert "SECRET" not in shown
+    assert "abfs://container@account.dfs.core.windows.net/x" in shown
+
+
+def test_keys_that_programs_read_are_no_misspelt_settings():
+    submit_command.check_settings({"spark.tfos.parameterServers": "1", "spark.tensorflow.num.ps": "1"})
 
 
 @pytest.mark.parametrize("words, message", [
@@ -108,6 +127,12 @@ def test_the_configuration_is_files_then_conf_then_options(tmp_path):
     request = submit_command.parse(["--conf", "spark.jars=b.jar", "--deploy-mode", "client", "p.py"])
     conf = submit_command.configuration(request, HOME, {"SPARK_CONF_DIR": str(tmp_path)})
     assert conf == {"spark.master": "yarn", "spark.submit.deployMode": "client", "spark.jars": "b.jar"}
+    variables = {"SPARK_CONF_DIR": str(tmp_path), "MASTER": "local[2]", "DEPLOY_MODE": "client"}
+    conf = submit_command.configuration(submit_command.parse(["p.py"]), HOME, variables)
+    assert conf["spark.master"] == "yarn" and conf["spark.submit.deployMode"] == "cluster"
+    conf = submit_command.configuration(submit_command.parse(["p.py"]), HOME,
+                                        {"MASTER": "yarn", "DEPLOY_MODE": "cluster"})
+    assert conf == {"spark.master": "yarn", "spark.submit.deployMode": "cluster"}
     (tmp_path / "mine.conf").write_text("spark.jars d.jar\n")
     file = ["--properties-file", str(tmp_path / "mine.conf")]
     conf = submit_command.configuration(submit_command.parse([*file, "p.py"]), HOME, {"SPARK_CONF_DIR": str(tmp_path)})
@@ -145,6 +170,8 @@ def test_a_packed_environment_works_where_it_is_unpacked(environment, tmp_path):
 
 def test_an_archive_is_named_by_the_content(environment):
     name = python_archive.name_of(environment)
+    assert python_archive.name_of(environment.rename(environment.with_name(".my env#1"))).startswith("my-env-1-")
+    environment.with_name(".my env#1").rename(environment)
     module = packages(environment) / "tfos.py"
     os.utime(module, (0, 0))
     subprocess.run([environment / "bin" / "python", "-c", "import tfos"], env={}, check=True)
@@ -175,6 +202,7 @@ def test_the_second_submission_packs_nothing(environment, tmp_path, monkeypatch,
 @pytest.mark.parametrize("spoil, message", [
     (lambda env: packages(env).joinpath("tfos.py").unlink(), "can't import tfos"),
     (lambda env: (env / "pyvenv.cfg").unlink(), "conda-pack"),
+    (lambda env: editable(packages(env)).write_text("{"), "direct_url.json"),
     (lambda env: editable(packages(env)), "installed editable"),
 ])
 def test_what_would_not_work_on_the_cluster_is_not_packed(environment, spoil, message):
@@ -185,4 +213,21 @@ def test_what_would_not_work_on_the_cluster_is_not_packed(environment, spoil, me
 
 def editable(directory):
     (directory / "mine-1.dist-info").mkdir()
-    (directory / "mine-1.dist-info" / "direct_url.json").write_text('{"url": "file:///x", "dir_info": {"editable": true}}')
+    origin = directory / "mine-1.dist-info" / "direct_url.json"
+    origin.write_text('{"url": "file:///x", "dir_info": {"editable": true}}')
+    return origin
+
+
+def test_two_first_uploads_at_once_are_one(tmp_path, monkeypatch):
+    archive = tmp_path / "e.tar.gz"
+    archive.write_bytes(b"packed")
+    shared = tmp_path / "shared"
+    access = type(access_for(str(shared))[0])
+
+    def rename(_self, source, _target):
+        (shared / archive.name).write_bytes(b"packed")  # the other one was faster
+        raise FileExistsError(source)
+
+    monkeypatch.setattr(access, "rename", rename)
+    assert python_archive.upload(archive, str(shared), lambda _: None) == str(shared / archive.name)
+    assert [path.name for path in shared.iterdir()] == [archive.name]
