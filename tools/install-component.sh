@@ -10,7 +10,6 @@
 # Into a directory that has it already it puts the new version; conf/tfos-env.sh stays as it is. examples/emr/README.md
 # says what to do with it.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 
 directory=/usr/local/service/tensorflowonspark
 python=
@@ -32,8 +31,12 @@ while (($# > 0)); do
   esac
 done
 
+# What was given relative to the caller's directory; a program's name alone is looked for on PATH.
+directory=$(realpath -ms -- "$directory")
+if [[ $python == */* ]]; then python=$(realpath -ms -- "$python"); fi
+if [[ -n $wheel ]]; then wheel=$(realpath -ms -- "$wheel"); fi
+cd "$(dirname "$(realpath "$0")")/.."
 mkdir -p "$directory"
-directory=$(cd "$directory" && pwd)
 
 if [[ -z $python ]]; then
   python=$directory/python/bin/python

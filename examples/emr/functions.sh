@@ -2,7 +2,7 @@
 
 component=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$component/conf/tfos-env.sh"
-export HADOOP_USER_NAME HADOOP_CONF_DIR
+export HADOOP_USER_NAME HADOOP_CONF_DIR ${SPARK_HOME+SPARK_HOME} ${JAVA_HOME+JAVA_HOME}
 # Another Python's, from a login shell, would win over $PYTHON.
 unset PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH
 
@@ -17,6 +17,10 @@ fi
 submit() {
   local program=$1 files
   shift
+  [[ -d $HADOOP_CONF_DIR ]] || {
+    echo "HADOOP_CONF_DIR=$HADOOP_CONF_DIR is no directory: see $component/conf/tfos-env.sh" >&2
+    exit 2
+  }
   files=$(printf ',%s' "$component"/programs/*.py)
   # Executors without a task have a node all the same: Spark must not take them away.
   # shellcheck disable=SC2086  # SUBMIT_OPTIONS are words.
