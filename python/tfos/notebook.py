@@ -56,7 +56,7 @@ def _colored(tag: str, text: str, state: str) -> str:
 class Watch:
     """Shows the cluster's table where it was made, and renews it until the cluster has ended.
 
-    Owner and lifetime: a thread of its own that ends with the cluster, or with ``stop``, or when the
+    Owner and lifetime: a thread of its own that ends with the cluster, at the look after ``stop``, or when the
     notebook takes no more of it. Threads: any.
     """
 
@@ -72,30 +72,33 @@ class Watch:
         self._html = html
         self._ended = ended
         self._interval = interval
-        self._stopped = threading.Event()
+        self._stopped = False
+        #: Held while a table is sent, so that none comes after ``stop``.
+        self._sending = threading.Lock()
         self._shown = html()
         self._replace = (show or _show_in_notebook)(self._shown)
         self._thread = threading.Thread(target=self._run, name="tfos-watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Leaves the table as it is."""
-        self._stopped.set()
-        self._thread.join()
+        """Leaves the table as it is. The thread sees it at its next look."""
+        with self._sending:
+            self._stopped = True
 
     def _run(self) -> None:
         over = False
-        while not over and not self._stopped.is_set():
+        while not over and not self._stopped:
             over = self._ended.wait(self._interval)
             table = self._html()
-            if table == self._shown or self._stopped.is_set():
-                continue
-            try:
-                self._replace(table)
-            except Exception as error:  # a thread's boundary, and the training is worth more
-                logger.warning("the table of the nodes is not shown any more: %s", error)
-                return
-            self._shown = table
+            with self._sending:
+                if table == self._shown or self._stopped:
+                    continue
+                try:
+                    self._replace(table)
+                except Exception as error:  # a thread's boundary, and the training is worth more
+                    logger.warning("the table of the nodes is not shown any more: %s", error)
+                    return
+                self._shown = table
 
 
 def _show_in_notebook(table: str) -> Callable[[str], None]:

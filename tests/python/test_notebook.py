@@ -105,9 +105,15 @@ def test_a_watch_that_cannot_show_gives_up(caplog):
 
 
 def test_a_watch_can_be_stopped():
-    watch, shown = watching(["a", "a"], threading.Event())
+    shown, table, ended = [], ["a"], threading.Event()
+    # With an interval that does not end: `stop` is not to wait for the next look.
+    watch = Watch(lambda: table[0], ended, threading.TIMEOUT_MAX / 2,
+                  show=lambda first: shown.append(first) or shown.append)
     watch.stop()
-    assert shown == ["a"]
+    table[0] = "b"
+    ended.set()
+    watch._thread.join(BOUND_SECONDS)
+    assert shown == ["a"] and not watch._thread.is_alive()
 
 
 def text_of(cell):
