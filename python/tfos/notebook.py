@@ -56,8 +56,8 @@ def _colored(tag: str, text: str, state: str) -> str:
 class Watch:
     """Shows the cluster's table where it was made, and renews it until the cluster has ended.
 
-    Owner and lifetime: a thread of its own that ends with the cluster, at the look after ``stop``, or when the
-    notebook takes no more of it. Threads: any.
+    Owner and lifetime: a thread of its own that ends with the cluster, at the look after ``stop``, or
+    when the notebook takes no more of it. Threads: any.
     """
 
     def __init__(self, html: Callable[[], str], ended: threading.Event, interval: float,
