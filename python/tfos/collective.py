@@ -137,7 +137,8 @@ def use(nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: 
 
 def prefer_rdma() -> None:
     """Has this node exchange tensors over UCX where that is there, as ``spark.tfos.rdma=true`` does
-    for all. For programs that ask for it themselves, before their first collective operation."""
+    for all. For programs that ask for it themselves, before their first collective operation. Raises
+    :class:`tfos.errors.BadInputError` after that, and where the cluster encrypts its tensors."""
     global _cluster
     with _joining:
         if _group is not None:
@@ -145,6 +146,9 @@ def prefer_rdma() -> None:
                                 "its first collective operation")
         if _cluster is not None:
             arguments, options = _cluster
+            if options.get("encrypt"):
+                raise BadInputError("rdma=True: this cluster encrypts its tensors "
+                                    "(spark.tfos.tensors.encrypt), which UCX can't: leave one away")
             if options.get("rdma", "false") == "false":
                 _cluster = (arguments, {**options, "rdma": "true"})
 

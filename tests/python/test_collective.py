@@ -123,6 +123,14 @@ def test_a_node_that_dies_ends_the_others_operations(spark, tmp_path, leftovers)
         run(spark, programs.one_dies, tmp_path, tensors_shared_memory=False, rdma="required")
 
 
+def test_a_program_that_wants_rdma_where_tensors_are_encrypted_hears_it_at_once(monkeypatch):
+    from tfos import collective
+
+    monkeypatch.setattr(collective, "_cluster", ((), {"encrypt": True, "rdma": "false"}))
+    with pytest.raises(BadInputError, match="spark.tfos.tensors.encrypt"):
+        collective.prefer_rdma()
+
+
 @pytest.mark.parametrize("other", [{"rdma": True}, {"parameter_servers": 1}])
 def test_what_cant_be_encrypted_is_refused(spark, other):
     with pytest.raises(BadInputError, match="can't be encrypted"):
