@@ -46,9 +46,9 @@ void AppendFrame(FrameType type, std::string_view body, std::string& to) {
 }  // namespace
 
 Link::Link(std::unique_ptr<net::Stream> stream, std::string peer)
-    : stream_(std::move(stream)),
-      peer_(std::move(peer)),
-      staging_(std::make_unique_for_overwrite<std::byte[]>(kStagingBytes)) {}
+    : peer_(std::move(peer)),
+      staging_(std::make_unique_for_overwrite<std::byte[]>(kStagingBytes)),
+      stream_(std::move(stream)) {}
 
 void Link::Begin(const Operation& operation) {
   operation_ = operation;

@@ -103,7 +103,6 @@ class Link {
   /// Makes room behind what is staged.
   void Compact();
 
-  std::unique_ptr<net::Stream> stream_;
   const std::string peer_;
   Operation operation_;
 
@@ -128,6 +127,9 @@ class Link {
   std::uint64_t moved_ = 0;
   bool left_ = false;
   bool ended_ = false;
+
+  /// Last, so that it is gone before the bytes that it may be moving.
+  std::unique_ptr<net::Stream> stream_;
 };
 
 }  // namespace tfos::collective
