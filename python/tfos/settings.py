@@ -43,22 +43,22 @@ class Setting:
         try:
             if self.type is bool:
                 return _read_bool(value)
-            number = self.type(value)
+            read = self.type(value)
         except (TypeError, ValueError) as error:
             raise BadInputError(
                 f"{self.key}={value!r} is not {_TYPE_NAMES[self.type]} ({self.meaning})"
             ) from error
         if self.choices:
-            number = str(value).strip().lower()
-            if number not in self.choices:
+            read = str(value).strip().lower()
+            if read not in self.choices:
                 raise BadInputError(
                     f"{self.key}={value!r} is none of {', '.join(self.choices)} ({self.meaning})")
-        if self.type in (int, float) and not number >= self.minimum:
+        if self.type in (int, float) and not read >= self.minimum:
             raise BadInputError(
                 f"{self.key}={value!r} is too small: at least {self.minimum:g} {self.unit} "
                 f"({self.meaning})"
             )
-        return number
+        return read
 
 
 _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
@@ -83,11 +83,12 @@ SETTINGS: tuple[Setting, ...] = (
             "address other nodes use to reach a node; empty: the one it reaches the coordinator from"),
     Setting("node.startTimeout", float, 600.0, "seconds",
             "how long a node may take to import and load the program once all nodes are there"),
-    Setting("ports", str, "0", "", "port or range from which nodes take their ports, two each, and one more if Spark feeds it; "
-            "0: any"),
+    Setting("ports", str, "0", "",
+            "port or range from which nodes take their ports, two each, and one more if Spark "
+            "feeds it; 0: any"),
     Setting("slots.timeout", float, 30.0, "seconds",
             "how long to wait for executors to register when there are fewer slots than nodes"),
-    Setting("heartbeat.interval", int, 1000, "milliseconds", 
+    Setting("heartbeat.interval", int, 1000, "milliseconds",
             "how often a node reports its metrics", 1),
     Setting("heartbeat.timeout", int, 10000, "milliseconds",
             "how long a node may be silent before it counts as lost", 1),
@@ -101,8 +102,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("feed.region", int, 32 << 20, "bytes", "memory shared with one feeder", 1),
     Setting("feed.chunk", int, 1 << 20, "bytes", "size a chunk is filled to", 1),
     Setting("feed.jvm", str, "auto", "",
-            "whether DataFrames, and RDDs that Spark holds pickled, are fed by the executors' JVMs, without Python "
-            "workers; it takes the jar of tfos on the class path. auto: if it is there; on, off", choices=("auto", "on", "off")),
+            "whether DataFrames, and RDDs that Spark holds pickled, are fed by the executors' "
+            "JVMs, without Python workers; it takes the jar of tfos on the class path. auto: if it is "
+            "there; on, off", choices=("auto", "on", "off")),
     Setting("feed.cacheMemory", int, 1 << 30, "bytes",
             "most memory in one node for epochs that train(cache=...) keeps; the rest goes to files"),
     Setting("feed.cacheDirectory", str, "", "",
