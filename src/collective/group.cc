@@ -31,16 +31,16 @@ Result<std::unique_ptr<Group>> Group::Join(GroupOptions options) {
   TFOS_ASSIGN_OR_RETURN(group->mesh_, Mesh::Connect(std::move(options)));
   TFOS_ASSIGN_OR_RETURN(group->hosts_, MeetOnHosts(*group->mesh_, group->next_number_));
   const GroupOptions& joined = group->mesh_->options();
+  group->transport_ = group->DescribeTransport();
   if (!joined.timeline.empty()) {
     TFOS_ASSIGN_OR_RETURN(group->timeline_,
                           Timeline::Create(joined.timeline, joined.members[joined.rank].name,
-                                           joined.rank, group->DescribeTransport()));
+                                           joined.rank, group->transport_));
   }
   if (group->hosts_.memory != nullptr) {
     group->watch_.emplace(*group->mesh_, *group->hosts_.memory, group->Neighbours());
   }
-  LogInfo("{} exchanges tensors over {}", joined.members[joined.rank].name,
-          group->DescribeTransport());
+  LogInfo("{} exchanges tensors over {}", joined.members[joined.rank].name, group->transport_);
   return group;
 }
 

@@ -43,7 +43,7 @@ class Group {
   std::uint32_t size() const { return mesh_->size(); }
 
   /// How tensors travel to the other members, for people: `shared memory`, `ucx (tcp/eth0)`.
-  std::string DescribeTransport() const;
+  const std::string& transport() const { return transport_; }
 
   /// `data` becomes the sum of everybody's, with the same bits on every member. With `wire`,
   /// float16 or bfloat16, float32 of more than 32 KiB is rounded to that where it travels between
@@ -86,6 +86,7 @@ class Group {
   Status Finish(Status status);
   Status Fail(Status why);
 
+  std::string DescribeTransport() const;
   Team All() const;
   /// One member of each host: the first, or on the host of `instead` that one.
   Team Speakers(std::uint32_t instead) const;
@@ -99,6 +100,7 @@ class Group {
   std::mutex mutex_;
   std::unique_ptr<Mesh> mesh_;
   Hosts hosts_;
+  std::string transport_;
   std::optional<HostWatch> watch_;
   std::unique_ptr<Timeline> timeline_;  ///< Null if none is wanted.
   Timeline::Event event_;               ///< The operation that was begun last.

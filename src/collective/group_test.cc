@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(All, TransportTest, ::testing::ValuesIn(Transports()),
 
 TEST_P(TransportTest, SaysWhatItIs) {
   RunMembers(Make(2), [](Group& group) {
-    const std::string said = group.DescribeTransport();
+    const std::string said = group.transport();
     switch (GetParam()) {
       case Transport::kTcp:
       case Transport::kTwoHosts:  // With one member on each.
@@ -523,7 +523,7 @@ TEST(GroupJoinTest, WithoutUcxOnBothSidesTensorsGoOverTcp) {
   std::vector<GroupOptions> options = MakeMembers(2, Transport::kTcp);
   options[0].rdma = Rdma::kPreferred;
   RunMembers(std::move(options), [](Group& group) {
-    EXPECT_EQ(group.DescribeTransport(), "tcp");
+    EXPECT_EQ(group.transport(), "tcp");
     EXPECT_TRUE(group.Barrier("here").ok());
   });
 }

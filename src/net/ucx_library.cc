@@ -43,7 +43,9 @@ void* LoadWithWishes() {
   with_wishes.push_back(nullptr);
   std::atomic_ref<char**>(::environ).store(with_wishes.data());
   void* const library = ::dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
-  std::atomic_ref<char**>(::environ).store(own);
+  // Who has set a variable meanwhile has made an environment of its own, which stays.
+  char** ours = with_wishes.data();
+  std::atomic_ref<char**>(::environ).compare_exchange_strong(ours, own);
   return library;
 }
 

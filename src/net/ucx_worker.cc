@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -57,7 +58,7 @@ class UcxStream final : public Stream {
     std::string copy = {};  ///< What is sent, unless it is the caller's.
   };
 
-  static void OnError(void* self, ucp_ep_h /*endpoint*/, ucs_status_t status);
+  static void OnError(void* lent, ucp_ep_h /*endpoint*/, ucs_status_t status);
   Status Post(Sending sending, std::span<const std::byte> data);
   /// What is done from the front of those under way.
   Result<std::size_t> TakeDone();
@@ -71,15 +72,19 @@ class UcxStream final : public Stream {
   const std::uint64_t ours_;
   const std::uint64_t theirs_;
   ucp_ep_h endpoint_ = nullptr;
-  ucs_status_t failed_ = UCS_OK;
 
-  std::deque<Sending> under_way_;
-  std::size_t posted_ = 0;  ///< Bytes of those.
+  /// What UCX may use as long as the endpoint is open.
+  struct Lent {
+    ucs_status_t failed = UCS_OK;
+    std::deque<Sending> under_way = {};
+    std::vector<std::byte> spare = {};  ///< For a message that does not fit.
+  };
+  std::unique_ptr<Lent> lent_ = std::make_unique<Lent>();
+  std::size_t posted_ = 0;  ///< Bytes of those under way.
 
   void* receiving_ = nullptr;
   std::size_t receiving_bytes_ = 0;
-  std::byte* target_ = nullptr;   ///< Null: spare_.
-  std::vector<std::byte> spare_;  ///< For a message that does not fit.
+  std::byte* target_ = nullptr;  ///< Null: the spare memory.
   std::size_t spare_taken_ = 0;
   bool spare_filled_ = false;
 };
@@ -162,8 +167,8 @@ bool Worker::Await(void* request, std::chrono::milliseconds patience) {
   if (request == nullptr || UCS_PTR_IS_ERR(request)) return true;
   const Deadline deadline = Deadline::After(patience);
   while (library_.request_check_status(request) == UCS_INPROGRESS) {
+    if (deadline.passed()) return false;  // Also while others' messages come.
     if (Progress()) continue;
-    if (deadline.passed()) return false;
     if (!Arm()) continue;
     // Some things UCX looks for without being woken up.
     constexpr int kLookMilliseconds = 10;
@@ -191,7 +196,7 @@ UcxStream::~UcxStream() {
     force.flags = UCP_EP_CLOSE_FLAG_FORCE;
     bool done = worker_.Await(ucx.ep_close_nbx(endpoint_, &force), kGiveBackPatience);
     // All that was under way is over with the endpoint, and nobody's memory is used any more.
-    for (const Sending& sending : under_way_) {
+    for (const Sending& sending : lent_->under_way) {
       done = worker_.Await(sending.request, kGiveBackPatience) && done;
     }
     done = worker_.Await(receiving_, kGiveBackPatience) && done;
@@ -199,6 +204,7 @@ UcxStream::~UcxStream() {
       LogError("UCX has not closed a connection within {} s; its memory is left to it",
                kGiveBackPatience.count());
       worker_.Abandon();
+      static_cast<void>(lent_.release());
     }
   }
 }
@@ -209,7 +215,7 @@ Status UcxStream::Connect(std::span<const std::byte> address) {
                           UCP_EP_PARAM_FIELD_ERR_HANDLER;
   parameters.address = reinterpret_cast<const ucp_address_t*>(address.data());
   parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-  parameters.err_handler = {.cb = OnError, .arg = this};
+  parameters.err_handler = {.cb = OnError, .arg = lent_.get()};
   const ucs_status_t status =
       worker_.library().ep_create(worker_.handle(), &parameters, &endpoint_);
   if (status == UCS_OK) return {};
@@ -217,8 +223,8 @@ Status UcxStream::Connect(std::span<const std::byte> address) {
   return worker_.library().StatusOf(status, "connect to the other end");
 }
 
-void UcxStream::OnError(void* self, ucp_ep_h /*endpoint*/, ucs_status_t status) {
-  static_cast<UcxStream*>(self)->failed_ = status;
+void UcxStream::OnError(void* lent, ucp_ep_h /*endpoint*/, ucs_status_t status) {
+  static_cast<Lent*>(lent)->failed = status;
 }
 
 std::string UcxStream::Describe() const {
@@ -260,15 +266,15 @@ Result<bool> UcxStream::IsDone(void*& request, std::string_view doing) {
 Status UcxStream::Post(Sending sending, std::span<const std::byte> data) {
   const UcxLibrary& ucx = worker_.library();
   sending.bytes = data.size();
-  under_way_.push_back(std::move(sending));
-  Sending& posted = under_way_.back();
+  lent_->under_way.push_back(std::move(sending));
+  Sending& posted = lent_->under_way.back();
   const void* const from = posted.copy.empty() ? static_cast<const void*>(data.data())
                                                : static_cast<const void*>(posted.copy.data());
   const ucp_request_param_t none{};
   const auto send = data.size() > kUnaskedBytes ? ucx.tag_send_sync_nbx : ucx.tag_send_nbx;
   void* const request = send(endpoint_, from, data.size(), theirs_, &none);
   if (UCS_PTR_IS_ERR(request)) {
-    under_way_.pop_back();
+    lent_->under_way.pop_back();
     return ucx.StatusOf(UCS_PTR_STATUS(request), "send");
   }
   posted.request = request;
@@ -278,11 +284,11 @@ Status UcxStream::Post(Sending sending, std::span<const std::byte> data) {
 
 Result<std::size_t> UcxStream::TakeDone() {
   std::size_t done = 0;
-  while (!under_way_.empty()) {
-    TFOS_ASSIGN_OR_RETURN(const bool over, IsDone(under_way_.front().request, "send"));
+  while (!lent_->under_way.empty()) {
+    TFOS_ASSIGN_OR_RETURN(const bool over, IsDone(lent_->under_way.front().request, "send"));
     if (!over) break;
-    done += under_way_.front().bytes;
-    under_way_.pop_front();
+    done += lent_->under_way.front().bytes;
+    lent_->under_way.pop_front();
   }
   posted_ -= done;
   return done;
@@ -290,8 +296,8 @@ Result<std::size_t> UcxStream::TakeDone() {
 
 Result<Transfer> UcxStream::Send(std::span<const std::byte> first,
                                  std::span<const std::byte> second) {
-  if (failed_ != UCS_OK) return worker_.library().StatusOf(failed_, "send");
-  if (!under_way_.empty()) worker_.Progress();
+  if (lent_->failed != UCS_OK) return worker_.library().StatusOf(lent_->failed, "send");
+  if (!lent_->under_way.empty()) worker_.Progress();
   TFOS_ASSIGN_OR_RETURN(const std::size_t done, TakeDone());
   if (done > 0) return Transfer{.bytes = done};
   // What is under way is the beginning of what is given.
@@ -313,7 +319,7 @@ Result<Transfer> UcxStream::Send(std::span<const std::byte> first,
     const std::size_t size = sending.copy.size();
     TFOS_RETURN_IF_ERROR(Post(std::move(sending), {static_cast<const std::byte*>(nullptr), size}));
   }
-  while (!second.empty() && under_way_.size() < kMostUnderWay) {
+  while (!second.empty() && lent_->under_way.size() < kMostUnderWay) {
     const std::span<const std::byte> message = second.first(std::min(second.size(), kMessageBytes));
     TFOS_RETURN_IF_ERROR(Post({}, message));
     second = second.subspan(message.size());
@@ -334,10 +340,10 @@ ucp_tag_message_h UcxStream::Probe(std::size_t& bytes) {
 }
 
 std::size_t UcxStream::TakeSpare(std::span<std::byte> space) {
-  const std::size_t bytes = std::min(space.size(), spare_.size() - spare_taken_);
-  std::memcpy(space.data(), spare_.data() + spare_taken_, bytes);
+  const std::size_t bytes = std::min(space.size(), lent_->spare.size() - spare_taken_);
+  std::memcpy(space.data(), lent_->spare.data() + spare_taken_, bytes);
   spare_taken_ += bytes;
-  spare_filled_ = spare_taken_ < spare_.size();
+  spare_filled_ = spare_taken_ < lent_->spare.size();
   return bytes;
 }
 
@@ -348,7 +354,7 @@ Result<Transfer> UcxStream::Receive(std::span<std::byte> space) {
     std::size_t bytes = 0;
     ucp_tag_message_h const message = Probe(bytes);
     if (message == nullptr) {
-      if (failed_ != UCS_OK) return ucx.StatusOf(failed_, "receive");
+      if (lent_->failed != UCS_OK) return ucx.StatusOf(lent_->failed, "receive");
       return Transfer{.blocked = true};
     }
     if (bytes == 0 || bytes > kLargestMessage) {
@@ -357,12 +363,13 @@ Result<Transfer> UcxStream::Receive(std::span<std::byte> space) {
     if (bytes <= space.size()) {
       target_ = space.data();
     } else {
-      spare_.resize(bytes);
+      lent_->spare.resize(bytes);
       target_ = nullptr;
     }
     const ucp_request_param_t none{};
-    void* const request = ucx.tag_msg_recv_nbx(
-        worker_.handle(), target_ != nullptr ? target_ : spare_.data(), bytes, message, &none);
+    void* const request =
+        ucx.tag_msg_recv_nbx(worker_.handle(), target_ != nullptr ? target_ : lent_->spare.data(),
+                             bytes, message, &none);
     if (UCS_PTR_IS_ERR(request)) return ucx.StatusOf(UCS_PTR_STATUS(request), "receive");
     receiving_ = request;
     receiving_bytes_ = bytes;

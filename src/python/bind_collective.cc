@@ -82,7 +82,7 @@ void BindCollective(nb::module_& module) {
       .def_prop_ro("rank", [](const TensorGroup& group) { return group.group().rank(); })
       .def_prop_ro("size", [](const TensorGroup& group) { return group.group().size(); })
       .def_prop_ro(
-          "transport", [](const TensorGroup& group) { return group.group().DescribeTransport(); },
+          "transport", [](const TensorGroup& group) { return group.group().transport(); },
           "How tensors travel, for people.")
       .def("register", &Register, nb::arg("add"), nb::arg("remove"),
            "The handle for the ops. `add` and `remove` are the addresses of the ops library's "
