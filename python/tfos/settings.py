@@ -114,7 +114,7 @@ SETTINGS: tuple[Setting, ...] = (
             "each; false: over TCP"),
     Setting("tensors.encrypt", bool, False, "",
             "nodes that train together encrypt the tensors that leave their host (TLS 1.3 with keys made "
-            "of the cluster's token)"),
+            "of the cluster's token); refused together with rdma or parameter servers"),
     Setting("rdma", str, "false", "",
             "nodes of several hosts that train together exchange tensors over UCX, which takes InfiniBand "
             "or RoCE where there is some: true: where UCX is installed, else over TCP; required: over UCX or "
