@@ -254,7 +254,7 @@ def test_a_node_that_cannot_get_a_slot_is_named(spark):
         while blocker.task_counts()[0] == 0:
             time.sleep(0.01)
         with pytest.raises(NodeFailedError, match=r"node [01] .*no executor slot .*1 of 2"):
-            tfos.run(spark, programs.return_at_once, nodes=2, registration_timeout=5)
+            tfos.run(spark, programs.return_at_once, nodes=2, registration_timeout=10)
     finally:
         blocker.cancel()
 
