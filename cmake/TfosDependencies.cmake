@@ -8,8 +8,11 @@ function(tfos_require found what package)
 endfunction()
 
 find_package(Threads REQUIRED)
+# Static: an executor need not have it, and TensorFlow brings functions of the same names to a
+# process that do something else.
+set(OPENSSL_USE_STATIC_LIBS ON)
 find_package(OpenSSL 3.0 QUIET)
-tfos_require(OpenSSL_FOUND "OpenSSL 3" libssl-dev)
+tfos_require(OpenSSL_FOUND "OpenSSL 3 (static)" libssl-dev)
 find_package(nlohmann_json 3.11 QUIET)
 tfos_require(nlohmann_json_FOUND "nlohmann-json" nlohmann-json3-dev)
 find_package(fmt QUIET)

@@ -10,7 +10,7 @@ if(TFOS_SANITIZE)
   target_compile_options(tfos_flags INTERFACE -fsanitize=${TFOS_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(tfos_flags INTERFACE -fsanitize=${TFOS_SANITIZE})
 else()
-  # An executor has libc and OpenSSL, and need not have our C++ runtime.
+  # An executor has libc, and need not have our C++ runtime.
   target_link_options(tfos_flags INTERFACE -static-libstdc++ -static-libgcc)
 endif()
 

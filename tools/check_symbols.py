@@ -6,7 +6,7 @@
 A shared object (``*.so``) may define no dynamic symbol but its module's ``PyInit_``, the C
 functions ``tfos_*``, the ``TF_InitPlugin`` that TensorFlow looks for in a plugin and the
 ``Java_tfos_*`` that Java looks for: it shares a process with TensorFlow. Neither it nor an executable may need other shared libraries than the C
-library and OpenSSL: an executor has those, and need not have our C++ runtime.
+library: an executor has that, and need not have our C++ runtime or OpenSSL.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 ALLOWED_LIBRARIES = re.compile(
-    r"(libc|libm|libpthread|libdl|librt|ld-linux-[\w-]+|libcrypto|libssl)\.so\.[\d.]+"
+    r"(libc|libm|libpthread|libdl|librt|ld-linux-[\w-]+)\.so\.[\d.]+"
 )
 
 

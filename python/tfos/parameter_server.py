@@ -14,15 +14,12 @@ from __future__ import annotations
 import dataclasses
 import io
 import logging
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from tfos import _native, file_access
 from tfos.errors import BadInputError
-
-if TYPE_CHECKING:
-    import keras
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +56,14 @@ class Adam:
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A parameter server: what messages call it, where it is, and the id of what it belongs to."""
+    """A parameter server: what messages call it, where it is, the id of what it belongs to, and
+    whether it wants TLS over TCP."""
 
     name: str
     address: str
     port: int
     id: str
+    encrypt: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,12 +78,12 @@ class Worker:
     workers: int
 
 
-def servers_of(nodes: Iterable[Mapping[str, Any]], cluster_id: str) -> list[Server]:
+def servers_of(nodes: Iterable[Mapping[str, Any]], cluster_id: str, encrypt: bool) -> list[Server]:
     """The parameter servers among the nodes of a cluster, in their order."""
     servers = sorted((node for node in nodes if node["job_name"] == "ps"),
                      key=lambda node: node["task_index"])
     return [Server(f"ps:{node['task_index']} on host {node['host']}", node["address"],
-                   node["tensor_port"], cluster_id) for node in servers]
+                   node["tensor_port"], cluster_id, encrypt) for node in servers]
 
 
 def make_rule(combiner: str, optimizer: Any, workers: int) -> tuple[Any, str]:
@@ -106,8 +105,8 @@ def connect(servers: Sequence[Server], arrays: Sequence[np.ndarray], rule: Any, 
     return _native.ParameterClient.connect(
         [dataclasses.astuple(server) for server in servers],
         [(array.dtype.name, array.size, mean)
-         for array, mean in zip(arrays, averaged or [False] * len(arrays), strict=True)], rule, staleness, worker.number,
-        worker.name, worker.starts, token, connect_timeout, STALL_AFTER)
+         for array, mean in zip(arrays, averaged or [False] * len(arrays), strict=True)],
+        rule, staleness, worker.number, worker.name, worker.starts, token, connect_timeout, STALL_AFTER)
 
 
 def as_bytes(array: np.ndarray) -> np.ndarray:
@@ -307,15 +306,15 @@ class ParameterServer:
             np.savez(file, **state)
         access.rename(target + ".part", target)
 
-    def callback(self) -> "keras.callbacks.Callback":
+    def callback(self) -> Any:
         """For ``model.fit(callbacks=[...])``: connects when training begins, counts a step for each
         batch (for each execution of ``steps_per_execution`` batches), and finishes and closes at its
         end."""
-        import keras
+        from tfos.keras_callback import Callback  # TensorFlow is imported by who uses it.
 
         server = self
 
-        class ParameterServerCallback(keras.callbacks.Callback):
+        class ParameterServerCallback(Callback):
             def on_train_begin(self, logs: Any = None) -> None:
                 server.open()
 

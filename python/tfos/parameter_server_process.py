@@ -21,15 +21,17 @@ class ParameterServerProcess:
     Errors: TfosError when it can't listen.
     """
 
-    def __init__(self, address: str, port: int = 0):
-        """``address``: where clients find this host. ``port``: 0 for a free one."""
+    def __init__(self, address: str, port: int = 0, encrypt: bool = False):
+        """``address``: where clients find this host. ``port``: 0 for a free one. ``encrypt``: what
+        goes over TCP goes over TLS."""
         self.token = secrets.token_hex(32)
         identity = secrets.token_hex(8)
         # A session of its own: Ctrl-C at a terminal is for the program to deal with.
         self._process = subprocess.Popen([executable.path(), "parameter-server"],
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                          start_new_session=True)
-        first = {"token": self.token, "address": "0.0.0.0", "port": port, "id": identity}
+        first = {"token": self.token, "address": "0.0.0.0", "port": port, "id": identity,
+                 "encrypt": encrypt}
         self._process.stdin.write(json.dumps(first).encode() + b"\n")
         self._process.stdin.flush()
         said = json.loads(self._process.stdout.readline() or b"{}")
@@ -39,7 +41,8 @@ class ParameterServerProcess:
                 f"the parameter server could not listen on port {port} of {socket.gethostname()}: "
                 f"{said.get('message', 'it has ended without a word')}; choose another port, or 0 "
                 "for a free one")
-        self.server = Server(f"on host {socket.gethostname()}", address, said["port"], identity)
+        self.server = Server(f"on host {socket.gethostname()}", address, said["port"], identity,
+                             encrypt)
 
     @property
     def pid(self) -> int:

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/openssl.h"
+
 namespace tfos {
 namespace {
 
@@ -66,6 +68,7 @@ Result<Secret> Secret::FromHex(std::string_view hex) {
 std::string Secret::ToHex() const { return Hex(bytes_); }
 
 Digest HmacSha256(const Secret& secret, std::string_view message) {
+  StartOpenSsl();
   Digest digest{};
   unsigned int size = digest.size();
   ::HMAC(EVP_sha256(), secret.bytes().data(), static_cast<int>(secret.bytes().size()),

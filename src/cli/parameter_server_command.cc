@@ -82,13 +82,25 @@ std::string Metrics(const ServerCounters& counters) {
       .dump();
 }
 
+/// Whether what leaves a host is to be encrypted, as the node's settings have it.
+Result<bool> WantsEncryption(const control::RawJson& settings) {
+  const json node = json::parse(settings.text, nullptr, false);
+  const json::json_pointer setting("/tensors/encrypt");
+  if (!node.is_object() || !node.contains(setting) || !node[setting].is_boolean()) {
+    return Status(ErrorKind::kBug, "the bootstrap says nothing of tensors.encrypt");
+  }
+  return node[setting].get<bool>();
+}
+
 Status ServeAsNode(control::NodeLink& link, const control::NodeBootstrap& node, int signals) {
+  TFOS_ASSIGN_OR_RETURN(const bool encrypt, WantsEncryption(node.node));
   parameter_server::ServerOptions options{
       .token = node.token,
       .number = static_cast<std::uint32_t>(node.task_index),
       .listener = UniqueFd(node.tensor_port_fd),
-      .local_name = parameter_server::LocalName(node.cluster_id,
-                                                static_cast<std::uint32_t>(node.task_index))};
+      .local_name =
+          parameter_server::LocalName(node.cluster_id, static_cast<std::uint32_t>(node.task_index)),
+      .encrypt = encrypt};
   TFOS_ASSIGN_OR_RETURN(const auto server, Server::Create(std::move(options)));
   TFOS_RETURN_IF_ERROR(
       link.Start({.on_feed = {}, .metrics = [&server] { return Metrics(server->counters()); }}));
@@ -125,10 +137,11 @@ Result<std::unique_ptr<Server>> ServerAsTold(const std::string& line, std::uint1
   if (!told.is_object() || !told.contains("token") || !told["token"].is_string() ||
       !told.contains("address") || !told["address"].is_string() || !told.contains("port") ||
       !told["port"].is_number_unsigned() || told["port"].get<std::uint64_t>() > 0xffff ||
-      !told.contains("id") || !told["id"].is_string()) {
+      !told.contains("id") || !told["id"].is_string() || !told.contains("encrypt") ||
+      !told["encrypt"].is_boolean()) {
     return Status(ErrorKind::kBadInput,
-                  "the first line of the input has to be a JSON object with token, address, port "
-                  "and id");
+                  "the first line of the input has to be a JSON object with token, address, port, "
+                  "id and encrypt");
   }
   TFOS_ASSIGN_OR_RETURN(const Secret token, Secret::FromHex(told["token"].get<std::string>()));
   const auto wanted = told["port"].get<std::uint16_t>();
@@ -138,7 +151,8 @@ Result<std::unique_ptr<Server>> ServerAsTold(const std::string& line, std::uint1
   return Server::Create(
       {.token = token,
        .listener = std::move(listener.fd),
-       .local_name = parameter_server::LocalName(told["id"].get<std::string>(), 0)});
+       .local_name = parameter_server::LocalName(told["id"].get<std::string>(), 0),
+       .encrypt = told["encrypt"].get<bool>()});
 }
 
 Status RunAsChild(int signals) {

@@ -92,8 +92,13 @@ bool Link::SocketEnded() const {
 }
 
 Status Link::LastWords(const Status& cause) {
-  // What comes from the socket then has nothing to do with what came beside it.
-  if (beside_socket()) staged_begin_ = staged_end_ = payload_left_ = 0;
+  if (beside_socket() && left_to_stream_ == nullptr) {
+    // What comes from the socket then has nothing to do with what came beside it, nor goes where
+    // the stream may be about to put something.
+    left_to_stream_ =
+        std::exchange(staging_, std::make_unique_for_overwrite<std::byte[]>(kStagingBytes));
+    staged_begin_ = staged_end_ = payload_left_ = 0;
+  }
   while (true) {
     const std::span<std::byte> staged = Staged();
     if (payload_left_ > 0 && !staged.empty()) {

@@ -115,6 +115,8 @@ class Link {
 
   // Receiving.
   std::unique_ptr<std::byte[]> staging_;
+  /// What was staged when a stream beside the socket broke, which may still write to it.
+  std::unique_ptr<std::byte[]> left_to_stream_;
   std::size_t staged_begin_ = 0;
   std::size_t staged_end_ = 0;
   std::uint32_t payload_left_ = 0;  ///< Of the current DATA frame.

@@ -1,12 +1,15 @@
 #include "collective/link.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collective/test_stream.h"
@@ -111,6 +114,50 @@ TEST(LinkTest, AnyBitMayBeWrong) {
       EXPECT_FALSE(heard.empty());
     }
   }
+}
+
+/// A stream beside its socket that was given space, and puts something there when it likes.
+class LateStream final : public net::Stream {
+ public:
+  explicit LateStream(UniqueFd socket) : Stream(std::move(socket)) {}
+
+  bool beside_socket() const override { return true; }
+  std::string Describe() const override { return "late"; }
+  Result<net::Transfer> Send(std::span<const std::byte> /*first*/,
+                             std::span<const std::byte> /*second*/) override {
+    return net::Transfer{.blocked = true};
+  }
+  Result<net::Transfer> Receive(std::span<std::byte> space) override {
+    std::ranges::fill(space, std::byte{0xee});
+    given = space;
+    return net::Transfer{.blocked = true};
+  }
+
+  std::span<std::byte> given;
+};
+
+TEST(LinkTest, LastWordsGoNowhereThatTheStreamMayStillWriteTo) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  auto made = std::make_unique<LateStream>(UniqueFd(ends[0]));
+  LateStream& stream = *made;
+  Link link(std::move(made), "worker:1");
+  std::vector<std::byte> room(kBytes);
+  link.Begin(Sum());
+  link.Receive(room, DType::kFloat32);
+  ASSERT_TRUE(link.Pull().ok());
+  ASSERT_FALSE(stream.given.empty());
+  {
+    const UniqueFd peer(ends[1]);
+    std::string words;
+    Append(3, "enough", words);
+    ASSERT_EQ(::send(peer.get(), words.data(), words.size(), 0),
+              static_cast<ssize_t>(words.size()));
+  }
+  EXPECT_EQ(link.OnHangUp().ToString(), "worker:1 gave up: enough");
+  EXPECT_TRUE(
+      std::ranges::all_of(stream.given, [](std::byte byte) { return byte == std::byte{0xee}; }));
+  std::ranges::fill(stream.given, std::byte{1});  // Which is still there: AddressSanitizer looks.
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/unique_fd.h"
+#include "base/wait.h"
 #include "net/socket.h"
 #include "tfos/status.h"
 
@@ -41,6 +42,9 @@ class Stream {
   /// Receives into `space`, which is not empty. After a call that was blocked the same space has to
   /// be given again.
   virtual Result<Transfer> Receive(std::span<std::byte> space) = 0;
+  /// There may be bytes to receive that the socket does not show: `Receive` was not blocked yet
+  /// since some came.
+  virtual bool holds_bytes() const { return false; }
 
  protected:
   explicit Stream(UniqueFd socket) : socket_(std::move(socket)) {}
@@ -63,6 +67,9 @@ class SocketStream final : public Stream {
     return net::Receive(fd(), space, nullptr);
   }
 };
+
+/// Sends all of `data` over a stream that goes through its socket, and waits for that.
+Status SendAll(Stream& stream, std::span<const std::byte> data, const Wait& wait);
 
 }  // namespace tfos::net
 

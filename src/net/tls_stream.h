@@ -10,6 +10,7 @@
 #include "base/secret.h"
 #include "base/wait.h"
 #include "net/stream.h"
+#include "net/tls_wire.h"
 
 struct ssl_st;
 
@@ -39,24 +40,29 @@ class TlsStream final : public Stream {
   Result<Transfer> Send(std::span<const std::byte> first,
                         std::span<const std::byte> second) override;
   Result<Transfer> Receive(std::span<std::byte> space) override;
+  bool holds_bytes() const override { return !drained_; }
 
  private:
   struct Deleter {
     void operator()(ssl_st* ssl) const;
   };
-  /// A record that is sent, or that waits for the socket to take it.
   static constexpr std::size_t kRecordBytes = std::size_t{16} << 10;
 
   TlsStream(UniqueFd socket, std::unique_ptr<ssl_st, Deleter> ssl, const Secret& key,
             std::uint64_t bytes_per_key);
 
   Status ShakeHands(const Wait& wait);
+  /// Makes records of a batch.
+  Status Encrypt(std::span<const std::byte> first, std::span<const std::byte> second);
+  Status Write(std::span<const std::byte> data);
 
+  TlsWire wire_;  ///< Before what uses it.
   std::unique_ptr<ssl_st, Deleter> ssl_;
   const Secret key_;
   const std::uint64_t bytes_per_key_;
-  std::size_t unfinished_ = 0;  ///< Bytes of a record that the socket has not taken yet.
-  std::uint64_t sent_ = 0;      ///< With the current key.
+  std::size_t encrypted_ = 0;  ///< Bytes whose records the socket has not taken all of yet.
+  std::uint64_t sent_ = 0;     ///< With the current key.
+  bool drained_ = false;       ///< Nothing is left of what has come.
   std::byte record_[kRecordBytes];
 };
 

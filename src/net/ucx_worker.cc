@@ -99,16 +99,19 @@ class Worker final : public UcxWorker {
   ucp_worker_h handle() const { return worker_; }
   /// Progresses until `request` is done, and frees it. False when it takes too long.
   bool Await(void* request, std::chrono::milliseconds patience);
-  /// UCX has not given back memory: nothing of it is to be freed any more.
+  /// UCX has not given back memory: nothing of its own is to be freed any more, and nothing is to
+  /// move, as it may go to memory that others have back.
   void Abandon() { abandoned_ = true; }
+  /// What streams have to look at before they do anything.
+  Status Check() const;
 
   std::span<const std::byte> address() const override {
     return {reinterpret_cast<const std::byte*>(address_), address_bytes_};
   }
   Result<std::unique_ptr<Stream>> Open(std::span<const std::byte> address, std::uint64_t ours,
                                        std::uint64_t theirs) override;
-  bool Progress() override { return library_.worker_progress(worker_) > 0; }
-  bool Arm() override { return library_.worker_arm(worker_) == UCS_OK; }
+  bool Progress() override { return !abandoned_ && library_.worker_progress(worker_) > 0; }
+  bool Arm() override { return abandoned_ || library_.worker_arm(worker_) == UCS_OK; }
   int fd() const override { return fd_; }
   void Flush(std::chrono::milliseconds patience) override;
 
@@ -158,13 +161,20 @@ Worker::~Worker() {
 
 Result<std::unique_ptr<Stream>> Worker::Open(std::span<const std::byte> address, std::uint64_t ours,
                                              std::uint64_t theirs) {
+  TFOS_RETURN_IF_ERROR(Check());
   auto stream = std::make_unique<UcxStream>(*this, ours, theirs);
   TFOS_RETURN_IF_ERROR(stream->Connect(address));
   return std::unique_ptr<Stream>(std::move(stream));
 }
 
+Status Worker::Check() const {
+  if (!abandoned_) return {};
+  return {ErrorKind::kReconnect, "UCX hangs: it has not closed another connection"};
+}
+
 bool Worker::Await(void* request, std::chrono::milliseconds patience) {
   if (request == nullptr || UCS_PTR_IS_ERR(request)) return true;
+  if (abandoned_) return false;
   const Deadline deadline = Deadline::After(patience);
   while (library_.request_check_status(request) == UCS_INPROGRESS) {
     if (deadline.passed()) return false;  // Also while others' messages come.
@@ -180,6 +190,7 @@ bool Worker::Await(void* request, std::chrono::milliseconds patience) {
 }
 
 void Worker::Flush(std::chrono::milliseconds patience) {
+  if (abandoned_) return;
   const ucp_request_param_t none{};
   void* const request = library_.worker_flush_nbx(worker_, &none);
   if (!Await(request, patience)) {
@@ -194,7 +205,8 @@ UcxStream::~UcxStream() {
     ucp_request_param_t force{};
     force.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     force.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    bool done = worker_.Await(ucx.ep_close_nbx(endpoint_, &force), kGiveBackPatience);
+    bool done = worker_.Check().ok() &&
+                worker_.Await(ucx.ep_close_nbx(endpoint_, &force), kGiveBackPatience);
     // All that was under way is over with the endpoint, and nobody's memory is used any more.
     for (const Sending& sending : lent_->under_way) {
       done = worker_.Await(sending.request, kGiveBackPatience) && done;
@@ -296,6 +308,7 @@ Result<std::size_t> UcxStream::TakeDone() {
 
 Result<Transfer> UcxStream::Send(std::span<const std::byte> first,
                                  std::span<const std::byte> second) {
+  TFOS_RETURN_IF_ERROR(worker_.Check());
   if (lent_->failed != UCS_OK) return worker_.library().StatusOf(lent_->failed, "send");
   if (!lent_->under_way.empty()) worker_.Progress();
   TFOS_ASSIGN_OR_RETURN(const std::size_t done, TakeDone());
@@ -349,6 +362,7 @@ std::size_t UcxStream::TakeSpare(std::span<std::byte> space) {
 
 Result<Transfer> UcxStream::Receive(std::span<std::byte> space) {
   const UcxLibrary& ucx = worker_.library();
+  TFOS_RETURN_IF_ERROR(worker_.Check());
   if (spare_filled_) return Transfer{.bytes = TakeSpare(space)};
   if (receiving_bytes_ == 0) {
     std::size_t bytes = 0;

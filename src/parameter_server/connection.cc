@@ -15,14 +15,21 @@ bool MayBringData(MessageType type) {
 
 }  // namespace
 
+Result<net::Transfer> Connection::ReceiveInto(std::span<std::byte> room) {
+  return local_ ? net::Receive(fd(), room, &passed_) : stream_->Receive(room);
+}
+
+Result<net::Transfer> Connection::SendOf(std::span<const std::byte> data) {
+  return local_ ? net::Send(fd(), data, {}, pass_.get()) : stream_->Send({}, data);
+}
+
 Status Connection::Receive(const OnMessage& on_message) {
   while (true) {
     std::span<std::byte> room = header_bytes_;
     if (stage_ == Stage::kBody) room = body_;
     if (stage_ == Stage::kData) room = std::span(data_).first(data_bytes_);
     if (filled_ < room.size()) {
-      TFOS_ASSIGN_OR_RETURN(const net::Transfer got,
-                            net::Receive(fd(), room.subspan(filled_), local_ ? &passed_ : nullptr));
+      TFOS_ASSIGN_OR_RETURN(const net::Transfer got, ReceiveInto(room.subspan(filled_)));
       if (got.blocked) return {};
       if (got.ended) return {ErrorKind::kReconnect, "the connection has ended"};
       filled_ += got.bytes;
@@ -64,7 +71,7 @@ void Connection::Send(std::string message, std::span<const std::byte> data) {
 Status Connection::Flush() {
   while (sending()) {
     const auto rest = std::as_bytes(std::span(out_)).subspan(sent_);
-    TFOS_ASSIGN_OR_RETURN(const net::Transfer sent, net::Send(fd(), rest, {}, pass_.get()));
+    TFOS_ASSIGN_OR_RETURN(const net::Transfer sent, SendOf(rest));
     if (sent.blocked) return {};
     pass_.Reset();
     sent_ += sent.bytes;

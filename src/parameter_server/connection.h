@@ -4,11 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "net/stream.h"
 #include "parameter_server/protocol.h"
 #include "tfos/status.h"
 
@@ -17,14 +20,18 @@ namespace tfos::parameter_server {
 /// The server's end of a connection: cuts what comes into messages, and sends what is queued. It
 /// never waits.
 ///
-/// Owner and lifetime: of a Server; owns the socket. Threads: one. Errors: reconnect when the
+/// Owner and lifetime: of a Server; owns the stream. Threads: one. Errors: reconnect when the
 /// client is gone, bad input for what is no message. After one it is to be dropped.
 class Connection {
  public:
-  Connection(UniqueFd socket, bool local) : socket_(std::move(socket)), local_(local) {}
+  /// One that is `local` is a Unix socket, over which descriptors may come and go.
+  Connection(std::unique_ptr<net::Stream> stream, bool local)
+      : stream_(std::move(stream)), local_(local) {}
 
-  int fd() const { return socket_.get(); }
+  int fd() const { return stream_->fd(); }
   bool local() const { return local_; }
+  /// There may be something to receive that polling does not show.
+  bool holds_bytes() const { return stream_->holds_bytes(); }
 
   /// A message: its body, and what followed it.
   using OnMessage = std::function<Status(const Header& header, std::span<const std::byte> body,
@@ -47,7 +54,10 @@ class Connection {
  private:
   enum class Stage { kHeader, kBody, kData };
 
-  UniqueFd socket_;
+  Result<net::Transfer> ReceiveInto(std::span<std::byte> room);
+  Result<net::Transfer> SendOf(std::span<const std::byte> data);
+
+  std::unique_ptr<net::Stream> stream_;
   bool local_;
   UniqueFd passed_;
 

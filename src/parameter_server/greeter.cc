@@ -11,6 +11,7 @@
 #include "base/logging.h"
 #include "net/handshake.h"
 #include "net/socket.h"
+#include "net/tls_stream.h"
 #include "parameter_server/protocol.h"
 
 namespace tfos::parameter_server {
@@ -21,8 +22,9 @@ constexpr std::chrono::seconds kPatience{3};
 
 }  // namespace
 
-Result<std::unique_ptr<Greeter>> Greeter::Create(const Secret& token, std::uint32_t number) {
-  std::unique_ptr<Greeter> greeter(new Greeter(token, number));
+Result<std::unique_ptr<Greeter>> Greeter::Create(const Secret& token, std::uint32_t number,
+                                                 bool encrypt) {
+  std::unique_ptr<Greeter> greeter(new Greeter(token, number, encrypt));
   greeter->ready_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!greeter->ready_.valid()) return Status::FromErrno(errno, "open an eventfd");
   return greeter;
@@ -65,9 +67,18 @@ Result<Greeter::Guest> Greeter::Recognize(UniqueFd socket, bool local) {
             fmt::format("it looks for server {}, and this is {}", numbers.accepting, number_)};
   };
   if (!local) net::TuneTcp(socket.get());
-  const auto recognized = net::Recognize(socket.get(), kProtocol, token_, accepts, wait);
-  TFOS_RETURN_IF_ERROR(recognized.status());
-  return Guest{.socket = std::move(socket), .local = local};
+  // What is of this host goes through shared memory.
+  const bool encrypt = encrypt_ && !local;
+  TFOS_ASSIGN_OR_RETURN(const net::Peer peer,
+                        net::Recognize(socket.get(), encrypt ? kEncryptedProtocol : kProtocol,
+                                       token_, accepts, wait));
+  if (!encrypt) {
+    return Guest{.stream = std::make_unique<net::SocketStream>(std::move(socket)), .local = local};
+  }
+  TFOS_ASSIGN_OR_RETURN(
+      auto stream,
+      net::TlsStream::Open(std::move(socket), net::TlsStream::Side::kAccepting, peer.key, wait));
+  return Guest{.stream = std::move(stream), .local = false};
 }
 
 std::vector<Greeter::Guest> Greeter::Take() {

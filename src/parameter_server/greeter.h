@@ -12,6 +12,7 @@
 
 #include "base/secret.h"
 #include "base/unique_fd.h"
+#include "net/stream.h"
 #include "tfos/status.h"
 
 namespace tfos::parameter_server {
@@ -23,7 +24,9 @@ namespace tfos::parameter_server {
 /// Threads: one calls it. Errors: who is not let in is disconnected and logged.
 class Greeter {
  public:
-  static Result<std::unique_ptr<Greeter>> Create(const Secret& token, std::uint32_t number);
+  /// `number` is the server's. With `encrypt` those over TCP have to go on with TLS.
+  static Result<std::unique_ptr<Greeter>> Create(const Secret& token, std::uint32_t number,
+                                                 bool encrypt);
   ~Greeter();
 
   /// Takes what has connected. More than a few at a time wait in the listener's queue: see `busy`.
@@ -34,7 +37,7 @@ class Greeter {
   int ready_fd() const { return ready_.get(); }
 
   struct Guest {
-    UniqueFd socket;
+    std::unique_ptr<net::Stream> stream;
     bool local = false;  ///< Of this host, over a Unix socket.
   };
   std::vector<Guest> Take();
@@ -42,12 +45,14 @@ class Greeter {
  private:
   static constexpr int kMostAtATime = 64;
 
-  Greeter(const Secret& token, std::uint32_t number) : token_(token), number_(number) {}
+  Greeter(const Secret& token, std::uint32_t number, bool encrypt)
+      : token_(token), number_(number), encrypt_(encrypt) {}
   Result<Guest> Recognize(UniqueFd socket, bool local);
   void Signal();
 
   const Secret token_;
   const std::uint32_t number_;
+  const bool encrypt_;
   UniqueFd ready_;  // an eventfd
   std::atomic<bool> stopping_ = false;
   std::atomic<int> greeting_ = 0;

@@ -20,6 +20,9 @@
 namespace tfos::parameter_server {
 
 inline constexpr net::Protocol kProtocol{.magic = "tfos-par", .version = 1, .name = "parameters"};
+/// Of connections that go on with TLS.
+inline constexpr net::Protocol kEncryptedProtocol{
+    .magic = "tfos-pat", .version = 1, .name = "encrypted parameters"};
 
 enum class MessageType : std::uint32_t {
   kOpen = 1,

@@ -12,8 +12,8 @@
 
 #include "base/format.h"
 #include "base/logging.h"
-#include "net/socket.h"
 #include "base/shared_memory.h"
+#include "net/socket.h"
 
 namespace tfos::parameter_server {
 namespace {
@@ -28,7 +28,7 @@ std::string LocalName(std::string_view id, std::uint32_t number) {
 
 struct Server::Client {
   Client(Greeter::Guest guest, std::uint64_t number)
-      : connection(std::move(guest.socket), guest.local), id(number) {}
+      : connection(std::move(guest.stream), guest.local), id(number) {}
 
   Connection connection;
   const std::uint64_t id;
@@ -41,6 +41,11 @@ struct Server::Client {
   bool commits = false;    ///< Has pushed, and waits for others.
   std::string told_of;     ///< Whom it was told that it waits for.
   Status ended;            ///< Why it is to be dropped.
+
+  /// A client reads its answer before it is heard again.
+  bool heard() const { return !commits && !waits_for_start && !connection.sending(); }
+  /// It has said something that polling does not show.
+  bool has_said() const { return heard() && connection.holds_bytes(); }
 };
 
 Result<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
@@ -57,8 +62,9 @@ Result<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
   }
   server->stop_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->stop_.valid()) return Status::FromErrno(errno, "open an eventfd");
-  TFOS_ASSIGN_OR_RETURN(server->greeter_,
-                        Greeter::Create(server->options_.token, server->options_.number));
+  TFOS_ASSIGN_OR_RETURN(
+      server->greeter_,
+      Greeter::Create(server->options_.token, server->options_.number, server->options_.encrypt));
   return server;
 }
 
@@ -85,20 +91,21 @@ Status Server::Run() {
     watch(options_.listener.get(), accepting);
     watch(local_listener_.get(), accepting);  // Ignored by poll when there is none.
     const std::size_t others = entries.size();
+    bool at_once = false;
     for (const Client& client : clients_) {
-      // A client reads its answer before it is heard again.
-      const bool silent = client.commits || client.waits_for_start;
-      const int events = client.connection.sending() ? POLLOUT : silent ? 0 : POLLIN;
+      const int events = client.connection.sending() ? POLLOUT : client.heard() ? POLLIN : 0;
       watch(client.connection.fd(), static_cast<short>(events | POLLRDHUP));
+      at_once = at_once || client.has_said();
     }
-    if (::poll(entries.data(), entries.size(), -1) < 0) {
+    if (::poll(entries.data(), entries.size(), at_once ? 0 : -1) < 0) {
       if (errno == EINTR) continue;
       return Status::FromErrno(errno, "wait for workers");
     }
     if (entries[0].revents != 0) return {};
     std::size_t entry = others;
     for (Client& client : clients_) {
-      if (const short ready = entries[entry++].revents; ready != 0) Serve(client, ready);
+      const int ready = entries[entry++].revents | (client.has_said() ? POLLIN : 0);
+      if (ready != 0) Serve(client, static_cast<short>(ready));
     }
     for (auto it = clients_.begin(); it != clients_.end();) {
       if (!it->ended.ok()) Leave(*it);

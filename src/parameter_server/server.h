@@ -30,6 +30,8 @@ struct ServerOptions {
   UniqueFd listener;         ///< A TCP socket that is bound.
   /// In the abstract namespace, for clients of this host; empty for none.
   std::string local_name;
+  /// What goes over TCP goes over TLS. The same on all clients.
+  bool encrypt = false;
 };
 
 /// Of a server, since its start.

@@ -10,6 +10,7 @@
 #include "base/logging.h"
 #include "net/handshake.h"
 #include "net/socket.h"
+#include "net/tls_stream.h"
 
 namespace tfos::parameter_server {
 namespace {
@@ -51,15 +52,25 @@ Status ServerLink::ConnectSocket() {
     if (!server.local_name.empty()) {
       TFOS_ASSIGN_OR_RETURN(auto local, net::ConnectUnix(server.local_name, wait));
       if (local) {
-        socket_ = std::move(*local);
+        stream_ = std::make_unique<net::SocketStream>(std::move(*local));
         local_socket_ = true;
-        return net::Introduce(socket_.get(), kProtocol, options_.token, numbers, wait).status();
+        return net::Introduce(stream_->fd(), kProtocol, options_.token, numbers, wait).status();
       }
     }
     auto socket = net::ConnectTcp(server.address, server.port, wait);
     if (socket.ok()) {
-      socket_ = std::move(socket).value();
-      return net::Introduce(socket_.get(), kProtocol, options_.token, numbers, wait).status();
+      TFOS_ASSIGN_OR_RETURN(
+          const net::Peer peer,
+          net::Introduce(socket->get(), server.encrypt ? kEncryptedProtocol : kProtocol,
+                         options_.token, numbers, wait));
+      if (!server.encrypt) {
+        stream_ = std::make_unique<net::SocketStream>(std::move(socket).value());
+        return {};
+      }
+      TFOS_ASSIGN_OR_RETURN(
+          stream_, net::TlsStream::Open(std::move(socket).value(),
+                                        net::TlsStream::Side::kConnecting, peer.key, wait));
+      return {};
     }
     // It holds its port from the start, and listens once its process has come so far.
     if (wait.deadline.passed()) return socket.status();
@@ -82,7 +93,7 @@ Status ServerLink::OpenStore() {
   std::span<const std::byte> rest = std::as_bytes(std::span(message));
   if (local_socket_) {
     TFOS_ASSIGN_OR_RETURN(const net::Transfer sent,
-                          net::Send(socket_.get(), rest, {}, region_.fd()));
+                          net::Send(stream_->fd(), rest, {}, region_.fd()));
     rest = rest.subspan(sent.bytes);
   }
   TFOS_RETURN_IF_ERROR(SendAll(rest));
@@ -234,7 +245,7 @@ Status ServerLink::StartAt(std::uint64_t version) {
 
 void ServerLink::Abort() {
   aborted_ = true;
-  if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
+  if (stream_ != nullptr) ::shutdown(stream_->fd(), SHUT_RDWR);
 }
 
 Status ServerLink::SendText(const std::string& message) {
@@ -242,7 +253,7 @@ Status ServerLink::SendText(const std::string& message) {
 }
 
 Status ServerLink::SendAll(std::span<const std::byte> data) {
-  Status sent = net::SendAll(socket_.get(), data, options_.wait);
+  Status sent = net::SendAll(*stream_, data, options_.wait);
   if (sent.ok() || sent.kind() == ErrorKind::kRetryLater) return sent;
   // It may have said why before it closed the connection.
   while (true) {
@@ -251,10 +262,14 @@ Status ServerLink::SendAll(std::span<const std::byte> data) {
   }
 }
 
+Result<net::Transfer> ServerLink::ReceiveInto(std::span<std::byte> room, UniqueFd* passed) {
+  return local_socket_ ? net::Receive(stream_->fd(), room, passed) : stream_->Receive(room);
+}
+
 Status ServerLink::ReceiveAll(std::span<std::byte> room, UniqueFd* passed) {
   const Clock::Duration stall = options_.stall_after;
   while (!room.empty()) {
-    const auto got = net::Receive(socket_.get(), room, passed);
+    const auto got = ReceiveInto(room, passed);
     if (!got.ok() && got.status().kind() != ErrorKind::kReconnect) return got.status();
     if (!got.ok() || got->ended) return Gone();
     room = room.subspan(got->bytes);
@@ -262,7 +277,7 @@ Status ServerLink::ReceiveAll(std::span<std::byte> room, UniqueFd* passed) {
     // Only to say in the log whom this waits for; the server's end shows at once.
     const Wait wait{.deadline = options_.wait.deadline.Min(Deadline::After(stall)),
                     .check = options_.wait.check};
-    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(socket_.get(), POLLIN, wait));
+    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(stream_->fd(), POLLIN, wait));
     if (ready == 0 && options_.wait.deadline.passed()) {
       return {ErrorKind::kRetryLater,
               "no values within the deadline: the first worker, which gives them, has not come"};
@@ -297,7 +312,7 @@ Result<std::uint64_t> ServerLink::AwaitVersion(MessageType type, UniqueFd* passe
 
 Status ServerLink::CheckConnected() const {
   std::byte one;
-  const ssize_t got = ::recv(socket_.get(), &one, 1, MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got = ::recv(stream_->fd(), &one, 1, MSG_PEEK | MSG_DONTWAIT);
   if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return {};
   return Gone();
 }

@@ -14,10 +14,11 @@
 #include <thread>
 
 #include "base/secret.h"
+#include "base/shared_memory.h"
 #include "base/unique_fd.h"
 #include "base/wait.h"
+#include "net/stream.h"
 #include "parameter_server/protocol.h"
-#include "base/shared_memory.h"
 #include "parameter_server/store.h"
 #include "tfos/status.h"
 
@@ -30,6 +31,8 @@ struct ServerAddress {
   std::uint16_t port = 0;
   /// Its socket in the abstract namespace of its host; empty: over TCP from everywhere.
   std::string local_name;
+  /// It wants TLS over TCP.
+  bool encrypt = false;
 };
 
 /// A client's end of the connection to one server, with a thread of its own that pushes and pulls
@@ -96,6 +99,7 @@ class ServerLink {
   Status Pull(std::span<std::byte> to);
   Status ReadShare(std::uint8_t part, std::span<std::byte> to);
   Status SendAll(std::span<const std::byte> data);
+  Result<net::Transfer> ReceiveInto(std::span<std::byte> room, UniqueFd* passed);
   Status SendText(const std::string& message);
   /// The next message, whose body is left in body_. WAITING and FAILED are dealt with.
   Result<Header> Receive(UniqueFd* passed = nullptr);
@@ -107,7 +111,7 @@ class ServerLink {
   Status About(Status status) const;
 
   Options options_;
-  UniqueFd socket_;
+  std::unique_ptr<net::Stream> stream_;
   bool local_socket_ = false;
   SharedMemory region_;
   std::unique_ptr<std::byte[]> own_;

@@ -19,20 +19,25 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+enum class Way { kSharedMemory, kTcp, kTls };
+
 /// A server in a thread, until it is stopped.
 class Serving {
  public:
-  Serving(const Secret& token, std::uint32_t number, bool local) {
+  Serving(const Secret& token, std::uint32_t number, Way way) {
     auto listener = net::ListenTcp("127.0.0.1", 0, 0);
     EXPECT_TRUE(listener.ok());
     address_ = {.name = fmt::format("ps:{} on host h", number),
                 .address = "127.0.0.1",
                 .port = listener->port,
-                .local_name = local ? fmt::format("tfos-ps-test-{}", listener->port) : ""};
+                .local_name =
+                    way == Way::kSharedMemory ? fmt::format("tfos-ps-test-{}", listener->port) : "",
+                .encrypt = way == Way::kTls};
     auto server = Server::Create({.token = token,
                                   .number = number,
                                   .listener = std::move(listener->fd),
-                                  .local_name = address_.local_name});
+                                  .local_name = address_.local_name,
+                                  .encrypt = address_.encrypt});
     EXPECT_TRUE(server.ok()) << server.status().ToString();
     server_ = std::move(*server);
     thread_ = std::thread([this] { EXPECT_TRUE(server_->Run().ok()); });
@@ -56,8 +61,7 @@ class Serving {
   std::thread thread_;
 };
 
-/// Some servers, with shared memory or over TCP.
-class ServerTest : public ::testing::TestWithParam<bool> {
+class ServerTest : public ::testing::TestWithParam<Way> {
  protected:
   ServerTest() : token_(*Secret::Generate()) {}
 
@@ -84,7 +88,7 @@ class ServerTest : public ::testing::TestWithParam<bool> {
     auto client = Client::Connect(options);
     EXPECT_TRUE(client.ok()) << client.status().ToString();
     if (!client.ok()) return nullptr;
-    EXPECT_EQ((*client)->local_servers() > 0, GetParam());
+    EXPECT_EQ((*client)->local_servers() > 0, GetParam() == Way::kSharedMemory);
     return std::move(*client);
   }
 
@@ -125,8 +129,18 @@ class ServerTest : public ::testing::TestWithParam<bool> {
   std::vector<std::span<const std::byte>> views_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Transports, ServerTest, ::testing::Values(true, false),
-                         [](const auto& test) { return test.param ? "SharedMemory" : "Tcp"; });
+INSTANTIATE_TEST_SUITE_P(Transports, ServerTest,
+                         ::testing::Values(Way::kSharedMemory, Way::kTcp, Way::kTls),
+                         [](const auto& test) {
+                           switch (test.param) {
+                             case Way::kSharedMemory:
+                               return "SharedMemory";
+                             case Way::kTcp:
+                               return "Tcp";
+                             default:
+                               return "Tls";
+                           }
+                         });
 
 TEST_P(ServerTest, AChangeIsAddedAndComesBack) {
   Start(3);
@@ -462,6 +476,23 @@ TEST_P(ServerTest, StrangersGetNowhere) {
   ASSERT_TRUE(silent.ok());
   const auto other = Connect(Options(2));
   EXPECT_TRUE(other->Run({.pull = true}, {}).ok());
+}
+
+TEST_P(ServerTest, WhoIsToldOtherwiseOfEncryptionIsNotLetIn) {
+  Start(1);
+  ClientOptions options = Options(0);
+  options.servers[0].encrypt = !options.servers[0].encrypt;
+  const auto client = Client::Connect(options);
+  if (GetParam() == Way::kSharedMemory) {
+    EXPECT_TRUE(client.ok()) << "nothing leaves the host: " << client.status().ToString();
+    return;
+  }
+  ASSERT_FALSE(client.ok());
+  EXPECT_NE(
+      client.status().ToString().find(GetParam() == Way::kTls ? "is not for parameters"
+                                                              : "is not for encrypted parameters"),
+      std::string::npos)
+      << client.status().ToString();
 }
 
 TEST_P(ServerTest, CountersSayWhatWasDone) {

@@ -33,8 +33,9 @@ using parameter_server::DType;
 using parameter_server::Pushed;
 using parameter_server::Rule;
 
-/// A server: what messages call it, its address, its port, and the id of what it belongs to.
-using ServerTuple = std::tuple<std::string, std::string, std::uint16_t, std::string>;
+/// A server: what messages call it, its address, its port, the id of what it belongs to, and
+/// whether it wants TLS.
+using ServerTuple = std::tuple<std::string, std::string, std::uint16_t, std::string, bool>;
 /// A variable: NumPy's name of its type, how many elements, and whether it is averaged.
 using VariableTuple = std::tuple<std::string, std::uint64_t, bool>;
 
@@ -123,12 +124,13 @@ std::unique_ptr<Client> Connect(const std::vector<ServerTuple>& servers,
                                           .connect_timeout = milliseconds(connect_timeout),
                                           .stall_after = milliseconds(stall_after),
                                           .check = &CheckSignals};
-  for (const auto& [server, address, port, id] : servers) {
+  for (const auto& [server, address, port, id, encrypt] : servers) {
     const auto number = static_cast<std::uint32_t>(options.servers.size());
     options.servers.push_back({.name = server,
                                .address = address,
                                .port = port,
-                               .local_name = parameter_server::LocalName(id, number)});
+                               .local_name = parameter_server::LocalName(id, number),
+                               .encrypt = encrypt});
   }
   for (const auto& [dtype, elements, averaged] : variables) {
     options.variables.push_back(
@@ -183,13 +185,14 @@ void BindParameterServer(nb::module_& module) {
                   "`combiner`: delta, mean, update-mean, sgd or adam.")
       .def_prop_ro("slots", &Rule::slots, "Values that a server keeps besides each element.");
   nb::class_<Client>(module, "ParameterClient", "A worker's side of the parameter servers.")
-      .def_static("connect", &Connect, nb::arg("servers"), nb::arg("variables"), nb::arg("rule"),
-                  nb::arg("staleness").none(), nb::arg("worker"), nb::arg("name"),
-                  nb::arg("starts"), nb::arg("token"), nb::arg("connect_timeout"),
-                  nb::arg("stall_after"),
-                  "Waits for the servers, and for their first values unless this one `starts`. "
-                  "`servers`: tuples of name, address, port and the id of their cluster; "
-                  "`variables`: tuples of type, number of elements, and whether it is averaged.")
+      .def_static(
+          "connect", &Connect, nb::arg("servers"), nb::arg("variables"), nb::arg("rule"),
+          nb::arg("staleness").none(), nb::arg("worker"), nb::arg("name"), nb::arg("starts"),
+          nb::arg("token"), nb::arg("connect_timeout"), nb::arg("stall_after"),
+          "Waits for the servers, and for their first values unless this one `starts`. "
+          "`servers`: tuples of name, address, port, the id of their cluster, and whether they "
+          "want TLS; "
+          "`variables`: tuples of type, number of elements, and whether it is averaged.")
       .def("run", &Run, nb::arg("push").none(), nb::arg("pull"), nb::arg("overlapped"),
            nb::arg("tensors"),
            "Pushes `tensors` (as values, change or gradients; None: not), then pulls.")

@@ -15,6 +15,7 @@ from tensorspark.core.weight_combiner import MeanWeightCombiner, WeightCombiner
 from tfos import network, parameter_server
 from tfos.errors import BadInputError
 from tfos.parameter_server_process import ParameterServerProcess
+from tfos.settings import Settings
 from tfos.spark_job import use_this_python
 
 tf1 = tf.compat.v1
@@ -127,7 +128,8 @@ class SparkSession:
             self.stop_param_server()
         if self._server is None:
             host = network.local_address() if self._host == "localhost" else self._host
-            self._server = ParameterServerProcess(host, self._port)
+            settings = Settings.resolve(lambda key: self._sc.getConf().get(key), {})
+            self._server = ParameterServerProcess(host, self._port, settings.tensors_encrypt)
             self._served = served
         rule, _ = parameter_server.make_rule(combiner.kind, None, count)
         worker = parameter_server.Worker(
