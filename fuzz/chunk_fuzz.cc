@@ -29,7 +29,7 @@ void ExportAndRead(const tfos::feed::ChunkView& chunk, std::span<const std::byte
   using namespace tfos::feed;
   for (const ColumnView& column : chunk.columns()) {
     // Values without bytes may be so many that their offsets fill the memory.
-    if (column.encoding == ColumnEncoding::kTensor && column.value_bytes == 0) return;
+    if (HasShape(column.encoding) && column.value_elements == 0) return;
   }
   auto copy = std::make_shared<AlignedBuffer>(chunk.bytes());
   std::memcpy(copy->bytes().data(), bytes.data(), chunk.bytes());
@@ -53,7 +53,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const tfos::feed::ColumnView& column : chunk->columns()) {
     Touch(std::as_bytes(std::span(column.name)));
     const std::uint64_t some = std::min<std::uint64_t>(column.values, 1000);
-    for (std::uint64_t i = 0; i < some; ++i) Touch(column.Value(i));
+    for (std::uint64_t i = 0; i < some; ++i) {
+      Touch(column.Value(i));
+      const tfos::feed::ElementRange elements = column.ElementsOf(i);
+      const std::uint64_t last = std::min(elements.end, elements.begin + some);
+      for (std::uint64_t k = elements.begin; k < last; ++k) Touch(column.BytesOf({k, k + 1}));
+    }
   }
   if (chunk->kind() != tfos::feed::ChunkKind::kColumnar) return 0;
   const auto structure = tfos::feed::ParseRowStructure(*chunk);

@@ -30,8 +30,8 @@ std::vector<std::byte> ChunkOf(std::span<const std::byte> pickles, std::size_t f
   std::vector<std::byte> chunk(builder.Plan().value());
   if (!builder.Begin(chunk).ok()) __builtin_trap();
   if (!pickles.empty()) std::memcpy(builder.data(0).data(), pickles.data(), pickles.size());
-  if (first_bytes != 0) builder.SetBoundary(0, 1, first_bytes);
-  builder.SetBoundary(0, first_bytes == 0 ? 1 : 2, pickles.size());
+  if (first_bytes != 0) builder.SetStringBoundary(0, 1, first_bytes);
+  builder.SetStringBoundary(0, first_bytes == 0 ? 1 : 2, pickles.size());
   return chunk;
 }
 

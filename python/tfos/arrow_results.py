@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Iterator, NamedTuple
 
-import pyarrow as pa
-
+from tfos.arrow import pa
 from tfos.errors import BadInputError, FeedError
 
 #: Results are gathered into record batches of at least one of these. Each batch costs Spark about
@@ -112,7 +111,7 @@ class ResultAssembler:
         if not _is_list(only.type) or self._one_list:
             self._check_count(1)
             return [only]
-        # Rows of numbers of one type: each is a list.
+        # Rows of numbers, or of an array of strings: each is a list.
         import pyarrow.compute as pc
 
         lengths = set(pc.min_max(pc.list_value_length(only)).as_py().values())
@@ -169,6 +168,8 @@ class ResultAssembler:
 
     def _fit(self, field: ResultField, column: Any) -> Any:
         """``column`` in the declared type."""
+        if _is_list(field.type) and _is_positional(column.type):
+            column = self._array(field, [_as_list(value) for value in column.to_pylist()])
         if column.type != field.type:
             if not _convertible(column.type, field.type):
                 raise self._misfit(field, sql_name(column.type))
@@ -206,6 +207,16 @@ def _is_bytes(arrow: Any) -> bool:
 
 def _is_list(arrow: Any) -> bool:
     return pa.types.is_list(arrow) or pa.types.is_large_list(arrow)
+
+
+def _is_positional(arrow: Any) -> bool:
+    """Whether it is what lists become that hold other lists, or nothing: a struct of positions."""
+    return pa.types.is_struct(arrow) and [field.name for field in arrow] == [
+        str(position) for position in range(arrow.num_fields)]
+
+
+def _as_list(value: Any) -> Any:
+    return [_as_list(item) for item in value.values()] if isinstance(value, dict) else value
 
 
 def _convertible(found: Any, wanted: Any) -> bool:

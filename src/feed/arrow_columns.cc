@@ -146,12 +146,11 @@ class Offsets {
     return extent;
   }
 
-  /// Writes the boundaries of the values in `range` as those of a column.
-  void WriteBoundaries(Range range, std::size_t column, ChunkBuilder& builder) const {
+  /// Calls set(i, boundary) for the boundaries 1, 2, ... of the values in `range`.
+  template <typename Set>
+  void ForEachBoundary(Range range, Set set) const {
     const std::uint64_t first = (*this)[range.begin];
-    for (std::uint64_t i = 1; i <= range.size(); ++i) {
-      builder.SetBoundary(column, i, (*this)[range.begin + i] - first);
-    }
+    for (std::uint64_t i = 1; i <= range.size(); ++i) set(i, (*this)[range.begin + i] - first);
   }
 
  private:
@@ -164,15 +163,6 @@ class Offsets {
   bool wide_ = false;
 };
 
-/// How a type of numbers is laid out in Arrow, and what a chunk holds instead.
-struct NumberType {
-  enum class Layout { kSame, kBits, kDecimal128 };
-
-  DType dtype = DType::kNone;
-  Layout layout = Layout::kSame;
-  int scale = 0;  ///< kDecimal128 only.
-};
-
 /// The number after `prefix`, to the end of `format`; none if there is another text.
 std::optional<std::int32_t> NumberAfter(std::string_view format, std::string_view prefix) {
   std::int32_t number = 0;
@@ -182,6 +172,140 @@ std::optional<std::int32_t> NumberAfter(std::string_view format, std::string_vie
   if (parsed.ec != std::errc() || parsed.ptr != end || number < 0) return std::nullopt;
   return number;
 }
+
+/// The lists of a column, one inside the other, down to what they hold; none in a column of plain
+/// values.
+class Lists {
+ public:
+  /// Goes down from a column to what is no list, which `schema` and `array` then are. Of that the
+  /// column's rows need at least `elements`.
+  Status Open(const ColumnId& id, const ArrowSchema*& schema, const ArrowArray*& array,
+              std::int64_t& elements) {
+    while (true) {
+      Level level{.array = array};
+      const std::string_view format = FormatOf(*schema);
+      const std::optional<std::int32_t> fixed_length = NumberAfter(format, "+w:");
+      if (!fixed_length && format != "+l" && format != "+L") break;
+      if (levels_.size() == kMaxTensorRank) {
+        return id.Bad("lists are nested too deeply for a chunk");
+      }
+      TFOS_RETURN_IF_ERROR(CheckArray(id, *schema, *array, fixed_length ? 1 : 2, 1, elements));
+      level.fixed = fixed_length.has_value();
+      if (level.fixed) {
+        level.length = static_cast<std::uint64_t>(*fixed_length);
+      } else {
+        level.offsets = Offsets(*array, format == "+L");
+      }
+      levels_.push_back(level);
+      elements = 0;  // What the lists need of their child depends on the rows.
+      schema = schema->children[0];
+      array = array->children[0];
+    }
+    held_ = array;
+    return Status::Ok();
+  }
+
+  bool none() const { return levels_.empty(); }
+
+  /// Checks the lists of `rows` and looks for nulls, also in what they hold.
+  Status Plan(const ColumnId& id, Range rows, std::uint64_t first_row) {
+    bool same_length = true;
+    shape_.clear();
+    ranges_.assign(1, rows.Shifted(ArrayAt(0).offset));
+    for (std::size_t depth = 0; depth < levels_.size(); ++depth) {
+      TFOS_RETURN_IF_ERROR(CheckNullsAt(id, depth, first_row));
+      TFOS_ASSIGN_OR_RETURN(const Extent extent, ExtentAt(id, depth));
+      same_length = same_length && extent.same_length;
+      shape_.push_back(extent.length);
+      ranges_.push_back(extent.range.Shifted(ArrayAt(depth + 1).offset));
+    }
+    TFOS_RETURN_IF_ERROR(CheckNullsAt(id, levels_.size(), first_row));
+    ragged_ = !same_length;
+    if (!ragged_) return Status::Ok();
+    if (levels_.size() > 1) {
+      return id.Bad("lists inside lists have different lengths; pad them to one length");
+    }
+    shape_.clear();
+    return Status::Ok();
+  }
+
+  // Of the planned rows.
+
+  /// What they hold, as positions in its array.
+  Range held() const { return ranges_.back(); }
+  bool ragged() const { return ragged_; }
+  /// Of the lists of each row; empty if they are ragged.
+  const std::vector<std::uint64_t>& shape() const { return shape_; }
+
+  void WriteBoundaries(std::size_t column, ChunkBuilder& builder) const {
+    if (!ragged_) return;
+    levels_[0].offsets.ForEachBoundary(ranges_[0], [&](std::uint64_t i, std::uint64_t boundary) {
+      builder.SetBoundary(column, i, boundary);
+    });
+  }
+
+ private:
+  struct Level {
+    const ArrowArray* array = nullptr;
+    bool fixed = false;  ///< All lists have `length` elements; otherwise `offsets` say.
+    std::uint64_t length = 0;
+    Offsets offsets = {};
+  };
+
+  const ArrowArray& ArrayAt(std::size_t depth) const {
+    return depth < levels_.size() ? *levels_[depth].array : *held_;
+  }
+
+  /// Where the elements of the planned lists at `depth` lie in the array below.
+  Result<Extent> ExtentAt(const ColumnId& id, std::size_t depth) const {
+    const Level& level = levels_[depth];
+    const Range lists = ranges_[depth];
+    const std::int64_t elements = ArrayAt(depth + 1).length;
+    if (!level.fixed) return level.offsets.Check(id, lists, elements);
+    if (level.length != 0 && lists.end > static_cast<std::uint64_t>(elements) / level.length) {
+      return id.Bad(fmt::format("{} elements are too few for lists of {}", elements, level.length));
+    }
+    return Extent{.range = {lists.begin * level.length, lists.end * level.length},
+                  .length = level.length};
+  }
+
+  Status CheckNullsAt(const ColumnId& id, std::size_t depth, std::uint64_t first_row) const {
+    const auto null = FindNull(ArrayAt(depth), ranges_[depth]);
+    return null ? id.Null(first_row + RowOf(depth, *null)) : Status::Ok();
+  }
+
+  /// The planned row, counted from 0, that holds the element at `position` of the array at `depth`.
+  std::uint64_t RowOf(std::size_t depth, std::uint64_t position) const {
+    for (; depth > 0; --depth) {
+      const Level& above = levels_[depth - 1];
+      const Range lists = ranges_[depth - 1];
+      position -= static_cast<std::uint64_t>(ArrayAt(depth).offset);
+      if (above.fixed) {
+        position /= above.length;
+        continue;
+      }
+      std::uint64_t list = lists.begin;
+      while (above.offsets[list + 1] <= position) ++list;
+      position = list;
+    }
+    return position - ranges_[0].begin;
+  }
+
+  std::vector<Level> levels_;  ///< The outermost first.
+  const ArrowArray* held_ = nullptr;
+  std::vector<Range> ranges_;  ///< Planned, of every level and of what they hold.
+  std::vector<std::uint64_t> shape_;
+  bool ragged_ = false;
+};
+
+/// How a type of numbers is laid out in Arrow, and what a chunk holds instead.
+struct NumberType {
+  enum class Layout { kSame, kBits, kDecimal128 };
+
+  DType dtype = DType::kNone;
+  Layout layout = Layout::kSame;
+  int scale = 0;  ///< kDecimal128 only.
+};
 
 /// "d:precision,scale", perhaps with ",128" behind it.
 std::optional<NumberType> ParseDecimal(std::string_view format) {
@@ -243,7 +367,7 @@ double DecimalToDouble(Int128 value, int scale) {
   return result;
 }
 
-/// The innermost array of a column of numbers or of lists of them.
+/// The array of numbers of a column, or inside its lists.
 struct Numbers {
   const ArrowArray* values = nullptr;
   NumberType type;
@@ -260,6 +384,12 @@ struct Numbers {
     }
     TFOS_RETURN_IF_ERROR(CheckArray(id, schema, array, 2, 0, elements));
     return Numbers{&array, *type};
+  }
+
+  /// Where they lie as Write would write them, or null.
+  const std::byte* InPlace(Range range) const {
+    if (type.layout != NumberType::Layout::kSame || range.size() == 0) return nullptr;
+    return static_cast<const std::byte*>(values->buffers[1]) + range.begin * DTypeBytes(type.dtype);
   }
 
   void Write(Range range, std::byte* to) const {
@@ -289,6 +419,11 @@ struct Numbers {
 /// One column of the batch, in whatever layout Arrow has it.
 class ArrowColumns::Column {
  public:
+  /// `elements` is how many the rows need of the array.
+  static Result<std::unique_ptr<Column>> Open(const ColumnId& id, const ArrowSchema& schema,
+                                              const ArrowArray& array, std::int64_t elements,
+                                              Decimals decimals);
+
   explicit Column(ColumnId id) : id_(std::move(id)) {}
   virtual ~Column() = default;
 
@@ -299,146 +434,68 @@ class ArrowColumns::Column {
   virtual Result<RowNodeKind> Plan(Range rows, std::uint64_t first_row, ColumnSpec& spec) = 0;
   /// Writes the planned rows to column `index` of the chunk.
   virtual void Fill(ChunkBuilder& builder, std::size_t index) const = 0;
+  /// Where the planned rows lie as Fill would write them, if they do; else null.
+  virtual const std::byte* InPlace() const { return nullptr; }
 
  protected:
-  /// Fails when a row of `array` itself, whose rows are `range`, is null.
-  Status CheckNulls(const ArrowArray& array, Range range, std::uint64_t first_row) const {
-    const auto null = FindNull(array, range);
-    return null ? id_.Null(first_row + (*null - range.begin)) : Status::Ok();
-  }
-
   const ColumnId id_;
 };
 
 /// Numbers, and lists of them at any depth.
 class ArrowColumns::NumberColumn : public Column {
  public:
-  static Result<std::unique_ptr<Column>> Open(ColumnId id, const ArrowSchema* schema,
-                                              const ArrowArray* array, std::int64_t elements,
+  /// `schema` and `array` are of what the lists hold.
+  static Result<std::unique_ptr<Column>> Open(ColumnId id, Lists lists, const ArrowSchema& schema,
+                                              const ArrowArray& array, std::int64_t elements,
                                               Decimals decimals) {
     auto column = std::make_unique<NumberColumn>(std::move(id));
-    while (true) {
-      Level level{.array = array};
-      const std::string_view format = FormatOf(*schema);
-      const std::optional<std::int32_t> fixed_length = NumberAfter(format, "+w:");
-      if (!fixed_length && format != "+l" && format != "+L") break;
-      if (column->levels_.size() == kMaxTensorRank) {
-        return column->id_.Bad("lists are nested too deeply for a chunk");
-      }
-      TFOS_RETURN_IF_ERROR(
-          CheckArray(column->id_, *schema, *array, fixed_length ? 1 : 2, 1, elements));
-      level.fixed = fixed_length.has_value();
-      if (level.fixed) {
-        level.length = static_cast<std::uint64_t>(*fixed_length);
-      } else {
-        level.offsets = Offsets(*array, format == "+L");
-      }
-      column->levels_.push_back(level);
-      elements = 0;  // What the lists need of their child depends on the rows.
-      schema = schema->children[0];
-      array = array->children[0];
-    }
+    column->lists_ = std::move(lists);
     TFOS_ASSIGN_OR_RETURN(column->numbers_,
-                          Numbers::Open(column->id_, *schema, *array, elements, decimals));
+                          Numbers::Open(column->id_, schema, array, elements, decimals));
     return std::unique_ptr<Column>(std::move(column));
   }
 
   using Column::Column;
 
   Result<RowNodeKind> Plan(Range rows, std::uint64_t first_row, ColumnSpec& spec) override {
+    TFOS_RETURN_IF_ERROR(lists_.Plan(id_, rows, first_row));
     spec.dtype = numbers_.type.dtype;
-    bool same_length = true;
-    ranges_.assign(1, rows.Shifted(ArrayAt(0).offset));
-    for (std::size_t depth = 0; depth < levels_.size(); ++depth) {
-      TFOS_RETURN_IF_ERROR(CheckNullsAt(depth, first_row));
-      TFOS_ASSIGN_OR_RETURN(const Extent extent, ExtentAt(depth));
-      same_length = same_length && extent.same_length;
-      spec.shape.push_back(extent.length);
-      ranges_.push_back(extent.range.Shifted(ArrayAt(depth + 1).offset));
-    }
-    TFOS_RETURN_IF_ERROR(CheckNullsAt(levels_.size(), first_row));
-    ragged_ = !same_length;
-    if (!ragged_) return levels_.empty() ? RowNodeKind::kNumpyScalar : RowNodeKind::kNumpyArray;
-    if (levels_.size() > 1) {
-      return id_.Bad("lists inside lists have different lengths; pad them to one length");
-    }
+    spec.shape = lists_.shape();
+    if (lists_.none()) return RowNodeKind::kNumpyScalar;
+    if (!lists_.ragged()) return RowNodeKind::kNumpyArray;
     spec.encoding = ColumnEncoding::kRagged;
-    spec.shape.clear();
-    spec.data_bytes = ranges_.back().size() * DTypeBytes(spec.dtype);
+    spec.data_bytes = lists_.held().size() * DTypeBytes(spec.dtype);
     return RowNodeKind::kNumpyRagged;
   }
 
   void Fill(ChunkBuilder& builder, std::size_t index) const override {
-    numbers_.Write(ranges_.back(), builder.data(index).data());
-    if (ragged_) levels_[0].offsets.WriteBoundaries(ranges_[0], index, builder);
+    numbers_.Write(lists_.held(), builder.data(index).data());
+    lists_.WriteBoundaries(index, builder);
+  }
+
+  const std::byte* InPlace() const override {
+    return lists_.ragged() ? nullptr : numbers_.InPlace(lists_.held());
   }
 
  private:
-  struct Level {
-    const ArrowArray* array = nullptr;
-    bool fixed = false;  ///< All lists have `length` elements; otherwise `offsets` say.
-    std::uint64_t length = 0;
-    Offsets offsets = {};
-  };
-
-  const ArrowArray& ArrayAt(std::size_t depth) const {
-    return depth < levels_.size() ? *levels_[depth].array : *numbers_.values;
-  }
-
-  /// Where the elements of the planned lists at `depth` lie in the array below.
-  Result<Extent> ExtentAt(std::size_t depth) const {
-    const Level& level = levels_[depth];
-    const Range lists = ranges_[depth];
-    const std::int64_t elements = ArrayAt(depth + 1).length;
-    if (!level.fixed) return level.offsets.Check(id_, lists, elements);
-    if (level.length != 0 && lists.end > static_cast<std::uint64_t>(elements) / level.length) {
-      return id_.Bad(
-          fmt::format("{} elements are too few for lists of {}", elements, level.length));
-    }
-    return Extent{.range = {lists.begin * level.length, lists.end * level.length},
-                  .length = level.length};
-  }
-
-  Status CheckNullsAt(std::size_t depth, std::uint64_t first_row) const {
-    const auto null = FindNull(ArrayAt(depth), ranges_[depth]);
-    return null ? id_.Null(first_row + RowOf(depth, *null)) : Status::Ok();
-  }
-
-  /// The planned row, counted from 0, that holds the element at `position` of the array at `depth`.
-  std::uint64_t RowOf(std::size_t depth, std::uint64_t position) const {
-    for (; depth > 0; --depth) {
-      const Level& above = levels_[depth - 1];
-      const Range lists = ranges_[depth - 1];
-      position -= static_cast<std::uint64_t>(ArrayAt(depth).offset);
-      if (above.fixed) {
-        position /= above.length;
-        continue;
-      }
-      std::uint64_t list = lists.begin;
-      while (above.offsets[list + 1] <= position) ++list;
-      position = list;
-    }
-    return position - ranges_[0].begin;
-  }
-
-  std::vector<Level> levels_;  ///< Of lists, the outermost first.
+  Lists lists_;
   Numbers numbers_;
-  std::vector<Range> ranges_;  ///< Planned, of every level and of the numbers.
-  bool ragged_ = false;
 };
 
-/// Text and binary values of any length or of one.
+/// Text and binary values of any length or of one, and lists of them at any depth.
 class ArrowColumns::StringColumn : public Column {
  public:
-  /// Null when the type is another.
-  static Result<std::unique_ptr<Column>> Open(ColumnId id, const ArrowSchema& schema,
-                                              const ArrowArray& array, std::int64_t elements) {
+  /// `schema` and `array` are of what the lists hold. Null when it is of another type.
+  static Result<std::unique_ptr<Column>> Open(ColumnId id, const Lists& lists,
+                                              const ArrowSchema& schema, const ArrowArray& array,
+                                              std::int64_t elements) {
     const std::string_view format = FormatOf(schema);
     const std::optional<std::int32_t> fixed_bytes = NumberAfter(format, "w:");
     const bool text = format == "u" || format == "U";
     if (!fixed_bytes && !text && format != "z" && format != "Z") return std::unique_ptr<Column>();
     auto column = std::make_unique<StringColumn>(std::move(id));
     TFOS_RETURN_IF_ERROR(CheckArray(column->id_, schema, array, fixed_bytes ? 2 : 3, 0, elements));
+    column->lists_ = lists;
     column->array_ = &array;
     column->text_ = text;
     column->fixed_ = fixed_bytes.has_value();
@@ -453,17 +510,24 @@ class ArrowColumns::StringColumn : public Column {
   using Column::Column;
 
   Result<RowNodeKind> Plan(Range rows, std::uint64_t first_row, ColumnSpec& spec) override {
-    rows_ = rows.Shifted(array_->offset);
-    TFOS_RETURN_IF_ERROR(CheckNulls(*array_, rows_, first_row));
+    TFOS_RETURN_IF_ERROR(lists_.Plan(id_, rows, first_row));
+    const Range strings = lists_.held();
     if (fixed_) {
-      data_ = {rows_.begin * bytes_, rows_.end * bytes_};
+      data_ = {strings.begin * bytes_, strings.end * bytes_};
     } else {
-      TFOS_ASSIGN_OR_RETURN(const Extent extent, offsets_.Check(id_, rows_, kMaxLength));
+      TFOS_ASSIGN_OR_RETURN(const Extent extent, offsets_.Check(id_, strings, kMaxLength));
       data_ = extent.range;
     }
     if (data_.size() != 0 && Data() == nullptr) return id_.Bad("the buffer of the data is missing");
-    spec.encoding = text_ ? ColumnEncoding::kText : ColumnEncoding::kBytes;
+    if (lists_.ragged()) {
+      spec.encoding = text_ ? ColumnEncoding::kRaggedText : ColumnEncoding::kRaggedBytes;
+      spec.strings = strings.size();
+    } else {
+      spec.encoding = text_ ? ColumnEncoding::kText : ColumnEncoding::kBytes;
+      spec.shape = lists_.shape();
+    }
     spec.data_bytes = data_.size();
+    if (!lists_.none()) return RowNodeKind::kStringList;
     return text_ ? RowNodeKind::kText : RowNodeKind::kBytes;
   }
 
@@ -471,8 +535,18 @@ class ArrowColumns::StringColumn : public Column {
     if (data_.size() != 0) {
       std::memcpy(builder.data(index).data(), Data() + data_.begin, data_.size());
     }
-    if (!fixed_) return offsets_.WriteBoundaries(rows_, index, builder);
-    for (std::uint64_t i = 1; i <= rows_.size(); ++i) builder.SetBoundary(index, i, i * bytes_);
+    lists_.WriteBoundaries(index, builder);
+    const Range strings = lists_.held();
+    if (strings.size() == 0) return;  // And perhaps no offset at all.
+    if (!fixed_) {
+      offsets_.ForEachBoundary(strings, [&](std::uint64_t i, std::uint64_t boundary) {
+        builder.SetStringBoundary(index, i, boundary);
+      });
+      return;
+    }
+    for (std::uint64_t i = 1; i <= strings.size(); ++i) {
+      builder.SetStringBoundary(index, i, i * bytes_);
+    }
   }
 
  private:
@@ -480,12 +554,12 @@ class ArrowColumns::StringColumn : public Column {
     return static_cast<const std::byte*>(array_->buffers[fixed_ ? 1 : 2]);
   }
 
+  Lists lists_;
   const ArrowArray* array_ = nullptr;
   bool text_ = false;
   bool fixed_ = false;  ///< All values have `bytes_` bytes; otherwise `offsets_` say.
   std::uint64_t bytes_ = 0;
   Offsets offsets_;
-  Range rows_;  ///< Planned.
   Range data_;  ///< Planned, in bytes.
 };
 
@@ -521,7 +595,9 @@ class ArrowColumns::VectorColumn : public Column {
 
   Result<RowNodeKind> Plan(Range rows, std::uint64_t first_row, ColumnSpec& spec) override {
     rows_ = rows.Shifted(array_->offset);
-    TFOS_RETURN_IF_ERROR(CheckNulls(*array_, rows_, first_row));
+    if (const auto null = FindNull(*array_, rows_)) {
+      return id_.Null(first_row + (*null - rows_.begin));
+    }
     for (const List* list : {&indices_, &values_}) {
       TFOS_ASSIGN_OR_RETURN(
           const Extent extent,
@@ -666,6 +742,23 @@ class ArrowColumns::VectorColumn : public Column {
 ArrowColumns::ArrowColumns() = default;
 ArrowColumns::~ArrowColumns() = default;
 
+Result<std::unique_ptr<ArrowColumns::Column>> ArrowColumns::Column::Open(const ColumnId& id,
+                                                                         const ArrowSchema& schema,
+                                                                         const ArrowArray& array,
+                                                                         std::int64_t elements,
+                                                                         Decimals decimals) {
+  TFOS_ASSIGN_OR_RETURN(std::unique_ptr<Column> column,
+                        VectorColumn::Open(id, schema, array, elements));
+  if (column) return column;
+  Lists lists;
+  const ArrowSchema* held_schema = &schema;
+  const ArrowArray* held = &array;
+  TFOS_RETURN_IF_ERROR(lists.Open(id, held_schema, held, elements));
+  TFOS_ASSIGN_OR_RETURN(column, StringColumn::Open(id, lists, *held_schema, *held, elements));
+  if (column) return column;
+  return NumberColumn::Open(id, std::move(lists), *held_schema, *held, elements, decimals);
+}
+
 Result<std::unique_ptr<ArrowColumns>> ArrowColumns::Open(const ArrowSchema& schema,
                                                          const ArrowArray& batch,
                                                          Decimals decimals) {
@@ -688,13 +781,7 @@ Result<std::unique_ptr<ArrowColumns>> ArrowColumns::Open(const ArrowSchema& sche
     const ColumnId id{.name = type.name == nullptr ? "" : type.name,
                       .format = std::string(FormatOf(type))};
     TFOS_ASSIGN_OR_RETURN(std::unique_ptr<Column> column,
-                          StringColumn::Open(id, type, array, elements));
-    if (!column) {
-      TFOS_ASSIGN_OR_RETURN(column, VectorColumn::Open(id, type, array, elements));
-    }
-    if (!column) {
-      TFOS_ASSIGN_OR_RETURN(column, NumberColumn::Open(id, &type, &array, elements, decimals));
-    }
+                          Column::Open(id, type, array, elements, decimals));
     columns->columns_.push_back(std::move(column));
   }
   return columns;
@@ -708,7 +795,7 @@ Status ArrowColumns::Plan(std::size_t begin, std::size_t end, std::uint64_t firs
   // A chunk without rows has no columns.
   planned_rows_ = begin != end;
   RowNode root;
-  std::vector<ColumnSpec> specs;
+  specs_.clear();
   if (planned_rows_) {
     root.kind = RowNodeKind::kSparkRow;
     const Range rows{begin + offset_, end + offset_};
@@ -720,14 +807,14 @@ Status ArrowColumns::Plan(std::size_t begin, std::size_t end, std::uint64_t firs
       TFOS_ASSIGN_OR_RETURN(node.kind, column->Plan(rows, first_row, spec));
       root.keys.push_back(column->name());
       root.children.push_back(std::move(node));
-      specs.push_back(std::move(spec));
+      specs_.push_back(std::move(spec));
     }
   }
   std::string structure;
   AppendRowStructure(root, structure);
   builder_.emplace(ChunkKind::kColumnar, static_cast<std::int64_t>(end - begin),
                    std::move(structure));
-  for (ColumnSpec& spec : specs) builder_->AddColumn(std::move(spec));
+  for (const ColumnSpec& spec : specs_) builder_->AddColumn(spec);
   return builder_->Plan().status();
 }
 
@@ -736,6 +823,30 @@ Status ArrowColumns::Fill(std::span<std::byte> out) {
   if (!planned_rows_) return Status::Ok();
   for (std::size_t i = 0; i < columns_.size(); ++i) columns_[i]->Fill(*builder_, i);
   return Status::Ok();
+}
+
+std::optional<std::vector<ColumnView>> ArrowColumns::InPlace() const {
+  std::vector<ColumnView> views;
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    const ColumnSpec& spec = specs_[i];
+    const std::byte* const data = columns_[i]->InPlace();
+    if (data == nullptr || reinterpret_cast<std::uintptr_t>(data) % kChunkAlignment != 0) {
+      return std::nullopt;
+    }
+    std::uint64_t value_elements = 1;
+    for (const std::uint64_t size : spec.shape) value_elements *= size;  // Of memory that there is.
+    const std::uint64_t value_bytes = value_elements * DTypeBytes(spec.dtype);
+    views.push_back({.encoding = spec.encoding,
+                     .dtype = spec.dtype,
+                     .shape = spec.shape,
+                     .name = columns_[i]->name(),
+                     .values = spec.values,
+                     .value_elements = value_elements,
+                     .value_bytes = value_bytes,
+                     .elements = spec.values * value_elements,
+                     .data = {data, spec.values * value_bytes}});
+  }
+  return views;
 }
 
 }  // namespace tfos::feed

@@ -21,11 +21,11 @@ enum class Decimals {
 };
 
 /// Turns rows of an Arrow record batch into columnar chunks whose rows are Spark Rows: numbers as
-/// NumPy scalars, lists of numbers as NumPy arrays, text as str, binary as bytes. The types are
-/// listed in docs/dataframes.md.
+/// NumPy scalars, lists of numbers as NumPy arrays, text as str, binary as bytes, lists of those as
+/// lists. The types are listed in docs/dataframes.md.
 ///
 ///   columns->Plan(begin, end, first_row);
-///   columns->Fill(memory for columns->bytes() bytes);
+///   columns->Fill(memory for columns->bytes() bytes);   or   columns->InPlace()
 ///
 /// Owner and lifetime: borrows the batch, which must outlive it and which nobody may change.
 /// Threads: one at a time.
@@ -52,6 +52,11 @@ class ArrowColumns {
   /// Writes the planned chunk to the front of `out`, which holds at least `bytes()`.
   Status Fill(std::span<std::byte> out);
 
+  /// The columns of the planned chunk, which has rows, where they lie in the batch. None unless all
+  /// of them lie there as in a chunk: numbers, and lists of one length of them, one value behind
+  /// the other, at a multiple of kChunkAlignment.
+  std::optional<std::vector<ColumnView>> InPlace() const;
+
  private:
   class Column;
   class NumberColumn;
@@ -63,6 +68,7 @@ class ArrowColumns {
   std::size_t rows_ = 0;
   std::uint64_t offset_ = 0;  ///< Of row 0 in the columns.
   std::vector<std::unique_ptr<Column>> columns_;
+  std::vector<ColumnSpec> specs_;  ///< Planned.
   std::optional<ChunkBuilder> builder_;
   bool planned_rows_ = false;  ///< The planned chunk has rows, hence columns.
 };

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <type_traits>
@@ -329,6 +332,81 @@ TEST(ArrowColumnsTest, CopiesBinaryOfFixedSize) {
   EXPECT_EQ(chunk.Text(1), "def");
 }
 
+/// The strings of a row, one by one.
+std::vector<std::string> StringsOf(const Chunk& chunk, std::size_t row, std::size_t index = 0) {
+  const ColumnView& column = chunk.column(index);
+  const ElementRange range = column.ElementsOf(row);
+  std::vector<std::string> strings;
+  for (std::uint64_t i = range.begin; i < range.end; ++i) {
+    const std::span<const std::byte> bytes = column.BytesOf({i, i + 1});
+    strings.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return strings;
+}
+
+using StringVector = std::vector<std::string>;
+
+TEST(ArrowColumnsTest, ListsOfStringsOfOneLengthHaveAShape) {
+  const StringVector values = {"a", "", "gr\u00fc\u00df", "d", "ee", "f"};
+  const auto check = [&](ForeignPtr column, ColumnEncoding encoding) {
+    const Chunk chunk = ConvertColumn(std::move(column));
+    ExpectShape(chunk, RowNodeKind::kStringList, DType::kNone, {3});
+    EXPECT_EQ(chunk.column().encoding, encoding);
+    EXPECT_EQ(StringsOf(chunk, 0), (StringVector{"a", "", "gr\u00fc\u00df"}));
+    EXPECT_EQ(StringsOf(chunk, 1), (StringVector{"d", "ee", "f"}));
+  };
+  check(Lists<std::int32_t>("+l", {0, 3, 6}, Strings<std::int32_t>("u", values)),
+        ColumnEncoding::kText);
+  check(Lists<std::int64_t>("+L", {0, 3, 6}, Strings<std::int64_t>("Z", values)),
+        ColumnEncoding::kBytes);
+  check(FixedLists(2, 3, Strings<std::int32_t>("z", values)), ColumnEncoding::kBytes);
+}
+
+TEST(ArrowColumnsTest, ListsOfStringsOfDifferentLengthsAreRagged) {
+  const Chunk text = ConvertColumn(
+      Lists<std::int32_t>("+l", {0, 2, 2, 3}, Strings<std::int32_t>("u", {"ab", "", "c"})));
+  ExpectShape(text, RowNodeKind::kStringList, DType::kNone, {});
+  EXPECT_EQ(text.column().encoding, ColumnEncoding::kRaggedText);
+  EXPECT_EQ(StringsOf(text, 0), (StringVector{"ab", ""}));
+  EXPECT_TRUE(StringsOf(text, 1).empty());
+  EXPECT_EQ(StringsOf(text, 2), StringVector{"c"});
+
+  ForeignPtr pairs = New("w:2", 3);
+  pairs->Add(std::vector<char>{'a', 'b', 'c', 'd', 'e', 'f'});
+  const Chunk fixed = ConvertColumn(Lists<std::int32_t>("+l", {0, 1, 3}, std::move(pairs)));
+  EXPECT_EQ(fixed.column().encoding, ColumnEncoding::kRaggedBytes);
+  EXPECT_EQ(StringsOf(fixed, 1), (StringVector{"cd", "ef"}));
+}
+
+TEST(ArrowColumnsTest, ListsOfStringsWithoutElementsOrInsideLists) {
+  const Chunk empty =
+      ConvertColumn(Lists<std::int32_t>("+l", {0, 0, 0}, Strings<std::int32_t>("u", {})));
+  ExpectShape(empty, RowNodeKind::kStringList, DType::kNone, {0});
+  EXPECT_TRUE(StringsOf(empty, 1).empty());
+  // Arrow lets an array of no strings go without offsets.
+  ForeignPtr nothing = New("u", 0);
+  nothing->Add(std::vector<std::int32_t>{}).Add(std::vector<char>{});
+  const Chunk bare = ConvertColumn(Lists<std::int32_t>("+l", {0, 0}, std::move(nothing)));
+  EXPECT_TRUE(StringsOf(bare, 0).empty());
+  const Chunk nested = ConvertColumn(Lists<std::int32_t>(
+      "+l", {0, 2}, FixedLists(2, 2, Strings<std::int32_t>("u", {"a", "b", "c", "d"}))));
+  ExpectShape(nested, RowNodeKind::kStringList, DType::kNone, {2, 2});
+  EXPECT_EQ(StringsOf(nested, 0), (StringVector{"a", "b", "c", "d"}));
+}
+
+TEST(ArrowColumnsTest, HonoursTheOffsetsOfSlicedListsOfStrings) {
+  ForeignPtr texts = Strings<std::int32_t>("u", {"-", "a", "bb", "ccc", "dddd", "+"});
+  texts->Slice(1, 4);
+  ForeignPtr lists = Lists<std::int32_t>("+l", {0, 0, 1, 1, 3, 4}, std::move(texts));
+  lists->Slice(1, 4);
+  const ForeignPtr batch = Batch(std::move(lists));
+  const Result<Chunk> chunk = Convert(*batch, {1, 4});
+  ASSERT_TRUE(chunk.ok()) << chunk.status().ToString();
+  EXPECT_TRUE(StringsOf(*chunk, 0).empty());
+  EXPECT_EQ(StringsOf(*chunk, 1), (StringVector{"bb", "ccc"}));
+  EXPECT_EQ(StringsOf(*chunk, 2), StringVector{"dddd"});
+}
+
 TEST(ArrowColumnsTest, ListsOfOneLengthAreATensor) {
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
   const auto check = [&](ForeignPtr column) {
@@ -570,6 +648,10 @@ TEST(ArrowColumnsTest, NullsAreFoundInEveryLayout) {
   };
   EXPECT_EQ(ErrorOf(nested({0, 1, 2, 3, 4})), in_row_2);
   EXPECT_EQ(ErrorOf(nested({0, 2})), "no error") << "the null is behind the last list";
+  const auto texts = [&] { return with_null(Strings<std::int32_t>("u", {"a", "b", "", "d"})); };
+  EXPECT_EQ(ErrorOf(Lists<std::int32_t>("+l", {0, 1, 1, 3, 4}, texts())), in_row_2);
+  EXPECT_EQ(ErrorOf(with_null(FixedLists(4, 1, Strings<std::int32_t>("z", {"", "", "", ""})))),
+            in_row_2);
 }
 
 TEST(ArrowColumnsTest, ABatchOrASliceWithoutRowsIsAChunkWithoutColumns) {
@@ -599,8 +681,8 @@ TEST(ArrowColumnsTest, RefusesTypesByColumnAndType) {
         << format;
   }
   EXPECT_THAT(
-      ErrorOf(Lists<std::int32_t>("+l", {0, 1}, Strings<std::int32_t>("u", {"a"}))),
-      AllOf(HasSubstr("column x of the Arrow type '+l'"), HasSubstr("a chunk cannot hold 'u'")));
+      ErrorOf(Lists<std::int32_t>("+l", {0, 1}, Numbers<double>("vu", {1}))),
+      AllOf(HasSubstr("column x of the Arrow type '+l'"), HasSubstr("a chunk cannot hold 'vu'")));
   ForeignPtr map = New("+m", 1);
   map->Add(std::vector<std::int32_t>{0, 0}).Child(New("+s", 0));
   EXPECT_THAT(ErrorOf(std::move(map)), HasSubstr("a chunk cannot hold '+m'"));
@@ -678,6 +760,8 @@ TEST(ArrowColumnsTest, RefusesOffsetsThatFallOrLeave) {
   const std::int64_t wild = std::numeric_limits<std::int64_t>::max();
   std::memcpy(text->buffer(1).data() + 16, &wild, sizeof wild);
   EXPECT_THAT(ErrorOf(std::move(text)), HasSubstr("an offset is 9223372036854775807"));
+  EXPECT_THAT(ErrorOf(Lists<std::int32_t>("+l", {0, 2}, Strings<std::int32_t>("u", {"a"}))),
+              HasSubstr("an offset is 2 where 1 elements are"));
   EXPECT_THAT(ErrorOf(FixedLists(3, 2, Numbers<double>("g", {1, 2, 3, 4, 5}))),
               HasSubstr("5 elements are too few for lists of 2"));
 }
@@ -762,6 +846,61 @@ TEST(ArrowColumnsTest, KeepsToTheLimitsOfAChunk) {
   const ForeignPtr wide = New("+s", 1);
   for (std::size_t i = 0; i <= kMaxChunkColumns; ++i) wide->Child(Numbers<std::int8_t>("c", {1}));
   EXPECT_EQ(Convert(*wide).status().kind(), ErrorKind::kBadInput);
+}
+
+/// What InPlace says of all rows from `begin` on.
+std::optional<std::vector<ColumnView>> InPlaceFrom(ArrowColumns& columns, std::size_t begin) {
+  EXPECT_TRUE(columns.Plan(begin, columns.rows(), 0).ok());
+  return columns.InPlace();
+}
+
+TEST(ArrowColumns, SaysWhatLiesInTheBatchAsInAChunk) {
+  std::vector<float> values(64);
+  std::iota(values.begin(), values.end(), 0.0F);
+  const ForeignPtr batch = Batch(FixedLists(16, 4, Numbers("f", values)));
+  batch->Finish();
+  auto columns = ArrowColumns::Open(batch->schema, batch->array, Decimals::kRefuse);
+  ASSERT_TRUE(columns.ok());
+  int aligned = 0;
+  for (std::size_t begin = 0; begin < 4; ++begin) {  // A row has 16 bytes, as memory is aligned.
+    const auto views = InPlaceFrom(**columns, begin);
+    if (!views) continue;
+    ++aligned;
+    AlignedBuffer bytes((*columns)->bytes());
+    ASSERT_TRUE((*columns)->Fill(bytes.bytes()).ok());
+    const auto chunk = ChunkView::Parse(bytes.bytes());
+    ASSERT_TRUE(chunk.ok());
+    const ColumnView& filled = chunk->columns()[0];
+    const ColumnView& found = views->at(0);
+    EXPECT_EQ(found.encoding, filled.encoding);
+    EXPECT_EQ(found.dtype, filled.dtype);
+    EXPECT_EQ(found.shape, filled.shape);
+    EXPECT_EQ(found.name, filled.name);
+    EXPECT_EQ(found.values, filled.values);
+    EXPECT_EQ(found.value_elements, filled.value_elements);
+    EXPECT_EQ(found.value_bytes, filled.value_bytes);
+    EXPECT_EQ(found.elements, filled.elements);
+    EXPECT_TRUE(std::ranges::equal(found.data, filled.data));
+  }
+  EXPECT_EQ(aligned, 1);
+}
+
+TEST(ArrowColumns, CopiesWhatAChunkHasInAnotherForm) {
+  const auto some = [] { return std::vector<float>(64); };
+  for (const auto& make : std::vector<std::function<ForeignPtr()>>{
+           [] { return Bools(std::vector<bool>(64)); },
+           [] { return Strings<std::int32_t>("u", std::vector<std::string>(64, "text")); },
+           [&] {
+             return Lists<std::int32_t>("+l", {0, 4, 8, 12, 17}, Numbers("f", some()));
+           }}) {
+    const ForeignPtr batch = Batch(make());
+    batch->Finish();
+    auto columns = ArrowColumns::Open(batch->schema, batch->array, Decimals::kRefuse);
+    ASSERT_TRUE(columns.ok());
+    for (std::size_t begin = 0; begin < 3; ++begin) {
+      EXPECT_FALSE(InPlaceFrom(**columns, begin));
+    }
+  }
 }
 
 }  // namespace

@@ -101,32 +101,20 @@ class Exporter {
   }
 
   Result<Field> Column(const ColumnView& column, std::string name) const {
-    switch (column.encoding) {
-      case ColumnEncoding::kTensor:
-        return Tensor(column, std::move(name));
-      case ColumnEncoding::kRagged: {
-        const std::uint64_t elements = column.data.size() / DTypeBytes(column.dtype);
-        TFOS_ASSIGN_OR_RETURN(Field numbers, Numbers(column, elements, "element"));
-        TFOS_ASSIGN_OR_RETURN(Field list, WithOffsets(column, elements, std::move(name), "+l"));
-        list.children.push_back(std::move(numbers));
-        return list;
-      }
-      case ColumnEncoding::kBytes:
-      case ColumnEncoding::kText:
-      case ColumnEncoding::kOpaque:
-        break;
-    }
-    const bool text = column.encoding == ColumnEncoding::kText;
+    if (!IsRagged(column.encoding)) return Lists(column, std::move(name));
+    TFOS_ASSIGN_OR_RETURN(Field elements, Elements(column, column.elements, "element"));
     TFOS_ASSIGN_OR_RETURN(
-        Field strings, WithOffsets(column, column.data.size(), std::move(name), text ? "u" : "z"));
-    strings.buffers.push_back(column.data.data());
-    strings.memory.push_back(chunk_);
-    return strings;
+        Field list,
+        Offsets(column.values, column.elements, std::move(name), "+l",
+                [&](std::uint64_t i) { return std::min(column.Boundary(i), column.elements); }));
+    list.children.push_back(std::move(elements));
+    return list;
   }
 
-  Result<Field> Tensor(const ColumnView& column, std::string name) const {
+  /// Lists inside each other, as many as a value has dimensions.
+  Result<Field> Lists(const ColumnView& column, std::string name) const {
     std::uint64_t lists = column.values;
-    std::vector<Field> levels;  // From the outermost list to the numbers.
+    std::vector<Field> levels;  // From the outermost list to the elements.
     for (const std::uint64_t length : column.shape) {
       // More than Arrow's offsets take is refused below; the product must not wrap before that.
       const std::uint64_t elements =
@@ -136,7 +124,7 @@ class Exporter {
       levels.push_back(std::move(list));
       lists = elements;
     }
-    TFOS_ASSIGN_OR_RETURN(Field field, Numbers(column, lists, std::move(name)));
+    TFOS_ASSIGN_OR_RETURN(Field field, Elements(column, lists, std::move(name)));
     for (; !levels.empty(); levels.pop_back()) {
       levels.back().children.push_back(std::move(field));
       field = std::move(levels.back());
@@ -144,10 +132,20 @@ class Exporter {
     return field;
   }
 
-  Result<Field> WithOffsets(const ColumnView& column, std::uint64_t units, std::string name,
-                            const char* format) const {
-    return Offsets(column.values, units, std::move(name), format,
-                   [&](std::uint64_t i) { return std::min(column.Boundary(i), units); });
+  Result<Field> Elements(const ColumnView& column, std::uint64_t count, std::string name) const {
+    return HoldsStrings(column.encoding) ? Strings(column, count, std::move(name))
+                                         : Numbers(column, count, std::move(name));
+  }
+
+  Result<Field> Strings(const ColumnView& column, std::uint64_t count, std::string name) const {
+    const std::uint64_t bytes = column.data.size();
+    TFOS_ASSIGN_OR_RETURN(
+        Field strings,
+        Offsets(count, bytes, std::move(name), HoldsText(column.encoding) ? "u" : "z",
+                [&](std::uint64_t i) { return std::min(column.StringBoundary(i), bytes); }));
+    strings.buffers.push_back(column.data.data());
+    strings.memory.push_back(chunk_);
+    return strings;
   }
 
   /// A field whose value i is what lies between `offset(i)` and `offset(i + 1)`, of `units`.

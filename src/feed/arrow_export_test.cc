@@ -34,6 +34,7 @@ struct Given {
   std::vector<std::uint64_t> shape = {};
   std::string data = {};
   std::vector<std::uint64_t> boundaries = {};
+  std::vector<std::uint64_t> string_boundaries = {};
 };
 
 void Describe(RowNode& node, std::size_t& next) {
@@ -49,12 +50,14 @@ std::shared_ptr<const AlignedBuffer> MakeChunk(std::int64_t rows, RowNode root,
   AppendRowStructure(root, structure);
   ChunkBuilder builder(ChunkKind::kColumnar, rows, std::move(structure));
   for (const Given& column : columns) {
-    builder.AddColumn({.encoding = column.encoding,
-                       .dtype = column.dtype,
-                       .shape = column.shape,
-                       .values = static_cast<std::uint64_t>(rows),
-                       .data_bytes = column.data.size(),
-                       .name = {}});
+    builder.AddColumn(
+        {.encoding = column.encoding,
+         .dtype = column.dtype,
+         .shape = column.shape,
+         .values = static_cast<std::uint64_t>(rows),
+         .strings = column.string_boundaries.empty() ? 0 : column.string_boundaries.size() - 1,
+         .data_bytes = column.data.size(),
+         .name = {}});
   }
   const auto bytes = builder.Plan();
   EXPECT_TRUE(bytes.ok()) << bytes.status().ToString();
@@ -67,6 +70,9 @@ std::shared_ptr<const AlignedBuffer> MakeChunk(std::int64_t rows, RowNode root,
     }
     for (std::size_t k = 1; k < columns[i].boundaries.size(); ++k) {
       builder.SetBoundary(i, k, columns[i].boundaries[k]);
+    }
+    for (std::size_t k = 1; k < columns[i].string_boundaries.size(); ++k) {
+      builder.SetStringBoundary(i, k, columns[i].string_boundaries[k]);
     }
   }
   return chunk;
@@ -105,15 +111,15 @@ TEST(ExportToArrowTest, FieldsBecomeChildrenByName) {
   root.keys = {"id", "flag", "text", "ragged", "nothing"};
   root.children = {Leaf(RowNodeKind::kInt), Leaf(RowNodeKind::kBool), Leaf(RowNodeKind::kText),
                    Leaf(RowNodeKind::kNumpyRagged), Leaf(RowNodeKind::kNone)};
-  const auto chunk =
-      MakeChunk(3, root,
-                {{.dtype = DType::kInt64, .data = BytesOf<std::int64_t>({7, -8, 9})},
-                 {.dtype = DType::kBool, .data = std::string("\1\0\1", 3)},
-                 {.encoding = ColumnEncoding::kText, .data = "abc", .boundaries = {0, 2, 2, 3}},
-                 {.encoding = ColumnEncoding::kRagged,
-                  .dtype = DType::kFloat32,
-                  .data = BytesOf<float>({1, 2, 3, 4}),
-                  .boundaries = {0, 0, 3, 4}}});
+  const auto chunk = MakeChunk(
+      3, root,
+      {{.dtype = DType::kInt64, .data = BytesOf<std::int64_t>({7, -8, 9})},
+       {.dtype = DType::kBool, .data = std::string("\1\0\1", 3)},
+       {.encoding = ColumnEncoding::kText, .data = "abc", .string_boundaries = {0, 2, 2, 3}},
+       {.encoding = ColumnEncoding::kRagged,
+        .dtype = DType::kFloat32,
+        .data = BytesOf<float>({1, 2, 3, 4}),
+        .boundaries = {0, 0, 3, 4}}});
   const Exported exported(chunk);
   ASSERT_TRUE(exported.status.ok()) << exported.status.ToString();
   EXPECT_EQ(exported.schema.format, std::string_view("+s"));
@@ -167,6 +173,33 @@ TEST(ExportToArrowTest, DimensionsBecomeListsOfLists) {
   EXPECT_EQ(exported.schema.children[0]->children[0]->children[0]->format, std::string_view("s"));
 }
 
+TEST(ExportToArrowTest, ListsOfStrings) {
+  RowNode root = Leaf(RowNodeKind::kTuple);
+  root.children = {Leaf(RowNodeKind::kStringList), Leaf(RowNodeKind::kStringList)};
+  const auto chunk = MakeChunk(2, root,
+                               {{.encoding = ColumnEncoding::kText,
+                                 .shape = {2},
+                                 .data = "abc",
+                                 .string_boundaries = {0, 1, 1, 2, 3}},
+                                {.encoding = ColumnEncoding::kRaggedBytes,
+                                 .data = "wxyz",
+                                 .boundaries = {0, 3, 3},
+                                 .string_boundaries = {0, 2, 2, 4}}});
+  const Exported exported(chunk);
+  ASSERT_TRUE(exported.status.ok()) << exported.status.ToString();
+  const ArrowArray& pairs = *exported.array.children[0];
+  EXPECT_EQ(exported.schema.children[0]->format, std::string_view("+l"));
+  EXPECT_EQ(exported.schema.children[0]->children[0]->format, std::string_view("u"));
+  EXPECT_THAT(Buffer<std::int32_t>(pairs, 1, 3), ElementsAre(0, 2, 4));
+  EXPECT_EQ(pairs.children[0]->length, 4);
+  EXPECT_THAT(Buffer<std::int32_t>(*pairs.children[0], 1, 5), ElementsAre(0, 1, 1, 2, 3));
+  EXPECT_THAT(Buffer<char>(*pairs.children[0], 2, 3), ElementsAre('a', 'b', 'c'));
+  const ArrowArray& ragged = *exported.array.children[1];
+  EXPECT_EQ(exported.schema.children[1]->children[0]->format, std::string_view("z"));
+  EXPECT_THAT(Buffer<std::int32_t>(ragged, 1, 3), ElementsAre(0, 3, 3));
+  EXPECT_THAT(Buffer<std::int32_t>(*ragged.children[0], 1, 4), ElementsAre(0, 2, 2, 4));
+}
+
 TEST(ExportToArrowTest, NestedThingsBecomeStructs) {
   RowNode inner = Leaf(RowNodeKind::kTuple);
   inner.children = {Leaf(RowNodeKind::kFloat), Leaf(RowNodeKind::kBytes)};
@@ -175,7 +208,7 @@ TEST(ExportToArrowTest, NestedThingsBecomeStructs) {
   const Exported exported(
       MakeChunk(1, root,
                 {{.dtype = DType::kFloat64, .data = BytesOf<double>({0.5})},
-                 {.encoding = ColumnEncoding::kBytes, .data = "xy", .boundaries = {0, 2}},
+                 {.encoding = ColumnEncoding::kBytes, .data = "xy", .string_boundaries = {0, 2}},
                  {.dtype = DType::kInt64, .data = BytesOf<std::int64_t>({3})}}));
   ASSERT_TRUE(exported.status.ok()) << exported.status.ToString();
   const ArrowSchema& nested = *exported.schema.children[0];
@@ -227,7 +260,7 @@ TEST(ExportToArrowTest, PickledRowsAndOtherBytes) {
   ASSERT_TRUE(builder.Plan().ok());
   auto pickled = std::make_shared<AlignedBuffer>(builder.bytes());
   ASSERT_TRUE(builder.Begin(pickled->bytes()).ok());
-  builder.SetBoundary(0, 1, 0);
+  builder.SetStringBoundary(0, 1, 0);
   EXPECT_THAT(Exported(pickled).status.ToString(), HasSubstr("pickled"));
   EXPECT_FALSE(Exported(std::make_shared<AlignedBuffer>(100)).status.ok());
 }

@@ -38,191 +38,6 @@ std::string_view KindName(RowNodeKind kind) {
   }
 }
 
-BatchEncoding EncodingOf(const ColumnView& column) {
-  switch (column.encoding) {
-    case ColumnEncoding::kTensor:
-      return BatchEncoding::kDense;
-    case ColumnEncoding::kRagged:
-      return BatchEncoding::kRagged;
-    default:
-      return BatchEncoding::kStrings;
-  }
-}
-
-BatchColumnType TypeOf(const std::string& name, const ColumnView& column) {
-  return {
-      .name = name, .encoding = EncodingOf(column), .dtype = column.dtype, .shape = column.shape};
-}
-
-std::string Describe(const BatchColumnType& type) {
-  switch (type.encoding) {
-    case BatchEncoding::kDense:
-      return fmt::format("{}[{}]", DTypeName(type.dtype), fmt::join(type.shape, ", "));
-    case BatchEncoding::kRagged:
-      return fmt::format("ragged {}", DTypeName(type.dtype));
-    case BatchEncoding::kStrings:
-      break;
-  }
-  return "strings";
-}
-
-Status CheckType(const BatchColumnType& wanted, const ColumnView& column) {
-  const BatchColumnType actual = TypeOf(wanted.name, column);
-  const bool same_kind = wanted.encoding == actual.encoding && wanted.dtype == actual.dtype;
-  const bool as_ragged = wanted.encoding == BatchEncoding::kRagged &&
-                         wanted.dtype == actual.dtype && column.shape.size() == 1;
-  if (as_ragged || (same_kind && wanted.shape == actual.shape)) return Status::Ok();
-  const bool varies = wanted.dtype == actual.dtype && wanted.shape.size() == 1 &&
-                      (actual.encoding == BatchEncoding::kRagged || actual.shape.size() == 1);
-  return {ErrorKind::kBadInput,
-          fmt::format("column '{}' comes as {} and was {} in the first chunk or in spec=: {}",
-                      wanted.name, Describe(actual), Describe(wanted),
-                      varies ? fmt::format("if its length varies, say ragged=['{}']", wanted.name)
-                             : "give all rows one type and shape before feeding them")};
-}
-
-/// Some values of one column of one chunk.
-struct Part {
-  const ColumnView* column = nullptr;
-  std::uint64_t first = 0;
-  std::uint64_t count = 0;
-  /// Of the column, if it may be handed out; null: copy.
-  std::shared_ptr<const void> memory;
-};
-
-struct Range {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-};
-
-/// Heap memory that is handed out.
-struct Buffer {
-  std::byte* data = nullptr;
-  HeldBytes held;
-};
-
-Result<Buffer> Allocate(BufferPool& pool, std::uint64_t bytes) {
-  if (bytes == 0) return Buffer{};
-  PooledBuffer room = pool.Allocate(bytes);
-  if (room.bytes.size() != bytes) {
-    return Status(ErrorKind::kRetryLater, fmt::format("no memory for {} bytes of a batch", bytes));
-  }
-  return Buffer{.data = room.bytes.data(),
-                .held = {.bytes = room.bytes, .memory = std::move(room.memory)}};
-}
-
-std::uint64_t UnitBytes(const ColumnView& column) {
-  return column.dtype == DType::kNone ? 1 : DTypeBytes(column.dtype);
-}
-
-/// Writes where the part's values end when the first begins at `base`, and returns where they are
-/// in the column; all in units of the column.
-Range WriteBoundaries(const Part& part, std::uint64_t base, std::byte* to) {
-  const ColumnView& column = *part.column;
-  const auto write = [&](std::uint64_t index, std::uint64_t value) {
-    StoreAt(to + index * sizeof value, value);
-  };
-  if (column.encoding == ColumnEncoding::kTensor) {
-    const std::uint64_t length = column.value_bytes / UnitBytes(column);
-    for (std::uint64_t i = 0; i < part.count; ++i) write(i, base + (i + 1) * length);
-    return {part.first * length, (part.first + part.count) * length};
-  }
-  // Read once each and kept inside the data: the feeder can still write to them.
-  const std::uint64_t units = column.data.size() / UnitBytes(column);
-  const std::uint64_t begin = std::min(column.Boundary(part.first), units);
-  std::uint64_t end = begin;
-  for (std::uint64_t i = 0; i < part.count; ++i) {
-    end = std::clamp(column.Boundary(part.first + i + 1), end, units);
-    write(i, base + (end - begin));
-  }
-  return {begin, end};
-}
-
-bool Aligned(const std::byte* data) {
-  return reinterpret_cast<std::uintptr_t>(data) % kChunkAlignment == 0;
-}
-
-/// The values of all parts as one column.
-Result<BatchColumn> Gather(BufferPool& pool, std::span<const Part> parts, BatchEncoding encoding) {
-  BatchColumn gathered;
-  std::vector<Range> ranges;  // In bytes.
-  ranges.reserve(parts.size());
-  if (encoding == BatchEncoding::kDense) {
-    for (const Part& part : parts) {
-      const std::uint64_t each = part.column->value_bytes;
-      ranges.push_back({part.first * each, (part.first + part.count) * each});
-    }
-  } else {
-    std::uint64_t rows = 0;
-    for (const Part& part : parts) rows += part.count;
-    TFOS_ASSIGN_OR_RETURN(Buffer boundaries, Allocate(pool, (rows + 1) * sizeof(std::uint64_t)));
-    std::byte* to = boundaries.data;
-    StoreAt(to, std::uint64_t{0});
-    to += sizeof(std::uint64_t);
-    std::uint64_t base = 0;
-    for (const Part& part : parts) {
-      const Range range = WriteBoundaries(part, base, to);
-      const std::uint64_t unit = UnitBytes(*part.column);
-      base += range.end - range.begin;
-      to += part.count * sizeof(std::uint64_t);
-      ranges.push_back({range.begin * unit, range.end * unit});
-    }
-    gathered.boundaries = std::move(boundaries.held);
-  }
-  if (parts.size() == 1 && parts[0].memory != nullptr) {
-    const std::span<const std::byte> bytes =
-        parts[0].column->data.subspan(ranges[0].begin, ranges[0].end - ranges[0].begin);
-    if (Aligned(bytes.data())) {
-      gathered.data = {.bytes = bytes, .memory = parts[0].memory};
-      return gathered;
-    }
-  }
-  std::uint64_t total = 0;
-  for (const Range& range : ranges) total += range.end - range.begin;
-  TFOS_ASSIGN_OR_RETURN(Buffer data, Allocate(pool, total));
-  std::byte* to = data.data;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::uint64_t bytes = ranges[i].end - ranges[i].begin;
-    if (bytes == 0) continue;
-    std::memcpy(to, parts[i].column->data.data() + ranges[i].begin, bytes);
-    to += bytes;
-  }
-  gathered.data = std::move(data.held);
-  return gathered;
-}
-
-/// The strings of all parts, each where it lies, unless that may not be handed out.
-Result<BatchColumn> CollectStrings(BufferPool& pool, std::span<const Part> parts) {
-  BatchColumn collected;
-  std::uint64_t rows = 0;
-  for (const Part& part : parts) rows += part.count;
-  collected.strings.reserve(rows);
-  for (const Part& part : parts) {
-    const ColumnView& column = *part.column;
-    // Boundaries are read once each and kept inside the data: the feeder can still write to them.
-    std::uint64_t at = std::min<std::uint64_t>(column.Boundary(part.first), column.data.size());
-    const std::uint64_t begin = at;
-    const std::uint64_t end = std::clamp<std::uint64_t>(column.Boundary(part.first + part.count),
-                                                        begin, column.data.size());
-    const std::byte* bytes = column.data.data() + begin;
-    if (part.memory != nullptr) {
-      collected.strings_memory.push_back(part.memory);
-    } else if (begin != end) {
-      TFOS_ASSIGN_OR_RETURN(Buffer copy, Allocate(pool, end - begin));
-      std::memcpy(copy.data, bytes, end - begin);
-      bytes = copy.data;
-      collected.strings_memory.push_back(std::move(copy.held.memory));
-    }
-    for (std::uint64_t i = 1; i <= part.count; ++i) {
-      const std::uint64_t next = std::clamp(column.Boundary(part.first + i), at, end);
-      collected.strings.emplace_back(reinterpret_cast<const char*>(bytes) + (at - begin),
-                                     next - at);
-      at = next;
-    }
-  }
-  return collected;
-}
-
 bool NothingCame(const Result<Next>& next) {
   return !next.ok() && next.status().kind() == ErrorKind::kRetryLater;
 }
@@ -272,7 +87,7 @@ Result<const ColumnView*> BatchReader::Chunk::Find(const BatchColumnType& wanted
     return Status(ErrorKind::kBadInput, fmt::format("the rows have no column '{}'; they have {}",
                                                     wanted.name, fmt::join(names, ", ")));
   }
-  TFOS_RETURN_IF_ERROR(CheckType(wanted, it->view));
+  TFOS_RETURN_IF_ERROR(CheckBatchType(wanted, it->view));
   return &it->view;
 }
 
@@ -436,7 +251,7 @@ Result<Batch> BatchReader::Assemble(const BatchOptions& options) {
     used.back().count = std::min(piece.count, options.rows - batch.rows);
     batch.rows += used.back().count;
   }
-  std::vector<Part> parts(used.size());
+  std::vector<ColumnPart> parts(used.size());
   for (std::size_t i = 0; i < options.columns.size(); ++i) {
     const BatchColumnType& wanted = options.columns[i];
     for (std::size_t k = 0; k < used.size(); ++k) {
@@ -447,11 +262,8 @@ Result<Batch> BatchReader::Assemble(const BatchOptions& options) {
                   .count = used[k].count,
                   .memory = chunk.lendable ? chunk.memory : nullptr};
     }
-    Result<BatchColumn> column = wanted.encoding == BatchEncoding::kStrings
-                                     ? CollectStrings(pool_, parts)
-                                     : Gather(pool_, parts, wanted.encoding);
-    TFOS_RETURN_IF_ERROR(column.status());
-    batch.columns.push_back(std::move(*column));
+    TFOS_ASSIGN_OR_RETURN(BatchColumn column, GatherColumn(pool_, parts, wanted.encoding));
+    batch.columns.push_back(std::move(column));
   }
   piece_rows_ -= batch.rows;
   for (const Piece& piece : used) {
@@ -550,7 +362,8 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   if (chunk->rows <= rows_read) return Status::Ok();
   TFOS_ASSIGN_OR_RETURN(chunk->columns, Chunk::ColumnsOf(view));
   types_.emplace();
-  for (const Column& column : chunk->columns) types_->push_back(TypeOf(column.name, column.view));
+  for (const Column& column : chunk->columns)
+    types_->push_back(BatchTypeOf(column.name, column.view));
   chunk_ = std::move(chunk);
   if (until_read) unread_ = std::move(lent);
   next_row_ = rows_read;
@@ -594,17 +407,13 @@ Status BatchReader::CopyPieces() {
     piece.unread.reset();
     if (!piece.chunk->of_feeder) continue;
     auto copy = std::make_shared<Chunk>();
-    auto memory = std::make_shared<std::vector<BatchColumn>>();
+    auto memory = std::make_shared<std::vector<HeldBytes>>();
     for (const Column& column : piece.chunk->columns) {
-      const Part part{
-          .column = &column.view, .first = piece.first, .count = piece.count, .memory = nullptr};
-      TFOS_ASSIGN_OR_RETURN(BatchColumn copied, Gather(pool_, {&part, 1}, EncodingOf(column.view)));
-      ColumnView view = column.view;
-      view.values = piece.count;
-      view.data = copied.data.bytes;
-      view.boundaries = copied.boundaries.bytes.data();
-      copy->columns.push_back({.name = column.name, .view = std::move(view)});
-      memory->push_back(std::move(copied));
+      TFOS_ASSIGN_OR_RETURN(
+          OwnColumn own,
+          CopyColumn(pool_, {.column = &column.view, .first = piece.first, .count = piece.count}));
+      copy->columns.push_back({.name = column.name, .view = std::move(own.view)});
+      std::ranges::move(own.memory, std::back_inserter(*memory));
     }
     copy->rows = piece.count;
     copy->memory = std::move(memory);

@@ -15,30 +15,16 @@
 #include <variant>
 #include <vector>
 
+#include "base/wait.h"
 #include "feed/aligned_buffer.h"
+#include "feed/batch_columns.h"
 #include "feed/buffer_pool.h"
 #include "feed/chunk.h"
 #include "feed/feed_server.h"
 #include "feed/pickle_columns.h"
-#include "base/wait.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
-
-/// How the values of a column follow each other in a batch.
-enum class BatchEncoding : std::uint8_t {
-  kDense,    ///< One array: rows, then the shape of one value.
-  kRagged,   ///< One flat array, and where each row's elements begin and end.
-  kStrings,  ///< Of each row its string, wherever it lies.
-};
-
-/// What a column holds, in every batch.
-struct BatchColumnType {
-  std::string name;
-  BatchEncoding encoding = BatchEncoding::kDense;
-  DType dtype = DType::kNone;             ///< kNone for kStrings.
-  std::vector<std::uint64_t> shape = {};  ///< Of one value; kDense only.
-};
 
 struct BatchOptions {
   std::uint64_t rows = 0;
@@ -46,23 +32,6 @@ struct BatchOptions {
   bool drop_remainder = false;
   /// What to hand out, in this order. Other columns of the rows are passed over.
   std::vector<BatchColumnType> columns = {};
-};
-
-/// Bytes and what keeps them. They start at a multiple of 64 bytes.
-///
-/// Owner and lifetime: a value; the bytes stay as long as one copy of `memory` does. They may be
-/// in a feeder's memory, and keeping them does no harm: see BatchReader. Threads: any.
-struct HeldBytes {
-  std::span<const std::byte> bytes = {};
-  std::shared_ptr<const void> memory = {};
-};
-
-struct BatchColumn {
-  HeldBytes data;  ///< Not for kStrings.
-  /// kRagged: rows + 1 numbers of 64 bits that start at 0 and count elements.
-  HeldBytes boundaries;
-  std::vector<std::string_view> strings = {};                    ///< kStrings: bytes, any.
-  std::vector<std::shared_ptr<const void>> strings_memory = {};  ///< Keeps them.
 };
 
 struct Batch {

@@ -19,9 +19,11 @@
 namespace tfos::feed {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using namespace std::chrono_literals;
 
 constexpr auto kLong = 60s;
@@ -251,6 +253,64 @@ TEST_F(BatchReaderTest, StringsAndRaggedValues) {
   EXPECT_THAT(third.columns[1].data.bytes, IsEmpty());
 }
 
+TEST_F(BatchReaderTest, ListsOfStrings) {
+  const TestColumn pairs{.kind = RowNodeKind::kStringList, .shape = {2}};
+  const TestColumn ragged{.kind = RowNodeKind::kStringList, .ragged = true};
+  Put(MakeChunk({pairs, ragged}, 0, 3));
+  Put(MakeChunk({pairs, ragged}, 3, 4));
+  FinishAndEndFeed();
+  const Batch first = NextBatch(2);
+  EXPECT_THAT(columns_[0].shape, ElementsAre(2));
+  EXPECT_EQ(columns_[1].encoding, BatchEncoding::kRaggedStrings);
+  EXPECT_THAT(first.columns[0].strings, ElementsAre("", "1", "1", "22"));
+  EXPECT_THAT(first.columns[1].strings, ElementsAre("1"));
+  EXPECT_THAT(Numbers<std::int64_t>(first.columns[1].boundaries), ElementsAre(0, 0, 1));
+  const Batch second = NextBatch(4);  // Rows 2 to 5, of two chunks.
+  EXPECT_THAT(second.columns[0].strings, ElementsAre("22", "333", "333", "", "", "5", "5", "66"));
+  EXPECT_THAT(second.columns[1].strings, ElementsAre("22", "333", "", "5", "66"));
+  EXPECT_THAT(Numbers<std::int64_t>(second.columns[1].boundaries), ElementsAre(0, 2, 2, 3, 5));
+  const Batch third = NextBatch(4);
+  EXPECT_THAT(third.columns[0].strings, ElementsAre("66", "777"));
+  EXPECT_THAT(third.columns[1].strings, IsEmpty());
+  EXPECT_THAT(Numbers<std::int64_t>(third.columns[1].boundaries), ElementsAre(0, 0));
+}
+
+TEST_F(BatchReaderTest, ListsOfStringsThatWaitForTheirBatchAreCopied) {
+  const std::vector<TestColumn> columns = {{.kind = RowNodeKind::kStringList, .shape = {2}},
+                                           {.kind = RowNodeKind::kStringList, .ragged = true},
+                                           {.kind = RowNodeKind::kText}};
+  Put(MakeChunk(columns, 4, 3));
+  EXPECT_EQ(NextBatch(1).rows, 1u);
+  const Result<BatchResult> short_wait =
+      reader_->Next({.rows = 3, .columns = columns_}, {.deadline = Deadline::After({})});
+  EXPECT_EQ(short_wait.status().kind(), ErrorKind::kRetryLater);
+  Put(MakeChunk(columns, 7, 2));
+  const Batch batch = NextBatch(3);  // Rows 5 and 6 as copies, and 7.
+  EXPECT_THAT(batch.columns[0].strings, ElementsAre("5", "66", "66", "777", "777", ""));
+  EXPECT_THAT(batch.columns[1].strings, ElementsAre("5", "66", "777"));
+  EXPECT_THAT(Numbers<std::int64_t>(batch.columns[1].boundaries), ElementsAre(0, 2, 2, 3));
+  EXPECT_THAT(batch.columns[2].strings, ElementsAre("5", "66", "777"));
+}
+
+TEST_F(BatchReaderTest, ListsOfStringsOfOneLengthPassAsRaggedWhenDeclared) {
+  const TestColumn two{.kind = RowNodeKind::kStringList, .shape = {2}};
+  const TestColumn ragged{.kind = RowNodeKind::kStringList, .ragged = true};
+  Put(MakeChunk({two}, 0, 2));
+  Put(MakeChunk({ragged}, 2, 1));
+  EXPECT_THAT(ErrorOf({{.name = "0", .encoding = BatchEncoding::kStrings}}),
+              AllOf(HasSubstr("column '0' comes as strings[2] and was strings in"),
+                    Not(HasSubstr("ragged="))));
+  EXPECT_THAT(ErrorOf({{.name = "0", .encoding = BatchEncoding::kStrings, .shape = {3}}}),
+              HasSubstr("was strings[3] in the first chunk or in spec=: if its length varies, say "
+                        "ragged=['0']"));
+  EXPECT_THAT(ErrorOf({{.name = "0", .encoding = BatchEncoding::kRagged, .dtype = kInt64}}),
+              HasSubstr("was ragged int64"));
+  columns_ = {{.name = "0", .encoding = BatchEncoding::kRaggedStrings}};
+  const Batch batch = NextBatch(3);
+  EXPECT_THAT(batch.columns[0].strings, ElementsAre("", "1", "1", "22", "22", "333"));
+  EXPECT_THAT(Numbers<std::int64_t>(batch.columns[0].boundaries), ElementsAre(0, 2, 4, 6));
+}
+
 TEST_F(BatchReaderTest, DenseValuesPassAsRaggedWhenDeclared) {
   const TestColumn two{.kind = RowNodeKind::kNumberList, .dtype = kInt64, .shape = {2}};
   const TestColumn ragged{.kind = RowNodeKind::kNumberList, .dtype = kInt64, .ragged = true};
@@ -330,7 +390,7 @@ std::vector<std::byte> PickledChunk(const std::string& pickle) {
   std::vector<std::byte> chunk(builder.Plan().value());
   EXPECT_TRUE(builder.Begin(chunk).ok());
   std::memcpy(builder.data(0).data(), pickle.data(), pickle.size());
-  builder.SetBoundary(0, 1, pickle.size());
+  builder.SetStringBoundary(0, 1, pickle.size());
   return chunk;
 }
 

@@ -41,7 +41,8 @@ struct ColumnEntry {
   std::uint64_t data_offset;
   std::uint64_t data_bytes;
   std::uint64_t boundaries_offset;
-  std::uint8_t reserved1[16];
+  std::uint64_t strings;
+  std::uint64_t string_boundaries_offset;
 };
 static_assert(sizeof(ColumnEntry) == 64);
 
@@ -56,13 +57,13 @@ std::uint64_t CappedProduct(std::uint64_t a, std::uint64_t b) {
   return a * b;
 }
 
-/// Bytes of one value of a tensor column, capped like CappedProduct. A dimension of 0 wins over
-/// large ones, whatever their order.
-std::uint64_t TensorValueBytes(DType dtype, const std::vector<std::uint64_t>& shape) {
+/// Elements of a value of this shape, capped like CappedProduct. A dimension of 0 wins over large
+/// ones, whatever their order.
+std::uint64_t ElementsIn(const std::vector<std::uint64_t>& shape) {
   if (std::find(shape.begin(), shape.end(), 0U) != shape.end()) return 0;
-  std::uint64_t bytes = DTypeBytes(dtype);
-  for (std::uint64_t dimension : shape) bytes = CappedProduct(bytes, dimension);
-  return bytes;
+  std::uint64_t elements = 1;
+  for (std::uint64_t dimension : shape) elements = CappedProduct(elements, dimension);
+  return elements;
 }
 
 Status Bad(std::string what) {
@@ -78,37 +79,85 @@ bool Inside(std::uint64_t offset, std::uint64_t size, std::uint64_t total) {
   return offset <= total && size <= total - offset;
 }
 
-Status CheckBoundaries(const ColumnView& column, std::uint64_t unit) {
-  std::uint64_t previous = column.Boundary(0);
+/// Takes the boundaries of so many parts, which the table puts at `offset`: they have to begin at
+/// 0, never fall and end at `last`.
+Result<const std::byte*> ParseBoundaries(std::span<const std::byte> chunk, std::uint64_t offset,
+                                         std::uint64_t parts, std::uint64_t last) {
+  if (offset % kChunkAlignment != 0 ||
+      !Inside(offset, CappedProduct(parts + 1, sizeof(std::uint64_t)), chunk.size())) {
+    return Bad("the boundaries of a column lie outside");
+  }
+  const std::byte* const boundaries = chunk.data() + offset;
+  const auto boundary = [&](std::uint64_t index) {
+    return LoadAt<std::uint64_t>(boundaries + index * sizeof(std::uint64_t));
+  };
+  std::uint64_t previous = boundary(0);
   if (previous != 0) return Bad("the first boundary is not 0");
-  for (std::uint64_t i = 1; i <= column.values; ++i) {
-    const std::uint64_t next = column.Boundary(i);
+  for (std::uint64_t i = 1; i <= parts; ++i) {
+    const std::uint64_t next = boundary(i);
     if (next < previous) return Bad(fmt::format("boundary {} falls", i));
     previous = next;
   }
-  if (CappedProduct(previous, unit) != column.data.size()) {
-    return Bad("the last boundary is not the end of the data");
+  if (previous != last) return Bad("the last boundary is not the end of the data");
+  return boundaries;
+}
+
+Status ParseTensor(const ColumnEntry& entry, ColumnView& column) {
+  if (entry.boundaries_offset != 0) return Bad("a tensor has boundaries");
+  column.value_bytes = CappedProduct(column.value_elements, DTypeBytes(column.dtype));
+  if (CappedProduct(column.value_bytes, column.values) != column.data.size()) {
+    return Bad("the data of a tensor has not the length that its shape needs");
+  }
+  column.elements = column.data.size() / DTypeBytes(column.dtype);
+  return Status::Ok();
+}
+
+Status ParseElements(std::span<const std::byte> chunk, const ColumnEntry& entry,
+                     ColumnView& column) {
+  const bool ragged = IsRagged(column.encoding);
+  const bool strings = HoldsStrings(column.encoding);
+  if (!ragged) {
+    column.elements = CappedProduct(column.value_elements, column.values);
+  } else if (strings) {
+    column.elements = std::min(entry.strings, kMaxBytes + 1);
+  } else {
+    column.elements = column.data.size() / DTypeBytes(column.dtype);
+    if (column.data.size() % DTypeBytes(column.dtype) != 0) {
+      return Bad("the data of a ragged column ends within an element");
+    }
+  }
+  if (ragged) {
+    TFOS_ASSIGN_OR_RETURN(column.boundaries, ParseBoundaries(chunk, entry.boundaries_offset,
+                                                             column.values, column.elements));
+  }
+  if (strings) {
+    const std::uint64_t offset = ragged ? entry.string_boundaries_offset : entry.boundaries_offset;
+    TFOS_ASSIGN_OR_RETURN(column.string_boundaries,
+                          ParseBoundaries(chunk, offset, column.elements, column.data.size()));
   }
   return Status::Ok();
 }
 
 Result<ColumnView> ParseColumn(std::span<const std::byte> chunk, const ColumnEntry& entry) {
-  if (entry.encoding > static_cast<std::uint8_t>(ColumnEncoding::kOpaque)) {
+  if (entry.encoding > static_cast<std::uint8_t>(ColumnEncoding::kRaggedText)) {
     return Bad(fmt::format("encoding {} does not exist", entry.encoding));
   }
-  if (entry.reserved0 != 0 || !AllZero(entry.reserved1)) return Bad("a reserved byte is set");
   ColumnView column;
   column.encoding = static_cast<ColumnEncoding>(entry.encoding);
   column.dtype = static_cast<DType>(entry.dtype);
   column.values = entry.values;
 
-  const bool tensor = column.encoding == ColumnEncoding::kTensor;
-  const bool typed = tensor || column.encoding == ColumnEncoding::kRagged;
-  if (typed ? DTypeBytes(column.dtype) == 0 : column.dtype != DType::kNone) {
+  const bool strings = HoldsStrings(column.encoding);
+  const bool two_levels = strings && IsRagged(column.encoding);
+  if (entry.reserved0 != 0 ||
+      (!two_levels && (entry.strings != 0 || entry.string_boundaries_offset != 0))) {
+    return Bad("a reserved byte is set");
+  }
+  if (strings ? column.dtype != DType::kNone : DTypeBytes(column.dtype) == 0) {
     return Bad(fmt::format("dtype {} in a column of encoding {}", entry.dtype, entry.encoding));
   }
   if (column.values > static_cast<std::uint64_t>(kMaxChunkRows)) return Bad("too many values");
-  if (entry.rank > (tensor ? kMaxTensorRank : 0)) {
+  if (entry.rank > (HasShape(column.encoding) ? kMaxTensorRank : 0)) {
     return Bad(fmt::format("a column has rank {}", entry.rank));
   }
   if (!Inside(entry.shape_offset, entry.rank * sizeof(std::uint64_t), chunk.size()) ||
@@ -120,26 +169,15 @@ Result<ColumnView> ParseColumn(std::span<const std::byte> chunk, const ColumnEnt
   }
   column.name = {reinterpret_cast<const char*>(chunk.data()) + entry.name_offset, entry.name_bytes};
   column.data = chunk.subspan(entry.data_offset, entry.data_bytes);
-  if (tensor) {
-    if (entry.boundaries_offset != 0) return Bad("a tensor has boundaries");
-    column.shape.resize(entry.rank);
-    for (std::size_t i = 0; i < entry.rank; ++i) {
-      column.shape[i] =
-          LoadAt<std::uint64_t>(chunk.data() + entry.shape_offset + i * sizeof(std::uint64_t));
-    }
-    column.value_bytes = TensorValueBytes(column.dtype, column.shape);
-    if (CappedProduct(column.value_bytes, column.values) != column.data.size()) {
-      return Bad("the data of a tensor has not the length that its shape needs");
-    }
-    return column;
+  column.shape.resize(entry.rank);
+  for (std::size_t i = 0; i < entry.rank; ++i) {
+    column.shape[i] =
+        LoadAt<std::uint64_t>(chunk.data() + entry.shape_offset + i * sizeof(std::uint64_t));
   }
-  const std::uint64_t boundary_bytes = (column.values + 1) * sizeof(std::uint64_t);
-  if (entry.boundaries_offset % kChunkAlignment != 0 ||
-      !Inside(entry.boundaries_offset, boundary_bytes, chunk.size())) {
-    return Bad("the boundaries of a column lie outside");
-  }
-  column.boundaries = chunk.data() + entry.boundaries_offset;
-  TFOS_RETURN_IF_ERROR(CheckBoundaries(column, typed ? DTypeBytes(column.dtype) : 1));
+  if (!IsRagged(column.encoding)) column.value_elements = ElementsIn(column.shape);
+  TFOS_RETURN_IF_ERROR(column.encoding == ColumnEncoding::kTensor
+                           ? ParseTensor(entry, column)
+                           : ParseElements(chunk, entry, column));
   return column;
 }
 
@@ -228,19 +266,28 @@ Status ChunkBuilder::PlanColumn(PlannedColumn& column) {
                   fmt::format("a column name has {} bytes; a chunk takes at most {}",
                               spec.name.size(), kMaxColumnNameBytes));
   }
+  const std::uint64_t elements = CappedProduct(ElementsIn(spec.shape), spec.values);
+  if (IsRagged(spec.encoding)) column.boundaries_offset = PlanBoundaries(spec.values);
   if (spec.encoding == ColumnEncoding::kTensor) {
-    spec.data_bytes = CappedProduct(TensorValueBytes(spec.dtype, spec.shape), spec.values);
-  } else {
-    column.boundaries_offset = bytes_;
-    bytes_ = AlignUp(bytes_ + CappedProduct(spec.values + 1, sizeof(std::uint64_t)));
+    spec.data_bytes = CappedProduct(elements, DTypeBytes(spec.dtype));
+  } else if (HoldsStrings(spec.encoding)) {
+    if (!IsRagged(spec.encoding)) spec.strings = elements;
+    column.string_boundaries_offset = PlanBoundaries(spec.strings);
   }
-  if (spec.data_bytes > kMaxBytes) {
+  if (spec.data_bytes > kMaxBytes || bytes_ > kMaxBytes) {
     return Status(ErrorKind::kBadInput, "a column is larger than any chunk may be");
   }
   column.data_offset = bytes_;
   bytes_ = AlignUp(bytes_ + spec.data_bytes);
   if (bytes_ > kMaxBytes) return Status(ErrorKind::kBadInput, "the chunk would be too large");
   return Status::Ok();
+}
+
+/// Puts the boundaries of so many parts behind what was planned; where they are.
+std::uint64_t ChunkBuilder::PlanBoundaries(std::uint64_t parts) {
+  const std::uint64_t offset = bytes_;
+  bytes_ = AlignUp(bytes_ + CappedProduct(parts + 1, sizeof(std::uint64_t)));
+  return offset;
 }
 
 Result<std::uint64_t> ChunkBuilder::Plan() {
@@ -294,29 +341,30 @@ Status ChunkBuilder::Begin(std::span<std::byte> out) {
   std::byte* table = base_ + sizeof(Header);
   for (const PlannedColumn& column : columns_) {
     const ColumnSpec& spec = column.spec;
-    StoreAt(table, ColumnEntry{.encoding = static_cast<std::uint8_t>(spec.encoding),
-                               .dtype = static_cast<std::uint8_t>(spec.dtype),
-                               .rank = static_cast<std::uint8_t>(spec.shape.size()),
-                               .reserved0 = 0,
-                               .shape_offset = column.shape_offset,
-                               .name_offset = column.name_offset,
-                               .name_bytes = static_cast<std::uint32_t>(spec.name.size()),
-                               .values = spec.values,
-                               .data_offset = column.data_offset,
-                               .data_bytes = spec.data_bytes,
-                               .boundaries_offset = column.boundaries_offset,
-                               .reserved1 = {}});
+    const bool ragged = IsRagged(spec.encoding);
+    const bool strings = HoldsStrings(spec.encoding);
+    StoreAt(table,
+            ColumnEntry{.encoding = static_cast<std::uint8_t>(spec.encoding),
+                        .dtype = static_cast<std::uint8_t>(spec.dtype),
+                        .rank = static_cast<std::uint8_t>(spec.shape.size()),
+                        .reserved0 = 0,
+                        .shape_offset = column.shape_offset,
+                        .name_offset = column.name_offset,
+                        .name_bytes = static_cast<std::uint32_t>(spec.name.size()),
+                        .values = spec.values,
+                        .data_offset = column.data_offset,
+                        .data_bytes = spec.data_bytes,
+                        .boundaries_offset =
+                            ragged ? column.boundaries_offset : column.string_boundaries_offset,
+                        .strings = ragged && strings ? spec.strings : 0,
+                        .string_boundaries_offset = ragged ? column.string_boundaries_offset : 0});
     table += sizeof(ColumnEntry);
     for (std::size_t i = 0; i < spec.shape.size(); ++i) {
       StoreAt(base_ + column.shape_offset + i * sizeof(std::uint64_t), spec.shape[i]);
     }
     std::memcpy(base_ + column.name_offset, spec.name.data(), spec.name.size());
-    if (spec.encoding != ColumnEncoding::kTensor) {
-      const std::uint64_t end =
-          column.boundaries_offset + (spec.values + 1) * sizeof(std::uint64_t);
-      StoreAt(base_ + column.boundaries_offset, std::uint64_t{0});
-      std::memset(base_ + end, 0, AlignUp(end) - end);
-    }
+    if (ragged) BeginBoundaries(column.boundaries_offset, spec.values);
+    if (strings) BeginBoundaries(column.string_boundaries_offset, spec.strings);
     const std::uint64_t end = column.data_offset + spec.data_bytes;
     std::memset(base_ + end, 0, AlignUp(end) - end);
   }
@@ -324,18 +372,32 @@ Status ChunkBuilder::Begin(std::span<std::byte> out) {
   return Status::Ok();
 }
 
+void ChunkBuilder::BeginBoundaries(std::uint64_t offset, std::uint64_t parts) {
+  const std::uint64_t end = offset + (parts + 1) * sizeof(std::uint64_t);
+  StoreAt(base_ + offset, std::uint64_t{0});
+  std::memset(base_ + end, 0, AlignUp(end) - end);
+}
+
 std::span<std::byte> ChunkBuilder::data(std::size_t column) {
   const PlannedColumn& planned = columns_[column];
   return {base_ + planned.data_offset, planned.spec.data_bytes};
 }
 
-std::span<const std::byte> ColumnView::Value(std::uint64_t index) const {
-  if (encoding == ColumnEncoding::kTensor) return data.subspan(index * value_bytes, value_bytes);
-  const std::uint64_t unit = encoding == ColumnEncoding::kRagged ? DTypeBytes(dtype) : 1;
-  const std::uint64_t units = data.size() / unit;
-  const std::uint64_t begin = std::min(Boundary(index), units);
-  const std::uint64_t end = std::clamp(Boundary(index + 1), begin, units);
-  return data.subspan(begin * unit, (end - begin) * unit);
+ElementRange ColumnView::ElementsOf(std::uint64_t index) const {
+  if (!IsRagged(encoding)) return {index * value_elements, (index + 1) * value_elements};
+  const std::uint64_t begin = std::min(Boundary(index), elements);
+  return {begin, std::clamp(Boundary(index + 1), begin, elements)};
+}
+
+std::span<const std::byte> ColumnView::BytesOf(ElementRange range) const {
+  if (!HoldsStrings(encoding)) {
+    const std::size_t bytes = DTypeBytes(dtype);
+    return data.subspan(range.begin * bytes, range.size() * bytes);
+  }
+  const std::uint64_t begin = std::min<std::uint64_t>(StringBoundary(range.begin), data.size());
+  const std::uint64_t end =
+      std::clamp<std::uint64_t>(StringBoundary(range.end), begin, data.size());
+  return data.subspan(begin, end - begin);
 }
 
 bool SaysColumnar(std::span<const std::byte> chunk) {

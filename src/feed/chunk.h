@@ -33,7 +33,30 @@ enum class ColumnEncoding : std::uint8_t {
   kBytes = 2,
   kText = 3,
   kOpaque = 4,
+  kRaggedBytes = 5,
+  kRaggedText = 6,
 };
+
+/// Whether values may have different lengths, counted in elements: numbers or strings.
+constexpr bool IsRagged(ColumnEncoding encoding) {
+  return encoding == ColumnEncoding::kRagged || encoding == ColumnEncoding::kRaggedBytes ||
+         encoding == ColumnEncoding::kRaggedText;
+}
+
+/// Whether the elements are strings of bytes rather than numbers.
+constexpr bool HoldsStrings(ColumnEncoding encoding) {
+  return encoding != ColumnEncoding::kTensor && encoding != ColumnEncoding::kRagged;
+}
+
+/// Whether they are strings of UTF-8.
+constexpr bool HoldsText(ColumnEncoding encoding) {
+  return encoding == ColumnEncoding::kText || encoding == ColumnEncoding::kRaggedText;
+}
+
+/// Whether all values have one shape, of any rank.
+constexpr bool HasShape(ColumnEncoding encoding) {
+  return !IsRagged(encoding) && encoding != ColumnEncoding::kOpaque;
+}
 
 enum class DType : std::uint8_t {
   kNone = 0,
@@ -77,8 +100,9 @@ void StoreAt(std::byte* to, const T& value) {
 struct ColumnSpec {
   ColumnEncoding encoding = ColumnEncoding::kTensor;
   DType dtype = DType::kNone;        ///< kTensor and kRagged only.
-  std::vector<std::uint64_t> shape;  ///< Of one value; kTensor only.
+  std::vector<std::uint64_t> shape;  ///< Of one value; HasShape only.
   std::uint64_t values = 0;
+  std::uint64_t strings = 0;     ///< Of all values; kRaggedBytes and kRaggedText only.
   std::uint64_t data_bytes = 0;  ///< Of all values; not for kTensor, which computes it.
   std::string name;
 };
@@ -108,10 +132,16 @@ class ChunkBuilder {
 
   /// After `Begin`: where the data of a column goes.
   std::span<std::byte> data(std::size_t column);
-  /// After `Begin`: stores boundary `index` (0 to values, both included) of a column that is not a
-  /// tensor. Boundary 0 is already written.
+  /// After `Plan`: how many strings there are in all values of a column of them.
+  std::uint64_t strings(std::size_t column) const { return columns_[column].spec.strings; }
+  /// After `Begin`: stores boundary `index` (0 to values, both included) of a ragged column, in
+  /// elements. Boundary 0 is already written.
   void SetBoundary(std::size_t column, std::uint64_t index, std::uint64_t value) {
     StoreAt(base_ + columns_[column].boundaries_offset + index * sizeof value, value);
+  }
+  /// Likewise of the strings (0 to their number) of a column that holds some, in bytes.
+  void SetStringBoundary(std::size_t column, std::uint64_t index, std::uint64_t value) {
+    StoreAt(base_ + columns_[column].string_boundaries_offset + index * sizeof value, value);
   }
 
  private:
@@ -120,10 +150,13 @@ class ChunkBuilder {
     std::uint32_t shape_offset = 0;
     std::uint32_t name_offset = 0;
     std::uint64_t data_offset = 0;
-    std::uint64_t boundaries_offset = 0;
+    std::uint64_t boundaries_offset = 0;         ///< Ragged columns only.
+    std::uint64_t string_boundaries_offset = 0;  ///< Columns of strings only.
   };
 
   Status PlanColumn(PlannedColumn& column);
+  std::uint64_t PlanBoundaries(std::uint64_t parts);
+  void BeginBoundaries(std::uint64_t offset, std::uint64_t parts);
 
   ChunkKind kind_;
   std::int64_t rows_;
@@ -137,24 +170,43 @@ class ChunkBuilder {
 /// Whether the header says that the chunk is columnar, before anything was checked.
 bool SaysColumnar(std::span<const std::byte> chunk);
 
-/// One column of a parsed chunk. Borrows the chunk's bytes.
+/// Elements [begin, end) of a column: numbers or strings, in the order of the values they are of.
+struct ElementRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  std::uint64_t size() const { return end - begin; }
+};
+
+/// One column of a parsed chunk. Borrows the chunk's bytes. What it hands out never leaves `data`,
+/// even if the boundaries were overwritten after they had been checked.
 struct ColumnView {
   ColumnEncoding encoding = ColumnEncoding::kTensor;
   DType dtype = DType::kNone;
   std::vector<std::uint64_t> shape;
   std::string_view name;
   std::uint64_t values = 0;
-  std::uint64_t value_bytes = 0;  ///< Of one value; kTensor only.
+  std::uint64_t value_elements = 0;  ///< Of one value; not for ragged columns.
+  std::uint64_t value_bytes = 0;     ///< Of one value; kTensor only.
+  std::uint64_t elements = 0;        ///< Of all values.
   std::span<const std::byte> data;
-  const std::byte* boundaries = nullptr;  ///< values + 1 of them; null for kTensor.
+  const std::byte* boundaries = nullptr;         ///< values + 1 of them; ragged columns only.
+  const std::byte* string_boundaries = nullptr;  ///< elements + 1 of them; strings only.
 
-  /// In elements for kRagged, in bytes otherwise. `index` is at most `values`.
+  /// In elements. `index` is at most `values`.
   std::uint64_t Boundary(std::uint64_t index) const {
     return LoadAt<std::uint64_t>(boundaries + index * sizeof(std::uint64_t));
   }
-  /// The bytes of value `index`, which is less than `values`. Never leaves `data`, even if the
-  /// boundaries were overwritten after they had been checked.
-  std::span<const std::byte> Value(std::uint64_t index) const;
+  /// In bytes. `index` is at most `elements`.
+  std::uint64_t StringBoundary(std::uint64_t index) const {
+    return LoadAt<std::uint64_t>(string_boundaries + index * sizeof(std::uint64_t));
+  }
+  /// Those of value `index`, which is less than `values`.
+  ElementRange ElementsOf(std::uint64_t index) const;
+  /// The bytes of elements, of which there are so many.
+  std::span<const std::byte> BytesOf(ElementRange range) const;
+  /// The bytes of value `index`.
+  std::span<const std::byte> Value(std::uint64_t index) const { return BytesOf(ElementsOf(index)); }
 };
 
 /// A chunk that was checked from end to end: whatever the bytes were, and whatever a feeder does to

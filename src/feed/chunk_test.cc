@@ -22,7 +22,18 @@ RowNode Leaf(RowNodeKind kind) {
   return node;
 }
 
-/// A chunk of (float64[2], text, ragged int64) tuples.
+/// Sets the boundaries of a column's strings, which have these lengths.
+void SetStrings(ChunkBuilder& builder, std::size_t column,
+                const std::vector<std::string>& strings) {
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < strings.size(); ++i) {
+    std::memcpy(builder.data(column).data() + end, strings[i].data(), strings[i].size());
+    end += strings[i].size();
+    builder.SetStringBoundary(column, i + 1, end);
+  }
+}
+
+/// A chunk of (float64[2], text, ragged int64, text[2], ragged bytes) tuples.
 class Sample {
  public:
   static constexpr std::size_t kRows = 3;
@@ -35,7 +46,8 @@ class Sample {
   static std::vector<std::byte> Build() {
     RowNode root = Leaf(RowNodeKind::kTuple);
     root.children = {Leaf(RowNodeKind::kNumberList), Leaf(RowNodeKind::kText),
-                     Leaf(RowNodeKind::kNumberTuple)};
+                     Leaf(RowNodeKind::kNumberTuple), Leaf(RowNodeKind::kStringList),
+                     Leaf(RowNodeKind::kStringList)};
     std::string structure;
     AppendRowStructure(root, structure);
 
@@ -57,20 +69,37 @@ class Sample {
     builder.AddColumn(tensor);
     builder.AddColumn(text);
     builder.AddColumn(ragged);
+    ColumnSpec pairs;
+    pairs.encoding = ColumnEncoding::kText;
+    pairs.shape = {2};
+    pairs.values = kRows;
+    pairs.data_bytes = 5;
+    builder.AddColumn(pairs);
+    ColumnSpec lists;
+    lists.encoding = ColumnEncoding::kRaggedBytes;
+    lists.values = kRows;
+    lists.strings = 3;
+    lists.data_bytes = 4;
+    builder.AddColumn(lists);
     std::vector<std::byte> bytes(builder.Plan().value());
     EXPECT_TRUE(builder.Begin(bytes).ok());
 
     const double numbers[] = {1, 2, 3, 4, 5, 6};
     std::memcpy(builder.data(0).data(), numbers, sizeof numbers);
     std::memcpy(builder.data(1).data(), "abcdef", 6);
-    builder.SetBoundary(1, 1, 0);
-    builder.SetBoundary(1, 2, 2);
-    builder.SetBoundary(1, 3, 6);
+    builder.SetStringBoundary(1, 1, 0);
+    builder.SetStringBoundary(1, 2, 2);
+    builder.SetStringBoundary(1, 3, 6);
     const std::int64_t integers[] = {7, 8, 9};
     std::memcpy(builder.data(2).data(), integers, sizeof integers);
     builder.SetBoundary(2, 1, 3);
     builder.SetBoundary(2, 2, 3);
     builder.SetBoundary(2, 3, 3);
+    SetStrings(builder, 3, {"a", "", "bc", "d", "", "e"});
+    SetStrings(builder, 4, {"vw", "", "xy"});
+    builder.SetBoundary(4, 1, 1);
+    builder.SetBoundary(4, 2, 1);
+    builder.SetBoundary(4, 3, 3);
     return bytes;
   }
 
@@ -79,6 +108,16 @@ class Sample {
 
 std::string Text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// The strings of a value one by one.
+std::vector<std::string> Strings(const ColumnView& column, std::uint64_t value) {
+  std::vector<std::string> strings;
+  const ElementRange range = column.ElementsOf(value);
+  for (std::uint64_t i = range.begin; i < range.end; ++i) {
+    strings.push_back(Text(column.BytesOf({i, i + 1})));
+  }
+  return strings;
 }
 
 template <typename T>
@@ -94,6 +133,10 @@ std::size_t Touch(const ChunkView& view) {
   for (const ColumnView& column : view.columns()) {
     for (std::uint64_t i = 0; i < std::min<std::uint64_t>(column.values, 1000); ++i) {
       for (std::byte byte : column.Value(i)) sum += static_cast<std::size_t>(byte);
+      const ElementRange range = column.ElementsOf(i);
+      for (std::uint64_t k = range.begin; k < std::min(range.end, range.begin + 100); ++k) {
+        sum += column.BytesOf({k, k + 1}).size();
+      }
     }
     sum += column.name.size();
   }
@@ -106,7 +149,7 @@ TEST(ChunkTest, GivesBackWhatWasWritten) {
   ASSERT_TRUE(view.ok()) << view.status().ToString();
   EXPECT_EQ(view->kind(), ChunkKind::kColumnar);
   EXPECT_EQ(view->rows(), 3);
-  ASSERT_EQ(view->columns().size(), 3U);
+  ASSERT_EQ(view->columns().size(), 5U);
 
   const ColumnView& tensor = view->columns()[0];
   EXPECT_EQ(tensor.name, "image");
@@ -119,6 +162,45 @@ TEST(ChunkTest, GivesBackWhatWasWritten) {
   const ColumnView& ragged = view->columns()[2];
   EXPECT_EQ(Numbers<std::int64_t>(ragged.Value(0)), (std::vector<std::int64_t>{7, 8, 9}));
   EXPECT_TRUE(ragged.Value(2).empty());
+  EXPECT_EQ(Strings(view->columns()[3], 0), (std::vector<std::string>{"a", ""}));
+  EXPECT_EQ(Strings(view->columns()[3], 1), (std::vector<std::string>{"bc", "d"}));
+  EXPECT_EQ(Text(view->columns()[3].Value(1)), "bcd");
+  EXPECT_EQ(Strings(view->columns()[4], 0), std::vector<std::string>{"vw"});
+  EXPECT_TRUE(Strings(view->columns()[4], 1).empty());
+  EXPECT_EQ(Strings(view->columns()[4], 2), (std::vector<std::string>{"", "xy"}));
+}
+
+TEST(ChunkTest, HoldsStringsInShapesWithoutElements) {
+  ChunkBuilder builder(ChunkKind::kColumnar, 2);
+  builder.AddColumn({.encoding = ColumnEncoding::kText,
+                     .shape = {~std::uint64_t{0}, 0},
+                     .values = 2,
+                     .name = {}});
+  std::vector<std::byte> bytes(builder.Plan().value());
+  ASSERT_TRUE(builder.Begin(bytes).ok());
+  const auto view = ChunkView::Parse(bytes);
+  ASSERT_TRUE(view.ok()) << view.status().ToString();
+  EXPECT_EQ(view->columns()[0].elements, 0U);
+  EXPECT_TRUE(Strings(view->columns()[0], 1).empty());
+}
+
+TEST(ChunkTest, RefusesOneLevelOfBoundariesWhereTwoAreNeeded) {
+  const std::vector<std::byte> good = Sample().bytes();
+  constexpr std::size_t kLists = 64 + 4 * 64;  // The last entry of the column table.
+  const auto error_with = [&](std::size_t at, std::uint64_t value) {
+    std::vector<std::byte> bytes = good;
+    StoreAt(bytes.data() + kLists + at, value);
+    return ChunkView::Parse(bytes).status().ToString();
+  };
+  EXPECT_THAT(error_with(48, 2), HasSubstr("the last boundary is not the end"));
+  EXPECT_THAT(error_with(48, std::uint64_t{1} << 60), HasSubstr("not the end of the data"));
+  EXPECT_THAT(error_with(56, 8), HasSubstr("lie outside"));
+  EXPECT_THAT(error_with(56, 0), HasSubstr("boundary"));
+  std::vector<std::byte> bytes = good;
+  bytes[kLists] = static_cast<std::byte>(ColumnEncoding::kBytes);
+  EXPECT_THAT(ChunkView::Parse(bytes).status().ToString(), HasSubstr("a reserved byte is set"));
+  bytes[kLists] = std::byte{7};
+  EXPECT_THAT(ChunkView::Parse(bytes).status().ToString(), HasSubstr("encoding 7 does not exist"));
 }
 
 TEST(ChunkTest, DataIsAligned) {
@@ -144,7 +226,7 @@ TEST(ChunkTest, WritesEveryByteOfItsRoom) {
   for (auto* bytes : {&clean, &dirty}) {
     ASSERT_TRUE(builder.Begin(*bytes).ok());
     std::memcpy(builder.data(0).data(), "12345", 5);
-    builder.SetBoundary(0, 1, 5);
+    builder.SetStringBoundary(0, 1, 5);
   }
   EXPECT_EQ(clean, dirty);
 }
@@ -211,21 +293,26 @@ TEST(ChunkTest, ValuesStayInsideEvenIfBoundariesChangeAfterParsing) {
   std::vector<std::byte> bytes = Sample().bytes();
   const auto view = ChunkView::Parse(bytes);
   ASSERT_TRUE(view.ok());
-  const ColumnView& text = view->columns()[1];
-  const auto boundary = [&](std::size_t index) {
-    return bytes.data() + (text.boundaries - bytes.data()) + index * sizeof(std::uint64_t);
-  };
-  for (std::uint64_t wild : {std::uint64_t{0}, std::uint64_t{7}, ~std::uint64_t{0}}) {
-    for (std::size_t index = 0; index < 4; ++index) {
-      const auto before = LoadAt<std::uint64_t>(boundary(index));
-      StoreAt(boundary(index), wild);
-      for (std::size_t row = 0; row < Sample::kRows; ++row) {
-        EXPECT_LE(text.Value(row).size(), text.data.size());
+  const auto check = [&](const ColumnView& column, const std::byte* boundaries) {
+    std::byte* const begin = bytes.data() + (boundaries - bytes.data());
+    for (std::uint64_t wild : {std::uint64_t{0}, std::uint64_t{7}, ~std::uint64_t{0}}) {
+      for (std::size_t index = 0; index < 4; ++index) {
+        std::byte* const boundary = begin + index * sizeof(std::uint64_t);
+        const auto before = LoadAt<std::uint64_t>(boundary);
+        StoreAt(boundary, wild);
+        for (std::size_t row = 0; row < Sample::kRows; ++row) {
+          EXPECT_LE(column.ElementsOf(row).end, column.elements);
+          EXPECT_LE(column.Value(row).size(), column.data.size());
+        }
+        Touch(*view);
+        StoreAt(boundary, before);
       }
-      Touch(*view);
-      StoreAt(boundary(index), before);
     }
-  }
+  };
+  const std::vector<ColumnView>& columns = view->columns();
+  check(columns[1], columns[1].string_boundaries);
+  check(columns[4], columns[4].boundaries);
+  check(columns[4], columns[4].string_boundaries);
 }
 
 TEST(ChunkTest, RefusesShapesWhoseSizeOverflows) {

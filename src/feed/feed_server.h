@@ -14,13 +14,17 @@
 
 #include "base/deadline.h"
 #include "base/secret.h"
+#include "base/wait.h"
 #include "feed/aligned_buffer.h"
+#include "feed/chunk_loan.h"
 #include "feed/region.h"
 #include "feed/session.h"
-#include "base/wait.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
+
+class FeedListener;
+class FeedSessions;
 
 struct FeedServerOptions {
   // Behaviour.
@@ -77,52 +81,6 @@ struct FeedCounters {
   std::uint64_t refused_connections = 0;      ///< Failed authentication or broke the protocol.
   std::chrono::nanoseconds consumer_wait{0};  ///< Consumers waited for chunks.
   std::chrono::nanoseconds feeder_wait{0};    ///< Feeders waited for memory to be granted.
-};
-
-/// A chunk lent to a consumer. Its memory belongs to the feeder again after Release, unless it is
-/// one of an epoch that is cached.
-///
-/// Owner and lifetime: move-only; releases on destruction. It may outlive the FeedServer, and
-/// a chunk of a feeder that is gone stays readable until released.
-/// Threads: any one at a time, and another one than took it. Errors: none.
-///
-/// Unless `is_private`, the bytes lie in memory that their feeder can still write to. Whoever
-/// parses them reads each size once and checks what was read.
-class ChunkLoan {
- public:
-  ChunkLoan() = default;
-  ChunkLoan(ChunkLoan&&) noexcept = default;
-  ChunkLoan& operator=(ChunkLoan&& other) noexcept;
-  ~ChunkLoan() { Release(); }
-
-  /// Starts at a multiple of 64 bytes. Empty after Release.
-  std::span<const std::byte> bytes() const;
-  /// Nobody writes to the bytes, and nobody waits for their memory: keep them at will.
-  bool is_private() const;
-  /// The same bytes in a mapping of their own, which can be made independent of the feeder's
-  /// memory and then outlives the loan. For a loan that is neither empty nor private.
-  Result<PrivateView> MapPrivately() const;
-  std::uint64_t items() const;
-  std::uint64_t session() const;
-  std::uint32_t partition() const;
-  Mode mode() const;
-
-  /// The first rows of the chunk, which the program of another node has read: pass over them.
-  std::uint64_t rows_read() const;
-  /// The feeder wants to know what the program has read: say so with MarkRead.
-  bool until_read() const;
-  /// The program has got the first `rows` rows of the chunk, those of `rows_read` included; all of
-  /// them with ReadTracker::kAllRows. Release says that, too.
-  void MarkRead(std::uint64_t rows) const;
-
-  void Release();
-
- private:
-  friend class FeedServer;
-  struct Rep;
-  explicit ChunkLoan(std::shared_ptr<Rep> rep) : rep_(std::move(rep)) {}
-
-  std::shared_ptr<Rep> rep_;
 };
 
 /// All chunks of an inference partition were handed out.
@@ -212,11 +170,10 @@ class FeedServer {
   FeedCounters counters() const;
 
  private:
-  friend class ChunkLoan;
-  class Impl;
-  explicit FeedServer(std::shared_ptr<Impl> impl);
+  FeedServer(std::shared_ptr<FeedSessions> sessions, std::unique_ptr<FeedListener> listener);
 
-  std::shared_ptr<Impl> impl_;
+  const std::shared_ptr<FeedSessions> sessions_;
+  const std::unique_ptr<FeedListener> listener_;
 };
 
 }  // namespace tfos::feed

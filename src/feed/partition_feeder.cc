@@ -143,7 +143,7 @@ Result<std::uint64_t> PartitionFeeder::WriteBatches(std::span<const std::uint64_
   for (std::size_t i = 0; i < mine.size(); ++i) {
     copy(first + i, builder.data(0).data() + end);
     end += mine[i];
-    builder.SetBoundary(0, i + 1, end);
+    builder.SetStringBoundary(0, i + 1, end);
   }
   TFOS_RETURN_IF_ERROR(Commit(bytes, items));
   return bytes;

@@ -461,12 +461,13 @@ class Rows {
     const ColumnSpec& spec = specs_[column];
     std::byte* const begin = builder_->data(column).data();
     std::byte* to = begin;
-    const bool variable = spec.encoding != ColumnEncoding::kTensor;
-    const std::uint64_t unit = spec.dtype == DType::kNone ? 1 : DTypeBytes(spec.dtype);
     for (std::size_t i = 0; i < cells.size(); ++i) {
       to = WriteCell(cells[i], spec.dtype, to);
-      if (variable) {
-        builder_->SetBoundary(column, i + 1, static_cast<std::uint64_t>(to - begin) / unit);
+      const auto end = static_cast<std::uint64_t>(to - begin);
+      if (HoldsStrings(spec.encoding)) {
+        builder_->SetStringBoundary(column, i + 1, end);
+      } else if (IsRagged(spec.encoding)) {
+        builder_->SetBoundary(column, i + 1, end / DTypeBytes(spec.dtype));
       }
     }
   }

@@ -30,7 +30,7 @@ std::vector<std::byte> ChunkOf(const std::vector<std::string>& pickles) {
   for (std::size_t i = 0; i < pickles.size(); ++i) {
     std::memcpy(builder.data(0).data() + at, pickles[i].data(), pickles[i].size());
     at += pickles[i].size();
-    builder.SetBoundary(0, i + 1, at);
+    builder.SetStringBoundary(0, i + 1, at);
   }
   return chunk;
 }
@@ -56,7 +56,10 @@ struct Columns {
   std::vector<std::uint64_t> Boundaries(std::size_t column) const {
     const ColumnView& of = view.columns()[column];
     std::vector<std::uint64_t> boundaries;
-    for (std::uint64_t i = 0; i <= of.values; ++i) boundaries.push_back(of.Boundary(i));
+    const bool strings = HoldsStrings(of.encoding);
+    for (std::uint64_t i = 0; i <= of.values; ++i) {
+      boundaries.push_back(strings ? of.StringBoundary(i) : of.Boundary(i));
+    }
     return boundaries;
   }
 };

@@ -40,15 +40,17 @@ bool Fits(RowNodeKind kind, const ColumnView& column) {
     case RowNodeKind::kFloat:
       return IsScalar(column, DType::kFloat64);
     case RowNodeKind::kText:
-      return column.encoding == ColumnEncoding::kText;
+      return column.encoding == ColumnEncoding::kText && column.shape.empty();
     case RowNodeKind::kBytes:
-      return column.encoding == ColumnEncoding::kBytes;
+      return column.encoding == ColumnEncoding::kBytes && column.shape.empty();
     case RowNodeKind::kNumpyScalar:
       return column.encoding == ColumnEncoding::kTensor && column.shape.empty();
     case RowNodeKind::kNumpyArray:
       return column.encoding == ColumnEncoding::kTensor;
     case RowNodeKind::kNumpyRagged:
       return column.encoding == ColumnEncoding::kRagged;
+    case RowNodeKind::kStringList:
+      return HoldsStrings(column.encoding) && (IsRagged(column.encoding) || !column.shape.empty());
     case RowNodeKind::kNumberList:
     case RowNodeKind::kNumberTuple:
       return IsNumberSequence(column);
@@ -78,7 +80,7 @@ class Parser {
   Result<RowNode> ParseNode(int depth) {
     if (depth >= kMaxRowDepth) return Bad("nested too deeply");
     TFOS_ASSIGN_OR_RETURN(const auto code, Take<std::uint8_t>());
-    if (code > static_cast<std::uint8_t>(RowNodeKind::kNumpyRagged)) {
+    if (code > static_cast<std::uint8_t>(RowNodeKind::kStringList)) {
       return Bad(fmt::format("code {} does not exist", code));
     }
     RowNode node;

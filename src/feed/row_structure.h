@@ -30,6 +30,7 @@ enum class RowNodeKind : std::uint8_t {
   kNumberList = 12,  ///< A list of only bool, int or float, as the column's dtype says.
   kNumberTuple = 13,
   kNumpyRagged = 14,  ///< A NumPy array of one dimension, of another length in every row.
+  kStringList = 15,   ///< A list of only str or only bytes; of lists of them, as the shape says.
 };
 
 /// True for a node that takes a column of its own.

@@ -81,6 +81,19 @@ TEST(RowStructureTest, RaggedArraysHaveElementsOfAnyType) {
   }
 }
 
+TEST(RowStructureTest, ListsOfStringsHaveAShapeOrAreRagged) {
+  ColumnSpec pairs = Variable(ColumnEncoding::kText);
+  pairs.shape = {2};
+  for (const ColumnSpec& column :
+       {pairs, Variable(ColumnEncoding::kRaggedText), Variable(ColumnEncoding::kRaggedBytes)}) {
+    const auto parsed = Parse(Serialised(Node(RowNodeKind::kStringList)), {column});
+    ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+    EXPECT_EQ(parsed->kind, RowNodeKind::kStringList);
+    EXPECT_FALSE(Parse(Serialised(Node(RowNodeKind::kText)), {column}).ok());
+    EXPECT_FALSE(Parse(Serialised(Node(RowNodeKind::kBytes)), {column}).ok());
+  }
+}
+
 struct Misfit {
   RowNodeKind kind;
   ColumnSpec column;
@@ -103,6 +116,9 @@ TEST(RowStructureTest, ChecksTheColumnOfEveryNode) {
       {RowNodeKind::kNumberTuple, Variable(ColumnEncoding::kRagged, DType::kInt8)},
       {RowNodeKind::kNumpyRagged, Tensor(DType::kFloat32, {2})},
       {RowNodeKind::kNumpyRagged, Variable(ColumnEncoding::kBytes)},
+      {RowNodeKind::kNumpyRagged, Variable(ColumnEncoding::kRaggedText)},
+      {RowNodeKind::kStringList, Variable(ColumnEncoding::kText)},
+      {RowNodeKind::kStringList, Variable(ColumnEncoding::kRagged, DType::kInt64)},
   };
   for (const Misfit& misfit : misfits) {
     const auto parsed = Parse(Serialised(Node(misfit.kind)), {misfit.column});

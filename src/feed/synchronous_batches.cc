@@ -34,10 +34,11 @@ HeldBytes Hold(std::shared_ptr<AlignedBuffer> memory) {
   return {.bytes = bytes, .memory = std::move(memory)};
 }
 
-std::uint64_t ValueBytes(const BatchColumnType& type) {
-  std::uint64_t bytes = DTypeBytes(type.dtype);
-  for (const std::uint64_t dimension : type.shape) bytes *= dimension;
-  return bytes;
+/// Elements of one value.
+std::uint64_t ValueElements(const BatchColumnType& type) {
+  std::uint64_t elements = 1;
+  for (const std::uint64_t dimension : type.shape) elements *= dimension;
+  return elements;
 }
 
 /// Empty values behind those of the column.
@@ -60,14 +61,21 @@ Result<Batch> PadBatch(Batch batch, const BatchOptions& options) {
   for (std::size_t i = 0; i < options.columns.size(); ++i) {
     BatchColumn& column = batch.columns[i];
     const BatchColumnType& type = options.columns[i];
-    if (type.encoding == BatchEncoding::kStrings) {
-      column.strings.resize(options.rows);
-    } else if (type.encoding == BatchEncoding::kDense) {
-      TFOS_ASSIGN_OR_RETURN(std::shared_ptr<AlignedBuffer> extended,
-                            Extend(column.data, options.rows * ValueBytes(type)));
-      column.data = Hold(std::move(extended));
-    } else {
-      TFOS_ASSIGN_OR_RETURN(column.boundaries, ExtendBoundaries(column.boundaries, options.rows));
+    switch (type.encoding) {
+      case BatchEncoding::kDense: {
+        const std::uint64_t value_bytes = ValueElements(type) * DTypeBytes(type.dtype);
+        TFOS_ASSIGN_OR_RETURN(std::shared_ptr<AlignedBuffer> extended,
+                              Extend(column.data, options.rows * value_bytes));
+        column.data = Hold(std::move(extended));
+        break;
+      }
+      case BatchEncoding::kStrings:
+        column.strings.resize(options.rows * ValueElements(type));
+        break;
+      case BatchEncoding::kRagged:
+      case BatchEncoding::kRaggedStrings:
+        TFOS_ASSIGN_OR_RETURN(column.boundaries, ExtendBoundaries(column.boundaries, options.rows));
+        break;
     }
   }
   return batch;

@@ -199,12 +199,18 @@ TEST(PadBatchTest, FillsUpWithZerosAndEmptyValues) {
   batch.columns.push_back({.data = {.bytes = std::as_bytes(std::span(list))},
                            .boundaries = {.bytes = std::as_bytes(std::span(boundaries))}});
   batch.columns.push_back({.data = {}, .boundaries = {}, .strings = {"abc"}});
+  batch.columns.push_back({.data = {}, .boundaries = {}, .strings = {"d", "e"}});
+  batch.columns.push_back({.data = {},
+                           .boundaries = {.bytes = std::as_bytes(std::span(boundaries))},
+                           .strings = {"f", "g", "h"}});
   const auto padded = PadBatch(
       std::move(batch),
       {.rows = 3,
        .columns = {{.name = "x", .dtype = DType::kInt64},
                    {.name = "y", .encoding = BatchEncoding::kRagged, .dtype = DType::kInt64},
-                   {.name = "z", .encoding = BatchEncoding::kStrings}}});
+                   {.name = "z", .encoding = BatchEncoding::kStrings},
+                   {.name = "pair", .encoding = BatchEncoding::kStrings, .shape = {2}},
+                   {.name = "list", .encoding = BatchEncoding::kRaggedStrings}}});
   ASSERT_TRUE(padded.ok());
   EXPECT_EQ(padded->rows, 1u);
   const auto numbers_of = [](const HeldBytes& held) {
@@ -216,6 +222,9 @@ TEST(PadBatchTest, FillsUpWithZerosAndEmptyValues) {
   EXPECT_THAT(numbers_of(padded->columns[1].boundaries), ElementsAre(0, 3, 3, 3));
   EXPECT_THAT(numbers_of(padded->columns[1].data), ElementsAre(1, 2, 3));
   EXPECT_THAT(padded->columns[2].strings, ElementsAre("abc", "", ""));
+  EXPECT_THAT(padded->columns[3].strings, ElementsAre("d", "e", "", "", "", ""));
+  EXPECT_THAT(padded->columns[4].strings, ElementsAre("f", "g", "h"));
+  EXPECT_THAT(numbers_of(padded->columns[4].boundaries), ElementsAre(0, 3, 3, 3));
 }
 
 }  // namespace

@@ -34,11 +34,12 @@ struct TestColumn {
   RowNodeKind kind;
   DType dtype = DType::kNone;
   std::vector<std::uint64_t> shape = {};
-  bool ragged = false;  ///< Row n has n % 3 elements.
+  bool ragged = false;  ///< Row n has n % 3 elements; otherwise those of its shape.
   std::string name = {};
 };
 
-/// Row n of a tensor holds n, n + 0.5, n + 1, ...; of strings "n" n % 4 times over.
+/// Row n of a tensor holds n, n + 0.5, n + 1, ...; of strings "n" n % 4 times over; of lists of
+/// strings those of n, n + 1, ...
 template <typename T>
 T Element(std::uint64_t row, std::uint64_t index) {
   return static_cast<T>(static_cast<double>(row) + static_cast<double>(index) / 2);
@@ -48,6 +49,22 @@ inline std::string Text(std::uint64_t row) {
   std::string text;
   for (std::uint64_t i = 0; i < row % 4; ++i) text += std::to_string(row);
   return text;
+}
+
+inline std::uint64_t ElementsIn(const TestColumn& column, std::uint64_t row) {
+  return column.ragged ? row % 3
+                       : std::accumulate(column.shape.begin(), column.shape.end(), std::uint64_t{1},
+                                         std::multiplies<>());
+}
+
+inline bool HoldsTexts(const TestColumn& column) {
+  return column.kind == RowNodeKind::kText || column.kind == RowNodeKind::kStringList;
+}
+
+inline std::vector<std::string> Texts(const TestColumn& column, std::uint64_t row) {
+  std::vector<std::string> texts;
+  for (std::uint64_t i = 0; i < ElementsIn(column, row); ++i) texts.push_back(Text(row + i));
+  return texts;
 }
 
 inline void StoreElements(DType dtype, std::uint64_t row, std::uint64_t count, std::byte*& to) {
@@ -78,10 +95,14 @@ inline std::vector<std::byte> MakeChunk(const std::vector<TestColumn>& columns, 
     spec.values = count;
     spec.name = root_kind == RowNodeKind::kDict ? "" : column.name;
     spec.dtype = column.dtype;
-    if (column.kind == RowNodeKind::kText) {
-      spec.encoding = ColumnEncoding::kText;
+    if (HoldsTexts(column)) {
+      spec.encoding = column.ragged ? ColumnEncoding::kRaggedText : ColumnEncoding::kText;
+      spec.shape = column.shape;
       for (std::uint64_t row = first; row < first + count; ++row) {
-        spec.data_bytes += Text(row).size();
+        for (const std::string& text : Texts(column, row)) {
+          ++spec.strings;
+          spec.data_bytes += text.size();
+        }
       }
     } else if (column.ragged) {
       spec.encoding = ColumnEncoding::kRagged;
@@ -99,20 +120,21 @@ inline std::vector<std::byte> MakeChunk(const std::vector<TestColumn>& columns, 
     const TestColumn& column = columns[i];
     std::byte* const start = builder.data(i).data();
     std::byte* to = start;
+    std::uint64_t strings = 0;
     for (std::uint64_t row = first; row < first + count; ++row) {
-      if (column.kind == RowNodeKind::kText) {
-        const std::string text = Text(row);
-        std::memcpy(to, text.data(), text.size());
-        to += text.size();
-        builder.SetBoundary(i, row - first + 1, static_cast<std::uint64_t>(to - start));
+      if (HoldsTexts(column)) {
+        for (const std::string& text : Texts(column, row)) {
+          std::memcpy(to, text.data(), text.size());
+          to += text.size();
+          builder.SetStringBoundary(i, ++strings, static_cast<std::uint64_t>(to - start));
+        }
+        if (column.ragged) builder.SetBoundary(i, row - first + 1, strings);
       } else if (column.ragged) {
         StoreElements(column.dtype, row, row % 3, to);
         builder.SetBoundary(i, row - first + 1,
                             static_cast<std::uint64_t>(to - start) / DTypeBytes(column.dtype));
       } else {
-        const std::uint64_t elements = std::accumulate(column.shape.begin(), column.shape.end(),
-                                                       std::uint64_t{1}, std::multiplies<>());
-        StoreElements(column.dtype, row, elements, to);
+        StoreElements(column.dtype, row, ElementsIn(column, row), to);
       }
     }
   }

@@ -22,10 +22,13 @@ double Seconds(std::chrono::nanoseconds time) {
 }
 
 void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
+  // In this order: what was read was delivered before.
+  const std::uint64_t rows = feed.rows();
+  const std::uint64_t dropped_rows = feed.dropped_rows();
   const feed::FeedCounters counters = feed.server().counters();
-  metrics["rows"] = feed.rows();
+  metrics["rows"] = rows;
   metrics["batches"] = feed.batches();
-  metrics["rows_dropped"] = feed.dropped_rows();
+  metrics["rows_dropped"] = dropped_rows;
   const std::uint64_t delivered = counters.train_items - counters.withdrawn_items;
   metrics["items_delivered"] = delivered;
   metrics["items_unread"] = delivered - counters.taken_items;
@@ -41,6 +44,7 @@ void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   metrics["feed_node_wait_seconds"] = Seconds(counters.consumer_wait);
   metrics["feed_feeder_wait_seconds"] = Seconds(counters.feeder_wait);
   metrics["feed_sessions"] = counters.open_sessions;
+  if (feed.asked_for_more()) metrics["asked_for_more"] = 1;
 }
 
 }  // namespace

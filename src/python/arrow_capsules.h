@@ -39,6 +39,17 @@ class ArrowImport {
   }
 
   const ArrowSchema& schema() const { return Get<ArrowSchema>(schema_, "arrow_schema"); }
+  /// Takes the values over: they are released, in any thread, when nobody has them any more.
+  std::shared_ptr<const ArrowArray> TakeArray() {
+    auto* const given = const_cast<ArrowArray*>(&array());
+    const auto release = [](ArrowArray* taken) {
+      if (taken->release != nullptr) taken->release(taken);
+      delete taken;
+    };
+    std::shared_ptr<ArrowArray> taken(new ArrowArray{}, release);
+    std::swap(*taken, *given);  // A capsule whose array has no release is an empty one.
+    return taken;
+  }
   const ArrowArray& array() const { return Get<ArrowArray>(array_, "arrow_array"); }
 
  private:

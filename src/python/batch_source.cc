@@ -27,14 +27,14 @@ void AddNumbers(BatchStorage& storage, feed::DType dtype, std::vector<std::int64
                      std::move(held.memory));
 }
 
-void AddStrings(BatchStorage& storage, std::int64_t rows, feed::BatchColumn of) {
+void AddStrings(BatchStorage& storage, std::vector<std::int64_t> dims, feed::BatchColumn of) {
   const auto column = std::make_shared<const feed::BatchColumn>(std::move(of));
   std::vector<tfos_string> strings;
   strings.reserve(column->strings.size());
   for (const std::string_view text : column->strings) {
     strings.push_back({.data = text.data(), .bytes = text.size()});
   }
-  storage.AddStrings({rows}, std::move(strings), column);
+  storage.AddStrings(std::move(dims), std::move(strings), column);
 }
 
 void AddMask(BatchStorage& storage, std::uint64_t fed, std::uint64_t rows) {
@@ -53,22 +53,28 @@ void Add(feed::Batch batch, const feed::BatchOptions& options, bool padded, Batc
     feed::BatchColumn& column = batch.columns[i];
     const feed::BatchColumnType& type = options.columns[i];
     const auto rows = static_cast<std::int64_t>(padded ? options.rows : batch.rows);
+    std::vector<std::int64_t> dims = {rows};
+    dims.insert(dims.end(), type.shape.begin(), type.shape.end());
     switch (type.encoding) {
-      case feed::BatchEncoding::kDense: {
-        std::vector<std::int64_t> dims = {rows};
-        dims.insert(dims.end(), type.shape.begin(), type.shape.end());
+      case feed::BatchEncoding::kDense:
         AddNumbers(storage, type.dtype, std::move(dims), std::move(column.data));
         break;
-      }
+      case feed::BatchEncoding::kStrings:
+        AddStrings(storage, std::move(dims), std::move(column));
+        break;
       case feed::BatchEncoding::kRagged: {
         const std::size_t count = column.data.bytes.size() / feed::DTypeBytes(type.dtype);
         AddNumbers(storage, type.dtype, {static_cast<std::int64_t>(count)}, std::move(column.data));
         AddNumbers(storage, feed::DType::kInt64, {rows + 1}, std::move(column.boundaries));
         break;
       }
-      case feed::BatchEncoding::kStrings:
-        AddStrings(storage, rows, std::move(column));
+      case feed::BatchEncoding::kRaggedStrings: {
+        const std::size_t count = column.strings.size();
+        feed::HeldBytes boundaries = std::move(column.boundaries);
+        AddStrings(storage, {static_cast<std::int64_t>(count)}, std::move(column));
+        AddNumbers(storage, feed::DType::kInt64, {rows + 1}, std::move(boundaries));
         break;
+      }
     }
   }
   if (padded) AddMask(storage, batch.rows, options.rows);
@@ -142,6 +148,7 @@ struct BatchSource::Stream {
 
   void WarnOfMissingEpoch() const {
     if (reading->feed->server().terminated() || reading->warned.exchange(true)) return;
+    reading->feed->NoteAskedForMore();
     const std::uint64_t epochs = reading->reader.epochs();
     LogWarning("feed: the program asks for epoch {}; the driver fed {}", epochs + 1, epochs);
   }

@@ -31,7 +31,12 @@ using ColumnTuple = std::tuple<std::string, std::string, std::string, std::vecto
 constexpr std::pair<BatchEncoding, const char*> kEncodings[] = {
     {BatchEncoding::kDense, "dense"},
     {BatchEncoding::kRagged, "ragged"},
-    {BatchEncoding::kStrings, "strings"}};
+    {BatchEncoding::kStrings, "strings"},
+    {BatchEncoding::kRaggedStrings, "ragged strings"}};
+
+bool HoldsStrings(BatchEncoding encoding) {
+  return encoding == BatchEncoding::kStrings || encoding == BatchEncoding::kRaggedStrings;
+}
 
 std::string EncodingName(BatchEncoding encoding) {
   for (const auto& [known, name] : kEncodings) {
@@ -41,9 +46,8 @@ std::string EncodingName(BatchEncoding encoding) {
 }
 
 ColumnTuple TupleOf(const BatchColumnType& type) {
-  const bool strings = type.encoding == BatchEncoding::kStrings;
   return {type.name, EncodingName(type.encoding),
-          strings ? "" : std::string(feed::DTypeName(type.dtype)), type.shape};
+          HoldsStrings(type.encoding) ? "" : std::string(feed::DTypeName(type.dtype)), type.shape};
 }
 
 BatchColumnType TypeFrom(const ColumnTuple& column) {
@@ -53,7 +57,7 @@ BatchColumnType TypeFrom(const ColumnTuple& column) {
   for (const auto& [known, encoding_name] : kEncodings) {
     if (encoding != encoding_name) continue;
     type.encoding = known;
-    found = known == BatchEncoding::kStrings;
+    found = HoldsStrings(known);
   }
   for (int number = 1; number <= static_cast<int>(DType::kComplex128); ++number) {
     if (found || feed::DTypeName(static_cast<DType>(number)) != dtype) continue;
@@ -112,8 +116,9 @@ std::int64_t Register(BatchSource& source, const std::vector<ColumnTuple>& colum
 void BindBatches(nb::module_& module) {
   nb::class_<BatchSource>(module, "BatchSource", "One queue of the feed as batches of columns.")
       .def("peek", &Peek, nb::arg("known"),
-           "Waits for rows and says what they hold: tuples of name, encoding ('dense', 'ragged' or "
-           "'strings'), dtype and shape. None when the feed has ended. `known`: those of the last "
+           "Waits for rows and says what they hold: tuples of name, encoding ('dense', 'ragged', "
+           "'strings' or 'ragged strings'), dtype and shape. None when the feed has ended. "
+           "`known`: those of the last "
            "rows that came will do.")
       .def("register", &Register, nb::arg("columns"), nb::arg("rows"), nb::arg("drop_remainder"),
            nb::arg("remainder"), nb::arg("add"), nb::arg("remove"),

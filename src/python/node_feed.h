@@ -42,12 +42,17 @@ class NodeFeed {
     batches_.fetch_add(1, std::memory_order_relaxed);
   }
 
+  /// The program has asked for an epoch that was not fed.
+  bool asked_for_more() const { return asked_for_more_.load(std::memory_order_relaxed); }
+  void NoteAskedForMore() { asked_for_more_.store(true, std::memory_order_relaxed); }
+
  private:
   std::unique_ptr<feed::FeedServer> server_;
   feed::StepTickets steps_;
   std::atomic<std::uint64_t> rows_ = 0;
   std::atomic<std::uint64_t> dropped_rows_ = 0;
   std::atomic<std::uint64_t> batches_ = 0;
+  std::atomic<bool> asked_for_more_ = false;
 };
 
 }  // namespace tfos::python

@@ -11,19 +11,15 @@
 namespace tfos::python {
 namespace {
 
-using feed::ColumnEncoding;
 using feed::ColumnView;
+using feed::ElementRange;
 using feed::RowNode;
 using feed::RowNodeKind;
 
-/// Where the bytes of some values of a column are.
-std::span<const std::byte> BytesOf(const ColumnView& column, std::size_t begin, std::size_t end) {
-  if (column.encoding == ColumnEncoding::kTensor) {
-    return column.data.subspan(begin * column.value_bytes, (end - begin) * column.value_bytes);
-  }
-  const std::size_t unit = column.dtype == feed::DType::kNone ? 1 : feed::DTypeBytes(column.dtype);
-  const std::size_t from = column.Boundary(begin) * unit;
-  return column.data.subspan(from, column.Boundary(end) * unit - from);
+/// The elements of some values of a column.
+ElementRange ElementsOf(const ColumnView& column, std::size_t begin, std::size_t end) {
+  if (begin == end) return {};
+  return {column.ElementsOf(begin).begin, column.ElementsOf(end - 1).end};
 }
 
 }  // namespace
@@ -76,6 +72,8 @@ bool ResultColumns::AddArray(const NumpyTypes& numpy, nb::handle array) {
   column.shape.assign(buffer.shape + 1, buffer.shape + buffer.ndim);
   column.data = view->bytes();
   column.value_bytes = column.data.size() / rows_;
+  column.elements = column.data.size() / feed::DTypeBytes(*dtype);
+  column.value_elements = column.elements / rows_;
   RowNode node;
   node.kind = column.shape.empty() ? RowNodeKind::kNumpyScalar : RowNodeKind::kNumpyArray;
   root_.children.push_back(std::move(node));
@@ -86,7 +84,7 @@ bool ResultColumns::AddArray(const NumpyTypes& numpy, nb::handle array) {
 
 bool ResultColumns::AddList(nb::handle list) {
   RowEncoder encoder;
-  if (!encoder.PlanIfColumnar(nb::borrow<nb::list>(list), 0, rows_)) return false;
+  if (!encoder.PlanColumn(nb::borrow<nb::list>(list), 0, rows_)) return false;
   auto bytes = std::make_unique<feed::AlignedBuffer>(encoder.bytes());
   if (bytes->size() != encoder.bytes()) throw std::bad_alloc();
   if (!encoder.Fill(bytes->bytes())) return false;
@@ -102,11 +100,14 @@ void ResultColumns::Plan(std::size_t begin, std::size_t end) {
   end_ = end;
   builder_.emplace(feed::ChunkKind::kColumnar, static_cast<std::int64_t>(end - begin), structure_);
   for (const ColumnView& column : views_) {
+    const ElementRange elements = ElementsOf(column, begin, end);
+    const bool strings = feed::HoldsStrings(column.encoding);
     builder_->AddColumn({.encoding = column.encoding,
                          .dtype = column.dtype,
                          .shape = column.shape,
                          .values = end - begin,
-                         .data_bytes = BytesOf(column, begin, end).size(),
+                         .strings = strings ? elements.size() : 0,
+                         .data_bytes = column.BytesOf(elements).size(),
                          .name = {}});
   }
   ValueOrThrow(builder_->Plan());
@@ -116,12 +117,15 @@ bool ResultColumns::Fill(std::span<std::byte> out) {
   ThrowIfError(builder_->Begin(out));
   for (std::size_t i = 0; i < views_.size(); ++i) {
     const ColumnView& column = views_[i];
-    const std::span<const std::byte> from = BytesOf(column, begin_, end_);
+    const ElementRange elements = ElementsOf(column, begin_, end_);
+    const std::span<const std::byte> from = column.BytesOf(elements);
     if (!from.empty()) std::memcpy(builder_->data(i).data(), from.data(), from.size());
-    if (column.encoding == ColumnEncoding::kTensor) continue;
-    const std::uint64_t first = column.Boundary(begin_);
-    for (std::size_t row = begin_; row < end_; ++row) {
-      builder_->SetBoundary(i, row - begin_ + 1, column.Boundary(row + 1) - first);
+    for (std::size_t row = begin_; feed::IsRagged(column.encoding) && row < end_; ++row) {
+      builder_->SetBoundary(i, row - begin_ + 1, column.Boundary(row + 1) - elements.begin);
+    }
+    for (std::uint64_t k = 0; feed::HoldsStrings(column.encoding) && k < elements.size(); ++k) {
+      const std::uint64_t end = column.StringBoundary(elements.begin + k + 1);
+      builder_->SetStringBoundary(i, k + 1, end - column.StringBoundary(elements.begin));
     }
   }
   return true;

@@ -52,6 +52,32 @@ nb::object TextObject(std::string_view text) {
   return Checked(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr));
 }
 
+/// String `index` of a column as str or bytes.
+PyObject* StringObject(const ColumnView& column, std::uint64_t index) {
+  const std::span<const std::byte> bytes = column.BytesOf({index, index + 1});
+  const auto* data = reinterpret_cast<const char*>(bytes.data());
+  const auto size = static_cast<Py_ssize_t>(bytes.size());
+  return NewOrThrow(feed::HoldsText(column.encoding) ? PyUnicode_DecodeUTF8(data, size, nullptr)
+                                                     : PyBytes_FromStringAndSize(data, size));
+}
+
+/// Some strings of a column as a list, or as lists of lists where `shape` has more dimensions.
+nb::object StringListObject(const ColumnView& column, feed::ElementRange strings,
+                            std::span<const std::uint64_t> shape) {
+  const std::uint64_t length = shape.empty() ? strings.size() : shape[0];
+  nb::object list = Checked(PyList_New(static_cast<Py_ssize_t>(length)));
+  const std::uint64_t each = length == 0 ? 0 : strings.size() / length;
+  for (std::uint64_t i = 0; i < length; ++i) {
+    const std::uint64_t begin = strings.begin + i * each;
+    PyObject* const item =
+        shape.size() > 1
+            ? StringListObject(column, {begin, begin + each}, shape.subspan(1)).release().ptr()
+            : StringObject(column, begin);
+    SetListItem(list.ptr(), i, item);
+  }
+  return list;
+}
+
 /// A memoryview of pickled bytes, so that unpickling needs no copy of them.
 nb::object ViewOf(std::span<const std::byte> bytes) {
   return Checked(
@@ -201,6 +227,8 @@ void RowDecoder::Decode(const DecodeNode& node, std::size_t first, std::size_t c
     case RowNodeKind::kNumberList:
     case RowNodeKind::kNumberTuple:
       return DecodeNumbers(node, first, count, out);
+    case RowNodeKind::kStringList:
+      return DecodeStringLists(node, first, count, out);
     case RowNodeKind::kList:
     case RowNodeKind::kTuple:
     case RowNodeKind::kSparkRow:
@@ -214,14 +242,7 @@ void RowDecoder::DecodeScalars(const DecodeNode& node, std::size_t first, std::s
                                PyObject** out) {
   const ColumnView& column = *node.column;
   if (node.kind == RowNodeKind::kText || node.kind == RowNodeKind::kBytes) {
-    const bool text = node.kind == RowNodeKind::kText;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::span<const std::byte> value = column.Value(first + i);
-      const auto* data = reinterpret_cast<const char*>(value.data());
-      const auto size = static_cast<Py_ssize_t>(value.size());
-      out[i] = NewOrThrow(text ? PyUnicode_DecodeUTF8(data, size, nullptr)
-                               : PyBytes_FromStringAndSize(data, size));
-    }
+    for (std::size_t i = 0; i < count; ++i) out[i] = StringObject(column, first + i);
     return;
   }
   const std::byte* from = column.data.data() + first * column.value_bytes;
@@ -251,6 +272,14 @@ void RowDecoder::DecodeNumbers(const DecodeNode& node, std::size_t first, std::s
       }
     }
   });
+}
+
+void RowDecoder::DecodeStringLists(const DecodeNode& node, std::size_t first, std::size_t count,
+                                   PyObject** out) {
+  const ColumnView& column = *node.column;
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = StringListObject(column, column.ElementsOf(first + i), column.shape).release().ptr();
+  }
 }
 
 std::vector<ObjectVector> RowDecoder::DecodeChildren(const DecodeNode& node, std::size_t first,

@@ -115,6 +115,8 @@ class RowDecoder {
   void DecodeArrays(const DecodeNode& node, std::size_t first, std::size_t count, PyObject** out);
   void DecodeRaggedArrays(const DecodeNode& node, std::size_t first, std::size_t count,
                           PyObject** out);
+  void DecodeStringLists(const DecodeNode& node, std::size_t first, std::size_t count,
+                         PyObject** out);
   std::vector<ObjectVector> DecodeChildren(const DecodeNode& node, std::size_t first,
                                            std::size_t count);
   void DecodeNumbers(const DecodeNode& node, std::size_t first, std::size_t count, PyObject** out);

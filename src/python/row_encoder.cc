@@ -116,14 +116,61 @@ std::span<PyObject* const> SequenceItems(PyObject* sequence, bool list,
 }
 #endif
 
-/// True when all of `items` are numbers of the type of the first.
-bool AllNumbersOfOneType(PyObject* sequence, bool list, std::size_t size) {
+/// The type that all items of a sequence that has some have; null when they differ.
+PyTypeObject* TypeOfAll(PyObject* sequence, bool list, std::size_t size) {
   PyTypeObject* type = Py_TYPE(SequenceItem(sequence, list, 0));
-  if (!IsNumberType(type)) return false;
   for (std::size_t i = 1; i < size; ++i) {
-    if (Py_TYPE(SequenceItem(sequence, list, i)) != type) return false;
+    if (Py_TYPE(SequenceItem(sequence, list, i)) != type) return nullptr;
   }
-  return true;
+  return type;
+}
+
+/// The bytes of a str or of bytes; null data when the object is neither or has no UTF-8.
+std::string_view StringBytes(PyObject* value, bool text) {
+  if (text) return IsExactly(value, &PyUnicode_Type) ? Utf8(value) : std::string_view();
+  if (!IsExactly(value, &PyBytes_Type)) return {};
+  return {PyBytes_AsString(value), static_cast<std::size_t>(PyBytes_Size(value))};
+}
+
+/// Writes the strings of a column one after the other, as many as were planned.
+class StringWriter {
+ public:
+  StringWriter(feed::ChunkBuilder& builder, std::size_t column)
+      : builder_(builder), column_(column), room_(builder.data(column)) {}
+
+  /// False when one is no string, or more than were planned.
+  bool Write(std::span<PyObject* const> strings, bool text) {
+    if (strings.size() > builder_.strings(column_) - written_) return false;
+    for (PyObject* string : strings) {
+      const std::string_view bytes = StringBytes(string, text);
+      if (bytes.data() == nullptr || bytes.size() > room_.size() - at_) return false;
+      std::memcpy(room_.data() + at_, bytes.data(), bytes.size());
+      at_ += bytes.size();
+      builder_.SetStringBoundary(column_, ++written_, at_);
+    }
+    return true;
+  }
+  std::uint64_t written() const { return written_; }
+  /// All that was planned is there.
+  bool full() const { return written_ == builder_.strings(column_) && at_ == room_.size(); }
+
+ private:
+  feed::ChunkBuilder& builder_;
+  const std::size_t column_;
+  const std::span<std::byte> room_;
+  std::uint64_t written_ = 0;
+  std::size_t at_ = 0;
+};
+
+/// How many bytes the strings have together; none when one is none.
+std::optional<std::uint64_t> BytesOfAll(std::span<PyObject* const> strings, bool text) {
+  std::uint64_t bytes = 0;
+  for (PyObject* string : strings) {
+    const std::string_view of = StringBytes(string, text);
+    if (of.data() == nullptr) return std::nullopt;
+    bytes += of.size();
+  }
+  return bytes;
 }
 
 bool AllTextWithUtf8(const std::vector<nb::object>& keys) {
@@ -228,10 +275,18 @@ void RowEncoder::Plan(nb::list rows, std::size_t begin, std::size_t end) {
 }
 
 bool RowEncoder::PlanIfColumnar(nb::list rows, std::size_t begin, std::size_t end) {
+  return PlanAtDepth(std::move(rows), begin, end, 0);
+}
+
+bool RowEncoder::PlanColumn(nb::list values, std::size_t begin, std::size_t end) {
+  return PlanAtDepth(std::move(values), begin, end, 1);
+}
+
+bool RowEncoder::PlanAtDepth(nb::list rows, std::size_t begin, std::size_t end, int depth) {
   rows_ = std::move(rows);
   begin_ = begin;
   end_ = end;
-  columnar_ = PlanColumnar();
+  columnar_ = PlanColumnar(depth);
   return columnar_;
 }
 
@@ -252,13 +307,13 @@ bool RowEncoder::Fill(std::span<std::byte> out) {
   return false;
 }
 
-bool RowEncoder::PlanColumnar() {
+bool RowEncoder::PlanColumnar(int depth) {
   root_ = {};
   specs_.clear();
   if (begin_ != end_) {
     std::vector<PyObject*> scratch;
     const Values rows = SequenceItems(rows_.ptr(), true, scratch).subspan(begin_, end_ - begin_);
-    if (!PlanNode(rows, 0, root_)) return false;
+    if (!PlanNode(rows, depth, root_)) return false;
   }
   std::string structure;
   feed::AppendRowStructure(Describe(root_), structure);
@@ -285,13 +340,10 @@ bool RowEncoder::PlanNode(Values values, int depth, EncodeNode& node) {
     AddColumn({.dtype = node.dtype, .shape = {}, .values = values.size(), .name = {}}, node);
     return true;
   }
-  if (type == &PyUnicode_Type) {
-    node.kind = RowNodeKind::kText;
-    return PlanVariable(values, ColumnEncoding::kText, node);
-  }
-  if (type == &PyBytes_Type) {
-    node.kind = RowNodeKind::kBytes;
-    return PlanVariable(values, ColumnEncoding::kBytes, node);
+  if (type == &PyUnicode_Type || type == &PyBytes_Type) {
+    node.text = type == &PyUnicode_Type;
+    node.kind = node.text ? RowNodeKind::kText : RowNodeKind::kBytes;
+    return PlanStrings(values, node);
   }
   if (type == &PyList_Type || type == &PyTuple_Type) {
     node.kind = type == &PyList_Type ? RowNodeKind::kList : RowNodeKind::kTuple;
@@ -307,22 +359,35 @@ void RowEncoder::AddColumn(ColumnSpec spec, EncodeNode& node) {
   specs_.push_back(std::move(spec));
 }
 
-bool RowEncoder::PlanVariable(Values values, ColumnEncoding encoding, EncodeNode& node) {
-  std::uint64_t bytes = 0;
+bool RowEncoder::PlanStrings(Values values, EncodeNode& node) {
+  const std::optional<std::uint64_t> bytes = BytesOfAll(values, node.text);
+  if (!bytes) return false;
+  AddColumn({.encoding = node.text ? ColumnEncoding::kText : ColumnEncoding::kBytes,
+             .shape = {},
+             .values = values.size(),
+             .data_bytes = *bytes,
+             .name = {}},
+            node);
+  return true;
+}
+
+bool RowEncoder::PlanStringLists(Values values, EncodeNode& node) {
+  ColumnSpec spec{.shape = {}, .values = values.size(), .name = {}};
+  std::vector<PyObject*> scratch;
   for (PyObject* value : values) {
-    if (encoding == ColumnEncoding::kText) {
-      if (!IsExactly(value, &PyUnicode_Type)) return false;
-      const std::string_view text = Utf8(value);
-      if (text.data() == nullptr) return false;
-      bytes += text.size();
-    } else {
-      if (!IsExactly(value, &PyBytes_Type)) return false;
-      bytes += static_cast<std::uint64_t>(PyBytes_Size(value));
-    }
+    const Values strings = SequenceItems(value, true, scratch);
+    const std::optional<std::uint64_t> bytes = BytesOfAll(strings, node.text);
+    if (!bytes) return false;
+    spec.strings += strings.size();
+    spec.data_bytes += *bytes;
   }
-  AddColumn(
-      {.encoding = encoding, .shape = {}, .values = values.size(), .data_bytes = bytes, .name = {}},
-      node);
+  if (node.ragged) {
+    spec.encoding = node.text ? ColumnEncoding::kRaggedText : ColumnEncoding::kRaggedBytes;
+  } else {
+    spec.encoding = node.text ? ColumnEncoding::kText : ColumnEncoding::kBytes;
+    spec.shape = {node.length};
+  }
+  AddColumn(std::move(spec), node);
   return true;
 }
 
@@ -340,11 +405,19 @@ bool RowEncoder::PlanSequence(Values values, int depth, EncodeNode& node) {
     elements += size;
     same_length = same_length && size == length;
   }
-  if (sample != nullptr && AllNumbersOfOneType(sample, list, SequenceSize(sample, list))) {
+  PyTypeObject* const item =
+      sample == nullptr ? nullptr : TypeOfAll(sample, list, SequenceSize(sample, list));
+  node.ragged = !same_length;
+  node.length = length;
+  // A row that is itself a list of strings has a column for each: that is how CSV files are read.
+  if (list && depth != 0 && (item == &PyUnicode_Type || item == &PyBytes_Type)) {
+    node.kind = RowNodeKind::kStringList;
+    node.text = item == &PyUnicode_Type;
+    return PlanStringLists(values, node);
+  }
+  if (item != nullptr && IsNumberType(item)) {
     node.kind = list ? RowNodeKind::kNumberList : RowNodeKind::kNumberTuple;
-    node.dtype = NumberDType(Py_TYPE(SequenceItem(sample, list, 0)));
-    node.ragged = !same_length;
-    node.length = length;
+    node.dtype = NumberDType(item);
     ColumnSpec spec{.dtype = node.dtype, .shape = {}, .values = values.size(), .name = {}};
     if (same_length) {
       spec.shape = {length};
@@ -453,7 +526,9 @@ bool RowEncoder::FillNode(Values values, const EncodeNode& node) {
       return WriteNumbers(values, node.dtype, builder_->data(node.column).data()) != nullptr;
     case RowNodeKind::kText:
     case RowNodeKind::kBytes:
-      return FillVariable(values, node);
+      return FillStrings(values, node);
+    case RowNodeKind::kStringList:
+      return FillStringLists(values, node);
     case RowNodeKind::kNumpyScalar:
       return FillNumpyScalars(values, node);
     case RowNodeKind::kNumpyArray:
@@ -480,25 +555,22 @@ bool RowEncoder::FillChildren(Values values, const EncodeNode& node) {
   return true;
 }
 
-bool RowEncoder::FillVariable(Values values, const EncodeNode& node) {
-  const std::span<std::byte> data = builder_->data(node.column);
-  std::size_t at = 0;
+bool RowEncoder::FillStrings(Values values, const EncodeNode& node) {
+  StringWriter writer(*builder_, node.column);
+  return writer.Write(values, node.text) && writer.full();
+}
+
+bool RowEncoder::FillStringLists(Values values, const EncodeNode& node) {
+  StringWriter writer(*builder_, node.column);
+  std::vector<PyObject*> scratch;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    std::string_view bytes;
-    if (node.kind == RowNodeKind::kText) {
-      if (!IsExactly(values[i], &PyUnicode_Type)) return false;
-      bytes = Utf8(values[i]);
-      if (bytes.data() == nullptr) return false;
-    } else {
-      if (!IsExactly(values[i], &PyBytes_Type)) return false;
-      bytes = {PyBytes_AsString(values[i]), static_cast<std::size_t>(PyBytes_Size(values[i]))};
-    }
-    if (bytes.size() > data.size() - at) return false;
-    std::memcpy(data.data() + at, bytes.data(), bytes.size());
-    at += bytes.size();
-    builder_->SetBoundary(node.column, i + 1, at);
+    if (!IsExactly(values[i], &PyList_Type)) return false;
+    const Values strings = SequenceItems(values[i], true, scratch);
+    if (!node.ragged && strings.size() != node.length) return false;
+    if (!writer.Write(strings, node.text)) return false;
+    if (node.ragged) builder_->SetBoundary(node.column, i + 1, writer.written());
   }
-  return at == data.size();
+  return writer.full();
 }
 
 bool RowEncoder::FillNumbers(Values values, const EncodeNode& node) {
@@ -625,7 +697,7 @@ void RowEncoder::FillPickled(std::span<std::byte> out) {
   const auto append = [&](const void* data, std::size_t size) {
     std::memcpy(to, data, size);
     to += size;
-    builder_->SetBoundary(0, ++index, static_cast<std::uint64_t>(to - start));
+    builder_->SetStringBoundary(0, ++index, static_cast<std::uint64_t>(to - start));
   };
   append(PyBytes_AsString(pickle_.ptr()), static_cast<std::size_t>(PyBytes_Size(pickle_.ptr())));
   for (const auto& buffer : pickle_buffers_) {

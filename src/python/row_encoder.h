@@ -22,8 +22,9 @@ struct EncodeNode {
   feed::RowFields fields = feed::RowFields::kList;
   std::size_t column = 0;
   feed::DType dtype = feed::DType::kNone;
-  bool ragged = false;               ///< Numbers in lists, tuples or arrays of different lengths.
-  std::size_t length = 0;            ///< Of one value of those, unless ragged.
+  bool ragged = false;     ///< Lists, tuples or arrays of different lengths; strings in those.
+  std::size_t length = 0;  ///< Of one value of those, unless ragged.
+  bool text = false;       ///< kText, and kStringList of str.
   std::vector<std::uint64_t> shape;  ///< kNumpyArray.
   std::vector<nb::object> keys;      ///< kDict and kSparkRow.
   std::vector<EncodeNode> children;
@@ -49,6 +50,10 @@ class RowEncoder {
   /// The same, unless the rows have no columns: then false, and nothing is planned.
   bool PlanIfColumnar(nb::list rows, std::size_t begin, std::size_t end);
 
+  /// The same of values that make up one column of rows, not whole rows: then a list of strings is
+  /// one value, where a row that is such a list has a column for each.
+  bool PlanColumn(nb::list values, std::size_t begin, std::size_t end);
+
   /// Whether the planned chunk has columns; else it is a pickle.
   bool columnar() const { return columnar_; }
 
@@ -64,10 +69,12 @@ class RowEncoder {
   using Values = std::span<PyObject* const>;
   using Columns = std::vector<std::vector<PyObject*>>;
 
-  bool PlanColumnar();
+  bool PlanAtDepth(nb::list rows, std::size_t begin, std::size_t end, int depth);
+  bool PlanColumnar(int depth);
   void PlanPickled();
   bool PlanNode(Values values, int depth, EncodeNode& node);
-  bool PlanVariable(Values values, feed::ColumnEncoding encoding, EncodeNode& node);
+  bool PlanStrings(Values values, EncodeNode& node);
+  bool PlanStringLists(Values values, EncodeNode& node);
   bool PlanSequence(Values values, int depth, EncodeNode& node);
   bool PlanNumbers(Values values, EncodeNode& node);
   bool PlanDict(Values values, int depth, EncodeNode& node);
@@ -79,7 +86,8 @@ class RowEncoder {
 
   bool FillNode(Values values, const EncodeNode& node);
   bool FillChildren(Values values, const EncodeNode& node);
-  bool FillVariable(Values values, const EncodeNode& node);
+  bool FillStrings(Values values, const EncodeNode& node);
+  bool FillStringLists(Values values, const EncodeNode& node);
   bool FillNumbers(Values values, const EncodeNode& node);
   bool FillArrays(Values values, const EncodeNode& node);
   bool FillNumpyScalars(Values values, const EncodeNode& node);
