@@ -51,6 +51,10 @@ void SetSparkHome(std::string spark_home) {
   TheSetting().spark_home = std::move(spark_home);
 }
 
+Result<std::vector<std::string>> HadoopClassPath() {
+  return hadoop::FindClassPath(Environment, "");
+}
+
 hadoop::FileSystem& ProcessHadoop() { return TheProcess().hadoop; }
 
 const records::FileStore& ProcessFiles() { return TheProcess().files; }

@@ -2,9 +2,11 @@
 #define TFOS_FILES_PROCESS_HADOOP_H_
 
 #include <string>
+#include <vector>
 
 #include "hadoop/file_system.h"
 #include "records/file_store.h"
+#include "tfos/status.h"
 
 namespace tfos::files {
 
@@ -14,6 +16,9 @@ namespace tfos::files {
 
 /// Says where jars are looked for without SPARK_HOME ("" for nowhere). Of no effect once Java runs.
 void SetSparkHome(std::string spark_home);
+
+/// The class path that Java is going to start with, as hadoop::FindClassPath has it.
+Result<std::vector<std::string>> HadoopClassPath();
 
 /// What Hadoop's client of this process reaches.
 hadoop::FileSystem& ProcessHadoop();

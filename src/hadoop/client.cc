@@ -81,7 +81,16 @@ Result<std::unique_ptr<const HadoopMethods>> FindMethods(JNIEnv* java) {
       find.Method(path, "getFileSystem",
                   "(Lorg/apache/hadoop/conf/Configuration;)Lorg/apache/hadoop/fs/FileSystem;");
 
-  jclass system = find.Class("org/apache/hadoop/fs/FileSystem");
+  m->path_parent = find.Method(path, "getParent", "()Lorg/apache/hadoop/fs/Path;");
+  m->to_string = find.Method(find.Class("java/lang/Object"), "toString", "()Ljava/lang/String;");
+
+  jclass system = m->system_class = find.Class("org/apache/hadoop/fs/FileSystem");
+  m->view_class = find.Class("org/apache/hadoop/fs/viewfs/ViewFileSystem");
+  m->checksum_class = find.Class("org/apache/hadoop/fs/ChecksumFileSystem");
+  m->resolve_path = find.Method(system, "resolvePath",
+                                "(Lorg/apache/hadoop/fs/Path;)Lorg/apache/hadoop/fs/Path;");
+  // Protected in Java, too. With the port, whether the path names it or not.
+  m->system_uri = find.Method(system, "getCanonicalUri", "()Ljava/net/URI;");
   m->open = find.Method(system, "open",
                         "(Lorg/apache/hadoop/fs/Path;)Lorg/apache/hadoop/fs/FSDataInputStream;");
   constexpr const char* kToOutput =
@@ -121,10 +130,18 @@ Result<std::unique_ptr<const HadoopMethods>> FindMethods(JNIEnv* java) {
   m->rename_options = find.OverwriteOption();
   jclass configuration = find.Class("org/apache/hadoop/conf/Configuration");
   m->set_property = find.Method(configuration, "set", "(Ljava/lang/String;Ljava/lang/String;)V");
+  m->property_sources =
+      find.Method(configuration, "getPropertySources", "(Ljava/lang/String;)[Ljava/lang/String;");
   m->configuration = find.New(configuration);
   if (!find.status().ok()) return find.status();
   return std::unique_ptr<const HadoopMethods>(std::move(m));
 }
+
+/// Tries again with a NameNode's address that drops what is sent to it. Hadoop's own default of 45,
+/// of 20 s each, would hold a program, which Ctrl-C can't reach in the meantime, for a quarter of
+/// an hour.
+constexpr std::string_view kTimeoutRetriesName = "ipc.client.connect.max.retries.on.timeouts";
+constexpr std::string_view kTimeoutRetries = "2";
 
 /// As -Xmx takes it: digits and one of k, m and g.
 bool IsMemory(std::string_view text) {
@@ -141,6 +158,30 @@ Result<jstring> MakeString(JNIEnv* java, std::string_view text) {
                                    static_cast<jsize>(units.size()));
   if (string == nullptr) return TakeException(java, "make a string in Java");
   return string;
+}
+
+Status SetProperty(JNIEnv* java, const HadoopMethods& methods, std::string_view name,
+                   std::string_view value) {
+  TFOS_ASSIGN_OR_RETURN(jstring java_name, MakeString(java, name));
+  TFOS_ASSIGN_OR_RETURN(jstring java_value, MakeString(java, value));
+  java->CallVoidMethod(methods.configuration, methods.set_property, java_name, java_value);
+  return TakeException(java, fmt::format("set Hadoop's property {}", name));
+}
+
+/// Whether a property is as Hadoop's own core-default.xml has it, or nowhere.
+Result<bool> IsDefault(JNIEnv* java, const HadoopMethods& methods, std::string_view name) {
+  // The first use of this class adds hdfs-site.xml to what every configuration is read from.
+  java->FindClass("org/apache/hadoop/hdfs/HdfsConfiguration");
+  TFOS_RETURN_IF_ERROR(TakeException(java, "read the configuration of HDFS"));
+  TFOS_ASSIGN_OR_RETURN(jstring java_name, MakeString(java, name));
+  auto* const sources = static_cast<jobjectArray>(
+      java->CallObjectMethod(methods.configuration, methods.property_sources, java_name));
+  TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("look where {} is set", name)));
+  if (sources == nullptr) return true;
+  const jsize count = java->GetArrayLength(sources);
+  if (count == 0) return true;
+  auto* const last = static_cast<jstring>(java->GetObjectArrayElement(sources, count - 1));
+  return TextOf(java, last).ends_with("core-default.xml");
 }
 
 std::vector<std::string> Words(const std::string& text) {
@@ -224,6 +265,10 @@ Status Client::StartJava() {
 }
 
 Status Client::SetProperties(JNIEnv* java, const HadoopMethods& methods) const {
+  TFOS_ASSIGN_OR_RETURN(const bool is_default, IsDefault(java, methods, kTimeoutRetriesName));
+  if (is_default) {
+    TFOS_RETURN_IF_ERROR(SetProperty(java, methods, kTimeoutRetriesName, kTimeoutRetries));
+  }
   const auto text = environment_("TFOS_HADOOP_PROPERTIES");
   if (!text || text->empty()) return Status::Ok();
   const auto properties = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
@@ -235,10 +280,7 @@ Status Client::SetProperties(JNIEnv* java, const HadoopMethods& methods) const {
                   R"({"dfs.replication": "1"})");
   }
   for (const auto& [name, value] : properties.items()) {
-    TFOS_ASSIGN_OR_RETURN(jstring java_name, MakeString(java, name));
-    TFOS_ASSIGN_OR_RETURN(jstring java_value, MakeString(java, value.get<std::string>()));
-    java->CallVoidMethod(methods.configuration, methods.set_property, java_name, java_value);
-    TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("set Hadoop's property {}", name)));
+    TFOS_RETURN_IF_ERROR(SetProperty(java, methods, name, value.get<std::string>()));
   }
   return Status::Ok();
 }

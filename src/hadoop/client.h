@@ -16,15 +16,20 @@ namespace tfos::hadoop {
 
 /// What of Hadoop's classes is used: found once, and kept by global references.
 struct HadoopMethods {
-  jclass path_class, string_class;
+  jclass path_class, string_class, system_class, view_class, checksum_class;
   jmethodID new_path;         // Path(String)
   jmethodID path_name;        // String Path.getName()
+  jmethodID path_parent;      // Path Path.getParent()
   jmethodID get_file_system;  // FileSystem Path.getFileSystem(Configuration)
   jmethodID open, create, append, rename, delete_path, get_status, list_status, make_directories;
+  jmethodID resolve_path;  // Path FileSystem.resolvePath(Path)
+  jmethodID system_uri;    // URI FileSystem.getCanonicalUri()
+  jmethodID to_string;     // String Object.toString()
   jmethodID status_length, status_is_directory, status_modified, status_path;
   jmethodID input_read, input_read_at, input_seek, input_close;
   jmethodID output_write, output_flush, output_sync, output_position, output_close;
   jmethodID set_property;       // void Configuration.set(String, String)
+  jmethodID property_sources;   // String[] Configuration.getPropertySources(String)
   jobjectArray rename_options;  // {OVERWRITE}
   jobject configuration;
 };
@@ -57,7 +62,8 @@ class Call {
 
 /// Hadoop's Java client in this process. Costs nothing until the first `Begin`, which starts the
 /// Java virtual machine, takes the user as Spark's executors do, and sets the properties of
-/// TFOS_HADOOP_PROPERTIES over those of the configuration's files.
+/// TFOS_HADOOP_PROPERTIES over those of the configuration's files. Where neither says how often to
+/// try an address that doesn't answer, it is less often than Hadoop would.
 ///
 /// Owner and lifetime: of whoever made it; never to be destroyed once Java runs, as threads
 /// detach themselves when they end. Threads: any. Errors: `Begin` names what is missing; the next

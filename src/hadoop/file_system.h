@@ -72,7 +72,9 @@ class FileSystem {
   /// The file at `path` to be continued, or a new one.
   virtual Result<std::unique_ptr<WritableFile>> Append(std::string_view path) = 0;
 
-  /// In one step where the file system can (HDFS can). Replaces a file that is at `to`.
+  /// In one step where the file system can (HDFS can). Replaces a file that is at `to`. EXDEV, and
+  /// both stay as they are, for paths of two file systems, or of mounts of a viewfs that lead
+  /// there.
   virtual Status Rename(std::string_view from, std::string_view to) = 0;
   /// A directory with what it holds only if `recursive`, else ENOTEMPTY.
   virtual Status Delete(std::string_view path, bool recursive) = 0;

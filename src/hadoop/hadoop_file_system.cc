@@ -25,6 +25,34 @@ Result<Place> Find(const Call& call, std::string_view path) {
   return place;
 }
 
+/// Where a path of a viewfs is on the file system that is mounted there. Asks that one for the
+/// directory alone: what the path itself names need not be there.
+Result<Place> Behind(const Call& call, const Place& view, std::string_view path) {
+  JNIEnv* java = call.java();
+  const HadoopMethods& methods = call.methods();
+  jobject directory = java->CallObjectMethod(view.path, methods.path_parent);
+  TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("understand the path {}", path)));
+  if (directory == nullptr) {
+    return Status::FromErrno(EBUSY, fmt::format("{} is the root of its file system", path));
+  }
+  jobject resolved = java->CallObjectMethod(view.system, methods.resolve_path, directory);
+  TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("find what is mounted at {}", path)));
+  auto* const above = static_cast<jstring>(java->CallObjectMethod(resolved, methods.to_string));
+  auto* const name = static_cast<jstring>(java->CallObjectMethod(view.path, methods.path_name));
+  TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("understand the path {}", path)));
+  return Find(call, fmt::format("{}/{}", TextOf(java, above), TextOf(java, name)));
+}
+
+/// The URI of a file system: hdfs://namenode:8020.
+Result<std::string> NameOf(const Call& call, jobject system) {
+  JNIEnv* java = call.java();
+  jobject uri = java->CallObjectMethod(system, call.methods().system_uri);
+  TFOS_RETURN_IF_ERROR(TakeException(java, "ask a file system for its URI"));
+  auto* const text = static_cast<jstring>(java->CallObjectMethod(uri, call.methods().to_string));
+  TFOS_RETURN_IF_ERROR(TakeException(java, "ask a file system for its URI"));
+  return TextOf(java, text);
+}
+
 /// Calls a method Path -> object of the path's file system.
 Result<jobject> OfPath(const Call& call, jmethodID method, std::string_view path,
                        std::string_view doing) {
@@ -81,11 +109,43 @@ Result<std::unique_ptr<WritableFile>> HadoopFileSystem::Append(std::string_view 
 
 Status HadoopFileSystem::Rename(std::string_view from, std::string_view to) {
   TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
-  TFOS_ASSIGN_OR_RETURN(const Place source, Find(*call, from));
-  TFOS_ASSIGN_OR_RETURN(jobject const target, call->Path(to));
-  call->java()->CallVoidMethod(source.system, call->methods().rename, source.path, target,
-                               call->methods().rename_options);
-  return TakeException(call->java(), fmt::format("rename {} to {}", from, to));
+  JNIEnv* java = call->java();
+  const HadoopMethods& methods = call->methods();
+  TFOS_ASSIGN_OR_RETURN(Place source, Find(*call, from));
+  TFOS_ASSIGN_OR_RETURN(Place target, Find(*call, to));
+  // A viewfs would delete the target, and then maybe refuse to rename.
+  if (java->IsInstanceOf(source.system, methods.view_class) == JNI_TRUE) {
+    TFOS_ASSIGN_OR_RETURN(source, Behind(*call, source, from));
+  }
+  if (java->IsInstanceOf(target.system, methods.view_class) == JNI_TRUE) {
+    TFOS_ASSIGN_OR_RETURN(target, Behind(*call, target, to));
+  }
+  for (const jobject system : {jobject(source.system), jobject(target.system)}) {
+    if (java->IsInstanceOf(system, methods.view_class) == JNI_TRUE) {
+      return Status::FromErrno(
+          EXDEV,
+          fmt::format("rename {} to {}: what is mounted there is a view, too; name the path on "
+                      "the file system behind it",
+                      from, to));
+    }
+  }
+  TFOS_ASSIGN_OR_RETURN(const std::string source_name, NameOf(*call, source.system));
+  TFOS_ASSIGN_OR_RETURN(const std::string target_name, NameOf(*call, target.system));
+  if (source_name != target_name) {
+    return Status::FromErrno(EXDEV, fmt::format("rename {} to {}: one is on {} and the other on "
+                                                "{}; copy it and delete the old one",
+                                                from, to, source_name, target_name));
+  }
+  if (java->IsInstanceOf(source.system, methods.checksum_class) == JNI_TRUE) {
+    // Its own would leave the file of checksums behind; FileSystem's, by a deletion and the rename
+    // without options, does not.
+    java->CallNonvirtualVoidMethod(source.system, methods.system_class, methods.rename, source.path,
+                                   target.path, methods.rename_options);
+  } else {
+    java->CallVoidMethod(source.system, methods.rename, source.path, target.path,
+                         methods.rename_options);
+  }
+  return TakeException(java, fmt::format("rename {} to {}", from, to));
 }
 
 Status HadoopFileSystem::Delete(std::string_view path, bool recursive) {

@@ -74,6 +74,7 @@ int CodeOf(const Status& status) {
     case ETIMEDOUT:
       return tensorflow::kTfDeadlineExceeded;
     case EOPNOTSUPP:
+    case EXDEV:  // As TensorFlow has it for files of this host.
       return tensorflow::kTfUnimplemented;
     case EAGAIN:
     case ECONNREFUSED:

@@ -124,6 +124,10 @@ void BindFiles(nb::module_& module) {
             Ask(&hadoop::FileSystem::MakeDirectories, path);
           },
           nb::arg("path"))
+      .def(
+          "class_path",
+          [](const HadoopClient&) { return FileValueOrThrow(files::HadoopClassPath()); },
+          "Files and directories that Java is going to start with.")
       .def_prop_ro(
           "address",
           [](const HadoopClient&) {

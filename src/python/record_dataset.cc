@@ -114,6 +114,22 @@ void AddElements(ElementType type, arrow::Field& values, std::vector<std::int64_
   }
 }
 
+/// How many elements all lists of a column have together.
+std::int64_t LastBoundary(const arrow::Field& lists) {
+  return static_cast<const std::int32_t*>(lists.buffers[1])[lists.length];
+}
+
+/// Adds the tensor of where lists begin, and where the last one ends.
+void AddBoundaries(const arrow::Field& lists, BatchStorage& storage) {
+  const auto* const offsets = static_cast<const std::int32_t*>(lists.buffers[1]);
+  const auto count = static_cast<std::size_t>(lists.length) + 1;
+  auto [room, memory] = MakeRoom<std::int64_t>(count);
+  std::copy_n(offsets, count, room);
+  const std::span<const std::byte> bytes = memory->bytes();
+  storage.AddNumbers(static_cast<std::int32_t>(DType::kInt64), {static_cast<std::int64_t>(count)},
+                     bytes, std::move(memory));
+}
+
 void AddColumn(const ExampleColumn& column, arrow::Field& field, BatchStorage& storage) {
   const auto rows = static_cast<std::int64_t>(field.length);
   switch (column.shape) {
@@ -123,14 +139,13 @@ void AddColumn(const ExampleColumn& column, arrow::Field& field, BatchStorage& s
       return AddElements(column.type, field.children[0],
                          {rows, static_cast<std::int64_t>(column.length)}, storage);
     case ColumnShape::kList:
+      AddElements(column.type, field.children[0], {LastBoundary(field)}, storage);
+      return AddBoundaries(field, storage);
     case ColumnShape::kListOfLists: {
-      const auto* const offsets = static_cast<const std::int32_t*>(field.buffers[1]);
-      AddElements(column.type, field.children[0], {offsets[rows]}, storage);
-      auto [room, memory] = MakeRoom<std::int64_t>(field.length + 1);
-      std::copy_n(offsets, field.length + 1, room);
-      const std::span<const std::byte> bytes = memory->bytes();
-      storage.AddNumbers(static_cast<std::int32_t>(DType::kInt64), {rows + 1}, bytes,
-                         std::move(memory));
+      arrow::Field& lists = field.children[0];
+      AddElements(column.type, lists.children[0], {LastBoundary(lists)}, storage);
+      AddBoundaries(lists, storage);
+      return AddBoundaries(field, storage);
     }
   }
 }

@@ -237,13 +237,18 @@ class StringElements : public Elements {
         continue;
       }
       if (!reader.ReadBytes(bytes)) return Problem::kMalformed;
-      if (text_ && !IsUtf8({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
-        return Problem::kNotUtf8;
-      }
-      if (bytes.size() > kMostElements - data_.size()) return Problem::kTooMany;
-      if (!bytes.empty()) std::memcpy(data_.Extend(bytes.size()), bytes.data(), bytes.size());
-      offsets_.Append(static_cast<std::int32_t>(data_.size()));
+      if (const Problem problem = AppendBytes(bytes); problem != Problem::kNone) return problem;
     }
+    return Problem::kNone;
+  }
+
+  Problem AppendBytes(std::span<const std::byte> bytes) final {
+    if (text_ && !IsUtf8({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
+      return Problem::kNotUtf8;
+    }
+    if (bytes.size() > kMostElements - data_.size()) return Problem::kTooMany;
+    if (!bytes.empty()) std::memcpy(data_.Extend(bytes.size()), bytes.data(), bytes.size());
+    offsets_.Append(static_cast<std::int32_t>(data_.size()));
     return Problem::kNone;
   }
 

@@ -34,6 +34,8 @@ class Elements {
 
   /// Appends the values of a BytesList, FloatList or Int64List, whichever `KindOf` the type says.
   virtual Problem Append(std::span<const std::byte> list) = 0;
+  /// Appends a string or binary; kMalformed for elements of another type.
+  virtual Problem AppendBytes(std::span<const std::byte> /*bytes*/) { return Problem::kMalformed; }
   /// Appends zeros, or empty strings: what lies under a null.
   virtual void AppendZeros(std::size_t count) = 0;
   virtual std::size_t size() const = 0;

@@ -9,6 +9,17 @@ namespace tfos::records {
 
 Result<std::unique_ptr<ExampleDecoder>> ExampleDecoder::Create(ExampleSchema schema,
                                                                RecordType type) {
+  if (type == RecordType::kByteArray) {
+    const bool fits =
+        schema.columns.empty() ||
+        (schema.columns.size() == 1 && schema.columns[0].shape == ColumnShape::kSingle &&
+         KindOf(schema.columns[0].type) == FeatureKind::kBytes);
+    if (!fits) {
+      return Status(ErrorKind::kBadInput,
+                    "records as they are go into one column of binary or string, and there is "
+                    "another one");
+    }
+  }
   for (const ExampleColumn& column : schema.columns) {
     if (column.shape == ColumnShape::kListOfLists && type != RecordType::kSequenceExample) {
       return Status(ErrorKind::kBadInput,
@@ -31,6 +42,17 @@ ExampleDecoder::ExampleDecoder(ExampleSchema schema, RecordType type)
 }
 
 Status ExampleDecoder::Add(std::span<const std::byte> record) {
+  if (type_ != RecordType::kByteArray) TFOS_RETURN_IF_ERROR(Parse(record));
+  if (Status appended = Append(record); !appended.ok()) {
+    for (FeatureColumn& column : columns_) column.Truncate(rows_);
+    return appended;
+  }
+  ++rows_;
+  bytes_ += record.size();
+  return Status::Ok();
+}
+
+Status ExampleDecoder::Parse(std::span<const std::byte> record) {
   std::fill(values_.begin(), values_.end(), std::span<const std::byte>());
   features_.BeginRecord();
   feature_lists_.BeginRecord();
@@ -41,21 +63,16 @@ Status ExampleDecoder::Add(std::span<const std::byte> record) {
         if (column != KeyFinder::kNone) values_[static_cast<std::size_t>(column)] = value;
         return true;
       });
-  if (!parsed) {
-    return {ErrorKind::kBadInput,
-            fmt::format("the record is no valid tf.{}",
-                        type_ == RecordType::kExample ? "Example" : "SequenceExample")};
-  }
-  if (Status appended = Append(); !appended.ok()) {
-    for (FeatureColumn& column : columns_) column.Truncate(rows_);
-    return appended;
-  }
-  ++rows_;
-  bytes_ += record.size();
-  return Status::Ok();
+  if (parsed) return Status::Ok();
+  return {ErrorKind::kBadInput,
+          fmt::format("the record is no valid tf.{}",
+                      type_ == RecordType::kExample ? "Example" : "SequenceExample")};
 }
 
-Status ExampleDecoder::Append() {
+Status ExampleDecoder::Append(std::span<const std::byte> record) {
+  if (type_ == RecordType::kByteArray) {
+    return columns_.empty() ? Status::Ok() : columns_.front().AppendBytes(record);
+  }
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     TFOS_RETURN_IF_ERROR(values_[i].data() == nullptr ? columns_[i].AppendMissing()
                                                       : columns_[i].Append(values_[i]));

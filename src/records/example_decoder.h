@@ -17,8 +17,9 @@
 
 namespace tfos::records {
 
-/// Gathers records, which are serialized tf.Examples or SequenceExamples, into columns of Arrow.
-/// What becomes of which Feature is in docs/formats/tfrecord.md.
+/// Gathers records, which are serialized tf.Examples or SequenceExamples, or bytes that are taken
+/// as they are, into columns of Arrow. What becomes of which Feature is in
+/// docs/formats/tfrecord.md.
 ///
 /// Owner and lifetime: owns what it has gathered until it is taken. Threads: one at a time.
 /// Errors: kBadInput for records that are no such message or do not fit the schema, naming the
@@ -50,7 +51,9 @@ class ExampleDecoder {
  private:
   ExampleDecoder(ExampleSchema schema, RecordType type);
 
-  Status Append();
+  /// Finds what the record has for each column.
+  Status Parse(std::span<const std::byte> record);
+  Status Append(std::span<const std::byte> record);
 
   const ExampleSchema schema_;
   const RecordType type_;

@@ -197,6 +197,20 @@ TEST(ExampleDecoderTest, ARecordThatFailsLeavesNothingBehind) {
   EXPECT_EQ(Taken(*dirty), Taken(*clean));
 }
 
+TEST(ExampleDecoderTest, TakesRecordsAsTheyAre) {
+  EXPECT_THAT(Rows({"r:binary"}, {"one", ""}, RecordType::kByteArray), ElementsAre("'one'", "''"));
+  EXPECT_THAT(Failure("r:string", "\xff", RecordType::kByteArray), HasSubstr("not UTF-8"));
+  const auto none = Decoder({}, RecordType::kByteArray);
+  EXPECT_TRUE(none->Add(Bytes("one")).ok());
+  EXPECT_EQ(none->rows(), 1U);
+  for (const auto& columns :
+       {std::vector<std::string>{"r:[binary]"}, {"r:int64"}, {"r:binary", "s:binary"}}) {
+    EXPECT_THAT(
+        ExampleDecoder::Create(SchemaOf(columns), RecordType::kByteArray).status().ToString(),
+        HasSubstr("one column of binary or string"));
+  }
+}
+
 TEST(ExampleDecoderTest, BatchesAreIndependent) {
   const auto decoder =
       Decoder({"n:int64", "s:[string]", "l:[[int64]]"}, RecordType::kSequenceExample);

@@ -14,7 +14,11 @@ namespace tfos::records {
 // owns bytes; false is returned for what is no such message.
 
 /// What a record is.
-enum class RecordType { kExample, kSequenceExample };
+enum class RecordType {
+  kExample,
+  kSequenceExample,
+  kByteArray,  ///< Bytes that are nobody's business: the value of the only column.
+};
 
 // Field numbers.
 inline constexpr std::uint32_t kFeaturesField = 1;      ///< Of Example; the context likewise.

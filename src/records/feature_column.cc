@@ -104,6 +104,14 @@ Status FeatureColumn::Append(std::span<const std::byte> value) {
   return Status::Ok();
 }
 
+Status FeatureColumn::AppendBytes(std::span<const std::byte> value) {
+  if (const Problem problem = elements_->AppendBytes(value); problem != Problem::kNone) {
+    return Bad(problem);
+  }
+  validity_.Append(true);
+  return Status::Ok();
+}
+
 Status FeatureColumn::AppendFeatureList(std::span<const std::byte> list) {
   Status failed;
   const bool read = ForEachBytes(list, [&](std::uint32_t field, std::span<const std::byte> bytes) {

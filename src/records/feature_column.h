@@ -52,6 +52,8 @@ class FeatureColumn {
   /// Appends a row of what the record has for it: a Feature, or the FeatureList for a list of
   /// lists.
   Status Append(std::span<const std::byte> value);
+  /// Appends a row of bytes that are the value itself, to a column of strings or binary.
+  Status AppendBytes(std::span<const std::byte> value);
   /// Appends a null, or fails where there may be none.
   Status AppendMissing();
   void AppendNull();

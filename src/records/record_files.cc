@@ -6,6 +6,17 @@
 #include "base/format.h"
 
 namespace tfos::records {
+namespace {
+
+/// Of a file that was taken for what it is not, no record may be sound.
+constexpr std::uint64_t kMostUnsound = 10'000;
+
+/// What messages about a schema call a record.
+std::string OriginOf(const RecordReader& reader, const Record& record) {
+  return fmt::format("record {} of {}", record.number, reader.source().name());
+}
+
+}  // namespace
 
 Result<std::unique_ptr<RecordReader>> OpenRecordFile(const std::string& path,
                                                      Compression compression,
@@ -58,8 +69,27 @@ Result<std::uint64_t> InferFrom(RecordReader& reader, std::uint64_t most,
   for (; added < most; ++added) {
     TFOS_ASSIGN_OR_RETURN(const auto record, reader.Next());
     if (!record) break;
-    TFOS_RETURN_IF_ERROR(inference.Add(
-        record->data, fmt::format("record {} of {}", record->number, reader.source().name())));
+    TFOS_RETURN_IF_ERROR(inference.Add(record->data, OriginOf(reader, *record)));
+  }
+  return added;
+}
+
+Result<std::uint64_t> InferFromSound(RecordReader& reader, std::uint64_t most,
+                                     SchemaInference& inference) {
+  std::uint64_t added = 0;
+  std::uint64_t unsound = 0;
+  while (added < most && unsound < kMostUnsound) {
+    const auto record = reader.Next();
+    if (!record.ok()) {
+      if (record.status().kind() != ErrorKind::kBadInput || record.status().code()) {
+        return record.status();
+      }
+      if (reader.lost()) break;
+      ++unsound;
+      continue;
+    }
+    if (!*record) break;
+    ++(inference.Add((*record)->data, OriginOf(reader, **record)).ok() ? added : unsound);
   }
   return added;
 }

@@ -78,5 +78,18 @@ TEST_F(RecordFilesTest, InfersOfASample) {
                              HasSubstr("a float_list in record 2 of " + Path("f"))));
 }
 
+TEST_F(RecordFilesTest, InfersOfTheSoundOnes) {
+  const std::string good = ExampleOf({{"n", Int64Feature({1})}});
+  std::string file = FileOf({good, good, "no example", good});
+  file[12] ^= 1;
+  std::ofstream(Path("f"), std::ios::binary) << file.substr(0, file.size() - 1);
+  SchemaInference some(RecordType::kExample, BytesAs::kBinary);
+  const auto reader = OpenRecordFile(Path("f"), Compression::kNone);
+  EXPECT_EQ(InferFromSound(**reader, 10, some).value(), 1U);
+  EXPECT_EQ(some.Finish().value().columns.size(), 1U);
+  const auto directory = OpenRecordFile(directory_, Compression::kNone);
+  EXPECT_FALSE(InferFromSound(**directory, 1, some).ok());
+}
+
 }  // namespace
 }  // namespace tfos::records

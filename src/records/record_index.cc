@@ -16,7 +16,7 @@ constexpr std::uint32_t kMagic = 0x58524654;  // "TFRX"
 constexpr std::uint16_t kVersion = 1;
 constexpr std::size_t kHeaderBytes = 32;
 constexpr std::size_t kEntryBytes = 16;
-constexpr std::size_t kMostEntries = std::size_t{1} << 24;
+constexpr std::size_t kMostEntries = kMostIndexEntries;
 
 // Offsets in the header.
 constexpr std::size_t kVersionAt = 4;
@@ -63,12 +63,18 @@ std::string HiddenPathOf(std::string_view path) {
   return fmt::format("{}.{}.new", path.substr(0, name), path.substr(name));
 }
 
-Result<std::uint32_t> FingerprintOf(const FileStore& files, const std::string& path,
-                                    std::uint64_t bytes) {
+/// The bytes at either end of a file.
+struct Ends {
+  std::string head;
+  std::string tail;
+};
+
+Result<Ends> EndsOf(const FileStore& files, const std::string& path, std::uint64_t bytes) {
   const std::uint64_t end = std::min<std::uint64_t>(bytes, kFingerprintBytes);
-  TFOS_ASSIGN_OR_RETURN(const std::string head, ReadPart(files, path, 0, end));
-  TFOS_ASSIGN_OR_RETURN(const std::string tail, ReadPart(files, path, bytes - end, end));
-  return ExtendCrc32c(Crc32c(BytesOf(head)), BytesOf(tail));
+  Ends ends;
+  TFOS_ASSIGN_OR_RETURN(ends.head, ReadPart(files, path, 0, end));
+  TFOS_ASSIGN_OR_RETURN(ends.tail, ReadPart(files, path, bytes - end, end));
+  return ends;
 }
 
 }  // namespace
@@ -144,6 +150,32 @@ std::vector<FilePart> RecordIndex::Split(std::uint64_t part_bytes) const {
   return parts;
 }
 
+FilePart RecordIndex::Within(std::uint64_t begin, std::uint64_t end) const {
+  const auto from = [&](std::uint64_t offset) {
+    return std::lower_bound(
+        entries.begin(), entries.end(), offset,
+        [](const Entry& entry, std::uint64_t other) { return entry.offset < other; });
+  };
+  const auto first = from(begin);
+  const auto behind = from(end);
+  const std::uint64_t end_offset = behind == entries.end() ? file_bytes : behind->offset;
+  if (first == behind) return {end_offset, end_offset, records};
+  return {first->offset, end_offset, first->record};
+}
+
+Status RecordIndex::CheckContent(std::string_view path, std::uint64_t bytes,
+                                 std::span<const std::byte> head,
+                                 std::span<const std::byte> tail) const {
+  if (bytes == file_bytes && FingerprintOf(head, tail) == fingerprint) return Status::Ok();
+  return {ErrorKind::kBadInput,
+          fmt::format("{} was made of another content of {}: make it again, or delete it",
+                      IndexPathOf(path), path)};
+}
+
+std::uint32_t FingerprintOf(std::span<const std::byte> head, std::span<const std::byte> tail) {
+  return ExtendCrc32c(Crc32c(head), tail);
+}
+
 std::string IndexPathOf(std::string_view path) { return fmt::format("{}.tfindex", path); }
 
 Result<RecordIndex> IndexFile(const std::string& path, std::uint64_t interval_bytes,
@@ -168,7 +200,8 @@ Result<RecordIndex> IndexFile(const std::string& path, std::uint64_t interval_by
     return Status(ErrorKind::kBadInput,
                   fmt::format("{} changed while it was read; make its index again", path));
   }
-  TFOS_ASSIGN_OR_RETURN(index.fingerprint, FingerprintOf(files, path, index.file_bytes));
+  TFOS_ASSIGN_OR_RETURN(const Ends ends, EndsOf(files, path, index.file_bytes));
+  index.fingerprint = FingerprintOf(BytesOf(ends.head), BytesOf(ends.tail));
   return index;
 }
 
@@ -192,15 +225,9 @@ Result<RecordIndex> LoadIndex(const std::string& path, const FileStore& files) {
   Result<RecordIndex> index = RecordIndex::Parse(BytesOf(bytes));
   if (!index.ok()) return index.status().Annotate(fmt::format("{}: make it again", index_path));
   TFOS_ASSIGN_OR_RETURN(const std::uint64_t file_bytes, files.SizeOf(path));
-  std::uint32_t fingerprint = 0;
-  if (file_bytes == index->file_bytes) {
-    TFOS_ASSIGN_OR_RETURN(fingerprint, FingerprintOf(files, path, file_bytes));
-  }
-  if (file_bytes != index->file_bytes || fingerprint != index->fingerprint) {
-    return Status(ErrorKind::kBadInput,
-                  fmt::format("{} was made of another content of {}: make it again, or delete it",
-                              index_path, path));
-  }
+  TFOS_ASSIGN_OR_RETURN(const Ends ends, EndsOf(files, path, file_bytes));
+  TFOS_RETURN_IF_ERROR(
+      index->CheckContent(path, file_bytes, BytesOf(ends.head), BytesOf(ends.tail)));
   return index;
 }
 

@@ -42,11 +42,27 @@ struct RecordIndex {
   /// The file in parts of at least `part_bytes`, the last one excepted, which cover it without
   /// gaps; none for a file without records.
   std::vector<FilePart> Split(std::uint64_t part_bytes) const;
+
+  /// What to read of a file of which others read what is before `begin` and from `end` on: from the
+  /// first entry that is not before `begin` to the first one that is not before `end`. Parts that
+  /// adjoin give every record once.
+  FilePart Within(std::uint64_t begin, std::uint64_t end) const;
+
+  /// kBadInput where a file of that size, with up to kFingerprintBytes at its ends, is not the one
+  /// that the index was made of.
+  Status CheckContent(std::string_view path, std::uint64_t bytes, std::span<const std::byte> head,
+                      std::span<const std::byte> tail) const;
 };
+
+/// The fingerprint of a file with these bytes at its ends.
+std::uint32_t FingerprintOf(std::span<const std::byte> head, std::span<const std::byte> tail);
 
 /// The number of bytes at either end of a file that its fingerprint is made of.
 inline constexpr std::size_t kFingerprintBytes = 4'096;
 inline constexpr std::uint64_t kDefaultIndexInterval = std::uint64_t{1} << 20;
+
+/// As many entries as an index has at most.
+inline constexpr std::size_t kMostIndexEntries = std::size_t{1} << 24;
 
 /// The name of the index of a file.
 std::string IndexPathOf(std::string_view path);
