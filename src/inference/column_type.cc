@@ -55,6 +55,42 @@ bool IsOne(std::span<const std::int64_t> shape) {
       shape, [](std::int64_t size) { return size == 1 || size == TensorSpec::kUnknown; });
 }
 
+/// Why the lists of a column, or its single values, can't have the shape behind the first
+/// dimension. `element` is what messages call a value.
+std::optional<std::string> ShapeMismatch(const ColumnType& column,
+                                         std::span<const std::int64_t> shape,
+                                         std::string_view element) {
+  if (column.depth == 0) {
+    if (IsOne(shape)) return std::nullopt;
+    return fmt::format("a row has one {}, and the tensor more", element);
+  }
+  if (shape.empty()) return fmt::format("a row has a list, and the tensor one {}", element);
+  if (shape.size() != column.depth && std::ranges::count(shape, TensorSpec::kUnknown) > 1) {
+    return fmt::format(
+        "how the {}s of a row are laid out can't be told: more than one size is "
+        "unknown",
+        element);
+  }
+  return std::nullopt;
+}
+
+/// Why elements of the column can't be those of the tensor.
+std::optional<std::string> ElementMismatch(const ColumnType& column, const TensorSpec& tensor) {
+  switch (column.kind) {
+    case ColumnType::Kind::kOther:
+      return "columns of this type can't be given to a model; convert it first";
+    case ColumnType::Kind::kText:
+    case ColumnType::Kind::kBinary:
+      if (tensor.dtype == kTfString) return std::nullopt;
+      return "it has no strings; decode or cast the column first";
+    case ColumnType::Kind::kNumbers:
+      break;
+  }
+  if (CanConvert(column.dtype, tensor.dtype)) return std::nullopt;
+  return fmt::format("{} does not become {}; cast the column first", DataTypeName(column.dtype),
+                     DataTypeName(tensor.dtype));
+}
+
 }  // namespace
 
 ColumnType ColumnType::Of(const ArrowSchema& schema) {
@@ -78,10 +114,10 @@ ColumnType ColumnType::Of(const ArrowSchema& schema) {
     ++type.depth;
   } else if (format == "u" || format == "U") {
     type.text += "string";
-    if (type.depth == 0) type.kind = Kind::kText;
+    type.kind = Kind::kText;
   } else if (format == "z" || format == "Z" || format.starts_with("w:")) {
     type.text += "binary";
-    if (type.depth == 0) type.kind = Kind::kBinary;
+    type.kind = Kind::kBinary;
   } else {
     type.text += fmt::format("the Arrow type '{}'", format);
   }
@@ -93,49 +129,22 @@ std::optional<std::string> Mismatch(const ColumnType& column, const TensorSpec& 
   if (tensor.shape && tensor.shape->empty()) {
     return "it has no dimension for the rows: one value would have to do for all of a batch";
   }
-  std::span<const std::int64_t> shape;
-  if (tensor.shape) shape = std::span(*tensor.shape).subspan(1);
-  switch (column.kind) {
-    case ColumnType::Kind::kOther:
-      return "columns of this type can't be given to a model; convert it first";
-    case ColumnType::Kind::kText:
-    case ColumnType::Kind::kBinary:
-      if (tensor.dtype == kTfString) {
-        if (IsOne(shape)) return std::nullopt;
-        return "a row has one string, and the tensor more";
-      }
-      if (tensor.dtype == kTfUint8 && column.kind == ColumnType::Kind::kBinary) {
-        return std::nullopt;
-      }
-      return "it has no strings; decode or cast the column first";
-    case ColumnType::Kind::kNumbers:
-      break;
+  // The bytes of a binary value are uint8 numbers.
+  if (column.kind == ColumnType::Kind::kBinary && column.depth == 0 && tensor.dtype == kTfUint8) {
+    return std::nullopt;
   }
-  if (!CanConvert(column.dtype, tensor.dtype)) {
-    return fmt::format("{} does not become {}; cast the column first", DataTypeName(column.dtype),
-                       DataTypeName(tensor.dtype));
-  }
+  if (const auto mismatch = ElementMismatch(column, tensor)) return mismatch;
   if (!tensor.shape) return std::nullopt;
-  if (column.depth == 0) {
-    if (IsOne(shape)) return std::nullopt;
-    return "a row has one number, and the tensor more";
-  }
-  if (shape.empty()) return "a row has a list, and the tensor one number";
-  if (shape.size() != column.depth && std::ranges::count(shape, TensorSpec::kUnknown) > 1) {
-    return "how the numbers of a row are laid out can't be told: more than one size is unknown";
-  }
-  return std::nullopt;
+  const bool numbers = column.kind == ColumnType::Kind::kNumbers;
+  return ShapeMismatch(column, std::span(*tensor.shape).subspan(1), numbers ? "number" : "string");
 }
 
 std::optional<std::string> RaggedMismatch(const ColumnType& column, const TensorSpec& values,
                                           const TensorSpec& splits) {
-  if (column.kind != ColumnType::Kind::kNumbers || column.depth != 1) {
-    return "a ragged tensor is made of a list of numbers";
+  if (column.kind == ColumnType::Kind::kOther || column.depth != 1) {
+    return "a ragged tensor is made of a list of numbers or strings";
   }
-  if (!CanConvert(column.dtype, values.dtype)) {
-    return fmt::format("{} does not become {}; cast the column first", DataTypeName(column.dtype),
-                       DataTypeName(values.dtype));
-  }
+  if (const auto mismatch = ElementMismatch(column, values)) return mismatch;
   if (values.shape && values.shape->size() != 1) return "its values have more than one dimension";
   if ((splits.dtype != kTfInt64 && splits.dtype != kTfInt32) ||
       (splits.shape && splits.shape->size() != 1)) {

@@ -17,7 +17,7 @@ struct ColumnType {
 
   Kind kind = Kind::kOther;
   int dtype = 0;          ///< kNumbers: of an element, a TF_DataType.
-  std::size_t depth = 0;  ///< kNumbers: lists inside each other. A vector of Spark ML has one.
+  std::size_t depth = 0;  ///< Lists inside each other. A vector of Spark ML has one.
   std::string text;       ///< For messages: "list of float64".
 
   static ColumnType Of(const ArrowSchema& schema);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "feed/aligned_buffer.h"
 #include "feed/arrow_columns.h"
 #include "inference/output_column.h"
 
@@ -37,7 +38,7 @@ class RowCutter {
                           fmt::join(plan_.columns, ", "))};
     }
     rows_ += columns->rows();
-    batches_.push_back(std::move(columns));
+    batches_.push_back({std::move(columns), batch.memory});
     return Status::Ok();
   }
 
@@ -47,10 +48,11 @@ class RowCutter {
   Result<std::vector<RowBlock>> Take(std::uint64_t count) {
     std::vector<RowBlock> blocks;
     while (count != 0) {
-      ArrowColumns& batch = *batches_[batch_];
+      ArrowColumns& batch = *batches_[batch_].columns;
       const std::uint64_t end = std::min<std::uint64_t>(batch.rows(), row_ + count);
       if (end > row_) {
-        TFOS_ASSIGN_OR_RETURN(RowBlock block, Copy(batch, end));
+        TFOS_RETURN_IF_ERROR(batch.Plan(row_, end, next_row_));
+        TFOS_ASSIGN_OR_RETURN(RowBlock block, Planned(batches_[batch_]));
         blocks.push_back(std::move(block));
       }
       count -= end - row_;
@@ -65,8 +67,22 @@ class RowCutter {
   }
 
  private:
-  Result<RowBlock> Copy(ArrowColumns& batch, std::uint64_t end) {
-    TFOS_RETURN_IF_ERROR(batch.Plan(row_, end, next_row_));
+  struct Batch {
+    std::unique_ptr<ArrowColumns> columns;
+    std::shared_ptr<const void> memory;
+  };
+
+  Result<RowBlock> Planned(const Batch& batch) {
+    if (batch.memory != nullptr) {
+      if (auto columns = batch.columns->InPlace()) {
+        return RowBlock{
+            .memory = batch.memory, .columns = *std::move(columns), .first_row = next_row_};
+      }
+    }
+    return Copy(*batch.columns);
+  }
+
+  Result<RowBlock> Copy(ArrowColumns& batch) {
     // The tensor that had it may have died in another thread, whose reads come before our writes.
     const bool free = memory_.use_count() == 1;
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -76,12 +92,12 @@ class RowCutter {
     }
     const std::span<std::byte> bytes = memory_->bytes().first(batch.bytes());
     TFOS_RETURN_IF_ERROR(batch.Fill(bytes));
-    TFOS_ASSIGN_OR_RETURN(feed::ChunkView view, feed::ChunkView::Parse(bytes));
-    return RowBlock{.memory = memory_, .view = std::move(view), .first_row = next_row_};
+    TFOS_ASSIGN_OR_RETURN(const feed::ChunkView view, feed::ChunkView::Parse(bytes));
+    return RowBlock{.memory = memory_, .columns = view.columns(), .first_row = next_row_};
   }
 
   const InferencePlan& plan_;
-  std::vector<std::unique_ptr<ArrowColumns>> batches_;
+  std::vector<Batch> batches_;
   std::uint64_t rows_ = 0;
   std::size_t batch_ = 0;
   std::uint64_t row_ = 0;  ///< Of the batch.

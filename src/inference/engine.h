@@ -26,6 +26,9 @@ class Engine {
   struct RecordBatch {
     const ArrowSchema& schema;
     const ArrowArray& array;
+    /// What keeps the array's memory. With it tensors refer to numbers where they are, as long as
+    /// TensorFlow needs them; without it they are copied.
+    std::shared_ptr<const void> memory = nullptr;
   };
 
   /// kBadInput when the graph lacks what the plan names.

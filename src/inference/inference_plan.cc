@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "base/format.h"
@@ -37,6 +38,11 @@ class Planner {
         fmt::format("input {}: expected {}", tensor->name, TypeText(*tensor));
     if (column == nullptr) {
       problems_.push_back(fmt::format("{}, found no column '{}'", expected, mapping.column));
+      return;
+    }
+    if (IsTwice(mapping.column)) {
+      problems_.push_back(
+          fmt::format("{}, found more than one column '{}'", expected, mapping.column));
       return;
     }
     const ColumnType type = ColumnType::Of(*column);
@@ -107,11 +113,21 @@ class Planner {
   }
 
   const ArrowSchema* Column(std::string_view name) const {
-    for (std::int64_t i = 0; i < table_.n_children; ++i) {
-      const ArrowSchema* const column = table_.children[i];
-      if (column->name != nullptr && column->name == name) return column;
-    }
-    return nullptr;
+    const auto columns = Columns();
+    const auto found = std::ranges::find(columns, name, &NameOf);
+    return found == columns.end() ? nullptr : *found;
+  }
+
+  bool IsTwice(std::string_view name) const {
+    return std::ranges::count(Columns(), name, &NameOf) > 1;
+  }
+
+  std::span<ArrowSchema* const> Columns() const {
+    return {table_.children, static_cast<std::size_t>(table_.n_children)};
+  }
+
+  static std::string_view NameOf(const ArrowSchema* column) {
+    return column->name == nullptr ? "" : column->name;
   }
 
   std::size_t PositionOf(const std::string& column) {
@@ -133,10 +149,8 @@ class Planner {
 
   std::string ColumnsText() const {
     std::vector<std::string> texts;
-    for (std::int64_t i = 0; i < table_.n_children; ++i) {
-      const ArrowSchema& column = *table_.children[i];
-      texts.push_back(fmt::format("{} {}", column.name == nullptr ? "" : column.name,
-                                  ColumnType::Of(column).text));
+    for (const ArrowSchema* const column : Columns()) {
+      texts.push_back(fmt::format("{} {}", NameOf(column), ColumnType::Of(*column).text));
     }
     return texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "));
   }

@@ -68,6 +68,29 @@ TEST(InferencePlan, TakesWhatFits) {
   EXPECT_EQ(Problem(Tensor("x", kTfUint8, {{-1, 28}}), Column("x", "z")), "ok");
   EXPECT_EQ(Problem(Tensor("x", kTfString, {{-1}}), Column("x", "u")), "ok");
   EXPECT_EQ(Problem(Tensor("x", kTfInt64, std::nullopt), List("x", Column("item", "l"))), "ok");
+  EXPECT_EQ(Problem(Tensor("x", kTfString, {{-1, 3}}), List("x", Column("item", "u"))), "ok");
+  EXPECT_EQ(Problem(Tensor("x", kTfString, {{-1, 3}}), List("x", Column("item", "z"))), "ok");
+  EXPECT_EQ(Problem(Tensor("x", kTfString, std::nullopt), List("x", Column("item", "u"))), "ok");
+}
+
+TEST(InferencePlan, RaggedInputsAreMadeOfLists) {
+  const auto problem = [](int dtype, arrow::Field column) {
+    const Signature signature{
+        .name = "s",
+        .inputs = {Tensor("x", dtype, {{-1}}), Tensor("x_1", kTfInt64, {{-1}})},
+        .outputs = {}};
+    return Plan(signature, {std::move(column)},
+                {.inputs = {{"words", "x", "x_1"}}, .outputs = {}, .binary = {}})
+        .status()
+        .ToString();
+  };
+  EXPECT_EQ(problem(kTfString, List("words", Column("item", "u"))), "ok");
+  EXPECT_EQ(problem(kTfString, List("words", Column("item", "z"))), "ok");
+  EXPECT_THAT(problem(kTfString, Column("words", "u")), HasSubstr("a list of numbers or strings"));
+  EXPECT_THAT(problem(kTfInt64, List("words", Column("item", "u"))),
+              HasSubstr("it has no strings"));
+  EXPECT_THAT(problem(kTfString, List("words", Column("item", "l"))),
+              HasSubstr("int64 does not become string"));
 }
 
 TEST(InferencePlan, SaysWhatDoesNotFit) {
@@ -82,7 +105,12 @@ TEST(InferencePlan, SaysWhatDoesNotFit) {
   EXPECT_THAT(Problem(Tensor("x", kTfString, {{-1}}), Column("x", "i")),
               HasSubstr("int32 does not become string"));
   EXPECT_THAT(Problem(Tensor("x", kTfString, {{-1}}), List("x", Column("item", "u"))),
-              HasSubstr("list of string"));
+              HasSubstr("found column 'x' of list of string: a row has a list, and the tensor one "
+                        "string"));
+  EXPECT_THAT(Problem(Tensor("x", kTfString, {{-1, 3}}), Column("x", "u")),
+              HasSubstr("a row has one string, and the tensor more"));
+  EXPECT_THAT(Problem(Tensor("x", kTfUint8, {{-1, 3}}), List("x", Column("item", "z"))),
+              HasSubstr("it has no strings"));
   EXPECT_THAT(Problem(Tensor("x", kTfFloat, {{}}), Column("x", "f")),
               HasSubstr("no dimension for the rows"));
   EXPECT_THAT(Problem(Tensor("x", kTfFloat, {{-1, -1, -1}}), List("x", Column("item", "f"))),

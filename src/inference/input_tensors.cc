@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "feed/aligned_buffer.h"
 #include "inference/number_conversion.h"
 #include "tensorflow/tf_codes.h"
 
@@ -59,9 +60,8 @@ int TypeOf(DType dtype) {
 
 /// A tensor over memory that it shares.
 SessionTensor Wrap(const SessionApi& api, int dtype, const std::vector<std::int64_t>& shape,
-                   const void* data, std::size_t bytes,
-                   std::shared_ptr<const AlignedBuffer> memory) {
-  using Held = std::shared_ptr<const AlignedBuffer>;
+                   const void* data, std::size_t bytes, std::shared_ptr<const void> memory) {
+  using Held = std::shared_ptr<const void>;
   const auto release = [](void*, std::size_t, void* held) { delete static_cast<Held*>(held); };
   return {api.NewTensor(dtype, shape.data(), static_cast<int>(shape.size()),
                         const_cast<void*>(data), bytes, release, new Held(std::move(memory))),
@@ -99,35 +99,36 @@ class InputMaker {
   Status Make(std::vector<SessionTensor>& tensors) {
     if (input_.splits) return MakeRagged(tensors);
     if (input_.tensor.dtype == kTfString) return MakeStrings(tensors);
-    if (IsStrings(ColumnOf(blocks_[0]))) return MakeFromBytes(tensors);
+    if (feed::HoldsStrings(ColumnOf(blocks_[0]).encoding)) return MakeFromBytes(tensors);
     return MakeNumbers(tensors);
   }
 
  private:
-  const ColumnView& ColumnOf(const RowBlock& block) const {
-    return block.view.columns()[input_.column];
-  }
-  static bool IsStrings(const ColumnView& column) {
-    return column.encoding == ColumnEncoding::kBytes || column.encoding == ColumnEncoding::kText;
-  }
+  const ColumnView& ColumnOf(const RowBlock& block) const { return block.columns[input_.column]; }
 
   Status Bad(std::string what) const {
     return {ErrorKind::kBadInput, fmt::format("column {} for input {}, which is {}: {}", name_,
                                               input_.tensor.name, TypeText(input_.tensor), what)};
   }
 
-  Status MakeNumbers(std::vector<SessionTensor>& tensors) {
+  /// The shape of the tensor, for which the values of all blocks must have one.
+  Result<std::vector<std::int64_t>> CommonShape() const {
     const ColumnView& first = ColumnOf(blocks_[0]);
     for (const RowBlock& block : blocks_) {
       const ColumnView& column = ColumnOf(block);
-      if (column.encoding == ColumnEncoding::kRagged) return Ragged(block, column);
+      if (feed::IsRagged(column.encoding)) return Ragged(block, column);
       if (column.shape != first.shape) {
         return Bad(fmt::format("rows from row {} on have [{}] values, those before [{}]",
                                block.first_row, fmt::join(column.shape, ", "),
                                fmt::join(first.shape, ", ")));
       }
     }
-    TFOS_ASSIGN_OR_RETURN(const std::vector<std::int64_t> shape, ShapeFor(first.shape));
+    return ShapeFor(first.shape);
+  }
+
+  Status MakeNumbers(std::vector<SessionTensor>& tensors) {
+    const ColumnView& first = ColumnOf(blocks_[0]);
+    TFOS_ASSIGN_OR_RETURN(const std::vector<std::int64_t> shape, CommonShape());
     const std::uint64_t value_elements = first.value_bytes / feed::DTypeBytes(first.dtype);
     const int from = TypeOf(first.dtype);
     if (blocks_.size() == 1 && from == input_.tensor.dtype && first.values == rows_ &&
@@ -255,18 +256,26 @@ class InputMaker {
   }
 
   Status MakeStrings(std::vector<SessionTensor>& tensors) const {
-    TFOS_ASSIGN_OR_RETURN(const std::vector<std::int64_t> shape, ShapeFor({}));
-    auto memory = std::unique_ptr<StringMemory>(
-        new StringMemory{api_, AlignedBuffer(rows_ * kTStringBytes), rows_});
+    TFOS_ASSIGN_OR_RETURN(const std::vector<std::int64_t> shape, CommonShape());
+    AddStrings(shape, rows_ * ColumnOf(blocks_[0]).value_elements, tensors);
+    return Status::Ok();
+  }
+
+  /// Adds the strings of all blocks behind each other, and empty ones up to `count`.
+  void AddStrings(const std::vector<std::int64_t>& shape, std::uint64_t count,
+                  std::vector<SessionTensor>& tensors) const {
+    // TensorFlow wants an address also where there is nothing.
+    auto memory = std::unique_ptr<StringMemory>(new StringMemory{
+        api_, AlignedBuffer(std::max<std::uint64_t>(count, 1) * kTStringBytes), 0});
     if (memory->strings.size() == 0) throw std::bad_alloc();
-    for (std::uint64_t i = 0; i < rows_; ++i) api_.StringInit(memory->At(i));
+    for (; memory->count < count; ++memory->count) api_.StringInit(memory->At(memory->count));
     std::uint64_t at = 0;
     for (const RowBlock& block : blocks_) {
       const ColumnView& column = ColumnOf(block);
-      for (std::uint64_t i = 0; i < column.values; ++i) {
-        const auto value = column.Value(i);
-        api_.StringCopy(memory->At(at++), reinterpret_cast<const char*>(value.data()),
-                        value.size());
+      for (std::uint64_t i = 0; i < column.elements; ++i) {
+        const auto string = column.BytesOf({i, i + 1});
+        api_.StringCopy(memory->At(at++), reinterpret_cast<const char*>(string.data()),
+                        string.size());
       }
     }
     const auto release = [](void*, std::size_t, void* held) {
@@ -274,16 +283,14 @@ class InputMaker {
     };
     void* const data = memory->strings.bytes().data();
     tensors.emplace_back(api_.NewTensor(kTfString, shape.data(), static_cast<int>(shape.size()),
-                                        data, rows_ * kTStringBytes, release, memory.get()),
+                                        data, count * kTStringBytes, release, memory.get()),
                          DeleteSessionTensor{&api_});
     memory.release();  // The tensor's now.
-    return Status::Ok();
   }
 
   Status MakeRagged(std::vector<SessionTensor>& tensors) const {
     const bool wide = input_.splits->dtype == kTfInt64;
     const std::size_t split_bytes = wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
-    const std::size_t element = api_.DataTypeSize(input_.tensor.dtype);
     const auto splits = Allocate((rows_ + 1) * split_bytes);
     std::uint64_t elements = 0;
     std::uint64_t row = 0;
@@ -298,10 +305,9 @@ class InputMaker {
     add_split();
     for (const RowBlock& block : blocks_) {
       const ColumnView& column = ColumnOf(block);
-      const bool ragged = column.encoding == ColumnEncoding::kRagged;
       const std::uint64_t before = elements;
       for (std::uint64_t i = 0; i < column.values; ++i) {
-        elements = ragged ? before + column.Boundary(i + 1) : elements + column.shape[0];
+        elements = before + column.ElementsOf(i).end;
         add_split();
       }
     }
@@ -309,10 +315,16 @@ class InputMaker {
       return Bad("more values than row splits of int32 count; use smaller batches");
     }
     while (row <= rows_) add_split();
-    const auto memory = Allocate(elements * element);
-    TFOS_RETURN_IF_ERROR(Convert(element, memory->bytes().data()).status());
-    tensors.push_back(Wrap(api_, input_.tensor.dtype, {static_cast<std::int64_t>(elements)},
-                           memory->bytes().data(), elements * element, memory));
+    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(elements)};
+    if (input_.tensor.dtype == kTfString) {
+      AddStrings(shape, elements, tensors);
+    } else {
+      const std::size_t element = api_.DataTypeSize(input_.tensor.dtype);
+      const auto memory = Allocate(elements * element);
+      TFOS_RETURN_IF_ERROR(Convert(element, memory->bytes().data()).status());
+      tensors.push_back(Wrap(api_, input_.tensor.dtype, shape, memory->bytes().data(),
+                             elements * element, memory));
+    }
     tensors.push_back(Wrap(api_, input_.splits->dtype, {static_cast<std::int64_t>(rows_ + 1)},
                            splits->bytes().data(), (rows_ + 1) * split_bytes, splits));
     return Status::Ok();

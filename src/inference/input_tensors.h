@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "feed/aligned_buffer.h"
 #include "feed/chunk.h"
 #include "inference/inference_plan.h"
 #include "tensorflow/saved_model.h"
@@ -14,11 +13,10 @@
 
 namespace tfos::inference {
 
-/// Rows whose columns lie one behind the other, aligned: a chunk of the feed. Its columns are those
-/// of the plan.
+/// Rows as a chunk of the feed has them: the columns of the plan, aligned.
 struct RowBlock {
-  std::shared_ptr<const feed::AlignedBuffer> memory;
-  feed::ChunkView view;
+  std::shared_ptr<const void> memory;  ///< Of the columns.
+  std::vector<feed::ColumnView> columns;
   std::uint64_t first_row = 0;  ///< The number that messages give to its first row.
 };
 

@@ -43,11 +43,16 @@ struct Runner {
   arrow::Field columns;
 };
 
+/// Of a JSON list.
+std::vector<std::string> TextsOf(JNIEnv* java, jstring list) {
+  return json::parse(TextOf(java, list)).get<std::vector<std::string>>();
+}
+
 Result<std::string> SignatureOf(JNIEnv* java, jbyteArray saved_model, jstring tags, jstring name) {
   const std::string content = BytesFrom(java, saved_model);
   TFOS_ASSIGN_OR_RETURN(const auto graphs,
                         inference::ReadSavedModel(std::as_bytes(std::span(content))));
-  const auto wanted = json::parse(TextOf(java, tags)).get<std::vector<std::string>>();
+  const std::vector<std::string> wanted = TextsOf(java, tags);
   TFOS_ASSIGN_OR_RETURN(const inference::Signature found,
                         inference::FindSignature(graphs, wanted, TextOf(java, name)));
   return SignatureToJson(found).dump();
@@ -108,12 +113,13 @@ JNIEXPORT jstring JNICALL Java_tfos_internal_NativeModel_plan(JNIEnv* java, jcla
 
 JNIEXPORT jlong JNICALL Java_tfos_internal_NativeModel_load(JNIEnv* java, jclass /*type*/,
                                                             jstring tensorflow, jstring directory,
-                                                            jstring tags, jint threads) {
+                                                            jstring tags, jstring op_libraries,
+                                                            jint threads) {
   return Enter(java, [&]() -> Result<jlong> {
-    return Load(TextOf(java, tensorflow),
-                {.directory = TextOf(java, directory),
-                 .tags = json::parse(TextOf(java, tags)).get<std::vector<std::string>>(),
-                 .threads = threads});
+    return Load(TextOf(java, tensorflow), {.directory = TextOf(java, directory),
+                                           .tags = TextsOf(java, tags),
+                                           .op_libraries = TextsOf(java, op_libraries),
+                                           .threads = threads});
   });
 }
 

@@ -113,7 +113,11 @@ ArrowBatch RunBatches(const Engine& engine, const nb::list& batches, std::uint64
   std::vector<ArrowImport> imports;
   for (const nb::handle batch : batches) imports.push_back(ArrowImport::Batch(batch));
   std::vector<Engine::RecordBatch> borrowed;
-  for (const ArrowImport& batch : imports) borrowed.push_back({batch.schema(), batch.array()});
+  for (ArrowImport& batch : imports) {
+    std::shared_ptr<const ArrowArray> array = batch.TakeArray();
+    const ArrowArray& values = *array;
+    borrowed.push_back({batch.schema(), values, std::move(array)});
+  }
   return ArrowBatch([&](ArrowSchema& schema, ArrowArray& array) {
     ThrowIfFileError(WithoutGil([&]() -> Status {
       TFOS_ASSIGN_OR_RETURN(arrow::Field results, engine.Run(borrowed, batch_rows, first_row));
@@ -170,13 +174,16 @@ void BindInference(nb::module_& module) {
 
   nb::class_<Session>(module, "SavedModelSession", "A SavedModel that is loaded.")
       .def(nb::new_([](const std::string& tensorflow, std::string directory,
-                       std::vector<std::string> tags, int threads) {
+                       std::vector<std::string> tags, std::vector<std::string> op_libraries,
+                       int threads) {
              return std::make_unique<Session>(
                  tensorflow, tensorflow::SavedModelOptions{.directory = std::move(directory),
                                                            .tags = std::move(tags),
+                                                           .op_libraries = std::move(op_libraries),
                                                            .threads = threads});
            }),
-           nb::arg("tensorflow"), nb::arg("directory"), nb::arg("tags"), nb::arg("threads"),
+           nb::arg("tensorflow"), nb::arg("directory"), nb::arg("tags"), nb::arg("op_libraries"),
+           nb::arg("threads"),
            "tensorflow: where its libraries are; threads: 0 for one for each core.");
 
   nb::class_<Engine>(module, "InferenceEngine", "Runs record batches. Threads: any.")

@@ -44,6 +44,18 @@ Status StatusOf(const SessionApi& api, const TF_Status* status) {
   return {KindOf(code), fmt::format("TensorFlow: {}", message)};
 }
 
+Status LoadOps(const SessionApi& api, const std::string& library) {
+  const StatusPointer status = NewStatus(api);
+  TF_Library* const handle = api.LoadLibrary(library.c_str(), status.get());
+  const Status loaded = StatusOf(api, status.get());
+  if (!loaded.ok()) {
+    return {ErrorKind::kBadInput,
+            fmt::format("{} can't be loaded as a library of ops: {}", library, loaded.message())};
+  }
+  api.DeleteLibraryHandle(handle);  // The library stays.
+  return Status::Ok();
+}
+
 void AppendVarint(std::string& to, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) to += static_cast<char>(value | 0x80);
   to += static_cast<char>(value);
@@ -68,6 +80,9 @@ constexpr std::string_view kInCallersThread = "\x18\xff\xff\xff\xff\xff\xff\xff\
 
 Result<std::unique_ptr<SavedModel>> SavedModel::Load(const SessionApi& api,
                                                      const SavedModelOptions& options) {
+  for (const std::string& library : options.op_libraries) {
+    TFOS_RETURN_IF_ERROR(LoadOps(api, library));
+  }
   std::unique_ptr<SavedModel> model(new SavedModel(api));
   const StatusPointer status = NewStatus(api);
   const auto free_options = [&api](TF_SessionOptions* made) { api.DeleteSessionOptions(made); };

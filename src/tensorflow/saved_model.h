@@ -24,6 +24,8 @@ struct SavedModelOptions {
   std::string directory;
   /// Of the graph in it.
   std::vector<std::string> tags;
+  /// Files with ops of the model's own. The process has them from then on.
+  std::vector<std::string> op_libraries = {};
   /// That compute; 0: one for each core of the host.
   int threads = 0;
 };

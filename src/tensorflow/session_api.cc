@@ -25,6 +25,8 @@ Result<SessionApi> SessionApi::Load(const std::string& directory) {
   complete.Find("TF_StringDealloc", api.StringDealloc);
   complete.Find("TF_StringGetDataPointer", api.StringData);
   complete.Find("TF_StringGetSize", api.StringSize);
+  complete.Find("TF_LoadLibrary", api.LoadLibrary);
+  complete.Find("TF_DeleteLibraryHandle", api.DeleteLibraryHandle);
   complete.Find("TF_NewBufferFromString", api.NewBufferFromString);
   complete.Find("TF_DeleteBuffer", api.DeleteBuffer);
   complete.Find("TF_NewSessionOptions", api.NewSessionOptions);

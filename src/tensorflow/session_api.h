@@ -13,6 +13,7 @@
 
 struct TF_Buffer;
 struct TF_Graph;
+struct TF_Library;
 struct TF_Operation;
 struct TF_Session;
 struct TF_SessionOptions;
@@ -32,6 +33,8 @@ struct SessionApi : TensorApi {
   const char* (*StringData)(const TF_TString*);
   std::size_t (*StringSize)(const TF_TString*);
 
+  TF_Library* (*LoadLibrary)(const char* file, TF_Status*);
+  void (*DeleteLibraryHandle)(TF_Library*);
   TF_Buffer* (*NewBufferFromString)(const void* data, std::size_t bytes);
   void (*DeleteBuffer)(TF_Buffer*);
   TF_SessionOptions* (*NewSessionOptions)();

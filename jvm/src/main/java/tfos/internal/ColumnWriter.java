@@ -2,6 +2,7 @@ package tfos.internal;
 
 import java.math.BigInteger;
 import java.util.Arrays;
+import java.util.function.Function;
 import java.util.stream.IntStream;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
@@ -42,7 +43,15 @@ abstract class ColumnWriter implements AutoCloseable {
   protected int length;
 
   static ColumnWriter of(DataType type) {
-    if (type instanceof BooleanType) {
+    return of(type, other -> null);
+  }
+
+  /** Where {@code own} has a writer for a type, it is used. */
+  static ColumnWriter of(DataType type, Function<DataType, ColumnWriter> own) {
+    ColumnWriter writer = own.apply(type);
+    if (writer != null) {
+      return writer;
+    } else if (type instanceof BooleanType) {
       return new BooleanWriter();
     } else if (type instanceof ByteType) {
       return new NumberWriter(NumberWriter.Kind.BYTE);
@@ -64,11 +73,11 @@ abstract class ColumnWriter implements AutoCloseable {
     } else if (type instanceof BinaryType) {
       return new BinaryWriter();
     } else if (type instanceof ArrayType array) {
-      return new ListWriter(of(array.elementType()));
+      return new ListWriter(of(array.elementType(), own));
     } else if (type instanceof StructType struct) {
-      return new StructWriter(struct);
+      return new StructWriter(struct, own);
     } else if (type instanceof UserDefinedType<?> user) {
-      return of(user.sqlType());
+      return of(user.sqlType(), own);
     }
     throw new IllegalArgumentException(
         "columns of " + type.simpleString() + " can't be given to native code; cast them first");
@@ -473,11 +482,11 @@ abstract class ColumnWriter implements AutoCloseable {
   private static class StructWriter extends ColumnWriter {
     protected final ColumnWriter[] children;
 
-    StructWriter(StructType type) {
+    StructWriter(StructType type, Function<DataType, ColumnWriter> own) {
       StructField[] fields = type.fields();
       children = new ColumnWriter[fields.length];
       for (int i = 0; i < fields.length; i++) {
-        children[i] = of(fields[i].dataType());
+        children[i] = of(fields[i].dataType(), own);
       }
     }
 
@@ -550,12 +559,16 @@ abstract class ColumnWriter implements AutoCloseable {
     private final int[] ordinals;
 
     Table(StructType schema) {
-      super(schema);
+      this(schema, other -> null);
+    }
+
+    Table(StructType schema, Function<DataType, ColumnWriter> own) {
+      super(schema, own);
       ordinals = IntStream.range(0, schema.length()).toArray();
     }
 
     Table(StructType schema, String[] columns) {
-      super(only(schema, columns));
+      super(only(schema, columns), other -> null);
       ordinals = Arrays.stream(columns).mapToInt(schema::fieldIndex).toArray();
     }
 

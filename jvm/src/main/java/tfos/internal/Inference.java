@@ -31,21 +31,30 @@ public final class Inference {
   /**
    * How columns go through a model.
    *
-   * @param inputs column -> input; empty: each input has the column of its name
+   * @param inputs empty: each input has the column of its name
    * @param outputs output -> column; empty: all, under their names
    * @param binary outputs whose strings are bytes
    * @param keep results have the columns that there were in front of the outputs
    * @param unwrap an output of the shape [?, 1] becomes a plain value
    */
-  public record Options(String path, String tags, String signature, Map<String, String> inputs,
-      Map<String, String> outputs, List<String> binary, int batchSize, boolean keep,
-      boolean unwrap) {}
+  public record Options(SavedModel.Source source, List<Input> inputs, Map<String, String> outputs,
+      List<String> binary, int batchSize, boolean keep, boolean unwrap) {}
+
+  /** A column for an input; {@code splits} is "", or the input with the row splits of a ragged one. */
+  public record Input(String column, String tensor, String splits) {
+    /** Of column -> input. */
+    public static List<Input> listOf(Map<String, String> mapping) {
+      return mapping.entrySet().stream()
+          .map(entry -> new Input(entry.getKey(), entry.getValue(), "")).toList();
+    }
+  }
 
   private final Options options;
   private final SavedModel model;
   private final String request;
   private final String[] columns;
   private final StructType outputs;
+  private final int batchSize;
   /** Columns of one value in a list, which is to go. */
   private final List<String> wrapped;
   private final StructType result;
@@ -59,7 +68,7 @@ public final class Inference {
     }
     this.options = options;
     hadoop = Sql.hadoop(spark);
-    model = SavedModel.read(options.path, options.tags, options.signature, hadoop);
+    model = SavedModel.read(options.source, hadoop);
     request = request(schema).toString();
     JsonNode plan;
     try {
@@ -71,6 +80,8 @@ public final class Inference {
     plan.get("columns").forEach(name -> wanted.add(name.asText()));
     columns = wanted.toArray(String[]::new);
     outputs = ColumnTypes.tableOf(plan.get("results"));
+    int fixedRows = plan.get("fixedRows").asInt();
+    batchSize = fixedRows == 0 ? options.batchSize : fixedRows;
     wrapped = options.unwrap ? wrapped() : List.of();
     result = joined(options.keep ? schema : new StructType());
   }
@@ -81,11 +92,11 @@ public final class Inference {
     request.set("signature", Json.parse(model.signature));
     List<String> known = model.names("inputs");
     ArrayNode inputs = request.putArray("inputs");
-    options.inputs.forEach((column, input) -> {
+    options.inputs.forEach(input -> {
       // A single column is the only input, whatever Keras has called that.
       boolean only = options.inputs.size() == 1 && known.size() == 1;
-      String name = only ? known.get(0) : model.nameOf("inputs", input);
-      inputs.addArray().add(column).add(name).add("");
+      String name = only ? known.get(0) : model.nameOf("inputs", input.tensor);
+      inputs.addArray().add(input.column).add(name).add(input.splits);
     });
     ArrayNode asked = request.putArray("outputs");
     options.outputs.forEach((output, column) ->
@@ -134,10 +145,7 @@ public final class Inference {
     return schema;
   }
 
-  /**
-   * A DataFrame with a row for each row, in order. It is lazy, but for shuffles below it in a plan
-   * that Spark adapts while it runs, as Dataset.rdd is.
-   */
+  /** A lazy DataFrame with a row for each row, in order. */
   public Dataset<Row> apply(Dataset<?> dataset) {
     SparkSession spark = dataset.sparkSession();
     Dataset<Row> rows = dataset.toDF();
@@ -145,8 +153,8 @@ public final class Inference {
       rows = rows.select(Arrays.stream(columns).map(Sql::column).toArray(Column[]::new));
     }
     ModelTask task = new ModelTask(model, request, rows.schema(), columns, outputs,
-        options.batchSize, options.keep, new SerializableConfiguration(hadoop));
-    JavaRDD<InternalRow> results = Sql.rows(rows).mapPartitions(task);
+        batchSize, options.keep, new SerializableConfiguration(hadoop));
+    JavaRDD<InternalRow> results = new FrameRows(rows).toJavaRDD().mapPartitions(task);
     Dataset<Row> frame = Sql.frame(spark, results, result);
     for (String name : wrapped) {
       frame = frame.withColumn(name, Sql.column(name).getItem(0));

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
+import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.FlatMapFunction;
@@ -59,8 +60,11 @@ final class ModelTask implements FlatMapFunction<Iterator<InternalRow>, Internal
     Results(Iterator<InternalRow> rows, TaskContext task) {
       this.rows = rows;
       partition = task.partitionId();
-      // One process runs several tasks at a time, which share the session and its threads.
-      int threads = SparkEnv.get().conf().getInt("spark.executor.cores", 0);
+      // The tasks of a process share the session. One core for each task is all that they have to
+      // compute with; more are for whichever task has need of them.
+      SparkConf conf = SparkEnv.get().conf();
+      int threads = conf.getInt("spark.task.cpus", 1) == 1
+          ? 1 : conf.getInt("spark.executor.cores", 0);
       writer = new ColumnWriter.Table(schema, columns);
       runner = Sessions.newRunner(model, request, threads, hadoop.value());
       task.addTaskCompletionListener(this);
@@ -115,8 +119,7 @@ final class ModelTask implements FlatMapFunction<Iterator<InternalRow>, Internal
 
     @Override
     public synchronized void onTaskCompletion(TaskContext task) {
-      closed = true;
-      closeResults();
+      closed = true; // The results stay for who reads them: see NativeColumns.
       writer.close();
       NativeModel.deleteRunner(runner);
     }

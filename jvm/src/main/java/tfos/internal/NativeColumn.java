@@ -1,5 +1,7 @@
 package tfos.internal;
 
+import java.math.BigDecimal;
+import java.math.RoundingMode;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
@@ -13,9 +15,10 @@ import org.apache.spark.unsafe.types.UTF8String;
 /**
  * A column of Arrow in memory of native code, as Spark reads columns.
  *
- * <p>Owner and lifetime: refers to memory of {@link NativeColumns}. Threads: any may read.
+ * <p>Public for the code that Spark generates. Owner and lifetime: refers to memory of {@link
+ * NativeColumns}, which it keeps from being collected. Threads: any may read.
  */
-final class NativeColumn extends ColumnVector {
+public final class NativeColumn extends ColumnVector {
   /** The numbers that describe columns, taken off one after the other. */
   static final class Numbers {
     private final long[] numbers;
@@ -39,9 +42,12 @@ final class NativeColumn extends ColumnVector {
   /** What the offsets of strings point into. */
   private final long data;
   private final NativeColumn[] children;
+  /** Is reachable as long as any of its columns is. */
+  private final NativeColumns owner;
 
-  NativeColumn(DataType type, Numbers numbers) {
+  NativeColumn(DataType type, Numbers numbers, NativeColumns owner) {
     super(type);
+    this.owner = owner;
     length = Math.toIntExact(numbers.take());
     nulls = Math.toIntExact(numbers.take());
     int buffers = Math.toIntExact(numbers.take());
@@ -53,15 +59,19 @@ final class NativeColumn extends ColumnVector {
     values = addresses[1];
     data = addresses[2];
     if (type instanceof ArrayType array) {
-      children = new NativeColumn[] {new NativeColumn(array.elementType(), numbers)};
+      children = new NativeColumn[] {new NativeColumn(array.elementType(), numbers, owner)};
     } else if (type instanceof StructType struct) {
       children = new NativeColumn[struct.length()];
       for (int i = 0; i < children.length; i++) {
-        children[i] = new NativeColumn(struct.fields()[i].dataType(), numbers);
+        children[i] = new NativeColumn(struct.fields()[i].dataType(), numbers, owner);
       }
     } else {
       children = new NativeColumn[0];
     }
+  }
+
+  NativeColumn[] children() {
+    return children;
   }
 
   int length() {
@@ -151,8 +161,17 @@ final class NativeColumn extends ColumnVector {
     throw new UnsupportedOperationException("native code makes no maps");
   }
 
+  /** Native code makes doubles of them. */
   @Override
   public Decimal getDecimal(int row, int precision, int scale) {
-    throw new UnsupportedOperationException("native code makes no decimals");
+    double value = getDouble(row);
+    if (Double.isFinite(value)) {
+      BigDecimal rounded = new BigDecimal(value).setScale(scale, RoundingMode.HALF_UP);
+      if (rounded.precision() <= precision) {
+        return Decimal.apply(rounded, precision, scale);
+      }
+    }
+    throw new IllegalArgumentException(
+        value + " does not fit into decimal(" + precision + "," + scale + ")");
   }
 }

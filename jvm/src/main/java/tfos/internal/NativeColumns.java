@@ -1,39 +1,46 @@
 package tfos.internal;
 
+import java.lang.ref.Cleaner;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatchRow;
 
 /**
  * Columns that native code has made.
  *
- * <p>Owner and lifetime: owns them until {@link #close}; rows refer to them, so what is to stay
- * longer has to be copied. Threads: one at a time.
+ * <p>Owner and lifetime: owns them until {@link #close}, or until nothing refers to this or to its
+ * rows any more. Who reads the rows to their end closes this at once; who stops before, because its
+ * task ends, leaves it to the collector: another thread may be reading still. Rows of a closed one
+ * must not be read, so what is to stay longer has to be copied. Threads: one at a time.
  */
 final class NativeColumns implements AutoCloseable {
   static {
     NativeLibrary.load();
   }
 
+  private static final Cleaner CLEANER = Cleaner.create();
+
+  private final NativeColumn[] columns;
   private final ColumnarBatchRow row;
   private final int rows;
-  private long handle;
+  private final Cleaner.Cleanable memory;
 
   /** Takes what a native method returned: handle and numbers (src/jvm/column_layout.h). */
   NativeColumns(StructType table, long[] given) {
-    handle = given[0];
+    long handle = given[0];
+    memory = CLEANER.register(this, () -> release(handle));
     NativeColumn.Numbers numbers = new NativeColumn.Numbers(given, 1);
-    NativeColumn struct = new NativeColumn(table, numbers);
-    ColumnVector[] columns = new ColumnVector[table.length()];
-    for (int i = 0; i < columns.length; i++) {
-      columns[i] = struct.getChild(i);
-    }
+    NativeColumn struct = new NativeColumn(table, numbers, this);
+    columns = struct.children();
     row = new ColumnarBatchRow(columns);
     rows = struct.length();
   }
 
   int rows() {
     return rows;
+  }
+
+  NativeColumn column(int number) {
+    return columns[number];
   }
 
   /** A row, until the next call. */
@@ -44,10 +51,7 @@ final class NativeColumns implements AutoCloseable {
 
   @Override
   public void close() {
-    if (handle != 0) {
-      release(handle);
-    }
-    handle = 0;
+    memory.clean();
   }
 
   private static native void release(long handle);

@@ -57,7 +57,7 @@ public final class NativeLibrary {
         throw error;
       }
       throw linkError("the native library of tfos could not be loaded from " + file
-          + ": it needs glibc and OpenSSL 3 on this host, and a directory that allows executing "
+          + ": it needs glibc on this host, and a directory that allows executing "
           + "(-Djava.io.tmpdir names another)", error);
     } finally {
       delete(file);

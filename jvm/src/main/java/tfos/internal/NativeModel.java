@@ -18,8 +18,12 @@ final class NativeModel {
   /** Checks a request and says what is wanted and given back. */
   static native String plan(String request);
 
-  /** A session of the model in a directory of this host, with the TensorFlow of another one. */
-  static native long load(String tensorflow, String directory, String tags, int threads);
+  /**
+   * A session of the model in a directory of this host, with the TensorFlow of another one and its
+   * own ops from libraries, a JSON list of files.
+   */
+  static native long load(String tensorflow, String directory, String tags, String opLibraries,
+      int threads);
 
   /** Runners that were made of the session go on. */
   static native void unload(long session);

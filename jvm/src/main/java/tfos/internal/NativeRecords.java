@@ -4,11 +4,11 @@ import java.io.InputStream;
 import java.io.OutputStream;
 
 /**
- * The native methods of src/jvm/record_files.cc: files of tf.Examples as columns, whose types are
- * JSON as src/jvm/column_layout.h has it. Handles are to be given back once; streams stay the
- * caller's to close. {@code name} is what messages call the file, {@code compression} "", "GZIP" or
- * "ZLIB". Threads: one for each handle. Errors: {@link IllegalArgumentException} with file and
- * record, and what streams throw.
+ * The native methods of src/jvm/record_files.cc: files of records as columns, whose types are JSON
+ * as src/jvm/column_layout.h has it. Handles are to be given back once; streams stay the caller's to
+ * close. {@code name} is what messages call the file, {@code compression} "", "GZIP" or "ZLIB",
+ * {@code recordType} one of {@link RecordOptions}. Threads: one for each handle. Errors: {@link
+ * IllegalArgumentException} with file and record, and what streams throw.
  */
 final class NativeRecords {
   static {
@@ -17,33 +17,46 @@ final class NativeRecords {
 
   private NativeRecords() {}
 
-  static native long newInference();
+  static native long newInference(String recordType, boolean strings);
 
   /** Looks at up to {@code most} records; how many there were. */
   static native long infer(long inference, InputStream file, String name, String compression,
-      long most);
+      long most, boolean onlySound);
 
   /** The columns of all records that were looked at, by name. */
   static native String inferred(long inference);
 
   static native void deleteInference(long inference);
 
-  /** Whether records can hold such columns. */
-  static native void check(String columns);
-
-  static native long newReader(InputStream file, String name, String compression, String columns);
+  /** {@code options} are those of {@link ReadPlan#toJson}. */
+  static native long newReader(InputStream file, String name, String options);
 
   /** The next rows, none at the end; what {@link NativeColumns} takes. */
   static native long[] next(long reader);
 
+  /** JSON of records, badRecords, lost and firstProblem, so far. */
+  static native String counts(long reader);
+
   static native void deleteReader(long reader);
 
-  static native long newWriter(OutputStream file, String name, String compression, String columns);
+  /**
+   * What the index of a file of {@code bytes}, which begins and ends so, says of the part from byte
+   * {@code begin} to {@code end}: where its first record begins, where its last one ends, and the
+   * first one's number.
+   */
+  static native long[] part(byte[] index, String name, long bytes, byte[] head, byte[] tail,
+      long begin, long end);
+
+  /** {@code options} are those of {@link WritePlan#toJson}. */
+  static native long newWriter(OutputStream file, String name, String options);
 
   static native void write(long writer, long[] columns);
 
   /** Hands on what is left. Without it the file is incomplete. */
   static native void finish(long writer);
+
+  /** The index of what was written, once, of a writer that was told to make one. */
+  static native byte[] index(long writer);
 
   static native void deleteWriter(long writer);
 }

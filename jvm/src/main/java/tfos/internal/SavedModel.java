@@ -25,9 +25,19 @@ import org.apache.hadoop.fs.Path;
  * <p>Owner and lifetime: a value, which tasks get. Threads: any. Errors: {@link
  * IllegalArgumentException} for a directory that is no such model, {@link UncheckedIOException}.
  */
-final class SavedModel implements Serializable {
+public final class SavedModel implements Serializable {
   private static final long serialVersionUID = 1;
   private static final String GRAPH = "saved_model.pb";
+
+  /**
+   * Where a signature is found.
+   *
+   * @param tags separated by commas
+   * @param opLibraries files with ops of the model's own, on every host that runs it
+   * @param python whose package TensorFlow is; "": the one that {@link TensorFlowLibrary} finds
+   */
+  public record Source(String path, String tags, String signature, List<String> opLibraries,
+      String python) {}
 
   final String path;
   /** A JSON list. */
@@ -36,21 +46,27 @@ final class SavedModel implements Serializable {
   final String signature;
   /** Changes when the graph or the variables do. */
   final String stamp;
+  /** A JSON list. */
+  final String opLibraries;
+  private final String python;
 
-  private SavedModel(String path, String tags, String signature, String stamp) {
+  private SavedModel(Source source, String path, String tags, String signature, String stamp) {
     this.path = path;
     this.tags = tags;
     this.signature = signature;
     this.stamp = stamp;
+    opLibraries = Json.text(source.opLibraries);
+    python = source.python;
   }
 
-  /** Reads the signature; {@code tags} are separated by commas. */
-  static SavedModel read(String path, String tags, String signature, Configuration hadoop) {
+  /** Reads the signature. */
+  static SavedModel read(Source source, Configuration hadoop) {
+    String path = source.path;
     if (path.isEmpty()) {
       throw new IllegalArgumentException("no model is set: the directory of a SavedModel");
     }
     String tagList = Json.text(
-        Arrays.stream(tags.split(",")).map(String::strip).filter(tag -> !tag.isEmpty()).toList());
+        Arrays.stream(source.tags.split(",")).map(String::strip).filter(tag -> !tag.isEmpty()).toList());
     Path directory = new Path(path);
     try {
       FileSystem files = directory.getFileSystem(hadoop);
@@ -58,11 +74,11 @@ final class SavedModel implements Serializable {
       Content content = contentOf(files, qualified);
       String found;
       try {
-        found = NativeModel.signature(content.graph, tagList, signature);
+        found = NativeModel.signature(content.graph, tagList, source.signature);
       } catch (IllegalArgumentException error) {
         throw new IllegalArgumentException(qualified + ": " + error.getMessage(), error);
       }
-      return new SavedModel(qualified.toString(), tagList, found, content.stamp);
+      return new SavedModel(source, qualified.toString(), tagList, found, content.stamp);
     } catch (IOException error) {
       throw new UncheckedIOException("reading the SavedModel " + path, error);
     }
@@ -149,7 +165,7 @@ final class SavedModel implements Serializable {
       }
       URI uri = directory.toUri();
       if (uri.getScheme().equals("file")) {
-        return NativeModel.load(TensorFlowLibrary.directory(), uri.getPath(), tags, threads);
+        return load(uri.getPath(), threads);
       }
       // TensorFlow itself knows no other file system here. It needs the files only to load them.
       java.nio.file.Path copy = Files.createTempDirectory("tfos-saved-model");
@@ -157,12 +173,17 @@ final class SavedModel implements Serializable {
         java.nio.file.Path local = copy.resolve("model");
         FileUtil.copy(files, directory, FileSystem.getLocal(hadoop), new Path(local.toUri()), false,
             hadoop);
-        return NativeModel.load(TensorFlowLibrary.directory(), local.toString(), tags, threads);
+        return load(local.toString(), threads);
       } finally {
         FileUtil.fullyDelete(copy.toFile());
       }
     } catch (IOException error) {
       throw new UncheckedIOException("loading the SavedModel " + path, error);
     }
+  }
+
+  private long load(String directory, int threads) {
+    return NativeModel.load(TensorFlowLibrary.directory(python), directory, tags, opLibraries,
+        threads);
   }
 }

@@ -14,7 +14,7 @@ final class Sessions {
   /** A process that runs many models, as in a search for parameters, does not keep them all. */
   private static final int MOST = 2;
 
-  private record Key(String path, String tags, int threads) {}
+  private record Key(String path, String tags, String opLibraries, int threads) {}
 
   private record Session(String stamp, long handle) {}
 
@@ -25,7 +25,7 @@ final class Sessions {
   /** A runner over the session of a model, whose files are loaded where they aren't yet. */
   static synchronized long newRunner(SavedModel model, String request, int threads,
       Configuration hadoop) {
-    Key key = new Key(model.path, model.tags, threads);
+    Key key = new Key(model.path, model.tags, model.opLibraries, threads);
     Session session = KEPT.remove(key);
     if (session != null && !session.stamp.equals(model.stamp)) {
       NativeModel.unload(session.handle);

@@ -2,6 +2,7 @@ package tfos.internal;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -17,9 +18,9 @@ import org.apache.spark.sql.types.StructType;
 final class Sql {
   private Sql() {}
 
-  /** Rows that are good until the next one is asked for. */
-  static JavaRDD<InternalRow> rows(Dataset<?> frame) {
-    return ((org.apache.spark.sql.classic.Dataset<?>) frame).queryExecution().toRdd().toJavaRDD();
+  /** Rows as {@link FrameRows} has them, planned now. */
+  static RDD<InternalRow> planned(Dataset<?> frame) {
+    return ((org.apache.spark.sql.classic.Dataset<?>) frame).queryExecution().toRdd();
   }
 
   static Dataset<Row> frame(SparkSession spark, JavaRDD<InternalRow> rows, StructType schema) {
@@ -29,6 +30,11 @@ final class Sql {
   /** Hadoop's configuration with the session's settings. */
   static Configuration hadoop(SparkSession spark) {
     return classic(spark).sessionState().newHadoopConf();
+  }
+
+  /** The same, with the options of a reader or writer that are Hadoop's. */
+  static Configuration hadoop(SparkSession spark, scala.collection.immutable.Map<String, String> options) {
+    return classic(spark).sessionState().newHadoopConfWithOptions(options);
   }
 
   /** By its name, whatever that has in it. */

@@ -26,8 +26,9 @@ public final class TensorFlowLibrary {
 
   private TensorFlowLibrary() {}
 
-  static String directory() {
-    return find(System.getenv(VARIABLE), python());
+  /** Of that Python's package; "": of the one that Spark uses on this host. */
+  static String directory(String python) {
+    return find(System.getenv(VARIABLE), python.isEmpty() ? python() : python);
   }
 
   /** With what the variable has, or null, and a Python. */
@@ -53,7 +54,8 @@ public final class TensorFlowLibrary {
     return new UnsupportedOperationException("TensorFlow's library was not found: " + what
         + ". Install tensorflow 2.16 or newer for that Python on every host, set "
         + "spark.pyspark.python to one that has it, or name the package's directory by "
-        + "spark.executorEnv." + VARIABLE + " and, for the driver, " + VARIABLE);
+        + "spark.executorEnv." + VARIABLE + " and, for the driver, " + VARIABLE
+        + ". Python programs can leave models to Python workers: spark.tfos.inference.jvm=off");
   }
 
   /** As tfos chooses the Python of nodes, and Spark that of its workers. */

@@ -10,6 +10,7 @@ import org.apache.spark.ml.util.MLReader;
 import tfos.internal.Inference;
 import tfos.internal.MappingParam;
 import tfos.internal.ModelStage;
+import tfos.internal.SavedModel;
 
 /**
  * Adds the outputs of a SavedModel to a DataFrame: of Keras' {@code export}, {@code
@@ -120,9 +121,11 @@ public class TensorFlowModel extends ModelStage<TensorFlowModel> {
 
   @Override
   protected Inference.Options options() {
-    return new Inference.Options(getModelDir(), getTags(), getSignature(),
-        MappingParam.toJava(getInputMapping()), MappingParam.toJava(getOutputMapping()),
-        List.of(getBinaryOutputs()), getBatchSize(), getKeepInputs(), true);
+    return new Inference.Options(
+        new SavedModel.Source(getModelDir(), getTags(), getSignature(), List.of(), ""),
+        Inference.Input.listOf(MappingParam.toJava(getInputMapping())),
+        MappingParam.toJava(getOutputMapping()), List.of(getBinaryOutputs()), getBatchSize(),
+        getKeepInputs(), true);
   }
 
   @Override

@@ -9,6 +9,7 @@ import org.apache.spark.ml.util.MLReader;
 import tfos.internal.Inference;
 import tfos.internal.MappingParam;
 import tfos.internal.ModelStage;
+import tfos.internal.SavedModel;
 
 /**
  * A Spark ML model over a SavedModel, as programs of tensorflowonspark use it: the result has the
@@ -91,8 +92,10 @@ public class TFModel extends ModelStage<TFModel> {
       throw new IllegalArgumentException("outputMapping is empty: it says which outputs of the "
           + "model become columns, and how these are called");
     }
-    return new Inference.Options(getModel(), getTag(), getSignatureDefKey(),
-        MappingParam.toJava(getInputMapping()), outputs, List.of(), getBatchSize(), false, false);
+    return new Inference.Options(
+        new SavedModel.Source(getModel(), getTag(), getSignatureDefKey(), List.of(), ""),
+        Inference.Input.listOf(MappingParam.toJava(getInputMapping())), outputs, List.of(),
+        getBatchSize(), false, false);
   }
 
   @Override

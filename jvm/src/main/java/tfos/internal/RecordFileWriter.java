@@ -1,0 +1,99 @@
+package tfos.internal;
+
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+
+/**
+ * Writes a file of records, and its index if there is to be one. Without a row there is no file.
+ *
+ * <p>Owner and lifetime: whoever made it, until {@link #close}, which alone says that all of it was
+ * written. Threads: one at a time. Errors: {@link IllegalArgumentException} for rows that records
+ * can't hold, and those of the file system.
+ */
+final class RecordFileWriter implements AutoCloseable {
+  private static final int BATCH_ROWS = 1_024;
+  private static final long BATCH_BYTES = 1L << 20;
+
+  private final Path path;
+  private final Configuration hadoop;
+  private final WritePlan plan;
+  private final ColumnWriter.Table table;
+  private OutputStream file;
+  private long writer;
+  private boolean failed;
+
+  RecordFileWriter(Path path, Configuration hadoop, WritePlan plan) {
+    this.path = path;
+    this.hadoop = hadoop;
+    this.plan = plan;
+    table = new ColumnWriter.Table(plan.columns(), RecordColumnWriters::of);
+  }
+
+  void write(InternalRow row) {
+    table.append(row);
+    if (table.rows() >= BATCH_ROWS || table.bytes() >= BATCH_BYTES) {
+      flush();
+    }
+  }
+
+  private void flush() {
+    failed = true; // Unless what follows succeeds.
+    if (writer == 0) {
+      open();
+    }
+    NativeRecords.write(writer, table.describe());
+    table.clear();
+    failed = false;
+  }
+
+  private void open() {
+    try {
+      file = fileSystem().create(path, false);
+    } catch (IOException error) {
+      throw new UncheckedIOException("creating " + path, error);
+    }
+    writer = NativeRecords.newWriter(file, path.toString(), plan.toJson());
+  }
+
+  private FileSystem fileSystem() throws IOException {
+    return path.getFileSystem(hadoop);
+  }
+
+  /** Spark closes once more what failed to close. */
+  @Override
+  public void close() throws IOException {
+    try (table) {
+      if (!failed && table.rows() > 0) {
+        flush();
+      }
+    } finally {
+      table.clear();
+      if (writer != 0) {
+        finish();
+      }
+    }
+  }
+
+  private void finish() throws IOException {
+    byte[] index = null;
+    try (OutputStream closed = file) {
+      if (!failed) {
+        NativeRecords.finish(writer);
+        index = plan.index() ? NativeRecords.index(writer) : null;
+      }
+    } finally {
+      NativeRecords.deleteWriter(writer);
+      writer = 0;
+    }
+    if (index != null) {
+      try (OutputStream beside = fileSystem().create(RecordIndexes.indexOf(path), false)) {
+        beside.write(index);
+      }
+    }
+  }
+}
