@@ -10,7 +10,8 @@ Every training node (chief or master, and workers) has to call the same function
 in eager code or in a ``tf.function``. The first call connects the nodes. ``ctx.distribute`` does all of it
 for a Keras optimizer.
 
-Errors: ``tf.errors.UnavailableError`` with the name of the node that is gone or gave up;
+Errors: ``tf.errors.UnavailableError`` with the name of the node that is gone or gave up, from
+``barrier`` :class:`tfos.errors.TfosError` or, in a ``tf.function``, ``tf.errors.UnknownError``;
 ``tf.errors.InvalidArgumentError`` naming both when two nodes do different things. Nothing can be done
 with the other nodes any more then.
 A node whose program ends before those of the others has left: they go on without it, and their means
@@ -69,6 +70,8 @@ class Group:
             encrypt, rdma, _timeline_path(timeline, members[ids.index(node_id)]))
         self._ops = ops_library.load()
         self._handle = self._native.register(self._ops.add_group, self._ops.remove_group)
+        #: Of the nodes by rank, for messages.
+        self.names: list[str] = [_name_of(node) for node in members]
         self.rank: int = self._native.rank
         self.size: int = self._native.size
         #: How tensors travel, for people: "shared memory", "tcp with TLS", "ucx (rc_mlx5/mlx5_0:1)".
@@ -118,8 +121,12 @@ class Group:
         return gathered
 
     def barrier(self, name: str) -> None:
-        """Returns when everybody has called it."""
-        self._native.barrier(name)
+        """Returns when everybody has called it; in a tf.function, when that runs."""
+        if tf.inside_function():
+            # A stateful operation, so it keeps its place among the others.
+            tf.py_function(lambda: self._native.barrier(name), [], [])
+        else:
+            self._native.barrier(name)
 
 
 _cluster: tuple[tuple[Any, ...], dict[str, Any]] | None = None
@@ -271,17 +278,17 @@ def broadcast_variables(variables: Iterable[Any], root: int = 0, *, name: str = 
         variable.assign(value)
 
 
-def all_gather(tensor: Any, *, name: str = "all_gather") -> tf.Tensor:
-    """The rows of everybody's ``tensor``, one node after the other. Nodes may have different numbers
-    of rows."""
-    tensor = tf.convert_to_tensor(tensor)
-    if tensor.shape.rank == 0:
-        raise BadInputError("all_gather takes tensors of rows, and this is a single value")
-    return group().all_gather(tensor, name)
+def all_gather(tensors: Any, *, name: str = "all_gather") -> Any:
+    """The rows of everybody's ``tensors`` (a tensor, or a structure of them), one node after the
+    other. Nodes may have different numbers of rows."""
+    flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
+    if any(tensor.shape.rank == 0 for tensor in flat):
+        raise BadInputError("all_gather takes tensors of rows, and this has a single value")
+    return tf.nest.pack_sequence_as(tensors, [group().all_gather(tensor, name) for tensor in flat])
 
 
 def barrier(name: str = "barrier") -> None:
-    """Returns when every node has called it. In eager code only."""
+    """Returns when every node has called it, in eager code or in a ``tf.function``."""
     group().barrier(name)
 
 
@@ -296,11 +303,14 @@ def _by_dtype(tensors: list[tf.Tensor]) -> dict[tf.DType, list[int]]:
 
 
 def _tag(name: str, tensors: list[tf.Tensor], places: list[int]) -> str:
-    """What the nodes compare besides the number of elements: the name, and what is in the tensors."""
-    kinds = [f"{tensors[place].dtype.name}{tensors[place].shape}" for place in places]
-    if len(kinds) == 1:
-        return f"{name} of {kinds[0]}"
-    return f"{name} of {len(kinds)} tensors, {zlib.crc32(' '.join(kinds).encode()):08x}"
+    """What the nodes compare besides the number of elements: the name, and what is in the tensors.
+    Compared are 256 bytes, so of many shapes the last are in the checksum only."""
+    dtype = tensors[places[0]].dtype.name
+    shapes = [str(tensors[place].shape) for place in places]
+    if len(shapes) == 1:
+        return f"{name} of {dtype}{shapes[0]}"
+    text = " ".join(shape.replace(" ", "") for shape in shapes)
+    return f"{name} of {len(shapes)} tensors {zlib.crc32(text.encode()):08x}: {dtype} {text}"
 
 
 def _put(results: Any, places: list[int], like: list[tf.Tensor], into: list[Any]) -> None:

@@ -127,13 +127,14 @@ class NodeContext:
             features, label: name (or position) of a column, or a list of them.
             drop_remainder: throw that last one away, which makes the batch dimension static.
             remainder: how nodes that train in step end an epoch, as none gets exactly as many rows
-                as another. ``"join"``: each makes batches of all it gets, for training that lets
-                nodes leave early. ``"drop"``: each makes as many full batches as the node with the
-                fewest, and the rest is dropped. ``"pad"``: each makes as many full batches as the
-                node with the most; rows of zeros (empty strings and lists) fill them up, and an
-                element is ``(features, label, mask)``, or ``(element, mask)`` without ``label``,
-                with a float32 mask of 1 for rows that were fed and 0 for those: Keras takes it
-                for sample weights. Every node has to say the same.
+                as another. ``"join"``: each makes batches of all it gets, for training in which
+                nodes without rows go along with the others, as ``fit`` with ``distribute``.
+                ``"drop"``: each makes as many full batches as the node with the fewest, and the rest
+                is dropped. ``"pad"``: each makes as many full batches as the node with the most; rows
+                of zeros (empty strings and lists) fill them up, and an element is ``(features, label,
+                mask)``, or ``(element, mask)`` without ``label``, with a float32 mask of 1 for rows
+                that were fed and 0 for those: Keras takes it for sample weights. Every node has to
+                say the same.
             ragged: columns whose values vary in length, as ``tf.RaggedTensor``.
             queue: the queue that ``cluster.train`` feeds; ``"validation"`` has the columns of
                 ``"input"``, and the rows of ``train(validation=...)``.
@@ -156,8 +157,8 @@ class NodeContext:
 
     def files(self, pattern: str | Sequence[str]) -> list[str]:
         """This node's share of the files that ``pattern`` (a file, a directory, a pattern, or several)
-        means, balanced by bytes; paths are completed as by ``absolute_path``. Every file is in the share of one chief, master or worker; other
-        nodes have none. See :func:`tfos.node_files.share`."""
+        means, balanced by bytes; paths are completed as by ``absolute_path``. Every file is in the
+        share of one chief, master or worker; other nodes have none. See :func:`tfos.node_files.share`."""
         from tfos import node_files
 
         patterns = [pattern] if isinstance(pattern, str) else pattern
@@ -174,19 +175,29 @@ class NodeContext:
     def distribute(self, optimizer: Any, compression: str | None = None) -> Any:
         """A Keras optimizer like ``optimizer`` that trains one model on all training nodes:
         ``model.compile(ctx.distribute(keras.optimizers.Adam()), ...)``, and ``fit`` as on one
-        machine. Gradients are averaged over the nodes that have a batch, by its rows: one whose rows
-        are used up, or whose program has ended, leaves the others to go on. ``compression="bfloat16"`` sends
-        them in half the bytes between hosts. See :mod:`tfos.keras_optimizer` and, for loops of
-        one's own, :mod:`tfos.collective`."""
+        machine. ``fit`` begins with the chief's weights and optimizer. Gradients are averaged over the
+        nodes that have a batch, by its rows: one whose rows are used up goes along with the others
+        until the epoch has ended on all, and one whose program has ended leaves them to go on.
+        ``compression="bfloat16"`` sends them in half the bytes between hosts. See
+        :mod:`tfos.keras_optimizer` and, for loops of one's own, :mod:`tfos.collective`."""
         from tfos.keras_optimizer import distribute  # TensorFlow is imported by who uses it.
 
         return distribute(optimizer, compression)
 
+    def chief_only(self, callbacks: Any) -> list[Any]:
+        """A callback, or a list of them, for the chief alone; an empty list on other nodes:
+        ``fit(callbacks=[..., *ctx.chief_only(keras.callbacks.ModelCheckpoint(path))])``. For what
+        writes files, and for ``BackupAndRestore``: what that restores on the chief the others get
+        as training begins."""
+        if not self.is_chief:
+            return []
+        return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+
     def average_metrics(self, batch_norm: bool = False) -> Any:
-        """A Keras callback for nodes that take as many steps each (``remainder="drop"`` or
-        ``"pad"``, or ``steps_per_epoch``): at the end of an epoch its metrics become their means over
-        the training nodes, for the callbacks behind it and for the history; with ``batch_norm`` the
-        moving statistics of BatchNormalization as well."""
+        """A callback of Keras 3 or legacy Keras: at the end of an epoch its metrics become their means
+        over the rows of all training nodes, for the callbacks behind it and for the history; with
+        ``batch_norm`` the moving statistics of BatchNormalization as well, in which nodes count
+        alike."""
         from tfos.keras_callback import AverageMetrics
 
         return AverageMetrics(batch_norm)
@@ -223,7 +234,9 @@ class NodeContext:
             number=self.node_id, name=f"{self.job_name}:{self.task_index} on host {self.host}",
             starts=self.is_chief, workers=self.num_workers)
         return parameter_server.ParameterServer(
-            model_or_variables, parameter_server.servers_of(self.nodes, bootstrap["cluster_id"]),
+            model_or_variables,
+            parameter_server.servers_of(self.nodes, bootstrap["cluster_id"],
+                                        encrypt=bootstrap["node"]["tensors"]["encrypt"]),
             worker, bootstrap["token"], combiner=combiner, sync_interval=sync_interval, staleness=staleness,
             optimizer=optimizer, overlap=overlap, restore=restore, resolve=self.absolute_path,
             connect_timeout=connect_timeout)

@@ -223,13 +223,18 @@ def one_dies(ctx):
 
 
 def fed_unevenly(ctx):
-    """Nodes get different numbers of rows; each fits what it gets, first with padded batches, then
-    with those that it has, and keeps them."""
+    """Nodes get different numbers of rows; each fits what it gets: as most programs do; and with
+    padded batches, and then with those that it has, which it keeps."""
     import keras
 
     from tfos import collective
 
-    found = {}
+    model = _model(keras, collective.rank())
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    history = model.fit(ctx.dataset(8, features="x", label="y"), verbose=0,
+                        callbacks=[ctx.average_metrics()])
+    found = {"fit": {"history": history.history,
+                     "weights": [weight.tolist() for weight in model.get_weights()]}}
     for remainder in ("pad", "join"):
         model = _model(keras, collective.rank())
         model.compile(ctx.distribute(keras.optimizers.Adam(0.01)),

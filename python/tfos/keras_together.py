@@ -1,0 +1,192 @@
+"""What a Keras optimizer of ``ctx.distribute`` does with the other nodes.
+
+Three things, all of them collective: it begins with one node's values, averages gradients, and ends an
+epoch. A node whose rows are used up goes along with the steps of the others, without rows, until they
+have ended as well, and then takes the values of those that have made all steps.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, Iterable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfos import collective
+from tfos.errors import BadInputError
+
+_GRADIENTS = "gradients"
+_WEIGHTS = "weights"
+#: What a batch weighs at least that is part of a step: no weight at all is for nodes without rows.
+_LEAST_WEIGHT = 1e-20
+
+
+class Together:
+    """Owner: an optimizer. Threads: one at a time, as the optimizer. Errors: those of
+    :mod:`tfos.collective`."""
+
+    def __init__(self, compression: str | None) -> None:
+        self._compression = compression
+        self._shared = False
+        #: What the gradients of a step are, as a structure of specs; None before the first step.
+        self._like: list[Any] | None = None
+        self._without_rows: Any = None
+        self._weight: Any = None
+        self._may_be_weightless = False
+
+    def share_at_first_step(self) -> None:
+        """For models that have no weights before their first step."""
+        self._shared = False
+
+    def share(self, variables: Iterable[Any], epoch: int = 0) -> int:
+        """Gives variables the values of the chief (or, when that has left, of the first node that
+        has not), and returns its ``epoch``."""
+        variables = list(variables)
+        kinds = [_kind_of(variable) for variable in variables]
+        text = "\n".join(kinds).encode()
+        # Who has left has no row.
+        nodes = collective.all_gather(
+            tf.constant([[collective.rank(), zlib.crc32(text), len(text), epoch]], tf.int64),
+            name="what trains").numpy()
+        if len(set(nodes[:, 1])) > 1:
+            every = collective.all_gather(np.frombuffer(text, np.uint8), name="what differs").numpy()
+            texts = np.split(every, np.cumsum(nodes[:-1, 2]))
+            raise BadInputError(_difference(
+                [collective.group().names[rank] for rank in nodes[:, 0]],
+                [part.tobytes().decode().split("\n") for part in texts],
+                [_name_of(variable) for variable in variables]))
+        root, _, _, epoch = nodes[0].tolist()
+        collective.broadcast_variables(variables, root, name=_WEIGHTS)
+        self._shared = True
+        return epoch
+
+    def weigh(self, weight: Any, *, may_be_zero: bool = False) -> None:
+        """What the gradients that come next weigh; None: as much as those of all others."""
+        self._weight, self._may_be_weightless = weight, may_be_zero
+
+    def mean(self, gradients: Sequence[Any], variables: Iterable[Any], *,
+             alike: bool = False) -> list[Any]:
+        """The means over all nodes; with ``alike`` all nodes weigh as much. ``variables``: what the
+        first step begins by sharing, if that was not done before."""
+        weight, may_be_zero = self._weight, self._may_be_weightless
+        self.weigh(None)
+        if alike or weight is None:
+            weight, may_be_zero = 1.0, False
+        if may_be_zero:
+            gradients = [_kept(gradient, weight > 0) for gradient in gradients]
+        weight = tf.maximum(tf.cast(weight, tf.float64), _LEAST_WEIGHT)
+        like = [_spec_of(gradient) for gradient in gradients if gradient is not None]
+        if like != self._like:
+            self._like, self._without_rows = like, None
+        # Keras runs a step to find out that there is no batch: that must not reach the others.
+        needed = [getattr(gradient, "values", gradient) for gradient in gradients
+                  if gradient is not None]
+        if not self._shared and not self._share_now(variables):
+            needed = [_never_run()]
+        with tf.control_dependencies(needed):
+            means, _ = self._reduce(gradients, weight, trains=True)
+        return means
+
+    def end_epoch(self, iterations: Any, variables: Iterable[Any], trained: Iterable[Any]) -> None:
+        """Returns when no node has rows left in this epoch; then all have the same ``variables``
+        and have made as many ``iterations``. ``trained``: the variables that have gradients."""
+        if self._like is None:  # Without a single batch nothing says which gradients have rows.
+            self._like = [tf.TensorSpec(variable.shape, variable.dtype) for variable in trained]
+        if self._without_rows is None:
+            self._without_rows = self._make_step_without_rows(self._like)
+        missed = 0
+        while self._without_rows():
+            missed += 1
+        # Iterations may differ alone: Keras counts, or not, the step that finds no batch.
+        nodes = collective.all_gather(
+            tf.constant([[missed, collective.rank(), int(iterations)]], tf.int64),
+            name="the end of an epoch").numpy()
+        if (nodes[:, [0, 2]] != nodes[0, [0, 2]]).any():
+            last = nodes[nodes[:, 0].argmin()]
+            collective.broadcast_variables(variables, int(last[1]), name=_WEIGHTS)
+
+    def _reduce(self, gradients: Sequence[Any], weight: Any, *, trains: bool) -> tuple[list[Any], Any]:
+        """The means, and how many of the nodes, by weight, train: 0 if all have ended."""
+        *means, training = collective.all_reduce(
+            [*gradients, tf.constant(float(trains))], weight=weight, compression=self._compression,
+            name=_GRADIENTS)
+        return means, training
+
+    def _make_step_without_rows(self, like: list[Any]) -> Any:
+        """A function that takes part in a step of the others and says whether there was one."""
+        nothing = tf.nest.map_structure(_zeros, like)
+
+        # With the shapes that a step's graph knows, as nodes compare those.
+        @tf.function(input_signature=[like])
+        def step(gradients: list[Any]) -> tf.Tensor:
+            parts = [tf.IndexedSlices(*each) if isinstance(each, tuple) else each
+                     for each in gradients]
+            return self._reduce(parts, 0.0, trains=False)[1] > 0.5
+
+        return lambda: bool(step(nothing))
+
+    def _share_now(self, variables: Iterable[Any]) -> bool:
+        # A tf.function that makes variables, as that of a model without an input shape, is traced
+        # once without values and, when they are there, again.
+        with tf.init_scope():
+            variables = list(variables)
+            ready = all(map(_has_value, variables))
+            if ready:
+                self.share(variables)
+        return ready
+
+
+def _kept(gradient: Any, counts: tf.Tensor) -> Any:
+    """Zeros for a batch that doesn't count: its gradients may be no numbers."""
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(_kept(gradient.values, counts), gradient.indices, gradient.dense_shape)
+    return tf.math.multiply_no_nan(gradient, tf.cast(counts, gradient.dtype))
+
+
+def _spec_of(gradient: Any) -> Any:
+    if isinstance(gradient, tf.IndexedSlices):
+        return (tf.TensorSpec([None, *gradient.values.shape[1:]], gradient.values.dtype),
+                tf.TensorSpec([None], gradient.indices.dtype))
+    return tf.TensorSpec(gradient.shape, gradient.dtype)
+
+
+def _zeros(spec: tf.TensorSpec) -> tf.Tensor:
+    rows, *row = spec.shape.as_list() or [1]
+    if None in row:
+        raise BadInputError(f"a gradient has the shape {spec.shape}: for nodes without rows to go "
+                            "along with those that have some, it has to be known")
+    return tf.zeros([] if spec.shape.rank == 0 else [rows or 0, *row], spec.dtype)
+
+
+def _kind_of(variable: Any) -> str:
+    return f"{tf.as_dtype(variable.dtype).name}{tuple(variable.shape)}"
+
+
+def _name_of(variable: Any) -> str:
+    return getattr(variable, "path", variable.name)  # Keras 3 has a path, legacy Keras a name.
+
+
+def _difference(nodes: list[str], kinds: list[list[str]], names: list[str]) -> str:
+    """What the first tensor is that is another one on one of the nodes than on the first."""
+    other = next(number for number, theirs in enumerate(kinds) if theirs != kinds[0])
+    ours, theirs = kinds[0], kinds[other]
+    place = next((place for place, (one, another) in enumerate(zip(ours, theirs)) if one != another),
+                 min(len(ours), len(theirs)))
+    what = [kind[place] if place < len(kind) else "not there" for kind in (ours, theirs)]
+    name = f" ({names[place]} here)" if place < len(names) else ""
+    return (f"the nodes train different models: of their weights and their optimizers' variables, "
+            f"number {place}{name} is {what[0]} on {nodes[0]}, but {what[1]} on {nodes[other]}")
+
+
+def _has_value(variable: Any) -> bool:
+    # Keras 3 has variables of its own around TensorFlow's.
+    return bool((variable if isinstance(variable, tf.Variable) else variable.value).is_initialized())
+
+
+def _never_run() -> tf.Operation:
+    return tf.debugging.Assert(False, [
+        "the model's weights got no values before the first step, so they can't become those of the "
+        "chief: give the model an input shape, or call it once, before it is trained"])
