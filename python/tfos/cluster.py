@@ -8,38 +8,26 @@ import os
 import secrets
 import threading
 import traceback
-from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from typing import Any, Callable, Sequence
 
 import cloudpickle
 
-from tfos import (
-    dataframe, hadoop_settings, jvm_feeder, launch, notebook, paths, shuffling, slots,
-)
+from tfos import dataframe, hadoop_settings, launch, notebook, paths, slots
+from tfos.cluster_feed import FEED_TIMEOUT_SECONDS, ClusterFeed, warn_of_speculation
 from tfos.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.datafeed import VALIDATION_QUEUE
-from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError, NodeLostError
-from tfos.feeding import (
-    ArrowInferenceFeeder, ArrowTrainFeeder, FeedPlan, InferenceFeeder, Replay, TrainFeeder,
-)
+from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 from tfos.ledger import Ledger
 from tfos.network import host_and_port
 from tfos.progress import Progress
 from tfos.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
 from tfos.settings import Settings
-from tfos.spark_job import SparkJob, first_cause, pickled_batches, use_this_python
-from tfos.training import Training, plan_training
+from tfos.spark_job import SparkJob, SparkJobs, first_cause, use_this_python
+from tfos.training import plan_training
 
 logger = logging.getLogger(__name__)
 
-#: No timeout needs more; what counts milliseconds can hold it.
-_MOST_SECONDS = 1e9
-
-#: After a node's failure Spark's own error for the same event may arrive first; this long the
-#: driver waits for the failure that explains it.
-_EXPLANATION_SECONDS = 3.0
 #: Beyond the grace between TERM and KILL, for agents to say that their nodes have ended.
 _END_MARGIN_SECONDS = 5.0
 #: For launch tasks to end by themselves, and for Spark to notice, when all agents have left.
@@ -103,10 +91,9 @@ def run(
             "max_lost_nodes is for nodes that Spark feeds: others read their data themselves, and "
             "nobody knows what a lost one has left"
         )
-    if resolved.tensors_encrypt and (resolved.rdma != "false" or parameter_servers):
+    if resolved.tensors_encrypt and resolved.rdma != "false":
         raise BadInputError(
-            "tensors_encrypt: what goes over UCX (rdma), and what parameter servers exchange, can't be "
-            "encrypted; ask for one or the other")
+            "tensors_encrypt: what goes over UCX (rdma) can't be encrypted; ask for one or the other")
     progress = Progress(resolved.progress)
     use_this_python(sc)
     slots.wait_for_slots(
@@ -115,6 +102,7 @@ def run(
     )
     if input_mode == "spark":
         slots.warn_of_idle_executors(sc)
+        warn_of_speculation(sc)
     return Cluster(
         sc, roles, resolved, progress, _pickled(main, args),
         input_mode=input_mode, on_driver=on_driver, tensorboard=tensorboard, log_dir=log_dir,
@@ -159,12 +147,8 @@ class Cluster:
         self._settings = settings
         self._token = secrets.token_hex(32)
         self._roles = roles
-        self._jobs: list[SparkJob] = []
-        self._jobs_lock = threading.Lock()
+        self._jobs = SparkJobs(sc, self.cluster_id)
         self._launch_job: SparkJob | None = None
-        self._turns: dict[str, threading.Lock] = {}  # by queue
-        self._epochs: dict[str, int] = {}  # the next of each queue; they count through its life
-        self._ledger = Ledger()
         self._shut_down = False
         self._closing = False
         self._ended = threading.Event()
@@ -192,8 +176,10 @@ class Cluster:
                 "max_lost_nodes": settings.max_lost_nodes,
                 "log_level": settings.log_level,
             },
-            on_failure=self._cancel_jobs,
+            on_failure=self._jobs.cancel,
         )
+        self._feed = ClusterFeed(self._coordinator, settings, self._token, self._jobs,
+                                 self._show_progress)
         try:
             self._launch(self._launch_plan(payload, registration_timeout, log_dir, release_port))
             self._wait_until_formed(registration_timeout)
@@ -204,7 +190,7 @@ class Cluster:
 
     # -- what programs use
 
-    def train(self, data: Any, epochs: int = 1, feed_timeout: float = 600,
+    def train(self, data: Any, epochs: int = 1, feed_timeout: float = FEED_TIMEOUT_SECONDS,
               queue: str = "input", decimals: str | None = None, *, validation: Any = None,
               shuffle: bool | int = False, cache: str | None = None) -> None:
         """Feeds ``data`` to the nodes, ``epochs`` times, and returns when they have taken it all.
@@ -213,7 +199,8 @@ class Cluster:
             data: an RDD (its objects), a DataFrame (Rows of NumPy values, docs/dataframes.md), or
                 a DStream (every batch, from when it starts; a stream has no epochs).
             epochs: passes over the data, a Spark job each. The nodes hear when one has ended.
-            feed_timeout: seconds without any progress after which feeding fails.
+            feed_timeout: seconds without any progress after which feeding fails. A program may pause
+                for as long, to evaluate or to export; one that dies is noticed at once.
             queue: the feed to fill.
             decimals: what becomes of a DataFrame's decimals: ``"float64"``, or None to refuse them.
             validation: data of the same kind and columns, fed to the queue ``validation`` after
@@ -241,51 +228,11 @@ class Cluster:
                 raise BadInputError(f"data and validation can't both go to the queue {queue!r}")
             sources[VALIDATION_QUEUE] = validation
         plan = plan_training(sources, epochs, shuffle, cache)
-        with ExitStack() as turns:
-            # Another thread's epochs of the same queue would mix with these. Always in one order.
-            for name in sorted(sources):
-                turns.enter_context(self._turns.setdefault(name, threading.Lock()))
-            self._train(plan, sources, queue, feed_timeout, decimals)
+        self._feed.train(plan, sources, queue, feed_timeout, decimals)
 
-    def _train(self, plan: Training, sources: dict[str, Any], queue: str, feed_timeout: float,
-               decimals: str | None) -> None:
-        data = sources[queue]
-        if hasattr(data, "foreachRDD"):
-            data.foreachRDD(lambda rdd: self._feed_rdd(rdd, 0, feed_timeout, queue,
-                                                       self._epochs.get(queue, 0), Replay()))
-            return
-        feeds = {
-            name: self._frame_feed(source, decimals) if hasattr(source, "mapInArrow") else (
-                partial(self._feed_rdd, source))
-            for name, source in sources.items()
-        }
-        for job in range(plan.jobs):
-            for name, feed in feeds.items():
-                if self._nobody_wants_rows():
-                    return
-                mixed = name == queue  # validation needs no other order
-                replay = plan.replay if mixed else replace(plan.replay, shuffle_seed=0)
-                first, last = self._take_epochs(name, 1 + replay.epochs)
-                try:
-                    feed(plan.seed_of_job(job) if mixed else 0, feed_timeout, name, first, replay)
-                except BaseException:
-                    # Interrupted, or rows that can't be fed: what the nodes have got of the epoch
-                    # is part of the next one, as a pass without a batch would end `repeat()`. What
-                    # they cache of it must not be.
-                    if not replay.epochs:
-                        self._take_epochs(name, -1)
-                    raise
-                self._coordinator.send("end_epoch", queue=name, epoch=last)
-
-    def _take_epochs(self, queue: str, count: int) -> tuple[int, int]:
-        """The first and the last number of the queue's next epochs."""
-        with self._jobs_lock:
-            first = self._epochs.get(queue, 0)
-            self._epochs[queue] = first + count
-        return first, first + count - 1
-
-    def inference(self, data: Any, feed_timeout: float = 600, queue: str = "input", *,
-                  schema: Any = None, keys: Sequence[str] = (), decimals: str | None = None) -> Any:
+    def inference(self, data: Any, feed_timeout: float = FEED_TIMEOUT_SECONDS,
+                  queue: str = "input", *, schema: Any = None, keys: Sequence[str] = (),
+                  decimals: str | None = None) -> Any:
         """The results for ``data``, one for each row, in the order of each partition's rows. Lazy:
         nodes are asked whenever Spark computes it, and again when it computes it again.
 
@@ -309,10 +256,7 @@ class Cluster:
         self._check_feedable(queue)
         if hasattr(data, "mapInArrow"):
             wanted = dataframe.plan_inference(data, schema, keys, decimals)
-            feeder = ArrowInferenceFeeder(
-                self._plan(False, feed_timeout, queue), wanted.names, wanted.keys, wanted.fed,
-                wanted.fields, decimals)
-            return wanted.source.mapInArrow(feeder, wanted.schema)
+            return self._feed.infer_frame(wanted, feed_timeout, queue, decimals)
         if not hasattr(data, "mapPartitionsWithIndex"):
             raise BadInputError(
                 f"inference takes an RDD or a DataFrame, not {type(data).__name__}; "
@@ -320,8 +264,7 @@ class Cluster:
             )
         if schema is not None or keys or decimals is not None:
             raise BadInputError("schema, keys and decimals are for DataFrames, and this is an RDD")
-        source, plan = self._feed_plan(data, feed_timeout, queue)
-        return source.mapPartitionsWithIndex(InferenceFeeder(plan), preservesPartitioning=True)
+        return self._feed.infer_rdd(data, feed_timeout, queue)
 
     def shutdown(self, streaming_context: Any = None, grace_secs: float = 0,
                  timeout: float = 259200) -> None:
@@ -367,8 +310,7 @@ class Cluster:
     def ledger(self) -> Ledger:
         """What became of the rows that were fed so far. It is complete once the cluster was shut
         down; before that nodes report their counts with their heartbeats."""
-        self._ledger.update(self._coordinator.nodes())
-        return self._ledger
+        return self._feed.ledger()
 
     def tensorboard_url(self) -> str | None:
         """Where TensorBoard answers; None when it was not asked for. Waits until it listens."""
@@ -464,8 +406,7 @@ class Cluster:
         ids = range(self._on_driver, self._node_count)
         self.launch_rdd = self.spark_context.parallelize(ids, len(ids))
         tasks = self.launch_rdd.mapPartitions(partial(launch.launch_task, plan))
-        self._launch_job = self._start_job("launch", f"tfos nodes of {self.cluster_id}",
-                                           tasks.collect, self._launch_ended)
+        self._launch_job = self._jobs.start("nodes", tasks.collect, self._launch_ended)
 
     def _launch_ended(self, job: SparkJob) -> None:
         # What ends with the cluster, or because of its end, is no failure of it.
@@ -508,8 +449,6 @@ class Cluster:
                                f"expected, {why}")
         return reasons or ["no node is missing, but the roster was not published"]
 
-    # -- feeding
-
     def _check_feedable(self, queue: str) -> None:
         if self.input_mode != "spark":
             raise BadInputError(
@@ -522,154 +461,13 @@ class Cluster:
             raise BadInputError("the cluster was shut down")
         self._coordinator.raise_failure()
 
-    def _fed_nodes(self) -> list[dict[str, Any]]:
-        return [n for n in self._coordinator.nodes() if n["job_name"] not in SERVICE_JOBS]
-
-    def _nobody_wants_rows(self) -> bool:
-        terminated = self._coordinator.terminated_nodes()
-        # A node that failed is no reason to be content: its failure is about to be raised.
-        content = ("done", "lost") if self._settings.max_lost_nodes else ("done",)
-        return all(node["node_id"] in terminated or node["state"] in content
-                   for node in self._fed_nodes())
-
-    def _await_feeds(self, timeout: float) -> None:
-        """Until every fed node listens; ``timeout`` bounds how long their programs may import."""
-        def missing() -> list[dict[str, Any]]:
-            return [n for n in self._fed_nodes()
-                    if not n["feed"] and n["state"] not in FINAL_STATES]
-
-        listening = self._coordinator.wait(
-            lambda: not missing(), timeout,
-            while_waiting=lambda: self._show_progress("waiting for the programs"),
-        )
-        if not listening:
-            raise ClusterTimeoutError(
-                f"nodes were not ready to be fed within {timeout:g} s: "
-                + "; ".join(f"{node_name(n)} is {n['state']} ({n['detail']})" for n in missing())
-            )
-
-    def _feed_plan(self, rdd: Any, timeout: float, queue: str, epoch: int = 0,
-                   replay: Replay = Replay()) -> tuple[Any, FeedPlan]:
-        """The RDD to feed from and the plan for its tasks, once every fed node listens."""
-        pickled = pickled_batches(rdd)
-        source = rdd if pickled is None else pickled
-        return source, self._plan(pickled is not None, timeout, queue, epoch, replay)
-
-    def _plan(self, pickled: bool, timeout: float, queue: str, epoch: int = 0,
-              replay: Replay = Replay()) -> FeedPlan:
-        if not 0 < timeout < _MOST_SECONDS:
-            raise BadInputError(f"feed_timeout={timeout!r}: seconds, above 0 and below {_MOST_SECONDS:g}")
-        self._await_feeds(timeout)
-        endpoints = [
-            {
-                "node_id": node["node_id"], "address": node["address"],
-                "port": node["feed"]["port"], "socket": node["feed"]["socket"],
-                "executor_id": node["executor_id"],
-            }
-            for node in self._fed_nodes() if node["feed"] and node["state"] != "lost"
-        ]
-        return FeedPlan(
-            token=self._token,
-            endpoints=endpoints,
-            coordinator=self.coordinator_address,
-            job_id=secrets.token_bytes(16),
-            queue=queue,
-            timeout=timeout,
-            region_bytes=self._settings.feed_region,
-            chunk_bytes=self._settings.feed_chunk,
-            epoch=epoch,
-            pickled=pickled,
-            replay=replay,
-            until_read=self._settings.max_lost_nodes > 0,
-        )
-
-    def _feed_rdd(self, rdd: Any, seed: int, timeout: float, queue: str, epoch: int,
-                  replay: Replay) -> None:
-        """Feeds one epoch, in an order of its own unless ``seed`` is 0."""
-        if self._nobody_wants_rows() or rdd.getNumPartitions() == 0:
-            return
-        ordered = shuffling.shuffled_rdd(rdd, seed) if seed else rdd
-        source, plan = self._feed_plan(ordered, timeout, queue, epoch, replay)
-        if plan.pickled and self._feeds_by_jvm():
-            collect = partial(jvm_feeder.train_pickled, source, plan)
-        else:
-            collect = source.mapPartitionsWithIndex(TrainFeeder(plan)).collect
-        counts = self._run_feed(collect)
-        with self._jobs_lock:
-            self._ledger.count_job(counts, plan.pickled)
-
-    def _frame_feed(self, frame: Any, decimals: str | None) -> Callable[..., None]:
-        """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to fit."""
-        dataframe.check_schema(frame.schema, decimals)
-        source, names = dataframe.as_arrow_source(frame)
-        by_jvm = self._feeds_by_jvm()
-
-        def feed(seed: int, timeout: float, queue: str, epoch: int, replay: Replay) -> None:
-            ordered = shuffling.shuffled_frame(source, seed) if seed else source
-            plan = self._plan(False, timeout, queue, epoch, replay)
-            if by_jvm:
-                collect = partial(jvm_feeder.train, ordered, plan, names, decimals)
-            else:
-                feeder = ArrowTrainFeeder(plan, names, decimals)
-                collect = ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect
-            counts = self._run_feed(collect)
-            with self._jobs_lock:
-                self._ledger.count_job(counts, False)
-
-        return feed
-
-    def _feeds_by_jvm(self) -> bool:
-        """Whether the executors' JVMs feed what Spark holds itself, rather than Python workers."""
-        wanted = self._settings.feed_jvm
-        obstacle = "" if wanted == "off" else jvm_feeder.obstacle(self.spark_context)
-        if wanted == "on" and obstacle:
-            raise BadInputError(f"spark.tfos.feed.jvm is on, and {obstacle}")
-        by_jvm = wanted != "off" and not obstacle
-        logger.info("what Spark holds is fed by %s",
-                    "the executors' JVMs" if by_jvm
-                    else f"Python workers: {obstacle or 'spark.tfos.feed.jvm is off'}")
-        return by_jvm
-
-    def _run_feed(self, collect: Callable[[], list[Any]]) -> list[Any]:
-        """Runs a job that feeds, until it has ended or no node wants more rows, and returns what
-        its tasks did, as far as it ended."""
-        job = self._start_job("feed", f"tfos feed of {self.cluster_id}", collect,
-                              lambda _job: self._coordinator.notify())
-        try:
-            self._coordinator.wait(
-                lambda: job.done or self._nobody_wants_rows(), None,
-                while_waiting=lambda: self._show_progress("feeding"),
-            )
-        finally:
-            cancelled = not job.done
-            if cancelled:
-                job.cancel()
-            if cancelled or job.error is not None:
-                self._ledger.cut_short = True
-        if job.error is None and not cancelled:
-            # Of what was on its way to a node that wants no more, nobody knows what it took.
-            ended = any(node["state"] in FINAL_STATES for node in self._fed_nodes())
-            if ended or self._coordinator.terminated_nodes():
-                self._ledger.cut_short = True
-            return job.result()
-        if job.error is not None and not self._nobody_wants_rows():
-            self._raise_explained(job.error)
-        return []
-
-    def _raise_explained(self, error: Exception) -> None:
-        """Raises the cluster's failure if ``error`` came of one, else ``error`` itself."""
-        if isinstance(error, (NodeLostError, NodeFailedError)) or any(
-                name in str(error) for name in ("NodeLostError", "NodeFailedError")):
-            self._coordinator.wait(lambda: False, _EXPLANATION_SECONDS)
-        raise error
-
     # -- ending
 
     def _await_streaming(self, streaming_context: Any) -> None:
         while not streaming_context.awaitTerminationOrTimeout(1):
             self._coordinator.raise_failure()
             self._show_progress("streaming")
-            if self._nobody_wants_rows():
+            if self._feed.nobody_wants_rows():
                 streaming_context.stop(stopSparkContext=False, stopGraceFully=True)
 
     def _await_programs(self, grace_secs: float, timeout: float | None) -> None:
@@ -684,8 +482,8 @@ class Cluster:
             return coordinator.wait(
                 condition, seconds, while_waiting=lambda: self._show_progress(doing))
 
-        if not wait(lambda: all(n["state"] in FINAL_STATES for n in self._fed_nodes()), timeout):
-            unfinished = [node_name(n) + " is " + n["state"] for n in self._fed_nodes()
+        if not wait(lambda: all(n["state"] in FINAL_STATES for n in self._feed.fed_nodes()), timeout):
+            unfinished = [node_name(n) + " is " + n["state"] for n in self._feed.fed_nodes()
                           if n["state"] not in FINAL_STATES]
             raise ClusterTimeoutError(
                 f"the programs did not return within {timeout:g} s of shutdown and were stopped: "
@@ -704,6 +502,7 @@ class Cluster:
     def _abort(self, reason: str) -> None:
         """Ends everything without waiting for the programs."""
         self._shut_down = True
+        self._feed.cut_short()  # Nodes have no time for a last word.
         self._stop(reason)
         self._close()
 
@@ -726,24 +525,10 @@ class Cluster:
             # Its tasks end with their agents: cancelled now, a good run would show a failed job.
             self._launch_job.wait(_LAUNCH_END_SECONDS)
         if cancel:
-            self._cancel_jobs()
+            self._jobs.cancel()
         self._coordinator.close(timeout=self._settings.stop_grace + 10)
 
-    # -- Spark jobs
-
-    def _start_job(self, kind: str, description: str, action: Callable[[], Any],
-                   on_done: Callable[[SparkJob], None]) -> SparkJob:
-        with self._jobs_lock:
-            group = f"tfos-{self.cluster_id}-{kind}-{len(self._jobs)}"
-            job = SparkJob(self.spark_context, group, description, action, on_done)
-            self._jobs.append(job)
-        return job
-
-    def _cancel_jobs(self) -> None:
-        with self._jobs_lock:
-            running = [job for job in self._jobs if not job.done]
-        for job in running:
-            job.cancel()
+    # -- what the user sees
 
     def _show_progress(self, doing: str, *, last: bool = False) -> None:
         self._progress.show(self._coordinator.nodes(), doing, last=last)
@@ -755,6 +540,10 @@ class Cluster:
         # Of a cluster that failed, nodes may have ended without a last word.
         if ledger.lines() and self._coordinator.failure is not None:
             self._progress.say("ledger | the cluster failed: nodes may have read more than they said")
+        if ledger.asked_for_more:
+            logger.warning(
+                "%s asked for an epoch that was not fed, and got one without rows: give train() as many "
+                "epochs as the program reads", ", ".join(sorted(ledger.asked_for_more)))
         complaint = ledger.complaint()
         if complaint and self._coordinator.failure is None:
             logger.warning("the feed's counts do not add up: %s", complaint)

@@ -41,11 +41,9 @@ def check_schema(schema: sql.StructType, decimals: str | None) -> None:
 
 def _advice(data_type: sql.DataType, decimals: str | None) -> str | None:
     """What to do about a column of this type; None when it can be fed."""
-    if isinstance(data_type, (sql.StringType, sql.BinaryType)):
-        return None
     if isinstance(data_type, sql.UserDefinedType):
         is_vector = type(data_type).__name__ == "VectorUDT"
-        return None if is_vector else "convert it to an array of numbers"
+        return None if is_vector else "convert it to an array of numbers or strings"
     if isinstance(data_type, sql.MapType):
         return "make columns of its values, as in m['key'] AS key"
     if isinstance(data_type, sql.StructType):
@@ -55,10 +53,10 @@ def _advice(data_type: sql.DataType, decimals: str | None) -> str | None:
         element = element.elementType
     if isinstance(element, sql.DecimalType):
         return None if decimals else 'cast it or pass decimals="float64"'
-    if isinstance(element, _NUMBERS):
+    if isinstance(element, (*_NUMBERS, sql.StringType, sql.BinaryType)):
         return None
     if element is not data_type:
-        return "only arrays of numbers can be fed; explode or encode it"
+        return "only arrays of numbers, strings and binary can be fed; explode or encode it"
     return "cast it to a number, a string or binary"
 
 

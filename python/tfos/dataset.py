@@ -11,7 +11,11 @@ import tensorflow as tf
 from tfos import ops_library
 from tfos.errors import BadInputError
 
-_DENSE, _RAGGED, _STRINGS = "dense", "ragged", "strings"
+_DENSE, _RAGGED, _STRINGS, _RAGGED_STRINGS = "dense", "ragged", "strings", "ragged strings"
+#: How a column comes that is declared ragged.
+_AS_RAGGED = {
+    _DENSE: _RAGGED, _RAGGED: _RAGGED, _STRINGS: _RAGGED_STRINGS, _RAGGED_STRINGS: _RAGGED_STRINGS,
+}
 #: Stands for the mask of padded batches where an element's structure has names of columns.
 _MASK = "tfos mask"
 
@@ -23,17 +27,23 @@ class Column(NamedTuple):
     encoding: str
     #: NumPy's name; empty for strings.
     dtype: str
-    #: Of one value; dense columns only.
+    #: Of one value; empty for ragged columns.
     shape: Sequence[int]
+
+    @property
+    def is_ragged(self) -> bool:
+        return self.encoding == _AS_RAGGED[self.encoding]
+
+    def as_ragged(self) -> Column:
+        return self._replace(encoding=_AS_RAGGED[self.encoding], shape=[])
 
     def component_specs(self, batch: int | None) -> list[tf.TensorSpec]:
         """The tensors that the op gives for this column."""
-        if self.encoding == _STRINGS:
-            return [tf.TensorSpec([batch], tf.string)]
-        if self.encoding == _RAGGED:
+        dtype = self.dtype or tf.string
+        if self.is_ragged:
             splits = None if batch is None else batch + 1
-            return [tf.TensorSpec([None], self.dtype), tf.TensorSpec([splits], tf.int64)]
-        return [tf.TensorSpec([batch, *self.shape], self.dtype)]
+            return [tf.TensorSpec([None], dtype), tf.TensorSpec([splits], tf.int64)]
+        return [tf.TensorSpec([batch, *self.shape], dtype)]
 
 
 def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, drop_remainder: bool,
@@ -77,7 +87,7 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
         left = iter(components)
         values = [
             tf.RaggedTensor.from_row_splits(next(left), next(left), validate=False)
-            if column.encoding == _RAGGED else next(left)
+            if column.is_ragged else next(left)
             for column in chosen
         ]
         return tf.nest.pack_sequence_as(structure, values)
@@ -140,21 +150,20 @@ def _named_specs(spec: Any) -> dict[str, Any]:
 
 
 def _column_of_spec(name: str, spec: Any) -> Column:
-    if isinstance(spec, tf.RaggedTensorSpec):
-        return Column(name, _RAGGED, spec.dtype.name, [])
-    if not isinstance(spec, tf.TensorSpec):
+    if not isinstance(spec, (tf.TensorSpec, tf.RaggedTensorSpec)):
         raise BadInputError(
             f"spec of column {name!r} is {spec!r}; it has to be a tf.TensorSpec or a "
             "tf.RaggedTensorSpec of one row's value"
         )
-    if spec.dtype == tf.string:
-        return Column(name, _STRINGS, "", [])
+    encoding, dtype = (_STRINGS, "") if spec.dtype == tf.string else (_DENSE, spec.dtype.name)
+    if isinstance(spec, tf.RaggedTensorSpec):
+        return Column(name, encoding, dtype, []).as_ragged()
     if not spec.shape.is_fully_defined():
         raise BadInputError(
             f"spec of column {name!r} has the shape {spec.shape}: the shape of one row's value has "
             f"to be known; if it varies, pass ragged=[{name!r}] or a tf.RaggedTensorSpec"
         )
-    return Column(name, _DENSE, spec.dtype.name, spec.shape.as_list())
+    return Column(name, encoding, dtype, spec.shape.as_list())
 
 
 def _declare_ragged(columns: dict[str, Column], ragged: list[str]) -> dict[str, Column]:
@@ -162,14 +171,14 @@ def _declare_ragged(columns: dict[str, Column], ragged: list[str]) -> dict[str, 
     for name in ragged:
         _check_known(name, list(columns))
         column = columns[name]
-        if column.encoding == _STRINGS or len(column.shape) > 1 or (
-                column.encoding == _DENSE and not column.shape):
+        if not column.is_ragged and len(column.shape) != 1:
+            values = "single strings" if not column.dtype and not column.shape else (
+                f"of the shape {column.shape}")
             raise BadInputError(
-                f"column {name!r} cannot be ragged: its values are "
-                f"{'strings' if column.encoding == _STRINGS else f'of the shape {column.shape}'}, "
-                "and only one-dimensional ones may vary in length"
+                f"column {name!r} cannot be ragged: its values are {values}, and only "
+                "one-dimensional ones may vary in length"
             )
-        declared[name] = column._replace(encoding=_RAGGED, shape=[])
+        declared[name] = column.as_ragged()
     return declared
 
 

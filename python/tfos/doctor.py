@@ -1,8 +1,8 @@
 """The Python side of ``tfos doctor``: what an installation consists of, and what it lacks.
 
 ``python -m tfos.doctor`` prints a JSON list of checks, which the executable shows among its own;
-``--settings`` prints the table of settings. Nothing here imports TensorFlow but ``--hdfs``: that
-takes seconds, and the versions are in the packages' metadata.
+``--settings`` prints the table of settings. Nothing here imports TensorFlow but the last step of
+``--hdfs``: that takes seconds, and the versions are in the packages' metadata.
 """
 
 from __future__ import annotations
@@ -10,22 +10,26 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib.metadata
-import importlib.util
 import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tfos.spark_installation import spark_home
+
 OK = "ok"
 WARN = "warn"
 FAIL = "fail"
 
 _OLDEST_PYTHON = (3, 11)
-_TESTED_TENSORFLOW = ((2, 16), (2, 21))
+#: What the code is written for, and what of it was run.
+_TENSORFLOW = ((2, 16), (2, 21))
+_TESTED_TENSORFLOW = "tested with 2.21, and its feed with 2.16"
 _OLDEST_SPARK = (3, 5)
+_TESTED_SPARK = (4, 1)
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
-_HADOOP_JARS = ("hadoop-client-api", "hadoop-client-runtime")
+_HADOOP_JARS = ("hadoop-client-api-", "hadoop-client-runtime-")
 
 VersionOf = Callable[[str], str | None]
 
@@ -59,11 +63,12 @@ def all_checks(
         check_executable(),
         check_jar(),
         check_spark(version_of, spark),
-        check_hadoop_client(spark),
+        check_hadoop_client(),
         check_hadoop_configuration(environ),
         check_tensorflow(version_of),
         check_keras(version_of),
         check_tensorboard(version_of),
+        check_pyarrow(version_of),
         check_required("cloudpickle", version_of),
         check_required("numpy", version_of),
     ]
@@ -119,26 +124,29 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
     found = f"{version} at {home}"
     if _numbers(version) < _OLDEST_SPARK:
         return Check(
-            WARN, "pyspark", found, f"tested with {_dotted(_OLDEST_SPARK)} and newer: upgrade"
+            WARN,
+            "pyspark",
+            found,
+            f"made for {_dotted(_OLDEST_SPARK)} and newer, tested with {_dotted(_TESTED_SPARK)}: upgrade",
         )
+    if _numbers(version) != _TESTED_SPARK:
+        found += f"; tested with {_dotted(_TESTED_SPARK)}"
     return Check(OK, "pyspark", found)
 
 
-def check_hadoop_client(home: Path | None) -> Check:
+def check_hadoop_client() -> Check:
+    """Of the environment of this process, as the client itself looks for its jars."""
+    from tfos.errors import TfosError
+
     what = "Hadoop client"
-    jars = home / "jars" if home else None
-    if jars is None or not jars.is_dir():
-        return Check(WARN, what, "no jars of Spark found", "set SPARK_HOME, or pip install pyspark")
-    found = [next(iter(sorted(jars.glob(f"{name}-*.jar"))), None) for name in _HADOOP_JARS]
-    missing = [name for name, jar in zip(_HADOOP_JARS, found, strict=True) if jar is None]
-    if missing:
-        return Check(
-            WARN,
-            what,
-            f"{', '.join(missing)} not in {jars}",
-            "use a Spark built with Hadoop, or hdfs:// paths can't be read",
-        )
-    return Check(OK, what, ", ".join(jar.name for jar in found))
+    try:
+        from tfos import hadoop_client
+
+        class_path = hadoop_client.client().class_path()
+    except (ImportError, TfosError) as error:
+        return Check(WARN, what, str(error), "without it hdfs:// paths can't be used")
+    jars = [entry for entry in class_path if os.path.basename(entry).startswith(_HADOOP_JARS)]
+    return Check(OK, what, ", ".join(jars))
 
 
 def check_hadoop_configuration(environ: Mapping[str, str]) -> Check:
@@ -163,17 +171,17 @@ def check_hadoop_configuration(environ: Mapping[str, str]) -> Check:
 def check_tensorflow(version_of: VersionOf) -> Check:
     what = "TensorFlow"
     installed = {name: version for name in _TENSORFLOW_PACKAGES if (version := version_of(name))}
-    oldest, newest = _TESTED_TENSORFLOW
+    oldest, newest = _TENSORFLOW
     if not installed:
         return Check(FAIL, what, "not installed", f"pip install 'tensorflow<={_dotted(newest)}.*'")
     package, version = next(iter(installed.items()))
     found = f"{version} ({package})"
     if not oldest <= _numbers(version) <= newest:
-        tested = f"{_dotted(oldest)} to {_dotted(newest)}"
+        made_for = f"made for {_dotted(oldest)} to {_dotted(newest)}"
         return Check(
-            WARN, what, found, f"tested with {tested}: install one of them if something fails"
+            WARN, what, found, f"{made_for}, {_TESTED_TENSORFLOW}: install one of them if something fails"
         )
-    return Check(OK, what, found)
+    return Check(OK, what, found if _numbers(version) == newest else f"{found}; {_TESTED_TENSORFLOW}")
 
 
 def check_keras(version_of: VersionOf) -> Check:
@@ -197,19 +205,23 @@ def check_tensorboard(version_of: VersionOf) -> Check:
     return Check(OK, "TensorBoard", version)
 
 
+def check_pyarrow(version_of: VersionOf) -> Check:
+    version = version_of("pyarrow")
+    if version is None:
+        return Check(
+            WARN,
+            "pyarrow",
+            "not installed",
+            "pip install pyarrow: DataFrames, TFRecords and models over rows need it",
+        )
+    return Check(OK, "pyarrow", version)
+
+
 def check_required(package: str, version_of: VersionOf) -> Check:
     version = version_of(package)
     if version is None:
         return Check(FAIL, package, "not installed", f"pip install {package}")
     return Check(OK, package, version)
-
-
-def spark_home(environ: Mapping[str, str]) -> Path | None:
-    """The Spark installation that pyspark would use: SPARK_HOME, else the installed package."""
-    if environ.get("SPARK_HOME"):
-        return Path(environ["SPARK_HOME"])
-    spec = importlib.util.find_spec("pyspark")
-    return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def settings_table() -> str:
@@ -252,10 +264,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(settings_json(), indent=2) if options.json else settings_table())
         return 0
     if options.hdfs:
-        from tfos.hdfs_doctor import hdfs_checks
+        from tfos import hdfs_doctor
 
-        checks = [check_hadoop_client(spark_home(os.environ)),
-                  check_hadoop_configuration(os.environ), *hdfs_checks(options.hdfs)]
+        hdfs_doctor.shorten_timeouts()
+        checks = [check_hadoop_client(), check_hadoop_configuration(os.environ),
+                  *hdfs_doctor.hdfs_checks(options.hdfs)]
     else:
         checks = all_checks()
     print(json.dumps([dataclasses.asdict(check) for check in checks]))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
-import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql import types as sql
 
 from tfos import record_listing, record_types, records, tfrecord_source
+from tfos.arrow import pa
 from tfos.errors import BadInputError
 
 #: Rows that are encoded at a time.

@@ -1,19 +1,23 @@
 """DataFrames through a SavedModel: what is behind the ``transform`` of ``tfos.ml`` and of the facade.
 
-Spark hands rows to a Python worker as Arrow record batches, and what is in :mod:`tfos.inference` runs
-them; the session stays in the worker for the tasks that come after.
+The executors' JVMs run them where they can (:mod:`tfos.jvm_inference`). Else Spark hands rows to a Python
+worker as Arrow record batches, and what is in :mod:`tfos.inference` runs them; the session stays in the
+worker for the tasks that come after. Either way it is the same engine.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any, Iterable, Iterator, Mapping, Sequence
 
-import pyarrow as pa
 from pyspark.sql import types as sql
 
-from tfos import dataframe, hadoop_settings, inference
+from tfos import dataframe, hadoop_settings, inference, jvm_inference
+from tfos.arrow import pa
 from tfos.errors import BadInputError
+
+logger = logging.getLogger(__name__)
 
 
 def transform(frame: Any, model: inference.Model, input_mapping: inference.InputMapping | None = None,
@@ -27,12 +31,17 @@ def transform(frame: Any, model: inference.Model, input_mapping: inference.Input
     """
     plan = model.on(_arrow_schema(frame.schema), input_mapping, output_mapping,
                     binary_outputs=binary_outputs, batch_size=batch_size, keep=keep)
+    unused = jvm_inference.why_unused(frame)
+    logger.info("%s runs in %s", model.path,
+                f"Python workers: {unused}" if unused else "the executors' JVMs")
+    if not unused:
+        return jvm_inference.transform(frame, plan)
     used = frame if keep else frame.select(*(_quoted(name) for name in plan.columns))
     source, names = dataframe.as_arrow_source(used)
     kept = frame.schema.fields if keep else []
     schema = sql.StructType([*kept, *_outputs(plan.output_schema)])
-    properties = hadoop_settings.properties(frame.sparkSession.sparkContext.getConf())
-    return source.mapInArrow(_Task(plan, names, properties), schema)
+    hadoop = hadoop_settings.of_session(frame.sparkSession.sparkContext)
+    return source.mapInArrow(_Task(plan, names, hadoop), schema)
 
 
 def task_threads(spark: Any) -> int:
@@ -43,15 +52,15 @@ def task_threads(spark: Any) -> int:
 class _Task:
     """What a Spark task does with its partition. Pickled to the executors."""
 
-    def __init__(self, plan: inference.Inference, names: list[str], hadoop_properties: str):
+    def __init__(self, plan: inference.Inference, names: list[str], hadoop_environment: Mapping[str, str]):
         self._plan = plan
         self._names = names
-        self._hadoop_properties = hadoop_properties
+        self._hadoop_environment = hadoop_environment
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
-        hadoop_settings.adopt(self._hadoop_properties)
+        hadoop_settings.adopt(self._hadoop_environment)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         try:
             yield from self._plan.run(batch.rename_columns(self._names) for batch in batches)

@@ -36,6 +36,12 @@ def environment(spark_conf: Any, settings: Settings) -> dict[str, str]:
     return {name: value for name, value in variables.items() if value}
 
 
+def of_session(spark_context: Any) -> dict[str, str]:
+    """The :func:`environment` of a session's configuration, for what is no cluster of ours."""
+    conf = spark_context.getConf()
+    return environment(conf, Settings.resolve(conf.get, {}))
+
+
 def properties(spark_conf: Any) -> str:
     """The session's properties of Hadoop as a JSON object; "" if there are none."""
     found = {name.removeprefix(_SPARK_PREFIX): value for name, value in spark_conf.getAll()
@@ -43,13 +49,13 @@ def properties(spark_conf: Any) -> str:
     return json.dumps(found) if found else ""
 
 
-def adopt(properties: str) -> None:
-    """Gives them to Hadoop's client of this process, unless the process was given some already.
+def adopt(variables: Mapping[str, str]) -> None:
+    """Gives them to Hadoop's client of this process, but for those that the process has already.
 
     The client takes them at its first use, and later ones never.
     """
-    if properties:
-        os.environ.setdefault(PROPERTIES_VARIABLE, properties)
+    for name, value in variables.items():
+        os.environ.setdefault(name, value)
 
 
 def signal_chain(environment: Mapping[str, str]) -> str:

@@ -15,11 +15,14 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Iterator, TypeVar
 
-import pyarrow as pa
-
-from tfos import inference, record_conversion, record_listing
 from tfos.errors import BadInputError, TfosError
 from tfos.file_access import access_for
+
+try:
+    from tfos import inference, record_conversion, record_listing
+    from tfos.arrow import pa
+except ImportError as error:
+    sys.exit(f"tfos infer: {error}")
 
 T = TypeVar("T")
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 import threading
 from collections import deque
@@ -22,9 +23,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar, Union
 
-import pyarrow as pa
-
 from tfos import _native, hadoop_client
+from tfos.arrow import pa
 from tfos.errors import BadInputError, TfosError
 from tfos.file_access import access_for, scheme_of
 
@@ -146,6 +146,13 @@ class Inference:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Inference, self._arguments
+
+    def to_json(self) -> str:
+        """What another runner needs to do the same (jvm/.../FrameInference.java), but for the path."""
+        model, _, inputs, outputs, binary, batch_size, keep = self._arguments
+        return json.dumps({
+            "tags": model.tags, "signature": model.signature, "opLibraries": model.op_libraries,
+            "inputs": inputs, "outputs": outputs, "binary": binary, "batchSize": batch_size, "keep": keep})
 
     def run(self, batches: Iterable[pa.RecordBatch], calls: int = 1) -> Iterator[pa.RecordBatch]:
         """The results, a row for each row, in order. Small batches are put together until the model's
@@ -286,15 +293,8 @@ def _load(model: Model) -> Any:
             "meanwhile, or hosts have different copies of it")
     if scheme_of(path) in hadoop_client.schemes():
         import tfos.tensorflow  # noqa: F401  (gives TensorFlow the file system)
-    if model.op_libraries:
-        import tensorflow as tf
-
-        for library in model.op_libraries:
-            try:
-                tf.load_op_library(library)
-            except (tf.errors.OpError, OSError) as error:
-                raise BadInputError(f"{library} can't be loaded as a library of ops: {error}") from error
-    return _native.SavedModelSession(_tensorflow_directory(), path, model.tag_list, model.threads)
+    return _native.SavedModelSession(_tensorflow_directory(), path, model.tag_list,
+                                     list(model.op_libraries), model.threads)
 
 
 def _tensorflow_directory() -> str:

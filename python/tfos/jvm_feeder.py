@@ -1,61 +1,22 @@
 """The JVM feeder: rows from the executors' JVMs to the nodes, without Python workers. It feeds
 DataFrames, and RDDs whose rows Spark holds pickled.
 
-The jar does it (``tfos.jar_path()``, tfos.internal.FrameFeeder); here is what the driver has to
-know of it: whether it can be used, how to call it, and what its errors are in Python.
+The jar does it (:mod:`tfos.jar`, tfos.internal.FrameFeeder); here is what the driver has to
+know of it: how to call it, and what its errors are in Python.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any, Callable
 
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD
 
-from tfos import __version__, errors
+from tfos import errors
 
 if TYPE_CHECKING:
     from tfos.feeding import FeedPlan
-
-#: Major and minor version from which on Spark has the classes that the jar was built for.
-_OLDEST_SPARK = (4, 1)
-#: Where Spark's configuration names the jars that executors have.
-_JARS_OF_EXECUTORS = ("spark.jars", "spark.yarn.dist.jars", "spark.executor.extraClassPath")
-
-
-def obstacle(sc: Any) -> str:
-    """Why rows can't be fed by the JVM feeder; "" when they can."""
-    from py4j.java_gateway import JavaClass
-
-    feeder = sc._jvm.tfos.internal.FrameFeeder
-    if not isinstance(feeder, JavaClass):
-        return ("the jar of tfos is not on the driver's class path: start Spark with "
-                "--jars or spark.jars and the path that tfos.jar_path() gives")
-    found = tuple(int(number) for number in sc.version.split(".")[:2])
-    if found < _OLDEST_SPARK or found[0] != _OLDEST_SPARK[0]:
-        return f"the jar of tfos needs Spark 4, from 4.1 on, and this is {sc.version}"
-    version = feeder.version()
-    if version != __version__:
-        return f"the jar of tfos on the class path is version {version}, and the package {__version__}"
-    return _missing_on_executors(sc, feeder.location())
-
-
-def _missing_on_executors(sc: Any, jar: str) -> str:
-    """Why executors won't have the ``jar`` that the driver has; "" when nothing speaks against it."""
-    directory, name = os.path.split(jar)
-    in_driver = sc.master.startswith("local") and not sc.master.startswith("local-cluster")
-    conf = sc.getConf()
-    named = " ".join([sc._jsc.sc().listJars().mkString(" "),
-                      *(conf.get(key, "") for key in _JARS_OF_EXECUTORS)])
-    if in_driver or name in named or f"{directory}/*" in named:
-        return ""
-    spark = sc._jvm.java.lang.Class.forName("org.apache.spark.SparkContext")
-    if directory == os.path.dirname(spark.getProtectionDomain().getCodeSource().getLocation().getPath()):
-        return ""  # beside Spark's own jars
-    return (f"the driver has {jar}, and nothing says that the executors have it too: name it in "
-            "spark.jars (--jars) or spark.executor.extraClassPath")
 
 
 def train(frame: Any, plan: "FeedPlan", names: list[str], decimals: str | None

@@ -30,6 +30,8 @@ class Ledger:
     #: A job was cancelled, as no node wanted more: what its tasks have read is not known.
     cut_short: bool = False
     nodes: dict[str, dict[str, int]] = field(default_factory=dict)
+    #: Nodes whose programs asked for an epoch that was not fed.
+    asked_for_more: set[str] = field(default_factory=set)
     #: Nodes that were lost: their counts are those of their last word.
     lost: set[str] = field(default_factory=set)
 
@@ -47,11 +49,15 @@ class Ledger:
             name = f"{node['job_name']}:{node['task_index']}"
             if node["state"] == "lost":
                 self.lost.add(name)
+            if metrics.get("asked_for_more"):
+                self.asked_for_more.add(name)
             if "items_delivered" not in metrics:
                 continue
             count = {name: int(metrics.get(metric, 0)) for name, metric in _METRICS.items()}
-            count["rows_read"] -= int(metrics.get("result_rows", 0))  # those of inference
-            if not self.batches:
+            answered = int(metrics.get("result_rows", 0))
+            count["rows_read"] -= answered  # those of inference
+            # Rows of inference that are read and not answered are Spark's to ask again.
+            if not self.batches and not answered and count["delivered"]:
                 count["left"] = (count["delivered"] + count["replayed"] - count["rows_read"]
                                  - count["rows_dropped"] - count["rows_read_elsewhere"])
             self.nodes[name] = count
@@ -66,6 +72,9 @@ class Ledger:
         if known and self.delivered != self.read:
             return (f"the feed tasks delivered {self.read:,} {self._unit} and the nodes count "
                     f"{self.delivered:,}")
+        for name, count in sorted(self.nodes.items()):
+            if known and count.get("left", 0) < 0:
+                return f"{name} got {-count['left']:,} rows fewer than its program has read"
         return None
 
     def lines(self) -> list[str]:

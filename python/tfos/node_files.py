@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Sequence
 
-import pyarrow as pa
-
 from tfos import record_listing
+from tfos.arrow import pa
 from tfos.errors import BadInputError
 from tfos.file_access import access_for
 
@@ -46,11 +45,12 @@ def tfrecords(files: Sequence[str], schema: pa.Schema, batch_size: int, *, recor
 
     No Python runs while it is read: a native thread of each pass decodes records a few batches
     ahead, straight into the memory of tensors. A fixed-size list is a matrix, a list of any length
-    a ``tf.RaggedTensor``, bytes and strings are ``tf.string``. Every pass reads the files anew.
+    a ``tf.RaggedTensor``, a list of such lists (a FeatureList of a SequenceExample) one of two ragged
+    dimensions, bytes and strings are ``tf.string``. Every pass reads the files anew.
 
     Args:
-        schema: a ``pyarrow.Schema`` of single values, lists and fixed-size lists. A value that is
-            missing in a record is an error, as a tensor has no null; a missing list is empty.
+        schema: a ``pyarrow.Schema`` of single values, lists, lists of lists and fixed-size lists. A
+            value that is missing in a record is an error, as a tensor has no null; a missing list is empty.
         compression: "none", "gzip", "zlib"; None takes it from the files' names.
         mode: what becomes of bad records, "failfast" or "dropmalformed".
         drop_remainder: leave out the last batch if it is not full.

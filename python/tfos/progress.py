@@ -27,7 +27,7 @@ class Progress:
         self._last_time = 0.0  # looked
         self._last_shown = 0.0
         self._started = time.monotonic()
-        self._before: dict[str, float] = {}
+        self._before: dict[tuple[str, str], float] = {}
 
     def show(self, nodes: list[dict[str, Any]], doing: str, *, last: bool = False) -> None:
         now = time.monotonic()
@@ -51,35 +51,56 @@ class Progress:
             print(f"tfos {elapsed:6.1f} s  {line}", file=self._stream or sys.stderr, flush=True)
 
     def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float) -> str:
-        sums = {name: sum(node["metrics"].get(name, 0) for node in nodes)
-                for name in ("rows", "feed_bytes", "feed_queued_bytes", "feed_memory_bytes")}
-        grown = {name: value - self._before.get(name, 0) for name, value in sums.items()}
-        self._before = sums
+        grown = {name: [self._grown(node, name) / seconds for node in nodes]
+                 for name in ("rows", "feed_bytes")}
+        self._before = {(job_and_task(node), name): node["metrics"].get(name, 0)
+                        for node in nodes for name in grown}
         parts = [doing]
-        if sums["rows"]:
+        if rows := _sum(nodes, "rows"):
             rates = ""
-            if grown["rows"]:
-                rates = (f", {grown['rows'] / seconds:,.0f} rows/s, "
-                         f"{grown['feed_bytes'] / seconds / 1e6:,.1f} MB/s")
-            parts.append(f"{sums['rows']:,.0f} rows fed{rates}")
-            queued = sums["feed_queued_bytes"]
-            waits = _who_waits(queued, sums["feed_memory_bytes"]) if doing == "feeding" else ""
-            parts.append(f"queue {queued / 1e6:,.1f} MB{waits}")
-        parts += [describe(node) for node in nodes]
+            if sum(grown["rows"]):
+                rates = (f", {sum(grown['rows']):,.0f} rows/s, "
+                         f"{sum(grown['feed_bytes']) / 1e6:,.1f} MB/s")
+            parts.append(f"{rows:,.0f} rows fed{rates}")
+            parts.append(_queue(_sum(nodes, "feed_queued_bytes"), _sum(nodes, "feed_memory_bytes"),
+                                doing))
+        # Of one node, the sums say it all.
+        several = sum("rows" in node["metrics"] for node in nodes) > 1
+        for node, rows_a_second in zip(nodes, grown["rows"]):
+            parts.append(describe(node))
+            if several and node["metrics"].get("rows"):
+                metrics = node["metrics"]
+                queue = _queue(metrics.get("feed_queued_bytes", 0),
+                               metrics.get("feed_memory_bytes", 0), doing)
+                parts[-1] += f" ({rows_a_second:,.0f} rows/s, {queue})"
         return " | ".join(parts)
 
+    def _grown(self, node: dict[str, Any], name: str) -> float:
+        return node["metrics"].get(name, 0) - self._before.get((job_and_task(node), name), 0)
 
-def _who_waits(queued: float, memory: float) -> str:
-    """Which side of the feed holds the other up, as the queue tells: empty, or most of the memory
-    that feeders hold."""
-    if queued == 0:
-        return ", nodes wait for rows"
-    return ", Spark waits for nodes" if queued > _FULL * memory else ""
+
+def _sum(nodes: list[dict[str, Any]], name: str) -> float:
+    return sum(node["metrics"].get(name, 0) for node in nodes)
+
+
+def _queue(queued: float, memory: float, doing: str) -> str:
+    """What waits for the nodes, and which side of the feed holds the other up, as that tells: nothing
+    waits, or it fills most of the memory that feeders hold."""
+    waits = ""
+    if doing == "feeding" and queued == 0:
+        waits = ", waits for rows"
+    elif doing == "feeding" and queued > _FULL * memory:
+        waits = ", Spark waits for it"
+    return f"queue {queued / 1e6:,.1f} MB{waits}"
+
+
+def job_and_task(node: dict[str, Any]) -> str:
+    return f"{node['job_name']}:{node['task_index']}"
 
 
 def describe(node: dict[str, Any]) -> str:
     """``worker:0 running step=3 loss=0.1234``."""
-    words = [f"{node['job_name']}:{node['task_index']}", node["state"]]
+    words = [job_and_task(node), node["state"]]
     if node["state"] in ("expected", "registered") and node.get("detail"):
         words.append(f"({node['detail']})")
     metrics = node["metrics"]

@@ -13,9 +13,8 @@ import json
 import os
 from typing import Any, Iterator, Mapping, Sequence
 
-import pyarrow as pa
-
 from tfos import record_listing, records
+from tfos.arrow import pa
 from tfos.errors import BadInputError
 from tfos.file_access import access_for
 

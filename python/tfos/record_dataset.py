@@ -6,12 +6,12 @@ records are read is TensorFlow's ``InvalidArgumentError`` with file, record and 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Iterator, NamedTuple, Sequence
 
-import pyarrow as pa
 import tensorflow as tf
 
 from tfos import _native, ops_library
+from tfos.arrow import pa
 from tfos.errors import BadInputError
 
 
@@ -21,13 +21,23 @@ class _Column(NamedTuple):
     dtype: tf.DType
     #: Of the lists: 0 for single values, None if it varies.
     width: int | None
+    #: Each of these lists holds lists, of any length as well.
+    nested: bool = False
 
     def component_specs(self, size: int | None) -> list[tf.TensorSpec]:
         """The tensors that the op gives for it in batches of ``size`` rows."""
         if self.width is None:
-            return [tf.TensorSpec([None], self.dtype),
+            inner = [tf.TensorSpec([None], tf.int64)] if self.nested else []
+            return [tf.TensorSpec([None], self.dtype), *inner,
                     tf.TensorSpec([None if size is None else size + 1], tf.int64)]
         return [tf.TensorSpec([size, self.width] if self.width else [size], self.dtype)]
+
+    def assemble(self, components: Iterator[tf.Tensor]) -> tf.Tensor | tf.RaggedTensor:
+        """What a program gets, of the next of these tensors."""
+        values = next(components)
+        for _ in range(0 if self.width is not None else 2 if self.nested else 1):
+            values = tf.RaggedTensor.from_row_splits(values, next(components), validate=False)
+        return values
 
 
 def make(files: Sequence[tuple[str, str]], schema: pa.Schema, batch_size: int, record_type: str,
@@ -44,9 +54,7 @@ def make(files: Sequence[tuple[str, str]], schema: pa.Schema, batch_size: int, r
 
     def assemble(*components: tf.Tensor) -> dict[str, Any]:
         left = iter(components)
-        return {name: next(left) if column.width is not None else
-                tf.RaggedTensor.from_row_splits(next(left), next(left), validate=False)
-                for name, column in columns.items()}
+        return {name: column.assemble(left) for name, column in columns.items()}
 
     options = tf.data.Options()
     # These are this node's files already.
@@ -92,13 +100,15 @@ def _batches(ops: ops_library.Ops, handle: int, specs: list[tf.TensorSpec]) -> t
 
 
 def _column(field: pa.Field) -> _Column:
-    kind, width = field.type, 0
+    kind, width, nested = field.type, 0, False
     if pa.types.is_fixed_size_list(kind):
         kind, width = kind.value_type, kind.list_size
     elif pa.types.is_list(kind):
         kind, width = kind.value_type, None
+        if nested := pa.types.is_list(kind):
+            kind = kind.value_type
     if pa.types.is_nested(kind):
-        raise BadInputError(f"column {field.name} is {field.type}; lists of lists can't be tensors yet")
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return _Column(tf.string, width)
-    return _Column(tf.as_dtype(kind.to_pandas_dtype()), width)
+        raise BadInputError(f"column {field.name} is {field.type}; there are tensors of single values, lists, "
+                            "fixed-size lists, and lists of lists")
+    is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    return _Column(tf.string if is_text else tf.as_dtype(kind.to_pandas_dtype()), width, nested)

@@ -9,9 +9,8 @@ import os
 import urllib.parse
 from typing import Any, Iterable, NamedTuple, Sequence
 
-import pyarrow as pa
-
 from tfos import records
+from tfos.arrow import pa
 from tfos.errors import BadInputError
 from tfos.file_access import FileAccess, access_for, has_wildcard, is_hidden, walk
 

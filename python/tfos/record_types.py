@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
-import pyarrow as pa
 from pyspark.sql import types as sql
 
+from tfos.arrow import pa
 from tfos.dataframe import arrow_type
 from tfos.errors import BadInputError
 

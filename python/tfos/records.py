@@ -15,9 +15,8 @@ from __future__ import annotations
 import os
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
-import pyarrow as pa
-
 from tfos import _native
+from tfos.arrow import pa
 from tfos.errors import BadInputError
 from tfos.file_access import native_path
 

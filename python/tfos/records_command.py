@@ -15,10 +15,14 @@ import os
 import sys
 from typing import Any, Callable, Iterator
 
-from tfos import record_conversion, record_listing, records
 from tfos.errors import BadInputError
 from tfos.file_access import access_for
-from tfos.record_listing import ListedFile
+
+try:
+    from tfos import record_conversion, record_listing, records
+    from tfos.record_listing import ListedFile
+except ImportError as error:
+    sys.exit(f"tfos records: {error}")
 
 #: Rows that `head` prints unless it is told.
 HEAD_ROWS = 10

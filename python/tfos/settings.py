@@ -2,8 +2,8 @@
 
 A setting is the Spark configuration key ``spark.tfos.<name>``, and a keyword of :func:`tfos.run`
 with the dots and capitals of its name written as underscores (``coordinator.bindAddress`` is
-``coordinator_bind_address``). A keyword wins over the configuration, which wins over the default.
-``tfos doctor --settings`` prints this table.
+``coordinator_bind_address``), unless it is one of the session. A keyword wins over
+the configuration, which wins over the default. ``tfos doctor --settings`` prints this table.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Setting:
     meaning: str
     minimum: float = 0  # of numbers
     choices: tuple[str, ...] = ()  # of a text: all that it may be, in lower case; none: anything
+    of_session: bool = False  # read of the SparkSession, whatever clusters it has
 
     @property
     def key(self) -> str:
@@ -36,7 +37,15 @@ class Setting:
 
     @property
     def keyword(self) -> str:
+        """Of :func:`tfos.run`; "" for what is no cluster's."""
+        if self.of_session:
+            return ""
         return re.sub(r"([A-Z])", r"_\1", self.name.replace(".", "_")).lower()
+
+    def of(self, spark: Any) -> Any:
+        """What a SparkSession has it set to."""
+        value = spark.conf.get(self.key, None)
+        return self.default if value is None else self.read(value)
 
     def read(self, value: Any) -> Any:
         """``value`` as this setting's type; a :class:`BadInputError` names the key and the text."""
@@ -74,6 +83,12 @@ def _read_bool(value: Any) -> bool:
     return words[word]
 
 
+INFERENCE_JVM = Setting(
+    "inference.jvm", str, "auto", "",
+    "whether the transform of models runs in the executors' JVMs, without Python workers; it takes the "
+    "jar of tfos on the class path. auto: if it is there; on, off. A session may change it "
+    "(spark.conf.set)", choices=("auto", "on", "off"), of_session=True)
+
 SETTINGS: tuple[Setting, ...] = (
     Setting("coordinator.bindAddress", str, "0.0.0.0", "", "address the coordinator listens on"),
     Setting("coordinator.advertisedAddress", str, "", "",
@@ -109,12 +124,13 @@ SETTINGS: tuple[Setting, ...] = (
             "most memory in one node for epochs that train(cache=...) keeps; the rest goes to files"),
     Setting("feed.cacheDirectory", str, "", "",
             "where a node keeps such files; empty: the executor's local directory"),
+    INFERENCE_JVM,
     Setting("tensors.sharedMemory", bool, True, "",
             "nodes of one host that train together exchange tensors through shared memory, 2 MiB for "
             "each; false: over TCP"),
     Setting("tensors.encrypt", bool, False, "",
-            "nodes that train together encrypt the tensors that leave their host (TLS 1.3 with keys made "
-            "of the cluster's token); refused together with rdma or parameter servers"),
+            "nodes that train together, and their parameter servers, encrypt the tensors that leave their "
+            "host (TLS 1.3 with keys made of the cluster's token); refused together with rdma"),
     Setting("rdma", str, "false", "",
             "nodes of several hosts that train together exchange tensors over UCX, which takes InfiniBand "
             "or RoCE where there is some: true: where UCX is installed, else over TCP; required: over UCX or "
@@ -127,10 +143,10 @@ SETTINGS: tuple[Setting, ...] = (
             "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow takes so much of the "
             "memory"),
     Setting("hadoop.schemes", str, "", "",
-            "schemes that Hadoop's client serves in nodes besides hdfs and viewfs, such as s3a,abfs"),
+            "schemes that Hadoop's client serves, in nodes and tasks, besides hdfs and viewfs: s3a,abfs"),
     Setting("hadoop.jvmMemory", str, "", "",
-            "most memory of Java objects in a node that uses them (-Xmx); empty: 256m"),
-    Setting("hadoop.jvmOptions", str, "", "", "further options of Java in such a node"),
+            "most memory of Java objects in a node or task that uses them (-Xmx); empty: 256m"),
+    Setting("hadoop.jvmOptions", str, "", "", "further options of Java in such a node or task"),
     Setting("python", str, "", "", "Python of the nodes; empty: that of the Spark tasks"),
     Setting("log.level", str, "WARN", "", "level of the coordinator's and agents' logs"),
     Setting("progress", bool, True, "", "print a line about the nodes to standard error while waiting"),
@@ -154,9 +170,9 @@ class Settings:
         cls, lookup: Callable[[str], str | None], keywords: Mapping[str, Any]
     ) -> "Settings":
         """Settings from ``keywords``, then from ``lookup(key)`` (None: not set), then defaults."""
-        unknown = sorted(set(keywords) - {setting.keyword for setting in SETTINGS})
+        known = sorted(setting.keyword for setting in SETTINGS if not setting.of_session)
+        unknown = sorted(set(keywords) - set(known))
         if unknown:
-            known = sorted(setting.keyword for setting in SETTINGS)
             near = {name: difflib.get_close_matches(name, known, 1) for name in unknown}
             hints = [f"{name} (is {match[0]} meant?)" if match else name
                      for name, match in near.items()]
@@ -166,6 +182,8 @@ class Settings:
                                 + ", ".join(known))
         values = {}
         for setting in SETTINGS:
+            if setting.of_session:
+                continue
             value = keywords.get(setting.keyword)
             if value is None:
                 value = lookup(setting.key)

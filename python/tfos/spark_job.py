@@ -89,6 +89,40 @@ class SparkJob:
         return running, total
 
 
+class SparkJobs:
+    """The Spark jobs of one cluster.
+
+    Owner and lifetime: the cluster. Threads: any.
+    """
+
+    def __init__(self, sc: SparkContext, cluster_id: str):
+        self.spark_context = sc
+        self._cluster_id = cluster_id
+        self._lock = threading.Lock()
+        self._jobs: list[SparkJob] = []
+
+    def __len__(self) -> int:
+        """How many have been started."""
+        return len(self._jobs)
+
+    def start(self, kind: str, action: Callable[[], Any],
+              on_done: Callable[[SparkJob], None]) -> SparkJob:
+        """Runs ``action`` as a :class:`SparkJob`; ``kind`` is what Spark's pages call it."""
+        with self._lock:
+            group = f"tfos-{self._cluster_id}-{kind}-{len(self._jobs)}"
+            job = SparkJob(self.spark_context, group, f"tfos {kind} of {self._cluster_id}", action,
+                           on_done)
+            self._jobs.append(job)
+        return job
+
+    def cancel(self) -> None:
+        """Cancels those that still run."""
+        with self._lock:
+            running = [job for job in self._jobs if not job.done]
+        for job in running:
+            job.cancel()
+
+
 def use_this_python(sc: Any) -> None:
     """Has the executors of a local master run this very Python, unless the user names another one:
     Spark would take the PATH's ``python3``, which need not be the one that holds tfos."""

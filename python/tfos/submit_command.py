@@ -7,7 +7,6 @@ is wrong with the command line or the environment, and nothing was run. docs/sub
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import os
 import re
 import shlex
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from tfos import python_archive, settings, util
 from tfos.errors import BadInputError, TfosError
+from tfos.spark_installation import spark_home
 
 USAGE = """\
 usage: tfos submit [options] PROGRAM.py [argument]...
@@ -115,16 +115,6 @@ def parse(words: list[str]) -> Request:
     if "--no-env" in request.ours and (more := _OUR_OPTIONS & request.ours.keys()):
         raise BadInputError(f"--no-env packs nothing: {' '.join(sorted(more))} does not go with it")
     return request
-
-
-def spark_home(environ: Mapping[str, str]) -> Path:
-    """SPARK_HOME, else the installed pyspark."""
-    if environ.get("SPARK_HOME"):
-        return Path(environ["SPARK_HOME"])
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise BadInputError("Spark was not found: set SPARK_HOME, or install pyspark")
-    return Path(spec.origin).parent
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -291,6 +281,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(USAGE, end="")
             return 0 if words else 2
         home = spark_home(os.environ)
+        if home is None:
+            raise BadInputError("Spark was not found: set SPARK_HOME, or install pyspark")
         conf = configuration(request, home, os.environ)
         _check(request, conf)
         archive = _archive(request, conf, os.environ)

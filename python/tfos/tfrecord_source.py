@@ -1,7 +1,8 @@
 """``spark.read.format("tfrecord")`` and ``df.write.format("tfrecord")``: TFRecords for Spark 4.
 
-:func:`register` makes the format known to a session. Options and types are in docs/tfrecords.md.
-Spark makes the objects here on the driver, and pickles them to its tasks.
+With the jar (``tfos.jar_path()``) on the class path Spark knows the format and no row crosses a
+Python worker; here is what does without. :func:`register` makes the format known to a session. Options
+and types are in docs/tfrecords.md. Spark makes the objects here on the driver, and pickles them to its tasks.
 
 Errors: :class:`tfos.errors.BadInputError` and :class:`OSError` with file and offset; Spark wraps
 them into its own.
@@ -12,13 +13,14 @@ from __future__ import annotations
 import json
 import logging
 import os
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
-import pyarrow as pa
+from py4j.java_gateway import JavaClass
 from pyspark.sql import types as sql
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
-from tfos import hadoop_settings, paths, record_listing, record_types, records, tfrecord_writer
+from tfos import hadoop_settings, jar, paths, record_listing, record_types, records, tfrecord_writer
+from tfos.arrow import pa
 from tfos.errors import BadInputError
 from tfos.file_access import access_for
 from tfos.record_listing import FilePart, ListedFile
@@ -51,12 +53,34 @@ _log = logging.getLogger(__name__)
 def register(spark: Any) -> None:
     """Makes ``format("tfrecord")`` known to a SparkSession; a second time changes nothing.
 
+    Where the jar of tfos is on the driver's class path, the format is there already, faster than
+    this one and with all of Spark's save modes: then nothing is registered.
+
     Args:
         spark: a SparkSession of Spark 4. Its default file system, working directory and
-            parallelism are taken over as they are now. Its ``spark.hadoop.*`` properties go to
-            Hadoop's client of this process as well (:func:`tfos.hadoop_settings.adopt`).
+            parallelism are taken over as they are now. Its ``spark.hadoop.*`` properties and
+            ``spark.tfos.hadoop.*`` settings go to Hadoop's client of this process as well
+            (:func:`tfos.hadoop_settings.adopt`).
     """
-    spark.dataSource.register(_source_of(spark))
+    if _is_in_jvm(spark):
+        hadoop_settings.adopt(hadoop_settings.of_session(spark.sparkContext))
+    else:
+        register_python(spark, FORMAT)
+
+
+def _is_in_jvm(spark: Any) -> bool:
+    """Whether Spark finds the jar's format, which it then prefers to any that is written in Python."""
+    if not isinstance(spark.sparkContext._jvm.tfos.internal.TFRecordFormat, JavaClass):
+        return False
+    obstacle = jar.obstacle(spark.sparkContext)
+    if obstacle:
+        _log.warning("format(%r) is the one of the jar, and may not work: %s", FORMAT, obstacle)
+    return True
+
+
+def register_python(spark: Any, name: str) -> None:
+    """Makes the format that is written in Python known by a name, which no jar has."""
+    spark.dataSource.register(_source_of(spark, name))
     # Spark looks formats up in the thread's active session, which only its first thread has.
     spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
 
@@ -66,12 +90,12 @@ def list_files(spark: Any, path: str) -> list[ListedFile]:
     return _source_of(spark)({"path": path}).files()
 
 
-def _source_of(spark: Any) -> type[TFRecordSource]:
+def _source_of(spark: Any, name: str = FORMAT) -> type[TFRecordSource]:
     context = spark.sparkContext
-    known = {"default_fs": paths.default_fs(context), "working_dir": os.getcwd(),
+    known = {"format_name": name, "default_fs": paths.default_fs(context), "working_dir": os.getcwd(),
              "parallelism": context.defaultParallelism,
-             "hadoop_properties": hadoop_settings.properties(context.getConf())}
-    hadoop_settings.adopt(known["hadoop_properties"])
+             "hadoop_environment": hadoop_settings.of_session(context)}
+    hadoop_settings.adopt(known["hadoop_environment"])
     # Of its own for each session: what is no attribute of this module is pickled with its values.
     return type("SessionTFRecordSource", (TFRecordSource,), known)
 
@@ -80,7 +104,7 @@ def save_tfrecords(frame: Any, path: str, mode: str = "error", partition_by: Seq
                    **options: Any) -> None:
     """Writes a DataFrame as ``frame.write.format("tfrecord")`` does, with each of Spark's modes.
 
-    Spark's own ``DataFrameWriter`` knows only append and overwrite for sources written in Python.
+    Without the jar Spark's own ``DataFrameWriter`` knows only append and overwrite.
 
     Args:
         path: of a directory.
@@ -92,16 +116,32 @@ def save_tfrecords(frame: Any, path: str, mode: str = "error", partition_by: Seq
     Raises :class:`BadInputError` before anything runs for columns that records can't hold.
     """
     partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    check_writable(frame, mode, partition_by, options)
+    if _is_in_jvm(frame.sparkSession):
+        frame.write.format(FORMAT).mode(mode).partitionBy(*partition_by).options(**options).save(path)
+    else:
+        register(frame.sparkSession)
+        save_by_python(frame, path, mode, partition_by, FORMAT, options)
+
+
+def check_writable(frame: Any, mode: str, partition_by: Sequence[str], options: dict[str, Any]) -> None:
+    """Raises :class:`BadInputError` for what :func:`save_tfrecords` can't do."""
     record_types.check_partition_columns(frame.schema, partition_by)
+    record_type = record_types.record_type_of(str(options.get("recordType", "Example")))
     record_types.check_schema(
-        tfrecord_writer.data_schema(frame.schema, partition_by), record_types.record_type_of(str(options.get("recordType", "Example"))), "written")
+        tfrecord_writer.data_schema(frame.schema, partition_by), record_type, "written")
     if mode not in ("error", "errorifexists", "ignore", "append", "overwrite"):
         raise BadInputError(f"mode {mode!r} is none of error, ignore, append, overwrite")
-    register(frame.sparkSession)
+
+
+def save_by_python(frame: Any, path: str, mode: str, partition_by: Sequence[str], format_name: str,
+                   options: dict[str, Any]) -> None:
+    """Writes a DataFrame that was checked by the format that :func:`register_python` gave that name."""
+    options = dict(options)
     if partition_by:
         frame = frame.sortWithinPartitions(*(f"`{name}`" for name in partition_by))
         options["partitionColumns"] = json.dumps(partition_by)
-    writer = frame.write.format(FORMAT).mode("overwrite" if mode == "overwrite" else "append")
+    writer = frame.write.format(format_name).mode("overwrite" if mode == "overwrite" else "append")
     if mode != "overwrite":
         writer = writer.option("ifExists", "error" if mode == "errorifexists" else mode)
     writer.options(**options).save(path)
@@ -121,16 +161,17 @@ class Plan(NamedTuple):
 class TFRecordSource(DataSource):
     """The format ``tfrecord``. Owner: Spark. See the module."""
 
+    format_name = FORMAT
     #: Of the session; of this host where it is not known.
     default_fs = "file://"
     working_dir = ""
     parallelism = 1
-    hadoop_properties = ""
+    hadoop_environment: Mapping[str, str] = {}
 
     @classmethod
     def name(cls) -> str:
         """The name for ``format``."""
-        return FORMAT
+        return cls.format_name
 
     def schema(self) -> sql.StructType:
         """The columns of a sample of the records, and those of directories; each may be null."""
@@ -174,11 +215,11 @@ class TFRecordSource(DataSource):
         part_bytes = min(most, max(record_listing.OPEN_COST_BYTES, total // self.parallelism))
         parts = record_listing.split_files(files, part_bytes, plan.compression)
         return TFRecordReader(schema, columns, plan, record_listing.pack_parts(parts, part_bytes),
-                              self.hadoop_properties)
+                              self.hadoop_environment)
 
     def writer(self, schema: sql.StructType, overwrite: bool) -> DataSourceWriter:
         """Writes rows of that schema into a directory. See :mod:`tfos.tfrecord_writer`."""
-        hadoop_settings.adopt(self.hadoop_properties)
+        hadoop_settings.adopt(self.hadoop_environment)
         _check_options(self.options, _WRITE_OPTIONS, "written")
         record_type = record_types.record_type_of(self.options.get("recordType", "Example"))
         partition_by = tuple(json.loads(self.options.get("partitionColumns", "[]")))
@@ -194,7 +235,7 @@ class TFRecordSource(DataSource):
         return tfrecord_writer.start(
             self._resolve(self._paths()[0]), layout,
             if_exists="overwrite" if overwrite else self.options.get("ifExists", "append"),
-            hadoop_properties=self.hadoop_properties)
+            hadoop_environment=self.hadoop_environment)
 
     def _plan(self) -> Plan:
         mode = self.options.get("mode", "failfast").lower()
@@ -222,7 +263,7 @@ class TFRecordSource(DataSource):
 
     def files(self) -> list[ListedFile]:
         """What is to be read, as it is now."""
-        hadoop_settings.adopt(self.hadoop_properties)
+        hadoop_settings.adopt(self.hadoop_environment)
         given = [self._resolve(path) for path in self._paths()]
         files = record_listing.list_files(given, self.options.get("pathGlobFilter"))
         if not files:
@@ -259,12 +300,12 @@ class TFRecordReader(DataSourceReader):
     """Reads parts of files as record batches. Owner: Spark. Pickled from driver to tasks."""
 
     def __init__(self, schema: sql.StructType, columns: list[str], plan: Plan,
-                 tasks: list[list[FilePart]], hadoop_properties: str):
+                 tasks: list[list[FilePart]], hadoop_environment: Mapping[str, str]):
         self._schema = schema
         self._columns = columns
         self._plan = plan
         self._tasks = tasks
-        self._hadoop_properties = hadoop_properties
+        self._hadoop_environment = hadoop_environment
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each task."""
@@ -276,7 +317,7 @@ class TFRecordReader(DataSourceReader):
         Bad records that the mode passes over are counted, with the first one's file and offset, in
         the executor's log.
         """
-        hadoop_settings.adopt(self._hadoop_properties)
+        hadoop_settings.adopt(self._hadoop_environment)
         convert = record_types.to_spark(self._schema)
         codec_schema = record_types.codec_schema(self._schema, self._columns)
         for part in partition.parts:

@@ -17,14 +17,14 @@ import os
 import posixpath
 import uuid
 from dataclasses import dataclass
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
-import pyarrow as pa
 from pyspark.sql import datasource
 from pyspark.sql import types as sql
 from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
 
 from tfos import hadoop_settings, record_listing, record_types, records
+from tfos.arrow import pa
 from tfos.errors import BadInputError
 from tfos.file_access import FileAccess, access_for
 from tfos.record_listing import INDEX_SUFFIX, SUFFIX_OF
@@ -62,7 +62,8 @@ class Layout:
     partition_by: tuple[str, ...] = ()
 
 
-def start(directory: str, layout: Layout, if_exists: str, hadoop_properties: str) -> DataSourceWriter:
+def start(directory: str, layout: Layout, if_exists: str,
+          hadoop_environment: Mapping[str, str]) -> DataSourceWriter:
     """Looks at what is there, makes the job's temporary directory, and returns Spark's writer.
 
     Raises :class:`BadInputError` for a directory that has files, if those are in the way.
@@ -86,7 +87,7 @@ def start(directory: str, layout: Layout, if_exists: str, hadoop_properties: str
     if not skips:
         access.mkdirs(output.temporary)
     return TFRecordWriter(output, layout, overwrite=if_exists == "overwrite", skips=skips,
-                          hadoop_properties=hadoop_properties)
+                          hadoop_environment=hadoop_environment)
 
 
 def _files_below(access: FileAccess, directory: str) -> Iterator[str]:
@@ -242,13 +243,13 @@ class TFRecordWriter(_ArrowWriter or DataSourceWriter):  # type: ignore[misc]
     """Spark's writer. Owner: Spark; pickled from driver to tasks. Made by :func:`start`."""
 
     def __init__(self, output: Output, layout: Layout, *, overwrite: bool, skips: bool,
-                 hadoop_properties: str):
+                 hadoop_environment: Mapping[str, str]):
         self._output = output
         self._layout = layout
         self._overwrite = overwrite
         #: There is data already, and it is to stay as it is.
         self._skips = skips
-        self._hadoop_properties = hadoop_properties
+        self._hadoop_environment = hadoop_environment
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Runs in a task: writes its rows into files that nobody sees yet."""
@@ -256,20 +257,20 @@ class TFRecordWriter(_ArrowWriter or DataSourceWriter):  # type: ignore[misc]
 
         if self._skips:
             return Written([], 0)
-        hadoop_settings.adopt(self._hadoop_properties)
+        hadoop_settings.adopt(self._hadoop_environment)
         context = TaskContext.get()
         return write_task(self._output, iterator, self._layout, task=context.partitionId(),
                           attempt=context.taskAttemptId())
 
     def commit(self, messages: list[Any]) -> None:
         """Runs on the driver once every task has succeeded."""
-        hadoop_settings.adopt(self._hadoop_properties)
+        hadoop_settings.adopt(self._hadoop_environment)
         if not self._skips:
             self._output.commit([message for message in messages if message], self._overwrite)
 
     def abort(self, messages: list[Any]) -> None:
         """Runs on the driver when the job has failed."""
-        hadoop_settings.adopt(self._hadoop_properties)
+        hadoop_settings.adopt(self._hadoop_environment)
         if not self._skips:
             self._output.abort()
 

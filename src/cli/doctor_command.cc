@@ -19,7 +19,7 @@ namespace {
 
 // A cold Python on a slow disk takes seconds; nothing here may hang for good.
 constexpr std::chrono::seconds kCommandTimeout{60};
-// This one imports TensorFlow, starts Java, and Hadoop tries an address several times.
+// It has a shorter deadline of its own (hdfs_doctor.py), and says at which step it passed.
 constexpr std::chrono::seconds kHdfsTimeout{240};
 
 std::optional<std::string> GetEnvironment(const std::string& name) {
@@ -118,6 +118,12 @@ std::vector<Check> CheckPython(const std::string& python, const CommandRunner& r
   std::vector<std::string> command = {python, "-m", "tfos.doctor"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   const auto report = run(command);
+  if (!report.ok() && report.status().kind() == ErrorKind::kRetryLater) {
+    std::string words;
+    for (const std::string& word : command) words += (words.empty() ? "" : " ") + word;
+    return {{CheckLevel::kFail, "Python's checks", report.status().ToString(),
+             fmt::format("run `{}` to see what holds it", words)}};
+  }
   if (!report.ok()) return failed(report.status().ToString());
   auto checks = ParseChecks(LastLine(report->output));
   if (!checks.ok()) {

@@ -69,5 +69,17 @@ TEST(DoctorCommandTest, NoPythonAtAllIsOneFailedCheck) {
   EXPECT_EQ(checks[0].found, "python3 is not on PATH");
 }
 
+TEST(DoctorCommandTest, AReportThatDoesNotComeIsNoMissingPackage) {
+  const auto late = [](const auto&) -> Result<CapturedRun> {
+    return Status(ErrorKind::kRetryLater, "python3 has not ended in time");
+  };
+  const auto checks = CheckPython("python3", late, {"--hdfs", "hdfs://namenode/x"});
+  ASSERT_EQ(checks.size(), 1u);
+  EXPECT_EQ(checks[0].level, CheckLevel::kFail);
+  EXPECT_THAT(checks[0].found, HasSubstr("has not ended in time"));
+  EXPECT_EQ(checks[0].advice,
+            "run `python3 -m tfos.doctor --hdfs hdfs://namenode/x` to see what holds it");
+}
+
 }  // namespace
 }  // namespace tfos::cli

@@ -6,8 +6,12 @@ import uuid
 from types import SimpleNamespace
 from typing import Any, Callable
 
+import cloudpickle
 import pyspark.ml
 from pyspark import keyword_only
+from pyspark.ml.util import (
+    DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter,
+)
 
 import tfos
 from tfos import inference, saved_model
@@ -17,7 +21,11 @@ from tfos.ml.model import Model, resolved
 from tfos.ml.params import _TrainingParams
 
 
-class Estimator(pyspark.ml.Estimator, _TrainingParams):
+#: The function and the settings, in the directory of an estimator that was saved.
+_PROGRAM = "program.pickle"
+
+
+class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
     """Trains on the nodes of a ``tfos.run`` cluster, fed with the DataFrame's columns.
 
     Give one of:
@@ -29,6 +37,9 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams):
     ``settings`` are those of ``tfos.run``. ``fit`` returns a :class:`tfos.ml.Model` that has the
     parameters of this one; each fit writes to a directory of its own below ``modelDir``. Spark reads the
     rows once; further epochs come from the nodes' memory.
+
+    ``save`` keeps the function and the settings as a pickle, of which ``load`` runs what is in it: load
+    only what people wrote whom you trust. A CrossValidator and its model save their estimator along.
     """
 
     @keyword_only
@@ -71,11 +82,48 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams):
         inference.Model(directory, self.getTags(), self.getSignature(), tuple(self.getOpLibraries()))
         return self._copyValues(Model()).setModelDir(directory)
 
+    def write(self) -> MLWriter:
+        return _Writer(self)
+
+    @classmethod
+    def read(cls) -> MLReader:
+        return _Reader(cls)
+
     def _args(self, directory: str) -> SimpleNamespace:
         return SimpleNamespace(
             input_mapping=self.getInputMapping(), label=self.getLabelCol(),
             batch_size=self.getBatchSize(), epochs=self.getEpochs(), args=self.getArgs(),
             model_dir=directory)
+
+
+class _Writer(MLWriter):
+    def __init__(self, instance: Estimator):
+        super().__init__()
+        self._instance = instance
+
+    def saveImpl(self, path: str) -> None:
+        spark = self.sparkSession
+        program = cloudpickle.dumps((self._instance._program, self._instance._settings))
+        DefaultParamsWriter.saveMetadata(self._instance, path, spark)
+        access, directory = access_for(resolved(spark, path))
+        with access.create(f"{directory}/{_PROGRAM}") as file:
+            file.write(program)
+
+
+class _Reader(MLReader):
+    def __init__(self, kind: type):
+        super().__init__()
+        self._kind = kind
+
+    def load(self, path: str) -> Estimator:
+        metadata = DefaultParamsReader.loadMetadata(path, self.sparkSession)
+        access, directory = access_for(resolved(self.sparkSession, path))
+        with access.open(f"{directory}/{_PROGRAM}") as file:
+            program, settings = cloudpickle.loads(file.read())
+        instance = self._kind(train=program, settings=settings)
+        instance._resetUid(metadata["uid"])
+        DefaultParamsReader.getAndSetParams(instance, metadata)
+        return instance
 
 
 class _KerasProgram:

@@ -107,7 +107,8 @@ class _TrainingParams(_InferenceParams):
     nodes = Param(Params._dummy(), "nodes", "of the cluster that trains", TypeConverters.toInt)
     shuffle = Param(
         Params._dummy(), "shuffle",
-        "whether nodes get the rows in a random order, by a Spark shuffle, and each epoch in another", TypeConverters.toBoolean)
+        "whether nodes get the rows in a random order, by a Spark shuffle, and each epoch in another",
+        TypeConverters.toBoolean)
     args = Param(Params._dummy(), "args",
                  "dict that the program finds in ctx.args.args; what a grid search varies")
 
