@@ -57,9 +57,10 @@ test: ## Build and run all tests: layers, C++ (ctest), Python on real Spark clus
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
 	  'Building the C++ tests (ccache)' '$(BUILD_DEV)' \
-	  'Running the C++ tests' 'ctest --preset dev -j $(JOBS)' \
+	  'Running the C++ tests' 'ctest --preset dev -j $$((2 * $(JOBS)))' \
 	  'Building and installing the wheel' 'tools/install_wheel.sh' \
 	  'Checking what the binaries show and need' '.venv/bin/python tools/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/dev/src/jvm/libtfos_jvm.so' \
+	  "Archiving Spark's classes" '.venv/bin/python tools/archive_spark_classes.py build/spark-classes.jsa' \
 	  'Running the Python tests' '$(PYTEST) tests/python $(PYTEST_ARGS)'
 
 sanitize: ## Run the C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer.

@@ -68,6 +68,24 @@ class Daemon:
         self.process.wait()
 
 
+class Cluster:
+    """Daemons that run as long as a `with` block; what could not start as a whole is stopped.
+
+    For subclasses, which have `_start()` and `stop()`.
+    """
+
+    def __enter__(self):
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
 def run_with(clusters, name, command, variables):
     """Starts the clusters, runs `command` against them and stops them; returns the exit status.
 

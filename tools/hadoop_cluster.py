@@ -24,7 +24,7 @@ import sys
 import time
 
 import hadoop_daemons
-from daemons import LOG_TAIL_LINES, Daemon, DaemonError, run_with
+from daemons import LOG_TAIL_LINES, Cluster, Daemon, DaemonError, run_with
 from hadoop_daemons import LOOPBACK, fetch_jars, free_port, java_command, write_site
 from yarn_cluster import YarnCluster
 
@@ -50,7 +50,7 @@ def _bean(http, name):
     return beans[0] if beans else {}
 
 
-class HadoopCluster:
+class HadoopCluster(Cluster):
     """A NameNode and a DataNode, started on entry and stopped on exit of the `with` block.
 
     directory: holds the daemons' data, their configuration below `conf`, and their logs.
@@ -77,17 +77,6 @@ class HadoopCluster:
         self._command = []
         self._environment = hadoop_daemons.environment()
         self._daemons = []
-
-    def __enter__(self):
-        try:
-            self._start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
 
     def _start(self):
         self._command = java_command(self.configuration, f"{fetch_jars()}/*")

@@ -23,7 +23,7 @@ Made from python/tfos/settings.py by `python tools/settings_page.py`.
 
 def page():
     return HEAD + "".join(
-        f"| `{s.key}` | `{s.keyword}` | {f'`{s.default}`' if s.default != '' else ''} | {s.unit} | {s.meaning} |\n"
+        f"| `{s.key}` | {f'`{s.keyword}`' if s.keyword else ''} | {f'`{s.default}`' if s.default != '' else ''} | {s.unit} | {s.meaning} |\n"
         for s in SETTINGS)
 
 

@@ -25,7 +25,7 @@ import typing
 import urllib.error
 import urllib.request
 
-from daemons import Daemon, DaemonError, run_with
+from daemons import Cluster, Daemon, DaemonError, run_with
 
 _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.1
@@ -57,7 +57,7 @@ def _daemon(name, class_name, arguments, host, log_dir, environment):
                   {**environment, "SPARK_LOCAL_IP": host.address}, log_dir)
 
 
-class SparkCluster:
+class SparkCluster(Cluster):
     """A Master and `workers` Workers, started on entry and stopped on exit of the `with` block.
 
     workers, cores, memory: how many Workers, and what each of them offers to executors.
@@ -90,17 +90,6 @@ class SparkCluster:
     @property
     def worker_pids(self):
         return [daemon.pid for daemon in self._daemons[1:]]
-
-    def __enter__(self):
-        try:
-            self._start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
 
     def _start(self):
         if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):

@@ -9,7 +9,7 @@ import pathlib
 import time
 
 import hadoop_daemons
-from daemons import Daemon
+from daemons import Cluster, Daemon
 from hadoop_daemons import JARS, LOOPBACK, free_port, write_configuration, write_site
 from spark_cluster import spark_home
 
@@ -27,7 +27,7 @@ _NODE_MANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
 _STOP_S = 4
 
 
-class YarnCluster:
+class YarnCluster(Cluster):
     """A ResourceManager and a NodeManager, started on entry and stopped on exit of the `with` block.
 
     configuration: a HADOOP_CONF_DIR, such as that of a HadoopCluster; YARN's is added to it, and a
@@ -51,17 +51,6 @@ class YarnCluster:
         self.start_timeout_s = start_timeout_s
         self.http = None
         self._daemons = []
-
-    def __enter__(self):
-        try:
-            self._start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
 
     def _start(self):
         jars = [f"{hadoop_daemons.fetch_jars()}/*",

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import time
@@ -31,8 +32,17 @@ RUN_ID = uuid.uuid4().hex
 LEFTOVERS_SECONDS = 10
 _POLL_SECONDS = 0.05
 
+#: JVMs here end before it pays to compile the same code better. Read by every `java` command, so also
+#: by those of drivers and executors in other processes.
+#: The archive is optional (tools/archive_spark_classes.py); Java would complain on standard output
+#: where it does not fit.
+SHORT_LIVED_JVM = ("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable "
+                   f"-XX:SharedArchiveFile={ROOT}/build/spark-classes.jsa")
+
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
-ONE_EXECUTOR = "local-cluster[1,4,1024]"
+
+#: Files that take long go first, so that the processes of `make test` end together.
+LONGEST_FIRST = ("test_component.py", "test_examples.py", "test_kill.py", "test_jvm.py", "test_yarn.py", "test_notebook.py")
 
 #: Only the sessions' properties tell what viewfs://session/tests is: the directory of `tmp_path`s.
 SESSION_MOUNTS = "session"
@@ -43,39 +53,55 @@ def pytest_configure():
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Spark would pass its own on to driver and executors, and TensorFlow says much at start.
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    os.environ["JDK_JAVA_OPTIONS"] = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {SHORT_LIVED_JVM}".strip()
 
 
-def _session(master, jars, directory):
+def pytest_collection_modifyitems(items):
+    order = {name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+
+
+def _session(master, directory):
     from pyspark.sql import SparkSession
 
-    paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    import tfos
+
+    paths = [str(TESTS / "executors"), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     return (
         SparkSession.builder.master(master)
         .appName("tfos-tests")
-        .config("spark.jars", jars)
+        .config("spark.jars", tfos.jar_path())
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))
+        .config("spark.executorEnv.PATH", _path_of_executors())
         .config("spark.sql.shuffle.partitions", "2")
         .config(f"spark.hadoop.fs.viewfs.mounttable.{SESSION_MOUNTS}.link./tests", directory.as_uri())
         .getOrCreate()
     )
 
 
+def _path_of_executors():
+    """With an `nvidia-smi` for tests on hosts that have none of their own."""
+    path = os.environ["PATH"]
+    return path if shutil.which("nvidia-smi") else os.pathsep.join([str(TESTS / "bin"), path])
+
+
 @pytest.fixture(scope="session")
 def spark_on(tmp_path_factory):
-    """A function that returns the SparkSession on a master, with jars. A process has one at a time,
-    so it is kept for as long as the tests ask for the same."""
+    """A function that returns the SparkSession on a master. A process has one at a time, so it is
+    kept for as long as the tests ask for the same. All have the jar, because their driver's JVM is
+    the one of the first."""
     running = None
-    what = None
+    where = None
 
-    def session(master, jars=""):
-        nonlocal running, what
-        if running is not None and what != (master, jars):
+    def session(master):
+        nonlocal running, where
+        if running is not None and where != master:
             running.stop()
             running = None
-        what = master, jars
-        running = running or _session(master, jars, tmp_path_factory.getbasetemp())
+        where = master
+        running = running or _session(master, tmp_path_factory.getbasetemp())
         return running
 
     yield session
@@ -85,16 +111,18 @@ def spark_on(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def spark(spark_on):
-    """A SparkSession on two executors of one core, each a JVM of its own, with the jar."""
-    import tfos
-
-    return spark_on(TWO_EXECUTORS, jars=tfos.jar_path())
+    """A SparkSession on two executors of one core, each a JVM of its own."""
+    return spark_on(TWO_EXECUTORS)
 
 
-@pytest.fixture(scope="module")
-def spark_one_executor(spark_on):
-    """A SparkSession on one executor of four cores. For files that don't use `spark`."""
-    return spark_on(ONE_EXECUTOR)
+@pytest.fixture(params=["on", "off"], ids=["JVMs", "Python workers"])
+def model_runner(spark, request):
+    """Has `transform` run models in either."""
+    from tfos.settings import INFERENCE_JVM
+
+    spark.conf.set(INFERENCE_JVM.key, request.param)
+    yield request.param
+    spark.conf.unset(INFERENCE_JVM.key)
 
 
 @pytest.fixture(scope="session")
@@ -115,7 +143,9 @@ def hdfs(tmp_path_factory):
 @pytest.fixture(scope="session")
 def hadoop(hdfs, tmp_path_factory):
     """Hadoop's client in this process, which can have it but once, so with all that any test needs:
-    `hdfs` (the URI), `viewfs` (a URI mounted on it) and `faults`, which plans failures of faulty://.
+    `hdfs` (the URI), `viewfs` (a URI mounted on it), `mounts` (other mounts of that viewfs by name:
+    "other" on the same HDFS, "local" on this host, "faulty") and `faults`, which plans failures of
+    faulty://.
     """
     from tfos.file_access import access_for
 
@@ -123,18 +153,26 @@ def hadoop(hdfs, tmp_path_factory):
     planned = faults.Faults(directory)
     configuration = directory / "conf"
     configuration.mkdir()
+    behind = {"mounted": f"{hdfs.uri}/viewed", "other": f"{hdfs.uri}/viewed-too",
+              "local": (directory / "local").as_uri(),
+              "faulty": f"{faults.SCHEME}://{directory / 'faulty'}"}
+    for name in ("local", "faulty"):
+        (directory / name).mkdir()
     hadoop_cluster.write_site(configuration, "core", {
         "fs.defaultFS": hdfs.uri,
-        "fs.viewfs.mounttable.tfos.link./mounted": f"{hdfs.uri}/viewed"})
+        "ipc.client.connect.max.retries": 1,  # Ten by default, a second each.
+        **{f"fs.viewfs.mounttable.tfos.link./{name}": uri for name, uri in behind.items()}})
     hadoop_cluster.write_site(configuration, "hdfs", {"dfs.replication": 1})
     with pytest.MonkeyPatch.context() as patch:
         # Java reads them as it starts; Spark, in later tests, must not see them.
         for name, value in planned.environment.items():
             patch.setenv(name, value)
         patch.setenv("HADOOP_CONF_DIR", str(configuration))
-        access, viewed = access_for(f"{hdfs.uri}/viewed")
-        access.mkdirs(viewed)
-    return types.SimpleNamespace(hdfs=hdfs.uri, viewfs="viewfs://tfos/mounted", faults=planned)
+        for name in ("mounted", "other"):
+            access, viewed = access_for(behind[name])
+            access.mkdirs(viewed)
+    mounts = {name: f"viewfs://tfos/{name}" for name in behind}
+    return types.SimpleNamespace(hdfs=hdfs.uri, viewfs=mounts["mounted"], mounts=mounts, faults=planned)
 
 
 @pytest.fixture(scope="session")

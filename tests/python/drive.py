@@ -1,6 +1,9 @@
 """A driver program for test_kill.py: says on its standard output how far it is.
 
-    python drive.py PROGRAM ACTION DIRECTORY
+    python drive.py DIRECTORY [PROGRAM ACTION]
+
+Runs one program and ends as any driver would, with its error. Or, without one, those that the lines
+of its standard input name, [program, action, directory] each, and says what they `raised`.
 """
 
 import json
@@ -10,6 +13,7 @@ import pickle
 import sys
 import threading
 import time
+import traceback
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -29,19 +33,33 @@ def context(master):
     conf.set("spark.ui.enabled", "false")
     conf.set("spark.tfos.slots.timeout", "300")  # the machine may be busy with other tests
     conf.set("spark.executorEnv.PYTHONPATH", os.pathsep.join(sys.path))
-    conf.set("spark.executorEnv.TFOS_TEST_DIRECTORY", sys.argv[3])
+    conf.set("spark.executorEnv.TFOS_TEST_DIRECTORY", sys.argv[1])
     return SparkContext(conf=conf)
 
 
 def main():
-    name, action, directory = sys.argv[1:]
+    sc = context("local-cluster[2,1,1024]")
+    directory, *rest = sys.argv[1:]
+    if rest:
+        run(sc, *rest, directory)
+        return
+    for line in sys.stdin:
+        try:
+            run(sc, *json.loads(line))
+            raised = ""
+        except Exception:
+            raised = traceback.format_exc()
+        sc.cancelAllJobs()
+        say("raised", text=raised)
+
+
+def run(sc, name, action, directory):
     program = getattr(programs, name)
     if isinstance(program, type):
         program = program(directory)
     if action == "start":
-        start(program, directory)
+        start(sc, program, directory)
         return
-    sc = context("local-cluster[2,1,1024]")
     arguments = {"dir": directory, "batch": 10}
     with tfos.run(sc, program, nodes=2, args=arguments) as cluster:
         say("cluster", id=cluster.cluster_id)
@@ -49,7 +67,7 @@ def main():
             say("load")
             cluster.train(sc.parallelize(range(10), 2))
         elif action == "feed":
-            feed_until_killed(sc, cluster, directory)
+            feed_until_killed(sc, cluster)
         elif action == "shutdown":
             say("shutdown")
             cluster.shutdown()
@@ -57,7 +75,7 @@ def main():
             count(sc, cluster, directory)
 
 
-def feed_until_killed(sc, cluster, directory):
+def feed_until_killed(sc, cluster):
     """Says `feed` once both nodes have rows and a feed task is in its middle."""
     def say_when_fed():
         while sum(node["metrics"].get("rows", 0) > 0 for node in cluster.status()) < 1:
@@ -96,15 +114,16 @@ def count(sc, cluster, directory):
     say("counted", rows=len(seen), distinct=len(set(seen)))
 
 
-def start(program, directory):
+def start(sc, program, directory):
     """One executor slot is taken, so one of two nodes starts and waits for the other."""
-    sc = context("local-cluster[2,1,1024]")
+    taken = pathlib.Path(directory, "taken")
 
     def occupy(_):
+        taken.touch()
         time.sleep(600)
 
     threading.Thread(target=lambda: sc.parallelize([0], 1).foreach(occupy), daemon=True).start()
-    while not sc.statusTracker().getActiveStageIds():
+    while not taken.exists():
         time.sleep(0.02)
     say("launching")
     tfos.run(sc, program, nodes=2, args={"dir": directory}, registration_timeout=100)

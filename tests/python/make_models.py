@@ -122,8 +122,20 @@ def main(directory):
         def two(self, x, y):
             return {"difference": x - y, "rows": tf.fill(tf.shape(x), tf.shape(x)[0])}
 
+        @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.string, name="pair")])
+        def join(self, pair):
+            return {"joined": tf.strings.reduce_join(pair, axis=1, separator="-"), "pair": pair}
+
+        @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.string)])
+        def ragged_join(self, words):
+            return {"joined": tf.strings.reduce_join(words, axis=1, separator="-")}
+
+        @tf.function(input_signature=[tf.TensorSpec([4, 2], tf.string, name="pair")])
+        def fixed_join(self, pair):
+            return {"joined": tf.strings.reduce_join(pair, axis=1, separator="-")}
+
     others = Others()
-    names = ("ragged", "fixed", "image", "bad", "varying", "two")
+    names = ("ragged", "fixed", "image", "bad", "varying", "two", "join", "ragged_join", "fixed_join")
     tf.saved_model.save(others, path("others"), signatures={name: getattr(others, name) for name in names})
 
     # TensorFlow 1: a graph with a variable, under tags of its own.

@@ -6,6 +6,7 @@ import pathlib
 
 import numpy as np
 
+from tfos import parameter_server
 
 
 def rows():
@@ -18,6 +19,8 @@ def train(ctx):
     """A plain loop and then a fit, of one model."""
     import keras
 
+    from tfos import collective
+
     x, y = (part[ctx.task_index::ctx.num_workers] for part in rows())
     keras.utils.set_random_seed(ctx.task_index)
     model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
@@ -26,6 +29,7 @@ def train(ctx):
     server = ctx.parameter_server(model, sync_interval=2, staleness=4)
     with server:  # The plain loop.
         began_with = [weight.tolist() for weight in model.get_weights()]
+        collective.barrier()  # Who comes later has what the servers have by then.
         for start in range(0, len(x), 32):
             model.train_on_batch(x[start:start + 32], y[start:start + 32])
             server.step()
@@ -47,6 +51,13 @@ def go_on(ctx):
     w = [np.zeros((4, 1), np.float32), np.zeros(1, np.float32)]
     with ctx.parameter_server(w, restore=ctx.args["directory"] + "/state.npz") as server:
         found = {"w": w[0].tolist(), "version": server.version}
+        # As a worker of another host, which has to go over TCP.
+        servers = parameter_server.servers_of(ctx.nodes, "of another host", encrypt=True)
+        worker = parameter_server.Worker(1, "worker:1 on host h", starts=False,
+                                         workers=ctx.num_workers)
+        far = [np.zeros_like(array) for array in w]
+        with parameter_server.ParameterServer(far, servers, worker, ctx._bootstrap["token"]) as other:
+            found |= {"encrypted": far[0].tolist(), "local_servers": other.local_servers}
     pathlib.Path(ctx.args["directory"], "again.json").write_text(json.dumps(found))
 
 

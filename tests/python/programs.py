@@ -15,7 +15,6 @@ import sys
 import time
 
 import numpy as np
-from pyspark.sql import Row
 
 
 def collect_rows(ctx):
@@ -83,6 +82,12 @@ def _tensors(ids):
     return {"number": tf.constant(ids), "text": tf.constant([str(n) for n in ids])}
 
 
+def _rows(ids):
+    from pyspark.sql import Row  # Most nodes go without, which makes their start shorter.
+
+    return [Row(text=str(n), number=n) for n in ids]
+
+
 def _ragged_tensor(ids):
     import tensorflow as tf
 
@@ -94,7 +99,7 @@ ANSWERS = {
     # number long, text string
     "tuples": lambda ids: [(n, str(n)) for n in ids],
     "lists": lambda ids: [[n, str(n)] for n in ids],
-    "Rows": lambda ids: [Row(text=str(n), number=n) for n in ids],
+    "Rows": _rows,
     "dicts": lambda ids: [{"text": str(n), "number": n} for n in ids],
     "dict of lists": lambda ids: {"number": ids, "text": [str(n) for n in ids]},
     "dict of arrays": lambda ids: {
@@ -121,6 +126,10 @@ ANSWERS = {
     "lists of any length": lambda ids: [[float(n)] * (n % 3) for n in ids],
     "lists in a column": lambda ids: {"numbers": [[n] * (n % 3) for n in ids]},
     "ragged tensor": _ragged_tensor,
+    # words array<string>
+    "lists of words": lambda ids: [[str(n)] * (n % 3) for n in ids],
+    "words in tuples": lambda ids: [([str(n)] * (n % 3),) for n in ids],
+    "words in a column": lambda ids: {"words": [[str(n)] * (n % 3) for n in ids]},
     # For types: a column `value`.
     "bool": lambda ids: [n % 2 == 0 for n in ids],
     "float": lambda ids: [n / 2 for n in ids],
@@ -139,6 +148,7 @@ ANSWERS = {
     "None": lambda ids: [None for n in ids],
     "float and None": lambda ids: {"value": [n / 2 if n % 3 else None for n in ids]},
     "lists of str": lambda ids: [[str(n), None] for n in ids],
+    "pairs of bytes": lambda ids: np.array([[str(n).encode(), b"x"] for n in ids], object),
     "matrices": lambda ids: np.array(ids, np.float64).reshape(-1, 1, 1) + np.zeros((2, 3)),
     "matrices and None": lambda ids: [np.full((2, 3), n) if n % 3 else None for n in ids],
     "dates in arrays": lambda ids: np.array([[n, n + 1] for n in ids]),
@@ -176,7 +186,7 @@ def fail_with_closed_streams(ctx):
 def write_environment(ctx):
     """Writes the environment as it is, as null-terminated bytes."""
     path = pathlib.Path(ctx.args["dir"], f"environment-{ctx.node_id}")
-    path.write_bytes(b"".join(k + b"=" + v + b"\0" for k, v in os.environb.items()))
+    _write_whole(path, b"".join(k + b"=" + v + b"\0" for k, v in os.environb.items()))
 
 
 def fail_after_first_batch(ctx):
@@ -243,10 +253,21 @@ def say_pids(ctx, *others):
     write_pids(ctx.args["dir"], ctx.node_id, os.getpid(), *others)
 
 
+def write_gpus(ctx):
+    """Its GPUs, as the program and as CUDA see them."""
+    found = {"gpus": ctx.gpus, "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
+             "fraction": ctx.gpu_fraction}
+    _write_whole(pathlib.Path(ctx.args, f"{ctx.job_name}-{ctx.task_index}"), json.dumps(found).encode())
+
+
 def write_pids(directory, name, *pids):
-    path = pathlib.Path(directory, f"pids-{name}")
+    _write_whole(pathlib.Path(directory, f"pids-{name}"), " ".join(map(str, pids)).encode())
+
+
+def _write_whole(path, content):
+    """For those who wait for the file: it is there when all of it is."""
     part = path.with_suffix(".part")
-    part.write_text(" ".join(map(str, pids)))
+    part.write_bytes(content)
     part.rename(path)
 
 

@@ -65,6 +65,8 @@ FORMS = {
                            lambda n: (n, n / 2)),
     "numbers array<float>": (["arrays", "lists of any length", "lists in a column",
                               "ragged tensor"], lambda n: ([n] * (n % 3),)),
+    "words array<string>": (["lists of words", "words in tuples", "words in a column"],
+                            lambda n: ([str(n)] * (n % 3),)),
 }
 
 
@@ -102,6 +104,8 @@ RESULT_TYPES = [
     ("array<int>", "None", lambda n: None),
     ("double", "float and None", lambda n: n / 2 if n % 3 else None),
     ("array<string>", "lists of str", lambda n: [str(n), None]),
+    ("array<string>", "pairs of bytes", lambda n: [str(n), "x"]),
+    ("array<binary>", "pairs of bytes", lambda n: [str(n).encode(), b"x"]),
     ("array<array<float>>", "matrices", lambda n: [[n] * 3] * 2),
     ("array<array<double>>", "matrices and None", lambda n: [[n] * 3] * 2 if n % 3 else None),
     ("array<date>", "dates in arrays",

@@ -11,6 +11,7 @@ import numpy as np
 import programs
 import pytest
 from pyspark.sql import Row
+from waiting import wait_for
 
 import tfos
 from tfos.coordinator import Coordinator
@@ -193,7 +194,8 @@ def test_an_environment_that_is_no_text_reaches_the_node_as_it_is(spark, tmp_pat
     monkeypatch.setitem(os.environb, b"TFOS_TEST_BYTES", b"caf\xe9")
     with tfos.run(spark, programs.write_environment, nodes=2, args={"dir": str(tmp_path)},
                   ps=1, driver_parameter_servers=True, input_mode="tensorflow"):
-        pass
+        # Nobody waits for a parameter server's program.
+        wait_for((tmp_path / "environment-0").exists, "what it writes")
     assert b"TFOS_TEST_BYTES=caf\xe9\0" in (tmp_path / "environment-0").read_bytes()
 
 

@@ -15,6 +15,7 @@ import programs
 import pytest
 from pyspark.serializers import BatchedSerializer, CPickleSerializer
 from pyspark.sql import types as sql
+from waiting import wait_for
 
 import tfos
 from tfos.dataframe import check_schema
@@ -51,6 +52,17 @@ TYPES = {
     "array<decimal(3,1)>": ("array(0.5BD, 10.0BD)", lambda n: np.array([0.5, 10.0])),
     "array<bigint> of any length": ("sequence(1L, id + 1)", lambda n: np.arange(1, n + 2)),
     "array<double> without elements": ("cast(array() as array<double>)", lambda n: np.zeros(0)),
+    "array<string>": (
+        "array(repeat('\u00df', cast(id % 3 as int)), 'x')", lambda n: ["\u00df" * (n % 3), "x"]),
+    "array<string> of any length": (
+        "transform(sequence(0, id % 4), i -> repeat('y', cast(i as int)))",
+        lambda n: ["y" * i for i in range(n % 4 + 1)]),
+    "array<string> without elements": ("cast(array() as array<string>)", lambda n: []),
+    "array<binary> of any length": (
+        "array_repeat(cast(repeat('x', cast(id % 5 as int)) as binary), cast(id % 3 as int))",
+        lambda n: [b"x" * (n % 5)] * (n % 3)),
+    "array<array<string>>": (
+        "array(array('a', string(id)), array('c', 'd'))", lambda n: [["a", str(n)], ["c", "d"]]),
     "array<array<int>>": (
         "array(array(1, cast(id as int)), array(3, 4), array(5, 6))",
         lambda n: np.array([[1, n], [3, 4], [5, 6]], np.int32),
@@ -80,21 +92,10 @@ class Store:
         rows = []
         for number in range(self._read, self._read + count):
             path = self._directory / f"row-{number}"
-            wait_for(path)
+            wait_for(path.exists, path)
             rows.append(pickle.loads(path.read_bytes()))
         self._read += count
         return rows
-
-
-def wait_for(path):
-    await_that(path.exists, f"{path} did not come")
-
-
-def await_that(condition, otherwise="it did not happen"):
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.01)
 
 
 def error_of(function, *arguments):
@@ -282,6 +283,16 @@ def test_a_null_inside_an_array(spark, store):
         pass
 
 
+def test_a_null_inside_an_array_of_strings(spark, store):
+    frame = spark.range(30, numPartitions=1).selectExpr(
+        "id", "array('a', if(id = 20, null, 'b')) AS words")
+    with pytest.raises(Exception, match="column words has a null in row 20; fill or drop it first"):
+        store.cluster.train(frame)
+    store.cluster.train(spark.range(-1, 0))
+    while int(store.rows(1)[0].id) != -1:
+        pass
+
+
 def test_a_killed_task_stops_waiting_for_room(spark, tmp_path, feed_jvm):
     """Nobody reads, and the task would wait for its timeout of ten minutes."""
     leave = tmp_path / "leave"
@@ -294,18 +305,18 @@ def test_a_killed_task_stops_waiting_for_room(spark, tmp_path, feed_jvm):
         frame = spark.range(1_000_000, numPartitions=1)
         feeding = threading.Thread(target=lambda: failures.append(error_of(cluster.train, frame)))
         feeding.start()
-        await_that(lambda: in_use() > 0, "the node's memory was not asked for")
-        cluster._cancel_jobs()
+        wait_for(lambda: in_use() > 0, "the node's memory to be asked for")
+        cluster._jobs.cancel()
         feeding.join(WAIT_SECONDS)
         assert failures and failures[0] is not None
         executors = spark.sparkContext._jsc.sc().statusTracker()
-        await_that(lambda: not any(e.numRunningTasks() for e in executors.getExecutorInfos()),
-                   "the killed task still runs")
+        wait_for(lambda: not any(e.numRunningTasks() for e in executors.getExecutorInfos()),
+                 "the killed task to end")
         leave.touch()
 
 
 def test_rdds_that_spark_holds_pickled(spark, tmp_path, feed_jvm, caplog):
-    caplog.set_level("INFO", "tfos.cluster")
+    caplog.set_level("INFO", "tfos.cluster_feed")
     sc = spark.sparkContext
     text = sc.parallelize([(n, "x" * n) for n in range(1000)], 3)
     cached = sc.parallelize(range(500), 2).map(lambda n: {"n": n, "large": None}).cache()
@@ -341,8 +352,9 @@ def test_many_chunks_of_pickled_batches(spark, tmp_path, feed_jvm):
 REFUSED = {
     "map<string,int>": ("map('a', 1)", "make columns of its values"),
     "struct<a:int>": ("named_struct('a', 1)", "select its fields"),
-    "array<string>": ("array('a')", "only arrays of numbers"),
-    "array<struct<a:int>>": ("array(named_struct('a', 1))", "only arrays of numbers"),
+    "array<struct<a:int>>": (
+        "array(named_struct('a', 1))", "only arrays of numbers, strings and binary"),
+    "array<map<string,int>>": ("array(map('a', 1))", "only arrays of numbers"),
     "decimal(10,2)": ("cast(1 as decimal(10,2))", 'cast it or pass decimals="float64"'),
     "array<decimal(10,2)>": (
         "array(cast(1 as decimal(10,2)))", 'cast it or pass decimals="float64"'),

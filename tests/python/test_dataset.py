@@ -158,6 +158,42 @@ def test_strings_and_ragged_values(node: Any) -> None:
     assert second["2"].numpy().tolist() == [b"\0"]
 
 
+def test_lists_of_strings(node: Any) -> None:
+    rows = [(["\u00fc" * n, "x"], [b"y" * k for k in range(n % 3)]) for n in range(5)]
+    node.feed(rows[:2], rows[2:])  # whose second field is ragged in both chunks
+    node.server.end_feed()
+    dataset = node.dataset(4)
+    pairs_spec, ragged_spec = dataset.element_spec
+    assert pairs_spec == tf.TensorSpec([None, 2], tf.string)
+    assert ragged_spec == tf.RaggedTensorSpec([None, None], tf.string, 1)
+    texts, lists = [], []
+    for pair, ragged in dataset:
+        texts += [[text.decode() for text in row] for row in pair.numpy().tolist()]
+        lists += ragged.to_list()
+    assert list(zip(texts, lists)) == rows
+
+
+def test_lists_of_strings_with_a_spec_padded(node: Any) -> None:
+    node.feed([{"s": ["a"], "r": ["b"]}], [{"s": ["c"], "r": ["d", "e"]}])
+    node.server.end_feed()
+    spec = {"s": tf.TensorSpec([1], tf.string), "r": tf.RaggedTensorSpec([None], tf.string, 0)}
+    for remainder, rows in ("drop", 2), ("pad", 2):
+        specs = node.dataset(2, spec=spec, features=["s", "r"], remainder=remainder).element_spec
+        specs = specs[0] if remainder == "pad" else specs
+        assert specs["s"] == tf.TensorSpec([rows, 1], tf.string)
+        assert specs["r"] == tf.RaggedTensorSpec([rows, None], tf.string, 1)
+    (batch,) = node.dataset(2, spec=spec)
+    assert batch[0].numpy().tolist() == [[b"a"], [b"c"]]
+    assert batch[1].to_list() == [[b"b"], [b"d", b"e"]]
+
+
+def test_lists_of_strings_of_one_length_may_be_declared_ragged(node: Any) -> None:
+    node.feed([(["a", "b"], 0)], [([], 1), (["c"], 2)])
+    node.server.end_feed()
+    for batch in node.dataset(3, ragged=[0]):
+        assert batch[0].to_list() == [[b"a", b"b"], [], [b"c"]]
+
+
 def test_values_of_one_length_may_be_declared_ragged(node: Any) -> None:
     node.feed([[1, 2], [3, 4]], [[5]], [[], [6, 7, 8]])
     node.server.end_feed()
@@ -327,6 +363,8 @@ def test_a_type_that_changes_names_both(node: Any) -> None:
     ({"label": 2}, "no column '2'"),
     ({"label": [0, 1]}, "no features are left"),
     ({"ragged": [1]}, "column '1' cannot be ragged"),
+    ({"spec": {"0": tf.TensorSpec([], tf.string)}, "ragged": [0]}, "its values are single strings"),
+    ({"spec": {"0": tf.TensorSpec([None], tf.string)}}, r"pass ragged=\['0'\]"),
     ({"spec": {"0": "float"}}, "has to be a tf.TensorSpec"),
     ({"spec": [tf.TensorSpec([None], tf.float32)]}, r"pass ragged=\['0'\]"),
     ({"spec": [tf.TensorSpec([], tf.bfloat16)]}, "column '0' cannot be dense bfloat16"),

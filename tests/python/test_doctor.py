@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from tfos import doctor, executable
+from tfos.spark_installation import spark_home
 
 COMPLETE = {
     "pyspark": "4.1.4",
     "tensorflow-cpu": "2.21.0",
     "keras": "3.15.1",
     "tensorboard": "2.21.0",
+    "pyarrow": "22.0.0",
     "cloudpickle": "3.1.2",
     "numpy": "2.4.6",
 }
@@ -55,23 +57,46 @@ def test_spark_is_ok_from_the_oldest_tested_one(tmp_path, version, level):
     assert doctor.check_spark(version_of(pyspark=version), tmp_path).level == level
 
 
+def test_versions_that_were_not_run_are_told_from_those_that_were(tmp_path):
+    tested = doctor.check_tensorflow(version_of()).found
+    assert tested == "2.21.0 (tensorflow-cpu)"
+    assert "tested with 2.21, and its feed with 2.16" in doctor.check_tensorflow(
+        version_of(tensorflow_cpu="2.18.0")).found
+    assert "tested" not in doctor.check_spark(version_of(), tmp_path).found
+    assert doctor.check_spark(version_of(pyspark="3.5.1"), tmp_path).found.endswith("; tested with 4.1")
+    assert "made for 3.5 and newer, tested with 4.1" in doctor.check_spark(
+        version_of(pyspark="3.4.1"), tmp_path).advice
+
+
 def test_spark_may_come_from_spark_home(tmp_path):
     assert doctor.check_spark(version_of(pyspark=None), tmp_path).level == doctor.OK
     assert doctor.check_spark(version_of(pyspark=None), None).level == doctor.FAIL
-    assert doctor.spark_home({"SPARK_HOME": str(tmp_path)}) == tmp_path
+    assert spark_home({"SPARK_HOME": str(tmp_path)}) == tmp_path
+    assert (spark_home({}) / "jars").is_dir()
 
 
-def test_the_hadoop_client_is_looked_for_among_the_jars_of_spark(tmp_path):
+def test_the_hadoop_client_is_looked_for_as_it_looks_itself(tmp_path, monkeypatch):
     api, runtime = "hadoop-client-api-3.4.2.jar", "hadoop-client-runtime-3.4.2.jar"
-    assert doctor.check_hadoop_client(None).level == doctor.WARN
-    spark = make_spark(tmp_path, api)
-    missing = doctor.check_hadoop_client(spark)
+    for name in ("HADOOP_HOME", "HADOOP_CONF_DIR", "HADOOP_CLASSPATH", "CONTAINER_ID"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "spark").mkdir()
+    spark = make_spark(tmp_path / "spark", api)
+    monkeypatch.setenv("SPARK_HOME", str(spark))
+    missing = doctor.check_hadoop_client()
     assert missing.level == doctor.WARN
-    assert "hadoop-client-runtime not in" in missing.found
-    (spark / "jars" / runtime).touch()
-    assert doctor.check_hadoop_client(spark) == doctor.Check(
-        doctor.OK, "Hadoop client", f"{api}, {runtime}"
+    assert "hadoop-client-runtime" in missing.found and str(spark / "jars") in missing.found
+    for jar in (runtime, "slf4j-api-2.0.17.jar"):
+        (spark / "jars" / jar).touch()
+    assert doctor.check_hadoop_client() == doctor.Check(
+        doctor.OK, "Hadoop client", f"{spark}/jars/{api}, {spark}/jars/{runtime}"
     )
+    # A Spark without Hadoop's client, and a Hadoop beside it.
+    hadoop = tmp_path / "hadoop" / "share" / "hadoop" / "client"
+    hadoop.parent.mkdir(parents=True)
+    (spark / "jars").rename(hadoop)
+    monkeypatch.setenv("HADOOP_HOME", str(tmp_path / "hadoop"))
+    found = doctor.check_hadoop_client()
+    assert found.level == doctor.OK and str(hadoop / api) in found.found
 
 
 def test_a_hadoop_configuration_must_hold_core_site(tmp_path):
@@ -94,6 +119,8 @@ def test_what_is_missing_says_how_to_get_it():
     assert (
         "pip install tensorboard" in doctor.check_tensorboard(version_of(tensorboard=None)).advice
     )
+    assert "pip install pyarrow" in doctor.check_pyarrow(version_of(pyarrow=None)).advice
+    assert doctor.check_pyarrow(version_of()).level == doctor.OK
     assert doctor.check_keras(version_of(keras=None)).level == doctor.WARN
     assert "tf_keras 2.21" in doctor.check_keras({"tf_keras": "2.21.0"}.get).found
 
@@ -119,6 +146,17 @@ def test_nothing_imports_tensorflow_to_see_its_version():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert process.stdout == "False\n"
+
+
+@pytest.mark.parametrize("module", ["records_command", "infer_command", "node_files", "records"])
+def test_what_needs_pyarrow_says_so(module):
+    program = f"import sys; sys.modules['pyarrow'] = None; import tfos.{module}"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    last = process.stderr.splitlines()[-1]
+    assert "pip install pyarrow" in last
+    if module.endswith("_command"):
+        assert process.stderr.startswith(f"tfos {module.removesuffix('_command')}: ")
 
 
 def test_the_settings_are_a_table_or_json(capsys):

@@ -13,6 +13,7 @@ from pathlib import Path
 import cloudpickle
 import pyspark.cloudpickle
 import pytest
+from waiting import wait_for
 
 from tensorflowonspark import TFCluster, TFNode
 from tensorflowonspark.TFCluster import InputMode
@@ -56,13 +57,6 @@ def run(spark, leftovers):
     yield start
     for cluster in clusters:
         cluster.cluster.__exit__(RuntimeError, RuntimeError("the test failed"), None)
-
-
-def eventually(condition, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.05)
 
 
 def is_alive(pid):
@@ -130,7 +124,7 @@ def test_roles_are_filled_in_order_and_know_the_cluster(run, args, notes, spark)
         (1, "chief", 0),
         (2, "worker", 0),
     ]
-    eventually(lambda: len(notes()) == 3)  # shutdown may stop the ps before it has written
+    wait_for(lambda: len(notes()) == 3, "the notes of three nodes")  # shutdown may stop the ps before it has written
     cluster.shutdown()
     seen = notes()
     assert set(seen) == {"ps-0", "chief-0", "worker-0"}
@@ -181,10 +175,10 @@ def test_an_evaluator_and_a_driver_ps_end_with_shutdown(run, args, notes):
     )
     assert [node["job_name"] for node in cluster.cluster_info] == ["ps", "chief", "evaluator"]
     assert cluster.cluster.nodes[0]["executor_id"] == "driver"
-    eventually(lambda: len(notes()) == 3)
+    wait_for(lambda: len(notes()) == 3, "the notes of three nodes")
     pids = [node["pid"] for node in notes().values()]
     cluster.shutdown()
-    eventually(lambda: not any(map(is_alive, pids)))
+    wait_for(lambda: not any(map(is_alive, pids)), "their processes to end")
 
 
 def test_a_ps_on_an_executor_does_not_hold_feeding_back_and_ends_with_shutdown(
@@ -197,11 +191,11 @@ def test_a_ps_on_an_executor_does_not_hold_feeding_back_and_ends_with_shutdown(
 
     cluster = run(program, args, 2, num_ps=1, input_mode=InputMode.SPARK)
     cluster.train(spark.sparkContext.parallelize(range(100), 3), 1)
-    eventually(lambda: "ps-0" in notes())
+    wait_for(lambda: "ps-0" in notes(), "the note of the parameter server")
     pid = notes()["ps-0"]["pid"]
     assert is_alive(pid)
     cluster.shutdown()
-    eventually(lambda: not is_alive(pid))
+    wait_for(lambda: not is_alive(pid), "its process to end")
     assert sorted(notes()["worker-0"]["rows"]) == list(range(100))
 
 
@@ -435,7 +429,7 @@ def test_a_node_that_gets_no_slot_is_named(run, args, tmp_path, spark):
     holder = threading.Thread(target=lambda: sc.parallelize([0], 1).map(hold_slot).collect())
     holder.start()
     try:
-        eventually(started.exists)
+        wait_for(started.exists, started)
         with pytest.raises(TfosError, match="node 1.*no executor slot"):
             run(describe_node, args, 2, reservation_timeout=3)
     finally:
@@ -466,10 +460,10 @@ def test_tensorboard_answers_at_its_url_and_ends_with_the_cluster(run, tmp_path,
         except OSError:
             return False
 
-    eventually(answers, seconds=60)
+    wait_for(answers, "TensorBoard to answer")
     stop.touch()
     cluster.shutdown()
-    eventually(lambda: not is_alive(node["tb_pid"]))
+    wait_for(lambda: not is_alive(node["tb_pid"]), "TensorBoard to end")
 
 
 def test_without_tensorboard_there_is_no_url(run, args):

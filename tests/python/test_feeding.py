@@ -1,9 +1,11 @@
 """How feed tasks cut their rows into chunks, and what of a plan may be printed."""
 
 from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 
+from tfos.cluster_feed import warn_of_speculation
 from tfos.feeding import FeedPlan, Replay, _batches_by_bytes, _batches_by_feedback
 from tfos.progress import Progress, describe
 
@@ -79,15 +81,34 @@ def test_progress_shows_rows_states_and_the_programs_step(capsys):
 
 
 @pytest.mark.parametrize(("queued", "waits"), [
-    (0, "queue 0.0 MB, nodes wait for rows"),
+    (0, "queue 0.0 MB, waits for rows"),
     (10e6, "queue 10.0 MB |"),
-    (30e6, "queue 30.0 MB, Spark waits for nodes"),
+    (30e6, "queue 30.0 MB, Spark waits for it"),
 ])
 def test_progress_tells_which_side_waits(capsys, queued, waits):
     node = {"job_name": "worker", "task_index": 0, "state": "running",
             "metrics": {"rows": 1, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6}}
     Progress(True).show([node], "feeding")
     assert waits in capsys.readouterr().err
+
+
+def test_progress_shows_which_of_several_nodes_is_slow(capsys):
+    def node(index, rows, queued):
+        return {"job_name": "worker", "task_index": index, "state": "running",
+                "metrics": {"rows": rows, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6}}
+
+    Progress(True).show([node(0, 900, 0), node(1, 100, 30e6)], "feeding")
+    line = capsys.readouterr().err
+    assert "1,000 rows fed" in line
+    fast, slow = line.split(" | ")[-2:]
+    assert fast.startswith("worker:0 running (") and "queue 0.0 MB, waits for rows)" in fast
+    assert slow.startswith("worker:1 running (") and "queue 30.0 MB, Spark waits for it)" in slow
+
+
+@pytest.mark.parametrize("speculation", ["true", "false"])
+def test_speculation_is_warned_of(caplog, speculation):
+    warn_of_speculation(SimpleNamespace(getConf=lambda: {"spark.speculation": speculation}))
+    assert ("spark.speculation is on" in caplog.text) == (speculation == "true")
 
 
 def test_progress_can_be_turned_off(capsys):

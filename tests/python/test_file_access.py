@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import errno
 import io
 import random
+import uuid
 
 import pyarrow as pa
 import pytest
@@ -26,6 +29,12 @@ def write(path, data):
     access, path = access_for(path)
     with access.create(path) as file:
         file.write(data)
+
+
+def read(path):
+    access, path = access_for(path)
+    with access.open(path) as file:
+        return file.read()
 
 
 def test_files_and_directories(root):
@@ -121,6 +130,97 @@ def test_records(root, compression):
         numbers = [n for part in parts for part_batch in records.read(path, batch.schema, part=part)
                    for n in part_batch["id"].to_pylist()]
         assert numbers == list(range(50_000))
+
+
+@pytest.fixture
+def mounts(hadoop):
+    """Empty directories by the mount of a viewfs that they are in."""
+    made = {name: f"{uri}/{uuid.uuid4().hex}" for name, uri in hadoop.mounts.items()}
+    for path in made.values():
+        access, path = access_for(path)
+        access.mkdirs(path)
+    return made
+
+
+@pytest.mark.parametrize("source, target", [("mounted", "local"), ("local", "mounted"), ("faulty", "local")])
+def test_a_viewfs_loses_nothing_where_it_cannot_rename(mounts, source, target):
+    source, target = f"{mounts[source]}/from", f"{mounts[target]}/to"
+    write(source, b"new")
+    write(target, b"old")
+    access, _ = access_for(source)
+    with pytest.raises(OSError, match="one is on .* and the other on") as refused:
+        access.rename(source, target)
+    assert refused.value.errno == errno.EXDEV
+    assert (read(source), read(target)) == (b"new", b"old")
+
+
+def test_a_viewfs_renames_in_one_step(hadoop, mounts):
+    # What renames by deleting the target first would have lost it here.
+    source, target = f"{mounts['faulty']}/from", f"{mounts['faulty']}/to"
+    write(source, b"new")
+    write(target, b"old")
+    access, _ = access_for(source)
+    hadoop.faults.inject("rename")
+    try:
+        with pytest.raises(OSError, match="injected failure of rename"):
+            access.rename(source, target)
+    finally:
+        hadoop.faults.clear()
+    assert (read(source), read(target)) == (b"new", b"old")
+    access.rename(source, target)
+    assert read(target) == b"new" and access.status(source) is None
+
+
+def test_a_viewfs_renames_between_mounts_of_one_file_system(mounts):
+    source, target = f"{mounts['mounted']}/from", f"{mounts['other']}/to"
+    write(source, b"new")
+    write(target, b"old")
+    access, _ = access_for(source)
+    access.rename(source, target)
+    assert read(target) == b"new" and access.status(source) is None
+    with pytest.raises(FileNotFoundError, match="none"):
+        access.rename(target, f"{mounts['other']}/none/to")
+    with pytest.raises(OSError, match="root"):
+        access.rename(target, "viewfs://tfos/")
+    assert read(target) == b"new"
+
+
+def test_checksums_of_local_files_follow_a_rename(mounts):
+    source, target = f"{mounts['local']}/from", f"{mounts['local']}/to"
+    write(source, b"new")
+    write(target, b"old")
+    access, _ = access_for(source)
+    access.rename(source, target)
+    assert read(target) == b"new"
+    assert [status.path for status in access.list(mounts["local"])] == [target]
+
+
+@pytest.mark.parametrize("kind", ["hdfs", "faulty"])
+def test_threads_share_an_open_file(empty_directory, kind):
+    root = empty_directory(kind)
+    data = random.Random(3).randbytes((3 << 20) + 17)
+    write(f"{root}/f", data)
+    file = hadoop_client.client().open(access_for(f"{root}/f")[1])
+
+    def at_random_places(seed):
+        places = random.Random(seed)
+        for _ in range(40):
+            begin = places.randrange(len(data) + 100)
+            room = bytearray(places.choice((1, 5_000, 300_000)))
+            found = file.read_into(begin, room)
+            assert room[:found] == data[begin:begin + len(room)]
+
+    def from_begin_to_end(_):
+        room, position = bytearray(70_000), 0
+        while found := file.read_into(position, room):
+            assert room[:found] == data[position:position + len(room)]
+            position += found
+        assert position == len(data)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        runs = [threads.submit(run, seed) for seed in range(4) for run in (at_random_places, from_begin_to_end)]
+        for run in runs:
+            run.result()
 
 
 def test_directories_of_many_files(hadoop, empty_directory):

@@ -1,11 +1,19 @@
 """GPUs through an ``nvidia-smi`` of our own making."""
 
 import importlib
+import json
+import pathlib
+import shutil
+import tempfile
 import threading
 import types
 
+import programs
 import pytest
+from conftest import RUN_ID
+from waiting import wait_for
 
+import tfos
 from tensorflowonspark import gpu_info
 from tfos import gpu
 from tfos.errors import BadInputError, TfosError
@@ -151,3 +159,40 @@ def test_packages_whose_nodes_share_a_gpu(monkeypatch, package, fraction):
     monkeypatch.setattr(cluster_module.tfos, "run", lambda *_, **settings: asked.update(settings))
     cluster_module.run(None, len, [], 2)
     assert asked.get("gpu_fraction") == fraction
+
+
+@pytest.fixture
+def gpus_of_executors():
+    """A function that gives the executors' host so many GPUs."""
+    if shutil.which("nvidia-smi"):
+        pytest.skip("this host has an nvidia-smi of its own, which the executors ask")
+    listed = pathlib.Path(tempfile.gettempdir(), f"tfos-test-gpus-{RUN_ID}")
+    yield lambda count: listed.write_text("".join(f"{n}, GPU-{RUN_ID}-{n}, 0, 16000\n" for n in range(count)))
+    listed.unlink(missing_ok=True)
+
+
+def gpus_of_nodes(spark, directory, **settings):
+    """{job-index: what its program saw} of a cluster of two nodes."""
+    directory.mkdir()
+    with tfos.run(spark, programs.write_gpus, nodes=2, args=str(directory), input_mode="tensorflow",
+                  **settings):
+        # Nobody waits for a parameter server's program.
+        wait_for(lambda: len(list(directory.glob("*-?"))) == 2, "what both nodes write")
+    return {path.name: json.loads(path.read_text()) for path in directory.iterdir()}
+
+
+def test_nodes_of_a_cluster_have_gpus_of_their_own_and_parameter_servers_none(
+        spark, tmp_path, gpus_of_executors):
+    gpus_of_executors(2)
+    workers = gpus_of_nodes(spark, tmp_path / "workers", gpu_count=1)
+    assert sorted(node["visible"] for node in workers.values()) == ["0", "1"]
+    assert all(node["gpus"] == [node["visible"]] for node in workers.values())
+    seen = gpus_of_nodes(spark, tmp_path / "servers", gpu_count=2, ps=1)
+    assert sorted(seen["worker-0"]["gpus"]) == ["0", "1"]
+    assert seen["ps-0"]["gpus"] == [] and seen["ps-0"]["visible"] in ("", "-1", None)
+
+
+def test_nodes_of_a_cluster_share_a_gpu(spark, tmp_path, gpus_of_executors):
+    gpus_of_executors(1)
+    nodes = gpus_of_nodes(spark, tmp_path / "shared", gpu_fraction=0.5)
+    assert list(nodes.values()) == [{"gpus": ["0"], "visible": "0", "fraction": 0.5}] * 2

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pathlib
 import subprocess
 import sys
-import time
 
 import hadoop_cluster
 import psutil
 import pytest
 from daemons import DaemonError
+from waiting import wait_for
 
 HARNESS = pathlib.Path(hadoop_cluster.__file__)
 BOUND_SECONDS = 60
@@ -23,10 +23,8 @@ def test_nothing_stays_when_the_harness_is_killed(tmp_path):
     if not any(line.startswith("HDFS ready") for line in process.stdout):
         pytest.fail("HDFS did not start")
     # Both daemons and, a moment after they are ready, the command.
-    deadline = time.monotonic() + BOUND_SECONDS
-    while len(children := psutil.Process(process.pid).children(recursive=True)) < 3:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: len(psutil.Process(process.pid).children(recursive=True)) == 3, "three processes")
+    children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.wait(BOUND_SECONDS)
     assert psutil.wait_procs(children, timeout=BOUND_SECONDS)[1] == []

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pathlib
+import select
 import signal
+import socket
 import subprocess
 import sys
 
+import hadoop_cluster
 import pytest
 
 from tfos import doctor as checks_of, executable, hdfs_doctor
@@ -52,6 +57,7 @@ del os.environ["HADOOP_CONF_DIR"]
 os.environ["TFOS_HADOOP_JVM_MEMORY"] = "much"
 print(failure())
 del os.environ["TFOS_HADOOP_JVM_MEMORY"]
+os.environ["TFOS_HADOOP_PROPERTIES"] = '{"ipc.client.connect.max.retries": "0"}'
 print(access.status(uri) is not None)
 print(failure("hdfs://127.0.0.1:1/x"))
 """
@@ -125,9 +131,99 @@ def test_the_doctor_uses_it_step_by_step(hdfs):
     checks = json.loads(done.stdout)
     assert done.returncode == 0
     assert {check["level"] for check in checks} == {"ok"}
-    assert [check["what"] for check in checks][-6:] == [
-        "start Java and look at the path", "list it", "write below it", "read that", "rename it",
-        "delete it"]
+    assert [check["what"] for check in checks] == [
+        "Hadoop client", "Hadoop configuration", "start Java and look at the path", "list it",
+        "write below it", "read that", "rename it", "read it with TensorFlow", "delete it"]
+
+
+def test_the_doctor_does_without_tensorflow(hadoop, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    checks = hdfs_doctor.hdfs_checks(hadoop.hdfs)
+    *others, skipped, deleted = checks
+    assert {check.level for check in others} == {checks_of.OK}
+    assert (skipped.level, skipped.what) == (checks_of.WARN, "read it with TensorFlow")
+    assert (deleted.level, deleted.what) == (checks_of.OK, "delete it")
+
+
+@pytest.fixture
+def silent():
+    """host:port that neither takes connections nor refuses them: its socket's queue is full."""
+    with contextlib.ExitStack() as held:
+        listener = held.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(8):
+            connecting = held.enter_context(socket.socket())
+            connecting.setblocking(False)
+            connecting.connect_ex(listener.getsockname())
+            if not select.select([], [connecting], [], 0.5)[1]:
+                break
+        else:
+            pytest.skip("this kernel takes connections however full the queue of a socket is")
+        yield "{}:{}".format(*listener.getsockname())
+
+
+TRYING = """
+import sys
+from tfos.file_access import access_for
+access, uri = access_for(sys.argv[1])
+try:
+    access.status(uri)
+except TimeoutError as error:
+    print(error)
+"""
+
+#: Hadoop's client says in its log how often it has tried.
+LOGGING = """
+rootLogger.level = info
+rootLogger.appenderRef.only.ref = only
+appender.only.type = Console
+appender.only.name = only
+appender.only.target = SYSTEM_ERR
+"""
+
+
+def test_a_namenode_that_is_silent_is_tried_less_often_than_hadoop_would(silent, tmp_path):
+    import pyspark
+
+    (tmp_path / "log4j2.properties").write_text(LOGGING)
+    jars = pathlib.Path(pyspark.__file__).parent / "jars"
+    logging = [str(jar) for name in ("slf4j2-impl", "api", "core") for jar in jars.glob(f"log4j-{name}-*.jar")]
+    environment = {**os.environ, "HADOOP_CLASSPATH": ":".join([str(tmp_path), *logging]),
+                   "TFOS_HADOOP_PROPERTIES": '{"ipc.client.connect.timeout": "100"}'}
+
+    def tries_again(**more):
+        done = subprocess.run([sys.executable, "-c", TRYING, f"hdfs://{silent}/x"], text=True, check=True,
+                              capture_output=True, timeout=BOUND_SECONDS, env={**environment, **more})
+        assert "ConnectTimeoutException" in done.stdout and silent in done.stdout
+        return done.stderr.count("Retrying connect to server")
+
+    assert tries_again() == 2
+    # The cluster's configuration is what counts, if it says how often.
+    hadoop_cluster.write_site(tmp_path, "hdfs", {"ipc.client.connect.max.retries.on.timeouts": 1})
+    assert tries_again(HADOOP_CONF_DIR=str(tmp_path)) == 1
+
+
+def test_the_doctor_says_which_step_got_no_answer(silent):
+    # It ends though a thread of it is in Hadoop's client, which tries for a minute.
+    program = ("import json, sys; from tfos.hdfs_doctor import hdfs_checks; "
+               "print(json.dumps([*map(vars, hdfs_checks(sys.argv[1], seconds=1))]))")
+    done = subprocess.run([sys.executable, "-c", program, f"hdfs://{silent}/x"], stdout=subprocess.PIPE,
+                          text=True, timeout=BOUND_SECONDS, check=True)
+    [check] = json.loads(done.stdout)
+    assert (check["level"], check["what"]) == (checks_of.FAIL, "start Java and look at the path")
+    assert f"no answer for hdfs://{silent}/x within 1 s" in check["found"] and "firewall" in check["advice"]
+
+
+def test_the_doctor_is_impatient_where_nobody_says_how_patient_it_is_to_be(monkeypatch):
+    monkeypatch.setenv("TFOS_HADOOP_PROPERTIES", '{"ipc.client.connect.timeout": "5", "other": "x"}')
+    hdfs_doctor.shorten_timeouts()
+    properties = json.loads(os.environ["TFOS_HADOOP_PROPERTIES"])
+    assert (properties["ipc.client.connect.timeout"], properties["other"]) == ("5", "x")
+    assert properties["ipc.client.connect.max.retries.on.timeouts"] == "1"
+    monkeypatch.setenv("TFOS_HADOOP_PROPERTIES", "no JSON")
+    hdfs_doctor.shorten_timeouts()
+    assert os.environ["TFOS_HADOOP_PROPERTIES"] == "no JSON"
 
 
 def test_the_doctor_stops_at_the_first_step_that_fails(hadoop):

@@ -111,6 +111,36 @@ def test_ragged(other):
         {"sum": n} for n in (3, 0, 3, 15)]
 
 
+def test_lists_of_strings(other):
+    pairs = [[str(n), "\u00fc" * (30 * n)] for n in range(10)]
+    expected = [{"joined": "-".join(pair), "pair": pair} for pair in pairs]
+    batch = pa.record_batch({"pair": pairs})
+    pieces = [batch.slice(0, 3), batch.slice(3, 1), batch.slice(4)]
+    assert results(other("join"), batch, batches=pieces, batch_size=4) == expected
+    binary = pa.record_batch({"pair": pa.array(pairs, pa.list_(pa.binary()))})
+    assert results(other("join"), binary) == expected
+    fixed = [{"joined": row["joined"]} for row in expected]
+    assert results(other("fixed_join"), batch, batch_size=3) == fixed
+    uneven = pa.record_batch({"pair": [["a", "b"], ["c"]]})
+    with pytest.raises(BadInputError, match="column pair .*row 0 has 2 values, row 1 has 1"):
+        results(other("join"), uneven)
+    with pytest.raises(BadInputError, match=r"column pair .*a row has \[1\] values"):
+        results(other("join"), uneven.slice(1))
+    with pytest.raises(BadInputError, match="column pair has a null in row 1"):
+        results(other("join"), pa.record_batch({"pair": [["a", "b"], ["c", None]]}))
+
+
+def test_ragged_lists_of_strings(other):
+    batch = pa.record_batch({"words": [["a", "b"], [], ["c"], ["d", "", "f"]]})
+    model = other("ragged_join")
+    values, splits = sorted(model.inputs)
+    expected = [{"joined": text} for text in ("a-b", "", "c", "d--f")]
+    pieces = [batch.slice(0, 1), batch.slice(1, 2), batch.slice(3)]
+    for batches in [batch], pieces:
+        assert results(model, batch, batches=batches, input_mapping={"words": (values, splits)},
+                       batch_size=3) == expected
+
+
 def test_a_fixed_number_of_rows_is_filled_up(other):
     batch = pa.record_batch({"x": [[n, 1.0] for n in range(10)]})
     assert results(other("fixed"), batch, batch_size=3) == [{"sum": n + 1, "rows": 4} for n in range(10)]

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 import tfos
-from tfos import jvm_feeder
-from tfos.cluster import Cluster
+from tfos import jar, jvm_feeder
+from tfos.cluster_feed import ClusterFeed
 from tfos.errors import BadInputError, NodeFailedError, NodeLostError
 from tfos.feeding import FeedPlan, Replay
 from tfos.settings import Settings
@@ -35,17 +35,18 @@ def context_with_jar(spark, master="spark://host:7077", jars="", **conf):
 
 def feeds_by_jvm(context, feed_jvm):
     settings = Settings.resolve({"spark.tfos.feed.jvm": feed_jvm}.get, {})
-    return Cluster._feeds_by_jvm(SimpleNamespace(spark_context=context, _settings=settings))
+    jobs = SimpleNamespace(spark_context=context)
+    return ClusterFeed._feeds_by_jvm(SimpleNamespace(_jobs=jobs, _settings=settings))
 
 
 def test_the_jar_in_spark_jars_is_used(spark):
-    assert jvm_feeder.obstacle(spark.sparkContext) == ""
+    assert jar.obstacle(spark.sparkContext) == ""
     assert feeds_by_jvm(spark.sparkContext, "auto") is True
     assert feeds_by_jvm(spark.sparkContext, "off") is False
 
 
 def test_without_the_jar_python_feeds_unless_told_otherwise(caplog):
-    caplog.set_level("INFO", "tfos.cluster")
+    caplog.set_level("INFO", "tfos.cluster_feed")
     assert feeds_by_jvm(context_without_jar(), "auto") is False
     assert "is fed by Python workers: the jar of tfos is not" in caplog.text
     with pytest.raises(BadInputError, match=r"spark.tfos.feed.jvm is on, and the jar .*jar_path\(\)"):
@@ -55,13 +56,14 @@ def test_without_the_jar_python_feeds_unless_told_otherwise(caplog):
 def test_an_older_spark_is_fed_by_python(spark):
     context = context_with_jar(spark, "local")
     context.version = "3.5.7"
-    assert jvm_feeder.obstacle(context) == "the jar of tfos needs Spark 4, from 4.1 on, and this is 3.5.7"
+    assert jar.obstacle(context) == "the jar of tfos needs Spark 4, from 4.1 on, and this is 3.5.7"
 
 
 def test_a_jar_of_another_version_is_not_used(spark, monkeypatch):
-    monkeypatch.setattr(jvm_feeder, "__version__", "9.9")
-    found = jvm_feeder.obstacle(spark.sparkContext)
-    assert found == f"the jar of tfos on the class path is version {tfos.__version__}, and the package 9.9"
+    version = tfos.__version__
+    monkeypatch.setattr(tfos, "__version__", "9.9")
+    found = jar.obstacle(spark.sparkContext)
+    assert found == f"the jar of tfos on the class path is version {version}, and the package 9.9"
 
 
 @pytest.mark.parametrize(("master", "jars", "conf", "there"), [
@@ -80,7 +82,7 @@ def test_executors_must_have_the_jar_too(spark, master, jars, conf, there):
     directory, _, name = location.rpartition("/")
     conf = {key: value.format(name=name, directory=directory) for key, value in conf.items()}
     context = context_with_jar(spark, master, jars.format(name=name), **conf)
-    found = jvm_feeder.obstacle(context)
+    found = jar.obstacle(context)
     assert (found == "") is there
     assert there or f"the driver has {location}, and nothing says" in found
 

@@ -33,6 +33,13 @@ def test_rows_that_are_lost_or_doubled_are_complained_of():
     assert ledger.complaint() == "the feed tasks delivered 100 rows and the nodes count 99"
 
 
+def test_rows_that_a_program_reads_twice_are_complained_of():
+    ledger = Ledger()
+    ledger.count_job([(100, 0)], False)
+    ledger.update([node(0, items_delivered=60, rows=60), node(1, items_delivered=40, rows=43)])
+    assert ledger.complaint() == "worker:1 got 3 rows fewer than its program has read"
+
+
 def test_a_job_that_was_cut_short_has_no_count():
     ledger = Ledger()
     ledger.count_job([(10, 0)], False)

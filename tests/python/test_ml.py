@@ -8,13 +8,14 @@ import pytest
 from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.evaluation import RegressionEvaluator
 from pyspark.ml.feature import VectorAssembler
-from pyspark.ml.tuning import ParamGridBuilder, TrainValidationSplit
+from pyspark.ml.tuning import CrossValidator, CrossValidatorModel, ParamGridBuilder
 from pyspark.sql import functions
 
 import tfos.ml
 from tensorflowonspark import TFCluster, pipeline
 from tfos import inference
 from tfos.errors import BadInputError
+from tfos.settings import INFERENCE_JVM
 
 
 def target(a, b):
@@ -67,12 +68,16 @@ def test_a_search_finds_the_better_parameters(points, tmp_path, leftovers):
         build=ml_programs.build_line, inputMapping={"x": "x"}, labelCol="y", epochs=5, batchSize=10,
         modelDir=str(tmp_path), outputMapping={"output_0": "prediction"})
     grid = ParamGridBuilder().addGrid(estimator.args, [{"rate": 1e-7}, {"rate": 0.3}]).build()
-    search = TrainValidationSplit(  # A CrossValidator asks the same of a stage, and takes longer.
-        estimator=estimator, estimatorParamMaps=grid, seed=1,
+    search = CrossValidator(
+        estimator=estimator, estimatorParamMaps=grid, seed=1, numFolds=2,
         evaluator=RegressionEvaluator(labelCol="y", predictionCol="prediction"))
-    found = search.fit(points)
-    assert found.validationMetrics[1] < found.validationMetrics[0] / 2
-    assert found.transform(points).count() == points.count()
+    search.save(str(tmp_path / "search"))
+    found = CrossValidator.load(str(tmp_path / "search")).fit(points)
+    assert found.avgMetrics[1] < found.avgMetrics[0] / 2
+    found.save(str(tmp_path / "found"))
+    again = CrossValidatorModel.load(str(tmp_path / "found"))
+    assert again.avgMetrics == found.avgMetrics
+    assert again.transform(points).count() == points.count()
 
 
 def test_a_program_of_its_own_and_what_it_has_to_leave(points, tmp_path, leftovers):
@@ -86,6 +91,7 @@ def test_a_program_of_its_own_and_what_it_has_to_leave(points, tmp_path, leftove
         tfos.ml.Estimator(build=ml_programs.build_line).fit(points)
 
 
+@pytest.mark.usefixtures("model_runner")
 def test_all_columns_are_kept_or_none(words, text_model):
     scored = text_model.transform(words)
     assert scored.columns == [*words.columns, "bytes", "first_is_more", "half", "index", "outer", "small", "upper"]
@@ -99,6 +105,7 @@ def test_all_columns_are_kept_or_none(words, text_model):
     assert mapped.transform(words).count() == 50
 
 
+@pytest.mark.usefixtures("model_runner")
 def test_what_does_not_fit_is_said_before_anything_runs(words, text_model):
     with pytest.raises(BadInputError) as refused:
         text_model.copy({text_model.inputMapping: {"map": "word", "pair": "pair"}}).transform(words)
@@ -126,12 +133,15 @@ def test_an_old_pipeline(spark, points, tmp_path, leftovers):
     model = estimator.fit(points)
     assert isinstance(model, pipeline.TFModel) and model.args.word == "kept"
     model.setInputMapping({"x": "x"}).setOutputMapping({"y": "found", "twice": "doubled", "name": "label"})
-    scored = model.transform(points.orderBy("id").coalesce(1))
-    assert scored.columns == ["label", "doubled", "found"]
     expected = [row.y for row in points.orderBy("id").collect()]
-    for row, y in zip(scored.collect(), expected, strict=True):
-        assert row.found == pytest.approx(y, abs=1e-4) and row.doubled == [pytest.approx(2 * y, abs=1e-4)]
-        assert bytes(row.label) == str(round(row.found)).encode()
+    for runner in ("on", "off"):
+        spark.conf.set(INFERENCE_JVM.key, runner)
+        scored = model.transform(points.orderBy("id").coalesce(1))
+        assert scored.columns == ["label", "doubled", "found"]
+        for row, y in zip(scored.collect(), expected, strict=True):
+            assert row.found == pytest.approx(y, abs=1e-4) and row.doubled == [pytest.approx(2 * y, abs=1e-4)]
+            assert bytes(row.label) == str(round(row.found)).encode()
+    spark.conf.unset(INFERENCE_JVM.key)
     with pytest.raises(BadInputError, match="set export_dir"):
         pipeline.TFModel({}).setOutputMapping({"y": "y"}).transform(points)
 
@@ -147,6 +157,7 @@ def test_an_old_estimator_that_feeds_nothing_and_exports_afterwards(points, tmp_
 
 
 def test_sessions_stay_in_their_workers(spark, models):
+    spark.conf.set(INFERENCE_JVM.key, "off")
     frame = spark.range(8, numPartitions=4).select(functions.col("id").cast("float").alias("x"),
                                                    functions.col("id").cast("float").alias("y"))
     model = tfos.ml.Model(modelDir=str(models / "others"), signature="two")
@@ -173,6 +184,7 @@ def test_sessions_stay_in_their_workers(spark, models):
     model.transform(frame).collect()
     after = processes()
     assert before == after and any(held != "[]" for held in before.values())
+    spark.conf.unset(INFERENCE_JVM.key)
 
 
 def test_namespace():

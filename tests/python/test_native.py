@@ -333,7 +333,7 @@ def test_record_batches_that_cannot_be_fed(make_nodes: Any) -> None:
     for column, said in [
         (pa.array([{"a": 1}]), "column x of the Arrow type '.s'"),
         (pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())), "'.m'"),
-        (pa.array([["a"]]), "cannot hold 'u'"),
+        (pa.array([[{"a": 1}]]), "cannot hold '.s'"),
         (pa.array(["a"]).dictionary_encode(), "dictionary"),
         (pa.array([1], pa.decimal128(5, 2)), "pass decimals="),
         (pa.nulls(1), "cannot hold 'n'"),
@@ -551,6 +551,27 @@ def fed_columns(make_nodes: Any, rows: list[Any], mapping: dict[str, str], batch
     writer.finish()
     nodes.end_feed()
     return datafeed(nodes.servers[0], mapping).next_batch(batch)
+
+
+def test_lists_of_strings_of_record_batches(make_nodes: Any) -> None:
+    from tfos.datafeed import DataFeed, FeedSource
+
+    pa = pytest.importorskip("pyarrow")
+    rows = [([f"\u00fc{n}", ""], [b"\xff" * k for k in range(n % 3)]) for n in range(50)]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([pair for pair, _ in rows]), pa.array([some for _, some in rows])],
+        ["pair", "some"])
+    nodes = make_nodes(1)
+    writer = nodes.writer()
+    writer.write_arrow(batch, 0, 17, False)
+    writer.write_arrow(batch, 17, 50, False)
+    writer.finish()
+    nodes.end_feed()
+    source = FeedSource(nodes.servers[0], None, ["input"])
+    assert [tuple(row) for row in DataFeed(source).next_batch(20)] == rows[:20]
+    arrays = DataFeed(source, input_mapping={"pair": "x", "some": "y"}).next_batch(30)
+    assert {name: array.dtype.name for name, array in arrays.items()} == {"x": "object", "y": "object"}
+    assert list(zip(arrays["x"].tolist(), arrays["y"].tolist())) == rows[20:]
 
 
 XY = {"a": "x", "b": "y"}

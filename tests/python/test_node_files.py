@@ -134,6 +134,26 @@ def test_every_type_becomes_a_tensor(tmp_path):
     assert batch["string two"].numpy().tolist() == [["ä".encode(), b""], [b"", b"c"], ["ä".encode(), b"c"]]
 
 
+def test_feature_lists_are_ragged_in_two_dimensions(tmp_path):
+    schema = pa.schema([("id", pa.int64()), ("numbers", pa.list_(pa.list_(pa.int64()))),
+                        ("words", pa.list_(pa.list_(pa.string()))), ("flags", pa.list_(pa.list_(pa.bool_())))])
+    rows = {"id": [1, 2, 3, 4], "numbers": [[[1], [], [2, 3]], [], [[]], [[4]]],
+            "words": [[["a", "bc"]], [[], [""]], [], [["d"]]], "flags": [[], [[True, False]], [[False], []], []]}
+    path = str(tmp_path / "sequences")
+    records.write(path, [pa.RecordBatch.from_pydict(rows, schema=schema)], record_type="SequenceExample")
+    dataset = node_files.tfrecords([path], schema, 3, record_type="SequenceExample")
+    first, second = dataset
+    for column in ("numbers", "words", "flags"):
+        assert dataset.element_spec[column].is_compatible_with(first[column])
+        assert first[column].ragged_rank == 2
+        found = [*first[column].to_list(), *second[column].to_list()]
+        if column == "words":
+            found = [[[word.decode() for word in words] for words in row] for row in found]
+        assert found == rows[column]
+    for batch in node_files.tfrecords([path], schema, 2, record_type="SequenceExample", drop_remainder=True):
+        assert batch["numbers"].bounding_shape().numpy().shape == (3,)
+
+
 def test_bad_records_are_left_out(files):
     content = bytearray((files / "a").read_bytes())
     content[20] ^= 1  # The data of the first record.
@@ -153,8 +173,9 @@ def test_what_tensors_do_not_have(files):
         list(node_files.tfrecords([str(files / "a")], missing, 10))
     with pytest.raises(BadInputError, match="'permissive' makes nulls"):
         node_files.tfrecords([str(files / "a")], SCHEMA, 10, mode="permissive")
-    with pytest.raises(BadInputError, match="lists of lists"):
-        node_files.tfrecords([], pa.schema([("x", pa.list_(pa.list_(pa.int64())))]), 10)
+    for kind in (pa.list_(pa.list_(pa.list_(pa.int64()))), pa.list_(pa.list_(pa.int64(), 2))):
+        with pytest.raises(BadInputError, match="column x is .*; there are tensors of .* lists of lists"):
+            node_files.tfrecords([], pa.schema([("x", kind)]), 10, record_type="SequenceExample")
     lists = node_files.tfrecords([str(files / "a")], pa.schema([("none", pa.list_(pa.int64()))]), 25)
     assert next(iter(lists))["none"].to_list() == [[]] * 25
     assert not list(node_files.tfrecords([], SCHEMA, 10))

@@ -10,11 +10,11 @@ import pathlib
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 
 import pytest
+from waiting import wait_for
 
 import tfos
 from tfos import executable, hadoop_settings, import_hook
@@ -22,7 +22,6 @@ from tfos import executable, hadoop_settings, import_hook
 tf = pytest.importorskip("tensorflow")
 
 BOUND_SECONDS = 120
-_POLL_SECONDS = 0.2
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +43,12 @@ def program(ctx):
 
     import tensorflow as tf
 
-    directory, mounted = ctx.args
+    directory, mounted, by_another_scheme = ctx.args
     with tf.io.gfile.GFile(f"{directory}/in") as file:
         text = file.read()
-    with tf.io.gfile.GFile(f"{mounted}/in") as file:
-        text += file.read()
+    for other in (mounted, by_another_scheme):
+        with tf.io.gfile.GFile(f"{other}/in") as file:
+            text += file.read()
     # Takes the handler of SIGSEGV and puts another one there, of which Java, which runs by now,
     # makes use in its compiled code.
     faulthandler.disable()
@@ -59,29 +59,29 @@ def program(ctx):
         file.write(json.dumps({"text": text, **os.environ}))
 
 
-def test_nodes_reach_hdfs_as_the_session_says(spark, directory, mounted_path, tmp_path, leftovers):
-    (tmp_path / "in").write_text(", by a mount of the session")
-    with tfos.run(spark, program, nodes=2, args=(directory, mounted_path), input_mode="tensorflow",
-                  tensorboard=True, log_dir=f"{directory}/events", hadoop_jvm_memory="128m") as cluster:
+def test_nodes_reach_hdfs_as_the_session_says(spark, hdfs, directory, mounted_path, tmp_path, leftovers):
+    (tmp_path / "in").write_text(", by a mount of the session, ")
+    by_another_scheme = f"webhdfs://{hdfs.http}/nodes"
+    with tfos.run(spark, program, nodes=2, args=(directory, mounted_path, by_another_scheme),
+                  input_mode="tensorflow", tensorboard=True, log_dir=f"{directory}/events",
+                  hadoop_jvm_memory="128m", hadoop_schemes="webhdfs") as cluster:
         assert runs_shown_by(cluster.tensorboard_url()) == ["run"]
     for node in range(2):
         with tf.io.gfile.GFile(f"{directory}/out/{node}") as file:
             found = json.load(file)
-        assert found["text"] == "read, by a mount of the session"
+        assert found["text"] == "read, by a mount of the session, read"
         assert found["TFOS_HADOOP_JVM_MEMORY"] == "128m"
         assert found["LD_PRELOAD"].endswith("libjsig.so")
 
 
 def runs_shown_by(url):
     """What TensorBoard shows once it has read something, in the course of time."""
-    deadline = time.monotonic() + BOUND_SECONDS
-    while time.monotonic() < deadline:
+    def runs():
         with contextlib.suppress(urllib.error.URLError, ConnectionError):
             with urllib.request.urlopen(f"{url}/data/runs", timeout=BOUND_SECONDS) as answer:
-                if runs := json.load(answer):
-                    return runs
-        time.sleep(_POLL_SECONDS)
-    raise AssertionError(f"TensorBoard at {url} showed no run within {BOUND_SECONDS} s")
+                return json.load(answer)
+
+    return wait_for(runs, f"a run at {url}")
 
 
 def test_tfos_tensorboard_shows_what_is_on_hdfs(directory):

@@ -275,6 +275,22 @@ def test_keras_fits_with_weights_and_with_gradients_on_the_server(serving):
     np.testing.assert_allclose(model.get_weights()[0], alone.get_weights()[0], rtol=1e-3, atol=1e-4)
 
 
+def test_legacy_keras_takes_the_callback(serving):
+    tf_keras = pytest.importorskip("tf_keras")
+    model = tf_keras.Sequential([tf_keras.layers.Input((1,)), tf_keras.layers.Dense(
+        1, kernel_initializer="zeros", use_bias=False)])
+    model.compile(tf_keras.optimizers.SGD(0.25), "mse")
+    process = serving()
+    x = np.ones((4, 1), np.float32)
+    model.fit(x, x, batch_size=2, verbose=0,
+              callbacks=[server_of(process, model, sync_interval=1).callback()])
+    # From 0 towards 1, by half of what is left in each of two steps.
+    assert model.get_weights()[0].item() == 0.75
+    other = [np.zeros((1, 1), np.float32)]
+    with server_of(process, other, 1):
+        assert other[0].item() == 0.75
+
+
 def test_gradients_of_one_execution_are_averaged(serving):
     keras = pytest.importorskip("keras")
     x = np.ones((12, 1), np.float32)

@@ -36,10 +36,11 @@ def test_nodes_train_through_native_servers_and_another_cluster_goes_on(spark, t
         assert node["state"] == "done"
     assert sum(node["metrics"].get("parameter_pushes", 0) for node in cluster.status()[:2]) >= 40
 
-    with tfos.run(spark, programs.go_on, nodes=2, parameter_servers=1, args=args):
+    with tfos.run(spark, programs.go_on, nodes=2, parameter_servers=1, args=args, tensors_encrypt=True):
         pass
     again = json.loads((tmp_path / "again.json").read_text())
     assert again["version"] == first["version"]
+    assert again["encrypted"] == again["w"] and again["local_servers"] == 0
     np.testing.assert_allclose(again["w"], [[1], [-2], [0.5], [3]], atol=0.2)
 
 

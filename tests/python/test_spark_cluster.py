@@ -14,7 +14,7 @@ import spark_cluster
 from daemons import DaemonError
 
 HARNESS = pathlib.Path(spark_cluster.__file__)
-BOUND_SECONDS = 60
+BOUND_SECONDS = 120
 
 COUNT = """
 import sys

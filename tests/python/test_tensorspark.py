@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import importlib
 import os
 import signal
+import struct
 import sys
 
 import numpy as np
@@ -180,3 +183,24 @@ def test_the_mnist_program_reaches_its_accuracy(spark, leftovers):
         accuracy = tf.reduce_mean(tf.cast(correct_prediction, tf.float32))
         images, labels = map(np.stack, zip(*test))
         assert sess.run(accuracy, {x: images, y_: labels}) >= 0.88
+
+
+def test_its_own_example_reads_mnists_files(spark, tmp_path, monkeypatch, capsys, leftovers):
+    mnist = importlib.import_module("tensorspark.example.spark_mnist")
+    monkeypatch.setattr(mnist, "data_dir", str(tmp_path))
+    for part, rows in (("train", 200), ("t10k", 40)):
+        labels = np.arange(rows, dtype=np.uint8) % 10
+        images = np.zeros((rows, 28, 28), np.uint8)
+        for image, label in zip(images, labels):
+            image[2 * label:2 * label + 2] = 255  # A bar whose height tells the digit.
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(
+            struct.pack(">ii", 0x801, rows) + labels.tobytes())
+        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(
+            struct.pack(">iiii", 0x803, rows, 28, 28) + images.tobytes()))
+    session = mnist.train(sc=spark.sparkContext, server_port=0, sync_interval=4, batch_size=20,
+                          num_partition=2, num_epoch=2)
+    session.close()
+    assert float(capsys.readouterr().out.split()[-1]) == 1.0
+    monkeypatch.setattr(mnist, "data_dir", str(tmp_path / "nowhere"))
+    with pytest.raises(BadInputError, match="set tensorspark.example.spark_mnist.data_dir"):
+        mnist.read("train")

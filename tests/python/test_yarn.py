@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
 import subprocess
 import sys
-import time
 import urllib.request
 
 import psutil
 import pytest
 import yarn_cluster
-from conftest import ROOT, RUN_ID, RUN_VARIABLE
+from conftest import ROOT, RUN_VARIABLE
+from waiting import wait_for
 from webhdfs import WebHdfs
 
 from tfos import executable
@@ -21,7 +22,6 @@ from tfos import executable
 PROGRAM = pathlib.Path(__file__).with_name("submitted_program.py")
 BOUND_SECONDS = 300
 pytestmark = pytest.mark.timeout(2 * BOUND_SECONDS)
-_POLL_SECONDS = 0.1
 _FINAL_STATES = ("FINISHED", "FAILED", "KILLED")
 
 
@@ -44,9 +44,10 @@ def submit(yarn, tmp_path):
         environment |= {"HADOOP_CONF_DIR": str(yarn.configuration), "XDG_CACHE_HOME": str(tmp_path / "cache"),
                         "SPARK_CONF_DIR": str(yarn.configuration)}
         small = ["--num-executors", "2", "--executor-memory", "512m", "--driver-memory", "512m",
-                 "--conf", "spark.ui.enabled=false", "--conf", "spark.executor.memoryOverhead=1g", "--conf", "spark.yarn.maxAppAttempts=1",
-                 "--conf", f"spark.yarn.appMasterEnv.{RUN_VARIABLE}={RUN_ID}",
-                 "--conf", f"spark.executorEnv.{RUN_VARIABLE}={RUN_ID}"]
+                 "--conf", "spark.ui.enabled=false", "--conf", "spark.executor.memoryOverhead=1g", "--conf", "spark.yarn.maxAppAttempts=1"]
+        # Containers don't inherit them.
+        for name, of in itertools.product((RUN_VARIABLE, "JDK_JAVA_OPTIONS"), ("yarn.appMasterEnv", "executorEnv")):
+            small += ["--conf", f"spark.{of}.{name}={os.environ[name]}"]
         with open(tmp_path / "log", "ab") as log:
             process = subprocess.Popen([executable.path(), "submit", "--master", "yarn", *small, *map(str, arguments)],
                                        env=environment, text=True, stdout=subprocess.PIPE, stderr=log)
@@ -123,7 +124,7 @@ def test_a_killed_application_leaves_no_process(yarn, submit, leftovers):
         is_new = application is not None and (before is None or application["id"] != before["id"])
         return application if is_new and results(yarn, application) else None
 
-    application = wait_for(running, "the nodes to run")
+    application = wait_for(running, "the nodes to run", BOUND_SECONDS)
     assert results(yarn, application) == [{"nodes": 2}]
     assert processes_of(application), "nobody is there who could stay"
     request = urllib.request.Request(
@@ -148,9 +149,3 @@ def processes_of(application):
     return found
 
 
-def wait_for(condition, what):
-    deadline = time.monotonic() + BOUND_SECONDS
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited too long for {what}"
-        time.sleep(_POLL_SECONDS)
-    return value
