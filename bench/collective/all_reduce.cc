@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -153,6 +154,7 @@ struct Plan {
   std::size_t members = 2;
   std::vector<std::size_t> sizes;
   std::size_t rounds = 5;
+  std::vector<std::string> ways;  ///< Only these, and the first; empty: all.
 };
 
 UniqueFd BoundSocket(std::uint16_t& port) {
@@ -190,7 +192,7 @@ struct Way {
 };
 
 /// The first one is what processes agree over what to measure.
-std::vector<Way> Ways() {
+std::vector<Way> Ways(const Plan& plan) {
   std::vector<Way> ways = {{.name = "tcp"},
                            {.name = "shared memory", .shared_memory = true},
                            {.name = "tls", .encrypt = true}};
@@ -200,6 +202,11 @@ std::vector<Way> Ways() {
   ways.push_back({.name = "ucx, tcp", .ucx = "tcp"});
   ways.push_back({.name = "ucx, shared memory", .ucx = "posix"});
 #endif
+  const std::string first = ways.front().name;
+  std::erase_if(ways, [&](const Way& way) {
+    return !plan.ways.empty() && way.name != first &&
+           std::ranges::find(plan.ways, way.name) == plan.ways.end();
+  });
   return ways;
 }
 
@@ -238,18 +245,35 @@ void Verify(Contender& contender, std::size_t members, std::size_t rank, std::sp
   }
 }
 
-/// Seconds an all-reduce takes, on average of `times`.
-double Sample(Contender& contender, Group& group, std::span<float> data, std::size_t times) {
+/// What an all-reduce takes, on average.
+struct Cost {
+  double seconds = 0;
+  double cpu_seconds = 0;  ///< Of this process, threads and system included.
+};
+
+double CpuSeconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+Cost Sample(Contender& contender, Group& group, std::span<float> data, std::size_t times) {
   std::ranges::fill(data, 0.0F);  // Else it grows beyond all numbers.
   Must(group.Barrier("begin"));
+  const double cpu_begin = CpuSeconds();
   const auto begin = steady_clock::now();
   for (std::size_t i = 0; i < times; ++i) contender.AllReduce(data);
-  return duration<double>(steady_clock::now() - begin).count() / static_cast<double>(times);
+  const double seconds = duration<double>(steady_clock::now() - begin).count();
+  return {.seconds = seconds / static_cast<double>(times),
+          .cpu_seconds = (CpuSeconds() - cpu_begin) / static_cast<double>(times)};
 }
 
 /// How many make a sample of about 50 ms, as the first process finds while it warms up.
 std::size_t Times(Contender& contender, Group& group, std::span<float> data) {
-  const double seconds = Sample(contender, group, data, 3);
+  const double seconds = Sample(contender, group, data, 3).seconds;
   std::uint64_t times = static_cast<std::uint64_t>(std::clamp(0.05 / seconds, 1.0, 1000.0));
   Must(group.Broadcast(0, std::as_writable_bytes(std::span(&times, 1)), "times"));
   return times;
@@ -258,7 +282,7 @@ std::size_t Times(Contender& contender, Group& group, std::span<float> data) {
 void RunProcess(const Plan& plan, std::size_t rank, std::vector<GroupOptions> of_ways,
                 UniqueFd left, UniqueFd right, const std::string& directory) {
   std::vector<std::unique_ptr<Contender>> contenders;
-  const std::vector<Way> ways = Ways();
+  const std::vector<Way> ways = Ways(plan);
   Group* first = nullptr;
   for (std::size_t way = 0; way < ways.size(); ++way) {
     auto contender = std::make_unique<Tfos>(ways[way].name, std::move(of_ways[way]));
@@ -279,15 +303,21 @@ void RunProcess(const Plan& plan, std::size_t rank, std::vector<GroupOptions> of
     }
     std::vector<std::size_t> times;
     for (const auto& contender : contenders) times.push_back(Times(*contender, group, data));
-    std::vector<std::vector<double>> samples(contenders.size());
+    std::vector<std::vector<double>> seconds(contenders.size());
+    std::vector<std::vector<double>> cpu_seconds(contenders.size());
     for (std::size_t round = 0; round < plan.rounds; ++round) {
       for (std::size_t i = 0; i < contenders.size(); ++i) {
-        samples[i].push_back(Sample(*contenders[i], group, data, times[i]));
+        const Cost cost = Sample(*contenders[i], group, data, times[i]);
+        seconds[i].push_back(cost.seconds);
+        cpu_seconds[i].push_back(cost.cpu_seconds);
       }
     }
     for (std::size_t i = 0; rank == 0 && i < contenders.size(); ++i) {
-      fmt::print("{{\"members\": {}, \"bytes\": {}, \"contender\": \"{}\", \"seconds\": [{}]}}\n",
-                 plan.members, bytes, contenders[i]->name(), fmt::join(samples[i], ", "));
+      fmt::print(
+          "{{\"members\": {}, \"bytes\": {}, \"contender\": \"{}\", \"seconds\": [{}], "
+          "\"cpu_seconds\": [{}]}}\n",
+          plan.members, bytes, contenders[i]->name(), fmt::join(seconds[i], ", "),
+          fmt::join(cpu_seconds[i], ", "));
       std::fflush(stdout);
     }
   }
@@ -302,12 +332,13 @@ int Main(int argc, char** argv) {
   app.add_option("--from", least, "bytes of the smallest tensor");
   app.add_option("--to", most, "bytes of the largest; each is four times the one before");
   app.add_option("--rounds", plan.rounds, "samples of each");
+  app.add_option("--way", plan.ways, "of tfos's transports only this, and tcp; may be repeated");
   CLI11_PARSE(app, argc, argv);
   for (std::size_t bytes = least; bytes <= most; bytes *= 4) plan.sizes.push_back(bytes);
 
   SetUpLogging("all_reduce", "WARN");
   std::vector<std::vector<GroupOptions>> of_processes(plan.members);
-  for (const Way& way : Ways()) {
+  for (const Way& way : Ways(plan)) {
     std::vector<GroupOptions> of_way = MakeGroup(plan.members, way);
     for (std::size_t rank = 0; rank < plan.members; ++rank) {
       of_processes[rank].push_back(std::move(of_way[rank]));

@@ -104,17 +104,20 @@ def time_text(seconds):
 
 
 def table(found):
-    medians = {}
+    medians, cpu_medians = {}, {}
     for one in found:
-        of_case = medians.setdefault((one["members"], one["bytes"]), {})
-        of_case[one["contender"]] = statistics.median(one["seconds"])
+        case = (one["members"], one["bytes"])
+        medians.setdefault(case, {})[one["contender"]] = statistics.median(one["seconds"])
+        if "cpu_seconds" in one:
+            cpu_medians.setdefault(case, {})[one["contender"]] = statistics.median(one["cpu_seconds"])
     columns = ["tcp", "tls", "shared memory", "ucx, tcp", "ucx, shared memory", "gloo", "bound", "TensorFlow",
                "op, tcp", "op, shared memory"]
     yield ("| processes | bytes | " + " | ".join(columns)
            + " | tcp against TensorFlow | against Gloo | against the bound | shared memory against tcp "
-           "| tls against tcp | ucx against tcp |")
-    yield "|" + "---|" * (len(columns) + 8)
+           "| tls against tcp | its CPU | ucx against tcp | its CPU |")
+    yield "|" + "---|" * (len(columns) + 10)
     for (members, size), seconds in sorted(medians.items()):
+        cpu_seconds = cpu_medians.get((members, size), {})
         cells = []
         for column in columns:
             if column not in seconds:
@@ -125,11 +128,12 @@ def table(found):
                 text += f", {size / seconds[column] / 1e9:.2f} GB/s"
             cells.append(text)
 
-        def ratio(slow, fast):
-            return f"{seconds[slow] / seconds[fast]:.2f}x" if {slow, fast} <= set(seconds) else ""
+        def ratio(slow, fast, of=seconds):
+            return f"{of[slow] / of[fast]:.2f}x" if {slow, fast} <= set(of) and of[fast] > 0 else ""
 
         cells += [ratio("TensorFlow", "tcp"), ratio("gloo", "tcp"), ratio("bound", "tcp"),
-                  ratio("tcp", "shared memory"), ratio("tcp", "tls"), ratio("tcp", "ucx, tcp")]
+                  ratio("tcp", "shared memory"), ratio("tcp", "tls"), ratio("tcp", "tls", cpu_seconds),
+                  ratio("tcp", "ucx, tcp"), ratio("tcp", "ucx, tcp", cpu_seconds)]
         yield f"| {members} | {bytes_text(size)} | " + " | ".join(cells) + " |"
 
 

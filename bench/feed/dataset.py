@@ -7,6 +7,9 @@ compared with a Spark pass over the same rows that only counts them: `mapInArrow
 `foreachPartition` for RDDs. Each is fed by the executors' JVMs and by Python workers, as without the
 jar, in turns with its bare pass; medians are compared.
 
+The DataFrame is also compared with tensorflowonspark 2.2.5 (in an environment of its own, see
+compare.py), which is fed the rows of its RDD, as it takes nothing else.
+
 The case `echo` compares with training instead: the same cluster feeds the DataFrame into
 `ctx.dataset`, and has it echoed, column by column, by `cluster.inference(df, schema=...)`, whose
 rows Spark's `noop` sink takes.
@@ -23,6 +26,7 @@ import threading
 import time
 from contextlib import ExitStack
 
+import compare
 import report
 
 PARTITIONS = 4
@@ -38,6 +42,8 @@ CASES = {
 }
 #: Of the JVM feeder to Python workers.
 JVM_RATIO = 2
+#: Of tfos to tensorflowonspark 2.2.5, and how many rows are practical with that.
+RIVAL_RATIO, RIVAL_ROWS = 15, 20_000
 #: Of what is echoed.
 ECHO_QUEUE = "echo"
 
@@ -170,6 +176,15 @@ def measure(spark, data, case, rows, repeat):
     return triples
 
 
+def rival_row(what, rows, seconds, repeat):
+    """A line of the table: tfos against 2.2.5."""
+    runs = compare.workload(compare.rival_python(), "dataframe", RIVAL_ROWS, repeat)["cluster"]
+    ours = rows / statistics.median(seconds)
+    theirs = compare.median(runs, "rows_per_s")
+    return (f"| {what}, against 2.2.5 | {ours:,.0f} rows/s | {theirs:,.0f} rows/s at {RIVAL_ROWS:,} | "
+            f"**{ours / theirs:.1f}** | {RIVAL_RATIO} |")
+
+
 def row_of(what, rows, pairs, target):
     """A line of the table of [(seconds of tfos, seconds of the other)]."""
     ours = rows / statistics.median(seconds for seconds, _ in pairs)
@@ -207,7 +222,7 @@ def main():
              .config("spark.executor.memory", "3g").config("spark.jars", tfos.jar_path())
              .getOrCreate())
     spark.sparkContext.setLogLevel("ERROR")
-    lines = ["| rows of | `ctx.dataset(128)`, or echoed | bare pass, or training | ratio | to reach |",
+    lines = ["| rows of | `ctx.dataset(128)`, or echoed | bare pass, training or rival | ratio | to reach |",
              "|---|---|---|---|---|"]
     for case in options.case:
         rows, target, what = CASES[case]
@@ -222,6 +237,7 @@ def main():
         if case == "dataframe":
             added.append(row_of(f"{what}: the JVM against Python workers", rows,
                                 [(jvm, python) for jvm, python, _ in triples], JVM_RATIO))
+            added.append(rival_row(what, rows, [jvm for jvm, _, _ in triples], options.repeat))
         lines += added
         print("\n".join(added), flush=True)
         data.unpersist()

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-CASES = ("lists", "numpy", "bytes", "ints", "inference")
+CASES = ("lists", "numpy", "bytes", "ints", "inference", "dataframe")
 BATCH = 100
 PARTITIONS = 4
 
@@ -35,6 +35,23 @@ def make_rows(case, index, count):
         block = os.urandom(100 * 1024 - 8)
         return (block + n.to_bytes(8, "little") for n in range(start, start + count))
     return iter(range(start, start + count))
+
+
+def make_rdd(sc, case, rows):
+    """Cached, and passed over once."""
+    if case == "dataframe":
+        from pyspark.sql import SparkSession
+
+        frame = SparkSession(sc).range(0, rows, 1, PARTITIONS).selectExpr(
+            "transform(sequence(1, 784), i -> cast(id + i as float)) as features",
+            "cast(id as int) as label").cache()
+        assert frame.count() == rows
+        return frame.rdd
+    each = rows // PARTITIONS
+    rdd = sc.parallelize(range(PARTITIONS), PARTITIONS).flatMap(
+        lambda index: make_rows(case, index, each)).cache()
+    assert rdd.count() == each * PARTITIONS
+    return rdd
 
 
 def consume(args, ctx):
@@ -119,12 +136,9 @@ def main():
     conf.set("spark.driver.memory", "2g").set("spark.executor.memory", "3g")
     sc = SparkContext(conf=conf)
     sc.setLogLevel("ERROR")
-    each = options.rows // PARTITIONS
-    rows = each * PARTITIONS
     case = options.case
-    rdd = sc.parallelize(range(PARTITIONS), PARTITIONS).flatMap(
-        lambda index: make_rows(case, index, each)).cache()
-    assert rdd.count() == rows
+    rows = options.rows // PARTITIONS * PARTITIONS
+    rdd = make_rdd(sc, case, rows)
     result = {"case": case, "rows": rows, "bare": [], "cluster": []}
     bare_pass(rdd, rows)
     for _ in range(options.repeat):

@@ -78,7 +78,7 @@ def main():
     import tfos
 
     spark = (SparkSession.builder.master("local-cluster[2,1,1024]").appName("feed-soak")
-             .config("spark.ui.enabled", "false").getOrCreate())
+             .config("spark.ui.enabled", "false").config("spark.jars", tfos.jar_path()).getOrCreate())
     spark.sparkContext.setLogLevel("ERROR")
     frame = uneven(spark)
     objects = spark.sparkContext.parallelize(range(ROWS), 7).map(

@@ -1,8 +1,10 @@
 """What Spark needs to read and write TFRecords, against Python and against Parquet, in one run.
 
-    python bench/files/spark.py [--repeat 5] [--scale 1] [--output docs/performance.md]
+    python bench/files/spark.py [--repeat 5] [--scale 1] [--case image numbers] [--what read write]
+                                [--rivals Parquet ...] [--output docs/performance.md]
 
-The rivals:
+Measured are the format of the jar ("tfos") and the one for sessions without it, which is written in
+Python ("tfos in Python"). The rivals:
 
 - Python: what tensorflowonspark 2.2.5's `dfutil` does, of fewer rows, as it takes so long, and with
   TensorFlow imported already (see `tensorflow_daemon.py`). Reading:
@@ -18,6 +20,7 @@ was read is checked.
 """
 
 import argparse
+import functools
 import itertools
 import os
 import pathlib
@@ -41,15 +44,21 @@ PARTS = 2
 #: Rows of a batch of the bound.
 BATCH_ROWS = 4_096
 
-#: name: (rows, those of the Python rival, SELECT list, schema, aggregates). Numbers that take seconds, as a query has costs of
+#: What is measured, by the name of the format.
+OURS = {"tfos": "tfrecord", "tfos in Python": "tfrecord_python"}
+RIVALS = ("Python", "Parquet", "bound")
+
+#: name: (title, rows, those of the Python rival, SELECT list, schema, aggregates). Numbers that take seconds, as a query has costs of
 #: its own; random floats, as Parquet stores repeated ones only once.
 SHAPES = {
-    "an image of 784 floats, a label": (
+    "image": (
+        "an image of 784 floats, a label",
         50_000, 10_000,
         ["id AS label", "transform(sequence(1, 784), x -> cast(hash(id, x) AS float)) AS image"],
         "label long, image array<float>",
         ["sum(label)", "sum(array_max(image))"]),
-    "4 numbers, a string": (
+    "numbers": (
+        "4 numbers, a string",
         2_000_000, 50_000,
         ["id AS a", "id * 2 AS b", "cast(id AS float) AS c", "cast(id AS float) AS d",
          "concat('row ', id) AS s"],
@@ -143,11 +152,11 @@ def timed(function):
     return time.perf_counter() - start
 
 
-def measure(spark, directory, rows, few_rows, shape, repeat):
+def measure(spark, directory, rows, few_rows, shape, repeat, whats, whose):
     """{what: {who: [seconds per row]}}"""
     import pyarrow as pa
 
-    _, _, columns, schema, sums = SHAPES[shape]
+    _, _, _, columns, schema, sums = SHAPES[shape]
     names = [field.split()[0] for field in schema.split(", ")]
     frame = spark.range(0, rows, 1, PARTS).selectExpr(*columns).cache()
     few = spark.range(0, few_rows, 1, PARTS).selectExpr(*columns).cache()
@@ -179,40 +188,49 @@ def measure(spark, directory, rows, few_rows, shape, repeat):
         # FloatList comes back as double there.
         return rows.toDF(schema.replace("float", "double")).selectExpr(*sums).first()
 
-    few_path = python_save(few)
+    few_path = python_save(few) if "Python" in whose else None
 
     def measure_once(who, function):
         return timed(function) / (few_rows if who == "Python" else rows)
 
+    kinds = {**OURS, "Parquet": "parquet", "bound": "batches"}
     runs = {
-        "write": {"tfos": lambda: save("tfrecord"), "Parquet": lambda: save("parquet"),
-                  "bound": lambda: save("batches"), "Python": lambda: python_save(few)},
-        "read": {"tfos": lambda: load("tfrecord"), "Parquet": lambda: load("parquet"),
-                 "bound": lambda: load("batches"), "Python": lambda: python_load(few_path)},
+        "write": {**{who: functools.partial(save, kind) for who, kind in kinds.items()},
+                  "Python": lambda: python_save(few)},
+        "read": {**{who: functools.partial(load, kind) for who, kind in kinds.items()},
+                 "Python": lambda: python_load(few_path)},
     }
     result = {}
-    for what, whose in runs.items():
-        for who, function in whose.items():
+    for what in whats:
+        functions = {who: runs[what][who] for who in whose}
+        for who, function in functions.items():
+            if what == "read" and who != "Python" and "write" not in whats:
+                save(kinds[who])
             measure_once(who, function)
         result[what] = {who: [] for who in whose}
         for _ in range(repeat):
-            for who, function in whose.items():
+            for who, function in functions.items():
                 result[what][who].append(measure_once(who, function))
-    assert load("tfrecord") == load("parquet") == frame.selectExpr(*sums).first()
-    assert python_load(few_path) == few.selectExpr(*sums).first()
+    expected = frame.selectExpr(*sums).first()
+    for who in whose:
+        if who not in ("Python", "bound"):
+            assert load(kinds[who]) == expected, who
+    if "Python" in whose:
+        assert python_load(few_path) == few.selectExpr(*sums).first()
     frame.unpersist(), few.unpersist()
     return result
 
 
-def lines_of(shape, result):
+def lines_of(shape, result, rivals):
     for what, seconds in result.items():
-        ours = statistics.median(seconds["tfos"])
-        cells = []
-        for who in ("Python", "Parquet", "bound"):
-            ratios = sorted(theirs / mine for theirs, mine in zip(seconds[who], seconds["tfos"]))
-            cells.append(f"{1 / statistics.median(seconds[who]):,.0f} rows/s: "
-                         f"**{statistics.median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f})")
-        yield f"| {what}: {shape} | {1 / ours:,.0f} rows/s | {' | '.join(cells)} |"
+        for mine in (who for who in OURS if who in seconds):
+            cells = []
+            for who in rivals:
+                ratios = sorted(theirs / ours for theirs, ours in zip(seconds[who], seconds[mine]))
+                cells.append(f"{1 / statistics.median(seconds[who]):,.0f} rows/s: "
+                             f"**{statistics.median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+            yield (f"| {what}: {SHAPES[shape][0]} | {mine} | "
+                   f"{1 / statistics.median(seconds[mine]):,.0f} rows/s | {' | '.join(cells)} |")
 
 
 def main():
@@ -220,24 +238,34 @@ def main():
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1)
+    parser.add_argument("--case", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--what", nargs="+", choices=("write", "read"), default=["write", "read"])
+    parser.add_argument("--ours", nargs="+", choices=OURS, default=list(OURS))
+    parser.add_argument("--rivals", nargs="+", choices=RIVALS, default=list(RIVALS))
     options = parser.parse_args()
     from pyspark.sql import SparkSession
 
     import tfos
+    from tfos import tfrecord_source
 
     spark = (SparkSession.builder.master(f"local[{PARTS}]").config("spark.ui.enabled", "false")
              .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "3g")
+             .config("spark.jars", tfos.jar_path())
              .config("spark.python.daemon.module", "tensorflow_daemon").getOrCreate())
-    tfos.register(spark)
+    tfrecord_source.register_python(spark, OURS["tfos in Python"])
     spark.dataSource.register(Batches)
-    lines = ["| | tfos | Python, `tf.train.Example` (to reach: 10) | Parquet (to reach: 0.67) | the bound |",
-             "|---|---|---|---|---|"]
-    for shape, counts in SHAPES.items():
-        rows, few_rows = (int(count * options.scale) for count in counts[:2])
+    titles = {"Python": "Python, `tf.train.Example` (to reach: 10)", "Parquet": "Parquet (to reach: 0.67)",
+              "bound": "the bound"}
+    lines = [f"| | | | {' | '.join(titles[who] for who in options.rivals)} |",
+             "|---|---|---" + "|---" * len(options.rivals) + "|"]
+    for shape in options.case:
+        rows, few_rows = (int(count * options.scale) for count in SHAPES[shape][1:3])
         with tempfile.TemporaryDirectory() as directory:
-            lines += lines_of(shape, measure(spark, directory, rows, few_rows, shape, options.repeat))
+            result = measure(spark, directory, rows, few_rows, shape, options.repeat, options.what,
+                             options.ours + options.rivals)
+            lines += lines_of(shape, result, options.rivals)
     spark.stop()
-    rows_of_all = " and ".join(f"{int(count * options.scale):,}" for count, *_ in SHAPES.values())
+    rows_of_all = " and ".join(f"{int(SHAPES[shape][1] * options.scale):,}" for shape in options.case)
     report.publish("spark.py", options.repeat, f"{PARTS} tasks of one host; {rows_of_all} rows; medians, ratios "
                    "of the rival's time to that of tfos with minimum and maximum.", lines, options.output,
                    folder="files")

@@ -28,6 +28,7 @@ sys.path.insert(0, str(HERE.parent / "feed"))
 
 import compare as feed_compare  # noqa: E402  (the rival's environment)
 import report  # noqa: E402
+import tfos  # noqa: E402
 from spark_inference import features, write_rows  # noqa: E402
 
 ROWS = 200_000
@@ -39,10 +40,10 @@ SESSION_RATE = ROOT / "build/bench/bench/inference/session_rate"
 PASSES = 5
 
 
-def measured(python, cases, model, data, options):
+def measured(python, cases, model, data, options, jar=""):
     """Sorted rates by case."""
     command = [python, HERE / "spark_inference.py", "--cases", *cases, "--model", model, "--data", data,
-               "--repeat", str(options.repeat), "--batch-size", str(BATCH)]
+               "--repeat", str(options.repeat), "--batch-size", str(BATCH), "--jar", jar]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True,
                           env={**os.environ, "TF_USE_LEGACY_KERAS": "1"})
     line = next((l for l in done.stdout.splitlines() if l.startswith("RESULT ")), None)
@@ -116,8 +117,9 @@ def main():
         for directory, rows in ((data, ROWS), (less_data, RIVAL_ROWS)):
             directory.mkdir()
             write_rows(directory, rows)
-        rates = measured(sys.executable, ("transform", "bare", "udf"), model, data, options)
-        ours, bare, udf = (rates[case] for case in ("transform", "bare", "udf"))
+        cases = ("transform", "jvm", "bare", "udf")
+        rates = measured(sys.executable, cases, model, data, options, tfos.jar_path())
+        workers, jvms, bare, udf = (rates[case] for case in cases)
         theirs = measured(rival, ("transform",), model, less_data, options)["transform"]
         ready = session(model, sessions=2, threads=1)
         alone = session(model, sessions=1, threads=os.cpu_count())
@@ -125,13 +127,15 @@ def main():
 
     median = statistics.median
     bound = min(median(bare), ready["rows_per_s"])
+    rivals = ((f"2.2.5 (at {RIVAL_ROWS:,} rows)", text(theirs), median(theirs), 1, "10x"),
+              ("`predict_batch_udf`", text(udf), median(udf), 1, "above 1x"),
+              ("a bare `mapInArrow`, or the session on ready batches, the lower", f"{bound:,.0f}", bound, 2, "0.8x"))
     lines = [
         "| rows a second | tfos | rival | ratio | to reach |", "|---|---|---|---|---|",
-        *(f"| `TFModel.transform` against {what} | {text(ours)} | {shown} | **{median(ours) / value:.{digits}f}x** | "
-          f"{target} |" for what, shown, value, digits, target in (
-              (f"2.2.5 (at {RIVAL_ROWS:,} rows)", text(theirs), median(theirs), 1, "10x"),
-              ("`predict_batch_udf`", text(udf), median(udf), 1, "above 1x"),
-              ("a bare `mapInArrow`, or the session on ready batches, the lower", f"{bound:,.0f}", bound, 2, "0.8x"))),
+        *(f"| `TFModel.transform`, {where}, against {what} | {text(ours)} | {shown} | "
+          f"**{median(ours) / value:.{digits}f}x** | {target} |"
+          for where, ours in (("in the executors' JVMs", jvms), ("in Python workers", workers))
+          for what, shown, value, digits, target in rivals),
         f"| `tfos infer`, TFRecord to Parquet, against the session on ready batches | {text(inferred)} | "
         f"{alone['rows_per_s']:,.0f} | **{median(inferred) / alone['rows_per_s']:.2f}x** | 0.8x |",
         "", f"A call with one row: {alone['session_us']:.1f} us in TensorFlow's session, "

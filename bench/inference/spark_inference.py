@@ -5,7 +5,8 @@ one JSON line. `compare.py` runs both and prints the ratios.
 
     python spark_inference.py --cases transform bare udf --model DIR --data DIR [--repeat 3]
 
-Cases, which take turns on one cluster: `transform`: TFModel.transform; `udf`: Spark's predict_batch_udf with TensorFlow; `bare`: a
+Cases, which take turns on one cluster: `transform`: TFModel.transform, for tfos in Python workers; `jvm`: the
+same in the executors' JVMs; `udf`: Spark's predict_batch_udf with TensorFlow; `bare`: a
 mapInArrow that takes all rows and gives columns of the same size, without a model.
 """
 
@@ -17,7 +18,7 @@ import time
 
 import numpy as np
 
-CASES = ("transform", "udf", "bare")
+CASES = ("transform", "jvm", "udf", "bare")
 FEATURES = 784
 CLASSES = 10
 PARTITIONS = 8
@@ -79,6 +80,7 @@ def scored(case, frame, options, name):
         return frame.select(run("x").alias("y"))
     from tensorflowonspark import pipeline
 
+    frame.sparkSession.conf.set("spark.tfos.inference.jvm", "on" if case == "jvm" else "off")
     model = pipeline.TFModel(argparse.Namespace())
     model.setExportDir(options.model).setTagSet("serve").setSignatureDefKey("serving_default")
     model.setInputMapping({"x": name}).setOutputMapping({"output_0": "y"}).setBatchSize(options.batch_size)
@@ -102,6 +104,7 @@ def main():
     parser.add_argument("--data", required=True, help="a directory of write_rows")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=1024)
+    parser.add_argument("--jar", default="", help="of tfos, which `jvm` needs")
     options = parser.parse_args()
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -110,7 +113,7 @@ def main():
 
     spark = (SparkSession.builder.master("local-cluster[2,1,3072]").config("spark.ui.enabled", "false")
              .config("spark.executor.memory", "3g").config("spark.ui.showConsoleProgress", "false")
-             .config("spark.log.level", "ERROR").getOrCreate())
+             .config("spark.log.level", "ERROR").config("spark.jars", options.jar).getOrCreate())
     with open(os.path.join(options.model, "input_name.txt")) as file:
         name = file.read()
     frame = spark.read.parquet(options.data).cache()
