@@ -120,7 +120,6 @@ def save_tfrecords(frame: Any, path: str, mode: str = "error", partition_by: Seq
     if _is_in_jvm(frame.sparkSession):
         frame.write.format(FORMAT).mode(mode).partitionBy(*partition_by).options(**options).save(path)
     else:
-        register(frame.sparkSession)
         save_by_python(frame, path, mode, partition_by, FORMAT, options)
 
 
@@ -136,7 +135,8 @@ def check_writable(frame: Any, mode: str, partition_by: Sequence[str], options: 
 
 def save_by_python(frame: Any, path: str, mode: str, partition_by: Sequence[str], format_name: str,
                    options: dict[str, Any]) -> None:
-    """Writes a DataFrame that was checked by the format that :func:`register_python` gave that name."""
+    """Writes a DataFrame that was checked by the format that is written in Python, under that name."""
+    register_python(frame.sparkSession, format_name)
     options = dict(options)
     if partition_by:
         frame = frame.sortWithinPartitions(*(f"`{name}`" for name in partition_by))

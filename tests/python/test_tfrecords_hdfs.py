@@ -283,6 +283,7 @@ def start_writing(source, frame, path, group):
     thread = threading.Thread(target=run)
     thread.start()
     wait_for(lambda: raised or files_being_written(path), f"something in {path}")
+    assert not raised, str(raised[0])
     return thread, raised
 
 
