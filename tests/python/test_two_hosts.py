@@ -1,60 +1,22 @@
-"""Feeding from another host: two hosts as network namespaces, where neither sees the other's
+"""Feeding and training between hosts: two hosts as network namespaces, where neither sees the other's
 loopback interface nor its abstract sockets."""
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from spark_cluster import Host, SparkCluster
+from two_hosts_driver import OURS, ROWS
 
-_OURS, _THEIRS = "10.213.77.1", "10.213.77.2"
-
-_DRIVER = """
-import os, sys
-from pyspark.sql import SparkSession
-import programs, tfos
-
-master, directory = sys.argv[1:]
-spark = (SparkSession.builder.master(master)
-         .config("spark.driver.host", "10.213.77.1").config("spark.driver.bindAddress", "10.213.77.1")
-         .config("spark.ui.enabled", "false").config("spark.executor.memory", "512m")
-         .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"]).getOrCreate())
-
-def rows(index, numbers):
-    host = os.readlink("/proc/self/ns/net")
-    return ((host, n) for n in numbers)
-
-# More tasks at once than either host has slots: both feed.
-data = spark.sparkContext.parallelize(range(20000), 8).mapPartitionsWithIndex(rows)
-arguments = {"dir": directory, "batch": 500}
-with tfos.run(spark, programs.collect_rows, nodes=1, args=arguments,
-              coordinator_advertised_address="10.213.77.1") as cluster:
-    cluster.train(data)
-ledger = cluster.ledger()
-assert ledger.complaint() is None and ledger.read == 20000, ledger
-with tfos.run(spark, programs.echo, nodes=1, args={"batch": 100},
-              coordinator_advertised_address="10.213.77.1") as cluster:
-    results = [row for _, row in cluster.inference(data).collect()]
-assert [n for _, n in results] == list(range(20000))
-
-# One task, on one of the hosts, and a node on each: both get their share.
-def count_batches(ctx):
-    batches = sum(1 for _ in ctx.dataset(100, remainder="drop"))
-    open(os.path.join(ctx.args["dir"], f"batches-{ctx.node_id}"), "w").write(str(batches))
-
-one = spark.sparkContext.parallelize(range(20000), 1).map(lambda n: ([float(n)] * 50, n))
-with tfos.run(spark, count_batches, nodes=2, args=arguments,
-              coordinator_advertised_address="10.213.77.1") as cluster:
-    assert len({node["address"] for node in cluster.nodes}) == 2, cluster.nodes
-    cluster.train(one)
-assert cluster.ledger().complaint() is None, cluster.ledger()
-spark.stop()
-"""
+_THEIRS = "10.213.77.2"
+_DRIVER = pathlib.Path(__file__).with_name("two_hosts_driver.py")
 
 
 def _ip(*arguments: str) -> None:
@@ -76,7 +38,7 @@ def other_host(tmp_path):
                 "netns", name)
         except subprocess.CalledProcessError as error:
             pytest.skip(f"network namespaces can't be joined here: {error.stderr}")
-        _ip("addr", "add", f"{_OURS}/30", "dev", f"{cable}a")
+        _ip("addr", "add", f"{OURS}/30", "dev", f"{cable}a")
         _ip("link", "set", f"{cable}a", "up")
         for command in (["addr", "add", f"{_THEIRS}/30", "dev", f"{cable}b"],
                         ["link", "set", f"{cable}b", "up"], ["link", "set", "lo", "up"]):
@@ -86,19 +48,32 @@ def other_host(tmp_path):
         _ip("netns", "del", name)  # takes the cable along
 
 
-def test_rows_and_results_cross_hosts(other_host, tmp_path):
-    hosts = (Host(_OURS), other_host)
+@pytest.fixture
+def driven(other_host, tmp_path):
+    """The directory with what the nodes of the driver's clusters left."""
     with SparkCluster(workers=2, cores=1, memory="1g", directory=tmp_path / "spark",
-                      hosts=hosts) as cluster:
-        environment = {**os.environ, "SPARK_LOCAL_IP": _OURS,
+                      hosts=(Host(OURS), other_host)) as cluster:
+        environment = {**os.environ, "SPARK_LOCAL_IP": OURS,
                        "PYTHONPATH": str(pathlib.Path(__file__).parent),
                        "PYSPARK_PYTHON": sys.executable}
-        done = subprocess.run([sys.executable, "-c", _DRIVER, cluster.url, str(tmp_path)],
+        done = subprocess.run([sys.executable, str(_DRIVER), cluster.url, str(tmp_path)],
                               env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-4000:]
-    rows = pickle.loads((tmp_path / "rows-0").read_bytes())
-    assert sorted(n for _, n in rows) == list(range(20000))
+    return tmp_path
+
+
+def test_rows_results_and_tensors_cross_hosts(driven):
+    rows = pickle.loads((driven / "rows-0").read_bytes())
+    assert sorted(n for _, n in rows) == list(range(ROWS))
     assert len({host for host, _ in rows}) == 2, "only one of the hosts has fed"
-    batches = [int((tmp_path / f"batches-{node}").read_text()) for node in range(2)]
+
+    batches = [int((driven / f"batches-{node}").read_text()) for node in range(2)]
     # The rows of one task went to both: neither host has all, and what is dropped is little.
     assert batches[0] == batches[1] > 60, batches
+
+    for name, transport in (("open", "tcp"), ("encrypted", "tcp with TLS")):
+        first, second = (json.loads((driven / f"{name}-{index}").read_text()) for index in range(2))
+        assert first == second and first["transport"] == transport
+        np.testing.assert_allclose(first["weights"][0], [[2], [-3]], atol=0.05)
+
+    assert json.loads((driven / "pushed").read_text()) == {"local_servers": 0, "values": [5.0]}
