@@ -16,6 +16,7 @@ enum class ErrorKind {
   kRetryLater,   ///< Passing condition or missed deadline: the same call may succeed later.
   kReconnect,    ///< The peer or process behind the object is gone: get a new one.
   kUnsupported,  ///< This build, host or version cannot do it: choose another way.
+  kSuperseded,   ///< Somebody else has taken over: end, nothing is lost.
   kBadInput,     ///< The caller's data or settings are wrong: correct them.
   kBug,          ///< An invariant of tfos is broken: report it.
 };

@@ -37,7 +37,8 @@ def warn_of_speculation(sc: Any) -> None:
     if sc.getConf().get("spark.speculation", "false").lower() == "true":
         logger.warning(
             "spark.speculation is on: a task that feeds is as slow as its node, a copy of it takes over "
-            "without being faster, and each takeover counts as a failure of the task; turn it off")
+            "without being faster, and where Python workers feed, each takeover counts as a failure of the "
+            "task; turn it off")
 
 
 class ClusterFeed:

@@ -39,7 +39,7 @@ class Together:
         """For models that have no weights before their first step."""
         self._shared = False
 
-    def share(self, variables: Iterable[Any], epoch: int = 0) -> int:
+    def share(self, variables: Iterable[Any], epoch: int = 0, *, at_first_step: bool = False) -> int:
         """Gives variables the values of the chief (or, when that has left, of the first node that
         has not), and returns its ``epoch``."""
         variables = list(variables)
@@ -47,8 +47,14 @@ class Together:
         text = "\n".join(kinds).encode()
         # Who has left has no row.
         nodes = collective.all_gather(
-            tf.constant([[collective.rank(), zlib.crc32(text), len(text), epoch]], tf.int64),
+            tf.constant([[collective.rank(), zlib.crc32(text), len(text), epoch, at_first_step]],
+                        tf.int64),
             name="what trains").numpy()
+        if len(set(nodes[:, 4])) > 1:
+            without = collective.group().names[nodes[nodes[:, 4] == 1][0, 0]]
+            raise BadInputError(
+                f"training began on {without} with a model that has no weights yet, and with its weights "
+                "on others: give it an input shape, or call it once before, on all nodes")
         if len(set(nodes[:, 1])) > 1:
             every = collective.all_gather(np.frombuffer(text, np.uint8), name="what differs").numpy()
             texts = np.split(every, np.cumsum(nodes[:-1, 2]))
@@ -56,7 +62,7 @@ class Together:
                 [collective.group().names[rank] for rank in nodes[:, 0]],
                 [part.tobytes().decode().split("\n") for part in texts],
                 [_name_of(variable) for variable in variables]))
-        root, _, _, epoch = nodes[0].tolist()
+        root, _, _, epoch, _ = nodes[0].tolist()
         collective.broadcast_variables(variables, root, name=_WEIGHTS)
         self._shared = True
         return epoch
@@ -133,7 +139,7 @@ class Together:
             variables = list(variables)
             ready = all(map(_has_value, variables))
             if ready:
-                self.share(variables)
+                self.share(variables, at_first_step=True)
         return ready
 
 

@@ -52,6 +52,8 @@ std::string_view ErrorKindName(ErrorKind kind) {
       return "reconnect";
     case ErrorKind::kUnsupported:
       return "unsupported";
+    case ErrorKind::kSuperseded:
+      return "superseded";
     case ErrorKind::kBadInput:
       return "bad input";
     case ErrorKind::kBug:

@@ -44,7 +44,7 @@ class FeedClient::Impl {
 
   Status Authenticate(const Secret& token, std::uint32_t node_id, const Deadline& deadline);
   bool shares_memory() const { return shares_memory_; }
-  Result<Counted> Count(const PartitionKey& key, std::uint32_t attempt);
+  Result<Counted> Count(const PartitionKey& key, const Attempt& attempt);
   Status BeginOpen(const SessionOptions& session);
   bool opened() const { return opened_.has_value() && !stopped_; }
   Result<Opened> Open(const SessionOptions& session);
@@ -240,6 +240,11 @@ Status FeedClient::Impl::OnMessage() {
     case MessageType::kStop:
       stopped_ = true;
       return {};
+    case MessageType::kSuperseded: {
+      TFOS_ASSIGN_OR_RETURN(const std::uint64_t attempt, ParseU64(body));
+      return {ErrorKind::kSuperseded,
+              fmt::format("{}: attempt {} of the same partition took over", node_, attempt)};
+    }
     default:
       break;
   }
@@ -363,7 +368,7 @@ Status FeedClient::Impl::Authenticate(const Secret& token, std::uint32_t node_id
   return {};
 }
 
-Result<Counted> FeedClient::Impl::Count(const PartitionKey& key, std::uint32_t attempt) {
+Result<Counted> FeedClient::Impl::Count(const PartitionKey& key, const Attempt& attempt) {
   if (!queue_.empty() || counting_) {
     return Status(ErrorKind::kBadInput, "a feed client counts before it opens");
   }
@@ -543,7 +548,7 @@ Result<std::unique_ptr<FeedClient>> FeedClient::Connect(const Endpoint& endpoint
 
 bool FeedClient::shares_memory() const { return impl_->shares_memory(); }
 Result<Opened> FeedClient::Open(const SessionOptions& session) { return impl_->Open(session); }
-Result<Counted> FeedClient::Count(const PartitionKey& key, std::uint32_t attempt) {
+Result<Counted> FeedClient::Count(const PartitionKey& key, const Attempt& attempt) {
   return impl_->Count(key, attempt);
 }
 Status FeedClient::BeginOpen(const SessionOptions& session) { return impl_->BeginOpen(session); }

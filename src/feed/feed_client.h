@@ -85,10 +85,10 @@ class FeedClient {
   /// True when chunks go through shared memory, false over TCP.
   bool shares_memory() const;
 
-  /// Asks which items of a training partition the node has accepted, of any attempt, and ends the
-  /// session of another attempt that is still open there. Needs none of the node's memory. Before
-  /// Open.
-  Result<Counted> Count(const PartitionKey& key, std::uint32_t attempt);
+  /// Asks which items of a training partition the node has accepted, of any attempt, and takes over
+  /// from the attempt that came before. Needs none of the node's memory. Before Open.
+  ///   kSuperseded  as here and in all that follows: another attempt has taken over from this one
+  Result<Counted> Count(const PartitionKey& key, const Attempt& attempt);
 
   /// Opens the partition; once. Waits while the node's memory is spent.
   ///   kBadInput  the node has no such queue

@@ -264,7 +264,10 @@ Result<bool> FeedListener::ReceiveOnce(Connection& connection) {
   for (;;) {
     TFOS_ASSIGN_OR_RETURN(const FrameReader::Event event, connection.reader.Next());
     if (event == FrameReader::Event::kNone) return more;
-    TFOS_RETURN_IF_ERROR(OnEvent(connection, event));
+    const Status status = OnEvent(connection, event);
+    // Whoever has been given last words may not have heard them yet.
+    if (!status.ok() && sessions_->Draining(connection.link)) return more;
+    TFOS_RETURN_IF_ERROR(status);
   }
 }
 

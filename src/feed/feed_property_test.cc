@@ -155,7 +155,7 @@ class FeedPropertyTest : public ::testing::TestWithParam<int> {
     PartitionWriterOptions options;
     options.token = token_;
     options.session.key.partition = partition;
-    options.session.attempt = attempt;
+    options.session.attempt.number = attempt;
     options.session.until_read = given.nodes_die;
     options.progress_timeout = kLong;
     for (const auto& server : servers_) {

@@ -46,7 +46,7 @@ struct FeedServerOptions {
   // Performance. The memory is used up to these limits only while feeders are faster than the node.
   /// All regions together, in bytes. A single larger region is granted when it is alone.
   std::uint64_t memory_budget_bytes = 256ull << 20;
-  /// The region of one feeder, in bytes.
+  /// The region of one feeder, in bytes; at most all the memory.
   std::uint64_t region_bytes = 32ull << 20;
   /// Largest result chunk, in bytes.
   std::uint32_t result_limit_bytes = 1u << 30;

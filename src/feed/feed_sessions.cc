@@ -57,6 +57,7 @@ Result<std::shared_ptr<FeedSessions>> FeedSessions::Create(FeedServerOptions opt
       options.memory_budget_bytes == 0) {
     return Status(ErrorKind::kBadInput, "a feed server needs a queue, memory and a region size");
   }
+  options.region_bytes = std::min(options.region_bytes, options.memory_budget_bytes);
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return Status::FromErrno(errno, "create an event descriptor");
   return std::shared_ptr<FeedSessions>(new FeedSessions(std::move(options), std::move(wake)));
@@ -520,23 +521,28 @@ void FeedSessions::BreakOff(const SessionPointer& session, std::string_view why)
   // them.
   if (session->phase != SessionPhase::kWaiting) {
     LogWarning("feed: partition {} (attempt {}) broke off: {}", session->options.key.partition,
-               session->options.attempt, why);
+               session->options.attempt.number, why);
     ++counters_.broken_sessions;
   }
   EndSession(session, /*orderly=*/false);
 }
 
-void FeedSessions::Supersede(const PartitionKey& key, std::uint32_t attempt) {
+bool FeedSessions::TakesOver(FeederLink& link, const PartitionKey& key, const Attempt& attempt) {
+  if (const std::optional<Attempt> newer = ledger_.TakenOverBy(key, attempt)) {
+    PostLast(link, EncodeSuperseded(newer->number));
+    return false;
+  }
   const auto old = std::find_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
     const FeedSession& session = *entry.second;
     return session.phase != SessionPhase::kOver && session.options.mode == Mode::kTrain &&
-           session.options.key == key;
+           session.options.key == key && session.options.attempt != attempt;
   });
-  if (old == sessions_.end()) return;  // There is never more than one.
-  const SessionPointer session = old->second;
-  const std::string why = fmt::format("attempt {} of the same partition took over", attempt);
-  PostLast(*session->link, EncodeError(why));
-  BreakOff(session, why);
+  if (old != sessions_.end()) {  // There is never more than one.
+    const SessionPointer session = old->second;
+    PostLast(*session->link, EncodeSuperseded(attempt.number));
+    BreakOff(session, fmt::format("attempt {} of the same partition took over", attempt.number));
+  }
+  return true;
 }
 
 void FeedSessions::Post(FeederLink& link, OutFrame frame) {
@@ -605,9 +611,8 @@ Status FeedSessions::OnCount(FeederLink& link, const CountMessage& message) {
     PostLast(link, EncodeError(*failure_));
     return {};
   }
-  // First, as what another attempt still brings after the answer would be brought twice. But only
-  // once: an attempt that has begun must not end the one that took over from it.
-  if (!std::exchange(link.counted, true)) Supersede(message.key, message.attempt);
+  // First, as what another attempt still brings after the answer would be brought twice.
+  if (!TakesOver(link, message.key, message.attempt)) return {};
   const ItemRanges accepted = ledger_.Accepted(message.key);
   std::span<const ItemRange> left(accepted.ranges());
   do {
@@ -645,7 +650,7 @@ Status FeedSessions::OnOpen(FeederLink& link, SessionOptions options) {
                           options.replay.epochs, queue->second.epoch)};
     }
     EndEpochsBefore(queue->second, options.key.epoch);
-    Supersede(options.key, options.attempt);
+    if (!TakesOver(link, options.key, options.attempt)) return {};
   }
   const std::uint64_t bytes = options.region_bytes == 0
                                   ? options_.region_bytes

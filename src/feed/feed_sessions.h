@@ -39,7 +39,6 @@ struct FeederLink {
   bool local = false;  ///< On the Unix socket: shares memory.
 
   std::shared_ptr<FeedSession> session;
-  bool counted = false;          ///< It has sent a COUNT.
   bool receiving_chunk = false;  ///< `chunk` is on its way into the session's region.
   QueuedChunk chunk;
   std::vector<OutFrame> posted;  ///< To be said.
@@ -147,7 +146,9 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
   void GrantMemory();
   void Grant(const SessionPointer& session, std::uint64_t bytes);
   Status SendRegion(FeedSession& session, std::string frame);
-  void Supersede(const PartitionKey& key, std::uint32_t attempt);
+  /// Whether the attempt may bring the partition: then no other one does any more. Else that was
+  /// said to it, and was the last word.
+  bool TakesOver(FeederLink& link, const PartitionKey& key, const Attempt& attempt);
   void BreakOff(const SessionPointer& session, std::string_view why);
   void EndSession(SessionPointer session, bool orderly);
   /// All that a training partition brought was accepted, and read if it lasts until then.

@@ -154,6 +154,8 @@ std::string_view MessageTypeName(MessageType type) {
       return "COUNT";
     case MessageType::kCounted:
       return "COUNTED";
+    case MessageType::kSuperseded:
+      return "SUPERSEDED";
   }
   return "unknown";
 }
@@ -205,7 +207,8 @@ std::string Encode(const SessionOptions& message) {
   writer.Put(message.key.job);
   writer.Put(message.key.epoch);
   writer.Put(message.key.partition);
-  writer.Put(message.attempt);
+  writer.Put(message.attempt.number);
+  writer.Put(message.attempt.id);
   writer.Put(message.region_bytes);
   writer.Put(static_cast<std::uint8_t>(message.replay.place));
   writer.Put(message.replay.epochs);
@@ -237,7 +240,8 @@ std::string Encode(const CountMessage& message) {
   writer.Put(message.key.job);
   writer.Put(message.key.epoch);
   writer.Put(message.key.partition);
-  writer.Put(message.attempt);
+  writer.Put(message.attempt.number);
+  writer.Put(message.attempt.id);
   return writer.Finish();
 }
 
@@ -275,6 +279,10 @@ std::string EncodeEnd(std::uint64_t items) { return EncodeU64(MessageType::kEnd,
 std::string EncodeStop() { return Writer(MessageType::kStop).Finish(); }
 
 std::string EncodeProgress() { return Writer(MessageType::kProgress).Finish(); }
+
+std::string EncodeSuperseded(std::uint32_t attempt) {
+  return EncodeU64(MessageType::kSuperseded, attempt);
+}
 
 std::string EncodeError(std::string_view text) {
   Writer writer(MessageType::kError);
@@ -340,7 +348,8 @@ Result<SessionOptions> ParseOpen(std::span<const std::byte> body) {
   reader.Take(message.key.job);
   message.key.epoch = reader.Take<std::uint32_t>();
   message.key.partition = reader.Take<std::uint32_t>();
-  message.attempt = reader.Take<std::uint32_t>();
+  message.attempt.number = reader.Take<std::uint32_t>();
+  message.attempt.id = reader.Take<std::uint64_t>();
   message.region_bytes = reader.Take<std::uint64_t>();
   const auto place = reader.Take<std::uint8_t>();
   if (place > static_cast<std::uint8_t>(CachePlace::kDisk)) reader.Fail();
@@ -391,7 +400,8 @@ Result<CountMessage> ParseCount(std::span<const std::byte> body) {
   reader.Take(message.key.job);
   message.key.epoch = reader.Take<std::uint32_t>();
   message.key.partition = reader.Take<std::uint32_t>();
-  message.attempt = reader.Take<std::uint32_t>();
+  message.attempt.number = reader.Take<std::uint32_t>();
+  message.attempt.id = reader.Take<std::uint64_t>();
   return Finished(reader, MessageType::kCount, message);
 }
 
@@ -473,7 +483,7 @@ Status FrameReader::ParseHeader() {
   const auto body_bytes = reader.Take<std::uint32_t>();
   if (magic != kMagic) return {ErrorKind::kBadInput, "the other side does not speak tfos feed"};
   if (type < static_cast<std::uint8_t>(MessageType::kChallenge) ||
-      type > static_cast<std::uint8_t>(MessageType::kCounted) || flags != 0 || reserved != 0) {
+      type > static_cast<std::uint8_t>(MessageType::kSuperseded) || flags != 0 || reserved != 0) {
     return {ErrorKind::kBadInput, fmt::format("unknown message (type {}, flags {})", type, flags)};
   }
   type_ = static_cast<MessageType>(type);

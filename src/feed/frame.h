@@ -50,6 +50,7 @@ enum class MessageType : std::uint8_t {
   kProgress = 16,
   kCount = 17,
   kCounted = 18,
+  kSuperseded = 19,
 };
 
 std::string_view MessageTypeName(MessageType type);
@@ -106,7 +107,7 @@ struct CreditMessage {
 /// COUNT: which items of a partition does the node have?
 struct CountMessage {
   PartitionKey key = {};
-  std::uint32_t attempt = 0;
+  Attempt attempt = {};
 };
 
 /// COUNTED: these, and with `more` those of the next COUNTED.
@@ -143,6 +144,7 @@ std::string Encode(const CreditMessage& message);
 std::string EncodeEnd(std::uint64_t items);
 std::string EncodeStop();
 std::string EncodeProgress();
+std::string EncodeSuperseded(std::uint32_t attempt);
 /// A text beyond the limit loses its middle.
 std::string EncodeError(std::string_view text);
 /// The frame up to where the `bytes` bytes of the chunk follow.

@@ -59,13 +59,13 @@ SessionOptions SomeSession() {
   return {.mode = Mode::kInference,
           .queue = "input",
           .key = {.job = {1, 2, 3}, .epoch = 4, .partition = 5},
-          .attempt = 6,
+          .attempt = {.number = 6, .id = 8},
           .region_bytes = 7,
           .until_read = true};
 }
 
 CountMessage SomeCount() {
-  return {.key = {.job = {1, 2, 3}, .epoch = 4, .partition = 5}, .attempt = 6};
+  return {.key = {.job = {1, 2, 3}, .epoch = 4, .partition = 5}, .attempt = {.number = 6, .id = 8}};
 }
 
 /// One of each, the ones with a payload included.
@@ -82,7 +82,8 @@ std::string EveryFrame() {
   stream += EncodeResultHead(0, 0);
   stream += EncodeEnd(8) + Encode(EndedMessage{.items = 8, .rows = 8});
   stream += EncodeError("Traceback ...") + EncodeStop() + EncodeProgress();
-  stream += Encode(SomeCount()) + Encode(CountedMessage{.more = true, .ranges = {{0, 5}, {7, 9}}});
+  stream += EncodeSuperseded(3) + Encode(SomeCount());
+  stream += Encode(CountedMessage{.more = true, .ranges = {{0, 5}, {7, 9}}});
   stream += Encode(CountedMessage{});
   return stream;
 }
@@ -99,7 +100,7 @@ TEST(FrameTest, MessagesSurviveTheWire) {
   EXPECT_EQ(open->mode, Mode::kInference);
   EXPECT_EQ(open->queue, "input");
   EXPECT_EQ(open->key, SomeSession().key);
-  EXPECT_EQ(open->attempt, 6u);
+  EXPECT_EQ(open->attempt, SomeSession().attempt);
   EXPECT_EQ(open->region_bytes, 7u);
   EXPECT_TRUE(open->until_read);
 
@@ -130,7 +131,7 @@ TEST(FrameTest, MessagesSurviveTheWire) {
   const Result<CountMessage> count = ParseCount(Body(Encode(SomeCount())));
   ASSERT_TRUE(count.ok());
   EXPECT_EQ(count->key, SomeCount().key);
-  EXPECT_EQ(count->attempt, 6u);
+  EXPECT_EQ(count->attempt, SomeCount().attempt);
 
   const CountedMessage two{.more = true, .ranges = {{0, 5}, {7, ~0ull}}};
   const Result<CountedMessage> counted = ParseCounted(Body(Encode(two)));
@@ -186,7 +187,7 @@ TEST(FrameReaderTest, TheStreamMayBeCutAnywhere) {
   const std::string stream = EveryFrame();
   const Result<std::vector<Message>> whole = ReadAll(stream, stream.size());
   ASSERT_TRUE(whole.ok()) << whole.status().DebugString();
-  ASSERT_EQ(whole->size(), 20u);
+  ASSERT_EQ(whole->size(), 21u);
   EXPECT_EQ((*whole)[6].payload, "hello");
   for (std::size_t step = 1; step < 40; ++step) {
     const Result<std::vector<Message>> pieces = ReadAll(stream, step);

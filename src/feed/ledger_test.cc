@@ -49,5 +49,25 @@ TEST(LedgerTest, ThePartitionBeingFedIsNotForgotten) {
   EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).items(), 10u) << "no items, nothing to remember";
 }
 
+TEST(LedgerTest, WhoHasBeenOvertakenStaysSo) {
+  Ledger ledger;
+  // As a stage that Spark repeats does, the second one counts from 0 again.
+  const Attempt first{.number = 0, .id = 7};
+  const Attempt second{.number = 0, .id = 5};
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), first), std::nullopt);
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), first), std::nullopt);
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), second), std::nullopt);
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), first), second);
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), second), std::nullopt);
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 1), first), std::nullopt) << "another partition";
+}
+
+TEST(LedgerTest, AttemptsTakeMemoryToo) {
+  Ledger ledger(3);
+  ledger.Add(Key(1, 0, 0), {0, 1});
+  for (std::uint64_t id = 0; id < 3; ++id) ledger.TakenOverBy(Key(1, 0, 1), {.id = id});
+  EXPECT_THAT(ledger.Accepted(Key(1, 0, 0)).ranges(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace tfos::feed

@@ -87,7 +87,7 @@ class PartitionFeederTest : public ::testing::Test {
     PartitionWriterOptions options;
     options.endpoints = {server_->endpoint()};
     options.token = token_;
-    options.session.attempt = attempt;
+    options.session.attempt.number = attempt;
     options.session.region_bytes = kRegion;
     auto feeder = PartitionFeeder::Open(std::move(options));
     EXPECT_TRUE(feeder.ok()) << feeder.status().DebugString();

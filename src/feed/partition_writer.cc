@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "feed/frame.h"
 
 namespace tfos::feed {
 namespace {
@@ -37,6 +38,8 @@ Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOp
     return Status(ErrorKind::kBadInput, "there is no node to feed");
   }
   const bool train = options.session.mode == Mode::kTrain;
+  TFOS_ASSIGN_OR_RETURN(const Nonce random, RandomNonce());
+  std::memcpy(&options.session.attempt.id, random.data(), sizeof options.session.attempt.id);
   std::unique_ptr<PartitionWriter> writer(new PartitionWriter(std::move(options)));
   if (train) {
     TFOS_RETURN_IF_ERROR(writer->FindNodes());

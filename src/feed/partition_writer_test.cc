@@ -339,13 +339,29 @@ TEST_F(PartitionWriterTest, AnOldAttemptDoesNotEndItsSuccessor) {
   options.endpoints[1].unix_name.clear();
   Result<std::unique_ptr<PartitionWriter>> first = PartitionWriter::Open(options);
   ASSERT_TRUE(first.ok() && Put(**first, "a", 0).ok());
-  options.session.attempt = 1;
+  options.session.attempt.number = 1;
   std::swap(options.endpoints[0], options.endpoints[1]);
   Result<std::unique_ptr<PartitionWriter>> second = PartitionWriter::Open(options);
   ASSERT_TRUE(second.ok() && Put(**second, "b", 1).ok());
-  EXPECT_FALSE(Put(**first, "c", 1).ok());
+  EXPECT_EQ(Put(**first, "c", 1).kind(), ErrorKind::kSuperseded);
   EXPECT_TRUE(Put(**second, "c", 2).ok());
   EXPECT_TRUE((*second)->Finish().ok());
+}
+
+// Between chunks that are larger than a region it has no session that could be ended.
+TEST_F(PartitionWriterTest, AnOldAttemptWithoutASessionDoesNotComeBack) {
+  StartServers(1, 8);
+  const std::string large(2 * kSmallRegion, 'l');
+  PartitionWriterOptions options = Options(0);
+  Result<std::unique_ptr<PartitionWriter>> first = PartitionWriter::Open(options);
+  ASSERT_TRUE(first.ok() && Put(**first, large, 0).ok());
+  options.session.attempt.number = 1;
+  Result<std::unique_ptr<PartitionWriter>> second = PartitionWriter::Open(options);
+  ASSERT_TRUE(second.ok() && Put(**second, "b", 1).ok());
+  EXPECT_EQ(Put(**first, large, 1).kind(), ErrorKind::kSuperseded);
+  EXPECT_TRUE(Put(**second, "c", 2).ok());
+  EXPECT_TRUE((*second)->Finish().ok());
+  EXPECT_EQ(servers_[0]->counters().items, 3u);
 }
 
 /// With a node that dies, in shared memory and over TCP.

@@ -26,6 +26,14 @@ struct PartitionKey {
   friend auto operator<=>(const PartitionKey&, const PartitionKey&) = default;
 };
 
+/// One of those who bring a partition, one after the other: Spark's task attempts.
+struct Attempt {
+  std::uint32_t number = 0;  ///< For messages: Spark starts again at 0 when it repeats a stage.
+  std::uint64_t id = 0;      ///< Random.
+
+  friend bool operator==(const Attempt&, const Attempt&) = default;
+};
+
 /// Where a node keeps the rows of an epoch that it will hand out again.
 enum class CachePlace : std::uint8_t {
   kNone = 0,
@@ -48,7 +56,7 @@ struct SessionOptions {
   Mode mode = Mode::kTrain;
   std::string queue = "input";
   PartitionKey key = {};
-  std::uint32_t attempt = 0;
+  Attempt attempt = {};
   /// Shared memory wanted, in bytes; 0 leaves it to the node.
   std::uint64_t region_bytes = 0;
   /// Training only; the same for all partitions of an epoch.

@@ -90,6 +90,7 @@ int CodeOf(const Status& status) {
     case ErrorKind::kUnsupported:
     case ErrorKind::kBadInput:
       return tensorflow::kTfFailedPrecondition;
+    case ErrorKind::kSuperseded:
     case ErrorKind::kBug:
       return tensorflow::kTfInternal;
   }

@@ -16,6 +16,7 @@ const char* ClassFor(ErrorKind kind) {
       return "java/lang/UnsupportedOperationException";
     case ErrorKind::kRetryLater:
     case ErrorKind::kReconnect:
+    case ErrorKind::kSuperseded:
     case ErrorKind::kBug:
       break;
   }

@@ -12,6 +12,7 @@ const char* ExceptionName(ErrorKind kind) {
     case ErrorKind::kBadInput:
       return "BadInputError";
     case ErrorKind::kUnsupported:
+    case ErrorKind::kSuperseded:
     case ErrorKind::kBug:
       return "FeedError";
   }

@@ -190,6 +190,15 @@ def different_models(ctx):
     model.fit(np.zeros((4, 4)), np.zeros((4, 2 + ctx.node_id)), verbose=0)
 
 
+def built_on_the_chief(ctx):
+    import keras
+
+    shape = [keras.layers.Input((4,))] if ctx.node_id == 0 else []
+    model = keras.Sequential([*shape, keras.layers.Dense(2)])
+    model.compile(ctx.distribute(keras.optimizers.Adam()), "mse")
+    model.fit(np.zeros((4, 4)), np.zeros((4, 2)), verbose=0)
+
+
 def weightless(ctx):
     """A batch of the only node that still has some weighs nothing, and is not even numbers."""
     import keras

@@ -360,25 +360,6 @@ def test_a_damaged_file_is_named_and_a_failed_write_leaves_nothing(new, spark, t
     assert not [name for name in left if name.startswith("part") or name == "_SUCCESS"]
 
 
-def test_a_row_stays_when_its_reader_is_closed(jvm, spark, tmp_path):
-    """Spark closes readers at the end of a task, while a thread of it may be at a row still."""
-    text = "a text that a buffer of its own has " * 100_000  # Its memory would be unmapped at once.
-    records.write(str(tmp_path / "row.tfrecord"), [pa.table({"text": [text]})])
-    hadoop = spark._jsparkSession.sessionState().newHadoopConf()
-    hadoop.set("tfos.tfrecord.schema", spark.createDataFrame([], "text string")._jdf.schema().json())
-    mapreduce = jvm.org.apache.hadoop.mapreduce
-    split = mapreduce.lib.input.FileSplit(jvm.org.apache.hadoop.fs.Path(str(tmp_path / "row.tfrecord")), 0, 1, None)
-    task = mapreduce.task.TaskAttemptContextImpl(hadoop, mapreduce.TaskAttemptID())
-    reader = jvm.tfos.internal.TFRecordInputFormat().createRecordReader(split, task)
-    reader.initialize(split, task)
-    assert reader.nextKeyValue()
-    row = reader.getCurrentValue()
-    reader.close()
-    jvm.System.gc()
-    assert row.getUTF8String(0).toString() == text
-    assert not reader.nextKeyValue()
-
-
 @pytest.mark.parametrize("text, wanted", [
     ("struct<a:int,b:array<float>>", "struct<a:int,b:array<float>>"),
     (" struct<image/encoded:binary, image-size:long> ", "struct<image/encoded:binary,image-size:bigint>"),

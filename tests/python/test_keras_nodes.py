@@ -92,6 +92,8 @@ def test_operations_run_each_time_that_a_function_does(nodes):
 def test_the_first_shape_that_differs_is_named(nodes):
     for error in nodes.failures_of(programs.different_lists):
         assert "float32 (2,3) (4,)" in error and "float32 (2,3) (5,)" in error
+    for error in nodes.failures_of(programs.built_on_the_chief):
+        assert "began on worker:0" in error and "a model that has no weights yet" in error
     for error in nodes.failures_of(programs.different_models):
         assert "last/kernel here) is float32(8, 2) on chief:0" in error
         assert "float32(8, 3) on worker:0" in error

@@ -76,4 +76,8 @@ def test_rows_results_and_tensors_cross_hosts(driven):
         assert first == second and first["transport"] == transport
         np.testing.assert_allclose(first["weights"][0], [[2], [-3]], atol=0.05)
 
+    copied = [row.id for node in range(2) for row in pickle.loads(
+        (driven / "speculation" / f"rows-{node}").read_bytes())]
+    assert sorted(copied) == [*range(10), *range(ROWS // 2, ROWS)]
+
     assert json.loads((driven / "pushed").read_text()) == {"local_servers": 0, "values": [5.0]}

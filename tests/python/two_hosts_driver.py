@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 import numpy as np
 import programs
 from pyspark.sql import SparkSession
+from waiting import wait_for
 
 import tfos
 
@@ -19,16 +21,28 @@ ROWS = 20_000
 
 
 def main(master, directory):
-    spark = (SparkSession.builder.master(master)
-             .config("spark.driver.host", OURS).config("spark.driver.bindAddress", OURS)
-             .config("spark.ui.enabled", "false").config("spark.executor.memory", "512m")
-             .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"]).getOrCreate())
+    spark = session(master)
     run = functools.partial(tfos.run, spark, coordinator_advertised_address=OURS)
     feed_from_both(spark, run, directory)
     feed_from_one(spark, run, directory)
     train_together(spark, run, directory)
     train_through_a_server(run, directory)
     spark.stop()
+
+    # Whatever counts as a failure ends the job.
+    spark = session(master, **{"spark.speculation": "true", "spark.speculation.quantile": "0.5",
+                               "spark.task.maxFailures": "1"})
+    feed_with_speculation(spark, directory)
+    spark.stop()
+
+
+def session(master, **settings):
+    builder = (SparkSession.builder.master(master)
+               .config("spark.driver.host", OURS).config("spark.driver.bindAddress", OURS)
+               .config("spark.ui.enabled", "false").config("spark.executor.memory", "512m")
+               .config("spark.jars", tfos.jar_path())
+               .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"]))
+    return builder.config(map=settings).getOrCreate()
 
 
 def feed_from_both(spark, run, directory):
@@ -81,6 +95,8 @@ def train_together(spark, run, directory):
         arguments = {"dir": directory, "name": name}
         with run(train, nodes=2, args=arguments, tensors_encrypt=name == "encrypted") as cluster:
             cluster.train(data, epochs=2)
+        rows_read = sum(node["rows_read"] for node in cluster.ledger().nodes.values())
+        assert rows_read == 2 * len(rows), cluster.ledger()
 
 
 def train_through_a_server(run, directory):
@@ -97,6 +113,37 @@ def train_through_a_server(run, directory):
 
     with run(push, nodes=2, parameter_servers=1, input_mode="tensorflow", args={"dir": directory}):
         pass
+
+
+def feed_with_speculation(spark, directory):
+    """A copy of a task takes over on the other host while the nodes read nothing."""
+    go_on = pathlib.Path(directory, "go-on")
+
+    def read_when_told(ctx):
+        wait_for(go_on.exists, go_on)
+        programs.collect_rows(ctx)
+
+    # A partition of few rows, which tells Spark that the other one takes long.
+    rows = (spark.range(0, ROWS, numPartitions=2).where(f"id < 10 OR id >= {ROWS // 2}")
+            .selectExpr("id", "concat(repeat('x', 1000), id) AS text"))
+    store = spark._jsc.sc().statusStore()
+
+    def taken_over():
+        lists = [store.taskList(stage, 0, 10)
+                 for stage in spark.sparkContext.statusTracker().getActiveStageIds()]
+        return any(tasks.apply(number).status() == "KILLED"
+                   for tasks in lists for number in range(tasks.size()))
+
+    arguments = {"dir": f"{directory}/speculation", "batch": 500}
+    os.mkdir(arguments["dir"])
+    with tfos.run(spark, read_when_told, nodes=2, args=arguments, feed_memory=4 << 20, feed_region=1 << 20,
+                  feed_chunk=1 << 16, feed_jvm="on", coordinator_advertised_address=OURS) as cluster:
+        feeding = concurrent.futures.ThreadPoolExecutor().submit(cluster.train, rows)
+        wait_for(lambda: feeding.done() or taken_over(), "the copy to take over")
+        assert not feeding.done(), feeding.exception()
+        go_on.touch()
+        feeding.result()
+    assert cluster.ledger().complaint() is None, cluster.ledger()
 
 
 if __name__ == "__main__":

@@ -10,25 +10,34 @@ public final class FeedException extends RuntimeException {
   /** A node vanished: its process, its executor or its host died. */
   static final String NODE_LOST = "NodeLostError";
 
+  private static final String SUPERSEDED = "superseded";
+
   private final String error;
+  private final boolean isSuperseded;
 
   /** @param kind what the native part calls it (ErrorKindName of tfos/status.h) */
   FeedException(String kind, String message) {
-    this(message, errorOf(kind), null);
+    this(message, errorOf(kind), kind.equals(SUPERSEDED), null);
   }
 
-  private FeedException(String message, String error, Throwable cause) {
+  private FeedException(String message, String error, boolean isSuperseded, Throwable cause) {
     super(message, cause);
     this.error = error;
+    this.isSuperseded = isSuperseded;
   }
 
   static FeedException nodeFailed(String message, Throwable cause) {
-    return new FeedException(message, "NodeFailedError", cause);
+    return new FeedException(message, "NodeFailedError", false, cause);
   }
 
   /** The class in {@code tfos.errors}. */
   public String error() {
     return error;
+  }
+
+  /** Whether another attempt of the same task has taken over. */
+  boolean isSuperseded() {
+    return isSuperseded;
   }
 
   @Override

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
 import org.apache.spark.api.java.function.Function2;
 
 /**
@@ -30,6 +31,10 @@ abstract class PartitionFeed<T> implements Function2<Integer, Iterator<T>, Itera
       return List.of(feed(context, partition, rows, json.get("chunk_bytes").asLong())).iterator();
     } catch (FeedException error) {
       context.killTaskIfInterrupted();
+      if (error.isSuperseded()) {
+        // As if Spark had killed it: four of its copies that fail would end the job.
+        throw new TaskKilledException(error.getMessage());
+      }
       if (!error.error().equals(FeedException.NODE_LOST)) {
         throw error;
       }

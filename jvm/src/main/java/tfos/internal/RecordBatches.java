@@ -24,7 +24,6 @@ final class RecordBatches extends AbstractIterator<ColumnarBatch> implements Clo
   private final int[] wanted;
   private final ColumnVector[] constants;
   private final BadRecords bad;
-  private final Thread thread = Thread.currentThread();
   private long reader;
   private NativeColumns batch;
   private boolean asked;
@@ -84,10 +83,7 @@ final class RecordBatches extends AbstractIterator<ColumnarBatch> implements Clo
   @Override
   public synchronized void close() throws IOException {
     ended = true;
-    if (Thread.currentThread() != thread) {
-      batch = null; // Another thread may be reading it still: it stays while its columns are in use.
-    }
-    freeBatch();
+    batch = null; // Another thread may be reading it still: it stays while its columns are in use.
     if (reader != 0) {
       NativeRecords.deleteReader(reader);
       reader = 0;

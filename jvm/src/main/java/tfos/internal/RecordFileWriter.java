@@ -75,6 +75,8 @@ final class RecordFileWriter implements AutoCloseable {
       table.clear();
       if (writer != 0) {
         finish();
+      } else if (file != null) {
+        file.close(); // Once more, or there was no writer for it.
       }
     }
   }

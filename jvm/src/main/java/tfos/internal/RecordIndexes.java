@@ -1,8 +1,9 @@
 package tfos.internal;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -12,14 +13,17 @@ import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Which files have an index beside them, as it was when first asked; and what an index says.
  *
- * <p>Threads: any. Errors: those of the file system; {@link IllegalArgumentException} for an index
+ * <p>Threads: any. Errors: those of the file system where an index is read; {@link IllegalArgumentException} for an index
  * that is damaged or of another content.
  */
 final class RecordIndexes {
+  private static final Logger LOG = LoggerFactory.getLogger(RecordIndexes.class);
   private static final String SUFFIX = ".tfindex";
   /** Of a file's begin and end that an index is checked with: kFingerprintBytes in C++. */
   private static final int FINGERPRINT_BYTES = 4_096;
@@ -33,6 +37,18 @@ final class RecordIndexes {
 
   static Path indexOf(Path file) {
     return file.suffix(SUFFIX);
+  }
+
+  /** Takes what Spark has listed anyway, which spares a look at each directory. */
+  void know(List<FileStatus> listed) {
+    for (FileStatus status : listed) {
+      Path file = status.getPath();
+      Set<String> names =
+          found.computeIfAbsent(file.getParent(), directory -> ConcurrentHashMap.newKeySet());
+      if (isIndex(file)) {
+        names.add(file.getName());
+      }
+    }
   }
 
   /** {@code hadoop} is asked for each directory, not for each file: it takes long to make. */
@@ -49,7 +65,8 @@ final class RecordIndexes {
         names.add(status.getPath().getName());
       }
     } catch (IOException error) {
-      throw new UncheckedIOException("looking for indexes in " + directory, error);
+      // A file may be read where its directory can't be listed: whole, then.
+      LOG.info("no index is looked for in {}: {}", directory, error.toString());
     }
     return names;
   }
@@ -61,6 +78,9 @@ final class RecordIndexes {
     byte[] index;
     try (FSDataInputStream stream = files.open(indexOf(file))) {
       index = stream.readAllBytes();
+    } catch (FileNotFoundException error) {
+      // Of another class than for a missing file: Spark may have been told to pass over those.
+      throw new IOException("the index " + indexOf(file) + " was there a moment ago", error);
     }
     int most = (int) Math.min(bytes, FINGERPRINT_BYTES);
     byte[] head = new byte[most];

@@ -55,8 +55,14 @@ final class RecordScan extends AbstractFunction1<PartitionedFile, Iterator<Inter
     try {
       return open(part);
     } catch (IOException error) {
-      throw new UncheckedIOException(part.toPath() + ": " + error.getMessage(), error);
+      throw RecordScan.<RuntimeException>asItIs(error);
     }
+  }
+
+  /** Spark tells missing, forbidden and corrupt files apart by the class, and names the file itself. */
+  @SuppressWarnings("unchecked")
+  private static <E extends Exception> E asItIs(Exception error) throws E {
+    throw (E) error;
   }
 
   private Iterator<InternalRow> open(PartitionedFile part) throws IOException {

@@ -82,6 +82,7 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
       Seq<FileStatus> listed) {
     RecordOptions options = RecordOptions.forReading(given);
     ReadPlan plan = plan(spark, options);
+    indexes().know(CollectionConverters.asJava(listed));
     List<FileStatus> files = CollectionConverters.asJava(listed).stream()
         .filter(file -> !RecordIndexes.isIndex(file.getPath())).toList();
     if (files.isEmpty()) {
