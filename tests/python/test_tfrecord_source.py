@@ -424,6 +424,37 @@ def test_rows_that_spark_keeps_outlive_their_batch(jvm_source, spark, tmp_path):
         777, "row 777", ["a777", "b777"], [777, -777])
 
 
+def executors(spark):
+    found = spark._jsc.sc().statusStore().executorList(False)
+    return {found.apply(number).id() for number in range(found.size())}
+
+
+def test_a_task_may_end_while_a_thread_of_it_reads(jvm_source, spark, tmp_path):
+    """The one that writes to a script, which has seen enough."""
+    path = tmp_path / "f.tfrecord"
+    records.write(path, [pa.record_batch({"text": ["x" * 1_000] * 1_000})] * 50)
+    jvm_source.read(path, "text string").createOrReplaceTempView("texts")
+    before = executors(spark)
+    for _ in range(3):
+        found = spark.sql("SELECT TRANSFORM(text) USING 'head -n 1' AS (first string) FROM texts").collect()
+        assert [row.first for row in found] == ["x" * 1_000]
+    assert spark.table("texts").count() == 50_000 and executors(spark) == before
+
+
+def test_files_that_are_passed_over(jvm_source, spark, tmp_path):
+    for name in ("a", "b", "c"):
+        records.write(tmp_path / name, [pa.record_batch({"id": range(3)})])
+    (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes()[:-1])
+    frames = {option: jvm_source.read(tmp_path, "id long", **{option: "true"})
+              for option in ("ignoreMissingFiles", "ignoreCorruptFiles")}
+    assert frames["ignoreCorruptFiles"].count() == 6
+    (tmp_path / "b").unlink()
+    with pytest.raises(ERRORS, match="/b"):  # Missing is not corrupt.
+        frames["ignoreCorruptFiles"].count()
+    (tmp_path / "a").unlink()
+    assert frames["ignoreMissingFiles"].count() == 3
+
+
 def test_bad_records_are_counted_on_the_driver(jvm_source, spark, tmp_path):
     path = tmp_path / "f.tfrecord"
     records.write(path, [pa.record_batch({"id": range(10)})])
