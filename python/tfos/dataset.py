@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Sequence
 
 import tensorflow as tf
 
-from tfos import ops_library
+from tfos import keras_epochs, ops_library
 from tfos.errors import BadInputError
 
 _DENSE, _RAGGED, _STRINGS, _RAGGED_STRINGS = "dense", "ragged", "strings", "ragged strings"
@@ -60,6 +60,7 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
                               _names(ragged))
     structure = _structure(list(columns), features, label)
     chosen = [columns[name] for name in tf.nest.flatten(structure)]
+    keras_epochs.prepare()
     ops = ops_library.load()
     # TensorFlow ends after this and waits for its threads, one of which may be waiting for rows.
     atexit.register(source.close)

@@ -430,14 +430,16 @@ def test_a_process_can_end_while_a_pass_waits() -> None:
     assert (done.returncode, done.stdout) == (0, "waiting\n"), done.stderr
 
 
-def test_keras_fit(node: Any) -> None:
-    import keras
-
-    rows = [(np.array([n % 7, 1], np.float32), np.float32(2 * (n % 7) + 1)) for n in range(70)]
-    node.feed_epochs(rows, rows, rows)
+@pytest.mark.parametrize("package", ["keras", "tf_keras"])
+def test_keras_fit(node: Any, package: str) -> None:
+    keras = pytest.importorskip(package)
+    rows = [(np.array([n % 7, 1], np.float32), np.float32(2 * (n % 7) + 1)) for n in range(110)]
+    # Other nodes have got more of one epoch, and less of another.
+    node.feed_epochs(rows[:70], rows, rows[:30])
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
     model.compile(keras.optimizers.SGD(0.02), "mse")
     history = model.fit(node.dataset(10), epochs=3, verbose=0)
+    assert len(history.epoch) == 3
     assert history.history["loss"][2] < history.history["loss"][0]
     counters = node.server.counters()
     assert (counters["rows"], counters["batches"]) == (210, 21)
