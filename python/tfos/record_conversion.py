@@ -194,8 +194,16 @@ def check_target(schema: pa.Schema, kind: str, target: str) -> None:
 _TITLES = {"csv": "CSV", "jsonl": "JSON"}
 
 
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)
+
+
+def _depth(kind: pa.DataType) -> int:
+    return 1 + _depth(kind.value_type) if _is_list(kind) else 0
+
+
 def _leaf(kind: pa.DataType) -> pa.DataType:
-    while pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
+    while _is_list(kind):
         kind = kind.value_type
     return kind
 
@@ -236,7 +244,7 @@ class _ParquetWriter:
         from pyarrow import parquet
 
         self._schema = schema
-        self._writer = parquet.ParquetWriter(file, schema)
+        self._writer = parquet.ParquetWriter(file, schema, use_dictionary=_repeating(schema))
         self._group: list[pa.RecordBatch] = []
         self._bytes = 0
 
@@ -257,6 +265,13 @@ class _ParquetWriter:
     def _flush(self) -> None:
         self._writer.write_table(pa.Table.from_batches(self._group, self._schema))
         self._group, self._bytes = [], 0
+
+
+def _repeating(schema: pa.Schema) -> list[str]:
+    """The columns, as Parquet names their leaves, whose values a dictionary may shorten: floats, as
+    models answer them, hardly ever come twice, and looking them up costs more than writing them."""
+    return [field.name + ".list.element" * _depth(field.type) for field in schema
+            if not pa.types.is_floating(_leaf(field.type))]
 
 
 class _JsonWriter:

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "feed/buffer_pool.h"
+#include "base/buffer_pool.h"
 #include "feed/chunk.h"
 #include "tfos/status.h"
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/wait.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "feed/batch_columns.h"
-#include "feed/buffer_pool.h"
+#include "base/buffer_pool.h"
 #include "feed/chunk.h"
 #include "feed/feed_server.h"
 #include "feed/pickle_columns.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "feed/session.h"
 #include "tfos/status.h"
 

@@ -62,7 +62,7 @@ TEST_F(CachedEpochTest, ChunksStartWhereColumnsCanBeUsedInPlace) {
     auto epoch = Make(place);
     ASSERT_TRUE(epoch->Add(Bytes("x"), 1).ok());
     const auto chunk = epoch->Read(0);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(chunk->memory->bytes().data()) % kChunkAlignment,
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(chunk->memory->bytes().data()) % kBufferAlignment,
               0u);
   }
 }

@@ -47,7 +47,7 @@ struct ColumnEntry {
 static_assert(sizeof(ColumnEntry) == 64);
 
 constexpr std::uint64_t AlignUp(std::uint64_t value) {
-  return feed::AlignUp(value, kChunkAlignment);
+  return tfos::AlignUp(value, kChunkAlignment);
 }
 
 /// a * b, or kMaxBytes + 1 when the product is larger than any chunk.

@@ -9,13 +9,15 @@
 #include <string_view>
 #include <vector>
 
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
 
 // A batch of rows as bytes: docs/formats/chunk.md. Nothing here knows about Python.
 
+/// Chunks and their columns start at multiples of this, so that tensors can wrap them.
+inline constexpr std::size_t kChunkAlignment = kBufferAlignment;
 inline constexpr std::size_t kMaxChunkColumns = 4096;
 inline constexpr std::size_t kMaxTensorRank = 32;
 inline constexpr std::size_t kMaxColumnNameBytes = 1024;

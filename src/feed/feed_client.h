@@ -11,7 +11,7 @@
 
 #include "base/deadline.h"
 #include "base/secret.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "feed/item_ranges.h"
 #include "feed/session.h"
 #include "base/wait.h"

@@ -15,7 +15,7 @@
 #include "base/deadline.h"
 #include "base/secret.h"
 #include "base/wait.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "feed/chunk_loan.h"
 #include "feed/region.h"
 #include "feed/session.h"

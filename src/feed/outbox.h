@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/unique_fd.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

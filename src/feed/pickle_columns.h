@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "feed/buffer_pool.h"
+#include "base/buffer_pool.h"
 #include "feed/chunk.h"
 #include "feed/pickle_reader.h"
 #include "tfos/status.h"

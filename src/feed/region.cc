@@ -10,7 +10,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 
 namespace tfos::feed {
 namespace {

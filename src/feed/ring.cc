@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 
 namespace tfos::feed {
 
@@ -28,7 +28,7 @@ std::uint64_t Ring::LargestFree() const {
 
 std::optional<std::uint64_t> Ring::Place(std::uint64_t offset, std::uint64_t bytes) {
   if (bytes == 0 || bytes > capacity_ || offset > capacity_ - bytes ||
-      offset % kChunkAlignment != 0) {
+      offset % kBufferAlignment != 0) {
     return std::nullopt;
   }
   const std::uint64_t end = offset + bytes;
@@ -37,7 +37,7 @@ std::optional<std::uint64_t> Ring::Place(std::uint64_t offset, std::uint64_t byt
     return offset >= extent.begin && end <= extent.end;
   };
   if (!contains(free.ahead) && !contains(free.behind)) return std::nullopt;
-  blocks_.push_back({offset, std::min(AlignUp(end, kChunkAlignment), capacity_)});
+  blocks_.push_back({offset, std::min(AlignUp(end, kBufferAlignment), capacity_)});
   used_ = std::max(used_, blocks_.back().end);
   return oldest_ + blocks_.size() - 1;
 }

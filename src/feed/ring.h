@@ -15,7 +15,7 @@ namespace tfos::feed {
 /// the feeder sees as free is free for the node as well.
 ///
 /// Owner and lifetime: a value; it knows offsets only, no memory. Threads: one at a time.
-/// Errors: none. Units: bytes; blocks start at and take up multiples of `kChunkAlignment`.
+/// Errors: none. Units: bytes; blocks start at and take up multiples of `kBufferAlignment`.
 class Ring {
  public:
   explicit Ring(std::uint64_t capacity) : capacity_(capacity) {}

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "feed/chunk.h"
 
 namespace tfos::feed {

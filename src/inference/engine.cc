@@ -7,14 +7,13 @@
 #include <utility>
 
 #include "base/format.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "feed/arrow_columns.h"
 #include "inference/output_column.h"
 
 namespace tfos::inference {
 namespace {
 
-using feed::AlignedBuffer;
 using feed::ArrowColumns;
 using tensorflow::SessionTensor;
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "inference/number_conversion.h"
 #include "tensorflow/tf_codes.h"
 
@@ -17,7 +17,6 @@ namespace tfos::inference {
 namespace {
 
 using namespace tensorflow;  // NOLINT: its type codes.
-using feed::AlignedBuffer;
 using feed::ColumnEncoding;
 using feed::ColumnView;
 using feed::DType;

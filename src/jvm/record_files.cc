@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "arrow/export.h"
+#include "base/buffer_pool.h"
 #include "base/format.h"
 #include "hadoop/jvm.h"
 #include "jvm/column_layout.h"
@@ -112,7 +113,8 @@ Result<Reader> OpenReader(JNIEnv* java, jobject stream, jstring name, const json
 /// The column of the bad records among so many rows.
 Result<arrow::Field> BadColumn(const records::ExampleColumn& column, std::size_t rows,
                                const std::vector<records::BadRecord>& bad) {
-  records::FeatureColumn values(column);
+  BufferPool memory;
+  records::FeatureColumn values(column, memory);
   for (const records::BadRecord& record : bad) {
     while (values.rows() < record.row) values.AppendNull();
     TFOS_RETURN_IF_ERROR(values.AppendBytes(std::as_bytes(std::span(record.data))));

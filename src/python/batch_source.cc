@@ -10,7 +10,7 @@
 #include <variant>
 
 #include "base/logging.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "feed/pass_tracker.h"
 #include "python/batch_storage.h"
 #include "python/row_converter.h"
@@ -38,7 +38,7 @@ void AddStrings(BatchStorage& storage, std::vector<std::int64_t> dims, feed::Bat
 }
 
 void AddMask(BatchStorage& storage, std::uint64_t fed, std::uint64_t rows) {
-  auto memory = std::make_shared<feed::AlignedBuffer>(rows * sizeof(float));
+  auto memory = std::make_shared<AlignedBuffer>(rows * sizeof(float));
   if (memory->size() == 0) throw std::bad_alloc();
   const std::span<std::byte> room = memory->bytes();
   for (std::uint64_t row = 0; row < rows; ++row) {

@@ -37,7 +37,7 @@ std::optional<nb::bytes> ColumnsOfPickles(nb::handle chunk) {
   if (view.kind() != feed::ChunkKind::kPickledBatches) {
     ThrowStatus(Status(ErrorKind::kBadInput, "the chunk holds no pickled batches"));
   }
-  feed::BufferPool pool;
+  BufferPool pool;
   feed::PickleColumns pickles(pool);
   const auto columns = ValueOrThrow(WithoutGil([&] { return pickles.Convert(view); }));
   if (!columns) return std::nullopt;

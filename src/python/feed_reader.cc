@@ -10,7 +10,7 @@
 #include <variant>
 
 #include "base/format.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "python/errors.h"
 #include "python/gil.h"
 #include "python/result_columns.h"
@@ -140,7 +140,7 @@ void FeedReader::Open(Chunk& chunk, bool as_columns) {
   if (chunk.decoder != nullptr) return;
   chunk.decoder = std::make_unique<RowDecoder>(chunk.loan.bytes());
   if (as_columns && !chunk.decoder->columnar() && convertible_) {
-    Result<feed::AlignedBuffer> columns = ConvertToColumns(chunk.loan.bytes());
+    Result<AlignedBuffer> columns = ConvertToColumns(chunk.loan.bytes());
     // Rows without common columns may have some of those that are wanted: they are looked at one by
     // one, as will be those of later chunks, which are most likely of the same kind.
     convertible_ = columns.ok();
@@ -249,7 +249,7 @@ void FeedReader::SendRange(Session& session, std::size_t begin, std::size_t end,
         next = begin + (next - begin) / 2;
         results.Plan(begin, next);
       }
-      std::optional<feed::AlignedBuffer> chunk;
+      std::optional<AlignedBuffer> chunk;
       do {
         chunk.emplace(results.bytes());
         if (chunk->size() != results.bytes()) throw std::bad_alloc();

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "feed/feed_server.h"
 #include "python/node_feed.h"
 #include "python/python_object.h"
@@ -68,7 +68,7 @@ class FeedReader {
   };
   struct Chunk {
     feed::ChunkLoan loan;
-    feed::AlignedBuffer columns;          ///< Made of a pickled one, if not empty.
+    AlignedBuffer columns;          ///< Made of a pickled one, if not empty.
     std::unique_ptr<RowDecoder> decoder;  ///< Borrows the loan's bytes, or those.
     std::uint64_t taken = 0;              ///< Its rows that were, here or at another node.
   };

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/logging.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "feed/chunk.h"
 #include "files/process_hadoop.h"
 #include "python/batch_storage.h"
@@ -75,8 +75,8 @@ struct Counted {
 
 /// Aligned memory for `count` values, and what keeps it.
 template <typename T>
-std::pair<T*, std::shared_ptr<feed::AlignedBuffer>> MakeRoom(std::size_t count) {
-  auto memory = std::make_shared<feed::AlignedBuffer>(count * sizeof(T));
+std::pair<T*, std::shared_ptr<AlignedBuffer>> MakeRoom(std::size_t count) {
+  auto memory = std::make_shared<AlignedBuffer>(count * sizeof(T));
   if (memory->size() != count * sizeof(T)) throw std::bad_alloc();
   return {reinterpret_cast<T*>(memory->bytes().data()), memory};
 }

@@ -33,7 +33,7 @@ const char* FormOf(std::span<const std::byte> bytes) {
 }  // namespace
 
 ResultBatch::ResultBatch(feed::ResultChunk chunk)
-    : bytes_(std::make_shared<const feed::AlignedBuffer>(std::move(chunk.bytes))),
+    : bytes_(std::make_shared<const AlignedBuffer>(std::move(chunk.bytes))),
       rows_(chunk.rows),
       form_(FormOf(bytes_->bytes())) {}
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "feed/feed_client.h"
 #include "python/python_object.h"
 
@@ -29,7 +29,7 @@ class ResultBatch {
   nb::tuple ArrowCapsules() const;
 
  private:
-  std::shared_ptr<const feed::AlignedBuffer> bytes_;
+  std::shared_ptr<const AlignedBuffer> bytes_;
   std::uint64_t rows_;
   const char* form_;
 };

@@ -85,7 +85,7 @@ bool ResultColumns::AddArray(const NumpyTypes& numpy, nb::handle array) {
 bool ResultColumns::AddList(nb::handle list) {
   RowEncoder encoder;
   if (!encoder.PlanColumn(nb::borrow<nb::list>(list), 0, rows_)) return false;
-  auto bytes = std::make_unique<feed::AlignedBuffer>(encoder.bytes());
+  auto bytes = std::make_unique<AlignedBuffer>(encoder.bytes());
   if (bytes->size() != encoder.bytes()) throw std::bad_alloc();
   if (!encoder.Fill(bytes->bytes())) return false;
   const feed::ChunkView chunk = ValueOrThrow(feed::ChunkView::Parse(bytes->bytes()));

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "feed/chunk.h"
 #include "feed/row_structure.h"
 #include "python/numpy_types.h"
@@ -53,7 +53,7 @@ class ResultColumns {
   std::string structure_;
   std::vector<feed::ColumnView> views_;  ///< Of all values.
   std::vector<std::unique_ptr<BufferView>> arrays_;
-  std::vector<std::unique_ptr<feed::AlignedBuffer>> encoded_;
+  std::vector<std::unique_ptr<AlignedBuffer>> encoded_;
   std::optional<feed::ChunkBuilder> builder_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "python/errors.h"
 
 namespace tfos::python {
@@ -185,7 +185,7 @@ void RowColumns::AddValues(ObjectVector values, std::size_t room, ColumnBuilder&
     SetListItem(list.ptr(), i, nb::borrow(values.data()[i]).release().ptr());
   }
   if (encoder_.PlanIfColumnar(list, 0, count)) {
-    const feed::AlignedBuffer bytes(encoder_.bytes());
+    const AlignedBuffer bytes(encoder_.bytes());
     if (bytes.size() != encoder_.bytes()) throw std::bad_alloc();
     if (encoder_.Fill({const_cast<std::byte*>(bytes.bytes().data()), bytes.size()})) {
       RowDecoder encoded(bytes.bytes());

@@ -21,11 +21,11 @@ std::string Show(const nb::list& rows) {
   return text;
 }
 
-Result<feed::AlignedBuffer> Convert(std::span<const std::byte> chunk) {
+Result<AlignedBuffer> Convert(std::span<const std::byte> chunk) {
   const nb::list rows = DecodeAll(chunk);
   RowEncoder encoder;
   encoder.Plan(rows, 0, nb::len(rows));
-  feed::AlignedBuffer columns;
+  AlignedBuffer columns;
   do {
     if (!encoder.columnar()) {
       return Status(
@@ -36,7 +36,7 @@ Result<feed::AlignedBuffer> Convert(std::span<const std::byte> chunk) {
                       "them with ctx.feed.next_batch",
                       Show(rows)));
     }
-    columns = feed::AlignedBuffer(encoder.bytes());
+    columns = AlignedBuffer(encoder.bytes());
     if (columns.size() != encoder.bytes()) {
       return Status(ErrorKind::kRetryLater,
                     fmt::format("no memory for {} bytes of columns", encoder.bytes()));
@@ -47,7 +47,7 @@ Result<feed::AlignedBuffer> Convert(std::span<const std::byte> chunk) {
 
 }  // namespace
 
-Result<feed::AlignedBuffer> ConvertToColumns(std::span<const std::byte> chunk) {
+Result<AlignedBuffer> ConvertToColumns(std::span<const std::byte> chunk) {
   const nb::gil_scoped_acquire acquire;
   try {
     return Convert(chunk);

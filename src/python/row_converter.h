@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "tfos/status.h"
 
 namespace tfos::python {
@@ -13,7 +13,7 @@ namespace tfos::python {
 ///
 /// Threads: any, also those that Python doesn't know; takes the GIL. Errors: kBadInput with what
 /// unpickling raised, and for rows that have no common columnar structure.
-Result<feed::AlignedBuffer> ConvertToColumns(std::span<const std::byte> chunk);
+Result<AlignedBuffer> ConvertToColumns(std::span<const std::byte> chunk);
 
 }  // namespace tfos::python
 

@@ -54,6 +54,8 @@ class FloatElements : public Elements {
  public:
   static constexpr WireType kOneWireType = WireType::kFixed32;
 
+  explicit FloatElements(BufferPool& pool) : values_(pool) {}
+
   Problem Append(std::span<const std::byte> list) override { return ReadNumbers(list, *this); }
 
   Problem AppendPacked(std::span<const std::byte> packed) {
@@ -134,6 +136,8 @@ class IntegerElements : public Elements {
  public:
   static constexpr WireType kOneWireType = WireType::kVarint;
 
+  explicit IntegerElements(BufferPool& pool) : values_(pool) {}
+
   Problem Append(std::span<const std::byte> list) override { return ReadNumbers(list, *this); }
 
   Problem AppendPacked(std::span<const std::byte> packed) {
@@ -172,6 +176,8 @@ class IntegerElements : public Elements {
 class BoolElements : public Elements {
  public:
   static constexpr WireType kOneWireType = WireType::kVarint;
+
+  explicit BoolElements(BufferPool& pool) : bits_(pool) {}
 
   Problem Append(std::span<const std::byte> list) override { return ReadNumbers(list, *this); }
 
@@ -223,7 +229,7 @@ class BoolElements : public Elements {
 /// Strings or binary, of a BytesList.
 class StringElements : public Elements {
  public:
-  explicit StringElements(bool text) : text_(text) { offsets_.Append(0); }
+  StringElements(bool text, BufferPool& pool) : text_(text), offsets_(pool), data_(pool) { offsets_.Append(0); }
 
   Problem Append(std::span<const std::byte> list) override {
     WireReader reader(list);
@@ -274,27 +280,27 @@ class StringElements : public Elements {
 
 }  // namespace
 
-std::unique_ptr<Elements> Elements::Create(ElementType type) {
+std::unique_ptr<Elements> Elements::Create(ElementType type, BufferPool& pool) {
   switch (type) {
     case ElementType::kBool:
-      return std::make_unique<BoolElements>();
+      return std::make_unique<BoolElements>(pool);
     case ElementType::kInt8:
-      return std::make_unique<IntegerElements<std::int8_t>>();
+      return std::make_unique<IntegerElements<std::int8_t>>(pool);
     case ElementType::kInt16:
-      return std::make_unique<IntegerElements<std::int16_t>>();
+      return std::make_unique<IntegerElements<std::int16_t>>(pool);
     case ElementType::kInt32:
-      return std::make_unique<IntegerElements<std::int32_t>>();
+      return std::make_unique<IntegerElements<std::int32_t>>(pool);
     case ElementType::kInt64:
-      return std::make_unique<IntegerElements<std::int64_t>>();
+      return std::make_unique<IntegerElements<std::int64_t>>(pool);
     case ElementType::kFloat32:
-      return std::make_unique<FloatElements<float>>();
+      return std::make_unique<FloatElements<float>>(pool);
     case ElementType::kFloat64:
-      return std::make_unique<FloatElements<double>>();
+      return std::make_unique<FloatElements<double>>(pool);
     case ElementType::kString:
     case ElementType::kBinary:
       break;
   }
-  return std::make_unique<StringElements>(type == ElementType::kString);
+  return std::make_unique<StringElements>(type == ElementType::kString, pool);
 }
 
 }  // namespace tfos::records

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "arrow/export.h"
+#include "base/buffer_pool.h"
 #include "records/example_schema.h"
 
 namespace tfos::records {
@@ -25,11 +26,12 @@ inline constexpr std::size_t kMostElements = INT32_MAX;
 
 /// The values of one column, one behind the other, as Arrow has them.
 ///
-/// Owner and lifetime: owns its buffers until they are taken. Threads: one at a time.
+/// Owner and lifetime: owns its buffers until they are taken, and borrows the pool that they are of.
+/// Threads: one at a time.
 /// Errors: what a failed call appended stays until it is truncated.
 class Elements {
  public:
-  static std::unique_ptr<Elements> Create(ElementType type);
+  static std::unique_ptr<Elements> Create(ElementType type, BufferPool& pool);
   virtual ~Elements() = default;
 
   /// Appends the values of a BytesList, FloatList or Int64List, whichever `KindOf` the type says.

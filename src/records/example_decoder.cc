@@ -37,7 +37,7 @@ ExampleDecoder::ExampleDecoder(ExampleSchema schema, RecordType type)
   for (const ExampleColumn& column : schema_.columns) {
     KeyFinder& finder = column.shape == ColumnShape::kListOfLists ? feature_lists_ : features_;
     finder.Add(column.name, static_cast<int>(columns_.size()));
-    columns_.emplace_back(column);
+    columns_.emplace_back(column, pool_);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "arrow/c_data.h"
 #include "arrow/export.h"
+#include "base/buffer_pool.h"
 #include "records/example_schema.h"
 #include "records/feature.h"
 #include "records/feature_column.h"
@@ -21,7 +22,8 @@ namespace tfos::records {
 /// as they are, into columns of Arrow. What becomes of which Feature is in
 /// docs/formats/tfrecord.md.
 ///
-/// Owner and lifetime: owns what it has gathered until it is taken. Threads: one at a time.
+/// Owner and lifetime: owns what it has gathered until it is taken. Threads: one at a time; what was
+/// taken may be released by any. Cost: up to BufferPool::kMostKeptBytes are kept for the next rows.
 /// Errors: kBadInput for records that are no such message or do not fit the schema, naming the
 /// column. A record that failed leaves nothing behind: go on with the next one.
 class ExampleDecoder {
@@ -57,6 +59,7 @@ class ExampleDecoder {
 
   const ExampleSchema schema_;
   const RecordType type_;
+  BufferPool pool_;  ///< Whoever took rows gives their memory back here when done with it.
   std::vector<FeatureColumn> columns_;
   KeyFinder features_;
   KeyFinder feature_lists_;

@@ -71,8 +71,8 @@ void Validity::Take(arrow::Field& field) {
   size_ = nulls_ = 0;
 }
 
-FeatureColumn::FeatureColumn(const ExampleColumn& column)
-    : column_(column), elements_(Elements::Create(column.type)) {
+FeatureColumn::FeatureColumn(const ExampleColumn& column, BufferPool& pool)
+    : column_(column), elements_(Elements::Create(column.type, pool)), outer_(pool), inner_(pool) {
   if (HasOffsets(column_)) outer_.Append(0);
   if (HasInnerLists(column_)) inner_.Append(0);
 }

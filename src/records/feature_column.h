@@ -7,6 +7,7 @@
 #include <span>
 
 #include "arrow/export.h"
+#include "base/buffer_pool.h"
 #include "records/elements.h"
 #include "records/example_schema.h"
 #include "records/feature.h"
@@ -41,13 +42,13 @@ class Validity {
 
 /// One column of a table of examples, as it grows by one row after the other.
 ///
-/// Owner and lifetime: owns its values until they are taken. Threads: one at a time.
-/// Errors: kBadInput, naming the column, for a value that does not fit it; kUnsupported when
+/// Owner and lifetime: owns its values until they are taken, and borrows the pool that their memory
+/// is of. Threads: one at a time. Errors: kBadInput, naming the column, for a value that does not fit it; kUnsupported when
 /// Arrow's offsets do not reach further. What a failed call has appended stays until it is
 /// truncated.
 class FeatureColumn {
  public:
-  explicit FeatureColumn(const ExampleColumn& column);
+  FeatureColumn(const ExampleColumn& column, BufferPool& pool);
 
   /// Appends a row of what the record has for it: a Feature, or the FeatureList for a list of
   /// lists.

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <type_traits>
 #include <utility>
+
+#include "base/buffer_pool.h"
 
 namespace tfos::records {
 
@@ -16,21 +17,26 @@ namespace tfos::records {
 /// vector it does not initialise what is about to be written, and it starts at a multiple of 64
 /// bytes, so that tensors can wrap it.
 ///
-/// Owner and lifetime: move-only, owns its memory until it is taken. Threads: one at a time.
-/// Errors: `std::bad_alloc`. Units: values.
+/// Owner and lifetime: move-only, owns its memory until it is taken; borrows the pool, or has none
+/// and takes its memory from the heap. Threads: one at a time. Errors: `std::bad_alloc`. Units: values.
 template <typename T>
 class ValueBuffer {
  public:
   static_assert(std::is_trivially_copyable_v<T>);
 
+  ValueBuffer() = default;
+  explicit ValueBuffer(BufferPool& pool) : pool_(&pool) {}
+  ValueBuffer(ValueBuffer&&) = default;
+  ValueBuffer& operator=(ValueBuffer&&) = default;
+
   std::size_t size() const { return size_; }
-  T* data() { return data_.get(); }
-  const T* data() const { return data_.get(); }
+  T* data() { return reinterpret_cast<T*>(buffer_.bytes.data()); }
+  const T* data() const { return reinterpret_cast<const T*>(buffer_.bytes.data()); }
 
   /// Room for `count` more values, which the caller writes.
   T* Extend(std::size_t count) {
     if (count > capacity_ - size_) Grow(size_ + count);
-    T* const room = data_.get() + size_;
+    T* const room = data() + size_;
     size_ += count;
     return room;
   }
@@ -44,30 +50,26 @@ class ValueBuffer {
 
   /// Gives the values away and is empty again; the next ones are expected to be about as many.
   std::shared_ptr<const T> Take() {
-    if (data_ == nullptr) Grow(1);
+    if (buffer_.memory == nullptr) Grow(1);
     expected_ = size_ + size_ / 8;
     size_ = capacity_ = 0;
-    return std::shared_ptr<T>(std::move(data_));
+    const PooledBuffer taken = std::exchange(buffer_, {});
+    return {taken.memory, reinterpret_cast<const T*>(taken.bytes.data())};
   }
 
  private:
-  static constexpr std::size_t kAlignment = 64;
-
-  struct Free {
-    void operator()(T* data) const { std::free(data); }
-  };
-
   void Grow(std::size_t needed) {
     const std::size_t wanted = std::max({needed, 2 * capacity_, expected_});
-    const std::size_t bytes = (wanted * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    std::unique_ptr<T, Free> larger(static_cast<T*>(std::aligned_alloc(kAlignment, bytes)));
-    if (larger == nullptr) throw std::bad_alloc();
-    if (size_ != 0) std::memcpy(larger.get(), data_.get(), size_ * sizeof(T));
-    data_ = std::move(larger);
-    capacity_ = bytes / sizeof(T);
+    const std::size_t bytes = wanted * sizeof(T);
+    PooledBuffer larger = pool_ == nullptr ? AllocateBuffer(bytes) : pool_->Allocate(bytes);
+    if (larger.memory == nullptr) throw std::bad_alloc();
+    if (size_ != 0) std::memcpy(larger.bytes.data(), buffer_.bytes.data(), size_ * sizeof(T));
+    buffer_ = std::move(larger);
+    capacity_ = wanted;
   }
 
-  std::unique_ptr<T, Free> data_;
+  BufferPool* pool_ = nullptr;
+  PooledBuffer buffer_;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;
   std::size_t expected_ = 0;

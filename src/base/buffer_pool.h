@@ -1,18 +1,21 @@
-#ifndef TFOS_FEED_BUFFER_POOL_H_
-#define TFOS_FEED_BUFFER_POOL_H_
+#ifndef TFOS_BASE_BUFFER_POOL_H_
+#define TFOS_BASE_BUFFER_POOL_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 
-namespace tfos::feed {
+namespace tfos {
 
-/// Memory of a BufferPool that starts at a multiple of 64 bytes; its content is not initialised.
+/// Memory, mostly of a BufferPool, that starts at a multiple of 64 bytes; its content is not initialised.
 struct PooledBuffer {
   std::span<std::byte> bytes = {};
   std::shared_ptr<const void> memory = {};  ///< The bytes stay as long as a copy of this does.
 };
+
+/// Such memory that goes back to the heap. Empty if the allocation failed.
+PooledBuffer AllocateBuffer(std::size_t bytes);
 
 /// Heap memory that is used again. Large blocks from the heap are fresh pages from the kernel each
 /// time, and getting those costs more than filling them.
@@ -37,6 +40,6 @@ class BufferPool {
   const std::shared_ptr<Kept> kept_;
 };
 
-}  // namespace tfos::feed
+}  // namespace tfos
 
-#endif  // TFOS_FEED_BUFFER_POOL_H_
+#endif  // TFOS_BASE_BUFFER_POOL_H_

@@ -1,13 +1,13 @@
-#include "feed/buffer_pool.h"
+#include "base/buffer_pool.h"
 
 #include <algorithm>
 #include <deque>
 #include <mutex>
 #include <utility>
 
-#include "feed/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 
-namespace tfos::feed {
+namespace tfos {
 namespace {
 
 // Below this the heap has pages of its own at hand.
@@ -24,13 +24,14 @@ struct BufferPool::Kept {
   std::deque<AlignedBuffer> buffers;  ///< The oldest first. Guarded by the mutex, as is `bytes`.
   std::size_t bytes = 0;
 
-  /// The smallest that has room and is not far too large; an empty one if there is none.
+  /// The smallest that has room and is not far too large; an empty one if there is none. Of equal
+  /// ones that which was used last: most of it may be in a cache.
   AlignedBuffer Take(std::size_t wanted) {
     const std::lock_guard lock(mutex);
     auto best = buffers.end();
     for (auto it = buffers.begin(); it != buffers.end(); ++it) {
       const bool fits = it->size() >= wanted && it->size() / kMostWaste <= wanted;
-      if (fits && (best == buffers.end() || it->size() < best->size())) best = it;
+      if (fits && (best == buffers.end() || it->size() <= best->size())) best = it;
     }
     if (best == buffers.end()) return AlignedBuffer();
     AlignedBuffer taken = std::move(*best);
@@ -52,16 +53,18 @@ struct BufferPool::Kept {
   }
 };
 
+PooledBuffer AllocateBuffer(std::size_t bytes) {
+  auto memory = std::make_shared<AlignedBuffer>(bytes);
+  if (memory->size() == 0) return {};
+  const std::span<std::byte> room = memory->bytes();
+  return {.bytes = room, .memory = std::move(memory)};
+}
+
 BufferPool::BufferPool() : kept_(std::make_shared<Kept>()) {}
 BufferPool::~BufferPool() = default;
 
 PooledBuffer BufferPool::Allocate(std::size_t bytes) {
-  if (bytes == 0) return {};
-  if (bytes < kSmallestKeptBytes) {
-    auto memory = std::make_shared<AlignedBuffer>(bytes);
-    const std::span<std::byte> room = memory->bytes();
-    return {.bytes = room, .memory = std::move(memory)};
-  }
+  if (bytes < kSmallestKeptBytes) return AllocateBuffer(bytes);
   // Its last user puts the buffer back, whoever and on whatever thread that is.
   struct Used {
     std::shared_ptr<Kept> kept;
@@ -88,4 +91,4 @@ std::size_t BufferPool::kept_bytes() const {
   return kept_->bytes;
 }
 
-}  // namespace tfos::feed
+}  // namespace tfos

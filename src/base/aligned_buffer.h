@@ -1,21 +1,21 @@
-#ifndef TFOS_FEED_ALIGNED_BUFFER_H_
-#define TFOS_FEED_ALIGNED_BUFFER_H_
+#ifndef TFOS_BASE_ALIGNED_BUFFER_H_
+#define TFOS_BASE_ALIGNED_BUFFER_H_
 
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <span>
 
-namespace tfos::feed {
+namespace tfos {
 
-/// Chunks start at multiples of this, so that their columns can be wrapped without a copy.
-inline constexpr std::size_t kChunkAlignment = 64;
+/// TensorFlow wraps memory that starts at a multiple of this; it copies other memory.
+inline constexpr std::size_t kBufferAlignment = 64;
 
 constexpr std::size_t AlignUp(std::size_t bytes, std::size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// Heap memory that starts at a multiple of `kChunkAlignment`; its content is not initialised.
+/// Heap memory that starts at a multiple of `kBufferAlignment`; its content is not initialised.
 ///
 /// Owner and lifetime: move-only, frees its memory. Threads: one owner at a time.
 /// Errors: an allocation that fails leaves it empty.
@@ -25,7 +25,7 @@ class AlignedBuffer {
   explicit AlignedBuffer(std::size_t bytes)
       : data_(static_cast<std::byte*>(
             bytes == 0 ? nullptr
-                       : std::aligned_alloc(kChunkAlignment, AlignUp(bytes, kChunkAlignment)))),
+                       : std::aligned_alloc(kBufferAlignment, AlignUp(bytes, kBufferAlignment)))),
         size_(data_ == nullptr ? 0 : bytes) {}
 
   std::span<std::byte> bytes() { return {data_.get(), size_}; }
@@ -40,6 +40,6 @@ class AlignedBuffer {
   std::size_t size_ = 0;
 };
 
-}  // namespace tfos::feed
+}  // namespace tfos
 
-#endif  // TFOS_FEED_ALIGNED_BUFFER_H_
+#endif  // TFOS_BASE_ALIGNED_BUFFER_H_

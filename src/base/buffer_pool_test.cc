@@ -1,4 +1,4 @@
-#include "feed/buffer_pool.h"
+#include "base/buffer_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace tfos::feed {
+namespace tfos {
 namespace {
 
 constexpr std::size_t kLarge = std::size_t{1} << 20;
@@ -81,4 +81,4 @@ TEST(BufferPoolTest, BuffersComeBackFromAnyThread) {
 }
 
 }  // namespace
-}  // namespace tfos::feed
+}  // namespace tfos
