@@ -4,9 +4,10 @@
 
 As many single-core executors as nodes, all on this host, a cached DataFrame (float array of 784, int)
 in two partitions for each, fed by the executors' JVMs into `ctx.dataset(128)`. Each repetition is a job
-of several epochs, so that its start weighs little; the first ones warm up, as a JVM compiles what it runs
-often, and there are as many as nodes. CPU time is that of all processes of the machine, so nothing
-else may run. Rates fall where nodes outnumber cores; the cost of a row should not grow.
+of several epochs, so that its start weighs little. Jobs before that warm up: a JVM compiles what it has
+run often, for seconds of CPU time, so each of them is given as many rows, whatever the number of nodes.
+CPU time is that of all processes of the machine, so nothing else may run. Rates fall where nodes
+outnumber cores; the cost of a row should not grow.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import report
 
 ROWS = 200_000
 EPOCHS = 5
-WARM_UP_JOBS = 4
+WARM_UP_JOBS_A_NODE = 6
 NODES = (1, 2, 4, 8)
 
 
@@ -54,12 +55,13 @@ def measure(nodes, repeat):
     with tempfile.TemporaryDirectory() as directory:
         with tfos.run(spark, single.consume, nodes=nodes, args=directory, progress=False,
                       queues=("input", single.ECHO_QUEUE)) as cluster:
-            for job in range(WARM_UP_JOBS + repeat):
+            warm_up_jobs = WARM_UP_JOBS_A_NODE * nodes
+            for job in range(warm_up_jobs + repeat):
                 start, busy = time.time(), busy_seconds()
                 cluster.train(data, epochs=EPOCHS)
                 for epoch in range(job * EPOCHS, (job + 1) * EPOCHS):
                     last = single.await_epoch(directory, epoch, ROWS)
-                if job >= WARM_UP_JOBS:
+                if job >= warm_up_jobs:
                     print(f"job {last - start} {busy_seconds() - busy}", flush=True)
     spark.stop()
 

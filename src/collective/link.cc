@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/format.h"
@@ -22,33 +23,59 @@ enum class FrameType : std::uint32_t {
   kLeft = 5
 };
 
-constexpr std::size_t kHeaderBytes = 8;
+/// Frames take up multiples of this, so that elements stay where the kernel copies them fast: at the
+/// same place in a cache line on both sides. Eight bytes off cost three quarters of the rate.
+constexpr std::size_t kLineBytes = kBufferAlignment;
+constexpr std::size_t kHeaderBytes = kLineBytes;
 constexpr std::size_t kDataLimit = std::size_t{1} << 20;
 /// Stays in a core's cache while it is received and added up.
 constexpr std::size_t kStagingBytes = std::size_t{256} << 10;
+/// Of more than this it is worth a call of its own to learn where the next elements begin.
+constexpr std::size_t kWorthACall = std::size_t{16} << 10;
 /// A frame that has to be complete before it is looked at.
 constexpr std::size_t kControlLimit = std::size_t{64} << 10;
 constexpr std::size_t kWaitingBytes = 12;
 /// Beside the socket an end may show before what came with it over the socket.
 constexpr std::chrono::seconds kLastWordsPatience{1};
 
+/// What a frame begins with.
+struct Header {
+  FrameType type{};
+  std::uint32_t length = 0;  ///< Of its content.
+
+  /// `staged` has that much.
+  static Header Of(std::span<const std::byte> staged) {
+    std::uint32_t fields[2];
+    std::memcpy(fields, staged.data(), sizeof(fields));
+    return {.type = static_cast<FrameType>(fields[0]), .length = fields[1]};
+  }
+  /// All of a frame that is no DATA, and so is filled up.
+  std::size_t frame_bytes() const { return kHeaderBytes + AlignUp(length, kLineBytes); }
+};
+
 void AppendHeader(FrameType type, std::size_t length, std::string& to) {
   const std::uint32_t fields[2] = {static_cast<std::uint32_t>(type),
                                    static_cast<std::uint32_t>(length)};
   to.append(reinterpret_cast<const char*>(fields), sizeof(fields));
+  to.append(kHeaderBytes - sizeof(fields), '\0');
 }
 
 void AppendFrame(FrameType type, std::string_view body, std::string& to) {
   AppendHeader(type, body.size(), to);
   to += body;
+  to.append(AlignUp(body.size(), kLineBytes) - body.size(), '\0');
+}
+
+AlignedBuffer MakeStaging() {
+  AlignedBuffer staging(kStagingBytes);
+  if (staging.size() == 0) throw std::bad_alloc();
+  return staging;
 }
 
 }  // namespace
 
 Link::Link(std::unique_ptr<net::Stream> stream, std::string peer)
-    : peer_(std::move(peer)),
-      staging_(std::make_unique_for_overwrite<std::byte[]>(kStagingBytes)),
-      stream_(std::move(stream)) {}
+    : peer_(std::move(peer)), staging_(MakeStaging()), stream_(std::move(stream)) {}
 
 void Link::Begin(const Operation& operation) {
   operation_ = operation;
@@ -92,11 +119,10 @@ bool Link::SocketEnded() const {
 }
 
 Status Link::LastWords(const Status& cause) {
-  if (beside_socket() && left_to_stream_ == nullptr) {
+  if (beside_socket() && left_to_stream_.size() == 0) {
     // What comes from the socket then has nothing to do with what came beside it, nor goes where
     // the stream may be about to put something.
-    left_to_stream_ =
-        std::exchange(staging_, std::make_unique_for_overwrite<std::byte[]>(kStagingBytes));
+    left_to_stream_ = std::exchange(staging_, MakeStaging());
     staged_begin_ = staged_end_ = payload_left_ = 0;
   }
   while (true) {
@@ -108,30 +134,28 @@ Status Link::LastWords(const Status& cause) {
       continue;
     }
     if (staged.size() >= kHeaderBytes) {
-      std::uint32_t fields[2];
-      std::memcpy(fields, staged.data(), sizeof(fields));
-      if (static_cast<FrameType>(fields[0]) == FrameType::kData) {
-        payload_left_ = fields[1];
+      const Header header = Header::Of(staged);
+      if (header.type == FrameType::kData) {
+        payload_left_ = header.length;
         staged_begin_ += kHeaderBytes;
         continue;
       }
-      if (fields[1] > kControlLimit) return Gone(cause);
-      if (staged.size() - kHeaderBytes >= fields[1]) {
-        if (static_cast<FrameType>(fields[0]) == FrameType::kAbort) return TakeFrame().status();
+      if (header.length > kControlLimit) return Gone(cause);
+      if (staged.size() >= header.frame_bytes()) {
+        if (header.type == FrameType::kAbort) return TakeFrame().status();
         // In the middle of a frame it could say no more, but it had said what it does.
-        if (static_cast<FrameType>(fields[0]) == FrameType::kOperation) {
-          const auto theirs = Operation::Parse(staged.subspan(kHeaderBytes, fields[1]));
+        if (header.type == FrameType::kOperation) {
+          const auto theirs = Operation::Parse(staged.subspan(kHeaderBytes, header.length));
           if (theirs.ok() && theirs->number == operation_.number && *theirs != operation_) {
             return OtherOperation(peer_, *theirs, operation_);
           }
         }
-        staged_begin_ += kHeaderBytes + fields[1];
+        staged_begin_ += header.frame_bytes();
         continue;
       }
     }
     Compact();
-    const auto received =
-        ReceiveLastWords(std::span(staging_.get() + staged_end_, kStagingBytes - staged_end_));
+    const auto received = ReceiveLastWords(StagingRoom());
     if (!received.ok() || received->ended || received->blocked) return Gone(cause);
     staged_end_ += received->bytes;
   }
@@ -185,9 +209,14 @@ Status Link::Pull() {
     const bool direct =
         payload_left_ > 0 && !add_ && staged_begin_ == staged_end_ && !room_.empty();
     Compact();
-    const std::span<std::byte> space =
-        direct ? room_.first(std::min<std::size_t>(room_.size(), payload_left_))
-               : std::span(staging_.get() + staged_end_, kStagingBytes - staged_end_);
+    std::span<std::byte> space = StagingRoom();
+    if (direct) {
+      space = room_.first(std::min<std::size_t>(room_.size(), payload_left_));
+    } else if (!add_ && payload_left_ == 0 && room_.size() > kWorthACall && !beside_socket()) {
+      if (const std::size_t lacking = LackingOfFrame(); lacking != 0) {
+        space = space.first(std::min(space.size(), lacking));
+      }
+    }
     if (space.empty()) return {};
     const Result<net::Transfer> received = stream_->Receive(space);
     if (!received.ok()) {
@@ -208,8 +237,16 @@ Status Link::Pull() {
 
 void Link::Compact() {
   if (staged_begin_ == 0) return;
-  std::memmove(staging_.get(), staging_.get() + staged_begin_, staged_end_ - staged_begin_);
+  std::byte* const staging = staging_.bytes().data();
+  std::memmove(staging, staging + staged_begin_, staged_end_ - staged_begin_);
   staged_end_ -= std::exchange(staged_begin_, 0);
+}
+
+std::size_t Link::LackingOfFrame() {
+  const std::span<const std::byte> staged = Staged();
+  if (staged.size() < kHeaderBytes) return kHeaderBytes - staged.size();
+  const std::size_t whole = Header::Of(staged).frame_bytes();
+  return whole - std::min(whole, staged.size());
 }
 
 Result<bool> Link::TakeStaged() {
@@ -236,11 +273,9 @@ Result<bool> Link::TakePayload() {
 Result<bool> Link::TakeFrame() {
   const std::span<std::byte> staged = Staged();
   if (staged.size() < kHeaderBytes) return false;
-  std::uint32_t fields[2];
-  std::memcpy(fields, staged.data(), sizeof(fields));
-  const auto type = static_cast<FrameType>(fields[0]);
-  const std::size_t length = fields[1];
-  if (type == FrameType::kData) {
+  const Header header = Header::Of(staged);
+  const std::size_t length = header.length;
+  if (header.type == FrameType::kData) {
     if (!receive_wanted_ || !agreed_) {
       return Status(ErrorKind::kBadInput, fmt::format("{} sent elements of no operation", peer_));
     }
@@ -256,9 +291,9 @@ Result<bool> Link::TakeFrame() {
   if (length > kControlLimit) {
     return Status(ErrorKind::kBadInput, fmt::format("{} sent a frame of {} bytes", peer_, length));
   }
-  if (staged.size() < kHeaderBytes + length) return false;
+  if (staged.size() < header.frame_bytes()) return false;
   const std::span<const std::byte> body = staged.subspan(kHeaderBytes, length);
-  switch (type) {
+  switch (header.type) {
     case FrameType::kOperation:
       if (!receive_wanted_ || agreed_) return false;  // Of a later one.
       TFOS_RETURN_IF_ERROR(OnOperation(body));
@@ -284,9 +319,10 @@ Result<bool> Link::TakeFrame() {
       break;
     default:
       return Status(ErrorKind::kBadInput,
-                    fmt::format("{} sent a frame of unknown type {}", peer_, fields[0]));
+                    fmt::format("{} sent a frame of unknown type {}", peer_,
+                                static_cast<std::uint32_t>(header.type)));
   }
-  staged_begin_ += kHeaderBytes + length;
+  staged_begin_ += header.frame_bytes();
   return true;
 }
 
@@ -314,14 +350,12 @@ Result<std::optional<Operation>> Link::Peek(std::uint64_t number) {
   while (true) {
     const std::span<const std::byte> staged = Staged();
     if (staged.size() >= kHeaderBytes) {
-      std::uint32_t fields[2];
-      std::memcpy(fields, staged.data(), sizeof(fields));
-      const bool complete = staged.size() - kHeaderBytes >= fields[1];
-      if (static_cast<FrameType>(fields[0]) == FrameType::kOperation && complete) {
+      const Header header = Header::Of(staged);
+      if (header.type == FrameType::kOperation && staged.size() >= header.frame_bytes()) {
         TFOS_ASSIGN_OR_RETURN(Operation next,
-                              Operation::Parse(staged.subspan(kHeaderBytes, fields[1])));
+                              Operation::Parse(staged.subspan(kHeaderBytes, header.length)));
         if (next.number >= number) return std::optional(std::move(next));
-        staged_begin_ += kHeaderBytes + fields[1];
+        staged_begin_ += header.frame_bytes();
         continue;
       }
       TFOS_ASSIGN_OR_RETURN(const bool taken, TakeFrame());
@@ -331,8 +365,7 @@ Result<std::optional<Operation>> Link::Peek(std::uint64_t number) {
     // Looked for before what may have come earlier, beside it.
     const bool socket_ended = SocketEnded();
     Compact();
-    const std::span<std::byte> space(staging_.get() + staged_end_, kStagingBytes - staged_end_);
-    const Result<net::Transfer> received = stream_->Receive(space);
+    const Result<net::Transfer> received = stream_->Receive(StagingRoom());
     if (received.ok() && received->blocked && !socket_ended) return std::optional<Operation>();
     if (received.ok() && received->bytes > 0) {
       staged_end_ += received->bytes;

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "base/aligned_buffer.h"
 #include "collective/element.h"
 #include "collective/operation.h"
 #include "net/stream.h"
@@ -81,16 +82,18 @@ class Link {
  private:
   /// Received bytes that have not been looked at.
   std::span<std::byte> Staged() {
-    return {staging_.get() + staged_begin_, staged_end_ - staged_begin_};
+    return staging_.bytes().subspan(staged_begin_, staged_end_ - staged_begin_);
   }
+  /// Where more can be staged; all there is once it is compact.
+  std::span<std::byte> StagingRoom() { return staging_.bytes().subspan(staged_end_); }
+  /// Bytes that the frame which begins there, or its header, still lacks.
+  std::size_t LackingOfFrame();
   /// Makes use of what is staged. False when more has to come, or nothing is wanted now.
   Result<bool> TakeStaged();
   Result<bool> TakePayload();
   /// Takes the frame that begins there. False when it is not complete, or is of a later operation.
   Result<bool> TakeFrame();
   Status OnOperation(std::span<const std::byte> body);
-  /// Moves `bytes` into the room.
-  void Deliver(std::span<const std::byte> bytes);
   Status Gone(const Status& cause) const;
   /// What the peer has said before its end, else that it is gone. Nothing else is read any more.
   Status LastWords(const Status& cause);
@@ -114,9 +117,9 @@ class Link {
   std::span<const std::byte> data_;   ///< All that is left, `frame_` included.
 
   // Receiving.
-  std::unique_ptr<std::byte[]> staging_;
+  AlignedBuffer staging_;
   /// What was staged when a stream beside the socket broke, which may still write to it.
-  std::unique_ptr<std::byte[]> left_to_stream_;
+  AlignedBuffer left_to_stream_;
   std::size_t staged_begin_ = 0;
   std::size_t staged_end_ = 0;
   std::uint32_t payload_left_ = 0;  ///< Of the current DATA frame.

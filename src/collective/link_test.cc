@@ -29,9 +29,13 @@ Operation Sum() {
 }
 
 void Append(std::uint32_t type, const std::string& body, std::string& to) {
+  constexpr std::uint32_t kData = 2;
+  constexpr std::size_t kLine = 64;
   const std::uint32_t head[2] = {type, static_cast<std::uint32_t>(body.size())};
   to.append(reinterpret_cast<const char*>(head), sizeof(head));
+  to.append(kLine - sizeof(head), '\0');
   to += body;
+  if (type != kData) to.append((kLine - body.size() % kLine) % kLine, '\0');
 }
 
 /// A peer's part of an all-reduce, with all kinds of frames.

@@ -22,10 +22,10 @@ namespace tfos::collective {
 
 /// Of all connections between members: docs/formats/tensor-protocol.md.
 inline constexpr net::Protocol kTensorProtocol{
-    .magic = "tfos-ten", .version = 3, .name = "tensors"};
+    .magic = "tfos-ten", .version = 4, .name = "tensors"};
 /// Of connections that go on with TLS.
 inline constexpr net::Protocol kEncryptedTensorProtocol{
-    .magic = "tfos-tls", .version = 3, .name = "encrypted tensors"};
+    .magic = "tfos-tls", .version = 4, .name = "encrypted tensors"};
 
 /// A member's connections to all others, and the one step that all algorithms are made of: send to
 /// one member while receiving from another.
