@@ -19,7 +19,7 @@ namespace {
 
 using namespace tfos;  // NOLINT(google-build-using-namespace)
 
-constexpr net::Protocol kProtocol{.magic = "tfos-ten", .version = 3, .name = "tensors"};
+constexpr net::Protocol kProtocol{.magic = "tfos-ten", .version = 4, .name = "tensors"};
 
 const Wait kWait{.deadline = Deadline::After(std::chrono::hours(24))};
 

@@ -133,12 +133,16 @@ def _infer(parsed: Any) -> int:
     record_conversion.check_target(plan.schema, output_kind, parsed.output)
     if not parsed.keep:
         schema = pa.schema([schema.field(name) for name in plan.columns])
+    # A model hardly ever answers the same number twice.
+    distinct = [field.name for field in plan.output_schema
+                if pa.types.is_floating(record_conversion.leaf_type(field.type))]
     batches = _ahead(record_conversion.read(sources, kind, schema, parsed.record_type, parsed.compression,
                                             batch_rows=parsed.batch_size))
     with record_conversion.replacing(parsed.output) as temporary:
         rows = record_conversion.write(temporary, output_kind, plan.schema,
                                        plan.run(batches, parsed.threads), "Example",
-                                       record_listing.compression_of(parsed.output, None))
+                                       record_listing.compression_of(parsed.output, None),
+                                       distinct=distinct)
         _check_output(parsed, sources)  # Somebody else may have been faster.
     print(json.dumps({"file": parsed.output, "rows": rows}))
     return 0

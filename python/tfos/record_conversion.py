@@ -11,7 +11,7 @@ import io
 import itertools
 import json
 import os
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Collection, Iterator, Mapping, Sequence
 
 from tfos import record_listing, records
 from tfos.arrow import pa
@@ -185,7 +185,7 @@ def check_target(schema: pa.Schema, kind: str, target: str) -> None:
     if kind == "csv" and nested:
         raise BadInputError(f"{target}: CSV has no lists, and {', '.join(nested)} would be one; "
                             "convert to Parquet")
-    binary = [field.name for field in schema if pa.types.is_binary(_leaf(field.type))]
+    binary = [field.name for field in schema if pa.types.is_binary(leaf_type(field.type))]
     if kind in ("csv", "jsonl") and binary:
         raise BadInputError(f"{target}: {_TITLES[kind]} has no binary columns, and "
                             f"{', '.join(binary)} would be one; convert to Parquet")
@@ -194,38 +194,32 @@ def check_target(schema: pa.Schema, kind: str, target: str) -> None:
 _TITLES = {"csv": "CSV", "jsonl": "JSON"}
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)
-
-
-def _depth(kind: pa.DataType) -> int:
-    return 1 + _depth(kind.value_type) if _is_list(kind) else 0
-
-
-def _leaf(kind: pa.DataType) -> pa.DataType:
-    while _is_list(kind):
+def leaf_type(kind: pa.DataType) -> pa.DataType:
+    """What a list, of lists perhaps, holds in the end."""
+    while pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
         kind = kind.value_type
     return kind
 
 
 def write(path: str, kind: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch],
-          record_type: str, compression: str) -> int:
-    """Writes the rows into a new file; how many there are."""
+          record_type: str, compression: str, distinct: Collection[str] = ()) -> int:
+    """Writes the rows into a new file; how many there are. Columns whose values are mostly
+    ``distinct`` get no dictionary in Parquet: looking them up costs more than writing them."""
     access, _ = access_for(path)
     if kind == "tfrecord":
         return records.write(access.native_path(path), batches, record_type=record_type,
                              compression=compression)
     rows = 0
-    with access.create(path) as file, _table_writer(file, kind, schema) as writer:
+    with access.create(path) as file, _table_writer(file, kind, schema, distinct) as writer:
         for batch in batches:
             writer.write_batch(batch)
             rows += batch.num_rows
     return rows
 
 
-def _table_writer(file: Any, kind: str, schema: pa.Schema) -> Any:
+def _table_writer(file: Any, kind: str, schema: pa.Schema, distinct: Collection[str]) -> Any:
     if kind == "parquet":
-        return _ParquetWriter(file, schema)
+        return _ParquetWriter(file, schema, distinct)
     if kind == "csv":
         from pyarrow import csv
 
@@ -240,11 +234,11 @@ class _ParquetWriter:
     one at a time.
     """
 
-    def __init__(self, file: Any, schema: pa.Schema):
+    def __init__(self, file: Any, schema: pa.Schema, distinct: Collection[str]):
         from pyarrow import parquet
 
         self._schema = schema
-        self._writer = parquet.ParquetWriter(file, schema, use_dictionary=_repeating(schema))
+        self._writer = parquet.ParquetWriter(file, schema, use_dictionary=_leaves_besides(schema, distinct))
         self._group: list[pa.RecordBatch] = []
         self._bytes = 0
 
@@ -267,11 +261,16 @@ class _ParquetWriter:
         self._group, self._bytes = [], 0
 
 
-def _repeating(schema: pa.Schema) -> list[str]:
-    """The columns, as Parquet names their leaves, whose values a dictionary may shorten: floats, as
-    models answer them, hardly ever come twice, and looking them up costs more than writing them."""
-    return [field.name + ".list.element" * _depth(field.type) for field in schema
-            if not pa.types.is_floating(_leaf(field.type))]
+def _leaves_besides(schema: pa.Schema, columns: Collection[str]) -> list[str]:
+    """What Parquet calls the leaves of all but these columns."""
+    from pyarrow import parquet
+
+    file = pa.BufferOutputStream()
+    parquet.write_table(schema.empty_table(), file)
+    leaves = parquet.ParquetFile(pa.BufferReader(file.getvalue())).schema
+    paths = (leaves.column(number).path for number in range(len(leaves)))
+    return [path for path in paths
+            if not any(path == column or path.startswith(f"{column}.") for column in columns)]
 
 
 class _JsonWriter:

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace tfos {
 
@@ -27,6 +28,14 @@ class AlignedBuffer {
             bytes == 0 ? nullptr
                        : std::aligned_alloc(kBufferAlignment, AlignUp(bytes, kBufferAlignment)))),
         size_(data_ == nullptr ? 0 : bytes) {}
+
+  AlignedBuffer(AlignedBuffer&& other) noexcept
+      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
 
   std::span<std::byte> bytes() { return {data_.get(), size_}; }
   std::span<const std::byte> bytes() const { return {data_.get(), size_}; }

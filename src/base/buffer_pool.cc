@@ -1,9 +1,10 @@
 #include "base/buffer_pool.h"
 
-#include <algorithm>
-#include <deque>
+#include <iterator>
 #include <mutex>
+#include <new>
 #include <utility>
+#include <vector>
 
 #include "base/aligned_buffer.h"
 
@@ -21,8 +22,9 @@ constexpr std::size_t kSpareShare = 8;
 
 struct BufferPool::Kept {
   std::mutex mutex;
-  std::deque<AlignedBuffer> buffers;  ///< The oldest first. Guarded by the mutex, as is `bytes`.
+  std::vector<AlignedBuffer> buffers;  ///< The oldest first. Guarded by the mutex, as is `bytes`.
   std::size_t bytes = 0;
+  bool closed = false;  ///< The pool is gone: nobody takes anything any more.
 
   /// The smallest that has room and is not far too large; an empty one if there is none. Of equal
   /// ones that which was used last: most of it may be in a cache.
@@ -40,16 +42,26 @@ struct BufferPool::Kept {
     return taken;
   }
 
+  /// Frees the buffer instead where it could not be of use.
   void Keep(AlignedBuffer buffer) {
-    std::deque<AlignedBuffer> dropped;  // Freed without the lock.
+    std::vector<AlignedBuffer> dropped;  // Freed without the lock.
     const std::lock_guard lock(mutex);
+    // One as large would drive out all others.
+    if (closed || buffer.size() > kMostKeptBytes) return;
     bytes += buffer.size();
     buffers.push_back(std::move(buffer));
-    while (bytes > kMostKeptBytes) {
-      bytes -= buffers.front().size();
-      dropped.push_back(std::move(buffers.front()));
-      buffers.pop_front();
-    }
+    auto last = buffers.begin();
+    for (; bytes > kMostKeptBytes; ++last) bytes -= last->size();
+    dropped.assign(std::make_move_iterator(buffers.begin()), std::make_move_iterator(last));
+    buffers.erase(buffers.begin(), last);
+  }
+
+  void Close() {
+    std::vector<AlignedBuffer> dropped;
+    const std::lock_guard lock(mutex);
+    closed = true;
+    bytes = 0;
+    dropped.swap(buffers);
   }
 };
 
@@ -61,7 +73,7 @@ PooledBuffer AllocateBuffer(std::size_t bytes) {
 }
 
 BufferPool::BufferPool() : kept_(std::make_shared<Kept>()) {}
-BufferPool::~BufferPool() = default;
+BufferPool::~BufferPool() { kept_->Close(); }
 
 PooledBuffer BufferPool::Allocate(std::size_t bytes) {
   if (bytes < kSmallestKeptBytes) return AllocateBuffer(bytes);
@@ -73,7 +85,11 @@ PooledBuffer BufferPool::Allocate(std::size_t bytes) {
     Used(std::shared_ptr<Kept> of, AlignedBuffer taken)
         : kept(std::move(of)), buffer(std::move(taken)) {}
     ~Used() {
-      if (buffer.size() != 0) kept->Keep(std::move(buffer));
+      try {
+        if (buffer.size() != 0) kept->Keep(std::move(buffer));
+      } catch (const std::bad_alloc&) {
+        // There is no memory to note it down: freeing it is better anyway.
+      }
     }
     Used(const Used&) = delete;
     Used& operator=(const Used&) = delete;

@@ -8,7 +8,8 @@
 
 namespace tfos {
 
-/// Memory, mostly of a BufferPool, that starts at a multiple of 64 bytes; its content is not initialised.
+/// Memory, mostly of a BufferPool, that starts at a multiple of 64 bytes; its content is not
+/// initialised.
 struct PooledBuffer {
   std::span<std::byte> bytes = {};
   std::shared_ptr<const void> memory = {};  ///< The bytes stay as long as a copy of this does.
@@ -29,6 +30,8 @@ class BufferPool {
 
   BufferPool();
   ~BufferPool();
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
 
   PooledBuffer Allocate(std::size_t bytes);
 

@@ -48,6 +48,14 @@ TEST(BufferPoolTest, KeepsNoMoreThanItSays) {
   EXPECT_GT(pool.kept_bytes(), BufferPool::kMostKeptBytes / 2);
 }
 
+TEST(BufferPoolTest, OneLargerThanAllDoesNotDriveOutTheOthers) {
+  BufferPool pool;
+  pool.Allocate(kLarge);
+  const std::size_t kept = pool.kept_bytes();
+  pool.Allocate(2 * BufferPool::kMostKeptBytes);
+  EXPECT_EQ(pool.kept_bytes(), kept);
+}
+
 TEST(BufferPoolTest, DoesNotSpendALargeBufferOnLittle) {
   BufferPool pool;
   pool.Allocate(16 * kLarge);

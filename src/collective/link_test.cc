@@ -95,6 +95,40 @@ TEST(LinkTest, ReceivesWhatIsSent) {
   }
 }
 
+TEST(LinkTest, ReceivesMuchHoweverTheStreamIsCut) {
+  // Enough to be received where it belongs, behind headers that are received alone.
+  constexpr std::size_t kFrame = std::size_t{40} << 10;
+  std::string waiting(12, '\0');
+  waiting[0] = 7;
+  waiting[8] = 2;
+  std::string said;
+  Append(1, Sum().Encode(), said);
+  Append(2, std::string(kFrame, '\1'), said);
+  Append(4, waiting, said);
+  Append(2, std::string(kFrame, '\2'), said);
+  std::vector<std::byte> expected(kFrame, std::byte{1});
+  expected.resize(2 * kFrame, std::byte{2});
+  for (const std::size_t at_a_time : {std::size_t{1}, std::size_t{7}, std::size_t{63},
+                                      std::size_t{64}, std::size_t{65}, kFrame, said.size()}) {
+    std::vector<std::byte> room(2 * kFrame);
+    Link link(std::make_unique<RecordedStream>(std::as_bytes(std::span(said)), at_a_time), "peer");
+    link.Begin(Sum());
+    link.Receive(room, {});
+    ASSERT_TRUE(link.Pull().ok()) << at_a_time;
+    EXPECT_FALSE(link.receiving());
+    EXPECT_EQ(room, expected) << at_a_time;
+    EXPECT_EQ(link.waits_for(), 2U);
+  }
+}
+
+TEST(LinkTest, AnOperationAmongElementsIsAnError) {
+  std::string said;
+  Append(1, Sum().Encode(), said);
+  Append(2, std::string(40, '\1'), said);
+  Append(1, Sum().Encode(), said);
+  EXPECT_EQ(Hear(said, said.size(), {}).find("worker:1 began another operation before"), 0U);
+}
+
 TEST(LinkTest, AnEndAnywhereIsAnEnd) {
   const std::string said = Conversation();
   for (std::size_t bytes = 0; bytes < said.size(); ++bytes) {

@@ -15,10 +15,10 @@
 #include <variant>
 #include <vector>
 
-#include "base/wait.h"
 #include "base/aligned_buffer.h"
-#include "feed/batch_columns.h"
 #include "base/buffer_pool.h"
+#include "base/wait.h"
+#include "feed/batch_columns.h"
 #include "feed/chunk.h"
 #include "feed/feed_server.h"
 #include "feed/pickle_columns.h"

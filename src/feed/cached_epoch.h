@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/unique_fd.h"
 #include "base/aligned_buffer.h"
+#include "base/unique_fd.h"
 #include "feed/session.h"
 #include "tfos/status.h"
 

@@ -9,12 +9,12 @@
 #include <span>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "base/deadline.h"
 #include "base/secret.h"
-#include "base/aligned_buffer.h"
+#include "base/wait.h"
 #include "feed/item_ranges.h"
 #include "feed/session.h"
-#include "base/wait.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

@@ -12,10 +12,10 @@
 #include <variant>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "base/deadline.h"
 #include "base/secret.h"
 #include "base/wait.h"
-#include "base/aligned_buffer.h"
 #include "feed/chunk_loan.h"
 #include "feed/region.h"
 #include "feed/session.h"

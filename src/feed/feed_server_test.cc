@@ -57,7 +57,8 @@ class RawFeeder {
       const Result<net::Transfer> sent = net::Send(fd_.get(), left, {});
       if (!sent.ok()) return false;
       left = left.subspan(sent->bytes);
-      if (sent->blocked) (void)net::Poll(fd_.get(), POLLOUT, {.deadline = Deadline::After(kLong)}).ok();
+      if (sent->blocked)
+        (void)net::Poll(fd_.get(), POLLOUT, {.deadline = Deadline::After(kLong)}).ok();
     }
     return true;
   }
@@ -83,7 +84,8 @@ class RawFeeder {
       const Result<net::Transfer> got = net::Receive(fd_.get(), reader_.Space(), &passed_);
       if (!got.ok() || got->ended) return "hung up";
       if (got->blocked) {
-        const Result<short> ready = net::Poll(fd_.get(), POLLIN, {.deadline = Deadline::After(kLong)});
+        const Result<short> ready =
+            net::Poll(fd_.get(), POLLIN, {.deadline = Deadline::After(kLong)});
         if (!ready.ok() || *ready == 0) return "silence";
       } else {
         reader_.Filled(got->bytes);

@@ -13,12 +13,12 @@
 
 namespace tfos::feed {
 
-/// Which items of each partition a node has accepted, for retried tasks to skip, and of which attempt
-/// it accepts more.
+/// Which items of each partition a node has accepted, for retried tasks to skip, and of which
+/// attempt it accepts more.
 ///
 /// It remembers the partitions first seen most recently, as many as `capacity` ranges of items and
-/// attempts describe: a retry follows soon after its failure, and older jobs are over. Owner and lifetime:
-/// a value. Threads: one at a time. Errors: none. Units: items.
+/// attempts describe: a retry follows soon after its failure, and older jobs are over. Owner and
+/// lifetime: a value. Threads: one at a time. Errors: none. Units: items.
 class Ledger {
  public:
   explicit Ledger(std::size_t capacity = std::size_t{1} << 18) : capacity_(capacity) {}
@@ -29,8 +29,8 @@ class Ledger {
     return it == partitions_.end() ? ItemRanges() : it->second.accepted;
   }
 
-  /// Nothing for an attempt that has not been here, which takes over, and for the one that has taken
-  /// over last; for one before it that last one.
+  /// Nothing for an attempt that has not been here, which takes over, and for the one that has
+  /// taken over last; for one before it that last one.
   std::optional<Attempt> TakenOverBy(const PartitionKey& key, const Attempt& attempt) {
     std::optional<Attempt> last;
     Change(key, [&](Partition& partition) {

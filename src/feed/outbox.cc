@@ -18,7 +18,7 @@ Result<Outbox::Flushed> Outbox::Flush(int fd) {
     TFOS_ASSIGN_OR_RETURN(
         const net::Transfer transfer,
         net::Send(fd, bytes.subspan(of_bytes),
-             std::as_const(frame.result).bytes().subspan(sent_ - of_bytes), frame.pass.get()));
+                  std::as_const(frame.result).bytes().subspan(sent_ - of_bytes), frame.pass.get()));
     if (transfer.blocked) {
       flushed.blocked = true;
       return flushed;

@@ -6,8 +6,8 @@
 #include <deque>
 #include <string>
 
-#include "base/unique_fd.h"
 #include "base/aligned_buffer.h"
+#include "base/unique_fd.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

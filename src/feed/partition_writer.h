@@ -13,11 +13,11 @@
 
 #include "base/deadline.h"
 #include "base/secret.h"
+#include "base/wait.h"
 #include "feed/feed_balancer.h"
 #include "feed/feed_client.h"
 #include "feed/item_ranges.h"
 #include "feed/session.h"
-#include "base/wait.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

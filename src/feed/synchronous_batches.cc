@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
-#include "base/format.h"
 #include "base/aligned_buffer.h"
+#include "base/format.h"
 #include "feed/chunk.h"
 
 namespace tfos::feed {

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <string>
 
+#include "base/wait.h"
 #include "feed/batch_reader.h"
 #include "feed/step_tickets.h"
-#include "base/wait.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "base/format.h"
 #include "base/aligned_buffer.h"
+#include "base/format.h"
 #include "feed/arrow_columns.h"
 #include "inference/output_column.h"
 

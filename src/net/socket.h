@@ -13,8 +13,8 @@
 #include "base/wait.h"
 #include "tfos/status.h"
 
-// The few socket calls of what moves data. All sockets are non-blocking and closed on exec; a write to a
-// closed peer is an error and never a signal.
+// The few socket calls of what moves data. All sockets are non-blocking and closed on exec; a write
+// to a closed peer is an error and never a signal.
 
 namespace tfos::net {
 

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "base/shared_memory.h"
 #include "parameter_server/layout.h"
 #include "parameter_server/rule.h"
-#include "base/shared_memory.h"
 #include "tfos/status.h"
 
 namespace tfos::parameter_server {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <variant>
 
-#include "base/logging.h"
 #include "base/aligned_buffer.h"
+#include "base/logging.h"
 #include "feed/pass_tracker.h"
 #include "python/batch_storage.h"
 #include "python/row_converter.h"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <variant>
 
-#include "base/format.h"
 #include "base/aligned_buffer.h"
+#include "base/format.h"
 #include "python/errors.h"
 #include "python/gil.h"
 #include "python/result_columns.h"
@@ -109,11 +109,11 @@ nb::list FeedReader::NextColumns(const std::vector<std::string>& names, std::siz
 template <typename Wanted, typename Take>
 void FeedReader::Read(bool cross_partition, std::optional<double> timeout_seconds, Wanted wanted,
                       Take take) {
-  const Wait wait{
-      .deadline = timeout_seconds ? Deadline::After(std::chrono::duration_cast<Clock::Duration>(
+  const Wait wait{.deadline = timeout_seconds
+                                  ? Deadline::After(std::chrono::duration_cast<Clock::Duration>(
                                         std::chrono::duration<double>(*timeout_seconds)))
                                   : Deadline::Infinite(),
-      .check = &CheckSignals};
+                  .check = &CheckSignals};
   while (wanted() != 0 && !ended_) {
     if (chunk_) {
       take(wanted());

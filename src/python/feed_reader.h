@@ -68,7 +68,7 @@ class FeedReader {
   };
   struct Chunk {
     feed::ChunkLoan loan;
-    AlignedBuffer columns;          ///< Made of a pickled one, if not empty.
+    AlignedBuffer columns;                ///< Made of a pickled one, if not empty.
     std::unique_ptr<RowDecoder> decoder;  ///< Borrows the loan's bytes, or those.
     std::uint64_t taken = 0;              ///< Its rows that were, here or at another node.
   };

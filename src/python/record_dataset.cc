@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/logging.h"
 #include "base/aligned_buffer.h"
+#include "base/logging.h"
 #include "feed/chunk.h"
 #include "files/process_hadoop.h"
 #include "python/batch_storage.h"

@@ -7,8 +7,8 @@
 #include <new>
 #include <utility>
 
-#include "base/format.h"
 #include "base/aligned_buffer.h"
+#include "base/format.h"
 #include "python/errors.h"
 
 namespace tfos::python {

@@ -229,7 +229,9 @@ class BoolElements : public Elements {
 /// Strings or binary, of a BytesList.
 class StringElements : public Elements {
  public:
-  StringElements(bool text, BufferPool& pool) : text_(text), offsets_(pool), data_(pool) { offsets_.Append(0); }
+  StringElements(bool text, BufferPool& pool) : text_(text), offsets_(pool), data_(pool) {
+    offsets_.Append(0);
+  }
 
   Problem Append(std::span<const std::byte> list) override {
     WireReader reader(list);

@@ -26,9 +26,8 @@ inline constexpr std::size_t kMostElements = INT32_MAX;
 
 /// The values of one column, one behind the other, as Arrow has them.
 ///
-/// Owner and lifetime: owns its buffers until they are taken, and borrows the pool that they are of.
-/// Threads: one at a time.
-/// Errors: what a failed call appended stays until it is truncated.
+/// Owner and lifetime: owns its buffers until they are taken, and borrows the pool that they are
+/// of. Threads: one at a time. Errors: what a failed call appended stays until it is truncated.
 class Elements {
  public:
   static std::unique_ptr<Elements> Create(ElementType type, BufferPool& pool);

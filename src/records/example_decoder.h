@@ -22,10 +22,10 @@ namespace tfos::records {
 /// as they are, into columns of Arrow. What becomes of which Feature is in
 /// docs/formats/tfrecord.md.
 ///
-/// Owner and lifetime: owns what it has gathered until it is taken. Threads: one at a time; what was
-/// taken may be released by any. Cost: up to BufferPool::kMostKeptBytes are kept for the next rows.
-/// Errors: kBadInput for records that are no such message or do not fit the schema, naming the
-/// column. A record that failed leaves nothing behind: go on with the next one.
+/// Owner and lifetime: owns what it has gathered until it is taken. Threads: one at a time; what
+/// was taken may be released by any. Cost: up to BufferPool::kMostKeptBytes are kept for the next
+/// rows. Errors: kBadInput for records that are no such message or do not fit the schema, naming
+/// the column. A record that failed leaves nothing behind: go on with the next one.
 class ExampleDecoder {
  public:
   /// kBadInput when the schema has columns that such records cannot have.

@@ -43,9 +43,9 @@ class Validity {
 /// One column of a table of examples, as it grows by one row after the other.
 ///
 /// Owner and lifetime: owns its values until they are taken, and borrows the pool that their memory
-/// is of. Threads: one at a time. Errors: kBadInput, naming the column, for a value that does not fit it; kUnsupported when
-/// Arrow's offsets do not reach further. What a failed call has appended stays until it is
-/// truncated.
+/// is of. Threads: one at a time. Errors: kBadInput, naming the column, for a value that does not
+/// fit it; kUnsupported when Arrow's offsets do not reach further. What a failed call has appended
+/// stays until it is truncated.
 class FeatureColumn {
  public:
   FeatureColumn(const ExampleColumn& column, BufferPool& pool);

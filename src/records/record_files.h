@@ -44,7 +44,8 @@ Result<Survey> SurveyRecords(RecordReader& reader);
 /// Adds up to `most` records to `inference`: how many there were. Fails for damaged ones.
 Result<std::uint64_t> InferFrom(RecordReader& reader, std::uint64_t most,
                                 SchemaInference& inference);
-/// The same, passing over records that are damaged or are none, but not over very many. Fails only for what the place says.
+/// The same, passing over records that are damaged or are none, but not over very many. Fails only
+/// for what the place says.
 Result<std::uint64_t> InferFromSound(RecordReader& reader, std::uint64_t most,
                                      SchemaInference& inference);
 

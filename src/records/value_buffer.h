@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/aligned_buffer.h"
 #include "base/buffer_pool.h"
 
 namespace tfos::records {
@@ -18,7 +19,8 @@ namespace tfos::records {
 /// bytes, so that tensors can wrap it.
 ///
 /// Owner and lifetime: move-only, owns its memory until it is taken; borrows the pool, or has none
-/// and takes its memory from the heap. Threads: one at a time. Errors: `std::bad_alloc`. Units: values.
+/// and takes its memory from the heap. Threads: one at a time. Errors: `std::bad_alloc`. Units:
+/// values.
 template <typename T>
 class ValueBuffer {
  public:
@@ -60,12 +62,12 @@ class ValueBuffer {
  private:
   void Grow(std::size_t needed) {
     const std::size_t wanted = std::max({needed, 2 * capacity_, expected_});
-    const std::size_t bytes = wanted * sizeof(T);
+    const std::size_t bytes = AlignUp(wanted * sizeof(T), kBufferAlignment);
     PooledBuffer larger = pool_ == nullptr ? AllocateBuffer(bytes) : pool_->Allocate(bytes);
     if (larger.memory == nullptr) throw std::bad_alloc();
     if (size_ != 0) std::memcpy(larger.bytes.data(), buffer_.bytes.data(), size_ * sizeof(T));
     buffer_ = std::move(larger);
-    capacity_ = wanted;
+    capacity_ = bytes / sizeof(T);
   }
 
   BufferPool* pool_ = nullptr;

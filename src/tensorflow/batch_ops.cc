@@ -193,10 +193,9 @@ void ClosePass(TF_OpKernelContext* context, TF_Status* status) {
 
 /// TensorFlow takes up the ops that are registered while it loads a library.
 [[gnu::constructor]] void RegisterWhenLoaded() {
-  RegisterOp({.name = kAwaitOp,
-              .inputs = {"source: int64", "index: int64"},
-              .outputs = {"waiting: bool"}},
-             &Compute<&AwaitBatch>);
+  RegisterOp(
+      {.name = kAwaitOp, .inputs = {"source: int64", "index: int64"}, .outputs = {"waiting: bool"}},
+      &Compute<&AwaitBatch>);
   RegisterOp({.name = kNextOp,
               .attributes = {"component_types: list(type) >= 1"},
               .inputs = {"source: int64"},

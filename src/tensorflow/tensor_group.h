@@ -40,8 +40,8 @@ typedef struct tfos_tensor_group {
                         int32_t average, double weight, const tfos_exchanged* tensors,
                         int32_t count, char** message);
   /* The tensors of member `root`. */
-  int32_t (*broadcast)(void* context, const char* name, int32_t root,
-                       const tfos_exchanged* tensors, int32_t count, char** message);
+  int32_t (*broadcast)(void* context, const char* name, int32_t root, const tfos_exchanged* tensors,
+                       int32_t count, char** message);
   /* How many bytes each member has; `sizes` has room for one number a member. */
   int32_t (*gather_sizes)(void* context, const char* name, uint64_t bytes, uint64_t* sizes,
                           char** message);

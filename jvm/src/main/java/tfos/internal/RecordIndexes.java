@@ -19,8 +19,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Which files have an index beside them, as it was when first asked; and what an index says.
  *
- * <p>Threads: any. Errors: those of the file system where an index is read; {@link IllegalArgumentException} for an index
- * that is damaged or of another content.
+ * <p>Threads: any. Errors: those of the file system where an index is read; {@link IllegalArgumentException} for
+ * an index that is damaged or of another content.
  */
 final class RecordIndexes {
   private static final Logger LOG = LoggerFactory.getLogger(RecordIndexes.class);
