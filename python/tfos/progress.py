@@ -33,7 +33,8 @@ class Progress:
         now = time.monotonic()
         if not self._enabled or (now - self._last_time < self._interval and not last):
             return
-        line = self._line(nodes, doing, now - (self._last_time or self._started))
+        # The last look comes when it likes: what came since the one before is no rate.
+        line = self._line(nodes, doing, None if last else now - (self._last_time or self._started))
         if line != self._last_line or now - self._last_shown >= self._quiet:
             elapsed = now - self._started
             stream = self._stream or sys.stderr
@@ -50,18 +51,19 @@ class Progress:
             elapsed = time.monotonic() - self._started
             print(f"tfos {elapsed:6.1f} s  {line}", file=self._stream or sys.stderr, flush=True)
 
-    def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float) -> str:
-        grown = {name: [self._grown(node, name) / seconds for node in nodes]
+    def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float | None) -> str:
+        """``seconds`` since the last one; rates are shown only with them."""
+        grown = {name: [self._grown(node, name) / (seconds or 1) for node in nodes]
                  for name in ("rows", "feed_bytes")}
         self._before = {(job_and_task(node), name): node["metrics"].get(name, 0)
                         for node in nodes for name in grown}
         parts = [doing]
         if rows := _sum(nodes, "rows"):
             rates = ""
-            if sum(grown["rows"]):
+            if seconds and sum(grown["rows"]):
                 rates = (f", {sum(grown['rows']):,.0f} rows/s, "
                          f"{sum(grown['feed_bytes']) / 1e6:,.1f} MB/s")
-            parts.append(f"{rows:,.0f} rows fed{rates}")
+            parts.append(f"{rows:,.0f} rows read{rates}")
             parts.append(_queue(_sum(nodes, "feed_queued_bytes"), _sum(nodes, "feed_memory_bytes"),
                                 doing))
         # Of one node, the sums say it all.
@@ -72,7 +74,7 @@ class Progress:
                 metrics = node["metrics"]
                 queue = _queue(metrics.get("feed_queued_bytes", 0),
                                metrics.get("feed_memory_bytes", 0), doing)
-                parts[-1] += f" ({rows_a_second:,.0f} rows/s, {queue})"
+                parts[-1] += f" ({rows_a_second:,.0f} rows/s, {queue})" if seconds else f" ({queue})"
         return " | ".join(parts)
 
     def _grown(self, node: dict[str, Any], name: str) -> float:

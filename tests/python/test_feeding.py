@@ -77,7 +77,7 @@ def test_progress_shows_rows_states_and_the_programs_step(capsys):
             "metrics": {"rows": 1200, "step": 3, "loss": 0.25}}
     assert describe(node) == "worker:0 running step=3 loss=0.2500"
     Progress(True).show([node], "feeding")
-    assert "1,200 rows fed" in capsys.readouterr().err
+    assert "1,200 rows read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("queued", "waits"), [
@@ -99,10 +99,23 @@ def test_progress_shows_which_of_several_nodes_is_slow(capsys):
 
     Progress(True).show([node(0, 900, 0), node(1, 100, 30e6)], "feeding")
     line = capsys.readouterr().err
-    assert "1,000 rows fed" in line
+    assert "1,000 rows read" in line
     fast, slow = line.split(" | ")[-2:]
     assert fast.startswith("worker:0 running (") and "queue 0.0 MB, waits for rows)" in fast
     assert slow.startswith("worker:1 running (") and "queue 30.0 MB, Spark waits for it)" in slow
+
+
+def test_the_last_progress_line_has_no_rate_of_a_moment(capsys):
+    def node(index, rows):
+        return {"job_name": "worker", "task_index": index, "state": "done",
+                "metrics": {"rows": rows, "feed_bytes": 1e9}}
+
+    progress = Progress(True)
+    progress.show([node(0, 1), node(1, 1)], "feeding")
+    assert capsys.readouterr().err.count("rows/s") == 3
+    progress.show([node(0, 900), node(1, 100)], "ended", last=True)
+    line = capsys.readouterr().err
+    assert "1,000 rows read | " in line and "/s" not in line
 
 
 @pytest.mark.parametrize("speculation", ["true", "false"])
