@@ -67,7 +67,8 @@ def feed_from_one(spark, run, directory):
         batches = sum(1 for _ in ctx.dataset(100, remainder="drop"))
         pathlib.Path(ctx.args["dir"], f"batches-{ctx.node_id}").write_text(str(batches))
 
-    one = spark.sparkContext.parallelize(range(ROWS), 1).map(lambda n: ([float(n)] * 50, n))
+    # Some 40 MB: a node that answers late must not find that all are with the other one already.
+    one = spark.sparkContext.parallelize(range(ROWS), 1).map(lambda n: ([float(n)] * 200, n))
     with run(count_batches, nodes=2, args={"dir": directory}) as cluster:
         assert len({node["address"] for node in cluster.nodes}) == 2, cluster.nodes
         cluster.train(one)
