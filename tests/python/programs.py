@@ -265,8 +265,8 @@ def write_pids(directory, name, *pids):
 
 
 def _write_whole(path, content):
-    """For those who wait for the file: it is there when all of it is."""
-    part = path.with_suffix(".part")
+    """For those who wait for the file, by a pattern of its name perhaps: it is there when all of it is."""
+    part = path.with_name(f".{path.name}.part")
     part.write_bytes(content)
     part.rename(path)
 
