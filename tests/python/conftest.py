@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
-import re
 import runpy
 import shutil
 import subprocess
@@ -13,20 +11,16 @@ import time
 import types
 import uuid
 
-import psutil
+import hadoop_cluster
 import pytest
+import spark_cluster
 
-TESTS = pathlib.Path(__file__).parent
-ROOT = TESTS.parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
+# Before they are imported: their assertions say what they compared, as those of tests do.
+pytest.register_assert_rewrite("support.comparing", "support.waiting", "support.two_nodes")
 
-import faults  # noqa: E402
-import hadoop_cluster  # noqa: E402  (tools/ is no package)
-import spark_cluster  # noqa: E402
-
-#: Inherited by every process that this run of pytest starts, however it is detached.
-RUN_VARIABLE = "TFOS_TEST_RUN"
-RUN_ID = uuid.uuid4().hex
+from support import faults  # noqa: E402
+from support import leftovers as leftovers_of_tfos
+from support.places import IMPORT_PATHS, ROOT, RUN_ID, RUN_VARIABLE, SUPPORT  # noqa: E402
 
 #: How long what a cluster held may take to vanish once the driver has returned.
 LEFTOVERS_SECONDS = 10
@@ -66,7 +60,7 @@ def _session(master, directory):
 
     import tfos
 
-    paths = [str(TESTS / "executors"), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [*IMPORT_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]
     return (
         SparkSession.builder.master(master)
         .appName("tfos-tests")
@@ -84,7 +78,7 @@ def _session(master, directory):
 def _path_of_executors():
     """With an `nvidia-smi` for tests on hosts that have none of their own."""
     path = os.environ["PATH"]
-    return path if shutil.which("nvidia-smi") else os.pathsep.join([str(TESTS / "bin"), path])
+    return path if shutil.which("nvidia-smi") else os.pathsep.join([str(SUPPORT / "bin"), path])
 
 
 @pytest.fixture(scope="session")
@@ -177,9 +171,9 @@ def hadoop(hdfs, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-    """A directory of SavedModels: see make_models.py."""
+    """A directory of SavedModels: see support/make_models.py."""
     directory = tmp_path_factory.mktemp("models")
-    subprocess.run([sys.executable, str(TESTS / "make_models.py"), str(directory)], check=True)
+    subprocess.run([sys.executable, str(SUPPORT / "make_models.py"), str(directory)], check=True)
     return directory
 
 
@@ -241,55 +235,9 @@ def leftovers():
     """Fails the test if it leaves anything of tfos behind: a process, a file in /dev/shm, or an
     abstract socket or shared memory that a process of this run (a Spark worker) holds open.
     """
-    before = _held()
+    before = leftovers_of_tfos.held()
     yield
     deadline = time.monotonic() + LEFTOVERS_SECONDS
-    while (left := _held() - before) and time.monotonic() < deadline:
+    while (left := leftovers_of_tfos.held() - before) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
     assert not left, "left behind:\n" + "\n".join(sorted(left))
-
-
-def _held():
-    """What of tfos exists now, as text, one entry each."""
-    held = {f"/dev/shm/{name}" for name in os.listdir("/dev/shm") if "tfos" in name}
-    names_of_sockets = _abstract_sockets()
-    for process in psutil.process_iter():
-        try:
-            environment = process.environ()
-            if environment.get(RUN_VARIABLE) != RUN_ID:
-                continue
-            command = process.cmdline()
-            if _is_of_tfos(command) or "TFOS_AGENT_FD" in environment:
-                held.add(f"process {process.pid}: {' '.join(command)}")
-            held |= {f"{what} in process {process.pid}: {' '.join(command)}"
-                     for what in _open_things(process.pid, names_of_sockets)}
-        except psutil.AccessDenied:
-            continue  # Somebody else's, such as a container's first process.
-        except (psutil.NoSuchProcess, psutil.ZombieProcess, FileNotFoundError, ProcessLookupError):
-            continue  # It ended while being looked at.
-    return held
-
-
-def _is_of_tfos(command):
-    is_executable = bool(command) and os.path.basename(command[0]) == "tfos"
-    return is_executable or any(re.fullmatch(r"tfos\.\w+", word) for word in command)
-
-
-def _abstract_sockets():
-    """{inode: name} of the abstract sockets of tfos."""
-    lines = pathlib.Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
-    fields = [line.split() for line in lines]
-    return {row[6]: row[7] for row in fields if len(row) == 8 and row[7].startswith("@tfos")}
-
-
-def _open_things(pid, names_of_sockets):
-    """Yields the abstract sockets and the shared memory of tfos that a process has open."""
-    for descriptor in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
-        except FileNotFoundError:
-            continue  # Closed meanwhile.
-        if target.startswith("/memfd:tfos"):
-            yield target
-        elif (inode := target.removeprefix("socket:[").rstrip("]")) in names_of_sockets:
-            yield f"socket {names_of_sockets[inode]}"
