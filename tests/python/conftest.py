@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import runpy
-import shutil
 import subprocess
 import sys
-import time
 import types
 import uuid
 
@@ -19,12 +17,9 @@ import spark_cluster
 pytest.register_assert_rewrite("support.comparing", "support.waiting", "support.two_nodes")
 
 from support import faults  # noqa: E402
-from support import leftovers as leftovers_of_tfos
+from support import leftovers as leftovers_of_tfos  # noqa: E402
 from support.places import IMPORT_PATHS, ROOT, RUN_ID, RUN_VARIABLE, SUPPORT  # noqa: E402
-
-#: How long what a cluster held may take to vanish once the driver has returned.
-LEFTOVERS_SECONDS = 10
-_POLL_SECONDS = 0.05
+from support.waiting import wait_for  # noqa: E402
 
 #: JVMs here end before it pays to compile the same code better. Read by every `java` command, so also
 #: by those of drivers and executors in other processes.
@@ -37,6 +32,18 @@ TWO_EXECUTORS = "local-cluster[2,1,1024]"
 
 #: Files that take long go first, so that the processes of `make test` end together.
 LONGEST_FIRST = ("test_component.py", "test_examples.py", "test_kill.py", "test_jvm.py", "test_yarn.py", "test_notebook.py")
+
+#: What `empty_directory` makes with the help of HDFS.
+REMOTE_DIRECTORIES = {"hdfs", "viewfs", "faulty"}
+
+#: {marker: fixtures}. A test that uses one of them, itself or through others, has the marker. A test
+#: that starts such a thing itself, in a process of its own, names the marker.
+NEEDS = {
+    "spark": {"spark_on", "standalone_cluster"},
+    "hdfs": {"hdfs"},
+    "yarn": {"yarn"},
+    "namespaces": {"other_host"},
+}
 
 #: Only the sessions' properties tell what viewfs://session/tests is: the directory of `tmp_path`s.
 SESSION_MOUNTS = "session"
@@ -51,8 +58,23 @@ def pytest_configure():
 
 
 def pytest_collection_modifyitems(items):
+    for item in items:
+        for marker in needs_of(item):
+            item.add_marker(marker)
+        if not any(item.get_closest_marker(marker) for marker in NEEDS):
+            item.add_marker("quick")
     order = {name: number for number, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
+
+
+def needs_of(item):
+    """What a test needs that takes its time to start: markers."""
+    needs = {marker for marker, fixtures in NEEDS.items() if fixtures.intersection(item.fixturenames)}
+    if "empty_directory" in item.fixturenames:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if any(isinstance(value, str) and value in REMOTE_DIRECTORIES for value in parameters):
+            needs.add("hdfs")
+    return sorted(needs)
 
 
 def _session(master, directory):
@@ -76,9 +98,8 @@ def _session(master, directory):
 
 
 def _path_of_executors():
-    """With an `nvidia-smi` for tests on hosts that have none of their own."""
-    path = os.environ["PATH"]
-    return path if shutil.which("nvidia-smi") else os.pathsep.join([str(SUPPORT / "bin"), path])
+    """With an `nvidia-smi` that a test can tell which GPUs there are; it asks the host's own otherwise."""
+    return os.pathsep.join([str(SUPPORT / "bin"), os.environ["PATH"]])
 
 
 @pytest.fixture(scope="session")
@@ -109,14 +130,21 @@ def spark(spark_on):
     return spark_on(TWO_EXECUTORS)
 
 
-@pytest.fixture(params=["on", "off"], ids=["JVMs", "Python workers"])
-def model_runner(spark, request):
-    """Has `transform` run models in either."""
+@pytest.fixture
+def run_models_in(spark):
+    """A function that has `transform` run models in JVMs ("on") or in Python workers ("off"), until the
+    end of the test."""
     from tfos.settings import INFERENCE_JVM
 
-    spark.conf.set(INFERENCE_JVM.key, request.param)
-    yield request.param
+    yield lambda jvm: spark.conf.set(INFERENCE_JVM.key, jvm)
     spark.conf.unset(INFERENCE_JVM.key)
+
+
+@pytest.fixture(params=["on", "off"], ids=["JVMs", "Python workers"])
+def model_runner(run_models_in, request):
+    """Has `transform` run models in either."""
+    run_models_in(request.param)
+    return request.param
 
 
 @pytest.fixture(scope="session")
@@ -200,6 +228,7 @@ def empty_directory(request, tmp_path):
     def make(kind):
         if kind == "local":
             return str(tmp_path)
+        assert request.node.get_closest_marker("hdfs"), "name the kind as a parameter, or use `hdfs`"
         if kind == "faulty":
             return request.getfixturevalue("faulty").uri
         from tfos.file_access import access_for
@@ -237,7 +266,8 @@ def leftovers():
     """
     before = leftovers_of_tfos.held()
     yield
-    deadline = time.monotonic() + LEFTOVERS_SECONDS
-    while (left := leftovers_of_tfos.held() - before) and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
-    assert not left, "left behind:\n" + "\n".join(sorted(left))
+
+    def left():
+        return leftovers_of_tfos.held() - before
+
+    wait_for(lambda: not left(), lambda: "\n".join(["the end of what is left behind:", *sorted(left())]))

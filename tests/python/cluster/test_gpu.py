@@ -2,15 +2,15 @@
 
 import importlib
 import json
+import os
 import pathlib
-import shutil
 import tempfile
 import threading
 import types
 
 import pytest
 from support import programs
-from support.places import RUN_ID
+from support.places import RUN_ID, SUPPORT
 from support.waiting import wait_for
 
 import tfos
@@ -164,11 +164,23 @@ def test_packages_whose_nodes_share_a_gpu(monkeypatch, package, fraction):
 @pytest.fixture
 def gpus_of_executors():
     """A function that gives the executors' host so many GPUs."""
-    if shutil.which("nvidia-smi"):
-        pytest.skip("this host has an nvidia-smi of its own, which the executors ask")
     listed = pathlib.Path(tempfile.gettempdir(), f"tfos-test-gpus-{RUN_ID}")
     yield lambda count: listed.write_text("".join(f"{n}, GPU-{RUN_ID}-{n}, 0, 16000\n" for n in range(count)))
     listed.unlink(missing_ok=True)
+
+
+def test_executors_have_the_gpus_of_a_test_and_otherwise_those_of_their_host(gpus_of_executors, tmp_path):
+    def listed(*directories):
+        path = os.pathsep.join(map(str, [SUPPORT / "bin", *directories, "/usr/bin", "/bin"]))
+        return gpu.list_gpus(("env", f"PATH={path}", "nvidia-smi"))
+
+    (tmp_path / "nvidia-smi").symlink_to("/bin/false")
+    assert listed(tmp_path) == []
+    (tmp_path / "nvidia-smi").unlink()
+    make_command(tmp_path, "0, GPU-of-the-host, 5, 16000")
+    assert [found.uuid for found in listed(tmp_path)] == ["GPU-of-the-host"]
+    gpus_of_executors(2)
+    assert [found.index for found in listed(tmp_path)] == ["0", "1"]
 
 
 def gpus_of_nodes(spark, directory, **settings):

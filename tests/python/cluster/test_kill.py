@@ -13,12 +13,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 from support.places import SUPPORT
+from support.waiting import wait_for
 
+pytestmark = pytest.mark.spark  # In the process of the driver.
 DRIVE = SUPPORT / "drive.py"
 BOUND_SECONDS = 60
 
@@ -91,12 +92,12 @@ class Drive:
         return cluster_id
 
     def wait_for_pids(self):
-        self._poll(lambda: len(list(self.directory.glob("pids-*"))) == 2, "both nodes run")
+        self._wait_for(lambda: len(list(self.directory.glob("pids-*"))) == 2, "the pids of both nodes")
 
     def remember_starting(self):
         """As `remember`, while one node starts and the other has no slot yet."""
         self.wait_for("launching")
-        self._poll(self._find_starting, "an agent runs")
+        self._wait_for(self._find_starting, "an agent and all around it")
 
     def _find_starting(self):
         """Fills `members`; False while some of them are not there yet."""
@@ -116,12 +117,14 @@ class Drive:
                     if _role(worker) == "python worker"]
         return len(self.members) == 5 and all(self.members.values())
 
-    def _poll(self, condition, what):
-        deadline = time.monotonic() + BOUND_SECONDS
-        while not condition():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"waited in vain until {what}: {self.read_errors()}")
-            time.sleep(0.02)
+    def _wait_for(self, condition, what):
+        def has_come():
+            if condition():
+                return True
+            assert self.process.poll() is None, f"the driver ended before {what}: {self.read_errors()}"
+            return False
+
+        wait_for(has_come, lambda: f"{what}; the driver has said: {self.read_errors()}")
 
     def kill(self, role):
         """Kills the first of them, and returns what the driver's error must say."""

@@ -8,13 +8,12 @@ import html.parser
 import re
 import threading
 
+import nbclient
+import nbformat
 import pytest
 from support.places import ROOT
 
 from tfos.notebook import Watch, status_html
-
-nbclient = pytest.importorskip("nbclient")
-nbformat = pytest.importorskip("nbformat")
 
 NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
 BOUND_SECONDS = 480
@@ -166,6 +165,7 @@ with tfos.run(spark, answer, nodes=2, progress=False) as cluster:
 """)
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(BOUND_SECONDS)
 def test_the_notebook_trains_is_stopped_goes_on_and_infers(leftovers):
     notebook = nbformat.read(ROOT / "examples/notebooks/training.ipynb", as_version=4)

@@ -9,6 +9,7 @@ import pickle
 import pytest
 from pyspark.sql import functions
 from support import programs
+from support.spark_errors import SPARK_ERRORS
 
 import tfos
 from tfos.errors import BadInputError
@@ -106,7 +107,7 @@ def test_shuffled_epochs_have_orders_of_their_own_and_a_seed_repeats_them(spark,
 
 def test_an_epoch_that_was_not_fed_to_its_end_goes_on_with_the_next(spark, tmp_path):
     def feed(cluster):
-        with pytest.raises(Exception, match="division by zero"):
+        with pytest.raises(SPARK_ERRORS, match="division by zero"):
             cluster.train(spark.sparkContext.parallelize(range(3), 1).map(lambda n: n / 0))
         cluster.train(rdd_of(spark, 20))
 

@@ -15,6 +15,7 @@ from spark_cluster import Host, SparkCluster
 from support.places import SUPPORT, TESTS
 from support.two_hosts_driver import OURS, ROWS
 
+pytestmark = pytest.mark.spark  # In the process of the driver.
 _THEIRS = "10.213.77.2"
 _DRIVER = SUPPORT / "two_hosts_driver.py"
 

@@ -4,10 +4,9 @@ import os
 import socket
 
 import pytest
+import tensorflow as tf
 
 from tensorflowonspark import TFNode, compat, util
-
-tf = pytest.importorskip("tensorflow")
 
 
 def keras3_model():
@@ -18,7 +17,8 @@ def keras3_model():
 
 
 def legacy_keras_model():
-    tf_keras = pytest.importorskip("tf_keras")
+    import tf_keras
+
     model = tf_keras.Sequential([tf_keras.layers.Dense(2, input_shape=(3,))])
     return model, lambda loaded, x: loaded(x)
 

@@ -1,16 +1,12 @@
 """tensorflowonspark.dfutil: what old programs call, with the types that they expect."""
 
 import pytest
-
-pytest.importorskip("pyspark.sql.datasource")
-
+import tensorflow as tf
 from pyspark.errors import AnalysisException
 from pyspark.sql import Row
 
 from tensorflowonspark import dfutil
 from tfos.errors import BadInputError
-
-tf = pytest.importorskip("tensorflow")
 
 
 def example(**features):

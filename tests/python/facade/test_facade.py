@@ -2,14 +2,17 @@
 
 import argparse
 import inspect
+import re
 import socket
 import sys
 from types import SimpleNamespace
+from unittest import mock
 
 import cloudpickle
 import pytest
 
 import tensorflowonspark
+import tfos
 from tensorflowonspark import (
     TFCluster,
     TFManager,
@@ -23,6 +26,7 @@ from tensorflowonspark import (
 )
 from tfos.context import NodeContext
 from tfos.errors import BadInputError
+from tfos.settings import Settings
 
 NODES = [
     {
@@ -58,25 +62,25 @@ NODES = [
 ]
 
 
-class FakeCluster:
-    spark_context = "the context"
-    cluster_id = "0123456789abcdef"
-    nodes = NODES
-    default_fs = "hdfs://nn"
-    working_dir = "/wd"
-    queues = ("input", "output", "error")
-    launch_rdd = "the launch RDD"
-    coordinator_address = ("10.0.0.9", 4242)
+#: What a cluster of tfos says of itself, as the facade's cluster passes it on.
+FACTS = {
+    "spark_context": "the context",
+    "cluster_id": "0123456789abcdef",
+    "nodes": NODES,
+    "default_fs": "hdfs://nn",
+    "working_dir": "/wd",
+    "queues": ("input", "output", "error"),
+    "launch_rdd": "the launch RDD",
+    "coordinator_address": ("10.0.0.9", 4242),
+}
 
-    def __init__(self):
-        self.calls = []
 
-    def __getattr__(self, name):
-        def record(*args, **kwargs):
-            self.calls.append((name, args, kwargs))
-            return f"result of {name}"
-
-        return record
+def fake_cluster():
+    """A Cluster that takes only the calls that a real one takes, and answers each with its name."""
+    made = mock.create_autospec(tfos.Cluster, instance=True, **FACTS)
+    for name in ("train", "inference", "shutdown", "tensorboard_url"):
+        getattr(made, name).side_effect = lambda *_, name=name, **__: f"result of {name}"
+    return made
 
 
 class FakeFeedSource:
@@ -112,13 +116,16 @@ def make_node(job_name="worker", port_socket=None, feed_source=None):
 @pytest.fixture
 def started(monkeypatch):
     """What TFCluster.run passed to tfos.run."""
-    calls = SimpleNamespace(cluster=FakeCluster())
+    calls = SimpleNamespace(cluster=fake_cluster())
+    named = inspect.signature(tfos.run).parameters
 
     def fake_run(spark, main, **kwargs):
+        # Keywords that `run` does not name are settings, of which it would refuse unknown ones.
+        Settings.resolve({}.get, {name: value for name, value in kwargs.items() if name not in named})
         calls.spark, calls.main, calls.kwargs = spark, main, kwargs
         return calls.cluster
 
-    monkeypatch.setattr("tfos.run", fake_run)
+    monkeypatch.setattr("tfos.run", mock.create_autospec(tfos.run, side_effect=fake_run))
     return calls
 
 
@@ -266,20 +273,24 @@ def test_feeding_and_ending_map_to_the_cluster(cluster):
     assert cluster.inference("rows", 8, "extra") == "result of inference"
     cluster.shutdown("ssc", 2, 30)
     assert cluster.tensorboard_url() == "result of tensorboard_url"
-    assert cluster.cluster.calls == [
-        ("train", ("rdd",), {"epochs": 3, "feed_timeout": 7, "queue": "extra"}),
-        ("train", ("rdd",), {"epochs": 10, "feed_timeout": 600, "queue": "input"}),
-        ("inference", ("rows",), {"feed_timeout": 8, "queue": "extra"}),
-        ("shutdown", (), {"streaming_context": "ssc", "grace_secs": 2, "timeout": 30}),
-        ("tensorboard_url", (), {}),
+    assert cluster.cluster.mock_calls == [
+        mock.call.train("rdd", epochs=3, feed_timeout=7, queue="extra"),
+        mock.call.train("rdd", epochs=10, feed_timeout=600, queue="input"),
+        mock.call.inference("rows", feed_timeout=8, queue="extra"),
+        mock.call.shutdown(streaming_context="ssc", grace_secs=2, timeout=30),
+        mock.call.tensorboard_url(),
     ]
 
 
 def test_every_rdd_of_a_stream_is_fed_once(cluster):
     stream = SimpleNamespace(foreachRDD=None)
     cluster.train(stream, 5)
-    ((_, _, keywords),) = cluster.cluster.calls
-    assert keywords["epochs"] == 1
+    cluster.cluster.train.assert_called_once_with(stream, epochs=1, feed_timeout=600, queue="input")
+
+
+def test_a_real_cluster_has_what_the_fake_one_says():
+    made_in_init = set(re.findall(r"self\.(\w+)(?:: [^=]+)? = ", inspect.getsource(tfos.Cluster)))
+    assert FACTS.keys() <= made_in_init | set(dir(tfos.Cluster))
 
 
 def test_attributes_that_programs_read(cluster):

@@ -13,6 +13,7 @@ from pathlib import Path
 import cloudpickle
 import pyspark.cloudpickle
 import pytest
+from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
 
 from tensorflowonspark import TFCluster, TFNode
@@ -351,7 +352,7 @@ def test_a_failing_program_fails_the_action_on_inference(run, args, spark):
 
     cluster = run(program, args, 2, input_mode=InputMode.SPARK)
     results = cluster.inference(spark.sparkContext.parallelize(range(1000), 4))
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(SPARK_ERRORS) as caught:
         results.collect()
     assert_explains(caught.value)
     with pytest.raises(TfosError):
@@ -441,7 +442,6 @@ def test_a_node_that_gets_no_slot_is_named(run, args, tmp_path, spark):
 
 
 def test_tensorboard_answers_at_its_url_and_ends_with_the_cluster(run, tmp_path, args):
-    pytest.importorskip("tensorboard")
     stop = tmp_path / "stop"
 
     def program(args, ctx):

@@ -11,14 +11,15 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from support.places import ROOT
+from support.spark_errors import SPARK_ERRORS
 
+from tensorspark.core import spark_session as sps
+from tensorspark.core import weight_combiner as comb
 from tfos import parameter_server
 from tfos.errors import BadInputError, TfosError
 
-tf = pytest.importorskip("tensorflow")
-sps = pytest.importorskip("tensorspark.core.spark_session")
-comb = pytest.importorskip("tensorspark.core.weight_combiner")
 tf1 = tf.compat.v1
 
 
@@ -129,7 +130,7 @@ def test_what_goes_wrong_is_raised(spark, leftovers):
     session, step, feeds, parameters = adding_graph()
     sc = spark.sparkContext
     spark_session = sps.SparkSession(sc, session, server_port=0)
-    with pytest.raises(Exception, match="a row has 3 fields for 2 placeholders"):
+    with pytest.raises(SPARK_ERRORS, match="a row has 3 fields for 2 placeholders"):
         spark_session.run(step, sc.parallelize([(1.0, 1.0, 1.0)], 1), feeds, parameters)
     with pytest.raises(BadInputError, match="feed_name_list and param_list"):
         spark_session.run(step, sc.parallelize([(1.0, 1.0)], 1))

@@ -16,6 +16,7 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer
 from pyspark.sql import types as sql
 from support import programs
 from support.comparing import assert_same
+from support.spark_errors import SPARK_ERRORS
 from support.sql_types import TYPES
 from support.waiting import wait_for
 
@@ -211,7 +212,7 @@ def test_a_retried_task_feeds_no_row_twice(spark, tmp_path, feed_jvm):
 def test_a_null_is_an_error_that_names_column_and_row(spark, store, feed_jvm):
     frame = spark.range(100, numPartitions=1).selectExpr("id", "nullif(id, 61) AS value")
     message = "partition 0: column value has a null in row 61; fill or drop it first"
-    with pytest.raises(BadInputError if feed_jvm == "on" else Exception, match=message):
+    with pytest.raises(BadInputError if feed_jvm == "on" else SPARK_ERRORS, match=message):
         store.cluster.train(frame)
     store.cluster.train(frame.na.fill(-1).where("id >= 90"))
     # The task was tried several times, and fed the rows before the null once.
@@ -224,7 +225,7 @@ def test_a_null_is_an_error_that_names_column_and_row(spark, store, feed_jvm):
 def test_a_null_inside_an_array(spark, store):
     frame = spark.range(30, numPartitions=1).selectExpr(
         "id", "array(1, if(id = 20, null, 2)) AS pair")
-    with pytest.raises(Exception, match="column pair has a null in row 20; fill or drop it first"):
+    with pytest.raises(SPARK_ERRORS, match="column pair has a null in row 20; fill or drop it first"):
         store.cluster.train(frame)
     store.cluster.train(spark.range(-1, 0))
     while int(store.rows(1)[0].id) != -1:
@@ -234,7 +235,7 @@ def test_a_null_inside_an_array(spark, store):
 def test_a_null_inside_an_array_of_strings(spark, store):
     frame = spark.range(30, numPartitions=1).selectExpr(
         "id", "array('a', if(id = 20, null, 'b')) AS words")
-    with pytest.raises(Exception, match="column words has a null in row 20; fill or drop it first"):
+    with pytest.raises(SPARK_ERRORS, match="column words has a null in row 20; fill or drop it first"):
         store.cluster.train(frame)
     store.cluster.train(spark.range(-1, 0))
     while int(store.rows(1)[0].id) != -1:

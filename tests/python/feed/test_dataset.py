@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import pickle
 import subprocess
 import sys
@@ -11,15 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from support import programs
+from support.feed_nodes import TIMEOUT
 
-tf = pytest.importorskip("tensorflow")
-from support.feed_nodes import TIMEOUT  # noqa: E402
-
-import tfos  # noqa: E402
-from tfos.datafeed import FeedSource  # noqa: E402
-from tfos.dataset import make_dataset  # noqa: E402
-from tfos.errors import BadInputError  # noqa: E402
+import tfos
+from tfos.datafeed import FeedSource
+from tfos.dataset import make_dataset
+from tfos.errors import BadInputError
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -432,7 +432,7 @@ def test_a_process_can_end_while_a_pass_waits() -> None:
 
 @pytest.mark.parametrize("package", ["keras", "tf_keras"])
 def test_keras_fit(node: Any, package: str) -> None:
-    keras = pytest.importorskip(package)
+    keras = importlib.import_module(package)
     rows = [(np.array([n % 7, 1], np.float32), np.float32(2 * (n % 7) + 1)) for n in range(110)]
     # Other nodes have got more of one epoch, and less of another.
     node.feed_epochs(rows[:70], rows, rows[:30])

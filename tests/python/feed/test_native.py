@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from typing import Any
 
@@ -19,6 +18,7 @@ import pytest
 from pyspark.sql import Row
 from support.comparing import assert_same
 from support.feed_nodes import TIMEOUT, datafeed, echo, infer, read_all
+from support.waiting import wait_for
 
 from tfos.errors import BadInputError, FeedError, FeedTimeoutError, NodeLostError
 
@@ -111,9 +111,12 @@ def test_a_second_attempt_skips_what_was_delivered(make_nodes: Any) -> None:
     for i in range(5):
         first.write_rows([2 * i, 2 * i + 1])
     first.close()  # as if its task was killed
-    deadline = time.monotonic() + TIMEOUT
-    while sum(accepted := [server.counters()["items"] for server in nodes.servers]) < 10:
-        assert time.monotonic() < deadline, accepted
+
+    def counts():
+        return [server.counters()["items"] for server in nodes.servers]
+
+    wait_for(lambda: sum(counts()) >= 10, lambda: f"ten rows in the nodes, which have {counts()}")
+    accepted = counts()
     readers = [server.reader("input") for server in nodes.servers]
     read = [row for reader, count in zip(readers, accepted) if count
             for row in reader.next_rows(min(count, 4), True, TIMEOUT)]
@@ -157,8 +160,9 @@ def test_a_retry_feeds_exactly_what_is_missing(make_nodes: Any, method: str) -> 
 
 
 def test_record_batches_arrive_as_rows_of_numpy_values(make_nodes: Any) -> None:
-    pa = pytest.importorskip("pyarrow")
-    np = pytest.importorskip("numpy")
+    import numpy as np
+    import pyarrow as pa
+
     nodes = make_nodes(1)
     batch = pa.RecordBatch.from_pydict({
         "id": pa.array(range(1000), "int32"),
@@ -190,7 +194,8 @@ def test_record_batches_arrive_as_rows_of_numpy_values(make_nodes: Any) -> None:
 
 
 def test_a_record_batch_larger_than_a_chunk_may_be_is_split(make_nodes: Any, pool: Any) -> None:
-    pa = pytest.importorskip("pyarrow")
+    import pyarrow as pa
+
     nodes = make_nodes(1)
     batch = pa.RecordBatch.from_pydict({"data": [bytes([n]) * 100_000 for n in range(30)]})
     reading = pool.submit(read_all, nodes.servers[0])
@@ -204,7 +209,8 @@ def test_a_record_batch_larger_than_a_chunk_may_be_is_split(make_nodes: Any, poo
 
 
 def test_a_second_attempt_skips_delivered_rows_of_record_batches(make_nodes: Any) -> None:
-    pa = pytest.importorskip("pyarrow")
+    import pyarrow as pa
+
     nodes = make_nodes(1)
     batch = pa.RecordBatch.from_pydict({"id": range(16)})
     first = nodes.writer(partition=4)
@@ -222,7 +228,8 @@ def test_a_second_attempt_skips_delivered_rows_of_record_batches(make_nodes: Any
 
 
 def test_record_batches_that_cannot_be_fed(make_nodes: Any) -> None:
-    pa = pytest.importorskip("pyarrow")
+    import pyarrow as pa
+
     nodes = make_nodes(1)
     writer = nodes.writer(partition=3)
     good = pa.RecordBatch.from_pydict({"x": [1, 2]})
@@ -411,8 +418,8 @@ def test_a_signal_ends_a_wait(make_nodes: Any) -> None:
     nodes = make_nodes(1)
     reader = nodes.servers[0].reader("input")
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
+        timer.start()  # Here, as it may be first on a busy machine.
         reader.next_rows(1, True, TIMEOUT)
     timer.join()
 
@@ -420,10 +427,12 @@ def test_a_signal_ends_a_wait(make_nodes: Any) -> None:
 def test_one_thread_at_a_time(make_nodes: Any, pool: Any) -> None:
     nodes = make_nodes(1)
     reader = nodes.servers[0].reader("input")
-    reading = pool.submit(reader.next_rows, 1, True, TIMEOUT)
+    calls = [pool.submit(reader.next_rows, 1, True, TIMEOUT) for _ in range(2)]
+    refused = wait_for(lambda: next((call for call in calls if call.done()), None), "the end of one of two calls")
+    calls.remove(refused)
+    (reading,) = calls
     with pytest.raises(BadInputError, match="another thread"):
-        while not reading.done():
-            reader.next_rows(1, True, 0.01)
+        refused.result()
     nodes.end_feed()
     assert reading.result(TIMEOUT) == []
 
@@ -449,9 +458,10 @@ def fed_columns(make_nodes: Any, rows: list[Any], mapping: dict[str, str], batch
 
 
 def test_lists_of_strings_of_record_batches(make_nodes: Any) -> None:
+    import pyarrow as pa
+
     from tfos.datafeed import DataFeed, FeedSource
 
-    pa = pytest.importorskip("pyarrow")
     rows = [([f"\u00fc{n}", ""], [b"\xff" * k for k in range(n % 3)]) for n in range(50)]
     batch = pa.RecordBatch.from_arrays(
         [pa.array([pair for pair, _ in rows]), pa.array([some for _, some in rows])],
@@ -474,7 +484,8 @@ XY = {"a": "x", "b": "y"}
 
 def columns_of_each_kind() -> dict[str, tuple[Any, str, tuple[int, ...]]]:
     """A value for row n, and the dtype and shape of ten of them."""
-    np = pytest.importorskip("numpy")
+    import numpy as np
+
     return {
         "int": (lambda n: n, "int64", (10,)),
         "float": (lambda n: n / 2, "float64", (10,)),
@@ -548,7 +559,8 @@ def test_columns_of_several_arrays_inside_a_row(make_nodes: Any) -> None:
 
 def test_batches_of_columns_go_on_over_chunks_of_every_kind(make_nodes: Any) -> None:
     """Columnar, pickled and batches that Spark has pickled; batches end inside and between them."""
-    pa = pytest.importorskip("pyarrow")
+    import pyarrow as pa
+
     nodes = make_nodes(1)
     writer = nodes.writer()
     n = 0
@@ -780,7 +792,8 @@ def test_columns_of_results_that_cannot_be(make_nodes: Any) -> None:
 
 
 def test_results_as_arrow(make_nodes: Any) -> None:
-    pa = pytest.importorskip("pyarrow")
+    import pyarrow as pa
+
     nodes = make_nodes(1)
     writer = nodes.writer(6, "inference")
     writer.write_rows([1, 2, 3])

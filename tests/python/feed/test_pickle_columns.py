@@ -11,11 +11,10 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import Row
 
-_native = pytest.importorskip("tfos._native")
-
-from pyspark.serializers import CPickleSerializer  # noqa: E402
-from pyspark.sql import Row  # noqa: E402
+from tfos import _native
 
 COLUMNAR = 0
 

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from support.comparing import assert_same
 
-_native = pytest.importorskip("tfos._native")
-
-from tfos.errors import BadInputError, FeedError  # noqa: E402
+from tfos import _native
+from tfos.errors import BadInputError, FeedError
 
 COLUMNAR, PICKLED_ROWS, PICKLED_BATCHES = 0, 1, 2
 
@@ -213,7 +212,8 @@ def test_dtype_objects_of_pickles() -> None:
 
 
 def test_spark_rows() -> None:
-    sql = pytest.importorskip("pyspark.sql")
+    from pyspark import sql
+
     check([sql.Row(a=i, b=str(i), c=[1.0, 2.0]) for i in range(4)], COLUMNAR)
     make = sql.Row("x", "y")
     check([make(i, None) for i in range(4)], COLUMNAR)

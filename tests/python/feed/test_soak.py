@@ -3,11 +3,13 @@
 import subprocess
 import sys
 
+import pytest
 from support.places import ROOT
 
 SOAK = ROOT / "bench" / "feed" / "soak.py"
 
 
+@pytest.mark.spark
 def test_no_process_of_a_cluster_keeps_growing():
     done = subprocess.run([sys.executable, str(SOAK), "--minutes", "0.5"], capture_output=True,
                           text=True, timeout=280, check=False)

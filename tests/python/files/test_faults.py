@@ -127,7 +127,6 @@ def run_job(uri, overwrite=False):
 ])
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_job_is_whole_or_not_there(faulty, operation, number, overwrite):
-    pytest.importorskip("pyspark.sql.datasource")
     run_job(faulty.uri)
     before = sorted(os.listdir(faulty.path))
     assert len(before) == 7 and before[0] == "_SUCCESS"
@@ -143,7 +142,6 @@ def test_a_job_is_whole_or_not_there(faulty, operation, number, overwrite):
 
 @pytest.mark.parametrize(("operation", "number"), [("write", 1), ("rename", 1), ("rename", 3), ("mkdirs", 3)])
 def test_a_job_that_makes_directories_leaves_none_after_a_failure(faulty, operation, number):
-    pytest.importorskip("pyspark.sql.datasource")
     from pyspark.sql import types as sql
 
     from tfos import tfrecord_writer
@@ -207,7 +205,6 @@ print("RESULT", spark.read.format("tfrecord").load(uri).selectExpr("count(*)").f
 
 
 def test_spark_says_what_failed_and_shows_nothing_of_it(hadoop, tmp_path):
-    pytest.importorskip("pyspark.sql.datasource")
     (tmp_path / "out").mkdir()
     (tmp_path / "out/_SUCCESS").touch()
     environment = {**os.environ, **hadoop.faults.environment}
@@ -232,7 +229,8 @@ def test_spark_says_what_failed_and_shows_nothing_of_it(hadoop, tmp_path):
 
 @pytest.fixture
 def gfile(faulty):
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     import tfos.tensorflow
 
     tfos.tensorflow.register_schemes()
@@ -269,7 +267,8 @@ def test_tensorflow_hears_of_reads_that_failed(faulty, gfile):
 
 
 def test_a_dataset_hears_of_reads_that_failed(faulty):
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     from tfos import node_files
 
     records.write(f"{faulty.uri}/f", [BATCH])

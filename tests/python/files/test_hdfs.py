@@ -18,8 +18,6 @@ import pytest
 from tfos import doctor as checks_of
 from tfos import executable, hdfs_doctor
 
-pytest.importorskip("tensorflow")
-
 BOUND_SECONDS = 120
 
 START = """

@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import hadoop_cluster
+import pytest
 
 BOUND_SECONDS = 180
+pytestmark = pytest.mark.hdfs
 
 PROGRAM = """
 import pyarrow as pa

@@ -5,10 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
-pytest.importorskip("tensorflow")
-
 PROGRAM = '''
 import tensorflow as tf  # Before tfos, and so are its functions of OpenSSL's names.
 

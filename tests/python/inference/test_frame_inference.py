@@ -13,10 +13,11 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as sql
 from support import programs
+from support.spark_errors import SPARK_ERRORS
 from support.sql_types import RESULT_TYPES, TYPES
 
 import tfos
-from tfos.errors import BadInputError
+from tfos.errors import BadInputError, NodeFailedError
 
 ROWS = 40
 
@@ -221,18 +222,18 @@ def test_another_number_of_results_than_rows_fails(spark, program, said):
     cluster = tfos.run(spark, program, nodes=1, args={"batch": 100})
     frame = questions(spark, "too many", 10, 1)
     results = cluster.inference(frame, schema="id long, k long, answer string")
-    with pytest.raises(Exception, match=said):
+    with pytest.raises(SPARK_ERRORS, match=said):
         results.collect()
-    with pytest.raises(Exception, match=said):
+    with pytest.raises(NodeFailedError, match=said):
         cluster.shutdown()
 
 
 def test_an_exception_in_the_program_reaches_the_action(spark):
     cluster = tfos.run(spark, programs.fail_after_first_batch, nodes=1, args={"train": False})
     results = cluster.inference(spark.range(1000), schema="n long")
-    with pytest.raises(Exception, match="ValueError: broken while reading"):
+    with pytest.raises(SPARK_ERRORS, match="ValueError: broken while reading"):
         results.collect()
-    with pytest.raises(Exception, match="broken while reading"):
+    with pytest.raises(NodeFailedError, match="broken while reading"):
         cluster.shutdown()
 
 

@@ -9,26 +9,26 @@ import pytest
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import functions as F
 from support.fake_spark import fake_session
+from support.spark_errors import SPARK_ERRORS
 
 from tfos import frame_inference, inference, jvm_inference
 from tfos.errors import BadInputError
-from tfos.settings import INFERENCE_JVM, Settings
+from tfos.settings import Settings
 
 
 @pytest.fixture
-def both(spark):
+def both(run_models_in):
     """A function: what `transform` makes of a frame, whose schema and rows are the same either way."""
     def transform(frame, model, **options):
         results = []
         for runner in ("off", "on"):
-            spark.conf.set(INFERENCE_JVM.key, runner)
+            run_models_in(runner)
             result = frame_inference.transform(frame, model, **options)
             results.append((result.schema, sorted(map(str, result.collect()))))
         assert results[0] == results[1]
         return result
 
-    yield transform
-    spark.conf.unset(INFERENCE_JVM.key)
+    return transform
 
 
 @pytest.fixture
@@ -91,14 +91,14 @@ def test_a_library_of_ops_that_is_none(spark, models, model_runner, tmp_path):
     (tmp_path / "none.so").write_text("no library")
     model = inference.Model(str(models / "custom"), op_libraries=(str(tmp_path / "none.so"),), threads=1)
     result = frame_inference.transform(spark.range(5).withColumnRenamed("id", "n"), model)
-    with pytest.raises(Exception, match="none.so can't be loaded as a library of ops"):
+    with pytest.raises(SPARK_ERRORS, match="none.so can't be loaded as a library of ops"):
         result.collect()
 
 
 def test_a_null_is_an_error_with_column_row_and_partition(spark, others, model_runner):
     frame = spark.range(20, numPartitions=2).selectExpr("cast(nullif(id, 17) as float) AS x", "1f AS y")
     result = frame_inference.transform(frame, others("two"), batch_size=4)
-    with pytest.raises(Exception, match=r"others, partition 1: column x has a null in row 7"):
+    with pytest.raises(SPARK_ERRORS, match=r"others, partition 1: column x has a null in row 7"):
         result.collect()
 
 
@@ -152,7 +152,7 @@ def test_rows_go_on_to_python(spark, others, model_runner):
     assert sum(result.rdd.map(lambda row: row.difference).take(70)) == sum(range(-1, 69))
 
 
-def test_streams_go_through_python(spark, others, tmp_path):
+def test_streams_go_through_python(spark, others, run_models_in, tmp_path):
     frame = spark.range(30).selectExpr("cast(id as float) AS x", "1f AS y")
     frame.write.parquet(str(tmp_path / "rows"))
     stream = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "rows"))
@@ -160,12 +160,9 @@ def test_streams_go_through_python(spark, others, tmp_path):
     query = result.writeStream.format("memory").queryName("scored").trigger(availableNow=True).start()
     query.awaitTermination()
     assert spark.sql("SELECT sum(difference) FROM scored").first()[0] == sum(range(30)) - 30
-    spark.conf.set(INFERENCE_JVM.key, "on")
-    try:
-        with pytest.raises(BadInputError, match="spark.tfos.inference.jvm is on, and the DataFrame is a stream"):
-            frame_inference.transform(stream, others("two"))
-    finally:
-        spark.conf.unset(INFERENCE_JVM.key)
+    run_models_in("on")
+    with pytest.raises(BadInputError, match="spark.tfos.inference.jvm is on, and the DataFrame is a stream"):
+        frame_inference.transform(stream, others("two"))
 
 
 def frame_without_jar(**conf):
@@ -192,5 +189,5 @@ def test_executors_use_the_tensorflow_of_the_drivers_python(spark, models, model
     model = inference.Model(str(tmp_path / "model"), signature="two", threads=1)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/python")
     frame = spark.range(4).selectExpr("cast(id as float) AS x", "1f AS y")
-    with pytest.raises(Exception, match="/no/python"):
+    with pytest.raises(SPARK_ERRORS, match="/no/python"):
         frame_inference.transform(frame, model).collect()

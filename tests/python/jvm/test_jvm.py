@@ -20,6 +20,7 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame, functions
 from support import programs
 from support.places import ROOT
+from support.spark_errors import SPARK_ERRORS
 
 import tfos
 from tfos import inference, record_types, records
@@ -196,7 +197,7 @@ def test_what_does_not_fit_is_said_before_anything_runs(old, new, spark, models)
 def test_a_null_is_an_error_with_column_row_and_partition(new, spark, models):
     frame = spark.range(20, numPartitions=2).selectExpr("cast(nullif(id, 17) as float) AS x", "1f AS y")
     model = (new.ml.TensorFlowModel().setModelDir(str(models / "others")).setSignature("two").setBatchSize(4))
-    with pytest.raises(Exception, match=r"partition 1: column x has a null in row 7") as error:
+    with pytest.raises(SPARK_ERRORS, match=r"partition 1: column x has a null in row 7") as error:
         run(model, frame).collect()
     assert str(models / "others") in str(error.value)
 
@@ -261,7 +262,7 @@ def test_without_tensorflow_the_error_says_where_it_was_looked_for(jvm, tmp_path
     assert pathlib.Path(find(None, sys.executable)).name == "tensorflow"
     for named, python, message in [(str(tmp_path), "python3", f"TFOS_TENSORFLOW names {tmp_path}"),
                                    (None, "/no/python", "/no/python could not be started")]:
-        with pytest.raises(Exception, match=message) as error:
+        with pytest.raises(SPARK_ERRORS, match=message) as error:
             find(named, python)
         assert "Install tensorflow 2.16 or newer" in str(error.value)
 
@@ -302,7 +303,7 @@ def test_tfrecords_come_back_as_they_were_and_python_reads_the_same(old, spark, 
     wanted = [list(row.values()) for file in files
               for batch in records.read(file, sample.schema()) for row in batch.to_pylist()]
     assert sorted(values(found), key=str) == sorted(wanted, key=str)
-    with pytest.raises(Exception, match="already exists"):
+    with pytest.raises(SPARK_ERRORS, match="already exists"):
         old.DFUtil.saveAsTFRecords(frame._jdf, str(directory))
 
 
@@ -326,7 +327,7 @@ def test_hints_come_first_and_types_that_do_not_fit_are_said(new, old, spark, tm
     assert sorted(values(loaded), key=str) == sorted(2 * [[b"x", None, 0.5, 1], [b"y", None, 1.5, 2]], key=str)
 
     wrong = old.SimpleTypeParser.parse("struct<f:long>")
-    with pytest.raises(Exception, match=r"\.tfrecord(\.gz)?: record 0 at offset 0: .*f"):
+    with pytest.raises(SPARK_ERRORS, match=r"\.tfrecord(\.gz)?: record 0 at offset 0: .*f"):
         DataFrame(new.TFRecords.load(spark._jsparkSession, str(tmp_path / "data"), wrong), spark).collect()
     with pytest.raises(IllegalArgumentException, match="column m is map<int,int>: make an array"):
         new.TFRecords.save(spark.sql("SELECT map(1, 2) AS m")._jdf, str(tmp_path / "none"))
@@ -348,13 +349,13 @@ def test_a_damaged_file_is_named_and_a_failed_write_leaves_nothing(new, spark, t
     content[-6] ^= 1
     (tmp_path / "bad.tfrecord").write_bytes(content)
     loaded = new.TFRecords.load(spark._jsparkSession, str(tmp_path / "bad.tfrecord"))
-    with pytest.raises(Exception, match=r"bad\.tfrecord.*record 1999"):
+    with pytest.raises(SPARK_ERRORS, match=r"bad\.tfrecord.*record 1999"):
         DataFrame(loaded, spark).collect()
-    with pytest.raises(Exception, match=r"bad\.tfrecord.*record 1999"):
+    with pytest.raises(SPARK_ERRORS, match=r"bad\.tfrecord.*record 1999"):
         new.TFRecords.save(loaded, str(tmp_path / "out"))
     # This one is refused when the file is closed, and Spark closes it again.
     hole = spark.sql("SELECT array(1, null) AS a")._jdf
-    with pytest.raises(Exception, match="null"):
+    with pytest.raises(SPARK_ERRORS, match="null"):
         new.TFRecords.save(hole, str(tmp_path / "hole"))
     left = [file.name for file in (tmp_path / "out").rglob("*") if file.is_file()] if (tmp_path / "out").exists() else []
     assert not [name for name in left if name.startswith("part") or name == "_SUCCESS"]

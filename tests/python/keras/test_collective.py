@@ -6,14 +6,13 @@ import itertools
 import json
 import pathlib
 
+import keras
 import numpy as np
 import pytest
 from support import collective_programs as programs
 
 import tfos
 from tfos.errors import BadInputError, NodeFailedError
-
-keras = pytest.importorskip("keras")
 
 
 def run(spark, program, tmp_path, nodes=2, **options):

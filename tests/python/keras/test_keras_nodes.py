@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import keras
 import numpy as np
 import pytest
 from support import keras_programs as programs
 from support.comparing import assert_same
 from support.two_nodes import Died, TwoNodes
-
-keras = pytest.importorskip("keras")
-pytest.importorskip("tf_keras")
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from pyspark.ml.feature import VectorAssembler
 from pyspark.ml.tuning import CrossValidator, CrossValidatorModel, ParamGridBuilder
 from pyspark.sql import functions
 from support import ml_programs
+from support.spark_errors import SPARK_ERRORS
 
 import tfos.ml
 from tensorflowonspark import TFCluster, pipeline
 from tfos import inference
 from tfos.errors import BadInputError
-from tfos.settings import INFERENCE_JVM
 
 
 def target(a, b):
@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_said_before_anything_runs(words, text_model):
     with pytest.raises(BadInputError, match="column word would be there twice"):
         text_model.copy({text_model.outputMapping: {"upper": "word"}, text_model.binaryOutputs: []}).transform(words)
     nulls = words.withColumn("word", functions.expr("if(id = 11, null, word)")).coalesce(1)
-    with pytest.raises(Exception, match="partition 0: column word has a null in row 11"):
+    with pytest.raises(SPARK_ERRORS, match="partition 0: column word has a null in row 11"):
         text_model.transform(nulls).collect()
 
 
@@ -124,7 +124,7 @@ def test_parameters_are_documented_and_checked(text_model):
         text_model.copy().setBatchSize("many")
 
 
-def test_an_old_pipeline(spark, points, tmp_path, leftovers):
+def test_an_old_pipeline(points, run_models_in, tmp_path, leftovers):
     args = argparse.Namespace(word="kept", batch_size=1)
     estimator = (
         pipeline.TFEstimator(ml_programs.train_line, args)
@@ -135,13 +135,12 @@ def test_an_old_pipeline(spark, points, tmp_path, leftovers):
     model.setInputMapping({"x": "x"}).setOutputMapping({"y": "found", "twice": "doubled", "name": "label"})
     expected = [row.y for row in points.orderBy("id").collect()]
     for runner in ("on", "off"):
-        spark.conf.set(INFERENCE_JVM.key, runner)
+        run_models_in(runner)
         scored = model.transform(points.orderBy("id").coalesce(1))
         assert scored.columns == ["label", "doubled", "found"]
         for row, y in zip(scored.collect(), expected, strict=True):
             assert row.found == pytest.approx(y, abs=1e-4) and row.doubled == [pytest.approx(2 * y, abs=1e-4)]
             assert bytes(row.label) == str(round(row.found)).encode()
-    spark.conf.unset(INFERENCE_JVM.key)
     with pytest.raises(BadInputError, match="set export_dir"):
         pipeline.TFModel({}).setOutputMapping({"y": "y"}).transform(points)
 
@@ -156,8 +155,8 @@ def test_an_old_estimator_that_feeds_nothing_and_exports_afterwards(points, tmp_
     assert (tmp_path / "e").read_text() == "read"
 
 
-def test_sessions_stay_in_their_workers(spark, models):
-    spark.conf.set(INFERENCE_JVM.key, "off")
+def test_sessions_stay_in_their_workers(spark, models, run_models_in):
+    run_models_in("off")
     frame = spark.range(8, numPartitions=4).select(functions.col("id").cast("float").alias("x"),
                                                    functions.col("id").cast("float").alias("y"))
     model = tfos.ml.Model(modelDir=str(models / "others"), signature="two")
@@ -184,7 +183,6 @@ def test_sessions_stay_in_their_workers(spark, models):
     model.transform(frame).collect()
     after = processes()
     assert before == after and any(held != "[]" for held in before.values())
-    spark.conf.unset(INFERENCE_JVM.key)
 
 
 def test_namespace():

@@ -7,12 +7,11 @@ import threading
 
 import pyarrow as pa
 import pytest
+import tensorflow as tf
 
 from tfos import node_files, records
 from tfos.context import NodeContext
 from tfos.errors import BadInputError
-
-tf = pytest.importorskip("tensorflow")
 
 BOUND_SECONDS = 120
 

@@ -14,12 +14,11 @@ import urllib.error
 import urllib.request
 
 import pytest
+import tensorflow as tf
 from support.waiting import wait_for
 
 import tfos
 from tfos import executable, hadoop_settings, import_hook
-
-tf = pytest.importorskip("tensorflow")
 
 BOUND_SECONDS = 120
 

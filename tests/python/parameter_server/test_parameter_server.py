@@ -193,7 +193,8 @@ def test_state_goes_on_with_another_number_of_servers(serving, tmp_path, caplog)
 
 
 def test_a_saved_state_knows_what_was_under_way(serving, tmp_path):
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    import ml_dtypes
+
     w = np.zeros(1000, ml_dtypes.bfloat16)
     with server_of(serving(), [w], overlap=True) as server:
         w += 1
@@ -204,7 +205,8 @@ def test_a_saved_state_knows_what_was_under_way(serving, tmp_path):
 
 
 def test_optimizers_do_what_those_of_keras_do(serving):
-    keras = pytest.importorskip("keras")
+    import keras
+
     rng = np.random.default_rng(4)
     start = rng.standard_normal((5, 3)).astype(np.float32)
     gradients = [rng.standard_normal((5, 3)).astype(np.float32) for _ in range(6)]
@@ -223,7 +225,8 @@ def test_optimizers_do_what_those_of_keras_do(serving):
 
 
 def test_what_cannot_be_on_servers_is_refused(serving):
-    keras = pytest.importorskip("keras")
+    import keras
+
     w = [np.zeros(3, np.float32)]
     process = serving()
     for words, options in (
@@ -246,7 +249,8 @@ def test_what_cannot_be_on_servers_is_refused(serving):
 
 
 def test_keras_fits_with_weights_and_with_gradients_on_the_server(serving):
-    keras = pytest.importorskip("keras")
+    import keras
+
     rng = np.random.default_rng(5)
     x = rng.standard_normal((256, 4)).astype(np.float32)
     y = x @ np.array([[1], [-2], [0.5], [3]], np.float32)
@@ -276,7 +280,8 @@ def test_keras_fits_with_weights_and_with_gradients_on_the_server(serving):
 
 
 def test_legacy_keras_takes_the_callback(serving):
-    tf_keras = pytest.importorskip("tf_keras")
+    import tf_keras
+
     model = tf_keras.Sequential([tf_keras.layers.Input((1,)), tf_keras.layers.Dense(
         1, kernel_initializer="zeros", use_bias=False)])
     model.compile(tf_keras.optimizers.SGD(0.25), "mse")
@@ -292,7 +297,8 @@ def test_legacy_keras_takes_the_callback(serving):
 
 
 def test_gradients_of_one_execution_are_averaged(serving):
-    keras = pytest.importorskip("keras")
+    import keras
+
     x = np.ones((12, 1), np.float32)
     weights = []
     for steps in (1, 3):
@@ -310,7 +316,7 @@ def test_gradients_of_one_execution_are_averaged(serving):
 @pytest.mark.parametrize("overlap", [False, True])
 def test_statistics_are_averaged(serving, overlap):
     """Two nodes that move towards the same arrive there, and not beyond."""
-    keras = pytest.importorskip("keras")
+    import keras
 
     def weights():
         model = keras.Sequential([keras.layers.Input((2,)), keras.layers.BatchNormalization()])
@@ -342,7 +348,8 @@ def test_statistics_are_averaged(serving, overlap):
 
 
 def test_tensorflow_variables_and_their_types(serving):
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     process = serving()
     variables = [tf.Variable([1.0, 2.0], dtype=dtype)
                  for dtype in (tf.float32, tf.float64, tf.float16, tf.bfloat16)]

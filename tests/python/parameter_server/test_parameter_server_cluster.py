@@ -14,8 +14,6 @@ from support import parameter_server_programs as programs
 import tfos
 from tfos.errors import BadInputError, NodeFailedError
 
-keras = pytest.importorskip("keras")
-
 
 def test_nodes_train_through_native_servers_and_another_cluster_goes_on(spark, tmp_path, leftovers):
     args = {"directory": str(tmp_path)}

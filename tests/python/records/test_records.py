@@ -7,11 +7,10 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
+import tensorflow as tf
 
 from tfos import records
 from tfos.errors import BadInputError
-
-tf = pytest.importorskip("tensorflow")
 
 KINDS = {"int": ("int64_list", tf.train.Int64List), "float": ("float_list", tf.train.FloatList),
          "bytes": ("bytes_list", tf.train.BytesList)}

@@ -16,20 +16,18 @@ import subprocess
 import pyarrow as pa
 import pyspark
 import pytest
+from pyspark.ml.linalg import Vectors
+from pyspark.sql import types as sql
 from support.places import ROOT
-from support.record_source import ERRORS, PYTHON_FORMAT, Source, ids
+from support.record_source import PYTHON_FORMAT, Source, ids
 from support.remote_files import visible_in
+from support.spark_errors import SPARK_ERRORS
+from support.waiting import wait_for
 
-pytest.importorskip("pyspark.sql.datasource")
-
-from pyspark.ml.linalg import Vectors  # noqa: E402
-from pyspark.sql import types as sql  # noqa: E402
-from support.waiting import wait_for  # noqa: E402
-
-import tfos  # noqa: E402
-from tfos import executable, record_listing, record_types, records, tfrecord_source, tfrecord_writer  # noqa: E402
-from tfos.errors import BadInputError  # noqa: E402
-from tfos.file_access import access_for  # noqa: E402
+import tfos
+from tfos import executable, record_listing, record_types, records, tfrecord_source, tfrecord_writer
+from tfos.errors import BadInputError
+from tfos.file_access import access_for
 
 BOUND_SECONDS = 60
 
@@ -117,7 +115,7 @@ def test_record_types(source, tmp_path):
     nested = source.spark.createDataFrame([(7, [[1.0, 2.0], [], [3.0]])], "id long, steps array<array<float>>")
     source.write(nested, tmp_path / "sequence", recordType="SequenceExample")
     assert source.read(tmp_path / "sequence", recordType="sequenceexample").collect() == nested.collect()
-    with pytest.raises(ERRORS, match="column steps is .* need recordType SequenceExample"):
+    with pytest.raises(SPARK_ERRORS, match="column steps is .* need recordType SequenceExample"):
         source.write(nested, tmp_path / "example")
     raw = source.spark.createDataFrame([(bytearray(b"one"),), (bytearray(b""),)], "value binary")
     source.write(raw.coalesce(1), tmp_path / "raw", recordType="ByteArray")
@@ -145,7 +143,7 @@ def test_vectors_are_written_dense(source, tmp_path):
 ])
 def test_what_records_cannot_hold_is_refused_before_anything_is_written(source, tmp_path, column, message):
     frame = source.spark.range(3).selectExpr("id", f"{column} AS x")
-    with pytest.raises(ERRORS) as raised:
+    with pytest.raises(SPARK_ERRORS) as raised:
         source.write(frame, tmp_path / "out")
     assert message in str(raised.value)
     with pytest.raises(BadInputError) as raised:
@@ -157,16 +155,16 @@ def test_what_records_cannot_hold_is_refused_before_anything_is_written(source, 
 def test_modes(source, tmp_path):
     path = tmp_path / "out"
     source.save(source.spark.range(3), str(path))
-    with pytest.raises(ERRORS, match="already exists" if source.is_jvm else "is there already; choose"):
+    with pytest.raises(SPARK_ERRORS, match="already exists" if source.is_jvm else "is there already; choose"):
         source.save(source.spark.range(3), str(path))
     source.save(source.spark.range(10, 12), str(path), "ignore")
     assert ids(source.read(path)) == [0, 1, 2]
     source.write(source.spark.range(3, 5), path, "append")
     assert ids(source.read(path)) == [0, 1, 2, 3, 4]
     if source.is_jvm:
-        with pytest.raises(ERRORS, match="(?i)cannot overwrite|UNSUPPORTED_OVERWRITE"):
+        with pytest.raises(SPARK_ERRORS, match="(?i)cannot overwrite|UNSUPPORTED_OVERWRITE"):
             source.write(source.read(path), path, "overwrite")
-        with pytest.raises(ERRORS, match="already exists"):
+        with pytest.raises(SPARK_ERRORS, match="already exists"):
             source.write(source.spark.range(1), path, "error")
         source.write(source.spark.range(1), path, "ignore")
         assert ids(source.read(path)) == [0, 1, 2, 3, 4]
@@ -175,7 +173,7 @@ def test_modes(source, tmp_path):
         # Also over what the same job reads.
         source.write(source.read(path).where("id > 2"), path, "overwrite")
         for mode in ("error", "ignore"):  # Spark's own refusal, which says what it takes.
-            with pytest.raises(ERRORS, match="cannot be written in the"):
+            with pytest.raises(SPARK_ERRORS, match="cannot be written in the"):
                 source.write(source.spark.range(1), path, mode)
     assert ids(source.read(path)) == [3, 4]
     with pytest.raises(BadInputError, match="mode 'replace'"):
@@ -189,12 +187,12 @@ def test_a_failed_job_leaves_everything_as_it_was(source, tmp_path):
     failing = source.spark.range(0, 100, 1, 2).selectExpr(
         "id", "if(id = 99, raise_error('on purpose'), 1) AS x")
     for mode in ("append",) if source.is_jvm else ("append", "overwrite"):
-        with pytest.raises(ERRORS, match="on purpose"):
+        with pytest.raises(SPARK_ERRORS, match="on purpose"):
             source.write(failing, path, mode)
         assert sorted(os.listdir(path)) == before
     assert ids(source.read(path)) == [0, 1, 2]
     if source.is_jvm:  # Spark deletes first what its own formats overwrite.
-        with pytest.raises(ERRORS, match="on purpose"):
+        with pytest.raises(SPARK_ERRORS, match="on purpose"):
             source.write(failing, path, "overwrite")
         assert not path.exists() or visible_in(path) == []
 
@@ -204,7 +202,7 @@ def test_columns_become_directories(source, tmp_path):
     frame = source.spark.range(0, 60, 1, 3).selectExpr(
         "id", "id % 3 AS day", "element_at(array('a/b', NULL, 'ü=', ''), cast(id % 4 + 1 AS int)) AS land")
     if not source.is_jvm:
-        with pytest.raises(ERRORS, match="partitioning"):  # Spark itself has no way to say it.
+        with pytest.raises(SPARK_ERRORS, match="partitioning"):  # Spark itself has no way to say it.
             frame.write.format(PYTHON_FORMAT).mode("append").partitionBy("day").save(str(path))
     source.save(frame, str(path), partition_by=["day", "land"], index="true")
     assert visible_in(path) == ["day=0", "day=1", "day=2"]
@@ -247,9 +245,9 @@ def test_directories_patterns_and_hidden_files(source, tmp_path):
                     recursiveFileLookup="true")) == [1, 2]
     assert source.read(f"file://{tmp_path}/day=1").columns == ["id", "land"]
     differ = "(?i)conflicting" if source.is_jvm else "do not lie below directories of the same columns"
-    with pytest.raises(ERRORS, match=differ):
+    with pytest.raises(SPARK_ERRORS, match=differ):
         source.read([str(tmp_path / "day=1"), str(tmp_path / "day=2/land=ch")])
-    with pytest.raises(ERRORS, match="at" if source.is_jvm else "land=at has no value for column land"):
+    with pytest.raises(SPARK_ERRORS, match="at" if source.is_jvm else "land=at has no value for column land"):
         source.read(tmp_path, "land int").collect()
     (tmp_path / "day=1/land=at/other.txt").write_text("no record")
     assert ids(source.read(tmp_path / "day=1", pathGlobFilter="pa*")) == [1]
@@ -289,7 +287,7 @@ def test_bad_records(source, tmp_path):
     size = len(content) // 10
     content[3 * size + 14] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ERRORS, match=rf"f.tfrecord: record 3 at offset {3 * size}: the CRC"):
+    with pytest.raises(SPARK_ERRORS, match=rf"f.tfrecord: record 3 at offset {3 * size}: the CRC"):
         source.read(path, "id long").collect()
     assert ids(source.read(path, "id long", mode="DROPMALFORMED")) == [0, 1, 2, *range(4, 10)]
     if not source.is_jvm:
@@ -308,7 +306,7 @@ def test_bad_records(source, tmp_path):
     assert [row[0] is None for row in only] == [n != 3 for n in range(10)]
     misfits = source.read(path, "id string, _corrupt_record binary", mode="permissive").collect()
     assert all(row.id is None and row._corrupt_record for row in misfits)
-    with pytest.raises(ERRORS, match="has to be binary that may be null, and not string"):
+    with pytest.raises(SPARK_ERRORS, match="has to be binary that may be null, and not string"):
         source.read(path, "id long, _corrupt_record string", mode="permissive").collect()
     raw = source.read(path, recordType="ByteArray", mode="permissive").collect()
     assert [row.byteArray is None for row in raw] == [n == 3 for n in range(10)]
@@ -327,31 +325,32 @@ def test_bad_records(source, tmp_path):
 ])
 def test_options_that_are_refused(source, tmp_path, options, message):
     records.write(tmp_path / "f", [pa.record_batch({"id": [1]})])
-    with pytest.raises(ERRORS, match=message):
+    with pytest.raises(SPARK_ERRORS, match=message):
         source.read(tmp_path / "f", **options)
 
 
 def test_paths_that_are_refused(source, tmp_path):
     missing = "(?i)path does not exist" if source.is_jvm else "no such file or directory.*none|nothing matches"
-    with pytest.raises(ERRORS, match=missing):
+    with pytest.raises(SPARK_ERRORS, match=missing):
         source.read(tmp_path / "none")
-    with pytest.raises(ERRORS, match=missing):
+    with pytest.raises(SPARK_ERRORS, match=missing):
         source.read(tmp_path / "n*")
-    with pytest.raises(ERRORS, match="there is no file to read"):
+    with pytest.raises(SPARK_ERRORS, match="there is no file to read"):
         source.read(tmp_path)
-    with pytest.raises(ERRORS, match="No FileSystem" if source.is_jvm else "nobody is known who serves gs://"):
+    with pytest.raises(SPARK_ERRORS, match="No FileSystem" if source.is_jvm else "nobody is known who serves gs://"):
         source.read("gs://bucket/data")
     (tmp_path / "f").write_bytes(b"")
-    with pytest.raises(ERRORS, match="no record in it has a value"):
+    with pytest.raises(SPARK_ERRORS, match="no record in it has a value"):
         source.read(tmp_path / "f")
-    with pytest.raises(ERRORS, match="f is a file|f exists and is not a directory|Mkdirs failed|ot a directory"):
+    with pytest.raises(SPARK_ERRORS, match="f is a file|f exists and is not a directory|Mkdirs failed|ot a directory"):
         source.write(source.spark.range(1), tmp_path / "f")
     source.write(source.spark.range(0), tmp_path / "empty")
     assert visible_in(tmp_path / "empty") == [] and (tmp_path / "empty/_SUCCESS").exists()
 
 
 def test_tensorflow_reads_what_spark_wrote(source, tmp_path):
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     source.write(source.spark.range(20).selectExpr("id", "concat('x', id) AS s"), tmp_path / "out", compression="gzip")
     files = [str(tmp_path / "out" / name) for name in visible_in(tmp_path / "out")]
     parsed = [tf.io.parse_single_example(record, {"id": tf.io.FixedLenFeature([], tf.int64),
@@ -395,7 +394,7 @@ def test_what_records_cannot_hold_is_refused_before_spark_deletes(jvm_source, sp
     for frame, options in ((spark.sql("SELECT current_date() AS x"), {}),
                            (spark.range(1), {"ifExists": "error"}), (spark.range(1), {"compression": "lz4"}),
                            (spark.range(1), {"index": "true", "compression": "gzip"})):
-        with pytest.raises(ERRORS, match="cast it|mode\\(|lz4|uncompressed files only"):
+        with pytest.raises(SPARK_ERRORS, match="cast it|mode\\(|lz4|uncompressed files only"):
             jvm_source.write(frame, tmp_path / "out", "overwrite", **options)
     assert ids(jvm_source.read(tmp_path / "out")) == [0, 1, 2]
 
@@ -442,7 +441,7 @@ def test_files_that_are_passed_over(jvm_source, spark, tmp_path):
               for option in ("ignoreMissingFiles", "ignoreCorruptFiles")}
     assert frames["ignoreCorruptFiles"].count() == 6
     (tmp_path / "b").unlink()
-    with pytest.raises(ERRORS, match="/b"):  # Missing is not corrupt.
+    with pytest.raises(SPARK_ERRORS, match="/b"):  # Missing is not corrupt.
         frames["ignoreCorruptFiles"].count()
     (tmp_path / "a").unlink()
     assert frames["ignoreMissingFiles"].count() == 3

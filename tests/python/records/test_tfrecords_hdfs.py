@@ -13,26 +13,24 @@ import uuid
 import psutil
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
+from support.record_source import PYTHON_FORMAT, Source, ids
+from support.remote_files import names_in, visible_in
+from support.spark_errors import SPARK_ERRORS
+from support.waiting import wait_for
 
-pytest.importorskip("pyspark.sql.datasource")
-
-from pyspark.errors import AnalysisException  # noqa: E402
-from support.record_source import ERRORS, PYTHON_FORMAT, Source, ids  # noqa: E402
-from support.remote_files import names_in, visible_in  # noqa: E402
-from support.waiting import wait_for  # noqa: E402
-
-import tfos  # noqa: E402
-from tfos import executable, node_files, paths, records, tfrecord_source  # noqa: E402
-from tfos.context import NodeContext  # noqa: E402
-from tfos.errors import BadInputError  # noqa: E402
-from tfos.file_access import access_for  # noqa: E402
+import tfos
+from tfos import executable, node_files, paths, records, tfrecord_source
+from tfos.context import NodeContext
+from tfos.errors import BadInputError
+from tfos.file_access import access_for
 
 BOUND_SECONDS = 120
 SLOW_ROWS = 20_000
 
 
 @pytest.fixture
-def root(empty_directory):
+def root(hdfs, empty_directory):
     return empty_directory("hdfs")
 
 
@@ -67,7 +65,7 @@ def test_every_mode_of_writing(source, session, root):
     source.save(more, path, "overwrite")
     assert ids(source.read(path, "id long")) == [3, 4]
     before = names_in(path)
-    with pytest.raises(ERRORS, match="on purpose"):
+    with pytest.raises(SPARK_ERRORS, match="on purpose"):
         source.save(session.range(4).selectExpr("id", "if(id = 3, raise_error('on purpose'), 1) AS x"),
                     path, "append" if source.is_jvm else "overwrite")
     assert names_in(path) == before
@@ -155,7 +153,6 @@ def test_old_programs(session, root):
 
 
 def test_nodes_read_their_shares(hadoop, root):
-    pytest.importorskip("tensorflow")
     schema = pa.schema([("id", pa.int64())])
     for number, name in enumerate(("a", "b.gz", "c")):
         numbers = range(number * 10, number * 10 + 10)
@@ -193,7 +190,8 @@ def reading_threads():
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 def test_passes_over_a_dataset_leave_no_thread(root, compression):
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     # More than what is read ahead: two batches, and two windows of a file.
     batches = [pa.record_batch({"id": range(n, n + 1_000), "pad": [os.urandom(1_000) for _ in range(1_000)]})
                for n in range(0, 10_000, 1_000)]
@@ -264,7 +262,7 @@ def start_writing(source, frame, path, group):
         source.spark.sparkContext.setJobGroup(group, group, interruptOnCancel=True)
         try:
             source.save(frame, path, "append")
-        except ERRORS as error:
+        except SPARK_ERRORS as error:
             raised.append(error)
 
     thread = threading.Thread(target=run)

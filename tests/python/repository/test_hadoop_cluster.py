@@ -16,6 +16,7 @@ HARNESS = pathlib.Path(hadoop_cluster.__file__)
 BOUND_SECONDS = 60
 
 
+@pytest.mark.hdfs
 def test_nothing_stays_when_the_harness_is_killed(tmp_path):
     process = subprocess.Popen(
         [sys.executable, str(HARNESS), "--directory", str(tmp_path), "--", "sleep", "1000"],

@@ -15,6 +15,7 @@ from daemons import DaemonError
 
 HARNESS = pathlib.Path(spark_cluster.__file__)
 BOUND_SECONDS = 120
+pytestmark = pytest.mark.spark
 
 COUNT = """
 import sys

@@ -10,9 +10,9 @@ import json
 import os
 import pathlib
 import pickle
+import signal
 import sys
 import threading
-import time
 import traceback
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -22,6 +22,7 @@ from pyspark import SparkConf, SparkContext
 
 import tfos
 from support import programs
+from support.waiting import wait_for
 
 
 def say(event, **what):
@@ -75,14 +76,25 @@ def run(sc, name, action, directory):
             count(sc, cluster, directory)
 
 
+def in_background(function):
+    """What it raises ends the driver, and so the test that waits for what it was to say."""
+    def run_or_end():
+        try:
+            function()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(70)
+
+    threading.Thread(target=run_or_end, daemon=True).start()
+
+
 def feed_until_killed(sc, cluster):
-    """Says `feed` once both nodes have rows and a feed task is in its middle."""
+    """Says `feed` once a node has rows and a feed task is in its middle."""
     def say_when_fed():
-        while sum(node["metrics"].get("rows", 0) > 0 for node in cluster.status()) < 1:
-            time.sleep(0.02)
+        wait_for(lambda: any(node["metrics"].get("rows", 0) > 0 for node in cluster.status()), "a row in a node")
         say("feed")
 
-    threading.Thread(target=say_when_fed, daemon=True).start()
+    in_background(say_when_fed)
     cluster.train(sc.parallelize(range(1_000_000), 4).map(lambda n: (n, b"x" * 1000)), epochs=10)
 
 
@@ -98,14 +110,13 @@ def count(sc, cluster, directory):
                 with open(marker + ".part", "w") as file:
                     file.write(str(os.getpid()))
                 os.rename(marker + ".part", marker)
-                time.sleep(600)
+                signal.pause()
 
     def say_worker():
-        while not os.path.exists(marker):
-            time.sleep(0.02)
+        wait_for(lambda: os.path.exists(marker), marker)
         say("worker", pid=int(pathlib.Path(marker).read_text()))
 
-    threading.Thread(target=say_worker, daemon=True).start()
+    in_background(say_worker)
     cluster.train(sc.parallelize(range(4000), 2).mapPartitionsWithIndex(rows))
     cluster.shutdown()
     seen = []
@@ -120,11 +131,10 @@ def start(sc, program, directory):
 
     def occupy(_):
         taken.touch()
-        time.sleep(600)
+        signal.pause()
 
     threading.Thread(target=lambda: sc.parallelize([0], 1).foreach(occupy), daemon=True).start()
-    while not taken.exists():
-        time.sleep(0.02)
+    wait_for(taken.exists, taken)
     say("launching")
     tfos.run(sc, program, nodes=2, args={"dir": directory}, registration_timeout=100)
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-
 import tfos
 from tfos import tfrecord_source
 
 #: What the format that is written in Python is called beside that of the jar.
 PYTHON_FORMAT = "tfrecord_python"
-
-#: Those of tasks come as Spark's gateway has them, where no Python worker had a part in it.
-ERRORS = (PySparkException, Py4JJavaError)
 
 
 class Source:

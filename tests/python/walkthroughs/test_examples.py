@@ -47,6 +47,7 @@ def run_example(name, *arguments, **environment):
     return done.stdout
 
 
+@pytest.mark.spark
 def test_example_alone(leftovers):
     run_example(*ALONE)
 
@@ -69,6 +70,7 @@ def test_every_example_is_run_here():
 
 
 # Four clusters, one after the other, take more than the usual bound on a busy machine.
+@pytest.mark.spark
 @pytest.mark.timeout(BOUND_SECONDS + 120)
 def test_the_example_on_hdfs_leaves_all_of_it_there(hdfs, hadoop, leftovers):
     directory = f"{hdfs.uri}/mnist"
