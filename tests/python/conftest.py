@@ -147,7 +147,7 @@ def hadoop(hdfs, tmp_path_factory):
     "other" on the same HDFS, "local" on this host, "faulty") and `faults`, which plans failures of
     faulty://.
     """
-    from tfos.file_access import access_for
+    from tfos.files.access import access_for
 
     directory = tmp_path_factory.mktemp("hadoop")
     planned = faults.Faults(directory)
@@ -208,7 +208,7 @@ def empty_directory(request, tmp_path):
             return str(tmp_path)
         if kind == "faulty":
             return request.getfixturevalue("faulty").uri
-        from tfos.file_access import access_for
+        from tfos.files.access import access_for
 
         base = getattr(request.getfixturevalue("hadoop"), kind)
         access, path = access_for(f"{base}/{uuid.uuid4().hex}")
@@ -272,7 +272,7 @@ def _held():
 
 def _is_of_tfos(command):
     is_executable = bool(command) and os.path.basename(command[0]) == "tfos"
-    return is_executable or any(re.fullmatch(r"tfos\.\w+", word) for word in command)
+    return is_executable or any(re.fullmatch(r"tfos(\.\w+)+", word) for word in command)
 
 
 def _abstract_sockets():

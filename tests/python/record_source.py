@@ -6,7 +6,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 import tfos
-from tfos import tfrecord_source
+from tfos.records.spark import source
 
 #: What the format that is written in Python is called beside that of the jar.
 PYTHON_FORMAT = "tfrecord_python"
@@ -37,5 +37,5 @@ class Source:
             tfos.save_tfrecords(frame, str(path), mode, partition_by, **options)
             return
         columns = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-        tfrecord_source.check_writable(frame, mode, columns, options)
-        tfrecord_source.save_by_python(frame, str(path), mode, columns, self._format, options)
+        source.check_writable(frame, mode, columns, options)
+        source.save_by_python(frame, str(path), mode, columns, self._format, options)

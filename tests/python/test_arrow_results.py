@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import types as sql
 from test_native import Nodes, datafeed
 
-from tfos.arrow_results import ResultAssembler, sql_name
-from tfos.dataframe import _result_fields
+from tfos.feed.results import ResultAssembler, sql_name
+from tfos.feed.frames import _result_fields
 from tfos.errors import BadInputError
 
 ROWS = 40

@@ -17,8 +17,8 @@ tf = pytest.importorskip("tensorflow")
 from test_native import TIMEOUT, make_nodes, pool  # noqa: E402, F401  (fixtures)
 
 import tfos  # noqa: E402
-from tfos.datafeed import FeedSource  # noqa: E402
-from tfos.dataset import make_dataset  # noqa: E402
+from tfos.feed.datafeed import FeedSource  # noqa: E402
+from tfos.feed.dataset import make_dataset  # noqa: E402
 from tfos.errors import BadInputError  # noqa: E402
 
 
@@ -412,7 +412,7 @@ LEAVE_WHILE_WAITING = """
 import secrets, sys
 import tensorflow as tf
 from tfos import _native
-from tfos.dataset import make_dataset
+from tfos.feed.dataset import make_dataset
 server = _native.FeedServer(
     node_id=0, cluster_id="test", token_hex=secrets.token_hex(32), queues=["input"],
     memory_bytes=64 << 20, cache_memory_bytes=0, cache_directory="/tmp", bind_address="127.0.0.1", ports="0")

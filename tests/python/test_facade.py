@@ -21,7 +21,7 @@ from tensorflowonspark import (
     reservation,
     util,
 )
-from tfos.context import NodeContext
+from tfos.node.context import NodeContext
 from tfos.errors import BadInputError
 
 NODES = [

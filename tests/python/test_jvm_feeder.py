@@ -10,11 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-import tfos
-from tfos import jar, jvm_feeder
-from tfos.cluster_feed import ClusterFeed
+from tfos import _version
+from tfos.spark import jar
+from tfos.feed import jvm
+from tfos.cluster.feed import ClusterFeed
 from tfos.errors import BadInputError, NodeFailedError, NodeLostError
-from tfos.feeding import FeedPlan, Replay
+from tfos.feed.plan import FeedPlan, Replay
 from tfos.settings import Settings
 
 TOKEN = "5e" * 32
@@ -46,7 +47,7 @@ def test_the_jar_in_spark_jars_is_used(spark):
 
 
 def test_without_the_jar_python_feeds_unless_told_otherwise(caplog):
-    caplog.set_level("INFO", "tfos.cluster_feed")
+    caplog.set_level("INFO", "tfos.cluster.feed")
     assert feeds_by_jvm(context_without_jar(), "auto") is False
     assert "is fed by Python workers: the jar of tfos is not" in caplog.text
     with pytest.raises(BadInputError, match=r"spark.tfos.feed.jvm is on, and the jar .*jar_path\(\)"):
@@ -60,8 +61,8 @@ def test_an_older_spark_is_fed_by_python(spark):
 
 
 def test_a_jar_of_another_version_is_not_used(spark, monkeypatch):
-    version = tfos.__version__
-    monkeypatch.setattr(tfos, "__version__", "9.9")
+    version = _version.__version__
+    monkeypatch.setattr(_version, "__version__", "9.9")
     found = jar.obstacle(spark.sparkContext)
     assert found == f"the jar of tfos on the class path is version {version}, and the package 9.9"
 
@@ -126,7 +127,7 @@ class AskedCoordinator:
                             "socket": "", "executor_id": ""}],
                 timeout=10, region_bytes=1 << 20, chunk_bytes=1 << 20, epoch=0, pickled=False,
                 replay=Replay())
-            return jvm_feeder.train(spark.range(1, numPartitions=1), plan, ["id"], None)
+            return jvm.train(spark.range(1, numPartitions=1), plan, ["id"], None)
 
 
 @pytest.fixture

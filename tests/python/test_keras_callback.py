@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("keras")
 
 from tfos import collective  # noqa: E402
-from tfos.keras_callback import AverageMetrics  # noqa: E402
+from tfos.keras.metrics import AverageMetrics  # noqa: E402
 
 
 def logs_of(keras, rows, validation, callbacks):

@@ -537,7 +537,7 @@ def read_columns(server: Any, mapping: dict[str, str], batch: int) -> list[dict[
 
 
 def datafeed(server: Any, mapping: dict[str, str] | None = None, train: bool = True) -> Any:
-    from tfos.datafeed import DataFeed, FeedSource
+    from tfos.feed.datafeed import DataFeed, FeedSource
 
     return DataFeed(FeedSource(server, None, ["input"]), train, input_mapping=mapping)
 
@@ -554,7 +554,7 @@ def fed_columns(make_nodes: Any, rows: list[Any], mapping: dict[str, str], batch
 
 
 def test_lists_of_strings_of_record_batches(make_nodes: Any) -> None:
-    from tfos.datafeed import DataFeed, FeedSource
+    from tfos.feed.datafeed import DataFeed, FeedSource
 
     pa = pytest.importorskip("pyarrow")
     rows = [([f"\u00fc{n}", ""], [b"\xff" * k for k in range(n % 3)]) for n in range(50)]

@@ -8,8 +8,9 @@ import threading
 import pyarrow as pa
 import pytest
 
-from tfos import node_files, records
-from tfos.context import NodeContext
+from tfos.node import files as node_files
+from tfos import records
+from tfos.node.context import NodeContext
 from tfos.errors import BadInputError
 
 tf = pytest.importorskip("tensorflow")

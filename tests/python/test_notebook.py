@@ -11,7 +11,7 @@ import threading
 import pytest
 from conftest import ROOT
 
-from tfos.notebook import Watch, status_html
+from tfos.cluster.notebook import Watch, status_html
 
 nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")

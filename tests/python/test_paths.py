@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfos import paths
+from tfos.files import paths
 
 
 class FakeConfiguration:

@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from tfos import executable, records, records_command
-from tfos.file_access import access_for
+from tfos.base import executable
+from tfos import records
+from tfos.cli import records as records_command
+from tfos.files.access import access_for
 
 
 def run(capsys, *arguments):

@@ -22,10 +22,14 @@ from record_source import ERRORS, PYTHON_FORMAT, Source  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 import tfos  # noqa: E402
-from tfos import executable, node_files, paths, records, tfrecord_source  # noqa: E402
-from tfos.context import NodeContext  # noqa: E402
+from tfos.base import executable
+from tfos.node import files as node_files
+from tfos.files import paths
+from tfos import records
+from tfos.records.spark import source as tfrecord_source  # noqa: E402
+from tfos.node.context import NodeContext  # noqa: E402
 from tfos.errors import BadInputError  # noqa: E402
-from tfos.file_access import access_for  # noqa: E402
+from tfos.files.access import access_for  # noqa: E402
 
 BOUND_SECONDS = 120
 SLOW_ROWS = 20_000

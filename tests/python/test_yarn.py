@@ -17,7 +17,7 @@ from conftest import ROOT, RUN_VARIABLE
 from waiting import wait_for
 from webhdfs import WebHdfs
 
-from tfos import executable
+from tfos.base import executable
 
 PROGRAM = pathlib.Path(__file__).with_name("submitted_program.py")
 BOUND_SECONDS = 300
