@@ -169,7 +169,7 @@ def hadoop(hdfs, tmp_path_factory):
     "other" on the same HDFS, "local" on this host, "faulty") and `faults`, which plans failures of
     faulty://.
     """
-    from tfos.file_access import access_for
+    from tfos.files.access import access_for
 
     directory = tmp_path_factory.mktemp("hadoop")
     planned = faults.Faults(directory)
@@ -231,7 +231,7 @@ def empty_directory(request, tmp_path):
         assert request.node.get_closest_marker("hdfs"), "name the kind as a parameter, or use `hdfs`"
         if kind == "faulty":
             return request.getfixturevalue("faulty").uri
-        from tfos.file_access import access_for
+        from tfos.files.access import access_for
 
         base = getattr(request.getfixturevalue("hadoop"), kind)
         access, path = access_for(f"{base}/{uuid.uuid4().hex}")

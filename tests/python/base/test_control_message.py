@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from tfos import control_message, launch
+from tfos.base import control_message
+from tfos.cluster import launch
 
 MOST_BYTES = 4 << 20
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tfos.errors import BadInputError
-from tfos.roles import plan_roles, tensorboard_node
+from tfos.base.roles import plan_roles, tensorboard_node
 
 
 @pytest.mark.parametrize(

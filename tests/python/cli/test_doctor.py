@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tfos import doctor, executable
-from tfos.spark_installation import spark_home
+from tfos.cli import doctor, checks as checks_of
+from tfos.base import executable
+from tfos.spark.installation import spark_home
 
 COMPLETE = {
     "pyspark": "4.1.4",
@@ -35,23 +36,23 @@ def make_spark(path, *jars):
 @pytest.mark.parametrize(
     ("version", "level"),
     [
-        ("2.15.1", doctor.WARN),
-        ("2.16.1", doctor.OK),
-        ("2.21.0", doctor.OK),
-        ("2.21.0rc1", doctor.OK),
-        ("2.22.0", doctor.WARN),
-        ("3.0", doctor.WARN),
-        (None, doctor.FAIL),
+        ("2.15.1", checks_of.WARN),
+        ("2.16.1", checks_of.OK),
+        ("2.21.0", checks_of.OK),
+        ("2.21.0rc1", checks_of.OK),
+        ("2.22.0", checks_of.WARN),
+        ("3.0", checks_of.WARN),
+        (None, checks_of.FAIL),
     ],
 )
 def test_tensorflow_is_ok_in_the_tested_range(version, level):
     check = doctor.check_tensorflow(version_of(tensorflow_cpu=version))
     assert check.level == level
-    assert bool(check.advice) == (level != doctor.OK)
+    assert bool(check.advice) == (level != checks_of.OK)
 
 
 @pytest.mark.parametrize(
-    ("version", "level"), [("3.4.1", doctor.WARN), ("3.5.0", doctor.OK), ("4.1.4", doctor.OK)]
+    ("version", "level"), [("3.4.1", checks_of.WARN), ("3.5.0", checks_of.OK), ("4.1.4", checks_of.OK)]
 )
 def test_spark_is_ok_from_the_oldest_tested_one(tmp_path, version, level):
     assert doctor.check_spark(version_of(pyspark=version), tmp_path).level == level
@@ -69,8 +70,8 @@ def test_versions_that_were_not_run_are_told_from_those_that_were(tmp_path):
 
 
 def test_spark_may_come_from_spark_home(tmp_path):
-    assert doctor.check_spark(version_of(pyspark=None), tmp_path).level == doctor.OK
-    assert doctor.check_spark(version_of(pyspark=None), None).level == doctor.FAIL
+    assert doctor.check_spark(version_of(pyspark=None), tmp_path).level == checks_of.OK
+    assert doctor.check_spark(version_of(pyspark=None), None).level == checks_of.FAIL
     assert spark_home({"SPARK_HOME": str(tmp_path)}) == tmp_path
     assert (spark_home({}) / "jars").is_dir()
 
@@ -83,12 +84,12 @@ def test_the_hadoop_client_is_looked_for_as_it_looks_itself(tmp_path, monkeypatc
     spark = make_spark(tmp_path / "spark", api)
     monkeypatch.setenv("SPARK_HOME", str(spark))
     missing = doctor.check_hadoop_client()
-    assert missing.level == doctor.WARN
+    assert missing.level == checks_of.WARN
     assert "hadoop-client-runtime" in missing.found and str(spark / "jars") in missing.found
     for jar in (runtime, "slf4j-api-2.0.17.jar"):
         (spark / "jars" / jar).touch()
-    assert doctor.check_hadoop_client() == doctor.Check(
-        doctor.OK, "Hadoop client", f"{spark}/jars/{api}, {spark}/jars/{runtime}"
+    assert doctor.check_hadoop_client() == checks_of.Check(
+        checks_of.OK, "Hadoop client", f"{spark}/jars/{api}, {spark}/jars/{runtime}"
     )
     # A Spark without Hadoop's client, and a Hadoop beside it.
     hadoop = tmp_path / "hadoop" / "share" / "hadoop" / "client"
@@ -96,22 +97,22 @@ def test_the_hadoop_client_is_looked_for_as_it_looks_itself(tmp_path, monkeypatc
     (spark / "jars").rename(hadoop)
     monkeypatch.setenv("HADOOP_HOME", str(tmp_path / "hadoop"))
     found = doctor.check_hadoop_client()
-    assert found.level == doctor.OK and str(hadoop / api) in found.found
+    assert found.level == checks_of.OK and str(hadoop / api) in found.found
 
 
 def test_a_hadoop_configuration_must_hold_core_site(tmp_path):
-    assert doctor.check_hadoop_configuration({}).level == doctor.OK
+    assert doctor.check_hadoop_configuration({}).level == checks_of.OK
     environ = {"HADOOP_CONF_DIR": str(tmp_path)}
-    assert doctor.check_hadoop_configuration(environ).level == doctor.WARN
+    assert doctor.check_hadoop_configuration(environ).level == checks_of.WARN
     (tmp_path / "core-site.xml").touch()
-    assert doctor.check_hadoop_configuration(environ).level == doctor.OK
+    assert doctor.check_hadoop_configuration(environ).level == checks_of.OK
     home = doctor.check_hadoop_configuration({"HADOOP_HOME": str(tmp_path)})
     assert str(tmp_path / "etc" / "hadoop") in home.found
 
 
 def test_an_old_python_fails():
-    assert doctor.check_python((3, 10, 4)).level == doctor.FAIL
-    assert doctor.check_python((3, 11, 0)).level == doctor.OK
+    assert doctor.check_python((3, 10, 4)).level == checks_of.FAIL
+    assert doctor.check_python((3, 11, 0)).level == checks_of.OK
 
 
 def test_what_is_missing_says_how_to_get_it():
@@ -120,27 +121,27 @@ def test_what_is_missing_says_how_to_get_it():
         "pip install tensorboard" in doctor.check_tensorboard(version_of(tensorboard=None)).advice
     )
     assert "pip install pyarrow" in doctor.check_pyarrow(version_of(pyarrow=None)).advice
-    assert doctor.check_pyarrow(version_of()).level == doctor.OK
-    assert doctor.check_keras(version_of(keras=None)).level == doctor.WARN
+    assert doctor.check_pyarrow(version_of()).level == checks_of.OK
+    assert doctor.check_keras(version_of(keras=None)).level == checks_of.WARN
     assert "tf_keras 2.21" in doctor.check_keras({"tf_keras": "2.21.0"}.get).found
 
 
 def test_the_report_is_one_line_of_json_and_its_exit_code_tells_of_failures():
     process = subprocess.run(
-        [sys.executable, "-m", "tfos.doctor"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tfos.cli.doctor"], capture_output=True, text=True, check=False
     )
     assert process.stdout.count("\n") == 1
     checks = json.loads(process.stdout)
     assert {"Python", "pyspark", "TensorFlow", "numpy", "Hadoop client"} <= {
         check["what"] for check in checks
     }
-    failed = [check for check in checks if check["level"] == doctor.FAIL]
+    failed = [check for check in checks if check["level"] == checks_of.FAIL]
     assert process.returncode == bool(failed)
 
 
 def test_nothing_imports_tensorflow_to_see_its_version():
     program = (
-        "import sys, tfos.doctor; tfos.doctor.all_checks(); print('tensorflow' in sys.modules)"
+        "import sys, tfos.cli.doctor; tfos.cli.doctor.all_checks(); print('tensorflow' in sys.modules)"
     )
     process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -148,15 +149,15 @@ def test_nothing_imports_tensorflow_to_see_its_version():
     assert process.stdout == "False\n"
 
 
-@pytest.mark.parametrize("module", ["records_command", "infer_command", "node_files", "records"])
+@pytest.mark.parametrize("module", ["cli.records", "cli.infer", "node.files", "records.files"])
 def test_what_needs_pyarrow_says_so(module):
     program = f"import sys; sys.modules['pyarrow'] = None; import tfos.{module}"
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert process.returncode == 1
     last = process.stderr.splitlines()[-1]
     assert "pip install pyarrow" in last
-    if module.endswith("_command"):
-        assert process.stderr.startswith(f"tfos {module.removesuffix('_command')}: ")
+    if module.startswith("cli."):
+        assert process.stderr.startswith(f"tfos {module.removeprefix('cli.')}: ")
 
 
 def test_the_settings_are_a_table_or_json(capsys):

@@ -10,8 +10,11 @@ import pytest
 from pyarrow import csv, parquet
 from support.remote_files import names_in, read_bytes
 
-from tfos import executable, infer_command, record_conversion, records
-from tfos.file_access import access_for
+from tfos.base import executable
+from tfos.cli import infer
+from tfos.records import conversion
+from tfos import records
+from tfos.files.access import access_for
 
 ROWS = 3_000
 
@@ -20,7 +23,7 @@ ROWS = 3_000
 def run(models, capsys):
     """Runs the command on the model of strings; (exit code, what it printed, standard error)."""
     def command(*arguments, model="text"):
-        code = infer_command.main(["--model", str(models / model), *map(str, arguments)])
+        code = infer.main(["--model", str(models / model), *map(str, arguments)])
         printed = capsys.readouterr()
         return code, json.loads(printed.out) if printed.out else None, printed.err
 
@@ -89,7 +92,7 @@ def test_small_batches_do_not_make_small_row_groups(two, table, tmp_path, monkey
     code, printed, error = two(*arguments)
     assert (code, error) == (0, "") and printed["rows"] == ROWS
     assert parquet.ParquetFile(tmp_path / "out.parquet").metadata.num_row_groups == 1
-    monkeypatch.setattr(record_conversion, "_ROW_GROUP_BYTES", 10_000)
+    monkeypatch.setattr(conversion, "_ROW_GROUP_BYTES", 10_000)
     assert two(*arguments, "--overwrite")[0] == 0
     written = parquet.ParquetFile(tmp_path / "out.parquet")
     assert written.metadata.num_rows == ROWS and 1 < written.metadata.num_row_groups < ROWS / 100
@@ -135,8 +138,8 @@ def test_text_that_looks_like_something_else(run, tmp_path):
 def test_text_of_csv_stays_as_it_is(tmp_path):
     (tmp_path / "in.csv").write_text("w,x\n007,1\n1.10,2\nTRUE,3\n2020-01-01,4\n")
     sources = [str(tmp_path / "in.csv")]
-    schema = record_conversion.schema_of(sources, "csv", "Example", None, hints={"w": pa.string()})
-    (batch,) = record_conversion.read(sources, "csv", schema, "Example", None)
+    schema = conversion.schema_of(sources, "csv", "Example", None, hints={"w": pa.string()})
+    (batch,) = conversion.read(sources, "csv", schema, "Example", None)
     assert batch.to_pydict() == {"w": ["007", "1.10", "TRUE", "2020-01-01"], "x": [1, 2, 3, 4]}
 
 
@@ -214,7 +217,7 @@ def test_a_model_on_hdfs(two, hadoop, models, tmp_path, table, empty_directory):
 
     _copy(str(models / "tf1"), f"{root}/tf1")
     write_table(f"{tmp_path}/in.jsonl", "jsonl", pa.table({"x": [[1.0, 2.0]]}))
-    code = infer_command.main(["--model", f"{root}/tf1", "--tags", "serve,old", "--signature", "predict", "--input",
+    code = infer.main(["--model", f"{root}/tf1", "--tags", "serve,old", "--signature", "predict", "--input",
                                f"{tmp_path}/in.jsonl", "--output", f"{root}/out.jsonl"])
     assert code == 0
     assert read_rows(f"{root}/out.jsonl", "jsonl") == [{"y": [8.0]}]

@@ -9,8 +9,10 @@ import pytest
 from pyarrow import csv, parquet
 from support.remote_files import read_bytes, write_bytes
 
-from tfos import executable, records, records_command
-from tfos.file_access import access_for
+from tfos.base import executable
+from tfos import records
+from tfos.cli import records as records_command
+from tfos.files.access import access_for
 
 
 def run(capsys, *arguments):

@@ -9,21 +9,22 @@ import sys
 
 import pytest
 
-from tfos import executable, python_archive, submit_command
+from tfos.base import executable
+from tfos.cli import python_archive, submit
 from tfos.errors import BadInputError
-from tfos.file_access import access_for
+from tfos.files.access import access_for
 
 HOME = pathlib.Path("/spark")
 PYTHON = "/env/bin/python"
 
 
 def planned(*words, archive=None, jar=None, files=None):
-    request = submit_command.parse(list(words))
+    request = submit.parse(list(words))
     conf = {**(files or {}), **request.conf()}
     for option, key in (("--master", "spark.master"), ("--deploy-mode", "spark.submit.deployMode")):
         if request.option(option):
             conf[key] = request.option(option)
-    return submit_command.command(request, HOME, conf, archive, jar, PYTHON)
+    return submit.command(request, HOME, conf, archive, jar, PYTHON)
 
 
 def confs(words):
@@ -44,7 +45,7 @@ def test_options_of_spark_and_arguments_of_the_program_pass_unchanged():
     assert words[0] == "/spark/bin/spark-submit"
     assert words[1:1 + len(given)] == given
     assert words[-len(program):] == program
-    assert submit_command.parse(["--name=my job", "-c", "a=b", "p.py"]).options == [("--name", "my job"), ("--conf", "a=b")]
+    assert submit.parse(["--name=my job", "-c", "a=b", "p.py"]).options == [("--name", "my job"), ("--conf", "a=b")]
 
 
 def test_in_client_mode_only_executors_take_the_packed_python():
@@ -90,12 +91,12 @@ def test_containers_have_room_for_a_node(conf, overhead):
 
 
 def test_secrets_are_not_shown():
-    shown = submit_command.redacted([
+    shown = submit.redacted([
         "spark-submit", "--conf", "spark.hadoop.fs.s3a.secret.key=SECRET", "--conf=spark.ssl.keyPassword=SECRET",
         "p.py", "--api-token", "SECRET", "--password=SECRET", "s3a://user:SECRET@bucket/x", "--rows", "5"])
     assert "SECRET" not in shown
     assert "spark.hadoop.fs.s3a.secret.key" in shown and "bucket/x --rows 5" in shown
-    shown = submit_command.redacted([
+    shown = submit.redacted([
         "--conf", "spark.hadoop.fs.azure.account.key.me.blob.core.windows.net=SECRET", "--passw=SECRET",
         "--api-key", "SECRET", "--auth_key=SECRET", "abfs://container@account.dfs.core.windows.net/x"])
     assert "SECRET" not in shown
@@ -103,7 +104,7 @@ def test_secrets_are_not_shown():
 
 
 def test_keys_that_programs_read_are_no_misspelt_settings():
-    submit_command.check_settings({"spark.tfos.parameterServers": "1", "spark.tensorflow.num.ps": "1"})
+    submit.check_settings({"spark.tfos.parameterServers": "1", "spark.tensorflow.num.ps": "1"})
 
 
 @pytest.mark.parametrize("words, message", [
@@ -117,28 +118,28 @@ def test_keys_that_programs_read_are_no_misspelt_settings():
 ])
 def test_what_is_wrong_is_said_before_anything_runs(words, message, capsys, monkeypatch):
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    assert submit_command.main([*words[:-1], "--dry-run", words[-1]] if len(words) > 2 else words) == 2
+    assert submit.main([*words[:-1], "--dry-run", words[-1]] if len(words) > 2 else words) == 2
     assert message in capsys.readouterr().err
 
 
 def test_the_configuration_is_files_then_conf_then_options(tmp_path):
     (tmp_path / "spark-defaults.conf").write_text(
         "# comment\nspark.master   yarn\nspark.submit.deployMode=cluster\nspark.jars: a.jar\n")
-    request = submit_command.parse(["--conf", "spark.jars=b.jar", "--deploy-mode", "client", "p.py"])
-    conf = submit_command.configuration(request, HOME, {"SPARK_CONF_DIR": str(tmp_path)})
+    request = submit.parse(["--conf", "spark.jars=b.jar", "--deploy-mode", "client", "p.py"])
+    conf = submit.configuration(request, HOME, {"SPARK_CONF_DIR": str(tmp_path)})
     assert conf == {"spark.master": "yarn", "spark.submit.deployMode": "client", "spark.jars": "b.jar"}
     variables = {"SPARK_CONF_DIR": str(tmp_path), "MASTER": "local[2]", "DEPLOY_MODE": "client"}
-    conf = submit_command.configuration(submit_command.parse(["p.py"]), HOME, variables)
+    conf = submit.configuration(submit.parse(["p.py"]), HOME, variables)
     assert conf["spark.master"] == "yarn" and conf["spark.submit.deployMode"] == "cluster"
-    conf = submit_command.configuration(submit_command.parse(["p.py"]), HOME,
+    conf = submit.configuration(submit.parse(["p.py"]), HOME,
                                         {"MASTER": "yarn", "DEPLOY_MODE": "cluster"})
     assert conf == {"spark.master": "yarn", "spark.submit.deployMode": "cluster"}
     (tmp_path / "mine.conf").write_text("spark.jars d.jar\n")
     file = ["--properties-file", str(tmp_path / "mine.conf")]
-    conf = submit_command.configuration(submit_command.parse([*file, "p.py"]), HOME, {"SPARK_CONF_DIR": str(tmp_path)})
+    conf = submit.configuration(submit.parse([*file, "p.py"]), HOME, {"SPARK_CONF_DIR": str(tmp_path)})
     assert conf == {"spark.jars": "d.jar"}
-    request = submit_command.parse(["--load-spark-defaults", *file, "p.py"])
-    conf = submit_command.configuration(request, HOME, {"SPARK_CONF_DIR": str(tmp_path)})
+    request = submit.parse(["--load-spark-defaults", *file, "p.py"])
+    conf = submit.configuration(request, HOME, {"SPARK_CONF_DIR": str(tmp_path)})
     assert conf == {"spark.master": "yarn", "spark.submit.deployMode": "cluster", "spark.jars": "d.jar"}
 
 
@@ -186,13 +187,13 @@ def test_the_second_submission_packs_nothing(environment, tmp_path, monkeypatch,
     commands = []
     monkeypatch.setattr(os, "execv", lambda _, words: commands.append(words))
     words = ["--master", "yarn", "--python-env", str(environment), "--env-directory", str(tmp_path / "shared"), "p.py"]
-    assert submit_command.main(["--dry-run", *words]) == 0
+    assert submit.main(["--dry-run", *words]) == 0
     assert not (tmp_path / "cache").exists() and not (tmp_path / "shared").exists()
     dry = capsys.readouterr().out
     for _ in range(2):
-        submit_command.main(words)
+        submit.main(words)
     assert commands[0] == commands[1]
-    assert submit_command.redacted(commands[0]) == dry.strip()
+    assert submit.redacted(commands[0]) == dry.strip()
     said = capsys.readouterr().err
     assert said.count("packing") == said.count("uploading") == 1
     (archive,) = (tmp_path / "shared").iterdir()

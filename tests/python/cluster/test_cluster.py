@@ -15,7 +15,7 @@ from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
 
 import tfos
-from tfos.coordinator import Coordinator
+from tfos.cluster.coordinator import Coordinator
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 
 
@@ -231,7 +231,7 @@ def test_too_few_slots_is_said_at_once(spark):
 def test_a_node_that_cannot_get_a_slot_is_named(spark):
     """One of the two slots is taken by another job of the same application."""
     sc = spark.sparkContext
-    from tfos.spark_job import SparkJob
+    from tfos.spark.jobs import SparkJob
 
     def occupy(_):
         import signal

@@ -15,7 +15,7 @@ from support.waiting import wait_for
 
 import tfos
 from tensorflowonspark import gpu_info
-from tfos import gpu
+from tfos.base import gpu
 from tfos.errors import BadInputError, TfosError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfos.ledger import Ledger
+from tfos.cluster.ledger import Ledger
 
 
 def node(index, state="done", **metrics):

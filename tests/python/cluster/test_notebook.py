@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from support.places import ROOT
 
-from tfos.notebook import Watch, status_html
+from tfos.cluster.notebook import Watch, status_html
 
 NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
 BOUND_SECONDS = 480

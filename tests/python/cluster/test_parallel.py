@@ -8,7 +8,7 @@ import pytest
 from support.fake_spark import FakeSparkContext
 
 from tensorflowonspark import TFParallel
-from tfos import slots
+from tfos.spark import slots
 from tfos.errors import BadInputError, TfosError
 
 

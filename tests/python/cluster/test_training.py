@@ -13,8 +13,8 @@ from support.spark_errors import SPARK_ERRORS
 
 import tfos
 from tfos.errors import BadInputError
-from tfos.feeding import Replay
-from tfos.training import plan_training
+from tfos.feed.plan import Replay
+from tfos.cluster.training import plan_training
 
 
 def run(spark, tmp_path, feed, *, nodes=2, settings=None, **dataset):

@@ -16,7 +16,7 @@ from support.places import ROOT, RUN_VARIABLE, SUPPORT
 from support.waiting import wait_for
 from support.webhdfs import WebHdfs
 
-from tfos import executable
+from tfos.base import executable
 
 PROGRAM = SUPPORT / "submitted_program.py"
 BOUND_SECONDS = 300

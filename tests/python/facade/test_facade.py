@@ -24,7 +24,7 @@ from tensorflowonspark import (
     reservation,
     util,
 )
-from tfos.context import NodeContext
+from tfos.node.context import NodeContext
 from tfos.errors import BadInputError
 from tfos.settings import Settings
 

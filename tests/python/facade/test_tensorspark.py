@@ -42,9 +42,9 @@ def version_of(spark_session):
     """How many pushes its server has combined."""
     process = spark_session._server
     like = [np.zeros(3, np.float32), np.zeros((), np.float64)]
-    rule, _ = parameter_server.make_rule("delta", None, 0)
-    client = parameter_server.connect([process.server], like, rule,
-                                      parameter_server.Worker(9, "the test", False, 1), process.token)
+    rule, _ = rules.make_rule("delta", None, 0)
+    client = connection.connect([process.server], like, rule,
+                                      connection.Worker(9, "the test", False, 1), process.token)
     return client.version
 
 

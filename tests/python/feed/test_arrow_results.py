@@ -11,8 +11,8 @@ from support import programs
 from support.feed_nodes import Nodes, datafeed
 from support.sql_types import RESULT_TYPES
 
-from tfos.arrow_results import ResultAssembler, sql_name
-from tfos.dataframe import _result_fields
+from tfos.feed.results import ResultAssembler, sql_name
+from tfos.feed.frames import _result_fields
 from tfos.errors import BadInputError
 
 ROWS = 40

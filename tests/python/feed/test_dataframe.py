@@ -21,7 +21,7 @@ from support.sql_types import TYPES
 from support.waiting import wait_for
 
 import tfos
-from tfos.dataframe import check_schema
+from tfos.feed.frames import check_schema
 from tfos.errors import BadInputError
 
 ROWS = 40
@@ -265,7 +265,7 @@ def test_a_killed_task_stops_waiting_for_room(spark, tmp_path, feed_jvm):
 
 
 def test_rdds_that_spark_holds_pickled(spark, tmp_path, feed_jvm, caplog):
-    caplog.set_level("INFO", "tfos.cluster_feed")
+    caplog.set_level("INFO", "tfos.cluster.feed")
     sc = spark.sparkContext
     text = sc.parallelize([(n, "x" * n) for n in range(1000)], 3)
     cached = sc.parallelize(range(500), 2).map(lambda n: {"n": n, "large": None}).cache()

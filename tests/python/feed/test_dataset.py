@@ -412,7 +412,7 @@ LEAVE_WHILE_WAITING = """
 import secrets, sys
 import tensorflow as tf
 from tfos import _native
-from tfos.dataset import make_dataset
+from tfos.feed.dataset import make_dataset
 server = _native.FeedServer(
     node_id=0, cluster_id="test", token_hex=secrets.token_hex(32), queues=["input"],
     memory_bytes=64 << 20, cache_memory_bytes=0, cache_directory="/tmp", bind_address="127.0.0.1", ports="0")

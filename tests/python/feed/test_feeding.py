@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tfos.cluster_feed import warn_of_speculation
-from tfos.feeding import FeedPlan, Replay, _batches_by_bytes, _batches_by_feedback
-from tfos.progress import Progress, describe
+from tfos.cluster.feed import warn_of_speculation
+from tfos.feed.plan import FeedPlan, Replay
+from tfos.feed.tasks import _batches_by_bytes, _batches_by_feedback
+from tfos.cluster.progress import Progress, describe
 
 
 def test_pickled_batches_are_passed_on_once_each_and_in_order():

@@ -11,11 +11,12 @@ from types import SimpleNamespace
 import pytest
 from support.fake_spark import FakeSparkContext
 
-import tfos
-from tfos import jar, jvm_feeder
-from tfos.cluster_feed import ClusterFeed
+from tfos import _version
+from tfos.spark import jar
+from tfos.feed import jvm
+from tfos.cluster.feed import ClusterFeed
 from tfos.errors import BadInputError, NodeFailedError, NodeLostError
-from tfos.feeding import FeedPlan, Replay
+from tfos.feed.plan import FeedPlan, Replay
 from tfos.settings import Settings
 
 TOKEN = "5e" * 32
@@ -53,8 +54,8 @@ def test_an_older_spark_is_fed_by_python(spark):
 
 
 def test_a_jar_of_another_version_is_not_used(spark, monkeypatch):
-    version = tfos.__version__
-    monkeypatch.setattr(tfos, "__version__", "9.9")
+    version = _version.__version__
+    monkeypatch.setattr(_version, "__version__", "9.9")
     found = jar.obstacle(spark.sparkContext)
     assert found == f"the jar of tfos on the class path is version {version}, and the package 9.9"
 
@@ -119,7 +120,7 @@ class AskedCoordinator:
                             "socket": "", "executor_id": ""}],
                 timeout=10, region_bytes=1 << 20, chunk_bytes=1 << 20, epoch=0, pickled=False,
                 replay=Replay())
-            return jvm_feeder.train(spark.range(1, numPartitions=1), plan, ["id"], None)
+            return jvm.train(spark.range(1, numPartitions=1), plan, ["id"], None)
 
 
 @pytest.fixture

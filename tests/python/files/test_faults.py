@@ -11,8 +11,9 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from tfos import record_conversion, records
-from tfos.file_access import access_for
+from tfos.records import conversion
+from tfos import records
+from tfos.files.access import access_for
 
 BATCH = pa.record_batch({"id": range(1_000), "s": ["x" * 1_000] * 1_000})
 BOUND_SECONDS = 240
@@ -67,10 +68,10 @@ def test_a_conversion_is_whole_or_not_there(faulty, operation, target):
     (faulty.path / target).write_text("as it was")
     faulty.inject(operation)
     with injected(operation):
-        record_conversion.convert([f"{faulty.uri}/f"], f"{faulty.uri}/{target}")
+        conversion.convert([f"{faulty.uri}/f"], f"{faulty.uri}/{target}")
     assert sorted(os.listdir(faulty.path)) == ["f", target]
     assert (faulty.path / target).read_text() == "as it was"
-    assert record_conversion.convert([f"{faulty.uri}/f"], f"{faulty.uri}/{target}") == 1_000
+    assert conversion.convert([f"{faulty.uri}/f"], f"{faulty.uri}/{target}") == 1_000
 
 
 def test_what_fails_of_a_file_access(faulty):
@@ -104,15 +105,15 @@ def run_job(uri, overwrite=False):
     """As Spark runs it: three tasks, then the commit, or abort after a failure."""
     from pyspark.sql import types as sql
 
-    from tfos import tfrecord_writer
+    from tfos.records.spark import writer
 
     schema = sql.StructType([sql.StructField("id", sql.LongType()), sql.StructField("s", sql.StringType())])
-    layout = tfrecord_writer.Layout(schema, "Example", compression="", level=None, index=True)
-    output = tfrecord_writer.Output(uri, uuid.uuid4().hex)
+    layout = writer.Layout(schema, "Example", compression="", level=None, index=True)
+    output = writer.Output(uri, uuid.uuid4().hex)
     access, _ = access_for(uri)
     access.mkdirs(output.temporary)
     try:
-        written = [tfrecord_writer.write_task(output, iter([BATCH]), layout, task=task, attempt=task)
+        written = [writer.write_task(output, iter([BATCH]), layout, task=task, attempt=task)
                    for task in range(3)]
         output.commit(written, overwrite)
     except OSError:
@@ -144,19 +145,19 @@ def test_a_job_is_whole_or_not_there(faulty, operation, number, overwrite):
 def test_a_job_that_makes_directories_leaves_none_after_a_failure(faulty, operation, number):
     from pyspark.sql import types as sql
 
-    from tfos import tfrecord_writer
+    from tfos.records.spark import writer
 
     access, _ = access_for(faulty.uri)
     schema = sql.StructType([sql.StructField("id", sql.LongType()), sql.StructField("day", sql.LongType())])
-    layout = tfrecord_writer.Layout(schema, "Example", compression="", level=None, index=False,
+    layout = writer.Layout(schema, "Example", compression="", level=None, index=False,
                                     partition_by=("day",))
 
     def run(days):
-        output = tfrecord_writer.Output(faulty.uri, uuid.uuid4().hex)
+        output = writer.Output(faulty.uri, uuid.uuid4().hex)
         access.mkdirs(output.temporary)
         try:
             rows = pa.record_batch({"id": range(len(days)), "day": days})
-            output.commit([tfrecord_writer.write_task(output, iter([rows]), layout, task=0, attempt=0)], True)
+            output.commit([writer.write_task(output, iter([rows]), layout, task=0, attempt=0)], True)
         except OSError:
             output.abort()
             raise

@@ -13,9 +13,11 @@ import pytest
 from pyarrow import parquet
 from support.remote_files import read_bytes, write_bytes
 
-from tfos import hadoop_client, records
+from tfos.files import hadoop_client
+from tfos import records
 from tfos.errors import BadInputError
-from tfos.file_access import FileStatus, access_for, native_path, walk
+from tfos.files.interface import FileStatus, walk
+from tfos.files.access import access_for, native_path
 
 #: More than Hadoop gives at once when it lists (dfs.ls.limit).
 MANY_FILES = 1_100

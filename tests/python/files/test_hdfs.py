@@ -37,7 +37,7 @@ def failure(path=uri):
 # Without TensorFlow, which takes longer to import than all of this.
 MENDING = """
 import os, sys
-from tfos.file_access import access_for
+from tfos.files.access import access_for
 access, uri = access_for(sys.argv[1])
 def failure(path=uri):
     try:
@@ -137,7 +137,7 @@ def test_the_doctor_uses_it_step_by_step(hdfs):
 
 def test_the_doctor_does_without_tensorflow(hadoop, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow", None)
-    checks = hdfs_doctor.hdfs_checks(hadoop.hdfs)
+    checks = doctor_hdfs.hdfs_checks(hadoop.hdfs)
     *others, skipped, deleted = checks
     assert {check.level for check in others} == {checks_of.OK}
     assert (skipped.level, skipped.what) == (checks_of.WARN, "read it with TensorFlow")
@@ -164,7 +164,7 @@ def silent():
 
 TRYING = """
 import sys
-from tfos.file_access import access_for
+from tfos.files.access import access_for
 access, uri = access_for(sys.argv[1])
 try:
     access.status(uri)
@@ -205,7 +205,7 @@ def test_a_namenode_that_is_silent_is_tried_less_often_than_hadoop_would(silent,
 
 def test_the_doctor_says_which_step_got_no_answer(silent):
     # It ends though a thread of it is in Hadoop's client, which tries for a minute.
-    program = ("import json, sys; from tfos.hdfs_doctor import hdfs_checks; "
+    program = ("import json, sys; from tfos.cli.doctor_hdfs import hdfs_checks; "
                "print(json.dumps([*map(vars, hdfs_checks(sys.argv[1], seconds=1))]))")
     done = subprocess.run([sys.executable, "-c", program, f"hdfs://{silent}/x"], stdout=subprocess.PIPE,
                           text=True, timeout=BOUND_SECONDS, check=True)
@@ -216,18 +216,18 @@ def test_the_doctor_says_which_step_got_no_answer(silent):
 
 def test_the_doctor_is_impatient_where_nobody_says_how_patient_it_is_to_be(monkeypatch):
     monkeypatch.setenv("TFOS_HADOOP_PROPERTIES", '{"ipc.client.connect.timeout": "5", "other": "x"}')
-    hdfs_doctor.shorten_timeouts()
+    doctor_hdfs.shorten_timeouts()
     properties = json.loads(os.environ["TFOS_HADOOP_PROPERTIES"])
     assert (properties["ipc.client.connect.timeout"], properties["other"]) == ("5", "x")
     assert properties["ipc.client.connect.max.retries.on.timeouts"] == "1"
     monkeypatch.setenv("TFOS_HADOOP_PROPERTIES", "no JSON")
-    hdfs_doctor.shorten_timeouts()
+    doctor_hdfs.shorten_timeouts()
     assert os.environ["TFOS_HADOOP_PROPERTIES"] == "no JSON"
 
 
 def test_the_doctor_stops_at_the_first_step_that_fails(hadoop):
-    [check] = hdfs_doctor.hdfs_checks("hdfs://127.0.0.1:1/")
+    [check] = doctor_hdfs.hdfs_checks("hdfs://127.0.0.1:1/")
     assert (check.level, check.what) == (checks_of.FAIL, "start Java and look at the path")
     assert "ConnectException" in check.found
-    [check] = hdfs_doctor.hdfs_checks("gs://bucket/x")
+    [check] = doctor_hdfs.hdfs_checks("gs://bucket/x")
     assert (check.level, check.what) == (checks_of.FAIL, "scheme")

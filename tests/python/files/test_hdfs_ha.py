@@ -15,7 +15,7 @@ pytestmark = pytest.mark.hdfs
 PROGRAM = """
 import pyarrow as pa
 from tfos import records
-from tfos.file_access import access_for
+from tfos.files.access import access_for
 access, root = access_for("hdfs://tfos/data")
 batch = pa.record_batch({"id": range(300_000)})
 records.write(f"{root}/read", [batch])

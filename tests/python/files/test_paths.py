@@ -3,7 +3,7 @@
 import pytest
 from support.fake_spark import FakeSparkContext
 
-from tfos import paths
+from tfos.files import paths
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import socket
 import numpy as np
 
 from tfos import collective, parameter_server
-from tfos.parameter_server_process import ParameterServerProcess
+from tfos.parameter_server.process import ParameterServerProcess
 
 listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
 nodes = [{"node_id": node, "job_name": "worker", "task_index": node, "host": "h",

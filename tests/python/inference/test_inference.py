@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tfos.inference import model as inference_model
 from tfos import inference
 from tfos.errors import BadInputError
 
@@ -245,7 +246,7 @@ def test_a_session_is_kept_until_the_model_changes(models, tmp_path, monkeypatch
     import shutil
 
     loaded = []
-    monkeypatch.setattr(inference, "_load", lambda model, load=inference._load: loaded.append(model) or load(model))
+    monkeypatch.setattr(inference_model, "_load", lambda model, load=inference_model._load: loaded.append(model) or load(model))
     where = tmp_path / "model"
     batch = pa.record_batch({"x": pa.array([[1.0, 1.0]], pa.list_(pa.float32()))})
 
@@ -259,7 +260,7 @@ def test_a_session_is_kept_until_the_model_changes(models, tmp_path, monkeypatch
     stale = inference.Model(str(where), "serve,old", "predict")
     shutil.rmtree(where)
     shutil.copytree(models / "text", where)
-    inference._sessions.clear()
+    inference_model._sessions.clear()
     with pytest.raises(BadInputError, match="is not the model that was checked"):
         results(stale, batch)
 

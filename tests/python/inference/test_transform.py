@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from support.fake_spark import fake_session
 from support.spark_errors import SPARK_ERRORS
 
-from tfos import frame_inference, inference, jvm_inference
+from tfos.inference import frames, jvm
+from tfos import inference
 from tfos.errors import BadInputError
 from tfos.settings import Settings
 
@@ -105,7 +106,7 @@ def test_a_null_is_an_error_with_column_row_and_partition(spark, others, model_r
 def test_a_column_that_is_there_twice_is_no_input(spark, others, model_runner):
     frame = spark.sql("SELECT 1f AS x, 2f AS y, 3f AS y")
     with pytest.raises(BadInputError, match=r"input y: expected float32\[\?\], found more than one column 'y'"):
-        frame_inference.transform(frame, others("two"))
+        frames.transform(frame, others("two"))
 
 
 def test_it_is_lazy_and_can_be_computed_again_and_in_part(spark, others, model_runner):
@@ -118,7 +119,7 @@ def test_it_is_lazy_and_can_be_computed_again_and_in_part(spark, others, model_r
 
     # A shuffle, which adaptive execution would run to plan what follows.
     frame = spark.range(2_000).repartition(3, "id").select("id", counted("id").alias("x"), F.lit(1.0).alias("y"))
-    result = frame_inference.transform(frame.repartition(2, "x"), others("two"), batch_size=100)
+    result = frames.transform(frame.repartition(2, "x"), others("two"), batch_size=100)
     assert computed.value == 0
     assert result.count() == 2_000 and computed.value >= 2_000
     assert len(result.limit(3).collect()) == 3 and result.where("id = 1999").first().difference == 1998
@@ -129,7 +130,7 @@ def test_it_is_lazy_and_can_be_computed_again_and_in_part(spark, others, model_r
 
 def test_results_use_what_was_cached_after_them(spark, others, model_runner):
     frame = spark.range(50).selectExpr("cast(id as float) AS x", "cast(rand() as float) AS y")
-    result = frame_inference.transform(frame, others("two"))
+    result = frames.transform(frame, others("two"))
     cached = frame.cache()
     wanted = sorted(row.x - row.y for row in cached.collect())
     assert sorted(row.difference for row in result.collect()) == pytest.approx(wanted)
@@ -138,14 +139,14 @@ def test_results_use_what_was_cached_after_them(spark, others, model_runner):
 
 def test_no_rows_and_empty_partitions(spark, others, model_runner):
     empty = spark.range(0).selectExpr("cast(id as float) AS x", "1f AS y")
-    assert frame_inference.transform(empty, others("two")).collect() == []
+    assert frames.transform(empty, others("two")).collect() == []
     few = spark.range(3, numPartitions=8).selectExpr("cast(id as float) AS x", "1f AS y")
-    assert frame_inference.transform(few, others("two")).count() == 3
+    assert frames.transform(few, others("two")).count() == 3
 
 
 def test_rows_go_on_to_python(spark, others, model_runner):
     frame = spark.range(5_000, numPartitions=2).selectExpr("cast(id as float) AS x", "1f AS y")
-    result = frame_inference.transform(frame, others("two"), batch_size=64)
+    result = frames.transform(frame, others("two"), batch_size=64)
     add = F.udf(lambda x, d: x + d, "float")
     assert result.select(add("x", "difference").alias("sum")).agg(F.sum("sum")).first()[0] == sum(
         2 * n - 1 for n in range(5_000))
@@ -156,7 +157,7 @@ def test_streams_go_through_python(spark, others, run_models_in, tmp_path):
     frame = spark.range(30).selectExpr("cast(id as float) AS x", "1f AS y")
     frame.write.parquet(str(tmp_path / "rows"))
     stream = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "rows"))
-    result = frame_inference.transform(stream, others("two"))
+    result = frames.transform(stream, others("two"))
     query = result.writeStream.format("memory").queryName("scored").trigger(availableNow=True).start()
     query.awaitTermination()
     assert spark.sql("SELECT sum(difference) FROM scored").first()[0] == sum(range(30)) - 30
@@ -170,12 +171,12 @@ def frame_without_jar(**conf):
 
 
 def test_without_the_jar_python_runs_models_unless_told_otherwise():
-    assert "the jar of tfos is not on the driver's class path" in jvm_inference.why_unused(frame_without_jar())
-    assert jvm_inference.why_unused(frame_without_jar(jvm="off")) == "spark.tfos.inference.jvm is off"
+    assert "the jar of tfos is not on the driver's class path" in jvm.why_unused(frame_without_jar())
+    assert jvm.why_unused(frame_without_jar(jvm="off")) == "spark.tfos.inference.jvm is off"
     with pytest.raises(BadInputError, match=r"spark.tfos.inference.jvm is on, and the jar .*jar_path\(\)"):
-        jvm_inference.why_unused(frame_without_jar(jvm="on"))
+        jvm.why_unused(frame_without_jar(jvm="on"))
     with pytest.raises(BadInputError, match="spark.tfos.inference.jvm='maybe' is none of auto, on, off"):
-        jvm_inference.why_unused(frame_without_jar(jvm="maybe"))
+        jvm.why_unused(frame_without_jar(jvm="maybe"))
 
 
 def test_the_setting_is_of_the_session_and_no_keyword():

@@ -23,7 +23,9 @@ from support.places import ROOT
 from support.spark_errors import SPARK_ERRORS
 
 import tfos
-from tfos import inference, record_types, records
+from tfos import inference, records
+from tfos.records.spark import types
+from tfos.records import files as record_files
 
 ONE_EXECUTOR = "local-cluster[1,4,1024]"
 SPARK_HOME = pathlib.Path(pyspark.__file__).parent
@@ -296,10 +298,10 @@ def test_tfrecords_come_back_as_they_were_and_python_reads_the_same(old, spark, 
     assert sorted(values(loaded), key=str) == sorted(values(frame), key=str)
 
     # Without a hint: the columns that Python finds, and in them what Python reads.
-    sample = records.SchemaSample("Example", strings=True)
+    sample = record_files.SchemaSample("Example", strings=True)
     sample.add(files[0], 1_000)
     found = DataFrame(old.DFUtil.loadTFRecords(str(directory)), spark)
-    assert found.schema.simpleString() == record_types.spark_schema(sample.schema()).simpleString()
+    assert found.schema.simpleString() == types.spark_schema(sample.schema()).simpleString()
     wanted = [list(row.values()) for file in files
               for batch in records.read(file, sample.schema()) for row in batch.to_pylist()]
     assert sorted(values(found), key=str) == sorted(wanted, key=str)

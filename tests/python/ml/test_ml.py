@@ -14,7 +14,7 @@ from support.spark_errors import SPARK_ERRORS
 
 import tfos.ml
 from tensorflowonspark import TFCluster, pipeline
-from tfos import inference
+from tfos.inference import model as inference_model
 from tfos.errors import BadInputError
 
 
@@ -171,7 +171,7 @@ def test_sessions_stay_in_their_workers(spark, models, run_models_in):
 
             for _ in batches:
                 pass
-            held = [id(session) for _, session in inference._sessions.values()]
+            held = [id(session) for _, session in inference_model._sessions.values()]
             yield pa.record_batch({"process": [os.getpid()], "sessions": [str(sorted(held))],
                                    "task": [TaskContext.get().partitionId()]})
 

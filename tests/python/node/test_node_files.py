@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from tfos import node_files, records
-from tfos.context import NodeContext
+from tfos.node import files as node_files
+from tfos import records
+from tfos.node.context import NodeContext
 from tfos.errors import BadInputError
 
 BOUND_SECONDS = 120

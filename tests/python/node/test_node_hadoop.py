@@ -18,7 +18,8 @@ import tensorflow as tf
 from support.waiting import wait_for
 
 import tfos
-from tfos import executable, hadoop_settings, import_hook
+from tfos.base import executable, import_hook
+from tfos.files import hadoop_settings
 
 BOUND_SECONDS = 120
 
@@ -98,7 +99,7 @@ def test_tfos_tensorboard_shows_what_is_on_hdfs(directory):
 # Without TensorFlow, which takes longer to import than all of this.
 WRONG_PROPERTIES = """
 import os, sys
-from tfos.hadoop_client import client
+from tfos.files.hadoop_client import client
 for properties in ('{"fs.s3a.secret.key": 12345}', '{"fs.hdfs.impl": "no.such.Implementation"}'):
     os.environ["TFOS_HADOOP_PROPERTIES"] = properties
     try:
@@ -108,7 +109,7 @@ for properties in ('{"fs.s3a.secret.key": 12345}', '{"fs.hdfs.impl": "no.such.Im
 """
 WRITING = """
 import sys
-from tfos.hadoop_client import client
+from tfos.files.hadoop_client import client
 try:
     client().mkdirs(sys.argv[1] + "/of-the-superuser")
 except PermissionError as error:

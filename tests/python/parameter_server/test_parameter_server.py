@@ -12,9 +12,10 @@ import sys
 import numpy as np
 import pytest
 
+from tfos.parameter_server import connection
 from tfos import parameter_server
 from tfos.errors import BadInputError, NodeLostError, TfosError
-from tfos.parameter_server_process import ParameterServerProcess
+from tfos.parameter_server.process import ParameterServerProcess
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def serving(leftovers):
 
 
 def worker(number=0, workers=1):
-    return parameter_server.Worker(number, f"worker:{number} on host h", number == 0, workers)
+    return connection.Worker(number, f"worker:{number} on host h", number == 0, workers)
 
 
 def server_of(process, variables, number=0, workers=1, **options):
@@ -146,7 +147,7 @@ def test_a_killed_server_is_named(serving):
 
 
 def test_the_server_ends_with_its_driver(leftovers):
-    program = ("import os, signal\nfrom tfos.parameter_server_process import ParameterServerProcess\n"
+    program = ("import os, signal\nfrom tfos.parameter_server.process import ParameterServerProcess\n"
                "process = ParameterServerProcess('127.0.0.1')\nprint(process.pid, flush=True)\n"
                "os.kill(os.getpid(), signal.SIGKILL)\n")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

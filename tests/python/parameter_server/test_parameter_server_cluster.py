@@ -55,7 +55,7 @@ def test_a_server_that_is_killed_ends_the_cluster_and_is_named(spark, leftovers)
 
 
 def test_a_cluster_without_servers_says_so(tmp_path):
-    from tfos.context import NodeContext
+    from tfos.node.context import NodeContext
     node = {"default_fs": "file:///", "working_dir": "/", "log_dir": None}
     bootstrap = dict.fromkeys(
         ("node_id", "executor_id", "job_name", "task_index", "cluster_spec", "num_workers", "nodes",

@@ -6,6 +6,7 @@ import pathlib
 
 import numpy as np
 
+from tfos.parameter_server import connection
 from tfos import parameter_server
 
 
@@ -52,8 +53,8 @@ def go_on(ctx):
     with ctx.parameter_server(w, restore=ctx.args["directory"] + "/state.npz") as server:
         found = {"w": w[0].tolist(), "version": server.version}
         # As a worker of another host, which has to go over TCP.
-        servers = parameter_server.servers_of(ctx.nodes, "of another host", encrypt=True)
-        worker = parameter_server.Worker(1, "worker:1 on host h", starts=False,
+        servers = connection.servers_of(ctx.nodes, "of another host", encrypt=True)
+        worker = connection.Worker(1, "worker:1 on host h", starts=False,
                                          workers=ctx.num_workers)
         far = [np.zeros_like(array) for array in w]
         with parameter_server.ParameterServer(far, servers, worker, ctx._bootstrap["token"]) as other:

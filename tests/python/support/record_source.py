@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tfos
-from tfos import tfrecord_source
+from tfos.records.spark import source
 
 #: What the format that is written in Python is called beside that of the jar.
 PYTHON_FORMAT = "tfrecord_python"

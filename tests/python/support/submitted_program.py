@@ -25,7 +25,7 @@ def fit(ctx):
 
 def names_in(directory):
     """Of the default file system, which only the cluster's configuration tells."""
-    from tfos.file_access import access_for
+    from tfos.files.access import access_for
 
     access, path = access_for(directory)
     return [os.path.basename(status.path) for status in access.list(path)]

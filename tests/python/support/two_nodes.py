@@ -78,7 +78,7 @@ class TwoNodes:
 
 
 def _context(rank: int, nodes: list[dict[str, Any]], token: str) -> Any:
-    from tfos.context import NodeContext
+    from tfos.node.context import NodeContext
 
     return NodeContext({
         "node": {"default_fs": "file:///", "working_dir": "/", "log_dir": None}, "token": token,

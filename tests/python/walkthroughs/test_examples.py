@@ -10,7 +10,8 @@ import sys
 import pytest
 from support.places import ROOT
 
-from tfos.file_access import access_for, walk
+from tfos.files.access import access_for
+from tfos.files.interface import walk
 
 EXAMPLES = ROOT / "examples"
 #: Examples and the arguments that keep them short; more than one run where there are variants. They
