@@ -2,8 +2,8 @@
 
 import pytest
 
-from tfos.errors import BadInputError
 from tfos.base.roles import plan_roles, tensorboard_node
+from tfos.errors import BadInputError
 
 
 @pytest.mark.parametrize(

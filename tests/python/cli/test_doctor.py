@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tfos.cli import doctor, checks as checks_of
 from tfos.base import executable
+from tfos.cli import checks as checks_of
+from tfos.cli import doctor
 from tfos.spark.installation import spark_home
 
 COMPLETE = {

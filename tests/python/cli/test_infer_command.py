@@ -10,11 +10,11 @@ import pytest
 from pyarrow import csv, parquet
 from support.remote_files import names_in, read_bytes
 
+from tfos import records
 from tfos.base import executable
 from tfos.cli import infer
-from tfos.records import conversion
-from tfos import records
 from tfos.files.access import access_for
+from tfos.records import conversion
 
 ROWS = 3_000
 

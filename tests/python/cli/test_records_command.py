@@ -9,8 +9,8 @@ import pytest
 from pyarrow import csv, parquet
 from support.remote_files import read_bytes, write_bytes
 
-from tfos.base import executable
 from tfos import records
+from tfos.base import executable
 from tfos.cli import records as records_command
 from tfos.files.access import access_for
 

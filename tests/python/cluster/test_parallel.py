@@ -8,8 +8,8 @@ import pytest
 from support.fake_spark import FakeSparkContext
 
 from tensorflowonspark import TFParallel
-from tfos.spark import slots
 from tfos.errors import BadInputError, TfosError
+from tfos.spark import slots
 
 
 @pytest.mark.parametrize(

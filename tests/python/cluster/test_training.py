@@ -12,9 +12,9 @@ from support import programs
 from support.spark_errors import SPARK_ERRORS
 
 import tfos
+from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError
 from tfos.feed.plan import Replay
-from tfos.cluster.training import plan_training
 
 
 def run(spark, tmp_path, feed, *, nodes=2, settings=None, **dataset):

@@ -24,8 +24,8 @@ from tensorflowonspark import (
     reservation,
     util,
 )
-from tfos.node.context import NodeContext
 from tfos.errors import BadInputError
+from tfos.node.context import NodeContext
 from tfos.settings import Settings
 
 NODES = [

@@ -17,8 +17,8 @@ from support.spark_errors import SPARK_ERRORS
 
 from tensorspark.core import spark_session as sps
 from tensorspark.core import weight_combiner as comb
-from tfos import parameter_server
 from tfos.errors import BadInputError, TfosError
+from tfos.parameter_server import connection, rules
 
 tf1 = tf.compat.v1
 

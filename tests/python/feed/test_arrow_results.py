@@ -11,9 +11,9 @@ from support import programs
 from support.feed_nodes import Nodes, datafeed
 from support.sql_types import RESULT_TYPES
 
-from tfos.feed.results import ResultAssembler, sql_name
-from tfos.feed.frames import _result_fields
 from tfos.errors import BadInputError
+from tfos.feed.frames import _result_fields
+from tfos.feed.results import ResultAssembler, sql_name
 
 ROWS = 40
 EPOCH = datetime.datetime(1970, 1, 1)

@@ -21,8 +21,8 @@ from support.sql_types import TYPES
 from support.waiting import wait_for
 
 import tfos
-from tfos.feed.frames import check_schema
 from tfos.errors import BadInputError
+from tfos.feed.frames import check_schema
 
 ROWS = 40
 WAIT_SECONDS = 60

@@ -17,9 +17,9 @@ from support import programs
 from support.feed_nodes import TIMEOUT
 
 import tfos
-from tfos.datafeed import FeedSource
-from tfos.dataset import make_dataset
 from tfos.errors import BadInputError
+from tfos.feed.datafeed import FeedSource
+from tfos.feed.dataset import make_dataset
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from tfos.cluster.feed import warn_of_speculation
+from tfos.cluster.progress import Progress, describe
 from tfos.feed.plan import FeedPlan, Replay
 from tfos.feed.tasks import _batches_by_bytes, _batches_by_feedback
-from tfos.cluster.progress import Progress, describe
 
 
 def test_pickled_batches_are_passed_on_once_each_and_in_order():

@@ -12,12 +12,12 @@ import pytest
 from support.fake_spark import FakeSparkContext
 
 from tfos import _version
-from tfos.spark import jar
-from tfos.feed import jvm
 from tfos.cluster.feed import ClusterFeed
 from tfos.errors import BadInputError, NodeFailedError, NodeLostError
+from tfos.feed import jvm
 from tfos.feed.plan import FeedPlan, Replay
 from tfos.settings import Settings
+from tfos.spark import jar
 
 TOKEN = "5e" * 32
 
@@ -40,7 +40,7 @@ def test_the_jar_in_spark_jars_is_used(spark):
 
 
 def test_without_the_jar_python_feeds_unless_told_otherwise(caplog):
-    caplog.set_level("INFO", "tfos.cluster_feed")
+    caplog.set_level("INFO", "tfos.cluster.feed")
     assert feeds_by_jvm(FakeSparkContext(), "auto") is False
     assert "is fed by Python workers: the jar of tfos is not" in caplog.text
     with pytest.raises(BadInputError, match=r"spark.tfos.feed.jvm is on, and the jar .*jar_path\(\)"):

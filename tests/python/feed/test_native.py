@@ -460,7 +460,7 @@ def fed_columns(make_nodes: Any, rows: list[Any], mapping: dict[str, str], batch
 def test_lists_of_strings_of_record_batches(make_nodes: Any) -> None:
     import pyarrow as pa
 
-    from tfos.datafeed import DataFeed, FeedSource
+    from tfos.feed.datafeed import DataFeed, FeedSource
 
     rows = [([f"\u00fc{n}", ""], [b"\xff" * k for k in range(n % 3)]) for n in range(50)]
     batch = pa.RecordBatch.from_arrays(

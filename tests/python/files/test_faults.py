@@ -11,9 +11,9 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from tfos.records import conversion
 from tfos import records
 from tfos.files.access import access_for
+from tfos.records import conversion
 
 BATCH = pa.record_batch({"id": range(1_000), "s": ["x" * 1_000] * 1_000})
 BOUND_SECONDS = 240
@@ -270,7 +270,7 @@ def test_tensorflow_hears_of_reads_that_failed(faulty, gfile):
 def test_a_dataset_hears_of_reads_that_failed(faulty):
     import tensorflow as tf
 
-    from tfos import node_files
+    from tfos.node import files as node_files
 
     records.write(f"{faulty.uri}/f", [BATCH])
     schema = pa.schema([("id", pa.int64())])

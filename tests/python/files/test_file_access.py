@@ -13,11 +13,11 @@ import pytest
 from pyarrow import parquet
 from support.remote_files import read_bytes, write_bytes
 
-from tfos.files import hadoop_client
 from tfos import records
 from tfos.errors import BadInputError
-from tfos.files.interface import FileStatus, walk
+from tfos.files import hadoop_client
 from tfos.files.access import access_for, native_path
+from tfos.files.interface import FileStatus, walk
 
 #: More than Hadoop gives at once when it lists (dfs.ls.limit).
 MANY_FILES = 1_100

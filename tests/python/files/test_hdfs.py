@@ -15,8 +15,9 @@ import sys
 import hadoop_cluster
 import pytest
 
-from tfos import doctor as checks_of
-from tfos import executable, hdfs_doctor
+from tfos.base import executable
+from tfos.cli import checks as checks_of
+from tfos.cli import doctor_hdfs
 
 BOUND_SECONDS = 120
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tfos.inference import model as inference_model
 from tfos import inference
 from tfos.errors import BadInputError
+from tfos.inference import model as inference_model
 
 
 def results(model, batch, *, batches=None, calls=1, **options):

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from support.fake_spark import fake_session
 from support.spark_errors import SPARK_ERRORS
 
-from tfos.inference import frames, jvm
 from tfos import inference
 from tfos.errors import BadInputError
+from tfos.inference import frames, jvm
 from tfos.settings import Settings
 
 
@@ -24,7 +24,7 @@ def both(run_models_in):
         results = []
         for runner in ("off", "on"):
             run_models_in(runner)
-            result = frame_inference.transform(frame, model, **options)
+            result = frames.transform(frame, model, **options)
             results.append((result.schema, sorted(map(str, result.collect()))))
         assert results[0] == results[1]
         return result
@@ -91,14 +91,14 @@ def test_ops_of_a_library(spark, models, both):
 def test_a_library_of_ops_that_is_none(spark, models, model_runner, tmp_path):
     (tmp_path / "none.so").write_text("no library")
     model = inference.Model(str(models / "custom"), op_libraries=(str(tmp_path / "none.so"),), threads=1)
-    result = frame_inference.transform(spark.range(5).withColumnRenamed("id", "n"), model)
+    result = frames.transform(spark.range(5).withColumnRenamed("id", "n"), model)
     with pytest.raises(SPARK_ERRORS, match="none.so can't be loaded as a library of ops"):
         result.collect()
 
 
 def test_a_null_is_an_error_with_column_row_and_partition(spark, others, model_runner):
     frame = spark.range(20, numPartitions=2).selectExpr("cast(nullif(id, 17) as float) AS x", "1f AS y")
-    result = frame_inference.transform(frame, others("two"), batch_size=4)
+    result = frames.transform(frame, others("two"), batch_size=4)
     with pytest.raises(SPARK_ERRORS, match=r"others, partition 1: column x has a null in row 7"):
         result.collect()
 
@@ -163,7 +163,7 @@ def test_streams_go_through_python(spark, others, run_models_in, tmp_path):
     assert spark.sql("SELECT sum(difference) FROM scored").first()[0] == sum(range(30)) - 30
     run_models_in("on")
     with pytest.raises(BadInputError, match="spark.tfos.inference.jvm is on, and the DataFrame is a stream"):
-        frame_inference.transform(stream, others("two"))
+        frames.transform(stream, others("two"))
 
 
 def frame_without_jar(**conf):
@@ -191,4 +191,4 @@ def test_executors_use_the_tensorflow_of_the_drivers_python(spark, models, model
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/python")
     frame = spark.range(4).selectExpr("cast(id as float) AS x", "1f AS y")
     with pytest.raises(SPARK_ERRORS, match="/no/python"):
-        frame_inference.transform(frame, model).collect()
+        frames.transform(frame, model).collect()

@@ -24,8 +24,8 @@ from support.spark_errors import SPARK_ERRORS
 
 import tfos
 from tfos import inference, records
-from tfos.records.spark import types
 from tfos.records import files as record_files
+from tfos.records.spark import types
 
 ONE_EXECUTOR = "local-cluster[1,4,1024]"
 SPARK_HOME = pathlib.Path(pyspark.__file__).parent

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tfos import collective
-from tfos.keras_callback import AverageMetrics
+from tfos.keras.metrics import AverageMetrics
 
 
 def logs_of(keras, rows, validation, callbacks):

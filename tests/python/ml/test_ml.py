@@ -14,8 +14,8 @@ from support.spark_errors import SPARK_ERRORS
 
 import tfos.ml
 from tensorflowonspark import TFCluster, pipeline
-from tfos.inference import model as inference_model
 from tfos.errors import BadInputError
+from tfos.inference import model as inference_model
 
 
 def target(a, b):

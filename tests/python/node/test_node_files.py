@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from tfos.node import files as node_files
 from tfos import records
-from tfos.node.context import NodeContext
 from tfos.errors import BadInputError
+from tfos.node import files as node_files
+from tfos.node.context import NodeContext
 
 BOUND_SECONDS = 120
 

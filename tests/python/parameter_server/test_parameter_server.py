@@ -12,9 +12,9 @@ import sys
 import numpy as np
 import pytest
 
-from tfos.parameter_server import connection
 from tfos import parameter_server
 from tfos.errors import BadInputError, NodeLostError, TfosError
+from tfos.parameter_server import connection
 from tfos.parameter_server.process import ParameterServerProcess
 
 

@@ -25,9 +25,13 @@ from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
 
 import tfos
-from tfos import executable, record_listing, record_types, records, tfrecord_source, tfrecord_writer
+from tfos import records
+from tfos.base import executable
 from tfos.errors import BadInputError
-from tfos.file_access import access_for
+from tfos.files.access import access_for
+from tfos.records import listing
+from tfos.records.spark import source as tfrecord_source
+from tfos.records.spark import types, writer
 
 BOUND_SECONDS = 60
 

@@ -20,10 +20,14 @@ from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
 
 import tfos
-from tfos import executable, node_files, paths, records, tfrecord_source
-from tfos.context import NodeContext
+from tfos import records
+from tfos.base import executable
 from tfos.errors import BadInputError
-from tfos.file_access import access_for
+from tfos.files import paths
+from tfos.files.access import access_for
+from tfos.node import files as node_files
+from tfos.node.context import NodeContext
+from tfos.records.spark import source as tfrecord_source
 
 BOUND_SECONDS = 120
 SLOW_ROWS = 20_000

@@ -88,6 +88,6 @@ def infer(nodes: Nodes, partition: int, rows: list[Any], chunk: int = 10) -> lis
 
 
 def datafeed(server: Any, mapping: dict[str, str] | None = None, train: bool = True) -> Any:
-    from tfos.datafeed import DataFeed, FeedSource
+    from tfos.feed.datafeed import DataFeed, FeedSource
 
     return DataFeed(FeedSource(server, None, ["input"]), train, input_mapping=mapping)

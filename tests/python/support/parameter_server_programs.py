@@ -6,8 +6,8 @@ import pathlib
 
 import numpy as np
 
-from tfos.parameter_server import connection
 from tfos import parameter_server
+from tfos.parameter_server import connection
 
 
 def rows():

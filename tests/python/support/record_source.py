@@ -31,8 +31,8 @@ class Source:
             tfos.save_tfrecords(frame, str(path), mode, partition_by, **options)
             return
         columns = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-        tfrecord_source.check_writable(frame, mode, columns, options)
-        tfrecord_source.save_by_python(frame, str(path), mode, columns, self._format, options)
+        source.check_writable(frame, mode, columns, options)
+        source.save_by_python(frame, str(path), mode, columns, self._format, options)
 
 
 def ids(frame):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 
-from tfos.file_access import access_for
+from tfos.files.access import access_for
 
 
 def write_bytes(path: str | os.PathLike, content: bytes) -> None:

@@ -10,11 +10,11 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from support.places import ROOT
 
 import tfos
 from tfos.base import executable
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ["tfos", "tfos.cluster", "tfos.inference", "tfos.parameter_server", "tfos.records"]
 
 
