@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the layers of src/, python/tfos and jvm/: folders and packages use only those below them.
 
-The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that every C++ test is
-built.
+The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that every
+C++ test is built.
 
 Prints one line for each violation and fails if there is any.
 """
@@ -14,9 +14,9 @@ import sys
 import layers_java
 import layers_python
 
-# What each folder may include besides itself and include/tfos. `control`, `feed`, `collective`, `records` and
-# `tensorflow` stand side by side: none knows another. A test may also use `testing`, wherever it
-# lies.
+# What each folder may include besides itself and include/tfos. `control`, `feed`, `collective`,
+# `records` and `tensorflow` stand side by side: none knows another. A test may also use `testing`,
+# wherever it lies.
 ALLOWED = {
     "base": set(),
     "arrow": {"base"},

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tfos.base import gpu
-from tfos.files import paths
-from tfos.spark import slots
 from tfos.errors import BadInputError, TfosError
+from tfos.files import paths
 from tfos.settings import Settings
+from tfos.spark import slots
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Instance:
 
 
 def run(
-    spark_context,
+    spark_context: Any,
     main: Callable[[Instance], Any],
     *,
     instances: int,
@@ -84,7 +84,8 @@ def prepare_process(gpu_count: int, index: int = -1, hosts: Sequence[str] = ()) 
 class _Task:
     """What Spark runs for each partition; pickled to the executors."""
 
-    def __init__(self, main, count, gpus_per_instance, barrier, default_fs):
+    def __init__(self, main: Callable[[Instance], Any], count: int, gpus_per_instance: int | None,
+                 barrier: bool, default_fs: str):
         self._main = main
         self._count = count
         self._gpus_per_instance = gpus_per_instance

@@ -102,7 +102,8 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
     while (lease := _native.GpuLease.take(count, gpus)) is None:
         if not waiting:
             logger.warning(
-                "waiting for %d of this host's %d GPU(s): others of tfos hold them. No instance waits "
+                "waiting for %d of this host's %d GPU(s): others of tfos hold them. No "
+                "instance waits "
                 "when a host has no more task slots than GPUs for them (spark.task.cpus, or "
                 "spark.task.resource.gpu.amount)", count, len(gpus),
             )
@@ -120,10 +121,11 @@ def cap_tensorflow(tensorflow: Any, fraction: float, indices: Sequence[str],
     `indices` of this host. Before TensorFlow uses them."""
     total = {gpu.index: gpu.memory_total for gpu in list_gpus(command)}
     visible = tensorflow.config.list_physical_devices("GPU")
-    for device, index in zip(visible, indices):
+    for device, index in zip(visible, indices, strict=False):
         if not total.get(index):
             raise TfosError(
-                f"GPU {index} does not say how much memory it has, so a node can't take {fraction:.0%} "
+                f"GPU {index} does not say how much memory it has, so a node can't take "
+                f"{fraction:.0%} "
                 "of it (spark.tfos.gpu.fraction): give each node a whole GPU (spark.tfos.gpu.count)")
         limit = tensorflow.config.LogicalDeviceConfiguration(memory_limit=int(total[index] * fraction))
         tensorflow.config.set_logical_device_configuration(device, [limit])

@@ -57,7 +57,7 @@ def plan_roles(
         counts[chief] = 1
     counts["evaluator"] = int(evaluator)
     counts["worker"] = nodes - sum(counts.values())
-    if counts["worker"] < 0 or counts["worker"] == 0 and not chief:
+    if counts["worker"] < 0 or (counts["worker"] == 0 and not chief):
         asked = ", ".join(f"{count} {job}" for job, count in counts.items() if count > 0)
         raise BadInputError(
             f"{nodes} nodes are too few for {asked} and at least one node that trains"

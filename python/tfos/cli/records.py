@@ -13,14 +13,16 @@ import json
 import math
 import os
 import sys
-from typing import Any, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 
 try:
-    from tfos.records import conversion, listing, files as record_files
     from tfos import records
+    from tfos.records import conversion, listing
+    from tfos.records import files as record_files
     from tfos.records.listing import ListedFile
 except ImportError as error:
     sys.exit(f"tfos records: {error}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
+from typing import Any
 
 _ABSOLUTE_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
 
@@ -20,7 +21,7 @@ def current_user() -> str:
     return os.environ.get("HADOOP_USER_NAME") or os.environ.get("SPARK_USER") or getpass.getuser()
 
 
-def default_fs(spark_context) -> str:
+def default_fs(spark_context: Any) -> str:
     """The `fs.defaultFS` of a SparkContext, in the form that `resolve` takes: no trailing slash."""
     configured = spark_context._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///"
     return _without_trailing_slash(configured)
