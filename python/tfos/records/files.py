@@ -252,5 +252,5 @@ def encode(batch: pa.RecordBatch, *, record_type: str = "Example") -> pa.BinaryA
 
 def _file(path: str | os.PathLike[str], compression: str, validation: str | None = None,
           max_record_bytes: int | None = None, part: Part | None = None) -> Any:
-    return _native.RecordFile(native_path(path), compression, validation, max_record_bytes,
-                              None if part is None else tuple(part))
+    place = None if part is None else (part.begin, part.end, part.first_record)
+    return _native.RecordFile(native_path(path), compression, validation, max_record_bytes, place)
