@@ -33,10 +33,9 @@ import tensorflow as tf
 
 from tfos import _native
 from tfos.base import ops_library
+from tfos.base.roles import TRAINING_JOBS, members_of
 from tfos.errors import BadInputError
 
-#: The jobs whose nodes train together.
-TRAINING_JOBS = ("chief", "master", "worker")
 #: How long the others may take to come to their first call, in seconds.
 CONNECT_TIMEOUT = 600.0
 #: After so many seconds without progress the node's log says who is waited for.
@@ -185,12 +184,6 @@ def group() -> Group:
                 arguments, options = _cluster
                 _group = Group(*arguments, **options)
         return _group
-
-
-def members_of(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The nodes that train together, in the order of their ranks."""
-    training = [node for node in nodes if node["job_name"] in TRAINING_JOBS]
-    return sorted(training, key=lambda node: (node["job_name"] == "worker", node["task_index"]))
 
 
 def rank() -> int:

@@ -270,7 +270,7 @@ def _shown(default: object) -> str:
 
 
 def _numbers(version: str) -> tuple[int, int]:
-    """Major and minor of a version: `2.21.0rc1` is (2, 21)."""
+    """Major and minor of a version: ``2.21.0rc1`` is (2, 21)."""
     major, minor = (*version.split("."), "0")[:2]
     return int(major), int("".join(filter(str.isdigit, minor)) or 0)
 

@@ -27,7 +27,7 @@ try:
 except ImportError as error:
     sys.exit(f"tfos records: {error}")
 
-#: Rows that `head` prints unless it is told.
+#: Rows that ``head`` prints unless it is told.
 HEAD_ROWS = 10
 
 
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return parsed.run(parsed)
     except BrokenPipeError:
-        # Who reads the output has enough, as in `| head`. Python would complain when it flushes.
+        # Who reads the output has enough, as in ``| head``. Python would complain when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (BadInputError, OSError) as error:

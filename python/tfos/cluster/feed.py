@@ -134,8 +134,8 @@ class ClusterFeed:
                     feed(plan.seed_of_job(job) if mixed else 0, feed_timeout, name, first, replay)
                 except BaseException:
                     # Interrupted, or rows that can't be fed: what the nodes have got of the epoch
-                    # is part of the next one, as a pass without a batch would end `repeat()`. What
-                    # they cache of it must not be.
+                    # is part of the next one, as a pass without a batch would end ``repeat()``.
+                    # What they cache of it must not be.
                     if not replay.epochs:
                         self._take_epochs(name, -1)
                     raise

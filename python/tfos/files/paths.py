@@ -22,23 +22,24 @@ def current_user() -> str:
 
 
 def default_fs(spark_context: Any) -> str:
-    """The `fs.defaultFS` of a SparkContext, in the form that `resolve` takes: no trailing slash."""
+    """The ``fs.defaultFS`` of a SparkContext, in the form that ``resolve`` takes: no trailing
+    slash."""
     configured = spark_context._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///"
     return _without_trailing_slash(configured)
 
 
 def resolve(default_fs: str, working_dir: str, path: str, user: str | None = None) -> str:
-    """The full URI of `path`.
+    """The full URI of ``path``.
 
-    | path               | result                                              |
-    |--------------------|-----------------------------------------------------|
-    | `scheme:/...`      | unchanged                                           |
-    | `/absolute`        | on the default file system                          |
-    | relative, HDFS     | below `/user/<user>` on the default file system     |
-    | relative, `file`   | below `working_dir`                                 |
-    | relative, others   | below the root of the default file system           |
+    | path                 | result                                              |
+    |----------------------|-----------------------------------------------------|
+    | ``scheme:/...``      | unchanged                                           |
+    | ``/absolute``        | on the default file system                          |
+    | relative, HDFS       | below ``/user/<user>`` on the default file system   |
+    | relative, ``file``   | below ``working_dir``                               |
+    | relative, others     | below the root of the default file system           |
 
-    `user` is the current one by default.
+    ``user`` is the current one by default.
     """
     if _ABSOLUTE_URI.match(path):
         return path

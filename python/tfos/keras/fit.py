@@ -101,7 +101,7 @@ def prepare_steps() -> None:
     no operation that waits for other nodes, and Keras chooses it by itself where there is a GPU."""
     import keras
 
-    # Where training begins: `compile` is looked up before `ctx.distribute` among its arguments
+    # Where training begins: ``compile`` is looked up before ``ctx.distribute`` among its arguments
     # runs.
     trainer = next(kind for kind in keras.Model.__mro__ if "make_train_function" in vars(kind))
     plain = trainer.make_train_function

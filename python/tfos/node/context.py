@@ -7,6 +7,7 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union
 
+from tfos.base.roles import CHIEF_JOBS
 from tfos.errors import BadInputError
 from tfos.feed.datafeed import VALIDATION_QUEUE, DataFeed, FeedSource
 from tfos.files import paths
@@ -81,9 +82,9 @@ class NodeContext:
     def is_chief(self) -> bool:
         """Whether this node writes what only one node should: the chief or master, else worker
         0."""
-        if self.job_name in ("chief", "master"):
+        if self.job_name in CHIEF_JOBS:
             return True
-        has_chief = "chief" in self.cluster_spec or "master" in self.cluster_spec
+        has_chief = any(job in self.cluster_spec for job in CHIEF_JOBS)
         return self.job_name == "worker" and self.task_index == 0 and not has_chief
 
     @functools.cached_property

@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfos.base.arrow import pa
+from tfos.base.roles import TRAINING_JOBS
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.records import listing
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-#: The jobs whose nodes train, and so share the files.
-TRAINING_JOBS = ("chief", "master", "worker")
 
 
 def share(patterns: Sequence[str], nodes: Sequence[dict[str, Any]], node_id: int) -> list[str]:

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 def start(node: NodeContext, use_gpu: bool = True) -> tuple[Any, Any]:
-    """Starts `tf.distribute.Server` on the node's port and returns (ClusterSpec, server).
+    """Starts ``tf.distribute.Server`` on the node's port and returns (ClusterSpec, server).
 
     Parameter servers get no GPU; a node that shares one takes its share of the memory. The
     port that the node held so far is released first.

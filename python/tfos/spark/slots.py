@@ -42,13 +42,13 @@ def wait_for_slots(
     spark_context: Any, needed: int, timeout: float, *, first_executor_timeout: float = 600,
     while_waiting: Callable[[str], None] = lambda doing: None,
 ) -> None:
-    """Returns once `needed` tasks can run at the same time, waiting for executors to register.
+    """Returns once ``needed`` tasks can run at the same time, waiting for executors to register.
 
     Raises BadInputError, with the numbers and what to change, at once when the master's size cannot
-    suffice, and otherwise when no executor has registered for `timeout` seconds after the one
-    before it; the first one may take `first_executor_timeout`, as a resource manager has to start
+    suffice, and otherwise when no executor has registered for ``timeout`` seconds after the one
+    before it; the first one may take ``first_executor_timeout``, as a resource manager has to start
     it. With dynamic allocation Spark asks for executors only when tasks wait, so nothing is
-    checked. `while_waiting` is called again and again with what is waited for.
+    checked. ``while_waiting`` is called again and again with what is waited for.
     """
     conf = spark_context.getConf()
     if _allocates_dynamically(conf):
