@@ -93,10 +93,10 @@ class YarnCluster(Cluster):
             "yarn.nodemanager.resource.cpu-vcores": self.cores,
             "yarn.nodemanager.vmem-check-enabled": "false",
             "yarn.nodemanager.pmem-check-enabled": "false",
-            "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": 99.5,  # noqa: E501
+            "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": 99.5,
             "yarn.scheduler.minimum-allocation-mb": 128,
             "yarn.resourcemanager.scheduler.class":
-                "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler",  # noqa: E501
+                "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler",
             # Heartbeats bring containers up; the default is a second.
             "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": 100,
         })

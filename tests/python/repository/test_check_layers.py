@@ -2,10 +2,11 @@
 
 import graphlib
 
+import pytest
+
 import check_layers
 import layers_java
 import layers_python
-import pytest
 from support.places import ROOT
 
 

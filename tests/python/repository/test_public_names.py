@@ -11,9 +11,9 @@ import tomllib
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from support.places import ROOT
 
 import tfos
+from support.places import ROOT
 from tfos.base import executable
 
 PACKAGES = ["tfos", "tfos.cluster", "tfos.inference", "tfos.parameter_server", "tfos.records"]
@@ -52,9 +52,9 @@ def test_import_tfos_is_enough():
 
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'tfos' has no attribute 'ruin'"):
-        tfos.ruin  # noqa: B018
+        tfos.ruin
     with pytest.raises(AttributeError, match="module 'tfos.records' has no attribute 'reed'"):
-        tfos.records.reed  # noqa: B018
+        tfos.records.reed
 
 
 def test_importing_packages_imports_no_library():
