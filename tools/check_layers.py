@@ -79,7 +79,8 @@ def check_includes(root):
         name = path.relative_to(root)
         folder = folder_of(path.relative_to(root / "src").as_posix())
         if folder is None:
-            yield f"{name}: src/{path.parent.relative_to(root / 'src')} has no layer in tools/check_layers.py"
+            missing = path.parent.relative_to(root)
+            yield f"{name}: {missing} has no layer in tools/check_layers.py"
             continue
         allowed = ALLOWED[folder] | {folder}
         if path.stem.endswith("_test") or path.stem.startswith("test_"):

@@ -24,6 +24,8 @@ _JARS = JARS.with_name(f"yarn-{JARS.name}")
 _SPARK_JARS = ("log4j-1.2-api", "log4j-api", "log4j-core")
 _RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 _NODE_MANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
+_SCHEDULERS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler"
+_DISK_CHECKER = "yarn.nodemanager.disk-health-checker"
 #: A NodeManager whose containers have ended still waits for ten seconds; nothing is lost by its
 #: end.
 _STOP_S = 4
@@ -93,10 +95,9 @@ class YarnCluster(Cluster):
             "yarn.nodemanager.resource.cpu-vcores": self.cores,
             "yarn.nodemanager.vmem-check-enabled": "false",
             "yarn.nodemanager.pmem-check-enabled": "false",
-            "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": 99.5,
+            f"{_DISK_CHECKER}.max-disk-utilization-per-disk-percentage": 99.5,
             "yarn.scheduler.minimum-allocation-mb": 128,
-            "yarn.resourcemanager.scheduler.class":
-                "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler",
+            "yarn.resourcemanager.scheduler.class": f"{_SCHEDULERS}.capacity.CapacityScheduler",
             # Heartbeats bring containers up; the default is a second.
             "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": 100,
         })
