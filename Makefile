@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test sanitize format clean
+.PHONY: help demo demo-hdfs build test lint sanitize format clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -56,12 +56,18 @@ test: ## Build and run all tests: layers, C++ (ctest), Python on real Spark clus
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build test hdfs' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
+	  'Checking the Python sources (ruff, mypy)' 'tools/lint.sh' \
 	  'Building the C++ tests (ccache)' '$(BUILD_DEV)' \
 	  'Running the C++ tests' 'ctest --preset dev -j $$((2 * $(JOBS)))' \
 	  'Building and installing the wheel' 'tools/install_wheel.sh' \
 	  'Checking what the binaries show and need' '.venv/bin/python tools/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/dev/src/jvm/libtfos_jvm.so' \
 	  "Archiving Spark's classes" '.venv/bin/python tools/archive_spark_classes.py build/spark-classes.jsa' \
 	  'Running the Python tests' '$(PYTEST) tests/python $(PYTEST_ARGS)'
+
+lint: ## Check the layers, and the Python sources with ruff and mypy.
+	@tools/steps.sh \
+	  'Checking the layers' 'python3 tools/check_layers.py' \
+	  'Checking the Python sources (ruff, mypy)' 'tools/lint.sh'
 
 sanitize: ## Run the C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer.
 	@tools/steps.sh \
@@ -71,9 +77,10 @@ sanitize: ## Run the C++ tests under AddressSanitizer, UndefinedBehaviorSanitize
 	  'Building with ThreadSanitizer' 'cmake --preset tsan && cmake --build --preset tsan -j $(JOBS)' \
 	  'Running the C++ tests' 'ctest --preset tsan -j $(JOBS)'
 
-format: ## Format the C++ sources.
+format: ## Format the C++ and Python sources.
 	@tools/install_packages.sh analyse
 	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
+	@tools/lint.sh --fix
 
 clean: ## Remove everything built, .venv included.
-	rm -rf build dist jvm/target .venv .pytest_cache spark-warehouse
+	rm -rf build dist jvm/target .venv .venv-lint .pytest_cache spark-warehouse

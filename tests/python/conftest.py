@@ -9,8 +9,9 @@ import sys
 import types
 import uuid
 
-import hadoop_cluster
 import pytest
+
+import hadoop_cluster
 import spark_cluster
 
 # Before they are imported: their assertions say what they compared, as those of tests do.

@@ -1,8 +1,8 @@
 """The Python side of ``tfos doctor``: what an installation consists of, and what it lacks.
 
-``python -m tfos.cli.doctor`` prints a JSON list of checks, which the executable shows among its own;
-``--settings`` prints the table of settings. Nothing here imports TensorFlow but the last step of
-``--hdfs``: that takes seconds, and the versions are in the packages' metadata.
+``python -m tfos.cli.doctor`` prints a JSON list of checks, which the executable shows among its
+own; ``--settings`` prints the table of settings. Nothing here imports TensorFlow but the last step
+of ``--hdfs``: that takes seconds, and the versions are in the packages' metadata.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 
 from tfos.cli.checks import FAIL, OK, WARN, Check
 from tfos.spark.installation import spark_home
-
 
 _OLDEST_PYTHON = (3, 11)
 #: What the code is written for, and what of it was run.
@@ -89,8 +88,8 @@ def check_executable() -> Check:
 
 
 def check_jar() -> Check:
-    from tfos.spark import jar
     from tfos.errors import TfosError
+    from tfos.spark import jar
 
     try:
         return Check(OK, "jar for the JVM", jar.path())
@@ -115,7 +114,8 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
             WARN,
             "pyspark",
             found,
-            f"made for {_dotted(_OLDEST_SPARK)} and newer, tested with {_dotted(_TESTED_SPARK)}: upgrade",
+            f"made for {_dotted(_OLDEST_SPARK)} and newer, tested with "
+            f"{_dotted(_TESTED_SPARK)}: upgrade",
         )
     if _numbers(version) != _TESTED_SPARK:
         found += f"; tested with {_dotted(_TESTED_SPARK)}"
@@ -270,7 +270,7 @@ def _shown(default: object) -> str:
 
 
 def _numbers(version: str) -> tuple[int, int]:
-    """Major and minor of a version: `2.21.0rc1` is (2, 21)."""
+    """Major and minor of a version: ``2.21.0rc1`` is (2, 21)."""
     major, minor = (*version.split("."), "0")[:2]
     return int(major), int("".join(filter(str.isdigit, minor)) or 0)
 

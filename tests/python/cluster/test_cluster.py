@@ -9,12 +9,12 @@ import pickle
 import numpy as np
 import pytest
 from pyspark.sql import Row
+
+import tfos
 from support import programs
 from support.comparing import assert_same
 from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
-
-import tfos
 from tfos.cluster.coordinator import Coordinator
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 

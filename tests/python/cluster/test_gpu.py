@@ -9,11 +9,11 @@ import threading
 import types
 
 import pytest
+
+import tfos
 from support import programs
 from support.places import RUN_ID, SUPPORT
 from support.waiting import wait_for
-
-import tfos
 from tensorflowonspark import gpu_info
 from tfos.base import gpu
 from tfos.errors import BadInputError, TfosError

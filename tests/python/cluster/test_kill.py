@@ -16,6 +16,7 @@ import sys
 
 import psutil
 import pytest
+
 from support.places import SUPPORT
 from support.waiting import wait_for
 

@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from spark_cluster import Host, SparkCluster
 from support.places import SUPPORT, TESTS
 from support.two_hosts_driver import OURS, ROWS

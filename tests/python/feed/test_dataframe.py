@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from pyspark.serializers import BatchedSerializer, CPickleSerializer
 from pyspark.sql import types as sql
+
+import tfos
 from support import programs
 from support.comparing import assert_same
 from support.spark_errors import SPARK_ERRORS
 from support.sql_types import TYPES
 from support.waiting import wait_for
-
-import tfos
 from tfos.errors import BadInputError
 from tfos.feed.frames import check_schema
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+
 from support.places import ROOT
 
 SOAK = ROOT / "bench" / "feed" / "soak.py"

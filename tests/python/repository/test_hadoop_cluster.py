@@ -6,9 +6,10 @@ import pathlib
 import subprocess
 import sys
 
-import hadoop_cluster
 import psutil
 import pytest
+
+import hadoop_cluster
 from daemons import DaemonError
 from support.waiting import wait_for
 
