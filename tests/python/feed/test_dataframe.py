@@ -18,14 +18,13 @@ from support import programs
 from support.comparing import assert_same
 from support.spark_errors import SPARK_ERRORS
 from support.sql_types import TYPES
-from support.waiting import wait_for
+from support.waiting import BOUND_SECONDS, wait_for
 
 import tfos
 from tfos.errors import BadInputError
 from tfos.feed.frames import check_schema
 
 ROWS = 40
-WAIT_SECONDS = 60
 
 class Store:
     """A cluster of one node that stores each row as soon as it has it."""
@@ -256,7 +255,7 @@ def test_a_killed_task_stops_waiting_for_room(spark, tmp_path, feed_jvm):
         feeding.start()
         wait_for(lambda: in_use() > 0, "the node's memory to be asked for")
         cluster._jobs.cancel()
-        feeding.join(WAIT_SECONDS)
+        feeding.join(BOUND_SECONDS)
         assert failures and failures[0] is not None
         executors = spark.sparkContext._jsc.sc().statusTracker()
         wait_for(lambda: not any(e.numRunningTasks() for e in executors.getExecutorInfos()),

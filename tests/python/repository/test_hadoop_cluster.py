@@ -10,10 +10,9 @@ import hadoop_cluster
 import psutil
 import pytest
 from daemons import DaemonError
-from support.waiting import wait_for
+from support.waiting import BOUND_SECONDS, wait_for
 
 HARNESS = pathlib.Path(hadoop_cluster.__file__)
-BOUND_SECONDS = 60
 
 
 @pytest.mark.hdfs
