@@ -19,7 +19,7 @@ import pytest
 from support.places import SUPPORT
 from support.waiting import BOUND_SECONDS, wait_for
 
-pytestmark = pytest.mark.spark  # In the process of the driver.
+pytestmark = pytest.mark.spark  # The driver, a process of its own, starts it.
 DRIVE = SUPPORT / "drive.py"
 
 

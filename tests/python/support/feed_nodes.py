@@ -13,7 +13,6 @@ JOB = b"j" * 16
 TIMEOUT = 120.0
 
 
-
 class Nodes:
     """Some feed servers on this host and the writers that feed them."""
 
