@@ -15,7 +15,7 @@ from spark_cluster import Host, SparkCluster
 from support.places import SUPPORT, TESTS
 from support.two_hosts_driver import OURS, ROWS
 
-#: For six clusters, one after the other.
+#: For all its clusters, one after the other.
 BOUND_SECONDS = 600
 # The driver, a process of its own, starts Spark.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
