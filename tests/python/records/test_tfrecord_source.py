@@ -33,8 +33,6 @@ from tfos.records import listing
 from tfos.records.spark import source as tfrecord_source
 from tfos.records.spark import types, writer
 
-BOUND_SECONDS = 60
-
 SCALARS = {
     "boolean": sql.BooleanType(), "byte": sql.ByteType(), "short": sql.ShortType(),
     "int": sql.IntegerType(), "long": sql.LongType(), "float": sql.FloatType(),

@@ -11,10 +11,9 @@ import pytest
 
 import hadoop_cluster
 from daemons import DaemonError
-from support.waiting import wait_for
+from support.waiting import BOUND_SECONDS, wait_for
 
 HARNESS = pathlib.Path(hadoop_cluster.__file__)
-BOUND_SECONDS = 60
 
 
 @pytest.mark.hdfs
