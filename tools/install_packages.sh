@@ -8,8 +8,7 @@ set -euo pipefail
 declare -A packages_of=(
   [run]="python3 python3-venv"
   [build]="g++ cmake ninja-build ccache libboost1.81-dev libssl-dev nlohmann-json3-dev libcli11-dev
-           libspdlog-dev libfmt-dev zlib1g-dev python3-dev
-           libucx-dev"
+           libspdlog-dev libfmt-dev zlib1g-dev python3-dev"
   [test]="libgtest-dev libgmock-dev"
   [hdfs]=""
   [bench]="libgloo-dev"

@@ -30,7 +30,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 import tensorflow as tf
 
-from tfos import _native, ops_library
+from tfos import _native, ops_library, ucx
 from tfos.errors import BadInputError
 
 #: The jobs whose nodes train together.
@@ -67,7 +67,8 @@ class Group:
         self._native = _native.TensorGroup.join(
             [(_name_of(node), node["address"], node["tensor_port"]) for node in members],
             ids.index(node_id), token, listener, CONNECT_TIMEOUT, STALL_AFTER, shared_memory,
-            encrypt, rdma, _timeline_path(timeline, members[ids.index(node_id)]))
+            encrypt, rdma, "" if rdma == "false" else ucx.packaged(),
+            _timeline_path(timeline, members[ids.index(node_id)]))
         self._ops = ops_library.load()
         self._handle = self._native.register(self._ops.add_group, self._ops.remove_group)
         #: Of the nodes by rank, for messages.
