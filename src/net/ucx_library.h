@@ -31,8 +31,8 @@ class UcxLibrary {
   /// The same of `files` alone, and not remembered. A library that is too old is gone again.
   static Result<UcxLibrary> LoadFirst(std::span<const std::string> files);
 
-  std::string file;     ///< Where it is.
-  std::string version;  ///< As `1.22.0`.
+  std::string file;        ///< Where it is.
+  std::string version;     ///< As `1.22.0`.
   bool has_verbs = false;  ///< It has its module for InfiniBand and RoCE.
 
   decltype(&::ucp_config_read) config_read = nullptr;

@@ -410,8 +410,7 @@ Result<Transfer> UcxStream::Receive(std::span<std::byte> space) {
 
 Result<FoundUcx> FindUcx(const std::string& packaged) {
   TFOS_ASSIGN_OR_RETURN(const UcxLibrary library, UcxLibrary::Load(packaged));
-  return FoundUcx{
-      .file = library.file, .version = library.version, .has_verbs = library.has_verbs};
+  return FoundUcx{.file = library.file, .version = library.version, .has_verbs = library.has_verbs};
 }
 
 Result<std::unique_ptr<UcxWorker>> UcxWorker::Create(const Options& options) {

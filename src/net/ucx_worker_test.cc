@@ -50,7 +50,8 @@ TEST(UcxWorkerTest, LeavesTheProcessAsItIs) {
 }
 
 TEST(UcxWorkerTest, AnAddressOfNothingIsAnError) {
-  const auto worker = UcxWorker::Create({.transports = "no_such_transport", .packaged = TFOS_PACKAGED_UCX});
+  const auto worker =
+      UcxWorker::Create({.transports = "no_such_transport", .packaged = TFOS_PACKAGED_UCX});
   EXPECT_FALSE(worker.ok());
 }
 
