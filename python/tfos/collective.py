@@ -30,7 +30,8 @@ from typing import Any, Iterable, Mapping, Sequence
 
 import tensorflow as tf
 
-from tfos import _native, ops_library, ucx
+from tfos import _native
+from tfos.base import ops_library, ucx
 from tfos.errors import BadInputError
 
 #: The jobs whose nodes train together.
