@@ -17,7 +17,6 @@
 
 #include "collective/stream_choice.h"
 #include "datasets/tensor_group.h"
-#include "net/ucx_worker.h"
 #include "python/bind/bindings.h"
 #include "python/bind/gil.h"
 #include "python/codec/errors.h"
@@ -69,7 +68,7 @@ std::int64_t Register(datasets::TensorGroup& group, std::uintptr_t add, std::uin
 
 /// Where the UCX is that this process would use, its version, and whether it has InfiniBand.
 std::tuple<std::string, std::string, bool> FindUcx(const std::string& packaged) {
-  const net::FoundUcx found = ValueOrThrow(net::FindUcx(packaged));
+  const collective::FoundUcx found = ValueOrThrow(collective::FindUcx(packaged));
   return {found.file, found.version, found.has_verbs};
 }
 
