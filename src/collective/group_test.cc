@@ -445,8 +445,8 @@ TEST_P(TransportTest, AnyOfThemMayLeaveFirst) {
           ASSERT_TRUE(group.Broadcast(root, Bytes(from_root), "root").ok());
           EXPECT_EQ(from_root[0], root);
         }
-        const Status left = group.Leave();
-        EXPECT_TRUE(left.ok()) << left.ToString();
+        const Status at_end = group.Leave();
+        EXPECT_TRUE(at_end.ok()) << at_end.ToString();
       });
     }
   }
