@@ -69,7 +69,8 @@ std::string_view TextOf(std::span<const std::byte> bytes) {
 std::string Byte(int value) { return {static_cast<char>(value)}; }
 
 void Chunks() {
-  using feed::RowNodeKind;
+  using chunk::DType;
+  using chunk::RowNodeKind;
   const std::vector<feed::TestColumn> columns = {
       {.kind = RowNodeKind::kNumpyArray, .dtype = DType::kFloat32, .shape = {2, 3}, .name = "x"},
       {.kind = RowNodeKind::kInt, .dtype = DType::kInt64, .name = "y"},
@@ -81,10 +82,10 @@ void Chunks() {
   Write("chunk", "empty", TextOf(feed::MakeChunk(columns, 0, 0)));
 
   std::string structure;
-  feed::AppendRowStructure(feed::Node(RowNodeKind::kInt), structure);
+  chunk::AppendRowStructure(feed::Node(RowNodeKind::kInt), structure);
   Write("row_structure", "number", Byte(1) + structure);
   structure.clear();
-  feed::AppendRowStructure(
+  chunk::AppendRowStructure(
       feed::Node(RowNodeKind::kDict,
                  {feed::Node(RowNodeKind::kInt),
                   feed::Node(RowNodeKind::kTuple, {feed::Node(RowNodeKind::kInt)})},
@@ -92,7 +93,7 @@ void Chunks() {
       structure);
   Write("row_structure", "dict", Byte(2) + structure);
   structure.clear();
-  feed::AppendRowStructure(
+  chunk::AppendRowStructure(
       feed::Node(RowNodeKind::kSparkRow,
                  {feed::Node(RowNodeKind::kNumpyArray), feed::Node(RowNodeKind::kNone)},
                  {"x", "nothing"}),

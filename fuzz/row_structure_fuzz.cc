@@ -12,7 +12,7 @@
 #include "chunk/row_structure.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace tfos::feed;
+  using namespace tfos::chunk;  // NOLINT(google-build-using-namespace)
   if (size == 0) return 0;
   const std::string structure(reinterpret_cast<const char*>(data + 1), size - 1);
   ChunkBuilder builder(ChunkKind::kColumnar, 1, structure);
@@ -22,10 +22,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     spec.values = 1;
     switch (data[0] / 8 % 4) {
       case 0:
-        spec.dtype = tfos::DType::kInt64;
+        spec.dtype = DType::kInt64;
         break;
       case 1:
-        spec.dtype = tfos::DType::kFloat32;
+        spec.dtype = DType::kFloat32;
         spec.shape = {2};
         break;
       case 2:
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         break;
       default:
         spec.encoding = ColumnEncoding::kRagged;
-        spec.dtype = tfos::DType::kFloat32;
+        spec.dtype = DType::kFloat32;
     }
     builder.AddColumn(std::move(spec));
   }
