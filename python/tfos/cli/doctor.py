@@ -24,6 +24,7 @@ _OLDEST_PYTHON = (3, 11)
 _TENSORFLOW = ((2, 16), (2, 21))
 _TESTED_TENSORFLOW = "tested with 2.21, and its feed with 2.16"
 _OLDEST_SPARK = (3, 5)
+_OLDEST_UCX = "1.14"
 _TESTED_SPARK = (4, 1)
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
 _HADOOP_JARS = ("hadoop-client-api-", "hadoop-client-runtime-")
@@ -56,6 +57,7 @@ def all_checks(
         check_keras(version_of),
         check_tensorboard(version_of),
         check_pyarrow(version_of),
+        check_ucx(),
         check_required("cloudpickle", version_of),
         check_required("numpy", version_of),
     ]
@@ -210,6 +212,29 @@ def check_required(package: str, version_of: VersionOf) -> Check:
     if version is None:
         return Check(FAIL, package, "not installed", f"pip install {package}")
     return Check(OK, package, version)
+
+
+def check_ucx(packaged: str | None = None, devices: Path = Path("/sys/class/infiniband")) -> Check:
+    """The UCX that nodes of this host would use, found as they find it."""
+    from tfos.base import ucx
+    from tfos.errors import TfosError
+
+    what = "UCX (rdma=True)"
+    try:
+        from tfos import _native
+
+        file, version, has_verbs = _native.find_ucx(ucx.packaged() if packaged is None else packaged)
+    except (ImportError, TfosError) as error:
+        return Check(WARN, what, str(error), "only clusters with rdma=True need it")
+    found = f"{version} at {file}"
+    if has_verbs:
+        return Check(OK, what, found)
+    found += ", without InfiniBand and RoCE"
+    here = sorted(entry.name for entry in devices.iterdir()) if devices.is_dir() else []
+    if here:
+        return Check(WARN, what, f"{found}, and this host has {', '.join(here)}",
+                     f"install a UCX of {_OLDEST_UCX} or newer with InfiniBand on this host")
+    return Check(OK, what, found)
 
 
 def settings_table() -> str:
