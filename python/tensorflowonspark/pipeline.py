@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import types
+import uuid
 from argparse import Namespace as ArgparseNamespace
 
 from pyspark.ml import Estimator, Model
 from pyspark.ml.param import Param, Params, TypeConverters
 
-from tensorflowonspark import TFCluster, util
-from tfos import frame_inference, inference
+from tfos import frame_inference, inference, saved_model
 from tfos.errors import BadInputError
+from tfos.file_access import access_for
 from tfos.ml.model import resolved
+
+from . import TFCluster, util
 
 
 class TFTypeConverters:
@@ -365,9 +369,10 @@ class TFEstimator(Estimator, TFParams, HasBatchSize, HasClusterSize, HasDriverPS
             spark.sparkContext, self.train_fn, program_args, args.cluster_size, args.num_ps,
             tensorboard=args.tensorboard, input_mode=args.input_mode,
             driver_ps_nodes=args.driver_ps_nodes, master_node=args.master_node)
-        if args.input_mode == TFCluster.InputMode.SPARK:
-            cluster.train(dataset.select(sorted(args.input_mapping)).rdd, args.epochs)
-        cluster.shutdown(grace_secs=args.grace_secs)
+        with cluster.cluster:  # No node stays behind when feeding fails.
+            if args.input_mode == TFCluster.InputMode.SPARK:
+                cluster.train(dataset.select(sorted(args.input_mapping)).rdd, args.epochs)
+            cluster.shutdown(grace_secs=args.grace_secs)
         if self.export_fn is not None:
             if not args.export_dir:
                 raise BadInputError("export_fn needs export_dir: where it is to write")
@@ -386,6 +391,29 @@ class _ExportTask:
     def __call__(self, rows):
         util.single_node_env()
         self._export_fn(self._args)
+
+
+def _saved_model_of(directory, inputs, outputs):
+    """The directory of a SavedModel for ``model_dir``: that itself, or, where it has a checkpoint of
+    TensorFlow 1 instead, one below it. It is made once for each checkpoint and pair of mappings, in
+    the place of the checkpoint, as all executors reach that."""
+    access, path = access_for(directory)
+    listed = f"{path}/checkpoint"
+    if access.status(f"{path}/saved_model.pb") is not None or access.status(listed) is None:
+        return directory
+    with access.open(listed) as file:
+        wanted = [file.read(), sorted(inputs), sorted(outputs)]
+    name = f"saved_model-{hashlib.sha256(repr(wanted).encode()).hexdigest()[:16]}"
+    if access.status(f"{path}/{name}/saved_model.pb") is None:
+        import tfos.tensorflow  # noqa: F401  (hdfs:// in this process)
+
+        unfinished = f"{name}.{uuid.uuid4().hex}"
+        try:
+            saved_model.export_checkpoint(directory, f"{directory}/{unfinished}", inputs, outputs)
+            access.rename(f"{path}/{unfinished}", f"{path}/{name}")
+        finally:
+            access.delete(f"{path}/{unfinished}")
+    return f"{directory}/{name}"
 
 
 class TFModel(Model, TFParams, HasBatchSize, HasExportDir, HasInputMapping, HasModelDir,
@@ -408,8 +436,11 @@ class TFModel(Model, TFParams, HasBatchSize, HasExportDir, HasInputMapping, HasM
         if not directory:
             raise BadInputError("set export_dir (or model_dir): the directory of the SavedModel")
         spark = dataset.sparkSession
+        directory = resolved(spark, directory)
+        if not args.export_dir:
+            directory = _saved_model_of(directory, args.input_mapping.values(), args.output_mapping)
         model = inference.Model(
-            resolved(spark, directory), args.tag_set or inference.DEFAULT_TAGS,
+            directory, args.tag_set or inference.DEFAULT_TAGS,
             args.signature_def_key or inference.DEFAULT_SIGNATURE,
             threads=frame_inference.task_threads(spark))
         outputs = dict(sorted(args.output_mapping.items()))

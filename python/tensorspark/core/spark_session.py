@@ -96,7 +96,11 @@ class SparkSession:
             run_metadata: filled by a run without ``feed_rdd``; workers have none to fill.
             server_reusable: keep the server for the next run.
         """
-        if isinstance(feed_dict, WeightCombiner):
+        if isinstance(weight_combiner, bool):
+            # By position without a feed_dict: ..., combiner, shuffle_within_partition, server_reusable.
+            shuffle_within_partition, server_reusable = weight_combiner, shuffle_within_partition
+            feed_dict, weight_combiner = None, feed_dict
+        elif isinstance(feed_dict, WeightCombiner):
             feed_dict, weight_combiner = None, feed_dict
         if feed_rdd is None:
             return self._session.run(fetches, feed_dict, options, run_metadata)
