@@ -6,9 +6,6 @@ import gzip
 
 import pytest
 
-from tfos import records
-
-pa = pytest.importorskip("pyarrow")
 tf = pytest.importorskip("tensorflow")
 
 INPUT = "org.tensorflow.hadoop.io.TFRecordFileInputFormat"
@@ -93,8 +90,11 @@ def test_a_damaged_file_is_named(spark, tmp_path, written):
 @pytest.mark.parametrize("path", ["big.tfrecord", "*.tfrecord", "{big,small}.tfrecord"])
 def test_the_index_of_a_file_counts_where_columns_are_inferred(spark, tmp_path, path):
     for name, rows in (("big", 300_000), ("small", 10)):
-        batch = pa.record_batch({"id": range(rows), "s": ["x" * 30] * rows})
-        records.write(tmp_path / f"{name}.tfrecord", [batch], index=name == "big")
+        frame = spark.range(rows).selectExpr("id", "repeat('x', 30) AS s").coalesce(1)
+        frame.write.format("tfrecord").option("index", name == "big").save(str(tmp_path / "written" / name))
+        for file in (tmp_path / "written" / name).glob("part-*"):
+            ending = ".tfrecord.tfindex" if file.name.endswith(".tfindex") else ".tfrecord"
+            file.rename(tmp_path / f"{name}{ending}")
     assert (tmp_path / "big.tfrecord.tfindex").exists()
     spark.conf.set("spark.sql.files.maxPartitionBytes", str(4 << 20))
     try:
