@@ -23,11 +23,18 @@ public final class BytesRecordWriter extends RecordWriter<BytesWritable, NullWri
 
   private final OutputStream stream;
   private final RecordFileWriter writer;
+  /** The writer closes the stream, once it has it. Codecs fail when theirs is closed twice. */
+  private boolean taken;
 
   /** Takes the stream. */
   public BytesRecordWriter(OutputStream stream, Path file, Configuration hadoop) {
     this.stream = stream;
-    writer = new RecordFileWriter(file, hadoop, PLAN, () -> stream);
+    writer = new RecordFileWriter(file, hadoop, PLAN, this::take);
+  }
+
+  private OutputStream take() {
+    taken = true;
+    return stream;
   }
 
   @Override
@@ -40,7 +47,9 @@ public final class BytesRecordWriter extends RecordWriter<BytesWritable, NullWri
     try {
       writer.close();
     } finally {
-      stream.close();
+      if (!taken) {
+        stream.close();
+      }
     }
   }
 }
