@@ -27,7 +27,7 @@ v1 = tf.compat.v1
 
 def test_a_reserved_cluster_runs_once_it_is_started(spark, leftovers):
     def sum_rows(args, ctx):
-        feed = ctx.get_data_feed(qname_in="input", qname_out="output")
+        feed = ctx.get_data_feed(False, qname_in="input", qname_out="output")
         assert (feed.mgr, feed.qname_in, feed.qname_out) == (ctx.mgr, "input", "output")
         while not feed.should_stop():
             feed.batch_results([args["factor"] * row for row in feed.next_batch(3)])
