@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import logging
 
-import tfos.datafeed
-from tfos import paths, saved_model, tf_server
+import tfos.feed.datafeed
+from tfos.files import paths
+from tfos.inference import saved_model
+from tfos.node import tensorflow_server
 from tfos.errors import BadInputError
 
 logger = logging.getLogger(__name__)
@@ -15,8 +17,8 @@ logger = logging.getLogger(__name__)
 _GPU_FRACTION = getattr(importlib.import_module(__package__), "GPU_FRACTION", 0.0)
 
 
-class DataFeed(tfos.datafeed.ListFeed):
-    """``tfos.datafeed.ListFeed`` with the argument names of TensorFlowOnSpark: with
+class DataFeed(tfos.feed.datafeed.ListFeed):
+    """``tfos.feed.datafeed.ListFeed`` with the argument names of TensorFlowOnSpark: with
     ``input_mapping`` its batches hold lists, as programs ask ``if batch["x"]`` and join lists by
     ``+``, which mean other things for arrays."""
 
@@ -35,7 +37,7 @@ class DataFeed(tfos.datafeed.ListFeed):
 
 
 def hdfs_path(ctx, path):
-    """``path`` as a full URI: see ``tfos.paths.resolve``."""
+    """``path`` as a full URI: see ``tfos.files.paths.resolve``."""
     return paths.resolve(ctx.defaultFS, ctx.working_dir, path)
 
 
@@ -56,13 +58,13 @@ def start_cluster_server(ctx, num_gpus=1, rdma=False):
     if _GPU_FRACTION and not ctx.node.gpu_fraction:
         logger.warning("this node takes %.0f %% of its GPU's memory and shares the GPU with nobody: import "
                        "TFCluster from %s, too", 100 * _GPU_FRACTION, __package__)
-    cluster_and_server = tf_server.start(ctx.node, gpus=num_gpus, gpu_fraction=_GPU_FRACTION)
+    cluster_and_server = tensorflow_server.start(ctx.node, gpus=num_gpus, gpu_fraction=_GPU_FRACTION)
     ctx.tmp_socket = ctx.node.port_socket
     return cluster_and_server
 
 
 def export_saved_model(sess, export_dir, tag_set, signatures):
-    """Exports a TF1-style session: see ``tfos.saved_model.export_session``."""
+    """Exports a TF1-style session: see ``tfos.inference.saved_model.export_session``."""
     saved_model.export_session(sess, export_dir, tag_set, signatures)
 
 

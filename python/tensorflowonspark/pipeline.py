@@ -1,4 +1,4 @@
-"""``TFEstimator`` and ``TFModel``: Spark ML stages over ``TFCluster`` and ``tfos.frame_inference``."""
+"""``TFEstimator`` and ``TFModel``: Spark ML stages over ``TFCluster`` and ``tfos.inference.frames``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from argparse import Namespace as ArgparseNamespace
 from pyspark.ml import Estimator, Model
 from pyspark.ml.param import Params
 
-from tfos import frame_inference, inference, saved_model
+from tfos.inference import frames, saved_model
+from tfos import inference
 from tfos.errors import BadInputError
-from tfos.file_access import access_for
+from tfos.files.access import access_for
 from tfos.ml.model import resolved
 
 from . import TFCluster, util
@@ -21,7 +22,7 @@ from .pipeline_params import (
     HasBatchSize, HasClusterSize, HasEpochs, HasGraceSecs, HasInputMapping, HasInputMode,
     HasMasterNode, HasModelDir, HasNumPS, HasDriverPSNodes, HasOutputMapping, HasProtocol,
     HasReaders, HasSteps, HasTensorboard, HasTFRecordDir, HasExportDir, HasSignatureDefKey,
-    HasTagSet, TFTypeConverters,
+    HasTagSet, TFTypeConverters,  # noqa: F401  (programs import the converters from here)
 )
 
 
@@ -173,11 +174,11 @@ class TFModel(Model, TFParams, HasBatchSize, HasExportDir, HasInputMapping, HasM
         model = inference.Model(
             directory, args.tag_set or inference.DEFAULT_TAGS,
             args.signature_def_key or inference.DEFAULT_SIGNATURE,
-            threads=frame_inference.task_threads(spark))
+            threads=frames.task_threads(spark))
         outputs = dict(sorted(args.output_mapping.items()))
         if not outputs:
             raise BadInputError(f"output_mapping is empty; the model has {', '.join(model.outputs)}")
         strings = [name for name in outputs if model.outputs.get(name, "").startswith("string")]
-        return frame_inference.transform(
+        return frames.transform(
             dataset, model, dict(sorted(args.input_mapping.items())), outputs,
             binary_outputs=strings, batch_size=args.batch_size, keep=False)
