@@ -103,7 +103,8 @@ def test_its_example_in_a_shell_reads_what_was_put_to_hdfs(hdfs, directory):
     done = subprocess.run(
         [PYSPARK, "--master", "local[2]", "--deploy-mode", "client"], input=typed, text=True, capture_output=True,
         timeout=BOUND_SECONDS, env={**os.environ, "HADOOP_CONF_DIR": str(hdfs.configuration),
-                                    "PYSPARK_DRIVER_PYTHON": sys.executable})
+                                    "PYSPARK_DRIVER_PYTHON": sys.executable,
+                                    "PYSPARK_DRIVER_PYTHON_OPTS": "-i"})  # A shell, though nobody types.
     assert "1.0" in done.stdout.split(), f"{done.stdout}\n{done.stderr[-6000:]}"
 
 
