@@ -68,6 +68,14 @@ def test_labels_of_the_old_script_are_read(programs):
     assert programs.files.numbers("0.0,1.0,0.0") == [0, 1, 0] == programs.files.numbers("0,1,0")
 
 
+@pytest.mark.parametrize("path, full", [
+    ("mnist_model", "hdfs://nn/user/note/mnist_model"), ("/models", "hdfs://nn/models"), ("s3a://b/m", "s3a://b/m")])
+def test_all_processes_mean_the_same_directory(programs, monkeypatch, path, full):
+    monkeypatch.setenv("HADOOP_USER_NAME", "note")
+    hadoop = types.SimpleNamespace(hadoopConfiguration=lambda: {"fs.defaultFS": "hdfs://nn"})
+    assert programs.files.full_path(types.SimpleNamespace(_jsc=hadoop), path) == full
+
+
 # Two cores for each task: one executor for each of two nodes, as the notes have CORES_PER_WORKER.
 def test_relative_paths_on_hdfs_with_two_cores_a_task(hdfs, tmp_path, leftovers):
     files = WebHdfs(hdfs)
