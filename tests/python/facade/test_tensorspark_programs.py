@@ -86,17 +86,10 @@ def write_digits(put):
         put(f"{part}-images-idx1-ubyte", struct.pack(">iiii", 0x803, rows, 28, 28) + images.tobytes())
 
 
-@pytest.mark.parametrize("directory", ["/data", "/data/mnist"])
-def test_its_example_in_a_shell_reads_what_was_put_to_hdfs(hdfs, directory):
+def test_its_example_in_a_shell_reads_what_was_put_to_hdfs(hdfs):
     files = WebHdfs(hdfs)
-    if directory == "/data":
-        files.make_directory(directory, owner="somebody")
-        write_digits(lambda name, content: files.put(f"{directory}/{name}", content))
-    else:
-        write_digits(lambda name, content: files.put(f"{directory}/{name}", content))
-        for name in files.names("/data"):
-            if name != "mnist":
-                files.delete(f"/data/{name}")
+    files.make_directory("/data", owner="somebody")
+    write_digits(lambda name, content: files.put(f"/data/{name}", content))
     typed = ("import tensorspark.example.spark_mnist as mnist\n"
              "session = mnist.train(sc=sc, user='somebody', name='mnist', server_host='localhost', server_port=0, "
              "sync_interval=4, batch_size=20, num_partition=2, num_epoch=2)\n")

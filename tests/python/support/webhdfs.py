@@ -28,9 +28,6 @@ class WebHdfs:
         with self._opener.open(request, timeout=_TIMEOUT_SECONDS):
             return
 
-    def delete(self, path):
-        self._ask("DELETE", path, "DELETE", recursive="true")
-
     def names(self, path):
         """Of what is in a directory."""
         answer = json.loads(self._ask("GET", path, "LISTSTATUS"))
