@@ -76,6 +76,7 @@ def test_all_processes_mean_the_same_directory(programs, monkeypatch, path, full
     assert programs.files.full_path(types.SimpleNamespace(_jsc=hadoop), path) == full
 
 
+@pytest.mark.timeout(4 * BOUND_SECONDS)  # Four applications, one after the other.
 # Two cores for each task: one executor for each of two nodes, as the notes have CORES_PER_WORKER.
 def test_relative_paths_on_hdfs_with_two_cores_a_task(hdfs, tmp_path, leftovers):
     files = WebHdfs(hdfs)
@@ -88,9 +89,9 @@ def test_relative_paths_on_hdfs_with_two_cores_a_task(hdfs, tmp_path, leftovers)
                       **hadoop)
 
     said = run("mnist_data_setup.py", "-f", "tf", "-n", "2", "-v")
-    assert said.count("verified") == 2 and "images.shape: 1437x8x8" in said and "labels.shape: 1437x10" in said
+    assert said.count("verified") == 2 and "images.shape: 1438x8x8" in said and "labels.shape: 1438x10" in said
     assert files.names("/user/note/mnist_data/train") == ["part-00000", "part-00001"]
-    assert "num_images: 1437" in run("mnist_data_setup.py", "-f", "tf", "-r")
+    assert "num_images: 1438" in run("mnist_data_setup.py", "-f", "tf", "-r")
 
     # --cluster_size is what --num-executors says.
     said = run("mnist_spark.py", "-f", "tfr", "-i", "mnist_data/train", "-m", "mnist_model", "-s", "30", "-tb")
@@ -101,6 +102,7 @@ def test_relative_paths_on_hdfs_with_two_cores_a_task(hdfs, tmp_path, leftovers)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.timeout(2 * BOUND_SECONDS)
 def test_a_single_node_needs_no_parameter_server(tmp_path, leftovers):
     """The default of --cluster_size where nobody says a number."""
     arguments = ["--master", "local-cluster[1,1,1024]", "--py-files", FILES]
