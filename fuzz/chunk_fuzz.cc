@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
-#include "feed/arrow_columns.h"
-#include "feed/arrow_export.h"
-#include "feed/chunk.h"
-#include "feed/row_structure.h"
+#include "chunk/chunk.h"
+#include "chunk/row_structure.h"
+#include "columns/arrow/arrow_columns.h"
+#include "columns/arrow/arrow_export.h"
 
 namespace {
 
@@ -25,7 +25,7 @@ void Touch(std::span<const std::byte> bytes) {
 }
 
 /// Exports a chunk and reads it all back.
-void ExportAndRead(const tfos::feed::ChunkView& chunk, std::span<const std::byte> bytes) {
+void ExportAndRead(const tfos::chunk::ChunkView& chunk, std::span<const std::byte> bytes) {
   using namespace tfos::feed;
   for (const ColumnView& column : chunk.columns()) {
     // Values without bytes may be so many that their offsets fill the memory.
@@ -48,23 +48,23 @@ void ExportAndRead(const tfos::feed::ChunkView& chunk, std::span<const std::byte
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto chunk = tfos::feed::ChunkView::Parse(std::as_bytes(std::span(data, size)));
+  const auto chunk = tfos::chunk::ChunkView::Parse(std::as_bytes(std::span(data, size)));
   if (!chunk.ok()) return 0;
-  for (const tfos::feed::ColumnView& column : chunk->columns()) {
+  for (const tfos::chunk::ColumnView& column : chunk->columns()) {
     Touch(std::as_bytes(std::span(column.name)));
     const std::uint64_t some = std::min<std::uint64_t>(column.values, 1000);
     for (std::uint64_t i = 0; i < some; ++i) {
       Touch(column.Value(i));
-      const tfos::feed::ElementRange elements = column.ElementsOf(i);
+      const tfos::chunk::ElementRange elements = column.ElementsOf(i);
       const std::uint64_t last = std::min(elements.end, elements.begin + some);
       for (std::uint64_t k = elements.begin; k < last; ++k) Touch(column.BytesOf({k, k + 1}));
     }
   }
-  if (chunk->kind() != tfos::feed::ChunkKind::kColumnar) return 0;
-  const auto structure = tfos::feed::ParseRowStructure(*chunk);
+  if (chunk->kind() != tfos::chunk::ChunkKind::kColumnar) return 0;
+  const auto structure = tfos::chunk::ParseRowStructure(*chunk);
   if (!structure.ok()) return 0;
   std::string again;
-  tfos::feed::AppendRowStructure(*structure, again);
+  tfos::chunk::AppendRowStructure(*structure, again);
   if (!std::equal(
           again.begin(), again.end(), reinterpret_cast<const char*>(chunk->structure().data()),
           reinterpret_cast<const char*>(chunk->structure().data()) + chunk->structure().size())) {

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "control/messages.h"
+#include "control/messages/messages.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "feed/frame.h"
+#include "feed/wire/frame.h"
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "feed/chunk.h"
-#include "feed/pickle_columns.h"
-#include "feed/row_structure.h"
+#include "chunk/chunk.h"
+#include "chunk/row_structure.h"
+#include "columns/pickle/pickle_columns.h"
 
 namespace {
 

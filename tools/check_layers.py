@@ -8,28 +8,49 @@ import pathlib
 import re
 import sys
 
-# What each folder may include besides itself and include/tfos. `control`, `feed`, `collective`, `records` and
-# `tensorflow` stand side by side: none knows another. A test may also use `testing`, wherever it
-# lies.
+# What each folder may include besides itself and include/tfos: name a folder whole ("columns") and all
+# below it may be included. A test may also use `testing`, wherever it lies, and what TEST_ONLY says.
 ALLOWED = {
     "base": set(),
     "arrow": {"base"},
     "net": {"base"},
     "testing": {"base"},
-    "control": {"base"},
-    "feed": {"arrow", "base", "net"},
+    "chunk": {"base"},
+    "columns": {"base", "chunk", "columns/arrow", "columns/pickle"},
+    "columns/arrow": {"arrow", "base", "chunk"},
+    "columns/pickle": {"base", "chunk"},
+    "feed/wire": {"base", "net"},
+    "feed/feeder": {"base", "chunk", "columns", "feed/wire", "net"},
+    "feed/node": {"base", "feed/wire", "net"},
+    "feed/read": {"base", "chunk", "columns", "feed/node", "feed/wire"},
+    "control/messages": {"base"},
+    "control/host": {"base", "control/messages"},
+    "control/link": {"base", "control/host", "control/messages"},
+    "control/coordinator": {"base", "control/host", "control/link", "control/messages"},
+    "control/agent": {"base", "control/host", "control/link", "control/messages"},
     "collective": {"base", "net"},
     "parameter_server": {"base", "collective", "net"},
     "records": {"arrow", "base"},
     "tensorflow": {"base"},
-    "inference": {"arrow", "base", "feed", "records", "tensorflow"},
+    "inference": {"arrow", "base", "chunk", "columns", "records", "tensorflow"},
     "hadoop": {"base", "tensorflow"},
     "files": {"base", "hadoop", "records"},
-    "cli": {"arrow", "base", "control", "feed", "net", "parameter_server", "records"},
-    "jvm": {"arrow", "base", "feed", "hadoop", "inference", "records", "tensorflow"},
-    "python": {"arrow", "base", "collective", "control", "feed", "files", "hadoop", "inference",
-               "parameter_server", "records",
-               "tensorflow"},
+    "node": {"base", "control/link", "control/messages", "feed/node", "feed/read"},
+    "datasets": {"base", "chunk", "collective", "feed/read", "files", "node", "records", "tensorflow"},
+    "cli": {"base", "control", "net", "parameter_server"},
+    "jvm": {"arrow", "base", "chunk", "columns", "feed/feeder", "feed/wire", "hadoop", "inference",
+            "records", "tensorflow"},
+    "python/codec": {"arrow", "base", "chunk", "columns", "datasets", "feed/feeder"},
+    "python/bind": {"arrow", "base", "chunk", "collective", "columns", "control/host", "datasets",
+                    "feed", "files", "hadoop", "inference", "node", "parameter_server",
+                    "python/codec", "records", "tensorflow"},
+}
+# Both ends of a connection are tested against each other.
+TEST_ONLY = {
+    "feed/feeder": {"arrow", "feed/node"},
+    "feed/node": {"feed/feeder"},
+    "feed/read": {"feed/feeder"},
+    "cli": {"chunk", "feed"},
 }
 TESTING = "testing"
 
@@ -37,24 +58,32 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _SOURCES = {".cc", ".h"}
 
 
+def folder_of(name):
+    """The folder of ALLOWED that the path below src lies in, or None."""
+    parents = (str(parent) for parent in pathlib.PurePosixPath(name).parents)
+    return next((parent for parent in parents if parent in ALLOWED), None)
+
+
 def check_includes(root):
     """Yields a message for each include that does not point downwards."""
     for path in sorted((root / "src").rglob("*")):
         if path.suffix not in _SOURCES:
             continue
-        folder = path.relative_to(root / "src").parts[0]
         name = path.relative_to(root)
-        if folder not in ALLOWED:
-            yield f"{name}: src/{folder} has no layer in tools/check_layers.py"
+        folder = folder_of(path.relative_to(root / "src").as_posix())
+        if folder is None:
+            yield f"{name}: src/{path.parent.relative_to(root / 'src')} has no layer in tools/check_layers.py"
             continue
         allowed = ALLOWED[folder] | {folder}
-        if path.stem.endswith("_test"):
-            allowed.add(TESTING)
+        if path.stem.endswith("_test") or path.stem.startswith("test_"):
+            allowed |= {TESTING} | TEST_ONLY.get(folder, set())
         for included in _INCLUDE.findall(path.read_text()):
-            target = included.split("/")[0]
-            if target == "tfos" or target in allowed:
+            target = folder_of(included)
+            if included.startswith("tfos/") or target in allowed:
                 continue
-            if target in ALLOWED:
+            if any(target and target.startswith(f"{whole}/") for whole in allowed):
+                continue
+            if target:
                 yield f"{name}: src/{folder} must not include {included}"
             elif not (root / "src" / included).exists():
                 yield f'{name}: "{included}" is not below src or include; use <> for a library'

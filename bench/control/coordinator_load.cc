@@ -21,8 +21,8 @@
 #include "base/logging.h"
 #include "base/secret.h"
 #include "base/unique_fd.h"
-#include "control/coordinator.h"
-#include "control/messages.h"
+#include "control/coordinator/coordinator.h"
+#include "control/messages/messages.h"
 #include "testing/raw_client.h"
 
 namespace tfos {

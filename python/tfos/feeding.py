@@ -57,7 +57,7 @@ class FeedPlan:
     until_read: bool = False
 
     def to_json(self) -> str:
-        """The plan as the native feeders read it (src/feed/feed_plan.h), token included."""
+        """The plan as the native feeders read it (src/feed/feeder/feed_plan.h), token included."""
         return json.dumps({
             "token": self.token, "endpoints": self.endpoints,
             "coordinator": host_and_port(*self.coordinator),

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "base/logging.h"
-#include "control/agent.h"
-#include "control/executor_log.h"
-#include "control/executor_process.h"
-#include "control/gpu_lease.h"
+#include "control/agent/agent.h"
+#include "control/agent/executor_log.h"
+#include "control/host/executor_process.h"
+#include "control/host/gpu_lease.h"
 
 namespace tfos::cli {
 namespace {

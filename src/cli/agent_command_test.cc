@@ -35,8 +35,8 @@
 #include "base/pidfd.h"
 #include "base/subprocess.h"
 #include "base/unique_fd.h"
-#include "control/gpu_lease.h"
-#include "control/messages.h"
+#include "control/host/gpu_lease.h"
+#include "control/messages/messages.h"
 
 namespace tfos::cli {
 namespace {

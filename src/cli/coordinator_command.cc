@@ -10,7 +10,7 @@
 
 #include "base/logging.h"
 #include "base/unique_fd.h"
-#include "control/coordinator.h"
+#include "control/coordinator/coordinator.h"
 #include "tfos/status.h"
 
 namespace tfos::cli {

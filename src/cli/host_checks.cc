@@ -19,7 +19,7 @@
 #include "base/format.h"
 #include "base/pidfd.h"
 #include "base/unique_fd.h"
-#include "control/address.h"
+#include "control/host/address.h"
 
 namespace tfos::cli {
 namespace {

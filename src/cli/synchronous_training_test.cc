@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "base/format.h"
-#include "control/step_ticket_office.h"
-#include "feed/feed_client.h"
-#include "feed/synchronous_batches.h"
-#include "feed/test_chunks.h"
+#include "control/coordinator/step_ticket_office.h"
+#include "feed/feeder/feed_client.h"
+#include "feed/read/synchronous_batches.h"
+#include "feed/read/test_chunks.h"
 
 namespace tfos {
 namespace {
@@ -148,8 +148,8 @@ class SynchronousTrainingTest : public ::testing::TestWithParam<int> {
                         .ok());
         const std::uint64_t count = std::min<std::uint64_t>(rows[epoch] - fed, 37);
         const std::vector<std::byte> chunk =
-            feed::MakeChunk({{.kind = feed::RowNodeKind::kInt, .dtype = feed::DType::kInt64}},
-                            first, count, feed::RowNodeKind::kNone);
+            feed::MakeChunk({{.kind = chunk::RowNodeKind::kInt, .dtype = chunk::DType::kInt64}},
+                            first, count, chunk::RowNodeKind::kNone);
         auto room = (*client)->Reserve(chunk.size());
         ASSERT_TRUE(room.ok());
         std::memcpy(room->data(), chunk.data(), chunk.size());
@@ -192,8 +192,8 @@ TEST_P(SynchronousTrainingTest, AllNodesMakeAsManySteps) {
     threads.emplace_back([&, i] {
       feed::BatchReader reader(*servers[i], "input", nullptr);
       feed::SynchronousBatches batches(reader, *tickets[i], "input");
-      const feed::BatchOptions options = {.rows = given.batch,
-                                          .columns = {{.name = "0", .dtype = feed::DType::kInt64}}};
+      const feed::BatchOptions options = {
+          .rows = given.batch, .columns = {{.name = "0", .dtype = chunk::DType::kInt64}}};
       std::uint64_t made = 0;
       for (;;) {
         const auto next =

@@ -8,13 +8,13 @@
 
 #include "base/aligned_buffer.h"
 #include "base/format.h"
-#include "feed/arrow_columns.h"
+#include "columns/arrow/arrow_columns.h"
 #include "inference/output_column.h"
 
 namespace tfos::inference {
 namespace {
 
-using feed::ArrowColumns;
+using columns::ArrowColumns;
 using tensorflow::SessionTensor;
 
 /// Hands out the rows of several record batches one behind the other, as blocks.
@@ -26,7 +26,7 @@ class RowCutter {
   Status Add(const Engine::RecordBatch& batch) {
     const ArrowSchema& schema = batch.schema;
     TFOS_ASSIGN_OR_RETURN(std::unique_ptr<ArrowColumns> columns,
-                          ArrowColumns::Open(schema, batch.array, feed::Decimals::kFloat64));
+                          ArrowColumns::Open(schema, batch.array, columns::Decimals::kFloat64));
     std::vector<std::string> names;
     for (std::int64_t i = 0; i < schema.n_children; ++i) {
       names.emplace_back(schema.children[i]->name == nullptr ? "" : schema.children[i]->name);
@@ -91,7 +91,7 @@ class RowCutter {
     }
     const std::span<std::byte> bytes = memory_->bytes().first(batch.bytes());
     TFOS_RETURN_IF_ERROR(batch.Fill(bytes));
-    TFOS_ASSIGN_OR_RETURN(const feed::ChunkView view, feed::ChunkView::Parse(bytes));
+    TFOS_ASSIGN_OR_RETURN(const chunk::ChunkView view, chunk::ChunkView::Parse(bytes));
     return RowBlock{.memory = memory_, .columns = view.columns(), .first_row = next_row_};
   }
 

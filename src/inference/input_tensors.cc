@@ -17,9 +17,9 @@ namespace tfos::inference {
 namespace {
 
 using namespace tensorflow;  // NOLINT: its type codes.
-using feed::ColumnEncoding;
-using feed::ColumnView;
-using feed::DType;
+using chunk::ColumnEncoding;
+using chunk::ColumnView;
+using chunk::DType;
 
 int TypeOf(DType dtype) {
   switch (dtype) {
@@ -98,7 +98,7 @@ class InputMaker {
   Status Make(std::vector<SessionTensor>& tensors) {
     if (input_.splits) return MakeRagged(tensors);
     if (input_.tensor.dtype == kTfString) return MakeStrings(tensors);
-    if (feed::HoldsStrings(ColumnOf(blocks_[0]).encoding)) return MakeFromBytes(tensors);
+    if (chunk::HoldsStrings(ColumnOf(blocks_[0]).encoding)) return MakeFromBytes(tensors);
     return MakeNumbers(tensors);
   }
 
@@ -115,7 +115,7 @@ class InputMaker {
     const ColumnView& first = ColumnOf(blocks_[0]);
     for (const RowBlock& block : blocks_) {
       const ColumnView& column = ColumnOf(block);
-      if (feed::IsRagged(column.encoding)) return Ragged(block, column);
+      if (chunk::IsRagged(column.encoding)) return Ragged(block, column);
       if (column.shape != first.shape) {
         return Bad(fmt::format("rows from row {} on have [{}] values, those before [{}]",
                                block.first_row, fmt::join(column.shape, ", "),
@@ -128,7 +128,7 @@ class InputMaker {
   Status MakeNumbers(std::vector<SessionTensor>& tensors) {
     const ColumnView& first = ColumnOf(blocks_[0]);
     TFOS_ASSIGN_OR_RETURN(const std::vector<std::int64_t> shape, CommonShape());
-    const std::uint64_t value_elements = first.value_bytes / feed::DTypeBytes(first.dtype);
+    const std::uint64_t value_elements = first.value_bytes / chunk::DTypeBytes(first.dtype);
     const int from = TypeOf(first.dtype);
     if (blocks_.size() == 1 && from == input_.tensor.dtype && first.values == rows_ &&
         !first.data.empty()) {
@@ -158,7 +158,7 @@ class InputMaker {
                                RowOfElement(block, column, *failed),
                                DataTypeName(input_.tensor.dtype)));
       }
-      written += column.data.size() / feed::DTypeBytes(column.dtype) * element;
+      written += column.data.size() / chunk::DTypeBytes(column.dtype) * element;
     }
     return written;
   }
@@ -170,7 +170,7 @@ class InputMaker {
       while (column.Boundary(row + 1) <= element) ++row;
       return block.first_row + row;
     }
-    return block.first_row + element * feed::DTypeBytes(column.dtype) / column.value_bytes;
+    return block.first_row + element * chunk::DTypeBytes(column.dtype) / column.value_bytes;
   }
 
   /// The tensor's shape for values of the shape `value`: its own, or one of as many elements.
@@ -296,9 +296,9 @@ class InputMaker {
     const auto add_split = [&] {
       std::byte* const to = splits->bytes().data() + row++ * split_bytes;
       if (wide) {
-        feed::StoreAt(to, static_cast<std::int64_t>(elements));
+        chunk::StoreAt(to, static_cast<std::int64_t>(elements));
       } else {
-        feed::StoreAt(to, static_cast<std::int32_t>(elements));
+        chunk::StoreAt(to, static_cast<std::int32_t>(elements));
       }
     };
     add_split();

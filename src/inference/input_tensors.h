@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "feed/chunk.h"
+#include "chunk/chunk.h"
 #include "inference/inference_plan.h"
 #include "tensorflow/saved_model.h"
 #include "tfos/status.h"
@@ -16,7 +16,7 @@ namespace tfos::inference {
 /// Rows as a chunk of the feed has them: the columns of the plan, aligned.
 struct RowBlock {
   std::shared_ptr<const void> memory;  ///< Of the columns.
-  std::vector<feed::ColumnView> columns;
+  std::vector<chunk::ColumnView> columns;
   std::uint64_t first_row = 0;  ///< The number that messages give to its first row.
 };
 

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "arrow/export.h"
-#include "feed/arrow_columns.h"
-#include "feed/chunk_rows.h"
-#include "feed/feed_plan.h"
-#include "feed/partition_feeder.h"
+#include "chunk/chunk_rows.h"
+#include "columns/arrow/arrow_columns.h"
+#include "feed/feeder/feed_plan.h"
+#include "feed/feeder/partition_feeder.h"
 #include "jvm/column_layout.h"
 #include "jvm/java_call.h"
 #include "jvm/java_stream.h"
@@ -75,7 +75,7 @@ struct Feeder {
   std::unique_ptr<feed::PartitionFeeder> partition;
   arrow::Field type;  ///< Of rows; not for pickled batches.
   ArrowSchema schema{};
-  feed::Decimals decimals = feed::Decimals::kRefuse;
+  columns::Decimals decimals = columns::Decimals::kRefuse;
   std::uint64_t chunk_bytes = 0;
 
   Feeder() = default;
@@ -98,10 +98,10 @@ Result<jlong> Write(Feeder& feeder, std::uint64_t wanted,
   ArrowArray array = arrow::ExportArray(std::move(values));
   const std::unique_ptr<ArrowArray, void (*)(ArrowArray*)> release(
       &array, [](ArrowArray* exported) { exported->release(exported); });
-  TFOS_ASSIGN_OR_RETURN(const std::unique_ptr<feed::ArrowColumns> batch,
-                        feed::ArrowColumns::Open(feeder.schema, array, feeder.decimals));
+  TFOS_ASSIGN_OR_RETURN(const std::unique_ptr<columns::ArrowColumns> batch,
+                        columns::ArrowColumns::Open(feeder.schema, array, feeder.decimals));
   TFOS_ASSIGN_OR_RETURN(const std::uint64_t written, feeder.partition->Write(*batch, 0, rows));
-  return static_cast<jlong>(feed::NextChunkRows(wanted, rows, written, feeder.chunk_bytes));
+  return static_cast<jlong>(chunk::NextChunkRows(wanted, rows, written, feeder.chunk_bytes));
 }
 
 Result<jlong> WritePickled(JNIEnv* java, Feeder& feeder, jobjectArray batches, jint count) {
@@ -151,7 +151,7 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_open(JNIEnv* java, jclas
       feeder->schema = arrow::ExportSchema(feeder->type);
     }
     feeder->decimals =
-        decimals_as_float64 == JNI_TRUE ? feed::Decimals::kFloat64 : feed::Decimals::kRefuse;
+        decimals_as_float64 == JNI_TRUE ? columns::Decimals::kFloat64 : columns::Decimals::kRefuse;
     feeder->chunk_bytes = static_cast<std::uint64_t>(chunk_bytes);
     TFOS_ASSIGN_OR_RETURN(feeder->partition, feed::PartitionFeeder::Open(std::move(options)));
     return Hold(std::move(feeder));
@@ -160,7 +160,7 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_open(JNIEnv* java, jclas
 
 JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_firstChunkRows(JNIEnv* /*java*/,
                                                                        jclass /*type*/) {
-  return static_cast<jlong>(feed::kFirstChunkRows);
+  return static_cast<jlong>(chunk::kFirstChunkRows);
 }
 
 JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_write(JNIEnv* java, jclass /*type*/,

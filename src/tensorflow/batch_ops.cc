@@ -17,7 +17,7 @@
 #include <optional>
 #include <string>
 
-#include "tensorflow/batch_source.h"
+#include "tensorflow/batch_source_table.h"
 #include "tensorflow/op_library.h"
 #include "tensorflow/registry.h"
 

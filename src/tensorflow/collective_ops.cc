@@ -20,7 +20,7 @@
 
 #include "tensorflow/op_library.h"
 #include "tensorflow/registry.h"
-#include "tensorflow/tensor_group.h"
+#include "tensorflow/tensor_group_table.h"
 
 namespace tfos::tensorflow {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "tensorflow/batch_source.h"
+#include "tensorflow/batch_source_table.h"
 
 namespace tfos::tensorflow {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tensorflow/batch_source.h"
+#include "tensorflow/batch_source_table.h"
 
 namespace tfos::tensorflow {
 namespace {

@@ -23,10 +23,10 @@ def test_this_repository_is_in_order():
 
 
 @pytest.mark.parametrize(("path", "include"), [
-    ("src/base/a.cc", "feed/x.h"),
-    ("src/control/a.h", "feed/x.h"),
-    ("src/feed/a.cc", "control/x.h"),
-    ("src/feed/a.cc", "testing/fake.h"),
+    ("src/base/a.cc", "feed/wire/x.h"),
+    ("src/control/link/a.h", "feed/wire/x.h"),
+    ("src/feed/wire/a.cc", "control/link/x.h"),
+    ("src/feed/wire/a.cc", "testing/fake.h"),
     ("include/tfos/a.h", "base/x.h"),
 ])
 def test_an_include_upwards_or_sideways_is_found(tree, path, include):
@@ -37,13 +37,13 @@ def test_an_include_upwards_or_sideways_is_found(tree, path, include):
 
 @pytest.mark.parametrize(("path", "include"), [
     ("src/feed/a.cc", "base/x.h"),
-    ("src/cli/a.cc", "control/x.h"),
-    ("src/python/a.cc", "feed/x.h"),
-    ("src/feed/a.cc", "tfos/status.h"),
-    ("src/feed/a_test.cc", "testing/fake.h"),
+    ("src/cli/a.cc", "control/link/x.h"),
+    ("src/python/bind/a.cc", "feed/node/x.h"),
+    ("src/feed/wire/a.cc", "tfos/status.h"),
+    ("src/feed/wire/a_test.cc", "testing/fake.h"),
 ])
 def test_an_include_downwards_is_fine(tree, path, include):
-    assert tree({path: f'#include "{include}"\n', "src/feed/CMakeLists.txt": "a_test"}) == []
+    assert tree({path: f'#include "{include}"\n', "src/feed/wire/CMakeLists.txt": "a_test"}) == []
 
 
 def test_a_test_that_is_in_no_target_is_found(tree):

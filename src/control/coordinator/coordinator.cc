@@ -1,0 +1,410 @@
+#include "control/coordinator/coordinator.h"
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <charconv>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/format.h"
+#include "base/logging.h"
+#include "control/coordinator/metrics_text.h"
+#include "control/coordinator/roles.h"
+#include "control/coordinator/roster.h"
+#include "control/host/address.h"
+#include "control/host/held_port.h"
+#include "control/link/async_latch.h"
+#include "control/link/control_server.h"
+#include "control/link/line_channel.h"
+#include "control/messages/messages.h"
+
+namespace tfos::control {
+namespace {
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+
+constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
+constexpr milliseconds kGraceAfterDriver{5000};
+constexpr std::chrono::seconds kEndAfterDriver(10);
+constexpr std::chrono::seconds kLastWords(2);
+constexpr milliseconds kLongestPoll{10'000};
+constexpr std::size_t kMaxUnknownTypes = 16;  // that are logged
+
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
+Result<StartCluster> ParseStart(const std::string& line) {
+  TFOS_ASSIGN_OR_RETURN(DriverMessage message, ParseMessage<DriverMessage>(line));
+  auto* start = std::get_if<StartCluster>(&message);
+  if (start == nullptr) {
+    return Status(ErrorKind::kBadInput, "the driver's first message is not 'start'");
+  }
+  if (start->protocol != kProtocolVersion) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("the driver speaks control protocol {} and the coordinator {}: both "
+                              "must come from the same version of tfos",
+                              start->protocol, kProtocolVersion));
+  }
+  return std::move(*start);
+}
+
+/// `wait_ms` of a query; nullopt when it is no number.
+std::optional<milliseconds> ParseWait(std::string_view query) {
+  constexpr std::string_view kName = "wait_ms=";
+  if (query.empty()) return milliseconds(0);
+  if (!query.starts_with(kName)) return std::nullopt;
+  query.remove_prefix(kName.size());
+  std::uint32_t count = 0;
+  const auto [end, error] = std::from_chars(query.data(), query.data() + query.size(), count);
+  if (error != std::errc() || end != query.data() + query.size()) return std::nullopt;
+  return std::min(milliseconds(count), kLongestPoll);
+}
+
+class Coordinator final : public ControlService {
+ public:
+  Coordinator(const asio::any_io_executor& executor, CoordinatorOptions options)
+      : executor_(executor),
+        set_up_logging_(std::move(options.set_up_logging)),
+        driver_(executor, std::move(options.input), std::move(options.output)),
+        heartbeat_timer_(executor),
+        finished_(executor) {}
+
+  /// The process's exit code.
+  asio::awaitable<int> Run() {
+    Result<std::optional<std::string>> line = co_await driver_.ReadLine();
+    if (!line.ok()) co_return co_await Refuse(line.status());
+    if (!line->has_value()) co_return 1;  // nobody is there to be told
+    Result<StartCluster> start = ParseStart(**line);
+    if (!start.ok()) co_return co_await Refuse(start.status());
+    if (Status status = Listen(*start); !status.ok()) co_return co_await Refuse(status);
+
+    asio::co_spawn(executor_, Watch(start->heartbeat_interval), asio::detached);
+    const bool asked = co_await ObeyDriver();
+    if (!asked) {
+      LogError("the driver died: stopping all nodes");
+      Apply(roster_->StopAll({.reason = "the driver died", .grace = kGraceAfterDriver}, Now()));
+      if (!co_await finished_.Wait(Deadline::After(kEndAfterDriver))) {
+        LogError("some agents did not stop in time; they end with their connections");
+      }
+    }
+    server_->Close();
+    co_await driver_.Flush(Deadline::After(kLastWords));
+    co_return asked ? 0 : 1;
+  }
+
+  asio::awaitable<HttpAnswer> Get(std::string target, std::string query) override {
+    if (target == "/v1/failure") co_return co_await WaitForFailure(std::move(query));
+    co_return Page(target);
+  }
+
+  Status OnMessage(AgentConnection& connection, std::string_view text) override {
+    TFOS_ASSIGN_OR_RETURN(AgentMessage message, ParseMessage<AgentMessage>(text));
+    const auto known = node_of_.find(&connection);
+    if (auto* registration = std::get_if<Register>(&message); registration != nullptr) {
+      if (known != node_of_.end()) {
+        return Status(ErrorKind::kBadInput, "the agent registers a second time");
+      }
+      return Admit(connection, *registration);
+    }
+    if (known == node_of_.end()) {
+      return Status(ErrorKind::kBadInput, "the agent's first message is not 'register'");
+    }
+    Apply(Handle(known->second, message));
+    return Status::Ok();
+  }
+
+  void OnClosed(AgentConnection& connection) override {
+    const auto known = node_of_.find(&connection);
+    if (known == node_of_.end()) return;
+    const int node_id = known->second;
+    node_of_.erase(known);
+    connection_of_.erase(node_id);
+    Apply(roster_->ConnectionLost(node_id, Now()));
+  }
+
+ private:
+  static Clock::TimePoint Now() { return Clock::Steady().Now(); }
+
+  asio::awaitable<int> Refuse(const Status& status) {
+    LogError("the coordinator can't start: {}", status.ToString());
+    Tell(Fatal{status.ToString()});
+    co_await driver_.Flush(Deadline::After(kLastWords));
+    co_return 1;
+  }
+
+  Status Listen(const StartCluster& start) {
+    if (set_up_logging_) set_up_logging_(start.cluster_id, start.log_level);
+    TFOS_ASSIGN_OR_RETURN(std::vector<Role> roles, AssignRoles(start.roles, start.service_jobs));
+    TFOS_ASSIGN_OR_RETURN(const PortRange ports, PortRange::Parse(start.ports));
+    TFOS_ASSIGN_OR_RETURN(
+        server_,
+        ControlServer::Listen(executor_,
+                              {.bind_address = start.bind_address,
+                               .ports = ports,
+                               // All agents of a cluster may connect at the same moment.
+                               .max_strangers = ControlServer::kMaxStrangers + roles.size()},
+                              start.token, *this));
+    const Endpoint endpoint = {
+        .address = AdvertisedAddress(start.advertised_address, start.bind_address),
+        .port = server_->port()};
+    roster_.emplace(
+        RosterOptions{.cluster_id = start.cluster_id,
+                      .roles = std::move(roles),
+                      .tensorboard_node = start.tensorboard_node,
+                      .registration_timeout = start.registration_timeout,
+                      .start_timeout = start.start_timeout,
+                      .heartbeat_timeout = start.heartbeat_timeout,
+                      .max_lost_nodes = start.max_lost_nodes,
+                      .coordinator_address = fmt::format("{}:{}", endpoint.address, endpoint.port)},
+        Now());
+    LogInfo("listening on {}:{}", endpoint.address, endpoint.port);
+    Tell(Listening{endpoint});
+    // From the first moment on the driver can name the nodes that are missing.
+    for (NodeInfo& node : roster_->Nodes(Now())) Tell(NodeChanged{std::move(node)});
+    return Status::Ok();
+  }
+
+  // True when the driver asked to exit; false when it is gone.
+  asio::awaitable<bool> ObeyDriver() {
+    while (true) {
+      Result<std::optional<std::string>> line = co_await driver_.ReadLine();
+      if (!line.ok()) {
+        LogError("can't read from the driver: {}", line.status().ToString());
+        co_return false;
+      }
+      if (!line->has_value()) co_return false;
+      Result<DriverMessage> message = ParseMessage<DriverMessage>(**line);
+      if (!message.ok()) {
+        LogError("the driver sent a bad message: {}", message.status().ToString());
+        co_return false;
+      }
+      if (std::holds_alternative<Exit>(*message)) co_return true;
+      Apply(Handle(*message));
+    }
+  }
+
+  // Looks at the deadlines and passes metrics on, once a heartbeat interval.
+  asio::awaitable<void> Watch(milliseconds interval) {
+    while (true) {
+      heartbeat_timer_.expires_after(interval);
+      auto [cancelled] = co_await heartbeat_timer_.async_wait(kNoThrow);
+      if (cancelled) co_return;
+      Apply(roster_->Tick(Now()));
+      TellChangedMetrics();
+    }
+  }
+
+  void TellChangedMetrics() {
+    std::vector<NodeMetrics> metrics = roster_->TakeChangedMetrics();
+    if (!metrics.empty()) Tell(MetricsChanged{std::move(metrics)});
+  }
+
+  Effects Handle(const DriverMessage& message) {
+    return std::visit(
+        Overloaded{
+            [&](const EndEpoch& ended) { return roster_->EndEpoch(ended); },
+            [&](const EndFeed&) { return roster_->EndFeed(Now()); },
+            [&](const Stop& stop) { return roster_->StopAll(stop, Now()); },
+            [&](const DriverFailure& failure) { return roster_->FailFromDriver(failure, Now()); },
+            [&](const UnknownMessage& unknown) { return LogUnknown(unknown); },
+            [&](const StartCluster&) {
+              LogWarning("ignoring a second 'start'");
+              return Effects();
+            },
+            [&](const Exit&) { return Effects(); },
+        },
+        message);
+  }
+
+  Effects Handle(int node_id, const AgentMessage& message) {
+    return std::visit(
+        Overloaded{
+            [&](const StateReport& report) { return roster_->SetState(node_id, report, Now()); },
+            [&](const Heartbeat& heartbeat) {
+              return roster_->RecordHeartbeat(node_id, heartbeat, Now());
+            },
+            [&](const StepReport& report) { return roster_->RecordSteps(node_id, report, Now()); },
+            [&](const FeedTerminated&) { return roster_->FeedEnded(node_id, Now()); },
+            [&](const FailureMessage& failed) {
+              return roster_->Fail(node_id, failed.failure, Now());
+            },
+            [&](const Done&) { return roster_->Finish(node_id, Now()); },
+            [&](const UnknownMessage& unknown) { return LogUnknown(unknown); },
+            [&](const Register&) { return Effects(); },
+        },
+        message);
+  }
+
+  Effects LogUnknown(const UnknownMessage& unknown) {
+    if (unknown_types_.size() < kMaxUnknownTypes && unknown_types_.insert(unknown.type).second) {
+      LogWarning("ignoring messages of the unknown type '{}'", unknown.type);
+    }
+    return {};
+  }
+
+  Status Admit(AgentConnection& connection, const Register& registration) {
+    Result<Effects> effects = roster_->Register(registration, Now());
+    if (!effects.ok()) {
+      connection.Send({SerializeMessage(Refused{effects.status().message()})});
+      return effects.status().Annotate(
+          fmt::format("node {} on {} can't register", registration.node_id, registration.host));
+    }
+    connection.MarkIdentified();
+    node_of_[&connection] = registration.node_id;
+    connection_of_[registration.node_id] = &connection;
+    Apply(*std::move(effects));
+    return Status::Ok();
+  }
+
+  // The answers are made outside of coroutines: GCC 12 destroys temporary aggregates in them twice.
+  HttpAnswer Page(std::string_view target) const {
+    if (target == "/v1/status") return {.body = SerializeStatus(roster_->Snapshot(Now()))};
+    if (target == "/metrics") {
+      return {.content_type = "text/plain; version=0.0.4",
+              .body = MetricsText(roster_->Snapshot(Now()))};
+    }
+    return {.status = 404, .content_type = "text/plain"};
+  }
+
+  HttpAnswer FailureAnswer() const {
+    if (!roster_->failure().has_value()) return {.status = 204, .content_type = ""};
+    return {.body = SerializeFailure(*roster_->failure())};
+  }
+
+  static HttpAnswer BadQuery() {
+    return {.status = 400, .content_type = "text/plain", .body = "expected wait_ms=N\n"};
+  }
+
+  asio::awaitable<HttpAnswer> WaitForFailure(std::string query) {
+    const std::optional<milliseconds> wait = ParseWait(query);
+    if (!wait.has_value()) co_return BadQuery();
+    if (!roster_->failure().has_value()) {
+      asio::steady_timer timer(executor_, *wait);
+      failure_waiters_.insert(&timer);
+      co_await timer.async_wait(kNoThrow);
+      failure_waiters_.erase(&timer);
+    }
+    co_return FailureAnswer();
+  }
+
+  void Apply(Effects effects) {
+    for (Effect& effect : effects) {
+      std::visit(Overloaded{
+                     [&](const TellDriver& tell) { Announce(tell.event); },
+                     [&](const TellAgent& tell) { Command(tell.node_id, tell.command); },
+                     [&](const PublishStart&) { SendStart(); },
+                     [&](const Disconnect& lost) {
+                       const auto found = connection_of_.find(lost.node_id);
+                       if (found != connection_of_.end()) found->second->Abort();
+                     },
+                 },
+                 effect);
+    }
+  }
+
+  void Announce(const CoordinatorEvent& event) {
+    std::visit(Overloaded{
+                   [&](const NodeChanged& changed) { LogNode(changed.node); },
+                   [&](const ClusterFormed& formed) {
+                     LogInfo("formed: all {} nodes are there", formed.nodes.size());
+                   },
+                   [&](const ClusterFailed& failed) {
+                     LogError("failed: {}: {}", failed.failure.report.step,
+                              failed.failure.report.message);
+                     for (asio::steady_timer* waiter : failure_waiters_) waiter->cancel();
+                   },
+                   [&](const Finished&) {
+                     LogInfo("every node has ended");
+                     // The driver may leave at once, and wants to know how it ended.
+                     TellChangedMetrics();
+                     finished_.Open();
+                   },
+                   [](const auto&) {},
+               },
+               event);
+    std::visit(
+        [this](const auto& message) {
+          using Message = std::decay_t<decltype(message)>;
+          if constexpr (!std::is_same_v<Message, UnknownMessage>) Tell(message);
+        },
+        event);
+  }
+
+  static void LogNode(const NodeInfo& node) {
+    LogInfo("node={} role={}:{} host={}: {}{}{}", node.node_id, node.job_name, node.task_index,
+            node.host, NodeStateName(node.state), node.detail.empty() ? "" : ", ", node.detail);
+  }
+
+  template <typename Message>
+  void Tell(const Message& message) {
+    driver_.Send(SerializeMessage(message) + "\n");
+  }
+
+  void Command(int node_id, const AgentCommand& command) {
+    const auto found = connection_of_.find(node_id);
+    if (found == connection_of_.end()) return;
+    std::visit(
+        [&](const auto& message) {
+          using Message = std::decay_t<decltype(message)>;
+          if constexpr (!std::is_same_v<Message, UnknownMessage>) {
+            found->second->Send({SerializeMessage(message)});
+          }
+        },
+        command);
+  }
+
+  void SendStart() {
+    const auto shared =
+        std::make_shared<const std::string>(SerializeStartTail(roster_->SharedStart(Now())));
+    for (const auto& [node_id, connection] : connection_of_) {
+      connection->Send({SerializeStartHead(roster_->Start(node_id)), shared});
+    }
+  }
+
+  asio::any_io_executor executor_;
+  std::function<void(const std::string&, const std::string&)> set_up_logging_;
+  LineChannel driver_;
+  asio::steady_timer heartbeat_timer_;
+  AsyncLatch finished_;
+  std::optional<Roster> roster_;  // from `start` on, as is server_
+  std::unique_ptr<ControlServer> server_;
+  std::unordered_map<AgentConnection*, int> node_of_;
+  std::unordered_map<int, AgentConnection*> connection_of_;
+  std::unordered_set<asio::steady_timer*> failure_waiters_;
+  std::set<std::string> unknown_types_;
+};
+
+}  // namespace
+
+int RunCoordinator(CoordinatorOptions options) {
+  // Destroyed last: the coroutines that it still holds then touch nothing of the coordinator.
+  asio::io_context context(1);
+  int exit_code = 1;
+  Coordinator coordinator(context.get_executor(), std::move(options));
+  asio::co_spawn(context, coordinator.Run(), [&](std::exception_ptr error, int code) {
+    // Nothing of ours throws; out of memory may.
+    if (error != nullptr) LogError("the coordinator stops because of an exception");
+    exit_code = error == nullptr ? code : 1;
+    context.stop();
+  });
+  context.run();
+  return exit_code;
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,31 @@
+#ifndef TFOS_CONTROL_COORDINATOR_COORDINATOR_H_
+#define TFOS_CONTROL_COORDINATOR_COORDINATOR_H_
+
+#include <functional>
+#include <string>
+
+#include "base/unique_fd.h"
+
+namespace tfos::control {
+
+struct CoordinatorOptions {
+  UniqueFd input;   ///< Lines from the driver.
+  UniqueFd output;  ///< Lines to the driver.
+  /// Called once the driver has said whose lines the log is to hold and from which level on; the
+  /// log belongs to the process, so that a caller with other threads may not want it changed.
+  std::function<void(const std::string& cluster_id, const std::string& level)> set_up_logging = {};
+};
+
+/// Forms one cluster, watches it and ends it, as the driver says on `input`:
+/// docs/formats/control-protocol.md is its contract. Returns when the driver says `exit`, or, at
+/// the end of `input`, once all agents have stopped their nodes, within 10 seconds.
+///
+/// Threads: the calling one does everything. SIGPIPE must be ignored.
+/// Errors: told to the driver as `fatal` or `failed`. The result is the process's exit code: 0
+/// after `exit`, 1 when it could not start or the driver died. Waiting costs nothing: it wakes once
+/// a heartbeat interval, and for messages.
+int RunCoordinator(CoordinatorOptions options);
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_COORDINATOR_COORDINATOR_H_

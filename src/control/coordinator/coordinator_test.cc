@@ -1,0 +1,399 @@
+#include "control/coordinator/coordinator.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/deadline.h"
+#include "base/line_buffer.h"
+#include "base/logging.h"
+#include "control/messages/messages.h"
+#include "testing/raw_client.h"
+
+namespace tfos::control {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using tfos::testing::RawClient;
+
+const std::string kToken = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+const std::string kOtherToken(64, 'a');
+constexpr std::chrono::seconds kPatience(20);  // far beyond what anything here takes
+
+struct Pipe {
+  Pipe() {
+    std::array<int, 2> fds{};
+    EXPECT_EQ(::pipe2(fds.data(), O_CLOEXEC), 0);
+    read.Reset(fds[0]);
+    write.Reset(fds[1]);
+  }
+  UniqueFd read;
+  UniqueFd write;
+};
+
+/// A coordinator in a thread of its own, and the driver's ends of its pipes.
+class CoordinatorTest : public ::testing::Test {
+ protected:
+  CoordinatorTest() : events_(std::size_t{64} << 20) {
+    ::signal(SIGPIPE, SIG_IGN);
+    SetUpLogging("coordinator test", "INFO");
+    Pipe to;
+    Pipe from;
+    input_ = std::move(to.write);
+    output_ = std::move(from.read);
+    exit_code_ = std::async(
+        std::launch::async, [in = std::move(to.read), out = std::move(from.write)]() mutable {
+          return RunCoordinator({.input = std::move(in), .output = std::move(out)});
+        });
+  }
+
+  static json StartMessage() {
+    return {
+        {"type", "start"},
+        {"protocol", 1},
+        {"cluster_id", "c1"},
+        {"token", kToken},
+        {"bind_address", "127.0.0.1"},
+        {"advertised_address", ""},
+        {"ports", "0"},
+        {"roles", json::array({{{"job", "ps"}, {"count", 1}}, {{"job", "worker"}, {"count", 1}}})},
+        {"service_jobs", json::array({"ps"})},
+        {"tensorboard_node", 1},
+        {"registration_timeout_ms", 60'000},
+        {"start_timeout_ms", 60'000},
+        {"heartbeat_interval_ms", 20},
+        {"heartbeat_timeout_ms", 60'000},
+        {"log_level", "INFO"}};
+  }
+
+  void Tell(const json& message) { TellText(message.dump() + "\n"); }
+  void TellText(const std::string& text) {
+    ASSERT_EQ(::write(input_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+
+  /// The next event; null at the end.
+  json NextEvent() {
+    const Deadline deadline = Deadline::After(kPatience);
+    while (true) {
+      auto line = events_.NextLine();
+      if (!line.ok()) return {};
+      if (line->has_value()) return json::parse(**line);
+      pollfd readable = {.fd = output_.get(), .events = POLLIN, .revents = 0};
+      std::array<char, 65536> bytes;
+      if (::poll(&readable, 1, deadline.PollMilliseconds()) <= 0) return {};
+      const ssize_t got = ::read(output_.get(), bytes.data(), bytes.size());
+      if (got <= 0) return {};
+      events_.Append({bytes.data(), static_cast<std::size_t>(got)});
+    }
+  }
+
+  /// Skips events up to one of that type; null when there is none.
+  json WaitFor(const std::string& type) {
+    while (true) {
+      json event = NextEvent();
+      if (event.is_null() || event["type"] == type) return event;
+    }
+  }
+
+  /// Skips events up to the one that a node has reached a state; null when there is none.
+  json WaitForState(int node_id, const std::string& state) {
+    while (true) {
+      json event = WaitFor("node");
+      if (event.is_null()) return event;
+      if (event["node"]["node_id"] == node_id && event["node"]["state"] == state) {
+        return event["node"];
+      }
+    }
+  }
+
+  void Start(const json& message = StartMessage()) {
+    Tell(message);
+    const json event = NextEvent();
+    ASSERT_EQ(event["type"], "listening") << event;
+    EXPECT_EQ(event["address"], "127.0.0.1");
+    port_ = event["port"];
+  }
+
+  static json Registration(int node_id) {
+    return {{"type", "register"},
+            {"protocol", 1},
+            {"node_id", node_id},
+            {"host", "h"},
+            {"port", 2222},
+            {"tensor_port", 2223},
+            {"address", "10.0.0." + std::to_string(node_id)},
+            {"agent_pid", 7},
+            {"executor_id", "0"},
+            {"gpus", json::array()}};
+  }
+
+  RawClient Agent(int node_id) {
+    RawClient agent(port_);
+    EXPECT_THAT(agent.Upgrade("/v1/agent", kToken), StartsWith("HTTP/1.1 101"));
+    agent.SendText(Registration(node_id).dump());
+    return agent;
+  }
+
+  static json Message(RawClient& agent) {
+    const auto text = agent.ReadText();
+    return text.has_value() ? json::parse(*text) : json();
+  }
+
+  int ExitCode() {
+    EXPECT_EQ(exit_code_.wait_for(kPatience), std::future_status::ready);
+    return exit_code_.get();
+  }
+
+  ~CoordinatorTest() override {
+    input_.Reset();
+    if (exit_code_.valid()) exit_code_.wait();
+  }
+
+  UniqueFd input_;
+  UniqueFd output_;
+  LineBuffer events_;
+  std::future<int> exit_code_;
+  std::uint16_t port_ = 0;
+};
+
+TEST_F(CoordinatorTest, FormsRunsAndEndsACluster) {
+  Start();
+  RawClient ps = Agent(0);
+  EXPECT_EQ(WaitForState(0, "expected")["job_name"], "ps");
+  EXPECT_EQ(WaitForState(0, "registered")["host"], "h");
+  RawClient worker = Agent(1);
+  EXPECT_EQ(WaitFor("formed")["nodes"].size(), 2u);
+  EXPECT_EQ(Message(ps)["job_name"], "ps");
+  const json start = Message(worker);
+  EXPECT_EQ(start["type"], "start");
+  EXPECT_EQ(start["job_name"], "worker");
+  EXPECT_EQ(start["tensorboard"], true);
+  EXPECT_EQ(start["num_workers"], 1);
+  EXPECT_EQ(start["cluster_spec"],
+            json({{"ps", {"10.0.0.0:2222"}}, {"worker", {"10.0.0.1:2222"}}}));
+
+  ps.SendText(R"({"type":"state","state":"running","pid":9})");
+  EXPECT_EQ(WaitForState(0, "running")["pid"], 9);
+  worker.SendText(R"({"type":"state","state":"running"})");
+  EXPECT_FALSE(WaitForState(1, "running").is_null());
+  worker.SendText(R"({"type":"heartbeat","metrics":{"rows":5}})");
+  EXPECT_EQ(WaitFor("metrics")["nodes"],
+            json::array({{{"node_id", 1}, {"metrics", {{"rows", 5}}}}}));
+  worker.SendText(R"({"type":"feed_terminated"})");
+  EXPECT_EQ(WaitFor("feed_terminated")["node_id"], 1);
+
+  Tell({{"type", "end_feed"}});
+  EXPECT_EQ(Message(worker)["type"], "end_feed");
+  worker.SendText(R"({"type":"done"})");
+  Tell({{"type", "stop"}, {"reason", "shut down"}, {"grace_ms", 10}});
+  const json stop = Message(ps);
+  EXPECT_EQ(stop["type"], "stop");
+  EXPECT_EQ(stop["grace_ms"], 10);
+  // Done already, but its agent may have more to stop.
+  EXPECT_EQ(Message(worker)["type"], "stop");
+  worker.Close();
+  ps.SendText(R"({"type":"done"})");
+  ps.Close();
+  EXPECT_FALSE(WaitFor("finished").is_null());
+  Tell({{"type", "exit"}});
+  EXPECT_EQ(ExitCode(), 0);
+  EXPECT_FALSE(RawClient(port_).connected());
+}
+
+TEST_F(CoordinatorTest, AFailureReachesTheDriverThePollAndEveryOtherNode) {
+  Start();
+  RawClient ps = Agent(0);
+  RawClient worker = Agent(1);
+  Message(ps);
+  auto poll = std::async(std::launch::async, [port = port_] {
+    return RawClient(port).Get("/v1/failure?wait_ms=10000", kToken);
+  });
+  worker.SendText(R"({"type":"failed","failure":{"step":"run map_fun","message":"ValueError: 7",)"
+                  R"("traceback":"tb","log_tail":["l"]}})");
+  const json failure = WaitFor("failed")["failure"];
+  EXPECT_EQ(failure["message"], "ValueError: 7");
+  EXPECT_EQ(failure["traceback"], "tb");
+  EXPECT_EQ(failure["node_id"], 1);
+  EXPECT_THAT(poll.get(), HasSubstr("ValueError: 7"));
+  const json stop = Message(ps);
+  EXPECT_EQ(stop["type"], "stop");
+  EXPECT_THAT(stop["reason"], HasSubstr("worker:0 (node 1 on h) failed: ValueError: 7"));
+}
+
+TEST_F(CoordinatorTest, AnAgentThatVanishesIsLost) {
+  Start();
+  RawClient ps = Agent(0);
+  RawClient worker = Agent(1);
+  WaitFor("formed");
+  worker.Close();
+  EXPECT_THAT(WaitFor("failed")["failure"]["message"], HasSubstr("worker:0 (node 1 on h) is lost"));
+}
+
+TEST_F(CoordinatorTest, AMissingNodeIsNamed) {
+  json start = StartMessage();
+  start["registration_timeout_ms"] = 200;
+  Start(start);
+  RawClient ps = Agent(0);
+  const json failure = WaitFor("failed")["failure"];
+  EXPECT_EQ(failure["step"], "start");
+  EXPECT_EQ(failure["node_id"], -1);
+  EXPECT_THAT(failure["message"], HasSubstr("worker:0 (node 1): no word from its agent"));
+  EXPECT_EQ(Message(ps)["type"], "stop");
+}
+
+TEST_F(CoordinatorTest, ASilentAgentIsDisconnected) {
+  json start = StartMessage();
+  start["heartbeat_timeout_ms"] = 100;
+  Start(start);
+  RawClient ps = Agent(0);
+  EXPECT_THAT(WaitFor("failed")["failure"]["message"], HasSubstr("no heartbeat"));
+  while (ps.ReadText().has_value()) {
+  }
+  EXPECT_FALSE(ps.connected());
+}
+
+TEST_F(CoordinatorTest, StrangersGetNothing) {
+  ::testing::internal::CaptureStderr();
+  Start();
+  EXPECT_THAT(RawClient(port_).Get("/v1/status", ""), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(RawClient(port_).Get("/v1/status", kOtherToken), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(RawClient(port_).Get("/metrics", kToken.substr(0, 63)), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(RawClient(port_).Upgrade("/v1/agent", kOtherToken), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(RawClient(port_).Get("/v1/status", kToken), StartsWith("HTTP/1.1 200"));
+  Tell({{"type", "exit"}});
+  EXPECT_EQ(ExitCode(), 0);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("does not know the cluster's token"));
+  EXPECT_THAT(log, ::testing::Not(HasSubstr(kToken)));
+  EXPECT_THAT(log, ::testing::Not(HasSubstr(kOtherToken)));
+}
+
+TEST_F(CoordinatorTest, GarbageEndsItsConnectionOnlyAndIsLoggedOnce) {
+  ::testing::internal::CaptureStderr();
+  Start();
+  RawClient good = Agent(0);
+  RawClient noise(port_);
+  noise.Send(std::string(300, '\x01') + "\r\n\r\n");
+  noise.ReadAll();
+  RawClient endless(port_);
+  endless.Send("GET / HTTP/1.1\r\nX: " + std::string(100'000, 'x'));
+  endless.ReadAll();
+  RawClient no_json(port_);
+  no_json.Upgrade("/v1/agent", kToken);
+  no_json.SendText("{garbage}");
+  no_json.SendText("{garbage}");
+  EXPECT_FALSE(no_json.ReadText().has_value());
+  RawClient oversized(port_);
+  oversized.Upgrade("/v1/agent", kToken);
+  oversized.SendFrame(1, kMaxMessageBytes + 1, "x");
+  EXPECT_FALSE(oversized.ReadText().has_value());
+  RawClient truncated(port_);
+  truncated.Upgrade("/v1/agent", kToken);
+  truncated.SendFrame(1, 100, "{");
+  truncated.Close();
+  RawClient early(port_);
+  early.Upgrade("/v1/agent", kToken);
+  early.SendText(R"({"type":"done"})");
+  EXPECT_FALSE(early.ReadText().has_value());
+
+  RawClient other = Agent(1);
+  EXPECT_EQ(WaitFor("formed")["nodes"].size(), 2u);
+  EXPECT_EQ(Message(good)["type"], "start");
+  Tell({{"type", "exit"}});
+  EXPECT_EQ(ExitCode(), 0);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const std::size_t first = log.find("the message is not a JSON object");
+  EXPECT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("the message is not a JSON object", first + 1), std::string::npos) << log;
+}
+
+TEST_F(CoordinatorTest, ABadRegistrationIsRefusedWithTheReason) {
+  Start();
+  RawClient first = Agent(0);
+  WaitForState(0, "registered");
+  RawClient second = Agent(0);
+  const json refused = Message(second);
+  EXPECT_EQ(refused["type"], "refused");
+  EXPECT_THAT(refused["message"], HasSubstr("registered before"));
+  EXPECT_FALSE(second.ReadText().has_value());
+  RawClient other = Agent(1);
+  EXPECT_FALSE(WaitFor("formed").is_null());
+}
+
+TEST_F(CoordinatorTest, WhenTheDriverDiesAgentsAreToldAndTheCoordinatorEnds) {
+  Start();
+  RawClient ps = Agent(0);
+  RawClient worker = Agent(1);
+  WaitFor("formed");
+  Message(ps);
+  Message(worker);
+  input_.Reset();
+  output_.Reset();  // nor may writing to it be fatal
+  for (RawClient* agent : {&ps, &worker}) {
+    const json stop = Message(*agent);
+    EXPECT_EQ(stop["type"], "stop");
+    EXPECT_EQ(stop["reason"], "the driver died");
+    agent->SendText(R"({"type":"done"})");
+  }
+  EXPECT_EQ(ExitCode(), 1);
+}
+
+TEST_F(CoordinatorTest, AnswersHttp) {
+  Start();
+  RawClient agent = Agent(0);
+  WaitForState(0, "registered");
+  RawClient client(port_);  // one connection for all requests
+  const std::string status = client.Get("/v1/status", kToken);
+  const json body = json::parse(status.substr(status.find("\r\n\r\n")));
+  EXPECT_EQ(body["cluster_id"], "c1");
+  EXPECT_EQ(body["nodes"][0]["state"], "registered");
+  EXPECT_TRUE(body["failure"].is_null());
+  EXPECT_THAT(client.Get("/metrics", kToken), HasSubstr("tfos_nodes{state=\"registered\"} 1\n"));
+  EXPECT_THAT(client.Get("/v1/failure?wait_ms=1", kToken), StartsWith("HTTP/1.1 204"));
+  EXPECT_THAT(client.Get("/v1/failure?wait_ms=x", kToken), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(client.Get("/nothing", kToken), StartsWith("HTTP/1.1 404"));
+}
+
+TEST_F(CoordinatorTest, SaysWhyItCannotStart) {
+  json start = StartMessage();
+  start["ports"] = "many";
+  Tell(start);
+  EXPECT_THAT(WaitFor("fatal")["message"], HasSubstr("'many' is neither a port nor a range"));
+  EXPECT_EQ(ExitCode(), 1);
+}
+
+TEST_F(CoordinatorTest, SaysWhichPortIsTaken) {
+  Start();
+  json start = StartMessage();
+  start["ports"] = std::to_string(port_);
+  Pipe to;
+  Pipe from;
+  const std::string line = start.dump() + "\n";
+  ASSERT_EQ(::write(to.write.get(), line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  EXPECT_EQ(RunCoordinator({.input = std::move(to.read), .output = std::move(from.write)}), 1);
+  std::array<char, 4096> bytes{};
+  ASSERT_GT(::read(from.read.get(), bytes.data(), bytes.size() - 1), 0);
+  EXPECT_THAT(bytes.data(), HasSubstr("port " + std::to_string(port_)));
+  EXPECT_THAT(bytes.data(), HasSubstr("Address already in use"));
+}
+
+TEST_F(CoordinatorTest, ADriverThatTalksNonsenseIsRefused) {
+  TellText("{\"type\":\"start\"}\n");
+  EXPECT_THAT(WaitFor("fatal")["message"], HasSubstr("field 'protocol' is missing"));
+  EXPECT_EQ(ExitCode(), 1);
+}
+
+}  // namespace
+}  // namespace tfos::control

@@ -1,0 +1,56 @@
+#include "control/coordinator/metrics_text.h"
+
+#include <array>
+#include <cctype>
+#include <iterator>
+
+#include "base/format.h"
+
+namespace tfos::control {
+namespace {
+
+std::string MetricName(std::string_view name) {
+  std::string fit = "tfos_node_";
+  for (const unsigned char c : name) fit += std::isalnum(c) != 0 ? static_cast<char>(c) : '_';
+  return fit;
+}
+
+std::string LabelValue(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') escaped += '\\';
+    escaped += c == '\n' ? ' ' : c;
+  }
+  return escaped;
+}
+
+}  // namespace
+
+std::string MetricsText(const ClusterStatus& status) {
+  std::array<int, kNodeStates> in_state{};
+  // The format wants all samples of a metric together.
+  std::map<std::string, std::string> samples;
+  for (const NodeInfo& node : status.nodes) {
+    ++in_state[static_cast<std::size_t>(node.state)];
+    const auto metrics = status.metrics.find(std::to_string(node.node_id));
+    if (metrics == status.metrics.end()) continue;
+    for (const auto& [key, value] : metrics->second) {
+      if (std::holds_alternative<std::string>(value)) continue;
+      const std::string name = MetricName(key);
+      const std::string number = std::holds_alternative<double>(value)
+                                     ? fmt::format("{}", std::get<double>(value))
+                                     : fmt::format("{}", std::get<std::int64_t>(value));
+      fmt::format_to(std::back_inserter(samples[name]), "{}{{node=\"{}\",job=\"{}\"}} {}\n", name,
+                     node.node_id, LabelValue(node.job_name), number);
+    }
+  }
+  std::string text = "# TYPE tfos_nodes gauge\n";
+  for (std::size_t i = 0; i < kNodeStates; ++i) {
+    fmt::format_to(std::back_inserter(text), "tfos_nodes{{state=\"{}\"}} {}\n",
+                   NodeStateName(static_cast<NodeState>(i)), in_state[i]);
+  }
+  for (const auto& [name, lines] : samples) text += "# TYPE " + name + " gauge\n" + lines;
+  return text;
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,16 @@
+#ifndef TFOS_CONTROL_COORDINATOR_METRICS_TEXT_H_
+#define TFOS_CONTROL_COORDINATOR_METRICS_TEXT_H_
+
+#include <string>
+
+#include "control/messages/messages.h"
+
+namespace tfos::control {
+
+/// The cluster in Prometheus' text format 0.0.4: `tfos_nodes{state}`, and each metric that is a
+/// number as `tfos_node_<name>{node,job}`. Characters that a metric's name can't have become `_`.
+std::string MetricsText(const ClusterStatus& status);
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_COORDINATOR_METRICS_TEXT_H_

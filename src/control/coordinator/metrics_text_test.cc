@@ -1,0 +1,39 @@
+#include "control/coordinator/metrics_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tfos::control {
+namespace {
+
+TEST(MetricsTextTest, GroupsSamplesByMetricAndLeavesTextsOut) {
+  ClusterStatus status;
+  status.nodes.resize(2);
+  for (int i = 0; i < 2; ++i) {
+    NodeInfo& node = status.nodes[static_cast<std::size_t>(i)];
+    node.node_id = i;
+    node.job_name = "wor\"ker";
+    node.state = NodeState::kRunning;
+    status.metrics[std::to_string(i)] = {
+        {"queue depth", std::int64_t{i}}, {"loss", 0.5}, {"phase", std::string("train")}};
+  }
+  EXPECT_EQ(MetricsText(status),
+            "# TYPE tfos_nodes gauge\n"
+            "tfos_nodes{state=\"expected\"} 0\n"
+            "tfos_nodes{state=\"starting\"} 0\n"
+            "tfos_nodes{state=\"registered\"} 0\n"
+            "tfos_nodes{state=\"running\"} 2\n"
+            "tfos_nodes{state=\"draining\"} 0\n"
+            "tfos_nodes{state=\"done\"} 0\n"
+            "tfos_nodes{state=\"failed\"} 0\n"
+            "tfos_nodes{state=\"lost\"} 0\n"
+            "# TYPE tfos_node_loss gauge\n"
+            "tfos_node_loss{node=\"0\",job=\"wor\\\"ker\"} 0.5\n"
+            "tfos_node_loss{node=\"1\",job=\"wor\\\"ker\"} 0.5\n"
+            "# TYPE tfos_node_queue_depth gauge\n"
+            "tfos_node_queue_depth{node=\"0\",job=\"wor\\\"ker\"} 0\n"
+            "tfos_node_queue_depth{node=\"1\",job=\"wor\\\"ker\"} 1\n");
+}
+
+}  // namespace
+}  // namespace tfos::control

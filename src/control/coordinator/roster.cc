@@ -1,0 +1,494 @@
+#include "control/coordinator/roster.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/format.h"
+
+namespace tfos::control {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long a node that is stopped because of a failure may take to end by itself.
+constexpr milliseconds kGraceAfterFailure{5000};
+
+constexpr unsigned Bit(NodeState state) { return 1u << static_cast<unsigned>(state); }
+
+// Where each state may go, in the order of NodeState.
+constexpr std::array<unsigned, kNodeStates> kTransitions = {
+    // expected
+    Bit(NodeState::kRegistered) | Bit(NodeState::kLost),
+    // starting: a word of agents and nodes only, before they register or run
+    0,
+    // registered
+    Bit(NodeState::kRunning) | Bit(NodeState::kDraining) | Bit(NodeState::kDone) |
+        Bit(NodeState::kFailed) | Bit(NodeState::kLost),
+    // running
+    Bit(NodeState::kDraining) | Bit(NodeState::kDone) | Bit(NodeState::kFailed) |
+        Bit(NodeState::kLost),
+    // draining
+    Bit(NodeState::kDone) | Bit(NodeState::kFailed) | Bit(NodeState::kLost),
+    // done, failed, lost
+    0, 0, 0};
+
+milliseconds Elapsed(Clock::TimePoint from, Clock::TimePoint to) {
+  return std::chrono::duration_cast<milliseconds>(to - from);
+}
+
+std::string Seconds(milliseconds duration) {
+  return duration < std::chrono::seconds(10) ? fmt::format("{:.1f} s", duration.count() / 1000.0)
+                                             : fmt::format("{} s", duration.count() / 1000);
+}
+
+std::string HostAndPort(const NodeInfo& node) {
+  const bool ipv6 = node.address.find(':') != std::string::npos;
+  return fmt::format(fmt::runtime(ipv6 ? "[{}]:{}" : "{}:{}"), node.address, node.port);
+}
+
+FailureReport Saying(std::string step, std::string message) {
+  FailureReport report;
+  report.step = std::move(step);
+  report.message = std::move(message);
+  return report;
+}
+
+Failure BlamingNobody(FailureReport report) {
+  Failure failure;
+  failure.report = std::move(report);
+  return failure;
+}
+
+}  // namespace
+
+bool MayBecome(NodeState from, NodeState to) {
+  return (kTransitions[static_cast<std::size_t>(from)] & Bit(to)) != 0;
+}
+
+Roster::Roster(RosterOptions options, TimePoint now) : options_(std::move(options)), begun_(now) {
+  nodes_.reserve(options_.roles.size());
+  for (const Role& role : options_.roles) {
+    Node node;
+    node.info.node_id = static_cast<int>(nodes_.size());
+    node.info.job_name = role.job_name;
+    node.info.task_index = role.task_index;
+    node.service = role.service;
+    node.since = now;
+    nodes_.push_back(std::move(node));
+  }
+}
+
+Result<Effects> Roster::Register(const control::Register& message, TimePoint now) {
+  if (message.protocol != kProtocolVersion) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("the agent speaks control protocol {} and the coordinator {}: both "
+                              "must come from the same version of tfos",
+                              message.protocol, kProtocolVersion));
+  }
+  Node* node = Find(message.node_id);
+  if (node == nullptr) {
+    return Status(ErrorKind::kBadInput, fmt::format("there is no node {}: the cluster has {} nodes",
+                                                    message.node_id, nodes_.size()));
+  }
+  if (!stop_reason_.empty()) {
+    return Status(ErrorKind::kBadInput, "the cluster is stopping: " + stop_reason_);
+  }
+  if (!MayBecome(node->info.state, NodeState::kRegistered)) {
+    return Status(ErrorKind::kBadInput, fmt::format("{} has registered before and is {}",
+                                                    Name(*node), NodeStateName(node->info.state)));
+  }
+  node->info.host = message.host;
+  node->info.address = message.address;
+  node->info.port = message.port;
+  node->info.tensor_port = message.tensor_port;
+  node->info.agent_pid = message.agent_pid;
+  node->info.executor_id = message.executor_id;
+  node->info.gpus = message.gpus;
+  node->connected = true;
+  node->heard = now;
+  Effects effects;
+  Become(*node, NodeState::kRegistered, "waiting for the other nodes", now, effects);
+  const bool all = std::ranges::none_of(
+      nodes_, [](const Node& other) { return other.info.state == NodeState::kExpected; });
+  if (all) Publish(now, effects);
+  return effects;
+}
+
+void Roster::Publish(TimePoint now, Effects& effects) {
+  formed_at_ = now;
+  for (Node& node : nodes_) node.info.detail = "starting its program";
+  effects.push_back(PublishStart{});
+  effects.push_back(TellDriver{ClusterFormed{Nodes(now)}});
+  if (feed_ended_) {
+    for (const Node& node : nodes_) {
+      if (!node.service) effects.push_back(TellAgent{node.info.node_id, control::EndFeed{}});
+    }
+  }
+}
+
+Effects Roster::SetState(int node_id, const StateReport& report, TimePoint now) {
+  Effects effects;
+  Node* node = Find(node_id);
+  if (node == nullptr || IsFinal(node->info.state)) return effects;
+  if (report.state == NodeState::kDone) return Finish(node_id, now);
+  node->heard = now;
+  // A report can be overtaken by what the driver asked for; what it says beyond the state is news.
+  node->info.detail = report.detail;
+  if (report.pid != 0) node->info.pid = report.pid;
+  if (report.feed.has_value()) node->info.feed = report.feed;
+  if (report.tensorboard.has_value()) node->info.tensorboard = report.tensorboard;
+  if (!Become(*node, report.state, report.detail, now, effects)) {
+    effects.push_back(TellDriver{NodeChanged{Info(*node, now)}});
+  }
+  if (feed_ended_ && !node->service && node->info.state == NodeState::kRunning) {
+    Become(*node, NodeState::kDraining, "finishing: no more rows will come", now, effects);
+  }
+  return effects;
+}
+
+Effects Roster::RecordHeartbeat(int node_id, const Heartbeat& heartbeat, TimePoint now) {
+  if (Node* node = Find(node_id); node != nullptr) {
+    node->heard = now;
+    for (const auto& [name, value] : heartbeat.metrics) {
+      const auto [known, added] = node->metrics.try_emplace(name, value);
+      if (!added && known->second == value) continue;
+      known->second = value;
+      node->metrics_changed = true;
+    }
+  }
+  return {};
+}
+
+Effects Roster::RecordSteps(int node_id, const StepReport& report, TimePoint now) {
+  Effects effects;
+  if (Node* node = Find(node_id); node != nullptr && !node->service) {
+    node->heard = now;
+    Grant(step_tickets_.Report(node_id, report, Fed()), effects);
+  }
+  return effects;
+}
+
+StepTicketOffice::Members Roster::Fed() const {
+  StepTicketOffice::Members fed;
+  for (const Node& node : nodes_) {
+    if (node.service || node.feed_ended || !node.connected || IsFinal(node.info.state)) continue;
+    fed.emplace(node.info.node_id, fmt::format("{}:{}", node.info.job_name, node.info.task_index));
+  }
+  return fed;
+}
+
+void Roster::Grant(const std::vector<StepTickets>& tickets, Effects& effects) const {
+  if (tickets.empty()) return;
+  for (const auto& [node_id, name] : Fed()) {
+    for (const StepTickets& granted : tickets) effects.push_back(TellAgent{node_id, granted});
+  }
+}
+
+Effects Roster::FeedEnded(int node_id, TimePoint now) {
+  Effects effects;
+  if (Node* node = Find(node_id); node != nullptr) {
+    node->heard = now;
+    node->feed_ended = true;
+    effects.push_back(TellDriver{NodeFeedTerminated{node_id}});
+    // Whoever trains without it needs not wait for it.
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
+  }
+  return effects;
+}
+
+Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
+  Effects effects;
+  Node* node = Find(node_id);
+  if (node == nullptr) return effects;
+  node->heard = now;
+  if (report.lost && MayLose(*node)) {
+    Become(*node, NodeState::kLost, report.message, now, effects);
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
+    return effects;
+  }
+  if (!Become(*node, NodeState::kFailed, fmt::format("{}: {}", report.step, report.message), now,
+              effects)) {
+    return effects;
+  }
+  Spread(FailureOf(*node, report), fmt::format("{} failed: {}", Name(*node), report.message), now,
+         effects);
+  CheckFinished(effects);
+  return effects;
+}
+
+Effects Roster::Finish(int node_id, TimePoint now) {
+  Effects effects;
+  Node* node = Find(node_id);
+  if (node == nullptr) return effects;
+  node->heard = now;
+  // The agent stays connected until it leaves: it may still have a TensorBoard to stop.
+  if (Become(*node, NodeState::kDone, "", now, effects)) {
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
+  }
+  return effects;
+}
+
+Effects Roster::ConnectionLost(int node_id, TimePoint now) {
+  Effects effects;
+  Node* node = Find(node_id);
+  if (node == nullptr || !node->connected) return effects;
+  node->connected = false;
+  if (!IsFinal(node->info.state)) {
+    if (!stop_reason_.empty() && !failure_.has_value()) {
+      Become(*node, NodeState::kDone, "its agent left while the cluster was stopping", now,
+             effects);
+    } else {
+      const NodeState last = node->info.state;
+      const std::string message = fmt::format(
+          "{} is lost: the connection to its agent (pid {}) broke while it was {} for {}. "
+          "The agent or its host died, or the executor was killed (out of memory?)",
+          Name(*node), node->info.agent_pid, NodeStateName(last),
+          Seconds(Elapsed(node->since, now)));
+      Lose(*node, fmt::format("its agent vanished while it was {}", NodeStateName(last)), message,
+           now, effects);
+    }
+  }
+  CheckFinished(effects);
+  return effects;
+}
+
+Effects Roster::EndEpoch(const control::EndEpoch& ended) {
+  Effects effects;
+  for (const Node& node : nodes_) {
+    if (!node.service && node.connected) effects.push_back(TellAgent{node.info.node_id, ended});
+  }
+  return effects;
+}
+
+Effects Roster::EndFeed(TimePoint now) {
+  Effects effects;
+  if (std::exchange(feed_ended_, true)) return effects;
+  for (Node& node : nodes_) {
+    if (node.service || !node.connected || !formed_at_.has_value()) continue;
+    effects.push_back(TellAgent{node.info.node_id, control::EndFeed{}});
+    if (node.info.state == NodeState::kRunning) {
+      Become(node, NodeState::kDraining, "finishing: no more rows will come", now, effects);
+    }
+  }
+  return effects;
+}
+
+Effects Roster::StopAll(const Stop& stop, TimePoint now) {
+  Effects effects;
+  if (stop_reason_.empty()) {
+    stop_reason_ = stop.reason.empty() ? "the driver asked for it" : stop.reason;
+  }
+  StopEach(stop, now, effects);
+  CheckFinished(effects);
+  return effects;
+}
+
+void Roster::StopEach(const Stop& stop, TimePoint now, Effects& effects) {
+  for (Node& node : nodes_) {
+    if (node.info.state == NodeState::kExpected) {
+      Become(node, NodeState::kLost, "never started: " + stop.reason, now, effects);
+    } else if (node.connected) {
+      effects.push_back(TellAgent{node.info.node_id, stop});
+      Become(node, NodeState::kDraining, "stopping: " + stop.reason, now, effects);
+    }
+  }
+}
+
+Effects Roster::FailFromDriver(const DriverFailure& failure, TimePoint now) {
+  Effects effects;
+  Node* node = Find(failure.node_id);
+  if (node == nullptr) {
+    Spread(BlamingNobody(failure.report), failure.report.message, now, effects);
+  } else {
+    Spread(FailureOf(*node, failure.report), failure.report.message, now, effects);
+  }
+  CheckFinished(effects);
+  return effects;
+}
+
+Effects Roster::Tick(TimePoint now) {
+  Effects effects;
+  const bool late = !formed_at_.has_value() && !failure_.has_value() && stop_reason_.empty() &&
+                    now - begun_ >= options_.registration_timeout;
+  if (late) {
+    Spread(BlamingNobody(Saying("start", Missing(now))), "the cluster was not complete in time",
+           now, effects);
+  }
+  for (Node& node : nodes_) {
+    const milliseconds silence = Elapsed(node.heard, now);
+    if (!node.connected || silence < options_.heartbeat_timeout) continue;
+    node.connected = false;
+    effects.push_back(Disconnect{node.info.node_id});
+    const NodeState last = node.info.state;
+    const std::string message = fmt::format(
+        "{} is lost: no heartbeat from its agent (pid {}) for {} while it was {}. Its host is "
+        "down, "
+        "unreachable or overloaded",
+        Name(node), node.info.agent_pid, Seconds(silence), NodeStateName(last));
+    Lose(node, "no heartbeat for " + Seconds(silence), message, now, effects);
+  }
+  const bool starts_are_late =
+      formed_at_.has_value() && now - *formed_at_ >= options_.start_timeout;
+  for (Node& node : nodes_) {
+    if (!starts_are_late || node.info.state != NodeState::kRegistered) continue;
+    FailToStart(node, now, effects);
+  }
+  CheckFinished(effects);
+  return effects;
+}
+
+void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
+  const std::string message = fmt::format(
+      "{} has not called its program within {} (spark.tfos.node.startTimeout): it is {} and last "
+      "said '{}'. What the program imports hangs (a file system that does not answer?) or takes "
+      "longer than that",
+      Name(node), Seconds(options_.start_timeout), NodeStateName(node.info.state),
+      node.info.detail);
+  Become(node, NodeState::kFailed, message, now, effects);
+  Spread(FailureOf(node, Saying("start the node", message)), message, now, effects);
+}
+
+bool Roster::MayLose(const Node& node) const {
+  const auto chief = std::ranges::find(nodes_, false, &Node::service);
+  const auto lost = std::ranges::count(nodes_, NodeState::kLost,
+                                       [](const Node& other) { return other.info.state; });
+  return formed_at_.has_value() && stop_reason_.empty() && !node.service && &node != &*chief &&
+         lost < options_.max_lost_nodes;
+}
+
+void Roster::Lose(Node& node, std::string detail, const std::string& message, TimePoint now,
+                  Effects& effects) {
+  const bool bearable = MayLose(node);
+  // A node that had ended before has nothing left to lose.
+  if (!Become(node, NodeState::kLost, std::move(detail), now, effects)) return;
+  if (bearable) {
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
+    return;
+  }
+  Spread(FailureOf(node, Saying("watch the node", message)), message, now, effects);
+}
+
+void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects) {
+  if (failure_.has_value()) return;
+  failure_ = std::move(failure);
+  stop_reason_ = reason;
+  effects.push_back(TellDriver{ClusterFailed{*failure_}});
+  StopEach({.reason = reason, .grace = kGraceAfterFailure}, now, effects);
+}
+
+Failure Roster::FailureOf(const Node& node, FailureReport report) const {
+  return {.node_id = node.info.node_id,
+          .job_name = node.info.job_name,
+          .task_index = node.info.task_index,
+          .host = node.info.host,
+          .executor_id = node.info.executor_id,
+          .report = std::move(report)};
+}
+
+bool Roster::Become(Node& node, NodeState state, std::string detail, TimePoint now,
+                    Effects& effects) {
+  if (!MayBecome(node.info.state, state)) return false;
+  node.info.state = state;
+  node.info.detail = std::move(detail);
+  node.since = now;
+  effects.push_back(TellDriver{NodeChanged{Info(node, now)}});
+  return true;
+}
+
+void Roster::CheckFinished(Effects& effects) {
+  if (finished_) return;
+  const bool over = std::ranges::all_of(
+      nodes_, [](const Node& node) { return IsFinal(node.info.state) && !node.connected; });
+  if (!over) return;
+  finished_ = true;
+  effects.push_back(TellDriver{Finished{}});
+}
+
+std::vector<NodeInfo> Roster::Nodes(TimePoint now) const {
+  std::vector<NodeInfo> infos;
+  infos.reserve(nodes_.size());
+  for (const Node& node : nodes_) infos.push_back(Info(node, now));
+  return infos;
+}
+
+ClusterStatus Roster::Snapshot(TimePoint now) const {
+  ClusterStatus status;
+  status.cluster_id = options_.cluster_id;
+  status.nodes = Nodes(now);
+  for (const Node& node : nodes_) status.metrics[std::to_string(node.info.node_id)] = node.metrics;
+  status.failure = failure_;
+  return status;
+}
+
+StartNode Roster::Start(int node_id) const {
+  const NodeInfo& info = nodes_[static_cast<std::size_t>(node_id)].info;
+  StartNode start;
+  start.job_name = info.job_name;
+  start.task_index = info.task_index;
+  start.tensorboard = node_id == options_.tensorboard_node;
+  return start;
+}
+
+StartNode Roster::SharedStart(TimePoint now) const {
+  StartNode start;
+  start.nodes = Nodes(now);
+  for (const Node& node : nodes_) {
+    start.cluster_spec[node.info.job_name].push_back(HostAndPort(node.info));
+    if (!node.service) ++start.num_workers;
+  }
+  return start;
+}
+
+std::vector<NodeMetrics> Roster::TakeChangedMetrics() {
+  std::vector<NodeMetrics> changed;
+  for (Node& node : nodes_) {
+    if (!std::exchange(node.metrics_changed, false)) continue;
+    changed.push_back({.node_id = node.info.node_id, .metrics = node.metrics});
+  }
+  return changed;
+}
+
+std::string Roster::Explain(int node_id, TimePoint now) const {
+  const Node& node = nodes_[static_cast<std::size_t>(node_id)];
+  const std::string since = Seconds(Elapsed(node.since, now));
+  if (node.info.state == NodeState::kExpected) {
+    return fmt::format(
+        "{}: no word from its agent for {}: Spark had no free slot for its task, or its executor "
+        "can't reach the coordinator at {}",
+        Name(node), since, options_.coordinator_address);
+  }
+  const std::string why = node.info.detail.empty() ? "" : fmt::format(" ({})", node.info.detail);
+  return fmt::format("{}: {} for {}{}", Name(node), NodeStateName(node.info.state), since, why);
+}
+
+std::string Roster::Missing(TimePoint now) const {
+  std::string sentences;
+  std::size_t missing = 0;
+  for (const Node& node : nodes_) {
+    if (node.info.state != NodeState::kExpected) continue;
+    ++missing;
+    sentences += "\n" + Explain(node.info.node_id, now);
+  }
+  return fmt::format("{} of {} nodes did not register within {}:{}", missing, nodes_.size(),
+                     Seconds(options_.registration_timeout), sentences);
+}
+
+Roster::Node* Roster::Find(int node_id) {
+  if (node_id < 0 || static_cast<std::size_t>(node_id) >= nodes_.size()) return nullptr;
+  return &nodes_[static_cast<std::size_t>(node_id)];
+}
+
+NodeInfo Roster::Info(const Node& node, TimePoint now) const {
+  NodeInfo info = node.info;
+  info.since_ms = Elapsed(node.since, now);
+  return info;
+}
+
+std::string Roster::Name(const Node& node) const {
+  const std::string host = node.info.host.empty() ? "" : " on " + node.info.host;
+  return fmt::format("{}:{} (node {}{})", node.info.job_name, node.info.task_index,
+                     node.info.node_id, host);
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,147 @@
+#include "control/host/gpu_lease.h"
+
+#include <fmt/ranges.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "base/format.h"
+#include "base/subprocess.h"
+
+namespace tfos::control {
+namespace {
+
+constexpr int kSlotsOfAGpu = 10;
+
+std::string_view Trim(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.remove_suffix(1);
+  return text;
+}
+
+int SlotsNeeded(double fraction) {
+  if (fraction <= 0.0) return kSlotsOfAGpu;
+  // A share of 0.3 is a little less or more than 3 tenths in binary: don't round it up to 4.
+  return static_cast<int>(std::ceil(fraction * kSlotsOfAGpu - 1e-9));
+}
+
+/// An invalid descriptor when somebody else has the slot.
+Result<UniqueFd> TakeSlot(const Gpu& gpu, int slot) {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return Status::FromErrno(errno, "open a socket for a GPU lease");
+  const std::string name = fmt::format("tfos/gpu/{}/{}", gpu.uuid, slot);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // The leading zero makes the name abstract: it is in no file system.
+  if (name.size() + 1 > sizeof(address.sun_path)) {
+    return Status(ErrorKind::kBadInput, "the UUID of GPU " + gpu.index + " is too long");
+  }
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) return fd;
+  if (errno == EADDRINUSE) return UniqueFd();
+  return Status::FromErrno(errno, "lease GPU " + gpu.index);
+}
+
+/// `needed` slots of `gpu`, or an empty vector when not so many are free.
+Result<std::vector<UniqueFd>> TakeSlots(const Gpu& gpu, int needed) {
+  std::vector<UniqueFd> slots;
+  for (int slot = 0; slot < kSlotsOfAGpu && static_cast<int>(slots.size()) < needed; ++slot) {
+    TFOS_ASSIGN_OR_RETURN(UniqueFd fd, TakeSlot(gpu, slot));
+    if (fd.valid()) slots.push_back(std::move(fd));
+  }
+  if (static_cast<int>(slots.size()) < needed) slots.clear();
+  return slots;
+}
+
+std::string Describe(const GpuRequest& request) {
+  if (request.fraction <= 0.0) return fmt::format("{} whole GPU(s)", request.count);
+  return fmt::format("{} GPU(s) with a share of {} each", request.count, request.fraction);
+}
+
+}  // namespace
+
+Result<std::vector<Gpu>> ParseGpuList(const std::string& text) {
+  std::vector<Gpu> gpus;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = Trim(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.empty()) continue;
+    const std::size_t comma = line.find(',');
+    if (comma == std::string_view::npos) {
+      return Status(ErrorKind::kUnsupported, fmt::format("nvidia-smi answered '{}'", line));
+    }
+    gpus.push_back(
+        {std::string(Trim(line.substr(0, comma))), std::string(Trim(line.substr(comma + 1)))});
+  }
+  return gpus;
+}
+
+Result<std::vector<Gpu>> NvidiaSmiInventory::List(Deadline deadline) {
+  Result<CapturedRun> run = RunAndCapture(
+      {.argv = {"nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"}}, deadline);
+  if (!run.ok()) {
+    if (run.status().code().value() == ENOENT) return std::vector<Gpu>();
+    return run.status().Annotate("list the GPUs");
+  }
+  if (!run->exit.success()) {
+    return Status(ErrorKind::kUnsupported,
+                  fmt::format("list the GPUs: nvidia-smi {}: {}", run->exit.Describe(),
+                              Trim(run->output.substr(0, run->output.find('\n')))));
+  }
+  return ParseGpuList(run->output);
+}
+
+Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu>& gpus) {
+  GpuLease lease;
+  if (request.count == 0) return lease;
+  if (request.count < 0 || request.fraction < 0.0 || request.fraction >= 1.0) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("a node cannot have {} GPU(s) with a share of {}: the count is 0 or "
+                              "more and the share below 1, 0 meaning whole GPUs",
+                              request.count, request.fraction));
+  }
+  const auto count = static_cast<std::size_t>(request.count);
+  if (!request.assigned.empty()) {
+    if (request.assigned.size() < count) {
+      return Status(ErrorKind::kBadInput,
+                    fmt::format("the node wants {} but Spark assigned {} to its task; raise "
+                                "spark.task.resource.gpu.amount",
+                                Describe(request), request.assigned.size()));
+    }
+    lease.indices_.assign(request.assigned.begin(),
+                          request.assigned.begin() + static_cast<std::ptrdiff_t>(count));
+    return lease;
+  }
+  if (gpus.size() < count) {
+    return Status(ErrorKind::kBadInput, fmt::format("the node wants {} but the host has {}",
+                                                    Describe(request), gpus.size()));
+  }
+  std::vector<std::string> taken;
+  for (const Gpu& gpu : gpus) {
+    if (lease.indices_.size() == count) break;
+    TFOS_ASSIGN_OR_RETURN(std::vector<UniqueFd> slots,
+                          TakeSlots(gpu, SlotsNeeded(request.fraction)));
+    if (slots.empty()) {
+      taken.push_back(gpu.index);
+      continue;
+    }
+    lease.indices_.push_back(gpu.index);
+    std::move(slots.begin(), slots.end(), std::back_inserter(lease.slots_));
+  }
+  if (lease.indices_.size() == count) return lease;
+  return Status(ErrorKind::kRetryLater,
+                fmt::format("the node wants {}; the host has {}, of which other tfos nodes hold {}",
+                            Describe(request), gpus.size(), fmt::join(taken, ", ")));
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,69 @@
+#ifndef TFOS_CONTROL_HOST_GPU_LEASE_H_
+#define TFOS_CONTROL_HOST_GPU_LEASE_H_
+
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/unique_fd.h"
+#include "control/messages/messages.h"
+#include "tfos/status.h"
+
+namespace tfos::control {
+
+struct Gpu {
+  std::string index;  ///< As CUDA_VISIBLE_DEVICES takes it, for example "0".
+  std::string uuid;
+};
+
+/// Which GPUs this host has.
+class GpuInventory {
+ public:
+  virtual ~GpuInventory() = default;
+  /// Empty when there are none.
+  virtual Result<std::vector<Gpu>> List(Deadline deadline) = 0;
+};
+
+/// Asks `nvidia-smi`. A host without that program has no GPUs. Threads: one at a time, and the
+/// calling thread waits.
+class NvidiaSmiInventory final : public GpuInventory {
+ public:
+  Result<std::vector<Gpu>> List(Deadline deadline) override;
+};
+
+/// The GPUs in what `nvidia-smi --query-gpu=index,uuid --format=csv,noheader` prints.
+Result<std::vector<Gpu>> ParseGpuList(const std::string& text);
+
+/// GPUs that one node may use.
+///
+/// Owner and lifetime: move-only. The lease lasts as long as the object and dies with its process,
+/// however that ends; nothing is left on disk. It covers one network namespace: on containers
+/// without the host's network, let Spark assign the GPUs.
+///
+/// How: each GPU has ten slots, each the name of an abstract Unix socket. Binding one is atomic,
+/// and the kernel unbinds it with its last descriptor. A whole GPU takes all ten slots, a share as
+/// many as it needs.
+class GpuLease {
+ public:
+  GpuLease(GpuLease&&) = default;
+  GpuLease& operator=(GpuLease&&) = default;
+
+  /// Takes what `request` asks for among `gpus`, at once or not at all. GPUs that Spark assigned
+  /// are used as they are: Spark has made sure that they are ours. A `fraction` of 0 means whole
+  /// GPUs that nobody shares. Errors: bad input for a request that can never be met; retry-later
+  /// when others hold the GPUs (the message says how many there are and which are taken).
+  static Result<GpuLease> Take(const GpuRequest& request, const std::vector<Gpu>& gpus);
+
+  /// Indices in the order of their leasing; empty when none were asked for.
+  const std::vector<std::string>& indices() const { return indices_; }
+
+ private:
+  GpuLease() = default;
+
+  std::vector<std::string> indices_;
+  std::vector<UniqueFd> slots_;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_HOST_GPU_LEASE_H_

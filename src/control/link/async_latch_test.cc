@@ -1,0 +1,65 @@
+#include "control/link/async_latch.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+
+namespace tfos::control {
+namespace {
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+
+class AsyncLatchTest : public ::testing::Test {
+ protected:
+  void Wait(Deadline deadline) {
+    asio::co_spawn(
+        io_,
+        [this, deadline]() -> asio::awaitable<void> {
+          const bool open = co_await latch_.Wait(deadline);
+          ++(open ? opened_ : expired_);
+        },
+        asio::detached);
+  }
+
+  asio::io_context io_{1};
+  AsyncLatch latch_{io_.get_executor()};
+  int opened_ = 0;
+  int expired_ = 0;
+};
+
+TEST_F(AsyncLatchTest, OpeningWakesEveryWaiter) {
+  Wait(Deadline::After(minutes(10)));
+  Wait(Deadline::After(minutes(5)));
+  asio::post(io_, [this] { latch_.Open(); });
+  io_.run();
+  EXPECT_EQ(opened_, 2);
+}
+
+TEST_F(AsyncLatchTest, AWaiterKeepsItsOwnDeadlineAndWakesNobodyElse) {
+  Wait(Deadline::After(milliseconds(5)));
+  Wait(Deadline::After(minutes(10)));
+  while (expired_ == 0) io_.run_one();
+  EXPECT_EQ(opened_, 0);
+  // Nothing is ready: waiters that woke each other would keep the executor busy for ever.
+  EXPECT_EQ(io_.poll(), 0u);
+  latch_.Open();
+  io_.run();
+  EXPECT_EQ(opened_, 1);
+}
+
+TEST_F(AsyncLatchTest, ClosedAgainItIsWaitedForAgain) {
+  latch_.Open();
+  latch_.Reset();
+  Wait(Deadline::After(milliseconds(1)));
+  io_.run();
+  EXPECT_EQ(expired_, 1);
+}
+
+}  // namespace
+}  // namespace tfos::control

@@ -1,0 +1,93 @@
+#ifndef TFOS_CONTROL_LINK_CONTROL_SERVER_H_
+#define TFOS_CONTROL_LINK_CONTROL_SERVER_H_
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/secret.h"
+#include "control/host/held_port.h"
+#include "tfos/status.h"
+
+namespace tfos::control {
+
+/// A message on its way to an agent: `own` and then, if there is one, the part that it shares with
+/// messages to other agents.
+struct OutgoingMessage {
+  std::string own;
+  std::shared_ptr<const std::string> shared = nullptr;
+};
+
+/// One agent's WebSocket. Owner and lifetime: the server's; valid until `OnClosed` returned.
+class AgentConnection {
+ public:
+  virtual ~AgentConnection() = default;
+  /// Queues a message. Nothing happens on a connection that is broken, which `OnClosed` tells.
+  virtual void Send(OutgoingMessage message) = 0;
+  /// Sends what is queued and closes.
+  virtual void CloseAfterSending() = 0;
+  /// Closes at once; for a peer that doesn't answer.
+  virtual void Abort() = 0;
+  /// The peer has said who it is: the time limit for that no longer counts.
+  virtual void MarkIdentified() = 0;
+};
+
+struct HttpAnswer {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body = {};
+};
+
+/// What a ControlServer serves. All calls come from the server's executor.
+class ControlService {
+ public:
+  virtual ~ControlService() = default;
+  /// `GET target`; `query` is what follows the question mark.
+  virtual boost::asio::awaitable<HttpAnswer> Get(std::string target, std::string query) = 0;
+  /// A failure is logged and ends the connection.
+  virtual Status OnMessage(AgentConnection& connection, std::string_view text) = 0;
+  /// The connection is gone. Comes once for each connection.
+  virtual void OnClosed(AgentConnection& connection) = 0;
+};
+
+/// HTTP and WebSocket on one port, for whoever knows the cluster's secret (the HTTP library stays
+/// behind this interface). Everyone else is answered 401 before anything else is looked at.
+///
+/// Owner and lifetime: borrows the service, which outlives it. Its executor must not run any more
+/// once it is destroyed.
+/// Threads: those of one single-threaded executor.
+/// Errors: a bad peer loses its connection, with one line in the log, and changes nothing else.
+/// Strangers (who have not sent the secret yet) hold a bounded number of connections and write a
+/// bounded number of lines.
+class ControlServer {
+ public:
+  struct Options {
+    std::string bind_address = "0.0.0.0";
+    PortRange ports;
+    /// For a peer to say who it is, from the connection's first byte on.
+    std::chrono::milliseconds identification_timeout{10'000};
+    /// One stranger more costs the one that has been here longest its connection. Allow for as many
+    /// honest peers as may come at the same moment.
+    std::size_t max_strangers = kMaxStrangers;
+  };
+  static constexpr std::size_t kMaxStrangers = 256;
+
+  /// Bad input for an address that is none; retry-later when no port of the range is free.
+  static Result<std::unique_ptr<ControlServer>> Listen(boost::asio::any_io_executor executor,
+                                                       Options options, const Secret& secret,
+                                                       ControlService& service);
+
+  virtual ~ControlServer() = default;
+  virtual std::uint16_t port() const = 0;
+  /// Stops listening and drops all connections.
+  virtual void Close() = 0;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_LINK_CONTROL_SERVER_H_

@@ -1,0 +1,53 @@
+#ifndef TFOS_CONTROL_LINK_COORDINATOR_LINK_H_
+#define TFOS_CONTROL_LINK_COORDINATOR_LINK_H_
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/deadline.h"
+#include "base/secret.h"
+#include "tfos/status.h"
+
+namespace tfos::control {
+
+/// An agent's connection to the coordinator (the WebSocket library stays behind this interface).
+///
+/// Owner and lifetime: outlives the coroutines that use it. Its executor must not run any more once
+/// it is destroyed.
+/// Threads: those of one single-threaded executor. One reader; anyone may send.
+class CoordinatorLink {
+ public:
+  struct Options {
+    std::string address;
+    std::uint16_t port = 0;
+    std::chrono::milliseconds connect_timeout{30000};
+    /// A coordinator that is silent for so long, pings unanswered, counts as gone.
+    std::chrono::milliseconds idle_timeout{10000};
+  };
+
+  /// Connects and authenticates. Errors: reconnect with the reason.
+  static boost::asio::awaitable<Result<std::unique_ptr<CoordinatorLink>>> Connect(
+      boost::asio::any_io_executor executor, Options options, Secret token);
+
+  virtual ~CoordinatorLink() = default;
+
+  /// This end's address, at which the coordinator's host saw us.
+  virtual const std::string& local_address() const = 0;
+
+  /// The next message; reconnect once the connection has ended, with the reason.
+  virtual boost::asio::awaitable<Result<std::string>> Read() = 0;
+
+  /// Queues a message; dropped when the connection has ended, which `Read` tells.
+  virtual void Send(std::string message) = 0;
+
+  /// Sends what is queued, then closes.
+  virtual boost::asio::awaitable<void> Close(Deadline deadline) = 0;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_LINK_COORDINATOR_LINK_H_

@@ -1,0 +1,100 @@
+#include "control/link/line_channel.h"
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/write.hpp>
+#include <utility>
+
+#include "control/messages/messages.h"
+
+namespace tfos::control {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
+
+}  // namespace
+
+LineChannel::LineChannel(const asio::any_io_executor& executor, UniqueFd input, UniqueFd output)
+    : executor_(executor),
+      input_(executor, input.Release()),
+      output_(executor, output.Release()),
+      lines_(kMaxMessageBytes),
+      sent_(executor) {}
+
+asio::awaitable<Result<std::optional<std::string>>> LineChannel::ReadLine() {
+  while (true) {
+    Result<std::optional<std::string>> line = lines_.NextLine();
+    if (!line.ok() || line->has_value()) co_return line;
+    Result<bool> more = co_await ReadMore();
+    if (!more.ok()) co_return more.status();
+    if (!*more) co_return std::optional<std::string>();
+  }
+}
+
+asio::awaitable<Result<std::string>> LineChannel::ReadRaw(std::size_t bytes) {
+  std::string raw;
+  while (true) {
+    raw += lines_.TakeRaw(bytes - raw.size());
+    if (raw.size() == bytes) co_return raw;
+    Result<bool> more = co_await ReadMore();
+    if (!more.ok()) co_return more.status();
+    if (!*more) {
+      co_return Status(ErrorKind::kReconnect, "the input ended after " +
+                                                  std::to_string(raw.size()) + " of " +
+                                                  std::to_string(bytes) + " bytes");
+    }
+  }
+}
+
+/// False at the end of the input.
+asio::awaitable<Result<bool>> LineChannel::ReadMore() {
+  std::array<char, 65536> buffer;
+  auto [error, got] = co_await input_.async_read_some(asio::buffer(buffer), kNoThrow);
+  if (error == asio::error::eof || error == asio::error::connection_reset) co_return false;
+  if (error) {
+    co_return Status::FromErrno(error.value(), "read a control message");
+  }
+  lines_.Append({buffer.data(), got});
+  co_return true;
+}
+
+void LineChannel::Send(std::string bytes) {
+  if (reader_gone_) return;
+  queue_.push_back(std::move(bytes));
+  if (sending_) return;
+  sending_ = true;
+  sent_.Reset();
+  asio::co_spawn(executor_, SendQueued(), asio::detached);
+}
+
+asio::awaitable<void> LineChannel::SendQueued() {
+  while (!queue_.empty()) {
+    auto [error, sent] =
+        co_await asio::async_write(output_, asio::buffer(queue_.front()), kNoThrow);
+    if (error) {
+      reader_gone_ = true;
+      queue_.clear();
+      break;
+    }
+    queue_.pop_front();
+  }
+  sending_ = false;
+  sent_.Open();
+}
+
+asio::awaitable<void> LineChannel::Flush(Deadline deadline) {
+  if (sending_) co_await sent_.Wait(deadline);
+}
+
+void LineChannel::Close() {
+  boost::system::error_code ignored;  // the descriptor is released either way
+  input_.close(ignored);
+  output_.close(ignored);
+}
+
+}  // namespace tfos::control

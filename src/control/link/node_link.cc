@@ -1,0 +1,241 @@
+#include "control/link/node_link.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/format.h"
+#include "base/logging.h"
+#include "control/messages/messages.h"
+
+namespace tfos::control {
+namespace {
+
+/// False when the deadline came first.
+Result<bool> WaitFor(int fd, short events, Deadline deadline) {
+  while (true) {
+    pollfd waiting{.fd = fd, .events = events, .revents = 0};
+    const int ready = ::poll(&waiting, 1, deadline.PollMilliseconds());
+    if (ready > 0) return true;
+    if (ready == 0 && deadline.passed()) return false;
+    if (ready < 0 && errno != EINTR) return Status::FromErrno(errno, "wait for the agent");
+  }
+}
+
+[[noreturn]] void DieWithGroup() {
+  // Only a group that is ours: run by hand, the node may be in somebody's shell job.
+  if (::getpgrp() == ::getpid()) ::kill(0, SIGKILL);
+  ::kill(::getpid(), SIGKILL);
+  while (true) ::pause();
+}
+
+Status AgentGone() { return Status(ErrorKind::kReconnect, "the agent is gone"); }
+
+}  // namespace
+
+Result<std::unique_ptr<NodeLink>> NodeLink::FromEnvironment(Deadline deadline) {
+  const char* text = std::getenv(kFdVariable);
+  int fd = -1;
+  if (text != nullptr) std::from_chars(text, text + std::strlen(text), fd);
+  if (fd < 0 || ::fcntl(fd, F_GETFD) < 0) {
+    return Status(
+        ErrorKind::kBadInput,
+        fmt::format("{} names no open descriptor: only `tfos agent` starts a node", kFdVariable));
+  }
+  ::unsetenv(kFdVariable);  // for a child the number would mean something else
+  return Open(UniqueFd(fd), deadline);
+}
+
+Result<std::unique_ptr<NodeLink>> NodeLink::Open(UniqueFd fd, Deadline deadline) {
+  if (::fcntl(fd.get(), F_SETFD, FD_CLOEXEC) < 0) {
+    return Status::FromErrno(errno, "keep the agent's descriptor from children");
+  }
+  std::unique_ptr<NodeLink> link(new NodeLink(std::move(fd)));
+  link->wake_.Reset(::eventfd(0, EFD_CLOEXEC));
+  if (!link->wake_.valid()) return Status::FromErrno(errno, "open an eventfd");
+  TFOS_RETURN_IF_ERROR(link->ReadHead(deadline).Annotate("read what the agent sent"));
+  return link;
+}
+
+NodeLink::NodeLink(UniqueFd fd) : fd_(std::move(fd)), lines_(kMaxMessageBytes) {}
+
+NodeLink::~NodeLink() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  const std::uint64_t one = 1;
+  // Cannot fail: the counter is far from its limit.
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
+  if (listener_.joinable()) listener_.join();
+  if (caller_.joinable()) caller_.join();
+}
+
+Status NodeLink::ReadHead(Deadline deadline) {
+  while (bootstrap_.empty()) {
+    TFOS_ASSIGN_OR_RETURN(std::optional<std::string> line, lines_.NextLine());
+    if (line.has_value()) {
+      bootstrap_ = std::move(*line);
+    } else {
+      TFOS_RETURN_IF_ERROR(ReadMore(deadline));
+    }
+  }
+  TFOS_ASSIGN_OR_RETURN(const NodeCommand command, ParseMessage<NodeCommand>(bootstrap_));
+  const auto* head = std::get_if<NodeBootstrap>(&command);
+  if (head == nullptr) return Status(ErrorKind::kBadInput, "the first message is no bootstrap");
+  heartbeat_interval_ = head->heartbeat_interval;
+  const auto payload_bytes = static_cast<std::size_t>(head->payload_bytes);
+  while (true) {
+    payload_ += lines_.TakeRaw(payload_bytes - payload_.size());
+    if (payload_.size() == payload_bytes) return Status::Ok();
+    TFOS_RETURN_IF_ERROR(ReadMore(deadline));
+  }
+}
+
+Status NodeLink::ReadMore(Deadline deadline) {
+  TFOS_ASSIGN_OR_RETURN(const bool readable, WaitFor(fd_.get(), POLLIN, deadline));
+  if (!readable) {
+    return Status(ErrorKind::kRetryLater, "the agent has not sent everything in time");
+  }
+  std::array<char, 65536> buffer;
+  const ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (got == 0) return AgentGone();
+  if (got > 0) {
+    lines_.Append({buffer.data(), static_cast<std::size_t>(got)});
+    return Status::Ok();
+  }
+  if (errno == EAGAIN || errno == EINTR) return Status::Ok();
+  return errno == ECONNRESET ? AgentGone() : Status::FromErrno(errno, "read from the agent");
+}
+
+Status NodeLink::Start(Handlers handlers) {
+  if (listener_.joinable()) return Status(ErrorKind::kBug, "the link was started before");
+  if (::syscall(SYS_gettid) != ::getpid()) {
+    return Status(ErrorKind::kBug, "the link must be started on the process's main thread");
+  }
+  {
+    const std::lock_guard lock(handlers_mutex_);
+    handlers_ = std::move(handlers);
+  }
+  // The threads must not take signals that the program handles.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  listener_ = std::thread([this] { Listen(); });
+  caller_ = std::thread([this] { CallHandlers(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  // From here on the agent's death shows as the end of the stream, however it comes about.
+  ::prctl(PR_SET_PDEATHSIG, 0);
+  return Status::Ok();
+}
+
+void NodeLink::Listen() {
+  while (true) {
+    while (true) {
+      Result<std::optional<std::string>> line = lines_.NextLine();
+      // A stream that makes no sense any more is no better than one that has ended.
+      if (!line.ok()) DieWithGroup();
+      if (!line->has_value()) break;
+      OnLine(**line);
+    }
+    std::array<pollfd, 2> waiting{{{.fd = fd_.get(), .events = POLLIN, .revents = 0},
+                                   {.fd = wake_.get(), .events = POLLIN, .revents = 0}}};
+    if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;  // interrupted
+    if (waiting[1].revents != 0) return;
+    if (Status more = ReadMore(Deadline::Infinite()); !more.ok()) DieWithGroup();
+  }
+}
+
+void NodeLink::OnLine(const std::string& line) {
+  Result<NodeCommand> command = ParseMessage<NodeCommand>(line);
+  if (!command.ok()) DieWithGroup();
+  const std::lock_guard lock(mutex_);
+  if (std::holds_alternative<EndEpoch>(*command) || std::holds_alternative<StepTickets>(*command) ||
+      std::holds_alternative<EndFeed>(*command)) {
+    feed_commands_.push_back(*std::move(command));
+    changed_.notify_all();
+  }
+}
+
+void NodeLink::CallHandlers() {
+  auto next_metrics = std::chrono::steady_clock::now() + heartbeat_interval_;
+  while (true) {
+    std::vector<NodeCommand> commands;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_until(lock, next_metrics,
+                          [this] { return closing_ || !feed_commands_.empty(); });
+      if (closing_) return;
+      commands.swap(feed_commands_);
+    }
+    if (!commands.empty()) {
+      const std::lock_guard lock(handlers_mutex_);
+      if (handlers_.on_feed) std::ranges::for_each(commands, handlers_.on_feed);
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_metrics) continue;
+    next_metrics = now + heartbeat_interval_;
+    SendMetrics();
+  }
+}
+
+void NodeLink::SendMetrics() {
+  std::string metrics;
+  {
+    const std::lock_guard lock(handlers_mutex_);
+    if (handlers_.metrics) metrics = handlers_.metrics();
+  }
+  if (metrics.empty()) return;
+  if (Status sent = Send(fmt::format(R"({{"type":"metrics","metrics":{}}})", metrics));
+      !sent.ok()) {
+    LogDebug("metrics were not sent: {}", sent.ToString());
+  }
+}
+
+Status NodeLink::Send(std::string_view message, Deadline deadline) {
+  std::string line(message);
+  line += '\n';
+  if (line.size() > kMaxMessageBytes) {
+    return Status(ErrorKind::kBadInput, fmt::format("a message of {} bytes is over the limit of {}",
+                                                    line.size(), kMaxMessageBytes));
+  }
+  const std::lock_guard lock(send_mutex_);
+  if (!send_failure_.ok()) return send_failure_;
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const ssize_t sent = ::send(fd_.get(), rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent > 0) {
+      rest.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      const Result<bool> writable = WaitFor(fd_.get(), POLLOUT, deadline);
+      if (!writable.ok()) {
+        send_failure_ = writable.status();
+      } else if (!*writable) {
+        // Part of the line may be out: whatever came next would be garbage.
+        send_failure_ = Status(ErrorKind::kRetryLater, "the agent does not take messages in time");
+      }
+    } else if (errno != EINTR) {
+      send_failure_ = AgentGone();
+    }
+    if (!send_failure_.ok()) return send_failure_;
+  }
+  return Status::Ok();
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,112 @@
+#ifndef TFOS_CONTROL_LINK_NODE_LINK_H_
+#define TFOS_CONTROL_LINK_NODE_LINK_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/line_buffer.h"
+#include "base/unique_fd.h"
+#include "control/messages/messages.h"
+#include "tfos/status.h"
+
+namespace tfos::control {
+
+/// A node process's end of the socket pair to its agent (docs/formats/control-protocol.md, "Agent
+/// -> node" and "Node -> agent").
+///
+/// Owner and lifetime: one object for the life of the process. While it exists the agent's death
+/// kills the process and its group at once. Destroy it only when the node may outlive its agent.
+/// Threads: two of its own once started. One reads and only reads, so that nothing the program does
+/// (holding Python's interpreter lock, for one) delays the kill; the other calls the handlers.
+/// `Send` may be called from any thread.
+/// Errors: sending fails with reconnect once the agent is gone, shortly before the kill.
+class NodeLink {
+ public:
+  /// Called on the link's second thread (`metrics` also where SendMetrics is), one at a time. They
+  /// may block: then later ones wait. `stop` has none: TERM follows it, which programs can handle.
+  struct Handlers {
+    /// What concerns the feed (`end_epoch`, `step_tickets`, `end_feed`), in the order it came.
+    std::function<void(const NodeCommand& command)> on_feed;
+    /// The node's metrics as a JSON object, asked for once a heartbeat interval; empty text:
+    /// nothing new, nothing is sent.
+    std::function<std::string()> metrics;
+  };
+
+  /// The environment variable that holds the descriptor's number.
+  static constexpr const char* kFdVariable = "TFOS_AGENT_FD";
+
+  /// Takes the descriptor that the agent left in the environment; bad input when this process was
+  /// not started by an agent.
+  static Result<std::unique_ptr<NodeLink>> FromEnvironment(Deadline deadline);
+
+  /// Takes `fd` and reads the bootstrap and the payload. The descriptor is not handed on to
+  /// children.
+  static Result<std::unique_ptr<NodeLink>> Open(UniqueFd fd, Deadline deadline);
+
+  ~NodeLink();
+  NodeLink(const NodeLink&) = delete;
+  NodeLink& operator=(const NodeLink&) = delete;
+
+  /// The bootstrap message, as it came.
+  const std::string& bootstrap() const { return bootstrap_; }
+  /// Gives the payload away.
+  std::string TakePayload() { return std::move(payload_); }
+
+  /// Starts to listen. Call it once, on the process's main thread: the kernel's own guard, which
+  /// would kill this process but not its group, is tied to that thread and is lifted here.
+  Status Start(Handlers handlers);
+
+  /// Asks for the metrics and sends them now instead of at the next heartbeat. Don't call it from a
+  /// handler.
+  void SendMetrics();
+
+  /// Sends one message, a line feed is added. When the deadline comes first (retry-later), or the
+  /// agent is gone (reconnect), the link sends nothing any more.
+  Status Send(std::string_view message, Deadline deadline = Deadline::After(kSendPatience));
+
+ private:
+  static constexpr std::chrono::seconds kSendPatience{30};
+
+  explicit NodeLink(UniqueFd fd);
+
+  Status ReadHead(Deadline deadline);
+  Status ReadMore(Deadline deadline);
+  void Listen();
+  void OnLine(const std::string& line);
+  void CallHandlers();
+
+  UniqueFd fd_;
+  UniqueFd wake_;  // an eventfd that ends Listen
+  LineBuffer lines_;
+  std::string bootstrap_;
+  std::string payload_;
+  std::chrono::milliseconds heartbeat_interval_{0};
+
+  std::mutex send_mutex_;
+  Status send_failure_;  // guarded by send_mutex_
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<NodeCommand> feed_commands_;  // for the handler
+  bool closing_ = false;
+
+  std::mutex handlers_mutex_;  // held while a handler runs
+  Handlers handlers_;          // guarded by handlers_mutex_
+
+  std::thread listener_;
+  std::thread caller_;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_LINK_NODE_LINK_H_

@@ -1,0 +1,285 @@
+#include "control/link/node_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <future>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/pidfd.h"
+#include "control/messages/messages.h"
+
+namespace tfos::control {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+constexpr std::chrono::seconds kLong(30);
+
+/// The agent's end of a link.
+class FakeAgent {
+ public:
+  FakeAgent() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+      ADD_FAILURE() << "no socket pair";
+    }
+    ours_.Reset(ends[0]);
+    theirs_.Reset(ends[1]);
+  }
+
+  void Write(const std::string& text) {
+    EXPECT_EQ(::write(ours_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  void WriteHead(const std::string& payload) {
+    NodeBootstrap bootstrap;
+    bootstrap.job_name = "worker";
+    bootstrap.heartbeat_interval = milliseconds(10);
+    bootstrap.payload_bytes = static_cast<std::int64_t>(payload.size());
+    Write(SerializeMessage(bootstrap) + "\n" + payload);
+  }
+  std::string ReadLine() {
+    std::string line;
+    char c = 0;
+    while (::read(ours_.get(), &c, 1) == 1 && c != '\n') line += c;
+    return line;
+  }
+  void Close() { ours_.Reset(); }
+  UniqueFd TakeNodeEnd() { return std::move(theirs_); }
+
+  Result<std::unique_ptr<NodeLink>> OpenLink() {
+    return NodeLink::Open(TakeNodeEnd(), Deadline::After(kLong));
+  }
+
+ private:
+  UniqueFd ours_;
+  UniqueFd theirs_;
+};
+
+TEST(NodeLinkTest, ReadsBootstrapAndPayload) {
+  FakeAgent agent;
+  const std::string payload("raw\n\0bytes", 10);
+  agent.WriteHead(payload);
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok()) << link.status().ToString();
+  EXPECT_THAT((*link)->bootstrap(), HasSubstr("\"job_name\":\"worker\""));
+  EXPECT_EQ((*link)->TakePayload(), payload);
+}
+
+TEST(NodeLinkTest, ABrokenStartIsAnError) {
+  FakeAgent cut;
+  cut.Write("{\"type\":\"boot");
+  cut.Close();
+  auto link = cut.OpenLink();
+  ASSERT_FALSE(link.ok());
+  EXPECT_EQ(link.status().kind(), ErrorKind::kReconnect);
+
+  FakeAgent garbage;
+  garbage.Write("]\n");
+  EXPECT_EQ(garbage.OpenLink().status().kind(), ErrorKind::kBadInput);
+
+  FakeAgent silent;
+  auto late = NodeLink::Open(silent.TakeNodeEnd(), Deadline::After(milliseconds(1)));
+  EXPECT_EQ(late.status().kind(), ErrorKind::kRetryLater);
+}
+
+TEST(NodeLinkTest, OnlyAnAgentsChildHasALink) {
+  ::unsetenv(NodeLink::kFdVariable);
+  auto link = NodeLink::FromEnvironment(Deadline::After(kLong));
+  ASSERT_FALSE(link.ok());
+  EXPECT_EQ(link.status().kind(), ErrorKind::kBadInput);
+  EXPECT_THAT(link.status().ToString(), HasSubstr("tfos agent"));
+}
+
+TEST(NodeLinkTest, CallsHandlersAndSendsMetrics) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok());
+  std::promise<EndEpoch> epoch_ended;
+  std::promise<void> feed_ended;
+  std::promise<StepTickets> granted;
+  const auto on_feed = [&](const NodeCommand& command) {
+    if (const auto* ended = std::get_if<EndEpoch>(&command)) epoch_ended.set_value(*ended);
+    if (const auto* tickets = std::get_if<StepTickets>(&command)) granted.set_value(*tickets);
+    if (std::holds_alternative<EndFeed>(command)) feed_ended.set_value();
+  };
+  ASSERT_TRUE(
+      (*link)
+          ->Start({.on_feed = on_feed, .metrics = [] { return std::string(R"({"rows":1})"); }})
+          .ok());
+  agent.Write("{\"type\":\"end_epoch\",\"queue\":\"input\",\"epoch\":7}\n");
+  auto epoch = epoch_ended.get_future();
+  ASSERT_EQ(epoch.wait_for(kLong), std::future_status::ready);
+  EXPECT_EQ(epoch.get().epoch, 7);
+  const StepTickets sent = {.queue = "input", .epoch = 1, .granted = 5, .missing = {"worker:1"}};
+  agent.Write(SerializeMessage(sent) + "\n");
+  auto tickets = granted.get_future();
+  ASSERT_EQ(tickets.wait_for(kLong), std::future_status::ready);
+  EXPECT_EQ(tickets.get(), sent);
+  agent.Write("{\"type\":\"stop\",\"reason\":\"why\",\"grace_ms\":1}\n");
+  agent.Write("{\"type\":\"unheard of\"}\n{\"type\":\"end_feed\"}\n");
+  ASSERT_EQ(feed_ended.get_future().wait_for(kLong), std::future_status::ready);
+  EXPECT_EQ(agent.ReadLine(), R"({"type":"metrics","metrics":{"rows":1}})");
+}
+
+TEST(NodeLinkTest, SendsWholeLinesFromManyThreads) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok());
+  const std::string message(500, 'm');
+  std::vector<std::thread> senders;
+  for (int i = 0; i < 4; ++i) {
+    senders.emplace_back([&] {
+      for (int k = 0; k < 100; ++k) EXPECT_TRUE((*link)->Send(message).ok());
+    });
+  }
+  for (int i = 0; i < 400; ++i) EXPECT_EQ(agent.ReadLine(), message);
+  for (std::thread& sender : senders) sender.join();
+}
+
+TEST(NodeLinkTest, SendingToADeadAgentIsAReconnect) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok());
+  agent.Close();
+  EXPECT_EQ((*link)->Send("x").kind(), ErrorKind::kReconnect);
+}
+
+TEST(NodeLinkTest, ALineThatIsNotTakenEndsSending) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok());
+  const std::string large(kMaxMessageBytes - 1, 'x');
+  EXPECT_EQ((*link)->Send(large, Deadline::After(milliseconds(1))).kind(), ErrorKind::kRetryLater);
+  EXPECT_FALSE((*link)->Send("x").ok()) << "it would continue the broken line";
+  EXPECT_EQ((*link)->Send(large + "xx").kind(), ErrorKind::kBadInput);
+}
+
+TEST(NodeLinkTest, TakesOverFromTheKernelsGuard) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok());
+  Status elsewhere;
+  std::thread([&] { elsewhere = (*link)->Start({}); }).join();
+  EXPECT_EQ(elsewhere.kind(), ErrorKind::kBug);
+  ASSERT_EQ(::prctl(PR_SET_PDEATHSIG, SIGKILL), 0);
+  ASSERT_TRUE((*link)->Start({}).ok());
+  int signal = -1;
+  ASSERT_EQ(::prctl(PR_GET_PDEATHSIG, &signal), 0);
+  EXPECT_EQ(signal, 0);
+}
+
+/// A node process with a child of its own, both watched.
+class NodeProcess {
+ public:
+  /// `busy` is called in the node once its link listens.
+  NodeProcess(FakeAgent& agent, const NodeLink::Handlers& handlers,
+              const std::function<void()>& busy) {
+    int fds[2];
+    EXPECT_EQ(::pipe(fds), 0);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      agent.Close();  // only the parent may hold it
+      ::setsid();
+      Run(agent, handlers, busy, fds[1]);
+      ::_exit(0);
+    }
+    agent.TakeNodeEnd().Reset();
+    ::close(fds[1]);
+    pid_t child = 0;
+    EXPECT_EQ(::read(fds[0], &child, sizeof(child)), static_cast<ssize_t>(sizeof(child)));
+    ::close(fds[0]);
+    pid_ = pid;
+    auto node = OpenPidfd(pid);
+    auto grandchild = OpenPidfd(child);
+    EXPECT_TRUE(node.ok() && grandchild.ok());
+    node_ = std::move(node).value();
+    child_ = std::move(grandchild).value();
+  }
+  ~NodeProcess() {
+    ::kill(-pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  bool Ends() {
+    return WaitForEnd(node_, Deadline::After(kLong)) && WaitForEnd(child_, Deadline::After(kLong));
+  }
+
+ private:
+  static void Run(FakeAgent& agent, const NodeLink::Handlers& handlers,
+                  const std::function<void()>& busy, int report) {
+    auto link = agent.OpenLink();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      while (true) ::pause();
+    }
+    if (!link.ok() || !(*link)->Start(handlers).ok()) ::_exit(1);
+    if (::write(report, &child, sizeof(child)) != sizeof(child)) ::_exit(1);
+    busy();
+  }
+
+  pid_t pid_ = 0;
+  UniqueFd node_;
+  UniqueFd child_;
+};
+
+void Forever() {
+  while (true) ::pause();
+}
+
+TEST(NodeLinkTest, TheAgentsDeathKillsTheGroup) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  NodeProcess node(agent, {}, Forever);
+  agent.Close();
+  EXPECT_TRUE(node.Ends());
+}
+
+TEST(NodeLinkTest, AHandlerThatHangsDoesNotDelayTheKill) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  NodeProcess node(agent, {.on_feed = [](const NodeCommand&) { Forever(); }, .metrics = {}},
+                   Forever);
+  agent.Write("{\"type\":\"end_feed\"}\n");
+  agent.Close();
+  EXPECT_TRUE(node.Ends());
+}
+
+TEST(NodeLinkTest, AProgramThatBlocksSignalsIsKilledAllTheSame) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  NodeProcess node(agent, {}, [] {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, nullptr);
+    Forever();
+  });
+  agent.Close();
+  EXPECT_TRUE(node.Ends());
+}
+
+TEST(NodeLinkTest, GarbageFromTheAgentIsItsEnd) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  NodeProcess node(agent, {}, Forever);
+  agent.Write("garbage\n");
+  EXPECT_TRUE(node.Ends());
+}
+
+}  // namespace
+}  // namespace tfos::control

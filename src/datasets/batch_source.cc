@@ -1,0 +1,265 @@
+#include "datasets/batch_source.h"
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "base/aligned_buffer.h"
+#include "base/logging.h"
+#include "datasets/batch_storage.h"
+#include "datasets/row_converter.h"
+#include "feed/read/pass_tracker.h"
+
+namespace tfos::datasets {
+namespace {
+
+/// How long one call of TfosAwaitBatch waits, and so what dropping an iterator may take.
+constexpr std::chrono::milliseconds kAwaitFor{100};
+
+void AddNumbers(BatchStorage& storage, chunk::DType dtype, std::vector<std::int64_t> dims,
+                columns::HeldBytes held) {
+  storage.AddNumbers(static_cast<std::int32_t>(dtype), std::move(dims), held.bytes,
+                     std::move(held.memory));
+}
+
+void AddStrings(BatchStorage& storage, std::vector<std::int64_t> dims, columns::BatchColumn of) {
+  const auto column = std::make_shared<const columns::BatchColumn>(std::move(of));
+  std::vector<tfos_string> strings;
+  strings.reserve(column->strings.size());
+  for (const std::string_view text : column->strings) {
+    strings.push_back({.data = text.data(), .bytes = text.size()});
+  }
+  storage.AddStrings(std::move(dims), std::move(strings), column);
+}
+
+void AddMask(BatchStorage& storage, std::uint64_t fed, std::uint64_t rows) {
+  auto memory = std::make_shared<AlignedBuffer>(rows * sizeof(float));
+  if (memory->size() == 0) throw std::bad_alloc();
+  const std::span<std::byte> room = memory->bytes();
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    chunk::StoreAt(room.data() + row * sizeof(float), row < fed ? 1.0F : 0.0F);
+  }
+  AddNumbers(storage, chunk::DType::kFloat32, {static_cast<std::int64_t>(rows)},
+             {.bytes = room, .memory = std::move(memory)});
+}
+
+void Add(feed::Batch batch, const feed::BatchOptions& options, bool padded, BatchStorage& storage) {
+  for (std::size_t i = 0; i < batch.columns.size(); ++i) {
+    columns::BatchColumn& column = batch.columns[i];
+    const columns::BatchColumnType& type = options.columns[i];
+    const auto rows = static_cast<std::int64_t>(padded ? options.rows : batch.rows);
+    std::vector<std::int64_t> dims = {rows};
+    dims.insert(dims.end(), type.shape.begin(), type.shape.end());
+    switch (type.encoding) {
+      case columns::BatchEncoding::kDense:
+        AddNumbers(storage, type.dtype, std::move(dims), std::move(column.data));
+        break;
+      case columns::BatchEncoding::kStrings:
+        AddStrings(storage, std::move(dims), std::move(column));
+        break;
+      case columns::BatchEncoding::kRagged: {
+        const std::size_t count = column.data.bytes.size() / chunk::DTypeBytes(type.dtype);
+        AddNumbers(storage, type.dtype, {static_cast<std::int64_t>(count)}, std::move(column.data));
+        AddNumbers(storage, chunk::DType::kInt64, {rows + 1}, std::move(column.boundaries));
+        break;
+      }
+      case columns::BatchEncoding::kRaggedStrings: {
+        const std::size_t count = column.strings.size();
+        columns::HeldBytes boundaries = std::move(column.boundaries);
+        AddStrings(storage, {static_cast<std::int64_t>(count)}, std::move(column));
+        AddNumbers(storage, chunk::DType::kInt64, {rows + 1}, std::move(boundaries));
+        break;
+      }
+    }
+  }
+  if (padded) AddMask(storage, batch.rows, options.rows);
+}
+
+}  // namespace
+
+/// The position in the queue, shared by all datasets over it.
+struct BatchSource::Reading {
+  Reading(std::shared_ptr<node::NodeFeed> of, const std::string& queue)
+      : feed(std::move(of)),
+        reader(feed->server(), queue, &ConvertToColumns),
+        batches(reader, feed->steps(), queue) {}
+
+  const std::shared_ptr<node::NodeFeed> feed;
+  feed::BatchReader reader;
+  feed::SynchronousBatches batches;
+  std::atomic<std::uint64_t> dropped_rows = 0;  ///< As far as they were counted.
+  std::atomic<bool> warned = false;
+  std::atomic<bool> closed = false;
+  std::mutex mutex;
+  feed::PassTracker passes;  ///< Guarded by the mutex.
+
+  /// Whether `next` is the end of an epoch that does not end the pass.
+  bool IsPassedOver(const Result<feed::BatchResult>& next) {
+    const std::lock_guard lock(mutex);
+    if (!next.ok()) return false;
+    if (std::holds_alternative<feed::Batch>(*next)) passes.OnBatch();
+    return std::holds_alternative<feed::EndOfEpoch>(*next) && !passes.OnEndOfEpoch();
+  }
+
+  void CountDropped() {
+    const std::uint64_t dropped = reader.dropped_rows();
+    feed->CountDropped(dropped - dropped_rows.exchange(dropped));
+  }
+
+  Status CheckOpen() const {
+    return closed ? Status(ErrorKind::kRetryLater, "the feed was closed") : Status::Ok();
+  }
+};
+
+/// What a handle stands for.
+struct BatchSource::Stream {
+  std::shared_ptr<Reading> reading;
+  feed::BatchOptions options;
+  feed::Remainder remainder = feed::Remainder::kJoin;
+  std::atomic<std::int64_t> references = 1;
+  std::mutex mutex;
+  std::optional<Result<feed::BatchResult>> ready;  ///< Awaited, for `next`. Guarded by the mutex.
+  /// The pass has ended: who asks on is told so again. Guarded by the mutex.
+  bool over = false;
+
+  /// What `next` gives, or none when it is not there by `deadline`.
+  std::optional<Result<feed::BatchResult>> Read(Deadline deadline) {
+    for (;;) {
+      Result<feed::BatchResult> next = reading->batches.Next(
+          remainder, options,
+          {.deadline = deadline, .check = [this] { return reading->CheckOpen(); }});
+      reading->CountDropped();
+      const bool waited = !next.ok() && next.status().kind() == ErrorKind::kRetryLater;
+      if (waited && deadline.passed() && !reading->closed) return std::nullopt;
+      if (!reading->IsPassedOver(next)) return next;
+    }
+  }
+
+  static void Retain(void* context) { ++static_cast<Stream*>(context)->references; }
+  static void Release(void* context) {
+    auto* const stream = static_cast<Stream*>(context);
+    if (--stream->references == 0) delete stream;
+  }
+
+  void WarnOfMissingEpoch() const {
+    if (reading->feed->server().terminated() || reading->warned.exchange(true)) return;
+    reading->feed->NoteAskedForMore();
+    const std::uint64_t epochs = reading->reader.epochs();
+    LogWarning("feed: the program asks for epoch {}; the driver fed {}", epochs + 1, epochs);
+  }
+};
+
+BatchSource::BatchSource(std::shared_ptr<node::NodeFeed> feed, const std::string& queue)
+    : reading_(std::make_shared<Reading>(std::move(feed), queue)) {}
+
+feed::BatchReader& BatchSource::reader() { return reading_->reader; }
+
+void BatchSource::CountBatch(std::uint64_t rows) { reading_->feed->CountBatch(rows); }
+
+Result<std::int64_t> BatchSource::Register(feed::BatchOptions options, feed::Remainder remainder,
+                                           tfos_register_function add,
+                                           tfos_unregister_function remove) {
+  const std::lock_guard lock(mutex_);
+  if (reading_->closed)
+    return Status(ErrorKind::kBadInput, "the feed was closed: no dataset can be made");
+  auto* const stream =
+      new Stream{.reading = reading_, .options = std::move(options), .remainder = remainder};
+  const tfos_batch_source source{.version = TFOS_BATCH_SOURCE_VERSION,
+                                 .context = stream,
+                                 .retain = &Stream::Retain,
+                                 .release = &Stream::Release,
+                                 .begin = &Begin,
+                                 .await = &Await,
+                                 .next = &NextBatch,
+                                 .release_batch = &BatchStorage::Release,
+                                 .open = nullptr};
+  const std::int64_t handle = add(&source);
+  Stream::Release(stream);
+  if (handle == 0) {
+    return Status(ErrorKind::kUnsupported,
+                  "tfos/_tensorflow_ops.so is of another version than tfos/_native: install tfos "
+                  "anew");
+  }
+  remove_ = remove;
+  handles_.push_back(handle);
+  return handle;
+}
+
+void BatchSource::Close() {
+  const std::lock_guard lock(mutex_);
+  reading_->closed = true;
+  for (const std::int64_t handle : std::exchange(handles_, {})) remove_(handle);
+}
+
+void BatchSource::Begin(void* context) {
+  auto& stream = *static_cast<Stream*>(context);
+  const std::lock_guard lock(stream.mutex);
+  stream.over = false;
+  {
+    const std::lock_guard of_passes(stream.reading->mutex);
+    stream.reading->passes.Begin();
+  }
+  // Awaited by a pass that was then dropped: that pass's end is no concern of this one.
+  if (stream.ready && stream.ready->ok() &&
+      std::holds_alternative<feed::EndOfEpoch>(**stream.ready)) {
+    stream.ready.reset();
+  }
+}
+
+std::int32_t BatchSource::Await(void* context) {
+  auto& stream = *static_cast<Stream*>(context);
+  const std::lock_guard lock(stream.mutex);
+  try {
+    if (stream.over) return 0;
+    if (!stream.ready) stream.ready = stream.Read(Deadline::After(kAwaitFor));
+  } catch (const std::exception&) {
+    return 0;  // No memory: `next` says so.
+  }
+  return stream.ready ? 0 : 1;
+}
+
+void BatchSource::NextBatch(void* context, tfos_batch* batch) {
+  auto& stream = *static_cast<Stream*>(context);
+  *batch = {};
+  try {
+    auto storage = std::make_unique<BatchStorage>();
+    Reading& reading = *stream.reading;
+    std::optional<Result<feed::BatchResult>> awaited;
+    {
+      const std::lock_guard lock(stream.mutex);
+      if (stream.over) {
+        awaited.emplace(feed::BatchResult(feed::EndOfEpoch{}));
+      } else {
+        awaited.swap(stream.ready);
+      }
+    }
+    if (!awaited) awaited = stream.Read(Deadline::Infinite());
+    Result<feed::BatchResult>& next = *awaited;
+    if (!next.ok()) {
+      storage->ShowIn(*batch, reading.closed ? kTfOutOfRange : TfCodeOf(next.status().kind()),
+                      next.status().ToString());
+    } else if (auto* rows = std::get_if<feed::Batch>(&*next)) {
+      reading.feed->CountBatch(rows->rows);
+      Add(std::move(*rows), stream.options, stream.remainder == feed::Remainder::kPad, *storage);
+      storage->ShowIn(*batch);
+    } else {
+      if (std::holds_alternative<feed::EndOfFeed>(*next)) stream.WarnOfMissingEpoch();
+      {
+        const std::lock_guard lock(stream.mutex);
+        stream.over = true;
+      }
+      storage->ShowIn(*batch, kTfOutOfRange, "the end of the epoch");
+    }
+    BatchStorage::Give(std::move(storage), *batch);
+  } catch (const std::exception&) {  // Nothing is thrown across; all that is left is no memory.
+    batch->code = kTfUnavailable;
+    batch->message = "no memory for a batch";
+  }
+}
+
+}  // namespace tfos::datasets

@@ -1,0 +1,166 @@
+#include "datasets/tensor_group.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/format.h"
+#include "collective/fused.h"
+#include "datasets/tf_code.h"
+
+namespace tfos::datasets {
+namespace {
+
+using collective::DType;
+using collective::Exchanged;
+
+/// Of a TF_DataType of tensorflow/c/tf_datatype.h.
+std::optional<DType> DTypeOf(std::int32_t tf_data_type) {
+  switch (tf_data_type) {
+    case tensorflow::kTfFloat:
+      return DType::kFloat32;
+    case tensorflow::kTfDouble:
+      return DType::kFloat64;
+    case tensorflow::kTfInt32:
+      return DType::kInt32;
+    case tensorflow::kTfInt64:
+      return DType::kInt64;
+    case tensorflow::kTfBfloat16:
+      return DType::kBfloat16;
+    case tensorflow::kTfHalf:
+      return DType::kFloat16;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::vector<Exchanged> ExchangedOf(const tfos_exchanged* tensors, std::int32_t count) {
+  std::vector<Exchanged> all;
+  for (const tfos_exchanged& tensor : std::span(tensors, static_cast<std::size_t>(count))) {
+    all.push_back({.from = {static_cast<const std::byte*>(tensor.from), tensor.bytes},
+                   .to = {static_cast<std::byte*>(tensor.to), tensor.bytes}});
+  }
+  return all;
+}
+
+std::int32_t Told(const Status& status, char** message) {
+  if (status.ok()) return 0;
+  *message = ::strdup(status.ToString().c_str());
+  return TfCodeOf(status.kind());
+}
+
+}  // namespace
+
+struct TensorGroup::Shared {
+  explicit Shared(std::unique_ptr<collective::Group> joined)
+      : group(std::move(joined)), fused(*group) {}
+
+  const std::unique_ptr<collective::Group> group;
+  std::mutex mutex;  ///< For `fused`.
+  collective::Fused fused;
+  std::atomic<std::int64_t> references = 1;
+
+  static Shared& Of(void* context) { return *static_cast<Shared*>(context); }
+  static void Retain(void* context) { ++Of(context).references; }
+  static void Release(void* context) {
+    if (--Of(context).references == 0) delete static_cast<Shared*>(context);
+  }
+
+  static std::int32_t AllReduce(void* context, const char* name, std::int32_t tf_dtype,
+                                std::int32_t tf_wire, std::int32_t average, double weight,
+                                const tfos_exchanged* tensors, std::int32_t count, char** message) {
+    const auto dtype = DTypeOf(tf_dtype);
+    if (!dtype) {
+      return Told(
+          {ErrorKind::kBadInput, fmt::format("TensorFlow's type {} can't be summed up", tf_dtype)},
+          message);
+    }
+    const auto wire = DTypeOf(tf_wire);
+    if (tf_wire != 0 && !wire) {
+      return Told(
+          {ErrorKind::kBadInput, fmt::format("TensorFlow's type {} can't be sent", tf_wire)},
+          message);
+    }
+    Shared& shared = Of(context);
+    const std::lock_guard lock(shared.mutex);
+    return Told(shared.fused.AllReduce(*dtype, average != 0 ? std::optional(weight) : std::nullopt,
+                                       ExchangedOf(tensors, count), name, wire),
+                message);
+  }
+
+  static std::int32_t Broadcast(void* context, const char* name, std::int32_t root,
+                                const tfos_exchanged* tensors, std::int32_t count, char** message) {
+    Shared& shared = Of(context);
+    const std::lock_guard lock(shared.mutex);
+    return Told(
+        shared.fused.Broadcast(static_cast<std::uint32_t>(root), ExchangedOf(tensors, count), name),
+        message);
+  }
+
+  static std::int32_t GatherSizes(void* context, const char* name, std::uint64_t bytes,
+                                  std::uint64_t* sizes, char** message) {
+    const auto gathered = Of(context).group->GatherSizes(bytes, name);
+    if (gathered.ok()) std::ranges::copy(*gathered, sizes);
+    return Told(gathered.ok() ? Status() : gathered.status(), message);
+  }
+
+  static std::int32_t AllGather(void* context, const char* name, const std::uint64_t* sizes,
+                                const void* from, void* to, char** message) {
+    collective::Group& group = *Of(context).group;
+    const std::vector<std::size_t> by_member(sizes, sizes + group.size());
+    const std::size_t before = std::accumulate(sizes, sizes + group.rank(), std::size_t{0});
+    const std::size_t total = std::accumulate(sizes, sizes + group.size(), std::size_t{0});
+    auto* const bytes = static_cast<std::byte*>(to);
+    if (sizes[group.rank()] > 0) std::memcpy(bytes + before, from, sizes[group.rank()]);
+    return Told(group.AllGather(by_member, {bytes, total}, name), message);
+  }
+
+  static std::int32_t Size(void* context) {
+    return static_cast<std::int32_t>(Of(context).group->size());
+  }
+
+  static void FreeMessage(char* message) { std::free(message); }
+};
+
+Result<std::unique_ptr<TensorGroup>> TensorGroup::Join(collective::GroupOptions options) {
+  TFOS_ASSIGN_OR_RETURN(auto group, collective::Group::Join(std::move(options)));
+  return std::unique_ptr<TensorGroup>(new TensorGroup(new Shared(std::move(group))));
+}
+
+TensorGroup::~TensorGroup() {
+  if (remove_ != nullptr) remove_(handle_);
+  group().Close("its program has left the group");
+  Shared::Release(shared_);
+}
+
+collective::Group& TensorGroup::group() const { return *shared_->group; }
+
+Result<std::int64_t> TensorGroup::Register(tfos_register_group_function add,
+                                           tfos_unregister_group_function remove) {
+  if (remove_ != nullptr) return handle_;
+  const tfos_tensor_group table = {.version = TFOS_TENSOR_GROUP_VERSION,
+                                   .context = shared_,
+                                   .retain = &Shared::Retain,
+                                   .release = &Shared::Release,
+                                   .all_reduce = &Shared::AllReduce,
+                                   .broadcast = &Shared::Broadcast,
+                                   .gather_sizes = &Shared::GatherSizes,
+                                   .all_gather = &Shared::AllGather,
+                                   .size = &Shared::Size,
+                                   .free_message = &Shared::FreeMessage};
+  handle_ = add(&table);
+  if (handle_ == 0) {
+    return Status(ErrorKind::kUnsupported, "the ops library is of another version of tfos");
+  }
+  remove_ = remove;
+  return handle_;
+}
+
+}  // namespace tfos::datasets

@@ -1,0 +1,54 @@
+#include "feed/feeder/feed_balancer.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace tfos::feed {
+namespace {
+
+bool KeepsUp(const BalanceCandidate& node) { return node.free_bytes >= node.capacity_bytes / 2; }
+
+bool Better(const BalanceCandidate& a, const BalanceCandidate& b) {
+  if (KeepsUp(a) != KeepsUp(b)) return KeepsUp(a);
+  if (KeepsUp(a) || a.free_bytes == b.free_bytes) return a.accepted_bytes < b.accepted_bytes;
+  return a.free_bytes > b.free_bytes;
+}
+
+}  // namespace
+
+bool LagsBehind(std::uint64_t remote_accepted_bytes, std::uint64_t accepted_bytes) {
+  return remote_accepted_bytes + remote_accepted_bytes / 8 < accepted_bytes;
+}
+
+BalanceChoice ChooseNode(std::span<const BalanceCandidate> candidates, std::uint64_t bytes,
+                         bool anywhere) {
+  BalanceChoice choice;
+  std::optional<std::uint64_t> accepted_here;  // By that node of this host which has least.
+  for (const BalanceCandidate& candidate : candidates) {
+    if (candidate.stopped || candidate.remote) continue;
+    accepted_here =
+        std::min(accepted_here.value_or(candidate.accepted_bytes), candidate.accepted_bytes);
+  }
+  bool lags = false;  // The chosen one.
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const BalanceCandidate& candidate = candidates[i];
+    if (candidate.stopped) continue;
+    const bool has_room = candidate.free_bytes >= std::min(bytes, candidate.capacity_bytes);
+    const bool lagging =
+        candidate.remote && accepted_here && LagsBehind(candidate.accepted_bytes, *accepted_here);
+    if (!has_room || (candidate.remote && accepted_here && !lagging && !anywhere)) {
+      if (choice.action == BalanceChoice::Action::kDiscard) {
+        choice.action = BalanceChoice::Action::kWait;
+      }
+      continue;
+    }
+    const bool better = choice.action != BalanceChoice::Action::kSend ||
+                        (lagging != lags ? lagging : Better(candidate, candidates[choice.index]));
+    if (!better) continue;
+    choice = {BalanceChoice::Action::kSend, i};
+    lags = lagging;
+  }
+  return choice;
+}
+
+}  // namespace tfos::feed

@@ -1,0 +1,168 @@
+#include "feed/feeder/feed_plan.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/format.h"
+
+namespace tfos::feed {
+namespace {
+
+using Json = nlohmann::json;
+
+Status Bad(std::string_view what) {
+  return {ErrorKind::kBadInput, fmt::format("the plan of the feed {}", what)};
+}
+
+/// Reads the members of an object; the first one that is not as it has to be is the failure.
+class Members {
+ public:
+  explicit Members(const Json& object) : object_(object) {}
+
+  template <typename T>
+  void Read(const char* name, T& value) {
+    const auto found = object_.find(name);
+    if (found == object_.end() || !Fits<T>(*found)) {
+      if (status_.ok()) status_ = Bad(fmt::format("lacks '{}', or has something odd there", name));
+      return;
+    }
+    value = found->get<T>();
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  template <typename T>
+  static bool Fits(const Json& value) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return value.is_boolean();
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      return value.is_string();
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return value.is_number();
+    } else {
+      return value.is_number_unsigned() &&
+             value.get<std::uint64_t>() <= std::numeric_limits<T>::max();
+    }
+  }
+
+  const Json& object_;
+  Status status_;
+};
+
+struct PlannedEndpoint {
+  Endpoint endpoint;
+  std::string executor_id;
+};
+
+Result<PlannedEndpoint> ReadEndpoint(const Json& entry) {
+  if (!entry.is_object()) return Bad("has an endpoint that is no object");
+  PlannedEndpoint planned;
+  Members members(entry);
+  members.Read("node_id", planned.endpoint.node_id);
+  members.Read("socket", planned.endpoint.unix_name);
+  members.Read("address", planned.endpoint.host);
+  members.Read("port", planned.endpoint.port);
+  members.Read("executor_id", planned.executor_id);
+  TFOS_RETURN_IF_ERROR(members.status());
+  return planned;
+}
+
+Result<CachePlace> ReadCachePlace(std::string_view name) {
+  if (name.empty()) return CachePlace::kNone;
+  if (name == "memory") return CachePlace::kMemory;
+  if (name == "disk") return CachePlace::kDisk;
+  return Bad(fmt::format("has the cache '{}', which is neither 'memory' nor 'disk'", name));
+}
+
+/// Half of a byte; 16 for what is no hexadecimal digit.
+unsigned HexDigit(char digit) {
+  if (digit >= '0' && digit <= '9') return static_cast<unsigned>(digit - '0');
+  if (digit >= 'a' && digit <= 'f') return static_cast<unsigned>(digit - 'a') + 10;
+  return 16;
+}
+
+Result<JobId> ReadJobId(std::string_view hex) {
+  JobId job{};
+  if (hex.size() != 2 * job.size()) {
+    return Bad(fmt::format("has a job id of {} hexadecimal digits instead of {}", hex.size(),
+                           2 * job.size()));
+  }
+  for (std::size_t i = 0; i < job.size(); ++i) {
+    const unsigned high = HexDigit(hex[2 * i]);
+    const unsigned low = HexDigit(hex[2 * i + 1]);
+    if (high > 15 || low > 15) return Bad("has a job id that is not hexadecimal");
+    job[i] = static_cast<std::uint8_t>(high << 4 | low);
+  }
+  return job;
+}
+
+/// Spark deals consecutive partitions to the executors in turn: with the partition's number taken
+/// as it is, all that one executor gets could begin with the same node (Knuth's multiplicative
+/// hash).
+std::uint32_t Mixed(std::uint32_t partition) { return (partition * 2654435761U) >> 16; }
+
+void Rotate(std::span<PlannedEndpoint> endpoints, std::uint32_t partition) {
+  if (endpoints.empty()) return;
+  const auto first = Mixed(partition) % endpoints.size();
+  std::ranges::rotate(endpoints, endpoints.begin() + static_cast<std::ptrdiff_t>(first));
+}
+
+}  // namespace
+
+Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTask& task) {
+  // Never throws: the message of the parser's exception would repeat parts of the text.
+  const Json json = Json::parse(plan, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return Bad("is no JSON object");
+  std::string token;
+  std::string job_id;
+  std::string cache;
+  double timeout_seconds = 0;
+  PartitionWriterOptions options;
+  SessionOptions& session = options.session;
+  Members members(json);
+  members.Read("token", token);
+  members.Read("job_id", job_id);
+  members.Read("queue", session.queue);
+  members.Read("epoch", session.key.epoch);
+  members.Read("timeout", timeout_seconds);
+  members.Read("region_bytes", session.region_bytes);
+  members.Read("cache", cache);
+  members.Read("replays", session.replay.epochs);
+  members.Read("shuffle_seed", session.replay.shuffle_seed);
+  members.Read("until_read", session.until_read);
+  TFOS_RETURN_IF_ERROR(members.status());
+  TFOS_ASSIGN_OR_RETURN(options.token, Secret::FromHex(token));
+  TFOS_ASSIGN_OR_RETURN(session.key.job, ReadJobId(job_id));
+  TFOS_ASSIGN_OR_RETURN(session.replay.place, ReadCachePlace(cache));
+  session.key.partition = task.partition;
+  session.attempt.number = task.attempt;
+  session.mode = task.mode;
+  session.until_read = session.until_read && task.mode == Mode::kTrain;
+  options.progress_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(timeout_seconds));
+
+  const auto endpoints = json.find("endpoints");
+  if (endpoints == json.end() || !endpoints->is_array()) return Bad("has no list 'endpoints'");
+  std::vector<PlannedEndpoint> planned;
+  for (const Json& entry : *endpoints) {
+    TFOS_ASSIGN_OR_RETURN(PlannedEndpoint endpoint, ReadEndpoint(entry));
+    planned.push_back(std::move(endpoint));
+  }
+  const auto others = std::ranges::stable_partition(
+      planned, [&](const PlannedEndpoint& e) { return e.executor_id == task.executor_id; });
+  Rotate({planned.begin(), others.begin()}, task.partition);
+  Rotate({others.begin(), others.end()}, task.partition);
+  for (PlannedEndpoint& endpoint : planned) {
+    options.endpoints.push_back(std::move(endpoint.endpoint));
+  }
+  return options;
+}
+
+}  // namespace tfos::feed

@@ -1,0 +1,236 @@
+// Which rows of a partition are sent, and how their failures are told apart.
+
+#include "feed/feeder/partition_feeder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "arrow/export.h"
+#include "feed/node/feed_server.h"
+
+namespace tfos::feed {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kRegion = 64 * 1024;
+
+/// A record batch of one column x, which counts from `first` on; `null` is the row without a value.
+class Batch {
+ public:
+  Batch(std::int64_t first, std::size_t rows, std::size_t null = SIZE_MAX) {
+    auto values = std::make_shared<std::vector<std::int64_t>>(rows);
+    std::iota(values->begin(), values->end(), first);
+    auto valid = std::make_shared<std::vector<std::uint8_t>>(rows / 8 + 1, 0xFF);
+    const bool nullable = null < rows;
+    if (nullable) (*valid)[null / 8] ^= static_cast<std::uint8_t>(1U << (null % 8));
+    arrow::Field column{.name = "x",
+                        .format = "l",
+                        .length = rows,
+                        .nulls = nullable ? 1u : 0u,
+                        .buffers = {nullable ? valid->data() : nullptr, values->data()},
+                        .memory = {values, valid},
+                        .children = {}};
+    arrow::Field batch{.name = "",
+                       .format = "+s",
+                       .length = rows,
+                       .buffers = {nullptr},
+                       .memory = {},
+                       .children = {std::move(column)}};
+    schema_ = arrow::ExportSchema(batch);
+    array_ = arrow::ExportArray(std::move(batch));
+    auto columns = columns::ArrowColumns::Open(schema_, array_, columns::Decimals::kRefuse);
+    EXPECT_TRUE(columns.ok()) << columns.status().DebugString();
+    columns_ = std::move(*columns);
+  }
+  ~Batch() {
+    schema_.release(&schema_);
+    array_.release(&array_);
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  columns::ArrowColumns& columns() { return *columns_; }
+
+ private:
+  ArrowSchema schema_;
+  ArrowArray array_;
+  std::unique_ptr<columns::ArrowColumns> columns_;
+};
+
+class PartitionFeederTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Result<std::unique_ptr<FeedServer>> server = FeedServer::Start({.token = token_,
+                                                                    .cluster_id = "c1",
+                                                                    .bind_address = "127.0.0.1",
+                                                                    .region_bytes = kRegion});
+    ASSERT_TRUE(server.ok()) << server.status().DebugString();
+    server_ = std::move(*server);
+  }
+
+  std::unique_ptr<PartitionFeeder> Open(std::uint32_t attempt = 0) {
+    PartitionWriterOptions options;
+    options.endpoints = {server_->endpoint()};
+    options.token = token_;
+    options.session.attempt.number = attempt;
+    options.session.region_bytes = kRegion;
+    auto feeder = PartitionFeeder::Open(std::move(options));
+    EXPECT_TRUE(feeder.ok()) << feeder.status().DebugString();
+    return feeder.ok() ? std::move(*feeder) : nullptr;
+  }
+
+  /// The values of the next `count` chunks, which all have been sent.
+  std::vector<std::int64_t> Take(int count) {
+    std::vector<std::int64_t> values;
+    for (; count > 0; --count) {
+      const Result<Next> next = server_->Next("input", {.deadline = Deadline::After(60s)});
+      if (!next.ok() || !std::holds_alternative<ChunkLoan>(*next)) {
+        ADD_FAILURE() << "no chunk";
+        break;
+      }
+      const Result<chunk::ChunkView> chunk =
+          chunk::ChunkView::Parse(std::get<ChunkLoan>(*next).bytes());
+      EXPECT_TRUE(chunk.ok()) << chunk.status().DebugString();
+      for (std::int64_t row = 0; chunk.ok() && row < chunk->rows(); ++row) {
+        values.push_back(chunk::LoadAt<std::int64_t>(
+            chunk->columns()[0].Value(static_cast<std::uint64_t>(row)).data()));
+      }
+    }
+    return values;
+  }
+
+  const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
+  std::unique_ptr<FeedServer> server_;
+};
+
+TEST_F(PartitionFeederTest, ALaterAttemptSendsWhatTheNodesLack) {
+  {
+    const auto first = Open(0);
+    Batch batch(0, 5);
+    ASSERT_TRUE(first->Write(batch.columns(), 0, 2).ok());
+    // Rows 2 and 3 never get there.
+    ASSERT_THAT(first->Take(2), ElementsAre(ItemRange{2, 4}));
+    ASSERT_TRUE(first->Write(batch.columns(), 4, 5).ok());
+    ASSERT_TRUE(first->Finish().ok());
+    EXPECT_EQ(first->delivered_items(), 3u);
+  }
+  const auto second = Open(1);
+  Batch batch(-1, 8);
+  const Result<std::uint64_t> skipped = second->Write(batch.columns(), 1, 3);
+  ASSERT_TRUE(skipped.ok());
+  EXPECT_EQ(*skipped, 0u);
+  const Result<std::uint64_t> written = second->Write(batch.columns(), 3, 8);
+  ASSERT_TRUE(written.ok()) << written.status().DebugString();
+  EXPECT_GT(*written, 0u);
+  ASSERT_TRUE(second->Finish().ok());
+  EXPECT_EQ(second->delivered_items(), 7u);
+  EXPECT_THAT(Take(4), ElementsAre(0, 1, 4, 2, 3, 5, 6));
+}
+
+TEST_F(PartitionFeederTest, CutsWhatIsTooLargeForAChunk) {
+  const auto feeder = Open();
+  Batch batch(0, 5000);  // 40,000 bytes, of which a quarter fits into a quarter of a region.
+  EXPECT_EQ(feeder->chunk_limit_bytes(), kRegion / 4);
+  const Result<std::uint64_t> written = feeder->Write(batch.columns(), 0, 5000);
+  ASSERT_TRUE(written.ok()) << written.status().DebugString();
+  ASSERT_TRUE(feeder->Finish().ok());
+  const std::vector<std::int64_t> values = Take(4);
+  std::vector<std::int64_t> expected(5000);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_TRUE(values == expected);
+}
+
+TEST_F(PartitionFeederTest, PickledBatchesGoUnopenedAndOnceEach) {
+  const std::vector<std::string> batches = {"first", "", std::string(kRegion / 4, 'x'), "last"};
+  std::vector<std::uint64_t> sizes;
+  for (const std::string& batch : batches) sizes.push_back(batch.size());
+  std::vector<std::size_t> copied;
+  const auto copy = [&](std::size_t i, std::byte* to) {
+    copied.push_back(i);
+    std::ranges::copy(std::as_bytes(std::span(batches[i])), to);
+  };
+  {
+    const auto feeder = Open(0);
+    ASSERT_TRUE(feeder->WritePickled(std::span(sizes).first(2), copy).ok());
+    ASSERT_TRUE(feeder->Finish().ok());
+    EXPECT_THAT(copied, ElementsAre(0, 1));
+  }
+  const auto feeder = Open(1);
+  const Result<std::uint64_t> written = feeder->WritePickled(sizes, copy);
+  ASSERT_TRUE(written.ok()) << written.status().DebugString();
+  EXPECT_GT(*written, kRegion / 4);
+  ASSERT_TRUE(feeder->Finish().ok());
+  EXPECT_EQ(feeder->delivered_items(), 4u);
+  EXPECT_THAT(copied, ElementsAre(0, 1, 2, 3));  // The large one has a chunk of its own.
+  std::vector<std::string> read;
+  while (read.size() < batches.size()) {
+    const Result<Next> next = server_->Next("input", {.deadline = Deadline::After(60s)});
+    ASSERT_TRUE(next.ok() && std::holds_alternative<ChunkLoan>(*next));
+    const Result<chunk::ChunkView> chunk =
+        chunk::ChunkView::Parse(std::get<ChunkLoan>(*next).bytes());
+    ASSERT_TRUE(chunk.ok()) << chunk.status().DebugString();
+    EXPECT_EQ(chunk->kind(), chunk::ChunkKind::kPickledBatches);
+    const chunk::ColumnView& column = chunk->columns()[0];
+    for (std::uint64_t i = 0; i < column.values; ++i) {
+      const auto value = column.Value(i);
+      read.emplace_back(reinterpret_cast<const char*>(value.data()), value.size());
+    }
+  }
+  EXPECT_EQ(read, batches);
+}
+
+TEST_F(PartitionFeederTest, ANullIsNamedByItsRowInThePartition) {
+  const auto feeder = Open();
+  Batch good(0, 3);
+  Batch bad(3, 4, 2);
+  ASSERT_TRUE(feeder->Write(good.columns(), 0, 3).ok());
+  const Result<std::uint64_t> written = feeder->Write(bad.columns(), 0, 4);
+  ASSERT_FALSE(written.ok());
+  EXPECT_EQ(written.status().kind(), ErrorKind::kBadInput);
+  EXPECT_THAT(written.status().ToString(), HasSubstr("partition 0: column x has a null in row 5"));
+  const Result<std::uint64_t> outside = feeder->Write(good.columns(), 2, 4);
+  ASSERT_FALSE(outside.ok());
+  EXPECT_THAT(outside.status().ToString(), HasSubstr("rows [2, 4) of a record batch of 3"));
+}
+
+TEST_F(PartitionFeederTest, WhatANodeSaysOfItselfIsNoMistakeOfTheRows) {
+  const auto feeder = Open();
+  server_->Fail("the program raised ValueError");
+  Status status;
+  Batch batch(0, 100);
+  while (status.ok()) status = feeder->Write(batch.columns(), 0, 100).status();
+  EXPECT_EQ(status.kind(), ErrorKind::kUnsupported);
+  EXPECT_THAT(status.ToString(), HasSubstr("the program raised ValueError"));
+}
+
+TEST_F(PartitionFeederTest, RowsThatNobodyWantsAreDiscarded) {
+  const auto feeder = Open();
+  server_->Terminate();
+  Batch batch(0, 4000, 7);
+  while (!feeder->stopped()) {
+    Batch more(0, 10);
+    ASSERT_TRUE(feeder->Write(more.columns(), 0, 10).ok());
+  }
+  const Result<std::uint64_t> written = feeder->Write(batch.columns(), 0, 4000);
+  ASSERT_TRUE(written.ok()) << written.status().DebugString();
+  EXPECT_EQ(*written, 0u);
+  EXPECT_TRUE(feeder->Finish().ok());
+}
+
+}  // namespace
+}  // namespace tfos::feed

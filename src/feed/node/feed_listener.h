@@ -1,0 +1,78 @@
+#ifndef TFOS_FEED_NODE_FEED_LISTENER_H_
+#define TFOS_FEED_NODE_FEED_LISTENER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/unique_fd.h"
+#include "feed/node/feed_server.h"
+#include "feed/node/feed_sessions.h"
+#include "feed/wire/frame.h"
+#include "feed/wire/session.h"
+#include "tfos/status.h"
+
+namespace tfos::feed {
+
+/// The sockets of a node's feed: accepts feeders, has them prove the token, and carries frames
+/// between them and the sessions.
+///
+/// Owner and lifetime: the server; shares the sessions. To be joined after `sessions->Close()`.
+/// Threads: does all its work in one of its own. Errors: a connection's end with that connection.
+class FeedListener {
+ public:
+  /// kRetryLater: no port of the range is free.
+  static Result<std::unique_ptr<FeedListener>> Start(const FeedServerOptions& options,
+                                                     std::shared_ptr<FeedSessions> sessions);
+  ~FeedListener();
+
+  Endpoint endpoint() const { return endpoint_; }
+  /// Until every feeder has heard that the sessions are closed, or was given the time to.
+  void Join();
+
+ private:
+  struct Connection;
+
+  FeedListener(const FeedServerOptions& options, std::shared_ptr<FeedSessions> sessions);
+
+  Status Listen();
+  void Run();
+  int PollTimeout(std::optional<Clock::TimePoint> close_by) const;
+  void Accept(const UniqueFd& listener, bool local);
+  void ListenFor(std::uint32_t events);
+  void DropStrangers();
+  void OnReadable(Connection& connection);
+  Result<bool> ReceiveOnce(Connection& connection);
+  Status OnEvent(Connection& connection, FrameReader::Event event);
+  Status OnHello(Connection& connection);
+  void Flush(Connection& connection);
+  void FlushDirty();
+  void Watch(Connection& connection, std::uint32_t events);
+  void Refuse(Connection& connection, const Status& reason);
+  void Drop(std::uint64_t connection_id, const Status& reason);
+
+  const FeedServerOptions options_;
+  const std::shared_ptr<FeedSessions> sessions_;
+  Endpoint endpoint_;
+  UniqueFd epoll_;
+  UniqueFd unix_listener_;
+  UniqueFd tcp_listener_;
+  std::thread thread_;
+
+  // The thread only.
+  std::map<std::uint64_t, std::unique_ptr<Connection>> connections_;
+  std::uint64_t next_connection_;
+  std::set<std::uint64_t> strangers_;  ///< Not authenticated yet; the oldest comes first.
+  std::optional<Clock::TimePoint> accept_again_;
+  std::vector<std::byte> scratch_ = std::vector<std::byte>(64 * 1024);
+};
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_NODE_FEED_LISTENER_H_

@@ -1,0 +1,178 @@
+#ifndef TFOS_FEED_READ_BATCH_READER_H_
+#define TFOS_FEED_READ_BATCH_READER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "base/buffer_pool.h"
+#include "base/wait.h"
+#include "chunk/chunk.h"
+#include "columns/batch_columns.h"
+#include "columns/pickle/pickle_columns.h"
+#include "feed/node/feed_server.h"
+#include "tfos/status.h"
+
+namespace tfos::feed {
+
+struct BatchOptions {
+  std::uint64_t rows = 0;
+  /// Rows at the end of an epoch that fill no batch are thrown away.
+  bool drop_remainder = false;
+  /// What to hand out, in this order. Other columns of the rows are passed over.
+  std::vector<columns::BatchColumnType> columns = {};
+};
+
+struct Batch {
+  std::uint64_t rows = 0;
+  std::vector<columns::BatchColumn> columns;  ///< As BatchOptions has them.
+};
+
+using BatchResult = std::variant<Batch, EndOfEpoch, EndOfFeed>;
+
+/// Cuts the rows of one queue of a node's training feed into batches of columns. A batch that lies
+/// inside one chunk is handed out where it is, without a copy.
+///
+/// Owner and lifetime: borrows the server, which must outlive it; batches outlive both.
+/// Threads: any; a second caller waits for the first.
+/// Errors: kBadInput for rows that are no columns (nested ones, None) or not of the wanted types,
+/// and for an inference feed; each further call then fails in the same way. kRetryLater and what
+/// the interrupt check returned end a wait only: the next call goes on where this one stopped.
+/// Units: rows.
+///
+/// Rows are read in the order of the queue. A batch does not cross the end of an epoch. It is up
+/// to consumers how long they keep batches: when the next chunk does not come while batches are
+/// kept, the feeder may be waiting for their memory, so the reader then gives it back and leaves a
+/// copy where the bytes were. As long as such copies are kept, it copies rather than lends.
+/// A feeder that wants to know what the program has read (SessionOptions::until_read) hears that
+/// when the batches are handed out. It waits for that, and not for the batch to fill up: rows that
+/// wait for the rest of theirs count as read when no other chunk comes. A node that is lost then
+/// takes them along, fewer than a batch.
+class BatchReader {
+ public:
+  /// Makes a columnar chunk of a pickled one, or says why its rows are no columns. Called for what
+  /// PickleColumns leaves to Python.
+  using Converter = std::function<Result<AlignedBuffer>(std::span<const std::byte> chunk)>;
+
+  BatchReader(FeedServer& server, std::string queue, Converter converter);
+  ~BatchReader();
+
+  /// The columns of the first chunk that was not read yet; waits for it. When the feed ends without
+  /// one, those of the last chunk; none if there was none at all. A column without a name has that
+  /// of its position, from 0.
+  Result<std::optional<std::vector<columns::BatchColumnType>>> Peek(const Wait& wait);
+
+  /// Likewise of the last chunk that came, and without waiting if there was one.
+  Result<std::optional<std::vector<columns::BatchColumnType>>> KnownColumns(const Wait& wait);
+
+  /// The next batch, of `options.rows` rows or, before the end of an epoch and unless
+  /// `drop_remainder`, fewer:
+  ///   Batch       never an empty one
+  ///   EndOfEpoch  all rows of the epoch were handed out. The last epoch needs no mark of its own:
+  ///               the end of the feed ends it
+  ///   EndOfFeed   now and for ever
+  Result<BatchResult> Next(const BatchOptions& options, const Wait& wait);
+
+  /// What is there to make batches of.
+  struct Ahead {
+    std::uint64_t rows = 0;
+    /// These are the last of the epoch.
+    bool epoch_over = false;
+    /// And no epoch follows.
+    bool feed_over = false;
+    std::uint32_t epoch = 0;  ///< Theirs.
+  };
+  /// Waits for the rows of one batch or the end of the epoch, and then takes up to `batches`
+  /// batches as far as they are there. Next does not wait for what this has counted.
+  Result<Ahead> LookAhead(const BatchOptions& options, std::uint64_t batches, const Wait& wait);
+
+  /// Drops what is left of the epoch, waiting for it to its end, and takes that end: EndOfEpoch or
+  /// EndOfFeed. Goes on where it stopped when the wait has failed.
+  Result<BatchResult> EndEpoch(const Wait& wait);
+
+  /// Nothing will come any more, whatever is left: the program asked for that, or the feed is gone.
+  bool terminated() const { return server_.terminated(); }
+
+  /// Rows that were in no batch: by EndEpoch and by `drop_remainder`.
+  std::uint64_t dropped_rows() const { return dropped_rows_; }
+
+  /// How often Next has returned EndOfEpoch.
+  std::uint64_t epochs() const { return epochs_; }
+
+ private:
+  struct Column;
+  struct Chunk;
+  struct LentMemory;
+  /// Rows of a chunk that are part of the next batch.
+  struct Piece {
+    std::shared_ptr<const Chunk> chunk;
+    std::uint64_t first = 0;
+    std::uint64_t count = 0;
+    /// Null unless the feeder is to be told when they were handed out.
+    std::shared_ptr<LentMemory> unread = {};
+  };
+
+  // All of them need the lock.
+  /// Until there are so many rows in the pieces, or the epoch is over.
+  Status FillPieces(const BatchOptions& options, std::uint64_t rows, const Wait& wait);
+  /// Up to so many rows in the pieces, from the chunk.
+  Status TakeFromChunk(const BatchOptions& options, std::uint64_t rows);
+  Status Remember(Status status);
+  bool EpochOver() const { return !epoch_ends_.empty() || (chunk_ == nullptr && ended_); }
+  Status Fetch(const Wait& wait);
+  Status FetchUnlessFailed(const Wait& wait);
+  Status TakeNext(feed::Next next);
+  Status TakeChunk(ChunkLoan loan);
+  Result<columns::HeldBytes> Convert(const chunk::ChunkView& view,
+                                     std::span<const std::byte> chunk);
+  void TakeRows(std::uint64_t count);
+  void DropPieces();
+  /// Tells the feeder that the program has got the first `count` rows of the piece, or need not get
+  /// them any more.
+  static void MarkRead(const Piece& piece, std::uint64_t count);
+  Status CopyPieces();
+  bool MayLend();
+  void DetachLent();
+  BatchResult AtEnd();
+  Result<Batch> Assemble(const BatchOptions& options);
+
+  FeedServer& server_;
+  const std::string queue_;
+  const Converter converter_;
+  BufferPool pool_;
+
+  std::mutex mutex_;
+  columns::PickleColumns pickles_{pool_};  ///< Guarded by the mutex, as all that follows.
+  // In the order of the queue: the pieces, the ends of epochs, the chunk.
+  std::deque<Piece> pieces_;
+  std::uint64_t piece_rows_ = 0;
+  std::deque<std::uint32_t> epoch_ends_;
+  std::shared_ptr<const Chunk> chunk_;
+  std::shared_ptr<LentMemory> unread_;                          ///< Of `chunk_`, as in Piece.
+  std::uint64_t next_row_ = 0;                                  ///< Of `chunk_`.
+  std::optional<std::vector<columns::BatchColumnType>> types_;  ///< Of the last chunk.
+  bool ended_ = false;
+  bool rows_in_epoch_ = false;  ///< Some came since the last end of an epoch.
+  std::uint32_t next_epoch_ = 0;
+  Status failure_;
+  std::vector<std::weak_ptr<LentMemory>> lent_;      ///< Batches may refer to it.
+  std::vector<std::weak_ptr<LentMemory>> detached_;  ///< The same, and the feeder has it back.
+
+  std::atomic<std::uint64_t> epochs_ = 0;
+  std::atomic<std::uint64_t> dropped_rows_ = 0;
+};
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_READ_BATCH_READER_H_

@@ -1,0 +1,92 @@
+#include "feed/read/step_tickets.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/format.h"
+#include "base/logging.h"
+
+namespace tfos::feed {
+namespace {
+
+/// After so long a wait it is worth a line which nodes are waited for, and again after as much.
+constexpr std::chrono::seconds kLogInterval{15};
+/// So many more batches are news; well below what a node looks ahead.
+constexpr std::uint64_t kWorthTelling = 8;
+
+}  // namespace
+
+void StepTickets::SetSender(Sender sender) {
+  const std::lock_guard lock(mutex_);
+  sender_ = std::move(sender);
+}
+
+Status StepTickets::Report(const StepReport& report, std::uint64_t made) {
+  Sender sender;
+  {
+    const std::lock_guard lock(mutex_);
+    StepReport& last = reported_[report.queue];
+    const bool same_epoch = last.queue == report.queue && last.epoch == report.epoch;
+    const bool worth_telling =
+        !same_epoch || report.ended != last.ended ||
+        report.full_batches >= last.full_batches + kWorthTelling ||
+        (report.full_batches > last.full_batches && last.full_batches <= made) ||
+        (report.batches > last.batches && last.batches <= made);
+    if (!worth_telling || !sender_) return {};
+    sender = sender_;
+    last = report;
+  }
+  // Without the lock: it may take its time, and grants must not wait for it.
+  return sender(report);
+}
+
+void StepTickets::OnGrant(StepGrant grant) {
+  const std::lock_guard lock(mutex_);
+  grants_.insert_or_assign(Key(grant.queue, grant.epoch), std::move(grant));
+  changed_.notify_all();
+}
+
+Result<StepGrant> StepTickets::Await(const std::string& queue, std::uint32_t epoch,
+                                     const std::function<bool(const StepGrant&)>& enough,
+                                     const Wait& wait) {
+  const Key key(queue, epoch);
+  std::unique_lock lock(mutex_);
+  std::erase_if(grants_, [&](const auto& entry) {
+    return entry.first.first == key.first && entry.first.second < key.second;
+  });
+  if (waiting_for_ != key) {
+    waiting_for_ = key;
+    log_at_ = Clock::Steady().Now() + kLogInterval;
+  }
+  for (;;) {
+    const auto found = grants_.find(key);
+    if (found != grants_.end() && enough(found->second)) {
+      waiting_for_.reset();
+      return found->second;
+    }
+    if (wait.deadline.passed()) {
+      return Status(ErrorKind::kRetryLater, "the other nodes have not got their rows yet");
+    }
+    if (Clock::Steady().Now() >= log_at_) {
+      log_at_ += kLogInterval;
+      const std::vector<std::string> missing =
+          found == grants_.end() ? std::vector<std::string>() : found->second.missing;
+      LogWarning("feed: waiting for the other nodes to get rows of epoch {} of '{}'; {}",
+                 key.second, key.first,
+                 missing.empty()
+                     ? "they have reported fewer"
+                     : fmt::format("no word of {}: do they read the same dataset, with the same "
+                                   "remainder=?",
+                                   fmt::join(missing, ", ")));
+    }
+    changed_.wait_for(lock, std::min<Clock::Duration>(wait.deadline.Remaining(), kCheckInterval));
+    if (!wait.check) continue;
+    lock.unlock();
+    TFOS_RETURN_IF_ERROR(wait.check());
+    lock.lock();
+  }
+}
+
+}  // namespace tfos::feed

@@ -1,0 +1,81 @@
+#ifndef TFOS_FEED_READ_STEP_TICKETS_H_
+#define TFOS_FEED_READ_STEP_TICKETS_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/wait.h"
+#include "tfos/status.h"
+
+namespace tfos::feed {
+
+/// How many batches of an epoch this node can make.
+struct StepReport {
+  std::string queue;
+  std::uint32_t epoch = 0;
+  /// Full ones that it has got the rows for, those it has made included.
+  std::uint64_t full_batches = 0;
+  /// It has got all its rows: `full_batches` is final, and `batches` counts.
+  bool ended = false;
+  std::uint64_t batches = 0;  ///< Those, and one that is not full.
+
+  friend bool operator==(const StepReport&, const StepReport&) = default;
+};
+
+/// How many steps of an epoch every node can make.
+struct StepGrant {
+  std::string queue;
+  std::uint32_t epoch = 0;
+  std::uint64_t granted = 0;
+  bool final = false;         ///< It will not grow.
+  std::uint64_t longest = 0;  ///< The most batches that a node makes, as far as that is known.
+  bool closed = false;        ///< It will not grow.
+  std::vector<std::string> missing;  ///< Nodes that have not reported yet.
+};
+
+/// A node's end of the step tickets: what it tells the coordinator and what that grants. The
+/// decision is the coordinator's (control/step_ticket_office.h).
+///
+/// Owner and lifetime: owned by the node's feed. Threads: any.
+/// Errors: those of sending; kRetryLater when a wait's deadline passed, and what its check
+/// returned. Units: batches.
+class StepTickets {
+ public:
+  /// Sends a report towards the coordinator; nothing is sent without one.
+  using Sender = std::function<Status(const StepReport& report)>;
+  void SetSender(Sender sender);
+
+  /// Tells the coordinator, unless what it was told last is nearly the same: it hears of every
+  /// batch before `made` reaches it, and otherwise now and then.
+  Status Report(const StepReport& report, std::uint64_t made);
+
+  /// What the coordinator says.
+  void OnGrant(StepGrant grant);
+
+  /// The grant of the epoch once it is `enough`. Logs now and then which nodes it waits for.
+  Result<StepGrant> Await(const std::string& queue, std::uint32_t epoch,
+                          const std::function<bool(const StepGrant&)>& enough, const Wait& wait);
+
+ private:
+  using Key = std::pair<std::string, std::uint32_t>;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // All guarded by the mutex.
+  Sender sender_;
+  std::map<std::string, StepReport> reported_;  ///< The last one, by queue.
+  std::map<Key, StepGrant> grants_;             ///< Of epochs that were not left yet.
+  std::optional<Key> waiting_for_;              ///< Since before `log_at_`, over several calls.
+  Clock::TimePoint log_at_{};
+};
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_READ_STEP_TICKETS_H_

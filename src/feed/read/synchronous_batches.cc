@@ -1,0 +1,183 @@
+#include "feed/read/synchronous_batches.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "base/aligned_buffer.h"
+#include "base/format.h"
+#include "chunk/chunk.h"
+
+namespace tfos::feed {
+namespace {
+
+/// What a node takes from its queue at once to tell how many batches it can make: enough for the
+/// answer to be there when they are wanted, and little of a queue that may be long.
+constexpr std::uint64_t kBatchesAhead = 16;
+
+/// `held` with zeros behind it, `bytes` in all.
+Result<std::shared_ptr<AlignedBuffer>> Extend(const columns::HeldBytes& held, std::uint64_t bytes) {
+  auto memory = std::make_shared<AlignedBuffer>(bytes);
+  if (memory->size() != bytes) {
+    return Status(ErrorKind::kRetryLater, fmt::format("no memory for {} bytes of a batch", bytes));
+  }
+  const std::span<std::byte> room = memory->bytes();
+  if (!held.bytes.empty()) std::memcpy(room.data(), held.bytes.data(), held.bytes.size());
+  std::ranges::fill(room.subspan(held.bytes.size()), std::byte{0});
+  return memory;
+}
+
+columns::HeldBytes Hold(std::shared_ptr<AlignedBuffer> memory) {
+  const std::span<const std::byte> bytes = memory->bytes();
+  return {.bytes = bytes, .memory = std::move(memory)};
+}
+
+/// Elements of one value.
+std::uint64_t ValueElements(const columns::BatchColumnType& type) {
+  std::uint64_t elements = 1;
+  for (const std::uint64_t dimension : type.shape) elements *= dimension;
+  return elements;
+}
+
+/// Empty values behind those of the column.
+Result<columns::HeldBytes> ExtendBoundaries(const columns::HeldBytes& boundaries,
+                                            std::uint64_t rows) {
+  TFOS_ASSIGN_OR_RETURN(std::shared_ptr<AlignedBuffer> extended,
+                        Extend(boundaries, (rows + 1) * sizeof(std::uint64_t)));
+  const std::uint64_t known =
+      std::max<std::uint64_t>(1, boundaries.bytes.size() / sizeof(std::uint64_t));
+  std::byte* const begin = extended->bytes().data();
+  const auto last = chunk::LoadAt<std::uint64_t>(begin + (known - 1) * sizeof(std::uint64_t));
+  for (std::uint64_t i = known; i <= rows; ++i) chunk::StoreAt(begin + i * sizeof last, last);
+  return Hold(std::move(extended));
+}
+
+}  // namespace
+
+Result<Batch> PadBatch(Batch batch, const BatchOptions& options) {
+  if (batch.rows == options.rows) return batch;
+  batch.columns.resize(options.columns.size());
+  for (std::size_t i = 0; i < options.columns.size(); ++i) {
+    columns::BatchColumn& column = batch.columns[i];
+    const columns::BatchColumnType& type = options.columns[i];
+    switch (type.encoding) {
+      case columns::BatchEncoding::kDense: {
+        const std::uint64_t value_bytes = ValueElements(type) * chunk::DTypeBytes(type.dtype);
+        TFOS_ASSIGN_OR_RETURN(std::shared_ptr<AlignedBuffer> extended,
+                              Extend(column.data, options.rows * value_bytes));
+        column.data = Hold(std::move(extended));
+        break;
+      }
+      case columns::BatchEncoding::kStrings:
+        column.strings.resize(options.rows * ValueElements(type));
+        break;
+      case columns::BatchEncoding::kRagged:
+      case columns::BatchEncoding::kRaggedStrings:
+        TFOS_ASSIGN_OR_RETURN(column.boundaries, ExtendBoundaries(column.boundaries, options.rows));
+        break;
+    }
+  }
+  return batch;
+}
+
+SynchronousBatches::SynchronousBatches(BatchReader& reader, StepTickets& tickets, std::string queue)
+    : reader_(reader), tickets_(tickets), queue_(std::move(queue)) {}
+
+Result<BatchResult> SynchronousBatches::Next(Remainder remainder, const BatchOptions& options,
+                                             const Wait& wait) {
+  if (remainder == Remainder::kJoin) return reader_.Next(options, wait);
+  const std::lock_guard lock(mutex_);
+  // No tickets come any more: the coordinator leaves a node out that wants no more rows.
+  if (reader_.terminated()) return BatchResult(EndOfFeed{});
+  BatchOptions full = options;
+  full.drop_remainder = false;
+  return remainder == Remainder::kDrop ? NextOrDrop(full, wait) : NextOrPad(full, wait);
+}
+
+Result<BatchReader::Ahead> SynchronousBatches::LookAhead(const BatchOptions& options,
+                                                         const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead,
+                        reader_.LookAhead(options, kBatchesAhead, wait));
+  // Another dataset of the queue may have ended the epoch.
+  if (std::exchange(epoch_, ahead.epoch) != ahead.epoch) made_ = 0;
+  return ahead;
+}
+
+Result<BatchResult> SynchronousBatches::NextOrDrop(const BatchOptions& options, const Wait& wait) {
+  if (dropping_) return EndEpoch(wait);
+  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead, LookAhead(options, wait));
+  if (ahead.feed_over) return EndEpoch(wait);
+  const std::uint64_t full = made_ + ahead.rows / options.rows;
+  TFOS_RETURN_IF_ERROR(tickets_.Report({.queue = queue_,
+                                        .epoch = ahead.epoch,
+                                        .full_batches = full,
+                                        .ended = ahead.epoch_over,
+                                        .batches = full},
+                                       made_));
+  // Also when it has no more itself: no node is more than an epoch ahead of another one.
+  TFOS_ASSIGN_OR_RETURN(
+      const StepGrant grant,
+      Await(
+          ahead.epoch,
+          [this](const StepGrant& known) { return known.granted > made_ || known.final; }, wait));
+  if (grant.granted <= made_) return EndEpoch(wait);
+  TFOS_ASSIGN_OR_RETURN(BatchResult next, reader_.Next(options, wait));
+  ++made_;
+  return next;
+}
+
+Result<BatchResult> SynchronousBatches::NextOrPad(const BatchOptions& options, const Wait& wait) {
+  if (dropping_) return EndEpoch(wait);
+  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead, LookAhead(options, wait));
+  if (ahead.feed_over) return EndEpoch(wait);
+  const std::uint64_t full = ahead.rows / options.rows;
+  const std::uint64_t all = (ahead.rows + options.rows - 1) / options.rows;
+  TFOS_RETURN_IF_ERROR(tickets_.Report({.queue = queue_,
+                                        .epoch = ahead.epoch,
+                                        .full_batches = made_ + full,
+                                        .ended = ahead.epoch_over,
+                                        .batches = made_ + all},
+                                       made_));
+  Batch batch;
+  if (ahead.rows > 0) {
+    TFOS_ASSIGN_OR_RETURN(BatchResult next, reader_.Next(options, wait));
+    batch = std::get<Batch>(std::move(next));
+  } else {
+    TFOS_ASSIGN_OR_RETURN(const StepGrant grant, Await(
+                                                     ahead.epoch,
+                                                     [this](const StepGrant& known) {
+                                                       return known.longest > made_ || known.closed;
+                                                     },
+                                                     wait));
+    if (grant.longest <= made_) return EndEpoch(wait);
+  }
+  TFOS_ASSIGN_OR_RETURN(Batch padded, PadBatch(std::move(batch), options));
+  ++made_;
+  return BatchResult(std::move(padded));
+}
+
+Result<StepGrant> SynchronousBatches::Await(std::uint32_t epoch,
+                                            const std::function<bool(const StepGrant&)>& enough,
+                                            const Wait& wait) {
+  const auto enough_or_over = [&](const StepGrant& known) {
+    return enough(known) || reader_.terminated();
+  };
+  // An empty grant ends the wait of a node that gets no others any more.
+  const auto check = [&] {
+    if (reader_.terminated()) tickets_.OnGrant({.queue = queue_, .epoch = epoch, .missing = {}});
+    return wait.check ? wait.check() : Status::Ok();
+  };
+  return tickets_.Await(queue_, epoch, enough_or_over, {.deadline = wait.deadline, .check = check});
+}
+
+Result<BatchResult> SynchronousBatches::EndEpoch(const Wait& wait) {
+  dropping_ = true;  // Until the end has come, over several calls if they wait too long.
+  TFOS_ASSIGN_OR_RETURN(BatchResult end, reader_.EndEpoch(wait));
+  dropping_ = false;
+  made_ = 0;
+  return end;
+}
+
+}  // namespace tfos::feed

@@ -1,0 +1,61 @@
+#ifndef TFOS_FEED_READ_SYNCHRONOUS_BATCHES_H_
+#define TFOS_FEED_READ_SYNCHRONOUS_BATCHES_H_
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "base/wait.h"
+#include "feed/read/batch_reader.h"
+#include "feed/read/step_tickets.h"
+#include "tfos/status.h"
+
+namespace tfos::feed {
+
+/// What becomes of the rows of an epoch that do not make as many batches on every node.
+enum class Remainder : std::uint8_t {
+  kJoin,  ///< Every node makes batches of what it got: their number differs.
+  kDrop,  ///< Every node makes as many full batches as the one with the fewest; the rest is
+          ///< dropped.
+  kPad,  ///< Every node makes as many full batches as the one with the most; rows of zeros fill up.
+};
+
+/// The batches of one node for synchronous training, in which a step that some nodes begin and
+/// others have no rows for would never end.
+///
+/// Owner and lifetime: borrows the reader and the tickets, which must outlive it. One for a queue.
+/// Threads: any; a second caller waits for the first. Errors: those of both. Units: rows, batches.
+class SynchronousBatches {
+ public:
+  SynchronousBatches(BatchReader& reader, StepTickets& tickets, std::string queue);
+
+  /// As BatchReader::Next, whose `drop_remainder` counts with kJoin only: else batches are full.
+  /// `Batch::rows` counts the rows that were fed; with kPad the columns hold `options.rows`.
+  Result<BatchResult> Next(Remainder remainder, const BatchOptions& options, const Wait& wait);
+
+ private:
+  // All of them need the lock.
+  Result<BatchResult> NextOrDrop(const BatchOptions& options, const Wait& wait);
+  Result<BatchResult> NextOrPad(const BatchOptions& options, const Wait& wait);
+  Result<BatchReader::Ahead> LookAhead(const BatchOptions& options, const Wait& wait);
+  Result<StepGrant> Await(std::uint32_t epoch, const std::function<bool(const StepGrant&)>& enough,
+                          const Wait& wait);
+  Result<BatchResult> EndEpoch(const Wait& wait);
+
+  BatchReader& reader_;
+  StepTickets& tickets_;
+  const std::string queue_;
+  std::mutex mutex_;
+  // All guarded by the mutex.
+  std::uint32_t epoch_ = 0;
+  std::uint64_t made_ = 0;  ///< Batches of this epoch.
+  bool dropping_ = false;   ///< What is left of this epoch.
+};
+
+/// The batch with rows of zeros (empty strings and lists) behind its own, up to `options.rows`.
+Result<Batch> PadBatch(Batch batch, const BatchOptions& options);
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_READ_SYNCHRONOUS_BATCHES_H_

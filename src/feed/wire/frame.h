@@ -1,0 +1,230 @@
+#ifndef TFOS_FEED_WIRE_FRAME_H_
+#define TFOS_FEED_WIRE_FRAME_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/secret.h"
+#include "feed/wire/item_ranges.h"
+#include "feed/wire/session.h"
+#include "tfos/status.h"
+
+// The messages of docs/formats/feed-protocol.md as values and as bytes. Pure: no sockets.
+
+namespace tfos::feed {
+
+inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::size_t kFrameHeaderBytes = 12;
+inline constexpr std::uint32_t kPlainBodyLimit = 64 * 1024;
+inline constexpr std::uint32_t kErrorTextLimit = 1024 * 1024;
+/// Sizes of the fixed parts that precede the bytes of DATA and RESULT.
+inline constexpr std::uint32_t kDataHeadBytes = 32;
+inline constexpr std::uint32_t kResultHeadBytes = 8;
+/// What one COUNTED holds at most; there may be several.
+inline constexpr std::size_t kRangesInCounted = 2000;
+/// A chunk that is sent as DATA can't be larger: its frame counts bytes in 32 bits.
+inline constexpr std::uint64_t kDataLimit = 0xffff'0000;
+
+enum class MessageType : std::uint8_t {
+  kChallenge = 1,
+  kHello = 2,
+  kWelcome = 3,
+  kOpen = 4,
+  kOpened = 5,
+  kChunk = 6,
+  kData = 7,
+  kGrow = 8,
+  kRegion = 9,
+  kCredit = 10,
+  kResult = 11,
+  kEnd = 12,
+  kEnded = 13,
+  kError = 14,
+  kStop = 15,
+  kProgress = 16,
+  kCount = 17,
+  kCounted = 18,
+  kSuperseded = 19,
+};
+
+std::string_view MessageTypeName(MessageType type);
+
+using Nonce = std::array<std::uint8_t, 32>;
+
+struct Challenge {
+  std::uint16_t version = kProtocolVersion;
+  Nonce nonce{};
+};
+
+struct Hello {
+  std::uint16_t version = kProtocolVersion;
+  Nonce nonce{};
+  Digest proof{};
+};
+
+struct Welcome {
+  Digest proof{};
+  std::uint32_t node_id = 0;
+  bool shares_memory = false;
+};
+
+enum class OpenStatus : std::uint8_t { kGoOn = 0, kFeedOver = 1, kUnknownQueue = 2 };
+
+struct OpenedMessage {
+  OpenStatus status = OpenStatus::kGoOn;
+  std::uint32_t result_limit = 0;
+  std::uint64_t region_bytes = 0;
+};
+
+struct ChunkMessage {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t first = 0;  ///< The chunk's first item, counted from the partition's start.
+  std::uint64_t items = 0;
+  std::uint64_t rows_read = 0;  ///< Its first rows, which another node's program has read.
+};
+
+/// The fixed part of DATA; the chunk's bytes follow.
+struct DataHead {
+  std::uint64_t offset = 0;
+  std::uint64_t first = 0;
+  std::uint64_t items = 0;
+  std::uint64_t rows_read = 0;  ///< As in ChunkMessage.
+};
+
+/// CREDIT: so many chunks, oldest first, are free again.
+struct CreditMessage {
+  std::uint32_t chunks = 0;
+  std::uint64_t accepted_bytes = 0;  ///< By the node, of all partitions.
+};
+
+/// COUNT: which items of a partition does the node have?
+struct CountMessage {
+  PartitionKey key = {};
+  Attempt attempt = {};
+};
+
+/// COUNTED: these, and with `more` those of the next COUNTED.
+struct CountedMessage {
+  bool more = false;
+  std::uint64_t accepted_bytes = 0;    ///< By the node, of all partitions.
+  std::vector<ItemRange> ranges = {};  ///< At most kRangesInCounted.
+};
+
+/// ENDED: what came in and what went back.
+struct EndedMessage {
+  std::uint64_t items = 0;
+  std::uint64_t rows = 0;
+};
+
+Result<Nonce> RandomNonce();
+
+/// What a proof of the token is about: it binds the token to this connection and direction.
+Digest FeederProof(const Secret& token, const Nonce& server, const Nonce& feeder);
+Digest NodeProof(const Secret& token, const Nonce& server, const Nonce& feeder);
+
+std::string Encode(const Challenge& message);
+std::string Encode(const Hello& message);
+std::string Encode(const Welcome& message);
+std::string Encode(const SessionOptions& message);
+std::string Encode(const OpenedMessage& message);
+std::string Encode(const ChunkMessage& message);
+std::string Encode(const CountMessage& message);
+std::string Encode(const CountedMessage& message);
+std::string Encode(const EndedMessage& message);
+std::string EncodeGrow(std::uint64_t bytes);
+std::string EncodeRegion(std::uint64_t bytes);
+std::string Encode(const CreditMessage& message);
+std::string EncodeEnd(std::uint64_t items);
+std::string EncodeStop();
+std::string EncodeProgress();
+std::string EncodeSuperseded(std::uint32_t attempt);
+/// A text beyond the limit loses its middle.
+std::string EncodeError(std::string_view text);
+/// The frame up to where the `bytes` bytes of the chunk follow.
+std::string EncodeDataHead(const DataHead& head, std::uint32_t bytes);
+std::string EncodeResultHead(std::uint64_t rows, std::uint32_t bytes);
+
+// Each fails with kBadInput for a body that is not exactly such a message.
+Result<Challenge> ParseChallenge(std::span<const std::byte> body);
+Result<Hello> ParseHello(std::span<const std::byte> body);
+Result<Welcome> ParseWelcome(std::span<const std::byte> body);
+Result<SessionOptions> ParseOpen(std::span<const std::byte> body);
+Result<OpenedMessage> ParseOpened(std::span<const std::byte> body);
+Result<ChunkMessage> ParseChunk(std::span<const std::byte> body);
+Result<DataHead> ParseDataHead(std::span<const std::byte> head);
+Result<CountMessage> ParseCount(std::span<const std::byte> body);
+Result<CountedMessage> ParseCounted(std::span<const std::byte> body);
+Result<EndedMessage> ParseEnded(std::span<const std::byte> body);
+/// GROW, REGION, END and the head of RESULT: one u64.
+Result<std::uint64_t> ParseU64(std::span<const std::byte> body);
+Result<CreditMessage> ParseCredit(std::span<const std::byte> body);
+
+/// Cuts a stream of bytes into frames without copying what is large.
+///
+/// Small frames are gathered in a buffer of its own. The bytes of DATA, RESULT and ERROR (the
+/// payload) go straight to where the owner wants them. Use:
+///   read from the socket into Space(); Filled(count);
+///   while Next() returns an event: handle it; for kPayloadBegin call SetTarget first.
+///
+/// Owner and lifetime: owns its buffer; a target must stay valid until its kPayloadEnd.
+/// Threads: one. Errors: kBadInput for bytes that are no frame or beyond a limit; then it is dead.
+class FrameReader {
+ public:
+  enum class Event {
+    kNone,          ///< More bytes are needed.
+    kMessage,       ///< `type()` and `body()` are one whole message.
+    kPayloadBegin,  ///< `body()` is the fixed part; `payload_bytes()` follow: SetTarget.
+    kPayloadEnd,    ///< All bytes of the payload are in the target.
+  };
+
+  /// Largest payloads that are taken; zero refuses the message altogether.
+  struct Limits {
+    std::uint64_t data = 0;
+    std::uint64_t result = 0;
+    std::uint64_t error = kErrorTextLimit;
+  };
+
+  FrameReader();
+
+  void set_limits(const Limits& limits) { limits_ = limits; }
+
+  /// Where the next bytes go; never empty.
+  std::span<std::byte> Space();
+  void Filled(std::size_t bytes);
+  Result<Event> Next();
+
+  MessageType type() const { return type_; }
+  /// Valid until the next call of Space.
+  std::span<const std::byte> body() const { return body_; }
+  std::uint32_t payload_bytes() const { return payload_bytes_; }
+  /// `target` holds payload_bytes() bytes.
+  void SetTarget(std::span<std::byte> target);
+
+ private:
+  std::size_t buffered() const { return filled_ - parsed_; }
+  Status ParseHeader();
+
+  Limits limits_;
+  std::vector<std::byte> buffer_;
+  std::size_t parsed_ = 0;
+  std::size_t filled_ = 0;
+
+  bool in_frame_ = false;
+  bool in_payload_ = false;
+  MessageType type_ = MessageType::kError;
+  std::uint32_t head_bytes_ = 0;
+  std::uint32_t payload_bytes_ = 0;
+  std::span<const std::byte> body_;
+  std::span<std::byte> target_;  ///< What of the target is still to be filled.
+};
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_WIRE_FRAME_H_

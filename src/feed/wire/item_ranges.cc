@@ -1,0 +1,57 @@
+#include "feed/wire/item_ranges.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace tfos::feed {
+
+void ItemRanges::Add(const ItemRange& range) {
+  if (range.begin >= range.end) return;
+  // Chunks mostly arrive in order: the search ends at the last range, and nothing is moved.
+  const auto first =
+      std::partition_point(ranges_.begin(), ranges_.end(),
+                           [&](const ItemRange& known) { return known.end < range.begin; });
+  auto last = first;
+  ItemRange merged = range;
+  for (; last != ranges_.end() && last->begin <= range.end; ++last) {
+    merged = {std::min(merged.begin, last->begin), std::max(merged.end, last->end)};
+  }
+  if (first == last) {
+    ranges_.insert(first, merged);
+  } else {
+    *first = merged;
+    ranges_.erase(first + 1, last);
+  }
+}
+
+void ItemRanges::Add(const ItemRanges& others) {
+  for (const ItemRange& range : others.ranges_) Add(range);
+}
+
+void ItemRanges::Remove(const ItemRange& range) {
+  std::vector<ItemRange> left;
+  for (const ItemRange& known : ranges_) {
+    const ItemRange before{known.begin, std::min(known.end, range.begin)};
+    const ItemRange after{std::max(known.begin, range.end), known.end};
+    if (before.begin < before.end) left.push_back(before);
+    if (after.begin < after.end && after != before) left.push_back(after);
+  }
+  ranges_ = std::move(left);
+}
+
+std::uint64_t ItemRanges::items() const {
+  std::uint64_t sum = 0;
+  for (const ItemRange& range : ranges_) sum += range.items();
+  return sum;
+}
+
+ItemRanges::Stretch ItemRanges::From(std::uint64_t item) const {
+  const auto next = std::partition_point(
+      ranges_.begin(), ranges_.end(), [item](const ItemRange& known) { return known.end <= item; });
+  if (next == ranges_.end()) return {.end = std::numeric_limits<std::uint64_t>::max()};
+  if (item < next->begin) return {.end = next->begin};
+  return {.contained = true, .end = next->end};
+}
+
+}  // namespace tfos::feed

@@ -1,0 +1,149 @@
+#include "node/agent_link.h"
+
+#include <chrono>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/deadline.h"
+#include "base/format.h"
+#include "base/logging.h"
+
+namespace tfos::node {
+namespace {
+
+using nlohmann::json;
+
+// The agent writes the bootstrap and the program as soon as it has started this process.
+constexpr std::chrono::seconds kBootstrapPatience{60};
+
+double Seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
+  // In this order: what was read was delivered before.
+  const std::uint64_t rows = feed.rows();
+  const std::uint64_t dropped_rows = feed.dropped_rows();
+  const feed::FeedCounters counters = feed.server().counters();
+  metrics["rows"] = rows;
+  metrics["batches"] = feed.batches();
+  metrics["rows_dropped"] = dropped_rows;
+  const std::uint64_t delivered = counters.train_items - counters.withdrawn_items;
+  metrics["items_delivered"] = delivered;
+  metrics["items_unread"] = delivered - counters.taken_items;
+  metrics["rows_read_elsewhere"] = counters.rows_read_elsewhere;
+  metrics["items_replayed"] = counters.replayed_items;
+  metrics["result_rows"] = counters.result_rows;
+  metrics["feed_chunks"] = counters.chunks;
+  metrics["feed_bytes"] = counters.bytes;
+  metrics["feed_queued_bytes"] = counters.queued_bytes;
+  metrics["feed_memory_bytes"] = counters.region_bytes_in_use;
+  metrics["cache_memory_bytes"] = counters.cache_memory_bytes;
+  metrics["cache_file_bytes"] = counters.cache_file_bytes;
+  metrics["feed_node_wait_seconds"] = Seconds(counters.consumer_wait);
+  metrics["feed_feeder_wait_seconds"] = Seconds(counters.feeder_wait);
+  metrics["feed_sessions"] = counters.open_sessions;
+  if (feed.asked_for_more()) metrics["asked_for_more"] = 1;
+}
+
+}  // namespace
+
+struct AgentLink::State {
+  std::mutex mutex;
+  // All guarded by the mutex.
+  std::shared_ptr<NodeFeed> feed;
+  bool feed_ended = false;
+  json program_metrics = json::object();
+  std::string reported;
+
+  void OnFeed(const control::NodeCommand& command) {
+    const std::lock_guard lock(mutex);
+    if (std::holds_alternative<control::EndFeed>(command)) feed_ended = true;
+    if (!feed) return;
+    if (const auto* ended = std::get_if<control::EndEpoch>(&command)) {
+      feed->server().EndEpoch(ended->queue, static_cast<std::uint32_t>(ended->epoch));
+    } else if (const auto* tickets = std::get_if<control::StepTickets>(&command)) {
+      feed->steps().OnGrant({.queue = tickets->queue,
+                             .epoch = static_cast<std::uint32_t>(tickets->epoch),
+                             .granted = static_cast<std::uint64_t>(tickets->granted),
+                             .final = tickets->final,
+                             .longest = static_cast<std::uint64_t>(tickets->longest),
+                             .closed = tickets->closed,
+                             .missing = tickets->missing});
+    } else if (feed_ended) {
+      feed->server().EndFeed();
+    }
+  }
+
+  /// Empty when nothing has changed since the last report.
+  std::string Metrics() {
+    const std::lock_guard lock(mutex);
+    json metrics = program_metrics;
+    if (feed) AddFeedMetrics(*feed, metrics);
+    std::string text = metrics.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (text == reported) return {};
+    reported = text;
+    return text;
+  }
+};
+
+AgentLink::AgentLink(std::unique_ptr<control::NodeLink> link, std::shared_ptr<State> state)
+    : link_(std::move(link)), state_(std::move(state)) {}
+
+AgentLink::~AgentLink() {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->feed) state_->feed->steps().SetSender({});
+}
+
+Result<std::unique_ptr<AgentLink>> AgentLink::FromEnvironment() {
+  TFOS_ASSIGN_OR_RETURN(auto link,
+                        control::NodeLink::FromEnvironment(Deadline::After(kBootstrapPatience)));
+  const json bootstrap = json::parse(link->bootstrap(), nullptr, false);
+  if (!bootstrap.is_object()) {
+    return Status(ErrorKind::kBadInput, "the agent's bootstrap message is not a JSON object");
+  }
+  const auto text = [&](const char* name) {
+    const auto field = bootstrap.find(name);
+    return field != bootstrap.end() && field->is_string() ? field->get<std::string>() : "";
+  };
+  SetUpLogging(fmt::format("node cluster={} node={} host={}", text("cluster_id"),
+                           bootstrap.value("node_id", -1), text("host")),
+               text("log_level"));
+  auto state = std::make_shared<State>();
+  TFOS_RETURN_IF_ERROR(
+      link->Start({.on_feed = [state](const control::NodeCommand& c) { state->OnFeed(c); },
+                   .metrics = [state] { return state->Metrics(); }}));
+  return std::unique_ptr<AgentLink>(new AgentLink(std::move(link), std::move(state)));
+}
+
+void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
+  feed->steps().SetSender([this](const feed::StepReport& report) {
+    return link_->Send(control::SerializeMessage(
+        control::StepReport{.queue = report.queue,
+                            .epoch = static_cast<int>(report.epoch),
+                            .full_batches = static_cast<std::int64_t>(report.full_batches),
+                            .ended = report.ended,
+                            .batches = static_cast<std::int64_t>(report.batches)}));
+  });
+  const std::lock_guard lock(state_->mutex);
+  state_->feed = std::move(feed);
+  if (state_->feed_ended) state_->feed->server().EndFeed();
+}
+
+Status AgentLink::Send(const std::string& message) {
+  link_->SendMetrics();
+  return link_->Send(message);
+}
+
+Status AgentLink::SetMetrics(const std::string& text) {
+  json metrics = json::parse(text, nullptr, false);
+  if (!metrics.is_object()) {
+    return Status(ErrorKind::kBadInput, "metrics are not a JSON object");
+  }
+  const std::lock_guard lock(state_->mutex);
+  state_->program_metrics = std::move(metrics);
+  return Status::Ok();
+}
+
+}  // namespace tfos::node

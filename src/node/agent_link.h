@@ -1,0 +1,46 @@
+#ifndef TFOS_NODE_AGENT_LINK_H_
+#define TFOS_NODE_AGENT_LINK_H_
+
+#include <memory>
+#include <string>
+
+#include "control/link/node_link.h"
+#include "node/node_feed.h"
+#include "tfos/status.h"
+
+namespace tfos::node {
+
+/// The node process's link to its agent, joined to its feed: ends the feed when told to and
+/// reports metrics, all without Python, so that a program that computes for minutes without
+/// letting go of the GIL doesn't delay it.
+///
+/// Owner and lifetime: one for the process. Threads: any. Errors: Status; nothing here throws.
+class AgentLink {
+ public:
+  /// Also sets up the process's log in the node's name. Call it on the main thread.
+  static Result<std::unique_ptr<AgentLink>> FromEnvironment();
+  ~AgentLink();
+
+  const std::string& bootstrap() const { return link_->bootstrap(); }
+  std::string TakePayload() { return link_->TakePayload(); }
+
+  /// Sends the latest metrics first: what a program reports right before it ends counts as well.
+  Status Send(const std::string& message);
+
+  /// From now on this feed ends when the agent says so (at once if it has), and is reported.
+  void Attach(std::shared_ptr<NodeFeed> feed);
+
+  /// The program's own metrics: a JSON object, reported with the feed's at the next heartbeat.
+  Status SetMetrics(const std::string& json);
+
+ private:
+  struct State;
+  AgentLink(std::unique_ptr<control::NodeLink> link, std::shared_ptr<State> state);
+
+  std::unique_ptr<control::NodeLink> link_;
+  std::shared_ptr<State> state_;  // Also held by the link's handlers.
+};
+
+}  // namespace tfos::node
+
+#endif  // TFOS_NODE_AGENT_LINK_H_

@@ -1,0 +1,60 @@
+#ifndef TFOS_NODE_NODE_FEED_H_
+#define TFOS_NODE_NODE_FEED_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "feed/node/feed_server.h"
+#include "feed/read/step_tickets.h"
+
+namespace tfos::node {
+
+/// A node's feed: its server, and what only this side of it knows.
+///
+/// Owner and lifetime: shared by the Python object, its readers and the link to the agent.
+/// Threads: any.
+class NodeFeed {
+ public:
+  explicit NodeFeed(std::unique_ptr<feed::FeedServer> server) : server_(std::move(server)) {}
+
+  feed::FeedServer& server() { return *server_; }
+  const feed::FeedServer& server() const { return *server_; }
+
+  /// Synchronous training's, of all queues.
+  feed::StepTickets& steps() { return steps_; }
+
+  /// Rows that the program has taken. The server counts items, which may be batches.
+  std::uint64_t rows() const { return rows_.load(std::memory_order_relaxed); }
+  void CountRows(std::uint64_t count) { rows_.fetch_add(count, std::memory_order_relaxed); }
+
+  /// Rows that were in no batch: the remainder of an epoch.
+  std::uint64_t dropped_rows() const { return dropped_rows_.load(std::memory_order_relaxed); }
+  void CountDropped(std::uint64_t count) {
+    dropped_rows_.fetch_add(count, std::memory_order_relaxed);
+  }
+
+  /// Batches of columns among them.
+  std::uint64_t batches() const { return batches_.load(std::memory_order_relaxed); }
+  void CountBatch(std::uint64_t rows) {
+    CountRows(rows);
+    batches_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  /// The program has asked for an epoch that was not fed.
+  bool asked_for_more() const { return asked_for_more_.load(std::memory_order_relaxed); }
+  void NoteAskedForMore() { asked_for_more_.store(true, std::memory_order_relaxed); }
+
+ private:
+  std::unique_ptr<feed::FeedServer> server_;
+  feed::StepTickets steps_;
+  std::atomic<std::uint64_t> rows_ = 0;
+  std::atomic<std::uint64_t> dropped_rows_ = 0;
+  std::atomic<std::uint64_t> batches_ = 0;
+  std::atomic<bool> asked_for_more_ = false;
+};
+
+}  // namespace tfos::node
+
+#endif  // TFOS_NODE_NODE_FEED_H_

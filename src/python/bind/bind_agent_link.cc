@@ -1,0 +1,50 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+#include <string>
+
+#include "node/agent_link.h"
+#include "python/bind/bindings.h"
+#include "python/bind/gil.h"
+#include "python/codec/errors.h"
+
+namespace tfos::python {
+namespace {
+
+std::shared_ptr<node::AgentLink> FromEnvironment() {
+  return ValueOrThrow(WithoutGil([] { return node::AgentLink::FromEnvironment(); }));
+}
+
+nb::bytes TakePayload(node::AgentLink& link) {
+  const std::string payload = link.TakePayload();
+  return nb::bytes(payload.data(), payload.size());
+}
+
+void Send(node::AgentLink& link, const std::string& message) {
+  ThrowIfError(WithoutGil([&] { return link.Send(message); }));
+}
+
+void SetMetrics(node::AgentLink& link, const std::string& json) {
+  ThrowIfError(WithoutGil([&] { return link.SetMetrics(json); }));
+}
+
+}  // namespace
+
+void BindAgentLink(nb::module_& module) {
+  nb::class_<node::AgentLink>(module, "NodeLink",
+                              "This process's link to the agent that started it.")
+      .def_static("from_environment", &FromEnvironment,
+                  "Takes the socket that the agent left in the environment.")
+      .def_prop_ro("bootstrap", &node::AgentLink::bootstrap, "The bootstrap message, as JSON text.")
+      .def_prop_ro("payload", &TakePayload, "The program as the driver sent it; given away once.")
+      .def("send", &Send, nb::arg("message"), "Sends one message, as JSON text.")
+      .def("attach_feed_server", &node::AgentLink::Attach, nb::arg("server"),
+           nb::call_guard<nb::gil_scoped_release>(),
+           "Ends this server's feed when the agent says so, and reports its counters.")
+      .def("set_metrics", &SetMetrics, nb::arg("json"),
+           "The program's own metrics, as the text of a JSON object.");
+}
+
+}  // namespace tfos::python

@@ -1,0 +1,106 @@
+#include <fcntl.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "collective/stream_choice.h"
+#include "datasets/tensor_group.h"
+#include "python/bind/bindings.h"
+#include "python/bind/gil.h"
+#include "python/codec/errors.h"
+
+namespace tfos::python {
+namespace {
+
+/// A member: what messages call it, its address and its port.
+using MemberTuple = std::tuple<std::string, std::string, std::uint16_t>;
+
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+std::unique_ptr<datasets::TensorGroup> Join(const std::vector<MemberTuple>& members,
+                                            std::uint32_t rank, const std::string& token,
+                                            int listener, double connect_timeout,
+                                            double stall_after, bool shared_memory, bool encrypt,
+                                            const std::string& rdma, const std::string& timeline) {
+  collective::GroupOptions options;
+  for (const auto& [name, address, port] : members) {
+    options.members.push_back({.name = name, .address = address, .port = port});
+  }
+  options.rank = rank;
+  options.token = ValueOrThrow(Secret::FromHex(token));
+  options.listener = UniqueFd(::fcntl(listener, F_DUPFD_CLOEXEC, 0));
+  if (!options.listener.valid()) {
+    ThrowStatus(Status::FromErrno(errno, "take the socket of this node's port for tensors"));
+  }
+  options.connect_timeout = Milliseconds(connect_timeout);
+  options.stall_after = Milliseconds(stall_after);
+  options.shared_memory = shared_memory;
+  options.encrypt = encrypt;
+  options.rdma = ValueOrThrow(collective::RdmaFromWord(rdma));
+  options.timeline = timeline;
+  // Only while it joins: ops run on threads of TensorFlow, where no signal of Python arrives.
+  const auto joining = std::make_shared<std::atomic<bool>>(true);
+  options.check = [joining] { return *joining ? CheckSignals() : Status(); };
+  auto group =
+      ValueOrThrow(WithoutGil([&] { return datasets::TensorGroup::Join(std::move(options)); }));
+  *joining = false;
+  return group;
+}
+
+std::int64_t Register(datasets::TensorGroup& group, std::uintptr_t add, std::uintptr_t remove) {
+  return ValueOrThrow(group.Register(reinterpret_cast<tfos_register_group_function>(add),
+                                     reinterpret_cast<tfos_unregister_group_function>(remove)));
+}
+
+void Barrier(datasets::TensorGroup& group, const std::string& name) {
+  ThrowIfError(WithoutGil([&] { return group.group().Barrier(name); }));
+}
+
+}  // namespace
+
+void BindCollective(nb::module_& module) {
+  nb::class_<datasets::TensorGroup>(module, "TensorGroup", "The nodes that train together.")
+      .def_static("join", &Join, nb::arg("members"), nb::arg("rank"), nb::arg("token"),
+                  nb::arg("listener"), nb::arg("connect_timeout"), nb::arg("stall_after"),
+                  nb::arg("shared_memory"), nb::arg("encrypt"), nb::arg("rdma"),
+                  nb::arg("timeline"),
+                  "Waits until all members have joined: tuples of name, address and port. "
+                  "`listener`: a socket that is bound to this one's port. `timeline`: a file, or "
+                  "empty.")
+      .def_prop_ro("rank", [](const datasets::TensorGroup& group) { return group.group().rank(); })
+      .def_prop_ro("size", [](const datasets::TensorGroup& group) { return group.group().size(); })
+      .def_prop_ro(
+          "transport", [](const datasets::TensorGroup& group) { return group.group().transport(); },
+          "How tensors travel, for people.")
+      .def("register", &Register, nb::arg("add"), nb::arg("remove"),
+           "The handle for the ops. `add` and `remove` are the addresses of the ops library's "
+           "functions.")
+      .def("barrier", &Barrier, nb::arg("name"), "Returns when all members have called it.")
+      .def(
+          "leave",
+          [](datasets::TensorGroup& group) {
+            ThrowIfError(WithoutGil([&] { return group.group().Leave(); }));
+          },
+          "Takes part, without anything of its own, in what the others do until all have left.")
+      .def(
+          "close",
+          [](datasets::TensorGroup& group, const std::string& why) { group.group().Close(why); },
+          nb::arg("why"), nb::call_guard<nb::gil_scoped_release>(),
+          "Ends the group for all members.");
+}
+
+}  // namespace tfos::python

@@ -1,0 +1,220 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/format.h"
+#include "base/secret.h"
+#include "chunk/chunk_rows.h"
+#include "control/host/held_port.h"
+#include "datasets/batch_source.h"
+#include "feed/feeder/feed_plan.h"
+#include "feed/node/feed_server.h"
+#include "node/node_feed.h"
+#include "python/bind/bindings.h"
+#include "python/bind/feed_reader.h"
+#include "python/bind/feed_writer.h"
+#include "python/bind/gil.h"
+#include "python/codec/errors.h"
+
+namespace tfos::python {
+namespace {
+
+using feed::FeedServer;
+
+std::shared_ptr<node::NodeFeed> StartServer(
+    std::uint32_t node_id, const std::string& cluster_id, const std::string& token_hex,
+    const std::vector<std::string>& queues, std::uint64_t memory_bytes,
+    std::uint64_t cache_memory_bytes, const std::string& cache_directory,
+    const std::string& bind_address, const std::string& ports) {
+  const auto range = ValueOrThrow(control::PortRange::Parse(ports));
+  feed::FeedServerOptions options;
+  options.node_id = node_id;
+  options.token = ValueOrThrow(Secret::FromHex(token_hex));
+  options.cluster_id = cluster_id;
+  options.queues = queues;
+  options.bind_address = bind_address;
+  options.first_port = range.first;
+  options.last_port = range.last;
+  options.memory_budget_bytes = memory_bytes;
+  options.cache_memory_bytes = cache_memory_bytes;
+  options.cache_directory = cache_directory;
+  return std::make_shared<node::NodeFeed>(
+      ValueOrThrow(WithoutGil([&] { return FeedServer::Start(std::move(options)); })));
+}
+
+nb::dict EndpointOf(const node::NodeFeed& feed) {
+  const feed::Endpoint endpoint = feed.server().endpoint();
+  nb::dict result;
+  result["socket"] = endpoint.unix_name;
+  result["port"] = endpoint.port;
+  return result;
+}
+
+nb::dict CountersOf(const node::NodeFeed& feed) {
+  const feed::FeedCounters counters = feed.server().counters();
+  const auto seconds = [](std::chrono::nanoseconds duration) {
+    return std::chrono::duration<double>(duration).count();
+  };
+  nb::dict result;
+  result["rows"] = feed.rows();
+  result["batches"] = feed.batches();
+  result["items"] = counters.items;
+  result["chunks"] = counters.chunks;
+  result["bytes"] = counters.bytes;
+  result["result_rows"] = counters.result_rows;
+  result["result_bytes"] = counters.result_bytes;
+  result["queued_chunks"] = counters.queued_chunks;
+  result["queued_bytes"] = counters.queued_bytes;
+  result["open_sessions"] = counters.open_sessions;
+  result["region_bytes_in_use"] = counters.region_bytes_in_use;
+  result["taken_items"] = counters.taken_items;
+  result["cache_memory_bytes"] = counters.cache_memory_bytes;
+  result["cache_file_bytes"] = counters.cache_file_bytes;
+  result["broken_sessions"] = counters.broken_sessions;
+  result["refused_connections"] = counters.refused_connections;
+  result["consumer_wait_s"] = seconds(counters.consumer_wait);
+  result["feeder_wait_s"] = seconds(counters.feeder_wait);
+  return result;
+}
+
+feed::Mode ModeFrom(const std::string& mode) {
+  if (mode == "train") return feed::Mode::kTrain;
+  if (mode == "inference") return feed::Mode::kInference;
+  ThrowStatus(Status(ErrorKind::kBadInput,
+                     fmt::format("mode '{}' is neither 'train' nor 'inference'", mode)));
+}
+
+void InitWriter(FeedWriter* self, const std::string& plan, const std::string& executor_id,
+                std::uint32_t partition, std::uint32_t attempt, const std::string& mode) {
+  const feed::FeedTask task{.executor_id = executor_id,
+                            .partition = partition,
+                            .attempt = attempt,
+                            .mode = ModeFrom(mode)};
+  new (self) FeedWriter(ValueOrThrow(feed::ReadFeedPlan(plan, task)));
+}
+
+nb::dict FinishWriter(FeedWriter& writer) {
+  const feed::Ended ended = writer.Finish();
+  nb::dict result;
+  result["items"] = writer.delivered_items();
+  result["rows"] = ended.result_rows;
+  result["moved"] = writer.moved_items();
+  return result;
+}
+
+}  // namespace
+
+void BindFeed(nb::module_& module) {
+  nb::class_<node::NodeFeed>(module, "FeedServer",
+                             "Takes rows from Spark tasks into this node and gives results back.")
+      .def(nb::new_(&StartServer), nb::arg("node_id"), nb::arg("cluster_id"), nb::arg("token_hex"),
+           nb::arg("queues"), nb::arg("memory_bytes"), nb::arg("cache_memory_bytes"),
+           nb::arg("cache_directory"), nb::arg("bind_address"), nb::arg("ports"))
+      .def("endpoint", &EndpointOf, "Where feeders connect to: a dict of socket and port.")
+      .def(
+          "reader",
+          [](std::shared_ptr<node::NodeFeed> feed, std::string queue) {
+            return std::make_shared<FeedReader>(std::move(feed), std::move(queue));
+          },
+          nb::arg("queue"), "A reader of one queue.")
+      .def(
+          "batch_source",
+          [](std::shared_ptr<node::NodeFeed> feed, const std::string& queue) {
+            return std::make_shared<datasets::BatchSource>(std::move(feed), queue);
+          },
+          nb::arg("queue"), "The batches of one queue, for tf.data.")
+      .def(
+          "end_epoch",
+          [](node::NodeFeed& feed, const std::string& queue, std::uint32_t epoch) {
+            feed.server().EndEpoch(queue, epoch);
+          },
+          nb::arg("queue"), nb::arg("epoch"), nb::call_guard<nb::gil_scoped_release>(),
+          "All rows of this epoch have been fed: puts its end behind what is queued.")
+      .def(
+          "end_feed", [](node::NodeFeed& feed) { feed.server().EndFeed(); },
+          nb::call_guard<nb::gil_scoped_release>(),
+          "No partition will come any more: readers get what is there, then the end.")
+      .def(
+          "terminate", [](node::NodeFeed& feed) { feed.server().Terminate(); },
+          nb::call_guard<nb::gil_scoped_release>(),
+          "Drops what is queued and lets feeders discard the rest.")
+      .def(
+          "fail", [](node::NodeFeed& feed, const std::string& text) { feed.server().Fail(text); },
+          nb::arg("text"), nb::call_guard<nb::gil_scoped_release>(),
+          "Every feeder gets `text` as its error from now on.")
+      .def(
+          "close", [](node::NodeFeed& feed) { feed.server().Close(); },
+          nb::call_guard<nb::gil_scoped_release>())
+      .def("counters", &CountersOf, "A snapshot of what went through, by name.");
+
+  nb::class_<FeedReader>(module, "FeedReader", "The program's end of one queue.")
+      .def("next_rows", &FeedReader::NextRows, nb::arg("count"), nb::arg("cross_partition"),
+           nb::arg("timeout_s") = nb::none(),
+           "Up to `count` rows: fewer only at the end of the feed or, unless `cross_partition`, "
+           "of an inference partition.")
+      .def("next_columns", &FeedReader::NextColumns, nb::arg("names"), nb::arg("count"),
+           nb::arg("cross_partition"), nb::arg("timeout_s") = nb::none(),
+           "The same rows as a list of NumPy arrays, one for each name of a field; names are "
+           "positions where rows have no names.")
+      .def_prop_ro("ended", &FeedReader::ended, "Whether the end of the feed was reached.")
+      .def("send_results", &FeedReader::SendResults, nb::arg("results"),
+           "Answers the oldest unanswered rows, one result for each.")
+      .def(
+          "send_columns", &FeedReader::SendColumns, nb::arg("names").none(), nb::arg("columns"),
+          "The same with NumPy arrays and lists, one for each name, or the only one without names. "
+          "False when they can only be sent as rows.")
+      .def("finish", &FeedReader::Finish,
+           "The program has ended: partitions that lack results fail.");
+
+  nb::class_<ResultBatch>(module, "ResultBatch", "Results of an inference partition as they came.")
+      .def_prop_ro("rows", &ResultBatch::rows)
+      .def_prop_ro("form", &ResultBatch::form,
+                   "'value', 'list', 'tuple' or 'mapping': what a result is; 'object': they are "
+                   "pickled.")
+      .def("objects", &ResultBatch::Objects, "Every result as the object that it was.")
+      .def(
+          "__arrow_c_array__",
+          [](const ResultBatch& batch, nb::handle) { return batch.ArrowCapsules(); },
+          nb::arg("requested_schema") = nb::none(), "The results as an Arrow struct array.");
+
+  module.attr("FIRST_CHUNK_ROWS") = chunk::kFirstChunkRows;
+  module.def("next_chunk_rows", &chunk::NextChunkRows, nb::arg("wanted"), nb::arg("rows"),
+             nb::arg("written"), nb::arg("chunk_bytes"),
+             "How many rows the chunk gets after one of `rows` rows that took `written` bytes.");
+  nb::class_<FeedWriter>(module, "FeedWriter", "Feeds one partition into the nodes.")
+      .def("__init__", &InitWriter, nb::arg("plan"), nb::arg("executor_id"), nb::arg("partition"),
+           nb::arg("attempt"), nb::arg("mode"))
+      .def("write_rows", &FeedWriter::WriteRows, nb::arg("rows"),
+           "Sends a list of rows; returns the bytes that they took.")
+      .def("write_pickled", &FeedWriter::WritePickled, nb::arg("batches"),
+           "Sends batches as Spark pickled them; returns the bytes that they took.")
+      .def(
+          "write_arrow",
+          [](FeedWriter& writer, nb::handle batch, std::size_t begin, std::size_t end,
+             bool decimals_as_float64) {
+            return writer.WriteArrow(
+                batch, begin, end,
+                decimals_as_float64 ? columns::Decimals::kFloat64 : columns::Decimals::kRefuse);
+          },
+          nb::arg("batch"), nb::arg("begin"), nb::arg("end"), nb::arg("decimals_as_float64"),
+          "Sends the rows [begin, end) of a pyarrow record batch; returns the bytes that they "
+          "took.")
+      .def("results", &FeedWriter::Results, nb::arg("block"),
+           "The next results, in order; None when there are none yet (not `block`) or none will "
+           "come (`block`).")
+      .def("result_batch", &FeedWriter::TakeResultBatch, nb::arg("block"),
+           "The same as a ResultBatch.")
+      .def("end", &FeedWriter::End, "Says that the partition is complete.")
+      .def("finish", &FinishWriter,
+           "Waits until the nodes have everything; a dict of items delivered and result rows.")
+      .def_prop_ro("stopped", &FeedWriter::stopped, "Whether no node wants more rows.")
+      .def("close", &FeedWriter::Close);
+}
+
+}  // namespace tfos::python

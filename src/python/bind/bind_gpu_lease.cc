@@ -1,0 +1,46 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/host/gpu_lease.h"
+#include "python/bind/bindings.h"
+#include "python/codec/errors.h"
+
+namespace tfos::python {
+namespace {
+
+using control::GpuLease;
+
+std::optional<GpuLease> Take(int count,
+                             const std::vector<std::pair<std::string, std::string>>& inventory) {
+  std::vector<control::Gpu> gpus;
+  for (const auto& [index, uuid] : inventory) gpus.push_back({.index = index, .uuid = uuid});
+  const control::GpuRequest request = {.assigned = {}, .count = count, .fraction = 0.0};
+  Result<GpuLease> lease = GpuLease::Take(request, gpus);
+  if (!lease.ok() && lease.status().kind() == ErrorKind::kRetryLater) return std::nullopt;
+  return ValueOrThrow(std::move(lease));
+}
+
+void Release(GpuLease& lease) { const GpuLease given_back = std::move(lease); }
+
+}  // namespace
+
+void BindGpuLease(nb::module_& module) {
+  nb::class_<GpuLease>(module, "GpuLease",
+                       "GPUs of this host that no other tfos process has. It ends with the object, "
+                       "at the latest with the process.")
+      .def_static("take", &Take, nb::arg("count"), nb::arg("gpus"),
+                  "Takes whole GPUs among `gpus`, pairs of index and UUID, at once or not at all: "
+                  "None while others hold too many.")
+      .def_prop_ro("indices", &GpuLease::indices, "In the order of their leasing.")
+      .def("release", &Release, "Gives the GPUs back.");
+}
+
+}  // namespace tfos::python

@@ -1,0 +1,217 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/format.h"
+#include "parameter_server/client.h"
+#include "parameter_server/server.h"
+#include "python/bind/bindings.h"
+#include "python/bind/gil.h"
+#include "python/codec/errors.h"
+#include "python/codec/numpy_types.h"
+
+namespace tfos::python {
+namespace {
+
+using parameter_server::Client;
+using parameter_server::Combiner;
+using parameter_server::DType;
+using parameter_server::Pushed;
+using parameter_server::Rule;
+
+/// A server: what messages call it, its address, its port, the id of what it belongs to, and
+/// whether it wants TLS.
+using ServerTuple = std::tuple<std::string, std::string, std::uint16_t, std::string, bool>;
+/// A variable: NumPy's name of its type, how many elements, and whether it is averaged.
+using VariableTuple = std::tuple<std::string, std::uint64_t, bool>;
+
+template <typename T>
+struct Named {
+  std::string_view name;
+  T value;
+};
+
+constexpr Named<Combiner> kCombiners[] = {{"delta", Combiner::kDelta},
+                                          {"mean", Combiner::kMean},
+                                          {"update-mean", Combiner::kUpdateMean},
+                                          {"sgd", Combiner::kSgd},
+                                          {"adam", Combiner::kAdam}};
+constexpr Named<Pushed> kPushed[] = {
+    {"values", Pushed::kValues}, {"change", Pushed::kChange}, {"gradients", Pushed::kGradients}};
+
+template <typename T, std::size_t N>
+T ValueNamed(const Named<T> (&all)[N], std::string_view name) {
+  for (const Named<T>& one : all) {
+    if (one.name == name) return one.value;
+  }
+  ThrowStatus({ErrorKind::kBadInput, fmt::format("'{}' is not known here", name)});
+}
+
+DType DTypeNamed(std::string_view name) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kInt64,
+                            DType::kFloat16, DType::kBfloat16}) {
+    if (collective::DTypeName(dtype) == name) return dtype;
+  }
+  ThrowStatus({ErrorKind::kBadInput, fmt::format("a parameter server can't keep {}", name)});
+}
+
+/// The memory of objects with the buffer protocol, held while this lives.
+class Buffers {
+ public:
+  Buffers(const std::vector<nb::object>& objects, int flags) {
+    for (const nb::object& object : objects) {
+      if (!views_.emplace_back(object, flags).acquired()) throw nb::python_error();
+    }
+  }
+
+  std::vector<std::span<const std::byte>> constant() const {
+    std::vector<std::span<const std::byte>> all;
+    for (const BufferView& view : views_) all.push_back(view.bytes());
+    return all;
+  }
+  std::vector<std::span<std::byte>> writable() const {
+    std::vector<std::span<std::byte>> all;
+    for (const BufferView& view : views_) all.push_back(view.bytes());
+    return all;
+  }
+
+ private:
+  std::deque<BufferView> views_;
+};
+
+Rule MakeRule(const std::string& combiner, bool nesterov, std::uint32_t workers,
+              double learning_rate, double momentum, double beta_1, double beta_2, double epsilon) {
+  return {.combiner = ValueNamed(kCombiners, combiner),
+          .nesterov = nesterov,
+          .workers = workers,
+          .learning_rate = learning_rate,
+          .momentum = momentum,
+          .beta_1 = beta_1,
+          .beta_2 = beta_2,
+          .epsilon = epsilon};
+}
+
+std::unique_ptr<Client> Connect(const std::vector<ServerTuple>& servers,
+                                const std::vector<VariableTuple>& variables, const Rule& rule,
+                                std::optional<std::uint32_t> staleness, std::uint32_t worker,
+                                const std::string& name, bool starts, const std::string& token,
+                                double connect_timeout, double stall_after) {
+  const auto milliseconds = [](double seconds) {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  };
+  parameter_server::ClientOptions options{.servers = {},
+                                          .variables = {},
+                                          .rule = rule,
+                                          .staleness = staleness,
+                                          .worker = worker,
+                                          .name = name,
+                                          .starts = starts,
+                                          .token = ValueOrThrow(Secret::FromHex(token)),
+                                          .connect_timeout = milliseconds(connect_timeout),
+                                          .stall_after = milliseconds(stall_after),
+                                          .check = &CheckSignals};
+  for (const auto& [server, address, port, id, encrypt] : servers) {
+    const auto number = static_cast<std::uint32_t>(options.servers.size());
+    options.servers.push_back({.name = server,
+                               .address = address,
+                               .port = port,
+                               .local_name = parameter_server::LocalName(id, number),
+                               .encrypt = encrypt});
+  }
+  for (const auto& [dtype, elements, averaged] : variables) {
+    options.variables.push_back(
+        {.dtype = DTypeNamed(dtype), .elements = elements, .averaged = averaged});
+  }
+  return ValueOrThrow(WithoutGil([&] { return Client::Connect(std::move(options)); }));
+}
+
+void Run(Client& client, const std::optional<std::string>& push, bool pull, bool overlapped,
+         const std::vector<nb::object>& tensors) {
+  Client::Exchange exchange{.pull = pull, .overlapped = overlapped};
+  if (push) exchange.push = ValueNamed(kPushed, *push);
+  const Buffers buffers(tensors, PyBUF_SIMPLE);
+  ThrowIfError(WithoutGil([&] { return client.Run(exchange, buffers.constant()); }));
+}
+
+void CopyValues(const Client& client, const std::vector<nb::object>& tensors) {
+  const Buffers buffers(tensors, PyBUF_WRITABLE);
+  const auto rooms = buffers.writable();
+  for (std::size_t i = 0; i < rooms.size(); ++i) {
+    const auto values = client.values(i);
+    if (values.size() != rooms[i].size()) {
+      ThrowStatus({ErrorKind::kBadInput, fmt::format("variable {} has another size", i)});
+    }
+  }
+  WithoutGil([&] {
+    for (std::size_t i = 0; i < rooms.size(); ++i) {
+      const auto values = client.values(i);
+      std::memcpy(rooms[i].data(), values.data(), values.size());
+    }
+  });
+}
+
+void Read(Client& client, std::uint8_t part, const std::vector<nb::object>& tensors) {
+  const Buffers buffers(tensors, PyBUF_WRITABLE);
+  ThrowIfError(WithoutGil([&] { return client.Read(part, buffers.writable()); }));
+}
+
+void Write(Client& client, std::uint8_t part, const std::vector<nb::object>& tensors) {
+  const Buffers buffers(tensors, PyBUF_SIMPLE);
+  ThrowIfError(WithoutGil([&] { return client.Write(part, buffers.constant()); }));
+}
+
+}  // namespace
+
+void BindParameterServer(nb::module_& module) {
+  nb::class_<Rule>(module, "ParameterRule", "How parameter servers combine what is pushed.")
+      .def_static("make", &MakeRule, nb::arg("combiner"), nb::kw_only(),
+                  nb::arg("nesterov") = false, nb::arg("workers") = 0,
+                  nb::arg("learning_rate") = 0.0, nb::arg("momentum") = 0.0,
+                  nb::arg("beta_1") = 0.0, nb::arg("beta_2") = 0.0, nb::arg("epsilon") = 0.0,
+                  "`combiner`: delta, mean, update-mean, sgd or adam.")
+      .def_prop_ro("slots", &Rule::slots, "Values that a server keeps besides each element.");
+  nb::class_<Client>(module, "ParameterClient", "A worker's side of the parameter servers.")
+      .def_static(
+          "connect", &Connect, nb::arg("servers"), nb::arg("variables"), nb::arg("rule"),
+          nb::arg("staleness").none(), nb::arg("worker"), nb::arg("name"), nb::arg("starts"),
+          nb::arg("token"), nb::arg("connect_timeout"), nb::arg("stall_after"),
+          "Waits for the servers, and for their first values unless this one `starts`. "
+          "`servers`: tuples of name, address, port, the id of their cluster, and whether they "
+          "want TLS; "
+          "`variables`: tuples of type, number of elements, and whether it is averaged.")
+      .def("run", &Run, nb::arg("push").none(), nb::arg("pull"), nb::arg("overlapped"),
+           nb::arg("tensors"),
+           "Pushes `tensors` (as values, change or gradients; None: not), then pulls.")
+      .def("copy_values", &CopyValues, nb::arg("tensors"),
+           "Copies what the variables are to be to writable buffers.")
+      .def("read", &Read, nb::arg("part"), nb::arg("tensors"),
+           "Reads a part of the servers' state to writable buffers.")
+      .def("write", &Write, nb::arg("part"), nb::arg("tensors"),
+           "Writes a part of the servers' state.")
+      .def(
+          "start_at",
+          [](Client& client, std::uint64_t version) {
+            ThrowIfError(WithoutGil([&] { return client.StartAt(version); }));
+          },
+          nb::arg("version"), "What was written is what to go on from.")
+      .def_prop_ro("started", &Client::started, "Whether the servers have values.")
+      .def_prop_ro("version", &Client::version, "Pushes that the servers had combined.")
+      .def_prop_ro("local_servers", &Client::local_servers,
+                   "How many servers share memory with this client.");
+}
+
+}  // namespace tfos::python

@@ -1,0 +1,19 @@
+#include <nanobind/nanobind.h>
+
+#include "python/bind/bindings.h"
+
+NB_MODULE(_native, module) {
+  module.doc() =
+      "The native part of tfos: row codec, feed, the node's link to its agent, GPU leases, "
+      "TFRecords, Hadoop's files, tensors between nodes, parameter servers, SavedModels.";
+  tfos::python::BindCodec(module);
+  tfos::python::BindFeed(module);
+  tfos::python::BindBatches(module);
+  tfos::python::BindAgentLink(module);
+  tfos::python::BindGpuLease(module);
+  tfos::python::BindFiles(module);
+  tfos::python::BindRecords(module);
+  tfos::python::BindInference(module);
+  tfos::python::BindCollective(module);
+  tfos::python::BindParameterServer(module);
+}

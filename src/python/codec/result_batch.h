@@ -1,0 +1,39 @@
+#ifndef TFOS_PYTHON_CODEC_RESULT_BATCH_H_
+#define TFOS_PYTHON_CODEC_RESULT_BATCH_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "base/aligned_buffer.h"
+#include "feed/feeder/feed_client.h"
+#include "python/codec/python_object.h"
+
+namespace tfos::python {
+
+/// Some results of an inference partition, as they came.
+///
+/// Owner and lifetime: shares its bytes with the Arrow arrays made of it. Threads: one at a time,
+/// with the GIL. Errors: throws as errors.h says.
+class ResultBatch {
+ public:
+  explicit ResultBatch(feed::ResultChunk chunk);
+
+  std::uint64_t rows() const { return rows_; }
+  /// What a result is: "value" (one column), "list", "tuple" or "mapping" of columns; "object" when
+  /// the results are pickled, and so no columns.
+  const char* form() const { return form_; }
+  /// Every result as exactly the object that the program gave.
+  nb::list Objects() const;
+  /// The capsules of the Arrow PyCapsule interface: a struct array, see columns::ExportToArrow. Not
+  /// for pickled ones.
+  nb::tuple ArrowCapsules() const;
+
+ private:
+  std::shared_ptr<const AlignedBuffer> bytes_;
+  std::uint64_t rows_;
+  const char* form_;
+};
+
+}  // namespace tfos::python
+
+#endif  // TFOS_PYTHON_CODEC_RESULT_BATCH_H_
