@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test sanitize format clean
+.PHONY: help demo demo-hdfs build test sanitize format prose clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -56,6 +56,7 @@ test: ## Build and run all tests: layers, C++ (ctest), Python on real Spark clus
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build test hdfs' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
+	  'Checking the English' '.venv/bin/python tools/prose.py' \
 	  'Building the C++ tests (ccache)' '$(BUILD_DEV)' \
 	  'Running the C++ tests' 'ctest --preset dev -j $$((2 * $(JOBS)))' \
 	  'Building and installing the wheel' 'tools/install_wheel.sh' \
@@ -74,6 +75,11 @@ sanitize: ## Run the C++ tests under AddressSanitizer, UndefinedBehaviorSanitize
 format: ## Format the C++ sources.
 	@tools/install_packages.sh analyse
 	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
+
+prose: ## Check the English of pages, comments and docstrings (tools/prose.toml has the rules).
+	@tools/steps.sh \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Checking the English' '.venv/bin/python tools/prose.py'
 
 clean: ## Remove everything built, .venv included.
 	rm -rf build dist jvm/target .venv .pytest_cache spark-warehouse

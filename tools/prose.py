@@ -43,6 +43,7 @@ class Rules:
     code_findings: int
     pages: list[str]
     sources: list[str]
+    layouts: list[str]
     patterns: list[tuple[str, re.Pattern[str], str]]
 
 
@@ -50,13 +51,18 @@ def read_rules(path: pathlib.Path = RULES) -> Rules:
     rules = tomllib.loads(path.read_text())
     patterns = [(pattern["name"], re.compile(pattern["regex"], re.IGNORECASE | re.MULTILINE), pattern["better"])
                 for pattern in rules["pattern"]]
-    return Rules(rules["longest_sentence"], rules["code_findings"], rules["pages"], rules["sources"], patterns)
+    return Rules(rules["longest_sentence"], rules["code_findings"], rules["pages"], rules["sources"],
+                 rules["layouts"], patterns)
 
 
-def texts_of_page(markdown: str) -> Iterator[tuple[int, str]]:
-    """(line, text) of each paragraph, heading, item and cell, with code replaced by `CODE`."""
+def texts_of_page(markdown: str, cells_too: bool = True) -> Iterator[tuple[int, str, bool]]:
+    """(line, text, lengths) of each paragraph, heading, item and cell, with code replaced by `CODE`.
+    `lengths` says whether to check its sentences' lengths; for cells only with `cells_too`."""
     line = 1
+    lengths = True
     for token in MarkdownIt("commonmark").enable("table").parse(markdown):
+        if token.type in ("table_open", "table_close"):
+            lengths = cells_too or token.type == "table_close"
         if token.map:
             line = token.map[0] + 1
         if token.type != "inline":
@@ -69,7 +75,7 @@ def texts_of_page(markdown: str) -> Iterator[tuple[int, str]]:
                 parts.append(child.content)
             elif child.type in ("softbreak", "hardbreak"):
                 parts.append(" ")
-        yield line, "".join(parts)
+        yield line, "".join(parts), lengths
 
 
 def texts_of_python(source: str) -> Iterator[tuple[int, str]]:
@@ -140,15 +146,15 @@ def findings(text: str, rules: Rules, lengths: bool) -> Iterator[str]:
 def check(path: pathlib.Path, rules: Rules) -> list[str]:
     """Lines of findings in a page or source: `file:line: finding`."""
     text = path.read_text()
+    name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
     if path.suffix == ".md":
-        found = texts_of_page(text)
-    elif path.suffix == ".py":
-        found = texts_of_python(text)
+        cells_too = not name.startswith(tuple(rules.layouts))
+        found = texts_of_page(text, cells_too)
     else:
-        found = texts_of_c_family(text)
-    name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-    return [f"{name}:{line}: {finding}" for line, piece in found
-            for finding in findings(piece, rules, path.suffix == ".md")]
+        comments = texts_of_python(text) if path.suffix == ".py" else texts_of_c_family(text)
+        found = ((line, piece, False) for line, piece in comments)
+    return [f"{name}:{line}: {finding}" for line, piece, lengths in found
+            for finding in findings(piece, rules, lengths)]
 
 
 def named(patterns: list[str]) -> list[pathlib.Path]:
