@@ -4,11 +4,9 @@ import dataclasses
 import subprocess
 import sys
 
+import prose
 import pytest
 from support.places import ROOT
-
-sys.path.insert(0, str(ROOT / "tools"))
-import prose  # noqa: E402  (tools/ isn't a package)
 
 RULES = prose.read_rules()
 FIVE = "one two three four five "
