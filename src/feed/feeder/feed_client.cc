@@ -237,7 +237,7 @@ Status FeedClient::Impl::OnMessage() {
       return {};
     }
     case MessageType::kProgress:
-      // That it came is all it says: whoever waits starts to count anew.
+      // Its arrival is all that it says: a waiting feeder starts to count anew.
       if (queue_.empty() || !body.empty()) break;
       return {};
     case MessageType::kStop:
