@@ -32,6 +32,10 @@ _AHEAD = 4
 _MOST_THREADS = 8
 
 
+class _UsageError(BadInputError):
+    """The command line is wrong, in a way that argparse can't see."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     parsed = _parser().parse_args(arguments)
@@ -41,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _describe(parsed) if parsed.input is None else _infer(parsed)
     except (TfosError, OSError) as error:
         print(f"tfos infer: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, _UsageError) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
 def _threads(text: str) -> int:
     threads = int(text)
     if threads < 1:
-        raise argparse.ArgumentTypeError(f"{text}; it has to be at least 1")
+        raise argparse.ArgumentTypeError(f"{text}; it must be at least 1")
     return threads
 
 
@@ -96,9 +100,9 @@ def _pairs(option: str, given: list[str]) -> dict[str, str]:
     for pair in given:
         name, equals, value = pair.partition("=")
         if not (name and equals and value):
-            raise BadInputError(f"{option} {pair}: write it as NAME=NAME")
+            raise _UsageError(f"{option} {pair}: write it as NAME=NAME")
         if name in pairs:
-            raise BadInputError(f"{option}: {name} is there twice")
+            raise _UsageError(f"{option}: {name} is there twice")
         pairs[name] = value
     return pairs
 
@@ -117,7 +121,7 @@ def _model(parsed: Any) -> inference.Model:
 
 def _infer(parsed: Any) -> int:
     if parsed.output is None:
-        raise BadInputError("--output is missing: the file to write")
+        raise _UsageError("--output is missing: the file to write")
     model = _model(parsed)
     sources = [file.path for file in listing.list_files(parsed.input)]
     if not sources:
