@@ -49,14 +49,26 @@ class Rules:
 
 def read_rules(path: pathlib.Path = RULES) -> Rules:
     rules = tomllib.loads(path.read_text())
-    patterns = [(pattern["name"], re.compile(pattern["regex"], re.IGNORECASE | re.MULTILINE), pattern["better"])
-                for pattern in rules["pattern"]]
-    return Rules(rules["longest_sentence"], rules["code_findings"], rules["pages"], rules["sources"],
-                 rules["layouts"], patterns)
+    patterns = [
+        (
+            pattern["name"],
+            re.compile(pattern["regex"], re.IGNORECASE | re.MULTILINE),
+            pattern["better"],
+        )
+        for pattern in rules["pattern"]
+    ]
+    return Rules(
+        rules["longest_sentence"],
+        rules["code_findings"],
+        rules["pages"],
+        rules["sources"],
+        rules["layouts"],
+        patterns,
+    )
 
 
 def texts_of_page(markdown: str, cells_too: bool = True) -> Iterator[tuple[int, str, bool]]:
-    """(line, text, lengths) of each paragraph, heading, item and cell, with code replaced by `CODE`.
+    """(line, text, lengths) of each paragraph, heading, item and cell. Code is `CODE`.
     `lengths` says whether to check its sentences' lengths; for cells only with `cells_too`."""
     line = 1
     lengths = True
@@ -85,9 +97,11 @@ def texts_of_python(source: str) -> Iterator[tuple[int, str]]:
             text = ast.get_docstring(node)
             if text:
                 yield node.body[0].lineno, re.sub(r"``[^`]*``", CODE, text)
-    comments = [(token.start[0], token.string.lstrip("#: "))
-                for token in tokenize.generate_tokens(io.StringIO(source).readline)
-                if token.type == tokenize.COMMENT]
+    comments = [
+        (token.start[0], token.string.lstrip("#: "))
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    ]
     yield from _joined(comments)
 
 
@@ -106,7 +120,8 @@ def texts_of_c_family(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _joined(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    begin, last, parts = 0, -1, []
+    begin, last = 0, -1
+    parts: list[str] = []
     for number, text in lines:
         if parts and number != last + 1:
             yield begin, " ".join(parts)
@@ -135,7 +150,7 @@ def findings(text: str, rules: Rules, lengths: bool) -> Iterator[str]:
     for name, pattern, better in rules.patterns:
         for found in pattern.finditer(text):
             start = max(0, found.start() - 30)
-            yield f'"{name}" in "...{text[start:found.end() + 20]}...": {better}'
+            yield f'"{name}" in "...{text[start : found.end() + 20]}...": {better}'
     if lengths:
         for sentence in sentences(text):
             words = len(WORD.findall(sentence))
@@ -153,8 +168,11 @@ def check(path: pathlib.Path, rules: Rules) -> list[str]:
     else:
         comments = texts_of_python(text) if path.suffix == ".py" else texts_of_c_family(text)
         found = ((line, piece, False) for line, piece in comments)
-    return [f"{name}:{line}: {finding}" for line, piece, lengths in found
-            for finding in findings(piece, rules, lengths)]
+    return [
+        f"{name}:{line}: {finding}"
+        for line, piece, lengths in found
+        for finding in findings(piece, rules, lengths)
+    ]
 
 
 def named(patterns: list[str]) -> list[pathlib.Path]:
@@ -162,8 +180,12 @@ def named(patterns: list[str]) -> list[pathlib.Path]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--code", action="store_true", help="show each finding in comments and docstrings")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--code", action="store_true", help="show each finding in comments and docstrings"
+    )
     parser.add_argument("files", nargs="*", type=lambda name: pathlib.Path(name).resolve())
     options = parser.parse_args()
     rules = read_rules()
@@ -175,11 +197,15 @@ def main() -> int:
     pages = [line for path in named(rules.pages) for line in check(path, rules)]
     code = [line for path in named(rules.sources) for line in check(path, rules)]
     print("\n".join(pages + (code if options.code else [])))
-    print(f"Pages: {len(pages)} findings (0 allowed). "
-          f"Comments and docstrings: {len(code)} (at most {rules.code_findings}).")
+    print(
+        f"Pages: {len(pages)} findings (0 allowed). "
+        f"Comments and docstrings: {len(code)} (at most {rules.code_findings})."
+    )
     if pages or len(code) > rules.code_findings:
-        print("tools/prose.toml has the rules, CONTRIBUTING.md explains them; --code shows all findings.",
-              file=sys.stderr)
+        print(
+            "CONTRIBUTING.md explains the rules of tools/prose.toml; --code shows all findings.",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

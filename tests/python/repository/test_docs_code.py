@@ -18,9 +18,9 @@ import textwrap
 
 import pyspark
 import pytest
+
 from support import pages
 from support.places import ROOT
-
 from tfos.base import executable
 
 #: Pages whose programs have tests of their own.
@@ -203,6 +203,44 @@ def test_commands_in_sentences_exist():
 ])
 def test_a_wrong_command_is_found(code, fault):
     assert [found for command in commands(code) for found in faults_of(command)] == [fault]
+
+
+# Messages.
+
+#: Messages in tables of troubleshooting that aren't tfos's.
+OTHERS_MESSAGES = ("running beyond physical memory limits", "./environment/bin/python: No such file or directory",
+                   "ModuleNotFoundError", "ValueError ... PerReplica", "ConnectTimeoutException", "ConnectException",
+                   "UnknownHostException", "AccessControlException: Permission denied: user=...",
+                   "Failed to replace a bad datanode", "hdfs:", "MultiWorkerMirroredStrategy", "fit")
+
+
+def messages_of_sources():
+    """The texts of sources, literals that follow one another joined."""
+    patterns = ("python/**/*.py", "src/**/*.cc", "jvm/src/main/**/*.java")
+    files = [file for pattern in patterns for file in ROOT.glob(pattern)]
+    files = [file for file in files if not file.name.endswith("_test.cc")]
+    return "\n".join(re.sub(r'["\']\s*\+?\s*f?["\']', "", file.read_text()) for file in files)
+
+
+def quoted_messages():
+    """(page, text) of the first cells of tables of what people see."""
+    for name in ("docs/troubleshooting.md", "docs/hdfs.md"):
+        for row in re.findall(r"(?m)^\| (.*?) \|", (ROOT / name).read_text().partition("| message or symptom")[2]):
+            for text in re.findall(r"`([^`]+)`", row):
+                # Metrics and settings are in tables, too.
+                if " " in text and text not in OTHERS_MESSAGES:
+                    yield name, text
+
+
+@pytest.mark.parametrize(("page", "text"), sorted(set(quoted_messages())))
+def test_messages_that_pages_quote_are_in_the_sources(page, text):
+    sources = messages_of_sources()
+    # What differs from case to case: times, paths, numbers, names, what is left out.
+    parts = re.split(r"for \d+ s|by SIG[A-Z]+ \(signal|\S*/\S*|\.\.\.|\b[NMapxn]\b|[\w:]*\d[\w:]*|s3a://|\(\.\.\.\)|[^\w\s'.,-]", text)
+    parts = [part.strip() for part in parts if len(part.strip().split()) > 1]
+    assert parts, text
+    for part in parts:
+        assert part in sources, part
 
 
 # Links.

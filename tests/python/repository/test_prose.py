@@ -4,8 +4,9 @@ import dataclasses
 import subprocess
 import sys
 
-import prose
 import pytest
+
+import prose
 from support.places import ROOT
 
 RULES = prose.read_rules()

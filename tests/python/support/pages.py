@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+
 from support.places import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
