@@ -119,7 +119,7 @@ def faults_of(command, folder=ROOT):
     if program.removeprefix(".venv/bin/") == "tfos":
         return faults_of_tfos(words)
     if program == "pip":
-        extras = re.findall(r"\[([\w,]+)\]", " ".join(words))
+        extras = re.findall(r"(?:^|\s)\.\[([\w,]+)\]", " ".join(words))
         known = re.findall(r"(?m)^(\w+) = \[", (ROOT / "pyproject.toml").read_text())
         return [f"no extra {extra}" for extra in ",".join(extras).split(",") if extra and extra not in known]
     if program in ("cmake", "ctest"):
