@@ -125,7 +125,7 @@ struct BatchSource::Stream {
   std::mutex mutex = {};
   std::optional<Result<feed::BatchResult>> ready =
       {};  ///< Awaited, for `next`. Guarded by the mutex.
-  /// The pass has ended: who asks on is told so again. Guarded by the mutex.
+  /// The pass has ended: a further request is told so again. Guarded by the mutex.
   bool over = false;
 
   /// What `next` gives, or none when it is not there by `deadline`.
@@ -205,7 +205,7 @@ void BatchSource::Begin(void* context) {
     const std::lock_guard of_passes(stream.reading->mutex);
     stream.reading->passes.Begin();
   }
-  // Awaited by a pass that was then dropped: that pass's end is no concern of this one.
+  // Awaited by a pass that was then dropped: that pass's end doesn't concern this one.
   if (stream.ready && stream.ready->ok() &&
       std::holds_alternative<feed::EndOfEpoch>(**stream.ready)) {
     stream.ready.reset();
@@ -257,7 +257,7 @@ void BatchSource::NextBatch(void* context, tfos_batch* batch) {
       storage->ShowIn(*batch, kTfOutOfRange, "the end of the epoch");
     }
     BatchStorage::Give(std::move(storage), *batch);
-  } catch (const std::exception&) {  // Nothing is thrown across; all that is left is no memory.
+  } catch (const std::exception&) {  // Nothing is thrown across; only lack of memory is left.
     batch->code = kTfUnavailable;
     batch->message = "no memory for a batch";
   }

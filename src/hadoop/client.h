@@ -65,7 +65,7 @@ class Call {
 /// TFOS_HADOOP_PROPERTIES over those of the configuration's files. Where neither says how often to
 /// try an address that doesn't answer, it is less often than Hadoop would.
 ///
-/// Owner and lifetime: of whoever made it; never to be destroyed once Java runs, as threads
+/// Owner and lifetime: its maker's; never to be destroyed once Java runs, as threads
 /// detach themselves when they end. Threads: any. Errors: `Begin` names what is missing; the next
 /// one tries again.
 class Client {

@@ -13,7 +13,7 @@
 
 namespace tfos::hadoop {
 
-/// Reads ahead for whoever reads from the beginning to the end, and nothing for whoever jumps.
+/// Reads ahead for a reader that goes from the beginning to the end, and not for one that jumps.
 ///
 /// A read that begins where the one before has ended is sequential, and so is the first at 0. They
 /// are served from a window that starts at 64 KiB and doubles up to 1 MiB. From the second window
@@ -28,7 +28,7 @@ class ReadAhead : public ReadableFile {
  public:
   static constexpr std::size_t kFirstWindow = std::size_t{64} << 10;
   static constexpr std::size_t kLastWindow = std::size_t{1} << 20;
-  /// From so many bytes on a read is not worth a copy out of a window that has to be read first.
+  /// From so many bytes on a read is not worth a copy out of a window that must be read first.
   static constexpr std::size_t kLargeRead = std::size_t{128} << 10;
 
   explicit ReadAhead(std::unique_ptr<PositionedSource> source)

@@ -38,7 +38,7 @@ struct ServerAddress {
 /// A client's end of the connection to one server, with a thread of its own that pushes and pulls
 /// the server's share while the program goes on.
 ///
-/// Owner and lifetime: of a Client. Threads: one calls it, but for Abort. Errors: the first one
+/// Owner and lifetime: of a Client. Threads: one calls it, except Abort. Errors: the first one
 /// ends it: reconnect when the server is gone, with its name; bad input when it refuses this
 /// client; what `check` says. Whatever follows fails with the same.
 class ServerLink {
@@ -72,7 +72,7 @@ class ServerLink {
   };
   /// Gives the thread something to do; nothing may be under way.
   void Start(const Job& job);
-  /// So many bytes of `outgoing` are ready to be pushed. All have to be, some time.
+  /// So many bytes of `outgoing` are ready to be pushed. All must be, some time.
   void Filled(std::uint64_t bytes);
   /// Whether nothing is under way any more; then `status` says how that ended.
   bool WaitFor(std::chrono::milliseconds time);

@@ -27,6 +27,8 @@ _OLDEST_SPARK = (3, 5)
 _OLDEST_UCX = "1.14"
 _TESTED_SPARK = (4, 1)
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
+#: tfos is not on PyPI: the wheel is built from a checkout.
+_INSTALL_THE_WHEEL = "install the wheel: pip install . in a checkout of tfos"
 _HADOOP_JARS = ("hadoop-client-api-", "hadoop-client-runtime-")
 
 VersionOf = Callable[[str], str | None]
@@ -75,7 +77,7 @@ def check_extension() -> Check:
     try:
         from tfos import _native
     except ImportError as error:
-        return Check(FAIL, what, str(error), "install the wheel: pip install tfos")
+        return Check(FAIL, what, str(error), _INSTALL_THE_WHEEL)
     return Check(OK, what, _native.__file__)
 
 
@@ -86,7 +88,7 @@ def check_executable() -> Check:
     try:
         return Check(OK, "tfos executable", executable.path())
     except TfosError as error:
-        return Check(FAIL, "tfos executable", str(error), "install the wheel: pip install tfos")
+        return Check(FAIL, "tfos executable", str(error), _INSTALL_THE_WHEEL)
 
 
 def check_jar() -> Check:
@@ -96,7 +98,13 @@ def check_jar() -> Check:
     try:
         return Check(OK, "jar for the JVM", jar.path())
     except TfosError as error:
-        return Check(WARN, "jar for the JVM", str(error), "only programs in Scala and Java need it")
+        return Check(
+            WARN,
+            "jar for the JVM",
+            str(error),
+            "without it Python workers feed and score, more slowly, and programs in Scala and Java don't "
+            "run: build the wheel where Maven is installed",
+        )
 
 
 def check_spark(version_of: VersionOf, home: Path | None) -> Check:
@@ -158,12 +166,18 @@ def check_hadoop_configuration(environ: Mapping[str, str]) -> Check:
     return Check(OK, what, directory)
 
 
+def tensorflow_requirement() -> str:
+    """The versions of TensorFlow that the code is written for, as pip takes them."""
+    oldest, (major, minor) = _TENSORFLOW
+    return f"tensorflow>={_dotted(oldest)},<{major}.{minor + 1}"
+
+
 def check_tensorflow(version_of: VersionOf) -> Check:
     what = "TensorFlow"
     installed = {name: version for name in _TENSORFLOW_PACKAGES if (version := version_of(name))}
     oldest, newest = _TENSORFLOW
     if not installed:
-        return Check(FAIL, what, "not installed", f"pip install 'tensorflow<={_dotted(newest)}.*'")
+        return Check(FAIL, what, "not installed", f'pip install "{tensorflow_requirement()}"')
     package, version = next(iter(installed.items()))
     found = f"{version} ({package})"
     if not oldest <= _numbers(version) <= newest:
@@ -271,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tfos.cli.doctor", description="see tfos doctor")
     parser.add_argument("--settings", action="store_true", help="print the table of settings")
     parser.add_argument("--json", action="store_true", help="print the settings as JSON")
-    parser.add_argument("--hdfs", metavar="URI", help="use a directory of Hadoop's step by step")
+    parser.add_argument("--hdfs", metavar="URI", help="check a directory on HDFS step by step")
     options = parser.parse_args(arguments)
     if options.settings:
         print(json.dumps(settings_json(), indent=2) if options.json else settings_table())
