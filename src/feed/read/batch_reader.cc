@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/logging.h"
 #include "chunk/row_structure.h"
 #include "feed/wire/read_position.h"
 
@@ -396,14 +397,20 @@ bool BatchReader::MayLend() {
 
 /// Gives the feeders back what only batches refer to.
 void BatchReader::DetachLent() {
+  std::vector<std::weak_ptr<LentMemory>> still_lent;
   for (const std::weak_ptr<LentMemory>& pointer : lent_) {
     const std::shared_ptr<LentMemory> lent = pointer.lock();
     if (lent == nullptr) continue;
-    lent->view.Detach();
+    if (const Status status = lent->view.Detach(); !status.ok()) {
+      // The feeder gets it back with the last batch that refers to it.
+      LogWarning("feed: {}", status.ToString());
+      still_lent.push_back(pointer);
+      continue;
+    }
     lent->loan.Release();
     detached_.push_back(lent);
   }
-  lent_.clear();
+  lent_ = std::move(still_lent);
 }
 
 /// Makes the rows that wait for the rest of their batch independent of the feeders' memory.

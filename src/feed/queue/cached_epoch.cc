@@ -1,4 +1,4 @@
-#include "feed/node/cached_epoch.h"
+#include "feed/queue/cached_epoch.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-#ifndef TFOS_FEED_NODE_CACHED_EPOCH_H_
-#define TFOS_FEED_NODE_CACHED_EPOCH_H_
+#ifndef TFOS_FEED_QUEUE_CACHED_EPOCH_H_
+#define TFOS_FEED_QUEUE_CACHED_EPOCH_H_
 
 #include <atomic>
 #include <cstddef>
@@ -87,4 +87,4 @@ class CachedEpoch {
 
 }  // namespace tfos::feed
 
-#endif  // TFOS_FEED_NODE_CACHED_EPOCH_H_
+#endif  // TFOS_FEED_QUEUE_CACHED_EPOCH_H_

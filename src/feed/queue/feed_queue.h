@@ -1,5 +1,5 @@
-#ifndef TFOS_FEED_NODE_FEED_QUEUE_H_
-#define TFOS_FEED_NODE_FEED_QUEUE_H_
+#ifndef TFOS_FEED_QUEUE_FEED_QUEUE_H_
+#define TFOS_FEED_QUEUE_FEED_QUEUE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "feed/node/cached_epoch.h"
+#include "feed/queue/cached_epoch.h"
 #include "feed/wire/session.h"
 
 namespace tfos::feed {
@@ -45,6 +45,8 @@ class FeedQueue {
   /// All train chunks of an epoch come before this.
   struct EpochEnd {
     std::uint32_t epoch = 0;
+    /// The cache whose last replay ended. It goes with the item, as freeing it takes a while.
+    std::shared_ptr<const CachedEpoch> replayed = nullptr;
   };
   /// A chunk that was kept.
   struct CachedChunk {
@@ -72,8 +74,13 @@ class FeedQueue {
   /// end as broken.
   std::vector<QueuedChunk> BreakSession(std::uint64_t session);
 
-  /// Drops everything and returns all chunks.
-  std::vector<QueuedChunk> Clear();
+  struct Dropped {
+    std::vector<QueuedChunk> chunks;
+    /// The caches of replays that will not be. Freeing them takes a while.
+    std::vector<std::shared_ptr<const CachedEpoch>> caches;
+  };
+  /// Drops everything.
+  Dropped Clear();
 
   /// The next thing for a consumer, if there is one now.
   std::optional<Item> Take();
@@ -109,4 +116,4 @@ class FeedQueue {
 
 }  // namespace tfos::feed
 
-#endif  // TFOS_FEED_NODE_FEED_QUEUE_H_
+#endif  // TFOS_FEED_QUEUE_FEED_QUEUE_H_
