@@ -300,14 +300,15 @@ void SessionTable::Accept(FeedSession& session, const QueuedChunk& chunk) {
   session.items += chunk.items;
   counters_.items += chunk.items;
   ++counters_.chunks;
-  counters_.bytes += chunk.bytes.size();
+  // A sample makes nobody a node that has rows.
+  if (!IsSample(chunk)) counters_.bytes += chunk.bytes.size();
   ++counters_.queued_chunks;
   counters_.queued_bytes += chunk.bytes.size();
   FeedQueue& queue = QueueOf(session).epochs.chunks();
   if (session.options.mode == Mode::kTrain) {
     counters_.train_items += chunk.items;
     if (session.options.until_read) session.reads.Accept();
-    counters_.rows_read_elsewhere += chunk.rows_read;
+    if (!IsSample(chunk)) counters_.rows_read_elsewhere += chunk.rows_read;
     ledger_.Add(session.options.key, {chunk.first, chunk.first + chunk.items});
     queue.PushTrain(chunk);
   } else {

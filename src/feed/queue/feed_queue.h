@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "feed/queue/cached_epoch.h"
+#include "feed/wire/read_position.h"
 #include "feed/wire/session.h"
 
 namespace tfos::feed {
@@ -25,6 +26,11 @@ struct QueuedChunk {
   std::uint64_t items = 0;
   std::uint64_t rows_read = 0;  ///< Its first rows, which are not for this node's program.
 };
+
+/// Says what rows hold, to a node that has none: other nodes' programs read all of it.
+inline bool IsSample(const QueuedChunk& chunk) {
+  return chunk.items == 0 && chunk.rows_read == ReadTracker::kAllRows;
+}
 
 /// The order in which consumers get the chunks of one queue.
 ///

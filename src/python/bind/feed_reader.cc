@@ -121,6 +121,7 @@ void FeedReader::Read(bool cross_partition, std::optional<double> timeout_second
     }
     feed::Next next = ValueOrThrow(WithoutGil([&] { return server().Next(queue_, wait); }));
     if (auto* loan = std::get_if<feed::ChunkLoan>(&next)) {
+      if (loan->is_sample()) continue;
       chunk_.emplace();
       chunk_->loan = std::move(*loan);
     } else if (const auto* end = std::get_if<feed::PartitionEnd>(&next)) {
