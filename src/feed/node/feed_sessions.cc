@@ -41,19 +41,7 @@ FeedSessions::FeedSessions(FeedServerOptions options, UniqueFd wake, RegionPool:
 
 FeedSessions::Turn::Turn(FeedSessions& sessions) : sessions_(sessions) { sessions_.mutex_.Lock(); }
 
-FeedSessions::Turn::~Turn() {
-  if (held_) sessions_.GiveUpTurn();
-}
-
-void FeedSessions::Turn::Unlock() {
-  held_ = false;
-  sessions_.GiveUpTurn();
-}
-
-void FeedSessions::Turn::Lock() {
-  sessions_.mutex_.Lock();
-  held_ = true;
-}
+FeedSessions::Turn::~Turn() { sessions_.GiveUpTurn(); }
 
 void FeedSessions::GiveUpTurn() {
   Chores chores = table_.TakeChores();
@@ -119,7 +107,7 @@ Result<GrantedMemory> FeedSessions::GetMemory(const Chores::Grant& grant, std::u
 Result<feed::Next> FeedSessions::Next(std::string_view queue_name, const Wait& wait) {
   // Before the lock: the last of an epoch that was kept goes with it, and that takes a while.
   std::optional<FeedQueue::Item> item;
-  Turn turn(*this);
+  const Turn turn(*this);
   SessionTable::Queue* queue = table_.FindQueue(queue_name);
   if (queue == nullptr) {
     return Status(ErrorKind::kBadInput, fmt::format("the node has no queue '{}'; it has {}",
@@ -135,10 +123,10 @@ Result<feed::Next> FeedSessions::Next(std::string_view queue_name, const Wait& w
   if (waiting_since) table_.counters().consumer_wait += Clock::Steady().Now() - *waiting_since;
   if (!status.ok()) return status;
   if (!item) return feed::Next(EndOfFeed{});
-  return Hand(turn, queue->epochs, *item);
+  return Hand(queue->epochs, *item);
 }
 
-Result<feed::Next> FeedSessions::Hand(Turn& turn, Epochs& epochs, const FeedQueue::Item& item) {
+Result<feed::Next> FeedSessions::Hand(Epochs& epochs, const FeedQueue::Item& item) {
   if (const auto* end = std::get_if<FeedQueue::SessionEnd>(&item)) {
     return feed::Next(
         PartitionEnd{.session = end->session, .partition = end->partition, .broken = end->broken});
@@ -147,8 +135,8 @@ Result<feed::Next> FeedSessions::Hand(Turn& turn, Epochs& epochs, const FeedQueu
     return feed::Next(EndOfEpoch{.epoch = end->epoch});
   }
   Result<ChunkLoan> loan = std::holds_alternative<FeedQueue::CachedChunk>(item)
-                               ? LendCached(turn, std::get<FeedQueue::CachedChunk>(item))
-                               : LendAndCache(turn, epochs, std::get<QueuedChunk>(item));
+                               ? LendCached(std::get<FeedQueue::CachedChunk>(item))
+                               : LendAndCache(epochs, std::get<QueuedChunk>(item));
   if (!loan.ok()) return loan.status();
   return feed::Next(std::move(*loan));
 }
@@ -164,10 +152,10 @@ ChunkLoan FeedSessions::Lend(const QueuedChunk& chunk) {
                     .until_read = session.options.until_read});
 }
 
-Result<ChunkLoan> FeedSessions::LendCached(Turn& turn, const FeedQueue::CachedChunk& chunk) {
-  turn.Unlock();
+Result<ChunkLoan> FeedSessions::LendCached(const FeedQueue::CachedChunk& chunk) {
+  GiveUpTurn();
   Result<CachedEpoch::Chunk> read = chunk.epoch->Read(chunk.index);
-  turn.Lock();
+  mutex_.Lock();
   if (!read.ok()) return CacheFailed(read.status());
   table_.counters().replayed_items += read->items;
   table_.TellProgress();
@@ -184,15 +172,15 @@ Status FeedSessions::CacheFailed(const Status& cause) {
   return status;
 }
 
-Result<ChunkLoan> FeedSessions::LendAndCache(Turn& turn, Epochs& epochs, const QueuedChunk& chunk) {
+Result<ChunkLoan> FeedSessions::LendAndCache(Epochs& epochs, const QueuedChunk& chunk) {
   const std::shared_ptr<CachedEpoch> cache = table_.Of(chunk.session)->cache;
   ChunkLoan loan = Lend(chunk);
   if (cache == nullptr) return loan;
   epochs.BeginCopy();
-  turn.Unlock();
+  GiveUpTurn();
   const Status kept = cache->Add(loan.bytes(), loan.items());
   if (!kept.ok()) loan.Release();  // Takes the lock itself.
-  turn.Lock();
+  mutex_.Lock();
   epochs.EndCopy();
   table_.WakeConsumers();
   if (!kept.ok()) return CacheFailed(kept);

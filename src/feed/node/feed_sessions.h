@@ -104,29 +104,23 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
-    void Unlock() TFOS_RELEASE();
-    void Lock() TFOS_ACQUIRE();
-
    private:
     FeedSessions& sessions_;
-    bool held_ = true;
   };
 
   FeedSessions(FeedServerOptions options, UniqueFd wake, RegionPool::Source source);
 
+  /// Gives the lock up and does what is left to do.
   void GiveUpTurn() TFOS_RELEASE(mutex_);
   void Do(Chores chores) TFOS_EXCLUDES(mutex_);
   Result<GrantedMemory> GetMemory(const Chores::Grant& grant, std::uint64_t spare)
       TFOS_EXCLUDES(mutex_);
   /// A loan of what was taken, or the mark as consumers see it.
-  Result<feed::Next> Hand(Turn& turn, Epochs& epochs, const FeedQueue::Item& item)
-      TFOS_REQUIRES(mutex_);
+  Result<feed::Next> Hand(Epochs& epochs, const FeedQueue::Item& item) TFOS_REQUIRES(mutex_);
   ChunkLoan Lend(const QueuedChunk& chunk) TFOS_REQUIRES(mutex_);
-  Result<ChunkLoan> LendCached(Turn& turn, const FeedQueue::CachedChunk& chunk)
-      TFOS_REQUIRES(mutex_);
+  Result<ChunkLoan> LendCached(const FeedQueue::CachedChunk& chunk) TFOS_REQUIRES(mutex_);
   /// Lends the chunk, and keeps a copy if its epoch is to be replayed.
-  Result<ChunkLoan> LendAndCache(Turn& turn, Epochs& epochs, const QueuedChunk& chunk)
-      TFOS_REQUIRES(mutex_);
+  Result<ChunkLoan> LendAndCache(Epochs& epochs, const QueuedChunk& chunk) TFOS_REQUIRES(mutex_);
   Status CacheFailed(const Status& cause) TFOS_REQUIRES(mutex_);
 
   const FeedServerOptions options_;
