@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the layers of src/: folders include only folders below them, and every test is built.
+"""Checks the layers of src/: folders include only folders below them, every test is built, and nothing
+is used that has a better replacement.
 
 Prints one line for each violation and fails if there is any.
 """
@@ -54,6 +55,11 @@ TEST_ONLY = {
 }
 TESTING = "testing"
 
+# What no source may say, and why.
+BANNED = {
+    r"\basio::detached\b": "it swallows exceptions; use Spawn of control/link/spawn.h",
+}
+
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _SOURCES = {".cc", ".h"}
 
@@ -107,10 +113,22 @@ def check_tests_are_built(root):
             yield f"{name}: not in {build_file.relative_to(root)}, so it never runs"
 
 
+def check_banned(root):
+    """Yields a message for each use of something banned."""
+    for path in sorted((root / "src").rglob("*")):
+        if path.suffix not in _SOURCES:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for pattern, why in BANNED.items():
+                if re.search(pattern, line):
+                    yield f"{path.relative_to(root)}:{number}: {why}"
+
+
 def violations(root):
     yield from check_includes(root)
     yield from check_public_headers(root)
     yield from check_tests_are_built(root)
+    yield from check_banned(root)
 
 
 def main():

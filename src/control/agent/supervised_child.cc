@@ -5,10 +5,10 @@
 
 #include <array>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <string_view>
 #include <utility>
+
+#include "control/link/spawn.h"
 
 namespace tfos::control {
 namespace {
@@ -48,8 +48,14 @@ Result<std::unique_ptr<SupervisedChild>> SupervisedChild::Start(
   std::unique_ptr<SupervisedChild> child(
       new SupervisedChild(executor, std::move(process), log, std::move(on_end)));
   child->ended_.assign(ended);
-  asio::co_spawn(executor, child->PumpOutput(), asio::detached);
-  asio::co_spawn(executor, child->AwaitEnd(), asio::detached);
+  SupervisedChild* const self = child.get();
+  Spawn(executor, "read a child's output", child->PumpOutput(),
+        [self](const Status&) { self->output_read_.Open(); });
+  Spawn(executor, "watch a child", child->AwaitEnd(), [self](const Status&) {
+    // Nobody would see its end: it must not outlive its supervision.
+    const Result<ExitStatus> exit = self->process_->Stop(Deadline::After({}));
+    self->on_end_(exit.ok() ? *exit : ExitStatus{.signalled = true, .code = SIGKILL});
+  });
   return child;
 }
 
