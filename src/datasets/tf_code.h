@@ -24,6 +24,7 @@ inline std::int32_t TfCodeOf(ErrorKind kind) {
       return kTfUnimplemented;
     case ErrorKind::kBadInput:
       return kTfInvalidArgument;
+    case ErrorKind::kSuperseded:
     case ErrorKind::kBug:
       return kTfInternal;
   }
