@@ -9,7 +9,6 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -535,10 +534,8 @@ asio::awaitable<void> Agent::OnNodeMessage(NodeMessage message) {
   } else if (std::holds_alternative<FeedTerminated>(message)) {
     link_->Send(SerializeMessage(FeedTerminated{}));
   } else if (auto* failed = std::get_if<FailureMessage>(&message)) {
-    // What the node printed before it sent this is readable by now: let it be read first, for the
-    // last lines of the log.
-    co_await asio::post(executor_, asio::use_awaitable);
-    co_await asio::post(executor_, asio::use_awaitable);
+    // What the node printed before it sent this belongs to the last lines of its log.
+    co_await node_->TakeWritten();
     if (stop_asked_) {
       LogInfo("the node failed as it was being stopped: {}", failed->failure.message);
     } else {
