@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the layers of src/: folders include only folders below them, and every test is built.
+"""Checks the layers of src/, python/tfos and jvm/: folders and packages use only those below them.
+
+The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that every C++ test is
+built.
 
 Prints one line for each violation and fails if there is any.
 """
@@ -7,6 +10,9 @@ Prints one line for each violation and fails if there is any.
 import pathlib
 import re
 import sys
+
+import layers_java
+import layers_python
 
 # What each folder may include besides itself and include/tfos: name a folder whole ("columns") and all
 # below it may be included. A test may also use `testing`, wherever it lies, and what TEST_ONLY says.
@@ -111,6 +117,8 @@ def violations(root):
     yield from check_includes(root)
     yield from check_public_headers(root)
     yield from check_tests_are_built(root)
+    yield from layers_python.violations(root)
+    yield from layers_java.violations(root)
 
 
 def main():

@@ -10,7 +10,7 @@ declare -A packages_of=(
   [build]="g++ cmake ninja-build ccache libboost1.81-dev libssl-dev nlohmann-json3-dev libcli11-dev
            libspdlog-dev libfmt-dev zlib1g-dev python3-dev
            libucx-dev"
-  [test]="libgtest-dev libgmock-dev"
+  [test]="libgtest-dev libgmock-dev iproute2"
   [hdfs]=""
   [bench]="libgloo-dev"
   [analyse]="clang-16 clang-format-16 clang-tidy-16"

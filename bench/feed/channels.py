@@ -191,13 +191,13 @@ def main():
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
-    from tfos.launch import NODE_MALLOC
+    from tfos.cluster.launch import NODE_MALLOC
 
     if not NODE_MALLOC.items() <= os.environ.items():  # read when a process starts
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **NODE_MALLOC})
     import tensorflow as tf
 
-    from tfos.dataset import make_dataset
+    from tfos.feed.dataset import make_dataset
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     rig = Rig()

@@ -246,13 +246,13 @@ def main():
     from pyspark.sql import SparkSession
 
     import tfos
-    from tfos import tfrecord_source
+    from tfos.records.spark import source
 
     spark = (SparkSession.builder.master(f"local[{PARTS}]").config("spark.ui.enabled", "false")
              .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "3g")
              .config("spark.jars", tfos.jar_path())
              .config("spark.python.daemon.module", "tensorflow_daemon").getOrCreate())
-    tfrecord_source.register_python(spark, OURS["tfos in Python"])
+    source.register_python(spark, OURS["tfos in Python"])
     spark.dataSource.register(Batches)
     titles = {"Python": "Python, `tf.train.Example` (to reach: 10)", "Parquet": "Parquet (to reach: 0.67)",
               "bound": "the bound"}

@@ -71,7 +71,8 @@ def session(model, sessions, threads):
 def infer_rate(model, directory, repeat):
     """Rows a second of `tfos infer` from records to Parquet: what further passes over them take, so
     without the start of Python and the loading of the model."""
-    from tfos import executable, records
+    from tfos.base import executable
+    from tfos import records
 
     with open(os.path.join(model, "input_name.txt")) as file:
         name = file.read()

@@ -20,8 +20,8 @@ import time
 
 import numpy as np
 
-from tfos import parameter_server
-from tfos.parameter_server_process import ParameterServerProcess
+from tfos.parameter_server import rules, connection
+from tfos.parameter_server.process import ParameterServerProcess
 
 
 def seconds_of(action, repeat):
@@ -54,10 +54,10 @@ class Exchange:
     def __init__(self, process, size, local, combiner="delta"):
         server = process.server if local else dataclasses.replace(process.server, id="elsewhere")
         self.values = np.zeros(size, np.float32)
-        self.bytes = [parameter_server.as_bytes(self.values)]
-        rule, self.pushed = parameter_server.make_rule(combiner, None, 0)
-        worker = parameter_server.Worker(0, "the bench", True, 1)
-        self.client = parameter_server.connect([server], [self.values], rule, worker, process.token)
+        self.bytes = [connection.as_bytes(self.values)]
+        rule, self.pushed = rules.make_rule(combiner, None, 0)
+        worker = connection.Worker(0, "the bench", True, 1)
+        self.client = connection.connect([server], [self.values], rule, worker, process.token)
         assert self.client.local_servers == int(local)
         self.client.write(0, self.bytes)
         self.client.start_at(0)
@@ -67,7 +67,7 @@ class Exchange:
         self.values += np.arange(self.values.size, dtype=np.float32) % 7
         self.client.run(self.pushed, True, False, self.bytes)
         got = np.empty_like(self.values)
-        self.client.copy_values([parameter_server.as_bytes(got)])
+        self.client.copy_values([connection.as_bytes(got)])
         assert np.array_equal(got, self.values), "what came back is not what was pushed"
 
     def __call__(self):

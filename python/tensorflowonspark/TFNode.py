@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 
-import tfos.datafeed
-from tfos import paths, saved_model, tf_server
+import tfos.feed.datafeed
+from tfos.files import paths
+from tfos.inference import saved_model
+from tfos.node import tensorflow_server
 from tfos.errors import BadInputError
 
 logger = logging.getLogger(__name__)
 
 
-class DataFeed(tfos.datafeed.ListFeed):
-    """``tfos.datafeed.ListFeed`` with the argument names of TensorFlowOnSpark: with
+class DataFeed(tfos.feed.datafeed.ListFeed):
+    """``tfos.feed.datafeed.ListFeed`` with the argument names of TensorFlowOnSpark: with
     ``input_mapping`` its batches hold lists, as programs ask ``if batch["x"]`` and join lists by
     ``+``, which mean other things for arrays."""
 
@@ -28,7 +30,7 @@ class DataFeed(tfos.datafeed.ListFeed):
 
 
 def hdfs_path(ctx, path):
-    """``path`` as a full URI: see ``tfos.paths.resolve``."""
+    """``path`` as a full URI: see ``tfos.files.paths.resolve``."""
     return paths.resolve(ctx.defaultFS, ctx.working_dir, path)
 
 
@@ -42,13 +44,13 @@ def start_cluster_server(ctx, num_gpus=1, rdma=False):
         from tfos import collective  # with TensorFlow, which this module does without so far
 
         collective.prefer_rdma()
-    cluster_and_server = tf_server.start(ctx.node, use_gpu=num_gpus > 0)
+    cluster_and_server = tensorflow_server.start(ctx.node, use_gpu=num_gpus > 0)
     ctx.tmp_socket = ctx.node.port_socket
     return cluster_and_server
 
 
 def export_saved_model(sess, export_dir, tag_set, signatures):
-    """Exports a TF1-style session: see ``tfos.saved_model.export_session``."""
+    """Exports a TF1-style session: see ``tfos.inference.saved_model.export_session``."""
     saved_model.export_session(sess, export_dir, tag_set, signatures)
 
 

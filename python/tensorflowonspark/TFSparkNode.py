@@ -12,7 +12,7 @@ _TRAINING_JOBS = ("master", "chief", "worker")
 class TFNodeContext:
     """A node under its names of TensorFlowOnSpark.
 
-    In a cluster it is made by ``of`` and works on the ``tfos.context.NodeContext`` in ``node``. A
+    In a cluster it is made by ``of`` and works on the ``tfos.node.context.NodeContext`` in ``node``. A
     program may also build one by itself, to run its ``map_fun`` without a cluster: what needs a
     node then is not available.
     """
@@ -84,7 +84,7 @@ class TFNodeContext:
         TFNode.release_port(self)
 
     def report(self, **metrics):
-        """Publishes metrics of the program, as ``tfos.context.NodeContext.report`` does."""
+        """Publishes metrics of the program, as ``tfos.node.context.NodeContext.report`` does."""
         if self.node is not None:
             self.node.report(**metrics)
 

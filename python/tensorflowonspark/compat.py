@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfos import saved_model
+from tfos.inference import saved_model
 
 
 def export_saved_model(model, export_dir, is_chief=False):

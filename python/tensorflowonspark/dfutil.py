@@ -7,7 +7,7 @@ import weakref
 from pyspark.sql import SparkSession
 
 import tfos
-from tfos import example_rows
+from tfos.records.spark import rows as example_rows
 
 #: Where each DataFrame of ``loadTFRecords`` came from, as long as there is one.
 loadedDF = weakref.WeakKeyDictionary()

@@ -1,8 +1,8 @@
-"""The GPUs of a host, over ``tfos.gpu``."""
+"""The GPUs of a host, over ``tfos.base.gpu``."""
 
 from __future__ import annotations
 
-from tfos import gpu
+from tfos.base import gpu
 
 AS_STRING = "string"
 AS_LIST = "list"

@@ -1,4 +1,4 @@
-"""``TFEstimator`` and ``TFModel``: Spark ML stages over ``TFCluster`` and ``tfos.frame_inference``."""
+"""``TFEstimator`` and ``TFModel``: Spark ML stages over ``TFCluster`` and ``tfos.inference.frames``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pyspark.ml import Estimator, Model
 from pyspark.ml.param import Param, Params, TypeConverters
 
 from tensorflowonspark import TFCluster, util
-from tfos import frame_inference, inference
+from tfos.inference import frames
+from tfos import inference
 from tfos.errors import BadInputError
 from tfos.ml.model import resolved
 
@@ -411,11 +412,11 @@ class TFModel(Model, TFParams, HasBatchSize, HasExportDir, HasInputMapping, HasM
         model = inference.Model(
             resolved(spark, directory), args.tag_set or inference.DEFAULT_TAGS,
             args.signature_def_key or inference.DEFAULT_SIGNATURE,
-            threads=frame_inference.task_threads(spark))
+            threads=frames.task_threads(spark))
         outputs = dict(sorted(args.output_mapping.items()))
         if not outputs:
             raise BadInputError(f"output_mapping is empty; the model has {', '.join(model.outputs)}")
         strings = [name for name in outputs if model.outputs.get(name, "").startswith("string")]
-        return frame_inference.transform(
+        return frames.transform(
             dataset, model, dict(sorted(args.input_mapping.items())), outputs,
             binary_outputs=strings, batch_size=args.batch_size, keep=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from tfos import network, parallel
+from tfos.base import network
+from tfos import parallel
 
 _EXECUTOR_ID_FILE = "executor_id"
 

@@ -1,34 +1,79 @@
 """tfos: TensorFlow and Keras programs on the Spark, YARN and HDFS clusters you already have.
 
-The public names: :func:`tfos.run` starts a cluster and returns a :class:`tfos.Cluster`;
-:func:`tfos.register` makes the format "tfrecord" known to a SparkSession. :func:`tfos.jar_path` says where
-the jar for Spark programs on the JVM is.
+:func:`tfos.run` starts a cluster and returns a :class:`tfos.Cluster`; its program gets a
+:class:`tfos.NodeContext`. :func:`tfos.register` makes the format "tfrecord" known to a SparkSession.
+:func:`tfos.jar_path` says where the jar for Spark programs on the JVM is.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tfos._version import __version__
+from tfos.base import lazy
 
 if TYPE_CHECKING:
-    from tfos.cluster import Cluster, run
-    from tfos.tfrecord_source import register, save_tfrecords
+    from tfos import (
+        collective,
+        errors,
+        inference,
+        ml,
+        parallel,
+        parameter_server,
+        records,
+        settings,
+        tensorflow,
+        util,
+    )
+    from tfos.cluster.cluster import Cluster, run
+    from tfos.node.context import NodeContext
+    from tfos.records.spark.source import register, save_tfrecords
 
-__version__ = "0.1.0"
-__all__ = ["Cluster", "jar_path", "register", "run", "save_tfrecords", "__version__"]
+__all__ = [
+    "Cluster",
+    "NodeContext",
+    "__version__",
+    "collective",
+    "errors",
+    "inference",
+    "jar_path",
+    "ml",
+    "parallel",
+    "parameter_server",
+    "records",
+    "register",
+    "run",
+    "save_tfrecords",
+    "settings",
+    "tensorflow",
+    "util",
+]
 
 
 def jar_path() -> str:
-    """The jar for the JVM inside the installed package (docs/jvm.md), as ``spark-shell --jars`` takes it."""
-    from tfos import jar
+    """The jar for the JVM in the installed package (docs/jvm.md), as ``spark-shell --jars`` takes it."""
+    from tfos.spark import jar
 
     return jar.path()
 
 
-def __getattr__(name: str) -> Any:
-    # Loaded on first use: nodes and feed tasks import this package too, and need no driver code.
-    if name in ("Cluster", "run"):
-        return getattr(import_module("tfos.cluster"), name)
-    if name in ("register", "save_tfrecords"):
-        return getattr(import_module("tfos.tfrecord_source"), name)
-    raise AttributeError(f"module 'tfos' has no attribute {name!r}")
+__getattr__, __dir__ = lazy.attach(
+    __name__,
+    {
+        "Cluster": "tfos.cluster.cluster",
+        "run": "tfos.cluster.cluster",
+        "NodeContext": "tfos.node.context",
+        "register": "tfos.records.spark.source",
+        "save_tfrecords": "tfos.records.spark.source",
+        "collective": "tfos.collective",
+        "errors": "tfos.errors",
+        "inference": "tfos.inference",
+        "ml": "tfos.ml",
+        "parallel": "tfos.parallel",
+        "parameter_server": "tfos.parameter_server",
+        "records": "tfos.records",
+        "settings": "tfos.settings",
+        "tensorflow": "tfos.tensorflow",
+        "util": "tfos.util",
+    },
+)

@@ -30,7 +30,8 @@ from typing import Any, Iterable, Mapping, Sequence
 
 import tensorflow as tf
 
-from tfos import _native, ops_library
+from tfos import _native
+from tfos.base import ops_library
 from tfos.errors import BadInputError
 
 #: The jobs whose nodes train together.

@@ -14,7 +14,9 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from tfos import gpu, paths, slots
+from tfos.base import gpu
+from tfos.files import paths
+from tfos.spark import slots
 from tfos.errors import BadInputError, TfosError
 from tfos.settings import Settings
 

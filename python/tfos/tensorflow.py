@@ -14,7 +14,7 @@ import warnings
 
 import tensorflow as tf
 
-from tfos import hadoop_client
+from tfos.files import hadoop_client
 from tfos.errors import TfosError
 
 #: What this process has registered.

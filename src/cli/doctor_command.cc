@@ -44,7 +44,7 @@ std::string_view LastLine(std::string_view text) {
 }
 
 int PrintSettings(const std::string& python, bool json, std::ostream& out) {
-  std::vector<std::string> command = {python, "-m", "tfos.doctor", "--settings"};
+  std::vector<std::string> command = {python, "-m", "tfos.cli.doctor", "--settings"};
   if (json) command.emplace_back("--json");
   const auto run = RunCommand(command);
   if (!run.ok()) {
@@ -115,7 +115,7 @@ std::vector<Check> CheckPython(const std::string& python, const CommandRunner& r
          fmt::format("install tfos for {}, or set PYSPARK_PYTHON to the Python that has it",
                      python)}};
   };
-  std::vector<std::string> command = {python, "-m", "tfos.doctor"};
+  std::vector<std::string> command = {python, "-m", "tfos.cli.doctor"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   const auto report = run(command);
   if (!report.ok() && report.status().kind() == ErrorKind::kRetryLater) {
@@ -127,7 +127,7 @@ std::vector<Check> CheckPython(const std::string& python, const CommandRunner& r
   if (!report.ok()) return failed(report.status().ToString());
   auto checks = ParseChecks(LastLine(report->output));
   if (!checks.ok()) {
-    return failed(fmt::format("{} -m tfos.doctor {}: {}", python, report->exit.Describe(),
+    return failed(fmt::format("{} -m tfos.cli.doctor {}: {}", python, report->exit.Describe(),
                               LastLine(report->output)));
   }
   return std::move(checks).value();

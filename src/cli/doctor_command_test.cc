@@ -78,7 +78,7 @@ TEST(DoctorCommandTest, AReportThatDoesNotComeIsNoMissingPackage) {
   EXPECT_EQ(checks[0].level, CheckLevel::kFail);
   EXPECT_THAT(checks[0].found, HasSubstr("has not ended in time"));
   EXPECT_EQ(checks[0].advice,
-            "run `python3 -m tfos.doctor --hdfs hdfs://namenode/x` to see what holds it");
+            "run `python3 -m tfos.cli.doctor --hdfs hdfs://namenode/x` to see what holds it");
 }
 
 }  // namespace

@@ -25,11 +25,11 @@ struct PythonCommand {
 };
 
 constexpr PythonCommand kCommands[] = {
-    {"infer", "tfos.infer_command", "Run the rows of files through a SavedModel"},
-    {"records", "tfos.records_command", "Look at, check, index and convert TFRecord files"},
-    {"submit", "tfos.submit_command",
+    {"infer", "tfos.cli.infer", "Run the rows of files through a SavedModel"},
+    {"records", "tfos.cli.records", "Look at, check, index and convert TFRecord files"},
+    {"submit", "tfos.cli.submit",
      "Run a program on a cluster: spark-submit with what tfos needs"},
-    {"tensorboard", "tfos.tensorboard", "Run TensorBoard over a directory, also of Hadoop's"},
+    {"tensorboard", "tfos.node.tensorboard", "Run TensorBoard over a directory, also of Hadoop's"},
 };
 
 /// For `tfos submit` PYSPARK_PYTHON names the Python of the executors, which this host may lack.

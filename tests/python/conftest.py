@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import os
-import pathlib
-import re
 import runpy
-import shutil
 import subprocess
 import sys
-import time
 import types
 import uuid
 
-import psutil
+import hadoop_cluster
 import pytest
+import spark_cluster
 
-TESTS = pathlib.Path(__file__).parent
-ROOT = TESTS.parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
+# Before they are imported: their assertions say what they compared, as those of tests do.
+pytest.register_assert_rewrite("support.comparing", "support.waiting", "support.two_nodes")
 
-import faults  # noqa: E402
-import hadoop_cluster  # noqa: E402  (tools/ is no package)
-import spark_cluster  # noqa: E402
-
-#: Inherited by every process that this run of pytest starts, however it is detached.
-RUN_VARIABLE = "TFOS_TEST_RUN"
-RUN_ID = uuid.uuid4().hex
-
-#: How long what a cluster held may take to vanish once the driver has returned.
-LEFTOVERS_SECONDS = 10
-_POLL_SECONDS = 0.05
+from support import faults  # noqa: E402
+from support import leftovers as leftovers_of_tfos  # noqa: E402
+from support.places import IMPORT_PATHS, ROOT, RUN_ID, RUN_VARIABLE, SUPPORT  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 #: JVMs here end before it pays to compile the same code better. Read by every `java` command, so also
 #: by those of drivers and executors in other processes.
@@ -43,6 +32,18 @@ TWO_EXECUTORS = "local-cluster[2,1,1024]"
 
 #: Files that take long go first, so that the processes of `make test` end together.
 LONGEST_FIRST = ("test_component.py", "test_examples.py", "test_kill.py", "test_jvm.py", "test_yarn.py", "test_notebook.py")
+
+#: What `empty_directory` makes with the help of HDFS.
+REMOTE_DIRECTORIES = {"hdfs", "viewfs", "faulty"}
+
+#: {marker: fixtures}. A test that uses one of them, itself or through others, has the marker. A test
+#: that starts such a thing itself, in a process of its own, names the marker.
+NEEDS = {
+    "spark": {"spark_on", "standalone_cluster"},
+    "hdfs": {"hdfs"},
+    "yarn": {"yarn"},
+    "namespaces": {"other_host"},
+}
 
 #: Only the sessions' properties tell what viewfs://session/tests is: the directory of `tmp_path`s.
 SESSION_MOUNTS = "session"
@@ -57,8 +58,23 @@ def pytest_configure():
 
 
 def pytest_collection_modifyitems(items):
+    for item in items:
+        for marker in needs_of(item):
+            item.add_marker(marker)
+        if not any(item.get_closest_marker(marker) for marker in NEEDS):
+            item.add_marker("quick")
     order = {name: number for number, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
+
+
+def needs_of(item):
+    """What a test needs that takes its time to start: markers."""
+    needs = {marker for marker, fixtures in NEEDS.items() if fixtures.intersection(item.fixturenames)}
+    if "empty_directory" in item.fixturenames:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if any(isinstance(value, str) and value in REMOTE_DIRECTORIES for value in parameters):
+            needs.add("hdfs")
+    return sorted(needs)
 
 
 def _session(master, directory):
@@ -66,7 +82,7 @@ def _session(master, directory):
 
     import tfos
 
-    paths = [str(TESTS / "executors"), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [*IMPORT_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]
     return (
         SparkSession.builder.master(master)
         .appName("tfos-tests")
@@ -82,9 +98,8 @@ def _session(master, directory):
 
 
 def _path_of_executors():
-    """With an `nvidia-smi` for tests on hosts that have none of their own."""
-    path = os.environ["PATH"]
-    return path if shutil.which("nvidia-smi") else os.pathsep.join([str(TESTS / "bin"), path])
+    """With an `nvidia-smi` that a test can tell which GPUs there are; it asks the host's own otherwise."""
+    return os.pathsep.join([str(SUPPORT / "bin"), os.environ["PATH"]])
 
 
 @pytest.fixture(scope="session")
@@ -115,14 +130,21 @@ def spark(spark_on):
     return spark_on(TWO_EXECUTORS)
 
 
-@pytest.fixture(params=["on", "off"], ids=["JVMs", "Python workers"])
-def model_runner(spark, request):
-    """Has `transform` run models in either."""
+@pytest.fixture
+def run_models_in(spark):
+    """A function that has `transform` run models in JVMs ("on") or in Python workers ("off"), until the
+    end of the test."""
     from tfos.settings import INFERENCE_JVM
 
-    spark.conf.set(INFERENCE_JVM.key, request.param)
-    yield request.param
+    yield lambda jvm: spark.conf.set(INFERENCE_JVM.key, jvm)
     spark.conf.unset(INFERENCE_JVM.key)
+
+
+@pytest.fixture(params=["on", "off"], ids=["JVMs", "Python workers"])
+def model_runner(run_models_in, request):
+    """Has `transform` run models in either."""
+    run_models_in(request.param)
+    return request.param
 
 
 @pytest.fixture(scope="session")
@@ -147,7 +169,7 @@ def hadoop(hdfs, tmp_path_factory):
     "other" on the same HDFS, "local" on this host, "faulty") and `faults`, which plans failures of
     faulty://.
     """
-    from tfos.file_access import access_for
+    from tfos.files.access import access_for
 
     directory = tmp_path_factory.mktemp("hadoop")
     planned = faults.Faults(directory)
@@ -177,9 +199,9 @@ def hadoop(hdfs, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-    """A directory of SavedModels: see make_models.py."""
+    """A directory of SavedModels: see support/make_models.py."""
     directory = tmp_path_factory.mktemp("models")
-    subprocess.run([sys.executable, str(TESTS / "make_models.py"), str(directory)], check=True)
+    subprocess.run([sys.executable, str(SUPPORT / "make_models.py"), str(directory)], check=True)
     return directory
 
 
@@ -206,9 +228,10 @@ def empty_directory(request, tmp_path):
     def make(kind):
         if kind == "local":
             return str(tmp_path)
+        assert request.node.get_closest_marker("hdfs"), "name the kind as a parameter, or use `hdfs`"
         if kind == "faulty":
             return request.getfixturevalue("faulty").uri
-        from tfos.file_access import access_for
+        from tfos.files.access import access_for
 
         base = getattr(request.getfixturevalue("hadoop"), kind)
         access, path = access_for(f"{base}/{uuid.uuid4().hex}")
@@ -241,55 +264,10 @@ def leftovers():
     """Fails the test if it leaves anything of tfos behind: a process, a file in /dev/shm, or an
     abstract socket or shared memory that a process of this run (a Spark worker) holds open.
     """
-    before = _held()
+    before = leftovers_of_tfos.held()
     yield
-    deadline = time.monotonic() + LEFTOVERS_SECONDS
-    while (left := _held() - before) and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
-    assert not left, "left behind:\n" + "\n".join(sorted(left))
 
+    def left():
+        return leftovers_of_tfos.held() - before
 
-def _held():
-    """What of tfos exists now, as text, one entry each."""
-    held = {f"/dev/shm/{name}" for name in os.listdir("/dev/shm") if "tfos" in name}
-    names_of_sockets = _abstract_sockets()
-    for process in psutil.process_iter():
-        try:
-            environment = process.environ()
-            if environment.get(RUN_VARIABLE) != RUN_ID:
-                continue
-            command = process.cmdline()
-            if _is_of_tfos(command) or "TFOS_AGENT_FD" in environment:
-                held.add(f"process {process.pid}: {' '.join(command)}")
-            held |= {f"{what} in process {process.pid}: {' '.join(command)}"
-                     for what in _open_things(process.pid, names_of_sockets)}
-        except psutil.AccessDenied:
-            continue  # Somebody else's, such as a container's first process.
-        except (psutil.NoSuchProcess, psutil.ZombieProcess, FileNotFoundError, ProcessLookupError):
-            continue  # It ended while being looked at.
-    return held
-
-
-def _is_of_tfos(command):
-    is_executable = bool(command) and os.path.basename(command[0]) == "tfos"
-    return is_executable or any(re.fullmatch(r"tfos\.\w+", word) for word in command)
-
-
-def _abstract_sockets():
-    """{inode: name} of the abstract sockets of tfos."""
-    lines = pathlib.Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
-    fields = [line.split() for line in lines]
-    return {row[6]: row[7] for row in fields if len(row) == 8 and row[7].startswith("@tfos")}
-
-
-def _open_things(pid, names_of_sockets):
-    """Yields the abstract sockets and the shared memory of tfos that a process has open."""
-    for descriptor in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
-        except FileNotFoundError:
-            continue  # Closed meanwhile.
-        if target.startswith("/memfd:tfos"):
-            yield target
-        elif (inode := target.removeprefix("socket:[").rstrip("]")) in names_of_sockets:
-            yield f"socket {names_of_sockets[inode]}"
+    wait_for(lambda: not left(), lambda: "\n".join(["the end of what is left behind:", *sorted(left())]))

@@ -11,7 +11,7 @@ from typing import Any, Iterable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfos import parameter_server
+from tfos.parameter_server import connection, rules
 from tfos.errors import BadInputError
 
 tf1 = tf.compat.v1
@@ -34,7 +34,7 @@ class WorkerPlan:
     combiner: str
     #: For the mean.
     count: int
-    server: parameter_server.Server
+    server: connection.Server
     token: str = dataclasses.field(repr=False)
 
 
@@ -107,13 +107,13 @@ class Training:
         like = [np.empty(variable.shape, variable.dtype.base_dtype.as_numpy_dtype)
                 for variable in self._parameters]
         self._weights = like
-        rule, self._pushed = parameter_server.make_rule(plan.combiner, None, plan.count)
-        worker = parameter_server.Worker(
+        rule, self._pushed = rules.make_rule(plan.combiner, None, plan.count)
+        worker = connection.Worker(
             number=index, name=f"partition {index} on host {socket.gethostname()}", starts=False,
             workers=plan.count)
-        self._client = parameter_server.connect(
+        self._client = connection.connect(
             [plan.server], like, rule, worker, plan.token,
-            connect_timeout=parameter_server.RUNNING_CONNECT_TIMEOUT)
+            connect_timeout=connection.RUNNING_CONNECT_TIMEOUT)
 
     def run(self, rows: Iterable[Any]) -> int:
         plan = self._plan
@@ -135,10 +135,10 @@ class Training:
 
     def _pull(self) -> None:
         self._client.run(None, True, False, [])
-        self._client.copy_values([parameter_server.as_bytes(room) for room in self._weights])
+        self._client.copy_values([connection.as_bytes(room) for room in self._weights])
         load(self._session, self._parameters, self._weights)
 
     def _push(self) -> None:
         values = self._session.run(self._parameters)
         self._client.run(self._pushed, False, False,
-                         [parameter_server.as_bytes(np.asarray(value)) for value in values])
+                         [connection.as_bytes(np.asarray(value)) for value in values])

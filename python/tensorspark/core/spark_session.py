@@ -12,11 +12,12 @@ from pyspark.rdd import RDD
 
 from tensorspark.core.session_worker import SessionWorker, WorkerPlan, load, variables_by_name
 from tensorspark.core.weight_combiner import MeanWeightCombiner, WeightCombiner
-from tfos import network, parameter_server
+from tfos.base import network
+from tfos.parameter_server import rules, connection
 from tfos.errors import BadInputError
-from tfos.parameter_server_process import ParameterServerProcess
+from tfos.parameter_server.process import ParameterServerProcess
 from tfos.settings import Settings
-from tfos.spark_job import use_this_python
+from tfos.spark.jobs import use_this_python
 
 tf1 = tf.compat.v1
 
@@ -91,7 +92,7 @@ class SparkSession:
             plan = self._plan(fetches, feed_name_list, param_list, combiner, shuffle_within_partition)
             self._train(feed_rdd, plan)
             driver.run(None, True, False, [])
-            driver.copy_values([parameter_server.as_bytes(value) for value in values])
+            driver.copy_values([connection.as_bytes(value) for value in values])
             load(self._session, list(param_list), values)
         except BaseException:
             self.stop_param_server()  # Its clients may be in the middle of something.
@@ -131,15 +132,15 @@ class SparkSession:
             settings = Settings.resolve(lambda key: self._sc.getConf().get(key), {})
             self._server = ParameterServerProcess(host, self._port, settings.tensors_encrypt)
             self._served = served
-        rule, _ = parameter_server.make_rule(combiner.kind, None, count)
-        worker = parameter_server.Worker(
+        rule, _ = rules.make_rule(combiner.kind, None, count)
+        worker = connection.Worker(
             number=_DRIVER, name=f"the driver on host {socket.gethostname()}", starts=True, workers=count)
-        return parameter_server.connect([self._server.server], values, rule, worker,
+        return connection.connect([self._server.server], values, rule, worker,
                                         self._server.token,
-                                        connect_timeout=parameter_server.RUNNING_CONNECT_TIMEOUT)
+                                        connect_timeout=connection.RUNNING_CONNECT_TIMEOUT)
 
     def _write(self, driver: Any, values: list[np.ndarray]) -> None:
-        driver.write(0, [parameter_server.as_bytes(value) for value in values])
+        driver.write(0, [connection.as_bytes(value) for value in values])
         driver.start_at(0)
 
     def _plan(self, fetches: Any, feed_names: Sequence[str], parameters: Sequence[Any],

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tensorspark.core import spark_session as sps
 from tensorspark.core import weight_combiner
-from tfos import file_access
+from tfos.files import access as file_access
 from tfos.errors import BadInputError
 
 tf1 = tf.compat.v1

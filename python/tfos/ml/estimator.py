@@ -14,9 +14,10 @@ from pyspark.ml.util import (
 )
 
 import tfos
-from tfos import inference, saved_model
+from tfos import inference
+from tfos.inference import saved_model
 from tfos.errors import BadInputError
-from tfos.file_access import access_for
+from tfos.files.access import access_for
 from tfos.ml.model import Model, resolved
 from tfos.ml.params import _TrainingParams
 

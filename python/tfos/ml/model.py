@@ -13,9 +13,11 @@ from pyspark.ml.util import (
 )
 from pyspark.sql import SparkSession, functions
 
-from tfos import frame_inference, inference, paths
+from tfos.inference import frames
+from tfos import inference
+from tfos.files import paths
 from tfos.errors import BadInputError
-from tfos.file_access import access_for
+from tfos.files.access import access_for
 from tfos.ml.params import _InferenceParams
 
 #: Of the SavedModel in the directory of a model that was saved.
@@ -42,7 +44,7 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
     def _transform(self, dataset: Any) -> Any:
         model = self._saved_model(dataset.sparkSession)
         outputs = self.getOutputMapping() or {name: name for name in model.outputs}
-        result = frame_inference.transform(
+        result = frames.transform(
             dataset, model, _mapping(self.getInputMapping(), model), outputs,
             binary_outputs=self.getBinaryOutputs(), batch_size=self.getBatchSize(),
             keep=self.getKeepInputs())
@@ -54,7 +56,7 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
         if not self.isDefined(self.modelDir):
             raise BadInputError("modelDir is not set: the directory of the SavedModel")
         return inference.Model(resolved(spark, self.getModelDir()), self.getTags(), self.getSignature(),
-                               tuple(self.getOpLibraries()), frame_inference.task_threads(spark))
+                               tuple(self.getOpLibraries()), frames.task_threads(spark))
 
     def write(self) -> MLWriter:
         return _Writer(self)

@@ -20,7 +20,7 @@ struct FeedTask {
 };
 
 /// Reads the plan of a Spark job that feeds: JSON that the driver has written (FeedPlan in
-/// python/tfos/feeding.py) and every task of the job gets. Endpoints are in the order in which a
+/// python/tfos/feed/plan.py) and every task of the job gets. Endpoints are in the order in which a
 /// partition that needs only some should take them: the executor's own nodes first, and of nodes
 /// that are alike another one for each partition.
 ///

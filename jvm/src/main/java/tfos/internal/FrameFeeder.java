@@ -15,7 +15,7 @@ import scala.Option;
 
 /**
  * Feeds DataFrames to the nodes of a cluster without a Python worker: what {@code cluster.train(df)}
- * of the driver's Python program calls (python/tfos/jvm_feeder.py).
+ * of the driver's Python program calls (python/tfos/feed/jvm.py).
  */
 public final class FrameFeeder {
   private FrameFeeder() {}
@@ -34,7 +34,7 @@ public final class FrameFeeder {
   /**
    * Feeds all rows once, in a Spark job of the calling thread.
    *
-   * @param plan the JSON that {@code FeedPlan.to_json} of python/tfos/feeding.py makes; as bytes, as
+   * @param plan the JSON that {@code FeedPlan.to_json} of python/tfos/feed/plan.py makes; as bytes, as
    *     py4j would show a text in its log
    * @param names of the columns, in the rows that nodes get
    * @return for each partition its rows, and how many of them were sent twice, as JSON

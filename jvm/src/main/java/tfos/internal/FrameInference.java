@@ -10,7 +10,7 @@ import org.apache.spark.sql.Row;
 
 /**
  * Runs DataFrames of Python programs through a SavedModel without a Python worker: what {@code
- * transform} of the driver's program calls (python/tfos/jvm_inference.py).
+ * transform} of the driver's program calls (python/tfos/inference/jvm.py).
  */
 public final class FrameInference {
   private FrameInference() {}
@@ -18,7 +18,7 @@ public final class FrameInference {
   /**
    * A lazy DataFrame of the results.
    *
-   * @param request what {@code Inference.to_json} of python/tfos/inference.py makes
+   * @param request what {@code Inference.to_json} of python/tfos/inference/model.py makes
    * @param path of the model, as Hadoop has it
    * @param python whose TensorFlow it is, on every host
    */

@@ -19,7 +19,7 @@ final class NativeFeeder implements AutoCloseable {
   /**
    * Connects to the nodes, and learns what they have of the partition from earlier attempts.
    *
-   * @param plan the JSON that {@code FeedPlan.to_json} of python/tfos/feeding.py makes
+   * @param plan the JSON that {@code FeedPlan.to_json} of python/tfos/feed/plan.py makes
    * @param columns the type of all rows (src/jvm/column_layout.h); null for pickled batches
    * @param killed asked while it waits; true ends the wait
    */

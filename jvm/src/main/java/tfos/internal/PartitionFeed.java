@@ -61,7 +61,7 @@ abstract class PartitionFeed<T> implements Function2<Integer, Iterator<T>, Itera
         decimalsAsFloat64, chunkBytes, context::isInterrupted);
   }
 
-  /** As the nodes of this executor call it: see python/tfos/executor.py. */
+  /** As the nodes of this executor call it: see python/tfos/spark/executor.py. */
   private static String executorId() {
     String given = System.getenv("SPARK_EXECUTOR_ID");
     return given != null && !given.isEmpty() ? given : "process " + ProcessHandle.current().pid();

@@ -5,7 +5,7 @@ import org.apache.spark.api.java.JavaRDD;
 
 /**
  * Feeds RDDs of Python objects that Spark holds pickled, without a Python worker: what {@code
- * cluster.train(rdd)} of the driver's Python program calls (python/tfos/jvm_feeder.py).
+ * cluster.train(rdd)} of the driver's Python program calls (python/tfos/feed/jvm.py).
  */
 public final class PickledFeeder {
   private PickledFeeder() {}

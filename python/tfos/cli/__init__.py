@@ -1,0 +1,1 @@
+"""The commands of ``tfos`` that are written in Python."""

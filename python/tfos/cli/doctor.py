@@ -1,0 +1,283 @@
+"""The Python side of ``tfos doctor``: what an installation consists of, and what it lacks.
+
+``python -m tfos.cli.doctor`` prints a JSON list of checks, which the executable shows among its own;
+``--settings`` prints the table of settings. Nothing here imports TensorFlow but the last step of
+``--hdfs``: that takes seconds, and the versions are in the packages' metadata.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tfos.cli.checks import FAIL, OK, WARN, Check
+from tfos.spark.installation import spark_home
+
+
+_OLDEST_PYTHON = (3, 11)
+#: What the code is written for, and what of it was run.
+_TENSORFLOW = ((2, 16), (2, 21))
+_TESTED_TENSORFLOW = "tested with 2.21, and its feed with 2.16"
+_OLDEST_SPARK = (3, 5)
+_TESTED_SPARK = (4, 1)
+_TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
+_HADOOP_JARS = ("hadoop-client-api-", "hadoop-client-runtime-")
+
+VersionOf = Callable[[str], str | None]
+
+
+def installed_version(package: str) -> str | None:
+    """The version of an installed distribution, or None."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def all_checks(
+    environ: Mapping[str, str] = os.environ, version_of: VersionOf = installed_version
+) -> list[Check]:
+    """Every check, in the order of the report."""
+    spark = spark_home(environ)
+    return [
+        check_python(sys.version_info[:3]),
+        check_extension(),
+        check_executable(),
+        check_jar(),
+        check_spark(version_of, spark),
+        check_hadoop_client(),
+        check_hadoop_configuration(environ),
+        check_tensorflow(version_of),
+        check_keras(version_of),
+        check_tensorboard(version_of),
+        check_pyarrow(version_of),
+        check_required("cloudpickle", version_of),
+        check_required("numpy", version_of),
+    ]
+
+
+def check_python(version: Sequence[int]) -> Check:
+    found = f"{'.'.join(map(str, version))} at {sys.executable}"
+    if tuple(version[:2]) < _OLDEST_PYTHON:
+        return Check(FAIL, "Python", found, f"use Python {_dotted(_OLDEST_PYTHON)} or newer")
+    return Check(OK, "Python", found)
+
+
+def check_extension() -> Check:
+    what = "Python extension"
+    try:
+        from tfos import _native
+    except ImportError as error:
+        return Check(FAIL, what, str(error), "install the wheel: pip install tfos")
+    return Check(OK, what, _native.__file__)
+
+
+def check_executable() -> Check:
+    from tfos.base import executable
+    from tfos.errors import TfosError
+
+    try:
+        return Check(OK, "tfos executable", executable.path())
+    except TfosError as error:
+        return Check(FAIL, "tfos executable", str(error), "install the wheel: pip install tfos")
+
+
+def check_jar() -> Check:
+    from tfos.spark import jar
+    from tfos.errors import TfosError
+
+    try:
+        return Check(OK, "jar for the JVM", jar.path())
+    except TfosError as error:
+        return Check(WARN, "jar for the JVM", str(error), "only programs in Scala and Java need it")
+
+
+def check_spark(version_of: VersionOf, home: Path | None) -> Check:
+    version = version_of("pyspark")
+    if version is None and home is None:
+        return Check(
+            FAIL,
+            "pyspark",
+            "not installed",
+            "pip install pyspark, or set SPARK_HOME and PYTHONPATH",
+        )
+    if version is None:
+        return Check(OK, "pyspark", f"from {home}")
+    found = f"{version} at {home}"
+    if _numbers(version) < _OLDEST_SPARK:
+        return Check(
+            WARN,
+            "pyspark",
+            found,
+            f"made for {_dotted(_OLDEST_SPARK)} and newer, tested with {_dotted(_TESTED_SPARK)}: upgrade",
+        )
+    if _numbers(version) != _TESTED_SPARK:
+        found += f"; tested with {_dotted(_TESTED_SPARK)}"
+    return Check(OK, "pyspark", found)
+
+
+def check_hadoop_client() -> Check:
+    """Of the environment of this process, as the client itself looks for its jars."""
+    from tfos.errors import TfosError
+
+    what = "Hadoop client"
+    try:
+        from tfos.files import hadoop_client
+
+        class_path = hadoop_client.client().class_path()
+    except (ImportError, TfosError) as error:
+        return Check(WARN, what, str(error), "without it hdfs:// paths can't be used")
+    jars = [entry for entry in class_path if os.path.basename(entry).startswith(_HADOOP_JARS)]
+    return Check(OK, what, ", ".join(jars))
+
+
+def check_hadoop_configuration(environ: Mapping[str, str]) -> Check:
+    what = "Hadoop configuration"
+    directory = environ.get("HADOOP_CONF_DIR")
+    if directory is None and "HADOOP_HOME" in environ:
+        directory = str(Path(environ["HADOOP_HOME"]) / "etc" / "hadoop")
+    if directory is None:
+        return Check(
+            OK, what, "neither HADOOP_CONF_DIR nor HADOOP_HOME is set: Spark's own settings"
+        )
+    if not (Path(directory) / "core-site.xml").is_file():
+        return Check(
+            WARN,
+            what,
+            f"no core-site.xml in {directory}",
+            "point HADOOP_CONF_DIR at the configuration of the cluster",
+        )
+    return Check(OK, what, directory)
+
+
+def check_tensorflow(version_of: VersionOf) -> Check:
+    what = "TensorFlow"
+    installed = {name: version for name in _TENSORFLOW_PACKAGES if (version := version_of(name))}
+    oldest, newest = _TENSORFLOW
+    if not installed:
+        return Check(FAIL, what, "not installed", f"pip install 'tensorflow<={_dotted(newest)}.*'")
+    package, version = next(iter(installed.items()))
+    found = f"{version} ({package})"
+    if not oldest <= _numbers(version) <= newest:
+        made_for = f"made for {_dotted(oldest)} to {_dotted(newest)}"
+        return Check(
+            WARN, what, found, f"{made_for}, {_TESTED_TENSORFLOW}: install one of them if something fails"
+        )
+    return Check(OK, what, found if _numbers(version) == newest else f"{found}; {_TESTED_TENSORFLOW}")
+
+
+def check_keras(version_of: VersionOf) -> Check:
+    keras, legacy = version_of("keras"), version_of("tf_keras")
+    if keras is None and legacy is None:
+        return Check(WARN, "Keras", "not installed", "pip install keras, if programs use tf.keras")
+    parts = [f"Keras {keras}"] if keras else []
+    parts += [f"legacy tf_keras {legacy}"] if legacy else []
+    return Check(OK, "Keras", ", ".join(parts))
+
+
+def check_tensorboard(version_of: VersionOf) -> Check:
+    version = version_of("tensorboard")
+    if version is None:
+        return Check(
+            WARN,
+            "TensorBoard",
+            "not installed",
+            "pip install tensorboard: tf.summary and tensorboard=True need it",
+        )
+    return Check(OK, "TensorBoard", version)
+
+
+def check_pyarrow(version_of: VersionOf) -> Check:
+    version = version_of("pyarrow")
+    if version is None:
+        return Check(
+            WARN,
+            "pyarrow",
+            "not installed",
+            "pip install pyarrow: DataFrames, TFRecords and models over rows need it",
+        )
+    return Check(OK, "pyarrow", version)
+
+
+def check_required(package: str, version_of: VersionOf) -> Check:
+    version = version_of(package)
+    if version is None:
+        return Check(FAIL, package, "not installed", f"pip install {package}")
+    return Check(OK, package, version)
+
+
+def settings_table() -> str:
+    """The settings as aligned text: key, default with unit, meaning."""
+    from tfos.settings import SETTINGS
+
+    rows = [
+        (setting.key, f"{_shown(setting.default)} {setting.unit}".strip(), setting.meaning)
+        for setting in SETTINGS
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    return "\n".join(
+        f"{key:<{widths[0]}}  {default:<{widths[1]}}  {meaning}" for key, default, meaning in rows
+    )
+
+
+def settings_json() -> list[dict[str, object]]:
+    from tfos.settings import SETTINGS
+
+    return [
+        {
+            "key": setting.key,
+            "keyword": setting.keyword,
+            "type": setting.type.__name__,
+            "default": setting.default,
+            "unit": setting.unit,
+            "meaning": setting.meaning,
+        }
+        for setting in SETTINGS
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tfos.cli.doctor", description="see tfos doctor")
+    parser.add_argument("--settings", action="store_true", help="print the table of settings")
+    parser.add_argument("--json", action="store_true", help="print the settings as JSON")
+    parser.add_argument("--hdfs", metavar="URI", help="use a directory of Hadoop's step by step")
+    options = parser.parse_args(arguments)
+    if options.settings:
+        print(json.dumps(settings_json(), indent=2) if options.json else settings_table())
+        return 0
+    if options.hdfs:
+        from tfos.cli import doctor_hdfs
+
+        doctor_hdfs.shorten_timeouts()
+        checks = [check_hadoop_client(), check_hadoop_configuration(os.environ),
+                  *doctor_hdfs.hdfs_checks(options.hdfs)]
+    else:
+        checks = all_checks()
+    print(json.dumps([dataclasses.asdict(check) for check in checks]))
+    return int(any(check.level == FAIL for check in checks))
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return '""' if default == "" else str(default)
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    """Major and minor of a version: `2.21.0rc1` is (2, 21)."""
+    major, minor = (*version.split("."), "0")[:2]
+    return int(major), int("".join(filter(str.isdigit, minor)) or 0)
+
+
+def _dotted(version: Sequence[int]) -> str:
+    return ".".join(map(str, version))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

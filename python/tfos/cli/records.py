@@ -1,0 +1,185 @@
+"""``tfos records``: TFRecord files on the command line; ``python -m tfos.cli.records``.
+
+Prints one JSON object a line. Exit codes: 0 all is well; 1 a file is damaged, missing or does not
+fit, which standard error says with file and offset; 2 the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import itertools
+import json
+import math
+import os
+import sys
+from typing import Any, Callable, Iterator
+
+from tfos.errors import BadInputError
+from tfos.files.access import access_for
+
+try:
+    from tfos.records import conversion, listing, files as record_files
+    from tfos import records
+    from tfos.records.listing import ListedFile
+except ImportError as error:
+    sys.exit(f"tfos records: {error}")
+
+#: Rows that `head` prints unless it is told.
+HEAD_ROWS = 10
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        return parsed.run(parsed)
+    except BrokenPipeError:
+        # Who reads the output has enough, as in `| head`. Python would complain when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (BadInputError, OSError) as error:
+        sys.stdout.flush()
+        print(f"tfos records: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tfos records", description="TFRecord files.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[Any], int], help: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=help, description=help)
+        made.set_defaults(run=run)
+        made.add_argument("paths", nargs="+", metavar="PATH",
+                          help="a file, a directory, or a pattern of * ? [...]")
+        made.add_argument("--compression", choices=("none", "gzip", "zlib"),
+                          help="default: as the names end (.gz, .zlib)")
+        return made
+
+    def rows(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        made.add_argument("--record-type", default="Example", choices=("Example", "SequenceExample"))
+        return made
+
+    for name, help, default in (("cat", "Print each tf.Example as JSON.", None),
+                                ("head", "Print the first tf.Examples as JSON.", HEAD_ROWS)):
+        made = rows(command(name, _cat, help))
+        made.add_argument("-n", "--rows", type=int, default=default, help=f"default: {default or 'all'}")
+        made.add_argument("--mode", default="failfast",
+                          choices=("failfast", "dropmalformed", "permissive"),
+                          help="what becomes of bad records")
+    command("count", _count, "Count the records of each file, without checking their data.")
+    made = rows(command("schema", _schema, "Print the columns that a sample of the records has."))
+    made.add_argument("--sample", type=int, default=record_files.SAMPLE_RECORDS, help="records to look at")
+    command("verify", _verify, "Check all CRCs of each file.")
+    made = command("index", _index, "Put an index beside each file, so that Spark can split it.")
+    made.add_argument("--interval", type=int, help="bytes between entries; default: 1 MiB")
+    made = rows(command("convert", _convert, "Convert TFRecord, Parquet, CSV or JSON files into one."))
+    made.add_argument("--output", required=True, help="the file to write")
+    for side in ("from", "to"):
+        made.add_argument(f"--{side}", choices=conversion.FORMATS, dest=f"{side}_format",
+                          help="default: as the name ends, else tfrecord")
+    made.add_argument("--output-compression", choices=("none", "gzip", "zlib"))
+    return parser
+
+
+def _files(parsed: Any) -> list[ListedFile]:
+    files = listing.list_files(parsed.paths)
+    if not files:
+        raise BadInputError(f"{', '.join(parsed.paths)}: there is no file in it")
+    return files
+
+
+def _opened(parsed: Any) -> Iterator[tuple[str, str]]:
+    """What is to be opened, and its compression."""
+    for file in _files(parsed):
+        access, path = access_for(file.path)
+        yield access.native_path(path), listing.compression_of(path, parsed.compression)
+
+
+def _print(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def _cat(parsed: Any) -> int:
+    files = _files(parsed)
+    schema = listing.infer_schema(
+        files, record_type=parsed.record_type, compression=parsed.compression,
+        sample=parsed.rows or record_files.SAMPLE_RECORDS, strings=True, mode=parsed.mode)
+    schema = conversion.nullable(schema)
+    readers: list[records.Reader] = []
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for path, compression in _opened(parsed):
+            readers.append(records.Reader(path, schema, record_type=parsed.record_type,
+                                          compression=compression, mode=parsed.mode))
+            for batch in readers[-1]:
+                yield from batch.to_pylist()
+
+    for row in itertools.islice(rows(), parsed.rows):
+        _print({name: _plain(value) for name, value in row.items()})
+    problems = [reader.counts["first_problem"] for reader in readers if reader.counts["first_problem"]]
+    for problem in problems:
+        print(f"tfos records: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: bytes as {"base64": ...}, numbers that are none as strings."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _count(parsed: Any) -> int:
+    return _survey(parsed, "lengths", ("records",))
+
+
+def _verify(parsed: Any) -> int:
+    return _survey(parsed, "full", ("records", "bad_records", "lost", "record_bytes", "longest_bytes"))
+
+
+def _survey(parsed: Any, validation: str, shown: tuple[str, ...]) -> int:
+    failed = False
+    for path, compression in _opened(parsed):
+        survey = records.verify(path, compression=compression, validation=validation)
+        _print({"file": path, **{name: survey[name] for name in shown}})
+        if survey["first_problem"]:
+            failed = True
+            sys.stdout.flush()
+            print(f"tfos records: {survey['first_problem']}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _schema(parsed: Any) -> int:
+    schema = listing.infer_schema(
+        _files(parsed), record_type=parsed.record_type, compression=parsed.compression,
+        sample=parsed.sample, strings=True)
+    for field in schema:
+        _print({"name": field.name, "type": str(field.type), "nullable": field.nullable})
+    return 0
+
+
+def _index(parsed: Any) -> int:
+    for path, compression in _opened(parsed):
+        if compression:
+            raise BadInputError(f"{path} is compressed, and only files that are not can be split")
+        _print({"file": path, "records": records.make_index(path, interval_bytes=parsed.interval)})
+    return 0
+
+
+def _convert(parsed: Any) -> int:
+    rows = conversion.convert(
+        [file.path for file in _files(parsed)], parsed.output, source_format=parsed.from_format,
+        target_format=parsed.to_format, record_type=parsed.record_type,
+        compression=parsed.compression, target_compression=parsed.output_compression)
+    _print({"file": parsed.output, "rows": rows})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,302 @@
+"""``tfos submit``: spark-submit with what tfos needs; ``python -m tfos.cli.submit``.
+
+Says the command on standard error and becomes it, so the exit code is spark-submit's; 2 if something
+is wrong with the command line or the environment, and nothing was run. docs/submit.md has examples.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+import sys
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tfos.cli import python_archive
+from tfos import settings, util
+from tfos.errors import BadInputError, TfosError
+from tfos.spark.installation import spark_home
+
+USAGE = """\
+usage: tfos submit [options] PROGRAM.py [argument]...
+
+Runs a program on a cluster: spark-submit, with the Python environment, the jar and the settings that
+tfos needs, all of which it says. Options of spark-submit are passed on.
+
+options of tfos:
+  --python-env ENV    the Python of the executors, and of the driver in cluster mode: a virtual
+                      environment (packed once for each content), or an archive of one, here or on
+                      HDFS. Default: the virtual environment that runs `tfos submit`, unless
+                      PYSPARK_PYTHON or spark.pyspark.python names a Python that all hosts have
+  --env-directory DIR such as hdfs:///user/me/environments: the packed environment is put there if it
+                      is not there already, and hosts that have it don't fetch it again
+  --no-env            pack nothing: all hosts have this Python at the same path, or the one named so
+  --dry-run           print the command and do nothing
+  -h, --help          show this; `spark-submit --help` shows the options of spark-submit
+
+common options of spark-submit:
+  --master URL        yarn, spark://HOST:PORT, k8s://URL, local[N]
+  --deploy-mode MODE  client (the driver runs here) or cluster
+  --num-executors N, --executor-cores N, --executor-memory 2g, --queue NAME (YARN)
+  --conf KEY=VALUE    Spark's settings and tfos's (`tfos doctor --settings`)
+  --py-files FILES    modules that the program imports
+"""
+
+#: Options of spark-submit that take no value.
+_SWITCHES = frozenset({"-v", "--verbose", "--supervise", "--version", "--usage-error", "--load-spark-defaults"})
+_OUR_SWITCHES = frozenset({"--no-env", "--dry-run", "-h", "--help"})
+_OUR_OPTIONS = frozenset({"--python-env", "--env-directory"})
+_SHORT = {"-c": "--conf"}
+#: Of spark-submit; the last one given counts there, so what is added must be added to it.
+_LISTS = {"--archives": "spark.archives", "--jars": "spark.jars"}
+_CONF_OF_OPTION = {"--master": "spark.master", "--deploy-mode": "spark.submit.deployMode"}
+_CONF_OF_VARIABLE = {"MASTER": "spark.master", "DEPLOY_MODE": "spark.submit.deployMode"}
+
+#: What the archive is unpacked as, in an executor's working directory.
+_UNPACKED = "environment"
+_PYTHON = "spark.pyspark.python"
+_DRIVER_PYTHON = "spark.pyspark.driver.python"
+#: YARN and Kubernetes kill containers that exceed the executor's memory plus this: a node with
+#: TensorFlow is beside the executor's JVM, not in its heap.
+_MEMORY_OVERHEAD = ("spark.executor.memoryOverhead", "2g")
+
+_SECRET = re.compile(
+    r"secret|passw|token|credential|(access|account|private|api|auth)[._-]?key", re.IGNORECASE)
+_SECRET_IN_URL = re.compile(r"(://[^/:@\s]*:)[^/@\s]+@")
+_REDACTED = "REDACTED"
+
+
+@dataclass
+class Request:
+    """A command line, taken apart."""
+
+    #: Options of tfos by name; switches are "".
+    ours: dict[str, str] = field(default_factory=dict)
+    #: (name, value) of spark-submit's, as given; the value of a switch is None.
+    options: list[tuple[str, str | None]] = field(default_factory=list)
+    #: The program and its arguments.
+    program: list[str] = field(default_factory=list)
+
+    def option(self, name: str) -> str | None:
+        return next((value for option, value in reversed(self.options) if option == name), None)
+
+    def conf(self) -> dict[str, str]:
+        """What --conf says."""
+        pairs = (value.partition("=") for name, value in self.options if name == "--conf" and value)
+        return {key: value for key, _, value in pairs}
+
+
+def parse(words: list[str]) -> Request:
+    """Takes a command line apart: spark-submit's options end at the first word that is none."""
+    request = Request()
+    coming = iter(words)
+    for word in coming:
+        if not word.startswith("-"):
+            request.program = [word, *coming]
+            break
+        name, equals, value = word.partition("=")
+        name = _SHORT.get(name, name)
+        if name in _OUR_SWITCHES:
+            request.ours[name] = ""
+        elif name in _SWITCHES:
+            request.options.append((name, None))
+        else:
+            if not equals:
+                value = next(coming, "")
+                if not value:
+                    raise BadInputError(f"{name} needs a value")
+            if name in _OUR_OPTIONS:
+                request.ours[name] = value
+            else:
+                request.options.append((name, value))
+    if "--no-env" in request.ours and (more := _OUR_OPTIONS & request.ours.keys()):
+        raise BadInputError(f"--no-env packs nothing: {' '.join(sorted(more))} does not go with it")
+    return request
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """A file like spark-defaults.conf; {} where there is none."""
+    if not path.is_file():
+        return {}
+    lines = (line.strip() for line in path.read_text().splitlines())
+    pairs = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
+    return {pair[0]: pair[1] if len(pair) == 2 else "" for pair in pairs}
+
+
+def check_settings(conf: Mapping[str, str]) -> None:
+    """Raises :class:`tfos.errors.BadInputError` for a setting that tfos would not know or understand,
+    here and not when the cluster has started."""
+    known = {setting.key: setting for setting in settings.SETTINGS}
+    for key, value in conf.items():
+        if key in known:
+            known[key].read(value)
+        elif key.startswith(settings.PREFIX) and key not in util.PARAMETER_SERVERS:
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"; is {near[0]} meant?" if near else ""
+            raise BadInputError(f"{key} is no setting of tfos{hint} `tfos doctor --settings` lists them")
+
+
+def command(request: Request, home: Path, conf: Mapping[str, str], archive: str | None,
+            jar: str | None, python: str) -> list[str]:
+    """The spark-submit command.
+
+    Args:
+        conf: all that is configured: files and the command line.
+        archive: of the Python environment; None: the hosts have their own.
+        python: the Python that runs this.
+    """
+    added: dict[str, str] = {}
+    # Spark reads a URI. What is escaped in it already stays so.
+    unpacked = f"{urllib.parse.quote(archive, safe='/:@%')}#{_UNPACKED}" if archive else None
+    lists = {"--archives": unpacked, "--jars": jar}
+    if archive is not None:
+        added[_PYTHON] = f"./{_UNPACKED}/bin/python"
+    elif _PYTHON not in conf:
+        added[_PYTHON] = python
+    if not _in_cluster(conf) and archive is not None and _DRIVER_PYTHON not in conf:
+        added[_DRIVER_PYTHON] = python
+    if _master(conf).startswith(("yarn", "k8s://")) and not any(
+            key.startswith(_MEMORY_OVERHEAD[0]) for key in conf):
+        added.update([_MEMORY_OVERHEAD])
+
+    words = [str(home / "bin" / "spark-submit")]
+    for name, value in request.options:
+        if lists.get(name) is None:
+            words += [name] if value is None else [name, value]
+    for name, ours in lists.items():
+        if ours is not None:
+            theirs = request.option(name) or conf.get(_LISTS[name])
+            words += [name, ",".join(filter(None, [theirs, ours]))]
+    for key, value in added.items():
+        words += ["--conf", f"{key}={value}"]
+    return [*words, *request.program]
+
+
+def _master(conf: Mapping[str, str]) -> str:
+    return conf.get("spark.master", "local[*]")
+
+
+def _in_cluster(conf: Mapping[str, str]) -> bool:
+    return conf.get("spark.submit.deployMode", "client") == "cluster"
+
+
+def _is_local(conf: Mapping[str, str]) -> bool:
+    return _master(conf).startswith("local")
+
+
+def redacted(words: list[str]) -> str:
+    """A command as a line for a shell, without what is named like a secret."""
+    shown = []
+    hides = False
+    for word in words:
+        name = _SECRET.search(word)
+        key, equals, _ = word[name.start():].partition("=") if name else (word, "", "")
+        if hides:
+            word = _REDACTED
+        elif equals:
+            word = f"{word[:name.start()]}{key}={_REDACTED}"
+        hides = bool(name) and not equals and word.startswith("-")
+        shown.append(_SECRET_IN_URL.sub(rf"\1{_REDACTED}@", word))
+    return shlex.join(shown)
+
+
+def configuration(request: Request, home: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """What Spark will see: the environment under the properties file under --conf under options."""
+    file = request.option("--properties-file")
+    conf = {}
+    if file is None or ("--load-spark-defaults", None) in request.options:
+        directory = Path(environ.get("SPARK_CONF_DIR") or home / "conf")
+        conf.update(read_properties(directory / "spark-defaults.conf"))
+    if file is not None:
+        conf.update(read_properties(Path(file)))
+    if environ.get("PYSPARK_PYTHON"):
+        conf.setdefault(_PYTHON, environ["PYSPARK_PYTHON"])
+    for name, key in _CONF_OF_VARIABLE.items():
+        if environ.get(name):
+            conf.setdefault(key, environ[name])
+    conf.update(request.conf())
+    for option, key in _CONF_OF_OPTION.items():
+        value = request.option(option)
+        if value:
+            conf[key] = value
+    return conf
+
+
+def _check(request: Request, conf: Mapping[str, str]) -> None:
+    if not request.program:
+        raise BadInputError("which program? `tfos submit --help`")
+    if _in_cluster(conf) and _master(conf).startswith("spark://"):
+        raise BadInputError(
+            "Spark's standalone clusters run Python programs with --deploy-mode client only")
+    check_settings(conf)
+
+
+def _archive(request: Request, conf: Mapping[str, str], environ: Mapping[str, str]) -> str | None:
+    """The archive of the Python environment, packed and put where it is wanted; None for none."""
+    given = request.ours.get("--python-env")
+    if "--no-env" in request.ours or (not given and (_is_local(conf) or _PYTHON in conf)):
+        return None
+    if given and given.endswith(python_archive.SUFFIXES):
+        return given
+    if given is None and sys.prefix == sys.base_prefix:
+        raise BadInputError(
+            f"{sys.executable} is in no virtual environment, which could be packed for the executors: "
+            "pass --python-env, or --no-env if all hosts have this Python with all it needs")
+    environment = Path(os.path.abspath(given or sys.prefix))
+    python_archive.check(environment)
+    cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tfos" / "environments"
+    archive = cache / python_archive.name_of(environment)
+    directory = request.ours.get("--env-directory")
+    if "--dry-run" in request.ours:
+        return f"{directory.rstrip('/')}/{archive.name}" if directory else str(archive)
+    if not archive.exists():
+        _say(f"packing {environment} into {archive}")
+        python_archive.pack(environment, archive)
+    return python_archive.upload(archive, directory, _say) if directory else str(archive)
+
+
+def _jar() -> str | None:
+    """The jar of this installation, if it was built with one."""
+    try:
+        from tfos.spark import jar
+
+        return jar.path()
+    except (ImportError, TfosError):
+        return None
+
+
+def _say(text: str) -> None:
+    print(f"tfos submit: {text}", file=sys.stderr, flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Becomes spark-submit; returns an exit code otherwise."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        request = parse(words)
+        if not words or {"-h", "--help"} & request.ours.keys():
+            print(USAGE, end="")
+            return 0 if words else 2
+        home = spark_home(os.environ)
+        if home is None:
+            raise BadInputError("Spark was not found: set SPARK_HOME, or install pyspark")
+        conf = configuration(request, home, os.environ)
+        _check(request, conf)
+        archive = _archive(request, conf, os.environ)
+        line = command(request, home, conf, archive, _jar(), sys.executable)
+        if "--dry-run" in request.ours:
+            print(redacted(line))
+            return 0
+        _say(f"runs {redacted(line)}")
+        os.execv(line[0], line)
+    except (TfosError, OSError) as error:
+        _say(str(error))
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

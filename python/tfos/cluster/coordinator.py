@@ -1,0 +1,245 @@
+"""The driver's side of the coordinator process (docs/formats/control-protocol.md)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import threading
+import time
+from typing import Any, Callable
+
+from tfos.base import control_message, executable
+from tfos.errors import NodeFailedError, TfosError
+
+logger = logging.getLogger(__name__)
+
+_FAILED_LINGER_SECONDS = 30.0
+
+FINAL_STATES = frozenset({"done", "failed", "lost"})
+
+
+def node_name(node: dict[str, Any]) -> str:
+    """How messages call a node: ``worker:1 (node 2 on host-a)``."""
+    return f"{node['job_name']}:{node['task_index']} (node {node['node_id']} on {node['host'] or '?'})"
+
+
+class Coordinator:
+    """A running ``tfos coordinator`` and the last it said about the cluster.
+
+    Owner and lifetime: the driver's :class:`tfos.Cluster`; ``close`` ends the process. When the
+    driver dies instead, the process sees the end of its input, stops every node and exits.
+    Threads: one reader thread updates the state; all methods may be called from any thread.
+    Errors: after the first failure of the cluster, ``wait`` raises it as
+    :class:`tfos.errors.NodeFailedError`.
+    """
+
+    def __init__(self, start: dict[str, Any], on_failure: Callable[[], None]):
+        """Starts the process and waits until it listens. ``on_failure`` is called once, from the
+        reader thread, at the first failure."""
+        self._changed = threading.Condition()
+        self._on_failure = on_failure
+        self._bears_losses = start["max_lost_nodes"] > 0
+        self._nodes: dict[int, dict[str, Any]] = {}
+        self._metrics: dict[int, dict[str, Any]] = {}
+        self._terminated: set[int] = set()
+        self._failure: dict[str, Any] | None = None
+        self._formed = False
+        self._finished = False
+        self._ended = False
+        self._closing = False
+        # A session of its own: Ctrl-C in the driver's terminal must not end the coordinator before
+        # the driver has decided what to do.
+        self._process = subprocess.Popen(
+            [executable.path(), "coordinator"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._send_lock = threading.Lock()
+        self.send("start", **start)
+        try:
+            first = json.loads(self._process.stdout.readline() or b"{}")
+            if first.get("type") != "listening":
+                raise TfosError(
+                    "the coordinator did not start: "
+                    + first.get("message", f"it exited with code {self._process.wait()}")
+                )
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
+        self.address: str = first["address"]
+        self.port: int = first["port"]
+        self._reader = threading.Thread(
+            target=self._read_events, name="tfos-coordinator-events", daemon=True
+        )
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def formed(self) -> bool:
+        """Whether every node has registered."""
+        with self._changed:
+            return self._formed
+
+    @property
+    def finished(self) -> bool:
+        """Whether every node is done, failed or lost."""
+        with self._changed:
+            return self._finished
+
+    @property
+    def failure(self) -> dict[str, Any] | None:
+        with self._changed:
+            return self._failure
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """A copy of what is known of every node, with its latest ``metrics``."""
+        with self._changed:
+            return [
+                {**node, "metrics": dict(self._metrics.get(node_id, {}))}
+                for node_id, node in sorted(self._nodes.items())
+            ]
+
+    def terminated_nodes(self) -> set[int]:
+        """Nodes that asked for no more rows."""
+        with self._changed:
+            return set(self._terminated)
+
+    def send(self, message_type: str, **fields: Any) -> None:
+        """Sends one message. A coordinator that is gone is not an error here: the reader thread
+        reports it."""
+        line = control_message.encode(message_type, **fields).encode() + b"\n"
+        with self._send_lock:
+            try:
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+            except (BrokenPipeError, ValueError) as error:
+                logger.debug("coordinator is gone, %s not sent: %s", message_type, error)
+
+    def fail(self, step: str, message: str, traceback: str = "") -> None:
+        """Makes a failure that the driver saw the cluster's failure."""
+        self.send("fail", node=-1, step=step, message=message, traceback=traceback)
+
+    def wait(
+        self,
+        condition: Callable[[], bool],
+        timeout: float | None,
+        *,
+        while_waiting: Callable[[], None] | None = None,
+        interval: float = 1.0,
+    ) -> bool:
+        """Waits until ``condition()`` holds; False after ``timeout`` seconds (None: no limit).
+
+        The condition is evaluated at every event. Raises the cluster's failure as soon as there
+        is one. ``while_waiting`` is called about every ``interval`` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._changed:
+                self.raise_failure()
+                if condition():
+                    return True
+                left = interval if deadline is None else min(interval, deadline - time.monotonic())
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+            if while_waiting is not None:
+                while_waiting()
+
+    def wait_quietly(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """As ``wait``, for the end of a cluster: a failure, or the process's own end, is no error."""
+        with self._changed:
+            return self._changed.wait_for(lambda: condition() or self._ended, timeout)
+
+    def notify(self) -> None:
+        """Wakes every ``wait``, so that conditions which don't come from events are looked at."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def raise_failure(self) -> None:
+        """Raises the cluster's first failure, if there is one."""
+        with self._changed:
+            if self._failure is not None:
+                raise NodeFailedError.from_message(self._failure)
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Ends the process; after ``timeout`` seconds by force."""
+        with self._changed:
+            self._closing = True
+        self.send("exit")
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            logger.warning("coordinator %d did not exit within %s s; killing it", self.pid, timeout)
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError as error:
+            logger.debug("the coordinator had ended before it read everything: %s", error)
+        self._process.stdout.close()
+
+    def _read_events(self) -> None:
+        for line in self._process.stdout:
+            event = json.loads(line)
+            with self._changed:
+                failed_before = self._failure is not None
+                self._apply(event)
+                failed_now = self._failure is not None
+                self._changed.notify_all()
+                is_over = failed_now and self._finished and not self._closing
+            if failed_now and not failed_before:
+                self._on_failure()
+            if is_over:
+                self._end_later()
+        with self._changed:
+            unexpected = not self._closing and self._failure is None and not self._finished
+            if unexpected:
+                self._failure = {
+                    "node_id": -1,
+                    "step": "coordinate the cluster",
+                    "message": f"the coordinator process {self.pid} ended unexpectedly with code "
+                    f"{self._process.wait()}; all nodes stop with it",
+                }
+            self._ended = True
+            self._changed.notify_all()
+        if unexpected:
+            self._on_failure()
+
+    def _end_later(self) -> None:
+        """A failed cluster whose driver does not shut it down leaves no process behind. Not at once:
+        tasks that lost their node still ask why."""
+        timer = threading.Timer(_FAILED_LINGER_SECONDS, self.send, ["exit"])
+        timer.daemon = True
+        timer.start()
+
+    def _apply(self, event: dict[str, Any]) -> None:
+        match event["type"]:
+            case "node":
+                node = event["node"]
+                if node["state"] == "lost" and self._bears_losses:
+                    logger.warning("%s is lost: %s", node_name(node), node["detail"])
+                self._nodes[node["node_id"]] = node
+            case "formed":
+                self._nodes.update({node["node_id"]: node for node in event["nodes"]})
+                self._formed = True
+            case "failed":
+                self._failure = self._failure or event["failure"]
+            case "metrics":
+                self._metrics.update({n["node_id"]: n["metrics"] for n in event["nodes"]})
+            case "feed_terminated":
+                self._terminated.add(event["node_id"])
+            case "finished":
+                self._finished = True
+            case "fatal":
+                self._failure = self._failure or {
+                    "node_id": -1, "step": "coordinate the cluster", "message": event["message"]
+                }
+            case other:
+                logger.debug("ignored coordinator event %s", other)

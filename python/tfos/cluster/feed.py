@@ -1,0 +1,270 @@
+"""Feeding the nodes of a cluster from Spark: epochs, feed jobs, and the count of what became of the rows."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any, Callable
+
+from tfos.feed import frames, jvm, shuffling
+from tfos.spark import arrow_types, jar
+from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
+from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError, NodeLostError
+from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
+from tfos.feed.plan import FeedPlan, Replay
+from tfos.cluster.ledger import Ledger
+from tfos.base.roles import SERVICE_JOBS
+from tfos.settings import Settings
+from tfos.spark.jobs import SparkJobs, pickled_batches
+from tfos.cluster.training import Training
+
+logger = logging.getLogger(__name__)
+
+#: An hour of evaluating or exporting is no failure.
+FEED_TIMEOUT_SECONDS = 7200.0
+#: No timeout needs more; what counts milliseconds can hold it.
+_MOST_SECONDS = 1e9
+#: After a node's failure Spark's own error for the same event may arrive first; this long the
+#: driver waits for the failure that explains it.
+_EXPLANATION_SECONDS = 3.0
+
+
+def warn_of_speculation(sc: Any) -> None:
+    if sc.getConf().get("spark.speculation", "false").lower() == "true":
+        logger.warning(
+            "spark.speculation is on: a task that feeds is as slow as its node, a copy of it takes over "
+            "without being faster, and where Python workers feed, each takeover counts as a failure of the "
+            "task; turn it off")
+
+
+class ClusterFeed:
+    """What feeds the nodes of one cluster.
+
+    Owner and lifetime: the :class:`tfos.cluster.Cluster`, as long as it runs.
+    Threads: any; feeds of one queue take turns.
+    Errors: the cluster's failure where one explains what went wrong, else Spark's own.
+
+    token: of the cluster, for the tasks that feed. jobs: where feed jobs run, and are cancelled when
+    the cluster fails. show_progress: called again and again, with what is waited for.
+    """
+
+    def __init__(self, coordinator: Coordinator, settings: Settings, token: str, jobs: SparkJobs,
+                 show_progress: Callable[[str], None]):
+        self._coordinator = coordinator
+        self._settings = settings
+        self._token = token
+        self._jobs = jobs
+        self._show_progress = show_progress
+        self._lock = threading.Lock()
+        self._turns: dict[str, threading.Lock] = {}  # by queue
+        self._epochs: dict[str, int] = {}  # the next of each queue; they count through its life
+        self._ledger = Ledger()
+
+    def ledger(self) -> Ledger:
+        """With what the nodes have reported so far."""
+        with self._lock:
+            self._ledger.update(self._coordinator.nodes())
+        return self._ledger
+
+    def cut_short(self) -> None:
+        """What becomes of the rows from now on is not counted."""
+        self._ledger.cut_short = True
+
+    def fed_nodes(self) -> list[dict[str, Any]]:
+        return [n for n in self._coordinator.nodes() if n["job_name"] not in SERVICE_JOBS]
+
+    def nobody_wants_rows(self) -> bool:
+        terminated = self._coordinator.terminated_nodes()
+        # A node that failed is no reason to be content: its failure is about to be raised.
+        content = ("done", "lost") if self._settings.max_lost_nodes else ("done",)
+        return all(node["node_id"] in terminated or node["state"] in content
+                   for node in self.fed_nodes())
+
+    def train(self, plan: Training, sources: dict[str, Any], queue: str, feed_timeout: float,
+              decimals: str | None) -> None:
+        """Feeds each of ``sources`` (by queue) as planned, and returns when the nodes have taken all;
+        ``queue`` is the one that is trained on."""
+        with ExitStack() as turns:
+            # Another thread's epochs of the same queue would mix with these. Always in one order.
+            for name in sorted(sources):
+                turns.enter_context(self._turns.setdefault(name, threading.Lock()))
+            self._train(plan, sources, queue, feed_timeout, decimals)
+
+    def infer_rdd(self, rdd: Any, timeout: float, queue: str) -> Any:
+        """An RDD of what the programs answer, in the order of each partition's rows."""
+        source, plan = self._feed_plan(rdd, timeout, queue)
+        return source.mapPartitionsWithIndex(InferenceFeeder(plan), preservesPartitioning=True)
+
+    def infer_frame(self, wanted: frames.Inference, timeout: float, queue: str,
+                    decimals: str | None) -> Any:
+        """The DataFrame that was planned."""
+        feeder = ArrowInferenceFeeder(
+            self._plan(False, timeout, queue), wanted.names, wanted.keys, wanted.fed,
+            wanted.fields, decimals)
+        return wanted.source.mapInArrow(feeder, wanted.schema)
+
+    def _train(self, plan: Training, sources: dict[str, Any], queue: str, feed_timeout: float,
+               decimals: str | None) -> None:
+        data = sources[queue]
+        if hasattr(data, "foreachRDD"):
+            data.foreachRDD(lambda rdd: self._feed_rdd(rdd, 0, feed_timeout, queue,
+                                                       self._epochs.get(queue, 0), Replay()))
+            return
+        feeds = {
+            name: self._frame_feed(source, decimals) if hasattr(source, "mapInArrow") else (
+                partial(self._feed_rdd, source))
+            for name, source in sources.items()
+        }
+        for job in range(plan.jobs):
+            for name, feed in feeds.items():
+                if self.nobody_wants_rows():
+                    return
+                mixed = name == queue  # validation needs no other order
+                replay = plan.replay if mixed else replace(plan.replay, shuffle_seed=0)
+                first, last = self._take_epochs(name, 1 + replay.epochs)
+                try:
+                    feed(plan.seed_of_job(job) if mixed else 0, feed_timeout, name, first, replay)
+                except BaseException:
+                    # Interrupted, or rows that can't be fed: what the nodes have got of the epoch
+                    # is part of the next one, as a pass without a batch would end `repeat()`. What
+                    # they cache of it must not be.
+                    if not replay.epochs:
+                        self._take_epochs(name, -1)
+                    raise
+                self._coordinator.send("end_epoch", queue=name, epoch=last)
+
+    def _take_epochs(self, queue: str, count: int) -> tuple[int, int]:
+        """The first and the last number of the queue's next epochs."""
+        with self._lock:
+            first = self._epochs.get(queue, 0)
+            self._epochs[queue] = first + count
+        return first, first + count - 1
+
+    def _await_feeds(self, timeout: float) -> None:
+        """Until every fed node listens; ``timeout`` bounds how long their programs may import."""
+        def missing() -> list[dict[str, Any]]:
+            return [n for n in self.fed_nodes()
+                    if not n["feed"] and n["state"] not in FINAL_STATES]
+
+        listening = self._coordinator.wait(
+            lambda: not missing(), timeout,
+            while_waiting=lambda: self._show_progress("waiting for the programs"),
+        )
+        if not listening:
+            raise ClusterTimeoutError(
+                f"nodes were not ready to be fed within {timeout:g} s: "
+                + "; ".join(f"{node_name(n)} is {n['state']} ({n['detail']})" for n in missing())
+            )
+
+    def _feed_plan(self, rdd: Any, timeout: float, queue: str, epoch: int = 0,
+                   replay: Replay = Replay()) -> tuple[Any, FeedPlan]:
+        """The RDD to feed from and the plan for its tasks, once every fed node listens."""
+        pickled = pickled_batches(rdd)
+        source = rdd if pickled is None else pickled
+        return source, self._plan(pickled is not None, timeout, queue, epoch, replay)
+
+    def _plan(self, pickled: bool, timeout: float, queue: str, epoch: int = 0,
+              replay: Replay = Replay()) -> FeedPlan:
+        if not 0 < timeout < _MOST_SECONDS:
+            raise BadInputError(f"feed_timeout={timeout!r}: seconds, above 0 and below {_MOST_SECONDS:g}")
+        self._await_feeds(timeout)
+        endpoints = [
+            {
+                "node_id": node["node_id"], "address": node["address"],
+                "port": node["feed"]["port"], "socket": node["feed"]["socket"],
+                "executor_id": node["executor_id"],
+            }
+            for node in self.fed_nodes() if node["feed"] and node["state"] != "lost"
+        ]
+        return FeedPlan(
+            token=self._token,
+            endpoints=endpoints,
+            coordinator=(self._coordinator.address, self._coordinator.port),
+            job_id=secrets.token_bytes(16),
+            queue=queue,
+            timeout=timeout,
+            region_bytes=self._settings.feed_region,
+            chunk_bytes=self._settings.feed_chunk,
+            epoch=epoch,
+            pickled=pickled,
+            replay=replay,
+            until_read=self._settings.max_lost_nodes > 0,
+        )
+
+    def _feed_rdd(self, rdd: Any, seed: int, timeout: float, queue: str, epoch: int,
+                  replay: Replay) -> None:
+        """Feeds one epoch, in an order of its own unless ``seed`` is 0."""
+        if self.nobody_wants_rows() or rdd.getNumPartitions() == 0:
+            return
+        ordered = shuffling.shuffled_rdd(rdd, seed) if seed else rdd
+        source, plan = self._feed_plan(ordered, timeout, queue, epoch, replay)
+        if plan.pickled and self._feeds_by_jvm():
+            collect = partial(jvm.train_pickled, source, plan)
+        else:
+            collect = source.mapPartitionsWithIndex(TrainFeeder(plan)).collect
+        counts = self._run_feed(collect)
+        with self._lock:
+            self._ledger.count_job(counts, plan.pickled)
+
+    def _frame_feed(self, frame: Any, decimals: str | None) -> Callable[..., None]:
+        """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to fit."""
+        frames.check_schema(frame.schema, decimals)
+        source, names = arrow_types.as_arrow_source(frame)
+        by_jvm = self._feeds_by_jvm()
+
+        def feed(seed: int, timeout: float, queue: str, epoch: int, replay: Replay) -> None:
+            ordered = shuffling.shuffled_frame(source, seed) if seed else source
+            plan = self._plan(False, timeout, queue, epoch, replay)
+            if by_jvm:
+                collect = partial(jvm.train, ordered, plan, names, decimals)
+            else:
+                feeder = ArrowTrainFeeder(plan, names, decimals)
+                collect = ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect
+            counts = self._run_feed(collect)
+            with self._lock:
+                self._ledger.count_job(counts, False)
+
+        return feed
+
+    def _feeds_by_jvm(self) -> bool:
+        """Whether the executors' JVMs feed what Spark holds itself, rather than Python workers."""
+        unused = jar.why_unused(self._jobs.spark_context, "spark.tfos.feed.jvm", self._settings.feed_jvm)
+        logger.info("what Spark holds is fed by %s",
+                    f"Python workers: {unused}" if unused else "the executors' JVMs")
+        return not unused
+
+    def _run_feed(self, collect: Callable[[], list[Any]]) -> list[Any]:
+        """Runs a job that feeds, until it has ended or no node wants more rows, and returns what
+        its tasks did, as far as it ended."""
+        job = self._jobs.start("feed", collect, lambda _job: self._coordinator.notify())
+        try:
+            self._coordinator.wait(
+                lambda: job.done or self.nobody_wants_rows(), None,
+                while_waiting=lambda: self._show_progress("feeding"),
+            )
+        finally:
+            cancelled = not job.done
+            if cancelled:
+                job.cancel()
+            if cancelled or job.error is not None:
+                self._ledger.cut_short = True
+        if job.error is None and not cancelled:
+            # Of what was on its way to a node that wants no more, nobody knows what it took.
+            ended = any(node["state"] in FINAL_STATES for node in self.fed_nodes())
+            if ended or self._coordinator.terminated_nodes():
+                self._ledger.cut_short = True
+            return job.result()
+        if job.error is not None and not self.nobody_wants_rows():
+            self._raise_explained(job.error)
+        return []
+
+    def _raise_explained(self, error: Exception) -> None:
+        """Raises the cluster's failure if ``error`` came of one, else ``error`` itself."""
+        if isinstance(error, (NodeLostError, NodeFailedError)) or any(
+                name in str(error) for name in ("NodeLostError", "NodeFailedError")):
+            self._coordinator.wait(lambda: False, _EXPLANATION_SECONDS)
+        raise error

@@ -1,0 +1,203 @@
+"""Starting one node: what a launch task does on an executor (or a thread on the driver)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Iterator
+
+from tfos.base import control_message, executable
+from tfos.spark import executor
+from tfos.files import hadoop_settings
+from tfos.errors import TfosError
+
+PROTOCOL = 1
+
+#: Belong to the Spark worker, not to the node: secrets of its daemon, and a thread count that
+#: Spark chose for NumPy and that would starve TensorFlow.
+_WORKER_ONLY = (
+    "PYTHON_WORKER_FACTORY_PORT",
+    "PYTHON_WORKER_FACTORY_SECRET",
+    "PYTHON_WORKER_FACTORY_SOCK_DIR",
+    "PYTHON_WORKER_FACTORY_SOCK_PATH",
+    "SPARK_BUFFER_SIZE",
+    "SPARK_REUSE_WORKER",
+    "SPARK_AUTH_SOCKET_TIMEOUT",
+)
+
+#: Where glibc's allocator gets to by itself once a program has freed a block of 32 MiB. Until then
+#: it gives the memory of each batch of strings back to the kernel and gets it as fresh pages for
+#: the next one, which costs as much as copying them.
+NODE_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """What every launch task of a cluster needs. Travels to executors inside the Spark job; the
+    token it holds is kept out of its text form."""
+
+    cluster_id: str
+    token: str = field(repr=False)
+    coordinator_address: str
+    coordinator_port: int
+    #: Passed to ``tfos.node`` as they are.
+    node: dict[str, Any]
+    #: Pickled ``(main, args)``.
+    payload: bytes = field(repr=False)
+    #: True in InputMode.TENSORFLOW: the task lasts as long as its node.
+    stay: bool
+    registration_timeout_ms: int
+    heartbeat_interval_ms: int
+    heartbeat_timeout_ms: int
+    advertised_address: str
+    ports: str
+    python: str
+    keep_omp_num_threads: bool
+    gpu_count: int
+    gpu_fraction: float
+    #: Parameter servers and evaluators.
+    nodes_without_gpus: frozenset[int]
+    #: So many nodes, the first ones, are native parameter servers.
+    parameter_servers: int
+    log_level: str
+    #: Directory for TensorBoard, or None for the node's working directory.
+    log_dir: str | None
+    #: Environment variables for Hadoop's client; its properties may be secrets.
+    hadoop_environment: dict[str, str] = field(repr=False)
+
+
+def launch_task(plan: LaunchPlan, node_ids: Iterable[int]) -> Iterator[int]:
+    """Body of a Spark launch task: starts the node of each id in its partition (one each)."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    resources = context.resources()
+    gpus = list(resources["gpu"].addresses) if "gpu" in resources else []
+    for node_id in node_ids:
+        launch(plan, node_id, executor_id=executor.executor_id(), watch_pid=-1, gpus=gpus)
+        yield node_id
+
+
+def launch(
+    plan: LaunchPlan,
+    node_id: int,
+    *,
+    executor_id: str,
+    watch_pid: int,
+    gpus: list[str],
+) -> None:
+    """Starts an agent for ``node_id`` and follows it: until the cluster has formed, or with
+    ``plan.stay`` until the node has ended.
+
+    ``watch_pid`` is the process the node must not outlive (-1: the executor JVM above this
+    process). Raises :class:`tfos.errors.TfosError` when the node failed before the cluster had
+    formed, as the coordinator may not know of it. A later failure is not raised: the coordinator
+    has it from the agent.
+    """
+    process = subprocess.Popen(
+        [executable.path(), "agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with process.stdin, process.stdout:
+        bootstrap = _bootstrap(plan, node_id, executor_id, watch_pid, gpus)
+        try:
+            process.stdin.write(bootstrap.encode() + b"\n" + _payload(plan, node_id))
+            process.stdin.flush()
+        except BrokenPipeError as error:
+            raise TfosError(
+                f"node {node_id} on {socket.gethostname()} did not start: {executable.path()} agent "
+                f"ended at once with code {process.wait()}; run `tfos doctor` there"
+            ) from error
+        # What was started is only the agent's first half; the agent itself has left for a session
+        # of its own, so that no zombie of it stays behind in a reused Spark worker.
+        process.wait()
+        formed = False
+        failure = None
+        for line in process.stdout:
+            message = json.loads(line)
+            if message["type"] == "formed":
+                formed = True
+                if not plan.stay:
+                    process.stdin.write(b'{"type":"detach"}\n')
+                    process.stdin.flush()
+                    return
+            elif message["type"] == "failed":
+                failure = message["failure"]
+    if not formed:
+        why = f"{failure['step']}: {failure['message']}" if failure else (
+            "its agent ended without a word; the executor's log may say why"
+        )
+        raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")
+
+
+def _bootstrap(
+    plan: LaunchPlan, node_id: int, executor_id: str, watch_pid: int, gpus: list[str]
+) -> str:
+    python = plan.python or sys.executable
+    tensorboard = [
+        python, "-m", "tfos.node.tensorboard", "--port", "PORT", "--bind_all",
+        "--logdir", plan.log_dir or os.getcwd(),
+    ]
+    native = node_id < plan.parameter_servers
+    command = (executable.path(), "parameter-server") if native else (python, "-m", "tfos.node")
+    environment = _node_environment(plan.keep_omp_num_threads, plan.hadoop_environment)
+    as_bytes = control_message.as_bytes
+    return control_message.encode(
+        "bootstrap",
+        protocol=PROTOCOL,
+        cluster_id=plan.cluster_id,
+        token=plan.token,
+        coordinator={"address": plan.coordinator_address, "port": plan.coordinator_port},
+        node_id=node_id,
+        executor_id=executor_id,
+        watch_pid=watch_pid,
+        python=[as_bytes(word) for word in command],
+        cwd=as_bytes(os.getcwd()),
+        environment=[as_bytes(f"{name}={value}") for name, value in environment.items()],
+        advertised_address=plan.advertised_address,
+        ports=plan.ports,
+        gpus=_gpu_request(plan, node_id, gpus),
+        log_level=plan.log_level,
+        node=plan.node,
+        tensorboard=[as_bytes(word) for word in tensorboard],
+        registration_timeout_ms=plan.registration_timeout_ms,
+        heartbeat_interval_ms=plan.heartbeat_interval_ms,
+        heartbeat_timeout_ms=plan.heartbeat_timeout_ms,
+        payload_bytes=len(_payload(plan, node_id)),
+    )
+
+
+def _payload(plan: LaunchPlan, node_id: int) -> bytes:
+    """What the node is sent: a parameter server runs no program."""
+    return b"" if node_id < plan.parameter_servers else plan.payload
+
+
+def _gpu_request(plan: LaunchPlan, node_id: int, assigned: list[str]) -> dict[str, Any]:
+    """What the agent is to get: Spark's GPUs first, nothing for nodes that only serve."""
+    if node_id in plan.nodes_without_gpus:
+        return {"assigned": [], "count": 0, "fraction": 0.0}
+    count = plan.gpu_count or len(assigned) or int(plan.gpu_fraction > 0)
+    return {"assigned": assigned, "count": count, "fraction": plan.gpu_fraction}
+
+
+def _node_environment(keep_omp_num_threads: bool, hadoop: dict[str, str]) -> dict[str, str]:
+    environment = {k: v for k, v in os.environ.items() if k not in _WORKER_ONLY}
+    environment.update(hadoop)
+    # The program may want handlers of signals that Java, once a path of Hadoop's is used, needs.
+    preloaded = [environment.get("LD_PRELOAD", ""), hadoop_settings.signal_chain(environment)]
+    if any(preloaded):
+        environment["LD_PRELOAD"] = ":".join(filter(None, preloaded))
+    if not keep_omp_num_threads:
+        environment.pop("OMP_NUM_THREADS", None)
+    # Entries of a Spark worker's sys.path are relative to directories of Spark's; the node is a
+    # fresh interpreter and needs them absolute.
+    environment["PYTHONPATH"] = os.pathsep.join(
+        dict.fromkeys(os.path.abspath(entry) for entry in sys.path if entry)
+    )
+    environment["PYTHONUNBUFFERED"] = "1"
+    for name, value in NODE_MALLOC.items():
+        environment.setdefault(name, value)
+    return environment

@@ -1,0 +1,85 @@
+"""What ``Cluster.train`` is asked to do, checked before anything is fed."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from tfos.errors import BadInputError
+from tfos.feed.plan import Replay
+
+_CACHES = (None, "memory", "disk")
+_SEED_BITS = 62
+
+
+@dataclass(frozen=True)
+class Training:
+    """How epochs are fed."""
+
+    #: Spark jobs for each source, one after the other.
+    jobs: int
+    #: Epochs that the nodes make themselves after each job.
+    replay: Replay
+    #: Of the rows' order; 0: as they are.
+    seed: int
+
+    def seed_of_job(self, number: int) -> int:
+        """Another one for each job, never 0 when rows are to be shuffled."""
+        if not self.seed:
+            return 0
+        return random.Random(f"{self.seed} {number}").getrandbits(_SEED_BITS) or 1
+
+
+def plan_training(sources: Mapping[str, Any], epochs: int, shuffle: bool | int,
+                  cache: str | None) -> Training:
+    """The plan for feeding each of ``sources`` (by queue, the first is what is trained on) so often.
+
+    Raises :class:`BadInputError` for what can't be fed so.
+    """
+    if epochs < 1:
+        raise BadInputError(f"epochs must be at least 1, not {epochs}")
+    if cache not in _CACHES:
+        raise BadInputError(f"cache={cache!r} is neither 'memory' nor 'disk'")
+    data, *others = sources.values()
+    for source in sources.values():
+        if not any(hasattr(source, name)
+                   for name in ("foreachRDD", "mapInArrow", "getNumPartitions")):
+            raise BadInputError(
+                f"train takes an RDD, a DataFrame or a DStream, not {type(source).__name__}; "
+                "sc.parallelize makes an RDD of a list"
+            )
+    if any(hasattr(source, "foreachRDD") for source in sources.values()):
+        if epochs > 1 or others or shuffle is not False or cache:
+            raise BadInputError(
+                "a DStream has no end: epochs, validation, shuffle and cache don't go with it"
+            )
+    for other in others:
+        _check_alike(data, other)
+    seed = 0
+    if shuffle is not False:
+        given = secrets.randbits(_SEED_BITS) if shuffle is True else int(shuffle)
+        seed = given % (1 << _SEED_BITS) or 1
+    if cache and epochs > 1:
+        return Training(1, Replay(cache, epochs - 1, seed), seed)
+    return Training(epochs, Replay(), seed)
+
+
+def _check_alike(data: Any, validation: Any) -> None:
+    """The program learns from the first rows of ``data`` what those of ``validation`` hold."""
+    if hasattr(data, "mapInArrow") != hasattr(validation, "mapInArrow"):
+        raise BadInputError(
+            "data and validation must both be DataFrames or both be RDDs, as their rows have to "
+            f"look alike: they are {type(data).__name__} and {type(validation).__name__}"
+        )
+    if not hasattr(data, "mapInArrow"):
+        return
+    ours, theirs = ([(f.name, f.dataType.simpleString()) for f in frame.schema]
+                    for frame in (data, validation))
+    if ours != theirs:
+        raise BadInputError(
+            "validation must have the columns of data: it has "
+            + ", ".join(f"{name} {kind}" for name, kind in theirs) + " instead of "
+            + ", ".join(f"{name} {kind}" for name, kind in ours)
+        )

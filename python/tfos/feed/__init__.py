@@ -1,0 +1,1 @@
+"""Rows from Spark's tasks to nodes, and results back."""

@@ -1,0 +1,57 @@
+"""What the feed tasks of a Spark job need to know: made on the driver, read in Spark's Python workers.
+
+Imports here cost each task; keep them few.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfos.base.network import host_and_port
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Epochs that follow the one being fed, of the rows that each node has got of that."""
+
+    #: Where nodes keep the rows: "memory", "disk" or "" (nowhere).
+    cache: str = ""
+    epochs: int = 0
+    #: Of the chunks' order; 0: as they came.
+    shuffle_seed: int = 0
+
+
+@dataclass(frozen=True)
+class FeedPlan:
+    """What the feed tasks of one Spark job need. It travels inside the job; the token it holds is
+    kept out of its text form."""
+
+    token: str = field(repr=False)
+    #: dicts with node_id, address, port, socket, executor_id.
+    endpoints: list[dict[str, Any]]
+    coordinator: tuple[str, int]
+    job_id: bytes
+    queue: str
+    timeout: float
+    region_bytes: int
+    chunk_bytes: int
+    #: Number of the epoch that the job feeds, through the cluster's life.
+    epoch: int
+    #: The RDD's elements are batches as Spark pickled them, passed on unopened.
+    pickled: bool
+    replay: Replay
+    #: A partition ends when its rows were read: a node that is lost before leaves them to others.
+    until_read: bool = False
+
+    def to_json(self) -> str:
+        """The plan as the native feeders read it (src/feed/feeder/feed_plan.h), token included."""
+        return json.dumps({
+            "token": self.token, "endpoints": self.endpoints,
+            "coordinator": host_and_port(*self.coordinator),
+            "job_id": self.job_id.hex(), "queue": self.queue, "timeout": self.timeout,
+            "region_bytes": self.region_bytes, "chunk_bytes": self.chunk_bytes,
+            "epoch": self.epoch, "cache": self.replay.cache, "replays": self.replay.epochs,
+            "shuffle_seed": self.replay.shuffle_seed, "until_read": self.until_read,
+        })

@@ -1,0 +1,1 @@
+"""Files of this host and of the file systems that Hadoop reaches."""

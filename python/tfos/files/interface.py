@@ -1,0 +1,77 @@
+"""What tfos does with files of records, whatever file system they are on."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from typing import IO, NamedTuple, Protocol
+
+
+class FileStatus(NamedTuple):
+    """A file or directory as it was when it was looked at."""
+
+    path: str
+    is_directory: bool
+    #: Bytes; 0 for a directory.
+    size: int
+
+
+class FileAccess(Protocol):
+    """A file system. Paths, given and returned, are in the form that :func:`access_for` returns.
+
+    Owner and lifetime: holds nothing open; may be pickled. Threads: any.
+    Errors: :class:`OSError` with the path, FileNotFoundError where there is nothing.
+    """
+
+    def status(self, path: str) -> FileStatus | None:
+        """What is at ``path``, links followed; None where there is nothing."""
+
+    def list(self, directory: str) -> list[FileStatus]:
+        """What is directly in ``directory``, by name."""
+
+    def glob(self, pattern: str) -> list[str]:
+        """What matches ``* ? [...]``, within a directory each, in order of the names."""
+
+    def open(self, path: str) -> IO[bytes]:
+        """A file to read from; the caller closes it."""
+
+    def create(self, path: str) -> IO[bytes]:
+        """A new file, to write to; what was there is lost. The caller closes it, and only then all
+        of it has arrived."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Moves a file within its file system, at once; its directory has to be there."""
+
+    def delete(self, path: str) -> None:
+        """Deletes a file, or a directory and all in it; nothing happens where nothing is."""
+
+    def delete_if_empty(self, directory: str) -> None:
+        """Deletes a directory unless something is in it, or it is not there."""
+
+    def mkdirs(self, directory: str) -> None:
+        """Makes a directory and those above it, as far as they are not there."""
+
+    def native_path(self, path: str) -> str:
+        """What the native reader and writer of TFRecords are to open."""
+
+
+def has_wildcard(path: str) -> bool:
+    """Whether a path is a pattern."""
+    return glob.has_magic(path)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether readers pass over a file or directory of that name, as Spark's do."""
+    return name.startswith((".", "_"))
+
+
+def walk(access: FileAccess, directory: str) -> Iterator[FileStatus]:
+    """The files below a directory that are not hidden, in order of their names."""
+    for status in access.list(directory):
+        if is_hidden(os.path.basename(status.path)):
+            continue
+        if status.is_directory:
+            yield from walk(access, status.path)
+        else:
+            yield status

@@ -1,0 +1,46 @@
+"""DataFrames through a SavedModel in the executors' JVMs, without Python workers.
+
+The jar does it (:mod:`tfos.spark.jar`, tfos.internal.FrameInference), with the engine of
+:mod:`tfos.inference`; here is what the driver has to know of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import DataFrame
+
+from tfos.inference import model
+from tfos.spark import jar
+from tfos.errors import BadInputError
+from tfos.files.access import scheme_of
+from tfos.settings import INFERENCE_JVM
+
+
+def why_unused(frame: Any) -> str:
+    """Why Python workers have to run a model over ``frame``; "" when executors' JVMs do. Raises
+    :class:`BadInputError` when the session wants JVMs, which can't."""
+    spark = frame.sparkSession
+    wanted = INFERENCE_JVM.of(spark)
+    unused = jar.why_unused(spark.sparkContext, INFERENCE_JVM.key, wanted)
+    if unused or not frame.isStreaming:
+        return unused
+    if wanted == "on":
+        raise BadInputError(f"{INFERENCE_JVM.key} is on, and the DataFrame is a stream, which only Python "
+                            "workers read: set it to auto, or call transform in foreachBatch")
+    return "the DataFrame is a stream"
+
+
+def transform(frame: Any, plan: model.Inference) -> DataFrame:
+    """A lazy DataFrame of what ``plan`` makes of the rows."""
+    spark = frame.sparkSession
+    path = plan.model.path
+    if not scheme_of(path):
+        path = f"file://{path}"  # Hadoop would look for it on the default file system.
+    runner = spark.sparkContext._jvm.tfos.internal.FrameInference
+    try:
+        result = runner.transform(frame._jdf, plan.to_json(), path, spark.sparkContext.pythonExec)
+    except IllegalArgumentException as error:
+        raise BadInputError(str(error)) from error
+    return DataFrame(result, spark)

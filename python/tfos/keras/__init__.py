@@ -1,0 +1,1 @@
+"""Keras models that nodes train together: what is behind ``ctx.distribute``."""

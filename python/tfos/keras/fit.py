@@ -1,0 +1,172 @@
+"""What ``fit`` does otherwise for a model whose optimizer is one of ``ctx.distribute``.
+
+It begins with the chief's weights, whatever was loaded where, and at the end of each epoch the nodes
+wait for those that still have rows, see :mod:`tfos.keras.together`. Both go through callbacks that are
+added to the program's own. With Keras 3, batches weigh by their rows, and XLA stays out.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from typing import Any
+
+import tensorflow as tf
+
+from tfos.keras.callback import Callback
+
+
+def is_distributed(optimizer: Any) -> bool:
+    return getattr(type(optimizer), "is_distributed_by_tfos", False)
+
+
+def prepare(package: Any) -> None:
+    """Has models of ``package`` (Keras 3 or legacy Keras) begin and end together."""
+    trainer = next(kind for kind in package.Model.__mro__ if "fit" in vars(kind))
+    plain = trainer.fit
+    if hasattr(plain, "is_of_tfos"):
+        return
+    signature = inspect.signature(plain)
+
+    @functools.wraps(plain)
+    def fit(self: Any, *arguments: Any, **options: Any) -> Any:
+        given = signature.bind(self, *arguments, **options)
+        if is_distributed(getattr(self, "optimizer", None)):
+            given.arguments["callbacks"] = _with_ours(
+                self, given.arguments.get("callbacks"), package.callbacks.CallbackList)
+        return plain(*given.args, **given.kwargs)
+
+    fit.is_of_tfos = True
+    trainer.fit = fit
+
+
+def _with_ours(model: Any, callbacks: Any, list_kind: type) -> Any:
+    kept = callbacks.callbacks if isinstance(callbacks, list_kind) else tf.nest.flatten(callbacks or [])
+    # An epoch ends before the program's callbacks hear of it; and training begins after they have
+    # loaded what they load.
+    kept[:] = [_End(model), *(each for each in kept if not isinstance(each, (_Begin, _End))),
+               _Begin(model)]
+    return callbacks if isinstance(callbacks, list_kind) else kept
+
+
+class _Begin(Callback):
+    """All nodes begin with the weights, the optimizer and the epoch of the chief."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        model, optimizer = self.model, self.model.optimizer
+        if not all(layer.built for layer in model._flatten_layers()):
+            optimizer._together.share_at_first_step()
+            return
+        if not getattr(optimizer, "built", getattr(optimizer, "_built", False)):
+            optimizer.build(model.trainable_variables)
+        # Where Keras 3's BackupAndRestore, on the chief only perhaps, says that training goes on.
+        epoch = getattr(model, "_initial_epoch", None) or 0
+        shared = optimizer._together.share([*model.weights, *optimizer.variables], epoch)
+        if shared != epoch:
+            model._initial_epoch = shared
+
+
+class _End(Callback):
+    """An epoch ends when it has ended on all nodes; before its validation, which is of one model
+    then."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._ended = True
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._ended = False
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        self._end()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        model, optimizer = self.model, self.model.optimizer
+        trained = model.trainable_variables
+        optimizer._together.end_epoch(optimizer.iterations, [*trained, *optimizer.variables], trained)
+
+
+def prepare_steps(keras: Any) -> None:
+    """Has models whose optimizer is one of ours weigh their batches, and train without XLA: it has
+    no operation that waits for other nodes, and Keras chooses it by itself where there is a GPU."""
+    import keras
+
+    # Where training begins: `compile` is looked up before `ctx.distribute` among its arguments runs.
+    trainer = next(kind for kind in keras.Model.__mro__ if "make_train_function" in vars(kind))
+    plain = trainer.make_train_function
+    if hasattr(plain, "is_of_tfos"):
+        return
+
+    @functools.wraps(plain)
+    def make_train_function(self: Any, *arguments: Any, **options: Any) -> Any:
+        if is_distributed(self.optimizer):
+            _weigh_batches(self)
+            if self.jit_compile:
+                warnings.warn("jit_compile is left out: XLA can't compile a training step that waits "
+                              "for other nodes", stacklevel=2)
+                self.jit_compile = False
+        return plain(self, *arguments, **options)
+
+    make_train_function.is_of_tfos = True
+    trainer.make_train_function = make_train_function
+
+
+def _weigh_batches(model: Any) -> None:
+    """Has each training step of the model tell its optimizer what its gradients weigh. There, as the
+    optimizer sees nothing of the batch; steps of one's own call ``compute_loss``, too."""
+    plain = model.compute_loss
+    if hasattr(plain, "is_of_tfos"):
+        return
+    signature = inspect.signature(plain)
+
+    @functools.wraps(plain)
+    def compute_loss(*arguments: Any, **options: Any) -> Any:
+        loss = plain(*arguments, **options)
+        given = signature.bind(*arguments, **options).arguments
+        if given.get("training", True) and is_distributed(model.optimizer):
+            sample_weight = _dividing_weights(model.loss, given.get("sample_weight"))
+            if sample_weight is not None:
+                weight = tf.cast(tf.reduce_sum(sample_weight), tf.float64)
+            else:
+                weight = _rows_of_batch(model.loss, [given.get(name) for name in ("x", "y_pred", "y")])
+            model.optimizer._together.weigh(weight, may_be_zero=sample_weight is not None)
+        return loss
+
+    compute_loss.is_of_tfos = True
+    model.compute_loss = compute_loss
+
+
+def _reductions(losses: Any) -> set[str | None]:
+    import keras
+
+    return {getattr(loss, "reduction", "sum_over_batch_size") for loss in keras.tree.flatten(losses)}
+
+
+def _dividing_weights(losses: Any, sample_weight: Any) -> tf.Tensor | None:
+    """The sample weights by whose sum Keras divides the loss of a batch, if it does."""
+    import keras
+
+    given = [weight for weight in keras.tree.flatten(sample_weight) if weight is not None]
+    if _reductions(losses) == {"mean_with_sample_weight"} and len(given) == 1:
+        return given[0]
+    return None
+
+
+def _rows_of_batch(losses: Any, batch: list[Any]) -> tf.Tensor | None:
+    """How many rows Keras divides the loss of a batch by; None if it divides by nothing."""
+    import keras
+
+    tensors = [tensor for tensor in keras.tree.flatten(batch) if tensor is not None]
+    if not tensors or _reductions(losses) & {"sum", "none", None}:
+        return None
+    return tf.cast(tf.shape(tensors[0])[0], tf.float64)

@@ -1,0 +1,173 @@
+"""A node's process: ``python -m tfos.node``, started by ``tfos agent`` and by nobody else."""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import json
+import os
+import socket
+import sys
+import tempfile
+import traceback
+import warnings
+from typing import Any
+
+from tfos import _native
+from tfos.base import control_message, gpu, import_hook
+from tfos.node.context import NodeContext, tensorflow_cluster
+from tfos.feed.datafeed import FeedSource
+from tfos.errors import TfosError
+from tfos.node.agent_link import AgentLink
+from tfos.base.roles import SERVICE_JOBS
+
+
+def main() -> int:
+    faulthandler.enable()  # a crash in native code shows where the program was
+    link = AgentLink()
+    step = "start the node"
+    source = None
+    try:
+        context_arguments = _prepare(link.bootstrap)
+        import_hook.call_after_import("tensorflow", lambda: _prepare_tensorflow(link.bootstrap))
+        source = _start_feed(link)
+        step = "import the program"
+        link.send("state", state="starting", detail="importing the program")
+        import cloudpickle
+
+        program, args = cloudpickle.loads(link.payload)
+        context = NodeContext(
+            link.bootstrap, args, feed_source=source, reporter=link, **context_arguments
+        )
+        if link.bootstrap["node"]["release_port"]:
+            context.release_port()
+        step = "run the program"
+        link.send("state", state="running", feed=source.server.endpoint() if source else None)
+        _call(program, context)
+        step = "finish the feed"
+        if source is not None:
+            source.close()
+        step = "wait for the other nodes"
+        _leave_group()
+    except BaseException as error:  # the boundary: whatever it is, the driver must hear of it
+        return _fail(link, source, step, error)
+    link.send("done")
+    return 0
+
+
+def _call(program: Any, context: NodeContext) -> None:
+    """Calls the program. Leaving through ``sys.exit(0)``, as flag libraries do, is returning."""
+    try:
+        program(context)
+    except SystemExit as stop:
+        if stop.code not in (None, 0):
+            raise
+
+
+def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
+    """Sets up the environment that TensorFlow reads, before anything imports it."""
+    cluster_spec = tensorflow_cluster(bootstrap)
+    if sum(len(addresses) for addresses in cluster_spec.values()) > 1:
+        os.environ["TF_CONFIG"] = json.dumps({
+            "cluster": cluster_spec,
+            "task": {"type": bootstrap["job_name"], "index": bootstrap["task_index"]},
+            "environment": "cloud",
+        })
+    else:
+        os.environ.pop("TF_CONFIG", None)
+    if bootstrap["gpus"]:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(bootstrap["gpus"])
+    elif bootstrap["job_name"] in SERVICE_JOBS:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    return {"port_socket": socket.socket(fileno=bootstrap["port_fd"])}
+
+
+def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
+    """Tells the program's TensorFlow which cluster this is and how much of a shared GPU it has, and
+    lets it reach Hadoop's file systems; a program may not need them."""
+    from tfos import collective
+
+    collective.use(bootstrap["nodes"], bootstrap["node_id"], bootstrap["token"],
+                   bootstrap["tensor_port_fd"], **bootstrap["node"]["tensors"])
+    if bootstrap["gpu_fraction"]:
+        import tensorflow
+
+        gpu.cap_tensorflow(tensorflow, bootstrap["gpu_fraction"], bootstrap["gpus"])
+    try:
+        import tfos.tensorflow  # noqa: F401  (registers the schemes)
+    except TfosError as error:
+        warnings.warn(f"hdfs:// paths don't work in this node: {error}", RuntimeWarning)
+
+
+def _leave_group() -> None:
+    """Where nodes train together, the others may need this one for some steps yet."""
+    collective = sys.modules.get("tfos.collective")
+    if collective is None:
+        return
+    try:
+        collective.leave()
+    except TfosError as error:  # Of another node, which says itself why.
+        warnings.warn(f"the other nodes have not come to their end: {error}", RuntimeWarning)
+
+
+def _start_feed(link: AgentLink) -> FeedSource | None:
+    node = link.bootstrap["node"]
+    if node["input_mode"] != "spark" or link.bootstrap["job_name"] in SERVICE_JOBS:
+        return None
+    server = _native.FeedServer(
+        node_id=link.bootstrap["node_id"],
+        cluster_id=link.bootstrap["cluster_id"],
+        token_hex=link.bootstrap["token"],
+        queues=node["queues"],
+        memory_bytes=node["feed_memory"],
+        cache_memory_bytes=node["feed_cache_memory"],
+        cache_directory=node["feed_cache_directory"] or _local_directory(),
+        bind_address=node["feed_bind_address"],
+        ports=node["ports"],
+    )
+    link.attach(server)
+    return FeedSource(server, link, node["queues"])
+
+
+def _local_directory() -> str:
+    """Where Spark lets this executor put files: on YARN, elsewhere, and if it does not say."""
+    for variable in ("LOCAL_DIRS", "SPARK_LOCAL_DIRS"):
+        directory = os.environ.get(variable, "").split(",")[0]
+        if directory and os.path.isdir(directory):
+            return directory
+    return tempfile.gettempdir()
+
+
+def _fail(link: AgentLink, source: FeedSource | None, step: str, error: BaseException) -> int:
+    text = "".join(traceback.format_exception(error))
+    message = "".join(traceback.format_exception_only(error)).strip()
+    try:
+        print(text, file=sys.stderr, flush=True)
+        if source is not None:
+            longest = control_message.LONGEST_TEXTS["traceback"]
+            source.server.fail(control_message.readable(text, longest))
+    finally:  # a program may have broken its own streams: the driver hears of the failure even so
+        link.send("failed", failure={"step": step, "message": message, "traceback": text})
+    return 1
+
+
+def _leave(code: int) -> None:
+    """Ends the process after its exit handlers, without waiting for anything else.
+
+    TensorFlow's servers and collectives have threads that a regular interpreter exit can hang on;
+    a node that has said ``done`` holds nothing that the exit handlers don't take care of.
+    """
+    try:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:  # also when the program has closed its streams
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    code = 1
+    try:
+        code = main()
+    finally:
+        _leave(code)

@@ -1,0 +1,56 @@
+"""A node's link to its agent."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from tfos import _native
+from tfos.base import control_message
+from tfos.errors import BadInputError
+
+#: What a metrics message may hold, as docs/formats/control-protocol.md says.
+MOST_METRICS = 192
+MOST_METRIC_BYTES = 256
+
+
+class AgentLink:
+    """This process's link to its agent: states and metrics out; the native side listens."""
+
+    def __init__(self) -> None:
+        self._native = _native.NodeLink.from_environment()
+        self.bootstrap: dict[str, Any] = json.loads(self._native.bootstrap)
+        self.payload: bytes = self._native.payload
+        self._metrics: dict[str, Any] = {}
+
+    def attach(self, server: Any) -> None:
+        """Lets the native side end this feed server's feed and report its counters."""
+        self._native.attach_feed_server(server)
+
+    def send(self, message_type: str, **fields: Any) -> None:
+        self._native.send(control_message.encode(message_type, **fields))
+
+    def send_feed_terminated(self) -> None:
+        self.send("feed_terminated")
+
+    def report(self, metrics: dict[str, Any]) -> None:
+        for name, value in metrics.items():
+            name = control_message.readable(name)
+            self._metrics[name] = _json_value(name, value)
+        if len(self._metrics) > MOST_METRICS:
+            raise BadInputError(f"a node reports at most {MOST_METRICS} metrics")
+        self._native.set_metrics(json.dumps(self._metrics))
+
+
+def _json_value(name: str, value: Any) -> int | float | str:
+    """``value`` as JSON can say it: NumPy and TensorFlow scalars are numbers to the caller only,
+    and NaN and the infinities are no numbers to JSON."""
+    if len(name.encode()) > MOST_METRIC_BYTES:
+        raise BadInputError(f"metric {name[:40]!r}...: a name has at most {MOST_METRIC_BYTES} bytes")
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace")[:MOST_METRIC_BYTES].decode("utf-8", "ignore")
+    if isinstance(value, int):
+        return int(value)
+    number = float(value)
+    return number if math.isfinite(number) else str(number)

@@ -1,0 +1,266 @@
+"""What a program sees of the cluster from inside a node."""
+
+from __future__ import annotations
+
+import functools
+import socket
+from typing import TYPE_CHECKING, Any, Sequence, Union
+
+from tfos.files import paths
+from tfos.feed.datafeed import VALIDATION_QUEUE, DataFeed, FeedSource
+from tfos.errors import BadInputError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tfos.parameter_server import ParameterServer
+
+#: A column by name or position, some of them, or (None) those that are left.
+Columns = Union[str, int, Sequence[Union[str, int]], None]
+
+
+def tensorflow_cluster(bootstrap: dict[str, Any]) -> dict[str, list[str]]:
+    """The addresses of the nodes in which TensorFlow runs, by job: not those of native parameter
+    servers."""
+    cluster = dict(bootstrap["cluster_spec"])
+    if bootstrap["node"].get("parameter_servers"):
+        del cluster["ps"]
+    return cluster
+
+
+class NodeContext:
+    """The ``ctx`` that is passed to the program in every node.
+
+    Owner and lifetime: made by the node process before the program is called; valid until the
+    program returns. Threads: use it from any, a :class:`tfos.feed.datafeed.DataFeed` from one at a time.
+
+    Attributes:
+        node_id: number of the node in the cluster, from 0.
+        executor_id: Spark's name of the executor that the node runs beside.
+        job_name: ``chief``, ``master``, ``worker``, ``ps`` or ``evaluator``.
+        task_index: number within its job, from 0.
+        cluster_spec: dict of job name to list of ``host:port``.
+        num_workers: how many nodes train (chief, master and workers).
+        nodes: every node of the cluster as a dict (docs/formats/control-protocol.md, NODE).
+        host, address, port: where other nodes reach this one.
+        default_fs, working_dir: Spark's default file system and the driver's working directory.
+        gpus: the GPUs of this node; gpu_fraction: its share of a shared one, else 0.0.
+        log_dir: where the program should write its summaries, or None.
+        args: what the driver passed as ``args``.
+        port_socket: the bound socket that holds ``port``, until ``release_port``; then None.
+    """
+
+    def __init__(self, bootstrap: dict[str, Any], args: Any, feed_source: Any, reporter: Any,
+                 port_socket: socket.socket | None):
+        node = bootstrap["node"]
+        self.node_id: int = bootstrap["node_id"]
+        self.executor_id: str = bootstrap["executor_id"]
+        self.job_name: str = bootstrap["job_name"]
+        self.task_index: int = bootstrap["task_index"]
+        self.cluster_spec: dict[str, list[str]] = tensorflow_cluster(bootstrap)
+        self.num_workers: int = bootstrap["num_workers"]
+        self.nodes: list[dict[str, Any]] = bootstrap["nodes"]
+        self.host: str = bootstrap["host"]
+        self.address: str = bootstrap["address"]
+        self.port: int = bootstrap["port"]
+        self.gpus: list[str] = bootstrap["gpus"]
+        self.gpu_fraction: float = bootstrap["gpu_fraction"]
+        self.default_fs: str = node["default_fs"]
+        self.working_dir: str = node["working_dir"]
+        self.log_dir: str | None = node["log_dir"]
+        self.args = args
+        self.port_socket = port_socket
+        self.feed_source = feed_source
+        self._reporter = reporter
+        self._may_lose_nodes: bool = node.get("may_lose_nodes", False)
+        self._bootstrap = bootstrap
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this node writes what only one node should: the chief or master, else worker 0."""
+        if self.job_name in ("chief", "master"):
+            return True
+        has_chief = "chief" in self.cluster_spec or "master" in self.cluster_spec
+        return self.job_name == "worker" and self.task_index == 0 and not has_chief
+
+    @functools.cached_property
+    def feed(self) -> DataFeed:
+        """The rows of ``cluster.train`` and ``cluster.inference``: of the default queue. A batch of
+        the latter ends with its partition, so that it can be answered."""
+        return self.data_feed()
+
+    def data_feed(self, train: bool = False, queue: str = "input", output: str = "output",
+                  input_mapping: dict[str, str] | None = None) -> DataFeed:
+        """The rows that Spark feeds to this node through ``queue``.
+
+        A batch of ``cluster.inference`` ends with its partition, unless ``train`` is set: its last
+        rows may have to be answered before more come. Each of its rows must be answered through
+        ``batch_results``. With ``input_mapping`` batches are NumPy columns, see
+        :class:`tfos.feed.datafeed.DataFeed`.
+        """
+        return DataFeed(self._fed(), train, queue, output, input_mapping)
+
+    def dataset(self, batch_size: int, *, features: Columns = None, label: Columns = None,
+                drop_remainder: bool = False, remainder: str = "join",
+                ragged: Sequence[str | int] = (), queue: str = "input",
+                spec: Any = None) -> "tf.data.Dataset":
+        """The rows of ``cluster.train`` as a ``tf.data.Dataset`` of whole batches: columns that
+        TensorFlow uses where Spark's task has put them, with no Python in between.
+
+        One pass over the dataset is one epoch of ``train``: ``model.fit(ctx.dataset(128),
+        epochs=3)`` goes with ``cluster.train(rows, epochs=3)``. A pass that is left early is
+        continued by the next one (Keras takes the length of the first epoch for that of all; where
+        they differ, as on several nodes they may, use ``repeat()`` and ``steps_per_epoch``). When
+        the feed has ended, a pass is empty, so that ``repeat()`` ends too. Batches do not cross
+        epochs.
+
+        An element is the tensor of the only column; a tuple of two; a dict of more, by name. A
+        column has the name of its Row field or dict key, else its position ("0", "1", ...). A row
+        that is a list of numbers of one type is one column. With ``features`` or ``label`` it is
+        ``(features, label)``, each the tensor of one column or a dict of several; without
+        ``label`` just the features, without ``features`` all columns but the label.
+
+        Waits for the first row, which says what the columns hold, unless ``spec`` is given.
+
+        Args:
+            batch_size: rows of a batch; the last one of an epoch may have fewer.
+            features, label: name (or position) of a column, or a list of them.
+            drop_remainder: throw that last one away, which makes the batch dimension static.
+            remainder: how nodes that train in step end an epoch, as none gets exactly as many rows
+                as another. ``"join"``: each makes batches of all it gets, for training in which
+                nodes without rows go along with the others, as ``fit`` with ``distribute``.
+                ``"drop"``: each makes as many full batches as the node with the fewest, and the rest
+                is dropped. ``"pad"``: each makes as many full batches as the node with the most; rows
+                of zeros (empty strings and lists) fill them up, and an element is ``(features, label,
+                mask)``, or ``(element, mask)`` without ``label``, with a float32 mask of 1 for rows
+                that were fed and 0 for those: Keras takes it for sample weights. Every node has to
+                say the same.
+            ragged: columns whose values vary in length, as ``tf.RaggedTensor``.
+            queue: the queue that ``cluster.train`` feeds; ``"validation"`` has the columns of
+                ``"input"``, and the rows of ``train(validation=...)``.
+            spec: what one row holds: a ``tf.TensorSpec`` or ``tf.RaggedTensorSpec`` for each column
+                in a dict by name, or in a list by position.
+        """
+        from tfos.feed.dataset import make_dataset  # TensorFlow is imported by who uses it.
+
+        if self._may_lose_nodes and remainder != "join":
+            raise BadInputError(
+                f"remainder={remainder!r} is for nodes that train in step, which can't go on without "
+                "a lost one: it does not go with max_lost_nodes"
+            )
+        feed = self._fed()
+        # The first row of that queue comes when the first epoch of this one has been fed.
+        like = feed.batch_source("input") if queue == VALIDATION_QUEUE else None
+        return make_dataset(feed.batch_source(queue), batch_size, features=features, label=label,
+                            drop_remainder=drop_remainder, remainder=remainder, ragged=ragged,
+                            spec=spec, like=like)
+
+    def files(self, pattern: str | Sequence[str]) -> list[str]:
+        """This node's share of the files that ``pattern`` (a file, a directory, a pattern, or several)
+        means, balanced by bytes; paths are completed as by ``absolute_path``. Every file is in the
+        share of one chief, master or worker; other nodes have none. See :func:`tfos.node.files.share`."""
+        from tfos.node import files as node_files
+
+        patterns = [pattern] if isinstance(pattern, str) else pattern
+        return node_files.share([self.absolute_path(one) for one in patterns], self.nodes, self.node_id)
+
+    def tfrecords(self, pattern: str | Sequence[str], schema: Any, batch_size: int,
+                  **options: Any) -> "tf.data.Dataset":
+        """This node's share of TFRecords as a ``tf.data.Dataset`` of dicts of whole batches. Shares
+        need not have the same number of rows. See :func:`tfos.node.files.tfrecords`."""
+        from tfos.node import files as node_files
+
+        return node_files.tfrecords(self.files(pattern), schema, batch_size, **options)
+
+    def distribute(self, optimizer: Any, compression: str | None = None) -> Any:
+        """A Keras optimizer like ``optimizer`` that trains one model on all training nodes:
+        ``model.compile(ctx.distribute(keras.optimizers.Adam()), ...)``, and ``fit`` as on one
+        machine. ``fit`` begins with the chief's weights and optimizer. Gradients are averaged over the
+        nodes that have a batch, by its rows: one whose rows are used up goes along with the others
+        until the epoch has ended on all, and one whose program has ended leaves them to go on.
+        ``compression="bfloat16"`` sends them in half the bytes between hosts. See
+        :mod:`tfos.keras.optimizer` and, for loops of one's own, :mod:`tfos.collective`."""
+        from tfos.keras.optimizer import distribute  # TensorFlow is imported by who uses it.
+
+        return distribute(optimizer, compression)
+
+    def chief_only(self, callbacks: Any) -> list[Any]:
+        """A callback, or a list of them, for the chief alone; an empty list on other nodes:
+        ``fit(callbacks=[..., *ctx.chief_only(keras.callbacks.ModelCheckpoint(path))])``. For what
+        writes files, and for ``BackupAndRestore``: what that restores on the chief the others get
+        as training begins."""
+        if not self.is_chief:
+            return []
+        return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+
+    def average_metrics(self, batch_norm: bool = False) -> Any:
+        """A callback of Keras 3 or legacy Keras: at the end of an epoch its metrics become their means
+        over the rows of all training nodes, for the callbacks behind it and for the history; with
+        ``batch_norm`` the moving statistics of BatchNormalization as well, in which nodes count
+        alike."""
+        from tfos.keras.metrics import AverageMetrics
+
+        return AverageMetrics(batch_norm)
+
+    def parameter_server(self, model_or_variables: Any, combiner: str = "delta", *,
+                         sync_interval: int = 10, staleness: int | None = None,
+                         optimizer: Any = None, overlap: bool = True, restore: str | None = None,
+                         connect_timeout: float = 600.0) -> "ParameterServer":
+        """The cluster's parameter servers (``tfos.run(..., parameter_servers=N)``), for training in
+        which nodes do not wait for each other: use it in a ``with`` block and call ``step()`` after
+        each step, or give ``fit`` its ``callback()``.
+
+        Args:
+            model_or_variables: a built Keras model, or a list of variables or NumPy arrays: the same
+                ones, in the same order, on all nodes. The first values are those of the chief.
+            combiner: what the servers make of their values and a node's: ``"delta"`` adds what the
+                node has changed; ``"mean"``, with n nodes, is ``((n-1) * server + new) / n``;
+                ``"update-mean"`` is ``(server + new) / 2``, and the first ``new``.
+            sync_interval: steps between two exchanges with the servers.
+            staleness: how many exchanges a node may be ahead of the slowest one; None: any number.
+            optimizer: instead of a combiner, ``keras.optimizers.SGD`` or ``Adam`` to run on the
+                servers, which then get gradients.
+            overlap: exchange in the background; a node sees what the others did an exchange later.
+            restore: a file of ``ParameterServer.save``, from which the chief starts the servers.
+            connect_timeout: seconds for the chief to give the servers their first values.
+        """
+        from tfos.parameter_server import connection
+        from tfos import parameter_server  # NumPy and TensorFlow are imported by who uses them.
+
+        bootstrap = self._bootstrap
+        if not bootstrap["node"].get("parameter_servers"):
+            raise BadInputError("this cluster has no parameter servers of tfos: start it with "
+                                "tfos.run(..., parameter_servers=1)")
+        worker = connection.Worker(
+            number=self.node_id, name=f"{self.job_name}:{self.task_index} on host {self.host}",
+            starts=self.is_chief, workers=self.num_workers)
+        return parameter_server.ParameterServer(
+            model_or_variables,
+            connection.servers_of(self.nodes, bootstrap["cluster_id"],
+                                        encrypt=bootstrap["node"]["tensors"]["encrypt"]),
+            worker, bootstrap["token"], combiner=combiner, sync_interval=sync_interval, staleness=staleness,
+            optimizer=optimizer, overlap=overlap, restore=restore, resolve=self.absolute_path,
+            connect_timeout=connect_timeout)
+
+    def _fed(self) -> FeedSource:
+        if self.feed_source is None:
+            raise BadInputError(
+                f"{self.job_name}:{self.task_index} is not fed by Spark: "
+                "only chief, master and worker nodes in input mode 'spark' have a feed"
+            )
+        return self.feed_source
+
+    def report(self, **metrics: float | int | str) -> None:
+        """Publishes metrics of the program (``step``, ``loss``, ...) to the driver, its progress
+        line and ``/metrics``. Cheap: it keeps the latest values, which a heartbeat carries."""
+        self._reporter.report(metrics)
+
+    def absolute_path(self, path: str) -> str:
+        """``path`` as a URI, completed from the default file system and the working directory."""
+        return paths.resolve(self.default_fs, self.working_dir, path)
+
+    def release_port(self) -> None:
+        """Frees the node's port for the program to bind; nothing happens the second time."""
+        if self.port_socket is not None:
+            self.port_socket.close()
+            self.port_socket = None

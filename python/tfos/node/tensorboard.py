@@ -1,0 +1,28 @@
+"""``tfos tensorboard``: TensorBoard, which then reads ``hdfs://`` and what else Hadoop reaches.
+
+``python -m tfos.node.tensorboard`` takes TensorBoard's own arguments. Nodes run it so as well.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tfos.errors import TfosError
+
+
+def main() -> None:
+    """Becomes TensorBoard, with the arguments of this process."""
+    try:
+        import tfos.tensorflow  # noqa: F401  (registers the schemes)
+        from tensorboard import main as tensorboard
+    except ImportError as error:
+        sys.exit(f"tfos tensorboard: {error}; install tensorflow and tensorboard for {sys.executable}")
+    except TfosError as error:
+        sys.exit(f"tfos tensorboard: {error}")
+    # Its fast loader is a process of its own, which knows no file system but the host's.
+    sys.argv.insert(1, "--load_fast=false")
+    tensorboard.run_main()
+
+
+if __name__ == "__main__":
+    main()

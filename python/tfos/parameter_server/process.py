@@ -1,0 +1,62 @@
+"""A parameter server as a child process of this one, for programs without a cluster of nodes."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import subprocess
+
+from tfos.base import executable
+from tfos.errors import TfosError
+from tfos.parameter_server.connection import Server
+
+_END_SECONDS = 10.0
+
+
+class ParameterServerProcess:
+    """``tfos parameter-server``, which listens on all interfaces of this host.
+
+    Owner and lifetime: whoever makes it calls ``close``; it ends with this process in any case.
+    Errors: TfosError when it can't listen.
+    """
+
+    def __init__(self, address: str, port: int = 0, encrypt: bool = False):
+        """``address``: where clients find this host. ``port``: 0 for a free one. ``encrypt``: what
+        goes over TCP goes over TLS."""
+        self.token = secrets.token_hex(32)
+        identity = secrets.token_hex(8)
+        # A session of its own: Ctrl-C at a terminal is for the program to deal with.
+        self._process = subprocess.Popen([executable.path(), "parameter-server"],
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         start_new_session=True)
+        first = {"token": self.token, "address": "0.0.0.0", "port": port, "id": identity,
+                 "encrypt": encrypt}
+        self._process.stdin.write(json.dumps(first).encode() + b"\n")
+        self._process.stdin.flush()
+        said = json.loads(self._process.stdout.readline() or b"{}")
+        if said.get("type") != "listening":
+            self.close()
+            raise TfosError(
+                f"the parameter server could not listen on port {port} of {socket.gethostname()}: "
+                f"{said.get('message', 'it has ended without a word')}; choose another port, or 0 "
+                "for a free one")
+        self.server = Server(f"on host {socket.gethostname()}", address, said["port"], identity,
+                             encrypt)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.stdout.close()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -1,0 +1,293 @@
+"""Tables in TFRecord, Parquet, CSV and JSON files, in record batches: memory does not grow with files.
+
+Which format a file has its name says, unless it is told. Threads: any; errors:
+:class:`tfos.errors.BadInputError` with the file, and :class:`OSError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import json
+import os
+from typing import Any, Collection, Iterator, Mapping, Sequence
+
+from tfos.records import listing, files as record_files
+from tfos.base.arrow import pa
+from tfos.errors import BadInputError
+from tfos.files.access import access_for
+
+#: "jsonl" has a JSON object in each line.
+FORMATS = ("tfrecord", "parquet", "csv", "jsonl")
+
+_BY_SUFFIX = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
+              ".tfrecord": "tfrecord", ".tfrecords": "tfrecord", ".gz": "tfrecord", ".zlib": "tfrecord"}
+_PARQUET_ROWS = 8_192
+#: Of a row group in Parquet files that are written: about so many bytes before they are encoded.
+_ROW_GROUP_BYTES = 32 << 20
+_JSON_BLOCK_BYTES = 4 << 20
+
+
+def format_of(path: str, told: str | None, otherwise: str = "tfrecord") -> str:
+    """The format of a file: as told, else by its name; ``otherwise`` where that does not say."""
+    return told or _BY_SUFFIX.get(os.path.splitext(path)[1].lower(), otherwise)
+
+
+def convert(sources: Sequence[str], target: str, *, source_format: str | None = None,
+            target_format: str | None = None, record_type: str = "Example",
+            compression: str | None = None, target_compression: str | None = None) -> int:
+    """Writes the rows of all source files, one behind the other, into a file; how many there are.
+
+    The target appears under its name only when it is complete.
+
+    Args:
+        source_format, target_format: of FORMATS; None for what the names say.
+        compression, target_compression: "none", "gzip", "zlib" for TFRecords; None by the names.
+    """
+    from_format, to_format = format_of(sources[0], source_format), format_of(target, target_format)
+    access, path = access_for(target)
+    if path in (access_for(source)[1] for source in sources):
+        raise BadInputError(f"{target} is read and written; give it another name")
+    schema = schema_of(sources, from_format, record_type, compression)
+    check_target(schema, to_format, target)
+    batches = read(sources, from_format, schema, record_type, compression)
+    with replacing(target) as temporary:
+        return write(temporary, to_format, schema, batches, record_type,
+                     listing.compression_of(path, target_compression))
+
+
+@contextlib.contextmanager
+def replacing(target: str) -> Iterator[str]:
+    """A name for a new file, beside ``target``, that takes its place when the block is left without
+    an error; otherwise it is deleted."""
+    access, path = access_for(target)
+    directory, name = os.path.split(path)
+    temporary = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        access.rename(temporary, path)
+    except BaseException:
+        access.delete(temporary)
+        raise
+
+
+def schema_of(sources: Sequence[str], kind: str, record_type: str, compression: str | None, *,
+              hints: Mapping[str, pa.DataType] | None = None, strings: bool = True) -> pa.Schema:
+    """The columns of the files: as the first one has them, or a sample of the records.
+
+    Args:
+        hints: types of columns in CSV and JSON, which otherwise tell them by their values.
+        strings: bytes in records are strings where all of the sample are UTF-8, else binary.
+    """
+    if kind != "tfrecord":
+        return next(iter(_open(sources[0], kind, hints or {})))[0]
+    listed = [listing.ListedFile(path, 0) for path in sources]
+    inferred = listing.infer_schema(listed, record_type=record_type, compression=compression,
+                                           sample=record_files.SAMPLE_RECORDS, strings=strings)
+    return nullable(inferred)
+
+
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """An inferred schema for all records: those behind the sample may lack a key that all of it
+    have."""
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
+def _open(path: str, kind: str, types: Mapping[str, pa.DataType],
+          columns: list[str] | None = None) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    """Yields the schema and the batches of a Parquet, CSV or JSON file, and closes it afterwards.
+
+    ``types`` are of columns in CSV and JSON, ``columns`` those that are wanted, None for all.
+    """
+    access, name = access_for(path)
+    with access.open(name) as file:
+        try:
+            if kind == "parquet":
+                from pyarrow import parquet
+
+                opened = parquet.ParquetFile(file)
+                wanted = None if columns is None else [n for n in opened.schema_arrow.names if n in columns]
+                yield opened.schema_arrow, opened.iter_batches(_PARQUET_ROWS, columns=wanted)
+            elif kind == "csv":
+                from pyarrow import csv
+
+                reader = csv.open_csv(file, convert_options=csv.ConvertOptions(column_types=dict(types)))
+                yield reader.schema, iter(reader)
+            else:
+                batches = _json_batches(file, types)
+                first = next(batches, None)
+                if first is None:
+                    raise BadInputError(f"{path} has no rows, so nothing says what its columns are")
+                yield first.schema, itertools.chain([first], batches)
+        except pa.ArrowInvalid as error:
+            raise BadInputError(f"{path} can't be read as {kind}: {error}") from error
+
+
+def _json_batches(file: Any, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+    """The rows of lines of JSON. Columns and types are those of the first block, and of ``types``."""
+    from pyarrow import json as arrow_json
+
+    schema = pa.schema(list(types.items()))
+    unexpected = "infer"
+    for block in _blocks_of_lines(file):
+        table = arrow_json.read_json(
+            io.BytesIO(block), read_options=arrow_json.ReadOptions(block_size=len(block) + 1),
+            parse_options=arrow_json.ParseOptions(explicit_schema=schema,
+                                                  unexpected_field_behavior=unexpected))
+        if unexpected == "infer":
+            schema, unexpected = table.schema, "ignore"
+        yield from table.to_batches()
+
+
+def _blocks_of_lines(file: Any) -> Iterator[bytes]:
+    rest = b""
+    while block := file.read(_JSON_BLOCK_BYTES):
+        whole, newline, after = block.rpartition(b"\n")
+        if not newline:
+            rest += block
+            continue
+        yield rest + whole + newline
+        rest = after
+    if rest.strip():
+        yield rest
+
+
+def read(sources: Sequence[str], kind: str, schema: pa.Schema, record_type: str,
+         compression: str | None, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of all files, in batches with the columns of ``schema``: those that :func:`schema_of`
+    has found, or some of them. ``batch_rows``: at most so many rows of TFRecords in a batch."""
+    for source in sources:
+        if kind == "tfrecord":
+            access, path = access_for(source)
+            yield from record_files.read(access.native_path(path), schema, record_type=record_type,
+                                    compression=listing.compression_of(path, compression),
+                                    batch_rows=batch_rows)
+            continue
+        # What is to be text has to be read as text: 007 is no number then. Numbers of CSV are told
+        # by their values, as in the first file.
+        types = {field.name: field.type for field in schema
+                 if kind == "jsonl" or pa.types.is_string(field.type)}
+        for found, batches in _open(source, kind, types, schema.names):
+            missing = [name for name in schema.names if name not in found.names]
+            if missing:
+                raise BadInputError(
+                    f"{source} has the columns {', '.join(found.names)}, and {sources[0]} has "
+                    f"{', '.join(missing)} as well")
+            for batch in batches:
+                batch = batch.select(schema.names)
+                yield batch if batch.schema == schema else batch.cast(schema)
+
+
+def check_target(schema: pa.Schema, kind: str, target: str) -> None:
+    """Raises :class:`BadInputError` for columns that a file of the format can't have."""
+    nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+    if kind == "csv" and nested:
+        raise BadInputError(f"{target}: CSV has no lists, and {', '.join(nested)} would be one; "
+                            "convert to Parquet")
+    binary = [field.name for field in schema if pa.types.is_binary(leaf_type(field.type))]
+    if kind in ("csv", "jsonl") and binary:
+        raise BadInputError(f"{target}: {_TITLES[kind]} has no binary columns, and "
+                            f"{', '.join(binary)} would be one; convert to Parquet")
+
+
+_TITLES = {"csv": "CSV", "jsonl": "JSON"}
+
+
+def leaf_type(kind: pa.DataType) -> pa.DataType:
+    """What a list, of lists perhaps, holds in the end."""
+    while pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
+        kind = kind.value_type
+    return kind
+
+
+def write(path: str, kind: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch],
+          record_type: str, compression: str, distinct: Collection[str] = ()) -> int:
+    """Writes the rows into a new file; how many there are. Columns whose values are mostly
+    ``distinct`` get no dictionary in Parquet: looking them up costs more than writing them."""
+    access, _ = access_for(path)
+    if kind == "tfrecord":
+        return record_files.write(access.native_path(path), batches, record_type=record_type,
+                             compression=compression)
+    rows = 0
+    with access.create(path) as file, _table_writer(file, kind, schema, distinct) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    return rows
+
+
+def _table_writer(file: Any, kind: str, schema: pa.Schema, distinct: Collection[str]) -> Any:
+    if kind == "parquet":
+        return _ParquetWriter(file, schema, distinct)
+    if kind == "csv":
+        from pyarrow import csv
+
+        return csv.CSVWriter(file, schema)
+    return _JsonWriter(file)
+
+
+class _ParquetWriter:
+    """Writes row groups that are worth reading, however small the batches are.
+
+    Owner and lifetime: borrows the file; a context manager, whose end writes what is left. Threads:
+    one at a time.
+    """
+
+    def __init__(self, file: Any, schema: pa.Schema, distinct: Collection[str]):
+        from pyarrow import parquet
+
+        self._schema = schema
+        self._writer = parquet.ParquetWriter(file, schema, use_dictionary=_leaves_besides(schema, distinct))
+        self._group: list[pa.RecordBatch] = []
+        self._bytes = 0
+
+    def __enter__(self) -> "_ParquetWriter":
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            self._flush()
+        self._writer.close()
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self._group.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes >= _ROW_GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._writer.write_table(pa.Table.from_batches(self._group, self._schema))
+        self._group, self._bytes = [], 0
+
+
+def _leaves_besides(schema: pa.Schema, columns: Collection[str]) -> list[str]:
+    """What Parquet calls the leaves of all but these columns."""
+    from pyarrow import parquet
+
+    file = pa.BufferOutputStream()
+    parquet.write_table(schema.empty_table(), file)
+    leaves = parquet.ParquetFile(pa.BufferReader(file.getvalue())).schema
+    paths = (leaves.column(number).path for number in range(len(leaves)))
+    return [path for path in paths
+            if not any(path == column or path.startswith(f"{column}.") for column in columns)]
+
+
+class _JsonWriter:
+    """Writes lines of JSON; numbers that are none are NaN, Infinity, -Infinity, as Spark reads them.
+
+    Owner and lifetime: borrows the file. Threads: one at a time.
+    """
+
+    def __init__(self, file: Any):
+        self._file = file
+
+    def __enter__(self) -> "_JsonWriter":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        return None
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        lines = [json.dumps(row, ensure_ascii=False, default=str) for row in batch.to_pylist()]
+        self._file.write("".join(f"{line}\n" for line in lines).encode())

@@ -1,0 +1,1 @@
+"""TFRecord files as a data source of Spark."""

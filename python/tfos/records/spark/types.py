@@ -1,0 +1,210 @@
+"""Spark SQL types and the columns of tf.Examples: what maps to what, and batches from one to the other.
+
+| Spark | Feature | how |
+|---|---|---|
+| boolean, byte, short, int, long | int64_list | |
+| float, double, decimal | float_list | doubles and decimals are rounded to float32 |
+| string, binary | bytes_list | |
+| array of one of these | its values | |
+| array of arrays of one of these | feature list | in a SequenceExample only |
+| ML vector | float_list | written dense; read as array |
+
+Anything else (date, timestamp, map, struct, ...) is refused by name before anything runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from pyspark.sql import types as sql
+
+from tfos.base.arrow import pa
+from tfos.spark.arrow_types import arrow_type
+from tfos.errors import BadInputError
+
+RECORD_TYPES = ("Example", "SequenceExample", "ByteArray")
+
+#: The only column of record type ByteArray, as Spark's TFRecord connectors call it.
+BYTE_ARRAY_COLUMN = "byteArray"
+
+_ARROW = {
+    sql.BooleanType: pa.bool_(), sql.ByteType: pa.int8(), sql.ShortType: pa.int16(),
+    sql.IntegerType: pa.int32(), sql.LongType: pa.int64(), sql.FloatType: pa.float32(),
+    sql.DoubleType: pa.float64(), sql.BinaryType: pa.binary(),
+}
+
+
+def record_type_of(name: str) -> str:
+    """The record type that an option names, whatever its case."""
+    for known in RECORD_TYPES:
+        if name.lower() == known.lower():
+            return known
+    raise BadInputError(f"recordType {name!r} is none of {', '.join(RECORD_TYPES)}")
+
+
+def check_schema(schema: sql.StructType, record_type: str, action: str) -> None:
+    """Raises :class:`BadInputError` naming each column that records can't hold, and what to do.
+
+    ``action`` is "written" or "read", for the message.
+    """
+    if not schema.fields:
+        raise BadInputError(f"a schema without columns can't be {action} as TFRecords")
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise BadInputError(f"column {', '.join(twice)} is there twice; rename one")
+    if record_type == "ByteArray":
+        if len(schema.fields) != 1 or not isinstance(schema[0].dataType,
+                                                     (sql.BinaryType, sql.StringType)):
+            raise BadInputError(
+                "recordType ByteArray has one column, of binary or string, and not "
+                f"{schema.simpleString()}"
+            )
+        return
+    refused = [f"column {field.name} is {field.dataType.simpleString()}: {advice}" for field in schema
+               if (advice := _advice(field.dataType, record_type, action))]
+    if refused:
+        raise BadInputError(f"this can't be {action} as TFRecords: " + "; ".join(refused))
+
+
+def check_partition_columns(schema: sql.StructType, names: Sequence[str]) -> None:
+    """Raises :class:`BadInputError` for columns whose values can't be names of directories."""
+    missing = [name for name in names if name not in schema.names]
+    if missing:
+        raise BadInputError(f"partition_by has {', '.join(missing)}; the columns are {', '.join(schema.names)}")
+    fitting = (sql.StringType, sql.IntegralType, sql.BooleanType, sql.DateType)
+    for name in names:
+        if name.startswith(("_", ".")):
+            raise BadInputError(f"partition_by has {name}: readers pass over directories that begin "
+                                "with _ or a dot; give the column another name")
+        if not isinstance(schema[name].dataType, fitting):
+            raise BadInputError(
+                f"partition_by has {name}, which is {schema[name].dataType.simpleString()}; directories "
+                "are named after strings, integers, booleans and dates: cast it to one of them")
+
+
+def _advice(data_type: sql.DataType, record_type: str, action: str) -> str | None:
+    """What to do about a column of that type; None where it is well."""
+    element, depth = _element(data_type)
+    if depth > 2:
+        return "arrays may be nested twice at most, flatten it"
+    if depth == 2 and record_type != "SequenceExample":
+        return "arrays of arrays need recordType SequenceExample; or flatten it"
+    if _is_vector(element):
+        if action == "read":
+            return "declare array<float>, and use pyspark.ml.functions.array_to_vector on it"
+        return None if depth == 0 else "an array of vectors can't be, flatten it"
+    if isinstance(element, (sql.StringType, sql.DecimalType, *_ARROW)):
+        return None
+    if isinstance(element, (sql.DateType, sql.TimestampType, sql.TimestampNTZType)):
+        return "cast it to a string, or to a number, as with unix_micros or unix_date"
+    if isinstance(element, sql.StructType):
+        return "select its fields as columns, as in s.*"
+    if isinstance(element, sql.MapType):
+        return "make an array of its keys and one of its values"
+    return "cast it to a number, a string or binary"
+
+
+def _element(data_type: sql.DataType) -> tuple[sql.DataType, int]:
+    depth = 0
+    while isinstance(data_type, sql.ArrayType):
+        data_type = data_type.elementType
+        depth += 1
+    return data_type, depth
+
+
+def _is_vector(data_type: sql.DataType) -> bool:
+    return isinstance(data_type, sql.UserDefinedType) and type(data_type).__name__ == "VectorUDT"
+
+
+def codec_type(data_type: sql.DataType) -> pa.DataType:
+    """As what the native codec reads a column of that type, which :func:`check_schema` passed."""
+    if isinstance(data_type, sql.ArrayType):
+        return pa.list_(codec_type(data_type.elementType))
+    if isinstance(data_type, sql.DecimalType):
+        return pa.float64()
+    return pa.string() if isinstance(data_type, sql.StringType) else _ARROW[type(data_type)]
+
+
+def codec_schema(schema: sql.StructType, columns: list[str]) -> pa.Schema:
+    """The schema for the native reader: those columns."""
+    return pa.schema([pa.field(name, codec_type(schema[name].dataType), schema[name].nullable)
+                      for name in columns])
+
+
+def spark_schema(schema: pa.Schema) -> sql.StructType:
+    """Of what was inferred: every column may be null, as later records may lack it."""
+    return sql.StructType([sql.StructField(field.name, _spark_type(field.type)) for field in schema])
+
+
+def _spark_type(arrow: pa.DataType) -> sql.DataType:
+    if pa.types.is_list(arrow) or pa.types.is_fixed_size_list(arrow):
+        return sql.ArrayType(_spark_type(arrow.value_type))
+    if pa.types.is_string(arrow):
+        return sql.StringType()
+    return next(spark() for spark, one in _ARROW.items() if one == arrow)
+
+
+def directory_scalar(name: str, value: str | None, data_type: sql.DataType) -> pa.Scalar:
+    """The value of a directory ``name=value`` as a column of that type has it."""
+    try:
+        return pa.scalar(value, pa.string()).cast(arrow_type(data_type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
+        raise BadInputError(
+            f"the directory {name}={value} has no value for column {name}, which is "
+            f"{data_type.simpleString()}: {error}"
+        ) from error
+
+
+def to_spark(schema: sql.StructType) -> Callable[[pa.RecordBatch, dict[str, pa.Scalar]], pa.RecordBatch]:
+    """A function that makes what Spark takes of a batch of the codec and constant columns."""
+    arrow = pa.schema([pa.field(field.name, arrow_type(field.dataType), field.nullable)
+                       for field in schema])
+
+    def convert(batch: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
+        columns = []
+        for field in arrow:
+            constant = constants.get(field.name)
+            column = batch.column(field.name) if constant is None \
+                else pa.repeat(constant, batch.num_rows)
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=arrow)
+
+    return convert
+
+
+def from_spark(batch: pa.RecordBatch, schema: sql.StructType) -> pa.RecordBatch:
+    """What the native writer takes of a batch that Spark hands over."""
+    columns = [_for_codec(column, field.dataType) for column, field in zip(batch.columns, schema)]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+def _for_codec(column: pa.Array, data_type: sql.DataType) -> pa.Array:
+    if _is_vector(data_type):
+        return _dense(column)
+    element, depth = _element(data_type)
+    if not isinstance(element, sql.DecimalType):
+        return column
+    kind = pa.float64()
+    for _ in range(depth):
+        kind = pa.list_(kind)
+    return column.cast(kind)
+
+
+def _dense(vectors: pa.StructArray) -> pa.Array:
+    """Spark's vectors, structs of type (0 sparse, 1 dense), size, indices, values, as lists."""
+    import pyarrow.compute  # Slow to import, and Spark starts a process for each query.
+
+    values = pyarrow.compute.struct_field(vectors, "values")
+    kinds = pyarrow.compute.struct_field(vectors, "type")
+    if not pyarrow.compute.any(pyarrow.compute.equal(kinds, 0)).as_py():
+        return values.cast(pa.list_(pa.float32()))
+    return pa.array([_dense_row(vector) for vector in vectors.to_pylist()], pa.list_(pa.float32()))
+
+
+def _dense_row(vector: dict[str, Any] | None) -> list[float] | None:
+    if vector is None or vector["type"] == 1:
+        return vector and vector["values"]
+    row = [0.0] * vector["size"]
+    for position, value in zip(vector["indices"], vector["values"]):
+        row[position] = value
+    return row

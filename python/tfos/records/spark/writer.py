@@ -1,0 +1,285 @@
+"""How Spark's tasks write TFRecords into a directory so that readers see all of it or nothing.
+
+    DIRECTORY/_temporary/JOB/ATTEMPT-part-00000-JOB.tfrecord      while tasks run
+    DIRECTORY/part-00000-JOB.tfrecord                             once the job is committed
+    DIRECTORY/_SUCCESS                                            last of all
+
+Files of partitioned data lie in directories ``name=value`` below DIRECTORY.
+
+Commit renames what the tasks that Spark counts have written; of others nothing becomes visible.
+Overwriting deletes the files that were there only after that. Readers pass over ``_temporary``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import posixpath
+import uuid
+from dataclasses import dataclass
+from typing import Any, Iterator, Mapping, Sequence
+
+from pyspark.sql import datasource
+from pyspark.sql import types as sql
+from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
+
+from tfos.files import hadoop_settings
+from tfos.records import listing, files as record_files
+from tfos.records.spark import types
+from tfos.base.arrow import pa
+from tfos.errors import BadInputError
+from tfos.files.interface import FileAccess
+from tfos.files.access import access_for
+from tfos.records.listing import INDEX_SUFFIX, SUFFIX_OF
+
+TEMPORARY = "_temporary"
+SUCCESS = "_SUCCESS"
+
+#: What becomes of a directory that has files already, by the names of Spark's save modes.
+IF_EXISTS = ("append", "overwrite", "error", "ignore")
+
+#: Spark 4.1 and later hand over record batches.
+_ArrowWriter = getattr(datasource, "DataSourceArrowWriter", None)
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task has written: file names, in the job's temporary directory and where they go."""
+
+    files: list[tuple[str, str]]
+    rows: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What goes into the files of a job."""
+
+    #: Of the rows that Spark hands over.
+    schema: sql.StructType
+    record_type: str
+    compression: str
+    level: int | None
+    #: Each file gets an index beside it.
+    index: bool
+    #: Columns whose values become directories; rows with equal ones come one behind the other.
+    partition_by: tuple[str, ...] = ()
+
+
+def start(directory: str, layout: Layout, if_exists: str,
+          hadoop_environment: Mapping[str, str]) -> DataSourceWriter:
+    """Looks at what is there, makes the job's temporary directory, and returns Spark's writer.
+
+    Raises :class:`BadInputError` for a directory that has files, if those are in the way.
+    """
+    if _ArrowWriter is None:
+        raise BadInputError("writing TFRecords needs Spark 4.1 or newer")
+    if if_exists not in IF_EXISTS:
+        raise BadInputError(f"ifExists={if_exists!r} is none of {', '.join(IF_EXISTS)}")
+    if layout.index and layout.compression:
+        raise BadInputError(f"index goes with uncompressed files only, and these are {layout.compression}")
+    access, path = access_for(directory)
+    status = access.status(path)
+    if status is not None and not status.is_directory:
+        raise BadInputError(f"{path} is a file; TFRecords are written into a directory")
+    exists = status is not None and _has_content(access, path)
+    if exists and if_exists == "error":
+        raise BadInputError(
+            f'{path} is there already; choose mode("overwrite") or mode("append"), or another path')
+    output = Output(path, uuid.uuid4().hex)
+    skips = exists and if_exists == "ignore"
+    if not skips:
+        access.mkdirs(output.temporary)
+    return TFRecordWriter(output, layout, overwrite=if_exists == "overwrite", skips=skips,
+                          hadoop_environment=hadoop_environment)
+
+
+def _files_below(access: FileAccess, directory: str) -> Iterator[str]:
+    """The files in a directory to its depth, hidden ones too, but for those of jobs that run."""
+    for found in access.list(directory):
+        if os.path.basename(found.path) == TEMPORARY:
+            continue
+        if found.is_directory:
+            yield from _files_below(access, found.path)
+        else:
+            yield found.path
+
+
+def _has_content(access: FileAccess, directory: str) -> bool:
+    return any(os.path.basename(found.path) != TEMPORARY for found in access.list(directory))
+
+
+class Output:
+    """The directory of a job, and the steps by which its files become visible.
+
+    Threads: each method from one. Errors: OSError naming the file.
+    """
+
+    def __init__(self, directory: str, job: str):
+        self.directory = directory
+        self.job = job
+        #: The job's own directory.
+        self.temporary = posixpath.join(directory, TEMPORARY, job)
+
+    def commit(self, written: Sequence[Written], overwrite: bool) -> None:
+        """Makes the files visible, then deletes those that they replace, if ``overwrite``.
+
+        When not all can be made visible, none is in the end, and what was there stays.
+        """
+        access, directory = access_for(self.directory)
+        success = posixpath.join(directory, SUCCESS)
+        replaced = list(_files_below(access, directory)) if overwrite else []
+        was_complete = access.status(success) is not None
+        access.delete(success)
+        moved: list[str] = []
+        try:
+            for temporary, final in (pair for task in written for pair in task.files):
+                target = posixpath.join(directory, final)
+                if "/" in final:
+                    access.mkdirs(posixpath.dirname(target))
+                # First, as a rename whose answer got lost has happened.
+                moved.append(target)
+                access.rename(posixpath.join(self.temporary, temporary), target)
+        except BaseException:
+            for path in moved:
+                access.delete(path)
+                _delete_empty(access, posixpath.dirname(path), directory)
+            if was_complete:
+                access.create(success).close()
+            raise
+        for old in replaced:
+            access.delete(old)
+        for old in sorted({posixpath.dirname(old) for old in replaced} - {directory}, reverse=True):
+            _delete_empty(access, old, directory)
+        self.abort()
+        access.create(success).close()
+
+    def abort(self) -> None:
+        """Deletes all that is not visible yet, of every task of the job."""
+        access, directory = access_for(self.directory)
+        access.delete(self.temporary)
+        access.delete_if_empty(posixpath.join(directory, TEMPORARY))
+
+
+def write_task(output: Output, batches: Iterator[pa.RecordBatch], layout: Layout, *, task: int,
+               attempt: int) -> Written:
+    """Writes what one attempt of a task gets: a file for each run of rows with the same values in
+    the columns that make directories, and so one where there are no such columns; none without rows.
+    """
+    written = Written([], 0)
+    with_rows = (batch for batch in batches if batch.num_rows)
+    runs = itertools.groupby(_runs(with_rows, layout), key=lambda run: run[0])
+    for number, (directory, run) in enumerate(runs):
+        name = f"part-{task:05}-{number:05}-{output.job}" if layout.partition_by \
+            else f"part-{task:05}-{output.job}"
+        _write_file(output, f"{attempt}-{name}", posixpath.join(directory, name),
+                    (batch for _, batch in run), layout, written)
+    return written
+
+
+def _write_file(output: Output, temporary: str, final: str, batches: Iterator[pa.RecordBatch],
+                layout: Layout, written: Written) -> None:
+    """Writes a file, and its index if there is to be one, and counts it as written."""
+    access, _ = access_for(output.directory)
+    suffix = ".tfrecord" + SUFFIX_OF[layout.compression]
+    temporary, final = temporary + suffix, final + suffix
+    path = posixpath.join(output.temporary, temporary)
+    try:
+        rows = _write(access.native_path(path), batches, layout)
+        if layout.index:
+            record_files.make_index(access.native_path(path))
+    except BaseException:
+        access.delete(path)
+        access.delete(path + INDEX_SUFFIX)
+        raise
+    if layout.index:
+        # The index first: a reader that sees the file finds its index.
+        written.files.append((temporary + INDEX_SUFFIX, final + INDEX_SUFFIX))
+    written.files.append((temporary, final))
+    written.rows += rows
+
+
+def _write(path: str, batches: Iterator[pa.RecordBatch], layout: Layout) -> int:
+    schema = data_schema(layout.schema, layout.partition_by)
+    if layout.record_type == "ByteArray":
+        return record_files.write_records(path, _records_of(batches, schema.names[0]),
+                                     compression=layout.compression, level=layout.level)
+    return record_files.write(path, (types.from_spark(batch, schema) for batch in batches),
+                         record_type=layout.record_type, compression=layout.compression,
+                         level=layout.level)
+
+
+def data_schema(schema: sql.StructType, partition_by: Sequence[str]) -> sql.StructType:
+    """The columns that go into records."""
+    return sql.StructType([field for field in schema if field.name not in partition_by])
+
+
+def _runs(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The batches, cut where the directory of their rows changes, with that directory ("": none)."""
+    if not layout.partition_by:
+        yield from (("", batch) for batch in batches)
+        return
+    import pyarrow.compute
+
+    for batch in batches:
+        keys = [pyarrow.compute.run_end_encode(batch.column(layout.schema.names.index(name)))
+                for name in layout.partition_by]
+        data = batch.select([number for number, name in enumerate(layout.schema.names)
+                             if name not in layout.partition_by])
+        begin = 0
+        for end in sorted({end for key in keys for end in key.run_ends.to_pylist()}):
+            values = [batch.column(layout.schema.names.index(name))[begin].as_py()
+                      for name in layout.partition_by]
+            yield (listing.directory_of(zip(layout.partition_by, values)),
+                   data.slice(begin, end - begin))
+            begin = end
+
+
+def _records_of(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[bytes]:
+    for batch in batches:
+        column = batch.column(0)
+        if column.null_count:
+            raise BadInputError(f"column {name} has nulls, which are no records; filter them out")
+        yield from column.cast(pa.binary()).to_pylist()
+
+
+class TFRecordWriter(_ArrowWriter or DataSourceWriter):  # type: ignore[misc]
+    """Spark's writer. Owner: Spark; pickled from driver to tasks. Made by :func:`start`."""
+
+    def __init__(self, output: Output, layout: Layout, *, overwrite: bool, skips: bool,
+                 hadoop_environment: Mapping[str, str]):
+        self._output = output
+        self._layout = layout
+        self._overwrite = overwrite
+        #: There is data already, and it is to stay as it is.
+        self._skips = skips
+        self._hadoop_environment = hadoop_environment
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Runs in a task: writes its rows into files that nobody sees yet."""
+        from pyspark import TaskContext
+
+        if self._skips:
+            return Written([], 0)
+        hadoop_settings.adopt(self._hadoop_environment)
+        context = TaskContext.get()
+        return write_task(self._output, iterator, self._layout, task=context.partitionId(),
+                          attempt=context.taskAttemptId())
+
+    def commit(self, messages: list[Any]) -> None:
+        """Runs on the driver once every task has succeeded."""
+        hadoop_settings.adopt(self._hadoop_environment)
+        if not self._skips:
+            self._output.commit([message for message in messages if message], self._overwrite)
+
+    def abort(self, messages: list[Any]) -> None:
+        """Runs on the driver when the job has failed."""
+        hadoop_settings.adopt(self._hadoop_environment)
+        if not self._skips:
+            self._output.abort()
+
+
+def _delete_empty(access: FileAccess, path: str, top: str) -> None:
+    """Deletes a directory below ``top``, and those above it, as far as nothing is in them."""
+    while path != top and access.status(path) is not None and not access.list(path):
+        access.delete_if_empty(path)
+        path = posixpath.dirname(path)

@@ -1,0 +1,1 @@
+"""Spark: its jobs, executors, slots, installation and types."""

@@ -1,0 +1,50 @@
+"""Roles are a pure function of what was asked for."""
+
+import pytest
+
+from tfos.base.roles import plan_roles, tensorboard_node
+from tfos.errors import BadInputError
+
+
+@pytest.mark.parametrize(
+    "nodes, options, expected",
+    [
+        (1, {}, {"worker": 1}),
+        (3, {"parameter_servers": 1}, {"ps": 1, "worker": 2}),
+        (3, {"ps": 1}, {"ps": 1, "worker": 2}),
+        (2, {"chief": "chief"}, {"chief": 1, "worker": 1}),
+        (1, {"chief": "master"}, {"master": 1}),
+        (5, {"parameter_servers": 1, "chief": "chief", "evaluator": True, "input_mode": "tensorflow"},
+         {"ps": 1, "chief": 1, "evaluator": 1, "worker": 2}),
+    ],
+)
+def test_order_and_counts(nodes, options, expected):
+    roles = plan_roles(nodes, **options)
+    assert [(role["job"], role["count"]) for role in roles] == list(expected.items())
+
+
+@pytest.mark.parametrize(
+    "nodes, options, words",
+    [
+        (0, {}, "at least 1 node"),
+        (2, {"parameter_servers": 2}, "too few for 2 ps"),
+        (2, {"parameter_servers": -1}, "can't be"),
+        (2, {"ps": -1}, "can't be"),
+        (4, {"ps": 1, "parameter_servers": 1}, "one kind"),
+        (1, {"parameter_servers": 1, "chief": "chief"}, "too few"),
+        (2, {"chief": "boss"}, "'chief' or 'master'"),
+        (2, {"input_mode": "hdfs"}, "'spark' or 'tensorflow'"),
+        (2, {"evaluator": True}, "evaluator needs input mode"),
+        (2, {"driver_parameter_servers": True, "parameter_servers": 1}, "busy feeding"),
+        (2, {"driver_parameter_servers": True, "input_mode": "tensorflow"}, "number is 0"),
+    ],
+)
+def test_what_cannot_be_is_refused(nodes, options, words):
+    with pytest.raises(BadInputError, match=words):
+        plan_roles(nodes, **options)
+
+
+def test_tensorboard_runs_beside_the_chief_or_the_first_worker():
+    assert tensorboard_node(plan_roles(3, parameter_servers=1)) == 1
+    assert tensorboard_node(plan_roles(3, parameter_servers=1, chief="chief")) == 1
+    assert tensorboard_node(plan_roles(2)) == 0

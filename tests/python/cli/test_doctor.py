@@ -1,0 +1,217 @@
+"""The Python side of ``tfos doctor``."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfos.base import executable
+from tfos.cli import checks as checks_of
+from tfos.cli import doctor
+from tfos.spark.installation import spark_home
+
+COMPLETE = {
+    "pyspark": "4.1.4",
+    "tensorflow-cpu": "2.21.0",
+    "keras": "3.15.1",
+    "tensorboard": "2.21.0",
+    "pyarrow": "22.0.0",
+    "cloudpickle": "3.1.2",
+    "numpy": "2.4.6",
+}
+
+
+def version_of(**changes):
+    return {**COMPLETE, **{name.replace("_", "-"): value for name, value in changes.items()}}.get
+
+
+def make_spark(path, *jars):
+    (path / "jars").mkdir()
+    for jar in jars:
+        (path / "jars" / jar).touch()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("version", "level"),
+    [
+        ("2.15.1", checks_of.WARN),
+        ("2.16.1", checks_of.OK),
+        ("2.21.0", checks_of.OK),
+        ("2.21.0rc1", checks_of.OK),
+        ("2.22.0", checks_of.WARN),
+        ("3.0", checks_of.WARN),
+        (None, checks_of.FAIL),
+    ],
+)
+def test_tensorflow_is_ok_in_the_tested_range(version, level):
+    check = doctor.check_tensorflow(version_of(tensorflow_cpu=version))
+    assert check.level == level
+    assert bool(check.advice) == (level != checks_of.OK)
+
+
+@pytest.mark.parametrize(
+    ("version", "level"), [("3.4.1", checks_of.WARN), ("3.5.0", checks_of.OK), ("4.1.4", checks_of.OK)]
+)
+def test_spark_is_ok_from_the_oldest_tested_one(tmp_path, version, level):
+    assert doctor.check_spark(version_of(pyspark=version), tmp_path).level == level
+
+
+def test_versions_that_were_not_run_are_told_from_those_that_were(tmp_path):
+    tested = doctor.check_tensorflow(version_of()).found
+    assert tested == "2.21.0 (tensorflow-cpu)"
+    assert "tested with 2.21, and its feed with 2.16" in doctor.check_tensorflow(
+        version_of(tensorflow_cpu="2.18.0")).found
+    assert "tested" not in doctor.check_spark(version_of(), tmp_path).found
+    assert doctor.check_spark(version_of(pyspark="3.5.1"), tmp_path).found.endswith("; tested with 4.1")
+    assert "made for 3.5 and newer, tested with 4.1" in doctor.check_spark(
+        version_of(pyspark="3.4.1"), tmp_path).advice
+
+
+def test_spark_may_come_from_spark_home(tmp_path):
+    assert doctor.check_spark(version_of(pyspark=None), tmp_path).level == checks_of.OK
+    assert doctor.check_spark(version_of(pyspark=None), None).level == checks_of.FAIL
+    assert spark_home({"SPARK_HOME": str(tmp_path)}) == tmp_path
+    assert (spark_home({}) / "jars").is_dir()
+
+
+def test_the_hadoop_client_is_looked_for_as_it_looks_itself(tmp_path, monkeypatch):
+    api, runtime = "hadoop-client-api-3.4.2.jar", "hadoop-client-runtime-3.4.2.jar"
+    for name in ("HADOOP_HOME", "HADOOP_CONF_DIR", "HADOOP_CLASSPATH", "CONTAINER_ID"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "spark").mkdir()
+    spark = make_spark(tmp_path / "spark", api)
+    monkeypatch.setenv("SPARK_HOME", str(spark))
+    missing = doctor.check_hadoop_client()
+    assert missing.level == checks_of.WARN
+    assert "hadoop-client-runtime" in missing.found and str(spark / "jars") in missing.found
+    for jar in (runtime, "slf4j-api-2.0.17.jar"):
+        (spark / "jars" / jar).touch()
+    assert doctor.check_hadoop_client() == checks_of.Check(
+        checks_of.OK, "Hadoop client", f"{spark}/jars/{api}, {spark}/jars/{runtime}"
+    )
+    # A Spark without Hadoop's client, and a Hadoop beside it.
+    hadoop = tmp_path / "hadoop" / "share" / "hadoop" / "client"
+    hadoop.parent.mkdir(parents=True)
+    (spark / "jars").rename(hadoop)
+    monkeypatch.setenv("HADOOP_HOME", str(tmp_path / "hadoop"))
+    found = doctor.check_hadoop_client()
+    assert found.level == checks_of.OK and str(hadoop / api) in found.found
+
+
+def test_a_hadoop_configuration_must_hold_core_site(tmp_path):
+    assert doctor.check_hadoop_configuration({}).level == checks_of.OK
+    environ = {"HADOOP_CONF_DIR": str(tmp_path)}
+    assert doctor.check_hadoop_configuration(environ).level == checks_of.WARN
+    (tmp_path / "core-site.xml").touch()
+    assert doctor.check_hadoop_configuration(environ).level == checks_of.OK
+    home = doctor.check_hadoop_configuration({"HADOOP_HOME": str(tmp_path)})
+    assert str(tmp_path / "etc" / "hadoop") in home.found
+
+
+def test_an_old_python_fails():
+    assert doctor.check_python((3, 10, 4)).level == checks_of.FAIL
+    assert doctor.check_python((3, 11, 0)).level == checks_of.OK
+
+
+def test_what_is_missing_says_how_to_get_it():
+    assert doctor.check_required("numpy", version_of(numpy=None)).advice == "pip install numpy"
+    assert (
+        "pip install tensorboard" in doctor.check_tensorboard(version_of(tensorboard=None)).advice
+    )
+    assert "pip install pyarrow" in doctor.check_pyarrow(version_of(pyarrow=None)).advice
+    assert doctor.check_pyarrow(version_of()).level == checks_of.OK
+    assert doctor.check_keras(version_of(keras=None)).level == checks_of.WARN
+    assert "tf_keras 2.21" in doctor.check_keras({"tf_keras": "2.21.0"}.get).found
+
+
+def test_the_report_is_one_line_of_json_and_its_exit_code_tells_of_failures():
+    process = subprocess.run(
+        [sys.executable, "-m", "tfos.cli.doctor"], capture_output=True, text=True, check=False
+    )
+    assert process.stdout.count("\n") == 1
+    checks = json.loads(process.stdout)
+    assert {"Python", "pyspark", "TensorFlow", "numpy", "Hadoop client"} <= {
+        check["what"] for check in checks
+    }
+    failed = [check for check in checks if check["level"] == checks_of.FAIL]
+    assert process.returncode == bool(failed)
+
+
+def test_nothing_imports_tensorflow_to_see_its_version():
+    program = (
+        "import sys, tfos.cli.doctor; tfos.cli.doctor.all_checks(); print('tensorflow' in sys.modules)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "False\n"
+
+
+@pytest.mark.parametrize("module", ["cli.records", "cli.infer", "node.files", "records.files"])
+def test_what_needs_pyarrow_says_so(module):
+    program = f"import sys; sys.modules['pyarrow'] = None; import tfos.{module}"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    last = process.stderr.splitlines()[-1]
+    assert "pip install pyarrow" in last
+    if module.startswith("cli."):
+        assert process.stderr.startswith(f"tfos {module.removeprefix('cli.')}: ")
+
+
+def test_the_settings_are_a_table_or_json(capsys):
+    from tfos.settings import SETTINGS
+
+    assert doctor.main(["--settings"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [setting.key for setting in SETTINGS]
+    assert doctor.main(["--settings", "--json"]) == 0
+    assert [entry["key"] for entry in json.loads(capsys.readouterr().out)] == [
+        setting.key for setting in SETTINGS
+    ]
+
+
+def test_a_subcommand_that_is_none_is_named():
+    done = subprocess.run([executable.path(), "frob"], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    said, _, subcommands = done.stderr.partition("; there are: ")
+    assert said == "tfos: 'frob' is no subcommand"
+    assert {"agent", "coordinator", "doctor", "infer", "records", "tensorboard"} <= set(subcommands.split())
+
+
+def test_the_executable_reports_host_and_python():
+    process = subprocess.run(
+        [executable.path(), "doctor"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(Path(doctor.__file__).parents[1]),
+        },
+    )
+    lines = process.stdout.splitlines()
+    assert process.stderr == ""
+    assert all(line.startswith(("ok    ", "WARN  ", "FAIL  ")) for line in lines)
+    text = process.stdout
+    assert "feed memory: memfd" in text and "TensorFlow: 2." in text and "Java: " in text
+    assert process.returncode == any(line.startswith("FAIL") for line in lines)
+
+
+def test_the_executable_fails_without_tfos_in_python(tmp_path):
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\necho 'No module named tfos' >&2\nexit 1\n")
+    python.chmod(0o755)
+    process = subprocess.run(
+        [executable.path(), "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": str(python)},
+    )
+    assert process.returncode == 1
+    (failed,) = [check for check in json.loads(process.stdout) if check["level"] == "fail"]
+    assert "No module named tfos" in failed["found"] and str(python) in failed["advice"]

@@ -1,0 +1,144 @@
+"""``tfos records`` as it is run: what it prints, and its exit codes."""
+
+import io
+import json
+import subprocess
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+from support.remote_files import read_bytes, write_bytes
+
+from tfos import records
+from tfos.base import executable
+from tfos.cli import records as records_command
+from tfos.files.access import access_for
+
+
+def run(capsys, *arguments):
+    """(exit code, the JSON objects printed, standard error)"""
+    code = records_command.main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return code, [json.loads(line) for line in printed.out.splitlines()], printed.err
+
+
+@pytest.fixture
+def table():
+    return pa.table({"id": range(20), "s": [f"ä{n}" for n in range(20)],
+                     "x": pa.array([n / 2 for n in range(20)], pa.float32())})
+
+
+@pytest.fixture(params=["local", "hdfs"])
+def root(request, empty_directory):
+    """An empty directory of the file system."""
+    return empty_directory(request.param)
+
+
+@pytest.fixture
+def files(root, table):
+    records.write(f"{root}/a.tfrecord", [table.slice(0, 15)])
+    records.write(f"{root}/b.tfrecord.gz", [table.slice(15)], compression="GZIP")
+    return root
+
+
+def test_through_the_executable(files):
+    def tfos(*arguments):
+        return subprocess.run([executable.path(), "records", *arguments], capture_output=True, text=True)
+
+    done = tfos("head", "-n", "2", str(files))
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [0, 1]
+    assert done.returncode == 0
+    assert tfos("--help").stdout.startswith("usage: tfos records")
+    assert tfos("cut", "x").returncode == 2
+    assert tfos("count", f"{files}/none").returncode == 1
+    shell = subprocess.run(f"'{executable.path()}' records cat '{files}/*.tfrecord' | head -n 1", shell=True,
+                           capture_output=True, text=True)
+    assert json.loads(shell.stdout)["id"] == 0 and not shell.stderr
+
+
+def test_cat_head_and_count(capsys, files, table):
+    assert run(capsys, "cat", files) == (0, table.to_pylist(), "")
+    assert run(capsys, "cat", f"{files}/*.gz")[1] == table.slice(15).to_pylist()
+    assert run(capsys, "head", files)[1] == table.slice(0, 10).to_pylist()
+    assert run(capsys, "count", files)[1] == [{"file": f"{files}/a.tfrecord", "records": 15},
+                                              {"file": f"{files}/b.tfrecord.gz", "records": 5}]
+
+
+def test_values_that_json_does_not_have(capsys, root):
+    records.write(f"{root}/f", [pa.record_batch({
+        "b": [b"\xff"], "f": pa.array([float("nan")], pa.float32()), "l": [[b"\xfe", b"a"]]})])
+    assert run(capsys, "cat", f"{root}/f")[1] == [
+        {"b": {"base64": "/w=="}, "f": "nan", "l": [{"base64": "/g=="}, {"base64": "YQ=="}]}]
+
+
+def test_schema(capsys, files):
+    assert run(capsys, "schema", files)[1] == [
+        {"name": "id", "type": "int64", "nullable": False},
+        {"name": "s", "type": "string", "nullable": False},
+        {"name": "x", "type": "float", "nullable": False}]
+
+
+def test_verify_and_damage(capsys, files):
+    code, lines, _ = run(capsys, "verify", files)
+    assert code == 0 and [line["records"] for line in lines] == [15, 5]
+    path = f"{files}/a.tfrecord"
+    content = bytearray(read_bytes(path))
+    content[14] ^= 1
+    write_bytes(path, content)
+    code, lines, error = run(capsys, "verify", files)
+    assert code == 1 and [line["bad_records"] for line in lines] == [1, 0]
+    assert f"{path}: record 0 at offset 0" in error
+    code, lines, error = run(capsys, "cat", path)
+    assert code == 1 and not lines and "record 0 at offset 0" in error
+    write_bytes(path, content[:-1])
+    code, lines, error = run(capsys, "verify", path)
+    assert code == 1 and lines[0]["lost"] is True
+
+
+def test_modes(capsys, files):
+    path = f"{files}/a.tfrecord"
+    content = bytearray(read_bytes(path))
+    content[-1] ^= 1
+    write_bytes(path, content)
+    code, lines, error = run(capsys, "cat", "--mode", "dropmalformed", path)
+    assert code == 1 and len(lines) == 14 and "record 14" in error
+
+
+def test_index(capsys, files):
+    code, lines, _ = run(capsys, "index", f"{files}/a.tfrecord", "--interval", 100)
+    assert code == 0 and lines == [{"file": f"{files}/a.tfrecord", "records": 15}]
+    assert len(records.split(f"{files}/a.tfrecord", 200)) > 1
+    code, _, error = run(capsys, "index", f"{files}/*.gz")
+    assert code == 1 and "is compressed" in error
+    assert len(run(capsys, "count", files)[1]) == 2  # The index is no file of records.
+
+
+def test_convert(capsys, files, table):
+    code, lines, _ = run(capsys, "convert", files, "--output", f"{files}/t.parquet")
+    assert code == 0 and lines == [{"file": f"{files}/t.parquet", "rows": 20}]
+    assert parquet.read_table(io.BytesIO(read_bytes(f"{files}/t.parquet"))).to_pylist() == table.to_pylist()
+    assert run(capsys, "convert", f"{files}/t.parquet", "--output", f"{files}/again.tfrecord.gz")[0] == 0
+    assert run(capsys, "cat", f"{files}/again.tfrecord.gz")[1] == table.to_pylist()
+    assert run(capsys, "convert", f"{files}/again.tfrecord.gz", "--output", f"{files}/t.csv")[0] == 0
+    assert csv.read_csv(io.BytesIO(read_bytes(f"{files}/t.csv"))).to_pylist() == table.to_pylist()
+    assert run(capsys, "convert", f"{files}/t.csv", "--output", f"{files}/t", "--to", "tfrecord")[0] == 0
+    assert run(capsys, "cat", f"{files}/t")[1] == table.to_pylist()
+
+
+def test_what_can_not_be_converted_leaves_nothing(capsys, root):
+    records.write(f"{root}/f", [pa.record_batch({"l": [[1, 2]]})])
+    code, _, error = run(capsys, "convert", f"{root}/f", "--output", f"{root}/f.csv")
+    assert code == 1 and "CSV has no lists, and l would be one" in error
+    write_bytes(f"{root}/broken.parquet", b"no parquet")
+    code, _, error = run(capsys, "convert", f"{root}/broken.parquet", "--output", f"{root}/g")
+    assert code == 1 and "broken.parquet can't be read as parquet" in error
+    table = io.BytesIO()
+    parquet.write_table(pa.table({"t": pa.array([1], pa.timestamp("us"))}), table)
+    write_bytes(f"{root}/t.parquet", table.getvalue())
+    code, _, error = run(capsys, "convert", f"{root}/t.parquet", "--output", f"{root}/g")
+    assert code == 1 and "column 't'" in error
+    code, _, error = run(capsys, "convert", f"{root}/f", "--output", f"{root}/f")
+    assert code == 1 and "is read and written" in error
+    access, directory = access_for(root)
+    assert [status.path.rpartition("/")[2] for status in access.list(directory)] == [
+        "broken.parquet", "f", "t.parquet"]

@@ -1,0 +1,210 @@
+"""GPUs through an ``nvidia-smi`` of our own making."""
+
+import importlib
+import json
+import os
+import pathlib
+import tempfile
+import threading
+import types
+
+import pytest
+from support import programs
+from support.places import RUN_ID, SUPPORT
+from support.waiting import wait_for
+
+import tfos
+from tensorflowonspark import gpu_info
+from tfos.base import gpu
+from tfos.errors import BadInputError, TfosError
+
+
+def make_command(tmp_path, *lines, code=0):
+    script = tmp_path / "nvidia-smi"
+    body = "".join(f"{line}\n" for line in lines)
+    script.write_text(f"#!/bin/sh\ncat <<'END'\n{body}END\nexit {code}\n")
+    script.chmod(0o755)
+    return (str(script),)
+
+
+@pytest.fixture
+def four_gpus(tmp_path):
+    used = [900, 10, 500, 20]
+    return make_command(tmp_path, *(f"{i}, GPU-{i}, {mib}, 16000" for i, mib in enumerate(used)))
+
+
+def test_lists_what_the_driver_reports(four_gpus):
+    assert gpu.list_gpus(four_gpus)[2] == gpu.Gpu("2", "GPU-2", 500, 16000)
+    assert gpu.is_available(four_gpus)
+
+
+def test_a_host_without_a_driver_has_none(tmp_path):
+    missing = (str(tmp_path / "nothing"),)
+    assert gpu.list_gpus(missing) == []
+    assert not gpu.is_available(missing)
+    assert not gpu.is_available(make_command(tmp_path, "driver not loaded", code=9))
+
+
+def test_without_an_index_the_least_used_are_taken(four_gpus):
+    assert gpu.pick(2, command=four_gpus) == ["1", "3"]
+
+
+def test_workers_of_different_index_get_disjoint_gpus(four_gpus):
+    assert [gpu.pick(2, index, four_gpus) for index in range(3)] == [
+        ["0", "1"],
+        ["2", "3"],
+        ["0", "1"],
+    ]
+    assert gpu.pick(1, 3, four_gpus) == ["3"]
+    assert gpu.pick(3, 1, four_gpus) == ["0", "1", "2"]
+
+
+def test_asking_for_none_asks_nobody(tmp_path):
+    assert gpu.pick(0, 0, (str(tmp_path / "nothing"),)) == []
+
+
+def test_too_few_are_an_error_that_says_how_many_there_are(four_gpus):
+    with pytest.raises(BadInputError, match=r"5 GPU\(s\) were asked for and this host has 4"):
+        gpu.pick(5, 0, four_gpus)
+
+
+@pytest.fixture
+def two_gpus(tmp_path):
+    # UUIDs of this test's own: leases are names that the whole host shares.
+    return make_command(tmp_path, *(f"{i}, {tmp_path}-{i}, 0, 80" for i in range(2)))
+
+
+def test_leased_gpus_are_different_ones_until_they_are_given_back(two_gpus):
+    with gpu.leased(1, two_gpus) as first, gpu.leased(1, two_gpus) as second:
+        assert (first, second) == (["0"], ["1"])
+    with gpu.leased(2, two_gpus) as both:
+        assert both == ["0", "1"]
+
+
+def test_who_finds_no_free_gpu_waits_for_one(two_gpus, caplog):
+    taken = []
+
+    def take():
+        with gpu.leased(1, two_gpus) as gpus:
+            taken.append(gpus)
+
+    waits = threading.Event()
+    caplog.handler.addFilter(lambda record: waits.set() or True)
+    with gpu.leased(1, two_gpus), gpu.leased(1, two_gpus):
+        thread = threading.Thread(target=take)
+        thread.start()
+        assert waits.wait(30)
+        assert taken == []
+    thread.join(30)
+    assert taken == [["0"]]
+    assert "waiting for 1 of this host's 2 GPU(s)" in caplog.text
+
+
+def test_more_gpus_than_the_host_has_cannot_be_leased(two_gpus):
+    with pytest.raises(BadInputError, match=r"wants 3 whole GPU\(s\) but the host has 2"):
+        with gpu.leased(3, two_gpus):
+            pass
+
+
+def test_memory_that_a_board_does_not_report_counts_as_unused(tmp_path):
+    command = make_command(tmp_path, "0, GPU-a, 5, 80", "1, GPU-b, [N/A], 80")
+    assert gpu.pick(1, command=command) == ["1"]
+
+
+def test_an_answer_that_is_not_understood_is_an_error(tmp_path):
+    with pytest.raises(TfosError, match="surprise"):
+        gpu.list_gpus(make_command(tmp_path, "surprise"))
+
+
+def test_gpu_info_gives_a_string_or_a_list(four_gpus, monkeypatch):
+    monkeypatch.setenv("PATH", four_gpus[0].rpartition("/")[0] + ":/usr/bin:/bin")
+    assert gpu_info.is_gpu_available()
+    assert gpu_info.get_gpus(2, worker_index=1) == "2,3"
+    assert gpu_info.get_gpus(2, worker_index=0, format=gpu_info.AS_LIST) == ["0", "1"]
+    assert (gpu_info.AS_STRING, gpu_info.AS_LIST) == ("string", "list")
+    with pytest.raises(ValueError, match="has 4"):
+        gpu_info.get_gpus(9)
+
+
+class FakeTensorFlow:
+    """Of TensorFlow with GPUs, what `cap_tensorflow` uses; here it has none."""
+
+    def __init__(self, devices):
+        self.limits = {}
+        self.config = types.SimpleNamespace(
+            list_physical_devices=lambda kind: devices,
+            LogicalDeviceConfiguration=lambda memory_limit: memory_limit,
+            set_logical_device_configuration=self.limits.__setitem__)
+
+
+def test_a_node_that_shares_a_gpu_takes_its_share_of_the_memory(four_gpus):
+    tensorflow = FakeTensorFlow(["GPU:0"])
+    gpu.cap_tensorflow(tensorflow, 0.1, ["3"], four_gpus)
+    assert tensorflow.limits == {"GPU:0": [1600]}
+
+
+def test_no_share_of_an_unknown_amount(tmp_path):
+    command = make_command(tmp_path, "0, GPU-a, 5, [N/A]")
+    with pytest.raises(TfosError, match="GPU 0 does not say how much memory it has.*10%"):
+        gpu.cap_tensorflow(FakeTensorFlow(["GPU:0"]), 0.1, ["0"], command)
+    gpu.cap_tensorflow(FakeTensorFlow([]), 0.1, [], command)
+
+
+@pytest.mark.parametrize(("package", "fraction"), [
+    ("tensorflowonspark", None), ("tensorflowonspark_gpu10p", 0.1), ("tensorflowonspark_gpu20p", 0.2)])
+def test_packages_whose_nodes_share_a_gpu(monkeypatch, package, fraction):
+    cluster_module = importlib.import_module(f"{package}.TFCluster")
+    importlib.import_module(f"{package}.TFNode")
+    asked = {}
+    monkeypatch.setattr(cluster_module.tfos, "run", lambda *_, **settings: asked.update(settings))
+    cluster_module.run(None, len, [], 2)
+    assert asked.get("gpu_fraction") == fraction
+
+
+@pytest.fixture
+def gpus_of_executors():
+    """A function that gives the executors' host so many GPUs."""
+    listed = pathlib.Path(tempfile.gettempdir(), f"tfos-test-gpus-{RUN_ID}")
+    yield lambda count: listed.write_text("".join(f"{n}, GPU-{RUN_ID}-{n}, 0, 16000\n" for n in range(count)))
+    listed.unlink(missing_ok=True)
+
+
+def test_executors_have_the_gpus_of_a_test_and_otherwise_those_of_their_host(gpus_of_executors, tmp_path):
+    def listed(*directories):
+        path = os.pathsep.join(map(str, [SUPPORT / "bin", *directories, "/usr/bin", "/bin"]))
+        return gpu.list_gpus(("env", f"PATH={path}", "nvidia-smi"))
+
+    (tmp_path / "nvidia-smi").symlink_to("/bin/false")
+    assert listed(tmp_path) == []
+    (tmp_path / "nvidia-smi").unlink()
+    make_command(tmp_path, "0, GPU-of-the-host, 5, 16000")
+    assert [found.uuid for found in listed(tmp_path)] == ["GPU-of-the-host"]
+    gpus_of_executors(2)
+    assert [found.index for found in listed(tmp_path)] == ["0", "1"]
+
+
+def gpus_of_nodes(spark, directory, **settings):
+    """{job-index: what its program saw} of a cluster of two nodes."""
+    directory.mkdir()
+    with tfos.run(spark, programs.write_gpus, nodes=2, args=str(directory), input_mode="tensorflow",
+                  **settings):
+        # Nobody waits for a parameter server's program.
+        wait_for(lambda: len(list(directory.glob("*-?"))) == 2, "what both nodes write")
+    return {path.name: json.loads(path.read_text()) for path in directory.iterdir()}
+
+
+def test_nodes_of_a_cluster_have_gpus_of_their_own_and_parameter_servers_none(
+        spark, tmp_path, gpus_of_executors):
+    gpus_of_executors(2)
+    workers = gpus_of_nodes(spark, tmp_path / "workers", gpu_count=1)
+    assert sorted(node["visible"] for node in workers.values()) == ["0", "1"]
+    assert all(node["gpus"] == [node["visible"]] for node in workers.values())
+    seen = gpus_of_nodes(spark, tmp_path / "servers", gpu_count=2, ps=1)
+    assert sorted(seen["worker-0"]["gpus"]) == ["0", "1"]
+    assert seen["ps-0"]["gpus"] == [] and seen["ps-0"]["visible"] in ("", "-1", None)
+
+
+def test_nodes_of_a_cluster_share_a_gpu(spark, tmp_path, gpus_of_executors):
+    gpus_of_executors(1)
+    nodes = gpus_of_nodes(spark, tmp_path / "shared", gpu_fraction=0.5)
+    assert list(nodes.values()) == [{"gpus": ["0"], "visible": "0", "fraction": 0.5}] * 2

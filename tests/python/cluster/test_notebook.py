@@ -1,0 +1,194 @@
+"""A cluster in a notebook: the table of its nodes, and the notebooks under examples/ in a real kernel."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import html.parser
+import re
+import threading
+
+import nbclient
+import nbformat
+import pytest
+from support.places import ROOT
+
+from tfos.cluster.notebook import Watch, status_html
+
+NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
+BOUND_SECONDS = 480
+
+
+def node(**changes):
+    return {"node_id": 0, "job_name": "worker", "task_index": 0, "host": "host-a", "state": "running",
+            "detail": "", "metrics": {}, **changes}
+
+
+def cells_of(table):
+    return re.findall(r"<td[^>]*>(.*?)</td>", table)
+
+
+def test_the_table_has_a_row_for_each_node():
+    table = status_html("c1", [
+        node(metrics={"step": 7, "loss": 0.25, "rows": 700, "accuracy": 0.5, "feed_bytes": 10,
+                      "feed_queued_bytes": 2_500_000}),
+        node(task_index=1, host=None, state="expected", detail="no executor slot"),
+    ])
+    assert cells_of(table) == [
+        "worker:0", "host-a", "running", "7", "0.2500", "700", "2.5", "accuracy=0.5000",
+        "worker:1", "", "expected (no executor slot)", "", "", "", "", ""]
+    assert "1 running, 1 expected" in table
+
+
+def test_nothing_that_a_node_says_is_html():
+    said = "<script>alert('&')</script>"
+    table = status_html("c1", [node(host=said, state="failed", detail=said, metrics={"note": said})],
+                        {"step": said, "message": said})
+    assert "<script" not in table
+
+    class Balanced(html.parser.HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.open, self.text = [], ""
+
+        def handle_starttag(self, tag, attrs):
+            self.open.append(tag)
+
+        def handle_endtag(self, tag):
+            assert self.open.pop() == tag
+
+        def handle_data(self, data):
+            self.text += data
+
+    parsed = Balanced()
+    parsed.feed(table)
+    parsed.close()
+    assert not parsed.open
+    assert parsed.text.count(said) == 5
+
+
+def watching(tables, ended, **changes):
+    """A watch of ``tables``, one after the other, and what it shows."""
+    shown = []
+
+    def show(first):
+        shown.append(first)
+        return changes.get("replace", shown.append)
+
+    left = iter(tables)
+    last = [None]
+
+    def next_table():
+        last[0] = next(left, last[0])
+        if last[0] == tables[-1]:
+            ended.set()
+        return last[0]
+
+    return Watch(next_table, ended, interval=0.001, show=show), shown
+
+
+def test_a_watch_shows_what_has_changed_until_the_cluster_has_ended():
+    watch, shown = watching(["a", "b", "b", "c"], threading.Event())
+    watch._thread.join(BOUND_SECONDS)
+    assert shown == ["a", "b", "c"]
+
+
+def test_a_watch_that_cannot_show_gives_up(caplog):
+    def broken(_table):
+        raise OSError("the kernel is gone")
+
+    watch, shown = watching(["a", "b", "c"], threading.Event(), replace=broken)
+    watch._thread.join(BOUND_SECONDS)
+    assert shown == ["a"]
+    assert "the kernel is gone" in caplog.text
+
+
+def test_a_watch_can_be_stopped():
+    shown, table, ended = [], ["a"], threading.Event()
+    # With an interval that does not end: `stop` is not to wait for the next look.
+    watch = Watch(lambda: table[0], ended, threading.TIMEOUT_MAX / 2,
+                  show=lambda first: shown.append(first) or shown.append)
+    watch.stop()
+    table[0] = "b"
+    ended.set()
+    watch._thread.join(BOUND_SECONDS)
+    assert shown == ["a"] and not watch._thread.is_alive()
+
+
+def text_of(cell):
+    """What a cell has printed and shown."""
+    return "\n".join(output.text if output.output_type == "stream" else
+                     "\n".join(output.get("data", {}).values())
+                     for output in cell.outputs if output.get("name") != "stderr")
+
+
+class Reader(nbclient.NotebookClient):
+    """Runs cells; interrupts the kernel in those tagged `interrupt`, once a table shows a node's step,
+    or the progress line says that the driver waits for the programs' end."""
+
+    def process_message(self, msg, cell, cell_index):
+        said = str(msg["content"].get("data", "")) + str(msg["content"].get("text", ""))
+        is_time = re.search(r">running</td><td>[1-9]", said) or "finishing |" in said
+        if "interrupt" in cell.metadata.get("tags", ()) and is_time and cell_index not in self.stopped:
+            self.stopped.add(cell_index)
+            task = asyncio.ensure_future(self.km.interrupt_kernel())
+            self.interrupting.append(task)
+        return super().process_message(msg, cell, cell_index)
+
+    def run(self):
+        self.stopped, self.interrupting = set(), []
+        with self.setup_kernel():
+            for index, cell in enumerate(self.nb.cells):
+                self.execute_cell(cell, index)
+
+
+#: A program that never ends, a shutdown that is stopped, and a cluster in the same session after it.
+STUCK = ("""
+def stuck(ctx):
+    import time
+    ctx.report(step=1)
+    while True:
+        time.sleep(1)
+
+cluster = tfos.run(spark, stuck, nodes=2)
+""", """
+cluster.shutdown()
+""", """
+def answer(ctx):
+    while not ctx.feed.should_stop():
+        ctx.feed.batch_results([row * 2 for row in ctx.feed.next_batch(10)])
+
+states = [node["state"] for node in cluster.status()]
+with tfos.run(spark, answer, nodes=2, progress=False) as cluster:
+    answers = cluster.inference(spark.sparkContext.parallelize(range(3))).collect()
+{"states": states, "rows": spark.range(10).count(), "answers": sorted(answers)}
+""")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(BOUND_SECONDS)
+def test_the_notebook_trains_is_stopped_goes_on_and_infers(leftovers):
+    notebook = nbformat.read(ROOT / "examples/notebooks/training.ipynb", as_version=4)
+    *cells, stop = notebook.cells
+    added = [nbformat.v4.new_code_cell(source.strip()) for source in STUCK]
+    added[1].metadata["tags"] = ["interrupt", "raises-exception"]
+    notebook.cells = [*cells, *added, stop]
+    reader = Reader(notebook, timeout=BOUND_SECONDS, kernel_name="python3",
+                    resources={"metadata": {"path": str(ROOT / "examples/notebooks")}})
+    reader.run()
+    by_id = {cell.id: cell for cell in notebook.cells}
+
+    assert by_id["endless"].outputs[-1].ename == "KeyboardInterrupt"
+    assert "2 done" in text_of(by_id["on"])
+    share = re.search(r"(\d+)% of the unseen digits", text_of(by_id["model"]))
+    assert int(share[1]) > 60
+    assert added[1].outputs[-1].ename == "KeyboardInterrupt"
+    after = ast.literal_eval(added[2].outputs[-1].data["text/plain"])
+    assert "running" not in after.pop("states")
+    assert after == {"rows": 10, "answers": [0, 2, 4]}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebooks_are_stored_without_outputs(path):
+    cells = nbformat.read(path, as_version=4).cells
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)

@@ -1,0 +1,141 @@
+"""Independent instances and the slots that they need."""
+
+import argparse
+import os
+import sys
+
+import pytest
+from support.fake_spark import FakeSparkContext
+
+from tensorflowonspark import TFParallel
+from tfos.errors import BadInputError, TfosError
+from tfos.spark import slots
+
+
+@pytest.mark.parametrize(
+    ("master", "task_cpus", "expected"),
+    [
+        ("local", 1, 1),
+        ("local[3]", 1, 3),
+        ("local[4,2]", 2, 2),
+        ("local[*]", 1, None),
+        ("local-cluster[2,3,1024]", 1, 6),
+        ("local-cluster[2, 3, 1024]", 2, 2),
+        ("spark://host:7077", 1, None),
+        ("yarn", 1, None),
+        ("k8s://https://host", 1, None),
+    ],
+)
+def test_a_master_of_fixed_size_says_how_many_slots_it_has(master, task_cpus, expected):
+    assert slots.expected_slots(master, task_cpus) == expected
+
+
+def test_a_shortage_of_a_fixed_master_is_said_at_once_with_the_numbers():
+    sc = FakeSparkContext("local-cluster[2,1,1024]",
+                          conf={"spark.task.cpus": "1", "spark.executor.cores": "1"})
+    with pytest.raises(BadInputError) as caught:
+        slots.wait_for_slots(sc, 3, timeout=3600)
+    message = str(caught.value)
+    assert "3 nodes were asked for" in message and "has 2 task slot(s)" in message
+    assert "spark.executor.cores: 1" in message and "spark.task.cpus: 1" in message
+    assert sc.looks == []
+
+
+def test_executors_that_register_later_are_waited_for():
+    sc = FakeSparkContext("spark://host:7077", slots_by_look=[0, 1, 2])
+    slots.wait_for_slots(sc, 2, timeout=60)
+    assert sc.looks == [2]
+
+
+def test_executors_that_never_register_are_waited_for_until_the_timeout():
+    sc = FakeSparkContext("yarn", slots_by_look=[1])
+    with pytest.raises(BadInputError, match="has 1 task slot"):
+        slots.wait_for_slots(sc, 2, timeout=0.2)
+
+
+def test_dynamic_allocation_is_not_second_guessed():
+    sc = FakeSparkContext("yarn", slots_by_look=[0],
+                          conf={"spark.dynamicAllocation.enabled": "true"})
+    slots.wait_for_slots(sc, 2, timeout=0)
+
+
+def test_idle_executors_that_dynamic_allocation_may_remove_are_warned_of(caplog):
+    slots.warn_of_idle_executors(FakeSparkContext("yarn"))
+    assert caplog.records == []
+    slots.warn_of_idle_executors(FakeSparkContext(
+        "yarn", conf={"spark.dynamicAllocation.enabled": "true",
+                      "spark.dynamicAllocation.executorIdleTimeout": "90s"}))
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "spark.dynamicAllocation.executorIdleTimeout (90s)" in record.getMessage()
+    assert "spark.dynamicAllocation.cachedExecutorIdleTimeout" in record.getMessage()
+
+
+@pytest.mark.parametrize("use_barrier", [True, False])
+def test_every_instance_runs_once_and_knows_itself(spark, use_barrier):
+    def program(args, ctx):
+        return (
+            ctx.executor_id,
+            ctx.worker_num,
+            ctx.num_workers,
+            ctx.defaultFS,
+            args.x,
+            ctx.gpus,
+            os.path.isabs(ctx.working_dir),
+        )
+
+    args = argparse.Namespace(x=5)
+    results = TFParallel.run(spark.sparkContext, program, args, 2, use_barrier)
+    assert results == [(index, index, 2, "file://", 5, [], True) for index in (0, 1)]
+
+
+def test_an_argv_list_becomes_sys_argv(spark):
+    def program(args, ctx):
+        return args, sys.argv
+
+    argv = ["prog", "--steps", "3"]
+    assert TFParallel.run(spark.sparkContext, program, argv, 1) == [(argv, argv)]
+
+
+def test_without_a_barrier_there_may_be_more_instances_than_slots(spark):
+    results = TFParallel.run(spark.sparkContext, lambda args, ctx: ctx.executor_id, None, 5, False)
+    assert results == [0, 1, 2, 3, 4]
+
+
+def test_a_barrier_of_more_instances_than_slots_fails_at_once(spark):
+    sc = spark.sparkContext
+    jobs = sc._jsc.sc().dagScheduler().numTotalJobs()
+    with pytest.raises(BadInputError, match="3 nodes were asked for .* has 2 task slot"):
+        TFParallel.run(sc, lambda args, ctx: None, None, 3)
+    assert sc._jsc.sc().dagScheduler().numTotalJobs() == jobs, "nothing was to be started"
+
+
+def test_a_failure_arrives_with_the_traceback_of_the_program(spark):
+    def innermost():
+        raise KeyError("no such layer")
+
+    def program(args, ctx):
+        innermost()
+
+    with pytest.raises(TfosError) as caught:
+        TFParallel.run(spark.sparkContext, program, None, 1, use_barrier=False)
+    message = str(caught.value)
+    assert "KeyError: 'no such layer'" in message and "in innermost" in message
+    assert "instance 0 on " in message
+    assert "java" not in message and "scala" not in message
+
+
+def test_the_gpus_of_an_instance_do_not_stay_set_in_a_reused_worker(spark):
+    sc = spark.sparkContext
+
+    def visible(_):
+        return os.environ.get("CUDA_VISIBLE_DEVICES", "unset")
+
+    before = sc.parallelize([0], 1).map(visible).collect()
+    TFParallel.run(sc, lambda args, ctx: None, None, 1)
+    assert sc.parallelize([0], 1).map(visible).collect() == before
+
+
+def test_no_instances_are_refused(spark):
+    with pytest.raises(BadInputError, match="0 instances"):
+        TFParallel.run(spark.sparkContext, lambda args, ctx: None, None, 0)

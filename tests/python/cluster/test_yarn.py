@@ -1,0 +1,150 @@
+"""Programs on a real YARN, submitted with `tfos submit`: both modes, a packed Python, and a kill."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+
+import psutil
+import pytest
+import yarn_cluster
+from support.places import ROOT, RUN_VARIABLE, SUPPORT
+from support.waiting import wait_for
+from support.webhdfs import WebHdfs
+
+from tfos.base import executable
+
+PROGRAM = SUPPORT / "submitted_program.py"
+BOUND_SECONDS = 300
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(2 * BOUND_SECONDS)]
+_FINAL_STATES = ("FINISHED", "FAILED", "KILLED")
+
+
+@pytest.fixture(scope="module")
+def yarn(hdfs, tmp_path_factory):
+    """A ResourceManager and a NodeManager beside the HDFS."""
+    directory = tmp_path_factory.mktemp("yarn")
+    with yarn_cluster.YarnCluster(hdfs.configuration, directory, memory_mb=6144) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def submit(yarn, tmp_path):
+    """Starts `tfos submit`: a process whose standard error goes to `tmp_path/log`."""
+    started = []
+
+    def start(*arguments):
+        # The executable finds its Python, and SparkSubmit nothing of the tests.
+        environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+        environment |= {"HADOOP_CONF_DIR": str(yarn.configuration), "XDG_CACHE_HOME": str(tmp_path / "cache"),
+                        "SPARK_CONF_DIR": str(yarn.configuration)}
+        small = ["--num-executors", "2", "--executor-memory", "512m", "--driver-memory", "512m",
+                 "--conf", "spark.ui.enabled=false", "--conf", "spark.executor.memoryOverhead=1g", "--conf", "spark.yarn.maxAppAttempts=1"]
+        # Containers don't inherit them.
+        for name, of in itertools.product((RUN_VARIABLE, "JDK_JAVA_OPTIONS"), ("yarn.appMasterEnv", "executorEnv")):
+            small += ["--conf", f"spark.{of}.{name}={os.environ[name]}"]
+        with open(tmp_path / "log", "ab") as log:
+            process = subprocess.Popen([executable.path(), "submit", "--master", "yarn", *small, *map(str, arguments)],
+                                       env=environment, text=True, stdout=subprocess.PIPE, stderr=log)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def tiny_environment(tmp_path):
+    """A virtual environment of a few files that sees this one's packages."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "tiny"], check=True)
+    (packages,) = (tmp_path / "tiny").glob("lib/python*/site-packages")
+    (packages / "others.pth").write_text("\n".join(entry for entry in sys.path if "site-packages" in entry))
+    return tmp_path / "tiny"
+
+
+def output_of(process, tmp_path):
+    output, _ = process.communicate(timeout=BOUND_SECONDS)
+    assert process.returncode == 0, output + (tmp_path / "log").read_text()[-6000:]
+    return output
+
+
+def newest(yarn):
+    """The application that was submitted last, as the ResourceManager sees it."""
+    found = (yarn.get("cluster/apps")["apps"] or {"app": []})["app"]
+    return max(found, key=lambda application: application["id"], default=None)
+
+
+def results(yarn, application):
+    """The objects that its driver, in a container of YARN, has printed among other lines."""
+    texts = [path.read_text() for path in (yarn.directory / "containers").glob(f"{application['id']}/*/stdout")]
+    return [json.loads(line) for text in texts for line in text.splitlines() if line.startswith("{")]
+
+
+def test_client_mode_trains_with_the_hosts_python(yarn, submit, tmp_path, leftovers):
+    program = ROOT / "examples" / "quickstart.py"
+    process = submit("--no-env", "--py-files", ROOT / "examples" / "spark_session.py", program, "--rows", "400")
+    # Spark puts a driver's standard error, where tfos tells its progress, into the output as well.
+    learned = [line.partition(": y = ")[0] for line in output_of(process, tmp_path).splitlines() if ": y = " in line]
+    assert learned == ["node 0", "node 1"]
+    assert "spark-submit --master yarn" in (tmp_path / "log").read_text()
+    assert newest(yarn)["finalStatus"] == "SUCCEEDED"
+
+
+def test_cluster_mode_runs_in_the_packed_python(yarn, submit, tiny_environment, tmp_path, hdfs, leftovers):
+    directory = f"{hdfs.uri}/environments"
+    WebHdfs(hdfs).make_directory("/submitted/found", owner="root")
+    output_of(submit("--deploy-mode", "cluster", "--python-env", tiny_environment, "--env-directory", directory,
+                     PROGRAM), tmp_path)
+    application = newest(yarn)
+    assert application["finalStatus"] == "SUCCEEDED"
+    (result,) = results(yarn, application)
+    assert application["id"].removeprefix("application_") in result["container"]
+    pythons = {result["driver"], *(node["python"] for node in result["nodes"])}
+    assert len(pythons) == 3, "driver and executors have a container each"
+    for python in pythons:
+        assert python.startswith(str(yarn.directory)) and python.endswith("/environment/bin/python")
+    assert [node["hdfs"] for node in result["nodes"]] == ["found", "found"]
+    assert sum(node["rows"] for node in result["nodes"]) == 20 * 100
+    assert all(abs(node["weight"] - 3) < 0.1 for node in result["nodes"])
+
+
+def test_a_killed_application_leaves_no_process(yarn, submit, leftovers):
+    submit("--deploy-mode", "cluster", "--no-env", PROGRAM, "wait")
+    before = newest(yarn)
+
+    def running():
+        application = newest(yarn)
+        is_new = application is not None and (before is None or application["id"] != before["id"])
+        return application if is_new and results(yarn, application) else None
+
+    application = wait_for(running, "the nodes to run", BOUND_SECONDS)
+    assert results(yarn, application) == [{"nodes": 2}]
+    assert processes_of(application), "nobody is there who could stay"
+    request = urllib.request.Request(
+        f"http://{yarn.http}/ws/v1/cluster/apps/{application['id']}/state?user.name={application['user']}",
+        json.dumps({"state": "KILLED"}).encode(), {"Content-Type": "application/json"}, method="PUT")
+    urllib.request.urlopen(request, timeout=BOUND_SECONDS).close()
+    wait_for(lambda: newest(yarn)["state"] in _FINAL_STATES, "YARN to kill it")
+    assert newest(yarn)["finalStatus"] == "KILLED"
+    wait_for(lambda: not processes_of(application), "its processes to end")
+
+
+def processes_of(application):
+    """Whose environment says that they are of a container of it."""
+    containers = "container_" + application["id"].removeprefix("application_")
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("CONTAINER_ID", "").startswith(containers):
+                found.append(process)
+        except (psutil.AccessDenied, psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+            continue  # Somebody else's, or it has just ended.
+    return found
+
+

@@ -1,0 +1,130 @@
+"""How feed tasks cut their rows into chunks, and what of a plan may be printed."""
+
+from itertools import chain
+from types import SimpleNamespace
+
+import pytest
+
+from tfos.cluster.feed import warn_of_speculation
+from tfos.cluster.progress import Progress, describe
+from tfos.feed.plan import FeedPlan, Replay
+from tfos.feed.tasks import _batches_by_bytes, _batches_by_feedback
+
+
+def test_pickled_batches_are_passed_on_once_each_and_in_order():
+    batches = [bytes([n]) * 100 for n in range(50)]
+    chunks = list(_batches_by_bytes(iter(batches), chunk_bytes=1000))
+    assert list(chain.from_iterable(chunks)) == batches
+    assert [len(chunk) for chunk in chunks[:5]] == [1, 2, 3, 4, 5]
+    assert max(sum(map(len, chunk)) for chunk in chunks) <= 1000
+
+
+def test_row_chunks_grow_to_the_size_asked_for_and_not_beyond():
+    sizes = []
+
+    def written():
+        return sizes[-1]
+
+    rows = []
+    for chunk in _batches_by_feedback(range(100_000), 8 * 1000, written):
+        rows += chunk
+        sizes.append(8 * len(chunk))
+    assert rows == list(range(100_000))
+    assert sizes[0] == 8 * 16
+    assert max(sizes) == 8 * 1000
+
+
+def test_chunks_do_not_grow_while_rows_are_skipped():
+    chunks = list(_batches_by_feedback(range(10_000), 1000, lambda: 0))
+    assert list(chain.from_iterable(chunks)) == list(range(10_000))
+    assert max(map(len, chunks)) == 16
+
+
+@pytest.mark.parametrize("large", [
+    b"x" * 1000, "x" * 1000, bytearray(1000), (1, b"x" * 1000), [b"x" * 1000, 2], [0.0] * 125,
+    ([0.0] * 125, 1), {"label": 1, "image": b"x" * 1000}, memoryview(bytes(1000)),
+], ids=lambda large: type(large).__name__)
+def test_large_rows_after_many_tiny_ones_are_not_all_gathered(large):
+    tiny = 1
+    chunk_bytes = 10_000  # ten large rows
+
+    def written(chunk):
+        return sum(1000 if row is large else 1 for row in chunk)
+
+    rows = [tiny] * 40_000 + [large] * 5_000
+    most_large = 0
+    for chunk in _batches_by_feedback(rows, chunk_bytes, lambda: written(last)):
+        last = chunk
+        most_large = max(most_large, sum(row is large for row in chunk))
+    # Four chunks of them, and a block that was being gathered.
+    assert most_large <= 4 * 10 + 128
+
+
+def test_huge_rows_go_one_by_one():
+    chunks = []
+    for chunk in _batches_by_feedback(range(40), 10, lambda: 1000 * len(chunks[-1])):
+        chunks.append(chunk)
+    assert [len(chunk) for chunk in chunks[1:]] == [1] * 24
+
+
+def test_a_plan_does_not_show_its_token():
+    plan = FeedPlan(token="f" * 64, endpoints=[], coordinator=("h", 1), job_id=b"", queue="input",
+                    timeout=1, region_bytes=1, chunk_bytes=1, epoch=0, pickled=False, replay=Replay())
+    assert "ffff" not in repr(plan)
+
+
+def test_progress_shows_rows_states_and_the_programs_step(capsys):
+    node = {"job_name": "worker", "task_index": 0, "state": "running",
+            "metrics": {"rows": 1200, "step": 3, "loss": 0.25}}
+    assert describe(node) == "worker:0 running step=3 loss=0.2500"
+    Progress(True).show([node], "feeding")
+    assert "1,200 rows read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("queued", "waits"), [
+    (0, "queue 0.0 MB, waits for rows"),
+    (10e6, "queue 10.0 MB |"),
+    (30e6, "queue 30.0 MB, Spark waits for it"),
+])
+def test_progress_tells_which_side_waits(capsys, queued, waits):
+    node = {"job_name": "worker", "task_index": 0, "state": "running",
+            "metrics": {"rows": 1, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6}}
+    Progress(True).show([node], "feeding")
+    assert waits in capsys.readouterr().err
+
+
+def test_progress_shows_which_of_several_nodes_is_slow(capsys):
+    def node(index, rows, queued):
+        return {"job_name": "worker", "task_index": index, "state": "running",
+                "metrics": {"rows": rows, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6}}
+
+    Progress(True).show([node(0, 900, 0), node(1, 100, 30e6)], "feeding")
+    line = capsys.readouterr().err
+    assert "1,000 rows read" in line
+    fast, slow = line.split(" | ")[-2:]
+    assert fast.startswith("worker:0 running (") and "queue 0.0 MB, waits for rows)" in fast
+    assert slow.startswith("worker:1 running (") and "queue 30.0 MB, Spark waits for it)" in slow
+
+
+def test_the_last_progress_line_has_no_rate_of_a_moment(capsys):
+    def node(index, rows):
+        return {"job_name": "worker", "task_index": index, "state": "done",
+                "metrics": {"rows": rows, "feed_bytes": 1e9}}
+
+    progress = Progress(True)
+    progress.show([node(0, 1), node(1, 1)], "feeding")
+    assert capsys.readouterr().err.count("rows/s") == 3
+    progress.show([node(0, 900), node(1, 100)], "ended", last=True)
+    line = capsys.readouterr().err
+    assert "1,000 rows read | " in line and "/s" not in line
+
+
+@pytest.mark.parametrize("speculation", ["true", "false"])
+def test_speculation_is_warned_of(caplog, speculation):
+    warn_of_speculation(SimpleNamespace(getConf=lambda: {"spark.speculation": speculation}))
+    assert ("spark.speculation is on" in caplog.text) == (speculation == "true")
+
+
+def test_progress_can_be_turned_off(capsys):
+    Progress(False).show([], "feeding")
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,155 @@
+"""When DataFrames are fed by the executors' JVMs, and what is said when they can't be."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import pytest
+from support.fake_spark import FakeSparkContext
+
+from tfos import _version
+from tfos.cluster.feed import ClusterFeed
+from tfos.errors import BadInputError, NodeFailedError, NodeLostError
+from tfos.feed import jvm
+from tfos.feed.plan import FeedPlan, Replay
+from tfos.settings import Settings
+from tfos.spark import jar
+
+TOKEN = "5e" * 32
+
+
+def context_with_jar(spark, master="spark://host:7077", **options):
+    """The session's, as if Spark were configured so."""
+    return FakeSparkContext(master, jvm=spark.sparkContext._jvm, **options)
+
+
+def feeds_by_jvm(context, feed_jvm):
+    settings = Settings.resolve({"spark.tfos.feed.jvm": feed_jvm}.get, {})
+    jobs = SimpleNamespace(spark_context=context)
+    return ClusterFeed._feeds_by_jvm(SimpleNamespace(_jobs=jobs, _settings=settings))
+
+
+def test_the_jar_in_spark_jars_is_used(spark):
+    assert jar.obstacle(spark.sparkContext) == ""
+    assert feeds_by_jvm(spark.sparkContext, "auto") is True
+    assert feeds_by_jvm(spark.sparkContext, "off") is False
+
+
+def test_without_the_jar_python_feeds_unless_told_otherwise(caplog):
+    caplog.set_level("INFO", "tfos.cluster.feed")
+    assert feeds_by_jvm(FakeSparkContext(), "auto") is False
+    assert "is fed by Python workers: the jar of tfos is not" in caplog.text
+    with pytest.raises(BadInputError, match=r"spark.tfos.feed.jvm is on, and the jar .*jar_path\(\)"):
+        feeds_by_jvm(FakeSparkContext(), "on")
+
+
+def test_an_older_spark_is_fed_by_python(spark):
+    context = context_with_jar(spark, "local")
+    context.version = "3.5.7"
+    assert jar.obstacle(context) == "the jar of tfos needs Spark 4, from 4.1 on, and this is 3.5.7"
+
+
+def test_a_jar_of_another_version_is_not_used(spark, monkeypatch):
+    version = _version.__version__
+    monkeypatch.setattr(_version, "__version__", "9.9")
+    found = jar.obstacle(spark.sparkContext)
+    assert found == f"the jar of tfos on the class path is version {version}, and the package 9.9"
+
+
+@pytest.mark.parametrize(("master", "jars", "conf", "there"), [
+    ("spark://host:7077", "", {}, False),
+    ("local-cluster[2,1,1024]", "", {}, False),
+    ("local[2]", "", {}, True),
+    ("local", "", {}, True),
+    ("spark://host:7077", "spark://driver:1/jars/{name}", {}, True),
+    ("yarn", "", {"spark.yarn.dist.jars": "hdfs:///lib/{name},hdfs:///lib/x.jar"}, True),
+    ("yarn", "", {"spark.executor.extraClassPath": "/opt/x.jar:/opt/{name}"}, True),
+    ("yarn", "", {"spark.executor.extraClassPath": "{directory}/*"}, True),
+    ("yarn", "", {"spark.executor.extraClassPath": "/opt/other/*"}, False),
+])
+def test_executors_must_have_the_jar_too(spark, master, jars, conf, there):
+    location = spark.sparkContext._jvm.tfos.internal.FrameFeeder.location()
+    directory, _, name = location.rpartition("/")
+    conf = {key: value.format(name=name, directory=directory) for key, value in conf.items()}
+    context = context_with_jar(spark, master, jars=jars.format(name=name), conf=conf)
+    found = jar.obstacle(context)
+    assert (found == "") is there
+    assert there or f"the driver has {location}, and nothing says" in found
+
+
+def test_the_setting_has_three_values():
+    with pytest.raises(BadInputError, match="spark.tfos.feed.jvm='maybe' is none of auto, on, off"):
+        Settings.resolve({"spark.tfos.feed.jvm": "maybe"}.get, {})
+
+
+class AskedCoordinator:
+    """Answers tasks as a coordinator would: `answers` by path, and says who did not know the token."""
+
+    def __init__(self):
+        self.answers = {}
+        self.strangers = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                if self.headers["Authorization"] != f"Bearer {TOKEN}":
+                    outer.strangers += 1
+                answer = outer.answers.get(self.path.partition("?")[0])
+                self.send_response(204 if answer is None else 200)
+                self.end_headers()
+                if answer is not None:
+                    self.wfile.write(json.dumps(answer).encode())
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def train(self, spark):
+        """Feeds a row to node 3, which is gone."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))  # and nobody listens
+            plan = FeedPlan(
+                token=TOKEN, coordinator=self.server.server_address, job_id=bytes(16), queue="input",
+                endpoints=[{"node_id": 3, "address": "127.0.0.1", "port": taken.getsockname()[1],
+                            "socket": "", "executor_id": ""}],
+                timeout=10, region_bytes=1 << 20, chunk_bytes=1 << 20, epoch=0, pickled=False,
+                replay=Replay())
+            return jvm.train(spark.range(1, numPartitions=1), plan, ["id"], None)
+
+
+@pytest.fixture
+def coordinator():
+    coordinator = AskedCoordinator()
+    yield coordinator
+    coordinator.server.shutdown()
+    coordinator.server.server_close()
+    assert coordinator.strangers == 0
+
+
+def test_a_node_that_is_gone_is_lost(spark, coordinator):
+    nodes = [{"node_id": 3, "state": "running"}]
+    coordinator.answers["/v1/status"] = {"failure": None, "nodes": nodes}
+    with pytest.raises(NodeLostError, match="feed partition 0: no node could be reached: .*node 3"):
+        coordinator.train(spark)
+
+
+def test_the_clusters_first_failure_explains_why_a_node_is_gone(spark, coordinator):
+    coordinator.answers["/v1/failure"] = {
+        "node_id": 3, "job_name": "worker", "task_index": 1, "executor_id": "process 7",
+        "host": "h", "step": "run the program", "message": "ValueError: no"}
+    coordinator.answers["/v1/status"] = {"failure": {}, "nodes": [{"node_id": 3, "state": "done"}]}
+    said = r"worker:1 \(node 3, executor process 7 on h\) failed to run the program: ValueError: no"
+    with pytest.raises(NodeFailedError, match=said):
+        coordinator.train(spark)
+
+
+def test_rows_that_nobody_is_left_to_want_are_no_failure(spark, coordinator):
+    nodes = [{"node_id": 3, "state": "done"}, {"node_id": 4, "state": "running"}]
+    coordinator.answers["/v1/status"] = {"failure": None, "nodes": nodes}
+    assert coordinator.train(spark) == [(0, 0)]

@@ -1,0 +1,92 @@
+"""Keras on two nodes, compared with one machine that has the rows of both."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+from support import keras_programs as programs
+from support.comparing import assert_same
+from support.two_nodes import Died, TwoNodes
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    with TwoNodes() as both:
+        yield both
+
+
+def train_alone(kind, epochs):
+    keras.config.set_dtype_policy(programs.policy(kind))
+    try:
+        model = programs.model_of(kind, seed=0)
+        model.compile(programs.optimizer_of(kind), "mse")
+        for _ in range(epochs):
+            for step in programs.steps_of(kind):
+                model.train_on_batch(*programs.together(step))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    return model.get_weights()
+
+
+def assert_close(weights, expected, rtol=2e-3, atol=2e-5):
+    for ours, theirs in zip(weights, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("kind", [
+    "dense", "empty", "embedding", "mixed_float16", "legacy", "legacy embedding"])
+def test_a_node_whose_rows_end_goes_along_with_the_others(nodes, kind):
+    chief, worker = nodes.run(programs.uneven, kind)
+    assert_same(chief["weights"], worker["weights"])
+    assert chief["iterations"] == worker["iterations"]
+    assert chief["history"] == worker["history"]
+    assert set(chief["history"]) == {"loss", "mae", "val_loss", "val_mae"}
+    loose = {"rtol": 0.02, "atol": 2e-3} if kind == "mixed_float16" else {}
+    assert_close(chief["weights"], train_alone(kind, programs.EPOCHS), **loose)
+
+
+@pytest.mark.parametrize("kind", ["keras 3", "legacy"])
+def test_statistics_of_batches_are_averaged(nodes, kind):
+    chief, worker = nodes.run(programs.batch_norm, kind)
+    assert_same(chief, worker)
+    assert_close(chief, programs.normalised_alone(kind))
+
+
+def test_killed_nodes_go_on_where_the_chief_has_saved(nodes, tmp_path):
+    with TwoNodes() as killed, pytest.raises(Died):
+        killed.run(programs.resumable, str(tmp_path), 2)
+    chief, worker = nodes.run(programs.resumable, str(tmp_path), None)
+    assert chief["epochs"] == worker["epochs"] == [2, 3]
+    assert_same(chief["weights"], worker["weights"])
+    assert_close(chief["weights"], train_alone("dense", epochs=4))
+    assert_same(chief["weights"], keras.models.load_model(tmp_path / "model.keras").get_weights())
+
+
+def test_a_batch_without_weight_is_a_step_that_changes_nothing(nodes):
+    chief, worker = nodes.run(programs.weightless)
+    assert_same(chief, worker)
+    model = programs.model_of("dense", seed=0)
+    model.compile(programs.optimizer_of("dense"), "mse")
+    x, y = np.ones((4, 4), np.float32), np.ones((4, 1), np.float32)
+    model.train_on_batch(x, y)
+    model.optimizer.apply([np.zeros_like(weight) for weight in model.get_weights()])
+    model.train_on_batch(2 * x, y)
+    assert_close(chief, model.get_weights())
+
+
+def test_operations_run_each_time_that_a_function_does(nodes):
+    for found in nodes.run(programs.in_graphs):
+        for step, (first, rows) in enumerate(found):
+            assert first == {"b": 10.0 + step, "a": [11.0 + step]}
+            assert rows == {"rows": [step, 10.0 + step, 10.0 + step], "other": [[step, 10.0 + step]]}
+
+
+def test_the_first_shape_that_differs_is_named(nodes):
+    for error in nodes.failures_of(programs.different_lists):
+        assert "float32 (2,3) (4,)" in error and "float32 (2,3) (5,)" in error
+    for error in nodes.failures_of(programs.built_on_the_chief):
+        assert "began on worker:0" in error and "a model that has no weights yet" in error
+    for error in nodes.failures_of(programs.different_models):
+        assert "last/kernel here) is float32(8, 2) on chief:0" in error
+        assert "float32(8, 3) on worker:0" in error

@@ -1,0 +1,73 @@
+"""The scripts behind `make`: they say where they are, what is missing, and what failed."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+
+from support.places import ROOT
+
+NOBODY = 65534
+
+
+def run(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, **options)
+
+
+def fake_commands(directory, **scripts):
+    """An environment in which the commands of `scripts` are found first."""
+    directory.chmod(0o755)
+    for name, script in scripts.items():
+        path = directory / name.replace("_", "-")
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+    return {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"}
+
+
+def test_steps_are_numbered_and_timed():
+    done = run("tools/steps.sh", "First", "echo one", "Second", "echo two")
+    assert done.returncode == 0
+    words = ["[1/2] First ...", "one", "[1/2] First: done in 0 s", "[2/2] Second ...", "two"]
+    assert [line for line in done.stdout.splitlines() if line][:5] == words
+    assert "All 2 steps done" in done.stdout
+
+
+def test_the_first_failing_step_ends_the_run_with_its_status():
+    done = run("tools/steps.sh", "First", "exit 3", "Second", "echo two")
+    assert done.returncode == 3
+    assert "[1/2] First FAILED with exit status 3" in done.stderr
+    assert "two" not in done.stdout
+
+
+def test_missing_packages_are_named_without_the_right_to_install_them():
+    # Somebody else may read neither this checkout nor pytest's directories.
+    with tempfile.TemporaryDirectory() as directory:
+        environment = fake_commands(pathlib.Path(directory), dpkg_query="echo unknown",
+                                    sudo="exit 1", apt_get="echo apt-get was called")
+        as_nobody = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
+        script = (ROOT / "tools/install_packages.sh").read_text()
+        done = subprocess.run([*as_nobody, "bash", "-s", "--", "build"], input=script, cwd="/",
+                              env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "needs root or sudo" in done.stderr
+    assert "libboost1.81-dev" in done.stderr
+    assert "apt-get was called" not in done.stdout
+
+
+def test_missing_packages_are_installed_and_no_others(tmp_path):
+    environment = fake_commands(
+        tmp_path,
+        dpkg_query='[ "$4" = cmake ] && echo unknown || echo installed',
+        sudo='[ "$1" = -v ] || "$@"',
+        apt_get='echo "apt-get $*"',
+    )
+    done = run("bash", "tools/install_packages.sh", "build", env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].endswith("--no-install-recommends cmake")
+
+
+def test_nothing_is_done_when_nothing_is_missing(tmp_path):
+    environment = fake_commands(tmp_path, dpkg_query="echo installed", apt_get="exit 9")
+    done = run("bash", "tools/install_packages.sh", "build", "test", env=environment)
+    assert (done.returncode, done.stdout) == (
+        0, "All Debian packages for build test are installed.\n")

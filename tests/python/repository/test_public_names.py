@@ -1,0 +1,74 @@
+"""What programs import from tfos: it is there, and costs nothing before it is used."""
+
+import ast
+import importlib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from support.places import ROOT
+
+import tfos
+from tfos.base import executable
+
+PACKAGES = ["tfos", "tfos.cluster", "tfos.inference", "tfos.parameter_server", "tfos.records"]
+
+
+def in_new_process(program):
+    """What ``program`` prints, as JSON."""
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return json.loads(process.stdout)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_can_be_used_and_is_shown(package):
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+        assert name in dir(module)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_type_checkers_know_the_names_of_programs(package):
+    path = pathlib.Path(importlib.import_module(package).__file__)
+    shown = {alias.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)
+             for alias in node.names}
+    own = {"jar_path"} if package == "tfos" else set()
+    assert set(importlib.import_module(package).__all__) <= shown | own
+
+
+def test_import_tfos_is_enough():
+    names = in_new_process(
+        "import json, tfos; print(json.dumps([tfos.inference.Model.__name__, tfos.records.read.__name__, "
+        "tfos.parameter_server.Sgd.__name__, tfos.errors.TfosError.__name__, tfos.run.__name__, "
+        "tfos.NodeContext.__name__]))")
+    assert names == ["Model", "read", "Sgd", "TfosError", "run", "NodeContext"]
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'tfos' has no attribute 'ruin'"):
+        tfos.ruin  # noqa: B018
+    with pytest.raises(AttributeError, match="module 'tfos.records' has no attribute 'reed'"):
+        tfos.records.reed  # noqa: B018
+
+
+def test_importing_packages_imports_no_library():
+    loaded = in_new_process(
+        f"import importlib, json, sys; [importlib.import_module(name) for name in {PACKAGES}]; "
+        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))")
+    assert not {"numpy", "pyarrow", "pyspark", "tensorflow", "keras"} & set(loaded)
+
+
+def test_one_version_is_everywhere():
+    pom = ElementTree.parse(ROOT / "jvm/pom.xml").getroot()
+    assert pom.findtext("{http://maven.apache.org/POM/4.0.0}version") == tfos.__version__
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(r"^## (\S+)", changes, re.MULTILINE).group(1) == tfos.__version__
+    pages = "".join(path.read_text() for path in ROOT.glob("docs/**/*.md"))
+    assert set(re.findall(r"tfos_2\.13-([\d.]+)\.jar", pages)) == {tfos.__version__}
+    native = subprocess.run([executable.path(), "--version"], capture_output=True, text=True, check=True)
+    assert native.stdout.strip() == tfos.__version__

@@ -1,0 +1,93 @@
+"""Feed servers of nodes and the writers that feed them, all in one process and without Spark."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+from tfos import _native
+
+JOB = b"j" * 16
+TIMEOUT = 30.0
+
+
+
+class Nodes:
+    """Some feed servers on this host and the writers that feed them."""
+
+    def __init__(self, count: int, memory_bytes: int = 64 << 20):
+        self.token = secrets.token_hex(32)
+        self.servers = [
+            _native.FeedServer(
+                node_id=i, cluster_id="test", token_hex=self.token, queues=["input"],
+                memory_bytes=memory_bytes, cache_memory_bytes=1 << 20,
+                cache_directory="/tmp", bind_address="127.0.0.1", ports="0",
+            )
+            for i in range(count)
+        ]
+
+    def endpoints(self, local: bool = True) -> list[dict[str, Any]]:
+        endpoints = [
+            {"node_id": i, "address": "127.0.0.1", "executor_id": "", **server.endpoint()}
+            for i, server in enumerate(self.servers)
+        ]
+        return endpoints if local else [{**e, "socket": ""} for e in endpoints]
+
+    def writer(self, partition: int = 0, mode: str = "train", attempt: int = 0,
+               **changes: Any) -> Any:
+        plan = {
+            "endpoints": self.endpoints(), "token": self.token, "job_id": JOB.hex(), "epoch": 0,
+            "queue": "input", "timeout": TIMEOUT, "region_bytes": 1 << 20, "cache": "",
+            "replays": 0, "shuffle_seed": 0, "until_read": False,
+        }
+        return _native.FeedWriter(plan=json.dumps({**plan, **changes}), executor_id="",
+                                  partition=partition, attempt=attempt, mode=mode)
+
+    def end_feed(self) -> None:
+        for server in self.servers:
+            server.end_feed()
+
+
+def read_all(server: Any, batch: int = 7) -> list[Any]:
+    reader = server.reader("input")
+    rows = []
+    while not reader.ended:
+        rows += reader.next_rows(batch, True, TIMEOUT)
+    return rows
+
+
+def echo(server: Any, batch: int, partial: bool = True) -> list[int]:
+    """Answers every row with itself in a tuple; returns the sizes of the batches."""
+    reader = server.reader("input")
+    sizes = []
+    while not reader.ended:
+        rows = reader.next_rows(batch, False, TIMEOUT)
+        if rows:
+            sizes.append(len(rows))
+            middle = len(rows) // 2 if partial else 0
+            reader.send_results([("echo", row) for row in rows[:middle]])
+            reader.send_results([("echo", row) for row in rows[middle:]])
+    reader.finish()
+    return sizes
+
+
+def infer(nodes: Nodes, partition: int, rows: list[Any], chunk: int = 10) -> list[Any]:
+    writer = nodes.writer(partition, "inference")
+    results = []
+    for at in range(0, len(rows), chunk):
+        writer.write_rows(rows[at : at + chunk])
+        while (some := writer.results(block=False)) is not None:
+            results += some
+    writer.end()
+    while (some := writer.results(block=True)) is not None:
+        results += some
+    assert writer.finish() == {"items": len(rows), "rows": len(rows), "moved": 0}
+    writer.close()
+    return results
+
+
+def datafeed(server: Any, mapping: dict[str, str] | None = None, train: bool = True) -> Any:
+    from tfos.feed.datafeed import DataFeed, FeedSource
+
+    return DataFeed(FeedSource(server, None, ["input"]), train, input_mapping=mapping)

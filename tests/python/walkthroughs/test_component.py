@@ -1,0 +1,111 @@
+"""The component of examples/emr, installed and used script by script, on real HDFS and a real cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from support.places import ROOT
+from support.webhdfs import WebHdfs
+
+INSTALL = ROOT / "tools" / "install-component.sh"
+BOUND_SECONDS = 300
+USER = "hadoop"
+NOBODY_LISTENS = "http://127.0.0.1:9/mnist"
+SCRIPTS = ("mnist_download.sh", "prepare_mnist.sh", "mnist_train_with_spark_cpu.sh", "mnist_inference_with_spark_cpu.sh",
+           "mnist_train_with_tf_cpu.sh", "mnist_inference_with_tf_cpu.sh")
+
+
+@pytest.fixture(scope="module")
+def component(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("service") / "tensorflowonspark"
+    subprocess.run([INSTALL, "--python", sys.executable, directory], check=True, timeout=BOUND_SECONDS)
+    return directory
+
+
+@pytest.fixture
+def run(component, tmp_path):
+    """Runs a script of the component with settings; its standard output."""
+    def call(script, *arguments, **settings):
+        done = subprocess.run([component / script, *arguments], cwd=tmp_path, text=True, capture_output=True,
+                              env={**os.environ, "LOCAL_DIR": str(tmp_path / "mnist"), **settings},
+                              timeout=BOUND_SECONDS)
+        assert done.returncode == 0, f"{script}:\n{done.stdout}\n{done.stderr[-6000:]}"
+        return done.stdout
+
+    return call
+
+
+def test_every_script_says_what_it_does(component, run):
+    assert sorted(path.name for path in component.glob("*.sh")) == sorted(SCRIPTS)
+    for script in SCRIPTS:
+        said = run(script, "--help")
+        assert said.startswith(script) and str(component / "conf" / "tfos-env.sh") in said
+
+
+def test_an_installation_over_another_keeps_the_settings(component, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(component, copy)
+    (copy / "conf" / "tfos-env.sh").write_text("# mine\n")
+    (copy / "prepare_mnist.sh").unlink()
+    done = subprocess.run([INSTALL, "--python", sys.executable, copy], text=True, capture_output=True, check=True)
+    assert "stays as it is" in done.stdout
+    assert (copy / "conf" / "tfos-env.sh").read_text() == "# mine\n"
+    assert (copy / "prepare_mnist.sh").exists()
+
+
+def test_a_python_that_lacks_something_is_refused(tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
+    done = subprocess.run([INSTALL, "--python", tmp_path / "empty/bin/python", tmp_path / "component"],
+                          text=True, capture_output=True)
+    assert done.returncode != 0 and "has no tfos, tensorflow" in done.stderr
+    assert list((tmp_path / "component").iterdir()) == []
+
+
+# Six applications, one after the other.
+@pytest.mark.timeout(6 * BOUND_SECONDS)
+def test_the_six_scripts(run, standalone_cluster, hdfs, tmp_path, leftovers):
+    files = WebHdfs(hdfs)
+    home = f"/user/{USER}"
+    files.make_directory(home, owner=USER)
+    settings = {"MASTER": standalone_cluster.url, "HADOOP_CONF_DIR": str(hdfs.configuration), "HADOOP_USER_NAME": USER,
+                "NODES": "2", "EXECUTOR_MEMORY": "512m", "PARTITIONS": "2", "EPOCHS": "8"}
+
+    assert "NOT MNIST" in run("mnist_download.sh", MNIST_URL=NOBODY_LISTENS)
+    (tmp_path / "given").mkdir()
+    with zipfile.ZipFile(tmp_path / "mnist" / "mnist.zip") as archive:
+        archive.extractall(tmp_path / "given")
+    assert "MNIST from" in run("mnist_download.sh", MNIST=str(tmp_path / "given"), MNIST_URL=NOBODY_LISTENS)
+    assert run("prepare_mnist.sh", "--verify", **settings).count("verified") == 4
+    assert files.names(f"{home}/mnist/csv") == files.names(f"{home}/mnist/tfr") == ["test", "train"]
+
+    run("mnist_train_with_spark_cpu.sh", "--rdma", **settings)
+    assert_trained(files, f"{home}/mnist_model")
+    run("mnist_inference_with_spark_cpu.sh", **settings)
+    line = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} Label: (\d), Prediction: (\d)")
+    answers = [line.fullmatch(text).groups() for text in files.lines(f"{home}/predictions")]
+    assert share_of_right(answers) > 0.8
+
+    run("mnist_train_with_tf_cpu.sh", **settings)
+    assert_trained(files, f"{home}/mnist_model/train")
+    run("mnist_inference_with_tf_cpu.sh", **settings)
+    answers = [re.fullmatch(r"(\d) (\d)", text).groups() for text in files.lines(f"{home}/mnist_model/inference")]
+    assert share_of_right(answers) > 0.8
+    for path in ("mnist/csv", "mnist_model", "predictions", "mnist_model/train", "mnist_model/inference"):
+        assert files.owner(f"{home}/{path}") == USER
+
+
+def assert_trained(files, directory):
+    names = files.names(directory)
+    for kind in ("checkpoint", "model.ckpt-", "events.out.tfevents."):
+        assert any(name.startswith(kind) for name in names), names
+
+
+def share_of_right(answers):
+    assert len(answers) == 359  # scikit-learn's test digits
+    return sum(label == prediction for label, prediction in answers) / len(answers)

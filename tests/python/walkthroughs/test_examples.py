@@ -1,0 +1,103 @@
+"""Every example runs and reaches what it promises, which its exit status tells."""
+
+import collections
+import os
+import posixpath
+import re
+import subprocess
+import sys
+
+import pytest
+from support.places import ROOT
+
+from tfos.files.access import access_for
+from tfos.files.interface import walk
+
+EXAMPLES = ROOT / "examples"
+#: Examples and the arguments that keep them short; more than one run where there are variants. They
+#: run in this process, on executors that they share: to start their own takes longer than the rest.
+RUNS = [
+    ("quickstart.py",),
+    ("dataset.py",),
+    ("images.py", "--pieces", "120", "--epochs", "5"),
+    ("text.py", "--lines", "1500", "--epochs", "3"),
+    ("mnist_tensorflow.py", "--epochs", "5", "--min-accuracy", "0.8"),
+    ("between_graph.py", "--epochs", "3"),
+    ("model_parallel.py", "--steps", "300"),
+    ("parameter_server_strategy.py", "--steps", "300"),
+    ("asynchronous.py", "--epochs", "6", "--min-accuracy", "0.8"),
+    ("streaming.py", "--source", "structured"),
+    ("streaming.py", "--source", "dstream"),
+    ("parameter_search.py", "--epochs", "2"),
+    ("ml_pipeline.py", "--epochs", "6"),
+]
+#: By itself, as from a shell: it turns TensorFlow 2 off in the driver.
+ALONE = ("tensorspark_mnist.py", "--epochs", "1", "--port", "0")
+THREE_EXECUTORS = "local-cluster[3,1,1024]"
+ON_HDFS = "mnist_hdfs.py"
+DEMO = "mnist_spark.py"
+PARTS = {"digits.py", "spark_session.py"}
+BOUND_SECONDS = 480
+
+
+def run_example(name, *arguments, **environment):
+    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_SECONDS,
+                          env={**os.environ, **environment})
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
+    return done.stdout
+
+
+@pytest.mark.spark
+def test_example_alone(leftovers):
+    run_example(*ALONE)
+
+
+@pytest.fixture(scope="module")
+def three_executors(spark_on):
+    """A session as of spark_session.py, with room for all examples."""
+    return spark_on(THREE_EXECUTORS)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=" ".join)
+def test_example(run, three_executors, run_program, leftovers):
+    name, *arguments = run
+    run_program(EXAMPLES / name, *arguments)
+
+
+def test_every_example_is_run_here():
+    programs = {path.name for path in EXAMPLES.glob("*.py")}
+    assert programs - PARTS == {ON_HDFS, DEMO, ALONE[0], *(run[0] for run in RUNS)}
+
+
+# Four clusters, one after the other, take more than the usual bound on a busy machine.
+@pytest.mark.spark
+@pytest.mark.timeout(BOUND_SECONDS + 120)
+def test_the_example_on_hdfs_leaves_all_of_it_there(hdfs, hadoop, leftovers):
+    directory = f"{hdfs.uri}/mnist"
+    run_example(ON_HDFS, "--directory", directory, "--epochs", "3", "--partitions", "2",
+                "--min-accuracy", "0.5", HADOOP_CONF_DIR=str(hdfs.configuration))
+    access, directory = access_for(directory)
+    sizes = {posixpath.relpath(file.path, directory): file.size for file in walk(access, directory)}
+    for name in ("checkpoints/epoch-01.keras", "checkpoints/epoch-03.keras",
+                 "model/saved_model.pb", "model/variables/variables.index"):
+        assert sizes[f"tensorflow/{name}"] > 0
+    assert any(re.match(r"tensorflow/events/train/events\.out\.tfevents\.", name) for name in sizes)
+    assert sizes["spark/model/saved_model.pb"] > 0
+    rows = collections.Counter()
+    for name in sizes:
+        if re.match(r"csv/test/|(tensorflow|spark)/predictions/", name):
+            with access.open(posixpath.join(directory, name)) as file:
+                rows[posixpath.dirname(name)] += len(file.readlines())
+    assert rows["tensorflow/predictions"] == rows["spark/predictions"] == rows["csv/test"] > 0
+
+
+def test_the_demo_prints_dated_predictions(standalone_cluster, leftovers):
+    printed = run_example(
+        # Three partitions for two nodes: one node gets more rows than the other.
+        DEMO, "--master", standalone_cluster.url, "--epochs", "6", "--partitions", "3",
+        "--min-accuracy", "0.5",
+    )
+    line = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} Label: \d, Prediction: \d"
+    assert len(re.findall(rf"(?m)^{line}$", printed)) == 10
+    assert re.search(r"(?m)^Accuracy: \d+\.\d\d%", printed)
