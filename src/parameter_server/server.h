@@ -67,7 +67,7 @@ class Server {
 
   explicit Server(ServerOptions options);
 
-  Status Accept(int listener, bool local);
+  void Accept(int listener, bool local);
   void Welcome(Greeter::Guest guest);
   void Serve(Client& client, short ready);
   Status OnMessage(Client& client, const Header& header, std::span<const std::byte> body,
@@ -90,6 +90,7 @@ class Server {
   UniqueFd local_listener_;
   UniqueFd stop_;  // an eventfd
   std::unique_ptr<Greeter> greeter_;
+  Deadline accept_again_ = Deadline::After({});
   std::unique_ptr<Store> store_;
   Clocks clocks_;
   std::list<Client> clients_;
