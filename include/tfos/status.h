@@ -22,7 +22,8 @@ enum class ErrorKind : std::uint8_t {
   kSuperseded = 3,   ///< Another attempt has taken over: end, nothing is lost.
   kBadInput = 4,     ///< The caller's data or settings are wrong: correct them.
   kBug = 5,          ///< An invariant of tfos is broken: report it.
-  kNoResources = 6,  ///< Memory, descriptors, threads or disk are used up: free some or ask for less.
+  kNoResources =
+      6,  ///< Memory, descriptors, threads or disk are used up: free some or ask for less.
   kInterrupted = 7,  ///< The user or Spark ended the wait: stop what is being done.
 };
 

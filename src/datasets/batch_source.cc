@@ -122,8 +122,9 @@ struct BatchSource::Stream {
   feed::BatchOptions options;
   feed::Remainder remainder = feed::Remainder::kJoin;
   std::atomic<std::int64_t> references = 1;
-  std::mutex mutex;
-  std::optional<Result<feed::BatchResult>> ready;  ///< Awaited, for `next`. Guarded by the mutex.
+  std::mutex mutex = {};
+  std::optional<Result<feed::BatchResult>> ready =
+      {};  ///< Awaited, for `next`. Guarded by the mutex.
   /// The pass has ended: who asks on is told so again. Guarded by the mutex.
   bool over = false;
 

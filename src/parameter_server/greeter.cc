@@ -44,19 +44,21 @@ Status Greeter::Greet(UniqueFd socket, bool local) {
   });
   ++greeting_;
   Greeting& greeting = greetings_.emplace_back();
-  auto started = StartThread("tfos-greeter", [this, &greeting, local,
-                                              taken = std::make_shared<UniqueFd>(std::move(socket))] {
-    auto guest = Recognize(std::move(*taken), local);
-    if (guest.ok()) {
-      const std::lock_guard lock(mutex_);
-      guests_.push_back(std::move(guest).value());
-    } else if (!stopping_) {
-      LogWarning("A connection to the parameter server was refused: {}", guest.status().ToString());
-    }
-    --greeting_;
-    greeting.over = true;
-    Signal();
-  });
+  auto started =
+      StartThread("tfos-greeter",
+                  [this, &greeting, local, taken = std::make_shared<UniqueFd>(std::move(socket))] {
+                    auto guest = Recognize(std::move(*taken), local);
+                    if (guest.ok()) {
+                      const std::lock_guard lock(mutex_);
+                      guests_.push_back(std::move(guest).value());
+                    } else if (!stopping_) {
+                      LogWarning("A connection to the parameter server was refused: {}",
+                                 guest.status().ToString());
+                    }
+                    --greeting_;
+                    greeting.over = true;
+                    Signal();
+                  });
   if (!started.ok()) {
     --greeting_;
     greetings_.pop_back();

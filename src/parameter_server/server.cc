@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,8 @@ namespace tfos::parameter_server {
 namespace {
 
 constexpr int kBacklog = 1024;
+/// Without descriptors or threads for a new connection.
+constexpr std::chrono::seconds kAcceptPause{1};
 
 }  // namespace
 
