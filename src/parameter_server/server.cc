@@ -140,6 +140,7 @@ void Server::Accept(int listener, bool local) {
     LogWarning("The parameter server takes no new connection for {} s: {}", kAcceptPause.count(),
                greeted.ToString());
     accept_again_ = Deadline::After(kAcceptPause);
+    ++accept_pauses_;
     return;
   }
 }
@@ -344,7 +345,8 @@ ServerCounters Server::counters() const {
           .bytes_received = bytes_received_,
           .bytes_sent = bytes_sent_,
           .bytes_combined = bytes_combined_,
-          .values_bytes = values_bytes_};
+          .values_bytes = values_bytes_,
+          .accept_pauses = accept_pauses_};
 }
 
 }  // namespace tfos::parameter_server

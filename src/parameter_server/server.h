@@ -42,6 +42,8 @@ struct ServerCounters {
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_combined = 0;
   std::uint64_t values_bytes = 0;  ///< Of the share.
+  /// How often new connections were put off for want of descriptors or threads.
+  std::uint64_t accept_pauses = 0;
 };
 
 /// Keeps a share of the variables, combines what workers push, and hands it out
@@ -104,6 +106,7 @@ class Server {
   std::atomic<std::uint64_t> bytes_sent_ = 0;
   std::atomic<std::uint64_t> bytes_combined_ = 0;
   std::atomic<std::uint64_t> values_bytes_ = 0;
+  std::atomic<std::uint64_t> accept_pauses_ = 0;
 };
 
 }  // namespace tfos::parameter_server
