@@ -27,8 +27,8 @@ class GpuInventory {
       boost::asio::any_io_executor executor, Deadline deadline) = 0;
 };
 
-/// Asks `nvidia-smi`. A host without that program has no GPUs. Threads: the executor's, which serves
-/// others meanwhile.
+/// Asks `nvidia-smi`. A host without that program has no GPUs. Threads: the executor's, which
+/// serves others meanwhile.
 class NvidiaSmiInventory final : public GpuInventory {
  public:
   boost::asio::awaitable<Result<std::vector<Gpu>>> List(boost::asio::any_io_executor executor,

@@ -423,8 +423,7 @@ class Reader {
   static std::string Get(const Json& json, T& value, Range range) {
     // An unsigned value beyond int64 would wrap in the conversion, so it is ruled out first.
     const bool fits = json.is_number_integer() &&
-                      (!json.is_number_unsigned() ||
-                       json.get<std::uint64_t>() <= kMostInt64);
+                      (!json.is_number_unsigned() || json.get<std::uint64_t>() <= kMostInt64);
     if (!fits || json.get<std::int64_t>() < range.min || json.get<std::int64_t>() > range.max) {
       return "must be a whole number from " + std::to_string(range.min) + " to " +
              std::to_string(range.max);
@@ -509,8 +508,8 @@ class Reader {
       if (problem.empty()) {
         value.kept.emplace(name, std::move(taken));
       } else {
-        value.dropped.push_back(fmt::format("metric '{}' {}", name.substr(0, kShownNameBytes),
-                                            problem));
+        value.dropped.push_back(
+            fmt::format("metric '{}' {}", name.substr(0, kShownNameBytes), problem));
       }
     }
     return {};
@@ -684,13 +683,14 @@ Result<std::variant<Alternatives...>> ReadAny(std::string_view type, const Json&
 
 Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout) {
   if (timeout > interval) return Status::Ok();
-  return Status(ErrorKind::kBadInput,
-                fmt::format("the heartbeat timeout ({} s) must be longer than the heartbeat interval "
-                            "({} s), or every node counts as lost between two heartbeats: raise "
-                            "heartbeat_timeout (spark.tfos.heartbeat.timeout) or lower "
-                            "heartbeat_interval (spark.tfos.heartbeat.interval)",
-                            std::chrono::duration<double>(timeout).count(),
-                            std::chrono::duration<double>(interval).count()));
+  return Status(
+      ErrorKind::kBadInput,
+      fmt::format("the heartbeat timeout ({} s) must be longer than the heartbeat interval "
+                  "({} s), or every node counts as lost between two heartbeats: raise "
+                  "heartbeat_timeout (spark.tfos.heartbeat.timeout) or lower "
+                  "heartbeat_interval (spark.tfos.heartbeat.interval)",
+                  std::chrono::duration<double>(timeout).count(),
+                  std::chrono::duration<double>(interval).count()));
 }
 
 std::string_view NodeStateName(NodeState state) {
