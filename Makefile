@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test lint sanitize sanitize-address sanitize-thread fuzz corpus format clean
+.PHONY: help demo demo-hdfs build test lint sanitize sanitize-address sanitize-thread fuzz corpus format prose clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -59,6 +59,8 @@ test: ## Build and run all tests: layers, C++ (ctest), Python on real Spark clus
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build test hdfs' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
+	  'Checking the English' '.venv/bin/python tools/prose.py' \
+	  'Checking the Python sources (ruff, mypy)' 'tools/lint.sh' \
 	  'Building the wheel and the C++ tests, and installing the wheel (ccache)' 'tools/install_wheel.sh --tests' \
 	  'Running the C++ tests' '$(CTEST)/cpp.xml --preset dev -j $$((2 * $(JOBS)))' \
 	  'Checking what the binaries show and need' '.venv/bin/python tools/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/dev/src/jvm/libtfos_jvm.so' \
@@ -71,6 +73,7 @@ lint: ## Check format, Python's types and style, and the layers; Java's warnings
 	  'Installing missing Debian packages' 'tools/install_packages.sh analyse' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Checking the format of the C++ sources' "git ls-files '*.cc' '*.h' | xargs clang-format-16 --dry-run -Werror" \
+	  'Checking the Python sources (ruff, mypy)' 'tools/lint.sh' \
 	  'Checking the layers' '.venv/bin/python tools/check_layers.py'
 
 # Both are Clang's builds of all there is, benchmarks and fuzz targets included, with its warnings as
@@ -105,9 +108,15 @@ fuzz: ## Run each fuzz target for FUZZ_SECONDS (20), from fuzz/corpus; what one 
 corpus: ## Write the seeds of fuzz/corpus anew.
 	@cmake --preset dev && cmake --build --preset dev -j $(JOBS) --target make_corpus && build/dev/fuzz/make_corpus fuzz/corpus
 
-format: ## Format the C++ sources.
+format: ## Format the C++ and Python sources.
 	@tools/install_packages.sh analyse
 	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
+	@tools/lint.sh --fix
+
+prose: ## Check the English of pages, comments and docstrings (tools/prose.toml has the rules).
+	@tools/steps.sh \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Checking the English' '.venv/bin/python tools/prose.py'
 
 clean: ## Remove everything built, .venv included.
-	rm -rf build dist jvm/target .venv .pytest_cache spark-warehouse
+	rm -rf build dist jvm/target .venv .venv-lint .pytest_cache spark-warehouse

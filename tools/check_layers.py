@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the layers of src/, python/tfos and jvm/: folders and packages use only those below them.
 
-The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that every C++ test is
-built.
+The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that every
+C++ test is built.
 
 Prints one line for each violation and fails if there is any.
 """
@@ -14,8 +14,9 @@ import sys
 import layers_java
 import layers_python
 
-# What each folder may include besides itself and include/tfos: name a folder whole ("columns") and all
-# below it may be included. A test may also use `testing`, wherever it lies, and what TEST_ONLY says.
+# What each folder may include besides itself and include/tfos: name a folder whole ("columns") and
+# all below it may be included. A test may also use `testing`, wherever it lies, and what TEST_ONLY
+# says.
 ALLOWED = {
     "base": set(),
     "arrow": {"base"},
@@ -27,8 +28,9 @@ ALLOWED = {
     "columns/pickle": {"base", "chunk"},
     "feed/wire": {"base", "net"},
     "feed/feeder": {"base", "chunk", "columns", "feed/wire", "net"},
-    "feed/node": {"base", "feed/wire", "net"},
-    "feed/read": {"base", "chunk", "columns", "feed/node", "feed/wire"},
+    "feed/queue": {"base", "feed/wire"},
+    "feed/node": {"base", "feed/queue", "feed/wire", "net"},
+    "feed/read": {"base", "chunk", "columns", "feed/node", "feed/queue", "feed/wire"},
     "control/messages": {"base"},
     "control/host": {"base", "control/messages"},
     "control/link": {"base", "control/host", "control/messages"},
@@ -78,7 +80,8 @@ def check_includes(root):
         name = path.relative_to(root)
         folder = folder_of(path.relative_to(root / "src").as_posix())
         if folder is None:
-            yield f"{name}: src/{path.parent.relative_to(root / 'src')} has no layer in tools/check_layers.py"
+            missing = path.parent.relative_to(root)
+            yield f"{name}: {missing} has no layer in tools/check_layers.py"
             continue
         allowed = ALLOWED[folder] | {folder}
         if path.stem.endswith("_test") or path.stem.startswith("test_"):

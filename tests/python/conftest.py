@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import runpy
 import subprocess
 import sys
+import tempfile
 import types
 import uuid
 
-import hadoop_cluster
 import pytest
+
+import hadoop_cluster
 import spark_cluster
 
 # Before they are imported: their assertions say what they compared, as those of tests do.
@@ -272,3 +275,11 @@ def leftovers():
         return leftovers_of_tfos.held() - before
 
     wait_for(lambda: not left(), lambda: "\n".join(["the end of what is left behind:", *sorted(left())]))
+
+
+@pytest.fixture
+def gpus_of_executors():
+    """A function that gives the executors' host so many GPUs."""
+    listed = pathlib.Path(tempfile.gettempdir(), f"tfos-test-gpus-{RUN_ID}")
+    yield lambda count: listed.write_text("".join(f"{n}, GPU-{RUN_ID}-{n}, 0, 16000\n" for n in range(count)))
+    listed.unlink(missing_ok=True)

@@ -1,4 +1,5 @@
-"""What a Spark task does for a ``SparkSession``: trains with its partition and exchanges weights."""
+"""What a Spark task does for a ``SparkSession``: trains with its partition and exchanges
+weights."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ import dataclasses
 import itertools
 import random
 import socket
-from typing import Any, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfos.parameter_server import connection, rules
 from tfos.errors import BadInputError
+from tfos.parameter_server import connection, rules
 
 tf1 = tf.compat.v1
 
@@ -31,6 +33,8 @@ class WorkerPlan:
     batch_size: int
     sync_interval: int
     shuffle: bool
+    #: A ``RunOptions``, or None.
+    options: Any
     combiner: str
     #: For the mean.
     count: int
@@ -125,7 +129,8 @@ class Training:
             for columns in batches(rows, plan.batch_size, len(self._feeds)):
                 if count % plan.sync_interval == 0:
                     self._pull()
-                self._session.run(self._fetches, dict(zip(self._feeds, columns, strict=True)))
+                self._session.run(self._fetches, dict(zip(self._feeds, columns, strict=True)),
+                                  options=plan.options)
                 count += 1
                 if count % plan.sync_interval == 0:
                     self._push()

@@ -1,8 +1,8 @@
 """The Python side of ``tfos doctor``: what an installation consists of, and what it lacks.
 
-``python -m tfos.cli.doctor`` prints a JSON list of checks, which the executable shows among its own;
-``--settings`` prints the table of settings. Nothing here imports TensorFlow but the last step of
-``--hdfs``: that takes seconds, and the versions are in the packages' metadata.
+``python -m tfos.cli.doctor`` prints a JSON list of checks, which the executable shows among its
+own; ``--settings`` prints the table of settings. Nothing here imports TensorFlow but the last step
+of ``--hdfs``: that takes seconds, and the versions are in the packages' metadata.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 from tfos.cli.checks import FAIL, OK, WARN, Check
 from tfos.spark.installation import spark_home
 
-
 _OLDEST_PYTHON = (3, 11)
 #: What the code is written for, and what of it was run.
 _TENSORFLOW = ((2, 16), (2, 21))
@@ -28,6 +27,8 @@ _OLDEST_SPARK = (3, 5)
 _OLDEST_UCX = "1.14"
 _TESTED_SPARK = (4, 1)
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
+#: tfos is not on PyPI: the wheel is built from a checkout.
+_INSTALL_THE_WHEEL = "install the wheel: pip install . in a checkout of tfos"
 _HADOOP_JARS = ("hadoop-client-api-", "hadoop-client-runtime-")
 
 VersionOf = Callable[[str], str | None]
@@ -76,7 +77,7 @@ def check_extension() -> Check:
     try:
         from tfos import _native
     except ImportError as error:
-        return Check(FAIL, what, str(error), "install the wheel: pip install tfos")
+        return Check(FAIL, what, str(error), _INSTALL_THE_WHEEL)
     return Check(OK, what, _native.__file__)
 
 
@@ -87,17 +88,23 @@ def check_executable() -> Check:
     try:
         return Check(OK, "tfos executable", executable.path())
     except TfosError as error:
-        return Check(FAIL, "tfos executable", str(error), "install the wheel: pip install tfos")
+        return Check(FAIL, "tfos executable", str(error), _INSTALL_THE_WHEEL)
 
 
 def check_jar() -> Check:
-    from tfos.spark import jar
     from tfos.errors import TfosError
+    from tfos.spark import jar
 
     try:
         return Check(OK, "jar for the JVM", jar.path())
     except TfosError as error:
-        return Check(WARN, "jar for the JVM", str(error), "only programs in Scala and Java need it")
+        return Check(
+            WARN,
+            "jar for the JVM",
+            str(error),
+            "without it Python workers feed and score, more slowly, and programs in Scala and Java don't "
+            "run: build the wheel where Maven is installed",
+        )
 
 
 def check_spark(version_of: VersionOf, home: Path | None) -> Check:
@@ -117,7 +124,8 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
             WARN,
             "pyspark",
             found,
-            f"made for {_dotted(_OLDEST_SPARK)} and newer, tested with {_dotted(_TESTED_SPARK)}: upgrade",
+            f"made for {_dotted(_OLDEST_SPARK)} and newer, tested with "
+            f"{_dotted(_TESTED_SPARK)}: upgrade",
         )
     if _numbers(version) != _TESTED_SPARK:
         found += f"; tested with {_dotted(_TESTED_SPARK)}"
@@ -158,12 +166,18 @@ def check_hadoop_configuration(environ: Mapping[str, str]) -> Check:
     return Check(OK, what, directory)
 
 
+def tensorflow_requirement() -> str:
+    """The versions of TensorFlow that the code is written for, as pip takes them."""
+    oldest, (major, minor) = _TENSORFLOW
+    return f"tensorflow>={_dotted(oldest)},<{major}.{minor + 1}"
+
+
 def check_tensorflow(version_of: VersionOf) -> Check:
     what = "TensorFlow"
     installed = {name: version for name in _TENSORFLOW_PACKAGES if (version := version_of(name))}
     oldest, newest = _TENSORFLOW
     if not installed:
-        return Check(FAIL, what, "not installed", f"pip install 'tensorflow<={_dotted(newest)}.*'")
+        return Check(FAIL, what, "not installed", f'pip install "{tensorflow_requirement()}"')
     package, version = next(iter(installed.items()))
     found = f"{version} ({package})"
     if not oldest <= _numbers(version) <= newest:
@@ -271,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tfos.cli.doctor", description="see tfos doctor")
     parser.add_argument("--settings", action="store_true", help="print the table of settings")
     parser.add_argument("--json", action="store_true", help="print the settings as JSON")
-    parser.add_argument("--hdfs", metavar="URI", help="use a directory of Hadoop's step by step")
+    parser.add_argument("--hdfs", metavar="URI", help="check a directory on HDFS step by step")
     options = parser.parse_args(arguments)
     if options.settings:
         print(json.dumps(settings_json(), indent=2) if options.json else settings_table())
@@ -295,7 +309,7 @@ def _shown(default: object) -> str:
 
 
 def _numbers(version: str) -> tuple[int, int]:
-    """Major and minor of a version: `2.21.0rc1` is (2, 21)."""
+    """Major and minor of a version: ``2.21.0rc1`` is (2, 21)."""
     major, minor = (*version.split("."), "0")[:2]
     return int(major), int("".join(filter(str.isdigit, minor)) or 0)
 

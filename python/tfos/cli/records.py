@@ -13,19 +13,21 @@ import json
 import math
 import os
 import sys
-from typing import Any, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 
 try:
-    from tfos.records import conversion, listing, files as record_files
     from tfos import records
+    from tfos.records import conversion, listing
+    from tfos.records import files as record_files
     from tfos.records.listing import ListedFile
 except ImportError as error:
     sys.exit(f"tfos records: {error}")
 
-#: Rows that `head` prints unless it is told.
+#: Rows that ``head`` prints unless it is told.
 HEAD_ROWS = 10
 
 
@@ -35,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return parsed.run(parsed)
     except BrokenPipeError:
-        # Who reads the output has enough, as in `| head`. Python would complain when it flushes.
+        # Who reads the output has enough, as in ``| head``. Python would complain when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (BadInputError, OSError) as error:
@@ -54,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("paths", nargs="+", metavar="PATH",
                           help="a file, a directory, or a pattern of * ? [...]")
         made.add_argument("--compression", choices=("none", "gzip", "zlib"),
-                          help="default: as the names end (.gz, .zlib)")
+                          help="compression; default: by the ends of the names (.gz, .zlib)")
         return made
 
     def rows(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -67,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("-n", "--rows", type=int, default=default, help=f"default: {default or 'all'}")
         made.add_argument("--mode", default="failfast",
                           choices=("failfast", "dropmalformed", "permissive"),
-                          help="what becomes of bad records")
+                          help="what to do with bad records")
     command("count", _count, "Count the records of each file, without checking their data.")
     made = rows(command("schema", _schema, "Print the columns that a sample of the records has."))
     made.add_argument("--sample", type=int, default=record_files.SAMPLE_RECORDS, help="records to look at")
@@ -78,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--output", required=True, help="the file to write")
     for side in ("from", "to"):
         made.add_argument(f"--{side}", choices=conversion.FORMATS, dest=f"{side}_format",
-                          help="default: as the name ends, else tfrecord")
+                          help="format; default: by the end of the name, otherwise tfrecord")
     made.add_argument("--output-compression", choices=("none", "gzip", "zlib"))
     return parser
 

@@ -1,11 +1,13 @@
 """The Python side of ``tfos doctor``."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tfos import _native
 from tfos.base import executable
@@ -52,6 +54,14 @@ def test_tensorflow_is_ok_in_the_tested_range(version, level):
     check = doctor.check_tensorflow(version_of(tensorflow_cpu=version))
     assert check.level == level
     assert bool(check.advice) == (level != checks_of.OK)
+
+
+def test_advice_about_tensorflow_is_what_pip_takes():
+    advice = doctor.check_tensorflow(version_of(tensorflow_cpu=None)).advice
+    (quoted,) = re.findall(r'^pip install "(.*)"$', advice)
+    requirement = Requirement(quoted)
+    assert requirement.name == "tensorflow"
+    assert list(requirement.specifier.filter(["2.15.1", "2.16.1", "2.21.0", "2.22.0"])) == ["2.16.1", "2.21.0"]
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,15 @@
 import importlib
 import json
 import os
-import pathlib
-import tempfile
 import threading
 import types
 
 import pytest
-from support import programs
-from support.places import RUN_ID, SUPPORT
-from support.waiting import wait_for
 
 import tfos
+from support import programs
+from support.places import SUPPORT
+from support.waiting import BOUND_SECONDS, wait_for
 from tensorflowonspark import gpu_info
 from tfos.base import gpu
 from tfos.errors import BadInputError, TfosError
@@ -93,9 +91,9 @@ def test_who_finds_no_free_gpu_waits_for_one(two_gpus, caplog):
     with gpu.leased(1, two_gpus), gpu.leased(1, two_gpus):
         thread = threading.Thread(target=take)
         thread.start()
-        assert waits.wait(30)
+        assert waits.wait(BOUND_SECONDS)
         assert taken == []
-    thread.join(30)
+    thread.join(BOUND_SECONDS)
     assert taken == [["0"]]
     assert "waiting for 1 of this host's 2 GPU(s)" in caplog.text
 
@@ -159,14 +157,6 @@ def test_packages_whose_nodes_share_a_gpu(monkeypatch, package, fraction):
     monkeypatch.setattr(cluster_module.tfos, "run", lambda *_, **settings: asked.update(settings))
     cluster_module.run(None, len, [], 2)
     assert asked.get("gpu_fraction") == fraction
-
-
-@pytest.fixture
-def gpus_of_executors():
-    """A function that gives the executors' host so many GPUs."""
-    listed = pathlib.Path(tempfile.gettempdir(), f"tfos-test-gpus-{RUN_ID}")
-    yield lambda count: listed.write_text("".join(f"{n}, GPU-{RUN_ID}-{n}, 0, 16000\n" for n in range(count)))
-    listed.unlink(missing_ok=True)
 
 
 def test_executors_have_the_gpus_of_a_test_and_otherwise_those_of_their_host(gpus_of_executors, tmp_path):
