@@ -1,4 +1,5 @@
-"""``TFEstimator`` and ``TFModel``: Spark ML stages over ``TFCluster`` and ``tfos.inference.frames``."""
+"""``TFEstimator`` and ``TFModel``: Spark ML stages over ``TFCluster`` and
+``tfos.inference.frames``."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from argparse import Namespace as ArgparseNamespace
 from pyspark.ml import Estimator, Model
 from pyspark.ml.param import Params
 
-from tfos.inference import frames, saved_model
 from tfos import inference
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
+from tfos.inference import frames, saved_model
 from tfos.ml.model import resolved
 
 from . import TFCluster, util

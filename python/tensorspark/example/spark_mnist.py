@@ -17,9 +17,9 @@ import tensorflow as tf
 
 from tensorspark.core import spark_session as sps
 from tensorspark.core import weight_combiner
+from tfos.errors import BadInputError
 from tfos.files import access as file_access
 from tfos.files import paths
-from tfos.errors import BadInputError
 
 tf1 = tf.compat.v1
 
@@ -67,7 +67,7 @@ def train(sc: Any = None, user: str | None = None, name: str = "spark_mnist",
                           weight_combiner=weight_combiner.DeltaWeightCombiner(),
                           shuffle_within_partition=True, server_reusable=server_reusable)
     spark_session.close()
-    images, labels = zip(*read("t10k", paths.default_fs(sc)))
+    images, labels = zip(*read("t10k", paths.default_fs(sc)), strict=True)
     print(session.run(accuracy, {x: np.stack(images), y: np.stack(labels)}))
     if own:
         sc.stop()
