@@ -20,10 +20,25 @@ from tfos.ml.model import resolved
 
 from . import TFCluster, util
 from .pipeline_params import (
-    HasBatchSize, HasClusterSize, HasEpochs, HasGraceSecs, HasInputMapping, HasInputMode,
-    HasMasterNode, HasModelDir, HasNumPS, HasDriverPSNodes, HasOutputMapping, HasProtocol,
-    HasReaders, HasSteps, HasTensorboard, HasTFRecordDir, HasExportDir, HasSignatureDefKey,
-    HasTagSet, TFTypeConverters,  # noqa: F401  (programs import the converters from here)
+    HasBatchSize,
+    HasClusterSize,
+    HasDriverPSNodes,
+    HasEpochs,
+    HasExportDir,
+    HasGraceSecs,
+    HasInputMapping,
+    HasInputMode,
+    HasMasterNode,
+    HasModelDir,
+    HasNumPS,
+    HasOutputMapping,
+    HasProtocol,
+    HasReaders,
+    HasSignatureDefKey,
+    HasSteps,
+    HasTagSet,
+    HasTensorboard,
+    HasTFRecordDir,
 )
 
 

@@ -10,6 +10,7 @@ import sys
 import types
 
 import pytest
+
 from support.places import ROOT
 from support.webhdfs import WebHdfs
 
