@@ -40,6 +40,7 @@ from .pipeline_params import (
     HasTensorboard,
     HasTFRecordDir,
 )
+from .pipeline_params import TFTypeConverters as TFTypeConverters  # programs import it from here
 
 
 class Namespace:

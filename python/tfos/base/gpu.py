@@ -79,8 +79,8 @@ def pick(
 ) -> list[str]:
     """The indices of ``count`` GPUs for one of the processes on this host.
 
-    With ``worker_index`` >= 0 processes of different indices get disjoint GPUs, as long as there are
-    enough for all of them; after that they wrap around. With -1 the least used ones are taken.
+    With ``worker_index`` >= 0 processes of different indices get disjoint GPUs, as long as there
+    are enough for all of them; after that they wrap around. With -1 the least used ones are taken.
     ``free``: only among those that no process computes on. Instances that start one after the other
     leave it False: each would count the GPUs by another list.
     BadInputError says how many there are when they are fewer than ``count``.

@@ -152,5 +152,5 @@ def test_runs_of_both_kinds(spark, counting, leftovers):
         assert metadata.step_stats.dev_stats
         options = tf1.RunOptions(timeout_in_ms=60_000)
         spark_session.run(counting.step, *counting.data, weight_combiner=delta, options=options, run_metadata=metadata)
-        assert counting.session.run(counting.total) == 24
-    assert counting.session.run(counting.total) == 24, "close leaves the program's session open"
+        spark_session.close()
+        assert counting.session.run(counting.total) == 24, "close leaves the program's session open"
