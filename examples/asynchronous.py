@@ -59,8 +59,9 @@ def main():
     finally:
         spark.stop()
 
-    import keras
     import numpy as np
+
+    import keras
 
     model = keras.models.load_model(model_path)
     shutil.rmtree(scratch)

@@ -19,8 +19,9 @@ import tfos
 
 def train(ctx):
     """Runs in the node: fits, reports how many digits were right, then predicts."""
-    import keras
     import numpy as np
+
+    import keras
 
     model = keras.Sequential([
         keras.layers.Input((64,)),

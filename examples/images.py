@@ -29,8 +29,9 @@ SEED = 20
 
 def train(ctx):
     """Runs in every node."""
-    import keras
     import tensorflow as tf
+
+    import keras
 
     def decoded(content):
         """Images of a batch of files, from 0 to 1."""

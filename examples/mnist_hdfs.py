@@ -44,8 +44,9 @@ def compiled_model(ctx):
 
 def train_from_files(ctx):
     """InputMode.TENSORFLOW. Runs in every node."""
-    import keras
     import pyarrow as pa
+
+    import keras
 
     args = ctx.args
     schema = pa.schema([("label", pa.int64()), ("pixels", pa.list_(pa.float32(), args.pixels))])

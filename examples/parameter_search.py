@@ -15,8 +15,9 @@ from tensorflowonspark import TFParallel
 
 def search(args, ctx):
     """Runs in every instance: tries its share of the learning rates."""
-    import keras
     import numpy as np
+
+    import keras
 
     keras.utils.set_random_seed(7)
     pixels, labels = (np.array(column) for column in zip(*args.train_rows, strict=True))

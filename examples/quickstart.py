@@ -17,8 +17,9 @@ TRUTH = (3.0, -2.0, 1.0)
 
 def train(ctx):
     """Runs in every node; a row is a Row of the DataFrame."""
-    import keras
     import numpy as np
+
+    import keras
 
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
     model.compile(keras.optimizers.Adam(ctx.args["learning_rate"]), "mse")

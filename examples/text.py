@@ -32,9 +32,10 @@ def vectorization(**options):
 
 def train(ctx):
     """Runs in every node."""
-    import keras
     import numpy as np
     import tensorflow as tf
+
+    import keras
 
     keras.utils.set_random_seed(7)
     words = vectorization(vocabulary=ctx.args["vocabulary"])

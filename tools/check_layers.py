@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the layers of src/, python/tfos and jvm/: folders and packages use only those below them.
 
-The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that every C++ test is
-built.
+The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that every
+C++ test is built.
 
 Prints one line for each violation and fails if there is any.
 """
@@ -14,8 +14,9 @@ import sys
 import layers_java
 import layers_python
 
-# What each folder may include besides itself and include/tfos: name a folder whole ("columns") and all
-# below it may be included. A test may also use `testing`, wherever it lies, and what TEST_ONLY says.
+# What each folder may include besides itself and include/tfos: name a folder whole ("columns") and
+# all below it may be included. A test may also use `testing`, wherever it lies, and what TEST_ONLY
+# says.
 ALLOWED = {
     "base": set(),
     "arrow": {"base"},
@@ -78,7 +79,8 @@ def check_includes(root):
         name = path.relative_to(root)
         folder = folder_of(path.relative_to(root / "src").as_posix())
         if folder is None:
-            yield f"{name}: src/{path.parent.relative_to(root / 'src')} has no layer in tools/check_layers.py"
+            missing = path.parent.relative_to(root)
+            yield f"{name}: {missing} has no layer in tools/check_layers.py"
             continue
         allowed = ALLOWED[folder] | {folder}
         if path.stem.endswith("_test") or path.stem.startswith("test_"):

@@ -5,8 +5,9 @@
 
 A shared object (``*.so``) may define no dynamic symbol but its module's ``PyInit_``, the C
 functions ``tfos_*``, the ``TF_InitPlugin`` that TensorFlow looks for in a plugin and the
-``Java_tfos_*`` that Java looks for: it shares a process with TensorFlow. Neither it nor an executable may need other shared libraries than the C
-library: an executor has that, and need not have our C++ runtime or OpenSSL.
+``Java_tfos_*`` that Java looks for: it shares a process with TensorFlow. Neither it nor an
+executable may need other shared libraries than the C library: an executor has that, and need not
+have our C++ runtime or OpenSSL.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the harnesses of real daemons share (spark_cluster.py, hadoop_cluster.py, yarn_cluster.py)."""
+"""What the harnesses of real daemons share (spark_cluster.py, hadoop_cluster.py,
+yarn_cluster.py)."""
 
 import contextlib
 import ctypes
@@ -57,14 +58,10 @@ class Daemon:
         """TERM, and KILL for whatever is left of the group at `deadline` (time.monotonic)."""
         if self.process.poll() is None:
             self.process.terminate()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):  # The group is killed below.
             self.process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            pass  # The group is killed below.
-        try:
+        with contextlib.suppress(ProcessLookupError):  # Nothing was left.
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # Nothing was left.
         self.process.wait()
 
 

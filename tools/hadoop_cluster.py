@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A real HDFS on this machine: a NameNode (or two, one of them standing by) and a DataNode, each its
-own JVM.
+"""A real HDFS on this machine: a NameNode (or two, one of them standing by) and a DataNode, each
+its own JVM.
 
 As a program it runs one command against it and stops everything it started afterwards, whether the
 command succeeds, fails or is interrupted:
@@ -38,7 +38,8 @@ _SERVICE = "tfos"
 
 
 def _identity(name_node):
-    """Tells one of two NameNodes, whose host is the same, which it is; one alone needs no telling."""
+    """Tells one of two NameNodes, whose host is the same, which it is; one alone needs no
+    telling."""
     return () if name_node == "namenode" else ("-D", f"dfs.ha.namenode.id={name_node}")
 
 
@@ -98,7 +99,7 @@ class HadoopCluster(Cluster):
                                     self._environment, self.directory))
         if others:
             for name in self._name_nodes:
-                self._wait(deadline, f"{name} to stand by", lambda: self._state(name) == "standby")
+                self._wait(deadline, f"{name} to stand by", lambda name=name: self._state(name) == "standby")
             self._run(f"make {first} active", _HA_ADMIN, "-transitionToActive", first)
         self._wait(deadline, "HDFS to leave safe mode with a DataNode", self._is_ready)
 

@@ -95,7 +95,8 @@ def write_site(directory, name, properties):
 
 
 def free_port():
-    """A port that nobody listens on now. The daemons have to know each other's before they start."""
+    """A port that nobody listens on now. The daemons have to know each other's before they
+    start."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return probe.getsockname()[1]

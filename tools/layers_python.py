@@ -2,8 +2,9 @@
 
 import ast
 
-# What each package or module of tfos may import besides itself, `_native` and `_version`. "tfos" is the whole
-# public API. Sub-packages with a line of their own are apart from the package that they are in.
+# What each package or module of tfos may import besides itself, `_native` and `_version`. "tfos" is
+# the whole public API. Sub-packages with a line of their own are apart from the package that they
+# are in.
 ALLOWED = {
     "errors": set(),
     "util": {"errors"},

@@ -19,13 +19,17 @@ This page is made from python/tfos/settings.py by `python tools/settings_page.py
 
 | key | keyword | default | unit | meaning |
 |---|---|---|---|---|
-"""
+"""  # noqa: E501  (lines of the page)
 
 
 def page():
     return HEAD + "".join(
-        f"| `{s.key}` | {f'`{s.keyword}`' if s.keyword else ''} | {f'`{s.default}`' if s.default != '' else ''} | {s.unit} | {s.meaning} |\n"
-        for s in SETTINGS)
+        f"| `{s.key}` | {code(s.keyword)} | {code(s.default)} | {s.unit} | {s.meaning} |\n" for s in SETTINGS)
+
+
+def code(value):
+    """A value as Markdown shows code; nothing for an empty one."""
+    return "" if value in ("", None) else f"`{value}`"
 
 
 if __name__ == "__main__":

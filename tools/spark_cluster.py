@@ -124,8 +124,8 @@ class SparkCluster(Cluster):
                 _daemon(
                     f"worker-{number}",
                     "org.apache.spark.deploy.worker.Worker",
-                    ["--webui-port", "0", "--cores", str(self.cores)]
-                    + ["--memory", self.memory, "--work-dir", str(work_dir), self.url],
+                    ["--webui-port", "0", "--cores", str(self.cores), "--memory", self.memory,
+                     "--work-dir", str(work_dir), self.url],
                     self.hosts[number % len(self.hosts)],
                     self.directory,
                     environment,

@@ -1,7 +1,8 @@
-"""A real YARN on this machine: a ResourceManager and a NodeManager, each its own JVM, beside an HDFS.
+"""A real YARN on this machine: a ResourceManager and a NodeManager, each its own JVM, beside an
+HDFS.
 
-`hadoop_cluster.py --yarn` runs a command against both; `YarnCluster` is a context manager. Needs what
-that needs, and for its first start Maven, which fetches further jars into build/hadoop.
+`hadoop_cluster.py --yarn` runs a command against both; `YarnCluster` is a context manager. Needs
+what that needs, and for its first start Maven, which fetches further jars into build/hadoop.
 """
 
 import os
@@ -23,16 +24,21 @@ _JARS = JARS.with_name(f"yarn-{JARS.name}")
 _SPARK_JARS = ("log4j-1.2-api", "log4j-api", "log4j-core")
 _RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 _NODE_MANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
-#: A NodeManager whose containers have ended still waits for ten seconds; nothing is lost by its end.
+_SCHEDULERS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler"
+_DISK_CHECKER = "yarn.nodemanager.disk-health-checker"
+#: A NodeManager whose containers have ended still waits for ten seconds; nothing is lost by its
+#: end.
 _STOP_S = 4
 
 
 class YarnCluster(Cluster):
-    """A ResourceManager and a NodeManager, started on entry and stopped on exit of the `with` block.
+    """A ResourceManager and a NodeManager, started on entry and stopped on exit of the `with`
+    block.
 
     configuration: a HADOOP_CONF_DIR, such as that of a HadoopCluster; YARN's is added to it, and a
         spark-defaults.conf with which Spark uses the jars of this machine.
-    directory: holds the daemons' logs and the containers' files and, below `containers`, their logs.
+    directory: holds the daemons' logs and the containers' files and, below `containers`, their
+        logs.
     memory_mb, cores: what the NodeManager offers.
     start_timeout_s: bound on the start, without the time to fetch the jars.
 
@@ -89,10 +95,9 @@ class YarnCluster(Cluster):
             "yarn.nodemanager.resource.cpu-vcores": self.cores,
             "yarn.nodemanager.vmem-check-enabled": "false",
             "yarn.nodemanager.pmem-check-enabled": "false",
-            "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": 99.5,
+            f"{_DISK_CHECKER}.max-disk-utilization-per-disk-percentage": 99.5,
             "yarn.scheduler.minimum-allocation-mb": 128,
-            "yarn.resourcemanager.scheduler.class":
-                "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler",
+            "yarn.resourcemanager.scheduler.class": f"{_SCHEDULERS}.capacity.CapacityScheduler",
             # Heartbeats bring containers up; the default is a second.
             "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": 100,
         })
@@ -109,7 +114,8 @@ class YarnCluster(Cluster):
         return metrics.get("clusterMetrics", {}).get("activeNodes") == 1
 
     def get(self, resource):
-        """What the ResourceManager's REST says of a resource; None as long as it does not answer."""
+        """What the ResourceManager's REST says of a resource; None as long as it does not
+        answer."""
         return hadoop_daemons.get_json(f"http://{self.http}/ws/v1/{resource}")
 
     def stop(self):

@@ -20,7 +20,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "feed"))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import report  # noqa: E402  (beside the feed's benchmarks)
+import report
 
 BATCH = 1024
 FLOATS = 784

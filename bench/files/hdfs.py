@@ -23,8 +23,9 @@ HERE = pathlib.Path(__file__).resolve()
 sys.path[:0] = [str(HERE.parents[1] / "feed"), str(HERE.parents[2] / "tools")]
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import hadoop_cluster  # noqa: E402  (of tools/)
 import report  # noqa: E402  (beside the feed's benchmarks)
+
+import hadoop_cluster  # noqa: E402  (of tools/)
 
 PIECE = 1 << 20
 RECORD = 128 << 10

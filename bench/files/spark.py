@@ -37,7 +37,12 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), *filter(None, [os.environ
 
 import report  # noqa: E402  (beside the feed's benchmarks)
 from pyspark.sql.datasource import (  # noqa: E402
-    DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage)
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 
 PARTS = 2
 

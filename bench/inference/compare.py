@@ -29,8 +29,9 @@ sys.path.insert(0, str(HERE.parent / "feed"))
 
 import compare as feed_compare  # noqa: E402  (the rival's environment)
 import report  # noqa: E402
-import tfos  # noqa: E402
 from spark_inference import features, write_rows  # noqa: E402
+
+import tfos  # noqa: E402
 
 ROWS = 200_000
 #: The nearest size that is practical.
@@ -72,8 +73,8 @@ def session(model, sessions, threads):
 def infer_rate(model, directory, repeat):
     """Rows a second of `tfos infer` from records to Parquet: what further passes over them take, so
     without the start of Python and the loading of the model."""
-    from tfos.base import executable
     from tfos import records
+    from tfos.base import executable
 
     with open(os.path.join(model, "input_name.txt")) as file:
         name = file.read()

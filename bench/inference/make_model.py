@@ -6,9 +6,9 @@
 import os
 import sys
 
-import keras
 import numpy as np
 
+import keras
 import tfos.inference
 
 directory = sys.argv[1]

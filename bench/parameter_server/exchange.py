@@ -20,7 +20,7 @@ import time
 
 import numpy as np
 
-from tfos.parameter_server import rules, connection
+from tfos.parameter_server import connection, rules
 from tfos.parameter_server.process import ParameterServerProcess
 
 

@@ -5,8 +5,9 @@ import sys
 import numpy as np
 import pandas
 import tensorflow as tf
-import tfos
 from pyspark.sql import SparkSession
+
+import tfos
 
 DATA, MODEL = sys.argv[1:]
 

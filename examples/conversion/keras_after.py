@@ -2,11 +2,12 @@
 
 import sys
 
-import keras
 import numpy as np
 import pandas
-import tfos
 from pyspark.sql import SparkSession
+
+import keras
+import tfos
 
 DATA, MODEL = sys.argv[1:]
 

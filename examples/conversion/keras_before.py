@@ -2,9 +2,10 @@
 
 import sys
 
-import keras
 import numpy as np
 import pandas
+
+import keras
 
 DATA, MODEL = sys.argv[1:]
 

@@ -7,6 +7,7 @@ import argparse
 
 from pyspark.context import SparkContext
 from pyspark.sql import SparkSession
+
 from tensorflowonspark import TFCluster, TFNode, compat
 
 

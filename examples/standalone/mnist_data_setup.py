@@ -21,9 +21,9 @@ import sys
 import numpy as np
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-import digits  # noqa: E402
-import mnist_files  # noqa: E402
-import spark_session  # noqa: E402
+import digits
+import mnist_files
+import spark_session
 
 CLASSES = 10
 

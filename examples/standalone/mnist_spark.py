@@ -15,11 +15,11 @@ import pathlib
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-import mnist_dist  # noqa: E402
-import mnist_files  # noqa: E402
-import spark_session  # noqa: E402
+import mnist_dist
+import mnist_files
+import spark_session
 
-from tensorflowonspark import TFCluster  # noqa: E402
+from tensorflowonspark import TFCluster
 
 
 def parse_arguments():

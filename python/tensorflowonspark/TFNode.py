@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 import tfos.feed.datafeed
+from tfos.errors import BadInputError
 from tfos.files import paths
 from tfos.inference import saved_model
 from tfos.node import tensorflow_server
-from tfos.errors import BadInputError
 
 logger = logging.getLogger(__name__)
 

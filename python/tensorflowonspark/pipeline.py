@@ -1,4 +1,5 @@
-"""``TFEstimator`` and ``TFModel``: Spark ML stages over ``TFCluster`` and ``tfos.inference.frames``."""
+"""``TFEstimator`` and ``TFModel``: Spark ML stages over ``TFCluster`` and
+``tfos.inference.frames``."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from pyspark.ml import Estimator, Model
 from pyspark.ml.param import Param, Params, TypeConverters
 
 from tensorflowonspark import TFCluster, util
-from tfos.inference import frames
 from tfos import inference
 from tfos.errors import BadInputError
+from tfos.inference import frames
 from tfos.ml.model import resolved
 
 

@@ -7,15 +7,15 @@
         gradients = collective.all_reduce(tape.gradient(loss, variables))    # the mean of all nodes
 
 Every training node (chief or master, and workers) has to call the same functions in the same order,
-in eager code or in a ``tf.function``. The first call connects the nodes. ``ctx.distribute`` does all of it
-for a Keras optimizer.
+in eager code or in a ``tf.function``. The first call connects the nodes. ``ctx.distribute`` does
+all of it for a Keras optimizer.
 
 Errors: ``tf.errors.UnavailableError`` with the name of the node that is gone or gave up, from
 ``barrier`` :class:`tfos.errors.TfosError` or, in a ``tf.function``, ``tf.errors.UnknownError``;
-``tf.errors.InvalidArgumentError`` naming both when two nodes do different things. Nothing can be done
-with the other nodes any more then.
-A node whose program ends before those of the others has left: they go on without it, and their means
-are over those who have not left.
+``tf.errors.InvalidArgumentError`` naming both when two nodes do different things. Nothing can be
+done with the other nodes any more then.
+A node whose program ends before those of the others has left: they go on without it, and their
+means are over those who have not left.
 
 Threads: any, but the order of calls has to be the same on all nodes.
 """
@@ -26,16 +26,16 @@ import atexit
 import os
 import threading
 import zlib
-from typing import Any, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from tfos import _native
-from tfos.base import ops_library
+from tfos.base import ops_library, ucx
+from tfos.base.roles import TRAINING_JOBS, members_of
 from tfos.errors import BadInputError
 
-#: The jobs whose nodes train together.
-TRAINING_JOBS = ("chief", "master", "worker")
 #: How long the others may take to come to their first call, in seconds.
 CONNECT_TIMEOUT = 600.0
 #: After so many seconds without progress the node's log says who is waited for.
@@ -63,19 +63,22 @@ class Group:
         ids = [node["node_id"] for node in members]
         if node_id not in ids:
             raise BadInputError(
-                f"node {node_id} does not train, so it has no part in collective operations; those of "
+                f"node {node_id} does not train, so it has no part in collective "
+                f"operations; those of "
                 f"{', '.join(TRAINING_JOBS)} have")
         self._native = _native.TensorGroup.join(
             [(_name_of(node), node["address"], node["tensor_port"]) for node in members],
             ids.index(node_id), token, listener, CONNECT_TIMEOUT, STALL_AFTER, shared_memory,
-            encrypt, rdma, _timeline_path(timeline, members[ids.index(node_id)]))
+            encrypt, rdma, "" if rdma == "false" else ucx.packaged(),
+            _timeline_path(timeline, members[ids.index(node_id)]))
         self._ops = ops_library.load()
         self._handle = self._native.register(self._ops.add_group, self._ops.remove_group)
         #: Of the nodes by rank, for messages.
         self.names: list[str] = [_name_of(node) for node in members]
         self.rank: int = self._native.rank
         self.size: int = self._native.size
-        #: How tensors travel, for people: "shared memory", "tcp with TLS", "ucx (rc_mlx5/mlx5_0:1)".
+        #: How tensors travel, for people: "shared memory", "tcp with TLS", "ucx
+        #: (rc_mlx5/mlx5_0:1)".
         self.transport: str = self._native.transport
         self._close = self._native.close
         # Before TensorFlow waits for its threads, one of which may be waiting for another node.
@@ -92,14 +95,14 @@ class Group:
 
     def all_reduce(self, tensors: list[tf.Tensor], weight: Any, name: str,
                    wire: tf.DType | None = None) -> list[tf.Tensor]:
-        """The sums, or with ``weight`` the weighted means, of tensors of any of the types. ``wire``:
-        what float32 is rounded to between hosts."""
+        """The sums, or with ``weight`` the weighted means, of tensors of any of the types.
+        ``wire``: what float32 is rounded to between hosts."""
         reduced: list[Any] = [None] * len(tensors)
         for dtype, places in _by_dtype(tensors).items():
-            rounded = wire is not None and dtype == tf.float32
+            rounded = wire.as_datatype_enum if wire is not None and dtype == tf.float32 else 0
             results = self._ops.all_reduce(
                 group=self._handle, weight=tf.cast(1.0 if weight is None else weight, tf.float64),
-                average=int(weight is not None), wire=wire.as_datatype_enum if rounded else 0,
+                average=int(weight is not None), wire=rounded,
                 tensors=[tensors[place] for place in places], tag=_tag(name, tensors, places))
             _put(results, places, tensors, reduced)
         return reduced
@@ -145,8 +148,9 @@ def use(nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: 
 
 def prefer_rdma() -> None:
     """Has this node exchange tensors over UCX where that is there, as ``spark.tfos.rdma=true`` does
-    for all. For programs that ask for it themselves, before their first collective operation. Raises
-    :class:`tfos.errors.BadInputError` after that, and where the cluster encrypts its tensors."""
+    for all. For programs that ask for it themselves, before their first collective operation.
+    Raises :class:`tfos.errors.BadInputError` after that, and where the cluster encrypts its
+    tensors."""
     global _cluster
     with _joining:
         if _group is not None:
@@ -162,9 +166,9 @@ def prefer_rdma() -> None:
 
 
 def leave() -> None:
-    """Says that this program has done all it does with the others, and waits for them; ``tfos.node``
-    does when a program has ended. They go on meanwhile: sums and means are over those who have not
-    left."""
+    """Says that this program has done all it does with the others, and waits for them;
+    ``tfos.node`` does when a program has ended. They go on meanwhile: sums and means are over those
+    who have not left."""
     if _group is not None:
         _group.leave()
 
@@ -181,12 +185,6 @@ def group() -> Group:
                 arguments, options = _cluster
                 _group = Group(*arguments, **options)
         return _group
-
-
-def members_of(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The nodes that train together, in the order of their ranks."""
-    training = [node for node in nodes if node["job_name"] in TRAINING_JOBS]
-    return sorted(training, key=lambda node: (node["job_name"] == "worker", node["task_index"]))
 
 
 def rank() -> int:

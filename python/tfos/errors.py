@@ -44,7 +44,7 @@ class NodeFailedError(TfosError):
         return type(self), (str(self), self.failure)
 
     @classmethod
-    def from_message(cls, failure: dict[str, Any]) -> "NodeFailedError":
+    def from_message(cls, failure: dict[str, Any]) -> NodeFailedError:
         """The error for a FAILURE message: who, where, at which step, why, and its evidence."""
         if failure.get("node_id", -1) < 0:
             head = f"the cluster failed: {failure['step']}: {failure['message']}"

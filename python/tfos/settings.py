@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping
+from typing import Any
 
 from tfos.errors import BadInputError
 
@@ -85,7 +86,8 @@ def _read_bool(value: Any) -> bool:
 
 INFERENCE_JVM = Setting(
     "inference.jvm", str, "auto", "",
-    "whether the transform of models runs in the executors' JVMs, without Python workers; it takes the "
+    "whether the transform of models runs in the executors' JVMs, without Python workers; it takes "
+    "the "
     "jar of tfos on the class path. auto: if it is there; on, off. A session may change it "
     "(spark.conf.set)", choices=("auto", "on", "off"), of_session=True)
 
@@ -129,21 +131,25 @@ SETTINGS: tuple[Setting, ...] = (
             "nodes of one host that train together exchange tensors through shared memory, 2 MiB for "
             "each; false: over TCP"),
     Setting("tensors.encrypt", bool, False, "",
-            "nodes that train together, and their parameter servers, encrypt the tensors that leave their "
+            "nodes that train together, and their parameter servers, encrypt the tensors that "
+        "leave their "
             "host (TLS 1.3 with keys made of the cluster's token); refused together with rdma"),
     Setting("rdma", str, "false", "",
-            "nodes of several hosts that train together exchange tensors over UCX, which takes InfiniBand "
-            "or RoCE where there is some: true: where UCX is installed, else over TCP; required: over UCX or "
-            "not at all", choices=("false", "true", "required")),
+            "nodes on different hosts that train together exchange tensors over UCX, through InfiniBand "
+            "or RoCE if there is some. true: if UCX 1.14 or newer is installed, otherwise over TCP; "
+            "required: over UCX or not at all", choices=("false", "true", "required")),
     Setting("tensors.timeline", str, "", "",
-            "directory on the nodes' hosts where each training node writes what its collective operations "
+            "directory on the nodes' hosts where each training node writes what its collective "
+        "operations "
             "took, as a Chrome trace; empty: none"),
     Setting("gpu.count", int, 0, "GPUs", "whole GPUs for each node that computes; 0: none asked for"),
     Setting("gpu.fraction", float, 0.0, "of a GPU",
-            "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow takes so much of the "
+            "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow "
+        "takes so much of the "
             "memory"),
     Setting("hadoop.schemes", str, "", "",
-            "schemes that Hadoop's client serves, in nodes and tasks, besides hdfs and viewfs: s3a,abfs"),
+            "schemes that Hadoop's client serves, in nodes and tasks, besides hdfs and viewfs: "
+        "s3a,abfs"),
     Setting("hadoop.jvmMemory", str, "", "",
             "most memory of Java objects in a node or task that uses them (-Xmx); empty: 256m"),
     Setting("hadoop.jvmOptions", str, "", "", "further options of Java in such a node or task"),
@@ -168,7 +174,7 @@ class Settings:
     @classmethod
     def resolve(
         cls, lookup: Callable[[str], str | None], keywords: Mapping[str, Any]
-    ) -> "Settings":
+    ) -> Settings:
         """Settings from ``keywords``, then from ``lookup(key)`` (None: not set), then defaults."""
         known = sorted(setting.keyword for setting in SETTINGS if not setting.of_session)
         unknown = sorted(set(keywords) - set(known))

@@ -14,8 +14,8 @@ import warnings
 
 import tensorflow as tf
 
-from tfos.files import hadoop_client
 from tfos.errors import TfosError
+from tfos.files import hadoop_client
 
 #: What this process has registered.
 _registered: set[str] = set()
@@ -42,11 +42,11 @@ def _register(scheme: str) -> bool:
     except OSError as error:
         raise TfosError(f"{path} can't be loaded ({error}): install the wheel of tfos") from error
     library.tfos_hadoop_configure.restype = ctypes.c_char_p
-    error = library.tfos_hadoop_configure(
+    problem = library.tfos_hadoop_configure(
         scheme.encode(), ctypes.c_void_p(hadoop_client.client().address))
-    if error is not None:
+    if problem is not None:
         raise TfosError(f"TensorFlow {tf.__version__} did not take the file systems of tfos: "
-                        f"{error.decode()}")
+                        f"{problem.decode()}")
     try:
         tf.experimental.register_filesystem_plugin(path)
     except tf.errors.AlreadyExistsError:

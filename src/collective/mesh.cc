@@ -349,9 +349,7 @@ Status Mesh::TellLeft() {
   for (const auto& link : links_) {
     if (link == nullptr) continue;
     link->TellLeft();
-    Status sent = MoveAll(link.get(), nullptr);
-    // One that has left as well may be gone by now.
-    if (!sent.ok() && !link->left()) return Fail(std::move(sent));
+    if (Status sent = MoveAll(link.get(), nullptr); !sent.ok()) return Fail(std::move(sent));
   }
   return {};
 }

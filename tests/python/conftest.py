@@ -9,8 +9,9 @@ import sys
 import types
 import uuid
 
-import hadoop_cluster
 import pytest
+
+import hadoop_cluster
 import spark_cluster
 
 # Before they are imported: their assertions say what they compared, as those of tests do.
@@ -19,6 +20,7 @@ pytest.register_assert_rewrite("support.comparing", "support.waiting", "support.
 from support import faults  # noqa: E402
 from support import leftovers as leftovers_of_tfos  # noqa: E402
 from support.places import IMPORT_PATHS, ROOT, RUN_ID, RUN_VARIABLE, SUPPORT  # noqa: E402
+from support.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: E402, F401
 from support.waiting import wait_for  # noqa: E402
 
 #: JVMs here end before it pays to compile the same code better. Read by every `java` command, so also

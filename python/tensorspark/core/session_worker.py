@@ -1,4 +1,5 @@
-"""What a Spark task does for a ``SparkSession``: trains with its partition and exchanges weights."""
+"""What a Spark task does for a ``SparkSession``: trains with its partition and exchanges
+weights."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ import dataclasses
 import itertools
 import random
 import socket
-from typing import Any, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfos.parameter_server import connection, rules
 from tfos.errors import BadInputError
+from tfos.parameter_server import connection, rules
 
 tf1 = tf.compat.v1
 

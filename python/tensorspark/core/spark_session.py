@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,8 +14,8 @@ from pyspark.rdd import RDD
 from tensorspark.core.session_worker import SessionWorker, WorkerPlan, load, variables_by_name
 from tensorspark.core.weight_combiner import MeanWeightCombiner, WeightCombiner
 from tfos.base import network
-from tfos.parameter_server import rules, connection
 from tfos.errors import BadInputError
+from tfos.parameter_server import connection, rules
 from tfos.parameter_server.process import ParameterServerProcess
 from tfos.settings import Settings
 from tfos.spark.jobs import use_this_python
@@ -83,7 +84,8 @@ class SparkSession:
         combiner = weight_combiner or MeanWeightCombiner(feed_rdd.getNumPartitions())
         if getattr(combiner, "kind", None) is None:
             raise BadInputError(
-                f"{type(combiner).__name__} is none of tensorspark.core.weight_combiner's combiners: "
+                f"{type(combiner).__name__} is none of tensorspark.core.weight_combiner's "
+                f"combiners: "
                 "the server is native and runs no Python")
         values = [np.array(value) for value in self._session.run(list(param_list))]
         try:
@@ -111,7 +113,7 @@ class SparkSession:
         """The session."""
         return self._session
 
-    def __enter__(self) -> "SparkSession":
+    def __enter__(self) -> SparkSession:
         self._session.__enter__()
         return self
 

@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from tensorspark.core import spark_session as sps
 from tensorspark.core import weight_combiner
-from tfos.files import access as file_access
 from tfos.errors import BadInputError
+from tfos.files import access as file_access
 
 tf1 = tf.compat.v1
 
@@ -55,7 +55,7 @@ def train(sc: Any = None, user: str | None = None, name: str = "spark_mnist",
                           weight_combiner=weight_combiner.DeltaWeightCombiner(),
                           shuffle_within_partition=True, server_reusable=server_reusable)
     spark_session.stop_param_server()
-    images, labels = zip(*read("t10k"))
+    images, labels = zip(*read("t10k"), strict=True)
     print(session.run(accuracy, {x: np.stack(images), y: np.stack(labels)}))
     if own:
         sc.stop()

@@ -1,6 +1,6 @@
 """The GPUs of this host, and which of them a process takes.
 
-Only `nvidia-smi` is asked, so that nothing here loads CUDA or TensorFlow into a Spark worker.
+Only ``nvidia-smi`` is asked, so that nothing here loads CUDA or TensorFlow into a Spark worker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LEASE_INTERVAL_SECONDS = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
-    """One GPU of this host. `index` is what CUDA_VISIBLE_DEVICES takes; memory is in MiB."""
+    """One GPU of this host. ``index`` is what CUDA_VISIBLE_DEVICES takes; memory is in MiB."""
 
     index: str
     uuid: str
@@ -62,11 +62,11 @@ def list_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
 
 
 def pick(count: int, worker_index: int = -1, command: Sequence[str] = NVIDIA_SMI) -> list[str]:
-    """The indices of `count` GPUs for one of the processes on this host.
+    """The indices of ``count`` GPUs for one of the processes on this host.
 
-    With `worker_index` >= 0 processes of different indices get disjoint GPUs, as long as there are
-    enough for all of them; after that they wrap around. With -1 the least used ones are taken.
-    BadInputError says how many there are when they are fewer than `count`.
+    With ``worker_index`` >= 0 processes of different indices get disjoint GPUs, as long as there
+    are enough for all of them; after that they wrap around. With -1 the least used ones are taken.
+    BadInputError says how many there are when they are fewer than ``count``.
     """
     if count <= 0:
         return []
@@ -86,11 +86,11 @@ def pick(count: int, worker_index: int = -1, command: Sequence[str] = NVIDIA_SMI
 
 @contextlib.contextmanager
 def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str]]:
-    """The indices of `count` GPUs that no other node or instance of tfos on this host has until the
-    block ends.
+    """The indices of ``count`` GPUs that no other node or instance of tfos on this host has until
+    the block ends.
 
     Waits without a limit, as for a task slot, while others have them, and says so once in the log.
-    BadInputError when the host has fewer than `count`.
+    BadInputError when the host has fewer than ``count``.
     """
     if count <= 0:
         yield []
@@ -102,7 +102,8 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
     while (lease := _native.GpuLease.take(count, gpus)) is None:
         if not waiting:
             logger.warning(
-                "waiting for %d of this host's %d GPU(s): others of tfos hold them. No instance waits "
+                "waiting for %d of this host's %d GPU(s): others of tfos hold them. No "
+                "instance waits "
                 "when a host has no more task slots than GPUs for them (spark.task.cpus, or "
                 "spark.task.resource.gpu.amount)", count, len(gpus),
             )
@@ -116,14 +117,15 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
 
 def cap_tensorflow(tensorflow: Any, fraction: float, indices: Sequence[str],
                    command: Sequence[str] = NVIDIA_SMI) -> None:
-    """Has this process's TensorFlow take at most `fraction` of the memory of its GPUs, which are
-    `indices` of this host. Before TensorFlow uses them."""
+    """Has this process's TensorFlow take at most ``fraction`` of the memory of its GPUs, which are
+    ``indices`` of this host. Before TensorFlow uses them."""
     total = {gpu.index: gpu.memory_total for gpu in list_gpus(command)}
     visible = tensorflow.config.list_physical_devices("GPU")
-    for device, index in zip(visible, indices):
+    for device, index in zip(visible, indices, strict=False):
         if not total.get(index):
             raise TfosError(
-                f"GPU {index} does not say how much memory it has, so a node can't take {fraction:.0%} "
+                f"GPU {index} does not say how much memory it has, so a node can't take "
+                f"{fraction:.0%} "
                 "of it (spark.tfos.gpu.fraction): give each node a whole GPU (spark.tfos.gpu.count)")
         limit = tensorflow.config.LogicalDeviceConfiguration(memory_limit=int(total[index] * fraction))
         tensorflow.config.set_logical_device_configuration(device, [limit])

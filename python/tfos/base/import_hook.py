@@ -7,8 +7,9 @@ import importlib.machinery
 import importlib.util
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, Callable, Sequence
+from typing import Any
 
 
 def call_after_import(name: str, action: Callable[[], Any]) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -45,7 +46,7 @@ def load() -> Ops:
         raise TfosError(f"TensorFlow {tf.__version__} did not take the ops of tfos: {error.decode()}")
 
     def address(function: Any) -> int:
-        return ctypes.cast(function, ctypes.c_void_p).value
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
 
     return Ops(ops.tfos_await_batch, ops.tfos_next_batch, ops.tfos_open_pass, ops.tfos_close_pass,
                ops.tfos_all_reduce, ops.tfos_broadcast, ops.tfos_all_gather,
@@ -60,7 +61,8 @@ def awaiting(ops: Ops) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     that gives the source once ``next_batch`` does not wait for it any more.
 
     Its loop, unlike tf.while_loop's, calls functions, and TensorFlow looks before each call whether
-    the iterator has been dropped. Without it, dropping one that prefetches would wait for the source.
+    the iterator has been dropped. Without it, dropping one that prefetches would wait for the
+    source.
     """
     scalar = tf.TensorSpec([], tf.int64)
 

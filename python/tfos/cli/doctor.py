@@ -1,8 +1,8 @@
 """The Python side of ``tfos doctor``: what an installation consists of, and what it lacks.
 
-``python -m tfos.cli.doctor`` prints a JSON list of checks, which the executable shows among its own;
-``--settings`` prints the table of settings. Nothing here imports TensorFlow but the last step of
-``--hdfs``: that takes seconds, and the versions are in the packages' metadata.
+``python -m tfos.cli.doctor`` prints a JSON list of checks, which the executable shows among its
+own; ``--settings`` prints the table of settings. Nothing here imports TensorFlow but the last step
+of ``--hdfs``: that takes seconds, and the versions are in the packages' metadata.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pathlib import Path
 from tfos.cli.checks import FAIL, OK, WARN, Check
 from tfos.spark.installation import spark_home
 
-
 _OLDEST_PYTHON = (3, 11)
 #: What the code is written for, and what of it was run.
 _TENSORFLOW = ((2, 16), (2, 21))
 _TESTED_TENSORFLOW = "tested with 2.21, and its feed with 2.16"
 _OLDEST_SPARK = (3, 5)
+_OLDEST_UCX = "1.14"
 _TESTED_SPARK = (4, 1)
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
 #: tfos is not on PyPI: the wheel is built from a checkout.
@@ -59,6 +59,7 @@ def all_checks(
         check_keras(version_of),
         check_tensorboard(version_of),
         check_pyarrow(version_of),
+        check_ucx(),
         check_required("cloudpickle", version_of),
         check_required("numpy", version_of),
     ]
@@ -91,8 +92,8 @@ def check_executable() -> Check:
 
 
 def check_jar() -> Check:
-    from tfos.spark import jar
     from tfos.errors import TfosError
+    from tfos.spark import jar
 
     try:
         return Check(OK, "jar for the JVM", jar.path())
@@ -123,7 +124,8 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
             WARN,
             "pyspark",
             found,
-            f"made for {_dotted(_OLDEST_SPARK)} and newer, tested with {_dotted(_TESTED_SPARK)}: upgrade",
+            f"made for {_dotted(_OLDEST_SPARK)} and newer, tested with "
+            f"{_dotted(_TESTED_SPARK)}: upgrade",
         )
     if _numbers(version) != _TESTED_SPARK:
         found += f"; tested with {_dotted(_TESTED_SPARK)}"
@@ -226,6 +228,29 @@ def check_required(package: str, version_of: VersionOf) -> Check:
     return Check(OK, package, version)
 
 
+def check_ucx(packaged: str | None = None, devices: Path = Path("/sys/class/infiniband")) -> Check:
+    """The UCX that nodes of this host would use, found as they find it."""
+    from tfos.base import ucx
+    from tfos.errors import TfosError
+
+    what = "UCX (rdma=True)"
+    try:
+        from tfos import _native
+
+        file, version, has_verbs = _native.find_ucx(ucx.packaged() if packaged is None else packaged)
+    except (ImportError, TfosError) as error:
+        return Check(WARN, what, str(error), "only clusters with rdma=True need it")
+    found = f"{version} at {file}"
+    if has_verbs:
+        return Check(OK, what, found)
+    found += ", without InfiniBand and RoCE"
+    here = sorted(entry.name for entry in devices.iterdir()) if devices.is_dir() else []
+    if here:
+        return Check(WARN, what, f"{found}, and this host has {', '.join(here)}",
+                     f"install a UCX of {_OLDEST_UCX} or newer with InfiniBand on this host")
+    return Check(OK, what, found)
+
+
 def settings_table() -> str:
     """The settings as aligned text: key, default with unit, meaning."""
     from tfos.settings import SETTINGS
@@ -284,7 +309,7 @@ def _shown(default: object) -> str:
 
 
 def _numbers(version: str) -> tuple[int, int]:
-    """Major and minor of a version: `2.21.0rc1` is (2, 21)."""
+    """Major and minor of a version: ``2.21.0rc1`` is (2, 21)."""
     major, minor = (*version.split("."), "0")[:2]
     return int(major), int("".join(filter(str.isdigit, minor)) or 0)
 

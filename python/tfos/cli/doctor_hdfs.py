@@ -1,7 +1,7 @@
 """``tfos doctor --hdfs URI``: uses a directory of Hadoop's step by step, as a program would.
 
-It starts Java in this process, and reads with TensorFlow at the end, if that is installed. Below the
-URI it makes a directory of its own and removes it again.
+It starts Java in this process, and reads with TensorFlow at the end, if that is installed. Below
+the URI it makes a directory of its own and removes it again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import time
 import uuid
 from collections.abc import Callable
 
-from tfos.files import hadoop_client
 from tfos.cli.checks import FAIL, OK, WARN, Check
 from tfos.errors import TfosError
+from tfos.files import hadoop_client
 from tfos.files.access import access_for, scheme_of
 from tfos.files.hadoop_settings import PROPERTIES_VARIABLE
 
@@ -50,7 +50,8 @@ def shorten_timeouts() -> None:
 
 
 def hdfs_checks(uri: str, seconds: float = DEADLINE_SECONDS) -> list[Check]:
-    """One check for each step, up to the first that fails or takes longer than is left of the time."""
+    """One check for each step, up to the first that fails or takes longer than is left of the
+    time."""
     scheme = scheme_of(uri)
     if scheme not in hadoop_client.schemes():
         return [Check(FAIL, "scheme", f"{uri} is not one of {', '.join(hadoop_client.schemes())}",

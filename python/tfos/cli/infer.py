@@ -12,16 +12,17 @@ import json
 import os
 import sys
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Iterator, TypeVar
+from typing import Any, TypeVar
 
 from tfos.errors import BadInputError, TfosError
 from tfos.files.access import access_for
 
 try:
     from tfos import inference
-    from tfos.records import conversion, listing
     from tfos.base.arrow import pa
+    from tfos.records import conversion, listing
 except ImportError as error:
     sys.exit(f"tfos infer: {error}")
 
@@ -177,7 +178,7 @@ def _strings_of(model: inference.Model, mapping: dict[str, tuple[str, ...]]) -> 
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:
     """The same items, read in a thread of their own while earlier ones are used."""
-    end = object()
+    end: Any = object()
     with ThreadPoolExecutor(1, thread_name_prefix="tfos-infer-reader") as reader:
         coming = deque(reader.submit(next, items, end) for _ in range(_AHEAD))
         try:

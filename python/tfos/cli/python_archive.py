@@ -1,8 +1,9 @@
 """A virtual environment as an archive that Spark unpacks on every executor.
 
 Moved elsewhere, a virtual environment still works by its ``bin/python``, which finds everything
-relative to itself; only the scripts in ``bin`` keep the old place in their first line, and nothing of
-tfos uses those. It has no interpreter: every host needs the one that it was made with, at the same path.
+relative to itself; only the scripts in ``bin`` keep the old place in their first line, and nothing
+of tfos uses those. It has no interpreter: every host needs the one that it was made with, at the
+same path.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _CHECK_TIMEOUT_SECONDS = 120
 
 
 def check(environment: Path) -> None:
-    """Raises :class:`tfos.errors.BadInputError` unless it is a virtual environment that can be packed
-    and that holds tfos."""
+    """Raises :class:`tfos.errors.BadInputError` unless it is a virtual environment that can be
+    packed and that holds tfos."""
     if not (environment / "pyvenv.cfg").is_file():
         raise BadInputError(
             f"{environment} is no virtual environment (it has no pyvenv.cfg): pass one made with "
@@ -96,7 +97,8 @@ def pack(environment: Path, archive: Path) -> None:
 
 
 def upload(archive: Path, directory: str, say: Callable[[str], None]) -> str:
-    """Puts it into a directory, such as one on HDFS, unless it is there already; returns its URI."""
+    """Puts it into a directory, such as one on HDFS, unless it is there already; returns its
+    URI."""
     target = f"{directory.rstrip('/')}/{archive.name}"
     access, path = access_for(target)
     if access.status(path) is None:

@@ -13,19 +13,21 @@ import json
 import math
 import os
 import sys
-from typing import Any, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 
 try:
-    from tfos.records import conversion, listing, files as record_files
     from tfos import records
+    from tfos.records import conversion, listing
+    from tfos.records import files as record_files
     from tfos.records.listing import ListedFile
 except ImportError as error:
     sys.exit(f"tfos records: {error}")
 
-#: Rows that `head` prints unless it is told.
+#: Rows that ``head`` prints unless it is told.
 HEAD_ROWS = 10
 
 
@@ -35,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return parsed.run(parsed)
     except BrokenPipeError:
-        # Who reads the output has enough, as in `| head`. Python would complain when it flushes.
+        # Who reads the output has enough, as in ``| head``. Python would complain when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (BadInputError, OSError) as error:

@@ -1,7 +1,8 @@
 """``tfos submit``: spark-submit with what tfos needs; ``python -m tfos.cli.submit``.
 
-Says the command on standard error and becomes it, so the exit code is spark-submit's; 2 if something
-is wrong with the command line or the environment, and nothing was run. docs/submit.md has examples.
+Says the command on standard error and becomes it, so the exit code is spark-submit's; 2 if
+something is wrong with the command line or the environment, and nothing was run. docs/submit.md has
+examples.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfos.cli import python_archive
 from tfos import settings, util
+from tfos.cli import python_archive
 from tfos.errors import BadInputError, TfosError
 from tfos.spark.installation import spark_home
 
@@ -129,8 +130,8 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def check_settings(conf: Mapping[str, str]) -> None:
-    """Raises :class:`tfos.errors.BadInputError` for a setting that tfos would not know or understand,
-    here and not when the cluster has started."""
+    """Raises :class:`tfos.errors.BadInputError` for a setting that tfos would not know or
+    understand, here and not when the cluster has started."""
     known = {setting.key: setting for setting in settings.SETTINGS}
     for key, value in conf.items():
         if key in known:
@@ -195,11 +196,12 @@ def redacted(words: list[str]) -> str:
     hides = False
     for word in words:
         name = _SECRET.search(word)
-        key, equals, _ = word[name.start():].partition("=") if name else (word, "", "")
+        begin = name.start() if name else len(word)
+        key, equals, _ = word[begin:].partition("=")
         if hides:
             word = _REDACTED
         elif equals:
-            word = f"{word[:name.start()]}{key}={_REDACTED}"
+            word = f"{word[:begin]}{key}={_REDACTED}"
         hides = bool(name) and not equals and word.startswith("-")
         shown.append(_SECRET_IN_URL.sub(rf"\1{_REDACTED}@", word))
     return shlex.join(shown)
@@ -245,7 +247,8 @@ def _archive(request: Request, conf: Mapping[str, str], environ: Mapping[str, st
         return given
     if given is None and sys.prefix == sys.base_prefix:
         raise BadInputError(
-            f"{sys.executable} is in no virtual environment, which could be packed for the executors: "
+            f"{sys.executable} is in no virtual environment, which could be packed for the "
+            f"executors: "
             "pass --python-env, or --no-env if all hosts have this Python with all it needs")
     environment = Path(os.path.abspath(given or sys.prefix))
     python_archive.check(environment)

@@ -8,26 +8,27 @@ import os
 import secrets
 import threading
 import traceback
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Callable, Sequence
+from typing import Any
 
 import cloudpickle
 
-from tfos.feed import frames
-from tfos.files import hadoop_settings, paths
-from tfos.cluster import launch, notebook
-from tfos.spark import slots
-from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed, warn_of_speculation
-from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
-from tfos.feed.datafeed import VALIDATION_QUEUE
-from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
-from tfos.cluster.ledger import Ledger
 from tfos.base.network import host_and_port
-from tfos.cluster.progress import Progress
 from tfos.base.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
-from tfos.settings import Settings
-from tfos.spark.jobs import SparkJob, SparkJobs, first_cause, use_this_python
+from tfos.cluster import launch, notebook
+from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
+from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed, warn_of_speculation
+from tfos.cluster.ledger import Ledger
+from tfos.cluster.progress import Progress
 from tfos.cluster.training import plan_training
+from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
+from tfos.feed import frames
+from tfos.feed.datafeed import VALIDATION_QUEUE
+from tfos.files import hadoop_settings, paths
+from tfos.settings import Settings
+from tfos.spark import slots
+from tfos.spark.jobs import SparkJob, SparkJobs, first_cause, use_this_python
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ def run(
     queues: tuple[str, ...] = ("input", VALIDATION_QUEUE, "output", "error"),
     release_port: bool = True,
     **settings: Any,
-) -> "Cluster":
+) -> Cluster:
     """Starts a TensorFlow cluster on the executors of ``spark`` and returns when it has formed.
 
     Args:
@@ -66,8 +67,8 @@ def run(
         parameter_servers: how many native parameter servers, for ``ctx.parameter_server``; the
             program does not run on them.
         ps: how many nodes of job ``ps`` run the program, for TensorFlow's own parameter servers.
-        chief, evaluator: ``"chief"`` or ``"master"`` to name the first training node so; whether one
-            node evaluates.
+        chief, evaluator: ``"chief"`` or ``"master"`` to name the first training node so; whether
+            one node evaluates.
         input_mode: ``"spark"``: rows come from ``cluster.train`` and ``cluster.inference``;
             ``"tensorflow"``: the program reads its data itself.
         tensorboard, log_dir: run TensorBoard over ``log_dir`` beside the chief.
@@ -96,7 +97,8 @@ def run(
         )
     if resolved.tensors_encrypt and resolved.rdma != "false":
         raise BadInputError(
-            "tensors_encrypt: what goes over UCX (rdma) can't be encrypted; ask for one or the other")
+            "tensors_encrypt: what goes over UCX (rdma) can't be encrypted; ask for one or "
+            "the other")
     progress = Progress(resolved.progress)
     use_this_python(sc)
     slots.wait_for_slots(
@@ -202,8 +204,8 @@ class Cluster:
             data: an RDD (its objects), a DataFrame (Rows of NumPy values, docs/dataframes.md), or
                 a DStream (every batch, from when it starts; a stream has no epochs).
             epochs: passes over the data, a Spark job each. The nodes hear when one has ended.
-            feed_timeout: seconds without any progress after which feeding fails. A program may pause
-                for as long, to evaluate or to export; one that dies is noticed at once.
+            feed_timeout: seconds without any progress after which feeding fails. A program may
+                pause for as long, to evaluate or to export; one that dies is noticed at once.
             queue: the feed to fill.
             decimals: what becomes of a DataFrame's decimals: ``"float64"``, or None to refuse them.
             validation: data of the same kind and columns, fed to the queue ``validation`` after
@@ -303,8 +305,9 @@ class Cluster:
         return self._coordinator.nodes()
 
     def watch(self, interval: float = 1.0) -> notebook.Watch:
-        """Shows the nodes as a table in the notebook cell that calls it, and keeps it up to date, while
-        other cells run, until the cluster has ended. ``interval``: seconds between two looks."""
+        """Shows the nodes as a table in the notebook cell that calls it, and keeps it up to date,
+        while other cells run, until the cluster has ended. ``interval``: seconds between two
+        looks."""
         return notebook.Watch(self._repr_html_, self._ended, interval)
 
     def _repr_html_(self) -> str:
@@ -345,7 +348,7 @@ class Cluster:
         can also feed the cluster and join it: hand it on with care and never log it."""
         return {"Authorization": f"Bearer {self._token}"}
 
-    def __enter__(self) -> "Cluster":
+    def __enter__(self) -> Cluster:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, _traceback: Any) -> None:
@@ -439,7 +442,7 @@ class Cluster:
         )
 
     def _why_missing(self) -> list[str]:
-        running, total = self._launch_job.task_counts()
+        running, total = self._launch_job.task_counts() if self._launch_job else (0, 0)
         reasons = []
         for node in self._coordinator.nodes():
             if node["state"] == "expected":
@@ -545,7 +548,8 @@ class Cluster:
             self._progress.say("ledger | the cluster failed: nodes may have read more than they said")
         if ledger.asked_for_more:
             logger.warning(
-                "%s asked for an epoch that was not fed, and got one without rows: give train() as many "
+                "%s asked for an epoch that was not fed, and got one without rows: give "
+                "train() as many "
                 "epochs as the program reads", ", ".join(sorted(ledger.asked_for_more)))
         complaint = ledger.complaint()
         if complaint and self._coordinator.failure is None:

@@ -7,9 +7,10 @@ import logging
 import subprocess
 import threading
 import time
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
-from tfos.base import control_message, executable
+from tfos.base import child, control_message, executable
 from tfos.errors import NodeFailedError, TfosError
 
 logger = logging.getLogger(__name__)
@@ -50,16 +51,13 @@ class Coordinator:
         self._closing = False
         # A session of its own: Ctrl-C in the driver's terminal must not end the coordinator before
         # the driver has decided what to do.
-        self._process = subprocess.Popen(
-            [executable.path(), "coordinator"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
+        self._process, self._input, self._output = child.start(
+            [executable.path(), "coordinator"], own_session=True
         )
         self._send_lock = threading.Lock()
         self.send("start", **start)
         try:
-            first = json.loads(self._process.stdout.readline() or b"{}")
+            first = json.loads(self._output.readline() or b"{}")
             if first.get("type") != "listening":
                 raise TfosError(
                     "the coordinator did not start: "
@@ -116,8 +114,8 @@ class Coordinator:
         line = control_message.encode(message_type, **fields).encode() + b"\n"
         with self._send_lock:
             try:
-                self._process.stdin.write(line)
-                self._process.stdin.flush()
+                self._input.write(line)
+                self._input.flush()
             except (BrokenPipeError, ValueError) as error:
                 logger.debug("coordinator is gone, %s not sent: %s", message_type, error)
 
@@ -152,7 +150,8 @@ class Coordinator:
                 while_waiting()
 
     def wait_quietly(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """As ``wait``, for the end of a cluster: a failure, or the process's own end, is no error."""
+        """As ``wait``, for the end of a cluster: a failure, or the process's own end, is no
+        error."""
         with self._changed:
             return self._changed.wait_for(lambda: condition() or self._ended, timeout)
 
@@ -180,13 +179,13 @@ class Coordinator:
             self._process.wait()
         self._reader.join()
         try:
-            self._process.stdin.close()
+            self._input.close()
         except BrokenPipeError as error:
             logger.debug("the coordinator had ended before it read everything: %s", error)
-        self._process.stdout.close()
+        self._output.close()
 
     def _read_events(self) -> None:
-        for line in self._process.stdout:
+        for line in self._output:
             event = json.loads(line)
             with self._changed:
                 failed_before = self._failure is not None
@@ -213,8 +212,8 @@ class Coordinator:
             self._on_failure()
 
     def _end_later(self) -> None:
-        """A failed cluster whose driver does not shut it down leaves no process behind. Not at once:
-        tasks that lost their node still ask why."""
+        """A failed cluster whose driver does not shut it down leaves no process behind. Not at
+        once: tasks that lost their node still ask why."""
         timer = threading.Timer(_FAILED_LINGER_SECONDS, self.send, ["exit"])
         timer.daemon = True
         timer.start()

@@ -1,26 +1,28 @@
-"""Feeding the nodes of a cluster from Spark: epochs, feed jobs, and the count of what became of the rows."""
+"""Feeding the nodes of a cluster from Spark: epochs, feed jobs, and the count of what became of the
+rows."""
 
 from __future__ import annotations
 
 import logging
 import secrets
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, Callable
+from typing import Any
 
-from tfos.feed import frames, jvm, shuffling
-from tfos.spark import arrow_types, jar
-from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
-from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError, NodeLostError
-from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
-from tfos.feed.plan import FeedPlan, Replay
-from tfos.cluster.ledger import Ledger
 from tfos.base.roles import SERVICE_JOBS
-from tfos.settings import Settings
-from tfos.spark.jobs import SparkJobs, pickled_batches
+from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
+from tfos.cluster.ledger import Ledger
 from tfos.cluster.training import Training
+from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError, NodeLostError
+from tfos.feed import frames, jvm, shuffling
+from tfos.feed.plan import FeedPlan, Replay
+from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
+from tfos.settings import Settings
+from tfos.spark import arrow_types, jar
+from tfos.spark.jobs import SparkJobs, pickled_batches
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +38,10 @@ _EXPLANATION_SECONDS = 3.0
 def warn_of_speculation(sc: Any) -> None:
     if sc.getConf().get("spark.speculation", "false").lower() == "true":
         logger.warning(
-            "spark.speculation is on: a task that feeds is as slow as its node, a copy of it takes over "
-            "without being faster, and where Python workers feed, each takeover counts as a failure of the "
+            "spark.speculation is on: a task that feeds is as slow as its node, a copy of "
+            "it takes over "
+            "without being faster, and where Python workers feed, each takeover counts as "
+            "a failure of the "
             "task; turn it off")
 
 
@@ -48,8 +52,8 @@ class ClusterFeed:
     Threads: any; feeds of one queue take turns.
     Errors: the cluster's failure where one explains what went wrong, else Spark's own.
 
-    token: of the cluster, for the tasks that feed. jobs: where feed jobs run, and are cancelled when
-    the cluster fails. show_progress: called again and again, with what is waited for.
+    token: of the cluster, for the tasks that feed. jobs: where feed jobs run, and are cancelled
+    when the cluster fails. show_progress: called again and again, with what is waited for.
     """
 
     def __init__(self, coordinator: Coordinator, settings: Settings, token: str, jobs: SparkJobs,
@@ -86,8 +90,8 @@ class ClusterFeed:
 
     def train(self, plan: Training, sources: dict[str, Any], queue: str, feed_timeout: float,
               decimals: str | None) -> None:
-        """Feeds each of ``sources`` (by queue) as planned, and returns when the nodes have taken all;
-        ``queue`` is the one that is trained on."""
+        """Feeds each of ``sources`` (by queue) as planned, and returns when the nodes have taken
+        all; ``queue`` is the one that is trained on."""
         with ExitStack() as turns:
             # Another thread's epochs of the same queue would mix with these. Always in one order.
             for name in sorted(sources):
@@ -130,8 +134,8 @@ class ClusterFeed:
                     feed(plan.seed_of_job(job) if mixed else 0, feed_timeout, name, first, replay)
                 except BaseException:
                     # Interrupted, or rows that can't be fed: what the nodes have got of the epoch
-                    # is part of the next one, as a pass without a batch would end `repeat()`. What
-                    # they cache of it must not be.
+                    # is part of the next one, as a pass without a batch would end ``repeat()``.
+                    # What they cache of it must not be.
                     if not replay.epochs:
                         self._take_epochs(name, -1)
                     raise
@@ -211,7 +215,8 @@ class ClusterFeed:
             self._ledger.count_job(counts, plan.pickled)
 
     def _frame_feed(self, frame: Any, decimals: str | None) -> Callable[..., None]:
-        """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to fit."""
+        """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to
+        fit."""
         frames.check_schema(frame.schema, decimals)
         source, names = arrow_types.as_arrow_source(frame)
         by_jvm = self._feeds_by_jvm()

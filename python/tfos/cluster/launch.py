@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Iterator
+from typing import Any
 
-from tfos.base import control_message, executable
-from tfos.spark import executor
-from tfos.files import hadoop_settings
+from tfos.base import child, control_message, executable
 from tfos.errors import TfosError
+from tfos.files import hadoop_settings
+from tfos.spark import executor
 
 PROTOCOL = 1
 
@@ -98,17 +98,16 @@ def launch(
     formed, as the coordinator may not know of it. A later failure is not raised: the coordinator
     has it from the agent.
     """
-    process = subprocess.Popen(
-        [executable.path(), "agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    with process.stdin, process.stdout:
+    process, to_agent, from_agent = child.start([executable.path(), "agent"])
+    with to_agent, from_agent:
         bootstrap = _bootstrap(plan, node_id, executor_id, watch_pid, gpus)
         try:
-            process.stdin.write(bootstrap.encode() + b"\n" + _payload(plan, node_id))
-            process.stdin.flush()
+            to_agent.write(bootstrap.encode() + b"\n" + _payload(plan, node_id))
+            to_agent.flush()
         except BrokenPipeError as error:
             raise TfosError(
-                f"node {node_id} on {socket.gethostname()} did not start: {executable.path()} agent "
+                f"node {node_id} on {socket.gethostname()} did not start: "
+                f"{executable.path()} agent "
                 f"ended at once with code {process.wait()}; run `tfos doctor` there"
             ) from error
         # What was started is only the agent's first half; the agent itself has left for a session
@@ -116,13 +115,13 @@ def launch(
         process.wait()
         formed = False
         failure = None
-        for line in process.stdout:
+        for line in from_agent:
             message = json.loads(line)
             if message["type"] == "formed":
                 formed = True
                 if not plan.stay:
-                    process.stdin.write(b'{"type":"detach"}\n')
-                    process.stdin.flush()
+                    to_agent.write(b'{"type":"detach"}\n')
+                    to_agent.flush()
                     return
             elif message["type"] == "failed":
                 failure = message["failure"]

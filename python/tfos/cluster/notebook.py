@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from html import escape
-from typing import Any, Callable
+from typing import Any
 
 from tfos.cluster.progress import number
 
@@ -56,8 +57,8 @@ def _colored(tag: str, text: str, state: str) -> str:
 class Watch:
     """Shows the cluster's table where it was made, and renews it until the cluster has ended.
 
-    Owner and lifetime: a thread of its own that ends with the cluster, at the look after ``stop``, or
-    when the notebook takes no more of it. Threads: any.
+    Owner and lifetime: a thread of its own that ends with the cluster, at the look after ``stop``,
+    or when the notebook takes no more of it. Threads: any.
     """
 
     def __init__(self, html: Callable[[], str], ended: threading.Event, interval: float,

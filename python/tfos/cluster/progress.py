@@ -11,8 +11,8 @@ _FULL = 0.5
 
 
 class Progress:
-    """Writes one line about the nodes: when something changed at most every ``interval`` seconds, and
-    every ``quiet`` seconds in any case.
+    """Writes one line about the nodes: when something changed at most every ``interval`` seconds,
+    and every ``quiet`` seconds in any case.
 
     Owner and lifetime: one cluster. Threads: one at a time.
     """
@@ -68,7 +68,7 @@ class Progress:
                                 doing))
         # Of one node, the sums say it all.
         several = sum("rows" in node["metrics"] for node in nodes) > 1
-        for node, rows_a_second in zip(nodes, grown["rows"]):
+        for node, rows_a_second in zip(nodes, grown["rows"], strict=True):
             parts.append(describe(node))
             if several and node["metrics"].get("rows"):
                 metrics = node["metrics"]
@@ -86,8 +86,8 @@ def _sum(nodes: list[dict[str, Any]], name: str) -> float:
 
 
 def _queue(queued: float, memory: float, doing: str) -> str:
-    """What waits for the nodes, and which side of the feed holds the other up, as that tells: nothing
-    waits, or it fills most of the memory that feeders hold."""
+    """What waits for the nodes, and which side of the feed holds the other up, as that tells:
+    nothing waits, or it fills most of the memory that feeders hold."""
     waits = ""
     if doing == "feeding" and queued == 0:
         waits = ", waits for rows"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any
 
 from tfos.errors import BadInputError
 from tfos.feed.plan import Replay
@@ -34,7 +35,8 @@ class Training:
 
 def plan_training(sources: Mapping[str, Any], epochs: int, shuffle: bool | int,
                   cache: str | None) -> Training:
-    """The plan for feeding each of ``sources`` (by queue, the first is what is trained on) so often.
+    """The plan for feeding each of ``sources`` (by queue, the first is what is trained on) so
+    often.
 
     Raises :class:`BadInputError` for what can't be fed so.
     """
@@ -50,11 +52,11 @@ def plan_training(sources: Mapping[str, Any], epochs: int, shuffle: bool | int,
                 f"train takes an RDD, a DataFrame or a DStream, not {type(source).__name__}; "
                 "sc.parallelize makes an RDD of a list"
             )
-    if any(hasattr(source, "foreachRDD") for source in sources.values()):
-        if epochs > 1 or others or shuffle is not False or cache:
-            raise BadInputError(
-                "a DStream has no end: epochs, validation, shuffle and cache don't go with it"
-            )
+    is_stream = any(hasattr(source, "foreachRDD") for source in sources.values())
+    if is_stream and (epochs > 1 or others or shuffle is not False or cache):
+        raise BadInputError(
+            "a DStream has no end: epochs, validation, shuffle and cache don't go with it"
+        )
     for other in others:
         _check_alike(data, other)
     seed = 0

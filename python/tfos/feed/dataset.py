@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import atexit
-from typing import Any, NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tfos.feed import keras_epochs
 from tfos.base import ops_library
 from tfos.errors import BadInputError
+from tfos.feed import keras_epochs
 
 _DENSE, _RAGGED, _STRINGS, _RAGGED_STRINGS = "dense", "ragged", "strings", "ragged strings"
 #: How a column comes that is declared ragged.
@@ -55,7 +56,8 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
         raise BadInputError(f"batch_size is {batch_size}; a batch has at least one row")
     if drop_remainder and remainder != "join":
         raise BadInputError(
-            f"drop_remainder goes with remainder='join' only: with {remainder!r} every batch is full"
+            f"drop_remainder goes with remainder='join' only: with {remainder!r} every "
+            f"batch is full"
         )
     columns = _declare_ragged(_columns_of(like or source, spec, known=like is not None),
                               _names(ragged))
@@ -109,7 +111,7 @@ def _batches(ops: ops_library.Ops, handle: int, specs: list[tf.TensorSpec]) -> t
     def batch(index: tf.Tensor) -> list[tf.Tensor]:
         source = wait(tf.constant(handle, tf.int64), index)
         components = ops.next_batch(source=source, component_types=[spec.dtype for spec in specs])
-        for component, spec in zip(components, specs):
+        for component, spec in zip(components, specs, strict=True):
             component.set_shape(spec.shape)
         return components
 

@@ -7,8 +7,8 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from tfos.feed.plan import FeedPlan
 from tfos.base.network import host_and_port
+from tfos.feed.plan import FeedPlan
 
 
 def raise_first_failure(plan: FeedPlan, error: Exception, wait_ms: int = 2000) -> None:

@@ -1,4 +1,5 @@
-"""What the feed tasks of a Spark job need to know: made on the driver, read in Spark's Python workers.
+"""What the feed tasks of a Spark job need to know: made on the driver, read in Spark's Python
+workers.
 
 Imports here cost each task; keep them few.
 """

@@ -6,7 +6,8 @@ Used by feed tasks in Spark's Python workers; the native side hands the columns 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Iterator, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError, FeedError
@@ -57,7 +58,7 @@ class ResultAssembler:
 
     def add(self, results: Any) -> Iterator[Any]:
         """Takes a native ``ResultBatch`` and gives the record batches that are complete now."""
-        if results.form == "object" or results.form == "list" and self._one_list:
+        if results.form == "object" or (results.form == "list" and self._one_list):
             yield from self.rest()
             yield from self._emit(self._columns_of_objects(results.objects()))
             return
@@ -85,7 +86,8 @@ class ResultAssembler:
             yield from self._emit(self._columns_of(batch))
 
     def _emit(self, columns: list[Any]) -> Iterator[Any]:
-        fitting = [self._fit(field, column) for field, column in zip(self._fields, columns)]
+        fitting = [self._fit(field, column)
+                   for field, column in zip(self._fields, columns, strict=True)]
         rows, done = len(fitting[0]), 0
         while done < rows:
             keys = self._keys.popleft()

@@ -120,7 +120,8 @@ class ArrowTrainFeeder(_ArrowFeeder, TrainFeeder):
     #: Of the batches that it yields.
     SCHEMA = "items long, moved long"
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+    def __call__(  # type: ignore[override]  # mapInArrow passes no index.
+            self, batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow
         from pyspark import TaskContext
 
@@ -190,7 +191,8 @@ class ArrowInferenceFeeder(_ArrowFeeder, InferenceFeeder):
         self._key_names = [names[position] for position in keys]
         self._fields = fields
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+    def __call__(  # type: ignore[override]  # mapInArrow passes no index.
+            self, batches: Iterable[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
 
         from tfos.feed.results import ResultAssembler

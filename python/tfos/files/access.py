@@ -2,7 +2,8 @@
 
 A :class:`FileAccess` serves the URIs of some schemes; :func:`access_for` finds the one for a path.
 There is one for files of this host (paths without a scheme, and ``file:``), and one for Hadoop's
-file systems (:mod:`tfos.files.hadoop`), whose schemes :func:`tfos.files.hadoop_client.schemes` lists.
+file systems (:mod:`tfos.files.hadoop`), whose schemes :func:`tfos.files.hadoop_client.schemes`
+lists.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import os
 import re
 
-from tfos.files import hadoop_client
 from tfos.errors import BadInputError
+from tfos.files import hadoop_client
 from tfos.files.interface import FileAccess
 from tfos.files.local import LocalFiles
 

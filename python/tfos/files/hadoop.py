@@ -9,8 +9,8 @@ import os
 import posixpath
 from typing import IO, Any
 
-from tfos.files.interface import FileStatus, has_wildcard
 from tfos.files.hadoop_client import client
+from tfos.files.interface import FileStatus, Paths, Statuses, has_wildcard
 
 
 class HadoopFiles:
@@ -26,11 +26,11 @@ class HadoopFiles:
             return None
         return FileStatus(path, is_directory, 0 if is_directory else size)
 
-    def list(self, directory: str) -> list[FileStatus]:
+    def list(self, directory: str) -> Statuses:
         return [FileStatus(posixpath.join(directory, name), is_directory, 0 if is_directory else size)
                 for name, (is_directory, size, _) in sorted(client().list(directory))]
 
-    def glob(self, pattern: str) -> list[str]:
+    def glob(self, pattern: str) -> Paths:
         root, parts = _parts_of(pattern)
         found = [root]
         for number, part in enumerate(parts):
@@ -44,7 +44,7 @@ class HadoopFiles:
             found = [path for path in found if self.status(path) is not None]
         return sorted(found)
 
-    def _matches(self, directory: str, pattern: str) -> list[FileStatus]:
+    def _matches(self, directory: str, pattern: str) -> Statuses:
         try:
             listed = self.list(directory)
         except (FileNotFoundError, NotADirectoryError):
@@ -85,7 +85,8 @@ class HadoopFiles:
 
 
 def normalized(uri: str) -> str:
-    """A URI as Hadoop's Path has it: ``scheme://authority/path`` without ``.``, ``..`` and ``//``."""
+    """A URI as Hadoop's Path has it: ``scheme://authority/path`` without ``.``, ``..`` and
+    ``//``."""
     scheme, _, rest = uri.partition(":")
     authority, path = "", rest
     if rest.startswith("//"):
@@ -106,7 +107,8 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 class _Reader(io.RawIOBase):
-    """A file that is read at any place. Owner: the BufferedReader around it. Threads: one at a time."""
+    """A file that is read at any place. Owner: the BufferedReader around it. Threads: one at a
+    time."""
 
     def __init__(self, path: str):
         self._path = path

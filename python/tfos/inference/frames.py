@@ -1,23 +1,26 @@
-"""DataFrames through a SavedModel: what is behind the ``transform`` of ``tfos.ml`` and of the facade.
+"""DataFrames through a SavedModel: what is behind the ``transform`` of ``tfos.ml`` and of the
+facade.
 
-The executors' JVMs run them where they can (:mod:`tfos.inference.jvm`). Else Spark hands rows to a Python
-worker as Arrow record batches, and what is in :mod:`tfos.inference` runs them; the session stays in the
-worker for the tasks that come after. Either way it is the same engine.
+The executors' JVMs run them where they can (:mod:`tfos.inference.jvm`). Else Spark hands rows to a
+Python worker as Arrow record batches, and what is in :mod:`tfos.inference` runs them; the session
+stays in the worker for the tasks that come after. Either way it is the same engine.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from typing import Any, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import types as sql
 
-from tfos.spark import arrow_types
-from tfos.files import hadoop_settings
-from tfos.inference import model as inference_model, jvm
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
+from tfos.files import hadoop_settings
+from tfos.inference import jvm
+from tfos.inference import model as inference_model
+from tfos.spark import arrow_types
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +31,8 @@ def transform(frame: Any, model: inference_model.Model, input_mapping: inference
               keep: bool = True) -> Any:
     """A lazy DataFrame: of each row its columns, if ``keep``, and the outputs of the model.
 
-    Arguments as of :meth:`tfos.inference.Model.on`. Raises :class:`BadInputError` before anything runs if
-    the columns do not fit.
+    Arguments as of :meth:`tfos.inference.Model.on`. Raises :class:`BadInputError` before anything
+    runs if the columns do not fit.
     """
     plan = model.on(_arrow_schema(frame.schema), input_mapping, output_mapping,
                     binary_outputs=binary_outputs, batch_size=batch_size, keep=keep)

@@ -11,11 +11,11 @@ from typing import Any
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame
 
-from tfos.inference import model
-from tfos.spark import jar
 from tfos.errors import BadInputError
 from tfos.files.access import scheme_of
+from tfos.inference import model
 from tfos.settings import INFERENCE_JVM
+from tfos.spark import jar
 
 
 def why_unused(frame: Any) -> str:

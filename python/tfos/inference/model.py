@@ -1,4 +1,5 @@
-"""SavedModels over Arrow record batches: one engine in C++ for ``tfos.ml``, ``tfos infer`` and programs.
+"""SavedModels over Arrow record batches: one engine in C++ for ``tfos.ml``, ``tfos infer`` and
+programs.
 
     model = tfos.inference.Model("/models/digits")           # reads the signature, loads nothing
     for batch in model.on(schema).run(batches):               # record batches of the outputs
@@ -13,20 +14,21 @@ Errors: :class:`tfos.errors.BadInputError` for a model, columns or rows that do 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.util
 import json
 import os
 import threading
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar, Union
+from typing import Any, TypeVar, Union
 
 from tfos import _native
-from tfos.files import hadoop_client
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError, TfosError
+from tfos.files import hadoop_client
 from tfos.files.access import access_for, scheme_of
 
 T = TypeVar("T")
@@ -41,7 +43,7 @@ BATCH_SIZE = 1_024
 InputMapping = Mapping[str, Union[str, Sequence[str]]]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Model:
     """A signature of a SavedModel. Made by reading its files; may be pickled.
 
@@ -49,7 +51,8 @@ class Model:
         path: of the directory, on this host or a file system of Hadoop's.
         tags: of the graph in it, separated by commas.
         signature: its name.
-        op_libraries: files with ops of the model's own, which have to be on every host that runs it.
+        op_libraries: files with ops of the model's own, which have to be on every host that runs
+            it.
         threads: that compute; 0 for one for each core of the host.
     """
 
@@ -58,6 +61,9 @@ class Model:
     signature: str = DEFAULT_SIGNATURE
     op_libraries: tuple[str, ...] = ()
     threads: int = 0
+    #: What the files held when they were read.
+    stamp: str = dataclasses.field(init=False, repr=False, compare=False)
+    _found: Any = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Executors run elsewhere than in the driver's working directory.
@@ -89,9 +95,9 @@ class Model:
     def on(self, schema: pa.Schema, input_mapping: InputMapping | None = None,
            output_mapping: Mapping[str, str] | None = None, *,
            binary_outputs: Sequence[str] = (), batch_size: int = BATCH_SIZE,
-           keep: bool = False) -> "Inference":
-        """What the model makes of columns; raises :class:`BadInputError`, with all that was expected
-        and found, if they don't fit. Nothing is loaded yet.
+           keep: bool = False) -> Inference:
+        """What the model makes of columns; raises :class:`BadInputError`, with all that was
+        expected and found, if they don't fit. Nothing is loaded yet.
 
         Args:
             schema: of the columns that there are.
@@ -149,16 +155,17 @@ class Inference:
         return Inference, self._arguments
 
     def to_json(self) -> str:
-        """What another runner needs to do the same (jvm/.../FrameInference.java), but for the path."""
+        """What another runner needs to do the same (jvm/.../FrameInference.java), but for the
+        path."""
         model, _, inputs, outputs, binary, batch_size, keep = self._arguments
         return json.dumps({
             "tags": model.tags, "signature": model.signature, "opLibraries": model.op_libraries,
             "inputs": inputs, "outputs": outputs, "binary": binary, "batchSize": batch_size, "keep": keep})
 
     def run(self, batches: Iterable[pa.RecordBatch], calls: int = 1) -> Iterator[pa.RecordBatch]:
-        """The results, a row for each row, in order. Small batches are put together until the model's
-        are full. Up to ``calls`` calls of the model run at a time, each in a thread; for models of
-        one thread that is faster than one call of a model with several."""
+        """The results, a row for each row, in order. Small batches are put together until the
+        model's are full. Up to ``calls`` calls of the model run at a time, each in a thread; for
+        models of one thread that is faster than one call of a model with several."""
         engine = _native.InferenceEngine(_session(self.model), self._plan)
 
         def results(piece: tuple[list[pa.RecordBatch], int]) -> list[pa.RecordBatch]:
@@ -265,8 +272,8 @@ def _hint(access: Any, path: str) -> str:
     return f"; {', '.join(below)} would be one" if below else ""
 
 
-#: The sessions of this process that were used last, by what they were loaded from, with what changes
-#: when the files do. An engine keeps its own as long as it needs it.
+#: The sessions of this process that were used last, by what they were loaded from, with what
+#: changes when the files do. An engine keeps its own as long as it needs it.
 _sessions: dict[tuple[Any, ...], tuple[str, Any]] = {}
 #: A process that runs many models, as in a search for parameters, does not keep them all.
 _MOST_SESSIONS = 2
@@ -299,7 +306,8 @@ def _load(model: Model) -> Any:
 
 
 def _tensorflow_directory() -> str:
-    """Where the libraries of the installed TensorFlow are. Its Python, seconds long, isn't imported."""
+    """Where the libraries of the installed TensorFlow are. Its Python, seconds long, isn't
+    imported."""
     spec = importlib.util.find_spec("tensorflow")
     if spec is None or spec.origin is None:
         raise TfosError("tensorflow is not installed: pip install tensorflow, 2.16 or newer, on every "

@@ -15,11 +15,11 @@ from tfos.errors import BadInputError
 
 
 def export(model: Any, export_dir: str, write: bool = True) -> None:
-    """Exports `model` to `export_dir` as a SavedModel that serves.
+    """Exports ``model`` to ``export_dir`` as a SavedModel that serves.
 
-    `model` is a Keras 3 or a legacy Keras model, or a tf.Module. With collective training every
+    ``model`` is a Keras 3 or a legacy Keras model, or a tf.Module. With collective training every
     node must run the export, as it may exchange variables, yet only one may write: the others pass
-    `write=False`, and what they wrote is thrown away.
+    ``write=False``, and what they wrote is thrown away.
     """
     with _destination(export_dir, write) as path:
         if _is_keras3(model):
@@ -37,8 +37,8 @@ def export_session(
 ) -> None:
     """Exports the graph and the variables of a TF1-style session.
 
-    `tag_set` is a comma-separated list of tags. `signatures` maps a name to a dict with `inputs`
-    and `outputs` (alias -> tensor) and `method_name`.
+    ``tag_set`` is a comma-separated list of tags. ``signatures`` maps a name to a dict with
+    ``inputs`` and ``outputs`` (alias -> tensor) and ``method_name``.
     """
     import tensorflow as tf
 
@@ -74,7 +74,7 @@ def _tensor_infos(v1: Any, name: str, signature: Mapping[str, Any], side: str) -
 
 
 def _is_keras3(model: Any) -> bool:
-    # Legacy Keras lives in tf_keras. It has `export` as well, but `save` keeps more of a model.
+    # Legacy Keras lives in tf_keras. It has ``export`` as well, but ``save`` keeps more of a model.
     return any(base.__module__.startswith("keras.src.models") for base in type(model).__mro__)
 
 

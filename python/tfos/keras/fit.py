@@ -1,8 +1,8 @@
 """What ``fit`` does otherwise for a model whose optimizer is one of ``ctx.distribute``.
 
-It begins with the chief's weights, whatever was loaded where, and at the end of each epoch the nodes
-wait for those that still have rows, see :mod:`tfos.keras.together`. Both go through callbacks that are
-added to the program's own. With Keras 3, batches weigh by their rows, and XLA stays out.
+It begins with the chief's weights, whatever was loaded where, and at the end of each epoch the
+nodes wait for those that still have rows, see :mod:`tfos.keras.together`. Both go through callbacks
+that are added to the program's own. With Keras 3, batches weigh by their rows, and XLA stays out.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def prepare(package: Any) -> None:
                 self, given.arguments.get("callbacks"), package.callbacks.CallbackList)
         return plain(*given.args, **given.kwargs)
 
-    fit.is_of_tfos = True
+    fit.is_of_tfos = True  # type: ignore[attr-defined]
     trainer.fit = fit
 
 
-def _with_ours(model: Any, callbacks: Any, list_kind: type) -> Any:
+def _with_ours(model: Any, callbacks: Any, list_kind: Any) -> Any:
     kept = callbacks.callbacks if isinstance(callbacks, list_kind) else tf.nest.flatten(callbacks or [])
     # An epoch ends before the program's callbacks hear of it; and training begins after they have
     # loaded what they load.
@@ -96,12 +96,13 @@ class _End(Callback):
         optimizer._together.end_epoch(optimizer.iterations, [*trained, *optimizer.variables], trained)
 
 
-def prepare_steps(keras: Any) -> None:
+def prepare_steps() -> None:
     """Has models whose optimizer is one of ours weigh their batches, and train without XLA: it has
     no operation that waits for other nodes, and Keras chooses it by itself where there is a GPU."""
     import keras
 
-    # Where training begins: `compile` is looked up before `ctx.distribute` among its arguments runs.
+    # Where training begins: ``compile`` is looked up before ``ctx.distribute`` among its arguments
+    # runs.
     trainer = next(kind for kind in keras.Model.__mro__ if "make_train_function" in vars(kind))
     plain = trainer.make_train_function
     if hasattr(plain, "is_of_tfos"):
@@ -117,13 +118,13 @@ def prepare_steps(keras: Any) -> None:
                 self.jit_compile = False
         return plain(self, *arguments, **options)
 
-    make_train_function.is_of_tfos = True
+    make_train_function.is_of_tfos = True  # type: ignore[attr-defined]
     trainer.make_train_function = make_train_function
 
 
 def _weigh_batches(model: Any) -> None:
-    """Has each training step of the model tell its optimizer what its gradients weigh. There, as the
-    optimizer sees nothing of the batch; steps of one's own call ``compute_loss``, too."""
+    """Has each training step of the model tell its optimizer what its gradients weigh. There, as
+    the optimizer sees nothing of the batch; steps of one's own call ``compute_loss``, too."""
     plain = model.compute_loss
     if hasattr(plain, "is_of_tfos"):
         return
@@ -142,7 +143,7 @@ def _weigh_batches(model: Any) -> None:
             model.optimizer._together.weigh(weight, may_be_zero=sample_weight is not None)
         return loss
 
-    compute_loss.is_of_tfos = True
+    compute_loss.is_of_tfos = True  # type: ignore[attr-defined]
     model.compute_loss = compute_loss
 
 

@@ -17,8 +17,8 @@ class AverageMetrics(Callback):
 
     Keras' means (losses, accuracies, errors) weigh by what they are means of on each node: rows, or
     the sum of the sample weights, so they become what one machine would find with the rows of all.
-    Other metrics, such as an AUC, weigh by rows: close to that of all rows where the nodes' rows are
-    alike. Values that are no metrics, such as a learning rate, do so, too.
+    Other metrics, such as an AUC, weigh by rows: close to that of all rows where the nodes' rows
+    are alike. Values that are no metrics, such as a learning rate, do so, too.
 
     Args:
         batch_norm: average the moving statistics of the model's BatchNormalization layers, too, in

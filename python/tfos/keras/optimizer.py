@@ -1,11 +1,11 @@
 """Keras optimizers that train one model on all nodes: what is behind ``ctx.distribute``.
 
 The gradients of all nodes are averaged in one operation a step, where the optimizer would begin to
-use them: after gradients were accumulated and before they are clipped. A node's part in the average is
-what Keras has divided its loss by, so a model learns what it would on one machine from the batches of
-all nodes put together. What else the nodes do together is in :mod:`tfos.keras.together`, and when
-``fit`` does it in :mod:`tfos.keras.fit`. Keras does the rest as on one machine. A saved model knows the
-plain optimizer only, and loads without tfos.
+use them: after gradients were accumulated and before they are clipped. A node's part in the average
+is what Keras has divided its loss by, so a model learns what it would on one machine from the
+batches of all nodes put together. What else the nodes do together is in :mod:`tfos.keras.together`,
+and when ``fit`` does it in :mod:`tfos.keras.fit`. Keras does the rest as on one machine. A saved
+model knows the plain optimizer only, and loads without tfos.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfos import collective
-from tfos.keras import fit
 from tfos.errors import BadInputError
+from tfos.keras import fit
 from tfos.keras.together import Together
 
 
@@ -38,7 +38,7 @@ def distribute(optimizer: Any, compression: str | None = None) -> Any:
         import keras
 
         fit.prepare(keras)
-        fit.prepare_steps(keras)
+        fit.prepare_steps()
         return _with_state_of(_in_mixed_precision(optimizer), compression)
     if _is_of("tf_keras", optimizer) and hasattr(optimizer, "build"):
         if getattr(optimizer, "_built", False):
@@ -48,7 +48,8 @@ def distribute(optimizer: Any, compression: str | None = None) -> Any:
         fit.prepare(tf_keras)
         return _legacy_keras_class(type(optimizer), compression).from_config(optimizer.get_config())
     raise BadInputError(
-        f"{type(optimizer).__module__}.{type(optimizer).__name__} is no optimizer of Keras 3, nor one "
+        f"{type(optimizer).__module__}.{type(optimizer).__name__} is no optimizer of Keras "
+        f"3, nor one "
         "of tf_keras.optimizers (those of tf_keras.optimizers.legacy are not supported)")
 
 
@@ -76,7 +77,7 @@ def _with_state_of(optimizer: Any, compression: str | None) -> Any:
     return made
 
 
-def _disguised(base: type, compression: str | None, members: dict[str, Any]) -> type:
+def _disguised(base: Any, compression: str | None, members: dict[str, Any]) -> Any:
     """A subclass that Keras saves as ``base``."""
     def __init__(self: Any, *arguments: Any, **options: Any) -> None:
         base.__init__(self, *arguments, **options)
@@ -91,7 +92,7 @@ def _state_of(optimizer: Any) -> list[Any]:
     return [*optimizer._trainable_variables, *optimizer.variables]
 
 
-def _keras_3_class(base: type, compression: str | None) -> type:
+def _keras_3_class(base: Any, compression: str | None) -> Any:
     import keras
 
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
@@ -113,12 +114,13 @@ def _keras_3_class(base: type, compression: str | None) -> type:
     if not hasattr(base, "_clip_gradients") or base.apply is not plain.apply \
             or base._backend_apply_gradients is not plain._backend_apply_gradients:
         raise BadInputError(
-            f"{base.__name__} of Keras {keras.__version__} uses gradients in a way of its own, so they "
+            f"{base.__name__} of Keras {keras.__version__} uses gradients in a way of its "
+            f"own, so they "
             "can't be averaged within it; average them with tfos.collective.all_reduce before")
     return _disguised(base, compression, {"_clip_gradients": clip_gradients})
 
 
-def _legacy_keras_class(base: type, compression: str | None) -> type:
+def _legacy_keras_class(base: Any, compression: str | None) -> Any:
     import tf_keras
 
     if tf_keras.mixed_precision.global_policy().name == "mixed_float16":

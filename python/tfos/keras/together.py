@@ -1,14 +1,15 @@
 """What a Keras optimizer of ``ctx.distribute`` does with the other nodes.
 
-Three things, all of them collective: it begins with one node's values, averages gradients, and ends an
-epoch. A node whose rows are used up goes along with the steps of the others, without rows, until they
-have ended as well, and then takes the values of those that have made all steps.
+Three things, all of them collective: it begins with one node's values, averages gradients, and ends
+an epoch. A node whose rows are used up goes along with the steps of the others, without rows, until
+they have ended as well, and then takes the values of those that have made all steps.
 """
 
 from __future__ import annotations
 
 import zlib
-from typing import Any, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -53,7 +54,8 @@ class Together:
         if len(set(nodes[:, 4])) > 1:
             without = collective.group().names[nodes[nodes[:, 4] == 1][0, 0]]
             raise BadInputError(
-                f"training began on {without} with a model that has no weights yet, and with its weights "
+                f"training began on {without} with a model that has no weights yet, and "
+                f"with its weights "
                 "on others: give it an input shape, or call it once before, on all nodes")
         if len(set(nodes[:, 1])) > 1:
             every = collective.all_gather(np.frombuffer(text, np.uint8), name="what differs").numpy()
@@ -179,7 +181,7 @@ def _difference(nodes: list[str], kinds: list[list[str]], names: list[str]) -> s
     """What the first tensor is that is another one on one of the nodes than on the first."""
     other = next(number for number, theirs in enumerate(kinds) if theirs != kinds[0])
     ours, theirs = kinds[0], kinds[other]
-    place = next((place for place, (one, another) in enumerate(zip(ours, theirs)) if one != another),
+    place = next((place for place, (one, another) in enumerate(zip(ours, theirs, strict=False)) if one != another),
                  min(len(ours), len(theirs)))
     what = [kind[place] if place < len(kind) else "not there" for kind in (ours, theirs)]
     name = f" ({names[place]} here)" if place < len(names) else ""
@@ -194,5 +196,6 @@ def _has_value(variable: Any) -> bool:
 
 def _never_run() -> tf.Operation:
     return tf.debugging.Assert(False, [
-        "the model's weights got no values before the first step, so they can't become those of the "
+        "the model's weights got no values before the first step, so they can't become "
+            "those of the "
         "chief: give the model an input shape, or call it once, before it is trained"])

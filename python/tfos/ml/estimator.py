@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, Callable
+from typing import Any
 
 import cloudpickle
 import pyspark.ml
 from pyspark import keyword_only
 from pyspark.ml.util import (
-    DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter,
+    DefaultParamsReader,
+    DefaultParamsWriter,
+    MLReadable,
+    MLReader,
+    MLWritable,
+    MLWriter,
 )
 
 import tfos
 from tfos import inference
-from tfos.inference import saved_model
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
+from tfos.inference import saved_model
 from tfos.ml.model import Model, resolved
 from tfos.ml.params import _TrainingParams
-
 
 #: The function and the settings, in the directory of an estimator that was saved.
 _PROGRAM = "program.pickle"
@@ -32,15 +37,16 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
     Give one of:
         build: ``build(args)`` returns a compiled Keras 3 model, made from the dict of the parameter
             ``args``. All nodes train it together (``ctx.distribute``), on every row once an epoch.
-        train: ``train(ctx)``, a program of its own as for ``tfos.run``. ``ctx.args`` has the parameters
-            as attributes; the chief has to write a SavedModel to ``ctx.args.model_dir``.
+        train: ``train(ctx)``, a program of its own as for ``tfos.run``. ``ctx.args`` has the
+            parameters as attributes; the chief has to write a SavedModel to ``ctx.args.model_dir``.
 
     ``settings`` are those of ``tfos.run``. ``fit`` returns a :class:`tfos.ml.Model` that has the
-    parameters of this one; each fit writes to a directory of its own below ``modelDir``. Spark reads the
-    rows once; further epochs come from the nodes' memory.
+    parameters of this one; each fit writes to a directory of its own below ``modelDir``. Spark
+    reads the rows once; further epochs come from the nodes' memory.
 
-    ``save`` keeps the function and the settings as a pickle, of which ``load`` runs what is in it: load
-    only what people wrote whom you trust. A CrossValidator and its model save their estimator along.
+    ``save`` keeps the function and the settings as a pickle, of which ``load`` runs what is in it:
+    load only what people wrote whom you trust. A CrossValidator and its model save their estimator
+    along.
     """
 
     @keyword_only
@@ -53,9 +59,10 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
                  keepInputs: bool = True, signature: str = "serving_default", tags: str = "serve",
                  opLibraries: list[str] | None = None):
         super().__init__()
-        if (build is None) == (train is None):
+        program = train if build is None else _KerasProgram(build)
+        if program is None or (build is not None and train is not None):
             raise BadInputError("pass either build=, which makes a Keras model, or train=, a program")
-        self._program = train if build is None else _KerasProgram(build)
+        self._program = program
         self._settings = settings or {}
         params = dict(self._input_kwargs)
         for name in ("build", "train", "settings"):

@@ -9,15 +9,20 @@ from typing import Any
 import pyspark.ml
 from pyspark import keyword_only
 from pyspark.ml.util import (
-    DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter,
+    DefaultParamsReader,
+    DefaultParamsWriter,
+    MLReadable,
+    MLReader,
+    MLWritable,
+    MLWriter,
 )
 from pyspark.sql import SparkSession, functions
 
-from tfos.inference import frames
 from tfos import inference
-from tfos.files import paths
 from tfos.errors import BadInputError
+from tfos.files import paths
 from tfos.files.access import access_for
+from tfos.inference import frames
 from tfos.ml.params import _InferenceParams
 
 #: Of the SavedModel in the directory of a model that was saved.
@@ -26,11 +31,11 @@ _COPY_BYTES = 4 << 20
 
 
 class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
-    """Adds the outputs of a SavedModel to a DataFrame: of Keras' ``export``, ``tf.saved_model.save`` or
-    TensorFlow 1.
+    """Adds the outputs of a SavedModel to a DataFrame: of Keras' ``export``,
+    ``tf.saved_model.save`` or TensorFlow 1.
 
-    An output of the shape [?, 1] becomes a plain number, as Spark's evaluators want it. ``save`` keeps
-    the SavedModel along with the parameters, so what was saved can be moved.
+    An output of the shape [?, 1] becomes a plain number, as Spark's evaluators want it. ``save``
+    keeps the SavedModel along with the parameters, so what was saved can be moved.
     """
 
     @keyword_only
@@ -72,9 +77,10 @@ def resolved(spark: Any, path: str) -> str:
 
 
 def _mapping(given: dict[str, Any], model: inference.Model) -> dict[str, Any]:
-    """One column for a model of one input is that input, whatever it is called: Keras makes names up."""
+    """One column for a model of one input is that input, whatever it is called: Keras makes names
+    up."""
     if len(given) == 1 and len(model.inputs) == 1:
-        return dict(zip(given, model.inputs))
+        return dict(zip(given, model.inputs, strict=True))
     return given
 
 

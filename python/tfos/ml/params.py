@@ -12,7 +12,8 @@ class _InferenceParams(Params):
 
     inputMapping = Param(
         Params._dummy(), "inputMapping",
-        "dict of column -> input of the model; for a ragged one a pair of the inputs for its values "
+        "dict of column -> input of the model; for a ragged one a pair of the inputs for "
+        "its values "
         "and for its row splits. Empty: each input has the column of its name")
     outputMapping = Param(
         Params._dummy(), "outputMapping",
@@ -107,7 +108,8 @@ class _TrainingParams(_InferenceParams):
     nodes = Param(Params._dummy(), "nodes", "of the cluster that trains", TypeConverters.toInt)
     shuffle = Param(
         Params._dummy(), "shuffle",
-        "whether nodes get the rows in a random order, by a Spark shuffle, and each epoch in another",
+        "whether nodes get the rows in a random order, by a Spark shuffle, and each epoch "
+        "in another",
         TypeConverters.toBoolean)
     args = Param(Params._dummy(), "args",
                  "dict that the program finds in ctx.args.args; what a grid search varies")

@@ -15,11 +15,11 @@ from typing import Any
 
 from tfos import _native
 from tfos.base import control_message, gpu, import_hook
-from tfos.node.context import NodeContext, tensorflow_cluster
-from tfos.feed.datafeed import FeedSource
-from tfos.errors import TfosError
-from tfos.node.agent_link import AgentLink
 from tfos.base.roles import SERVICE_JOBS
+from tfos.errors import TfosError
+from tfos.feed.datafeed import FeedSource
+from tfos.node.agent_link import AgentLink
+from tfos.node.context import NodeContext, tensorflow_cluster
 
 
 def main() -> int:
@@ -96,7 +96,7 @@ def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
     try:
         import tfos.tensorflow  # noqa: F401  (registers the schemes)
     except TfosError as error:
-        warnings.warn(f"hdfs:// paths don't work in this node: {error}", RuntimeWarning)
+        warnings.warn(f"hdfs:// paths don't work in this node: {error}", RuntimeWarning, stacklevel=2)
 
 
 def _leave_group() -> None:
@@ -107,7 +107,7 @@ def _leave_group() -> None:
     try:
         collective.leave()
     except TfosError as error:  # Of another node, which says itself why.
-        warnings.warn(f"the other nodes have not come to their end: {error}", RuntimeWarning)
+        warnings.warn(f"the other nodes have not come to their end: {error}", RuntimeWarning, stacklevel=2)
 
 
 def _start_feed(link: AgentLink) -> FeedSource | None:

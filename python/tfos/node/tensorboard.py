@@ -13,8 +13,9 @@ from tfos.errors import TfosError
 def main() -> None:
     """Becomes TensorBoard, with the arguments of this process."""
     try:
-        import tfos.tensorflow  # noqa: F401  (registers the schemes)
         from tensorboard import main as tensorboard
+
+        import tfos.tensorflow  # noqa: F401  (registers the schemes)
     except ImportError as error:
         sys.exit(f"tfos tensorboard: {error}; install tensorflow and tensorboard for {sys.executable}")
     except TfosError as error:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tfos.node.context import NodeContext
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def start(node: NodeContext, use_gpu: bool = True) -> tuple[Any, Any]:
-    """Starts `tf.distribute.Server` on the node's port and returns (ClusterSpec, server).
+    """Starts ``tf.distribute.Server`` on the node's port and returns (ClusterSpec, server).
 
     Parameter servers get no GPU; a node that shares one takes its share of the memory. The
     port that the node held so far is released first.
@@ -30,5 +30,5 @@ def start(node: NodeContext, use_gpu: bool = True) -> tuple[Any, Any]:
     server = tf.distribute.Server(
         cluster, job_name=node.job_name, task_index=node.task_index, protocol="grpc", config=config
     )
-    _logger.info("%s:%d: TensorFlow server at %s", node.job_name, node.task_index, server.target)
+    logger.info("%s:%d: TensorFlow server at %s", node.job_name, node.task_index, server.target)
     return cluster, server

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from tfos.files import access as file_access
 from tfos.errors import BadInputError
+from tfos.files import access as file_access
 from tfos.parameter_server.connection import CONNECT_TIMEOUT, Server, Worker, as_bytes, connect
 from tfos.parameter_server.rules import make_rule
 
@@ -52,7 +52,8 @@ def _variables_of(model_or_variables: Any, trainable: bool) -> list[Any]:
 
 
 def _is_statistic(variable: Any) -> bool:
-    """Whether a variable is none that training adds steps to, such as a moving mean of BatchNorm."""
+    """Whether a variable is none that training adds steps to, such as a moving mean of
+    BatchNorm."""
     return not getattr(variable, "trainable", True) and "float" in str(variable.dtype)
 
 
@@ -125,7 +126,7 @@ class ParameterServer:
         """Leaves the servers: nobody waits for this worker any more."""
         self._client = None
 
-    def __enter__(self) -> "ParameterServer":
+    def __enter__(self) -> ParameterServer:
         self.open()
         return self
 
@@ -148,8 +149,8 @@ class ParameterServer:
 
     def step(self, gradients: Sequence[Any] | None = None) -> None:
         """Counts a step of training; after every ``sync_interval`` of them exchanges with the
-        servers. With an optimizer on the servers the step's ``gradients`` are to be given, and their
-        mean is pushed."""
+        servers. With an optimizer on the servers the step's ``gradients`` are to be given, and
+        their mean is pushed."""
         if self._pushed == "gradients":
             self._add(*self._gradients_of_step(gradients))
         self._steps += 1
@@ -198,8 +199,8 @@ class ParameterServer:
 
     def callback(self) -> Any:
         """For ``model.fit(callbacks=[...])``: connects when training begins, counts a step for each
-        batch (for each execution of ``steps_per_execution`` batches), and finishes and closes at its
-        end."""
+        batch (for each execution of ``steps_per_execution`` batches), and finishes and closes at
+        its end."""
         from tfos.keras.callback import Callback  # TensorFlow is imported by who uses it.
 
         server = self
@@ -237,13 +238,14 @@ class ParameterServer:
         version = 0
         parts = [arrays] + [[np.zeros_like(array) for array in arrays]] * self._rule.slots
         if self._restore is not None:
-            version, parts = self._read_state(arrays)
+            version, parts = self._read_state(self._restore, arrays)
         for part, values in enumerate(parts):
             client.write(part, [as_bytes(value) for value in values])
         client.start_at(version)
 
-    def _read_state(self, arrays: list[np.ndarray]) -> tuple[int, list[list[np.ndarray]]]:
-        path = self._resolve(self._restore)
+    def _read_state(self, restored: str, arrays: list[np.ndarray]
+                    ) -> tuple[int, list[list[np.ndarray]]]:
+        path = self._resolve(restored)
         access, source = file_access.access_for(path)
         with access.open(source) as file:
             state = np.load(io.BytesIO(file.read()))

@@ -1,4 +1,5 @@
-"""Tables in TFRecord, Parquet, CSV and JSON files, in record batches: memory does not grow with files.
+"""Tables in TFRecord, Parquet, CSV and JSON files, in record batches: memory does not grow with
+files.
 
 Which format a file has its name says, unless it is told. Threads: any; errors:
 :class:`tfos.errors.BadInputError` with the file, and :class:`OSError`.
@@ -11,12 +12,14 @@ import io
 import itertools
 import json
 import os
-from typing import Any, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
-from tfos.records import listing, files as record_files
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
+from tfos.records import files as record_files
+from tfos.records import listing
 
 #: "jsonl" has a JSON object in each line.
 FORMATS = ("tfrecord", "parquet", "csv", "jsonl")
@@ -46,7 +49,7 @@ def convert(sources: Sequence[str], target: str, *, source_format: str | None = 
         compression, target_compression: "none", "gzip", "zlib" for TFRecords; None by the names.
     """
     from_format, to_format = format_of(sources[0], source_format), format_of(target, target_format)
-    access, path = access_for(target)
+    _, path = access_for(target)
     if path in (access_for(source)[1] for source in sources):
         raise BadInputError(f"{target} is read and written; give it another name")
     schema = schema_of(sources, from_format, record_type, compression)
@@ -125,7 +128,8 @@ def _open(path: str, kind: str, types: Mapping[str, pa.DataType],
 
 
 def _json_batches(file: Any, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-    """The rows of lines of JSON. Columns and types are those of the first block, and of ``types``."""
+    """The rows of lines of JSON. Columns and types are those of the first block, and of
+    ``types``."""
     from pyarrow import json as arrow_json
 
     schema = pa.schema(list(types.items()))
@@ -155,8 +159,9 @@ def _blocks_of_lines(file: Any) -> Iterator[bytes]:
 
 def read(sources: Sequence[str], kind: str, schema: pa.Schema, record_type: str,
          compression: str | None, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of all files, in batches with the columns of ``schema``: those that :func:`schema_of`
-    has found, or some of them. ``batch_rows``: at most so many rows of TFRecords in a batch."""
+    """The rows of all files, in batches with the columns of ``schema``: those that
+    :func:`schema_of` has found, or some of them. ``batch_rows``: at most so many rows of TFRecords
+    in a batch."""
     for source in sources:
         if kind == "tfrecord":
             access, path = access_for(source)
@@ -242,7 +247,7 @@ class _ParquetWriter:
         self._group: list[pa.RecordBatch] = []
         self._bytes = 0
 
-    def __enter__(self) -> "_ParquetWriter":
+    def __enter__(self) -> _ParquetWriter:
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
@@ -274,7 +279,8 @@ def _leaves_besides(schema: pa.Schema, columns: Collection[str]) -> list[str]:
 
 
 class _JsonWriter:
-    """Writes lines of JSON; numbers that are none are NaN, Infinity, -Infinity, as Spark reads them.
+    """Writes lines of JSON; numbers that are none are NaN, Infinity, -Infinity, as Spark reads
+    them.
 
     Owner and lifetime: borrows the file. Threads: one at a time.
     """
@@ -282,7 +288,7 @@ class _JsonWriter:
     def __init__(self, file: Any):
         self._file = file
 
-    def __enter__(self) -> "_JsonWriter":
+    def __enter__(self) -> _JsonWriter:
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -6,7 +6,8 @@ records are read is TensorFlow's ``InvalidArgumentError`` with file, record and 
 
 from __future__ import annotations
 
-from typing import Any, Iterator, NamedTuple, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -80,7 +81,7 @@ def _batches(ops: ops_library.Ops, handle: int, specs: list[tf.TensorSpec]) -> t
     def batch(opened: tf.Tensor) -> list[tf.Tensor]:
         awaited = wait(opened, tf.ones_like(opened))
         components = ops.next_batch(source=awaited, component_types=[spec.dtype for spec in specs])
-        for component, spec in zip(components, specs):
+        for component, spec in zip(components, specs, strict=True):
             component.set_shape(spec.shape)
         return components
 
@@ -101,7 +102,8 @@ def _batches(ops: ops_library.Ops, handle: int, specs: list[tf.TensorSpec]) -> t
 
 
 def _column(field: pa.Field) -> _Column:
-    kind, width, nested = field.type, 0, False
+    kind, nested = field.type, False
+    width: int | None = 0
     if pa.types.is_fixed_size_list(kind):
         kind, width = kind.value_type, kind.list_size
     elif pa.types.is_list(kind):

@@ -5,7 +5,8 @@
     tfos.records.write("copy.tfrecord", batches, compression="GZIP")
 
 What becomes of which type, and what of damaged files, is in docs/formats/tfrecord.md. An argument
-that is None is as the native side has it. Paths may be URIs of Hadoop's file systems (docs/hdfs.md).
+that is None is as the native side has it. Paths may be URIs of Hadoop's file systems
+(docs/hdfs.md).
 
 Errors: :class:`tfos.errors.BadInputError` naming file, record and offset; :class:`OSError`.
 """
@@ -13,7 +14,8 @@ Errors: :class:`tfos.errors.BadInputError` naming file, record and offset; :clas
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Iterator, NamedTuple, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from tfos import _native
 from tfos.base.arrow import pa
@@ -213,7 +215,8 @@ class SchemaSample:
         return True
 
     def schema(self) -> pa.Schema:
-        """What all of them have in common; an error names two records that contradict each other."""
+        """What all of them have in common; an error names two records that contradict each
+        other."""
         return pa.schema(self._inference.finish())
 
 
@@ -249,5 +252,5 @@ def encode(batch: pa.RecordBatch, *, record_type: str = "Example") -> pa.BinaryA
 
 def _file(path: str | os.PathLike[str], compression: str, validation: str | None = None,
           max_record_bytes: int | None = None, part: Part | None = None) -> Any:
-    return _native.RecordFile(native_path(path), compression, validation, max_record_bytes,
-                              None if part is None else tuple(part))
+    place = None if part is None else (part.begin, part.end, part.first_record)
+    return _native.RecordFile(native_path(path), compression, validation, max_record_bytes, place)

@@ -1,4 +1,5 @@
-"""Which TFRecord files a path means, what their directories say of them, and who reads which part."""
+"""Which TFRecord files a path means, what their directories say of them, and who reads which
+part."""
 
 from __future__ import annotations
 
@@ -7,13 +8,14 @@ import heapq
 import itertools
 import os
 import urllib.parse
-from typing import Any, Iterable, NamedTuple, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from tfos.records import files as record_files
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
-from tfos.files.interface import FileAccess, has_wildcard, is_hidden, walk
 from tfos.files.access import access_for
+from tfos.files.interface import FileAccess, has_wildcard, is_hidden, walk
+from tfos.records import files as record_files
 
 INDEX_SUFFIX = ".tfindex"
 
@@ -132,7 +134,8 @@ def directory_columns(files: Sequence[ListedFile]) -> dict[str, type]:
             raise BadInputError(
                 f"{files[0].path} and {file.path} do not lie below directories of the same columns "
                 f"({', '.join(names) or 'none'}; "
-                f"{', '.join(name for name, _ in file.directory_values) or 'none'}): read them apart"
+                f"{', '.join(name for name, _ in file.directory_values) or 'none'}): read "
+                f"them apart"
             )
     return {name: int if all(_is_integer(dict(file.directory_values)[name]) for file in files) else str
             for name in names}
@@ -195,12 +198,14 @@ def infer_schema(files: Sequence[ListedFile], *, record_type: str, compression: 
         if inference.count >= sample:
             break
         access, path = access_for(file.path)
-        options = {"compression": compression_of(path, compression)}
+        kind = compression_of(path, compression)
         if mode == "failfast":
-            inference.add(access.native_path(path), sample - inference.count, **options)
+            inference.add(access.native_path(path), sample - inference.count, compression=kind)
             continue
-        stream = record_files.RecordStream(access.native_path(path), mode="dropmalformed", **options)
+        stream = record_files.RecordStream(access.native_path(path), mode="dropmalformed",
+                                           compression=kind)
         for record in itertools.islice(stream, sample - inference.count):
+            assert record is not None  # As none is in mode "permissive" only.
             inference.try_add_record(record)
     return inference.schema()
 

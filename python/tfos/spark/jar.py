@@ -27,8 +27,8 @@ def path() -> str:
 
 
 def why_unused(sc: Any, key: str, wanted: str) -> str:
-    """Why executors' JVMs don't do what the setting ``key`` is about, which is ``wanted``: auto, on or
-    off. "" when they do. Raises :class:`BadInputError` when they have to and can't."""
+    """Why executors' JVMs don't do what the setting ``key`` is about, which is ``wanted``: auto, on
+    or off. "" when they do. Raises :class:`BadInputError` when they have to and can't."""
     if wanted == "off":
         return f"{key} is off"
     found = obstacle(sc)
@@ -56,7 +56,8 @@ def obstacle(sc: Any) -> str:
 
 
 def _missing_on_executors(sc: Any, jar: str) -> str:
-    """Why executors won't have the ``jar`` that the driver has; "" when nothing speaks against it."""
+    """Why executors won't have the ``jar`` that the driver has; "" when nothing speaks against
+    it."""
     directory, name = os.path.split(jar)
     in_driver = sc.master.startswith("local") and not sc.master.startswith("local-cluster")
     conf = sc.getConf()

@@ -6,12 +6,12 @@ import os
 import re
 import sys
 import threading
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from pyspark import InheritableThread, SparkContext
 from pyspark.rdd import RDD, PipelinedRDD
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
-
 
 _CANCEL_INTERVAL_SECONDS = 0.2
 _CANCEL_ATTEMPTS = 10
@@ -25,7 +25,7 @@ class SparkJob:
     """
 
     def __init__(self, sc: SparkContext, group: str, description: str,
-                 action: Callable[[], Any], on_done: Callable[["SparkJob"], None]):
+                 action: Callable[[], Any], on_done: Callable[[SparkJob], None]):
         self._sc = sc
         self.group = group
         self._error: Exception | None = None
@@ -137,7 +137,8 @@ def first_cause(error: Exception) -> str:
     text = str(error)
     if "No module named 'tfos'" in text:
         return (
-            "the Python of Spark's executors can't import tfos: install the wheel for it, or choose "
+            "the Python of Spark's executors can't import tfos: install the wheel for it, "
+            "or choose "
             "the right one with PYSPARK_PYTHON or spark.pyspark.python (it is python3 of the PATH "
             "unless they say otherwise)"
         )

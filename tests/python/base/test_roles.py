@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfos.base.roles import plan_roles, tensorboard_node
+from tfos.base.roles import members_of, plan_roles, tensorboard_node
 from tfos.errors import BadInputError
 
 
@@ -48,3 +48,11 @@ def test_tensorboard_runs_beside_the_chief_or_the_first_worker():
     assert tensorboard_node(plan_roles(3, parameter_servers=1)) == 1
     assert tensorboard_node(plan_roles(3, parameter_servers=1, chief="chief")) == 1
     assert tensorboard_node(plan_roles(2)) == 0
+
+
+@pytest.mark.parametrize("chief", ["chief", "master"])
+def test_who_trains_together_begins_with_the_chief(chief):
+    jobs = [("worker", 1), ("ps", 0), ("worker", 0), ("evaluator", 0), (chief, 0)]
+    nodes = [{"job_name": job, "task_index": index} for job, index in jobs]
+    members = [(node["job_name"], node["task_index"]) for node in members_of(nodes)]
+    assert members == [(chief, 0), ("worker", 0), ("worker", 1)]

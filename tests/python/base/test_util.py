@@ -1,8 +1,8 @@
 """Cluster sizes from a session's configuration."""
 
 import pytest
-from support.fake_spark import FakeSparkContext, fake_session
 
+from support.fake_spark import FakeSparkContext, fake_session
 from tfos import util
 from tfos.errors import BadInputError
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
-from support.remote_files import names_in, read_bytes
 
+from support.remote_files import names_in, read_bytes
 from tfos import records
 from tfos.base import executable
 from tfos.cli import infer

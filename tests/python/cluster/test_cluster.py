@@ -9,12 +9,12 @@ import pickle
 import numpy as np
 import pytest
 from pyspark.sql import Row
+
+import tfos
 from support import programs
 from support.comparing import assert_same
 from support.spark_errors import SPARK_ERRORS
-from support.waiting import wait_for
-
-import tfos
+from support.waiting import BOUND_SECONDS, wait_for
 from tfos.cluster.coordinator import Coordinator
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 
@@ -270,7 +270,7 @@ def test_a_node_says_that_it_imports_its_program(spark, tmp_path, leftovers):
 def test_shutdown_timeout_names_the_nodes_and_ends_them(spark, tmp_path, leftovers):
     cluster = tfos.run(spark, programs.ignore_stop, nodes=1, args={"dir": str(tmp_path)},
                        stop_grace=0.5)
-    assert cluster._coordinator.wait(lambda: cluster.status()[0]["state"] == "running", 60)
+    assert cluster._coordinator.wait(lambda: cluster.status()[0]["state"] == "running", BOUND_SECONDS)
     with pytest.raises(ClusterTimeoutError, match=r"worker:0 \(node 0 on .*draining"):
         cluster.shutdown(timeout=2)
 
@@ -287,7 +287,7 @@ def test_feed_timeout_is_about_progress_and_names_the_idle_side(spark, tmp_path)
                        args={"dir": str(tmp_path)}, feed_memory=4 << 20, feed_region=2 << 20)
     rdd = spark.sparkContext.parallelize(range(64), 1).map(lambda n: bytes(1 << 20))
     # Waiting for a node that still starts is bounded by the same time, and says something else.
-    assert cluster._coordinator.wait(lambda: cluster.status()[0]["state"] == "running", 60)
+    assert cluster._coordinator.wait(lambda: cluster.status()[0]["state"] == "running", BOUND_SECONDS)
     with pytest.raises(SPARK_ERRORS, match="taken for 2 s: the programs are not reading .node 0|node 0 .*no memory to give"):
         cluster.train(rdd, feed_timeout=2)
     cluster._abort("test ends")
@@ -303,7 +303,7 @@ def test_metrics_of_the_program_reach_the_driver(spark):
         cluster.train(spark.sparkContext.parallelize(range(10), 1))
         expected = {"step": 7, "loss": 0.5, "accuracy": "nan", "rows": 10}
         assert cluster._coordinator.wait(
-            lambda: expected.items() <= cluster.status()[0]["metrics"].items(), 20)
+            lambda: expected.items() <= cluster.status()[0]["metrics"].items(), BOUND_SECONDS)
 
 
 def test_http_wants_the_token(spark):

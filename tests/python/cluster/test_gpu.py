@@ -9,11 +9,11 @@ import threading
 import types
 
 import pytest
-from support import programs
-from support.places import RUN_ID, SUPPORT
-from support.waiting import wait_for
 
 import tfos
+from support import programs
+from support.places import RUN_ID, SUPPORT
+from support.waiting import BOUND_SECONDS, wait_for
 from tensorflowonspark import gpu_info
 from tfos.base import gpu
 from tfos.errors import BadInputError, TfosError
@@ -93,9 +93,9 @@ def test_who_finds_no_free_gpu_waits_for_one(two_gpus, caplog):
     with gpu.leased(1, two_gpus), gpu.leased(1, two_gpus):
         thread = threading.Thread(target=take)
         thread.start()
-        assert waits.wait(30)
+        assert waits.wait(BOUND_SECONDS)
         assert taken == []
-    thread.join(30)
+    thread.join(BOUND_SECONDS)
     assert taken == [["0"]]
     assert "waiting for 1 of this host's 2 GPU(s)" in caplog.text
 

@@ -11,8 +11,8 @@ import threading
 import nbclient
 import nbformat
 import pytest
-from support.places import ROOT
 
+from support.places import ROOT
 from tfos.cluster.notebook import Watch, status_html
 
 NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))

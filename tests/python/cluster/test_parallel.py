@@ -5,8 +5,8 @@ import os
 import sys
 
 import pytest
-from support.fake_spark import FakeSparkContext
 
+from support.fake_spark import FakeSparkContext
 from tensorflowonspark import TFParallel
 from tfos.errors import BadInputError, TfosError
 from tfos.spark import slots

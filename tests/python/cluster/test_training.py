@@ -8,10 +8,10 @@ import pickle
 
 import pytest
 from pyspark.sql import functions
-from support import programs
-from support.spark_errors import SPARK_ERRORS
 
 import tfos
+from support import programs
+from support.spark_errors import SPARK_ERRORS
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError
 from tfos.feed.plan import Replay

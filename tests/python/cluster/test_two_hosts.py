@@ -11,11 +11,15 @@ import sys
 
 import numpy as np
 import pytest
+
 from spark_cluster import Host, SparkCluster
 from support.places import SUPPORT, TESTS
 from support.two_hosts_driver import OURS, ROWS
 
-pytestmark = pytest.mark.spark  # In the process of the driver.
+#: For all its clusters, one after the other.
+BOUND_SECONDS = 600
+# The driver, a process of its own, starts Spark.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
 _THEIRS = "10.213.77.2"
 _DRIVER = SUPPORT / "two_hosts_driver.py"
 
@@ -58,7 +62,7 @@ def driven(other_host, tmp_path):
                        "PYTHONPATH": str(TESTS),
                        "PYSPARK_PYTHON": sys.executable}
         done = subprocess.run([sys.executable, str(_DRIVER), cluster.url, str(tmp_path)],
-                              env=environment, capture_output=True, text=True, timeout=240)
+                              env=environment, capture_output=True, text=True, timeout=BOUND_SECONDS)
     assert done.returncode == 0, done.stderr[-4000:]
     return tmp_path
 

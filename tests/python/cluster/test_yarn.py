@@ -11,11 +11,11 @@ import urllib.request
 
 import psutil
 import pytest
+
 import yarn_cluster
 from support.places import ROOT, RUN_VARIABLE, SUPPORT
 from support.waiting import wait_for
 from support.webhdfs import WebHdfs
-
 from tfos.base import executable
 
 PROGRAM = SUPPORT / "submitted_program.py"

@@ -45,7 +45,7 @@ def test_rdds_of_examples(spark):
     assert pairs.mapPartitions(dfutil.fromTFExample).toDF().orderBy("n").collect() == frame.collect()
 
 
-def test_examples_are_those_of_tensorflow():
+def test_examples_are_those_of_tensorflow(spark):
     rows = [Row(n=7, x=[0.5, 1.5], s="a", missing=None)]
     [(record, _)] = dfutil.toTFExample([("n", "int"), ("x", "array<decimal(3,1)>"), ("s", "string"),
                                         ("missing", "binary")])(rows)

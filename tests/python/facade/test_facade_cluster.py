@@ -13,9 +13,9 @@ from pathlib import Path
 import cloudpickle
 import pyspark.cloudpickle
 import pytest
+
 from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
-
 from tensorflowonspark import TFCluster, TFNode
 from tensorflowonspark.TFCluster import InputMode
 from tfos.errors import BadInputError, TfosError

@@ -12,9 +12,9 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from support.places import ROOT
 from support.spark_errors import SPARK_ERRORS
-
 from tensorspark.core import spark_session as sps
 from tensorspark.core import weight_combiner as comb
 from tfos.errors import BadInputError, TfosError

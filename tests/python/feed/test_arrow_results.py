@@ -7,10 +7,10 @@ import datetime
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as sql
+
 from support import programs
 from support.feed_nodes import Nodes, datafeed
 from support.sql_types import RESULT_TYPES
-
 from tfos.errors import BadInputError
 from tfos.feed.frames import _result_fields
 from tfos.feed.results import ResultAssembler, sql_name

@@ -14,18 +14,20 @@ import numpy as np
 import pytest
 from pyspark.serializers import BatchedSerializer, CPickleSerializer
 from pyspark.sql import types as sql
+
+import tfos
 from support import programs
 from support.comparing import assert_same
 from support.spark_errors import SPARK_ERRORS
 from support.sql_types import TYPES
-from support.waiting import wait_for
-
-import tfos
+from support.waiting import BOUND_SECONDS, wait_for
 from tfos.errors import BadInputError
 from tfos.feed.frames import check_schema
 
 ROWS = 40
-WAIT_SECONDS = 60
+#: What `train` raises when a feed task refuses a row: tasks of Python workers fail with Spark's errors.
+REFUSED = {"on": BadInputError, "off": SPARK_ERRORS}
+
 
 class Store:
     """A cluster of one node that stores each row as soon as it has it."""
@@ -212,7 +214,7 @@ def test_a_retried_task_feeds_no_row_twice(spark, tmp_path, feed_jvm):
 def test_a_null_is_an_error_that_names_column_and_row(spark, store, feed_jvm):
     frame = spark.range(100, numPartitions=1).selectExpr("id", "nullif(id, 61) AS value")
     message = "partition 0: column value has a null in row 61; fill or drop it first"
-    with pytest.raises(BadInputError if feed_jvm == "on" else SPARK_ERRORS, match=message):
+    with pytest.raises(REFUSED[feed_jvm], match=message):
         store.cluster.train(frame)
     store.cluster.train(frame.na.fill(-1).where("id >= 90"))
     # The task was tried several times, and fed the rows before the null once.
@@ -222,20 +224,20 @@ def test_a_null_is_an_error_that_names_column_and_row(spark, store, feed_jvm):
     assert ids == list(range(len(ids) - 10)) + list(range(90, 100))
 
 
-def test_a_null_inside_an_array(spark, store):
+def test_a_null_inside_an_array(spark, store, feed_jvm):
     frame = spark.range(30, numPartitions=1).selectExpr(
         "id", "array(1, if(id = 20, null, 2)) AS pair")
-    with pytest.raises(SPARK_ERRORS, match="column pair has a null in row 20; fill or drop it first"):
+    with pytest.raises(REFUSED[feed_jvm], match="column pair has a null in row 20; fill or drop it first"):
         store.cluster.train(frame)
     store.cluster.train(spark.range(-1, 0))
     while int(store.rows(1)[0].id) != -1:
         pass
 
 
-def test_a_null_inside_an_array_of_strings(spark, store):
+def test_a_null_inside_an_array_of_strings(spark, store, feed_jvm):
     frame = spark.range(30, numPartitions=1).selectExpr(
         "id", "array('a', if(id = 20, null, 'b')) AS words")
-    with pytest.raises(SPARK_ERRORS, match="column words has a null in row 20; fill or drop it first"):
+    with pytest.raises(REFUSED[feed_jvm], match="column words has a null in row 20; fill or drop it first"):
         store.cluster.train(frame)
     store.cluster.train(spark.range(-1, 0))
     while int(store.rows(1)[0].id) != -1:
@@ -256,7 +258,7 @@ def test_a_killed_task_stops_waiting_for_room(spark, tmp_path, feed_jvm):
         feeding.start()
         wait_for(lambda: in_use() > 0, "the node's memory to be asked for")
         cluster._jobs.cancel()
-        feeding.join(WAIT_SECONDS)
+        feeding.join(BOUND_SECONDS)
         assert failures and failures[0] is not None
         executors = spark.sparkContext._jsc.sc().statusTracker()
         wait_for(lambda: not any(e.numRunningTasks() for e in executors.getExecutorInfos()),

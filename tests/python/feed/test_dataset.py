@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from support import programs
-from support.feed_nodes import TIMEOUT
 
 import tfos
+from support import programs
+from support.feed_nodes import TIMEOUT
 from tfos.errors import BadInputError
 from tfos.feed.datafeed import FeedSource
 from tfos.feed.dataset import make_dataset
@@ -256,7 +256,7 @@ def test_transformations(node: Any, pool: Any) -> None:
         np.testing.assert_array_equal(vectors[:, 999], tf.cast(numbers, tf.float32))
         seen.update(numbers.numpy())
     feeding.result(TIMEOUT)
-    assert seen == {n: 2 for n in range(3000)}
+    assert seen == dict.fromkeys(range(3000), 2)
 
 
 def test_a_tensor_keeps_its_memory_and_no_longer(node: Any) -> None:

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
-from support.fake_spark import FakeSparkContext
 
+from support.fake_spark import FakeSparkContext
 from tfos import _version
 from tfos.cluster.feed import ClusterFeed
 from tfos.errors import BadInputError, NodeFailedError, NodeLostError

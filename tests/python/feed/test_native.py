@@ -16,10 +16,10 @@ from typing import Any
 import numpy
 import pytest
 from pyspark.sql import Row
+
 from support.comparing import assert_same
 from support.feed_nodes import TIMEOUT, datafeed, echo, infer, read_all
 from support.waiting import wait_for
-
 from tfos.errors import BadInputError, FeedError, FeedTimeoutError, NodeLostError
 
 
@@ -85,7 +85,7 @@ def test_every_node_of_the_host_gets_rows(make_nodes: Any) -> None:
     nodes.end_feed()
     read = [read_all(server) for server in nodes.servers]
     assert Counter(row for rows in read for row in rows) == Counter(
-        {i: 10 for i in range(30)}
+        dict.fromkeys(range(30), 10)
     )
     assert all(len(rows) == 100 for rows in read)
 

@@ -7,7 +7,8 @@ import pickle
 import random
 import string
 import struct
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest

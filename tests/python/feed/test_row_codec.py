@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.comparing import assert_same
 
+from support.comparing import assert_same
 from tfos import _native
 from tfos.errors import BadInputError, FeedError
 

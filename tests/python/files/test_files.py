@@ -184,8 +184,9 @@ def test_checkpoints(root):
 
 
 def test_models(root):
-    import keras
     import numpy as np
+
+    import keras
 
     model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3)])
     rows = np.ones((2, 4), "float32")

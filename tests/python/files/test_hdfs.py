@@ -12,9 +12,9 @@ import socket
 import subprocess
 import sys
 
-import hadoop_cluster
 import pytest
 
+import hadoop_cluster
 from tfos.base import executable
 from tfos.cli import checks as checks_of
 from tfos.cli import doctor_hdfs

@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 
-import hadoop_cluster
 import pytest
+
+import hadoop_cluster
 
 BOUND_SECONDS = 180
 pytestmark = pytest.mark.hdfs

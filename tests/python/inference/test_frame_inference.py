@@ -12,11 +12,11 @@ from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as sql
+
+import tfos
 from support import programs
 from support.spark_errors import SPARK_ERRORS
 from support.sql_types import RESULT_TYPES, TYPES
-
-import tfos
 from tfos.errors import BadInputError, NodeFailedError
 
 ROWS = 40

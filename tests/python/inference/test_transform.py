@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import functions as F
+
 from support.fake_spark import fake_session
 from support.spark_errors import SPARK_ERRORS
-
 from tfos import inference
 from tfos.errors import BadInputError
 from tfos.inference import frames, jvm

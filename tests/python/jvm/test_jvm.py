@@ -18,11 +18,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame, functions
+
+import tfos
 from support import programs
 from support.places import ROOT
 from support.spark_errors import SPARK_ERRORS
-
-import tfos
 from tfos import inference, records
 from tfos.records import files as record_files
 from tfos.records.spark import types

@@ -6,12 +6,12 @@ import itertools
 import json
 import pathlib
 
-import keras
 import numpy as np
 import pytest
-from support import collective_programs as programs
 
+import keras
 import tfos
+from support import collective_programs as programs
 from tfos.errors import BadInputError, NodeFailedError
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import keras
 import numpy as np
 import pytest
+
+import keras
 from support import keras_programs as programs
 from support.comparing import assert_same
 from support.two_nodes import Died, TwoNodes

@@ -9,10 +9,10 @@ from pyspark.ml.evaluation import RegressionEvaluator
 from pyspark.ml.feature import VectorAssembler
 from pyspark.ml.tuning import CrossValidator, CrossValidatorModel, ParamGridBuilder
 from pyspark.sql import functions
-from support import ml_programs
-from support.spark_errors import SPARK_ERRORS
 
 import tfos.ml
+from support import ml_programs
+from support.spark_errors import SPARK_ERRORS
 from tensorflowonspark import TFCluster, pipeline
 from tfos.errors import BadInputError
 from tfos.inference import model as inference_model

@@ -102,7 +102,7 @@ def test_dropping_does_not_wait_for_what_is_being_read(files, stuck, prefetched)
 AT_EXIT = """
 import sys
 import pyarrow as pa
-from tfos import node_files
+from tfos.node import files as node_files
 dataset = node_files.tfrecords(sys.argv[1:], pa.schema([("id", pa.int64())]), 10).prefetch(2)
 iterator = iter(dataset)
 print(len(next(iterator)["id"]))

@@ -15,9 +15,9 @@ import urllib.request
 
 import pytest
 import tensorflow as tf
-from support.waiting import wait_for
 
 import tfos
+from support.waiting import wait_for
 from tfos.base import executable, import_hook
 from tfos.files import hadoop_settings
 

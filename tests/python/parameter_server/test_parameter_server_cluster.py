@@ -9,9 +9,9 @@ import signal
 import numpy as np
 import psutil
 import pytest
-from support import parameter_server_programs as programs
 
 import tfos
+from support import parameter_server_programs as programs
 from tfos.errors import BadInputError, NodeFailedError
 
 

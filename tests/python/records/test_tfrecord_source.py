@@ -18,13 +18,13 @@ import pyspark
 import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import types as sql
+
+import tfos
 from support.places import ROOT
 from support.record_source import PYTHON_FORMAT, Source, ids
 from support.remote_files import visible_in
 from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
-
-import tfos
 from tfos import records
 from tfos.base import executable
 from tfos.errors import BadInputError
@@ -32,8 +32,6 @@ from tfos.files.access import access_for
 from tfos.records import listing
 from tfos.records.spark import source as tfrecord_source
 from tfos.records.spark import types, writer
-
-BOUND_SECONDS = 60
 
 SCALARS = {
     "boolean": sql.BooleanType(), "byte": sql.ByteType(), "short": sql.ShortType(),

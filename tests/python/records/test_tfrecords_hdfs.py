@@ -14,12 +14,12 @@ import psutil
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
+
+import tfos
 from support.record_source import PYTHON_FORMAT, Source, ids
 from support.remote_files import names_in, visible_in
 from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
-
-import tfos
 from tfos import records
 from tfos.base import executable
 from tfos.errors import BadInputError

@@ -6,14 +6,14 @@ import pathlib
 import subprocess
 import sys
 
-import hadoop_cluster
 import psutil
 import pytest
+
+import hadoop_cluster
 from daemons import DaemonError
-from support.waiting import wait_for
+from support.waiting import BOUND_SECONDS, wait_for
 
 HARNESS = pathlib.Path(hadoop_cluster.__file__)
-BOUND_SECONDS = 60
 
 
 @pytest.mark.hdfs

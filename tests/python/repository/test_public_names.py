@@ -7,12 +7,13 @@ import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from support.places import ROOT
 
 import tfos
+from support.places import ROOT
 from tfos.base import executable
 
 PACKAGES = ["tfos", "tfos.cluster", "tfos.inference", "tfos.parameter_server", "tfos.records"]
@@ -51,9 +52,9 @@ def test_import_tfos_is_enough():
 
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'tfos' has no attribute 'ruin'"):
-        tfos.ruin  # noqa: B018
+        tfos.ruin
     with pytest.raises(AttributeError, match="module 'tfos.records' has no attribute 'reed'"):
-        tfos.records.reed  # noqa: B018
+        tfos.records.reed
 
 
 def test_importing_packages_imports_no_library():
@@ -61,6 +62,38 @@ def test_importing_packages_imports_no_library():
         f"import importlib, json, sys; [importlib.import_module(name) for name in {PACKAGES}]; "
         "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))")
     assert not {"numpy", "pyarrow", "pyspark", "tensorflow", "keras"} & set(loaded)
+
+
+def test_type_checkers_see_the_extension():
+    package = pathlib.Path(tfos.__file__).parent
+    assert (package / "py.typed").is_file()
+    stub = ast.parse((package / "_native.pyi").read_text())
+    shown = {node.name for node in stub.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    native = importlib.import_module("tfos._native")
+    assert {name for name, value in vars(native).items() if callable(value)} <= shown
+
+
+def names_in(requirements):
+    """The packages of requirements, as pyproject.toml or a file of pip's has them."""
+    found = (re.match(r"\s*([\w.-]+)", line) for line in requirements)
+    return {match.group(1).lower().replace("_", "-") for match in found if match}
+
+
+def all_of(extra, extras):
+    """The packages of an extra and of those that it names."""
+    inside = [match.group(1).split(",") for line in extras[extra] if (match := re.match(r"tfos\[(.*)\]", line))]
+    return names_in(extras[extra]).union(*(all_of(name, extras) for names in inside for name in names))
+
+
+@pytest.mark.parametrize(("extra", "files"), [
+    ("demo", ["requirements-run.txt"]), ("test", ["requirements-run.txt", "requirements.txt"])])
+def test_extras_have_what_the_tools_install(extra, files):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    lines = [line for name in files for line in (ROOT / "tools" / name).read_text().splitlines()
+             if not line.startswith(("-", "#"))]
+    needed = names_in(lines) - {"setuptools"} - names_in(project["build-system"]["requires"])
+    there = all_of(extra, project["project"]["optional-dependencies"])
+    assert needed - there <= names_in(project["project"]["dependencies"])
 
 
 def test_one_version_is_everywhere():

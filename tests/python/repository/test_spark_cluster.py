@@ -10,6 +10,7 @@ import sys
 
 import psutil
 import pytest
+
 import spark_cluster
 from daemons import DaemonError
 

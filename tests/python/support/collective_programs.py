@@ -82,9 +82,9 @@ def uneven_parts(x, y, rank):
 
 def keras_training(ctx):
     """Each node trains with half of every batch; other seeds give other weights at first."""
-    import keras
     import tensorflow as tf
 
+    import keras
     from tfos import collective
 
     rank, size = collective.rank(), collective.size()
@@ -116,9 +116,9 @@ def keras_training(ctx):
 
 def mixed_precision(ctx):
     """Overflows on one node only, in its third step."""
-    import keras
     import numpy as np
 
+    import keras
     from tfos import collective
 
     keras.config.set_dtype_policy("mixed_float16")
@@ -157,11 +157,11 @@ def kinds_of_models(ctx):
     without an input shape; gradients of an embedding; legacy Keras."""
     import warnings
 
-    import keras
     import numpy as np
     import tensorflow as tf
     import tf_keras
 
+    import keras
     from tfos import collective
 
     rank = collective.rank()
@@ -226,7 +226,6 @@ def fed_unevenly(ctx):
     """Nodes get different numbers of rows; each fits what it gets: as most programs do; and with
     padded batches, and then with those that it has, which it keeps."""
     import keras
-
     from tfos import collective
 
     model = _model(keras, collective.rank())

@@ -9,8 +9,8 @@ from typing import Any
 from tfos import _native
 
 JOB = b"j" * 16
-TIMEOUT = 30.0
-
+#: Of a wait that is to come to its end, on the slowest machine.
+TIMEOUT = 120.0
 
 
 class Nodes:

@@ -13,8 +13,9 @@ WORDS = 50
 
 
 def package_of(kind):
-    import keras
     import tf_keras
+
+    import keras
 
     return tf_keras if kind.startswith("legacy") else keras
 
@@ -201,8 +202,9 @@ def built_on_the_chief(ctx):
 
 def weightless(ctx):
     """A batch of the only node that still has some weighs nothing, and is not even numbers."""
-    import keras
     import tensorflow as tf
+
+    import keras
 
     x, y = np.ones((4, 4), np.float32), np.ones((4, 1), np.float32)
     weights = np.ones(4, np.float32)

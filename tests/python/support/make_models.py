@@ -58,9 +58,10 @@ __attribute__((constructor)) static void Register() {
 
 
 def main(directory):
-    import keras
     import numpy as np
     import tensorflow as tf
+
+    import keras
 
     def path(name):
         return os.path.join(directory, name)

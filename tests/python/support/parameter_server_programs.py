@@ -19,7 +19,6 @@ def rows():
 def train(ctx):
     """A plain loop and then a fit, of one model."""
     import keras
-
     from tfos import collective
 
     x, y = (part[ctx.task_index::ctx.num_workers] for part in rows())

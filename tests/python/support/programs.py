@@ -140,7 +140,7 @@ ANSWERS = {
     "date": lambda ids: [datetime.date(1970, 1, 1) + datetime.timedelta(n) for n in ids],
     "datetime": lambda ids: [EPOCH + datetime.timedelta(seconds=n) for n in ids],
     "aware datetime": lambda ids: [
-        EPOCH.replace(tzinfo=datetime.timezone.utc) + datetime.timedelta(seconds=n) for n in ids],
+        EPOCH.replace(tzinfo=datetime.UTC) + datetime.timedelta(seconds=n) for n in ids],
     "datetime64": lambda ids: np.array(ids, "M8[s]"),
     "microseconds": lambda ids: np.array(ids) * 1_000_000,
     "decimal": lambda ids: [decimal.Decimal(n) / 4 for n in ids],
@@ -279,8 +279,9 @@ def leave_a_row_unanswered(ctx):
 
 def fit_dataset(ctx):
     """Trains on the feed for one pass and notes the rows and steps that it took."""
-    import keras
     import tensorflow as tf
+
+    import keras
 
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")

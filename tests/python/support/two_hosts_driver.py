@@ -79,7 +79,6 @@ def train_together(spark, run, directory):
     """One model on both hosts, whose gradients are sent between them, also encrypted."""
     def train(ctx):
         import keras
-
         from tfos import collective
 
         model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])

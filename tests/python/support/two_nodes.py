@@ -8,7 +8,8 @@ import os
 import secrets
 import socket
 import traceback
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 JOBS = ("chief", "worker")
 #: For importing TensorFlow on a busy machine, and for a program.
@@ -33,7 +34,7 @@ class TwoNodes:
             self._pipes.append(ours)
             self.processes.append(process)
 
-    def __enter__(self) -> "TwoNodes":
+    def __enter__(self) -> TwoNodes:
         return self
 
     def __exit__(self, *error: Any) -> None:

@@ -10,6 +10,7 @@ import sys
 import zipfile
 
 import pytest
+
 from support.places import ROOT
 from support.webhdfs import WebHdfs
 

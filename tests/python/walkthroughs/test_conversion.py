@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 import pytest
+
 from support.places import ROOT
 
 CONVERSION = ROOT / "examples/conversion"

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from support.places import ROOT
 
+from support.places import ROOT
 from tfos.files.access import access_for
 from tfos.files.interface import walk
 

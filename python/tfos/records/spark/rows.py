@@ -1,21 +1,23 @@
 """Rows of Spark and serialized tf.Examples, for programs that map over them in Python.
 
-``format("tfrecord")`` is many times as fast, see :mod:`tfos.records.spark.source`; this is for what needs
-objects. Threads: any. Errors: :class:`tfos.errors.BadInputError`.
+``format("tfrecord")`` is many times as fast, see :mod:`tfos.records.spark.source`; this is for what
+needs objects. Threads: any. Errors: :class:`tfos.errors.BadInputError`.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql import types as sql
 
-from tfos.records import listing, files as record_files
-from tfos.records.spark import types, source
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
+from tfos.records import files as record_files
+from tfos.records import listing
+from tfos.records.spark import source, types
 
 #: Rows that are encoded at a time.
 _ROWS = 1_024
@@ -52,7 +54,8 @@ def _python_values(data_type: sql.DataType) -> Callable[[Any], Any]:
 
 
 def decode_rows(serialized: Iterable[bytes], binary: Sequence[str] = ()) -> list[Row]:
-    """The rows of tf.Examples, all with the columns that :func:`schema_of` finds in them together."""
+    """The rows of tf.Examples, all with the columns that :func:`schema_of` finds in them
+    together."""
     held = list(serialized)
     if not held:
         return []
@@ -61,11 +64,13 @@ def decode_rows(serialized: Iterable[bytes], binary: Sequence[str] = ()) -> list
         return [Row() for _ in held]
     batch = record_files.decode(held, types.codec_schema(schema, schema.names))
     row = Row(*schema.names)
-    return [row(*values) for values in zip(*(column.to_pylist() for column in batch.columns))]
+    return [row(*values)
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
 
 
 def schema_of(serialized: Iterable[bytes], binary: Sequence[str] = ()) -> sql.StructType:
-    """The columns of tf.Examples in order of their names, with the types of :func:`legacy_schema`."""
+    """The columns of tf.Examples in order of their names, with the types of
+    :func:`legacy_schema`."""
     sample = record_files.SchemaSample()
     for record in serialized:
         sample.add_record(record)

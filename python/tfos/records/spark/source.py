@@ -1,8 +1,9 @@
 """``spark.read.format("tfrecord")`` and ``df.write.format("tfrecord")``: TFRecords for Spark 4.
 
 With the jar (``tfos.jar_path()``) on the class path Spark knows the format and no row crosses a
-Python worker; here is what does without. :func:`register` makes the format known to a session. Options
-and types are in docs/tfrecords.md. Spark makes the objects here on the driver, and pickles them to its tasks.
+Python worker; here is what does without. :func:`register` makes the format known to a session.
+Options and types are in docs/tfrecords.md. Spark makes the objects here on the driver, and pickles
+them to its tasks.
 
 Errors: :class:`tfos.errors.BadInputError` and :class:`OSError` with file and offset; Spark wraps
 them into its own.
@@ -13,20 +14,23 @@ from __future__ import annotations
 import json
 import logging
 import os
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from py4j.java_gateway import JavaClass
 from pyspark.sql import types as sql
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
-from tfos.files import hadoop_settings, paths
-from tfos.spark import jar
-from tfos.records import listing, files as record_files
-from tfos.records.spark import types, writer as records_spark_writer
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
+from tfos.files import hadoop_settings, paths
 from tfos.files.access import access_for
+from tfos.records import files as record_files
+from tfos.records import listing
 from tfos.records.listing import FilePart, ListedFile
+from tfos.records.spark import types
+from tfos.records.spark import writer as records_spark_writer
+from tfos.spark import jar
 
 FORMAT = "tfrecord"
 
@@ -50,7 +54,7 @@ _READ_OPTIONS = {
 _WRITE_OPTIONS = {"path", "recordtype", "compression", "compressionlevel", "index", "ifexists",
                   "partitioncolumns"}
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def register(spark: Any) -> None:
@@ -72,12 +76,13 @@ def register(spark: Any) -> None:
 
 
 def _is_in_jvm(spark: Any) -> bool:
-    """Whether Spark finds the jar's format, which it then prefers to any that is written in Python."""
+    """Whether Spark finds the jar's format, which it then prefers to any that is written in
+    Python."""
     if not isinstance(spark.sparkContext._jvm.tfos.internal.TFRecordFormat, JavaClass):
         return False
     obstacle = jar.obstacle(spark.sparkContext)
     if obstacle:
-        _log.warning("format(%r) is the one of the jar, and may not work: %s", FORMAT, obstacle)
+        logger.warning("format(%r) is the one of the jar, and may not work: %s", FORMAT, obstacle)
     return True
 
 
@@ -138,7 +143,8 @@ def check_writable(frame: Any, mode: str, partition_by: Sequence[str], options: 
 
 def save_by_python(frame: Any, path: str, mode: str, partition_by: Sequence[str], format_name: str,
                    options: dict[str, Any]) -> None:
-    """Writes a DataFrame that was checked by the format that is written in Python, under that name."""
+    """Writes a DataFrame that was checked by the format that is written in Python, under that
+    name."""
     register_python(frame.sparkSession, format_name)
     options = dict(options)
     if partition_by:
@@ -204,7 +210,8 @@ class TFRecordSource(DataSource):
             columns.remove(bad_column)
             if schema[bad_column].dataType != sql.BinaryType() or not schema[bad_column].nullable:
                 raise BadInputError(
-                    f"column {bad_column} takes bad records as they are, so it has to be binary that "
+                    f"column {bad_column} takes bad records as they are, so it has to be "
+                    f"binary that "
                     f"may be null, and not {schema[bad_column].dataType.simpleString()}; or give "
                     "another name with the option columnNameOfCorruptRecord")
         plan = plan._replace(bad_column=bad_column)
@@ -330,7 +337,7 @@ class TFRecordReader(DataSourceReader):
                 yield convert(batch, constants)
             counts = reader.counts
             if counts["bad_records"] or counts["lost"]:
-                _log.warning(
+                logger.warning(
                     "%s: %d records read, %d bad ones %s%s; the first: %s", part.file.path,
                     counts["records"], counts["bad_records"],
                     "left out" if self._plan.mode == "dropmalformed" else "are rows of nulls",
@@ -340,7 +347,7 @@ class TFRecordReader(DataSourceReader):
     def _open(self, part: FilePart, codec_schema: pa.Schema) -> Any:
         access, path = access_for(part.file.path)
         path = access.native_path(path)
-        options = {"compression": listing.compression_of(path, self._plan.compression),
+        options: dict[str, Any] = {"compression": listing.compression_of(path, self._plan.compression),
                    "validation": self._plan.validation, "part": part.part}
         if self._plan.record_type == "ByteArray":
             return _ByteArrays(record_files.RecordStream(path, mode=self._plan.mode, **options), codec_schema)

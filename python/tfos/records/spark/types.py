@@ -1,4 +1,5 @@
-"""Spark SQL types and the columns of tf.Examples: what maps to what, and batches from one to the other.
+"""Spark SQL types and the columns of tf.Examples: what maps to what, and batches from one to the
+other.
 
 | Spark | Feature | how |
 |---|---|---|
@@ -14,13 +15,14 @@ Anything else (date, timestamp, map, struct, ...) is refused by name before anyt
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from pyspark.sql import types as sql
 
 from tfos.base.arrow import pa
-from tfos.spark.arrow_types import arrow_type
 from tfos.errors import BadInputError
+from tfos.spark.arrow_types import arrow_type
 
 RECORD_TYPES = ("Example", "SequenceExample", "ByteArray")
 
@@ -78,7 +80,8 @@ def check_partition_columns(schema: sql.StructType, names: Sequence[str]) -> Non
                                 "with _ or a dot; give the column another name")
         if not isinstance(schema[name].dataType, fitting):
             raise BadInputError(
-                f"partition_by has {name}, which is {schema[name].dataType.simpleString()}; directories "
+                f"partition_by has {name}, which is "
+                f"{schema[name].dataType.simpleString()}; directories "
                 "are named after strings, integers, booleans and dates: cast it to one of them")
 
 
@@ -174,7 +177,8 @@ def to_spark(schema: sql.StructType) -> Callable[[pa.RecordBatch, dict[str, pa.S
 
 def from_spark(batch: pa.RecordBatch, schema: sql.StructType) -> pa.RecordBatch:
     """What the native writer takes of a batch that Spark hands over."""
-    columns = [_for_codec(column, field.dataType) for column, field in zip(batch.columns, schema)]
+    columns = [_for_codec(column, field.dataType)
+               for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
@@ -202,9 +206,11 @@ def _dense(vectors: pa.StructArray) -> pa.Array:
 
 
 def _dense_row(vector: dict[str, Any] | None) -> list[float] | None:
-    if vector is None or vector["type"] == 1:
-        return vector and vector["values"]
+    if vector is None:
+        return None
+    if vector["type"] == 1:
+        return vector["values"]
     row = [0.0] * vector["size"]
-    for position, value in zip(vector["indices"], vector["values"]):
+    for position, value in zip(vector["indices"], vector["values"], strict=True):
         row[position] = value
     return row

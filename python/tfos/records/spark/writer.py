@@ -16,21 +16,23 @@ import itertools
 import os
 import posixpath
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import datasource
 from pyspark.sql import types as sql
 from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
 
-from tfos.files import hadoop_settings
-from tfos.records import listing, files as record_files
-from tfos.records.spark import types
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
-from tfos.files.interface import FileAccess
+from tfos.files import hadoop_settings
 from tfos.files.access import access_for
+from tfos.files.interface import FileAccess
+from tfos.records import files as record_files
+from tfos.records import listing
 from tfos.records.listing import INDEX_SUFFIX, SUFFIX_OF
+from tfos.records.spark import types
 
 TEMPORARY = "_temporary"
 SUCCESS = "_SUCCESS"
@@ -163,7 +165,8 @@ class Output:
 def write_task(output: Output, batches: Iterator[pa.RecordBatch], layout: Layout, *, task: int,
                attempt: int) -> Written:
     """Writes what one attempt of a task gets: a file for each run of rows with the same values in
-    the columns that make directories, and so one where there are no such columns; none without rows.
+    the columns that make directories, and so one where there are no such columns; none without
+    rows.
     """
     written = Written([], 0)
     with_rows = (batch for batch in batches if batch.num_rows)
@@ -214,7 +217,8 @@ def data_schema(schema: sql.StructType, partition_by: Sequence[str]) -> sql.Stru
 
 
 def _runs(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The batches, cut where the directory of their rows changes, with that directory ("": none)."""
+    """The batches, cut where the directory of their rows changes, with that directory ("":
+    none)."""
     if not layout.partition_by:
         yield from (("", batch) for batch in batches)
         return
@@ -229,7 +233,7 @@ def _runs(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[tuple[s
         for end in sorted({end for key in keys for end in key.run_ends.to_pylist()}):
             values = [batch.column(layout.schema.names.index(name))[begin].as_py()
                       for name in layout.partition_by]
-            yield (listing.directory_of(zip(layout.partition_by, values)),
+            yield (listing.directory_of(zip(layout.partition_by, values, strict=True)),
                    data.slice(begin, end - begin))
             begin = end
 
