@@ -136,8 +136,8 @@ SETTINGS: tuple[Setting, ...] = (
             "host (TLS 1.3 with keys made of the cluster's token); refused together with rdma"),
     Setting("rdma", str, "false", "",
             "nodes on different hosts that train together exchange tensors over UCX, through InfiniBand "
-            "or RoCE if there is some. true: if UCX 1.14 or newer is installed, otherwise over TCP; "
-            "required: over UCX or not at all", choices=("false", "true", "required")),
+            "or RoCE if there is some. With true, they use TCP if UCX 1.14 or newer is missing; with "
+            "required, they fail", choices=("false", "true", "required")),
     Setting("tensors.timeline", str, "", "",
             "directory on the nodes' hosts where each training node writes what its collective "
         "operations "
