@@ -143,6 +143,9 @@ SETTINGS: tuple[Setting, ...] = (
         "operations "
             "took, as a Chrome trace; empty: none"),
     Setting("gpu.count", int, 0, "GPUs", "whole GPUs for each node that computes; 0: none asked for"),
+    Setting("gpu.countIfAny", int, 0, "GPUs",
+            "as gpu.count on hosts that have GPUs, where neither that nor gpu.fraction is set and Spark "
+            "assigns none; nodes of other hosts start without"),
     Setting("gpu.fraction", float, 0.0, "of a GPU",
             "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow "
         "takes so much of the "

@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "hadoop/installation.h"
 #include "hadoop/jvm.h"
 
@@ -80,13 +80,13 @@ class Client {
   Result<jbyteArray> Transfer(const Call& call) { return jvm_->Transfer(call.thread()); }
 
  private:
-  Status Start();
-  Status StartJava();
+  Status Start() TFOS_REQUIRES(mutex_);
+  Status StartJava() TFOS_REQUIRES(mutex_);
   Status SetProperties(JNIEnv* java, const HadoopMethods& methods) const;
 
   const EnvironmentLookup environment_;
   const std::string spark_home_;
-  std::mutex mutex_;                ///< Held while it starts; others wait for it then.
+  Mutex mutex_;                     ///< Held while it starts; others wait for it then.
   std::atomic<bool> ready_{false};  ///< It has started, and what is below changes no more.
   std::unique_ptr<Jvm> jvm_;
   std::unique_ptr<const HadoopMethods> methods_;

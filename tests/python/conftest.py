@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import runpy
 import subprocess
 import sys
+import tempfile
 import types
 import uuid
 
@@ -273,3 +275,11 @@ def leftovers():
         return leftovers_of_tfos.held() - before
 
     wait_for(lambda: not left(), lambda: "\n".join(["the end of what is left behind:", *sorted(left())]))
+
+
+@pytest.fixture
+def gpus_of_executors():
+    """A function that gives the executors' host so many GPUs."""
+    listed = pathlib.Path(tempfile.gettempdir(), f"tfos-test-gpus-{RUN_ID}")
+    yield lambda count: listed.write_text("".join(f"{n}, GPU-{RUN_ID}-{n}, 0, 16000\n" for n in range(count)))
+    listed.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """The report of a run of tests: a failure, an unexpected skip or no test at all is none to be content with."""
 
 import pytest
+
 import report_tests
 
 CTEST = """<?xml version="1.0"?>

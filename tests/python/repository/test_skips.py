@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+
 from support import skips
 from support.places import ROOT
 
