@@ -2,7 +2,7 @@
 """Checks the layers of src/, python/tfos and jvm/: folders and packages use only those below them.
 
 The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that every
-C++ test is built.
+C++ test is built and that no source uses what has a better replacement.
 
 Prints one line for each violation and fails if there is any.
 """
@@ -62,6 +62,11 @@ TEST_ONLY = {
 }
 TESTING = "testing"
 
+# What no source may say, and why.
+BANNED = {
+    r"\basio::detached\b": "it swallows exceptions; use Spawn of control/link/spawn.h",
+}
+
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _SOURCES = {".cc", ".h"}
 
@@ -116,10 +121,22 @@ def check_tests_are_built(root):
             yield f"{name}: not in {build_file.relative_to(root)}, so it never runs"
 
 
+def check_banned(root):
+    """Yields a message for each use of something banned."""
+    for path in sorted((root / "src").rglob("*")):
+        if path.suffix not in _SOURCES:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for pattern, why in BANNED.items():
+                if re.search(pattern, line):
+                    yield f"{path.relative_to(root)}:{number}: {why}"
+
+
 def violations(root):
     yield from check_includes(root)
     yield from check_public_headers(root)
     yield from check_tests_are_built(root)
+    yield from check_banned(root)
     yield from layers_python.violations(root)
     yield from layers_java.violations(root)
 

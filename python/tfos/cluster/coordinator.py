@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import subprocess
 import threading
 import time
@@ -203,8 +204,9 @@ class Coordinator:
                 self._failure = {
                     "node_id": -1,
                     "step": "coordinate the cluster",
-                    "message": f"the coordinator process {self.pid} ended unexpectedly with code "
-                    f"{self._process.wait()}; all nodes stop with it",
+                    "message": f"the coordinator (process {self.pid} on the driver's host) "
+                    f"{_how_it_ended(self._process.wait())}; all nodes stop with it. Start the cluster "
+                    "again from the last checkpoint",
                 }
             self._ended = True
             self._changed.notify_all()
@@ -242,3 +244,11 @@ class Coordinator:
                 }
             case other:
                 logger.debug("ignored coordinator event %s", other)
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with code {code}, which the driver's log may explain"
+    name = signal.Signals(-code).name
+    killer = ": the kernel does that when the host runs out of memory (see dmesg)" if name == "SIGKILL" else ""
+    return f"was killed by {name}{killer}"

@@ -53,6 +53,7 @@ class Progress:
 
     def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float | None) -> str:
         """``seconds`` since the last one; rates are shown only with them."""
+        nodes = [node | {"metrics": _without_program_rows(node["metrics"])} for node in nodes]
         grown = {name: [self._grown(node, name) / (seconds or 1) for node in nodes]
                  for name in ("rows", "feed_bytes")}
         self._before = {(job_and_task(node), name): node["metrics"].get(name, 0)
@@ -79,6 +80,12 @@ class Progress:
 
     def _grown(self, node: dict[str, Any], name: str) -> float:
         return node["metrics"].get(name, 0) - self._before.get((job_and_task(node), name), 0)
+
+
+def _without_program_rows(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Rows are counted where a feed counts them; without one the name is the program's."""
+    fed = any(name.startswith("feed_") for name in metrics)
+    return metrics if fed else {name: value for name, value in metrics.items() if name != "rows"}
 
 
 def _sum(nodes: list[dict[str, Any]], name: str) -> float:

@@ -224,7 +224,7 @@ def drive(lasting, tmp_path, tmp_path_factory, leftovers):
 
 #: Who is killed: what the driver's error says, with that process's id for PID where it is named.
 CAUSES = {
-    "coordinator": "the coordinator process PID ended unexpectedly with code -9",
+    "coordinator": "the coordinator (process PID on the driver's host) was killed by SIGKILL",
     "executor": "the Spark executor (process PID) has ended",
     "agent": "is lost: the connection to its agent (pid PID) broke",
     "node": "the node's process was killed by SIGKILL (signal 9)",

@@ -75,10 +75,17 @@ def test_a_plan_does_not_show_its_token():
 
 def test_progress_shows_rows_states_and_the_programs_step(capsys):
     node = {"job_name": "worker", "task_index": 0, "state": "running",
-            "metrics": {"rows": 1200, "step": 3, "loss": 0.25}}
+            "metrics": {"rows": 1200, "feed_bytes": 10, "step": 3, "loss": 0.25}}
     assert describe(node) == "worker:0 running step=3 loss=0.2500"
     Progress(True).show([node], "feeding")
     assert "1,200 rows read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rows", [7, "many"])
+def test_progress_takes_rows_that_a_program_reports_for_no_rows_of_a_feed(capsys, rows):
+    node = {"job_name": "worker", "task_index": 0, "state": "running", "metrics": {"rows": rows}}
+    Progress(True).show([node], "running")
+    assert "rows read" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("queued", "waits"), [
