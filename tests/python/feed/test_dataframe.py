@@ -26,7 +26,7 @@ from tfos.feed.frames import check_schema
 
 ROWS = 40
 #: What `train` raises when a feed task refuses a row: tasks of Python workers fail with Spark's errors.
-REFUSED = {"on": BadInputError, "off": SPARK_ERRORS}
+RAISED = {"on": BadInputError, "off": SPARK_ERRORS}
 
 
 class Store:
@@ -214,7 +214,7 @@ def test_a_retried_task_feeds_no_row_twice(spark, tmp_path, feed_jvm):
 def test_a_null_is_an_error_that_names_column_and_row(spark, store, feed_jvm):
     frame = spark.range(100, numPartitions=1).selectExpr("id", "nullif(id, 61) AS value")
     message = "partition 0: column value has a null in row 61; fill or drop it first"
-    with pytest.raises(REFUSED[feed_jvm], match=message):
+    with pytest.raises(RAISED[feed_jvm], match=message):
         store.cluster.train(frame)
     store.cluster.train(frame.na.fill(-1).where("id >= 90"))
     # The task was tried several times, and fed the rows before the null once.
@@ -227,7 +227,7 @@ def test_a_null_is_an_error_that_names_column_and_row(spark, store, feed_jvm):
 def test_a_null_inside_an_array(spark, store, feed_jvm):
     frame = spark.range(30, numPartitions=1).selectExpr(
         "id", "array(1, if(id = 20, null, 2)) AS pair")
-    with pytest.raises(REFUSED[feed_jvm], match="column pair has a null in row 20; fill or drop it first"):
+    with pytest.raises(RAISED[feed_jvm], match="column pair has a null in row 20; fill or drop it first"):
         store.cluster.train(frame)
     store.cluster.train(spark.range(-1, 0))
     while int(store.rows(1)[0].id) != -1:
@@ -237,7 +237,7 @@ def test_a_null_inside_an_array(spark, store, feed_jvm):
 def test_a_null_inside_an_array_of_strings(spark, store, feed_jvm):
     frame = spark.range(30, numPartitions=1).selectExpr(
         "id", "array('a', if(id = 20, null, 'b')) AS words")
-    with pytest.raises(REFUSED[feed_jvm], match="column words has a null in row 20; fill or drop it first"):
+    with pytest.raises(RAISED[feed_jvm], match="column words has a null in row 20; fill or drop it first"):
         store.cluster.train(frame)
     store.cluster.train(spark.range(-1, 0))
     while int(store.rows(1)[0].id) != -1:

@@ -16,7 +16,7 @@ from tfos.files.access import access_for
 from tfos.records import conversion
 
 BATCH = pa.record_batch({"id": range(1_000), "s": ["x" * 1_000] * 1_000})
-BOUND_SECONDS = 240
+BOUND_SECONDS = 600
 
 
 def injected(operation, error=OSError):
@@ -205,6 +205,8 @@ print("RESULT", spark.read.format("tfrecord").load(uri).selectExpr("count(*)").f
 """
 
 
+@pytest.mark.spark  # In a process of its own.
+@pytest.mark.timeout(BOUND_SECONDS + 60)
 def test_spark_says_what_failed_and_shows_nothing_of_it(hadoop, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/_SUCCESS").touch()
