@@ -135,9 +135,9 @@ SETTINGS: tuple[Setting, ...] = (
         "leave their "
             "host (TLS 1.3 with keys made of the cluster's token); refused together with rdma"),
     Setting("rdma", str, "false", "",
-            "nodes of several hosts that train together exchange tensors over UCX, which takes InfiniBand "
-            "or RoCE where there is some: true: where UCX 1.14 or newer is installed, else over TCP; required: "
-            "over UCX or not at all", choices=("false", "true", "required")),
+            "nodes on different hosts that train together exchange tensors over UCX, through InfiniBand "
+            "or RoCE if there is some. With true, they use TCP if UCX 1.14 or newer is missing; with "
+            "required, they fail", choices=("false", "true", "required")),
     Setting("tensors.timeline", str, "", "",
             "directory on the nodes' hosts where each training node writes what its collective "
         "operations "
