@@ -39,7 +39,6 @@ def main():
     sc = spark.sparkContext
     image_label_rdd = sc.parallelize(training, options.partitions).cache()
 
-    tf.disable_eager_execution()
     x = tf.placeholder(tf.float32, [None, len(training[0][0])])
     W = tf.Variable(tf.zeros([len(training[0][0]), 10]))
     b = tf.Variable(tf.zeros([10]))
@@ -57,8 +56,8 @@ def main():
     for _ in range(options.epochs):
         spark_sess.run(train_step, feed_rdd=image_label_rdd, feed_name_list=feed_name_list,
                        param_list=param_list, weight_combiner=comb.DeltaWeightCombiner(),
-                       shuffle_within_partition=True)
-    spark_sess.stop_param_server()
+                       shuffle_within_partition=True, server_reusable=True)
+    spark_sess.close()
     spark.stop()
 
     correct_prediction = tf.equal(tf.argmax(y, 1), tf.argmax(y_, 1))

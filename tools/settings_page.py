@@ -12,9 +12,10 @@ PAGE = ROOT / "docs" / "settings.md"
 
 HEAD = """# Settings
 
-Each is a Spark configuration key (`--conf spark.tfos.feed.memory=134217728`) and a keyword of `tfos.run`
-(`feed_memory=134217728`), which wins. `tfos doctor --settings` prints the same table.
-Made from python/tfos/settings.py by `python tools/settings_page.py`.
+Set a Spark configuration key (`--conf spark.tfos.feed.memory=134217728`), or pass its keyword to `tfos.run`
+(`feed_memory=134217728`). The keyword takes precedence. `tfos doctor --settings` prints keys, defaults and meanings.
+
+This page is made from python/tfos/settings.py by `python tools/settings_page.py`.
 
 | key | keyword | default | unit | meaning |
 |---|---|---|---|---|

@@ -6,6 +6,9 @@ tensorflow_ring.py and tfos_ops.py, and writes medians and ratios as a Markdown 
 
     python bench/collective/compare.py [--members 2 4] [--rounds 5] [--samples FILE]
         [--output docs/performance.md]
+
+Aims over TCP: a tenth of TensorFlow's time at 4 KiB and a quarter from 1 MiB on, Gloo's time, and 0.8
+of the bound. With shared memory: 30 us, and 1.5 times the rate of TCP from 1 MiB on.
 """
 
 import argparse

@@ -16,7 +16,7 @@ Python ("tfos in Python"). The rivals:
   that it is to write. No data source that is written in Python can be faster.
 
 Reading ends in an aggregate over every column. Runs alternate, after one that is not counted; what
-was read is checked.
+was read is checked. Aims: 10 times the rate of Python, and 0.67 of that of Parquet.
 """
 
 import argparse
@@ -259,7 +259,7 @@ def main():
              .config("spark.python.daemon.module", "tensorflow_daemon").getOrCreate())
     source.register_python(spark, OURS["tfos in Python"])
     spark.dataSource.register(Batches)
-    titles = {"Python": "Python, `tf.train.Example` (to reach: 10)", "Parquet": "Parquet (to reach: 0.67)",
+    titles = {"Python": "Python, `tf.train.Example`", "Parquet": "Parquet",
               "bound": "the bound"}
     lines = [f"| | | | {' | '.join(titles[who] for who in options.rivals)} |",
              "|---|---|---" + "|---" * len(options.rivals) + "|"]

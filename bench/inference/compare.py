@@ -4,7 +4,8 @@ two bounds: a bare Spark pass over the rows, and TensorFlow's session on batches
     python bench/inference/compare.py [--repeat 3] [--output docs/performance.md]
 
 Needs `cmake --preset bench && cmake --build --preset bench --target session_rate`. All numbers are of one
-run; results are compared with NumPy's before anything is timed.
+run; results are compared with NumPy's before anything is timed. The engine may add 30 us to a
+call with one row.
 """
 
 import argparse
@@ -141,7 +142,7 @@ def main():
         f"| `tfos infer`, TFRecord to Parquet, against the session on ready batches | {text(inferred)} | "
         f"{alone['rows_per_s']:,.0f} | **{median(inferred) / alone['rows_per_s']:.2f}x** | 0.8x |",
         "", f"A call with one row: {alone['session_us']:.1f} us in TensorFlow's session, "
-        f"{alone['engine_us']:.1f} us with the engine around it (to reach: 30 us more); with one thread "
+        f"{alone['engine_us']:.1f} us with the engine around it; with one thread "
         f"{ready['session_us']:.1f} us and {ready['engine_us']:.1f} us."]
     report.publish("compare.py", options.repeat, f"{ROWS:,} rows of 784 floats through a dense net, 784 to 128 "
                    f"to 10, in batches of {BATCH:,}; two executors of one core. Medians, with minimum and maximum.",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Puts handwritten digits into files for Spark: csv, csv2, pickle, tf or tfr.
 
-    spark-submit mnist_data_setup.py --output mnist_data --format csv [--mnist DIRECTORY]
+    spark-submit mnist_data_setup.py --output mnist_data --format csv [--mnist DIRECTORY|mnist.zip]
 
 writes `<output>/train` and `<output>/test`:
 
@@ -11,12 +11,16 @@ writes `<output>/train` and `<output>/test`:
     tf      TFRecords written by TensorFlow in Spark's tasks, a file for each
     tfr     TFRecords written as a DataFrame
 
-`--read` shows what is there, `--verify` compares it with the digits after writing it.
+`--read` shows what is there, `--verify` compares it with the digits after writing it. A relative
+`--output` is below the user's directory where the default file system is HDFS. `--mnist` takes
+MNIST's .gz files: a directory of this host, or a zip file of them here or on HDFS.
 """
 
 import argparse
 import pathlib
 import sys
+import tempfile
+import zipfile
 
 import numpy as np
 
@@ -71,10 +75,39 @@ def write_with_tensorflow(path, index, rows):
     return index
 
 
-def check_new(sc, path):
+def file_system(sc, path):
+    """Hadoop's file system of a path, and the path as that takes it."""
     hadoop = sc._jvm.org.apache.hadoop.fs.Path(path)
-    if hadoop.getFileSystem(sc._jsc.hadoopConfiguration()).exists(hadoop):
+    return hadoop.getFileSystem(sc._jsc.hadoopConfiguration()), hadoop
+
+
+def check_new(sc, path):
+    files, hadoop = file_system(sc, path)
+    if files.exists(hadoop):
         raise SystemExit(f"{path} is there already: name another --output, or remove it")
+
+
+def load(sc, mnist):
+    """(training rows, test rows) of scikit-learn, a directory, or a zip file wherever it is."""
+    if not mnist or not mnist.endswith(".zip"):
+        return digits.load(mnist)
+    with tempfile.TemporaryDirectory() as directory:
+        here = f"{directory}/mnist.zip"
+        files, source = file_system(sc, mnist)
+        if not files.exists(source):
+            raise SystemExit(f"{files.makeQualified(source)} was not found: put MNIST's zip file there")
+        files.copyToLocalFile(source, sc._jvm.org.apache.hadoop.fs.Path(f"file://{here}"))
+        with zipfile.ZipFile(here) as archive:
+            archive.extractall(directory)
+        return digits.load(directory)
+
+
+def show(rows):
+    """Prints what a part of the data looks like; square images as the old script did."""
+    image, label = rows[0]
+    side = digits.side([(image, label)])
+    print(f"images.shape: {len(rows)}x{side}x{side}")
+    print(f"labels.shape: {len(rows)}x{len(label)}")
 
 
 def main():
@@ -91,17 +124,21 @@ def main():
     spark = spark_session.session("mnist_data_setup", args.master)
     sc = spark.sparkContext
     try:
+        output = mnist_files.full_path(sc, args.output)
         if args.read:
             for part in ("train", "test"):
-                rows = mnist_files.rows_of_directory(sc, f"{args.output}/{part}", args.format)
+                rows = mnist_files.rows_of_directory(sc, f"{output}/{part}", args.format)
                 image, label = rows.first()
-                print(f"{args.output}/{part}: {rows.count()} digits of {len(image)} pixels; the first is "
+                print(f"{output}/{part}: {rows.count()} digits of {len(image)} pixels; the first is "
                       f"a {label.index(1)}")
+                print(f"num_images: {rows.count()}")
+                print(f"samples: {rows.take(1)}")
             return 0
-        check_new(sc, args.output)
-        for part, rows in zip(("train", "test"), digits.load(args.mnist), strict=True):
-            path = f"{args.output}/{part}"
+        check_new(sc, output)
+        for part, rows in zip(("train", "test"), load(sc, args.mnist), strict=True):
+            path = f"{output}/{part}"
             wanted = [scaled(row) for row in rows]
+            show(wanted)
             write(sc.parallelize(wanted, args.num_partitions), path, args.format)
             print(f"{path}: {len(wanted)} digits as {args.format}")
             if args.verify:

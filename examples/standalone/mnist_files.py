@@ -1,12 +1,25 @@
 """Reads what mnist_data_setup.py wrote, as RDDs of ([pixels from 0 to 255], [one-hot label])."""
 
+import os
+import types
+
 FORMATS = ("csv", "csv2", "pickle", "tf", "tfr")
 
 CLASSES = 10
 
 
+def full_path(sc, path):
+    """`path` as a URI that means the same in every process: as Spark reads it, on the default file
+    system, and relative ones below the user's directory there."""
+    from tensorflowonspark import TFNode
+
+    default = sc._jsc.hadoopConfiguration().get("fs.defaultFS")
+    return TFNode.hdfs_path(types.SimpleNamespace(defaultFS=default, working_dir=os.getcwd()), path)
+
+
 def numbers(line):
-    return [int(number) for number in line.split(",")]
+    """Files of the old script hold labels as `0.0,1.0`."""
+    return [int(float(number)) for number in line.split(",")]
 
 
 def label_and_pixels(line):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Trains with handwritten digits that the nodes read themselves (TFRecords), and recognises others.
 
-    spark-submit --py-files mnist_dist.py,mnist_files.py mnist_tf.py --cluster_size 3
-        --images mnist_data/train --mode train --model mnist_model
+    spark-submit --py-files mnist_dist.py,mnist_files.py,mnist_spark.py mnist_tf.py
+        --cluster_size 3 --format tfr --images mnist_data/train --mode train --model mnist_model
 
 As mnist_spark.py, with InputMode.TENSORFLOW: Spark only starts the nodes. `--mode inference` has
 every worker leave a file of lines `<label> <prediction>` in `--output`.

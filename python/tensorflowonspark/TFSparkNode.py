@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tensorflowonspark import TFNode
+from . import TFNode
 
 _TRAINING_JOBS = ("master", "chief", "worker")
 

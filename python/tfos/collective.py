@@ -32,7 +32,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfos import _native
-from tfos.base import ops_library
+from tfos.base import ops_library, ucx
 from tfos.base.roles import TRAINING_JOBS, members_of
 from tfos.errors import BadInputError
 
@@ -69,7 +69,8 @@ class Group:
         self._native = _native.TensorGroup.join(
             [(_name_of(node), node["address"], node["tensor_port"]) for node in members],
             ids.index(node_id), token, listener, CONNECT_TIMEOUT, STALL_AFTER, shared_memory,
-            encrypt, rdma, _timeline_path(timeline, members[ids.index(node_id)]))
+            encrypt, rdma, "" if rdma == "false" else ucx.packaged(),
+            _timeline_path(timeline, members[ids.index(node_id)]))
         self._ops = ops_library.load()
         self._handle = self._native.register(self._ops.add_group, self._ops.remove_group)
         #: Of the nodes by rank, for messages.

@@ -419,7 +419,8 @@ TEST_P(TransportTest, WhoHasLeftTakesPartWithNothing) {
         ASSERT_TRUE(group.AllGather(*sizes, Bytes(rows), "rows").ok());
         for (std::uint32_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], i + round);
       }
-      EXPECT_TRUE(group.Leave().ok());
+      const Status left = group.Leave();
+      EXPECT_TRUE(left.ok()) << left.ToString();
     });
   }
 }
@@ -444,7 +445,8 @@ TEST_P(TransportTest, AnyOfThemMayLeaveFirst) {
           ASSERT_TRUE(group.Broadcast(root, Bytes(from_root), "root").ok());
           EXPECT_EQ(from_root[0], root);
         }
-        EXPECT_TRUE(group.Leave().ok());
+        const Status at_end = group.Leave();
+        EXPECT_TRUE(at_end.ok()) << at_end.ToString();
       });
     }
   }

@@ -11,6 +11,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/seconds_text.h"
 #include "collective/stream_choice.h"
 #include "net/handshake.h"
 #include "net/socket.h"
@@ -155,8 +156,8 @@ Status Mesh::Missing() const {
       names += (names.empty() ? "" : ", ") + options_.members[member].name;
   }
   return {ErrorKind::kRetryLater,
-          fmt::format("{} did not come for {:.3g} s: every member has to use the group", names,
-                      std::chrono::duration<double>(options_.connect_timeout).count())};
+          fmt::format("{} did not come for {}: every member must use the group", names,
+                      SecondsText(options_.connect_timeout))};
 }
 
 std::string Mesh::DescribeStreams() const {
@@ -348,9 +349,7 @@ Status Mesh::TellLeft() {
   for (const auto& link : links_) {
     if (link == nullptr) continue;
     link->TellLeft();
-    Status sent = MoveAll(link.get(), nullptr);
-    // One that has left as well may be gone by now.
-    if (!sent.ok() && !link->left()) return Fail(std::move(sent));
+    if (Status sent = MoveAll(link.get(), nullptr); !sent.ok()) return Fail(std::move(sent));
   }
   return {};
 }

@@ -1,13 +1,13 @@
 #include "node/agent_link.h"
 
 #include <chrono>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/deadline.h"
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/mutex.h"
 
 namespace tfos::node {
 namespace {
@@ -50,15 +50,14 @@ void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
 }  // namespace
 
 struct AgentLink::State {
-  std::mutex mutex;
-  // All guarded by the mutex.
-  std::shared_ptr<NodeFeed> feed;
-  bool feed_ended = false;
-  json program_metrics = json::object();
-  std::string reported;
+  Mutex mutex;
+  std::shared_ptr<NodeFeed> feed TFOS_GUARDED_BY(mutex);
+  bool feed_ended TFOS_GUARDED_BY(mutex) = false;
+  json program_metrics TFOS_GUARDED_BY(mutex) = json::object();
+  std::string reported TFOS_GUARDED_BY(mutex);
 
   void OnFeed(const control::NodeCommand& command) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (std::holds_alternative<control::EndFeed>(command)) feed_ended = true;
     if (!feed) return;
     if (const auto* ended = std::get_if<control::EndEpoch>(&command)) {
@@ -78,7 +77,7 @@ struct AgentLink::State {
 
   /// Empty when nothing has changed since the last report.
   std::string Metrics() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     json metrics = program_metrics;
     if (feed) AddFeedMetrics(*feed, metrics);
     std::string text = metrics.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -92,7 +91,7 @@ AgentLink::AgentLink(std::unique_ptr<control::NodeLink> link, std::shared_ptr<St
     : link_(std::move(link)), state_(std::move(state)) {}
 
 AgentLink::~AgentLink() {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (state_->feed) state_->feed->steps().SetSender({});
 }
 
@@ -126,9 +125,10 @@ void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
                             .ended = report.ended,
                             .batches = static_cast<std::int64_t>(report.batches)}));
   });
-  const std::lock_guard lock(state_->mutex);
-  state_->feed = std::move(feed);
-  if (state_->feed_ended) state_->feed->server().EndFeed();
+  State& state = *state_;
+  const MutexLock lock(state.mutex);
+  state.feed = std::move(feed);
+  if (state.feed_ended) state.feed->server().EndFeed();
 }
 
 Status AgentLink::Send(const std::string& message) {
@@ -141,8 +141,9 @@ Status AgentLink::SetMetrics(const std::string& text) {
   if (!metrics.is_object()) {
     return Status(ErrorKind::kBadInput, "metrics are not a JSON object");
   }
-  const std::lock_guard lock(state_->mutex);
-  state_->program_metrics = std::move(metrics);
+  State& state = *state_;
+  const MutexLock lock(state.mutex);
+  state.program_metrics = std::move(metrics);
   return Status::Ok();
 }
 

@@ -330,13 +330,13 @@ TEST_P(ServerTest, NoWorkerIsFurtherAheadThanAllowed) {
       const auto tensors = All(1);
       std::vector<std::span<const std::byte>> views;
       for (const auto& tensor : tensors) views.push_back(std::as_bytes(std::span(tensor)));
-      // Who has not pushed is not waited for.
+      // A worker that has not pushed is not waited for.
       ASSERT_TRUE(client->Run({.push = Pushed::kValues}, views).ok());
       all_there.arrive_and_wait();
       for (int i = 0; i < kPushes; ++i) {
         {
           const std::lock_guard lock(mutex);
-          // Whoever goes on has been let on: others may have pushed once more than they know, and
+          // A worker that goes on was let on: others may have pushed once more than they know, and
           // joined one push ahead of the slowest.
           for (const int other : done) {
             ASSERT_LE(done[worker] - other, static_cast<int>(kStaleness) + 2);
@@ -471,7 +471,7 @@ TEST_P(ServerTest, StrangersGetNowhere) {
   options.token = *Secret::Generate();
   options.connect_timeout = seconds(5);
   EXPECT_FALSE(Client::Connect(options).ok());
-  // Who says nothing keeps nobody from coming.
+  // A silent client keeps nobody from coming.
   const auto silent = net::ConnectTcp("127.0.0.1", servers_[0]->address().port, {});
   ASSERT_TRUE(silent.ok());
   const auto other = Connect(Options(2));

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import runpy
 import subprocess
 import sys
+import tempfile
 import types
 import uuid
 
@@ -20,6 +22,7 @@ pytest.register_assert_rewrite("support.comparing", "support.waiting", "support.
 from support import faults  # noqa: E402
 from support import leftovers as leftovers_of_tfos  # noqa: E402
 from support.places import IMPORT_PATHS, ROOT, RUN_ID, RUN_VARIABLE, SUPPORT  # noqa: E402
+from support.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: E402, F401
 from support.waiting import wait_for  # noqa: E402
 
 #: JVMs here end before it pays to compile the same code better. Read by every `java` command, so also
@@ -272,3 +275,11 @@ def leftovers():
         return leftovers_of_tfos.held() - before
 
     wait_for(lambda: not left(), lambda: "\n".join(["the end of what is left behind:", *sorted(left())]))
+
+
+@pytest.fixture
+def gpus_of_executors():
+    """A function that gives the executors' host so many GPUs."""
+    listed = pathlib.Path(tempfile.gettempdir(), f"tfos-test-gpus-{RUN_ID}")
+    yield lambda count: listed.write_text("".join(f"{n}, GPU-{RUN_ID}-{n}, 0, 16000\n" for n in range(count)))
+    listed.unlink(missing_ok=True)

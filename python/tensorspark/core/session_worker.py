@@ -33,6 +33,8 @@ class WorkerPlan:
     batch_size: int
     sync_interval: int
     shuffle: bool
+    #: A ``RunOptions``, or None.
+    options: Any
     combiner: str
     #: For the mean.
     count: int
@@ -127,7 +129,8 @@ class Training:
             for columns in batches(rows, plan.batch_size, len(self._feeds)):
                 if count % plan.sync_interval == 0:
                     self._pull()
-                self._session.run(self._fetches, dict(zip(self._feeds, columns, strict=True)))
+                self._session.run(self._fetches, dict(zip(self._feeds, columns, strict=True)),
+                                  options=plan.options)
                 count += 1
                 if count % plan.sync_interval == 0:
                     self._push()

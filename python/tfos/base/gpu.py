@@ -19,6 +19,7 @@ from tfos.errors import BadInputError, TfosError
 logger = logging.getLogger(__name__)
 
 NVIDIA_SMI = ("nvidia-smi",)
+_BUSY_QUERY = ("--query-compute-apps=gpu_uuid", "--format=csv,noheader")
 _QUERY = ("--query-gpu=index,uuid,memory.used,memory.total", "--format=csv,noheader,nounits")
 _TIMEOUT_SECONDS = 30
 _LEASE_INTERVAL_SECONDS = 0.5
@@ -41,11 +42,23 @@ def is_available(command: Sequence[str] = NVIDIA_SMI) -> bool:
 
 def list_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
     """Every GPU of this host in the order of its index; none when there is no driver."""
+    return [_parse(line) for line in _answer(command, _QUERY)]
+
+
+def list_free_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
+    """The GPUs of this host that no process computes on now, as far as the driver shows processes: in
+    a container it shows its own alone."""
+    busy = set(_answer(command, _BUSY_QUERY))
+    return [gpu for gpu in list_gpus(command) if gpu.uuid not in busy]
+
+
+def _answer(command: Sequence[str], query: Sequence[str]) -> list[str]:
+    """The lines that the tool prints; none when there is no driver."""
     if shutil.which(command[0]) is None:
         return []
     try:
         found = subprocess.run(
-            [*command, *_QUERY],
+            [*command, *query],
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_SECONDS,
@@ -58,19 +71,30 @@ def list_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
     if found.returncode != 0:
         # The tool without a loaded driver: an image for GPU hosts, on a host without one.
         return []
-    return [_parse(line) for line in found.stdout.splitlines() if line.strip()]
+    return [line.strip() for line in found.stdout.splitlines() if line.strip()]
 
 
-def pick(count: int, worker_index: int = -1, command: Sequence[str] = NVIDIA_SMI) -> list[str]:
+def pick(
+    count: int, worker_index: int = -1, command: Sequence[str] = NVIDIA_SMI, *, free: bool = False
+) -> list[str]:
     """The indices of ``count`` GPUs for one of the processes on this host.
 
-    With ``worker_index`` >= 0 processes of different indices get disjoint GPUs, as long as there
-    are enough for all of them; after that they wrap around. With -1 the least used ones are taken.
+    With ``worker_index`` >= 0 processes of different indices get disjoint GPUs, as long as there are
+    enough for all of them; after that they wrap around. With -1 the least used ones are taken.
+    ``free``: only among those that no process computes on. Instances that start one after the other
+    leave it False: each would count the GPUs by another list.
     BadInputError says how many there are when they are fewer than ``count``.
     """
     if count <= 0:
         return []
     gpus = list_gpus(command)
+    if free and len(gpus) >= count:
+        every, gpus = len(gpus), list_free_gpus(command)
+        if len(gpus) < count:
+            raise BadInputError(
+                f"{count} GPU(s) were asked for, and of this host's {every} only {len(gpus)} are free: "
+                "processes compute on the others (nvidia-smi shows them)"
+            )
     if len(gpus) < count:
         raise BadInputError(
             f"{count} GPU(s) were asked for and this host has {len(gpus)}: ask for fewer per node, "

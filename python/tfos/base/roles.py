@@ -40,11 +40,11 @@ def plan_roles(
     if nodes < 1:
         raise BadInputError(f"a cluster needs at least 1 node, not {nodes}")
     if min(ps, parameter_servers) < 0:
-        raise BadInputError(f"{min(ps, parameter_servers)} parameter servers can't be")
+        raise BadInputError(f"{'ps' if ps < 0 else 'parameter_servers'}={min(ps, parameter_servers)}: must be 0 or more")
     if ps and parameter_servers:
         raise BadInputError(
-            "ps= nodes run the program, and parameter_servers= nodes serve ctx.parameter_server: "
-            "a cluster has one kind"
+            "choose ps= or parameter_servers=, not both: ps= nodes run the program, and "
+            "parameter_servers= nodes serve ctx.parameter_server"
         )
     if chief not in (None, *CHIEF_JOBS):
         raise BadInputError(f"the first node's job is 'chief' or 'master', not {chief!r}")

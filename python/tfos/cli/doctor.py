@@ -24,8 +24,11 @@ _OLDEST_PYTHON = (3, 11)
 _TENSORFLOW = ((2, 16), (2, 21))
 _TESTED_TENSORFLOW = "tested with 2.21, and its feed with 2.16"
 _OLDEST_SPARK = (3, 5)
+_OLDEST_UCX = "1.14"
 _TESTED_SPARK = (4, 1)
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
+#: tfos is not on PyPI: the wheel is built from a checkout.
+_INSTALL_THE_WHEEL = "install the wheel: pip install . in a checkout of tfos"
 _HADOOP_JARS = ("hadoop-client-api-", "hadoop-client-runtime-")
 
 VersionOf = Callable[[str], str | None]
@@ -56,6 +59,7 @@ def all_checks(
         check_keras(version_of),
         check_tensorboard(version_of),
         check_pyarrow(version_of),
+        check_ucx(),
         check_required("cloudpickle", version_of),
         check_required("numpy", version_of),
     ]
@@ -73,7 +77,7 @@ def check_extension() -> Check:
     try:
         from tfos import _native
     except ImportError as error:
-        return Check(FAIL, what, str(error), "install the wheel: pip install tfos")
+        return Check(FAIL, what, str(error), _INSTALL_THE_WHEEL)
     return Check(OK, what, _native.__file__)
 
 
@@ -84,7 +88,7 @@ def check_executable() -> Check:
     try:
         return Check(OK, "tfos executable", executable.path())
     except TfosError as error:
-        return Check(FAIL, "tfos executable", str(error), "install the wheel: pip install tfos")
+        return Check(FAIL, "tfos executable", str(error), _INSTALL_THE_WHEEL)
 
 
 def check_jar() -> Check:
@@ -94,7 +98,13 @@ def check_jar() -> Check:
     try:
         return Check(OK, "jar for the JVM", jar.path())
     except TfosError as error:
-        return Check(WARN, "jar for the JVM", str(error), "only programs in Scala and Java need it")
+        return Check(
+            WARN,
+            "jar for the JVM",
+            str(error),
+            "without it Python workers feed and score, more slowly, and programs in Scala and Java don't "
+            "run: build the wheel where Maven is installed",
+        )
 
 
 def check_spark(version_of: VersionOf, home: Path | None) -> Check:
@@ -156,12 +166,18 @@ def check_hadoop_configuration(environ: Mapping[str, str]) -> Check:
     return Check(OK, what, directory)
 
 
+def tensorflow_requirement() -> str:
+    """The versions of TensorFlow that the code is written for, as pip takes them."""
+    oldest, (major, minor) = _TENSORFLOW
+    return f"tensorflow>={_dotted(oldest)},<{major}.{minor + 1}"
+
+
 def check_tensorflow(version_of: VersionOf) -> Check:
     what = "TensorFlow"
     installed = {name: version for name in _TENSORFLOW_PACKAGES if (version := version_of(name))}
     oldest, newest = _TENSORFLOW
     if not installed:
-        return Check(FAIL, what, "not installed", f"pip install 'tensorflow<={_dotted(newest)}.*'")
+        return Check(FAIL, what, "not installed", f'pip install "{tensorflow_requirement()}"')
     package, version = next(iter(installed.items()))
     found = f"{version} ({package})"
     if not oldest <= _numbers(version) <= newest:
@@ -212,6 +228,29 @@ def check_required(package: str, version_of: VersionOf) -> Check:
     return Check(OK, package, version)
 
 
+def check_ucx(packaged: str | None = None, devices: Path = Path("/sys/class/infiniband")) -> Check:
+    """The UCX that nodes of this host would use, found as they find it."""
+    from tfos.base import ucx
+    from tfos.errors import TfosError
+
+    what = "UCX (rdma=True)"
+    try:
+        from tfos import _native
+
+        file, version, has_verbs = _native.find_ucx(ucx.packaged() if packaged is None else packaged)
+    except (ImportError, TfosError) as error:
+        return Check(WARN, what, str(error), "only clusters with rdma=True need it")
+    found = f"{version} at {file}"
+    if has_verbs:
+        return Check(OK, what, found)
+    found += ", without InfiniBand and RoCE"
+    here = sorted(entry.name for entry in devices.iterdir()) if devices.is_dir() else []
+    if here:
+        return Check(WARN, what, f"{found}, and this host has {', '.join(here)}",
+                     f"install a UCX of {_OLDEST_UCX} or newer with InfiniBand on this host")
+    return Check(OK, what, found)
+
+
 def settings_table() -> str:
     """The settings as aligned text: key, default with unit, meaning."""
     from tfos.settings import SETTINGS
@@ -246,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tfos.cli.doctor", description="see tfos doctor")
     parser.add_argument("--settings", action="store_true", help="print the table of settings")
     parser.add_argument("--json", action="store_true", help="print the settings as JSON")
-    parser.add_argument("--hdfs", metavar="URI", help="use a directory of Hadoop's step by step")
+    parser.add_argument("--hdfs", metavar="URI", help="check a directory on HDFS step by step")
     options = parser.parse_args(arguments)
     if options.settings:
         print(json.dumps(settings_json(), indent=2) if options.json else settings_table())

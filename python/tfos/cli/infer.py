@@ -33,6 +33,10 @@ _AHEAD = 4
 _MOST_THREADS = 8
 
 
+class _UsageError(BadInputError):
+    """The command line is wrong, in a way that argparse can't see."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     parsed = _parser().parse_args(arguments)
@@ -42,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _describe(parsed) if parsed.input is None else _infer(parsed)
     except (TfosError, OSError) as error:
         print(f"tfos infer: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, _UsageError) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,40 +59,40 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument("--signature", default=inference.DEFAULT_SIGNATURE, help="default: %(default)s")
     model.add_argument("--tags", default=inference.DEFAULT_TAGS, help="default: %(default)s")
     model.add_argument("--op-library", action="append", default=[], metavar="FILE",
-                       help="a library with ops of the model's own")
+                       help="a library with the model's custom ops")
     model.add_argument("--batch-size", type=int, default=inference.BATCH_SIZE,
                        help="rows at a time; default: %(default)s")
     model.add_argument("--threads", type=_threads, default=min(_MOST_THREADS, len(os.sched_getaffinity(0))),
-                       help="batches that are computed at a time, each of them in memory; default: "
+                       help="batches that are computed at a time, all of them in memory; default: "
                             f"one for each core, {_MOST_THREADS} at most")
     files = parser.add_argument_group("files")
     files.add_argument("--input", nargs="+", metavar="PATH",
                        help="files, directories, or patterns of * ? [...]")
     files.add_argument("--output", metavar="PATH", help="the file to write")
-    files.add_argument("--overwrite", action="store_true", help="also if it is there already")
+    files.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     files.add_argument("--format", choices=conversion.FORMATS,
-                       help="of the input; default: as the names end, else tfrecord")
+                       help="format of the input; default: by the ends of the names, otherwise tfrecord")
     files.add_argument("--output-format", choices=conversion.FORMATS,
-                       help="default: as the name ends, else as the input")
+                       help="format of the output; default: by the end of the name, otherwise as the input")
     files.add_argument("--record-type", default="Example", choices=("Example", "SequenceExample"))
     files.add_argument("--compression", choices=("none", "gzip", "zlib"),
-                       help="of TFRecords; default: as the names end (.gz, .zlib)")
+                       help="compression of TFRecords; default: by the ends of the names (.gz, .zlib)")
     columns = parser.add_argument_group("columns")
     columns.add_argument("--map", action="append", default=[], metavar="COLUMN=INPUT",
                          help="a column of the files for an input; INPUT,INPUT for values and row "
                               "splits of a ragged one. Default: the columns of the inputs' names")
     columns.add_argument("--output-map", action="append", default=[], metavar="OUTPUT=COLUMN",
-                         help="what to write and how to call it. Default: all outputs, as they are called")
+                         help="an output and the column to write it to; default: all outputs, under their names")
     columns.add_argument("--binary-output", action="append", default=[], metavar="OUTPUT",
                          help="an output whose strings are bytes, not text")
-    columns.add_argument("--keep", action="store_true", help="write the columns of the input as well")
+    columns.add_argument("--keep", action="store_true", help="also write the columns of the input")
     return parser
 
 
 def _threads(text: str) -> int:
     threads = int(text)
     if threads < 1:
-        raise argparse.ArgumentTypeError(f"{text}; it has to be at least 1")
+        raise argparse.ArgumentTypeError(f"{text}; it must be at least 1")
     return threads
 
 
@@ -97,9 +101,9 @@ def _pairs(option: str, given: list[str]) -> dict[str, str]:
     for pair in given:
         name, equals, value = pair.partition("=")
         if not (name and equals and value):
-            raise BadInputError(f"{option} {pair}: write it as NAME=NAME")
+            raise _UsageError(f"{option} {pair}: write it as NAME=NAME")
         if name in pairs:
-            raise BadInputError(f"{option}: {name} is there twice")
+            raise _UsageError(f"{option}: {name} is there twice")
         pairs[name] = value
     return pairs
 
@@ -118,7 +122,7 @@ def _model(parsed: Any) -> inference.Model:
 
 def _infer(parsed: Any) -> int:
     if parsed.output is None:
-        raise BadInputError("--output is missing: the file to write")
+        raise _UsageError("--output is missing: the file to write")
     model = _model(parsed)
     sources = [file.path for file in listing.list_files(parsed.input)]
     if not sources:

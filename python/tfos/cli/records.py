@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("paths", nargs="+", metavar="PATH",
                           help="a file, a directory, or a pattern of * ? [...]")
         made.add_argument("--compression", choices=("none", "gzip", "zlib"),
-                          help="default: as the names end (.gz, .zlib)")
+                          help="compression; default: by the ends of the names (.gz, .zlib)")
         return made
 
     def rows(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("-n", "--rows", type=int, default=default, help=f"default: {default or 'all'}")
         made.add_argument("--mode", default="failfast",
                           choices=("failfast", "dropmalformed", "permissive"),
-                          help="what becomes of bad records")
+                          help="what to do with bad records")
     command("count", _count, "Count the records of each file, without checking their data.")
     made = rows(command("schema", _schema, "Print the columns that a sample of the records has."))
     made.add_argument("--sample", type=int, default=record_files.SAMPLE_RECORDS, help="records to look at")
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--output", required=True, help="the file to write")
     for side in ("from", "to"):
         made.add_argument(f"--{side}", choices=conversion.FORMATS, dest=f"{side}_format",
-                          help="default: as the name ends, else tfrecord")
+                          help="format; default: by the end of the name, otherwise tfrecord")
     made.add_argument("--output-compression", choices=("none", "gzip", "zlib"))
     return parser
 

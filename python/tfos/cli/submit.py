@@ -25,17 +25,18 @@ from tfos.spark.installation import spark_home
 USAGE = """\
 usage: tfos submit [options] PROGRAM.py [argument]...
 
-Runs a program on a cluster: spark-submit, with the Python environment, the jar and the settings
-that tfos needs, all of which it says. Options of spark-submit are passed on.
+Runs a program on a cluster through spark-submit. It adds the Python environment, the jar and the
+settings that tfos needs, and prints them. Options of spark-submit are passed on.
 
 options of tfos:
   --python-env ENV    the Python of the executors, and of the driver in cluster mode: a virtual
                       environment (packed once for each content), or an archive of one, here or on
                       HDFS. Default: the virtual environment that runs `tfos submit`, unless
                       PYSPARK_PYTHON or spark.pyspark.python names a Python that all hosts have
-  --env-directory DIR such as hdfs:///user/me/environments: the packed environment is put there if
-                      it is not there already, and hosts that have it don't fetch it again
-  --no-env            pack nothing: all hosts have this Python at the same path, or the one named so
+  --env-directory DIR such as hdfs:///user/me/environments: store the packed environment there once;
+                      hosts that have it don't fetch it again
+  --no-env            pack nothing: all hosts have this Python at the same path, or the Python that
+                      PYSPARK_PYTHON or spark.pyspark.python names
   --dry-run           print the command and do nothing
   -h, --help          show this; `spark-submit --help` shows the options of spark-submit
 

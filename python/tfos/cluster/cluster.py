@@ -397,6 +397,7 @@ class Cluster:
             python=settings.python,
             keep_omp_num_threads=conf.contains("spark.executorEnv.OMP_NUM_THREADS"),
             gpu_count=settings.gpu_count,
+            gpu_count_if_any=settings.gpu_count_if_any,
             gpu_fraction=settings.gpu_fraction,
             nodes_without_gpus=service_nodes(self._roles),
             parameter_servers=self._parameter_servers,

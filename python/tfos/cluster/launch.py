@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfos.base import child, control_message, executable
+from tfos.base import child, control_message, executable, gpu
 from tfos.errors import TfosError
 from tfos.files import hadoop_settings
 from tfos.spark import executor
@@ -58,6 +58,8 @@ class LaunchPlan:
     python: str
     keep_omp_num_threads: bool
     gpu_count: int
+    #: Instead of `gpu_count` where that is 0 and the host has GPUs.
+    gpu_count_if_any: int
     gpu_fraction: float
     #: Parameter servers and evaluators.
     nodes_without_gpus: frozenset[int]
@@ -127,7 +129,7 @@ def launch(
                 failure = message["failure"]
     if not formed:
         why = f"{failure['step']}: {failure['message']}" if failure else (
-            "its agent ended without a word; the executor's log may say why"
+            "its agent ended without an error message; look at the executor's log, and run `tfos doctor` there"
         )
         raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")
 
@@ -179,6 +181,8 @@ def _gpu_request(plan: LaunchPlan, node_id: int, assigned: list[str]) -> dict[st
     if node_id in plan.nodes_without_gpus:
         return {"assigned": [], "count": 0, "fraction": 0.0}
     count = plan.gpu_count or len(assigned) or int(plan.gpu_fraction > 0)
+    if count == 0 and plan.gpu_count_if_any > 0 and gpu.is_available():
+        count = plan.gpu_count_if_any
     return {"assigned": assigned, "count": count, "fraction": plan.gpu_fraction}
 
 

@@ -248,8 +248,10 @@ def _inputs(mapping: InputMapping) -> Iterator[tuple[str, str, str]]:
 def _read(access: Any, path: str) -> tuple[bytes, str]:
     """The graph of a SavedModel, and what changes when the graph or the variables do."""
     file = os.path.join(path, "saved_model.pb")
+    if access.status(path) is None:
+        raise BadInputError(f"no such directory: {path}")
     if access.status(file) is None:
-        raise BadInputError(f"{path} has no saved_model.pb, so it is no SavedModel: export one with "
+        raise BadInputError(f"{path} has no saved_model.pb, so it isn't a SavedModel: export one with "
                             f"model.export(...) or tf.saved_model.save(...){_hint(access, path)}")
     with access.open(file) as opened:
         content = opened.read()
@@ -263,8 +265,6 @@ def _read(access: Any, path: str) -> tuple[bytes, str]:
 
 
 def _hint(access: Any, path: str) -> str:
-    if access.status(path) is None:
-        return "; there is nothing of that name"
     if not access.status(path).is_directory:
         return "; this is a file, and a SavedModel a directory"
     below = [found.path for found in access.list(path) if found.is_directory

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/seconds_text.h"
 #include "feed/wire/frame.h"
+#include "feed/wire/read_position.h"
 
 namespace tfos::feed {
 namespace {
@@ -230,7 +232,8 @@ Status PartitionWriter::AwaitAnswer() {
 
 Result<std::span<std::byte>> PartitionWriter::Reserve(std::size_t bytes) {
   TFOS_RETURN_IF_ERROR(Resend());
-  return ReserveRoom(bytes);
+  TFOS_ASSIGN_OR_RETURN(room_, ReserveRoom(bytes));
+  return room_;
 }
 
 Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
@@ -268,6 +271,10 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
     const BalanceChoice choice = ChooseNode(candidates, bytes, anywhere);
     if (choice.action == BalanceChoice::Action::kSend) {
       reserved_ = node_of_candidate[choice.index];
+      if (train && nodes_[reserved_].accepted_bytes > 0) {
+        TFOS_ASSIGN_OR_RETURN(const bool waited, AwaitBeginners());
+        if (waited) continue;
+      }
       if (!nodes_[reserved_].remote) waiting_since_.reset();
       const Result<std::span<std::byte>> room = nodes_[reserved_].client->Reserve(bytes);
       if (!room.ok()) {
@@ -291,6 +298,28 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
   return std::span<std::byte>();
 }
 
+Result<bool> PartitionWriter::AwaitBeginners() {
+  if (std::ranges::none_of(nodes_, &Node::beginning)) return false;
+  TFOS_ASSIGN_OR_RETURN(const bool word, WaitForWord(Deadline::After(kPatienceAtHome)));
+  if (word) return true;
+  // Its memory may be with feeders that wait in turn for a node whose memory is with this one. Then
+  // it has got rows of theirs by now.
+  for (Node& node : nodes_) {
+    if (!node.beginning()) continue;
+    Node asked_again;
+    asked_again.endpoint = node.endpoint;
+    const Result<Counted> counted = Count(asked_again);
+    if (counted.ok()) {
+      node.accepted_bytes = std::max(node.accepted_bytes, counted->accepted_bytes);
+    } else if (counted.status().kind() == ErrorKind::kReconnect) {
+      node.silent = true;
+    } else {
+      return counted.status();
+    }
+  }
+  return true;
+}
+
 Status PartitionWriter::ReadRoom() {
   return ForEach([](Node& node) -> Status {
     if (!node.asked || !node.wants_rows()) return Status::Ok();
@@ -302,14 +331,19 @@ Status PartitionWriter::ReadRoom() {
 
 Status PartitionWriter::LookAbroad() {
   std::optional<std::uint64_t> accepted_here;
+  std::optional<std::uint64_t> accepted_abroad;  // By those that were asked.
   std::size_t asked_abroad = 0;
+  std::size_t without_rows = 0;  // Of those.
   bool any_left = false;
   for (const Node& node : nodes_) {
     if (!node.wants_rows()) continue;
     if (!node.remote) {
       accepted_here = std::min(accepted_here.value_or(node.accepted_bytes), node.accepted_bytes);
     } else if (node.asked) {
+      accepted_abroad =
+          std::min(accepted_abroad.value_or(node.accepted_bytes), node.accepted_bytes);
       ++asked_abroad;
+      if (node.accepted_bytes == 0) ++without_rows;
     } else {
       any_left = true;
     }
@@ -320,11 +354,12 @@ Status PartitionWriter::LookAbroad() {
   const bool waiting = waiting_since_ && now - *waiting_since_ >= kPatienceAtHome;
   // Another one each time that waiting has not helped: what all wait for may be its rows.
   if (waiting && now - asked_abroad_at_ >= kPatienceAtHome) return AskAbroad(1);
-  if (!accepted_here) return Status::Ok();
-  return AskLaggard(*accepted_here, /*at_once=*/asked_abroad < options_.most_remote_nodes);
+  const std::optional<std::uint64_t> accepted = accepted_here ? accepted_here : accepted_abroad;
+  if (!accepted) return Status::Ok();
+  return AskLaggard(*accepted, /*at_once=*/without_rows < options_.most_remote_nodes);
 }
 
-Status PartitionWriter::AskLaggard(std::uint64_t accepted_here, bool at_once) {
+Status PartitionWriter::AskLaggard(std::uint64_t accepted_by_others, bool at_once) {
   // What was heard of them at the start says little by now; of nodes without a row it is worth
   // asking at once, as small data is soon over.
   const Clock::TimePoint now = Clock::Steady().Now();
@@ -334,7 +369,7 @@ Status PartitionWriter::AskLaggard(std::uint64_t accepted_here, bool at_once) {
     const Node& node = nodes_[i];
     const bool now_or_never = at_once && node.accepted_bytes == 0;
     if (node.remote && !node.asked && node.wants_rows() && (due || now_or_never) &&
-        LagsBehind(node.accepted_bytes, accepted_here) &&
+        LagsBehind(node.accepted_bytes, accepted_by_others) &&
         (laggard == nodes_.size() || node.accepted_bytes < nodes_[laggard].accepted_bytes)) {
       laggard = i;
     }
@@ -343,7 +378,10 @@ Status PartitionWriter::AskLaggard(std::uint64_t accepted_here, bool at_once) {
   counted_at_ = now;
   const Result<Counted> counted = Count(nodes_[laggard]);
   if (!counted.ok()) return LeaveOut(laggard, counted.status());
-  return LagsBehind(counted->accepted_bytes, accepted_here) ? Ask(laggard) : Status::Ok();
+  if (LagsBehind(counted->accepted_bytes, accepted_by_others)) return Ask(laggard);
+  // There may be many nodes, and as many feeders with a connection to each.
+  nodes_[laggard].client.reset();
+  return Status::Ok();
 }
 
 Result<std::span<std::byte>> PartitionWriter::ReserveAlone(std::size_t bytes) {
@@ -385,13 +423,21 @@ Result<std::span<std::byte>> PartitionWriter::ReserveAlone(std::size_t bytes) {
 }
 
 Status PartitionWriter::EndSessions() {
+  TFOS_RETURN_IF_ERROR(SayEnd());
+  return AwaitEnd();
+}
+
+Status PartitionWriter::SayEnd() {
   ended_ = true;
-  TFOS_RETURN_IF_ERROR(ForEach([](Node& node) -> Status {
+  return ForEach([](Node& node) -> Status {
     if (node.client == nullptr) return Status::Ok();
     if (node.asked && (node.client->opened() || node.client->stopped())) return node.client->End();
     node.client.reset();  // It never had memory for this partition, and got nothing of it.
     return Status::Ok();
-  }));
+  });
+}
+
+Status PartitionWriter::AwaitEnd() {
   return ForEach([this](Node& node) -> Status {
     if (node.client == nullptr) return Status::Ok();
     TFOS_ASSIGN_OR_RETURN(const Ended ended, node.client->Finish());
@@ -430,14 +476,14 @@ Result<bool> PartitionWriter::WaitForWord(const Deadline& deadline) const {
 
 Status PartitionWriter::NobodyReads() const {
   return {ErrorKind::kRetryLater,
-          fmt::format("no row of partition {} was taken for {:.3g} s: the programs are not reading "
+          fmt::format("no row of partition {} was taken for {}: the programs are not reading "
                       "({})",
-                      options_.session.key.partition,
-                      std::chrono::duration<double>(options_.progress_timeout).count(),
+                      options_.session.key.partition, SecondsText(options_.progress_timeout),
                       NodeNames(options_.endpoints))};
 }
 
 Status PartitionWriter::Commit(std::size_t bytes, const ItemRange& items) {
+  KeepSample(bytes);
   TFOS_RETURN_IF_ERROR(CommitChunk(bytes, items, 0));
   items_sent_ += items.items();
   return Status::Ok();
@@ -453,6 +499,45 @@ Status PartitionWriter::CommitChunk(std::size_t bytes, const ItemRange& items,
   node.accepted_bytes += bytes;
   // Its memory is for others once the chunk is consumed, however long the next row takes.
   return alone_ ? LeaveNodes() : Status::Ok();
+}
+
+void PartitionWriter::KeepSample(std::size_t bytes) {
+  if (options_.session.mode != Mode::kTrain || !sample_.empty()) return;
+  const Node* const fed = &nodes_[reserved_];
+  const bool wanted = std::ranges::any_of(nodes_, [&](const Node& node) {
+    return &node != fed && node.accepted_bytes == 0 && node.wants_rows();
+  });
+  if (wanted) sample_.assign(room_.begin(), room_.begin() + static_cast<std::ptrdiff_t>(bytes));
+}
+
+Status PartitionWriter::SendSamples() {
+  const std::vector<std::byte> sample = std::exchange(sample_, {});
+  if (sample.empty()) return Status::Ok();
+  for (Node& node : nodes_) {
+    if (node.accepted_bytes > 0 || !node.wants_rows()) continue;
+    // A node that is gone needs none.
+    const Status status = SendSample(node, sample);
+    if (!status.ok() && status.kind() != ErrorKind::kReconnect) return status;
+  }
+  return Status::Ok();
+}
+
+Status PartitionWriter::SendSample(Node& node, std::span<const std::byte> sample) {
+  Node sampled;  // With a connection of its own, as the node's session has ended.
+  sampled.endpoint = node.endpoint;
+  TFOS_ASSIGN_OR_RETURN(const Counted counted, Count(sampled));
+  node.accepted_bytes = counted.accepted_bytes;
+  if (node.accepted_bytes > 0) return Status::Ok();
+  SessionOptions session = options_.session;
+  session.region_bytes = sample.size();
+  session.until_read = false;
+  session.replay = {};
+  TFOS_RETURN_IF_ERROR(sampled.client->Open(session).status());
+  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, sampled.client->Reserve(sample.size()));
+  if (room.empty()) return Status::Ok();  // It wants no more rows.
+  std::memcpy(room.data(), sample.data(), sample.size());
+  TFOS_RETURN_IF_ERROR(sampled.client->Commit(sample.size(), {0, 0}, ReadTracker::kAllRows));
+  return sampled.client->Finish().status();
 }
 
 Status PartitionWriter::Resend() {
@@ -480,13 +565,20 @@ Status PartitionWriter::End() {
 }
 
 Result<Ended> PartitionWriter::Finish() {
-  TFOS_RETURN_IF_ERROR(EndSessions());
+  TFOS_RETURN_IF_ERROR(SayEnd());
+  // Before the wait: the other nodes' programs may wait for those without a row, which wait to
+  // learn what rows hold.
+  // What a lost node leaves may be the first rows of another one.
+  if (unread_.empty()) TFOS_RETURN_IF_ERROR(SendSamples());
+  TFOS_RETURN_IF_ERROR(AwaitEnd());
   while (!unread_.empty() && !stopped()) {
     // The sessions of the others are over by now.
     TFOS_RETURN_IF_ERROR(LeaveNodes());
     TFOS_RETURN_IF_ERROR(OpenNodes());
     TFOS_RETURN_IF_ERROR(Resend());
-    TFOS_RETURN_IF_ERROR(EndSessions());
+    TFOS_RETURN_IF_ERROR(SayEnd());
+    TFOS_RETURN_IF_ERROR(SendSamples());
+    TFOS_RETURN_IF_ERROR(AwaitEnd());
   }
   return Ended{.accepted_items = items_sent_, .result_rows = result_rows_, .stopped = stopped()};
 }

@@ -45,6 +45,8 @@ struct PartitionWriterOptions {
 /// work at different speeds finish together; over TCP to one of another host when that has got much
 /// less, when those here have had no room for a while, or when there is none here. Every attempt
 /// asks all nodes which items they have already got from earlier ones.
+/// A node that has got nothing yet is waited for before others that have get another chunk, and one
+/// that has got nothing when the partition ends is sent a sample of its rows.
 /// With `session.until_read` the partition ends when the programs have read it, and a node that is
 /// lost before costs nothing: what its program had not read goes to the others.
 /// A chunk that is larger than the nodes' regions goes through a session of its own, while this
@@ -97,7 +99,12 @@ class PartitionWriter {
     /// What it has accepted of all feeders, as far as this one knows.
     std::uint64_t accepted_bytes = 0;
     bool stopped = false;  ///< It wants no more rows; for when it has no client any more.
+    bool silent = false;   ///< It does not even say how much it has: nothing waits for it.
 
+    /// It was asked for memory and has not answered, and it has no row at all.
+    bool beginning() const {
+      return asked && !silent && accepted_bytes == 0 && wants_rows() && !open();
+    }
     bool wants_rows() const { return !stopped && (client == nullptr || !client->stopped()); }
     bool open() const { return wants_rows() && client != nullptr && client->opened(); }
   };
@@ -127,12 +134,20 @@ class PartitionWriter {
   /// Training: asks nodes of other hosts for memory if they lag behind, if there is nobody to feed
   /// here, or if those that were asked have had no room for a while.
   Status LookAbroad();
-  /// Training: asks the one that seems to lag most behind `accepted_here` how much it has, and for
-  /// memory if it does. `at_once`: one without a row needs not wait for its time.
-  Status AskLaggard(std::uint64_t accepted_here, bool at_once);
+  /// Training: asks the one that seems to lag most behind `accepted_by_others` how much it has, and
+  /// for memory if it does. `at_once`: one without a row needs not wait for its time.
+  Status AskLaggard(std::uint64_t accepted_by_others, bool at_once);
   /// Training: room for a chunk that no region holds, at one node and with no other session.
   Result<std::span<std::byte>> ReserveAlone(std::size_t bytes);
   Status CommitChunk(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read);
+  /// Training: waits a while for the nodes that begin. False when there is none.
+  Result<bool> AwaitBeginners();
+  /// Training: keeps the chunk that was just written if a node has no row, to tell it what rows
+  /// hold.
+  void KeepSample(std::size_t bytes);
+  /// Training: tells the nodes that have no row what rows hold.
+  Status SendSamples();
+  Status SendSample(Node& node, std::span<const std::byte> sample);
   /// Sends what lost nodes have left unread.
   Status Resend();
   /// Leaves the node out when `status` says that it is gone; passes other failures on.
@@ -145,6 +160,9 @@ class PartitionWriter {
   template <typename Call>
   Status ForEach(Call call);
   Status EndSessions();
+  /// The two halves of it: all nodes hear of the end before any is waited for.
+  Status SayEnd();
+  Status AwaitEnd();
   Status Unreachable() const;
   /// Inference: opens the partition at the first node that is there.
   Status OpenOneNode(Where where);
@@ -157,9 +175,11 @@ class PartitionWriter {
   Status NobodyReads() const;
 
   PartitionWriterOptions options_;
-  std::vector<Node> nodes_;   ///< Those of this host first.
-  Status unreachable_;        ///< Why the last node that could not be reached could not.
-  std::size_t reserved_ = 0;  ///< The node that the last Reserve chose.
+  std::vector<Node> nodes_;        ///< Those of this host first.
+  Status unreachable_;             ///< Why the last node that could not be reached could not.
+  std::size_t reserved_ = 0;       ///< The node that the last Reserve chose.
+  std::span<std::byte> room_;      ///< What it gave.
+  std::vector<std::byte> sample_;  ///< A chunk of the partition, for nodes without a row.
   std::uint64_t largest_region_ = 0;
   bool alone_ = false;  ///< A large chunk is or was the last: there is no session but its own.
   bool ended_ = false;

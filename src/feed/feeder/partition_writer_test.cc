@@ -301,6 +301,88 @@ TEST_F(PartitionWriterTest, OnePartitionFeedsAllHosts) {
   EXPECT_GE(fewest(), 20u);
 }
 
+// As many chunks as nodes, so that each gets one or goes without.
+TEST_F(PartitionWriterTest, NoNodeGetsASecondChunkBeforeAllHaveOne) {
+  for (const bool any_here : {true, false}) {
+    servers_.clear();
+    StartServers(6, 8);
+    PartitionWriterOptions options = Options(0);
+    for (std::size_t i = any_here ? 1 : 0; i < options.endpoints.size(); ++i) {
+      options.endpoints[i].unix_name.clear();
+    }
+    Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+    ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+    for (std::uint64_t i = 0; i < servers_.size(); ++i) {
+      ASSERT_TRUE(Put(**writer, std::string(1000, 'r'), i).ok());
+    }
+    ASSERT_TRUE((*writer)->Finish().ok());
+    for (const auto& server : servers_) EXPECT_EQ(server->counters().items, 1u) << any_here;
+  }
+}
+
+// The node is so late here as its memory is with another feeder, which has brought nothing yet.
+TEST_F(PartitionWriterTest, ANodeThatAnswersLateIsWaitedForWhileItHasNoRow) {
+  StartServers(2, 1);
+  Result<std::unique_ptr<FeedClient>> other =
+      FeedClient::Connect(Options(1).endpoints[1], token_, {}, Deadline::After(kLong));
+  ASSERT_TRUE(other.ok() && (*other)->Open(Options(1).session).ok());
+  PartitionWriterOptions options = Options(0);
+  bool first_is_sent = false;
+  options.check = [&] {  // Called while the writer waits.
+    if (first_is_sent) other->reset();
+    return Status::Ok();
+  };
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  ASSERT_TRUE(Put(**writer, "one", 0).ok());
+  first_is_sent = true;
+  ASSERT_TRUE(Put(**writer, "two", 1).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ(Take(*servers_[0]), "one");
+  EXPECT_EQ(Take(*servers_[1]), "two");
+}
+
+// Else two feeders could wait for ever, each for the memory that the other one holds.
+TEST_F(PartitionWriterTest, ANodeThatHasRowsOfAnotherFeederIsNotWaitedFor) {
+  StartServers(2, 1);
+  Result<std::unique_ptr<FeedClient>> other =
+      FeedClient::Connect(Options(1).endpoints[1], token_, {}, Deadline::After(kLong));
+  ASSERT_TRUE(other.ok() && (*other)->Open(Options(1).session).ok());
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(0));
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  ASSERT_TRUE(Put(**writer, "one", 0).ok());
+  ASSERT_TRUE((*other)->Reserve(1).ok() && (*other)->Commit(1, {0, 1}).ok());
+  ASSERT_TRUE(Put(**writer, "two", 1).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ(servers_[0]->counters().items, 2u);
+}
+
+TEST_F(PartitionWriterTest, ANodeWithoutARowIsToldWhatRowsHold) {
+  StartServers(3, 8);
+  PartitionWriterOptions options = Options(0);
+  options.endpoints[2].unix_name.clear();
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  ASSERT_TRUE(Put(**writer, "the only one", 0).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ(Take(*servers_[0]), "the only one");
+  for (const std::size_t node : {1, 2}) {
+    const FeedCounters counters = servers_[node]->counters();
+    EXPECT_EQ(counters.items + counters.bytes + counters.rows_read_elsewhere, 0u);
+    Result<Next> next = servers_[node]->Next("input", {.deadline = Deadline::After(kLong)});
+    ASSERT_TRUE(next.ok() && std::holds_alternative<ChunkLoan>(*next));
+    const auto& loan = std::get<ChunkLoan>(*next);
+    EXPECT_TRUE(loan.is_sample());
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(loan.bytes().data()), loan.bytes().size()),
+              "the only one");
+  }
+  // It still counts as one without rows.
+  writer = PartitionWriter::Open(Options(1));
+  ASSERT_TRUE(writer.ok() && Put(**writer, "another", 0).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ(Take(*servers_[1]), "another");
+}
+
 TEST_F(PartitionWriterTest, WhenSomeHaveStoppedTheRestIsForTheOthers) {
   StartServers(4, 8);
   PartitionWriterOptions options = Options(0);

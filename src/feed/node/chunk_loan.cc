@@ -50,6 +50,7 @@ std::uint32_t ChunkLoan::partition() const {
 }
 Mode ChunkLoan::mode() const { return rep_ == nullptr ? Mode::kTrain : rep_->partition.mode; }
 std::uint64_t ChunkLoan::rows_read() const { return rep_ == nullptr ? 0 : rep_->chunk.rows_read; }
+bool ChunkLoan::is_sample() const { return rep_ != nullptr && IsSample(rep_->chunk); }
 bool ChunkLoan::until_read() const { return rep_ != nullptr && rep_->partition.until_read; }
 void ChunkLoan::MarkRead(std::uint64_t rows) const {
   if (until_read()) rep_->lender->MarkRead(rep_->chunk.session, rep_->chunk.number, rows);

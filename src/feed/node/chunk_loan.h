@@ -6,8 +6,8 @@
 #include <memory>
 #include <span>
 
-#include "feed/node/cached_epoch.h"
-#include "feed/node/feed_queue.h"
+#include "feed/queue/cached_epoch.h"
+#include "feed/queue/feed_queue.h"
 #include "feed/wire/region.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"
@@ -65,6 +65,8 @@ class ChunkLoan {
 
   /// The first rows of the chunk, which the program of another node has read: pass over them.
   std::uint64_t rows_read() const;
+  /// None of its rows are for this node: it says what rows hold, to a node that has got none.
+  bool is_sample() const;
   /// The feeder wants to know what the program has read: say so with MarkRead.
   bool until_read() const;
   /// The program has got the first `rows` rows of the chunk, those of `rows_read` included; all of

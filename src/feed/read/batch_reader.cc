@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/logging.h"
 #include "chunk/row_structure.h"
 #include "feed/wire/read_position.h"
 
@@ -132,7 +133,7 @@ BatchReader::~BatchReader() = default;
 
 Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::Peek(const Wait& wait) {
   const std::lock_guard lock(mutex_);
-  while (chunk_ == nullptr && !ended_) TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
+  while (chunk_ == nullptr && !sampled_ && !ended_) TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
   return types_;
 }
 
@@ -350,6 +351,7 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   chunk->of_feeder = of_feeder;
   const bool until_read = loan.until_read();
   const std::uint64_t rows_read = loan.rows_read();
+  sampled_ = loan.is_sample();
   lent->loan = std::move(loan);
   chunk->memory = lent;
   TFOS_ASSIGN_OR_RETURN(chunk::ChunkView view, chunk::ChunkView::Parse(bytes));
@@ -363,11 +365,12 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
     lent_.push_back(lent);
   }
   chunk->rows = static_cast<std::uint64_t>(view.rows());
-  if (chunk->rows <= rows_read) return Status::Ok();
+  if (chunk->rows <= rows_read && !sampled_) return Status::Ok();
   TFOS_ASSIGN_OR_RETURN(chunk->columns, Chunk::ColumnsOf(view));
   types_.emplace();
   for (const Column& column : chunk->columns)
     types_->push_back(columns::BatchTypeOf(column.name, column.view));
+  if (sampled_) return Status::Ok();
   chunk_ = std::move(chunk);
   if (until_read) unread_ = std::move(lent);
   next_row_ = rows_read;
@@ -396,14 +399,20 @@ bool BatchReader::MayLend() {
 
 /// Gives the feeders back what only batches refer to.
 void BatchReader::DetachLent() {
+  std::vector<std::weak_ptr<LentMemory>> still_lent;
   for (const std::weak_ptr<LentMemory>& pointer : lent_) {
     const std::shared_ptr<LentMemory> lent = pointer.lock();
     if (lent == nullptr) continue;
-    lent->view.Detach();
+    if (const Status status = lent->view.Detach(); !status.ok()) {
+      // The feeder gets it back with the last batch that refers to it.
+      LogWarning("feed: {}", status.ToString());
+      still_lent.push_back(pointer);
+      continue;
+    }
     lent->loan.Release();
     detached_.push_back(lent);
   }
-  lent_.clear();
+  lent_ = std::move(still_lent);
 }
 
 /// Makes the rows that wait for the rest of their batch independent of the feeders' memory.

@@ -69,7 +69,8 @@ class BatchReader {
   ~BatchReader();
 
   /// The columns of the first chunk that was not read yet; waits for it. When the feed ends without
-  /// one, those of the last chunk; none if there was none at all. A column without a name has that
+  /// one, those of the last chunk, which may be a sample of other nodes' rows; none if there was
+  /// none at all. A column without a name has that
   /// of its position, from 0.
   Result<std::optional<std::vector<columns::BatchColumnType>>> Peek(const Wait& wait);
 
@@ -162,6 +163,7 @@ class BatchReader {
   std::shared_ptr<LentMemory> unread_;                          ///< Of `chunk_`, as in Piece.
   std::uint64_t next_row_ = 0;                                  ///< Of `chunk_`.
   std::optional<std::vector<columns::BatchColumnType>> types_;  ///< Of the last chunk.
+  bool sampled_ = false;  ///< By a chunk without rows for this node, the last that came.
   bool ended_ = false;
   bool rows_in_epoch_ = false;  ///< Some came since the last end of an epoch.
   std::uint32_t next_epoch_ = 0;

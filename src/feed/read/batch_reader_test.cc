@@ -14,6 +14,7 @@
 #include "chunk/row_structure.h"
 #include "feed/feeder/feed_client.h"
 #include "feed/read/test_chunks.h"
+#include "feed/wire/read_position.h"
 #include "testing/pickler.h"
 
 namespace tfos::feed {
@@ -201,6 +202,25 @@ TEST_F(BatchReaderTest, AFeedWithoutRowsHasNoColumns) {
   ASSERT_TRUE(peeked.ok()) << peeked.status().DebugString();
   EXPECT_EQ(*peeked, std::nullopt);
   EXPECT_THAT(Outline(3), ElementsAre("over"));
+}
+
+TEST_F(BatchReaderTest, ASampleSaysWhatRowsHoldAndIsNoRow) {
+  const std::vector<std::byte> chunk = MakeChunk(Wide(), 0, 5);
+  Result<std::span<std::byte>> room = client_->Reserve(chunk.size());
+  ASSERT_TRUE(room.ok()) << room.status().DebugString();
+  std::memcpy(room->data(), chunk.data(), chunk.size());
+  ASSERT_TRUE(client_->Commit(chunk.size(), {0, 0}, ReadTracker::kAllRows).ok());
+  const auto columns = reader_->Peek({.deadline = Deadline::After(kLong)});
+  ASSERT_TRUE(columns.ok() && columns->has_value()) << "before the feed has ended";
+  ASSERT_EQ((*columns)->size(), 2u);
+  EXPECT_EQ((**columns)[0].shape, std::vector<std::uint64_t>{16});
+  Finish();
+  server_->EndEpoch("input", 0);
+  client_ = Open(Mode::kTrain);
+  Put(MakeChunk(Wide(), 7, 3));
+  FinishAndEndFeed();
+  EXPECT_THAT(Outline(2), ElementsAre("epoch 0", "2", "1", "epoch 1", "over"));
+  EXPECT_EQ(reader_->dropped_rows(), 0u);
 }
 
 TEST_F(BatchReaderTest, ColumnsAreNamedByKeyNameOrPosition) {

@@ -121,6 +121,7 @@ void FeedReader::Read(bool cross_partition, std::optional<double> timeout_second
     }
     feed::Next next = ValueOrThrow(WithoutGil([&] { return server().Next(queue_, wait); }));
     if (auto* loan = std::get_if<feed::ChunkLoan>(&next)) {
+      if (loan->is_sample()) continue;
       chunk_.emplace();
       chunk_->loan = std::move(*loan);
     } else if (const auto* end = std::get_if<feed::PartitionEnd>(&next)) {
@@ -162,11 +163,17 @@ void FeedReader::Open(Chunk& chunk, bool as_columns) {
 void FeedReader::OnTaken(std::size_t count) {
   feed_->CountRows(count);
   chunk_->taken += count;
-  chunk_->loan.MarkRead(chunk_->taken);
   if (chunk_->loan.mode() == feed::Mode::kInference) {
     SessionOf(chunk_->loan).handed_out += count;
   }
-  if (chunk_->decoder->at_end()) chunk_.reset();
+  // The feed's lock is taken without the GIL: whoever holds it must never wait for Python.
+  if (chunk_->decoder->at_end()) {
+    feed::ChunkLoan read = std::move(chunk_->loan);
+    chunk_.reset();
+    WithoutGil([&] { read.Release(); });
+  } else if (chunk_->loan.until_read()) {
+    WithoutGil([&] { chunk_->loan.MarkRead(chunk_->taken); });
+  }
 }
 
 FeedReader::Session& FeedReader::SessionOf(const feed::ChunkLoan& loan) {
@@ -193,7 +200,8 @@ void FeedReader::FinishAnsweredSessions() {
     sessions_.pop_front();
     if (session.broken) continue;
     // A feeder that is gone by now needs no answer: Spark runs its partition again.
-    const auto finished = server().FinishSession(session.id, session.answered);
+    const auto finished =
+        WithoutGil([&] { return server().FinishSession(session.id, session.answered); });
     ThrowIfError(finished.status());
   }
 }

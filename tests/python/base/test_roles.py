@@ -28,9 +28,9 @@ def test_order_and_counts(nodes, options, expected):
     [
         (0, {}, "at least 1 node"),
         (2, {"parameter_servers": 2}, "too few for 2 ps"),
-        (2, {"parameter_servers": -1}, "can't be"),
-        (2, {"ps": -1}, "can't be"),
-        (4, {"ps": 1, "parameter_servers": 1}, "one kind"),
+        (4, {"ps": 1, "parameter_servers": 1}, "choose ps= or parameter_servers=, not both"),
+        (4, {"ps": -1}, "ps=-1: must be 0 or more"),
+        (4, {"parameter_servers": -2}, "parameter_servers=-2: must be 0 or more"),
         (1, {"parameter_servers": 1, "chief": "chief"}, "too few"),
         (2, {"chief": "boss"}, "'chief' or 'master'"),
         (2, {"input_mode": "hdfs"}, "'spark' or 'tensorflow'"),

@@ -1,15 +1,19 @@
 """The Python side of ``tfos doctor``."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+from tfos import _native
 from tfos.base import executable
 from tfos.cli import checks as checks_of
 from tfos.cli import doctor
+from tfos.errors import TfosError
 from tfos.spark.installation import spark_home
 
 COMPLETE = {
@@ -50,6 +54,14 @@ def test_tensorflow_is_ok_in_the_tested_range(version, level):
     check = doctor.check_tensorflow(version_of(tensorflow_cpu=version))
     assert check.level == level
     assert bool(check.advice) == (level != checks_of.OK)
+
+
+def test_advice_about_tensorflow_is_what_pip_takes():
+    advice = doctor.check_tensorflow(version_of(tensorflow_cpu=None)).advice
+    (quoted,) = re.findall(r'^pip install "(.*)"$', advice)
+    requirement = Requirement(quoted)
+    assert requirement.name == "tensorflow"
+    assert list(requirement.specifier.filter(["2.15.1", "2.16.1", "2.21.0", "2.22.0"])) == ["2.16.1", "2.21.0"]
 
 
 @pytest.mark.parametrize(
@@ -138,6 +150,36 @@ def test_the_report_is_one_line_of_json_and_its_exit_code_tells_of_failures():
     }
     failed = [check for check in checks if check["level"] == checks_of.FAIL]
     assert process.returncode == bool(failed)
+
+
+def test_the_ucx_that_nodes_would_use_is_named():
+    # In a process of its own: what is loaded once stays.
+    program = "from tfos.cli import doctor; check = doctor.check_ucx(); print(check.level, check.found)"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    level, version, _, file = process.stdout.split(" ", 3)
+    assert level == checks_of.OK
+    assert tuple(map(int, version.split(".")[:2])) >= (1, 14)
+    assert Path(file.split(",")[0].strip()).name.startswith("libucp.so")
+
+
+def test_a_ucx_without_infiniband_is_a_warning_only_where_there_is_some(tmp_path, monkeypatch):
+    monkeypatch.setattr(_native, "find_ucx", lambda packaged: ("/x/libucp.so.0", "1.22.0", False))
+    assert doctor.check_ucx("", tmp_path / "none") == checks_of.Check(
+        checks_of.OK, "UCX (rdma=True)", "1.22.0 at /x/libucp.so.0, without InfiniBand and RoCE")
+    (tmp_path / "mlx5_0").mkdir()
+    check = doctor.check_ucx("", tmp_path)
+    assert check.level == checks_of.WARN and "this host has mlx5_0" in check.found
+    monkeypatch.setattr(_native, "find_ucx", lambda packaged: ("/x/libucp.so.0", "1.22.0", True))
+    assert doctor.check_ucx("", tmp_path).level == checks_of.OK
+
+
+def test_a_ucx_that_is_too_old_says_what_to_install(monkeypatch):
+    def refuse(packaged):
+        raise TfosError('no UCX: /x is UCX 1.13.1: pip install "tfos[rdma]"')
+
+    monkeypatch.setattr(_native, "find_ucx", refuse)
+    check = doctor.check_ucx("")
+    assert check.level == checks_of.WARN and "tfos[rdma]" in check.found
 
 
 def test_nothing_imports_tensorflow_to_see_its_version():

@@ -163,8 +163,8 @@ def test_what_is_refused_leaves_nothing(run, two, table, tmp_path):
     write_table(f"{tmp_path}/in.parquet", "parquet", table)
     options = ("--input", tmp_path / "in.parquet", "--output")
 
-    def refused(message, code, printed, error):
-        assert code == 1 and printed is None and message in error
+    def refused(message, code, printed, error, expected=1):
+        assert code == expected and printed is None and message in error
         assert names_in(tmp_path) == before
 
     before = names_in(tmp_path)
@@ -173,9 +173,10 @@ def test_what_is_refused_leaves_nothing(run, two, table, tmp_path):
     refused("no directory", *two(*options, tmp_path / "none" / "o"))
     refused("is a directory", *two(*options, tmp_path))
     refused("is read and written", *two(*options, tmp_path / "in.parquet", "--overwrite"))
-    refused("write it as NAME=NAME", *two(*options, tmp_path / "o", "--map", "x"))
+    refused("write it as NAME=NAME", *two(*options, tmp_path / "o", "--map", "x"), expected=2)
+    refused("x is there twice", *two(*options, tmp_path / "o", "--map", "x=x", "--map", "x=y"), expected=2)
     refused("has no signature 'none'", *run(*options, tmp_path / "o", "--signature", "none"))
-    refused("--output is missing", *two("--input", tmp_path / "in.parquet"))
+    refused("--output is missing", *two("--input", tmp_path / "in.parquet"), expected=2)
     refused("batch_size is 0", *two(*options, tmp_path / "o", "--batch-size", 0))
     pairs = pa.table({"word": ["a"], "pair": [[1, 2]]})
     write_table(f"{tmp_path}/pairs.parquet", "parquet", pairs)

@@ -3,8 +3,6 @@
 import importlib
 import json
 import os
-import pathlib
-import tempfile
 import threading
 import types
 
@@ -12,7 +10,7 @@ import pytest
 
 import tfos
 from support import programs
-from support.places import RUN_ID, SUPPORT
+from support.places import SUPPORT
 from support.waiting import BOUND_SECONDS, wait_for
 from tensorflowonspark import gpu_info
 from tfos.base import gpu
@@ -159,14 +157,6 @@ def test_packages_whose_nodes_share_a_gpu(monkeypatch, package, fraction):
     monkeypatch.setattr(cluster_module.tfos, "run", lambda *_, **settings: asked.update(settings))
     cluster_module.run(None, len, [], 2)
     assert asked.get("gpu_fraction") == fraction
-
-
-@pytest.fixture
-def gpus_of_executors():
-    """A function that gives the executors' host so many GPUs."""
-    listed = pathlib.Path(tempfile.gettempdir(), f"tfos-test-gpus-{RUN_ID}")
-    yield lambda count: listed.write_text("".join(f"{n}, GPU-{RUN_ID}-{n}, 0, 16000\n" for n in range(count)))
-    listed.unlink(missing_ok=True)
 
 
 def test_executors_have_the_gpus_of_a_test_and_otherwise_those_of_their_host(gpus_of_executors, tmp_path):

@@ -244,6 +244,8 @@ def test_run_passes_everything_under_its_new_name(started):
         "log_dir": "/logs",
         "driver_parameter_servers": True,
         "registration_timeout": 5,
+        "slots_timeout": 5,
+        "gpu_count_if_any": 1,
         "queues": ("input", "extra"),
         "release_port": False,
     }
@@ -253,13 +255,14 @@ def test_run_passes_everything_under_its_new_name(started):
 
 @pytest.mark.parametrize("tf_args, settings", [
     (argparse.Namespace(num_gpus=2), {"gpu_count": 2}),
-    (argparse.Namespace(num_gpus=None), {}),
-    (argparse.Namespace(), {}),
-    (["prog", "--num_gpus", "2"], {}),
+    (argparse.Namespace(num_gpus=0), {"gpu_count": 0}),
+    (argparse.Namespace(num_gpus=None), {"gpu_count_if_any": 1}),
+    (argparse.Namespace(), {"gpu_count_if_any": 1}),
+    (["prog", "--num_gpus", "2"], {"gpu_count_if_any": 1}),
 ])
 def test_num_gpus_of_the_arguments_is_the_number_for_each_node(started, tf_args, settings):
     TFCluster.run("sc", print, tf_args, 2)
-    assert {k: v for k, v in started.kwargs.items() if k == "gpu_count"} == settings
+    assert {k: v for k, v in started.kwargs.items() if k.startswith("gpu_")} == settings
 
 
 def test_programs_read_their_own_data_unless_they_say_otherwise(started):

@@ -21,6 +21,7 @@ from tfos.errors import BadInputError, TfosError
 from tfos.parameter_server import connection, rules
 
 tf1 = tf.compat.v1
+tf1.enable_eager_execution()  # Other tests of this process compute eagerly; the import switched it off.
 
 
 def adding_graph():
@@ -58,7 +59,7 @@ def test_changes_are_pushed_every_interval_and_at_the_end(spark, leftovers):
         before = session.run(parameters)
         data = sc.parallelize([(1.0, 2.0)] * rows, partitions)
         spark_session.run(step, feed_rdd=data, feed_name_list=feeds, param_list=parameters,
-                          weight_combiner=comb.DeltaWeightCombiner())
+                          weight_combiner=comb.DeltaWeightCombiner(), server_reusable=True)
         total, count = session.run(parameters)
         batches = sum(-(-size // 3) for size in data.glom().map(len).collect())
         assert (total - before[0]).tolist() == [2.0 * rows] * 3
@@ -110,7 +111,7 @@ def test_the_server_is_kept_if_asked(spark, leftovers):
     session, step, feeds, parameters = adding_graph()
     data = spark.sparkContext.parallelize([(1.0, 1.0)] * 2, 1)
     spark_session = sps.SparkSession(spark.sparkContext, session, server_port=0)
-    run = {"feed_rdd": data, "feed_name_list": feeds, "param_list": parameters}
+    run = {"feed_rdd": data, "feed_name_list": feeds, "param_list": parameters, "server_reusable": True}
     spark_session.run(step, **run)
     kept = spark_session._server.pid
     spark_session.run(step, **run)
@@ -122,7 +123,7 @@ def test_the_server_is_kept_if_asked(spark, leftovers):
     other = sps.SparkSession(spark.sparkContext, session, server_port=spark_session._server.server.port)
     with pytest.raises(TfosError, match="choose another port"):
         other.run(step, **run)
-    spark_session.run(step, server_reusable=False, **run)
+    spark_session.run(step, **{**run, "server_reusable": False})
     assert spark_session._server is None
 
 
@@ -189,6 +190,7 @@ def test_the_mnist_program_reaches_its_accuracy(spark, leftovers):
 def test_its_own_example_reads_mnists_files(spark, tmp_path, monkeypatch, capsys, leftovers):
     mnist = importlib.import_module("tensorspark.example.spark_mnist")
     monkeypatch.setattr(mnist, "data_dir", str(tmp_path))
+    monkeypatch.setattr(mnist, "OTHER_DATA_DIR", str(tmp_path / "other"))
     for part, rows in (("train", 200), ("t10k", 40)):
         labels = np.arange(rows, dtype=np.uint8) % 10
         images = np.zeros((rows, 28, 28), np.uint8)
@@ -204,4 +206,4 @@ def test_its_own_example_reads_mnists_files(spark, tmp_path, monkeypatch, capsys
     assert float(capsys.readouterr().out.split()[-1]) == 1.0
     monkeypatch.setattr(mnist, "data_dir", str(tmp_path / "nowhere"))
     with pytest.raises(BadInputError, match="set tensorspark.example.spark_mnist.data_dir"):
-        mnist.read("train")
+        mnist.read("train", "file://")

@@ -233,7 +233,7 @@ def test_a_model_that_mixes_rows_is_found_out(other):
 
 
 def test_what_is_no_saved_model(models, tmp_path):
-    with pytest.raises(BadInputError, match="no saved_model.pb.*there is nothing of that name"):
+    with pytest.raises(BadInputError, match="^no such directory: .*none$"):
         inference.Model(str(tmp_path / "none"))
     with pytest.raises(BadInputError, match=f"{models / 'keras'}.* would be one"):
         inference.Model(str(models))

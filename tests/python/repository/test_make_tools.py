@@ -32,6 +32,16 @@ def test_steps_are_numbered_and_timed():
     assert "All 2 steps done" in done.stdout
 
 
+def test_a_table_of_what_each_step_took_comes_last_and_into_a_file(tmp_path):
+    environment = {**os.environ, "TFOS_STEPS": str(tmp_path / "steps")}
+    done = run("tools/steps.sh", "First", "true", "Second", "true", env=environment)
+    table = [line.split() for line in done.stdout.splitlines() if " s  " in line]
+    assert [row[2:] for row in table] == [["First"], ["Second"], ["all", "2", "steps"]]
+    run("tools/steps.sh", "Third", "exit 1", env=environment)
+    taken = (tmp_path / "steps").read_text().splitlines()
+    assert [line.split()[2] for line in taken] == ["First", "Second", "Third"]
+
+
 def test_the_first_failing_step_ends_the_run_with_its_status():
     done = run("tools/steps.sh", "First", "exit 3", "Second", "echo two")
     assert done.returncode == 3

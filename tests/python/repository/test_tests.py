@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+
 from support.places import TESTS
 
 MODULES = sorted(TESTS.rglob("test_*.py"))

@@ -21,6 +21,13 @@ class WebHdfs:
         self._ask("PUT", path, "MKDIRS")
         self._ask("PUT", path, "SETOWNER", owner=owner)
 
+    def put(self, path, content):
+        """A new file, which everybody may read."""
+        where = json.loads(self._ask("PUT", path, "CREATE", noredirect="true", overwrite="true"))
+        request = urllib.request.Request(where["Location"], data=content, method="PUT")
+        with self._opener.open(request, timeout=_TIMEOUT_SECONDS):
+            return
+
     def names(self, path):
         """Of what is in a directory."""
         answer = json.loads(self._ask("GET", path, "LISTSTATUS"))

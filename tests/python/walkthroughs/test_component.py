@@ -31,9 +31,10 @@ def component(tmp_path_factory):
 
 @pytest.fixture
 def run(component, tmp_path):
-    """Runs a script of the component with settings; its standard output."""
+    """Runs a script of the component by sh with settings; its standard output."""
     def call(script, *arguments, **settings):
-        done = subprocess.run([component / script, *arguments], cwd=tmp_path, text=True, capture_output=True,
+        # As the guide has it: sh may be any POSIX shell.
+        done = subprocess.run(["sh", component / script, *arguments], cwd=tmp_path, text=True, capture_output=True,
                               env={**os.environ, "LOCAL_DIR": str(tmp_path / "mnist"), **settings},
                               timeout=BOUND_SECONDS)
         assert done.returncode == 0, f"{script}:\n{done.stdout}\n{done.stderr[-6000:]}"
@@ -44,6 +45,9 @@ def run(component, tmp_path):
 
 def test_every_script_says_what_it_does(component, run):
     assert sorted(path.name for path in component.glob("*.sh")) == sorted(SCRIPTS)
+    jar = component / "TensorFlowOnSpark" / "tensorflow-hadoop-1.10.0.jar"
+    with zipfile.ZipFile(jar) as classes:
+        assert "org/tensorflow/hadoop/io/TFRecordFileInputFormat.class" in classes.namelist()
     for script in SCRIPTS:
         said = run(script, "--help")
         assert said.startswith(script) and str(component / "conf" / "tfos-env.sh") in said
@@ -78,15 +82,25 @@ def test_the_six_scripts(run, standalone_cluster, hdfs, tmp_path, leftovers):
                 "NODES": "2", "EXECUTOR_MEMORY": "512m", "PARTITIONS": "2", "EPOCHS": "8"}
 
     assert "NOT MNIST" in run("mnist_download.sh", MNIST_URL=NOBODY_LISTENS)
-    (tmp_path / "given").mkdir()
-    with zipfile.ZipFile(tmp_path / "mnist" / "mnist.zip") as archive:
-        archive.extractall(tmp_path / "given")
+    (tmp_path / "mnist" / "mnist.zip").unlink()
+    (tmp_path / "mnist").rename(tmp_path / "given")
     assert "MNIST from" in run("mnist_download.sh", MNIST=str(tmp_path / "given"), MNIST_URL=NOBODY_LISTENS)
+    packed = sorted(f"{part}-ubyte.gz" for part in (
+        "train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"))
+    assert sorted(os.listdir(tmp_path / "mnist")) == ["mnist.zip", *packed] == ["mnist.zip", *sorted(os.listdir(tmp_path / "given"))]
+    with zipfile.ZipFile(tmp_path / "mnist" / "mnist.zip") as archive:
+        assert sorted(archive.namelist()) == packed
+    # The guide puts it to HDFS; a host without ~/mnist reads it there.
+    files.make_directory("/mnist/tools", owner=USER)
+    files.put("/mnist/tools/mnist.zip", (tmp_path / "mnist" / "mnist.zip").read_bytes())
+    (tmp_path / "mnist").rename(tmp_path / "gone")
     assert run("prepare_mnist.sh", "--verify", **settings).count("verified") == 4
     assert files.names(f"{home}/mnist/csv") == files.names(f"{home}/mnist/tfr") == ["test", "train"]
 
-    run("mnist_train_with_spark_cpu.sh", "--rdma", **settings)
+    run("mnist_train_with_spark_cpu.sh", "--rdma", "True", **settings)
     assert_trained(files, f"{home}/mnist_model")
+    assert {"graph.pbtxt", "model.ckpt-0.index"} <= set(files.names(f"{home}/mnist_model"))
+    assert any(name.startswith("events.out.tfevents.") for name in files.names(f"{home}/mnist_model/train"))
     run("mnist_inference_with_spark_cpu.sh", **settings)
     line = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} Label: (\d), Prediction: (\d)")
     answers = [line.fullmatch(text).groups() for text in files.lines(f"{home}/predictions")]

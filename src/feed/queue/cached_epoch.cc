@@ -1,4 +1,4 @@
-#include "feed/node/cached_epoch.h"
+#include "feed/queue/cached_epoch.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -80,7 +80,7 @@ CachedEpoch::~CachedEpoch() {
 Status CachedEpoch::Add(std::span<const std::byte> chunk, std::uint64_t items) {
   const bool in_memory = place_ == CachePlace::kMemory && account_->TakeMemory(chunk.size());
   Result<Kept> kept = in_memory ? KeepInMemory(chunk) : KeepInFile(chunk);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (in_memory) memory_bytes_ += chunk.size();
   if (!kept.ok()) return kept.status().Annotate("keep rows for the next epoch");
   kept->items = items;
@@ -95,36 +95,39 @@ Result<CachedEpoch::Kept> CachedEpoch::KeepInMemory(std::span<const std::byte> c
 }
 
 Result<CachedEpoch::Kept> CachedEpoch::KeepInFile(std::span<const std::byte> chunk) {
-  TFOS_RETURN_IF_ERROR(OpenFile());
+  TFOS_ASSIGN_OR_RETURN(const int file, File());
   const Kept kept{
       .memory = nullptr, .offset = file_bytes_.fetch_add(chunk.size()), .bytes = chunk.size()};
   account_->AddFileBytes(chunk.size());
-  TFOS_RETURN_IF_ERROR(WriteAll(file_.get(), chunk, kept.offset)
-                           .Annotate(fmt::format("a cache file in {}", directory_)));
+  TFOS_RETURN_IF_ERROR(
+      WriteAll(file, chunk, kept.offset).Annotate(fmt::format("a cache file in {}", directory_)));
   return kept;
 }
 
-Status CachedEpoch::OpenFile() {
-  const std::lock_guard lock(mutex_);
-  if (file_.valid()) return {};
-  TFOS_ASSIGN_OR_RETURN(file_, MakeFile(directory_));
-  return {};
+Result<int> CachedEpoch::File() {
+  const MutexLock lock(mutex_);
+  if (!file_.valid()) {
+    TFOS_ASSIGN_OR_RETURN(file_, MakeFile(directory_));
+  }
+  return file_.get();
 }
 
 std::size_t CachedEpoch::chunks() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return kept_.size();
 }
 
 Result<CachedEpoch::Chunk> CachedEpoch::Read(std::size_t index) const {
   Kept kept;
+  int file = -1;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     kept = kept_[index];
+    file = file_.get();
   }
   if (kept.memory == nullptr) {
     TFOS_ASSIGN_OR_RETURN(std::shared_ptr<AlignedBuffer> memory, Allocate(kept.bytes));
-    TFOS_RETURN_IF_ERROR(ReadAll(file_.get(), memory->bytes(), kept.offset)
+    TFOS_RETURN_IF_ERROR(ReadAll(file, memory->bytes(), kept.offset)
                              .Annotate(fmt::format("a cache file in {}", directory_)));
     kept.memory = std::move(memory);
   }

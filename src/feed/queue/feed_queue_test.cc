@@ -1,4 +1,4 @@
-#include "feed/node/feed_queue.h"
+#include "feed/queue/feed_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -167,7 +167,7 @@ TEST(FeedQueueTest, ClearReturnsEverything) {
   queue.PushEpochEnd(0);
   queue.AddSession(1, 0);
   queue.PushInference(Chunk(1, 0));
-  EXPECT_EQ(queue.Clear().size(), 2u);
+  EXPECT_EQ(queue.Clear().chunks.size(), 2u);
   EXPECT_EQ(Take(queue), "nothing");
 }
 

@@ -1,4 +1,4 @@
-#include "feed/node/cached_epoch.h"
+#include "feed/queue/cached_epoch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

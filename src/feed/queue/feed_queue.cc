@@ -1,4 +1,4 @@
-#include "feed/node/feed_queue.h"
+#include "feed/queue/feed_queue.h"
 
 #include <algorithm>
 #include <iterator>
@@ -26,7 +26,7 @@ std::vector<QueuedChunk> FeedQueue::WithdrawTrain(std::uint64_t session) {
   return withdrawn;
 }
 
-void FeedQueue::PushEpochEnd(std::uint32_t epoch) { train_.push_back(EpochEnd{epoch}); }
+void FeedQueue::PushEpochEnd(std::uint32_t epoch) { train_.push_back(EpochEnd{.epoch = epoch}); }
 
 void FeedQueue::PushReplay(std::shared_ptr<const CachedEpoch> cache, const ReplayOptions& options,
                            std::uint32_t first_epoch) {
@@ -55,9 +55,12 @@ FeedQueue::Item FeedQueue::TakeReplayed() {
   if (replay.next < replay.order.size()) {
     return CachedChunk{.epoch = replay.cache, .index = replay.order[replay.next++]};
   }
-  const EpochEnd end{replay.epoch++};
+  EpochEnd end{.epoch = replay.epoch++};
   replay.begun = false;
-  if (--replay.options.epochs == 0) train_.pop_front();
+  if (--replay.options.epochs == 0) {
+    end.replayed = std::move(replay.cache);
+    train_.pop_front();
+  }
   return end;
 }
 
@@ -89,13 +92,16 @@ std::vector<QueuedChunk> FeedQueue::BreakSession(std::uint64_t session) {
   return dropped;
 }
 
-std::vector<QueuedChunk> FeedQueue::Clear() {
-  std::vector<QueuedChunk> dropped;
-  for (const auto& item : train_) {
-    if (const auto* chunk = std::get_if<QueuedChunk>(&item)) dropped.push_back(*chunk);
+FeedQueue::Dropped FeedQueue::Clear() {
+  Dropped dropped;
+  for (auto& item : train_) {
+    if (const auto* chunk = std::get_if<QueuedChunk>(&item)) dropped.chunks.push_back(*chunk);
+    if (auto* replay = std::get_if<Replay>(&item)) {
+      dropped.caches.push_back(std::move(replay->cache));
+    }
   }
   for (const Session& session : sessions_) {
-    dropped.insert(dropped.end(), session.chunks.begin(), session.chunks.end());
+    dropped.chunks.insert(dropped.chunks.end(), session.chunks.begin(), session.chunks.end());
   }
   train_.clear();
   sessions_.clear();

@@ -1,5 +1,5 @@
-#ifndef TFOS_FEED_NODE_FEED_QUEUE_H_
-#define TFOS_FEED_NODE_FEED_QUEUE_H_
+#ifndef TFOS_FEED_QUEUE_FEED_QUEUE_H_
+#define TFOS_FEED_QUEUE_FEED_QUEUE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "feed/node/cached_epoch.h"
+#include "feed/queue/cached_epoch.h"
+#include "feed/wire/read_position.h"
 #include "feed/wire/session.h"
 
 namespace tfos::feed {
@@ -25,6 +26,11 @@ struct QueuedChunk {
   std::uint64_t items = 0;
   std::uint64_t rows_read = 0;  ///< Its first rows, which are not for this node's program.
 };
+
+/// Says what rows hold, to a node that has none: other nodes' programs read all of it.
+inline bool IsSample(const QueuedChunk& chunk) {
+  return chunk.items == 0 && chunk.rows_read == ReadTracker::kAllRows;
+}
 
 /// The order in which consumers get the chunks of one queue.
 ///
@@ -45,6 +51,8 @@ class FeedQueue {
   /// All train chunks of an epoch come before this.
   struct EpochEnd {
     std::uint32_t epoch = 0;
+    /// The cache whose last replay ended. It goes with the item, as freeing it takes a while.
+    std::shared_ptr<const CachedEpoch> replayed = nullptr;
   };
   /// A chunk that was kept.
   struct CachedChunk {
@@ -72,8 +80,13 @@ class FeedQueue {
   /// end as broken.
   std::vector<QueuedChunk> BreakSession(std::uint64_t session);
 
-  /// Drops everything and returns all chunks.
-  std::vector<QueuedChunk> Clear();
+  struct Dropped {
+    std::vector<QueuedChunk> chunks;
+    /// The caches of replays that will not be. Freeing them takes a while.
+    std::vector<std::shared_ptr<const CachedEpoch>> caches;
+  };
+  /// Drops everything.
+  Dropped Clear();
 
   /// The next thing for a consumer, if there is one now.
   std::optional<Item> Take();
@@ -109,4 +122,4 @@ class FeedQueue {
 
 }  // namespace tfos::feed
 
-#endif  // TFOS_FEED_NODE_FEED_QUEUE_H_
+#endif  // TFOS_FEED_QUEUE_FEED_QUEUE_H_

@@ -1,16 +1,16 @@
-#ifndef TFOS_FEED_NODE_CACHED_EPOCH_H_
-#define TFOS_FEED_NODE_CACHED_EPOCH_H_
+#ifndef TFOS_FEED_QUEUE_CACHED_EPOCH_H_
+#define TFOS_FEED_QUEUE_CACHED_EPOCH_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"
@@ -72,19 +72,20 @@ class CachedEpoch {
 
   Result<Kept> KeepInMemory(std::span<const std::byte> chunk);
   Result<Kept> KeepInFile(std::span<const std::byte> chunk);
-  Status OpenFile();
+  /// The file, opened when it is needed first.
+  Result<int> File() TFOS_EXCLUDES(mutex_);
 
   const CachePlace place_;
   const std::shared_ptr<CacheAccount> account_;
   const std::string directory_;
 
-  mutable std::mutex mutex_;
-  std::vector<Kept> kept_;          ///< Guarded by the mutex.
-  UniqueFd file_;                   ///< Opened under the mutex, never changed afterwards.
-  std::uint64_t memory_bytes_ = 0;  ///< Guarded by the mutex.
+  mutable Mutex mutex_;
+  std::vector<Kept> kept_ TFOS_GUARDED_BY(mutex_);
+  UniqueFd file_ TFOS_GUARDED_BY(mutex_);  ///< Once it is open it stays the same.
+  std::uint64_t memory_bytes_ TFOS_GUARDED_BY(mutex_) = 0;
   std::atomic<std::uint64_t> file_bytes_ = 0;
 };
 
 }  // namespace tfos::feed
 
-#endif  // TFOS_FEED_NODE_CACHED_EPOCH_H_
+#endif  // TFOS_FEED_QUEUE_CACHED_EPOCH_H_
