@@ -44,8 +44,8 @@ def hdfs_path(ctx, path):
 def start_cluster_server(ctx, num_gpus=1, rdma=False):
     """Starts ``tf.distribute.Server`` on the node's port: (ClusterSpec, Server).
 
-    TensorFlow sees the first ``num_gpus`` GPUs of this node; it is an error to ask for more than the
-    node has been given where there are GPUs.
+    TensorFlow sees the first ``num_gpus`` GPUs of this node; it is an error to ask for more than
+    the node has been given where there are GPUs.
     """
     if ctx.node is None:
         raise BadInputError("start_cluster_server needs a ctx that a cluster passed to map_fun")

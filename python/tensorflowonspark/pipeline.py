@@ -142,9 +142,9 @@ class _ExportTask:
 
 
 def _saved_model_of(directory, inputs, outputs):
-    """The directory of a SavedModel for ``model_dir``: that itself, or, where it has a checkpoint of
-    TensorFlow 1 instead, one below it. It is made once for each checkpoint and pair of mappings, in
-    the place of the checkpoint, as all executors reach that."""
+    """The directory of a SavedModel for ``model_dir``: that itself, or, where it has a checkpoint
+    of TensorFlow 1 instead, one below it. It is made once for each checkpoint and pair of mappings,
+    in the place of the checkpoint, as all executors reach that."""
     access, path = access_for(directory)
     listed = f"{path}/checkpoint"
     if access.status(f"{path}/saved_model.pb") is not None or access.status(listed) is None:

@@ -135,8 +135,10 @@ SETTINGS: tuple[Setting, ...] = (
         "leave their "
             "host (TLS 1.3 with keys made of the cluster's token); refused together with rdma"),
     Setting("rdma", str, "false", "",
-            "nodes of several hosts that train together exchange tensors over UCX, which takes InfiniBand "
-            "or RoCE where there is some: true: where UCX 1.14 or newer is installed, else over TCP; required: "
+            "nodes of several hosts that train together exchange tensors over UCX, which takes "
+        "InfiniBand "
+            "or RoCE where there is some: true: where UCX 1.14 or newer is installed, else "
+        "over TCP; required: "
             "over UCX or not at all", choices=("false", "true", "required")),
     Setting("tensors.timeline", str, "", "",
             "directory on the nodes' hosts where each training node writes what its collective "
@@ -144,7 +146,8 @@ SETTINGS: tuple[Setting, ...] = (
             "took, as a Chrome trace; empty: none"),
     Setting("gpu.count", int, 0, "GPUs", "whole GPUs for each node that computes; 0: none asked for"),
     Setting("gpu.countIfAny", int, 0, "GPUs",
-            "as gpu.count on hosts that have GPUs, where neither that nor gpu.fraction is set and Spark "
+            "as gpu.count on hosts that have GPUs, where neither that nor gpu.fraction is set "
+        "and Spark "
             "assigns none; nodes of other hosts start without"),
     Setting("gpu.fraction", float, 0.0, "of a GPU",
             "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow "

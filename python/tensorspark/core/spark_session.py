@@ -99,7 +99,8 @@ class SparkSession:
             server_reusable: keep the server for the next run.
         """
         if isinstance(weight_combiner, bool):
-            # By position without a feed_dict: ..., combiner, shuffle_within_partition, server_reusable.
+            # By position without a feed_dict: ..., combiner, shuffle_within_partition,
+            # server_reusable.
             shuffle_within_partition, server_reusable = weight_combiner, shuffle_within_partition
             feed_dict, weight_combiner = None, feed_dict
         elif isinstance(feed_dict, WeightCombiner):

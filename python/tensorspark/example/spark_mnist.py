@@ -23,8 +23,8 @@ from tfos.files import paths
 
 tf1 = tf.compat.v1
 
-#: The directory of MNIST's four files, packed (.gz) or not: on Spark's default file system, which is
-#: HDFS on a cluster, unless it is a URI.
+#: The directory of MNIST's four files, packed (.gz) or not: on Spark's default file system, which
+#: is HDFS on a cluster, unless it is a URI.
 data_dir = "/data/mnist"
 
 #: Where the data are if they are not there: right in ``/data``, as the old package's readme says.
@@ -92,5 +92,6 @@ def _read_file(default_fs: str, name: str, kinds: tuple[str, ...], header_bytes:
                 with access.open(path) as file:
                     return np.frombuffer(unpack(file.read()), np.uint8, offset=header_bytes)
     raise BadInputError(
-        f"{name}-{kinds[0]} was not found in {' or '.join(looked_in)}: put MNIST's files there, or set "
+        f"{name}-{kinds[0]} was not found in {' or '.join(looked_in)}: put MNIST's files "
+        f"there, or set "
         "tensorspark.example.spark_mnist.data_dir to their directory")

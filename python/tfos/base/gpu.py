@@ -46,8 +46,8 @@ def list_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
 
 
 def list_free_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
-    """The GPUs of this host that no process computes on now, as far as the driver shows processes: in
-    a container it shows its own alone."""
+    """The GPUs of this host that no process computes on now, as far as the driver shows processes:
+    in a container it shows its own alone."""
     busy = set(_answer(command, _BUSY_QUERY))
     return [gpu for gpu in list_gpus(command) if gpu.uuid not in busy]
 
@@ -79,8 +79,8 @@ def pick(
 ) -> list[str]:
     """The indices of ``count`` GPUs for one of the processes on this host.
 
-    With ``worker_index`` >= 0 processes of different indices get disjoint GPUs, as long as there are
-    enough for all of them; after that they wrap around. With -1 the least used ones are taken.
+    With ``worker_index`` >= 0 processes of different indices get disjoint GPUs, as long as there
+    are enough for all of them; after that they wrap around. With -1 the least used ones are taken.
     ``free``: only among those that no process computes on. Instances that start one after the other
     leave it False: each would count the GPUs by another list.
     BadInputError says how many there are when they are fewer than ``count``.
@@ -92,7 +92,8 @@ def pick(
         every, gpus = len(gpus), list_free_gpus(command)
         if len(gpus) < count:
             raise BadInputError(
-                f"{count} GPU(s) were asked for, and of this host's {every} only {len(gpus)} are free: "
+                f"{count} GPU(s) were asked for, and of this host's {every} only "
+                f"{len(gpus)} are free: "
                 "processes compute on the others (nvidia-smi shows them)"
             )
     if len(gpus) < count:

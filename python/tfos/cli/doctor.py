@@ -102,7 +102,8 @@ def check_jar() -> Check:
             WARN,
             "jar for the JVM",
             str(error),
-            "without it Python workers feed and score, more slowly, and programs in Scala and Java don't "
+            "without it Python workers feed and score, more slowly, and programs in Scala "
+            "and Java don't "
             "run: build the wheel where Maven is installed",
         )
 

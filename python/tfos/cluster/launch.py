@@ -129,7 +129,8 @@ def launch(
                 failure = message["failure"]
     if not formed:
         why = f"{failure['step']}: {failure['message']}" if failure else (
-            "its agent ended without an error message; look at the executor's log, and run `tfos doctor` there"
+            "its agent ended without an error message; look at the executor's log, and "
+                "run `tfos doctor` there"
         )
         raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")
 
