@@ -2,7 +2,7 @@
 """Checks the layers of src/, python/tfos and jvm/: folders and packages use only those below them.
 
 The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that every
-C++ test is built.
+C++ test is built and that no source uses what has a better replacement.
 
 Prints one line for each violation and fails if there is any.
 """
@@ -44,14 +44,48 @@ ALLOWED = {
     "hadoop": {"base", "tensorflow"},
     "files": {"base", "hadoop", "records"},
     "node": {"base", "control/link", "control/messages", "feed/node", "feed/read"},
-    "datasets": {"base", "chunk", "collective", "feed/read", "files", "node", "records", "tensorflow"},
+    "datasets": {
+        "base",
+        "chunk",
+        "collective",
+        "feed/read",
+        "files",
+        "node",
+        "records",
+        "tensorflow",
+    },
     "cli": {"base", "control", "net", "parameter_server"},
-    "jvm": {"arrow", "base", "chunk", "columns", "feed/feeder", "feed/wire", "hadoop", "inference",
-            "records", "tensorflow"},
+    "jvm": {
+        "arrow",
+        "base",
+        "chunk",
+        "columns",
+        "feed/feeder",
+        "feed/wire",
+        "hadoop",
+        "inference",
+        "records",
+        "tensorflow",
+    },
     "python/codec": {"arrow", "base", "chunk", "columns", "datasets", "feed/feeder"},
-    "python/bind": {"arrow", "base", "chunk", "collective", "columns", "control/host", "datasets",
-                    "feed", "files", "hadoop", "inference", "node", "parameter_server",
-                    "python/codec", "records", "tensorflow"},
+    "python/bind": {
+        "arrow",
+        "base",
+        "chunk",
+        "collective",
+        "columns",
+        "control/host",
+        "datasets",
+        "feed",
+        "files",
+        "hadoop",
+        "inference",
+        "node",
+        "parameter_server",
+        "python/codec",
+        "records",
+        "tensorflow",
+    },
 }
 # Both ends of a connection are tested against each other.
 TEST_ONLY = {
@@ -61,6 +95,11 @@ TEST_ONLY = {
     "cli": {"chunk", "feed"},
 }
 TESTING = "testing"
+
+# What no source may say, and why.
+BANNED = {
+    r"\basio::detached\b": "it swallows exceptions; use Spawn of control/link/spawn.h",
+}
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _SOURCES = {".cc", ".h"}
@@ -116,10 +155,22 @@ def check_tests_are_built(root):
             yield f"{name}: not in {build_file.relative_to(root)}, so it never runs"
 
 
+def check_banned(root):
+    """Yields a message for each use of something banned."""
+    for path in sorted((root / "src").rglob("*")):
+        if path.suffix not in _SOURCES:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for pattern, why in BANNED.items():
+                if re.search(pattern, line):
+                    yield f"{path.relative_to(root)}:{number}: {why}"
+
+
 def violations(root):
     yield from check_includes(root)
     yield from check_public_headers(root)
     yield from check_tests_are_built(root)
+    yield from check_banned(root)
     yield from layers_python.violations(root)
     yield from layers_java.violations(root)
 

@@ -80,13 +80,28 @@ def run(
     return TFCluster(cluster, input_mode, release_port)
 
 
-def reserve(sc, num_executors, num_ps=0, tensorboard=False, input_mode=InputMode.TENSORFLOW,
-            queues=("input", "output", "error")):
+def reserve(
+    sc,
+    num_executors,
+    num_ps=0,
+    tensorboard=False,
+    input_mode=InputMode.TENSORFLOW,
+    queues=("input", "output", "error"),
+):
     """The sizes of a cluster, as programs before ``run`` existed give them first. ``start`` of what
     this returns starts the nodes; until then nothing runs."""
-    return _ReservedCluster(functools.partial(
-        run, sc, num_executors=num_executors, num_ps=num_ps, tensorboard=tensorboard,
-        input_mode=input_mode, queues=queues), input_mode)
+    return _ReservedCluster(
+        functools.partial(
+            run,
+            sc,
+            num_executors=num_executors,
+            num_ps=num_ps,
+            tensorboard=tensorboard,
+            input_mode=input_mode,
+            queues=queues,
+        ),
+        input_mode,
+    )
 
 
 class TFCluster:
@@ -102,7 +117,8 @@ class TFCluster:
         raise BadInputError(
             "the nodes of this cluster run their program already: TFCluster.run has "
             "started them. Leave "
-            "start away, or call TFCluster.reserve instead of run")
+            "start away, or call TFCluster.reserve instead of run"
+        )
 
     def train(self, dataRDD, num_epochs=0, feed_timeout=600, qname="input"):
         """Feeds an RDD (or DataFrame) ``num_epochs`` times, or every RDD of a DStream once."""

@@ -21,6 +21,10 @@ class FeedTimeoutError(FeedError):
     """Nothing moved between a feeder and a node for as long as allowed."""
 
 
+class ResourceError(TfosError):
+    """Memory, file descriptors, threads or disk are used up; the message says which and by what."""
+
+
 class BadInputError(TfosError, ValueError):
     """An argument, a setting or data of the program is wrong: correct it."""
 

@@ -27,8 +27,7 @@ struct PythonCommand {
 constexpr PythonCommand kCommands[] = {
     {"infer", "tfos.cli.infer", "Run the rows of files through a SavedModel"},
     {"records", "tfos.cli.records", "Show, check, index and convert TFRecord files"},
-    {"submit", "tfos.cli.submit",
-     "Run a program on a cluster: spark-submit with what tfos needs"},
+    {"submit", "tfos.cli.submit", "Run a program on a cluster: spark-submit with what tfos needs"},
     {"tensorboard", "tfos.node.tensorboard", "Run TensorBoard over a directory, here or on HDFS"},
 };
 

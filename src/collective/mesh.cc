@@ -26,6 +26,10 @@ using std::chrono::seconds;
 constexpr seconds kHandshakePatience{3};
 /// Between attempts to reach a member that does not listen yet.
 constexpr milliseconds kRetryInterval{50};
+/// How often a member may close the connection during the handshake before that counts. It gives up
+/// on a member that gets no processor for kHandshakePatience, which may be this one, and can't say
+/// so; a member with another token closes every time.
+constexpr int kMostRefusals = 10;
 /// Who is gone may have done all of an operation that others are about to finish.
 constexpr seconds kPatienceWithOthers{1};
 constexpr int kBacklog = 1024;
@@ -75,6 +79,7 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
 
 Status Mesh::ConnectTo(std::uint32_t member, const Wait& wait) {
   const Member& other = options_.members[member];
+  int refusals = 0;
   while (true) {
     Status status;
     auto socket = net::ConnectTcp(other.address, other.port, wait);
@@ -95,8 +100,11 @@ Status Mesh::ConnectTo(std::uint32_t member, const Wait& wait) {
       status = socket.status();
     }
     // It holds its port from the start, and listens once its program has come so far; names and
-    // routes may take a while, too. Who does not let this one in never will.
-    if (socket.ok() || wait.deadline.passed()) {
+    // routes may take a while, too.
+    if (socket.ok()) ++refusals;
+    const bool for_good =
+        socket.ok() && (status.kind() != ErrorKind::kReconnect || refusals == kMostRefusals);
+    if (for_good || wait.deadline.passed()) {
       return status.Annotate(fmt::format("connect to {}", other.name));
     }
     if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());

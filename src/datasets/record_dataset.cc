@@ -162,7 +162,7 @@ class ReadAhead {
       try {
         read = batches.Next();
       } catch (const std::exception&) {
-        read = Status(ErrorKind::kRetryLater, "no memory for a batch");
+        read = Status(ErrorKind::kNoResources, "no memory for a batch");
       }
       more = read.ok() && *read;
       const MutexLock lock(mutex_);

@@ -39,7 +39,10 @@ Result<std::size_t> HadoopSource::ReadStream(std::uint64_t offset, std::span<std
     const auto wanted = static_cast<jint>(std::min(room.size() - done, Jvm::kTransferBytes));
     const jint got =
         java->CallIntMethod(stream_, call->methods().input_read, transfer, jint{0}, wanted);
-    TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("read {}", path_)));
+    if (Status read = TakeException(java, fmt::format("read {}", path_)); !read.ok()) {
+      position_ = kUnknownPosition;  // It may have read a part: the next read seeks.
+      return read;
+    }
     if (got <= 0) break;
     java->GetByteArrayRegion(transfer, 0, got, reinterpret_cast<jbyte*>(room.data() + done));
     done += static_cast<std::size_t>(got);

@@ -32,6 +32,8 @@ class HadoopSource : public PositionedSource {
   Client& client_;
   const std::string path_;
   const jobject stream_;
+  /// No read begins there.
+  static constexpr std::uint64_t kUnknownPosition = ~std::uint64_t{0};
   std::uint64_t position_ = 0;  ///< Of the stream.
 };
 

@@ -87,6 +87,10 @@ int CodeOf(const Status& status) {
     case ErrorKind::kRetryLater:
     case ErrorKind::kReconnect:
       return tensorflow::kTfUnavailable;
+    case ErrorKind::kNoResources:
+      return tensorflow::kTfResourceExhausted;
+    case ErrorKind::kInterrupted:
+      return tensorflow::kTfCancelled;
     case ErrorKind::kUnsupported:
     case ErrorKind::kBadInput:
       return tensorflow::kTfFailedPrecondition;

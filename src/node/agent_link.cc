@@ -21,7 +21,11 @@ double Seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
+/// The counters are read one after the other: a moment's difference is no negative number.
+std::uint64_t LeftOf(std::uint64_t all, std::uint64_t part) { return all > part ? all - part : 0; }
+
+json FeedMetrics(const NodeFeed& feed) {
+  json metrics = json::object();
   // In this order: what was read was delivered before.
   const std::uint64_t rows = feed.rows();
   const std::uint64_t dropped_rows = feed.dropped_rows();
@@ -29,9 +33,9 @@ void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   metrics["rows"] = rows;
   metrics["batches"] = feed.batches();
   metrics["rows_dropped"] = dropped_rows;
-  const std::uint64_t delivered = counters.train_items - counters.withdrawn_items;
+  const std::uint64_t delivered = LeftOf(counters.train_items, counters.withdrawn_items);
   metrics["items_delivered"] = delivered;
-  metrics["items_unread"] = delivered - counters.taken_items;
+  metrics["items_unread"] = LeftOf(delivered, counters.taken_items);
   metrics["rows_read_elsewhere"] = counters.rows_read_elsewhere;
   metrics["items_replayed"] = counters.replayed_items;
   metrics["result_rows"] = counters.result_rows;
@@ -45,14 +49,18 @@ void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   metrics["feed_feeder_wait_seconds"] = Seconds(counters.feeder_wait);
   metrics["feed_sessions"] = counters.open_sessions;
   if (feed.asked_for_more()) metrics["asked_for_more"] = 1;
+  return metrics;
 }
 
 }  // namespace
+
+constexpr const char* kRenamed = "program_";
 
 struct AgentLink::State {
   Mutex mutex;
   std::shared_ptr<NodeFeed> feed TFOS_GUARDED_BY(mutex);
   bool feed_ended TFOS_GUARDED_BY(mutex) = false;
+  bool said_renamed TFOS_GUARDED_BY(mutex) = false;
   json program_metrics TFOS_GUARDED_BY(mutex) = json::object();
   std::string reported TFOS_GUARDED_BY(mutex);
 
@@ -75,11 +83,26 @@ struct AgentLink::State {
     }
   }
 
+  /// The feed's own names stay the feed's: the driver counts rows by them.
+  void AddProgramMetrics(json& metrics) TFOS_REQUIRES(mutex) {
+    const json own = metrics;
+    for (const auto& [name, value] : program_metrics.items()) {
+      const bool taken = own.contains(name);
+      if (taken && !std::exchange(said_renamed, true)) {
+        LogWarning(
+            "the program reports a metric named '{}', as the feed does: the program's is "
+            "shown as '{}{}'; give it another name",
+            name, kRenamed, name);
+      }
+      metrics[taken ? kRenamed + name : name] = value;
+    }
+  }
+
   /// Empty when nothing has changed since the last report.
   std::string Metrics() {
     const MutexLock lock(mutex);
-    json metrics = program_metrics;
-    if (feed) AddFeedMetrics(*feed, metrics);
+    json metrics = feed ? FeedMetrics(*feed) : json::object();
+    AddProgramMetrics(metrics);
     std::string text = metrics.dump(-1, ' ', false, json::error_handler_t::replace);
     if (text == reported) return {};
     reported = text;

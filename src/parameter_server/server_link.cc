@@ -257,7 +257,8 @@ Status ServerLink::SendText(const std::string& message) {
 
 Status ServerLink::SendAll(std::span<const std::byte> data) {
   Status sent = net::SendAll(*stream_, data, options_.wait);
-  if (sent.ok() || sent.kind() == ErrorKind::kRetryLater) return sent;
+  // Unless it is gone there is nothing to hear from it.
+  if (sent.ok() || sent.kind() != ErrorKind::kReconnect) return sent;
   // It may have said why before it closed the connection.
   while (true) {
     const auto said = Receive();

@@ -1,6 +1,9 @@
 #include "parameter_server/server.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <cstring>
 #include <latch>
@@ -311,6 +314,29 @@ TEST_P(ServerTest, WhoWaitsForValuesInVainIsToldWhy) {
   EXPECT_EQ(client.status().kind(), ErrorKind::kRetryLater);
   EXPECT_NE(client.status().ToString().find("ps:0 on host h"), std::string::npos);
   EXPECT_NE(client.status().ToString().find("first worker"), std::string::npos);
+}
+
+// It has the values of a whole training: it must outlive a moment without descriptors.
+TEST_P(ServerTest, WaitsUntilThereAreDescriptorsForANewConnection) {
+  Start(1);
+  const auto first = First(3);
+  const Server& server = servers_[0]->server();
+  UniqueFd stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(servers_[0]->address().port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const int connected =
+      ::connect(stranger.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  while (server.counters().accept_pauses == 0) std::this_thread::yield();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(connected, 0);
+  EXPECT_NE(Connect(Options(1)), nullptr);
 }
 
 TEST_P(ServerTest, NoWorkerIsFurtherAheadThanAllowed) {

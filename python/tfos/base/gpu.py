@@ -130,7 +130,9 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
                 "waiting for %d of this host's %d GPU(s): others of tfos hold them. No "
                 "instance waits "
                 "when a host has no more task slots than GPUs for them (spark.task.cpus, or "
-                "spark.task.resource.gpu.amount)", count, len(gpus),
+                "spark.task.resource.gpu.amount)",
+                count,
+                len(gpus),
             )
             waiting = True
         time.sleep(_LEASE_INTERVAL_SECONDS)
@@ -140,8 +142,9 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
         lease.release()
 
 
-def cap_tensorflow(tensorflow: Any, fraction: float, indices: Sequence[str],
-                   command: Sequence[str] = NVIDIA_SMI) -> None:
+def cap_tensorflow(
+    tensorflow: Any, fraction: float, indices: Sequence[str], command: Sequence[str] = NVIDIA_SMI
+) -> None:
     """Has this process's TensorFlow take at most ``fraction`` of the memory of its GPUs, which are
     ``indices`` of this host. Before TensorFlow uses them."""
     total = {gpu.index: gpu.memory_total for gpu in list_gpus(command)}
@@ -151,8 +154,11 @@ def cap_tensorflow(tensorflow: Any, fraction: float, indices: Sequence[str],
             raise TfosError(
                 f"GPU {index} does not say how much memory it has, so a node can't take "
                 f"{fraction:.0%} "
-                "of it (spark.tfos.gpu.fraction): give each node a whole GPU (spark.tfos.gpu.count)")
-        limit = tensorflow.config.LogicalDeviceConfiguration(memory_limit=int(total[index] * fraction))
+                "of it (spark.tfos.gpu.fraction): give each node a whole GPU (spark.tfos.gpu.count)"
+            )
+        limit = tensorflow.config.LogicalDeviceConfiguration(
+            memory_limit=int(total[index] * fraction)
+        )
         tensorflow.config.set_logical_device_configuration(device, [limit])
 
 
@@ -160,7 +166,8 @@ def _parse(line: str) -> Gpu:
     fields = [field.strip() for field in line.split(",")]
     if len(fields) != 4:
         raise TfosError(
-            f"nvidia-smi answered a line that is not index, UUID, memory used and in all: {line!r}")
+            f"nvidia-smi answered a line that is not index, UUID, memory used and in all: {line!r}"
+        )
     index, uuid, *memory = fields
     # Some boards report "[N/A]" or "[Not Supported]" for memory; they sort as unused.
     return Gpu(index, uuid, *(int(mib) if mib.isdigit() else 0 for mib in memory))

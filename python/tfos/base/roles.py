@@ -40,8 +40,10 @@ def plan_roles(
     if nodes < 1:
         raise BadInputError(f"a cluster needs at least 1 node, not {nodes}")
     if min(ps, parameter_servers) < 0:
-        raise BadInputError(f"{'ps' if ps < 0 else 'parameter_servers'}={min(ps, parameter_servers)}: must "
-            f"be 0 or more")
+        raise BadInputError(
+            f"{'ps' if ps < 0 else 'parameter_servers'}={min(ps, parameter_servers)}: must "
+            f"be 0 or more"
+        )
     if ps and parameter_servers:
         raise BadInputError(
             "choose ps= or parameter_servers=, not both: ps= nodes run the program, and "

@@ -129,8 +129,8 @@ def launch(
                 failure = message["failure"]
     if not formed:
         why = f"{failure['step']}: {failure['message']}" if failure else (
-            "its agent ended without an error message; look at the executor's log, and "
-                "run `tfos doctor` there"
+            "its supervisor (the process `tfos agent`) ended before it said why; the executor's "
+            "log has its last lines, and `tfos doctor` on that host finds what is missing there"
         )
         raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")
 

@@ -49,5 +49,6 @@ def _limit_gpus(tf: Any, node: NodeContext, wanted: int | None) -> None:
             f"{node.job_name}:{node.task_index} has {len(visible)} GPU(s), and its server "
             f"was to use {wanted}: "
             f"ask for as many for each node (gpu_count={wanted}; args.num_gpus={wanted} "
-            f"with TFCluster.run)")
+            f"with TFCluster.run)"
+        )
     tf.config.set_visible_devices(visible[:wanted], "GPU")

@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/format.h"
+
 namespace tfos::control {
 namespace {
 
@@ -21,6 +23,8 @@ constexpr std::array<std::string_view, kNodeStates> kStateNames = {
 constexpr std::size_t kMaxDepth = 64;         // of nested objects and lists
 constexpr std::size_t kMaxMetrics = 256;      // in one message
 constexpr std::size_t kMaxMetricBytes = 256;  // of a name or a string value
+constexpr std::size_t kShownNameBytes = 40;   // of a metric's name that is wrong
+constexpr auto kMostInt64 = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 struct Range {
   std::int64_t min = 0;
@@ -419,9 +423,7 @@ class Reader {
   static std::string Get(const Json& json, T& value, Range range) {
     // An unsigned value beyond int64 would wrap in the conversion, so it is ruled out first.
     const bool fits = json.is_number_integer() &&
-                      (!json.is_number_unsigned() ||
-                       json.get<std::uint64_t>() <=
-                           static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+                      (!json.is_number_unsigned() || json.get<std::uint64_t>() <= kMostInt64);
     if (!fits || json.get<std::int64_t>() < range.min || json.get<std::int64_t>() > range.max) {
       return "must be a whole number from " + std::to_string(range.min) + " to " +
              std::to_string(range.max);
@@ -478,25 +480,47 @@ class Reader {
   }
 
   static std::string Get(const Json& json, MetricValue& value, Range range) {
+    if (json.is_number_unsigned() && json.get<std::uint64_t>() > kMostInt64) {
+      value = static_cast<double>(json.get<std::uint64_t>());
+      return {};
+    }
     if (json.is_number_float()) return Get(json, value.emplace<double>(), range);
     if (json.is_number()) return Get(json, value.emplace<std::int64_t>(), kAnyInt);
     if (json.is_string() && json.get_ref<const std::string&>().size() <= kMaxMetricBytes) {
       return Get(json, value.emplace<std::string>(), range);
     }
-    return "must be a number or a short string";
+    return fmt::format("must be a number or a string of at most {} bytes", kMaxMetricBytes);
   }
 
-  static std::string Get(const Json& json, Metrics& value, Range range) {
-    if (!json.is_object() || json.size() > kMaxMetrics) {
-      return "must be an object of at most " + std::to_string(kMaxMetrics) + " metrics";
-    }
+  static std::string Get(const Json& json, ReportedMetrics& value, Range range) {
+    if (!json.is_object()) return "must be an object";
     for (const auto& [name, metric] : json.items()) {
       if (metric.is_null()) continue;  // how a number that is not finite is written
-      if (name.empty() || name.size() > kMaxMetricBytes) return "has a metric without a fit name";
-      if (std::string problem = Get(metric, value[name], range); !problem.empty()) {
-        return "has a metric that " + problem;
+      MetricValue taken;
+      std::string problem;
+      if (name.empty() || name.size() > kMaxMetricBytes) {
+        problem = fmt::format("must have a name of 1 to {} bytes", kMaxMetricBytes);
+      } else if (value.kept.size() == kMaxMetrics) {
+        problem = fmt::format("comes after {} others, the most that a node reports", kMaxMetrics);
+      } else {
+        problem = Get(metric, taken, range);
+      }
+      if (problem.empty()) {
+        value.kept.emplace(name, std::move(taken));
+      } else {
+        value.dropped.push_back(
+            fmt::format("metric '{}' {}", name.substr(0, kShownNameBytes), problem));
       }
     }
+    return {};
+  }
+
+  // From an agent of ours, which has dropped what a program got wrong.
+  static std::string Get(const Json& json, Metrics& value, Range range) {
+    ReportedMetrics reported;
+    if (std::string problem = Get(json, reported, range); !problem.empty()) return problem;
+    if (!reported.dropped.empty()) return "is wrong: " + reported.dropped.front();
+    value = std::move(reported.kept);
     return {};
   }
 
@@ -574,6 +598,7 @@ class Writer {
   static Json Put(NodeState state) { return NodeStateName(state); }
   static Json Put(const Secret& secret) { return secret.ToHex(); }
   static Json Put(const RawJson& raw) { return Json::parse(raw.text, nullptr, false); }
+  static Json Put(const ReportedMetrics& metrics) { return Put(metrics.kept); }
   static Json Put(const MetricValue& metric) {
     return std::visit([](const auto& value) { return Json(value); }, metric);
   }
@@ -656,6 +681,18 @@ Result<std::variant<Alternatives...>> ReadAny(std::string_view type, const Json&
 
 }  // namespace
 
+Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout) {
+  if (timeout > interval) return Status::Ok();
+  return Status(
+      ErrorKind::kBadInput,
+      fmt::format("the heartbeat timeout ({} s) must be longer than the heartbeat interval "
+                  "({} s), or every node counts as lost between two heartbeats: raise "
+                  "heartbeat_timeout (spark.tfos.heartbeat.timeout) or lower "
+                  "heartbeat_interval (spark.tfos.heartbeat.interval)",
+                  std::chrono::duration<double>(timeout).count(),
+                  std::chrono::duration<double>(interval).count()));
+}
+
 std::string_view NodeStateName(NodeState state) {
   return kStateNames[static_cast<std::size_t>(state)];
 }
@@ -673,6 +710,11 @@ Result<Message> ParseMessage(std::string_view text) {
     return BadMessage("the message has no 'type' that is a string");
   }
   return ReadAny(type->get_ref<const std::string&>(), json, std::type_identity<Message>());
+}
+
+bool IsJsonObject(std::string_view text) {
+  return text.size() <= kMaxMessageBytes && !TooDeep(text) &&
+         Json::parse(text, nullptr, /*allow_exceptions=*/false).is_object();
 }
 
 template <typename Message>

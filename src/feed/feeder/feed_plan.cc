@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/seconds.h"
 
 namespace tfos::feed {
 namespace {

@@ -53,7 +53,7 @@ Status ReadAll(int fd, std::span<std::byte> bytes, std::uint64_t offset) {
 Result<std::shared_ptr<AlignedBuffer>> Allocate(std::uint64_t bytes) {
   auto memory = std::make_shared<AlignedBuffer>(bytes);
   if (memory->size() != bytes) {
-    return Status(ErrorKind::kRetryLater, fmt::format("no memory for a chunk of {} bytes", bytes));
+    return Status(ErrorKind::kNoResources, fmt::format("no memory for a chunk of {} bytes", bytes));
   }
   return memory;
 }

@@ -43,6 +43,12 @@ bool NothingCame(const Result<Next>& next) {
   return !next.ok() && next.status().kind() == ErrorKind::kRetryLater;
 }
 
+/// What the next call may not meet again: a deadline, a signal, a lack of memory.
+bool MayPass(ErrorKind kind) {
+  return kind == ErrorKind::kRetryLater || kind == ErrorKind::kInterrupted ||
+         kind == ErrorKind::kNoResources;
+}
+
 template <typename T>
 void RemoveExpired(std::vector<std::weak_ptr<T>>& pointers) {
   std::erase_if(pointers, [](const std::weak_ptr<T>& pointer) { return pointer.expired(); });
@@ -287,7 +293,7 @@ Status BatchReader::FetchUnlessFailed(const Wait& wait) {
 }
 
 Status BatchReader::Remember(Status status) {
-  if (!status.ok() && status.kind() != ErrorKind::kRetryLater) failure_ = status;
+  if (!status.ok() && !MayPass(status.kind())) failure_ = status;
   return status;
 }
 

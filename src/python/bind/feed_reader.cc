@@ -11,6 +11,7 @@
 
 #include "base/aligned_buffer.h"
 #include "base/format.h"
+#include "base/seconds.h"
 #include "datasets/row_converter.h"
 #include "python/bind/gil.h"
 #include "python/codec/errors.h"
