@@ -46,6 +46,9 @@ def _limit_gpus(tf: Any, node: NodeContext, wanted: int | None) -> None:
     visible = tf.config.list_physical_devices("GPU")
     if visible and len(visible) < wanted:
         raise BadInputError(
-            f"{node.job_name}:{node.task_index} has {len(visible)} GPU(s), and its server was to use {wanted}: "
-            f"ask for as many for each node (gpu_count={wanted}; args.num_gpus={wanted} with TFCluster.run)")
+            f"{node.job_name}:{node.task_index} has {len(visible)} GPU(s), and its server "
+            f"was to use {wanted}: "
+            f"ask for as many for each node (gpu_count={wanted}; args.num_gpus={wanted} "
+            f"with TFCluster.run)"
+        )
     tf.config.set_visible_devices(visible[:wanted], "GPU")
