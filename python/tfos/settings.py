@@ -218,8 +218,8 @@ SETTINGS: tuple[Setting, ...] = (
         str,
         "false",
         "",
-        "nodes on different hosts that train together exchange tensors over UCX, through InfiniBand "
-        "or RoCE if there is some. With true, they use TCP if UCX 1.14 or newer is missing; with "
+        "nodes on different hosts that train together exchange tensors over UCX, through "
+        "InfiniBand or RoCE if there is some. With true, they use TCP if UCX 1.14 or newer is missing; with "
         "required, they fail",
         choices=("false", "true", "required"),
     ),

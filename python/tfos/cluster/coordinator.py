@@ -207,8 +207,8 @@ class Coordinator:
                     "node_id": -1,
                     "step": "coordinate the cluster",
                     "message": f"the coordinator (process {self.pid} on the driver's host) "
-                    f"{_how_it_ended(self._process.wait())}; all nodes stop with it. Start the cluster "
-                    "again from the last checkpoint",
+                    f"{_how_it_ended(self._process.wait())}; all nodes stop with it. Start the "
+                    "cluster again from the last checkpoint",
                 }
             self._ended = True
             self._changed.notify_all()
