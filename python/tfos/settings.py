@@ -219,8 +219,8 @@ SETTINGS: tuple[Setting, ...] = (
         "false",
         "",
         "nodes on different hosts that train together exchange tensors over UCX, through "
-        "InfiniBand or RoCE if there is some. With true, they use TCP if UCX 1.14 or newer is missing; with "
-        "required, they fail",
+        "InfiniBand or RoCE if there is some. With true, they use TCP if UCX 1.14 or newer is "
+        "missing; with required, they fail",
         choices=("false", "true", "required"),
     ),
     Setting(
