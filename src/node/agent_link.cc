@@ -90,9 +90,10 @@ struct AgentLink::State {
     for (const auto& [name, value] : program_metrics.items()) {
       const bool taken = own.contains(name);
       if (taken && !std::exchange(said_renamed, true)) {
-        LogWarning("the program reports a metric named '{}', as the feed does: the program's is "
-                   "shown as '{}{}'; give it another name",
-                   name, kRenamed, name);
+        LogWarning(
+            "the program reports a metric named '{}', as the feed does: the program's is "
+            "shown as '{}{}'; give it another name",
+            name, kRenamed, name);
       }
       metrics[taken ? kRenamed + name : name] = value;
     }

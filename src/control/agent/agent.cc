@@ -710,9 +710,10 @@ void Agent::TellFailure(FailureReport report) {
 }
 
 void Agent::LogUnknown(std::string_view from, const std::string& type) {
-  WarnOnce(fmt::format("messages of type '{}' from the {} are ignored: this version does not know "
-                       "them",
-                       type, from));
+  WarnOnce(
+      fmt::format("messages of type '{}' from the {} are ignored: this version does not know "
+                  "them",
+                  type, from));
 }
 
 /// What a program does wrong it does again and again; the log says it once.

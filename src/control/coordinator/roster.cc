@@ -322,7 +322,8 @@ Effects Roster::Tick(TimePoint now) {
     effects.push_back(Disconnect{node.info.node_id});
     const NodeState last = node.info.state;
     const std::string message = fmt::format(
-        "{} is lost: no heartbeat from its agent (pid {}) for {} while it was {}. Its host is down, "
+        "{} is lost: no heartbeat from its agent (pid {}) for {} while it was {}. Its host is "
+        "down, "
         "unreachable or overloaded. See whether the host answers; if it was only slow, raise "
         "spark.tfos.heartbeat.timeout",
         Name(node), node.info.agent_pid, Seconds(silence), NodeStateName(last));

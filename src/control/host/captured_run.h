@@ -12,8 +12,8 @@
 namespace tfos::control {
 
 /// RunAndCapture for coroutines: runs a short command to its end while the executor serves others.
-/// The command is killed when the deadline comes, when its output is longer than `max_output_bytes`,
-/// and when the coroutine is destroyed. Errors: as of RunAndCapture.
+/// The command is killed when the deadline comes, when its output is longer than
+/// `max_output_bytes`, and when the coroutine is destroyed. Errors: as of RunAndCapture.
 boost::asio::awaitable<Result<CapturedRun>> RunCaptured(boost::asio::any_io_executor executor,
                                                         SubprocessOptions options,
                                                         Deadline deadline,

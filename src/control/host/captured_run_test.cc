@@ -26,8 +26,9 @@ class CapturedRunTest : public ::testing::Test {
                                          std::size_t max_output_bytes = 1 << 20) {
     std::optional<Result<CapturedRun>> result;
     asio::co_spawn(
-        io_, Store(RunCaptured(io_.get_executor(), std::move(command), deadline, max_output_bytes),
-                   result),
+        io_,
+        Store(RunCaptured(io_.get_executor(), std::move(command), deadline, max_output_bytes),
+              result),
         [](const std::exception_ptr& thrown) { EXPECT_EQ(thrown, nullptr); });
     io_.run();
     return result;
@@ -62,8 +63,8 @@ TEST_F(CapturedRunTest, TheExecutorServesOthersMeanwhile) {
 }
 
 TEST_F(CapturedRunTest, ACommandThatDoesNotEndIsKilledAtTheDeadline) {
-  const auto run = Run({.argv = {"/bin/cat", "/dev/zero"}}, Deadline::After({}),
-                       std::size_t{1} << 40);
+  const auto run =
+      Run({.argv = {"/bin/cat", "/dev/zero"}}, Deadline::After({}), std::size_t{1} << 40);
   ASSERT_TRUE(run.has_value());
   EXPECT_EQ(run->status().kind(), ErrorKind::kRetryLater);
   EXPECT_THAT(run->status().ToString(), HasSubstr("/bin/cat has not ended in time"));

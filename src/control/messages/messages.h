@@ -51,8 +51,8 @@ struct RawJson {
 using MetricValue = std::variant<std::int64_t, double, std::string>;
 using Metrics = std::map<std::string, MetricValue>;
 
-/// Metrics as a program said them: those that can't be carried are dropped and named in words, since
-/// a number that nobody can read is no reason to end a node.
+/// Metrics as a program said them: those that can't be carried are dropped and named in words,
+/// since a number that nobody can read is no reason to end a node.
 struct ReportedMetrics {
   Metrics kept;
   std::vector<std::string> dropped = {};
@@ -438,8 +438,8 @@ std::string SerializeFailure(const Failure& failure);
 template <typename Message>
 Result<Message> ParseMessage(std::string_view text);
 
-/// Whether `text` is a JSON object. A message that is one and yet can't be read comes from a program
-/// or another version; anything else is a broken link.
+/// Whether `text` is a JSON object. A message that is one and yet can't be read comes from a
+/// program or another version; anything else is a broken link.
 bool IsJsonObject(std::string_view text);
 
 /// The message as one line of JSON, without a line feed. Text that is not UTF-8 is repaired.
