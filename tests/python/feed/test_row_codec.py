@@ -373,7 +373,6 @@ class Refusing:
         return (int, ())
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     "error",
     [KeyboardInterrupt(), MemoryError("none"), ValueError("of the program"), SystemExit(3)],
@@ -387,7 +386,6 @@ def test_what_pickling_raises_passes(error: BaseException) -> None:
     assert row.pickled == 1
 
 
-@pytest.mark.quick
 def test_what_neither_pickle_can_take_has_the_first_refusal_as_its_cause() -> None:
     import threading
 
@@ -397,7 +395,6 @@ def test_what_neither_pickle_can_take_has_the_first_refusal_as_its_cause() -> No
     assert raised.value.__cause__ is not raised.value
 
 
-@pytest.mark.quick
 def test_a_row_that_pickle_refuses_goes_by_value() -> None:
     row = Refusing(AttributeError("pickle can't find it"))
     assert _native.decode_rows(_native.encode_rows([row])) == [0]
