@@ -222,8 +222,15 @@ std::int32_t BatchSource::Await(void* context) {
     if (!stream.ready) stream.ready = stream.Read(Deadline::After(kAwaitFor));
     waits = stream.ready ? 0 : 1;
   };
-  // What fails here fails once more in `next`, which says so.
-  Guarded(work, [](ErrorKind, const char*) {});
+  // For `next` to say; where there is no memory even for that, it tries anew.
+  const auto keep = [&](ErrorKind kind, const char* what) {
+    const auto store = [&] {
+      const MutexLock lock(stream.mutex);
+      stream.ready.emplace(Status(kind, what).Annotate("make a batch"));
+    };
+    Guarded(store, [](ErrorKind, const char*) {});
+  };
+  Guarded(work, keep);
   return waits;
 }
 
