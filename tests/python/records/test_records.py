@@ -336,7 +336,7 @@ def test_what_is_refused(tmp_path, call, message):
 def test_a_reader_serves_one_thread_at_a_time(tmp_path):
     path = str(tmp_path / "pipe")
     os.mkfifo(path)
-    writer = os.open(path, os.O_RDWR)  # Nothing is opened half.
+    writer = os.open(path, os.O_RDWR)  # Opening one end would wait for the other.
     reader = _native.RecordReader(_native.RecordFile(path, "", None, None, None))
 
     def in_use():
