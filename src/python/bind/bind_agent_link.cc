@@ -8,7 +8,7 @@
 #include "node/agent_link.h"
 #include "python/bind/bindings.h"
 #include "python/bind/gil.h"
-#include "python/codec/errors.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 namespace {

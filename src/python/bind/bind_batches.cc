@@ -16,7 +16,7 @@
 #include "datasets/batch_source.h"
 #include "python/bind/bindings.h"
 #include "python/bind/gil.h"
-#include "python/codec/errors.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 namespace {

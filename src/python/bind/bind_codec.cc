@@ -6,9 +6,9 @@
 #include "columns/pickle/pickle_columns.h"
 #include "python/bind/bindings.h"
 #include "python/bind/gil.h"
-#include "python/codec/errors.h"
 #include "python/codec/row_decoder.h"
 #include "python/codec/row_encoder.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 namespace {

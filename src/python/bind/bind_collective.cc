@@ -19,7 +19,7 @@
 #include "datasets/tensor_group.h"
 #include "python/bind/bindings.h"
 #include "python/bind/gil.h"
-#include "python/codec/errors.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 namespace {

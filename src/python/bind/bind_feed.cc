@@ -20,7 +20,7 @@
 #include "python/bind/feed_reader.h"
 #include "python/bind/feed_writer.h"
 #include "python/bind/gil.h"
-#include "python/codec/errors.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 namespace {

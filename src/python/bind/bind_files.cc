@@ -17,8 +17,8 @@
 #include "hadoop/served_file_system.h"
 #include "python/bind/bindings.h"
 #include "python/bind/gil.h"
-#include "python/codec/errors.h"
-#include "python/codec/numpy_types.h"
+#include "python/objects/errors.h"
+#include "python/objects/numpy_types.h"
 
 namespace tfos::python {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "control/host/gpu_lease.h"
 #include "python/bind/bindings.h"
-#include "python/codec/errors.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 namespace {

@@ -19,8 +19,8 @@
 #include "inference/saved_model_signature.h"
 #include "python/bind/bindings.h"
 #include "python/bind/gil.h"
-#include "python/codec/arrow_capsules.h"
-#include "python/codec/errors.h"
+#include "python/objects/arrow_capsules.h"
+#include "python/objects/errors.h"
 #include "tensorflow/saved_model.h"
 #include "tensorflow/session_api.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "python/codec/errors.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 

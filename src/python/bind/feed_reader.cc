@@ -14,8 +14,8 @@
 #include "datasets/row_converter.h"
 #include "python/bind/exclusive.h"
 #include "python/bind/gil.h"
-#include "python/codec/errors.h"
 #include "python/codec/result_columns.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 namespace {

@@ -12,10 +12,10 @@
 #include "base/aligned_buffer.h"
 #include "feed/node/feed_server.h"
 #include "node/node_feed.h"
-#include "python/codec/python_object.h"
 #include "python/codec/row_columns.h"
 #include "python/codec/row_decoder.h"
 #include "python/codec/row_encoder.h"
+#include "python/objects/python_object.h"
 
 namespace tfos::python {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "python/bind/gil.h"
-#include "python/codec/arrow_capsules.h"
-#include "python/codec/errors.h"
 #include "python/codec/row_decoder.h"
+#include "python/objects/arrow_capsules.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 

@@ -9,9 +9,9 @@
 #include "columns/arrow/arrow_columns.h"
 #include "feed/feeder/partition_feeder.h"
 #include "python/bind/exclusive.h"
-#include "python/codec/python_object.h"
 #include "python/codec/result_batch.h"
 #include "python/codec/row_encoder.h"
+#include "python/objects/python_object.h"
 
 namespace tfos::python {
 

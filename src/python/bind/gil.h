@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/wait.h"
-#include "python/codec/python_object.h"
+#include "python/objects/python_object.h"
 #include "tfos/status.h"
 
 namespace tfos::python {

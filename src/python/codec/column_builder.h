@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "chunk/chunk.h"
-#include "python/codec/numpy_types.h"
-#include "python/codec/python_object.h"
 #include "python/codec/row_decoder.h"
+#include "python/objects/numpy_types.h"
+#include "python/objects/python_object.h"
 
 namespace tfos::python {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "chunk/chunk.h"
-#include "python/codec/numpy_types.h"
+#include "python/objects/numpy_types.h"
 
 namespace tfos::python {
 

@@ -7,9 +7,9 @@
 #include "chunk/chunk.h"
 #include "chunk/row_structure.h"
 #include "columns/arrow/arrow_export.h"
-#include "python/codec/arrow_capsules.h"
-#include "python/codec/errors.h"
 #include "python/codec/row_decoder.h"
+#include "python/objects/arrow_capsules.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/aligned_buffer.h"
 #include "feed/feeder/feed_client.h"
-#include "python/codec/python_object.h"
+#include "python/objects/python_object.h"
 
 namespace tfos::python {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/format.h"
-#include "python/codec/errors.h"
 #include "python/codec/row_encoder.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 namespace {

@@ -12,8 +12,8 @@
 #include "base/aligned_buffer.h"
 #include "chunk/chunk.h"
 #include "chunk/row_structure.h"
-#include "python/codec/numpy_types.h"
-#include "python/codec/python_object.h"
+#include "python/objects/numpy_types.h"
+#include "python/objects/python_object.h"
 
 namespace tfos::python {
 

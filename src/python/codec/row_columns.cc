@@ -9,7 +9,7 @@
 
 #include "base/aligned_buffer.h"
 #include "base/format.h"
-#include "python/codec/errors.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 namespace {

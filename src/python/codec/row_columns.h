@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "python/codec/column_builder.h"
-#include "python/codec/numpy_types.h"
-#include "python/codec/python_object.h"
 #include "python/codec/row_decoder.h"
 #include "python/codec/row_encoder.h"
+#include "python/objects/numpy_types.h"
+#include "python/objects/python_object.h"
 
 namespace tfos::python {
 

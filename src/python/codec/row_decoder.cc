@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "python/codec/errors.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 namespace {

@@ -1,13 +1,13 @@
-#ifndef TFOS_PYTHON_CODEC_ARROW_CAPSULES_H_
-#define TFOS_PYTHON_CODEC_ARROW_CAPSULES_H_
+#ifndef TFOS_PYTHON_OBJECTS_ARROW_CAPSULES_H_
+#define TFOS_PYTHON_OBJECTS_ARROW_CAPSULES_H_
 
 #include <memory>
 #include <utility>
 
 #include "arrow/c_data.h"
 #include "arrow/export.h"
-#include "python/codec/errors.h"
-#include "python/codec/python_object.h"
+#include "python/objects/errors.h"
+#include "python/objects/python_object.h"
 
 namespace tfos::python {
 
@@ -123,4 +123,4 @@ class ArrowType {
 
 }  // namespace tfos::python
 
-#endif  // TFOS_PYTHON_CODEC_ARROW_CAPSULES_H_
+#endif  // TFOS_PYTHON_OBJECTS_ARROW_CAPSULES_H_

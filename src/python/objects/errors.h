@@ -1,9 +1,9 @@
-#ifndef TFOS_PYTHON_CODEC_ERRORS_H_
-#define TFOS_PYTHON_CODEC_ERRORS_H_
+#ifndef TFOS_PYTHON_OBJECTS_ERRORS_H_
+#define TFOS_PYTHON_OBJECTS_ERRORS_H_
 
 #include <utility>
 
-#include "python/codec/python_object.h"
+#include "python/objects/python_object.h"
 #include "tfos/status.h"
 
 namespace tfos::python {
@@ -46,4 +46,4 @@ T ValueOrThrow(Result<T> result) {
 
 }  // namespace tfos::python
 
-#endif  // TFOS_PYTHON_CODEC_ERRORS_H_
+#endif  // TFOS_PYTHON_OBJECTS_ERRORS_H_

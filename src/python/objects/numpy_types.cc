@@ -1,4 +1,4 @@
-#include "python/codec/numpy_types.h"
+#include "python/objects/numpy_types.h"
 
 #include <cstring>
 

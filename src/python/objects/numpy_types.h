@@ -1,5 +1,5 @@
-#ifndef TFOS_PYTHON_CODEC_NUMPY_TYPES_H_
-#define TFOS_PYTHON_CODEC_NUMPY_TYPES_H_
+#ifndef TFOS_PYTHON_OBJECTS_NUMPY_TYPES_H_
+#define TFOS_PYTHON_OBJECTS_NUMPY_TYPES_H_
 
 #include <array>
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <span>
 
 #include "chunk/chunk.h"
-#include "python/codec/python_object.h"
+#include "python/objects/python_object.h"
 
 namespace tfos::python {
 
@@ -76,4 +76,4 @@ class BufferView {
 
 }  // namespace tfos::python
 
-#endif  // TFOS_PYTHON_CODEC_NUMPY_TYPES_H_
+#endif  // TFOS_PYTHON_OBJECTS_NUMPY_TYPES_H_

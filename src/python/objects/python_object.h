@@ -1,5 +1,5 @@
-#ifndef TFOS_PYTHON_CODEC_PYTHON_OBJECT_H_
-#define TFOS_PYTHON_CODEC_PYTHON_OBJECT_H_
+#ifndef TFOS_PYTHON_OBJECTS_PYTHON_OBJECT_H_
+#define TFOS_PYTHON_OBJECTS_PYTHON_OBJECT_H_
 
 #include <nanobind/nanobind.h>
 
@@ -81,4 +81,4 @@ inline nb::object Checked(PyObject* result) {
 
 }  // namespace tfos::python
 
-#endif  // TFOS_PYTHON_CODEC_PYTHON_OBJECT_H_
+#endif  // TFOS_PYTHON_OBJECTS_PYTHON_OBJECT_H_
