@@ -59,7 +59,6 @@ test: ## Build and run all tests: layers, C++ (ctest), Python on real Spark clus
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build test hdfs' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
-	  'Checking the English' '.venv/bin/python tools/prose.py' \
 	  'Checking the Python sources (ruff, mypy)' 'tools/lint.sh' \
 	  'Building the wheel and the C++ tests, and installing the wheel (ccache)' 'tools/install_wheel.sh --tests' \
 	  'Running the C++ tests' '$(CTEST)/cpp.xml --preset dev -j $$((2 * $(JOBS)))' \
@@ -68,13 +67,14 @@ test: ## Build and run all tests: layers, C++ (ctest), Python on real Spark clus
 	  'Running the Python tests' '$(PYTEST) --junitxml $(RESULTS)/python.xml tests/python $(PYTEST_ARGS)' \
 	  'Reporting' '.venv/bin/python tools/report_tests.py $(RESULTS)/cpp.xml $(RESULTS)/python.xml'
 
-lint: ## Check format, Python's types and style, and the layers; Java's warnings are errors of the build.
+lint: ## Check format, Python's types and style, the layers, and the English of pages; Java's warnings are errors of the build.
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh analyse' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Checking the format of the C++ sources' "git ls-files '*.cc' '*.h' | xargs clang-format-16 --dry-run -Werror" \
 	  'Checking the Python sources (ruff, mypy)' 'tools/lint.sh' \
-	  'Checking the layers' '.venv/bin/python tools/check_layers.py'
+	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
+	  'Checking the English' '.venv/bin/python tools/prose.py'
 
 # Both are Clang's builds of all there is, benchmarks and fuzz targets included, with its warnings as
 # errors.

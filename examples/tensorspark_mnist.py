@@ -18,8 +18,10 @@ from tensorspark.core import weight_combiner as comb
 
 def in_two_columns(rows):
     """(pixels, one-hot label)"""
-    return [(np.asarray(pixels, np.float32), np.eye(10, dtype=np.float32)[label])
-            for pixels, label in rows]
+    return [
+        (np.asarray(pixels, np.float32), np.eye(10, dtype=np.float32)[label])
+        for pixels, label in rows
+    ]
 
 
 def main():
@@ -28,7 +30,9 @@ def main():
     digits.add_mnist_argument(parser)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--partitions", type=int, default=2)
-    parser.add_argument("--port", type=int, default=10080, help="of the parameter server; 0: a free one")
+    parser.add_argument(
+        "--port", type=int, default=10080, help="of the parameter server; 0: a free one"
+    )
     parser.add_argument("--min-accuracy", type=float, default=0.88)
     options = parser.parse_args()
 
@@ -51,12 +55,26 @@ def main():
 
     feed_name_list = [x.name, y_.name]
     param_list = [W, b]
-    spark_sess = sps.SparkSession(sc, sess, user="somebody", name="spark_mnist", server_host="localhost",
-                                  server_port=options.port, sync_interval=100, batch_size=100)
+    spark_sess = sps.SparkSession(
+        sc,
+        sess,
+        user="somebody",
+        name="spark_mnist",
+        server_host="localhost",
+        server_port=options.port,
+        sync_interval=100,
+        batch_size=100,
+    )
     for _ in range(options.epochs):
-        spark_sess.run(train_step, feed_rdd=image_label_rdd, feed_name_list=feed_name_list,
-                       param_list=param_list, weight_combiner=comb.DeltaWeightCombiner(),
-                       shuffle_within_partition=True, server_reusable=True)
+        spark_sess.run(
+            train_step,
+            feed_rdd=image_label_rdd,
+            feed_name_list=feed_name_list,
+            param_list=param_list,
+            weight_combiner=comb.DeltaWeightCombiner(),
+            shuffle_within_partition=True,
+            server_reusable=True,
+        )
     spark_sess.close()
     spark.stop()
 

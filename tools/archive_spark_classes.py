@@ -22,7 +22,9 @@ def _use_spark():
     needs."""
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    )
     spark.sparkContext.parallelize(range(4), 2).map(lambda n: n + 1).sum()
     frame = spark.range(4).selectExpr("id", "id * 2 AS twice")
     frame.repartition(2).mapInArrow(lambda batches: batches, frame.schema).collect()
@@ -36,7 +38,9 @@ def main():
     archive.parent.mkdir(parents=True, exist_ok=True)
     unfinished = archive.with_suffix(f".{os.getpid()}")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-java-options '{_JVM.format(unfinished)}' pyspark-shell"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = (
+        f"--driver-java-options '{_JVM.format(unfinished)}' pyspark-shell"
+    )
     from pyspark import SparkContext
 
     _use_spark()

@@ -36,8 +36,14 @@ class Daemon:
         # A group of its own keeps Ctrl-C from ending the daemons before their user has finished.
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                env=environment, process_group=0, preexec_fn=end_with_parent)
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                process_group=0,
+                preexec_fn=end_with_parent,
+            )
 
     @property
     def pid(self):
@@ -52,7 +58,8 @@ class Daemon:
             return
         tail = "\n".join(self.log().splitlines()[-LOG_TAIL_LINES:])
         raise DaemonError(
-            f"{self._full_name} ended with status {status}; the end of {self.log_path}:\n{tail}")
+            f"{self._full_name} ended with status {status}; the end of {self.log_path}:\n{tail}"
+        )
 
     def stop(self, deadline):
         """TERM, and KILL for whatever is left of the group at `deadline` (time.monotonic)."""

@@ -3,7 +3,8 @@
 
     tools/report_tests.py FILE...
 
-Prints the slowest tests, each skip with its reason, and last how many passed, failed and were skipped.
+Prints the slowest tests, each skip with its reason, and last how many passed, failed and
+were skipped.
 Fails when a test failed, when none ran, and when a C++ test was skipped for a reason that is not in
 MAY_BE_MISSING (tests/python/support/skips.py has those of Python's tests, and fails them itself).
 """
@@ -66,8 +67,10 @@ def _reason_of_googletest(output: str) -> str:
 def report(cases: Sequence[Case]) -> tuple[list[str], bool]:
     """The lines to print, and whether all is well."""
     lines = [f"The {SLOWEST} slowest tests:"]
-    lines += [f"{case.seconds:8.1f} s  {case.name}"
-              for case in sorted(cases, key=lambda case: -case.seconds)[:SLOWEST]]
+    lines += [
+        f"{case.seconds:8.1f} s  {case.name}"
+        for case in sorted(cases, key=lambda case: -case.seconds)[:SLOWEST]
+    ]
     unexpected = False
     for case in cases:
         if case.outcome == "failed":
@@ -75,10 +78,14 @@ def report(cases: Sequence[Case]) -> tuple[list[str], bool]:
         if case.outcome == "skipped":
             known = not case.by_ctest or any(re.match(text, case.reason) for text in MAY_BE_MISSING)
             unexpected = unexpected or not known
-            lines.append(f"SKIPPED  {case.name}: {case.reason or 'no reason'}"
-                         f"{'' if known else ' (unexpected: tools/report_tests.py)'}")
-    count = {outcome: sum(case.outcome == outcome for case in cases)
-             for outcome in ("passed", "failed", "skipped")}
+            lines.append(
+                f"SKIPPED  {case.name}: {case.reason or 'no reason'}"
+                f"{'' if known else ' (unexpected: tools/report_tests.py)'}"
+            )
+    count = {
+        outcome: sum(case.outcome == outcome for case in cases)
+        for outcome in ("passed", "failed", "skipped")
+    }
     lines.append(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
     return lines, not unexpected and count["failed"] == 0 and count["passed"] > 0
 

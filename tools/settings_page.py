@@ -24,7 +24,9 @@ This page is made from python/tfos/settings.py by `python tools/settings_page.py
 
 def page():
     return HEAD + "".join(
-        f"| `{s.key}` | {code(s.keyword)} | {code(s.default)} | {s.unit} | {s.meaning} |\n" for s in SETTINGS)
+        f"| `{s.key}` | {code(s.keyword)} | {code(s.default)} | {s.unit} | {s.meaning} |\n"
+        for s in SETTINGS
+    )
 
 
 def code(value):
@@ -35,6 +37,8 @@ def code(value):
 if __name__ == "__main__":
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != page():
-            sys.exit(f"{PAGE.relative_to(ROOT)} differs from the settings: run tools/settings_page.py")
+            sys.exit(
+                f"{PAGE.relative_to(ROOT)} differs from the settings: run tools/settings_page.py"
+            )
     else:
         PAGE.write_text(page())

@@ -48,8 +48,9 @@ class YarnCluster(Cluster):
     they run is stopped with the NodeManager.
     """
 
-    def __init__(self, configuration, directory="build/yarn", memory_mb=8192, cores=8,
-                 start_timeout_s=240):
+    def __init__(
+        self, configuration, directory="build/yarn", memory_mb=8192, cores=8, start_timeout_s=240
+    ):
         self.configuration = pathlib.Path(configuration)
         self.directory = pathlib.Path(directory).resolve()
         self.memory_mb = memory_mb
@@ -59,55 +60,76 @@ class YarnCluster(Cluster):
         self._daemons = []
 
     def _start(self):
-        jars = [f"{hadoop_daemons.fetch_jars()}/*",
-                f"{hadoop_daemons.fetch_jars(_JARS, _ARTIFACTS)}/*",
-                *(jar for name in _SPARK_JARS for jar in (spark_home() / "jars").glob(f"{name}-*.jar"))]
+        jars = [
+            f"{hadoop_daemons.fetch_jars()}/*",
+            f"{hadoop_daemons.fetch_jars(_JARS, _ARTIFACTS)}/*",
+            *(jar for name in _SPARK_JARS for jar in (spark_home() / "jars").glob(f"{name}-*.jar")),
+        ]
         command = hadoop_daemons.java_command(self.configuration, *jars)
         command[1:1] = ["--add-opens", "java.base/java.lang=ALL-UNNAMED"]
         self.directory.mkdir(parents=True, exist_ok=True)
         self._configure()
         # Containers get the NodeManager's. Of its HADOOP_CONF_DIR they get nothing, as from a
         # NodeManager that was started by other means than YARN's scripts.
-        environment = {**hadoop_daemons.environment(),
-                       "JAVA_HOME": str(pathlib.Path(os.path.realpath(command[0])).parents[1])}
+        environment = {
+            **hadoop_daemons.environment(),
+            "JAVA_HOME": str(pathlib.Path(os.path.realpath(command[0])).parents[1]),
+        }
         deadline = time.monotonic() + self.start_timeout_s
         for name, main in (("resourcemanager", _RESOURCE_MANAGER), ("nodemanager", _NODE_MANAGER)):
             self._daemons.append(
-                Daemon(name, f"YARN's {name}", [*command, main], environment, self.directory))
-        hadoop_daemons.wait_for(self._is_ready, "the NodeManager to register", self._daemons,
-                                deadline, self.directory)
+                Daemon(name, f"YARN's {name}", [*command, main], environment, self.directory)
+            )
+        hadoop_daemons.wait_for(
+            self._is_ready, "the NodeManager to register", self._daemons, deadline, self.directory
+        )
 
     def _configure(self):
-        addresses = {f"yarn.resourcemanager.{name}": f"{LOOPBACK}:{free_port()}" for name in (
-            "address", "scheduler.address", "resource-tracker.address", "admin.address",
-            "webapp.address")}
+        addresses = {
+            f"yarn.resourcemanager.{name}": f"{LOOPBACK}:{free_port()}"
+            for name in (
+                "address",
+                "scheduler.address",
+                "resource-tracker.address",
+                "admin.address",
+                "webapp.address",
+            )
+        }
         self.http = addresses["yarn.resourcemanager.webapp.address"]
-        write_site(self.configuration, "yarn", {
-            **addresses,
-            "yarn.resourcemanager.hostname": LOOPBACK,
-            "yarn.nodemanager.hostname": LOOPBACK,
-            "yarn.nodemanager.address": f"{LOOPBACK}:0",
-            "yarn.nodemanager.localizer.address": f"{LOOPBACK}:{free_port()}",
-            "yarn.nodemanager.webapp.address": f"{LOOPBACK}:0",
-            "yarn.nodemanager.local-dirs": self.directory / "local",
-            "yarn.nodemanager.log-dirs": self.directory / "containers",
-            "yarn.nodemanager.resource.memory-mb": self.memory_mb,
-            "yarn.nodemanager.resource.cpu-vcores": self.cores,
-            "yarn.nodemanager.vmem-check-enabled": "false",
-            "yarn.nodemanager.pmem-check-enabled": "false",
-            f"{_DISK_CHECKER}.max-disk-utilization-per-disk-percentage": 99.5,
-            "yarn.scheduler.minimum-allocation-mb": 128,
-            "yarn.resourcemanager.scheduler.class": f"{_SCHEDULERS}.capacity.CapacityScheduler",
-            # Heartbeats bring containers up; the default is a second.
-            "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": 100,
-        })
-        write_configuration(self.configuration / "capacity-scheduler.xml", {
-            "yarn.scheduler.capacity.root.queues": "default",
-            "yarn.scheduler.capacity.root.default.capacity": 100,
-            "yarn.scheduler.capacity.maximum-am-resource-percent": 0.9,
-        })
+        write_site(
+            self.configuration,
+            "yarn",
+            {
+                **addresses,
+                "yarn.resourcemanager.hostname": LOOPBACK,
+                "yarn.nodemanager.hostname": LOOPBACK,
+                "yarn.nodemanager.address": f"{LOOPBACK}:0",
+                "yarn.nodemanager.localizer.address": f"{LOOPBACK}:{free_port()}",
+                "yarn.nodemanager.webapp.address": f"{LOOPBACK}:0",
+                "yarn.nodemanager.local-dirs": self.directory / "local",
+                "yarn.nodemanager.log-dirs": self.directory / "containers",
+                "yarn.nodemanager.resource.memory-mb": self.memory_mb,
+                "yarn.nodemanager.resource.cpu-vcores": self.cores,
+                "yarn.nodemanager.vmem-check-enabled": "false",
+                "yarn.nodemanager.pmem-check-enabled": "false",
+                f"{_DISK_CHECKER}.max-disk-utilization-per-disk-percentage": 99.5,
+                "yarn.scheduler.minimum-allocation-mb": 128,
+                "yarn.resourcemanager.scheduler.class": f"{_SCHEDULERS}.capacity.CapacityScheduler",
+                # Heartbeats bring containers up; the default is a second.
+                "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": 100,
+            },
+        )
+        write_configuration(
+            self.configuration / "capacity-scheduler.xml",
+            {
+                "yarn.scheduler.capacity.root.queues": "default",
+                "yarn.scheduler.capacity.root.default.capacity": 100,
+                "yarn.scheduler.capacity.maximum-am-resource-percent": 0.9,
+            },
+        )
         (self.configuration / "spark-defaults.conf").write_text(
-            f"spark.yarn.jars local:{spark_home() / 'jars'}/*\n")
+            f"spark.yarn.jars local:{spark_home() / 'jars'}/*\n"
+        )
 
     def _is_ready(self):
         metrics = self.get("cluster/metrics") or {}

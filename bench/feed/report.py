@@ -32,13 +32,22 @@ def without_targets(lines: Iterable[str]) -> Iterator[str]:
         yield "|---" * len(kept) + "|" if set(line) <= set("|-") else f"| {' | '.join(kept)} |"
 
 
-def publish(script: str, repeat: int, what: str, lines: list[str], page: pathlib.Path | None,
-            folder: str = "feed", option: str = "repeat") -> None:
+def publish(
+    script: str,
+    repeat: int,
+    what: str,
+    lines: list[str],
+    page: pathlib.Path | None,
+    folder: str = "feed",
+    option: str = "repeat",
+) -> None:
     """Prints the table `lines` with the machine it is from. Without its targets, the table then
     replaces in `page`, which may be None, the one that `script` of `folder` wrote there before, or
     is appended."""
-    machine = (f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
-               f"Spark 4.1.4, {datetime.date.today()}, `python bench/{folder}/{script} --{option} {repeat}`")
+    machine = (
+        f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
+        f"Spark 4.1.4, {datetime.date.today()}, `python bench/{folder}/{script} --{option} {repeat}`"
+    )
     text = "\n".join([f"Measured on {machine}. {what}", "", *lines, ""])
     print(text)
     if page is None:

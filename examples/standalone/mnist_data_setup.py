@@ -35,7 +35,9 @@ CLASSES = 10
 def scaled(row):
     """(pixels from 0 to 1, label) as ([pixels from 0 to 255], [one-hot label])."""
     pixels, label = row
-    return [round(255 * pixel) for pixel in pixels], [int(label == digit) for digit in range(CLASSES)]
+    return [round(255 * pixel) for pixel in pixels], [
+        int(label == digit) for digit in range(CLASSES)
+    ]
 
 
 def line(numbers):
@@ -53,7 +55,9 @@ def write(rows, path, kind):
         images.map(lambda image: np.array(image, np.uint8)).saveAsPickleFile(f"{path}/images")
         labels.saveAsPickleFile(f"{path}/labels")
     elif kind == "tf":
-        rows.mapPartitionsWithIndex(lambda index, part: [write_with_tensorflow(path, index, part)]).count()
+        rows.mapPartitionsWithIndex(
+            lambda index, part: [write_with_tensorflow(path, index, part)]
+        ).count()
     else:
         from tensorflowonspark import dfutil
 
@@ -69,9 +73,13 @@ def write_with_tensorflow(path, index, rows):
     tf.io.gfile.makedirs(path)
     with tf.io.TFRecordWriter(f"{path}/part-{index:05d}") as writer:
         for image, label in rows:
-            feature = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-                       for name, values in (("image", image), ("label", label))}
-            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+            feature = {
+                name: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+                for name, values in (("image", image), ("label", label))
+            }
+            writer.write(
+                tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+            )
     return index
 
 
@@ -95,7 +103,9 @@ def load(sc, mnist):
         here = f"{directory}/mnist.zip"
         files, source = file_system(sc, mnist)
         if not files.exists(source):
-            raise SystemExit(f"{files.makeQualified(source)} was not found: put MNIST's zip file there")
+            raise SystemExit(
+                f"{files.makeQualified(source)} was not found: put MNIST's zip file there"
+            )
         files.copyToLocalFile(source, sc._jvm.org.apache.hadoop.fs.Path(f"file://{here}"))
         with zipfile.ZipFile(here) as archive:
             archive.extractall(directory)
@@ -116,9 +126,13 @@ def main():
     digits.add_mnist_argument(parser)
     parser.add_argument("-f", "--format", choices=mnist_files.FORMATS, default="csv")
     parser.add_argument("-n", "--num-partitions", type=int, default=10)
-    parser.add_argument("-o", "--output", default="mnist_data", help="directory for the data (default %(default)s)")
+    parser.add_argument(
+        "-o", "--output", default="mnist_data", help="directory for the data (default %(default)s)"
+    )
     parser.add_argument("-r", "--read", action="store_true", help="show what is in --output")
-    parser.add_argument("-v", "--verify", action="store_true", help="compare the data with what was written")
+    parser.add_argument(
+        "-v", "--verify", action="store_true", help="compare the data with what was written"
+    )
     args = parser.parse_args()
 
     spark = spark_session.session("mnist_data_setup", args.master)
@@ -129,8 +143,10 @@ def main():
             for part in ("train", "test"):
                 rows = mnist_files.rows_of_directory(sc, f"{output}/{part}", args.format)
                 image, label = rows.first()
-                print(f"{output}/{part}: {rows.count()} digits of {len(image)} pixels; the first is "
-                      f"a {label.index(1)}")
+                print(
+                    f"{output}/{part}: {rows.count()} digits of {len(image)} pixels; the first is "
+                    f"a {label.index(1)}"
+                )
                 print(f"num_images: {rows.count()}")
                 print(f"samples: {rows.take(1)}")
             return 0

@@ -50,9 +50,12 @@ def map_fun(args, ctx):
                 yield tuple(zip(*rows, strict=True))
 
     def answer(labels, predictions):
-        feed.batch_results([
-            f"{datetime.datetime.now().isoformat()} Label: {label}, Prediction: {prediction}"
-            for label, prediction in zip(labels, predictions, strict=True)])
+        feed.batch_results(
+            [
+                f"{datetime.datetime.now().isoformat()} Label: {label}, Prediction: {prediction}"
+                for label, prediction in zip(labels, predictions, strict=True)
+            ]
+        )
 
     run(args, ctx, batches, answer, summaries=TFNode.hdfs_path(ctx, f"{args.model}/train"))
     if feed is not None and args.mode == "train":
@@ -74,15 +77,20 @@ def run(args, ctx, batches, answer, summaries=None):
 
     worker = f"/job:worker/task:{ctx.task_index}"
     network = Network(
-        tf1, tf1.train.replica_device_setter(worker_device=worker, cluster=cluster), args.pixels)
+        tf1, tf1.train.replica_device_setter(worker_device=worker, cluster=cluster), args.pixels
+    )
     training = args.mode == "train"
     hooks = []
     if training:
         hooks.append(tf1.train.StopAtStepHook(last_step=args.steps))
     if training and ctx.task_index == 0:
-        hooks.append(tf1.train.SummarySaverHook(
-            save_steps=20, output_dir=summaries or TFNode.hdfs_path(ctx, args.model),
-            summary_op=tf1.summary.merge_all()))
+        hooks.append(
+            tf1.train.SummarySaverHook(
+                save_steps=20,
+                output_dir=summaries or TFNode.hdfs_path(ctx, args.model),
+                summary_op=tf1.summary.merge_all(),
+            )
+        )
     with tf1.train.MonitoredTrainingSession(
         master=server.target,
         is_chief=ctx.task_index == 0,

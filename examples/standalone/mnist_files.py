@@ -43,7 +43,9 @@ def rows_of(sc, images, labels, kind):
     if kind == "csv":
         return sc.textFile(images, 1).map(numbers).zip(sc.textFile(labels, 1).map(numbers))
     if kind == "pickle":
-        return sc.pickleFile(images, 1).map(lambda image: image.tolist()).zip(sc.pickleFile(labels, 1))
+        return (
+            sc.pickleFile(images, 1).map(lambda image: image.tolist()).zip(sc.pickleFile(labels, 1))
+        )
     if kind == "csv2":
         return sc.textFile(images).map(label_and_pixels)
     from tensorflowonspark import dfutil

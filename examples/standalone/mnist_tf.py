@@ -24,8 +24,12 @@ def map_fun(args, ctx):
 
     from tfos import records
 
-    schema = pa.schema([("image", pa.list_(pa.int64(), args.pixels)),
-                        ("label", pa.list_(pa.int64(), mnist_dist.CLASSES))])
+    schema = pa.schema(
+        [
+            ("image", pa.list_(pa.int64(), args.pixels)),
+            ("label", pa.list_(pa.int64(), mnist_dist.CLASSES)),
+        ]
+    )
 
     def batches():
         """Of this worker's share of the files."""
@@ -33,12 +37,16 @@ def map_fun(args, ctx):
             for file in ctx.node.files(args.images):
                 rows = pa.Table.from_batches(records.read(file, schema), schema)
                 for batch in rows.to_batches(max_chunksize=args.batch_size):
-                    yield tuple(np.array(batch.column(name).to_pylist()) for name in ("image", "label"))
+                    yield tuple(
+                        np.array(batch.column(name).to_pylist()) for name in ("image", "label")
+                    )
 
     lines = []
 
     def answer(labels, predictions):
-        lines.extend(f"{label} {prediction}\n" for label, prediction in zip(labels, predictions, strict=True))
+        lines.extend(
+            f"{label} {prediction}\n" for label, prediction in zip(labels, predictions, strict=True)
+        )
 
     mnist_dist.run(args, ctx, batches, answer)
     if args.mode == "inference":

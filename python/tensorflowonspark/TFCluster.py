@@ -52,7 +52,8 @@ def run(
     Roles are filled in the order ps, ``master_node``, evaluator, worker. Arguments are those of
     ``tfos.run`` under their old names, and so are the errors. ``tf_args.num_gpus``, if there is
     one, is how many GPUs each node that computes gets; a host with fewer is an error. Without it a
-    node gets one where its host has GPUs. ``reservation_timeout`` bounds the wait for executors, too.
+    node gets one where its host has GPUs. ``reservation_timeout`` bounds the wait for executors,
+    too.
     """
     num_gpus = getattr(tf_args, "num_gpus", None)
     settings = {"gpu_count_if_any": 1} if num_gpus is None else {"gpu_count": num_gpus}
@@ -79,13 +80,28 @@ def run(
     return TFCluster(cluster, input_mode, release_port)
 
 
-def reserve(sc, num_executors, num_ps=0, tensorboard=False, input_mode=InputMode.TENSORFLOW,
-            queues=("input", "output", "error")):
+def reserve(
+    sc,
+    num_executors,
+    num_ps=0,
+    tensorboard=False,
+    input_mode=InputMode.TENSORFLOW,
+    queues=("input", "output", "error"),
+):
     """The sizes of a cluster, as programs before ``run`` existed give them first. ``start`` of what
     this returns starts the nodes; until then nothing runs."""
-    return _ReservedCluster(functools.partial(
-        run, sc, num_executors=num_executors, num_ps=num_ps, tensorboard=tensorboard,
-        input_mode=input_mode, queues=queues), input_mode)
+    return _ReservedCluster(
+        functools.partial(
+            run,
+            sc,
+            num_executors=num_executors,
+            num_ps=num_ps,
+            tensorboard=tensorboard,
+            input_mode=input_mode,
+            queues=queues,
+        ),
+        input_mode,
+    )
 
 
 class TFCluster:
@@ -99,8 +115,10 @@ class TFCluster:
     def start(self, map_fun, tf_args):
         """For programs of ``reserve``. What ``run`` returned has been started by ``run``."""
         raise BadInputError(
-            "the nodes of this cluster run their program already: TFCluster.run has started them. Leave "
-            "start away, or call TFCluster.reserve instead of run")
+            "the nodes of this cluster run their program already: TFCluster.run has "
+            "started them. Leave "
+            "start away, or call TFCluster.reserve instead of run"
+        )
 
     def train(self, dataRDD, num_epochs=0, feed_timeout=600, qname="input"):
         """Feeds an RDD (or DataFrame) ``num_epochs`` times, or every RDD of a DStream once."""

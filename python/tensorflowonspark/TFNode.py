@@ -44,21 +44,29 @@ def hdfs_path(ctx, path):
 def start_cluster_server(ctx, num_gpus=1, rdma=False):
     """Starts ``tf.distribute.Server`` on the node's port: (ClusterSpec, Server).
 
-    TensorFlow sees the first ``num_gpus`` GPUs of this node; it is an error to ask for more than the
-    node has been given where there are GPUs.
+    TensorFlow sees the first ``num_gpus`` GPUs of this node; it is an error to ask for more than
+    the node has been given where there are GPUs.
     """
     if ctx.node is None:
         raise BadInputError("start_cluster_server needs a ctx that a cluster passed to map_fun")
     if rdma:
-        logger.warning("rdma=True: TensorFlow has no verbs transport any more, so its server uses grpc; "
-                       "tfos.collective and ctx.distribute use UCX")
+        logger.warning(
+            "rdma=True: TensorFlow has no verbs transport any more, so its server uses grpc; "
+            "tfos.collective and ctx.distribute use UCX"
+        )
         from tfos import collective  # with TensorFlow, which this module does without so far
 
         collective.prefer_rdma()
     if _GPU_FRACTION and not ctx.node.gpu_fraction:
-        logger.warning("this node takes %.0f %% of its GPU's memory and shares the GPU with nobody: import "
-                       "TFCluster from %s, too", 100 * _GPU_FRACTION, __package__)
-    cluster_and_server = tensorflow_server.start(ctx.node, gpus=num_gpus, gpu_fraction=_GPU_FRACTION)
+        logger.warning(
+            "this node takes %.0f %% of its GPU's memory and shares the GPU with nobody: import "
+            "TFCluster from %s, too",
+            100 * _GPU_FRACTION,
+            __package__,
+        )
+    cluster_and_server = tensorflow_server.start(
+        ctx.node, gpus=num_gpus, gpu_fraction=_GPU_FRACTION
+    )
     ctx.tmp_socket = ctx.node.port_socket
     return cluster_and_server
 

@@ -40,6 +40,7 @@ from .pipeline_params import (
     HasTensorboard,
     HasTFRecordDir,
 )
+from .pipeline_params import TFTypeConverters as TFTypeConverters  # programs import it from here
 
 
 class Namespace:
@@ -89,9 +90,26 @@ class TFParams(Params):
         return merged
 
 
-class TFEstimator(Estimator, TFParams, HasBatchSize, HasClusterSize, HasDriverPSNodes, HasEpochs,
-                  HasExportDir, HasGraceSecs, HasInputMapping, HasInputMode, HasMasterNode, HasModelDir,
-                  HasNumPS, HasProtocol, HasReaders, HasSteps, HasTensorboard, HasTFRecordDir):
+class TFEstimator(
+    Estimator,
+    TFParams,
+    HasBatchSize,
+    HasClusterSize,
+    HasDriverPSNodes,
+    HasEpochs,
+    HasExportDir,
+    HasGraceSecs,
+    HasInputMapping,
+    HasInputMode,
+    HasMasterNode,
+    HasModelDir,
+    HasNumPS,
+    HasProtocol,
+    HasReaders,
+    HasSteps,
+    HasTensorboard,
+    HasTFRecordDir,
+):
     """Trains with ``train_fn(args, ctx)`` on a cluster; ``fit`` returns a :class:`TFModel`.
 
     ``export_fn(args)``, if there is one, runs in an executor afterwards.
@@ -103,10 +121,23 @@ class TFEstimator(Estimator, TFParams, HasBatchSize, HasClusterSize, HasDriverPS
         self.args = Namespace(tf_args)
         self.export_fn = export_fn
         self._setDefault(
-            batch_size=100, cluster_size=1, driver_ps_nodes=False, epochs=1, export_dir=None,
-            grace_secs=30, input_mapping={}, input_mode=TFCluster.InputMode.SPARK,
-            master_node="chief", model_dir=None, num_ps=0, protocol="grpc", readers=1, steps=1000,
-            tensorboard=False, tfrecord_dir=None)
+            batch_size=100,
+            cluster_size=1,
+            driver_ps_nodes=False,
+            epochs=1,
+            export_dir=None,
+            grace_secs=30,
+            input_mapping={},
+            input_mode=TFCluster.InputMode.SPARK,
+            master_node="chief",
+            model_dir=None,
+            num_ps=0,
+            protocol="grpc",
+            readers=1,
+            steps=1000,
+            tensorboard=False,
+            tfrecord_dir=None,
+        )
 
     def _fit(self, dataset):
         spark = dataset.sparkSession
@@ -114,9 +145,16 @@ class TFEstimator(Estimator, TFParams, HasBatchSize, HasClusterSize, HasDriverPS
         # A program that parses its own command line gets that.
         program_args = self.args.argv if self.args.argv else args
         cluster = TFCluster.run(
-            spark.sparkContext, self.train_fn, program_args, args.cluster_size, args.num_ps,
-            tensorboard=args.tensorboard, input_mode=args.input_mode,
-            driver_ps_nodes=args.driver_ps_nodes, master_node=args.master_node)
+            spark.sparkContext,
+            self.train_fn,
+            program_args,
+            args.cluster_size,
+            args.num_ps,
+            tensorboard=args.tensorboard,
+            input_mode=args.input_mode,
+            driver_ps_nodes=args.driver_ps_nodes,
+            master_node=args.master_node,
+        )
         with cluster.cluster:  # No node stays behind when feeding fails.
             if args.input_mode == TFCluster.InputMode.SPARK:
                 cluster.train(dataset.select(sorted(args.input_mapping)).rdd, args.epochs)
@@ -142,9 +180,9 @@ class _ExportTask:
 
 
 def _saved_model_of(directory, inputs, outputs):
-    """The directory of a SavedModel for ``model_dir``: that itself, or, where it has a checkpoint of
-    TensorFlow 1 instead, one below it. It is made once for each checkpoint and pair of mappings, in
-    the place of the checkpoint, as all executors reach that."""
+    """The directory of a SavedModel for ``model_dir``: that itself, or, where it has a checkpoint
+    of TensorFlow 1 instead, one below it. It is made once for each checkpoint and pair of mappings,
+    in the place of the checkpoint, as all executors reach that."""
     access, path = access_for(directory)
     listed = f"{path}/checkpoint"
     if access.status(f"{path}/saved_model.pb") is not None or access.status(listed) is None:
@@ -164,8 +202,17 @@ def _saved_model_of(directory, inputs, outputs):
     return f"{directory}/{name}"
 
 
-class TFModel(Model, TFParams, HasBatchSize, HasExportDir, HasInputMapping, HasModelDir,
-              HasOutputMapping, HasSignatureDefKey, HasTagSet):
+class TFModel(
+    Model,
+    TFParams,
+    HasBatchSize,
+    HasExportDir,
+    HasInputMapping,
+    HasModelDir,
+    HasOutputMapping,
+    HasSignatureDefKey,
+    HasTagSet,
+):
     """Runs the rows of a DataFrame through a SavedModel, which stays loaded in each Python worker.
 
     The result has the columns of ``output_mapping`` only, in the order of its keys. Strings are
@@ -175,8 +222,15 @@ class TFModel(Model, TFParams, HasBatchSize, HasExportDir, HasInputMapping, HasM
     def __init__(self, tf_args):
         super().__init__()
         self.args = Namespace(tf_args)
-        self._setDefault(batch_size=100, export_dir=None, input_mapping={}, model_dir=None,
-                         output_mapping={}, signature_def_key=None, tag_set=None)
+        self._setDefault(
+            batch_size=100,
+            export_dir=None,
+            input_mapping={},
+            model_dir=None,
+            output_mapping={},
+            signature_def_key=None,
+            tag_set=None,
+        )
 
     def _transform(self, dataset):
         args = self.merge_args_params()
@@ -188,13 +242,23 @@ class TFModel(Model, TFParams, HasBatchSize, HasExportDir, HasInputMapping, HasM
         if not args.export_dir:
             directory = _saved_model_of(directory, args.input_mapping.values(), args.output_mapping)
         model = inference.Model(
-            directory, args.tag_set or inference.DEFAULT_TAGS,
+            directory,
+            args.tag_set or inference.DEFAULT_TAGS,
             args.signature_def_key or inference.DEFAULT_SIGNATURE,
-            threads=frames.task_threads(spark))
+            threads=frames.task_threads(spark),
+        )
         outputs = dict(sorted(args.output_mapping.items()))
         if not outputs:
-            raise BadInputError(f"output_mapping is empty; the model has {', '.join(model.outputs)}")
+            raise BadInputError(
+                f"output_mapping is empty; the model has {', '.join(model.outputs)}"
+            )
         strings = [name for name in outputs if model.outputs.get(name, "").startswith("string")]
         return frames.transform(
-            dataset, model, dict(sorted(args.input_mapping.items())), outputs,
-            binary_outputs=strings, batch_size=args.batch_size, keep=False)
+            dataset,
+            model,
+            dict(sorted(args.input_mapping.items())),
+            outputs,
+            binary_outputs=strings,
+            batch_size=args.batch_size,
+            keep=False,
+        )

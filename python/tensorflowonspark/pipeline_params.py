@@ -59,8 +59,11 @@ class HasEpochs(Params):
 
 
 class HasGraceSecs(Params):
-    grace_secs = _param("grace_secs", "Seconds to wait after feeding, for programs that still write",
-                        TypeConverters.toInt)
+    grace_secs = _param(
+        "grace_secs",
+        "Seconds to wait after feeding, for programs that still write",
+        TypeConverters.toInt,
+    )
 
     def __init__(self):
         super().__init__()
@@ -73,8 +76,11 @@ class HasGraceSecs(Params):
 
 
 class HasInputMapping(Params):
-    input_mapping = _param("input_mapping", "Mapping of input DataFrame column to input tensor",
-                           TFTypeConverters.toDict)
+    input_mapping = _param(
+        "input_mapping",
+        "Mapping of input DataFrame column to input tensor",
+        TFTypeConverters.toDict,
+    )
 
     def __init__(self):
         super().__init__()
@@ -87,8 +93,9 @@ class HasInputMapping(Params):
 
 
 class HasInputMode(Params):
-    input_mode = _param("input_mode", "Input data feeding mode, one of TFCluster.InputMode",
-                        TypeConverters.toInt)
+    input_mode = _param(
+        "input_mode", "Input data feeding mode, one of TFCluster.InputMode", TypeConverters.toInt
+    )
 
     def __init__(self):
         super().__init__()
@@ -101,8 +108,9 @@ class HasInputMode(Params):
 
 
 class HasMasterNode(Params):
-    master_node = _param("master_node", "Job name of the master/chief node",
-                         TypeConverters.toString)
+    master_node = _param(
+        "master_node", "Job name of the master/chief node", TypeConverters.toString
+    )
 
     def __init__(self):
         super().__init__()
@@ -128,8 +136,9 @@ class HasModelDir(Params):
 
 
 class HasNumPS(Params):
-    num_ps = _param("num_ps", "Number of parameter server nodes in the cluster",
-                    TypeConverters.toInt)
+    num_ps = _param(
+        "num_ps", "Number of parameter server nodes in the cluster", TypeConverters.toInt
+    )
 
     def __init__(self):
         super().__init__()
@@ -142,8 +151,9 @@ class HasNumPS(Params):
 
 
 class HasDriverPSNodes(Params):
-    driver_ps_nodes = _param("driver_ps_nodes", "Run parameter server nodes on the driver",
-                             TypeConverters.toBoolean)
+    driver_ps_nodes = _param(
+        "driver_ps_nodes", "Run parameter server nodes on the driver", TypeConverters.toBoolean
+    )
 
     def __init__(self):
         super().__init__()
@@ -156,8 +166,11 @@ class HasDriverPSNodes(Params):
 
 
 class HasOutputMapping(Params):
-    output_mapping = _param("output_mapping", "Mapping of output tensor to output DataFrame column",
-                            TFTypeConverters.toDict)
+    output_mapping = _param(
+        "output_mapping",
+        "Mapping of output tensor to output DataFrame column",
+        TFTypeConverters.toDict,
+    )
 
     def __init__(self):
         super().__init__()
@@ -170,8 +183,9 @@ class HasOutputMapping(Params):
 
 
 class HasProtocol(Params):
-    protocol = _param("protocol", "Network protocol between TensorFlow's own servers",
-                      TypeConverters.toString)
+    protocol = _param(
+        "protocol", "Network protocol between TensorFlow's own servers", TypeConverters.toString
+    )
 
     def __init__(self):
         super().__init__()
@@ -184,8 +198,9 @@ class HasProtocol(Params):
 
 
 class HasReaders(Params):
-    readers = _param("readers", "Number of readers and queues of the program's own input",
-                     TypeConverters.toInt)
+    readers = _param(
+        "readers", "Number of readers and queues of the program's own input", TypeConverters.toInt
+    )
 
     def __init__(self):
         super().__init__()
@@ -211,8 +226,9 @@ class HasSteps(Params):
 
 
 class HasTensorboard(Params):
-    tensorboard = _param("tensorboard", "Launch TensorBoard beside the chief",
-                         TypeConverters.toBoolean)
+    tensorboard = _param(
+        "tensorboard", "Launch TensorBoard beside the chief", TypeConverters.toBoolean
+    )
 
     def __init__(self):
         super().__init__()
@@ -225,8 +241,11 @@ class HasTensorboard(Params):
 
 
 class HasTFRecordDir(Params):
-    tfrecord_dir = _param("tfrecord_dir", "Path to temporarily export a DataFrame as TFRecords",
-                          TypeConverters.toString)
+    tfrecord_dir = _param(
+        "tfrecord_dir",
+        "Path to temporarily export a DataFrame as TFRecords",
+        TypeConverters.toString,
+    )
 
     def __init__(self):
         super().__init__()
@@ -239,8 +258,11 @@ class HasTFRecordDir(Params):
 
 
 class HasExportDir(Params):
-    export_dir = _param("export_dir", "Directory to export the SavedModel to, or to load it from",
-                        TypeConverters.toString)
+    export_dir = _param(
+        "export_dir",
+        "Directory to export the SavedModel to, or to load it from",
+        TypeConverters.toString,
+    )
 
     def __init__(self):
         super().__init__()
@@ -253,8 +275,9 @@ class HasExportDir(Params):
 
 
 class HasSignatureDefKey(Params):
-    signature_def_key = _param("signature_def_key", "Identifier of the signature of a SavedModel",
-                               TypeConverters.toString)
+    signature_def_key = _param(
+        "signature_def_key", "Identifier of the signature of a SavedModel", TypeConverters.toString
+    )
 
     def __init__(self):
         super().__init__()
@@ -267,8 +290,9 @@ class HasSignatureDefKey(Params):
 
 
 class HasTagSet(Params):
-    tag_set = _param("tag_set", "Comma-separated tags of the graph of a SavedModel",
-                     TypeConverters.toString)
+    tag_set = _param(
+        "tag_set", "Comma-separated tags of the graph of a SavedModel", TypeConverters.toString
+    )
 
     def __init__(self):
         super().__init__()

@@ -46,9 +46,17 @@ class Group:
     """The training nodes of a cluster, as one of them sees them. Owner: the process, see
     :func:`group`."""
 
-    def __init__(self, nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: int,
-                 shared_memory: bool = True, encrypt: bool = False, rdma: str = "false",
-                 timeline: str = ""):
+    def __init__(
+        self,
+        nodes: Sequence[Mapping[str, Any]],
+        node_id: int,
+        token: str,
+        listener: int,
+        shared_memory: bool = True,
+        encrypt: bool = False,
+        rdma: str = "false",
+        timeline: str = "",
+    ):
         """Waits until all of them have come here.
 
         Args:
@@ -65,12 +73,21 @@ class Group:
             raise BadInputError(
                 f"node {node_id} does not train, so it has no part in collective "
                 f"operations; those of "
-                f"{', '.join(TRAINING_JOBS)} have")
+                f"{', '.join(TRAINING_JOBS)} have"
+            )
         self._native = _native.TensorGroup.join(
             [(_name_of(node), node["address"], node["tensor_port"]) for node in members],
-            ids.index(node_id), token, listener, CONNECT_TIMEOUT, STALL_AFTER, shared_memory,
-            encrypt, rdma, "" if rdma == "false" else ucx.packaged(),
-            _timeline_path(timeline, members[ids.index(node_id)]))
+            ids.index(node_id),
+            token,
+            listener,
+            CONNECT_TIMEOUT,
+            STALL_AFTER,
+            shared_memory,
+            encrypt,
+            rdma,
+            "" if rdma == "false" else ucx.packaged(),
+            _timeline_path(timeline, members[ids.index(node_id)]),
+        )
         self._ops = ops_library.load()
         self._handle = self._native.register(self._ops.add_group, self._ops.remove_group)
         #: Of the nodes by rank, for messages.
@@ -93,17 +110,22 @@ class Group:
         left."""
         self._native.leave()
 
-    def all_reduce(self, tensors: list[tf.Tensor], weight: Any, name: str,
-                   wire: tf.DType | None = None) -> list[tf.Tensor]:
+    def all_reduce(
+        self, tensors: list[tf.Tensor], weight: Any, name: str, wire: tf.DType | None = None
+    ) -> list[tf.Tensor]:
         """The sums, or with ``weight`` the weighted means, of tensors of any of the types.
         ``wire``: what float32 is rounded to between hosts."""
         reduced: list[Any] = [None] * len(tensors)
         for dtype, places in _by_dtype(tensors).items():
             rounded = wire.as_datatype_enum if wire is not None and dtype == tf.float32 else 0
             results = self._ops.all_reduce(
-                group=self._handle, weight=tf.cast(1.0 if weight is None else weight, tf.float64),
-                average=int(weight is not None), wire=rounded,
-                tensors=[tensors[place] for place in places], tag=_tag(name, tensors, places))
+                group=self._handle,
+                weight=tf.cast(1.0 if weight is None else weight, tf.float64),
+                average=int(weight is not None),
+                wire=rounded,
+                tensors=[tensors[place] for place in places],
+                tag=_tag(name, tensors, places),
+            )
             _put(results, places, tensors, reduced)
         return reduced
 
@@ -112,8 +134,11 @@ class Group:
         received: list[Any] = [None] * len(tensors)
         for places in _by_dtype(tensors).values():
             results = self._ops.broadcast(
-                group=self._handle, tensors=[tensors[place] for place in places],
-                tag=_tag(name, tensors, places), root=root)
+                group=self._handle,
+                tensors=[tensors[place] for place in places],
+                tag=_tag(name, tensors, places),
+                root=root,
+            )
             _put(results, places, tensors, received)
         return received
 
@@ -138,8 +163,9 @@ _group: Group | None = None
 _joining = threading.Lock()
 
 
-def use(nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: int,
-        **options: Any) -> None:
+def use(
+    nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: int, **options: Any
+) -> None:
     """Says which cluster this process is a node of; ``tfos.node`` does. Connects nothing yet.
     Arguments are those of :class:`Group`."""
     global _cluster
@@ -154,13 +180,17 @@ def prefer_rdma() -> None:
     global _cluster
     with _joining:
         if _group is not None:
-            raise BadInputError("this node is connected to the others already: ask for rdma before "
-                                "its first collective operation")
+            raise BadInputError(
+                "this node is connected to the others already: ask for rdma before "
+                "its first collective operation"
+            )
         if _cluster is not None:
             arguments, options = _cluster
             if options.get("encrypt"):
-                raise BadInputError("rdma=True: this cluster encrypts its tensors "
-                                    "(spark.tfos.tensors.encrypt), which UCX can't: leave one away")
+                raise BadInputError(
+                    "rdma=True: this cluster encrypts its tensors "
+                    "(spark.tfos.tensors.encrypt), which UCX can't: leave one away"
+                )
             if options.get("rdma", "false") == "false":
                 _cluster = (arguments, {**options, "rdma": "true"})
 
@@ -179,8 +209,10 @@ def group() -> Group:
     with _joining:
         if _group is None:
             if _cluster is None:
-                raise BadInputError("collective operations are for nodes: call them in the program "
-                                    "that tfos.run starts")
+                raise BadInputError(
+                    "collective operations are for nodes: call them in the program "
+                    "that tfos.run starts"
+                )
             with tf.init_scope():
                 arguments, options = _cluster
                 _group = Group(*arguments, **options)
@@ -197,8 +229,14 @@ def size() -> int:
     return group().size
 
 
-def all_reduce(tensors: Any, op: str = "mean", *, weight: Any = None, compression: str | None = None,
-               name: str = "all_reduce") -> Any:
+def all_reduce(
+    tensors: Any,
+    op: str = "mean",
+    *,
+    weight: Any = None,
+    compression: str | None = None,
+    name: str = "all_reduce",
+) -> Any:
     """The mean or sum of everybody's ``tensors``, with the same bits on every node.
 
     Args:
@@ -224,7 +262,9 @@ def all_reduce(tensors: Any, op: str = "mean", *, weight: Any = None, compressio
         weight = 1.0
     flat = tf.nest.flatten(tensors)
     sparse = [place for place, tensor in enumerate(flat) if isinstance(tensor, tf.IndexedSlices)]
-    dense = [place for place, tensor in enumerate(flat) if tensor is not None and place not in sparse]
+    dense = [
+        place for place, tensor in enumerate(flat) if tensor is not None and place not in sparse
+    ]
     result: list[Any] = [None] * len(flat)
     values = [tf.convert_to_tensor(flat[place]) for place in dense]
     for value in values:
@@ -243,12 +283,15 @@ def wire_of(compression: str | None) -> tf.DType | None:
     if compression is None:
         return None
     if compression not in ("float16", "bfloat16"):
-        raise BadInputError(f"compression={compression!r} is neither 'bfloat16' nor 'float16' nor None")
+        raise BadInputError(
+            f"compression={compression!r} is neither 'bfloat16' nor 'float16' nor None"
+        )
     return tf.as_dtype(compression)
 
 
-def _reduce_slices(flat: list[Any], places: list[int], weight: Any, name: str,
-                   result: list[Any]) -> None:
+def _reduce_slices(
+    flat: list[Any], places: list[int], weight: Any, name: str, result: list[Any]
+) -> None:
     share = None
     if weight is not None:
         (total,) = group().all_reduce([tf.cast(weight, tf.float64)], None, f"{name} (weights)")
@@ -256,11 +299,16 @@ def _reduce_slices(flat: list[Any], places: list[int], weight: Any, name: str,
     for place in places:
         slices = flat[place]
         # Nothing of a node without weight, whatever it is.
-        values = slices.values if share is None else tf.math.multiply_no_nan(
-            slices.values, tf.cast(share, slices.values.dtype))
+        values = (
+            slices.values
+            if share is None
+            else tf.math.multiply_no_nan(slices.values, tf.cast(share, slices.values.dtype))
+        )
         result[place] = tf.IndexedSlices(
             group().all_gather(values, f"{name} (rows)"),
-            group().all_gather(slices.indices, f"{name} (indices)"), slices.dense_shape)
+            group().all_gather(slices.indices, f"{name} (indices)"),
+            slices.dense_shape,
+        )
 
 
 def broadcast(tensors: Any, root: int = 0, *, name: str = "broadcast") -> Any:
@@ -269,11 +317,16 @@ def broadcast(tensors: Any, root: int = 0, *, name: str = "broadcast") -> Any:
     return tf.nest.pack_sequence_as(tensors, group().broadcast(flat, root, name) if flat else [])
 
 
-def broadcast_variables(variables: Iterable[Any], root: int = 0, *, name: str = "broadcast") -> None:
+def broadcast_variables(
+    variables: Iterable[Any], root: int = 0, *, name: str = "broadcast"
+) -> None:
     """Gives variables (TensorFlow's or Keras') the values that they have on node ``root``."""
     variables = list(variables)
-    for variable, value in zip(variables, broadcast([tf.convert_to_tensor(v) for v in variables], root,
-                                                    name=name), strict=True):
+    for variable, value in zip(
+        variables,
+        broadcast([tf.convert_to_tensor(v) for v in variables], root, name=name),
+        strict=True,
+    ):
         variable.assign(value)
 
 

@@ -84,8 +84,14 @@ def prepare_process(gpu_count: int, index: int = -1, hosts: Sequence[str] = ()) 
 class _Task:
     """What Spark runs for each partition; pickled to the executors."""
 
-    def __init__(self, main: Callable[[Instance], Any], count: int, gpus_per_instance: int | None,
-                 barrier: bool, default_fs: str):
+    def __init__(
+        self,
+        main: Callable[[Instance], Any],
+        count: int,
+        gpus_per_instance: int | None,
+        barrier: bool,
+        default_fs: str,
+    ):
         self._main = main
         self._count = count
         self._gpus_per_instance = gpus_per_instance

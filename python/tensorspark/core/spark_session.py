@@ -40,11 +40,23 @@ class SparkSession:
     program's end. Threads: one at a time. Errors: a failing worker's is raised by ``run``.
     """
 
-    def __init__(self, spark_context: SparkContext | None = None, session: Any = None,
-                 user: str | None = "", name: str = "", target: str = "",
-                 server_host: str = "localhost", server_port: int = 10080, graph: Any = None,
-                 config: Any = None, sync_interval: int = 3, batch_size: int = 10000, *,
-                 sc: SparkContext | None = None, sess: Any = None):
+    def __init__(
+        self,
+        spark_context: SparkContext | None = None,
+        session: Any = None,
+        user: str | None = "",
+        name: str = "",
+        target: str = "",
+        server_host: str = "localhost",
+        server_port: int = 10080,
+        graph: Any = None,
+        config: Any = None,
+        sync_interval: int = 3,
+        batch_size: int = 10000,
+        *,
+        sc: SparkContext | None = None,
+        sess: Any = None,
+    ):
         """
         Args:
             spark_context: the SparkContext; also as ``sc``.
@@ -61,8 +73,10 @@ class SparkSession:
         sc = spark_context if spark_context is not None else sc
         session = session if session is not None else sess
         if sc is None or session is None:
-            raise BadInputError("a SparkSession needs a SparkContext and a session of TensorFlow: "
-                                "SparkSession(spark_context, session)")
+            raise BadInputError(
+                "a SparkSession needs a SparkContext and a session of TensorFlow: "
+                "SparkSession(spark_context, session)"
+            )
         if sync_interval < 1 or batch_size < 1:
             raise BadInputError("sync_interval and batch_size must be at least 1")
         self._sc = sc
@@ -75,11 +89,19 @@ class SparkSession:
         self._server: ParameterServerProcess | None = None
         self._served: Any = None  # what the server was made for
 
-    def run(self, fetches: Any, feed_rdd: RDD | None = None,
-            feed_name_list: Sequence[str] | None = None, param_list: Sequence[Any] | None = None,
-            feed_dict: Any = None, weight_combiner: WeightCombiner | None = None,
-            shuffle_within_partition: bool = False, options: Any = None, run_metadata: Any = None,
-            server_reusable: bool = False) -> Any:
+    def run(
+        self,
+        fetches: Any,
+        feed_rdd: RDD | None = None,
+        feed_name_list: Sequence[str] | None = None,
+        param_list: Sequence[Any] | None = None,
+        feed_dict: Any = None,
+        weight_combiner: WeightCombiner | None = None,
+        shuffle_within_partition: bool = False,
+        options: Any = None,
+        run_metadata: Any = None,
+        server_reusable: bool = False,
+    ) -> Any:
         """Runs ``fetches`` for all batches of ``feed_rdd``, a worker for each partition, and gives
         the session the weights that come of it. A task that Spark retries trains with its rows
         again.
@@ -99,7 +121,8 @@ class SparkSession:
             server_reusable: keep the server for the next run.
         """
         if isinstance(weight_combiner, bool):
-            # By position without a feed_dict: ..., combiner, shuffle_within_partition, server_reusable.
+            # By position without a feed_dict: ..., combiner, shuffle_within_partition,
+            # server_reusable.
             shuffle_within_partition, server_reusable = weight_combiner, shuffle_within_partition
             feed_dict, weight_combiner = None, feed_dict
         elif isinstance(feed_dict, WeightCombiner):
@@ -113,13 +136,15 @@ class SparkSession:
             raise BadInputError(
                 f"{type(combiner).__name__} is none of tensorspark.core.weight_combiner's "
                 f"combiners: "
-                "the server is native and runs no Python")
+                "the server is native and runs no Python"
+            )
         values = [np.array(value) for value in self._session.run(list(param_list))]
         try:
             driver = self._driver_client(combiner, values)
             self._write(driver, values)
-            plan = self._plan(fetches, feed_name_list, param_list, combiner, shuffle_within_partition,
-                              options)
+            plan = self._plan(
+                fetches, feed_name_list, param_list, combiner, shuffle_within_partition, options
+            )
             self._train(feed_rdd, plan)
             driver.run(None, True, False, [])
             driver.copy_values([connection.as_bytes(value) for value in values])
@@ -168,22 +193,40 @@ class SparkSession:
             self._served = served
         rule, _ = rules.make_rule(combiner.kind, None, count)
         worker = connection.Worker(
-            number=_DRIVER, name=f"the driver on host {socket.gethostname()}", starts=True, workers=count)
-        return connection.connect([self._server.server], values, rule, worker,
-                                        self._server.token,
-                                        connect_timeout=connection.RUNNING_CONNECT_TIMEOUT)
+            number=_DRIVER,
+            name=f"the driver on host {socket.gethostname()}",
+            starts=True,
+            workers=count,
+        )
+        return connection.connect(
+            [self._server.server],
+            values,
+            rule,
+            worker,
+            self._server.token,
+            connect_timeout=connection.RUNNING_CONNECT_TIMEOUT,
+        )
 
     def _write(self, driver: Any, values: list[np.ndarray]) -> None:
         driver.write(0, [connection.as_bytes(value) for value in values])
         driver.start_at(0)
 
-    def _plan(self, fetches: Any, feed_names: Sequence[str], parameters: Sequence[Any],
-              combiner: WeightCombiner, shuffle: bool, options: Any) -> WorkerPlan:
+    def _plan(
+        self,
+        fetches: Any,
+        feed_names: Sequence[str],
+        parameters: Sequence[Any],
+        combiner: WeightCombiner,
+        shuffle: bool,
+        options: Any,
+    ) -> WorkerPlan:
         graph = self._session.graph
         names = [parameter.name for parameter in parameters]
         variables = variables_by_name(graph)
         if missing := [name for name in names if name not in variables]:
-            raise BadInputError(f"param_list: {', '.join(missing)} is no variable of the session's graph")
+            raise BadInputError(
+                f"param_list: {', '.join(missing)} is no variable of the session's graph"
+            )
         others = {name: variable for name, variable in variables.items() if name not in names}
         with graph.as_default():
             meta_graph = tf1.train.export_meta_graph(graph=graph, clear_devices=True)
@@ -191,9 +234,17 @@ class SparkSession:
             meta_graph=meta_graph.SerializeToString(),
             values=self._session.run(others),
             fetches=tf.nest.map_structure(lambda fetch: fetch.name, fetches),
-            feed_names=list(feed_names), parameters=names, batch_size=self._batch_size,
-            sync_interval=self._sync_interval, shuffle=shuffle, options=options, combiner=combiner.kind,
-            count=getattr(combiner, "num", 0), server=self._server.server, token=self._server.token)
+            feed_names=list(feed_names),
+            parameters=names,
+            batch_size=self._batch_size,
+            sync_interval=self._sync_interval,
+            shuffle=shuffle,
+            options=options,
+            combiner=combiner.kind,
+            count=getattr(combiner, "num", 0),
+            server=self._server.server,
+            token=self._server.token,
+        )
 
     def _train(self, rdd: RDD, plan: WorkerPlan) -> None:
         use_this_python(self._sc)

@@ -46,8 +46,8 @@ def list_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
 
 
 def list_free_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
-    """The GPUs of this host that no process computes on now, as far as the driver shows processes: in
-    a container it shows its own alone."""
+    """The GPUs of this host that no process computes on now, as far as the driver shows processes:
+    in a container it shows its own alone."""
     busy = set(_answer(command, _BUSY_QUERY))
     return [gpu for gpu in list_gpus(command) if gpu.uuid not in busy]
 
@@ -79,8 +79,8 @@ def pick(
 ) -> list[str]:
     """The indices of ``count`` GPUs for one of the processes on this host.
 
-    With ``worker_index`` >= 0 processes of different indices get disjoint GPUs, as long as there are
-    enough for all of them; after that they wrap around. With -1 the least used ones are taken.
+    With ``worker_index`` >= 0 processes of different indices get disjoint GPUs, as long as there
+    are enough for all of them; after that they wrap around. With -1 the least used ones are taken.
     ``free``: only among those that no process computes on. Instances that start one after the other
     leave it False: each would count the GPUs by another list.
     BadInputError says how many there are when they are fewer than ``count``.
@@ -92,7 +92,8 @@ def pick(
         every, gpus = len(gpus), list_free_gpus(command)
         if len(gpus) < count:
             raise BadInputError(
-                f"{count} GPU(s) were asked for, and of this host's {every} only {len(gpus)} are free: "
+                f"{count} GPU(s) were asked for, and of this host's {every} only "
+                f"{len(gpus)} are free: "
                 "processes compute on the others (nvidia-smi shows them)"
             )
     if len(gpus) < count:
@@ -129,7 +130,9 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
                 "waiting for %d of this host's %d GPU(s): others of tfos hold them. No "
                 "instance waits "
                 "when a host has no more task slots than GPUs for them (spark.task.cpus, or "
-                "spark.task.resource.gpu.amount)", count, len(gpus),
+                "spark.task.resource.gpu.amount)",
+                count,
+                len(gpus),
             )
             waiting = True
         time.sleep(_LEASE_INTERVAL_SECONDS)
@@ -139,8 +142,9 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
         lease.release()
 
 
-def cap_tensorflow(tensorflow: Any, fraction: float, indices: Sequence[str],
-                   command: Sequence[str] = NVIDIA_SMI) -> None:
+def cap_tensorflow(
+    tensorflow: Any, fraction: float, indices: Sequence[str], command: Sequence[str] = NVIDIA_SMI
+) -> None:
     """Has this process's TensorFlow take at most ``fraction`` of the memory of its GPUs, which are
     ``indices`` of this host. Before TensorFlow uses them."""
     total = {gpu.index: gpu.memory_total for gpu in list_gpus(command)}
@@ -150,8 +154,11 @@ def cap_tensorflow(tensorflow: Any, fraction: float, indices: Sequence[str],
             raise TfosError(
                 f"GPU {index} does not say how much memory it has, so a node can't take "
                 f"{fraction:.0%} "
-                "of it (spark.tfos.gpu.fraction): give each node a whole GPU (spark.tfos.gpu.count)")
-        limit = tensorflow.config.LogicalDeviceConfiguration(memory_limit=int(total[index] * fraction))
+                "of it (spark.tfos.gpu.fraction): give each node a whole GPU (spark.tfos.gpu.count)"
+            )
+        limit = tensorflow.config.LogicalDeviceConfiguration(
+            memory_limit=int(total[index] * fraction)
+        )
         tensorflow.config.set_logical_device_configuration(device, [limit])
 
 
@@ -159,7 +166,8 @@ def _parse(line: str) -> Gpu:
     fields = [field.strip() for field in line.split(",")]
     if len(fields) != 4:
         raise TfosError(
-            f"nvidia-smi answered a line that is not index, UUID, memory used and in all: {line!r}")
+            f"nvidia-smi answered a line that is not index, UUID, memory used and in all: {line!r}"
+        )
     index, uuid, *memory = fields
     # Some boards report "[N/A]" or "[Not Supported]" for memory; they sort as unused.
     return Gpu(index, uuid, *(int(mib) if mib.isdigit() else 0 for mib in memory))

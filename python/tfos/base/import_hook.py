@@ -32,8 +32,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         self._action = action
         self._asking = threading.local()
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None = None,
-                  target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._name or getattr(self._asking, "others", False):
             return None
         self._asking.others = True

@@ -39,8 +39,9 @@ def plan_roles(
         raise BadInputError(f"input_mode is 'spark' or 'tensorflow', not {input_mode!r}")
     if nodes < 1:
         raise BadInputError(f"a cluster needs at least 1 node, not {nodes}")
-    if min(ps, parameter_servers) < 0:
-        raise BadInputError(f"{'ps' if ps < 0 else 'parameter_servers'}={min(ps, parameter_servers)}: must be 0 or more")
+    for argument, count in (("ps", ps), ("parameter_servers", parameter_servers)):
+        if count < 0:
+            raise BadInputError(f"{argument}={count}: must be 0 or more")
     if ps and parameter_servers:
         raise BadInputError(
             "choose ps= or parameter_servers=, not both: ps= nodes run the program, and "

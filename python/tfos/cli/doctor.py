@@ -102,7 +102,8 @@ def check_jar() -> Check:
             WARN,
             "jar for the JVM",
             str(error),
-            "without it Python workers feed and score, more slowly, and programs in Scala and Java don't "
+            "without it Python workers feed and score, more slowly, and programs in Scala "
+            "and Java don't "
             "run: build the wheel where Maven is installed",
         )
 
@@ -183,9 +184,14 @@ def check_tensorflow(version_of: VersionOf) -> Check:
     if not oldest <= _numbers(version) <= newest:
         made_for = f"made for {_dotted(oldest)} to {_dotted(newest)}"
         return Check(
-            WARN, what, found, f"{made_for}, {_TESTED_TENSORFLOW}: install one of them if something fails"
+            WARN,
+            what,
+            found,
+            f"{made_for}, {_TESTED_TENSORFLOW}: install one of them if something fails",
         )
-    return Check(OK, what, found if _numbers(version) == newest else f"{found}; {_TESTED_TENSORFLOW}")
+    return Check(
+        OK, what, found if _numbers(version) == newest else f"{found}; {_TESTED_TENSORFLOW}"
+    )
 
 
 def check_keras(version_of: VersionOf) -> Check:
@@ -237,7 +243,9 @@ def check_ucx(packaged: str | None = None, devices: Path = Path("/sys/class/infi
     try:
         from tfos import _native
 
-        file, version, has_verbs = _native.find_ucx(ucx.packaged() if packaged is None else packaged)
+        file, version, has_verbs = _native.find_ucx(
+            ucx.packaged() if packaged is None else packaged
+        )
     except (ImportError, TfosError) as error:
         return Check(WARN, what, str(error), "only clusters with rdma=True need it")
     found = f"{version} at {file}"
@@ -246,8 +254,12 @@ def check_ucx(packaged: str | None = None, devices: Path = Path("/sys/class/infi
     found += ", without InfiniBand and RoCE"
     here = sorted(entry.name for entry in devices.iterdir()) if devices.is_dir() else []
     if here:
-        return Check(WARN, what, f"{found}, and this host has {', '.join(here)}",
-                     f"install a UCX of {_OLDEST_UCX} or newer with InfiniBand on this host")
+        return Check(
+            WARN,
+            what,
+            f"{found}, and this host has {', '.join(here)}",
+            f"install a UCX of {_OLDEST_UCX} or newer with InfiniBand on this host",
+        )
     return Check(OK, what, found)
 
 
@@ -282,7 +294,9 @@ def settings_json() -> list[dict[str, object]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tfos.cli.doctor", description="see tfos doctor")
+    parser = argparse.ArgumentParser(
+        prog="python -m tfos.cli.doctor", description="see tfos doctor"
+    )
     parser.add_argument("--settings", action="store_true", help="print the table of settings")
     parser.add_argument("--json", action="store_true", help="print the settings as JSON")
     parser.add_argument("--hdfs", metavar="URI", help="check a directory on HDFS step by step")
@@ -294,8 +308,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from tfos.cli import doctor_hdfs
 
         doctor_hdfs.shorten_timeouts()
-        checks = [check_hadoop_client(), check_hadoop_configuration(os.environ),
-                  *doctor_hdfs.hdfs_checks(options.hdfs)]
+        checks = [
+            check_hadoop_client(),
+            check_hadoop_configuration(os.environ),
+            *doctor_hdfs.hdfs_checks(options.hdfs),
+        ]
     else:
         checks = all_checks()
     print(json.dumps([dataclasses.asdict(check) for check in checks]))

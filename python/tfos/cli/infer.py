@@ -53,38 +53,79 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tfos infer",
         description="Runs the rows of files through a SavedModel. Without --input: prints the "
-                    "model's inputs and outputs.")
+        "model's inputs and outputs.",
+    )
     model = parser.add_argument_group("model")
     model.add_argument("--model", required=True, metavar="DIR", help="a SavedModel")
-    model.add_argument("--signature", default=inference.DEFAULT_SIGNATURE, help="default: %(default)s")
+    model.add_argument(
+        "--signature", default=inference.DEFAULT_SIGNATURE, help="default: %(default)s"
+    )
     model.add_argument("--tags", default=inference.DEFAULT_TAGS, help="default: %(default)s")
-    model.add_argument("--op-library", action="append", default=[], metavar="FILE",
-                       help="a library with the model's custom ops")
-    model.add_argument("--batch-size", type=int, default=inference.BATCH_SIZE,
-                       help="rows at a time; default: %(default)s")
-    model.add_argument("--threads", type=_threads, default=min(_MOST_THREADS, len(os.sched_getaffinity(0))),
-                       help="batches that are computed at a time, all of them in memory; default: "
-                            f"one for each core, {_MOST_THREADS} at most")
+    model.add_argument(
+        "--op-library",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a library with the model's custom ops",
+    )
+    model.add_argument(
+        "--batch-size",
+        type=int,
+        default=inference.BATCH_SIZE,
+        help="rows at a time; default: %(default)s",
+    )
+    model.add_argument(
+        "--threads",
+        type=_threads,
+        default=min(_MOST_THREADS, len(os.sched_getaffinity(0))),
+        help="batches that are computed at a time, all of them in memory; default: "
+        f"one for each core, {_MOST_THREADS} at most",
+    )
     files = parser.add_argument_group("files")
-    files.add_argument("--input", nargs="+", metavar="PATH",
-                       help="files, directories, or patterns of * ? [...]")
+    files.add_argument(
+        "--input", nargs="+", metavar="PATH", help="files, directories, or patterns of * ? [...]"
+    )
     files.add_argument("--output", metavar="PATH", help="the file to write")
     files.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
-    files.add_argument("--format", choices=conversion.FORMATS,
-                       help="format of the input; default: by the ends of the names, otherwise tfrecord")
-    files.add_argument("--output-format", choices=conversion.FORMATS,
-                       help="format of the output; default: by the end of the name, otherwise as the input")
+    files.add_argument(
+        "--format",
+        choices=conversion.FORMATS,
+        help="format of the input; default: by the ends of the names, otherwise tfrecord",
+    )
+    files.add_argument(
+        "--output-format",
+        choices=conversion.FORMATS,
+        help="format of the output; default: by the end of the name, otherwise as the input",
+    )
     files.add_argument("--record-type", default="Example", choices=("Example", "SequenceExample"))
-    files.add_argument("--compression", choices=("none", "gzip", "zlib"),
-                       help="compression of TFRecords; default: by the ends of the names (.gz, .zlib)")
+    files.add_argument(
+        "--compression",
+        choices=("none", "gzip", "zlib"),
+        help="compression of TFRecords; default: by the ends of the names (.gz, .zlib)",
+    )
     columns = parser.add_argument_group("columns")
-    columns.add_argument("--map", action="append", default=[], metavar="COLUMN=INPUT",
-                         help="a column of the files for an input; INPUT,INPUT for values and row "
-                              "splits of a ragged one. Default: the columns of the inputs' names")
-    columns.add_argument("--output-map", action="append", default=[], metavar="OUTPUT=COLUMN",
-                         help="an output and the column to write it to; default: all outputs, under their names")
-    columns.add_argument("--binary-output", action="append", default=[], metavar="OUTPUT",
-                         help="an output whose strings are bytes, not text")
+    columns.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="COLUMN=INPUT",
+        help="a column of the files for an input; INPUT,INPUT for values and row "
+        "splits of a ragged one. Default: the columns of the inputs' names",
+    )
+    columns.add_argument(
+        "--output-map",
+        action="append",
+        default=[],
+        metavar="OUTPUT=COLUMN",
+        help="an output and the column to write it to; default: all outputs, under their names",
+    )
+    columns.add_argument(
+        "--binary-output",
+        action="append",
+        default=[],
+        metavar="OUTPUT",
+        help="an output whose strings are bytes, not text",
+    )
     columns.add_argument("--keep", action="store_true", help="also write the columns of the input")
     return parser
 
@@ -110,14 +151,25 @@ def _pairs(option: str, given: list[str]) -> dict[str, str]:
 
 def _describe(parsed: Any) -> int:
     model = _model(parsed)
-    print(json.dumps({"model": model.path, "signature": model.signature, "tags": model.tags,
-                      "inputs": model.inputs, "outputs": model.outputs}, ensure_ascii=False))
+    print(
+        json.dumps(
+            {
+                "model": model.path,
+                "signature": model.signature,
+                "tags": model.tags,
+                "inputs": model.inputs,
+                "outputs": model.outputs,
+            },
+            ensure_ascii=False,
+        )
+    )
     return 0
 
 
 def _model(parsed: Any) -> inference.Model:
-    return inference.Model(parsed.model, parsed.tags, parsed.signature, tuple(parsed.op_library),
-                           threads=1)
+    return inference.Model(
+        parsed.model, parsed.tags, parsed.signature, tuple(parsed.op_library), threads=1
+    )
 
 
 def _infer(parsed: Any) -> int:
@@ -130,25 +182,54 @@ def _infer(parsed: Any) -> int:
     kind = conversion.format_of(sources[0], parsed.format)
     output_kind = conversion.format_of(parsed.output, parsed.output_format, otherwise=kind)
     _check_output(parsed, sources)
-    mapping = {column: tuple(tensor.split(",")) for column, tensor in _pairs("--map", parsed.map).items()}
+    mapping = {
+        column: tuple(tensor.split(",")) for column, tensor in _pairs("--map", parsed.map).items()
+    }
     schema = conversion.schema_of(
-        sources, kind, parsed.record_type, parsed.compression, hints=_strings_of(model, mapping),
-        strings=parsed.keep)
-    plan = model.on(schema, mapping, _pairs("--output-map", parsed.output_map),
-                    binary_outputs=parsed.binary_output, batch_size=parsed.batch_size, keep=parsed.keep)
+        sources,
+        kind,
+        parsed.record_type,
+        parsed.compression,
+        hints=_strings_of(model, mapping),
+        strings=parsed.keep,
+    )
+    plan = model.on(
+        schema,
+        mapping,
+        _pairs("--output-map", parsed.output_map),
+        binary_outputs=parsed.binary_output,
+        batch_size=parsed.batch_size,
+        keep=parsed.keep,
+    )
     conversion.check_target(plan.schema, output_kind, parsed.output)
     if not parsed.keep:
         schema = pa.schema([schema.field(name) for name in plan.columns])
     # A model hardly ever answers the same number twice.
-    distinct = [field.name for field in plan.output_schema
-                if pa.types.is_floating(conversion.leaf_type(field.type))]
-    batches = _ahead(conversion.read(sources, kind, schema, parsed.record_type, parsed.compression,
-                                            batch_rows=parsed.batch_size))
+    distinct = [
+        field.name
+        for field in plan.output_schema
+        if pa.types.is_floating(conversion.leaf_type(field.type))
+    ]
+    batches = _ahead(
+        conversion.read(
+            sources,
+            kind,
+            schema,
+            parsed.record_type,
+            parsed.compression,
+            batch_rows=parsed.batch_size,
+        )
+    )
     with conversion.replacing(parsed.output) as temporary:
-        rows = conversion.write(temporary, output_kind, plan.schema,
-                                       plan.run(batches, parsed.threads), "Example",
-                                       listing.compression_of(parsed.output, None),
-                                       distinct=distinct)
+        rows = conversion.write(
+            temporary,
+            output_kind,
+            plan.schema,
+            plan.run(batches, parsed.threads),
+            "Example",
+            listing.compression_of(parsed.output, None),
+            distinct=distinct,
+        )
         _check_output(parsed, sources)  # Somebody else may have been faster.
     print(json.dumps({"file": parsed.output, "rows": rows}))
     return 0
@@ -169,11 +250,18 @@ def _check_output(parsed: Any, sources: list[str]) -> None:
         raise BadInputError(f"{parsed.output} is there already; pass --overwrite to replace it")
 
 
-def _strings_of(model: inference.Model, mapping: dict[str, tuple[str, ...]]) -> dict[str, pa.DataType]:
+def _strings_of(
+    model: inference.Model, mapping: dict[str, tuple[str, ...]]
+) -> dict[str, pa.DataType]:
     """Columns that have to be text, whatever it looks like."""
-    columns = {tensors[0]: column for column, tensors in mapping.items()} or {n: n for n in model.inputs}
-    return {columns[name]: pa.string() for name, kind in model.inputs.items()
-            if kind.startswith("string") and name in columns}
+    columns = {tensors[0]: column for column, tensors in mapping.items()} or {
+        n: n for n in model.inputs
+    }
+    return {
+        columns[name]: pa.string()
+        for name, kind in model.inputs.items()
+        if kind.startswith("string") and name in columns
+    }
 
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:

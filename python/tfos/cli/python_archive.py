@@ -34,26 +34,38 @@ def check(environment: Path) -> None:
     if not (environment / "pyvenv.cfg").is_file():
         raise BadInputError(
             f"{environment} is no virtual environment (it has no pyvenv.cfg): pass one made with "
-            "`python -m venv`, or an archive such as conda-pack makes of a conda environment")
+            "`python -m venv`, or an archive such as conda-pack makes of a conda environment"
+        )
     for origin in environment.glob("lib/python*/site-packages/*.dist-info/direct_url.json"):
         try:
             source = json.loads(origin.read_text())
         except ValueError as error:
-            raise BadInputError(f"{origin} is no JSON ({error}): install that package again") from error
+            raise BadInputError(
+                f"{origin} is no JSON ({error}): install that package again"
+            ) from error
         if source.get("dir_info", {}).get("editable"):
             raise BadInputError(
                 f"{origin.parent.name} is installed editable in {environment}, so its files are "
-                "elsewhere and would be missing on the cluster: install it without -e")
+                "elsewhere and would be missing on the cluster: install it without -e"
+            )
     # -I: only what is in it counts, not PYTHONPATH or the working directory.
     try:
-        done = subprocess.run([environment / "bin" / "python", "-I", "-c", "import tfos"], text=True,
-                              capture_output=True, timeout=_CHECK_TIMEOUT_SECONDS)
+        done = subprocess.run(
+            [environment / "bin" / "python", "-I", "-c", "import tfos"],
+            text=True,
+            capture_output=True,
+            timeout=_CHECK_TIMEOUT_SECONDS,
+        )
     except subprocess.TimeoutExpired as error:
-        raise BadInputError(f"{environment / 'bin' / 'python'} took more than {_CHECK_TIMEOUT_SECONDS} "
-                            "seconds to import tfos: is its disk slow?") from error
+        raise BadInputError(
+            f"{environment / 'bin' / 'python'} took more than {_CHECK_TIMEOUT_SECONDS} "
+            "seconds to import tfos: is its disk slow?"
+        ) from error
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-        raise BadInputError(f"{environment} can't import tfos ({reason}): install the wheel into it")
+        raise BadInputError(
+            f"{environment} can't import tfos ({reason}): install the wheel into it"
+        )
 
 
 def name_of(environment: Path) -> str:

@@ -49,7 +49,9 @@ common options of spark-submit:
 """
 
 #: Options of spark-submit that take no value.
-_SWITCHES = frozenset({"-v", "--verbose", "--supervise", "--version", "--usage-error", "--load-spark-defaults"})
+_SWITCHES = frozenset(
+    {"-v", "--verbose", "--supervise", "--version", "--usage-error", "--load-spark-defaults"}
+)
 _OUR_SWITCHES = frozenset({"--no-env", "--dry-run", "-h", "--help"})
 _OUR_OPTIONS = frozenset({"--python-env", "--env-directory"})
 _SHORT = {"-c": "--conf"}
@@ -67,7 +69,8 @@ _DRIVER_PYTHON = "spark.pyspark.driver.python"
 _MEMORY_OVERHEAD = ("spark.executor.memoryOverhead", "2g")
 
 _SECRET = re.compile(
-    r"secret|passw|token|credential|(access|account|private|api|auth)[._-]?key", re.IGNORECASE)
+    r"secret|passw|token|credential|(access|account|private|api|auth)[._-]?key", re.IGNORECASE
+)
 _SECRET_IN_URL = re.compile(r"(://[^/:@\s]*:)[^/@\s]+@")
 _REDACTED = "REDACTED"
 
@@ -125,7 +128,11 @@ def read_properties(path: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     lines = (line.strip() for line in path.read_text().splitlines())
-    pairs = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
+    pairs = (
+        re.split(r"\s*[=:\s]\s*", line, maxsplit=1)
+        for line in lines
+        if line and line[0] not in "#!"
+    )
     return {pair[0]: pair[1] if len(pair) == 2 else "" for pair in pairs}
 
 
@@ -139,11 +146,19 @@ def check_settings(conf: Mapping[str, str]) -> None:
         elif key.startswith(settings.PREFIX) and key not in util.PARAMETER_SERVERS:
             near = difflib.get_close_matches(key, known, 1)
             hint = f"; is {near[0]} meant?" if near else ""
-            raise BadInputError(f"{key} is no setting of tfos{hint} `tfos doctor --settings` lists them")
+            raise BadInputError(
+                f"{key} is no setting of tfos{hint} `tfos doctor --settings` lists them"
+            )
 
 
-def command(request: Request, home: Path, conf: Mapping[str, str], archive: str | None,
-            jar: str | None, python: str) -> list[str]:
+def command(
+    request: Request,
+    home: Path,
+    conf: Mapping[str, str],
+    archive: str | None,
+    jar: str | None,
+    python: str,
+) -> list[str]:
     """The spark-submit command.
 
     Args:
@@ -162,7 +177,8 @@ def command(request: Request, home: Path, conf: Mapping[str, str], archive: str 
     if not _in_cluster(conf) and archive is not None and _DRIVER_PYTHON not in conf:
         added[_DRIVER_PYTHON] = python
     if _master(conf).startswith(("yarn", "k8s://")) and not any(
-            key.startswith(_MEMORY_OVERHEAD[0]) for key in conf):
+        key.startswith(_MEMORY_OVERHEAD[0]) for key in conf
+    ):
         added.update([_MEMORY_OVERHEAD])
 
     words = [str(home / "bin" / "spark-submit")]
@@ -234,7 +250,8 @@ def _check(request: Request, conf: Mapping[str, str]) -> None:
         raise BadInputError("which program? `tfos submit --help`")
     if _in_cluster(conf) and _master(conf).startswith("spark://"):
         raise BadInputError(
-            "Spark's standalone clusters run Python programs with --deploy-mode client only")
+            "Spark's standalone clusters run Python programs with --deploy-mode client only"
+        )
     check_settings(conf)
 
 
@@ -249,7 +266,8 @@ def _archive(request: Request, conf: Mapping[str, str], environ: Mapping[str, st
         raise BadInputError(
             f"{sys.executable} is in no virtual environment, which could be packed for the "
             f"executors: "
-            "pass --python-env, or --no-env if all hosts have this Python with all it needs")
+            "pass --python-env, or --no-env if all hosts have this Python with all it needs"
+        )
     environment = Path(os.path.abspath(given or sys.prefix))
     python_archive.check(environment)
     cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tfos" / "environments"

@@ -85,8 +85,13 @@ def run(
     """
     sc = getattr(spark, "sparkContext", spark)
     roles = plan_roles(
-        nodes, ps=ps, parameter_servers=parameter_servers, chief=chief, evaluator=evaluator,
-        input_mode=input_mode, driver_parameter_servers=driver_parameter_servers,
+        nodes,
+        ps=ps,
+        parameter_servers=parameter_servers,
+        chief=chief,
+        evaluator=evaluator,
+        input_mode=input_mode,
+        driver_parameter_servers=driver_parameter_servers,
     )
     resolved = Settings.resolve(lambda key: sc.getConf().get(key), settings)
     on_driver = ps + parameter_servers if driver_parameter_servers else 0
@@ -98,20 +103,33 @@ def run(
     if resolved.tensors_encrypt and resolved.rdma != "false":
         raise BadInputError(
             "tensors_encrypt: what goes over UCX (rdma) can't be encrypted; ask for one or "
-            "the other")
+            "the other"
+        )
     progress = Progress(resolved.progress)
     use_this_python(sc)
     slots.wait_for_slots(
-        sc, nodes - on_driver, resolved.slots_timeout, first_executor_timeout=registration_timeout,
+        sc,
+        nodes - on_driver,
+        resolved.slots_timeout,
+        first_executor_timeout=registration_timeout,
         while_waiting=lambda doing: progress.show([], doing),
     )
     if input_mode == "spark":
         slots.warn_of_idle_executors(sc)
         warn_of_speculation(sc)
     return Cluster(
-        sc, roles, resolved, progress, _pickled(main, args),
-        input_mode=input_mode, on_driver=on_driver, tensorboard=tensorboard, log_dir=log_dir,
-        registration_timeout=registration_timeout, queues=queues, release_port=release_port,
+        sc,
+        roles,
+        resolved,
+        progress,
+        _pickled(main, args),
+        input_mode=input_mode,
+        on_driver=on_driver,
+        tensorboard=tensorboard,
+        log_dir=log_dir,
+        registration_timeout=registration_timeout,
+        queues=queues,
+        release_port=release_port,
         parameter_servers=parameter_servers,
     )
 
@@ -138,11 +156,23 @@ class Cluster:
     :class:`tfos.errors.NodeFailedError` with the remote traceback; all nodes are stopped by then.
     """
 
-    def __init__(self, sc: Any, roles: list[dict[str, Any]], settings: Settings,
-                 progress: Progress, payload: bytes, *,
-                 input_mode: str, on_driver: int, tensorboard: bool, log_dir: str | None,
-                 registration_timeout: float, queues: tuple[str, ...], release_port: bool,
-                 parameter_servers: int):
+    def __init__(
+        self,
+        sc: Any,
+        roles: list[dict[str, Any]],
+        settings: Settings,
+        progress: Progress,
+        payload: bytes,
+        *,
+        input_mode: str,
+        on_driver: int,
+        tensorboard: bool,
+        log_dir: str | None,
+        registration_timeout: float,
+        queues: tuple[str, ...],
+        release_port: bool,
+        parameter_servers: int,
+    ):
         self.spark_context = sc
         self.cluster_id = secrets.token_hex(8)
         self.input_mode = input_mode
@@ -183,8 +213,9 @@ class Cluster:
             },
             on_failure=self._jobs.cancel,
         )
-        self._feed = ClusterFeed(self._coordinator, settings, self._token, self._jobs,
-                                 self._show_progress)
+        self._feed = ClusterFeed(
+            self._coordinator, settings, self._token, self._jobs, self._show_progress
+        )
         try:
             self._launch(self._launch_plan(payload, registration_timeout, log_dir, release_port))
             self._wait_until_formed(registration_timeout)
@@ -195,9 +226,18 @@ class Cluster:
 
     # -- what programs use
 
-    def train(self, data: Any, epochs: int = 1, feed_timeout: float = FEED_TIMEOUT_SECONDS,
-              queue: str = "input", decimals: str | None = None, *, validation: Any = None,
-              shuffle: bool | int = False, cache: str | None = None) -> None:
+    def train(
+        self,
+        data: Any,
+        epochs: int = 1,
+        feed_timeout: float = FEED_TIMEOUT_SECONDS,
+        queue: str = "input",
+        decimals: str | None = None,
+        *,
+        validation: Any = None,
+        shuffle: bool | int = False,
+        cache: str | None = None,
+    ) -> None:
         """Feeds ``data`` to the nodes, ``epochs`` times, and returns when they have taken it all.
 
         Args:
@@ -235,9 +275,16 @@ class Cluster:
         plan = plan_training(sources, epochs, shuffle, cache)
         self._feed.train(plan, sources, queue, feed_timeout, decimals)
 
-    def inference(self, data: Any, feed_timeout: float = FEED_TIMEOUT_SECONDS,
-                  queue: str = "input", *, schema: Any = None, keys: Sequence[str] = (),
-                  decimals: str | None = None) -> Any:
+    def inference(
+        self,
+        data: Any,
+        feed_timeout: float = FEED_TIMEOUT_SECONDS,
+        queue: str = "input",
+        *,
+        schema: Any = None,
+        keys: Sequence[str] = (),
+        decimals: str | None = None,
+    ) -> Any:
         """The results for ``data``, one for each row, in the order of each partition's rows. Lazy:
         nodes are asked whenever Spark computes it, and again when it computes it again.
 
@@ -271,8 +318,9 @@ class Cluster:
             raise BadInputError("schema, keys and decimals are for DataFrames, and this is an RDD")
         return self._feed.infer_rdd(data, feed_timeout, queue)
 
-    def shutdown(self, streaming_context: Any = None, grace_secs: float = 0,
-                 timeout: float = 259200) -> None:
+    def shutdown(
+        self, streaming_context: Any = None, grace_secs: float = 0, timeout: float = 259200
+    ) -> None:
         """Ends the feed, waits until every program has returned, and stops what is left.
 
         Args:
@@ -320,6 +368,7 @@ class Cluster:
 
     def tensorboard_url(self) -> str | None:
         """Where TensorBoard answers; None when it was not asked for. Waits until it listens."""
+
         def started() -> bool:
             return any(node.get("tensorboard") for node in self._coordinator.nodes())
 
@@ -359,8 +408,9 @@ class Cluster:
 
     # -- starting
 
-    def _launch_plan(self, payload: bytes, registration_timeout: float, log_dir: str | None,
-                     release_port: bool) -> launch.LaunchPlan:
+    def _launch_plan(
+        self, payload: bytes, registration_timeout: float, log_dir: str | None, release_port: bool
+    ) -> launch.LaunchPlan:
         settings = self._settings
         conf = self.spark_context.getConf()
         return launch.LaunchPlan(
@@ -381,10 +431,12 @@ class Cluster:
                 "may_lose_nodes": settings.max_lost_nodes > 0,
                 "feed_cache_directory": settings.feed_cache_directory,
                 "feed_bind_address": settings.feed_bind_address,
-                "tensors": {"shared_memory": settings.tensors_shared_memory,
-                            "encrypt": settings.tensors_encrypt,
-                            "rdma": settings.rdma,
-                            "timeline": settings.tensors_timeline},
+                "tensors": {
+                    "shared_memory": settings.tensors_shared_memory,
+                    "encrypt": settings.tensors_encrypt,
+                    "rdma": settings.rdma,
+                    "timeline": settings.tensors_timeline,
+                },
                 "ports": settings.ports,
             },
             payload=payload,
@@ -408,8 +460,12 @@ class Cluster:
 
     def _launch(self, plan: launch.LaunchPlan) -> None:
         for node_id in range(self._on_driver):
-            threading.Thread(target=self._launch_on_driver, args=(plan, node_id), daemon=True,
-                             name=f"tfos-launch-{node_id}").start()
+            threading.Thread(
+                target=self._launch_on_driver,
+                args=(plan, node_id),
+                daemon=True,
+                name=f"tfos-launch-{node_id}",
+            ).start()
         ids = range(self._on_driver, self._node_count)
         self.launch_rdd = self.spark_context.parallelize(ids, len(ids))
         tasks = self.launch_rdd.mapPartitions(partial(launch.launch_task, plan))
@@ -430,7 +486,8 @@ class Cluster:
 
     def _wait_until_formed(self, timeout: float) -> None:
         formed = self._coordinator.wait(
-            lambda: self._coordinator.formed, timeout,
+            lambda: self._coordinator.formed,
+            timeout,
             while_waiting=lambda: self._show_progress("starting"),
         )
         if formed:
@@ -448,12 +505,16 @@ class Cluster:
         for node in self._coordinator.nodes():
             if node["state"] == "expected":
                 if running < total:
-                    why = (f"no executor slot (Spark runs {running} of {total} launch tasks; "
-                           "free cores or lower the number of nodes)")
+                    why = (
+                        f"no executor slot (Spark runs {running} of {total} launch tasks; "
+                        "free cores or lower the number of nodes)"
+                    )
                 else:
                     why = "its launch task runs, but no agent has connected"
-                reasons.append(f"node {node['node_id']} ({node['job_name']}:{node['task_index']}): "
-                               f"expected, {why}")
+                reasons.append(
+                    f"node {node['node_id']} ({node['job_name']}:{node['task_index']}): "
+                    f"expected, {why}"
+                )
         return reasons or ["no node is missing, but the roster was not published"]
 
     def _check_feedable(self, queue: str) -> None:
@@ -487,11 +548,17 @@ class Cluster:
 
         def wait(condition: Callable[[], bool], seconds: float | None) -> bool:
             return coordinator.wait(
-                condition, seconds, while_waiting=lambda: self._show_progress(doing))
+                condition, seconds, while_waiting=lambda: self._show_progress(doing)
+            )
 
-        if not wait(lambda: all(n["state"] in FINAL_STATES for n in self._feed.fed_nodes()), timeout):
-            unfinished = [node_name(n) + " is " + n["state"] for n in self._feed.fed_nodes()
-                          if n["state"] not in FINAL_STATES]
+        if not wait(
+            lambda: all(n["state"] in FINAL_STATES for n in self._feed.fed_nodes()), timeout
+        ):
+            unfinished = [
+                node_name(n) + " is " + n["state"]
+                for n in self._feed.fed_nodes()
+                if n["state"] not in FINAL_STATES
+            ]
             raise ClusterTimeoutError(
                 f"the programs did not return within {timeout:g} s of shutdown and were stopped: "
                 + "; ".join(unfinished)
@@ -503,8 +570,9 @@ class Cluster:
 
     def _stop(self, reason: str) -> None:
         """Has all nodes end."""
-        self._coordinator.send("stop", reason=reason,
-                               grace_ms=int(self._settings.stop_grace * 1000))
+        self._coordinator.send(
+            "stop", reason=reason, grace_ms=int(self._settings.stop_grace * 1000)
+        )
 
     def _abort(self, reason: str) -> None:
         """Ends everything without waiting for the programs."""
@@ -546,12 +614,16 @@ class Cluster:
             self._progress.say(line)
         # Of a cluster that failed, nodes may have ended without a last word.
         if ledger.lines() and self._coordinator.failure is not None:
-            self._progress.say("ledger | the cluster failed: nodes may have read more than they said")
+            self._progress.say(
+                "ledger | the cluster failed: nodes may have read more than they said"
+            )
         if ledger.asked_for_more:
             logger.warning(
                 "%s asked for an epoch that was not fed, and got one without rows: give "
                 "train() as many "
-                "epochs as the program reads", ", ".join(sorted(ledger.asked_for_more)))
+                "epochs as the program reads",
+                ", ".join(sorted(ledger.asked_for_more)),
+            )
         complaint = ledger.complaint()
         if complaint and self._coordinator.failure is None:
             logger.warning("the feed's counts do not add up: %s", complaint)

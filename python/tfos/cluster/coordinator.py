@@ -23,7 +23,9 @@ FINAL_STATES = frozenset({"done", "failed", "lost"})
 
 def node_name(node: dict[str, Any]) -> str:
     """How messages call a node: ``worker:1 (node 2 on host-a)``."""
-    return f"{node['job_name']}:{node['task_index']} (node {node['node_id']} on {node['host'] or '?'})"
+    return (
+        f"{node['job_name']}:{node['task_index']} (node {node['node_id']} on {node['host'] or '?'})"
+    )
 
 
 class Coordinator:
@@ -205,8 +207,8 @@ class Coordinator:
                     "node_id": -1,
                     "step": "coordinate the cluster",
                     "message": f"the coordinator (process {self.pid} on the driver's host) "
-                    f"{_how_it_ended(self._process.wait())}; all nodes stop with it. Start the cluster "
-                    "again from the last checkpoint",
+                    f"{_how_it_ended(self._process.wait())}; all nodes stop with it. Start the "
+                    "cluster again from the last checkpoint",
                 }
             self._ended = True
             self._changed.notify_all()
@@ -240,7 +242,9 @@ class Coordinator:
                 self._finished = True
             case "fatal":
                 self._failure = self._failure or {
-                    "node_id": -1, "step": "coordinate the cluster", "message": event["message"]
+                    "node_id": -1,
+                    "step": "coordinate the cluster",
+                    "message": event["message"],
                 }
             case other:
                 logger.debug("ignored coordinator event %s", other)
@@ -250,5 +254,9 @@ def _how_it_ended(code: int) -> str:
     if code >= 0:
         return f"ended with code {code}, which the driver's log may explain"
     name = signal.Signals(-code).name
-    killer = ": the kernel does that when the host runs out of memory (see dmesg)" if name == "SIGKILL" else ""
+    killer = (
+        ": the kernel does that when the host runs out of memory (see dmesg)"
+        if name == "SIGKILL"
+        else ""
+    )
     return f"was killed by {name}{killer}"

@@ -128,9 +128,14 @@ def launch(
             elif message["type"] == "failed":
                 failure = message["failure"]
     if not formed:
-        why = f"{failure['step']}: {failure['message']}" if failure else (
-            "its supervisor (the process `tfos agent`) ended before it said why; the executor's log has "
-            "its last lines, and `tfos doctor` on that host finds what is missing there"
+        why = (
+            f"{failure['step']}: {failure['message']}"
+            if failure
+            else (
+                "its supervisor (the process `tfos agent`) ended before it said why; the "
+                "executor's log has its last lines, and `tfos doctor` on that host finds what is "
+                "missing there"
+            )
         )
         raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")
 
@@ -140,8 +145,14 @@ def _bootstrap(
 ) -> str:
     python = plan.python or sys.executable
     tensorboard = [
-        python, "-m", "tfos.node.tensorboard", "--port", "PORT", "--bind_all",
-        "--logdir", plan.log_dir or os.getcwd(),
+        python,
+        "-m",
+        "tfos.node.tensorboard",
+        "--port",
+        "PORT",
+        "--bind_all",
+        "--logdir",
+        plan.log_dir or os.getcwd(),
     ]
     native = node_id < plan.parameter_servers
     command = (executable.path(), "parameter-server") if native else (python, "-m", "tfos.node")

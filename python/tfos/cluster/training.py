@@ -33,8 +33,9 @@ class Training:
         return random.Random(f"{self.seed} {number}").getrandbits(_SEED_BITS) or 1
 
 
-def plan_training(sources: Mapping[str, Any], epochs: int, shuffle: bool | int,
-                  cache: str | None) -> Training:
+def plan_training(
+    sources: Mapping[str, Any], epochs: int, shuffle: bool | int, cache: str | None
+) -> Training:
     """The plan for feeding each of ``sources`` (by queue, the first is what is trained on) so
     often.
 
@@ -46,8 +47,9 @@ def plan_training(sources: Mapping[str, Any], epochs: int, shuffle: bool | int,
         raise BadInputError(f"cache={cache!r} is neither 'memory' nor 'disk'")
     data, *others = sources.values()
     for source in sources.values():
-        if not any(hasattr(source, name)
-                   for name in ("foreachRDD", "mapInArrow", "getNumPartitions")):
+        if not any(
+            hasattr(source, name) for name in ("foreachRDD", "mapInArrow", "getNumPartitions")
+        ):
             raise BadInputError(
                 f"train takes an RDD, a DataFrame or a DStream, not {type(source).__name__}; "
                 "sc.parallelize makes an RDD of a list"
@@ -77,11 +79,13 @@ def _check_alike(data: Any, validation: Any) -> None:
         )
     if not hasattr(data, "mapInArrow"):
         return
-    ours, theirs = ([(f.name, f.dataType.simpleString()) for f in frame.schema]
-                    for frame in (data, validation))
+    ours, theirs = (
+        [(f.name, f.dataType.simpleString()) for f in frame.schema] for frame in (data, validation)
+    )
     if ours != theirs:
         raise BadInputError(
             "validation must have the columns of data: it has "
-            + ", ".join(f"{name} {kind}" for name, kind in theirs) + " instead of "
+            + ", ".join(f"{name} {kind}" for name, kind in theirs)
+            + " instead of "
             + ", ".join(f"{name} {kind}" for name, kind in ours)
         )

@@ -28,8 +28,12 @@ def programs_have_returned(plan: FeedPlan) -> bool:
     the cluster was allowed to lose."""
     status = _ask_coordinator(plan, "/v1/status", 5)
     fed = {endpoint["node_id"] for endpoint in plan.endpoints}
-    return status is not None and status.get("failure") is None and all(
-        node["state"] in ("done", "lost") for node in status["nodes"] if node["node_id"] in fed
+    return (
+        status is not None
+        and status.get("failure") is None
+        and all(
+            node["state"] in ("done", "lost") for node in status["nodes"] if node["node_id"] in fed
+        )
     )
 
 

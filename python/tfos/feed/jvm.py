@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from tfos.feed.plan import FeedPlan
 
 
-def train(frame: Any, plan: FeedPlan, names: list[str], decimals: str | None
-          ) -> list[tuple[int, int]]:
+def train(
+    frame: Any, plan: FeedPlan, names: list[str], decimals: str | None
+) -> list[tuple[int, int]]:
     """Feeds all rows of ``frame`` in a Spark job: for each partition how many, and how many of them
     a second time. Raises what the Python feeder would."""
     feeder = frame.sparkSession.sparkContext._jvm.tfos.internal.FrameFeeder

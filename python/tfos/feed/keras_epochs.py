@@ -29,7 +29,8 @@ def prepare() -> None:
     Imports neither Keras: it may come later."""
     for module, kind, number in _READERS:
         import_hook.call_after_import(
-            module, functools.partial(_forget_number_of, module, kind, number))
+            module, functools.partial(_forget_number_of, module, kind, number)
+        )
 
 
 def _forget_number_of(module: str, kind: str, number: str) -> None:

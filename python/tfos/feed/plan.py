@@ -48,11 +48,20 @@ class FeedPlan:
 
     def to_json(self) -> str:
         """The plan as the native feeders read it (src/feed/feeder/feed_plan.h), token included."""
-        return json.dumps({
-            "token": self.token, "endpoints": self.endpoints,
-            "coordinator": host_and_port(*self.coordinator),
-            "job_id": self.job_id.hex(), "queue": self.queue, "timeout": self.timeout,
-            "region_bytes": self.region_bytes, "chunk_bytes": self.chunk_bytes,
-            "epoch": self.epoch, "cache": self.replay.cache, "replays": self.replay.epochs,
-            "shuffle_seed": self.replay.shuffle_seed, "until_read": self.until_read,
-        })
+        return json.dumps(
+            {
+                "token": self.token,
+                "endpoints": self.endpoints,
+                "coordinator": host_and_port(*self.coordinator),
+                "job_id": self.job_id.hex(),
+                "queue": self.queue,
+                "timeout": self.timeout,
+                "region_bytes": self.region_bytes,
+                "chunk_bytes": self.chunk_bytes,
+                "epoch": self.epoch,
+                "cache": self.replay.cache,
+                "replays": self.replay.epochs,
+                "shuffle_seed": self.replay.shuffle_seed,
+                "until_read": self.until_read,
+            }
+        )

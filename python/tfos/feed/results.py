@@ -86,8 +86,9 @@ class ResultAssembler:
             yield from self._emit(self._columns_of(batch))
 
     def _emit(self, columns: list[Any]) -> Iterator[Any]:
-        fitting = [self._fit(field, column)
-                   for field, column in zip(self._fields, columns, strict=True)]
+        fitting = [
+            self._fit(field, column) for field, column in zip(self._fields, columns, strict=True)
+        ]
         rows, done = len(fitting[0]), 0
         while done < rows:
             keys = self._keys.popleft()
@@ -125,8 +126,10 @@ class ResultAssembler:
 
     def _columns_of_objects(self, rows: list[Any]) -> list[Any]:
         values = [self._values_of(row) for row in rows]
-        return [self._array(field, [row[position] for row in values])
-                for position, field in enumerate(self._fields)]
+        return [
+            self._array(field, [row[position] for row in values])
+            for position, field in enumerate(self._fields)
+        ]
 
     def _values_of(self, row: Any) -> Any:
         """The values of a result in the order of the schema."""
@@ -152,11 +155,13 @@ class ResultAssembler:
     def _check_count(self, count: int) -> None:
         if count != len(self._fields):
             raise self._error(
-                f"a result has {count} column{'' if count == 1 else 's'}, and {self._declared()}")
+                f"a result has {count} column{'' if count == 1 else 's'}, and {self._declared()}"
+            )
 
     def _declared(self) -> str:
         return "the schema declares " + ", ".join(
-            f"{field.name} {field.declared}" for field in self._fields)
+            f"{field.name} {field.declared}" for field in self._fields
+        )
 
     # -- types
 
@@ -188,7 +193,8 @@ class ResultAssembler:
 
     def _misfit(self, field: ResultField, found: str) -> BadInputError:
         return self._error(
-            f"column {field.name}: expected {field.declared}, and the results hold {found}")
+            f"column {field.name}: expected {field.declared}, and the results hold {found}"
+        )
 
     def _error(self, text: str) -> BadInputError:
         return BadInputError(f"inference, partition {self._partition}: {text}")
@@ -214,7 +220,8 @@ def _is_list(arrow: Any) -> bool:
 def _is_positional(arrow: Any) -> bool:
     """Whether it is what lists become that hold other lists, or nothing: a struct of positions."""
     return pa.types.is_struct(arrow) and [field.name for field in arrow] == [
-        str(position) for position in range(arrow.num_fields)]
+        str(position) for position in range(arrow.num_fields)
+    ]
 
 
 def _as_list(value: Any) -> Any:
@@ -275,9 +282,16 @@ def _has_forbidden_null(column: Any, arrow: Any) -> bool:
 
 
 _SQL_NAMES = {
-    "bool": "boolean", "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint",
-    "halffloat": "float16", "large_string": "string", "large_binary": "binary",
-    "date32[day]": "date", "null": "only None",
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "halffloat": "float16",
+    "large_string": "string",
+    "large_binary": "binary",
+    "date32[day]": "date",
+    "null": "only None",
 }
 
 

@@ -22,14 +22,17 @@ def shuffled_frame(frame: Any, seed: int) -> Any:
 
     # Equal rows have equal keys, and it doesn't matter which of them is which.
     columns = [
-        vector_to_array(frame[field.name]) if isinstance(field.dataType, UserDefinedType)
+        vector_to_array(frame[field.name])
+        if isinstance(field.dataType, UserDefinedType)
         else frame[field.name]
         for field in frame.schema
     ]
-    return (frame.withColumn(_KEY, functions.xxhash64(functions.lit(seed), *columns))
-            .repartition(frame.rdd.getNumPartitions(), _KEY)
-            .sortWithinPartitions(_KEY)
-            .drop(_KEY))
+    return (
+        frame.withColumn(_KEY, functions.xxhash64(functions.lit(seed), *columns))
+        .repartition(frame.rdd.getNumPartitions(), _KEY)
+        .sortWithinPartitions(_KEY)
+        .drop(_KEY)
+    )
 
 
 def shuffled_rdd(rdd: Any, seed: int) -> Any:
@@ -41,6 +44,8 @@ def shuffled_rdd(rdd: Any, seed: int) -> Any:
         numbers = random.Random(f"{seed} {index}")
         return ((numbers.getrandbits(60), row) for row in rows)
 
-    return (rdd.mapPartitionsWithIndex(with_keys)
-            .repartitionAndSortWithinPartitions(partitions, lambda key: key % partitions)
-            .values())
+    return (
+        rdd.mapPartitionsWithIndex(with_keys)
+        .repartitionAndSortWithinPartitions(partitions, lambda key: key % partitions)
+        .values()
+    )

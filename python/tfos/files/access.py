@@ -44,10 +44,15 @@ def access_for(path: str) -> tuple[FileAccess, str]:
             f"{hadoop_client.SCHEMES_VARIABLE} lists them, such as {scheme}"
         )
     if scheme == "file":
-        authority, _, rest = path[len("file:"):].removeprefix("//").partition("/") \
-            if path.startswith("file://") else ("", "", path[len("file:"):].lstrip("/"))
+        authority, _, rest = (
+            path[len("file:") :].removeprefix("//").partition("/")
+            if path.startswith("file://")
+            else ("", "", path[len("file:") :].lstrip("/"))
+        )
         if authority not in ("", "localhost"):
-            raise BadInputError(f"{path}: {authority} is taken for a host; write file:///{authority}/{rest}")
+            raise BadInputError(
+                f"{path}: {authority} is taken for a host; write file:///{authority}/{rest}"
+            )
         path = "/" + rest  # As it is: Hadoop decodes no %20 either.
     return _LOCAL, os.path.abspath(path)
 

@@ -27,8 +27,10 @@ class HadoopFiles:
         return FileStatus(path, is_directory, 0 if is_directory else size)
 
     def list(self, directory: str) -> Statuses:
-        return [FileStatus(posixpath.join(directory, name), is_directory, 0 if is_directory else size)
-                for name, (is_directory, size, _) in sorted(client().list(directory))]
+        return [
+            FileStatus(posixpath.join(directory, name), is_directory, 0 if is_directory else size)
+            for name, (is_directory, size, _) in sorted(client().list(directory))
+        ]
 
     def glob(self, pattern: str) -> Paths:
         root, parts = _parts_of(pattern)
@@ -36,8 +38,12 @@ class HadoopFiles:
         for number, part in enumerate(parts):
             if has_wildcard(part):
                 above = number + 1 < len(parts)
-                found = [status.path for directory in found for status in self._matches(directory, part)
-                         if status.is_directory or not above]
+                found = [
+                    status.path
+                    for directory in found
+                    for status in self._matches(directory, part)
+                    if status.is_directory or not above
+                ]
             else:
                 found = [posixpath.join(directory, part) for directory in found]
         if parts and not has_wildcard(parts[-1]):
@@ -103,7 +109,9 @@ def _parts_of(uri: str) -> tuple[str, list[str]]:
 
 def _matches(name: str, pattern: str) -> bool:
     # As glob has it for files of this host.
-    return (pattern.startswith(".") or not name.startswith(".")) and fnmatch.fnmatchcase(name, pattern)
+    return (pattern.startswith(".") or not name.startswith(".")) and fnmatch.fnmatchcase(
+        name, pattern
+    )
 
 
 class _Reader(io.RawIOBase):

@@ -22,7 +22,9 @@ class LocalFiles:
         return FileStatus(path, is_directory, 0 if is_directory else found.st_size)
 
     def list(self, directory: str) -> Statuses:
-        found = (self.status(os.path.join(directory, name)) for name in sorted(os.listdir(directory)))
+        found = (
+            self.status(os.path.join(directory, name)) for name in sorted(os.listdir(directory))
+        )
         return [status for status in found if status is not None]
 
     def glob(self, pattern: str) -> Paths:

@@ -27,8 +27,10 @@ def why_unused(frame: Any) -> str:
     if unused or not frame.isStreaming:
         return unused
     if wanted == "on":
-        raise BadInputError(f"{INFERENCE_JVM.key} is on, and the DataFrame is a stream, which only Python "
-                            "workers read: set it to auto, or call transform in foreachBatch")
+        raise BadInputError(
+            f"{INFERENCE_JVM.key} is on, and the DataFrame is a stream, which only Python "
+            "workers read: set it to auto, or call transform in foreachBatch"
+        )
     return "the DataFrame is a stream"
 
 

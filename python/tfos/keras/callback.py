@@ -38,5 +38,6 @@ class Callback:
         return self._overrides("predict_batch")
 
     def _overrides(self, hooks: str) -> bool:
-        return any(getattr(type(self), f"on_{hooks}_{when}") is not _ignore
-                   for when in ("begin", "end"))
+        return any(
+            getattr(type(self), f"on_{hooks}_{when}") is not _ignore for when in ("begin", "end")
+        )

@@ -34,7 +34,8 @@ def prepare(package: Any) -> None:
         given = signature.bind(self, *arguments, **options)
         if is_distributed(getattr(self, "optimizer", None)):
             given.arguments["callbacks"] = _with_ours(
-                self, given.arguments.get("callbacks"), package.callbacks.CallbackList)
+                self, given.arguments.get("callbacks"), package.callbacks.CallbackList
+            )
         return plain(*given.args, **given.kwargs)
 
     fit.is_of_tfos = True  # type: ignore[attr-defined]
@@ -42,11 +43,18 @@ def prepare(package: Any) -> None:
 
 
 def _with_ours(model: Any, callbacks: Any, list_kind: Any) -> Any:
-    kept = callbacks.callbacks if isinstance(callbacks, list_kind) else tf.nest.flatten(callbacks or [])
+    kept = (
+        callbacks.callbacks
+        if isinstance(callbacks, list_kind)
+        else tf.nest.flatten(callbacks or [])
+    )
     # An epoch ends before the program's callbacks hear of it; and training begins after they have
     # loaded what they load.
-    kept[:] = [_End(model), *(each for each in kept if not isinstance(each, (_Begin, _End))),
-               _Begin(model)]
+    kept[:] = [
+        _End(model),
+        *(each for each in kept if not isinstance(each, (_Begin, _End))),
+        _Begin(model),
+    ]
     return callbacks if isinstance(callbacks, list_kind) else kept
 
 
@@ -93,7 +101,9 @@ class _End(Callback):
         self._ended = True
         model, optimizer = self.model, self.model.optimizer
         trained = model.trainable_variables
-        optimizer._together.end_epoch(optimizer.iterations, [*trained, *optimizer.variables], trained)
+        optimizer._together.end_epoch(
+            optimizer.iterations, [*trained, *optimizer.variables], trained
+        )
 
 
 def prepare_steps() -> None:
@@ -113,8 +123,11 @@ def prepare_steps() -> None:
         if is_distributed(self.optimizer):
             _weigh_batches(self)
             if self.jit_compile:
-                warnings.warn("jit_compile is left out: XLA can't compile a training step that waits "
-                              "for other nodes", stacklevel=2)
+                warnings.warn(
+                    "jit_compile is left out: XLA can't compile a training step that waits "
+                    "for other nodes",
+                    stacklevel=2,
+                )
                 self.jit_compile = False
         return plain(self, *arguments, **options)
 
@@ -139,7 +152,9 @@ def _weigh_batches(model: Any) -> None:
             if sample_weight is not None:
                 weight = tf.cast(tf.reduce_sum(sample_weight), tf.float64)
             else:
-                weight = _rows_of_batch(model.loss, [given.get(name) for name in ("x", "y_pred", "y")])
+                weight = _rows_of_batch(
+                    model.loss, [given.get(name) for name in ("x", "y_pred", "y")]
+                )
             model.optimizer._together.weigh(weight, may_be_zero=sample_weight is not None)
         return loss
 
@@ -150,7 +165,9 @@ def _weigh_batches(model: Any) -> None:
 def _reductions(losses: Any) -> set[str | None]:
     import keras
 
-    return {getattr(loss, "reduction", "sum_over_batch_size") for loss in keras.tree.flatten(losses)}
+    return {
+        getattr(loss, "reduction", "sum_over_batch_size") for loss in keras.tree.flatten(losses)
+    }
 
 
 def _dividing_weights(losses: Any, sample_weight: Any) -> tf.Tensor | None:

@@ -30,8 +30,10 @@ def distribute(optimizer: Any, compression: str | None = None) -> Any:
     """
     collective.wire_of(compression)  # An error now rather than in the first step.
     if isinstance(optimizer, str):
-        raise BadInputError(f"distribute({optimizer!r}): pass an optimizer, such as "
-                            f"keras.optimizers.get({optimizer!r})")
+        raise BadInputError(
+            f"distribute({optimizer!r}): pass an optimizer, such as "
+            f"keras.optimizers.get({optimizer!r})"
+        )
     if fit.is_distributed(optimizer):
         return optimizer
     if _is_of("keras", optimizer):
@@ -42,7 +44,9 @@ def distribute(optimizer: Any, compression: str | None = None) -> Any:
         return _with_state_of(_in_mixed_precision(optimizer), compression)
     if _is_of("tf_keras", optimizer) and hasattr(optimizer, "build"):
         if getattr(optimizer, "_built", False):
-            raise BadInputError("this optimizer of legacy Keras has been in use: distribute a new one")
+            raise BadInputError(
+                "this optimizer of legacy Keras has been in use: distribute a new one"
+            )
         import tf_keras
 
         fit.prepare(tf_keras)
@@ -50,7 +54,8 @@ def distribute(optimizer: Any, compression: str | None = None) -> Any:
     raise BadInputError(
         f"{type(optimizer).__module__}.{type(optimizer).__name__} is no optimizer of Keras "
         f"3, nor one "
-        "of tf_keras.optimizers (those of tf_keras.optimizers.legacy are not supported)")
+        "of tf_keras.optimizers (those of tf_keras.optimizers.legacy are not supported)"
+    )
 
 
 def _is_of(package: str, optimizer: Any) -> bool:
@@ -79,13 +84,22 @@ def _with_state_of(optimizer: Any, compression: str | None) -> Any:
 
 def _disguised(base: Any, compression: str | None, members: dict[str, Any]) -> Any:
     """A subclass that Keras saves as ``base``."""
+
     def __init__(self: Any, *arguments: Any, **options: Any) -> None:
         base.__init__(self, *arguments, **options)
         self._together = Together(compression)
 
-    return type(base.__name__, (base,), {
-        "__module__": base.__module__, "__doc__": base.__doc__, "is_distributed_by_tfos": True,
-        "__init__": __init__, **members})
+    return type(
+        base.__name__,
+        (base,),
+        {
+            "__module__": base.__module__,
+            "__doc__": base.__doc__,
+            "is_distributed_by_tfos": True,
+            "__init__": __init__,
+            **members,
+        },
+    )
 
 
 def _state_of(optimizer: Any) -> list[Any]:
@@ -104,19 +118,24 @@ def _keras_3_class(base: Any, compression: str | None) -> Any:
 
     def clip_gradients(self: Any, grads: Any) -> Any:
         # Of accumulated gradients, which Keras has summed up, the last batch's weight says nothing.
-        means = self._together.mean(grads, _state_of(self),
-                                    alike=bool(self.gradient_accumulation_steps))
+        means = self._together.mean(
+            grads, _state_of(self), alike=bool(self.gradient_accumulation_steps)
+        )
         return base._clip_gradients(self, means)
 
     if issubclass(base, keras.optimizers.LossScaleOptimizer):
         return _disguised(base, compression, {"apply": apply})
     plain = keras.optimizers.Optimizer
-    if not hasattr(base, "_clip_gradients") or base.apply is not plain.apply \
-            or base._backend_apply_gradients is not plain._backend_apply_gradients:
+    if (
+        not hasattr(base, "_clip_gradients")
+        or base.apply is not plain.apply
+        or base._backend_apply_gradients is not plain._backend_apply_gradients
+    ):
         raise BadInputError(
             f"{base.__name__} of Keras {keras.__version__} uses gradients in a way of its "
             f"own, so they "
-            "can't be averaged within it; average them with tfos.collective.all_reduce before")
+            "can't be averaged within it; average them with tfos.collective.all_reduce before"
+        )
     return _disguised(base, compression, {"_clip_gradients": clip_gradients})
 
 
@@ -125,8 +144,9 @@ def _legacy_keras_class(base: Any, compression: str | None) -> Any:
 
     if tf_keras.mixed_precision.global_policy().name == "mixed_float16":
         # compile would scale losses around this optimizer, and skip its step on one node only.
-        raise BadInputError("legacy Keras can't train together in mixed_float16; Keras 3 can, or "
-                            "mixed_bfloat16")
+        raise BadInputError(
+            "legacy Keras can't train together in mixed_float16; Keras 3 can, or mixed_bfloat16"
+        )
 
     def apply_gradients(self: Any, grads_and_vars: Any, *arguments: Any, **options: Any) -> Any:
         gradients, variables = zip(*grads_and_vars, strict=True)
@@ -134,7 +154,8 @@ def _legacy_keras_class(base: Any, compression: str | None) -> Any:
             with tf.init_scope():
                 self.build(variables)
         means = self._together.mean(gradients, [*variables, *self.variables])
-        return base.apply_gradients(self, list(zip(means, variables, strict=True)), *arguments,
-                                    **options)
+        return base.apply_gradients(
+            self, list(zip(means, variables, strict=True)), *arguments, **options
+        )
 
     return _disguised(base, compression, {"apply_gradients": apply_gradients})

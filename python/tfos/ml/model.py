@@ -39,29 +39,51 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
     """
 
     @keyword_only
-    def __init__(self, *, modelDir: str | None = None, inputMapping: dict[str, Any] | None = None,
-                 outputMapping: dict[str, str] | None = None, binaryOutputs: list[str] | None = None,
-                 batchSize: int = 128, keepInputs: bool = True, signature: str = "serving_default",
-                 tags: str = "serve", opLibraries: list[str] | None = None):
+    def __init__(
+        self,
+        *,
+        modelDir: str | None = None,
+        inputMapping: dict[str, Any] | None = None,
+        outputMapping: dict[str, str] | None = None,
+        binaryOutputs: list[str] | None = None,
+        batchSize: int = 128,
+        keepInputs: bool = True,
+        signature: str = "serving_default",
+        tags: str = "serve",
+        opLibraries: list[str] | None = None,
+    ):
         super().__init__()
-        self._set(**{name: value for name, value in self._input_kwargs.items() if value is not None})
+        self._set(
+            **{name: value for name, value in self._input_kwargs.items() if value is not None}
+        )
 
     def _transform(self, dataset: Any) -> Any:
         model = self._saved_model(dataset.sparkSession)
         outputs = self.getOutputMapping() or {name: name for name in model.outputs}
         result = frames.transform(
-            dataset, model, _mapping(self.getInputMapping(), model), outputs,
-            binary_outputs=self.getBinaryOutputs(), batch_size=self.getBatchSize(),
-            keep=self.getKeepInputs())
-        single = [column for output, column in outputs.items()
-                  if model.outputs[output].endswith("[?, 1]")]
+            dataset,
+            model,
+            _mapping(self.getInputMapping(), model),
+            outputs,
+            binary_outputs=self.getBinaryOutputs(),
+            batch_size=self.getBatchSize(),
+            keep=self.getKeepInputs(),
+        )
+        single = [
+            column for output, column in outputs.items() if model.outputs[output].endswith("[?, 1]")
+        ]
         return result.withColumns({column: functions.col(f"`{column}`")[0] for column in single})
 
     def _saved_model(self, spark: SparkSession) -> inference.Model:
         if not self.isDefined(self.modelDir):
             raise BadInputError("modelDir is not set: the directory of the SavedModel")
-        return inference.Model(resolved(spark, self.getModelDir()), self.getTags(), self.getSignature(),
-                               tuple(self.getOpLibraries()), frames.task_threads(spark))
+        return inference.Model(
+            resolved(spark, self.getModelDir()),
+            self.getTags(),
+            self.getSignature(),
+            tuple(self.getOpLibraries()),
+            frames.task_threads(spark),
+        )
 
     def write(self) -> MLWriter:
         return _Writer(self)
@@ -92,8 +114,9 @@ class _Writer(MLWriter):
     def saveImpl(self, path: str) -> None:
         spark = self.sparkSession
         DefaultParamsWriter.saveMetadata(self._instance, path, spark)
-        _copy(resolved(spark, self._instance.getModelDir()),
-              f"{resolved(spark, path)}/{_SAVED_MODEL}")
+        _copy(
+            resolved(spark, self._instance.getModelDir()), f"{resolved(spark, path)}/{_SAVED_MODEL}"
+        )
 
 
 class _Reader(MLReader):

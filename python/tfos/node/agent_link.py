@@ -54,7 +54,9 @@ def _json_value(name: str, value: Any) -> int | float | str:
     if not name:
         raise BadInputError("a metric needs a name that isn't empty")
     if len(name.encode()) > MOST_METRIC_BYTES:
-        raise BadInputError(f"metric {name[:40]!r}...: a name has at most {MOST_METRIC_BYTES} bytes")
+        raise BadInputError(
+            f"metric {name[:40]!r}...: a name has at most {MOST_METRIC_BYTES} bytes"
+        )
     if isinstance(value, str):
         return value.encode("utf-8", "replace")[:MOST_METRIC_BYTES].decode("utf-8", "ignore")
     if isinstance(value, int) and -(2**63) <= value < 2**63:

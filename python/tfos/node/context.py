@@ -53,8 +53,14 @@ class NodeContext:
         port_socket: the bound socket that holds ``port``, until ``release_port``; then None.
     """
 
-    def __init__(self, bootstrap: dict[str, Any], args: Any, feed_source: Any, reporter: Any,
-                 port_socket: socket.socket | None):
+    def __init__(
+        self,
+        bootstrap: dict[str, Any],
+        args: Any,
+        feed_source: Any,
+        reporter: Any,
+        port_socket: socket.socket | None,
+    ):
         node = bootstrap["node"]
         self.node_id: int = bootstrap["node_id"]
         self.executor_id: str = bootstrap["executor_id"]
@@ -93,8 +99,13 @@ class NodeContext:
         the latter ends with its partition, so that it can be answered."""
         return self.data_feed()
 
-    def data_feed(self, train: bool = False, queue: str = "input", output: str = "output",
-                  input_mapping: dict[str, str] | None = None) -> DataFeed:
+    def data_feed(
+        self,
+        train: bool = False,
+        queue: str = "input",
+        output: str = "output",
+        input_mapping: dict[str, str] | None = None,
+    ) -> DataFeed:
         """The rows that Spark feeds to this node through ``queue``.
 
         A batch of ``cluster.inference`` ends with its partition, unless ``train`` is set: its last
@@ -104,10 +115,18 @@ class NodeContext:
         """
         return DataFeed(self._fed(), train, queue, output, input_mapping)
 
-    def dataset(self, batch_size: int, *, features: Columns = None, label: Columns = None,
-                drop_remainder: bool = False, remainder: str = "join",
-                ragged: Sequence[str | int] = (), queue: str = "input",
-                spec: Any = None) -> tf.data.Dataset:
+    def dataset(
+        self,
+        batch_size: int,
+        *,
+        features: Columns = None,
+        label: Columns = None,
+        drop_remainder: bool = False,
+        remainder: str = "join",
+        ragged: Sequence[str | int] = (),
+        queue: str = "input",
+        spec: Any = None,
+    ) -> tf.data.Dataset:
         """The rows of ``cluster.train`` as a ``tf.data.Dataset`` of whole batches: columns that
         TensorFlow uses where Spark's task has put them, with no Python in between.
 
@@ -156,9 +175,17 @@ class NodeContext:
         feed = self._fed()
         # The first row of that queue comes when the first epoch of this one has been fed.
         like = feed.batch_source("input") if queue == VALIDATION_QUEUE else None
-        return make_dataset(feed.batch_source(queue), batch_size, features=features, label=label,
-                            drop_remainder=drop_remainder, remainder=remainder, ragged=ragged,
-                            spec=spec, like=like)
+        return make_dataset(
+            feed.batch_source(queue),
+            batch_size,
+            features=features,
+            label=label,
+            drop_remainder=drop_remainder,
+            remainder=remainder,
+            ragged=ragged,
+            spec=spec,
+            like=like,
+        )
 
     def files(self, pattern: str | Sequence[str]) -> list[str]:
         """This node's share of the files that ``pattern`` (a file, a directory, a pattern, or
@@ -168,10 +195,13 @@ class NodeContext:
         from tfos.node import files as node_files
 
         patterns = [pattern] if isinstance(pattern, str) else pattern
-        return node_files.share([self.absolute_path(one) for one in patterns], self.nodes, self.node_id)
+        return node_files.share(
+            [self.absolute_path(one) for one in patterns], self.nodes, self.node_id
+        )
 
-    def tfrecords(self, pattern: str | Sequence[str], schema: Any, batch_size: int,
-                  **options: Any) -> tf.data.Dataset:
+    def tfrecords(
+        self, pattern: str | Sequence[str], schema: Any, batch_size: int, **options: Any
+    ) -> tf.data.Dataset:
         """This node's share of TFRecords as a ``tf.data.Dataset`` of dicts of whole batches. Shares
         need not have the same number of rows. See :func:`tfos.node.files.tfrecords`."""
         from tfos.node import files as node_files
@@ -208,10 +238,18 @@ class NodeContext:
 
         return AverageMetrics(batch_norm)
 
-    def parameter_server(self, model_or_variables: Any, combiner: str = "delta", *,
-                         sync_interval: int = 10, staleness: int | None = None,
-                         optimizer: Any = None, overlap: bool = True, restore: str | None = None,
-                         connect_timeout: float = 600.0) -> ParameterServer:
+    def parameter_server(
+        self,
+        model_or_variables: Any,
+        combiner: str = "delta",
+        *,
+        sync_interval: int = 10,
+        staleness: int | None = None,
+        optimizer: Any = None,
+        overlap: bool = True,
+        restore: str | None = None,
+        connect_timeout: float = 600.0,
+    ) -> ParameterServer:
         """The cluster's parameter servers (``tfos.run(..., parameter_servers=N)``), for training in
         which nodes do not wait for each other: use it in a ``with`` block and call ``step()`` after
         each step, or give ``fit`` its ``callback()``.
@@ -235,18 +273,32 @@ class NodeContext:
 
         bootstrap = self._bootstrap
         if not bootstrap["node"].get("parameter_servers"):
-            raise BadInputError("this cluster has no parameter servers of tfos: start it with "
-                                "tfos.run(..., parameter_servers=1)")
+            raise BadInputError(
+                "this cluster has no parameter servers of tfos: start it with "
+                "tfos.run(..., parameter_servers=1)"
+            )
         worker = connection.Worker(
-            number=self.node_id, name=f"{self.job_name}:{self.task_index} on host {self.host}",
-            starts=self.is_chief, workers=self.num_workers)
+            number=self.node_id,
+            name=f"{self.job_name}:{self.task_index} on host {self.host}",
+            starts=self.is_chief,
+            workers=self.num_workers,
+        )
         return parameter_server.ParameterServer(
             model_or_variables,
-            connection.servers_of(self.nodes, bootstrap["cluster_id"],
-                                        encrypt=bootstrap["node"]["tensors"]["encrypt"]),
-            worker, bootstrap["token"], combiner=combiner, sync_interval=sync_interval, staleness=staleness,
-            optimizer=optimizer, overlap=overlap, restore=restore, resolve=self.absolute_path,
-            connect_timeout=connect_timeout)
+            connection.servers_of(
+                self.nodes, bootstrap["cluster_id"], encrypt=bootstrap["node"]["tensors"]["encrypt"]
+            ),
+            worker,
+            bootstrap["token"],
+            combiner=combiner,
+            sync_interval=sync_interval,
+            staleness=staleness,
+            optimizer=optimizer,
+            overlap=overlap,
+            restore=restore,
+            resolve=self.absolute_path,
+            connect_timeout=connect_timeout,
+        )
 
     def _fed(self) -> FeedSource:
         if self.feed_source is None:

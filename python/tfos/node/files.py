@@ -37,9 +37,16 @@ def share(patterns: Sequence[str], nodes: Sequence[dict[str, Any]], node_id: int
     return listing.share_of(sizes, training.index(node_id), len(training))
 
 
-def tfrecords(files: Sequence[str], schema: pa.Schema, batch_size: int, *, record_type: str = "Example",
-              compression: str | None = None, mode: str = "failfast",
-              drop_remainder: bool = False) -> tf.data.Dataset:
+def tfrecords(
+    files: Sequence[str],
+    schema: pa.Schema,
+    batch_size: int,
+    *,
+    record_type: str = "Example",
+    compression: str | None = None,
+    mode: str = "failfast",
+    drop_remainder: bool = False,
+) -> tf.data.Dataset:
     """The tf.Examples of files as a dataset of whole batches, a dict of tensors by column.
 
     No Python runs while it is read: a native thread of each pass decodes records a few batches
@@ -60,8 +67,10 @@ def tfrecords(files: Sequence[str], schema: pa.Schema, batch_size: int, *, recor
     if batch_size < 1:
         raise BadInputError(f"batch_size={batch_size} is no positive number")
     if mode == "permissive":
-        raise BadInputError("mode 'permissive' makes nulls, which tensors do not have; there are "
-                            "failfast and dropmalformed")
+        raise BadInputError(
+            "mode 'permissive' makes nulls, which tensors do not have; there are "
+            "failfast and dropmalformed"
+        )
     found = []
     for file in files:
         access, path = access_for(file)

@@ -16,10 +16,10 @@ logger = logging.getLogger(__name__)
 def start(node: NodeContext, gpus: int | None = None, gpu_fraction: float = 0.0) -> tuple[Any, Any]:
     """Starts ``tf.distribute.Server`` on the node's port and returns (ClusterSpec, server).
 
-    TensorFlow sees the first `gpus` of the node's GPUs (None: all), and none on a parameter server.
-    It takes the share of their memory that the node has, else `gpu_fraction` (0: all of it). The
-    port that the node held so far is released first. BadInputError when the node has some GPUs and
-    fewer than `gpus`.
+    TensorFlow sees the first ``gpus`` of the node's GPUs (None: all), and none on a parameter
+    server. It takes the share of their memory that the node has, else ``gpu_fraction`` (0: all of
+    it). The port that the node held so far is released first. BadInputError when the node has some
+    GPUs and fewer than ``gpus``.
     """
     import tensorflow as tf
 
@@ -46,6 +46,9 @@ def _limit_gpus(tf: Any, node: NodeContext, wanted: int | None) -> None:
     visible = tf.config.list_physical_devices("GPU")
     if visible and len(visible) < wanted:
         raise BadInputError(
-            f"{node.job_name}:{node.task_index} has {len(visible)} GPU(s), and its server was to use {wanted}: "
-            f"ask for as many for each node (gpu_count={wanted}; args.num_gpus={wanted} with TFCluster.run)")
+            f"{node.job_name}:{node.task_index} has {len(visible)} GPU(s), and its server "
+            f"was to use {wanted}: "
+            f"ask for as many for each node (gpu_count={wanted}; args.num_gpus={wanted} "
+            f"with TFCluster.run)"
+        )
     tf.config.set_visible_devices(visible[:wanted], "GPU")

@@ -28,9 +28,15 @@ class ParameterServerProcess:
         identity = secrets.token_hex(8)
         # A session of its own: Ctrl-C at a terminal is for the program to deal with.
         self._process, self._input, self._output = child.start(
-            [executable.path(), "parameter-server"], own_session=True)
-        first = {"token": self.token, "address": "0.0.0.0", "port": port, "id": identity,
-                 "encrypt": encrypt}
+            [executable.path(), "parameter-server"], own_session=True
+        )
+        first = {
+            "token": self.token,
+            "address": "0.0.0.0",
+            "port": port,
+            "id": identity,
+            "encrypt": encrypt,
+        }
         self._input.write(json.dumps(first).encode() + b"\n")
         self._input.flush()
         said = json.loads(self._output.readline() or b"{}")
@@ -39,9 +45,11 @@ class ParameterServerProcess:
             raise TfosError(
                 f"the parameter server could not listen on port {port} of {socket.gethostname()}: "
                 f"{said.get('message', 'it has ended without a word')}; choose another port, or 0 "
-                "for a free one")
-        self.server = Server(f"on host {socket.gethostname()}", address, said["port"], identity,
-                             encrypt)
+                "for a free one"
+            )
+        self.server = Server(
+            f"on host {socket.gethostname()}", address, said["port"], identity, encrypt
+        )
 
     @property
     def pid(self) -> int:

@@ -30,8 +30,11 @@ class _Column(NamedTuple):
         """The tensors that the op gives for it in batches of ``size`` rows."""
         if self.width is None:
             inner = [tf.TensorSpec([None], tf.int64)] if self.nested else []
-            return [tf.TensorSpec([None], self.dtype), *inner,
-                    tf.TensorSpec([None if size is None else size + 1], tf.int64)]
+            return [
+                tf.TensorSpec([None], self.dtype),
+                *inner,
+                tf.TensorSpec([None if size is None else size + 1], tf.int64),
+            ]
         return [tf.TensorSpec([size, self.width] if self.width else [size], self.dtype)]
 
     def assemble(self, components: Iterator[tf.Tensor]) -> tf.Tensor | tf.RaggedTensor:
@@ -42,15 +45,22 @@ class _Column(NamedTuple):
         return values
 
 
-def make(files: Sequence[tuple[str, str]], schema: pa.Schema, batch_size: int, record_type: str,
-         mode: str, drop_remainder: bool) -> tf.data.Dataset:
+def make(
+    files: Sequence[tuple[str, str]],
+    schema: pa.Schema,
+    batch_size: int,
+    record_type: str,
+    mode: str,
+    drop_remainder: bool,
+) -> tf.data.Dataset:
     """The dataset that :func:`tfos.node.files.tfrecords` describes, of paths and compressions."""
     columns = {field.name: _column(field) for field in schema}
     # Where nulls can't be, the reader says which record has one.
     strict = pa.schema([field.with_nullable(pa.types.is_list(field.type)) for field in schema])
     ops = ops_library.load()
     handle = _native.register_record_dataset(
-        list(files), strict, record_type, mode, batch_size, drop_remainder, ops.add)
+        list(files), strict, record_type, mode, batch_size, drop_remainder, ops.add
+    )
     size = batch_size if drop_remainder else None
     specs = [spec for column in columns.values() for spec in column.component_specs(size)]
 
@@ -111,7 +121,9 @@ def _column(field: pa.Field) -> _Column:
         if nested := pa.types.is_list(kind):
             kind = kind.value_type
     if pa.types.is_nested(kind):
-        raise BadInputError(f"column {field.name} is {field.type}; there are tensors of single values, lists, "
-                            "fixed-size lists, and lists of lists")
+        raise BadInputError(
+            f"column {field.name} is {field.type}; there are tensors of single values, lists, "
+            "fixed-size lists, and lists of lists"
+        )
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
     return _Column(tf.string if is_text else tf.as_dtype(kind.to_pandas_dtype()), width, nested)

@@ -39,7 +39,11 @@ def expected_slots(master: str, task_cpus: int = 1) -> int | None:
 
 
 def wait_for_slots(
-    spark_context: Any, needed: int, timeout: float, *, first_executor_timeout: float = 600,
+    spark_context: Any,
+    needed: int,
+    timeout: float,
+    *,
+    first_executor_timeout: float = 600,
     while_waiting: Callable[[str], None] = lambda doing: None,
 ) -> None:
     """Returns once ``needed`` tasks can run at the same time, waiting for executors to register.
@@ -85,7 +89,8 @@ def warn_of_idle_executors(spark_context: Any) -> None:
         "no task for spark.dynamicAllocation.executorIdleTimeout (%s), or with cached blocks for "
         "spark.dynamicAllocation.cachedExecutorIdleTimeout, is removed, which ends its nodes and "
         "fails the cluster. Raise both above the longest time between two feeds, or switch "
-        "dynamic allocation off for this application", idle,
+        "dynamic allocation off for this application",
+        idle,
     )
 
 

@@ -14,8 +14,16 @@ from tfos.errors import BadInputError
         (3, {"ps": 1}, {"ps": 1, "worker": 2}),
         (2, {"chief": "chief"}, {"chief": 1, "worker": 1}),
         (1, {"chief": "master"}, {"master": 1}),
-        (5, {"parameter_servers": 1, "chief": "chief", "evaluator": True, "input_mode": "tensorflow"},
-         {"ps": 1, "chief": 1, "evaluator": 1, "worker": 2}),
+        (
+            5,
+            {
+                "parameter_servers": 1,
+                "chief": "chief",
+                "evaluator": True,
+                "input_mode": "tensorflow",
+            },
+            {"ps": 1, "chief": 1, "evaluator": 1, "worker": 2},
+        ),
     ],
 )
 def test_order_and_counts(nodes, options, expected):

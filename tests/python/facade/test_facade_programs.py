@@ -22,6 +22,7 @@ v1 = tf.compat.v1
 
 # -- reserve and start
 
+
 def test_a_reserved_cluster_runs_once_it_is_started(spark, leftovers):
     def sum_rows(args, ctx):
         feed = ctx.get_data_feed(False, qname_in="input", qname_out="output")
@@ -58,6 +59,7 @@ def test_the_reservation_timeout_bounds_the_wait_for_executors(monkeypatch):
 
 # -- GPUs
 
+
 def gpus_of_nodes(spark, directory, args, **sizes):
     """{job-index: (GPUs, CUDA_VISIBLE_DEVICES)} of a cluster of two nodes."""
     directory.mkdir()
@@ -92,8 +94,10 @@ def smi(tmp_path, gpus, busy):
     listed = "".join(f"{n}, GPU-{n}, {n}, 16000\n" for n in range(gpus))
     processes = "".join(f"GPU-{n}\n" for n in busy)
     script = tmp_path / "nvidia-smi"
-    script.write_text(f"#!/bin/sh\ncase \"$*\" in\n  *compute-apps*) printf '{processes}' ;;\n"
-                      f"  *) printf '{listed}' ;;\nesac\n")
+    script.write_text(
+        f"#!/bin/sh\ncase \"$*\" in\n  *compute-apps*) printf '{processes}' ;;\n"
+        f"  *) printf '{listed}' ;;\nesac\n"
+    )
     script.chmod(0o755)
     return tmp_path
 
@@ -103,7 +107,9 @@ def test_gpu_info_gives_free_gpus(tmp_path, monkeypatch):
     assert gpu_info.get_gpus(1) == "1"
     assert [gpu_info.get_gpus(1, index) for index in range(3)] == ["1", "3", "1"]
     assert gpu_info.get_gpus(2, 0, gpu_info.AS_LIST) == ["1", "3"]
-    with pytest.raises(BadInputError, match=r"3 GPU\(s\) were asked for, and of this host's 4 only 2 are free"):
+    with pytest.raises(
+        BadInputError, match=r"3 GPU\(s\) were asked for, and of this host's 4 only 2 are free"
+    ):
         gpu_info.get_gpus(3)
     with pytest.raises(BadInputError, match="has 4"):
         gpu_info.get_gpus(5)
@@ -113,14 +119,29 @@ def test_gpu_info_gives_free_gpus(tmp_path, monkeypatch):
 @pytest.fixture
 def server(monkeypatch):
     """A function that starts the server of a node whose TensorFlow sees so many GPUs: what it was given."""
+
     def start(gpus, wanted, job="worker", node_fraction=0.0, **options):
         seen = {}
-        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [f"GPU:{n}" for n in range(gpus)])
-        monkeypatch.setattr(tf.config, "set_visible_devices", lambda devices, kind: seen.update(visible=devices))
-        monkeypatch.setattr(tf.distribute, "Server", lambda *_, config, **__: seen.update(config=config) or
-                            types.SimpleNamespace(target="grpc://here"))
-        node = types.SimpleNamespace(job_name=job, task_index=0, cluster_spec={job: ["h:1"]}, release_port=lambda: None,
-                                     gpu_fraction=node_fraction)
+        monkeypatch.setattr(
+            tf.config, "list_physical_devices", lambda kind: [f"GPU:{n}" for n in range(gpus)]
+        )
+        monkeypatch.setattr(
+            tf.config, "set_visible_devices", lambda devices, kind: seen.update(visible=devices)
+        )
+        monkeypatch.setattr(
+            tf.distribute,
+            "Server",
+            lambda *_, config, **__: (
+                seen.update(config=config) or types.SimpleNamespace(target="grpc://here")
+            ),
+        )
+        node = types.SimpleNamespace(
+            job_name=job,
+            task_index=0,
+            cluster_spec={job: ["h:1"]},
+            release_port=lambda: None,
+            gpu_fraction=node_fraction,
+        )
         tensorflow_server.start(node, gpus=wanted, **options)
         return seen.get("visible"), seen["config"].gpu_options.per_process_gpu_memory_fraction
 
@@ -132,14 +153,18 @@ def test_the_server_uses_so_many_gpus(server):
     assert server(3, 0) == ([], 0) and server(3, 1, job="ps") == ([], 0)
     assert server(0, 1) == ([], 0), "as on hosts without any"
     assert server(2, None) == (None, 0)
-    with pytest.raises(BadInputError, match=r"worker:0 has 1 GPU\(s\), and its server was to use 2"):
+    with pytest.raises(
+        BadInputError, match=r"worker:0 has 1 GPU\(s\), and its server was to use 2"
+    ):
         server(1, 2)
 
 
 def test_a_module_of_the_fork_alone_takes_its_share_of_the_memory(monkeypatch, caplog):
     fork = importlib.import_module("tensorflowonspark_gpu10p.TFNode")
     asked = {}
-    monkeypatch.setattr(tensorflow_server, "start", lambda node, **settings: asked.update(settings) or (None, None))
+    monkeypatch.setattr(
+        tensorflow_server, "start", lambda node, **settings: asked.update(settings) or (None, None)
+    )
     node = types.SimpleNamespace(gpu_fraction=0.0, port_socket=None)
     with caplog.at_level(logging.WARNING):
         fork.start_cluster_server(types.SimpleNamespace(node=node), 1)
@@ -153,8 +178,14 @@ def test_a_module_of_the_fork_alone_takes_its_share_of_the_memory(monkeypatch, c
     assert asked["gpu_fraction"] == 0.0
 
 
-@pytest.mark.parametrize("package, fraction", [
-    ("tensorflowonspark", None), ("tensorflowonspark_gpu10p", 0.1), ("tensorflowonspark_gpu20p", 0.2)])
+@pytest.mark.parametrize(
+    "package, fraction",
+    [
+        ("tensorflowonspark", None),
+        ("tensorflowonspark_gpu10p", 0.1),
+        ("tensorflowonspark_gpu20p", 0.2),
+    ],
+)
 def test_pipelines_of_the_fork_share_gpus(spark, monkeypatch, package, fraction):
     stages = importlib.import_module(f"{package}.pipeline")
     asked = {}
@@ -171,18 +202,22 @@ def test_pipelines_of_the_fork_share_gpus(spark, monkeypatch, package, fraction)
 
 # -- pipelines
 
+
 def test_an_estimator_leaves_no_cluster_when_feeding_fails(spark, leftovers):
     def give_up(args, ctx):
         raise ValueError("no thanks")
 
     points = spark.range(100).selectExpr("id", "id AS x")
-    estimator = pipeline.TFEstimator(give_up, {}).setInputMapping({"x": "x"}).setClusterSize(2).setEpochs(1)
+    estimator = (
+        pipeline.TFEstimator(give_up, {}).setInputMapping({"x": "x"}).setClusterSize(2).setEpochs(1)
+    )
     with pytest.raises(NodeFailedError, match="no thanks"):
         estimator.fit(points)
 
 
 def test_an_estimator_ends_its_nodes_when_the_driver_fails(spark, monkeypatch, leftovers):
     """The nodes would read on for ever: only leaving the cluster ends them."""
+
     def read(args, ctx):
         feed = ctx.get_data_feed()
         while not feed.should_stop():
@@ -210,7 +245,10 @@ def test_a_checkpoint_of_tensorflow_1_as_model_dir(spark, tmp_path, monkeypatch)
 
     def predictions(output="y"):
         model = pipeline.TFModel({}).setModelDir(str(directory)).setInputMapping({"pair": "x"})
-        return sorted(row.found for row in model.setOutputMapping({output: "found"}).transform(frame).collect())
+        return sorted(
+            row.found
+            for row in model.setOutputMapping({output: "found"}).transform(frame).collect()
+        )
 
     assert predictions() == [21.0, 43.0]
     (made,) = directory.glob("saved_model-*")
@@ -224,6 +262,7 @@ def test_a_checkpoint_of_tensorflow_1_as_model_dir(spark, tmp_path, monkeypatch)
 
 # -- export
 
+
 def test_a_finalized_session_is_exported(tmp_path):
     target = str(tmp_path / "export")
     with tf.Graph().as_default() as graph:
@@ -233,7 +272,9 @@ def test_a_finalized_session_is_exported(tmp_path):
         v1.train.get_or_create_global_step()
         ctx = TFSparkNode.TFNodeContext()
         with v1.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path / "model")) as session:
-            ctx.export_saved_model(session, target, "serve", {"predict": {"inputs": {"x": x}, "outputs": {"y": y}}})
+            ctx.export_saved_model(
+                session, target, "serve", {"predict": {"inputs": {"x": x}, "outputs": {"y": y}}}
+            )
             assert graph.finalized
             assert session.run(y, {x: [1.0]}).tolist() == [3.0]
     served = tf.saved_model.load(target).signatures["predict"](x=tf.constant([2.0]))

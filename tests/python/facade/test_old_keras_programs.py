@@ -21,15 +21,24 @@ def digits():
     rng = random.Random(1)
 
     def image(label):
-        return [rng.randrange(200, 256) if pixel // 4 == label else rng.randrange(60) for pixel in range(PIXELS)]
+        return [
+            rng.randrange(200, 256) if pixel // 4 == label else rng.randrange(60)
+            for pixel in range(PIXELS)
+        ]
 
     return [(image(n % CLASSES), n % CLASSES) for n in range(640)]
 
 
 @pytest.fixture
 def args(tmp_path):
-    return argparse.Namespace(batch_size=16, epochs=3, cluster_size=2, export_dir=str(tmp_path / "export"),
-                              model_dir=str(tmp_path / "model"), output=str(tmp_path / "predictions"))
+    return argparse.Namespace(
+        batch_size=16,
+        epochs=3,
+        cluster_size=2,
+        export_dir=str(tmp_path / "export"),
+        model_dir=str(tmp_path / "model"),
+        output=str(tmp_path / "predictions"),
+    )
 
 
 def train(args, ctx, batches):
@@ -43,15 +52,24 @@ def train(args, ctx, batches):
     compat.disable_auto_shard(options)
     dataset = batches().with_options(options)
     with strategy.scope():
-        model = tf.keras.Sequential([
-            tf.keras.layers.Dense(16, activation="relu", input_shape=(16,), name="pixels"),
-            tf.keras.layers.Dense(4, activation="softmax", name="digit")])
-        model.compile(loss=tf.keras.losses.sparse_categorical_crossentropy,
-                      optimizer=tf.keras.optimizers.SGD(learning_rate=0.3), metrics=["accuracy"])
+        model = tf.keras.Sequential(
+            [
+                tf.keras.layers.Dense(16, activation="relu", input_shape=(16,), name="pixels"),
+                tf.keras.layers.Dense(4, activation="softmax", name="digit"),
+            ]
+        )
+        model.compile(
+            loss=tf.keras.losses.sparse_categorical_crossentropy,
+            optimizer=tf.keras.optimizers.SGD(learning_rate=0.3),
+            metrics=["accuracy"],
+        )
     # Of 640 rows, 90 %, as the nodes need not get equally many.
     steps = int(640 / args.batch_size / ctx.num_workers * 0.9)
-    callbacks = [tf.keras.callbacks.ModelCheckpoint(filepath=args.model_dir + "/weights-{epoch:04d}",
-                                                    save_weights_only=True)]
+    callbacks = [
+        tf.keras.callbacks.ModelCheckpoint(
+            filepath=args.model_dir + "/weights-{epoch:04d}", save_weights_only=True
+        )
+    ]
     model.fit(x=dataset, epochs=args.epochs, steps_per_epoch=steps, callbacks=callbacks, verbose=0)
     compat.export_saved_model(model, args.export_dir, ctx.job_name == "chief")
 
@@ -76,8 +94,13 @@ def fed_by_spark(args, ctx):
             else:
                 return
 
-    train(args, ctx, lambda: tf.data.Dataset.from_generator(
-        rows, (tf.float32, tf.float32), (tf.TensorShape([16]), tf.TensorShape([]))).batch(args.batch_size))
+    train(
+        args,
+        ctx,
+        lambda: tf.data.Dataset.from_generator(
+            rows, (tf.float32, tf.float32), (tf.TensorShape([16]), tf.TensorShape([]))
+        ).batch(args.batch_size),
+    )
     feed.terminate()
 
 
@@ -96,12 +119,20 @@ def fed_by_a_pipeline(args, ctx):
         while not feed.should_stop():
             batch = feed.next_batch(1)
             if len(batch["pixels_input"]) > 0:
-                yield np.array(batch["pixels_input"][0], np.float32) / 255.0, np.float32(batch["label"][0])
+                yield (
+                    np.array(batch["pixels_input"][0], np.float32) / 255.0,
+                    np.float32(batch["label"][0]),
+                )
             else:
                 return
 
-    train(args, ctx, lambda: tf.data.Dataset.from_generator(
-        rows, (tf.float32, tf.float32), (tf.TensorShape([16]), tf.TensorShape([]))).batch(args.batch_size))
+    train(
+        args,
+        ctx,
+        lambda: tf.data.Dataset.from_generator(
+            rows, (tf.float32, tf.float32), (tf.TensorShape([16]), tf.TensorShape([]))
+        ).batch(args.batch_size),
+    )
     feed.terminate()
 
 
@@ -112,8 +143,13 @@ def reading_records(args, ctx):
     import tensorflow as tf
 
     def parse(record):
-        found = tf.io.parse_single_example(record, {
-            "image": tf.io.FixedLenFeature([16], tf.int64), "label": tf.io.FixedLenFeature([], tf.int64)})
+        found = tf.io.parse_single_example(
+            record,
+            {
+                "image": tf.io.FixedLenFeature([16], tf.int64),
+                "label": tf.io.FixedLenFeature([], tf.int64),
+            },
+        )
         return tf.cast(found["image"], tf.float32) / 255.0, tf.cast(found["label"], tf.float32)
 
     def batches():
@@ -130,12 +166,19 @@ def infer(args, ctx):
     import tensorflow as tf
 
     serve = tf.saved_model.load(args.export_dir, tags="serve").signatures["serving_default"]
-    files = tf.data.Dataset.list_files(args.images + "/part-*", shuffle=False).shard(ctx.num_workers, ctx.worker_num)
+    files = tf.data.Dataset.list_files(args.images + "/part-*", shuffle=False).shard(
+        ctx.num_workers, ctx.worker_num
+    )
     tf.io.gfile.makedirs(args.output)
     with tf.io.gfile.GFile(f"{args.output}/part-{ctx.worker_num:05d}", "w") as output:
         for record in files.interleave(tf.data.TFRecordDataset):
-            found = tf.io.parse_single_example(record, {
-                "image": tf.io.FixedLenFeature([16], tf.int64), "label": tf.io.FixedLenFeature([], tf.int64)})
+            found = tf.io.parse_single_example(
+                record,
+                {
+                    "image": tf.io.FixedLenFeature([16], tf.int64),
+                    "label": tf.io.FixedLenFeature([], tf.int64),
+                },
+            )
             scores = serve(pixels_input=[tf.cast(found["image"], tf.float32) / 255.0])["digit"]
             output.write(f"{found['label'].numpy()} {np.argmax(scores)}\n")
 
@@ -143,7 +186,9 @@ def infer(args, ctx):
 def right(export_dir, digits):
     """Share of the digits that an exported model recognises."""
     serve = tf.saved_model.load(export_dir).signatures["serving_default"]
-    scores = serve(pixels_input=tf.constant([[p / 255 for p in pixels] for pixels, _ in digits]))["digit"].numpy()
+    scores = serve(pixels_input=tf.constant([[p / 255 for p in pixels] for pixels, _ in digits]))[
+        "digit"
+    ].numpy()
     return sum(int(row.argmax()) == label for row, (_, label) in zip(scores, digits)) / len(digits)
 
 
@@ -164,8 +209,17 @@ def test_a_program_that_spark_feeds(spark, args, digits, by_value, leftovers):
     sc = spark.sparkContext
     images = sc.parallelize([pixels for pixels, _ in digits], 2)
     labels = sc.parallelize([label for _, label in digits], 2)
-    cluster = TFCluster.run(sc, fed_by_spark, args, args.cluster_size, num_ps=0, tensorboard=False,
-                            input_mode=TFCluster.InputMode.SPARK, master_node="chief", log_dir=args.model_dir)
+    cluster = TFCluster.run(
+        sc,
+        fed_by_spark,
+        args,
+        args.cluster_size,
+        num_ps=0,
+        tensorboard=False,
+        input_mode=TFCluster.InputMode.SPARK,
+        master_node="chief",
+        log_dir=args.model_dir,
+    )
     cluster.train(images.zip(labels), args.epochs)
     cluster.shutdown(grace_secs=1)
     assert right(args.export_dir, digits) > 0.95
@@ -174,13 +228,21 @@ def test_a_program_that_spark_feeds(spark, args, digits, by_value, leftovers):
 
 def test_a_pipeline_then_instances_that_infer(spark, args, digits, by_value, tmp_path, leftovers):
     args.images = str(tmp_path / "tfr")
-    dfutil.saveAsTFRecords(spark.createDataFrame(digits, ["image", "label"]).repartition(2), args.images)
+    dfutil.saveAsTFRecords(
+        spark.createDataFrame(digits, ["image", "label"]).repartition(2), args.images
+    )
     frame = dfutil.loadTFRecords(spark.sparkContext, args.images)
     estimator = (
         pipeline.TFEstimator(fed_by_a_pipeline, args)
         .setInputMapping({"image": "pixels_input", "label": "label"})
-        .setModelDir(args.model_dir).setExportDir(args.export_dir).setClusterSize(2).setTensorboard(False)
-        .setEpochs(args.epochs).setBatchSize(args.batch_size).setGraceSecs(1))
+        .setModelDir(args.model_dir)
+        .setExportDir(args.export_dir)
+        .setClusterSize(2)
+        .setTensorboard(False)
+        .setEpochs(args.epochs)
+        .setBatchSize(args.batch_size)
+        .setGraceSecs(1)
+    )
     model = estimator.fit(frame)
     model.setTagSet("serve").setSignatureDefKey("serving_default")
     model.setInputMapping({"image": "pixels_input"}).setOutputMapping({"digit": "prediction"})
@@ -188,16 +250,28 @@ def test_a_pipeline_then_instances_that_infer(spark, args, digits, by_value, tmp
     assert len(model.transform(as_floats).first().prediction) == CLASSES
 
     TFParallel.run(spark.sparkContext, infer, args, 2)
-    answers = [line.split() for name in ("part-00000", "part-00001")
-               for line in open(f"{args.output}/{name}").read().splitlines()]
+    answers = [
+        line.split()
+        for name in ("part-00000", "part-00001")
+        for line in open(f"{args.output}/{name}").read().splitlines()
+    ]
     assert len(answers) == len(digits)
     assert sum(label == prediction for label, prediction in answers) / len(answers) > 0.95
 
 
 def test_a_program_that_reads_records_itself(spark, args, digits, by_value, tmp_path, leftovers):
     args.images = str(tmp_path / "tfr")
-    dfutil.saveAsTFRecords(spark.createDataFrame(digits, ["image", "label"]).repartition(2), args.images)
-    cluster = TFCluster.run(spark.sparkContext, reading_records, args, args.cluster_size, num_ps=0,
-                            input_mode=TFCluster.InputMode.TENSORFLOW, master_node="chief")
+    dfutil.saveAsTFRecords(
+        spark.createDataFrame(digits, ["image", "label"]).repartition(2), args.images
+    )
+    cluster = TFCluster.run(
+        spark.sparkContext,
+        reading_records,
+        args,
+        args.cluster_size,
+        num_ps=0,
+        input_mode=TFCluster.InputMode.TENSORFLOW,
+        master_node="chief",
+    )
     cluster.shutdown()
     assert right(args.export_dir, digits) > 0.95

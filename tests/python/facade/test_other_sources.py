@@ -45,15 +45,24 @@ print(sorted(answers) == [(n, float(n)) for n in range(1000)])
 
 def test_rows_of_a_hive_table_reach_the_nodes(tmp_path, leftovers):
     (tmp_path / "program.py").write_text(HIVE_PROGRAM)
-    done = subprocess.run([sys.executable, "program.py", str(tmp_path)], cwd=tmp_path, text=True,
-                          capture_output=True, timeout=BOUND_SECONDS)
+    done = subprocess.run(
+        [sys.executable, "program.py", str(tmp_path)],
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        timeout=BOUND_SECONDS,
+    )
     assert done.stdout.splitlines()[-1:] == ["True"], f"{done.stdout}\n{done.stderr[-6000:]}"
 
 
 @pytest.mark.parametrize("where", ["local", "hdfs"])
 def test_queue_runners_of_tensorflow_1_read_records(spark, request, tmp_path, where, leftovers):
-    directory = tmp_path.as_uri() if where == "local" else f"{request.getfixturevalue('hdfs').uri}/queues"
-    spark.range(100).selectExpr("id").repartition(3).write.format("tfrecord").mode("overwrite").save(directory)
+    directory = (
+        tmp_path.as_uri() if where == "local" else f"{request.getfixturevalue('hdfs').uri}/queues"
+    )
+    spark.range(100).selectExpr("id").repartition(3).write.format("tfrecord").mode(
+        "overwrite"
+    ).save(directory)
     answer = str(tmp_path / "answer")
 
     def read(args, ctx):
@@ -66,9 +75,17 @@ def test_queue_runners_of_tensorflow_1_read_records(spark, request, tmp_path, wh
         files = [f"{args}/{name}" for name in tf.io.gfile.listdir(args) if name.startswith("part-")]
         queue = v1.train.string_input_producer(files, num_epochs=2)
         _, record = v1.TFRecordReader().read(queue)
-        number = v1.io.parse_single_example(record, {"id": v1.io.FixedLenFeature([], tf.int64)})["id"]
-        batch = v1.train.shuffle_batch([number], 7, capacity=50, min_after_dequeue=20, num_threads=2,
-                                       allow_smaller_final_batch=True)
+        number = v1.io.parse_single_example(record, {"id": v1.io.FixedLenFeature([], tf.int64)})[
+            "id"
+        ]
+        batch = v1.train.shuffle_batch(
+            [number],
+            7,
+            capacity=50,
+            min_after_dequeue=20,
+            num_threads=2,
+            allow_smaller_final_batch=True,
+        )
         found = []
         with v1.train.MonitoredTrainingSession() as session:
             while not session.should_stop():

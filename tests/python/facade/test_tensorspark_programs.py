@@ -58,8 +58,13 @@ spark_sess.close()
 
 def test_the_readmes_program_with_only_its_import_changed(tmp_path):
     (tmp_path / "program.py").write_text(README_PROGRAM)
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, text=True, capture_output=True,
-                          timeout=BOUND_SECONDS)
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        timeout=BOUND_SECONDS,
+    )
     assert done.returncode == 0, done.stderr[-6000:]
     assert "accuracy 1.0" in done.stdout.splitlines()
 
@@ -67,11 +72,18 @@ def test_the_readmes_program_with_only_its_import_changed(tmp_path):
 def test_only_programs_lose_eager_execution():
     """Executors' Python workers, which compute other things too, import no module that switches it off."""
     said = subprocess.run(
-        [sys.executable, "-c",
-         "import tensorflow as tf; import tensorspark.core.session_worker; print(tf.executing_eagerly());"
-         "import tensorspark.core.spark_session; print(tf.executing_eagerly());"
-         "tf.compat.v1.enable_eager_execution(); print(int(tf.constant(3) + 1))"],
-        text=True, capture_output=True, check=True, timeout=BOUND_SECONDS).stdout
+        [
+            sys.executable,
+            "-c",
+            "import tensorflow as tf; import tensorspark.core.session_worker; print(tf.executing_eagerly());"
+            "import tensorspark.core.spark_session; print(tf.executing_eagerly());"
+            "tf.compat.v1.enable_eager_execution(); print(int(tf.constant(3) + 1))",
+        ],
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=BOUND_SECONDS,
+    ).stdout
     assert said.split() == ["True", "False", "4"]
 
 
@@ -81,23 +93,36 @@ def write_digits(put):
         labels = np.arange(rows, dtype=np.uint8) % 10
         images = np.zeros((rows, 28, 28), np.uint8)
         for image, label in zip(images, labels):
-            image[2 * label:2 * label + 2] = 255
+            image[2 * label : 2 * label + 2] = 255
         put(f"{part}-labels-idx1-ubyte", struct.pack(">ii", 0x801, rows) + labels.tobytes())
-        put(f"{part}-images-idx1-ubyte", struct.pack(">iiii", 0x803, rows, 28, 28) + images.tobytes())
+        put(
+            f"{part}-images-idx1-ubyte",
+            struct.pack(">iiii", 0x803, rows, 28, 28) + images.tobytes(),
+        )
 
 
 def test_its_example_in_a_shell_reads_what_was_put_to_hdfs(hdfs):
     files = WebHdfs(hdfs)
     files.make_directory("/data", owner="somebody")
     write_digits(lambda name, content: files.put(f"/data/{name}", content))
-    typed = ("import tensorspark.example.spark_mnist as mnist\n"
-             "session = mnist.train(sc=sc, user='somebody', name='mnist', server_host='localhost', server_port=0, "
-             "sync_interval=4, batch_size=20, num_partition=2, num_epoch=2)\n")
+    typed = (
+        "import tensorspark.example.spark_mnist as mnist\n"
+        "session = mnist.train(sc=sc, user='somebody', name='mnist', server_host='localhost', server_port=0, "
+        "sync_interval=4, batch_size=20, num_partition=2, num_epoch=2)\n"
+    )
     done = subprocess.run(
-        [PYSPARK, "--master", "local[2]", "--deploy-mode", "client"], input=typed, text=True, capture_output=True,
-        timeout=BOUND_SECONDS, env={**os.environ, "HADOOP_CONF_DIR": str(hdfs.configuration),
-                                    "PYSPARK_DRIVER_PYTHON": sys.executable,
-                                    "PYSPARK_DRIVER_PYTHON_OPTS": "-i"})  # A shell, though nobody types.
+        [PYSPARK, "--master", "local[2]", "--deploy-mode", "client"],
+        input=typed,
+        text=True,
+        capture_output=True,
+        timeout=BOUND_SECONDS,
+        env={
+            **os.environ,
+            "HADOOP_CONF_DIR": str(hdfs.configuration),
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON_OPTS": "-i",
+        },
+    )  # A shell, though nobody types.
     assert "1.0" in done.stdout.split(), f"{done.stdout}\n{done.stderr[-6000:]}"
 
 
@@ -112,8 +137,9 @@ def counting(spark):
         session = tf1.Session()
         session.run(tf1.global_variables_initializer())
     rows = spark.sparkContext.parallelize([(1.0,)] * 6, 2)
-    return types.SimpleNamespace(session=session, step=step, rows=rows, total=total, x=x,
-                                 data=(rows, [x.name], [total]))
+    return types.SimpleNamespace(
+        session=session, step=step, rows=rows, total=total, x=x, data=(rows, [x.name], [total])
+    )
 
 
 def test_constructors_of_both_kinds(spark, counting, leftovers):
@@ -121,8 +147,15 @@ def test_constructors_of_both_kinds(spark, counting, leftovers):
     delta = comb.DeltaWeightCombiner()
     made = [
         sps.SparkSession(sc, session, "user", "name", "", "localhost", 0, None, None, 3, 10),
-        sps.SparkSession(spark_context=sc, session=session, user=None, target="", server_port=0, graph=session.graph,
-                         config=None),
+        sps.SparkSession(
+            spark_context=sc,
+            session=session,
+            user=None,
+            target="",
+            server_port=0,
+            graph=session.graph,
+            config=None,
+        ),
         sps.SparkSession(sc=sc, sess=session, server_port=0),
     ]
     for number, spark_session in enumerate(made, start=1):
@@ -138,19 +171,31 @@ def test_constructors_of_both_kinds(spark, counting, leftovers):
 def test_runs_of_both_kinds(spark, counting, leftovers):
     delta = comb.DeltaWeightCombiner()
     with sps.SparkSession(spark.sparkContext, counting.session, server_port=0) as spark_session:
-        for number, arguments in enumerate((
+        for number, arguments in enumerate(
+            (
                 (None, delta, False, None, None, True),  # feed_dict is the fifth.
                 (delta, True, True),
-                (delta,)), start=1):
+                (delta,),
+            ),
+            start=1,
+        ):
             spark_session.run(counting.step, *counting.data, *arguments)
             assert counting.session.run(counting.total) == 6 * number
             assert (spark_session._server is not None) == (number < 3)
-        assert spark_session.run(counting.total + counting.x, None, None, None, {counting.x: [1.0]}).tolist() == [19.0]
+        assert spark_session.run(
+            counting.total + counting.x, None, None, None, {counting.x: [1.0]}
+        ).tolist() == [19.0]
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
         spark_session.run(counting.total, options=options, run_metadata=metadata)
         assert metadata.step_stats.dev_stats
         options = tf1.RunOptions(timeout_in_ms=60_000)
-        spark_session.run(counting.step, *counting.data, weight_combiner=delta, options=options, run_metadata=metadata)
-        assert counting.session.run(counting.total) == 24
-    assert counting.session.run(counting.total) == 24, "close leaves the program's session open"
+        spark_session.run(
+            counting.step,
+            *counting.data,
+            weight_combiner=delta,
+            options=options,
+            run_metadata=metadata,
+        )
+        spark_session.close()
+        assert counting.session.run(counting.total) == 24, "close leaves the program's session open"

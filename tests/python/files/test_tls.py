@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-PROGRAM = '''
+PROGRAM = """
 import tensorflow as tf  # Before tfos, and so are its functions of OpenSSL's names.
 
 import concurrent.futures
@@ -54,10 +54,12 @@ with parameter_server.ParameterServer([w], [server], worker, process.token, over
         np.testing.assert_array_equal(other, np.arange(300_000, dtype=np.float32))
 process.close()
 print("through")
-'''
+"""
 
 
 def test_nodes_and_servers_encrypt_where_tensorflow_was_imported_first(leftovers):
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "through"

@@ -36,7 +36,9 @@ def link(monkeypatch):
 
 def test_known_metrics_are_reported_after_one_too_many(link):
     link.report({f"m{index}": index for index in range(agent_link.MOST_METRICS)})
-    with pytest.raises(BadInputError, match="at most 192 metrics, and 'one more' would be one more"):
+    with pytest.raises(
+        BadInputError, match="at most 192 metrics, and 'one more' would be one more"
+    ):
         link.report({"m0": 100, "one more": 1})
     assert link._native.metrics["m0"] == 0
     link.report({"m0": 7})
@@ -51,13 +53,16 @@ def test_a_bad_metric_leaves_the_others_as_they_are(link):
     assert link._native.metrics == {"step": 1, "loss": 0.5}
 
 
-@pytest.mark.parametrize(("value", "reported"), [
-    (2**63 - 1, 2**63 - 1),
-    (-(2**63), -(2**63)),
-    (2**64 - 1, 2.0**64),
-    (10**400, "inf"),
-    (-(10**400), "-inf"),
-])
+@pytest.mark.parametrize(
+    ("value", "reported"),
+    [
+        (2**63 - 1, 2**63 - 1),
+        (-(2**63), -(2**63)),
+        (2**64 - 1, 2.0**64),
+        (10**400, "inf"),
+        (-(10**400), "-inf"),
+    ],
+)
 def test_integers_beyond_64_bits_are_the_nearest_numbers(link, value, reported):
     link.report({"seed": value})
     assert link._native.metrics == {"seed": reported}

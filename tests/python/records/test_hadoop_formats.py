@@ -55,16 +55,25 @@ def test_a_program_loads_what_tensorflow_and_tfos_write(spark, tmp_path, written
 
 def test_an_empty_partition_is_an_empty_file(spark, tmp_path):
     save(spark.sparkContext.parallelize([b"alone"], 2), tmp_path / "out")
-    assert sorted(file.stat().st_size for file in tmp_path.glob("out/part-r-*")) == [0, 16 + len(b"alone")]
+    assert sorted(file.stat().st_size for file in tmp_path.glob("out/part-r-*")) == [
+        0,
+        16 + len(b"alone"),
+    ]
     assert load(spark, tmp_path / "out") == [b"alone"]
 
 
-@pytest.mark.parametrize("codec, ending", [
-    (None, ""), ("Gzip", ".gz"), ("Default", ".deflate"), ("BZip2", ".bz2")])
+@pytest.mark.parametrize(
+    "codec, ending", [(None, ""), ("Gzip", ".gz"), ("Default", ".deflate"), ("BZip2", ".bz2")]
+)
 def test_codecs_of_hadoop(spark, tmp_path, written, codec, ending):
-    conf = {} if codec is None else {
-        "mapreduce.output.fileoutputformat.compress": "true",
-        "mapreduce.output.fileoutputformat.compress.codec": f"org.apache.hadoop.io.compress.{codec}Codec"}
+    conf = (
+        {}
+        if codec is None
+        else {
+            "mapreduce.output.fileoutputformat.compress": "true",
+            "mapreduce.output.fileoutputformat.compress.codec": f"org.apache.hadoop.io.compress.{codec}Codec",
+        }
+    )
     save(spark.sparkContext.parallelize(written, 2), tmp_path / "out", conf)
     files = sorted(tmp_path.glob("out/part-r-*"))
     assert [file.name for file in files] == [f"part-r-0000{n}{ending}" for n in range(2)]
@@ -73,7 +82,7 @@ def test_codecs_of_hadoop(spark, tmp_path, written, codec, ending):
         with gzip.open(files[0]) as unpacked:
             (tmp_path / "plain").write_bytes(unpacked.read())
         found = [record.numpy() for record in tf.data.TFRecordDataset(str(tmp_path / "plain"))]
-        assert len(found) > 1000 and found == written[:len(found)]
+        assert len(found) > 1000 and found == written[: len(found)]
 
 
 def test_a_damaged_file_is_named(spark, tmp_path, written):
@@ -91,7 +100,9 @@ def test_a_damaged_file_is_named(spark, tmp_path, written):
 def test_the_index_of_a_file_counts_where_columns_are_inferred(spark, tmp_path, path):
     for name, rows in (("big", 300_000), ("small", 10)):
         frame = spark.range(rows).selectExpr("id", "repeat('x', 30) AS s").coalesce(1)
-        frame.write.format("tfrecord").option("index", name == "big").save(str(tmp_path / "written" / name))
+        frame.write.format("tfrecord").option("index", name == "big").save(
+            str(tmp_path / "written" / name)
+        )
         for file in (tmp_path / "written" / name).glob("part-*"):
             ending = ".tfrecord.tfindex" if file.name.endswith(".tfindex") else ".tfrecord"
             file.rename(tmp_path / f"{name}{ending}")

@@ -22,7 +22,10 @@ def anchors_of(page):
     for heading in re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE):
         shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
         slug = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
-        number = sum(other == slug or re.fullmatch(rf"{re.escape(slug)}-\d+", other) is not None for other in found)
+        number = sum(
+            other == slug or re.fullmatch(rf"{re.escape(slug)}-\d+", other) is not None
+            for other in found
+        )
         found.add(f"{slug}-{number}" if number else slug)
     return found
 
@@ -36,12 +39,16 @@ def test_links_lead_somewhere(page):
         target = page.parent / path if path else page
         assert target.exists(), f"{page.name} links to {link}"
         if anchor and target.suffix == ".md":
-            assert anchor in anchors_of(target), f"{page.name} links to {link}, where no heading is called so"
+            assert anchor in anchors_of(target), (
+                f"{page.name} links to {link}, where no heading is called so"
+            )
 
 
 def test_a_heading_is_called_as_github_calls_it(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("# `tfos.run` and [links](x.md)\n```sh\n# no heading\n```\n## Two\n## Two\n## a_b, c-d!\n")
+    page.write_text(
+        "# `tfos.run` and [links](x.md)\n```sh\n# no heading\n```\n## Two\n## Two\n## a_b, c-d!\n"
+    )
     assert anchors_of(page) == {"tfosrun-and-links", "two", "two-1", "a_b-c-d"}
 
 

@@ -26,7 +26,9 @@ from tfos.base import executable
 #: Pages whose programs have tests of their own.
 TESTED_ELSEWHERE = {"docs/tfrecords.md": "records/test_tfrecord_source.py"}
 
-PYTHON = [block for page in pages.PAGES for block in pages.blocks(page) if block.language == "python"]
+PYTHON = [
+    block for page in pages.PAGES for block in pages.blocks(page) if block.language == "python"
+]
 SHELL = [block for page in pages.PAGES for block in pages.blocks(page) if block.language == "sh"]
 
 
@@ -35,7 +37,9 @@ def runs(page):
     return [block for block in PYTHON if block.page == page and not block.fragment]
 
 
-PAGES_THAT_RUN = [page for page in pages.PAGES if runs(page) and pages.name(page) not in TESTED_ELSEWHERE]
+PAGES_THAT_RUN = [
+    page for page in pages.PAGES if runs(page) and pages.name(page) not in TESTED_ELSEWHERE
+]
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
@@ -70,8 +74,29 @@ def test_readers_see_most_programs_run():
 # Commands.
 
 #: Programs that a host has, or that come with Debian's packages, Spark or Hadoop.
-OTHER_PROGRAMS = {"cd", "cmake", "ctest", "do", "done", "export", "for", "git", "hdfs", "head", "mvn", "ninja",
-                  "pip", "python", "python3", "spark-class", "spark-shell", "spark-submit", "su", "submit", "."}
+OTHER_PROGRAMS = {
+    "cd",
+    "cmake",
+    "ctest",
+    "do",
+    "done",
+    "export",
+    "for",
+    "git",
+    "hdfs",
+    "head",
+    "mvn",
+    "ninja",
+    "pip",
+    "python",
+    "python3",
+    "spark-class",
+    "spark-shell",
+    "spark-submit",
+    "su",
+    "submit",
+    ".",
+}
 #: Their options that must exist, by the command that lists them.
 _HELP = {"spark-submit": [str(pyspark.__path__[0]) + "/bin/spark-submit", "--help"]}
 
@@ -106,7 +131,11 @@ def commands(code):
 def unknown_options(words, help_text):
     """The options among the words that are not in a text of help."""
     used = [word.partition("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)]
-    return [option for option in used if not re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", help_text)]
+    return [
+        option
+        for option in used
+        if not re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", help_text)
+    ]
 
 
 def faults_of(command, folder=ROOT):
@@ -114,26 +143,54 @@ def faults_of(command, folder=ROOT):
     program, *words = command
     if program == "make":
         makefile = (ROOT / "Makefile").read_text()
-        return [f"no target {word}" for word in words
-                if "=" not in word and not re.search(rf"(?m)^{re.escape(word)}:", makefile)]
+        return [
+            f"no target {word}"
+            for word in words
+            if "=" not in word and not re.search(rf"(?m)^{re.escape(word)}:", makefile)
+        ]
     if program.removeprefix(".venv/bin/") == "tfos":
         return faults_of_tfos(words)
     if program == "pip":
         extras = re.findall(r"(?:^|\s)\.\[([\w,]+)\]", " ".join(words))
         known = re.findall(r"(?m)^(\w+) = \[", (ROOT / "pyproject.toml").read_text())
-        return [f"no extra {extra}" for extra in ",".join(extras).split(",") if extra and extra not in known]
+        return [
+            f"no extra {extra}"
+            for extra in ",".join(extras).split(",")
+            if extra and extra not in known
+        ]
     if program in ("cmake", "ctest"):
         presets = json.loads((ROOT / "CMakePresets.json").read_text())
-        known = {preset["name"] for presets in presets.values() if isinstance(presets, list) for preset in presets}
-        return [f"no preset {after}" for word, after in itertools.pairwise(words)
-                if word == "--preset" and after not in known]
-    if program.removeprefix(".venv/bin/") in ("python", "python3") and words and words[0].endswith(".py"):
+        known = {
+            preset["name"]
+            for presets in presets.values()
+            if isinstance(presets, list)
+            for preset in presets
+        }
+        return [
+            f"no preset {after}"
+            for word, after in itertools.pairwise(words)
+            if word == "--preset" and after not in known
+        ]
+    if (
+        program.removeprefix(".venv/bin/") in ("python", "python3")
+        and words
+        and words[0].endswith(".py")
+    ):
         return faults_of_script(words, folder)
     if program in _HELP:
-        end = next((n for n, word in enumerate(words) if word.endswith((".py", ".jar"))), len(words))
-        return [f"no option {option}" for option in unknown_options(words[:end], help_of(*_HELP[program]))]
+        end = next(
+            (n for n, word in enumerate(words) if word.endswith((".py", ".jar"))), len(words)
+        )
+        return [
+            f"no option {option}"
+            for option in unknown_options(words[:end], help_of(*_HELP[program]))
+        ]
     if "/" in program:
-        found = (ROOT / program).exists() or (folder / program).exists() or program.startswith((".venv/bin/", "build/"))
+        found = (
+            (ROOT / program).exists()
+            or (folder / program).exists()
+            or program.startswith((".venv/bin/", "build/"))
+        )
         return [] if found else [f"no file {program}"]
     return [] if program in OTHER_PROGRAMS else [f"no program {program}"]
 
@@ -145,7 +202,9 @@ def faults_of_tfos(words):
         return [f"no subcommand {subcommand}"]
     if subcommand == "submit":
         known = help_of(executable.path(), "submit", "--help") + help_of(*_HELP["spark-submit"])
-        words = words[: next((n for n, word in enumerate(words) if word.endswith(".py")), len(words))]
+        words = words[
+            : next((n for n, word in enumerate(words) if word.endswith(".py")), len(words))
+        ]
     elif subcommand == "records" and len(words) > 1 and words[1].isalpha():
         known = help_of(executable.path(), "records", words[1], "--help")
     elif subcommand == "tensorboard":
@@ -156,7 +215,9 @@ def faults_of_tfos(words):
 
 
 def faults_of_script(words, folder):
-    script = next((place / words[0] for place in (ROOT, folder) if (place / words[0]).exists()), None)
+    script = next(
+        (place / words[0] for place in (ROOT, folder) if (place / words[0]).exists()), None
+    )
     if script is None:
         return [f"no file {words[0]}"] if "/" in words[0] else []
     own = words[1 : words.index("--")] if "--" in words else words[1:]
@@ -168,8 +229,11 @@ def faults_of_script(words, folder):
 
 @pytest.mark.parametrize("block", SHELL, ids=str)
 def test_commands_exist(block):
-    faults = {shlex.join(command): found for command in commands(block.code)
-              if (found := faults_of(command, block.page.parent))}
+    faults = {
+        shlex.join(command): found
+        for command in commands(block.code)
+        if (found := faults_of(command, block.page.parent))
+    }
     assert not faults
 
 
@@ -178,7 +242,9 @@ def test_commands_in_sentences_exist():
     # What keys are made from begins with tfos in the pages of formats.
     for page in (page for page in pages.PAGES if page.parent.name != "formats"):
         for line, code in pages.inline_code(page):
-            if not re.match(r"(\.venv/bin/)?(tfos|make|python|pip|cmake|ctest|tools/\S+) [\w.\[\"-]", code):
+            if not re.match(
+                r"(\.venv/bin/)?(tfos|make|python|pip|cmake|ctest|tools/\S+) [\w.\[\"-]", code
+            ):
                 continue
             code = code.replace("...", "").replace("|", " ")
             for command in commands(code):
@@ -188,19 +254,25 @@ def test_commands_in_sentences_exist():
     assert not faults
 
 
-@pytest.mark.parametrize(("code", "fault"), [
-    ("make nothing", "no target nothing"),
-    ("tfos fly --high", "no subcommand fly"),
-    ("tfos infer --modell x", "no option --modell of tfos infer"),
-    ("tfos submit --python-envv x train.py --mine", "no option --python-envv of tfos submit"),
-    ("pip install '.[sparkle]'", "no extra sparkle"),
-    ("cmake --preset fast && make build", "no preset fast"),
-    ("python bench/feed/compare.py --outputs x", "no option --outputs of bench/feed/compare.py"),
-    ("python bench/feed/compete.py", "no file bench/feed/compete.py"),
-    ("tools/launch.sh", "no file tools/launch.sh"),
-    ("spark-submit --jar x program.py --theirs", "no option --jar"),
-    ("frobnicate", "no program frobnicate"),
-])
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("make nothing", "no target nothing"),
+        ("tfos fly --high", "no subcommand fly"),
+        ("tfos infer --modell x", "no option --modell of tfos infer"),
+        ("tfos submit --python-envv x train.py --mine", "no option --python-envv of tfos submit"),
+        ("pip install '.[sparkle]'", "no extra sparkle"),
+        ("cmake --preset fast && make build", "no preset fast"),
+        (
+            "python bench/feed/compare.py --outputs x",
+            "no option --outputs of bench/feed/compare.py",
+        ),
+        ("python bench/feed/compete.py", "no file bench/feed/compete.py"),
+        ("tools/launch.sh", "no file tools/launch.sh"),
+        ("spark-submit --jar x program.py --theirs", "no option --jar"),
+        ("frobnicate", "no program frobnicate"),
+    ],
+)
 def test_a_wrong_command_is_found(code, fault):
     assert [found for command in commands(code) for found in faults_of(command)] == [fault]
 
@@ -208,10 +280,20 @@ def test_a_wrong_command_is_found(code, fault):
 # Messages.
 
 #: Messages in tables of troubleshooting that aren't tfos's.
-OTHERS_MESSAGES = ("running beyond physical memory limits", "./environment/bin/python: No such file or directory",
-                   "ModuleNotFoundError", "ValueError ... PerReplica", "ConnectTimeoutException", "ConnectException",
-                   "UnknownHostException", "AccessControlException: Permission denied: user=...",
-                   "Failed to replace a bad datanode", "hdfs:", "MultiWorkerMirroredStrategy", "fit")
+OTHERS_MESSAGES = (
+    "running beyond physical memory limits",
+    "./environment/bin/python: No such file or directory",
+    "ModuleNotFoundError",
+    "ValueError ... PerReplica",
+    "ConnectTimeoutException",
+    "ConnectException",
+    "UnknownHostException",
+    "AccessControlException: Permission denied: user=...",
+    "Failed to replace a bad datanode",
+    "hdfs:",
+    "MultiWorkerMirroredStrategy",
+    "fit",
+)
 
 
 def messages_of_sources():
@@ -225,7 +307,9 @@ def messages_of_sources():
 def quoted_messages():
     """(page, text) of the first cells of tables of what people see."""
     for name in ("docs/troubleshooting.md", "docs/hdfs.md"):
-        for row in re.findall(r"(?m)^\| (.*?) \|", (ROOT / name).read_text().partition("| message or symptom")[2]):
+        for row in re.findall(
+            r"(?m)^\| (.*?) \|", (ROOT / name).read_text().partition("| message or symptom")[2]
+        ):
             for text in re.findall(r"`([^`]+)`", row):
                 # Metrics and settings are in tables, too.
                 if " " in text and text not in OTHERS_MESSAGES:
@@ -236,7 +320,10 @@ def quoted_messages():
 def test_messages_that_pages_quote_are_in_the_sources(page, text):
     sources = messages_of_sources()
     # What differs from case to case: times, paths, numbers, names, what is left out.
-    parts = re.split(r"for \d+ s|by SIG[A-Z]+ \(signal|\S*/\S*|\.\.\.|\b[NMapxn]\b|[\w:]*\d[\w:]*|s3a://|\(\.\.\.\)|[^\w\s'.,-]", text)
+    parts = re.split(
+        r"for \d+ s|by SIG[A-Z]+ \(signal|\S*/\S*|\.\.\.|\b[NMapxn]\b|[\w:]*\d[\w:]*|s3a://|\(\.\.\.\)|[^\w\s'.,-]",
+        text,
+    )
     parts = [part.strip() for part in parts if len(part.strip().split()) > 1]
     assert parts, text
     for part in parts:
@@ -244,6 +331,7 @@ def test_messages_that_pages_quote_are_in_the_sources(page, text):
 
 
 # Links.
+
 
 @pytest.mark.parametrize("page", pages.PAGES, ids=pages.name)
 def test_links_and_their_anchors_lead_somewhere(page):
@@ -259,7 +347,9 @@ def test_links_and_their_anchors_lead_somewhere(page):
 
 def test_headings_become_anchors(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("# Feeding `ctx.dataset`\n\n## TensorFlow's own\n\n## Twice\n\n## Twice\n\n```\n# code\n```\n")
+    page.write_text(
+        "# Feeding `ctx.dataset`\n\n## TensorFlow's own\n\n## Twice\n\n## Twice\n\n```\n# code\n```\n"
+    )
     assert pages.anchors(page) == {"feeding-ctxdataset", "tensorflows-own", "twice", "twice-1"}
 
 
@@ -281,7 +371,8 @@ def test_the_chart_is_drawn_from_the_measurements():
 
 def test_hidden_code_and_fragments_are_told_apart(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text(textwrap.dedent("""\
+    page.write_text(
+        textwrap.dedent("""\
         <!-- python
         x = 1
         -->
@@ -293,6 +384,10 @@ def test_hidden_code_and_fragments_are_told_apart(tmp_path):
         ```python
         assert x == 1
         ```
-        """))
+        """)
+    )
     assert [(block.line, block.code, block.fragment) for block in pages.blocks(page)] == [
-        (1, "x = 1\n", ""), (5, "x + y\n", "needs y"), (9, "assert x == 1\n", "")]
+        (1, "x = 1\n", ""),
+        (5, "x + y\n", "needs y"),
+        (9, "assert x == 1\n", ""),
+    ]

@@ -20,11 +20,15 @@ HARNESS = pathlib.Path(hadoop_cluster.__file__)
 def test_nothing_stays_when_the_harness_is_killed(tmp_path):
     process = subprocess.Popen(
         [sys.executable, str(HARNESS), "--directory", str(tmp_path), "--", "sleep", "1000"],
-        stdout=subprocess.PIPE, text=True)
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     if not any(line.startswith("HDFS ready") for line in process.stdout):
         pytest.fail("HDFS did not start")
     # Both daemons and, a moment after they are ready, the command.
-    wait_for(lambda: len(psutil.Process(process.pid).children(recursive=True)) == 3, "three processes")
+    wait_for(
+        lambda: len(psutil.Process(process.pid).children(recursive=True)) == 3, "three processes"
+    )
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.wait(BOUND_SECONDS)

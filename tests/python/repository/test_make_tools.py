@@ -52,12 +52,23 @@ def test_the_first_failing_step_ends_the_run_with_its_status():
 def test_missing_packages_are_named_without_the_right_to_install_them():
     # Somebody else may read neither this checkout nor pytest's directories.
     with tempfile.TemporaryDirectory() as directory:
-        environment = fake_commands(pathlib.Path(directory), dpkg_query="echo unknown",
-                                    sudo="exit 1", apt_get="echo apt-get was called")
+        environment = fake_commands(
+            pathlib.Path(directory),
+            dpkg_query="echo unknown",
+            sudo="exit 1",
+            apt_get="echo apt-get was called",
+        )
         as_nobody = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
         script = (ROOT / "tools/install_packages.sh").read_text()
-        done = subprocess.run([*as_nobody, "bash", "-s", "--", "build"], input=script, cwd="/",
-                              env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [*as_nobody, "bash", "-s", "--", "build"],
+            input=script,
+            cwd="/",
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
     assert done.returncode == 1
     assert "needs root or sudo" in done.stderr
     assert "libboost1.81-dev" in done.stderr
@@ -80,4 +91,6 @@ def test_nothing_is_done_when_nothing_is_missing(tmp_path):
     environment = fake_commands(tmp_path, dpkg_query="echo installed", apt_get="exit 9")
     done = run("bash", "tools/install_packages.sh", "build", "test", env=environment)
     assert (done.returncode, done.stdout) == (
-        0, "All Debian packages for build test are installed.\n")
+        0,
+        "All Debian packages for build test are installed.\n",
+    )

@@ -15,8 +15,10 @@ FIVE = "one two three four five "
 
 def names(text, lengths=False):
     """The names of the rules that a text breaks, or "length"."""
-    return [finding.split('"')[1] if finding.startswith('"') else "length"
-            for finding in prose.findings(text, RULES, lengths)]
+    return [
+        finding.split('"')[1] if finding.startswith('"') else "length"
+        for finding in prose.findings(text, RULES, lengths)
+    ]
 
 
 def test_pages_and_comments_keep_the_rules():
@@ -24,31 +26,37 @@ def test_pages_and_comments_keep_the_rules():
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 
-@pytest.mark.parametrize(("text", "rule"), [
-    ("The wheel has to be built there.", "has to"),
-    ("Hosts have to be reachable.", "has to"),
-    ("A queue is no list.", "is no X"),
-    ("All types but for maps are fed.", "but for"),
-    ("Who listens on the network reads nothing.", "who + verb"),
-    ("It is sent only to who has proved it.", "who + verb"),
-    ("Loops of one's own pass gradients.", "of one's own"),
-    ("Its agent ended without a word.", "without a word"),
-    ("Legacy Keras works as well.", "as well"),
-    ("They work as ever.", "as ever"),
-])
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("The wheel has to be built there.", "has to"),
+        ("Hosts have to be reachable.", "has to"),
+        ("A queue is no list.", "is no X"),
+        ("All types but for maps are fed.", "but for"),
+        ("Who listens on the network reads nothing.", "who + verb"),
+        ("It is sent only to who has proved it.", "who + verb"),
+        ("Loops of one's own pass gradients.", "of one's own"),
+        ("Its agent ended without a word.", "without a word"),
+        ("Legacy Keras works as well.", "as well"),
+        ("They work as ever.", "as ever"),
+    ],
+)
 def test_a_pattern_is_found(text, rule):
     assert names(text) == [rule]
 
 
-@pytest.mark.parametrize("text", [
-    "There is no such file.",
-    "It is no longer used.",
-    "Anyone who listens reads nothing.",
-    "People who trust it load it.",
-    "This is as well known as that.",
-    "Who needs this?",
-    "Everything but formats is checked.",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There is no such file.",
+        "It is no longer used.",
+        "Anyone who listens reads nothing.",
+        "People who trust it load it.",
+        "This is as well known as that.",
+        "Who needs this?",
+        "Everything but formats is checked.",
+    ],
+)
 def test_plain_english_passes(text):
     assert names(text) == []
 
@@ -74,13 +82,22 @@ def test_code_is_one_word_without_patterns():
 def test_cells_of_tables_are_texts_by_themselves():
     page = f"| a | b |\n|---|---|\n| {FIVE * 5}x | {FIVE * 5}y |\n\nBelow.\n"
     assert [(line, lengths) for line, _, lengths in prose.texts_of_page(page, cells_too=False)] == [
-        (1, False), (1, False), (3, False), (3, False), (5, True)]
+        (1, False),
+        (1, False),
+        (3, False),
+        (3, False),
+        (5, True),
+    ]
     assert all(lengths for _, _, lengths in prose.texts_of_page(page))
 
 
 def test_comments_and_docstrings_are_found_with_their_lines():
     python = '"""Opens\nit."""\nx = "# no comment"  # One\n# two.\n\n\ndef f():\n    """Says `has to`."""\n'
-    assert sorted(prose.texts_of_python(python)) == [(1, "Opens\nit."), (3, "One two."), (8, "Says `has to`.")]
+    assert sorted(prose.texts_of_python(python)) == [
+        (1, "Opens\nit."),
+        (3, "One two."),
+        (8, "Says `has to`."),
+    ]
     native = '/// One\n/// two.\nint x = 1;  // three\nconst char* s = "// no comment";\n/* Four\n * five. */\n'
     assert list(prose.texts_of_c_family(native)) == [(1, "One two. three"), (5, "Four five.")]
 
@@ -89,6 +106,6 @@ def test_a_file_s_findings_say_where_they_are(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# Title\n\nIt has to go.\n")
     (finding,) = prose.check(page, RULES)
-    assert finding.startswith(f"{page}:3: \"has to\"")
+    assert finding.startswith(f'{page}:3: "has to"')
     rules = dataclasses.replace(RULES, patterns=[])
     assert prose.check(page, rules) == []

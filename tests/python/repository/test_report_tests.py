@@ -30,6 +30,7 @@ PYTEST = """<?xml version="1.0"?>
 @pytest.fixture
 def report(tmp_path, capsys):
     """The report of files with these texts: exit code and lines."""
+
     def of(*texts):
         paths = []
         for number, text in enumerate(texts):
@@ -37,6 +38,7 @@ def report(tmp_path, capsys):
             paths[-1].write_text(text)
         code = report_tests.main([str(path) for path in paths])
         return code, capsys.readouterr().out.splitlines()
+
     return of
 
 

@@ -15,24 +15,45 @@ CONFTEST = "from support.skips import pytest_make_collect_report, pytest_runtest
 @pytest.fixture
 def run(tmp_path):
     """Runs tests that a text has with the hooks of these tests: exit code and output."""
+
     def run_pytest(text, *arguments, **environment):
         (tmp_path / "conftest.py").write_text(CONFTEST)
         (tmp_path / "test_it.py").write_text(f"import pytest\n{text}\n")
-        environ = {name: value for name, value in os.environ.items() if name != skips.MAY_SKIP_VARIABLE}
+        environ = {
+            name: value for name, value in os.environ.items() if name != skips.MAY_SKIP_VARIABLE
+        }
         environ |= {"PYTHONPATH": str(ROOT / "tests" / "python"), **environment}
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", *arguments, str(tmp_path)],
-            cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-ra",
+                "-p",
+                "no:cacheprovider",
+                *arguments,
+                str(tmp_path),
+            ],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         return done.returncode, done.stdout
+
     return run_pytest
 
 
-@pytest.mark.parametrize("text", [
-    "def test_it():\n    pytest.importorskip('no_such_module')",
-    "pytest.importorskip('no_such_module')\ndef test_it(): pass",
-    "@pytest.mark.skip(reason='later')\ndef test_it(): pass",
-    "@pytest.fixture\ndef it():\n    pytest.skip('not here')\ndef test_it(it): pass",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def test_it():\n    pytest.importorskip('no_such_module')",
+        "pytest.importorskip('no_such_module')\ndef test_it(): pass",
+        "@pytest.mark.skip(reason='later')\ndef test_it(): pass",
+        "@pytest.fixture\ndef it():\n    pytest.skip('not here')\ndef test_it(it): pass",
+    ],
+)
 @pytest.mark.parametrize("arguments", [(), ("-n", "1")])
 def test_an_unnamed_reason_fails(run, text, arguments):
     code, output = run(text, *arguments)
@@ -46,7 +67,9 @@ def test_it_is_allowed_to_whoever_asks_for_it(run):
 
 
 def test_a_named_reason_is_shown(run):
-    code, output = run("def test_it():\n    pytest.skip(\"network namespaces can't be made here: no right\")")
+    code, output = run(
+        'def test_it():\n    pytest.skip("network namespaces can\'t be made here: no right")'
+    )
     assert code == 0 and "1 skipped" in output and "no right" in output
 
 

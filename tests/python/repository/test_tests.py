@@ -28,7 +28,11 @@ def test_a_module_of_tests_takes_nothing_from_another(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_no_missing_module_skips_a_test(path):
-    attributes = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+    attributes = {
+        node.attr
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+    }
     assert "importorskip" not in attributes, "make test has all that tests import: import it"
 
 
@@ -36,5 +40,7 @@ def test_what_a_test_needs_is_its_marker(request):
     """By the tests that this run has collected."""
     for item in request.session.items:
         markers = {marker.name for marker in item.iter_markers()}
-        assert ("quick" in markers) != bool(markers & {"spark", "hdfs", "yarn", "namespaces"}), item.nodeid
+        assert ("quick" in markers) != bool(markers & {"spark", "hdfs", "yarn", "namespaces"}), (
+            item.nodeid
+        )
         assert "spark" not in item.fixturenames or "spark" in markers, item.nodeid

@@ -33,8 +33,10 @@ def _judge(report):
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     if not is_allowed(reason):
         report.outcome = "failed"
-        report.longrepr = (f"{reason}\nNo test is skipped for that (tests/python/support/skips.py). Install what it "
-                           f"lacks (make test does), or set {MAY_SKIP_VARIABLE}=1 to test the rest.")
+        report.longrepr = (
+            f"{reason}\nNo test is skipped for that (tests/python/support/skips.py). Install what it "
+            f"lacks (make test does), or set {MAY_SKIP_VARIABLE}=1 to test the rest."
+        )
     return report
 
 

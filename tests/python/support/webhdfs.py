@@ -45,8 +45,12 @@ class WebHdfs:
         return [line for name in parts for line in self.read(f"{directory}/{name}").splitlines()]
 
     def _ask(self, method, path, operation, **parameters):
-        query = urllib.parse.urlencode({"op": operation, "user.name": getpass.getuser(), **parameters})
+        query = urllib.parse.urlencode(
+            {"op": operation, "user.name": getpass.getuser(), **parameters}
+        )
         request = urllib.request.Request(
-            f"http://{self._cluster.http}/webhdfs/v1{urllib.parse.quote(path)}?{query}", method=method)
+            f"http://{self._cluster.http}/webhdfs/v1{urllib.parse.quote(path)}?{query}",
+            method=method,
+        )
         with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
             return response.read()

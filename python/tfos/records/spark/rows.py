@@ -25,21 +25,27 @@ _ROWS = 1_024
 
 def parse_dtypes(dtypes: Sequence[tuple[str, str]]) -> sql.StructType:
     """The schema that ``DataFrame.dtypes`` describes; checked to fit into tf.Examples."""
-    schema = sql.StructType([
-        sql.StructField(name, sql.DataType.fromDDL(kind)) for name, kind in dtypes])
+    schema = sql.StructType(
+        [sql.StructField(name, sql.DataType.fromDDL(kind)) for name, kind in dtypes]
+    )
     types.check_schema(schema, "Example", "written")
     return schema
 
 
 def encode_rows(rows: Iterable[Any], schema: sql.StructType) -> Iterator[bytes]:
     """Each row, whose values are in the order of the schema, as a serialized tf.Example."""
-    columns = [(field.name, _python_values(field.dataType), types.codec_type(field.dataType))
-               for field in schema]
+    columns = [
+        (field.name, _python_values(field.dataType), types.codec_type(field.dataType))
+        for field in schema
+    ]
     iterator = iter(rows)
     while held := list(itertools.islice(iterator, _ROWS)):
-        batch = pa.record_batch({
-            name: pa.array([values(row[position]) for row in held], kind)
-            for position, (name, values, kind) in enumerate(columns)})
+        batch = pa.record_batch(
+            {
+                name: pa.array([values(row[position]) for row in held], kind)
+                for position, (name, values, kind) in enumerate(columns)
+            }
+        )
         yield from record_files.encode(batch).to_pylist()
 
 
@@ -64,8 +70,10 @@ def decode_rows(serialized: Iterable[bytes], binary: Sequence[str] = ()) -> list
         return [Row() for _ in held]
     batch = record_files.decode(held, types.codec_schema(schema, schema.names))
     row = Row(*schema.names)
-    return [row(*values)
-            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+    return [
+        row(*values)
+        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    ]
 
 
 def schema_of(serialized: Iterable[bytes], binary: Sequence[str] = ()) -> sql.StructType:
@@ -82,9 +90,12 @@ def legacy_schema(schema: pa.Schema, binary: Sequence[str]) -> sql.StructType:
 
     ``binary`` names the columns that stay binary.
     """
-    return sql.StructType([
-        sql.StructField(field.name, _legacy_type(field.dataType, field.name in binary))
-        for field in types.spark_schema(schema)])
+    return sql.StructType(
+        [
+            sql.StructField(field.name, _legacy_type(field.dataType, field.name in binary))
+            for field in types.spark_schema(schema)
+        ]
+    )
 
 
 def _legacy_type(data_type: sql.DataType, is_binary: bool) -> sql.DataType:
@@ -101,8 +112,13 @@ def load(spark: Any, path: str, binary: Sequence[str] = ()) -> Any:
     """A DataFrame of the tf.Examples at a path, with the types of :func:`legacy_schema`."""
     source.register(spark)
     files = source.list_files(spark, path)
-    inferred = listing.infer_schema(files, record_type="Example", compression=None,
-                                           sample=record_files.SAMPLE_RECORDS, strings=False)
+    inferred = listing.infer_schema(
+        files,
+        record_type="Example",
+        compression=None,
+        sample=record_files.SAMPLE_RECORDS,
+        strings=False,
+    )
     if not inferred.names:
         raise BadInputError(f"{path}: no record in it has a value, so it has no columns")
     return spark.read.format(source.FORMAT).schema(legacy_schema(inferred, binary)).load(path)

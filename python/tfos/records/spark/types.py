@@ -30,9 +30,14 @@ RECORD_TYPES = ("Example", "SequenceExample", "ByteArray")
 BYTE_ARRAY_COLUMN = "byteArray"
 
 _ARROW = {
-    sql.BooleanType: pa.bool_(), sql.ByteType: pa.int8(), sql.ShortType: pa.int16(),
-    sql.IntegerType: pa.int32(), sql.LongType: pa.int64(), sql.FloatType: pa.float32(),
-    sql.DoubleType: pa.float64(), sql.BinaryType: pa.binary(),
+    sql.BooleanType: pa.bool_(),
+    sql.ByteType: pa.int8(),
+    sql.ShortType: pa.int16(),
+    sql.IntegerType: pa.int32(),
+    sql.LongType: pa.int64(),
+    sql.FloatType: pa.float32(),
+    sql.DoubleType: pa.float64(),
+    sql.BinaryType: pa.binary(),
 }
 
 
@@ -55,15 +60,19 @@ def check_schema(schema: sql.StructType, record_type: str, action: str) -> None:
     if twice:
         raise BadInputError(f"column {', '.join(twice)} is there twice; rename one")
     if record_type == "ByteArray":
-        if len(schema.fields) != 1 or not isinstance(schema[0].dataType,
-                                                     (sql.BinaryType, sql.StringType)):
+        if len(schema.fields) != 1 or not isinstance(
+            schema[0].dataType, (sql.BinaryType, sql.StringType)
+        ):
             raise BadInputError(
                 "recordType ByteArray has one column, of binary or string, and not "
                 f"{schema.simpleString()}"
             )
         return
-    refused = [f"column {field.name} is {field.dataType.simpleString()}: {advice}" for field in schema
-               if (advice := _advice(field.dataType, record_type, action))]
+    refused = [
+        f"column {field.name} is {field.dataType.simpleString()}: {advice}"
+        for field in schema
+        if (advice := _advice(field.dataType, record_type, action))
+    ]
     if refused:
         raise BadInputError(f"this can't be {action} as TFRecords: " + "; ".join(refused))
 
@@ -72,17 +81,22 @@ def check_partition_columns(schema: sql.StructType, names: Sequence[str]) -> Non
     """Raises :class:`BadInputError` for columns whose values can't be names of directories."""
     missing = [name for name in names if name not in schema.names]
     if missing:
-        raise BadInputError(f"partition_by has {', '.join(missing)}; the columns are {', '.join(schema.names)}")
+        raise BadInputError(
+            f"partition_by has {', '.join(missing)}; the columns are {', '.join(schema.names)}"
+        )
     fitting = (sql.StringType, sql.IntegralType, sql.BooleanType, sql.DateType)
     for name in names:
         if name.startswith(("_", ".")):
-            raise BadInputError(f"partition_by has {name}: readers pass over directories that begin "
-                                "with _ or a dot; give the column another name")
+            raise BadInputError(
+                f"partition_by has {name}: readers pass over directories that begin "
+                "with _ or a dot; give the column another name"
+            )
         if not isinstance(schema[name].dataType, fitting):
             raise BadInputError(
                 f"partition_by has {name}, which is "
                 f"{schema[name].dataType.simpleString()}; directories "
-                "are named after strings, integers, booleans and dates: cast it to one of them")
+                "are named after strings, integers, booleans and dates: cast it to one of them"
+            )
 
 
 def _advice(data_type: sql.DataType, record_type: str, action: str) -> str | None:
@@ -130,13 +144,19 @@ def codec_type(data_type: sql.DataType) -> pa.DataType:
 
 def codec_schema(schema: sql.StructType, columns: list[str]) -> pa.Schema:
     """The schema for the native reader: those columns."""
-    return pa.schema([pa.field(name, codec_type(schema[name].dataType), schema[name].nullable)
-                      for name in columns])
+    return pa.schema(
+        [
+            pa.field(name, codec_type(schema[name].dataType), schema[name].nullable)
+            for name in columns
+        ]
+    )
 
 
 def spark_schema(schema: pa.Schema) -> sql.StructType:
     """Of what was inferred: every column may be null, as later records may lack it."""
-    return sql.StructType([sql.StructField(field.name, _spark_type(field.type)) for field in schema])
+    return sql.StructType(
+        [sql.StructField(field.name, _spark_type(field.type)) for field in schema]
+    )
 
 
 def _spark_type(arrow: pa.DataType) -> sql.DataType:
@@ -158,17 +178,23 @@ def directory_scalar(name: str, value: str | None, data_type: sql.DataType) -> p
         ) from error
 
 
-def to_spark(schema: sql.StructType) -> Callable[[pa.RecordBatch, dict[str, pa.Scalar]], pa.RecordBatch]:
+def to_spark(
+    schema: sql.StructType,
+) -> Callable[[pa.RecordBatch, dict[str, pa.Scalar]], pa.RecordBatch]:
     """A function that makes what Spark takes of a batch of the codec and constant columns."""
-    arrow = pa.schema([pa.field(field.name, arrow_type(field.dataType), field.nullable)
-                       for field in schema])
+    arrow = pa.schema(
+        [pa.field(field.name, arrow_type(field.dataType), field.nullable) for field in schema]
+    )
 
     def convert(batch: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
         columns = []
         for field in arrow:
             constant = constants.get(field.name)
-            column = batch.column(field.name) if constant is None \
+            column = (
+                batch.column(field.name)
+                if constant is None
                 else pa.repeat(constant, batch.num_rows)
+            )
             columns.append(column if column.type == field.type else column.cast(field.type))
         return pa.RecordBatch.from_arrays(columns, schema=arrow)
 
@@ -177,8 +203,10 @@ def to_spark(schema: sql.StructType) -> Callable[[pa.RecordBatch, dict[str, pa.S
 
 def from_spark(batch: pa.RecordBatch, schema: sql.StructType) -> pa.RecordBatch:
     """What the native writer takes of a batch that Spark hands over."""
-    columns = [_for_codec(column, field.dataType)
-               for column, field in zip(batch.columns, schema, strict=True)]
+    columns = [
+        _for_codec(column, field.dataType)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
