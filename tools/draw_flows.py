@@ -2,8 +2,8 @@
 
     python tools/draw_flows.py [--check]
 
-With --check it only compares. A picture is a list of processes, each a frame with the rooms that the
-flow crosses in it, and a list of arrows between rooms. Heights and lines follow from those.
+With --check it only compares. A picture is a list of processes, each a frame with the rooms that
+the flow crosses in it, and a list of arrows between rooms. Heights and lines follow from those.
 """
 
 from __future__ import annotations
@@ -94,26 +94,59 @@ CONTROL = Picture(
     "Control: the driver talks to the coordinator over pipes, the coordinator to each agent over a "
     "WebSocket, each agent to its node over a socket pair",
     (
-        Frame(16, 16, 216, "driver: your program", (
-            Room("cluster", "python/tfos/cluster", ("tfos.run, Cluster",)),
-            Room("jobs", "python/tfos/spark", ("the launch job of n tasks",)),
-        )),
-        Frame(330, 16, 250, "tfos coordinator", (
-            Room("coordinator", "src/control/coordinator", ("roles, roster, failures, metrics",)),
-            Room("server", "src/control/link", ("one port: WebSocket and HTTP",)),
-        )),
-        Frame(680, 92, 250, "tfos agent, one for each node", (
-            Room("link", "src/control/link", ("the agent's end of it",)),
-            Room("agent", "src/control/agent",
-                 ("starts and watches the node,", "with src/control/host: GPUs, ports")),
-        )),
-        Frame(330, 312, 250, "Spark task on an executor", (
-            Room("launch", "python/tfos/cluster/launch.py", ("starts one agent",)),
-        )),
-        Frame(680, 312, 250, "node: Python and TensorFlow", (
-            Room("node_link", "src/node", ("ends the feed, sends metrics",)),
-            Room("node", "python/tfos/node", ("calls your main(ctx)",)),
-        )),
+        Frame(
+            16,
+            16,
+            216,
+            "driver: your program",
+            (
+                Room("cluster", "python/tfos/cluster", ("tfos.run, Cluster",)),
+                Room("jobs", "python/tfos/spark", ("the launch job of n tasks",)),
+            ),
+        ),
+        Frame(
+            330,
+            16,
+            250,
+            "tfos coordinator",
+            (
+                Room(
+                    "coordinator", "src/control/coordinator", ("roles, roster, failures, metrics",)
+                ),
+                Room("server", "src/control/link", ("one port: WebSocket and HTTP",)),
+            ),
+        ),
+        Frame(
+            680,
+            92,
+            250,
+            "tfos agent, one for each node",
+            (
+                Room("link", "src/control/link", ("the agent's end of it",)),
+                Room(
+                    "agent",
+                    "src/control/agent",
+                    ("starts and watches the node,", "with src/control/host: GPUs, ports"),
+                ),
+            ),
+        ),
+        Frame(
+            330,
+            312,
+            250,
+            "Spark task on an executor",
+            (Room("launch", "python/tfos/cluster/launch.py", ("starts one agent",)),),
+        ),
+        Frame(
+            680,
+            312,
+            250,
+            "node: Python and TensorFlow",
+            (
+                Room("node_link", "src/node", ("ends the feed, sends metrics",)),
+                Room("node", "python/tfos/node", ("calls your main(ctx)",)),
+            ),
+        ),
     ),
     (
         Arrow("cluster", "coordinator", ("pipes,", "lines of JSON"), both=True),
@@ -130,27 +163,52 @@ CONTROL = Picture(
 
 FEED = Picture(
     "feed_flow",
-    "Feed: the driver plans a Spark job, whose tasks write chunks of rows into memory of the nodes; "
+    "Feed: the driver plans a Spark job, whose tasks write chunks of rows into nodes' memory; "
     "each node queues them and hands them to the program as batches or rows",
     (
-        Frame(16, 16, 216, "driver: your program", (
-            Room("train", "python/tfos/cluster", ("Cluster.train, epochs, ledger",)),
-            Room("plan", "python/tfos/feed/plan.py", ("where the nodes listen",)),
-        )),
-        Frame(330, 16, 250, "Spark task on an executor", (
-            Room("task", "python/tfos/feed/tasks.py",
-                 ("rows in a Python worker; in a JVM", "it is tfos.internal.PartitionFeed")),
-            Room("edge", "src/python or src/jvm", ("rows to the native side",)),
-            Room("columns", "src/columns, src/chunk", ("typed columns in one chunk",)),
-            Room("feeder", "src/feed/feeder", ("chooses a node for each chunk",)),
-        )),
-        Frame(680, 16, 250, "node: Python and TensorFlow", (
-            Room("main", "your main(ctx)", ("model.fit(ctx.dataset(128))", "or ctx.feed.next_batch(128)")),
-            Room("ops", "src/tensorflow, src/datasets", ("an op of tf.data; no Python",)),
-            Room("read", "src/feed/read", ("batches, steps that all can make",)),
-            Room("queue", "src/feed/queue", ("order, epochs, cached rows",)),
-            Room("node", "src/feed/node", ("sessions, memory, the ledger",)),
-        )),
+        Frame(
+            16,
+            16,
+            216,
+            "driver: your program",
+            (
+                Room("train", "python/tfos/cluster", ("Cluster.train, epochs, ledger",)),
+                Room("plan", "python/tfos/feed/plan.py", ("where the nodes listen",)),
+            ),
+        ),
+        Frame(
+            330,
+            16,
+            250,
+            "Spark task on an executor",
+            (
+                Room(
+                    "task",
+                    "python/tfos/feed/tasks.py",
+                    ("rows in a Python worker; in a JVM", "it is tfos.internal.PartitionFeed"),
+                ),
+                Room("edge", "src/python or src/jvm", ("rows to the native side",)),
+                Room("columns", "src/columns, src/chunk", ("typed columns in one chunk",)),
+                Room("feeder", "src/feed/feeder", ("chooses a node for each chunk",)),
+            ),
+        ),
+        Frame(
+            680,
+            16,
+            250,
+            "node: Python and TensorFlow",
+            (
+                Room(
+                    "main",
+                    "your main(ctx)",
+                    ("model.fit(ctx.dataset(128))", "or ctx.feed.next_batch(128)"),
+                ),
+                Room("ops", "src/tensorflow, src/datasets", ("an op of tf.data; no Python",)),
+                Room("read", "src/feed/read", ("batches, steps that all can make",)),
+                Room("queue", "src/feed/queue", ("order, epochs, cached rows",)),
+                Room("node", "src/feed/node", ("sessions, memory, the ledger",)),
+            ),
+        ),
     ),
     (
         Arrow("train", "plan"),
@@ -171,26 +229,50 @@ TENSORS = Picture(
     "Tensors: nodes exchange gradients through src/collective, over shared memory on one host and "
     "TCP, TLS or UCX between hosts; workers reach parameter servers through src/parameter_server",
     (
-        Frame(16, 16, 250, "a node on host A", (
-            Room("keras", "python/tfos/keras", ("ctx.distribute(optimizer)",)),
-            Room("api", "python/tfos/collective.py", ("all_reduce, broadcast",)),
-            Room("ops", "src/tensorflow", ("ops that TensorFlow loads",)),
-            Room("group", "src/datasets", ("the group behind the ops",)),
-            Room("collective", "src/collective", ("sums up on the host first",)),
-        )),
-        Frame(340, 316, 250, "another node on host A", (
-            Room("same", "src/collective", ("one of each host speaks for it",)),
-        )),
-        Frame(680, 316, 250, "a node on host B", (
-            Room("other", "src/collective", ("one of each host speaks for it",)),
-        )),
-        Frame(340, 16, 250, "a worker, at its own pace", (
-            Room("client_api", "python/tfos/parameter_server", ("ctx.parameter_server(...)",)),
-            Room("client", "src/parameter_server", ("a thread for each server",)),
-        )),
-        Frame(680, 92, 250, "tfos parameter-server, role ps", (
-            Room("server", "src/parameter_server", ("combines, keeps its share",)),
-        )),
+        Frame(
+            16,
+            16,
+            250,
+            "a node on host A",
+            (
+                Room("keras", "python/tfos/keras", ("ctx.distribute(optimizer)",)),
+                Room("api", "python/tfos/collective.py", ("all_reduce, broadcast",)),
+                Room("ops", "src/tensorflow", ("ops that TensorFlow loads",)),
+                Room("group", "src/datasets", ("the group behind the ops",)),
+                Room("collective", "src/collective", ("sums up on the host first",)),
+            ),
+        ),
+        Frame(
+            340,
+            316,
+            250,
+            "another node on host A",
+            (Room("same", "src/collective", ("one of each host speaks for it",)),),
+        ),
+        Frame(
+            680,
+            316,
+            250,
+            "a node on host B",
+            (Room("other", "src/collective", ("one of each host speaks for it",)),),
+        ),
+        Frame(
+            340,
+            16,
+            250,
+            "a worker, at its own pace",
+            (
+                Room("client_api", "python/tfos/parameter_server", ("ctx.parameter_server(...)",)),
+                Room("client", "src/parameter_server", ("a thread for each server",)),
+            ),
+        ),
+        Frame(
+            680,
+            92,
+            250,
+            "tfos parameter-server, role ps",
+            (Room("server", "src/parameter_server", ("combines, keeps its share",)),),
+        ),
     ),
     (
         Arrow("keras", "api"),
@@ -209,32 +291,82 @@ FILES = Picture(
     "Files: TensorFlow, the datasets of a node, Spark's tasks and your program reach files of this "
     "host and of HDFS through src/records, src/files and src/hadoop",
     (
-        Frame(16, 16, 222, "node: TensorFlow's files", (
-            Room("gfile", "tf.io.gfile, checkpoints", ("any path with hdfs://",)),
-            Room("plugin", "src/hadoop/plugin.cc", ("TensorFlow's file systems",)),
-        )),
-        Frame(258, 16, 222, "node: ctx.tfrecords", (
-            Room("tfrecords", "python/tfos/node/files.py", ("which files are its share",)),
-            Room("datasets", "src/datasets", ("a thread decodes ahead",)),
-        )),
-        Frame(500, 16, 222, "Python: tfos.records", (
-            Room("records_api", "python/tfos/records", ("files as Arrow; tfos records",)),
-            Room("bind", "src/python/bind", ("the extension",)),
-        )),
-        Frame(742, 16, 222, "Spark's JVM: tfrecord", (
-            Room("format", "tfos.internal", ("the format for DataFrames",)),
-            Room("jni", "src/jvm", ("JNI; its bytes go through", "Hadoop's streams of this JVM")),
-        )),
-        Frame(258, 240, 706, "the same native libraries in each process", (
-            Room("records", "src/records", ("TFRecord, tf.Example, schemas, indexes, to and from Arrow",)),
-            Room("files", "src/files", ("a URI is Hadoop's, any other path is this host's",)),
-        )),
-        Frame(16, 432, 464, "Java in the process, started by the first such path", (
-            Room("hadoop", "src/hadoop", ("Hadoop's own FileSystem through JNI: HDFS, viewfs, s3a",)),
-        )),
-        Frame(500, 432, 464, "this host", (
-            Room("local", "src/records/file_store.cc", ("files without a scheme",)),
-        )),
+        Frame(
+            16,
+            16,
+            222,
+            "node: TensorFlow's files",
+            (
+                Room("gfile", "tf.io.gfile, checkpoints", ("any path with hdfs://",)),
+                Room("plugin", "src/hadoop/plugin.cc", ("TensorFlow's file systems",)),
+            ),
+        ),
+        Frame(
+            258,
+            16,
+            222,
+            "node: ctx.tfrecords",
+            (
+                Room("tfrecords", "python/tfos/node/files.py", ("which files are its share",)),
+                Room("datasets", "src/datasets", ("a thread decodes ahead",)),
+            ),
+        ),
+        Frame(
+            500,
+            16,
+            222,
+            "Python: tfos.records",
+            (
+                Room("records_api", "python/tfos/records", ("files as Arrow; tfos records",)),
+                Room("bind", "src/python/bind", ("the extension",)),
+            ),
+        ),
+        Frame(
+            742,
+            16,
+            222,
+            "Spark's JVM: tfrecord",
+            (
+                Room("format", "tfos.internal", ("the format for DataFrames",)),
+                Room(
+                    "jni", "src/jvm", ("JNI; its bytes go through", "Hadoop's streams of this JVM")
+                ),
+            ),
+        ),
+        Frame(
+            258,
+            240,
+            706,
+            "the same native libraries in each process",
+            (
+                Room(
+                    "records",
+                    "src/records",
+                    ("TFRecord, tf.Example, schemas, indexes, to and from Arrow",),
+                ),
+                Room("files", "src/files", ("a URI is Hadoop's, any other path is this host's",)),
+            ),
+        ),
+        Frame(
+            16,
+            432,
+            464,
+            "Java in the process, started by the first such path",
+            (
+                Room(
+                    "hadoop",
+                    "src/hadoop",
+                    ("Hadoop's own FileSystem through JNI: HDFS, viewfs, s3a",),
+                ),
+            ),
+        ),
+        Frame(
+            500,
+            432,
+            464,
+            "this host",
+            (Room("local", "src/records/file_store.cc", ("files without a scheme",)),),
+        ),
     ),
     (
         Arrow("gfile", "plugin"),
@@ -262,8 +394,10 @@ def _head(x: float, y: float, dx: int, dy: int) -> str:
     """A triangle whose point is at (x, y), and that points to (dx, dy)."""
     half, length = HEAD
     back_x, back_y = x - dx * length, y - dy * length
-    points = (f"{x:g},{y:g} {back_x + dy * half:g},{back_y + dx * half:g} "
-              f"{back_x - dy * half:g},{back_y - dx * half:g}")
+    points = (
+        f"{x:g},{y:g} {back_x + dy * half:g},{back_y + dx * half:g} "
+        f"{back_x - dy * half:g},{back_y - dx * half:g}"
+    )
     return f'<polygon points="{points}" class="head"/>'
 
 
@@ -318,18 +452,26 @@ def draw(picture: Picture) -> str:
         f'<rect width="{width}" height="{height}" rx="6" class="ground"/>',
     ]
     for frame in picture.frames:
-        lines.append(f'<rect x="{frame.x}" y="{frame.y}" width="{frame.width}" '
-                     f'height="{frame.height}" rx="6" class="frame"/>')
+        lines.append(
+            f'<rect x="{frame.x}" y="{frame.y}" width="{frame.width}" '
+            f'height="{frame.height}" rx="6" class="frame"/>'
+        )
         for room in frame.rooms:
-            lines.append(f'<rect x="{room.x}" y="{room.y}" width="{room.width}" '
-                         f'height="{room.height}" rx="4" class="room"/>')
+            lines.append(
+                f'<rect x="{room.x}" y="{room.y}" width="{room.width}" '
+                f'height="{room.height}" rx="4" class="room"/>'
+            )
             lines.append(_text(room.x + 8, room.y + 17, "path", room.path))
-            lines += [_text(room.x + 8, room.y + 17 + LINE * number, "note", note)
-                      for number, note in enumerate(room.notes, 1)]
+            lines += [
+                _text(room.x + 8, room.y + 17 + LINE * number, "note", note)
+                for number, note in enumerate(room.notes, 1)
+            ]
     for arrow in picture.arrows:
         lines += _draw_arrow(arrow, picture.rooms)
     # Over the arrows that enter a frame from above.
-    lines += [_text(frame.x + PADDING, frame.y + 18, "title", frame.title) for frame in picture.frames]
+    lines += [
+        _text(frame.x + PADDING, frame.y + 18, "title", frame.title) for frame in picture.frames
+    ]
     return "\n".join([*lines, "</svg>", ""])
 
 
@@ -341,7 +483,9 @@ def main() -> int:
         if "--check" not in sys.argv[1:]:
             image.write_text(drawn)
         elif not image.exists() or image.read_text() != drawn:
-            differing.append(f"{image.relative_to(ROOT)} is not what tools/draw_flows.py draws: run it")
+            differing.append(
+                f"{image.relative_to(ROOT)} is not what tools/draw_flows.py draws: run it"
+            )
     print("\n".join(differing), end="\n" if differing else "")
     return 1 if differing else 0
 
