@@ -41,7 +41,7 @@ ALLOWED = {
     "inference": {"arrow", "base", "chunk", "columns", "records", "tensorflow"},
     "hadoop": {"base", "tensorflow"},
     "files": {"base", "hadoop", "records"},
-    "node": {"base", "control/link", "control/messages", "feed/node", "feed/read"},
+    "node": {"base", "control/link", "control/messages", "feed"},
     "datasets": {"base", "chunk", "collective", "feed/read", "files", "node", "records", "tensorflow"},
     "cli": {"base", "control", "net", "parameter_server"},
     "jvm": {"arrow", "base", "chunk", "columns", "feed/feeder", "feed/wire", "hadoop", "inference",

@@ -138,6 +138,26 @@ Result<feed::Next> FeedSessions::Next(std::string_view queue_name, const Wait& w
   }
 }
 
+Result<ChunkLoan> FeedSessions::NextPassed(std::string_view queue_name, std::uint32_t epoch,
+                                           const Wait& wait) {
+  Lock lock(mutex_);
+  const auto found = queues_.find(queue_name);
+  if (found == queues_.end()) {
+    return Status(ErrorKind::kBadInput, fmt::format("the node has no queue '{}'", queue_name));
+  }
+  auto& passed = found->second.passed;
+  for (;;) {
+    if (const auto of_epoch = passed.find(epoch); of_epoch != passed.end()) {
+      const QueuedChunk chunk = of_epoch->second.front();
+      of_epoch->second.pop_front();
+      if (of_epoch->second.empty()) passed.erase(of_epoch);
+      return Lend(chunk);
+    }
+    if (closed_) return Status(ErrorKind::kReconnect, "the node closed");
+    TFOS_RETURN_IF_ERROR(WaitOn(lock, wait, "no rows of other nodes came"));
+  }
+}
+
 ChunkLoan FeedSessions::Lend(const QueuedChunk& chunk) {
   CountOut(chunk);
   const FeedSession& session = *sessions_.find(chunk.session)->second;
@@ -327,7 +347,10 @@ void FeedSessions::Close() {
   std::vector<SessionPointer> all;
   for (const auto& [id, session] : sessions_) all.push_back(session);
   for (const SessionPointer& session : all) EndSession(session, /*orderly=*/false);
-  for (auto& [name, queue] : queues_) ReleaseAll(queue.chunks.Clear());
+  for (auto& [name, queue] : queues_) {
+    ReleaseAll(queue.chunks.Clear());
+    ReleasePassed(queue);
+  }
   changed_.notify_all();
   Wake();
 }
@@ -377,6 +400,7 @@ void FeedSessions::StopAll(const std::string& last_frame) {
   }
   for (auto& [name, queue] : queues_) {
     ReleaseAll(queue.chunks.Clear());
+    ReleasePassed(queue);
     queue.cached.clear();
   }
   changed_.notify_all();
@@ -435,6 +459,12 @@ void FeedSessions::ReleaseAll(const std::vector<QueuedChunk>& chunks) {
   for (const QueuedChunk& chunk : chunks) {
     CountOut(chunk);
     ReleaseBlock(*sessions_.find(chunk.session)->second, chunk.number);
+  }
+}
+
+void FeedSessions::ReleasePassed(Queue& queue) {
+  for (const auto& [epoch, chunks] : std::exchange(queue.passed, {})) {
+    ReleaseAll({chunks.begin(), chunks.end()});
   }
 }
 
@@ -636,7 +666,9 @@ Status FeedSessions::OnOpen(FeederLink& link, SessionOptions options) {
             "a partition that lasts until it is read is for training and not replayed"};
   }
   const auto queue = queues_.find(options.queue);
-  if (queue == queues_.end() || feed_over_) {
+  // The last epoch is evened out when the feed is over.
+  const bool too_late = options.mode == Mode::kPass ? terminated_ : feed_over_;
+  if (queue == queues_.end() || too_late) {
     const OpenStatus status =
         queue == queues_.end() ? OpenStatus::kUnknownQueue : OpenStatus::kFeedOver;
     PostLast(link, Encode(OpenedMessage{.status = status}));
@@ -664,7 +696,12 @@ Status FeedSessions::OnOpen(FeederLink& link, SessionOptions options) {
   link.session = session;
   ++queue->second.open_sessions;
   ++counters_.open_sessions;
-  RequestMemory(session, bytes);
+  if (session->options.mode == Mode::kPass) {
+    // Beyond the budget: it may be full of the next epoch's rows, which wait for these.
+    Grant(session, std::max<std::uint64_t>(1, session->options.region_bytes));
+  } else {
+    RequestMemory(session, bytes);
+  }
   return {};
 }
 
@@ -758,11 +795,14 @@ void FeedSessions::Accepted(FeedSession& session, const QueuedChunk& chunk) {
   counters_.items += chunk.items;
   ++counters_.chunks;
   // A sample makes nobody a node that has rows.
-  if (!IsSample(chunk)) counters_.bytes += chunk.bytes.size();
+  const Mode mode = session.options.mode;
+  if (!IsSample(chunk) && mode != Mode::kPass) counters_.bytes += chunk.bytes.size();
   ++counters_.queued_chunks;
   counters_.queued_bytes += chunk.bytes.size();
   FeedQueue& queue = QueueOf(session).chunks;
-  if (session.options.mode == Mode::kTrain) {
+  if (mode == Mode::kPass) {
+    QueueOf(session).passed[session.options.key.epoch].push_back(chunk);
+  } else if (mode == Mode::kTrain) {
     counters_.train_items += chunk.items;
     if (session.options.until_read) session.reads.Accept();
     if (!IsSample(chunk)) counters_.rows_read_elsewhere += chunk.rows_read;

@@ -61,6 +61,7 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
 
   // For consumers: see FeedServer.
   Result<feed::Next> Next(std::string_view queue, const Wait& wait);
+  Result<ChunkLoan> NextPassed(std::string_view queue, std::uint32_t epoch, const Wait& wait);
   Result<Delivery> SendResult(std::uint64_t session, std::uint64_t rows, AlignedBuffer chunk,
                               const Wait& wait);
   Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows);
@@ -72,6 +73,7 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
   void Close();
   bool closed() const;
   FeedCounters counters() const;
+  const Secret& token() const { return options_.token; }
 
   // For loans.
   Result<PrivateView> MapPrivately(const QueuedChunk& chunk) const override;
@@ -120,6 +122,8 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
     std::uint64_t epoch = 0;                 ///< The first that has not ended.
     std::map<std::uint64_t, Cached> cached;  ///< By epoch, until its end is queued.
     std::size_t being_cached = 0;            ///< Chunks that consumers took and now copy.
+    /// By epoch: what other nodes have passed on.
+    std::map<std::uint32_t, std::deque<QueuedChunk>> passed;
   };
   struct MemoryRequest {
     SessionPointer session;
@@ -157,6 +161,7 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
   void Withdraw(FeedSession& session);
   void RecordRead(const SessionPointer& session, std::uint64_t number, std::uint64_t rows);
   void ReleaseAll(const std::vector<QueuedChunk>& chunks);
+  void ReleasePassed(Queue& queue);
   void ReleaseBlock(FeedSession& session, std::uint64_t number);
   void Retire(FeedSession& session);
   void Post(FeederLink& link, OutFrame frame);
