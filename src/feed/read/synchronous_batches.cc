@@ -105,8 +105,8 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
     if (ahead.feed_over) return Step{.ahead = ahead};
     const std::uint64_t full = ahead.rows / options.rows;
     const std::uint64_t all = (ahead.rows + options.rows - 1) / options.rows;
-    // What was passed on is known to the coordinator: it has said it.
-    if (!evened_) {
+    // What is passed on is known to the coordinator: it has said it.
+    if (!passed_on_) {
       TFOS_RETURN_IF_ERROR(
           tickets_.Report({.queue = queue_,
                            .epoch = ahead.epoch,
@@ -127,9 +127,15 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
                                                               (known.ending && !ahead.epoch_over);
                                                      },
                                                      wait));
-    if (grant.final && !evened_) {
+    if (grant.final && !passed_on_) {
+      TFOS_RETURN_IF_ERROR(reader_.LookToEnd(options, wait).status());
+      TFOS_RETURN_IF_ERROR(PassOn(grant));
       TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookToEnd(options, wait));
-      TFOS_RETURN_IF_ERROR(EvenOut(grant, options, wait));
+    }
+    // No earlier: the node that passes rows on may be in a step that this one can make, and come to
+    // it afterwards.
+    if (grant.final && !taken_over_ && ahead.rows < options.rows) {
+      TFOS_RETURN_IF_ERROR(TakeOver(grant.epoch, options, wait));
       TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookToEnd(options, wait));
     }
     if (grant.granted > made_ || grant.final) return Step{.ahead = ahead, .grant = grant};
@@ -137,13 +143,11 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
   }
 }
 
-Status SynchronousBatches::EvenOut(const StepGrant& grant, const BatchOptions& options,
-                                   const Wait& wait) {
+Status SynchronousBatches::PassOn(const StepGrant& grant) {
   const std::uint32_t self = reader_.node_id();
   const StepTickets::Passer passer = tickets_.passer();
-  // Goes on where it stopped when a wait has failed.
-  for (; passes_made_ < grant.passes.size(); ++passes_made_) {
-    const RowPass& pass = grant.passes[passes_made_];
+  passed_on_ = true;
+  for (const RowPass& pass : grant.passes) {
     if (pass.from != self || !passer) continue;
     const Status passed = reader_.PassOn(
         pass.rows, [&](std::span<const std::byte> chunk, const ItemRange& rows) -> Status {
@@ -154,11 +158,17 @@ Status SynchronousBatches::EvenOut(const StepGrant& grant, const BatchOptions& o
     // Nothing waits for rows at a node that is gone.
     if (!passed.ok() && passed.kind() != ErrorKind::kReconnect) return passed;
   }
+  return {};
+}
+
+Status SynchronousBatches::TakeOver(std::uint32_t epoch, const BatchOptions& options,
+                                    const Wait& wait) {
+  const std::uint32_t self = reader_.node_id();
   for (;;) {
     // A node that leaves before it has passed its rows on is left out.
     TFOS_ASSIGN_OR_RETURN(const StepGrant now,
                           Await(
-                              grant.epoch, [](const StepGrant&) { return true; }, wait));
+                              epoch, [](const StepGrant&) { return true; }, wait));
     std::uint64_t expected = 0;
     for (const RowPass& pass : now.passes) {
       if (pass.to.node_id == self) expected += pass.rows;
@@ -169,7 +179,7 @@ Status SynchronousBatches::EvenOut(const StepGrant& grant, const BatchOptions& o
     const auto patience = enough ? Clock::Duration::zero() : Clock::Duration(kCheckInterval);
     const Wait a_while{.deadline = Deadline::After(patience).Min(wait.deadline),
                        .check = wait.check};
-    const Result<std::uint64_t> taken = reader_.TakePassed(options, grant.epoch, a_while);
+    const Result<std::uint64_t> taken = reader_.TakePassed(options, epoch, a_while);
     if (taken.ok()) {
       rows_taken_over_ += *taken;
     } else if (taken.status().kind() != ErrorKind::kRetryLater) {
@@ -180,7 +190,7 @@ Status SynchronousBatches::EvenOut(const StepGrant& grant, const BatchOptions& o
       return taken.status();
     }
   }
-  evened_ = true;
+  taken_over_ = true;
   return {};
 }
 
@@ -218,8 +228,8 @@ Result<BatchResult> SynchronousBatches::NextBatch(const BatchOptions& options, c
 void SynchronousBatches::BeginEpoch() {
   made_ = 0;
   rows_made_ = 0;
-  evened_ = false;
-  passes_made_ = 0;
+  passed_on_ = false;
+  taken_over_ = false;
   taken_before_epoch_ = rows_taken_over_;
 }
 

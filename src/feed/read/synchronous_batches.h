@@ -50,8 +50,10 @@ class SynchronousBatches {
     StepGrant grant = {};
   };
   Result<Step> AwaitStep(const BatchOptions& options, const Wait& wait);
-  /// Passes rows on to the other nodes and takes theirs, as the grant has it.
-  Status EvenOut(const StepGrant& grant, const BatchOptions& options, const Wait& wait);
+  /// Passes rows on to the other nodes, as the final grant has it. Waits for no program.
+  Status PassOn(const StepGrant& grant);
+  /// Takes what others pass on to this node.
+  Status TakeOver(std::uint32_t epoch, const BatchOptions& options, const Wait& wait);
   Result<BatchResult> NextBatch(const BatchOptions& options, const Wait& wait);
   void BeginEpoch();
   Result<StepGrant> Await(std::uint32_t epoch, const std::function<bool(const StepGrant&)>& enough,
@@ -66,8 +68,8 @@ class SynchronousBatches {
   std::uint32_t epoch_ = 0;
   std::uint64_t made_ = 0;       ///< Batches of this epoch.
   std::uint64_t rows_made_ = 0;  ///< In those.
-  bool evened_ = false;          ///< The nodes have passed on to each other what they had to.
-  std::size_t passes_made_ = 0;  ///< Of those that the grant lists.
+  bool passed_on_ = false;       ///< What the final grant says.
+  bool taken_over_ = false;      ///< Likewise.
   std::uint64_t taken_before_epoch_ = 0;
   std::atomic<std::uint64_t> rows_passed_on_ = 0;
   std::atomic<std::uint64_t> rows_taken_over_ = 0;
