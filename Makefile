@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test sanitize format clean
+.PHONY: help demo demo-hdfs build test lint sanitize sanitize-address sanitize-thread fuzz corpus format prose clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -14,8 +14,12 @@ MNIST ?=
 PYTEST_ARGS ?=
 # Most tests wait for other processes more than they compute. Each of the two has a Spark of its own.
 PYTEST = .venv/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
-# The extension is part of the wheel, and tested as that.
-BUILD_DEV = cmake --preset dev -DTFOS_BUILD_PYTHON=OFF && cmake --build --preset dev -j $(JOBS)
+# What tools/report_tests.py reads.
+RESULTS = build/test-results
+CTEST = mkdir -p $(RESULTS) && ctest --output-junit $(CURDIR)/$(RESULTS)
+# Each fuzz target runs so long.
+FUZZ_SECONDS ?= 20
+export JOBS
 
 help: ## Show this help.
 	@echo "make demo [MNIST=DIR] Train and infer on a two-node cluster of this machine (digits, or MNIST's .gz files in DIR)."
@@ -48,32 +52,71 @@ build: ## Build the C++ part with its tests (preset dev) and install the wheel i
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build test' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
-	  'Building the C++ part and its tests (ccache)' '$(BUILD_DEV)' \
-	  'Building and installing the wheel' 'tools/install_wheel.sh'
+	  'Building the wheel and the C++ tests, and installing the wheel (ccache)' 'tools/install_wheel.sh --tests'
 
 test: ## Build and run all tests: layers, C++ (ctest), Python on real Spark clusters (pytest).
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build test hdfs' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
-	  'Building the C++ tests (ccache)' '$(BUILD_DEV)' \
-	  'Running the C++ tests' 'ctest --preset dev -j $$((2 * $(JOBS)))' \
-	  'Building and installing the wheel' 'tools/install_wheel.sh' \
+	  'Checking the Python sources (ruff, mypy)' 'tools/lint.sh' \
+	  'Building the wheel and the C++ tests, and installing the wheel (ccache)' 'tools/install_wheel.sh --tests' \
+	  'Running the C++ tests' '$(CTEST)/cpp.xml --preset dev -j $$((2 * $(JOBS)))' \
 	  'Checking what the binaries show and need' '.venv/bin/python tools/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/dev/src/jvm/libtfos_jvm.so' \
 	  "Archiving Spark's classes" '.venv/bin/python tools/archive_spark_classes.py build/spark-classes.jsa' \
-	  'Running the Python tests' '$(PYTEST) tests/python $(PYTEST_ARGS)'
+	  'Running the Python tests' '$(PYTEST) --junitxml $(RESULTS)/python.xml tests/python $(PYTEST_ARGS)' \
+	  'Reporting' '.venv/bin/python tools/report_tests.py $(RESULTS)/cpp.xml $(RESULTS)/python.xml'
 
-sanitize: ## Run the C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer.
+lint: ## Check format, Python's types and style, the layers, and the English of pages; Java's warnings are errors of the build.
 	@tools/steps.sh \
-	  'Installing missing Debian packages' 'tools/install_packages.sh build test' \
-	  'Building with AddressSanitizer and UndefinedBehaviorSanitizer' 'cmake --preset asan-ubsan && cmake --build --preset asan-ubsan -j $(JOBS)' \
-	  'Running the C++ tests' 'ctest --preset asan-ubsan -j $(JOBS)' \
-	  'Building with ThreadSanitizer' 'cmake --preset tsan && cmake --build --preset tsan -j $(JOBS)' \
-	  'Running the C++ tests' 'ctest --preset tsan -j $(JOBS)'
+	  'Installing missing Debian packages' 'tools/install_packages.sh analyse' \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Checking the format of the C++ sources' "git ls-files '*.cc' '*.h' | xargs clang-format-16 --dry-run -Werror" \
+	  'Checking the Python sources (ruff, mypy)' 'tools/lint.sh' \
+	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
+	  'Checking the English' '.venv/bin/python tools/prose.py'
 
-format: ## Format the C++ sources.
+# Both are Clang's builds of all there is, benchmarks and fuzz targets included, with its warnings as
+# errors.
+sanitize: ## Run the C++ tests and those of the extension under sanitizers.
+sanitize: sanitize-address sanitize-thread
+
+sanitize-address: ## As sanitize, under AddressSanitizer and UndefinedBehaviorSanitizer alone; then fuzz.
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh build test analyse' \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Building with Clang, AddressSanitizer and UndefinedBehaviorSanitizer' 'cmake --preset asan-ubsan && cmake --build --preset asan-ubsan -j $(JOBS)' \
+	  'Running the C++ tests' '$(CTEST)/asan-ubsan.xml --preset asan-ubsan -j $(JOBS)' \
+	  'Running tests of the extension' 'tools/test_sanitized_extension.sh asan-ubsan --junitxml $(RESULTS)/asan-ubsan-python.xml' \
+	  'Fuzzing' 'tools/fuzz.sh $(FUZZ_SECONDS)'
+
+sanitize-thread: ## As sanitize, under ThreadSanitizer alone.
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh build test analyse' \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Building with Clang and ThreadSanitizer' 'cmake --preset tsan && cmake --build --preset tsan -j $(JOBS)' \
+	  'Running the C++ tests' '$(CTEST)/tsan.xml --preset tsan -j $(JOBS)' \
+	  'Running tests of the extension' 'tools/test_sanitized_extension.sh tsan --junitxml $(RESULTS)/tsan-python.xml'
+
+fuzz: ## Run each fuzz target for FUZZ_SECONDS (20), from fuzz/corpus; what one finds is in build/fuzz.
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh build test analyse' \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Building the fuzz targets' 'cmake --preset asan-ubsan && cmake --build --preset asan-ubsan -j $(JOBS) --target fuzz/all' \
+	  'Fuzzing' 'tools/fuzz.sh $(FUZZ_SECONDS)'
+
+corpus: ## Write the seeds of fuzz/corpus anew.
+	@cmake --preset dev && cmake --build --preset dev -j $(JOBS) --target make_corpus && build/dev/fuzz/make_corpus fuzz/corpus
+
+format: ## Format the C++ and Python sources.
 	@tools/install_packages.sh analyse
 	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
+	@tools/lint.sh --fix
+
+prose: ## Check the English of pages, comments and docstrings (tools/prose.toml has the rules).
+	@tools/steps.sh \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Checking the English' '.venv/bin/python tools/prose.py'
 
 clean: ## Remove everything built, .venv included.
-	rm -rf build dist jvm/target .venv .pytest_cache spark-warehouse
+	rm -rf build dist jvm/target .venv .venv-lint .pytest_cache spark-warehouse

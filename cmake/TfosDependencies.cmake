@@ -33,8 +33,26 @@ tfos_require(TFOS_JNI_INCLUDE_DIR "jni.h (of a JDK, or set JAVA_HOME)" openjdk-1
 find_package(Boost 1.81 QUIET)
 tfos_require(Boost_FOUND "Boost 1.81 (headers)" libboost1.81-dev)
 
-# Optional, and headers alone; its library is looked for where the program runs.
-find_path(TFOS_UCX_INCLUDE_DIR ucp/api/ucp.h DOC "Directory of ucp/api/ucp.h (libucx-dev); without it rdma=True finds no UCX")
+# The Python that the wheel is made with; else the one of .venv, if there is one.
+if(NOT DEFINED Python_EXECUTABLE AND EXISTS "${PROJECT_SOURCE_DIR}/.venv/bin/python")
+  set(Python_EXECUTABLE "${PROJECT_SOURCE_DIR}/.venv/bin/python")
+endif()
+find_package(Python 3.11 QUIET COMPONENTS Interpreter)
+
+# UCX is optional. Building takes its headers, tests and benchmarks its library; programs look for a
+# library where they run. Both are in the Python package libucx-cu12.
+if(Python_Interpreter_FOUND)
+  execute_process(
+    COMMAND "${Python_EXECUTABLE}" -c
+      "import importlib.util as u; s = u.find_spec('libucx'); print(s.submodule_search_locations[0] if s else '')"
+    OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE ucx_package)
+endif()
+find_path(TFOS_UCX_INCLUDE_DIR ucp/api/ucp.h HINTS "${ucx_package}/include"
+  DOC "Directory of ucp/api/ucp.h; without it rdma=True finds no UCX")
+set(TFOS_PACKAGED_UCX "")
+if(ucx_package)
+  set(TFOS_PACKAGED_UCX "${ucx_package}/lib/libucp.so.0")
+endif()
 
 if(TFOS_BUILD_TESTS)
   find_package(GTest QUIET)

@@ -22,12 +22,16 @@ def train(ctx):
     import keras
 
     pixels = ctx.args["pixels"]
-    model = keras.Sequential([
-        keras.layers.Input((pixels,)),
-        keras.layers.Dense(64, activation="relu"),
-        keras.layers.Dense(10, activation="softmax"),
-    ])
-    model.compile(keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
+    model = keras.Sequential(
+        [
+            keras.layers.Input((pixels,)),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10, activation="softmax"),
+        ]
+    )
+    model.compile(
+        keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy", metrics=["accuracy"]
+    )
     server = ctx.parameter_server(model, sync_interval=5, staleness=20)
     rows = ctx.dataset(BATCH_SIZE, features="pixels", label="label")
     for _ in range(ctx.args["epochs"]):  # A pass over the rows is an epoch of cluster.train.
@@ -50,7 +54,9 @@ def main():
     scratch = tempfile.mkdtemp(prefix="asynchronous-")
     model_path = str(pathlib.Path(scratch, "model.keras"))
     # Three nodes, and each needs an executor's core while it starts.
-    spark = spark_session.session("asynchronous", options.master or "local-cluster[3,1,2048]", cores=3)
+    spark = spark_session.session(
+        "asynchronous", options.master or "local-cluster[3,1,2048]", cores=3
+    )
     try:
         rows = spark.createDataFrame(training, "pixels array<float>, label int").repartition(4)
         arguments = {"pixels": len(training[0][0]), "model": model_path, "epochs": options.epochs}
@@ -59,8 +65,9 @@ def main():
     finally:
         spark.stop()
 
-    import keras
     import numpy as np
+
+    import keras
 
     model = keras.models.load_model(model_path)
     shutil.rmtree(scratch)

@@ -58,13 +58,16 @@ def train(args, ctx):
             if rows:
                 batch_pixels, batch_labels = zip(*rows, strict=True)
                 _, last_loss = session.run(
-                    [step, loss], {pixels: batch_pixels, labels: batch_labels})
+                    [step, loss], {pixels: batch_pixels, labels: batch_labels}
+                )
                 steps += 1
                 ctx.report(step=steps, loss=last_loss)
         accuracy, all_steps = session.run(
-            [right, global_step], {pixels: test_pixels, labels: test_labels})
-    pathlib.Path(args.results, f"{ctx.task_index}.json").write_text(json.dumps(
-        {"accuracy": float(accuracy), "steps": steps, "steps_of_all": int(all_steps)}))
+            [right, global_step], {pixels: test_pixels, labels: test_labels}
+        )
+    pathlib.Path(args.results, f"{ctx.task_index}.json").write_text(
+        json.dumps({"accuracy": float(accuracy), "steps": steps, "steps_of_all": int(all_steps)})
+    )
 
 
 def main():
@@ -79,17 +82,27 @@ def main():
     args.results = tempfile.mkdtemp(prefix="between-graph-")
     spark = spark_session.session("between_graph", args.master, cores=3)
     try:
-        cluster = TFCluster.run(spark.sparkContext, train, args, num_executors=3, num_ps=1,
-                                input_mode=TFCluster.InputMode.SPARK)
+        cluster = TFCluster.run(
+            spark.sparkContext,
+            train,
+            args,
+            num_executors=3,
+            num_ps=1,
+            input_mode=TFCluster.InputMode.SPARK,
+        )
         cluster.train(spark.sparkContext.parallelize(rows, 6), args.epochs)
         cluster.shutdown()
-        results = [json.loads(path.read_text()) for path in sorted(pathlib.Path(args.results).iterdir())]
+        results = [
+            json.loads(path.read_text()) for path in sorted(pathlib.Path(args.results).iterdir())
+        ]
     finally:
         spark.stop()
         shutil.rmtree(args.results)
     for number, result in enumerate(results):
-        print(f"Worker {number}: {result['steps']} steps, {result['steps_of_all']} of all when it ended, "
-              f"accuracy {result['accuracy']:.2%}")
+        print(
+            f"Worker {number}: {result['steps']} steps, {result['steps_of_all']} of all when it ended, "
+            f"accuracy {result['accuracy']:.2%}"
+        )
     return 0 if len(results) == 2 and max(result["accuracy"] for result in results) > 0.85 else 1
 
 

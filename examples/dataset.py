@@ -19,14 +19,17 @@ import tfos
 
 def train(ctx):
     """Runs in the node: fits, reports how many digits were right, then predicts."""
-    import keras
     import numpy as np
 
-    model = keras.Sequential([
-        keras.layers.Input((64,)),
-        keras.layers.Dense(64, activation="relu"),
-        keras.layers.Dense(10, activation="softmax"),
-    ])
+    import keras
+
+    model = keras.Sequential(
+        [
+            keras.layers.Input((64,)),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10, activation="softmax"),
+        ]
+    )
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
 
     class Report(keras.callbacks.Callback):
@@ -60,12 +63,15 @@ def main():
     with tfos.run(spark, train, nodes=1, args=options.epochs) as cluster:
         cluster.train(data, epochs=options.epochs)
         predicted = cluster.inference(
-            unseen, schema="digit int, scores array<float>", keys=["label"]).cache()
+            unseen, schema="digit int, scores array<float>", keys=["label"]
+        ).cache()
         predicted.select("label", "digit").show(5)
         accuracy = predicted.where("digit = label").count() / predicted.count()
     (node,) = cluster.status()
-    print(f"{node['metrics']['rows']:,} rows in {options.epochs} epochs and predictions, "
-          f"accuracy {node['metrics']['accuracy']:.2%}, of unseen digits {accuracy:.2%}")
+    print(
+        f"{node['metrics']['rows']:,} rows in {options.epochs} epochs and predictions, "
+        f"accuracy {node['metrics']['accuracy']:.2%}, of unseen digits {accuracy:.2%}"
+    )
     spark.stop()
     return 0 if accuracy > 0.9 else 1
 

@@ -29,11 +29,13 @@ SEED = 20
 
 def train(ctx):
     """Runs in every node."""
-    import keras
     import tensorflow as tf
+
+    import keras
 
     def decoded(content):
         """Images of a batch of files, from 0 to 1."""
+
         def one(png):
             image = tf.io.decode_png(png, channels=3)
             return tf.ensure_shape(image, [SIDE, SIDE, 3])
@@ -42,13 +44,15 @@ def train(ctx):
 
     keras.utils.set_random_seed(7)
     layers = keras.layers
-    model = keras.Sequential([
-        layers.Input((SIDE, SIDE, 3)),
-        layers.Conv2D(8, 3, strides=2, activation="relu"),
-        layers.Conv2D(16, 3, strides=2, activation="relu"),
-        layers.GlobalAveragePooling2D(),
-        layers.Dense(len(CLASSES), activation="softmax"),
-    ])
+    model = keras.Sequential(
+        [
+            layers.Input((SIDE, SIDE, 3)),
+            layers.Conv2D(8, 3, strides=2, activation="relu"),
+            layers.Conv2D(16, 3, strides=2, activation="relu"),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(len(CLASSES), activation="softmax"),
+        ]
+    )
     # Divided by the rows that count: those that fill batches up do not.
     loss = keras.losses.SparseCategoricalCrossentropy(reduction="mean_with_sample_weight")
     model.compile(ctx.distribute(keras.optimizers.Adam(ctx.args["learning_rate"])), loss)
@@ -64,8 +68,11 @@ def train(ctx):
     def images(content, label, mask):
         return decoded(tf.where(mask > 0, content, blank)), label, mask
 
-    model.fit(files.map(images).prefetch(2), epochs=ctx.args["epochs"], callbacks=[Report()], verbose=0)
+    model.fit(
+        files.map(images).prefetch(2), epochs=ctx.args["epochs"], callbacks=[Report()], verbose=0
+    )
     if ctx.is_chief:
+
         def serve(content):
             return {"name": tf.gather(CLASSES, tf.argmax(model(decoded(content)), axis=1))}
 
@@ -86,7 +93,10 @@ def write_pieces(directory, count):
         photograph = load_sample_image(f"{name}.jpg")
         height, width, _ = photograph.shape
         border = width * 3 // 4
-        for part, left, right, pieces in (("train", 0, border, count), ("test", border, width, count // 4)):
+        for part, left, right, pieces in (
+            ("train", 0, border, count),
+            ("test", border, width, count // 4),
+        ):
             place = pathlib.Path(directory, part, name)
             place.mkdir(parents=True)
             for number in range(pieces):
@@ -98,12 +108,20 @@ def write_pieces(directory, count):
 
 def read(spark, directory):
     """A DataFrame of files: path, content, and the name of the directory as a number."""
-    files = (spark.read.format("binaryFile").option("pathGlobFilter", "*.png")
-             .option("recursiveFileLookup", True).load(directory))
+    files = (
+        spark.read.format("binaryFile")
+        .option("pathGlobFilter", "*.png")
+        .option("recursiveFileLookup", True)
+        .load(directory)
+    )
     names = functions.array(*map(functions.lit, CLASSES))
     name = functions.element_at(functions.split("path", "/"), -2)
-    return files.select("path", "content", name.alias("truth"),
-                        (functions.array_position(names, name) - 1).cast("int").alias("label"))
+    return files.select(
+        "path",
+        "content",
+        name.alias("truth"),
+        (functions.array_position(names, name) - 1).cast("int").alias("label"),
+    )
 
 
 def main():
@@ -118,8 +136,11 @@ def main():
 
     scratch = tempfile.mkdtemp(prefix="images-")
     directory = options.directory or scratch
-    arguments = {"epochs": options.epochs, "learning_rate": options.learning_rate,
-                 "model": f"{directory}/model"}
+    arguments = {
+        "epochs": options.epochs,
+        "learning_rate": options.learning_rate,
+        "model": f"{directory}/model",
+    }
     spark = spark_session.session("images", options.master)
     try:
         if not options.directory:
@@ -127,8 +148,11 @@ def main():
         pieces = read(spark, f"{directory}/train").repartition(4).cache()
         with tfos.run(spark, train, nodes=2, chief="chief", args=arguments) as cluster:
             cluster.train(pieces.select("content", "label"), epochs=options.epochs, shuffle=SEED)
-        model = tfos.ml.Model(modelDir=f"{directory}/model", outputMapping={"name": "answer"},
-                              inputMapping={"content": "content"})
+        model = tfos.ml.Model(
+            modelDir=f"{directory}/model",
+            outputMapping={"name": "answer"},
+            inputMapping={"content": "content"},
+        )
         answers = model.transform(read(spark, f"{directory}/test")).drop("content").cache()
         answers.select("path", "answer").show(5, truncate=60)
         accuracy = answers.where("answer = truth").count() / answers.count()

@@ -25,14 +25,19 @@ def build(args):
     import keras
 
     keras.utils.set_random_seed(7)
-    model = keras.Sequential([
-        keras.layers.Input((args["pixels"],)),
-        keras.layers.Dense(64, activation="relu"),
-        keras.layers.Dense(10),
-    ])
-    model.compile(keras.optimizers.Adam(3e-3),
-                  keras.losses.SparseCategoricalCrossentropy(
-                      from_logits=True, reduction="mean_with_sample_weight"))  # rows of padding count nothing
+    model = keras.Sequential(
+        [
+            keras.layers.Input((args["pixels"],)),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
+    model.compile(
+        keras.optimizers.Adam(3e-3),
+        keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        ),
+    )  # rows of padding count nothing
     return model
 
 
@@ -51,18 +56,29 @@ def main():
     spark = spark_session.session("ml_pipeline", args.master, args.nodes)
     train, test = (
         spark.createDataFrame(rows, "pixels array<double>, label int").select(
-            array_to_vector("pixels").alias("pixels"), "label")
+            array_to_vector("pixels").alias("pixels"), "label"
+        )
         for rows in (train_rows, test_rows)
     )
-    pipeline = Pipeline(stages=[
-        StandardScaler(inputCol="pixels", outputCol="scaled", withMean=True),
-        tfos.ml.Estimator(
-            build=build, inputMapping={"scaled": "pixels"}, outputMapping={"output_0": "logits"},
-            nodes=args.nodes, epochs=args.epochs, batchSize=32, modelDir=f"{directory}/fits",
-            args={"pixels": len(train_rows[0][0])}),
-        SQLTransformer(statement="SELECT *, CAST(array_position(logits, array_max(logits)) - 1 AS double) "
-                                 "AS prediction FROM __THIS__"),
-    ])
+    pipeline = Pipeline(
+        stages=[
+            StandardScaler(inputCol="pixels", outputCol="scaled", withMean=True),
+            tfos.ml.Estimator(
+                build=build,
+                inputMapping={"scaled": "pixels"},
+                outputMapping={"output_0": "logits"},
+                nodes=args.nodes,
+                epochs=args.epochs,
+                batchSize=32,
+                modelDir=f"{directory}/fits",
+                args={"pixels": len(train_rows[0][0])},
+            ),
+            SQLTransformer(
+                statement="SELECT *, CAST(array_position(logits, array_max(logits)) - 1 AS double) "
+                "AS prediction FROM __THIS__"
+            ),
+        ]
+    )
     pipeline.fit(train).write().overwrite().save(f"{directory}/pipeline")
 
     scored = PipelineModel.load(f"{directory}/pipeline").transform(test)

@@ -32,20 +32,26 @@ def compiled_model(ctx):
     """The model of both modes."""
     import keras
 
-    model = keras.Sequential([
-        keras.layers.Input((ctx.args.pixels,), name="pixels"),
-        keras.layers.Dense(128, activation="relu"),
-        keras.layers.Dense(10, activation="softmax", name="digit"),
-    ])
-    model.compile(ctx.distribute(keras.optimizers.Adam(ctx.args.learning_rate)),
-                  "sparse_categorical_crossentropy", metrics=["accuracy"])
+    model = keras.Sequential(
+        [
+            keras.layers.Input((ctx.args.pixels,), name="pixels"),
+            keras.layers.Dense(128, activation="relu"),
+            keras.layers.Dense(10, activation="softmax", name="digit"),
+        ]
+    )
+    model.compile(
+        ctx.distribute(keras.optimizers.Adam(ctx.args.learning_rate)),
+        "sparse_categorical_crossentropy",
+        metrics=["accuracy"],
+    )
     return model
 
 
 def train_from_files(ctx):
     """InputMode.TENSORFLOW. Runs in every node."""
-    import keras
     import pyarrow as pa
+
+    import keras
 
     args = ctx.args
     schema = pa.schema([("label", pa.int64()), ("pixels", pa.list_(pa.float32(), args.pixels))])
@@ -54,13 +60,23 @@ def train_from_files(ctx):
     rows = rows.map(lambda row: (row["pixels"], row["label"])).repeat()
     model = compiled_model(ctx)
     output = f"{args.directory}/tensorflow"
-    callbacks = [keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda epoch, logs: ctx.report(step=epoch + 1, loss=logs["loss"]))]
+    callbacks = [
+        keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: ctx.report(step=epoch + 1, loss=logs["loss"])
+        )
+    ]
     if ctx.is_chief:
-        callbacks += [keras.callbacks.ModelCheckpoint(f"{output}/checkpoints/epoch-{{epoch:02d}}.keras"),
-                      keras.callbacks.TensorBoard(f"{output}/events")]
-    model.fit(rows, epochs=args.epochs, steps_per_epoch=args.steps_per_epoch, callbacks=callbacks,
-              verbose=0)
+        callbacks += [
+            keras.callbacks.ModelCheckpoint(f"{output}/checkpoints/epoch-{{epoch:02d}}.keras"),
+            keras.callbacks.TensorBoard(f"{output}/events"),
+        ]
+    model.fit(
+        rows,
+        epochs=args.epochs,
+        steps_per_epoch=args.steps_per_epoch,
+        callbacks=callbacks,
+        verbose=0,
+    )
     if ctx.is_chief:
         model.export(f"{output}/model", verbose=False)
 
@@ -95,7 +111,9 @@ def prepare(spark, args):
     for name, rows in (("train", train_rows), ("test", test_rows)):
         frame = spark.createDataFrame([(label, pixels) for pixels, label in rows], COLUMNS)
         frame = frame.repartition(args.partitions).cache()
-        lines = frame.selectExpr("concat_ws(',', label, array_join(transform(pixels, x -> string(x)), ','))")
+        lines = frame.selectExpr(
+            "concat_ws(',', label, array_join(transform(pixels, x -> string(x)), ','))"
+        )
         lines.write.text(f"{args.directory}/csv/{name}")
         tfos.save_tfrecords(frame, f"{args.directory}/tfrecords/{name}")
     return len(train_rows)
@@ -104,14 +122,19 @@ def prepare(spark, args):
 def read_csv(spark, path):
     """The digits of a directory of text, as a DataFrame."""
     fields = spark.read.text(path).selectExpr("split(value, ',') AS fields")
-    return fields.selectExpr("bigint(fields[0]) AS label",
-                             "transform(slice(fields, 2, size(fields) - 1), x -> float(x)) AS pixels")
+    return fields.selectExpr(
+        "bigint(fields[0]) AS label",
+        "transform(slice(fields, 2, size(fields) - 1), x -> float(x)) AS pixels",
+    )
 
 
 def train(spark, args, program, input_mode, rows=None):
-    print(f"Training, input mode {input_mode}: {args.nodes} nodes, {args.epochs} epochs", flush=True)
-    with tfos.run(spark, program, args=args, nodes=args.nodes, chief="chief",
-                  input_mode=input_mode) as cluster:
+    print(
+        f"Training, input mode {input_mode}: {args.nodes} nodes, {args.epochs} epochs", flush=True
+    )
+    with tfos.run(
+        spark, program, args=args, nodes=args.nodes, chief="chief", input_mode=input_mode
+    ) as cluster:
         if rows is not None:
             cluster.train(rows, epochs=args.epochs)
 
@@ -120,10 +143,14 @@ def infer(spark, args, mode):
     """Has the model of a mode recognise the test digits, leaves the predictions beside it, and
     returns the share that is right."""
     rows = spark.read.format("tfrecord").schema(COLUMNS).load(f"{args.directory}/tfrecords/test")
-    with tfos.run(spark, predict, args=f"{args.directory}/{mode}/model", nodes=args.nodes) as cluster:
+    with tfos.run(
+        spark, predict, args=f"{args.directory}/{mode}/model", nodes=args.nodes
+    ) as cluster:
         answers = cluster.inference(rows, schema="prediction bigint", keys=["label"])
         answers.write.csv(f"{args.directory}/{mode}/predictions")
-    found = spark.read.schema("label bigint, prediction bigint").csv(f"{args.directory}/{mode}/predictions")
+    found = spark.read.schema("label bigint, prediction bigint").csv(
+        f"{args.directory}/{mode}/predictions"
+    )
     (share,) = found.selectExpr("avg(int(label = prediction))").first()
     print(f"Predictions of {mode}: {share:.2%} of {found.count()} digits are right", flush=True)
     return share
@@ -143,7 +170,9 @@ def show(directory):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     spark_session.add_master_argument(parser)
-    parser.add_argument("--directory", required=True, help="for all of it, such as hdfs://.../mnist")
+    parser.add_argument(
+        "--directory", required=True, help="for all of it, such as hdfs://.../mnist"
+    )
     digits.add_mnist_argument(parser)
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=15)
@@ -163,7 +192,9 @@ def main():
         rows = prepare(spark, args)
         args.steps_per_epoch = math.ceil(rows / (args.batch_size * args.nodes))
         train(spark, args, train_from_files, "tensorflow")
-        train(spark, args, train_from_spark, "spark", read_csv(spark, f"{args.directory}/csv/train"))
+        train(
+            spark, args, train_from_spark, "spark", read_csv(spark, f"{args.directory}/csv/train")
+        )
         shares = [infer(spark, args, mode) for mode in ("tensorflow", "spark")]
     finally:
         spark.stop()

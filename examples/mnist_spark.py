@@ -27,19 +27,22 @@ def train(ctx):
 
     args = ctx.args
     layers = keras.layers
-    model = keras.Sequential([
-        layers.Input((args.side**2,)),
-        layers.Reshape((args.side, args.side, 1)),
-        layers.Conv2D(16, 3, padding="same", activation="relu"),
-        layers.MaxPooling2D(),
-        layers.Conv2D(32, 3, padding="same", activation="relu"),
-        layers.MaxPooling2D(),
-        layers.Flatten(),
-        layers.Dense(64, activation="relu"),
-        layers.Dense(10, activation="softmax"),
-    ])
-    model.compile(ctx.distribute(keras.optimizers.Adam(args.learning_rate)),
-                  "sparse_categorical_crossentropy")
+    model = keras.Sequential(
+        [
+            layers.Input((args.side**2,)),
+            layers.Reshape((args.side, args.side, 1)),
+            layers.Conv2D(16, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Conv2D(32, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dense(64, activation="relu"),
+            layers.Dense(10, activation="softmax"),
+        ]
+    )
+    model.compile(
+        ctx.distribute(keras.optimizers.Adam(args.learning_rate)), "sparse_categorical_crossentropy"
+    )
 
     class Report(keras.callbacks.Callback):
         """Shows in the driver how far this node is."""
@@ -68,10 +71,12 @@ def infer(ctx):
             continue
         pixels = tf.constant([row[0] for row in batch], tf.float32)
         predictions = np.argmax(model.serve(pixels), axis=1)
-        feed.batch_results([
-            f"{datetime.datetime.now().isoformat()} Label: {label}, Prediction: {prediction}"
-            for (_, label), prediction in zip(batch, predictions, strict=True)
-        ])
+        feed.batch_results(
+            [
+                f"{datetime.datetime.now().isoformat()} Label: {label}, Prediction: {prediction}"
+                for (_, label), prediction in zip(batch, predictions, strict=True)
+            ]
+        )
 
 
 def is_right(line):
@@ -103,8 +108,11 @@ def run(args, spark):
     train_rows, test_rows = digits.load(args.mnist)
     args.side = digits.side(train_rows)
 
-    print(f"Training: {args.nodes} nodes, {len(train_rows)} digits of {args.side}x{args.side}, "
-          f"{args.epochs} epochs in batches of {args.batch_size} a node", flush=True)
+    print(
+        f"Training: {args.nodes} nodes, {len(train_rows)} digits of {args.side}x{args.side}, "
+        f"{args.epochs} epochs in batches of {args.batch_size} a node",
+        flush=True,
+    )
     with tfos.run(spark, train, args=args, nodes=args.nodes, chief="chief") as cluster:
         cluster.train(sc.parallelize(train_rows, args.partitions).cache(), epochs=args.epochs)
     print(f"Exported the model to {args.export_dir}", flush=True)
@@ -112,7 +120,7 @@ def run(args, spark):
     print(f"Inference: {len(test_rows)} digits that were held out", flush=True)
     with tfos.run(spark, infer, args=args, nodes=args.nodes) as cluster:
         lines = cluster.inference(sc.parallelize(test_rows, args.partitions)).collect()
-    print("\n".join(lines[:args.lines]))
+    print("\n".join(lines[: args.lines]))
     return sum(map(is_right, lines)) / len(test_rows)
 
 

@@ -42,11 +42,13 @@ def train(args, ctx):
 
     with strategy.scope():
         layers = tf.keras.layers
-        model = tf.keras.Sequential([
-            layers.InputLayer(input_shape=(args.pixels,)),
-            layers.Dense(128, activation="relu"),
-            layers.Dense(10, activation="softmax"),
-        ])
+        model = tf.keras.Sequential(
+            [
+                layers.InputLayer(input_shape=(args.pixels,)),
+                layers.Dense(128, activation="relu"),
+                layers.Dense(10, activation="softmax"),
+            ]
+        )
         model.compile(
             optimizer=tf.keras.optimizers.legacy.Adam(args.learning_rate),
             loss=tf.keras.losses.SparseCategoricalCrossentropy(),
@@ -55,8 +57,11 @@ def train(args, ctx):
         strategy.distribute_datasets_from_function(dataset),
         epochs=args.epochs,
         steps_per_epoch=args.steps_per_epoch,
-        callbacks=[tf.keras.callbacks.LambdaCallback(
-            on_epoch_end=lambda epoch, logs: ctx.report(step=epoch + 1, loss=logs["loss"]))],
+        callbacks=[
+            tf.keras.callbacks.LambdaCallback(
+                on_epoch_end=lambda epoch, logs: ctx.report(step=epoch + 1, loss=logs["loss"])
+            )
+        ],
         verbose=0,
     )
     compat.export_saved_model(model, args.export_dir, is_chief=ctx.job_name == "chief")
@@ -106,8 +111,12 @@ def main():
     try:
         write_files(train_rows, args.data_dir, args.files)
         cluster = TFCluster.run(
-            spark.sparkContext, train, args, args.nodes,
-            input_mode=TFCluster.InputMode.TENSORFLOW, master_node="chief",
+            spark.sparkContext,
+            train,
+            args,
+            args.nodes,
+            input_mode=TFCluster.InputMode.TENSORFLOW,
+            master_node="chief",
         )
         cluster.shutdown()
         share = accuracy(args.export_dir, test_rows)

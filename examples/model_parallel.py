@@ -58,8 +58,7 @@ def train(args, ctx):
     with tf1.device(PLACES["score_layer"]):
         scores = tf.matmul(hidden, score_weights, name="score_layer")
         loss = tf1.losses.sparse_softmax_cross_entropy(labels, scores)
-    step = tf1.train.GradientDescentOptimizer(0.5).minimize(
-        loss, colocate_gradients_with_ops=True)
+    step = tf1.train.GradientDescentOptimizer(0.5).minimize(loss, colocate_gradients_with_ops=True)
     right = tf.reduce_mean(tf.cast(tf.equal(tf.argmax(scores, axis=1), labels), tf.float32))
 
     random = np.random.default_rng(1)
@@ -70,18 +69,30 @@ def train(args, ctx):
         for number in range(args.steps):
             batch = random.integers(len(train_labels), size=BATCH_SIZE)
             _, last_loss = session.run(
-                [step, loss], {pixels: train_pixels[batch], labels: train_labels[batch]})
+                [step, loss], {pixels: train_pixels[batch], labels: train_labels[batch]}
+            )
             ctx.report(step=number + 1, loss=last_loss)
         traced = tf1.RunMetadata()
-        accuracy = session.run(right, {pixels: test_pixels, labels: test_labels},
-                               tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE), traced)
+        accuracy = session.run(
+            right,
+            {pixels: test_pixels, labels: test_labels},
+            tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE),
+            traced,
+        )
     collective.barrier("the end of training")
-    computed = {node.node_name: device.device
-                for device in traced.step_stats.dev_stats for node in device.node_stats}
-    pathlib.Path(args.result).write_text(json.dumps({
-        "accuracy": float(accuracy),
-        "places": {name: computed[name] for name in PLACES},
-    }))
+    computed = {
+        node.node_name: device.device
+        for device in traced.step_stats.dev_stats
+        for node in device.node_stats
+    }
+    pathlib.Path(args.result).write_text(
+        json.dumps(
+            {
+                "accuracy": float(accuracy),
+                "places": {name: computed[name] for name in PLACES},
+            }
+        )
+    )
 
 
 def main():
@@ -98,7 +109,12 @@ def main():
     spark = spark_session.session("model_parallel", args.master)
     try:
         cluster = TFCluster.run(
-            spark.sparkContext, train, args, num_executors=3, num_ps=1, driver_ps_nodes=True,
+            spark.sparkContext,
+            train,
+            args,
+            num_executors=3,
+            num_ps=1,
+            driver_ps_nodes=True,
             input_mode=TFCluster.InputMode.TENSORFLOW,
         )
         cluster.shutdown()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A search for the best learning rate with TFParallel: independent instances in Spark tasks.
 
-    python examples/parameter_search.py [--rates 0.0001 0.001 ...] [--epochs N]
+python examples/parameter_search.py [--rates 0.0001 0.001 ...] [--epochs N]
 """
 
 import argparse
@@ -15,19 +15,22 @@ from tensorflowonspark import TFParallel
 
 def search(args, ctx):
     """Runs in every instance: tries its share of the learning rates."""
-    import keras
     import numpy as np
+
+    import keras
 
     keras.utils.set_random_seed(7)
     pixels, labels = (np.array(column) for column in zip(*args.train_rows, strict=True))
     test_pixels, test_labels = (np.array(column) for column in zip(*args.test_rows, strict=True))
     found = {}
     for rate in args.rates[ctx.executor_id :: ctx.num_workers]:
-        model = keras.Sequential([
-            keras.layers.Input((len(pixels[0]),)),
-            keras.layers.Dense(32, activation="relu"),
-            keras.layers.Dense(10, activation="softmax"),
-        ])
+        model = keras.Sequential(
+            [
+                keras.layers.Input((len(pixels[0]),)),
+                keras.layers.Dense(32, activation="relu"),
+                keras.layers.Dense(10, activation="softmax"),
+            ]
+        )
         model.compile(
             keras.optimizers.Adam(rate), "sparse_categorical_crossentropy", metrics=["accuracy"]
         )

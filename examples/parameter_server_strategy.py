@@ -38,7 +38,8 @@ def train(args, ctx):
         return
 
     strategy = tf.distribute.ParameterServerStrategy(
-        tf.distribute.cluster_resolver.TFConfigClusterResolver())
+        tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    )
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
         weights = tf.Variable(tf.zeros([len(TRUTH)]))
@@ -48,7 +49,9 @@ def train(args, ctx):
     def step():
         inputs = tf.random.uniform([BATCH_SIZE, len(TRUTH)])
         with tf.GradientTape() as tape:
-            errors = tf.linalg.matvec(inputs, weights) - tf.linalg.matvec(inputs, tf.constant(TRUTH))
+            errors = tf.linalg.matvec(inputs, weights) - tf.linalg.matvec(
+                inputs, tf.constant(TRUTH)
+            )
             loss = tf.reduce_mean(tf.square(errors))
         weights.assign_sub(0.1 * tape.gradient(loss, weights))
         done.assign_add(1)
@@ -57,8 +60,11 @@ def train(args, ctx):
     losses = [coordinator.schedule(step) for _ in range(args.steps)]
     coordinator.join()
     ctx.report(step=int(done.numpy()), loss=float(losses[-1].fetch()))
-    pathlib.Path(args.result).write_text(json.dumps({
-        "weights": [float(weight) for weight in weights.numpy()], "device": weights.device}))
+    pathlib.Path(args.result).write_text(
+        json.dumps(
+            {"weights": [float(weight) for weight in weights.numpy()], "device": weights.device}
+        )
+    )
     collective.barrier("the end of training")
 
 
@@ -73,8 +79,14 @@ def main():
     spark = spark_session.session("parameter_server_strategy", args.master, cores=3)
     try:
         cluster = TFCluster.run(
-            spark.sparkContext, train, args, num_executors=4, num_ps=1, driver_ps_nodes=True,
-            master_node="chief", input_mode=TFCluster.InputMode.TENSORFLOW,
+            spark.sparkContext,
+            train,
+            args,
+            num_executors=4,
+            num_ps=1,
+            driver_ps_nodes=True,
+            master_node="chief",
+            input_mode=TFCluster.InputMode.TENSORFLOW,
         )
         cluster.shutdown()
         result = json.loads(pathlib.Path(args.result).read_text())

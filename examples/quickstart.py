@@ -17,8 +17,9 @@ TRUTH = (3.0, -2.0, 1.0)
 
 def train(ctx):
     """Runs in every node; a row is a Row of the DataFrame."""
-    import keras
     import numpy as np
+
+    import keras
 
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
     model.compile(keras.optimizers.Adam(ctx.args["learning_rate"]), "mse")
@@ -44,14 +45,15 @@ def main():
     spark = spark_session.session("quickstart", options.master)
     data = spark.range(options.rows, numPartitions=4).selectExpr("rand(1) AS x1", "rand(2) AS x2")
     data = data.selectExpr("x1", "x2", "{} * x1 + {} * x2 + {} AS y".format(*TRUTH)).cache()
-    with tfos.run(
-        spark, train, nodes=2, args={"batch_size": 32, "learning_rate": 0.05}
-    ) as cluster:
+    with tfos.run(spark, train, nodes=2, args={"batch_size": 32, "learning_rate": 0.05}) as cluster:
         cluster.train(data, epochs=options.epochs)
     for node in cluster.status():
         learned = node["metrics"]
-        print("node {}: y = {:.2f} x1 + {:.2f} x2 + {:.2f}".format(
-            node["node_id"], learned["w1"], learned["w2"], learned["b"]))
+        print(
+            "node {}: y = {:.2f} x1 + {:.2f} x2 + {:.2f}".format(
+                node["node_id"], learned["w1"], learned["w2"], learned["b"]
+            )
+        )
     spark.stop()
 
 

@@ -14,22 +14,42 @@ def add_master_argument(parser):
     )
 
 
+def under_spark_submit():
+    """Whether spark-submit has started the program: with a gateway to its JVM."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def submitted(key, default):
+    """What spark-submit was told by --conf or an option of its own, else `default`."""
+    if not under_spark_submit():
+        return default
+    from pyspark import SparkConf, SparkContext
+
+    # Without a link to the JVM a SparkConf does not know what spark-submit was told.
+    SparkContext._ensure_initialized()
+    return SparkConf().get(key, str(default))
+
+
 def session(name, master=None, cores=2):
-    """Starts a SparkSession called `name` with `cores` cores in executors of one core each."""
+    """Starts a SparkSession called `name` with `cores` task slots in executors of one slot each.
+
+    Where spark-submit was told how many cores an executor, a task or the application has, that counts.
+    """
     # Nodes have the environment of the Spark workers, and these the driver's.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from pyspark.sql import SparkSession
 
+    of_task = int(submitted("spark.task.cpus", 1))
     builder = (
         SparkSession.builder.appName(name)
-        .config("spark.executor.cores", 1)
-        .config("spark.cores.max", cores)
+        .config("spark.executor.cores", submitted("spark.executor.cores", of_task))
+        .config("spark.cores.max", submitted("spark.cores.max", cores * of_task))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.executorEnv.TF_CPP_MIN_LOG_LEVEL", os.environ["TF_CPP_MIN_LOG_LEVEL"])
     )
-    # spark-submit runs the program with a gateway to its JVM, which knows the master.
-    if master or "PYSPARK_GATEWAY_PORT" not in os.environ:
+    # spark-submit's JVM knows the master.
+    if master or not under_spark_submit():
         builder = builder.master(master or EMBEDDED_MASTER.format(cores=cores))
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -48,6 +48,7 @@ def train(ctx):
     ctx.feed.terminate()
 
     if ctx.is_chief:
+
         class Line(tf.Module):
             def __init__(self):
                 super().__init__()
@@ -89,7 +90,8 @@ def feed_structured(spark, cluster, steps):
     arriving = spark.readStream.format("rate-micro-batch")
     values = arriving.option("rowsPerBatch", ROWS_OF_A_MICRO_BATCH).load()
     xs = values.selectExpr(
-        f"value * {MIXER} % {ROWS_OF_A_MICRO_BATCH} / {ROWS_OF_A_MICRO_BATCH} AS x")
+        f"value * {MIXER} % {ROWS_OF_A_MICRO_BATCH} / {ROWS_OF_A_MICRO_BATCH} AS x"
+    )
     rows = xs.selectExpr("x", f"{SLOPE}D * x + {OFFSET}D AS y")
     query = rows.writeStream.foreachBatch(feed).start()
     while query.isActive and not enough.wait(SECONDS_BETWEEN_LOOKS):
@@ -103,12 +105,16 @@ def feed_structured(spark, cluster, steps):
 def answer(spark, model_dir, directory):
     """Answers what arrives as files in `directory`: [(x, y)]."""
     pathlib.Path(directory, "first.json").write_text(
-        "".join(json.dumps({"x": x / 10}) + "\n" for x in range(10)))
+        "".join(json.dumps({"x": x / 10}) + "\n" for x in range(10))
+    )
     model = tfos.ml.Model(modelDir=model_dir, inputMapping={"x": "x"}, outputMapping={"y": "y"})
     answers = model.transform(spark.readStream.schema("x double").json(directory))
     found = []
-    query = answers.writeStream.trigger(availableNow=True).foreachBatch(
-        lambda micro_batch, number: found.extend(micro_batch.collect())).start()
+    query = (
+        answers.writeStream.trigger(availableNow=True)
+        .foreachBatch(lambda micro_batch, number: found.extend(micro_batch.collect()))
+        .start()
+    )
     query.awaitTermination()
     return [(row.x, row.y) for row in found]
 
@@ -137,8 +143,11 @@ def main():
         spark.stop()
         shutil.rmtree(scratch)
     for number, metrics in enumerate(learned):
-        print("node {}: y = {:.2f} x + {:.2f} after {:.0f} steps".format(
-            number, metrics["slope"], metrics["offset"], metrics["step"]))
+        print(
+            "node {}: y = {:.2f} x + {:.2f} after {:.0f} steps".format(
+                number, metrics["slope"], metrics["offset"], metrics["step"]
+            )
+        )
     for x, y in answers[:3]:
         print(f"x = {x}: y = {y:.2f}")
     right = all(abs(m["slope"] - SLOPE) + abs(m["offset"] - OFFSET) < 0.3 for m in learned)

@@ -18,8 +18,10 @@ from tensorspark.core import weight_combiner as comb
 
 def in_two_columns(rows):
     """(pixels, one-hot label)"""
-    return [(np.asarray(pixels, np.float32), np.eye(10, dtype=np.float32)[label])
-            for pixels, label in rows]
+    return [
+        (np.asarray(pixels, np.float32), np.eye(10, dtype=np.float32)[label])
+        for pixels, label in rows
+    ]
 
 
 def main():
@@ -28,7 +30,9 @@ def main():
     digits.add_mnist_argument(parser)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--partitions", type=int, default=2)
-    parser.add_argument("--port", type=int, default=10080, help="of the parameter server; 0: a free one")
+    parser.add_argument(
+        "--port", type=int, default=10080, help="of the parameter server; 0: a free one"
+    )
     parser.add_argument("--min-accuracy", type=float, default=0.88)
     options = parser.parse_args()
 
@@ -39,7 +43,6 @@ def main():
     sc = spark.sparkContext
     image_label_rdd = sc.parallelize(training, options.partitions).cache()
 
-    tf.disable_eager_execution()
     x = tf.placeholder(tf.float32, [None, len(training[0][0])])
     W = tf.Variable(tf.zeros([len(training[0][0]), 10]))
     b = tf.Variable(tf.zeros([10]))
@@ -52,13 +55,27 @@ def main():
 
     feed_name_list = [x.name, y_.name]
     param_list = [W, b]
-    spark_sess = sps.SparkSession(sc, sess, user="somebody", name="spark_mnist", server_host="localhost",
-                                  server_port=options.port, sync_interval=100, batch_size=100)
+    spark_sess = sps.SparkSession(
+        sc,
+        sess,
+        user="somebody",
+        name="spark_mnist",
+        server_host="localhost",
+        server_port=options.port,
+        sync_interval=100,
+        batch_size=100,
+    )
     for _ in range(options.epochs):
-        spark_sess.run(train_step, feed_rdd=image_label_rdd, feed_name_list=feed_name_list,
-                       param_list=param_list, weight_combiner=comb.DeltaWeightCombiner(),
-                       shuffle_within_partition=True)
-    spark_sess.stop_param_server()
+        spark_sess.run(
+            train_step,
+            feed_rdd=image_label_rdd,
+            feed_name_list=feed_name_list,
+            param_list=param_list,
+            weight_combiner=comb.DeltaWeightCombiner(),
+            shuffle_within_partition=True,
+            server_reusable=True,
+        )
+    spark_sess.close()
     spark.stop()
 
     correct_prediction = tf.equal(tf.argmax(y, 1), tf.argmax(y_, 1))

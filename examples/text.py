@@ -27,33 +27,43 @@ def vectorization(**options):
     import keras
 
     return keras.layers.TextVectorization(
-        max_tokens=5000, standardize="lower", output_sequence_length=WORDS_OF_A_LINE, **options)
+        max_tokens=5000, standardize="lower", output_sequence_length=WORDS_OF_A_LINE, **options
+    )
 
 
 def train(ctx):
     """Runs in every node."""
-    import keras
     import numpy as np
     import tensorflow as tf
 
+    import keras
+
     keras.utils.set_random_seed(7)
     words = vectorization(vocabulary=ctx.args["vocabulary"])
-    model = keras.Sequential([
-        keras.layers.Input((WORDS_OF_A_LINE,), dtype="int64"),
-        keras.layers.Embedding(words.vocabulary_size(), 16),
-        keras.layers.GlobalAveragePooling1D(),
-        keras.layers.Dense(1, activation="sigmoid"),
-    ])
+    model = keras.Sequential(
+        [
+            keras.layers.Input((WORDS_OF_A_LINE,), dtype="int64"),
+            keras.layers.Embedding(words.vocabulary_size(), 16),
+            keras.layers.GlobalAveragePooling1D(),
+            keras.layers.Dense(1, activation="sigmoid"),
+        ]
+    )
     # The gradients of the embedding are of the words in the batch; nodes exchange just those.
-    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "binary_crossentropy", metrics=["accuracy"])
+    model.compile(
+        ctx.distribute(keras.optimizers.Adam(0.01)), "binary_crossentropy", metrics=["accuracy"]
+    )
 
     class Report(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
             ctx.report(step=int(model.optimizer.iterations), **logs)
 
     lines = ctx.dataset(64, features="line", label="is_english", remainder="drop")
-    model.fit(lines.map(lambda line, label: (words(line), label)).prefetch(2), epochs=ctx.args["epochs"],
-              callbacks=[Report()], verbose=0)
+    model.fit(
+        lines.map(lambda line, label: (words(line), label)).prefetch(2),
+        epochs=ctx.args["epochs"],
+        callbacks=[Report()],
+        verbose=0,
+    )
 
     while not ctx.feed.should_stop():
         rows = ctx.feed.next_batch(256)
@@ -67,11 +77,13 @@ def lines_of(module):
     source = module.read_text(encoding="utf-8")
     english = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(
+            node
+        ):
             text = node.body[0]
             english.update(range(text.lineno, text.end_lineno + 1))
     for number, line in enumerate(source.splitlines(), 1):
-        line = line.strip(" \t\"")
+        line = line.strip(' \t"')
         if len(line.split()) > 2 and not line.startswith("#"):
             yield line, int(number in english)
 
@@ -110,8 +122,11 @@ def main():
     with tfos.run(spark, train, nodes=2, args=arguments) as cluster:
         cluster.train(known, epochs=options.epochs)
         # What is a key is carried through, not fed.
-        answers = cluster.inference(unknown.withColumn("text", unknown.line), schema="english float",
-                                    keys=["text", "is_english"]).cache()
+        answers = cluster.inference(
+            unknown.withColumn("text", unknown.line),
+            schema="english float",
+            keys=["text", "is_english"],
+        ).cache()
         answers.orderBy("text").show(8, truncate=60)
         accuracy = answers.where("is_english = int(english > 0.5)").count() / answers.count()
     print(f"Accuracy: {accuracy:.2%} (at least {options.min_accuracy:.0%} is expected)")

@@ -25,14 +25,16 @@ void Touch(std::span<const std::byte> bytes) {
 }
 
 /// Exports a chunk and reads it all back.
-void ExportAndRead(const tfos::chunk::ChunkView& chunk, std::span<const std::byte> bytes) {
-  using namespace tfos::feed;
-  for (const ColumnView& column : chunk.columns()) {
+void ExportAndRead(const tfos::chunk::ChunkView& view, std::span<const std::byte> bytes) {
+  using namespace tfos;           // NOLINT(google-build-using-namespace)
+  using namespace tfos::chunk;    // NOLINT(google-build-using-namespace)
+  using namespace tfos::columns;  // NOLINT(google-build-using-namespace)
+  for (const ColumnView& column : view.columns()) {
     // Values without bytes may be so many that their offsets fill the memory.
     if (HasShape(column.encoding) && column.value_elements == 0) return;
   }
-  auto copy = std::make_shared<AlignedBuffer>(chunk.bytes());
-  std::memcpy(copy->bytes().data(), bytes.data(), chunk.bytes());
+  auto copy = std::make_shared<AlignedBuffer>(view.bytes());
+  std::memcpy(copy->bytes().data(), bytes.data(), view.bytes());
   ArrowSchema schema{};
   ArrowArray array{};
   if (!ExportToArrow(std::move(copy), schema, array).ok()) return;

@@ -14,7 +14,9 @@
 
 namespace {
 
-using namespace tfos::feed;
+using namespace tfos;           // NOLINT(google-build-using-namespace)
+using namespace tfos::chunk;    // NOLINT(google-build-using-namespace)
+using namespace tfos::columns;  // NOLINT(google-build-using-namespace)
 
 // The padding of a few thousand columns.
 constexpr std::uint64_t kMostFixedBytes = std::uint64_t{4} << 20;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Archives the classes that Spark loads at its start, for Java to map instead of reading and verifying
-them each time: a JVM of Spark's then takes two thirds of the CPU to start.
+"""Archives the classes that Spark loads at its start, for Java to map instead of reading and
+verifying them each time: a JVM of Spark's then takes two thirds of the CPU to start.
 
     tools/archive_spark_classes.py ARCHIVE
 
-Does nothing where the archive is there already. For `java -XX:SharedArchiveFile=ARCHIVE`, which goes
-without it where it does not fit: another Java, Spark or garbage collector.
+Does nothing where the archive is there already. For `java -XX:SharedArchiveFile=ARCHIVE`, which
+goes without it where it does not fit: another Java, Spark or garbage collector.
 """
 
 import os
@@ -18,10 +18,13 @@ _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xlog:disable -XX:ArchiveClasse
 
 
 def _use_spark():
-    """What most programs do, with the executor's part in the same JVM, for the classes that this needs."""
+    """What most programs do, with the executor's part in the same JVM, for the classes that this
+    needs."""
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    )
     spark.sparkContext.parallelize(range(4), 2).map(lambda n: n + 1).sum()
     frame = spark.range(4).selectExpr("id", "id * 2 AS twice")
     frame.repartition(2).mapInArrow(lambda batches: batches, frame.schema).collect()
@@ -35,7 +38,9 @@ def main():
     archive.parent.mkdir(parents=True, exist_ok=True)
     unfinished = archive.with_suffix(f".{os.getpid()}")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-java-options '{_JVM.format(unfinished)}' pyspark-shell"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = (
+        f"--driver-java-options '{_JVM.format(unfinished)}' pyspark-shell"
+    )
     from pyspark import SparkContext
 
     _use_spark()

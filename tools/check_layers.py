@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the layers of src/, python/tfos and jvm/: folders and packages use only those below them.
 
-The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that every C++ test is
-built.
+The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that every
+C++ test is built and that no source uses what has a better replacement.
 
 Prints one line for each violation and fails if there is any.
 """
@@ -14,8 +14,9 @@ import sys
 import layers_java
 import layers_python
 
-# What each folder may include besides itself and include/tfos: name a folder whole ("columns") and all
-# below it may be included. A test may also use `testing`, wherever it lies, and what TEST_ONLY says.
+# What each folder may include besides itself and include/tfos: name a folder whole ("columns") and
+# all below it may be included. A test may also use `testing`, wherever it lies, and what TEST_ONLY
+# says.
 ALLOWED = {
     "base": set(),
     "arrow": {"base"},
@@ -27,8 +28,9 @@ ALLOWED = {
     "columns/pickle": {"base", "chunk"},
     "feed/wire": {"base", "net"},
     "feed/feeder": {"base", "chunk", "columns", "feed/wire", "net"},
-    "feed/node": {"base", "feed/wire", "net"},
-    "feed/read": {"base", "chunk", "columns", "feed/node", "feed/wire"},
+    "feed/queue": {"base", "feed/wire"},
+    "feed/node": {"base", "feed/queue", "feed/wire", "net"},
+    "feed/read": {"base", "chunk", "columns", "feed/node", "feed/queue", "feed/wire"},
     "control/messages": {"base"},
     "control/host": {"base", "control/messages"},
     "control/link": {"base", "control/host", "control/messages"},
@@ -42,14 +44,48 @@ ALLOWED = {
     "hadoop": {"base", "tensorflow"},
     "files": {"base", "hadoop", "records"},
     "node": {"base", "control/link", "control/messages", "feed"},
-    "datasets": {"base", "chunk", "collective", "feed/read", "files", "node", "records", "tensorflow"},
+    "datasets": {
+        "base",
+        "chunk",
+        "collective",
+        "feed/read",
+        "files",
+        "node",
+        "records",
+        "tensorflow",
+    },
     "cli": {"base", "control", "net", "parameter_server"},
-    "jvm": {"arrow", "base", "chunk", "columns", "feed/feeder", "feed/wire", "hadoop", "inference",
-            "records", "tensorflow"},
+    "jvm": {
+        "arrow",
+        "base",
+        "chunk",
+        "columns",
+        "feed/feeder",
+        "feed/wire",
+        "hadoop",
+        "inference",
+        "records",
+        "tensorflow",
+    },
     "python/codec": {"arrow", "base", "chunk", "columns", "datasets", "feed/feeder"},
-    "python/bind": {"arrow", "base", "chunk", "collective", "columns", "control/host", "datasets",
-                    "feed", "files", "hadoop", "inference", "node", "parameter_server",
-                    "python/codec", "records", "tensorflow"},
+    "python/bind": {
+        "arrow",
+        "base",
+        "chunk",
+        "collective",
+        "columns",
+        "control/host",
+        "datasets",
+        "feed",
+        "files",
+        "hadoop",
+        "inference",
+        "node",
+        "parameter_server",
+        "python/codec",
+        "records",
+        "tensorflow",
+    },
 }
 # Both ends of a connection are tested against each other.
 TEST_ONLY = {
@@ -59,6 +95,11 @@ TEST_ONLY = {
     "cli": {"chunk", "feed"},
 }
 TESTING = "testing"
+
+# What no source may say, and why.
+BANNED = {
+    r"\basio::detached\b": "it swallows exceptions; use Spawn of control/link/spawn.h",
+}
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _SOURCES = {".cc", ".h"}
@@ -78,7 +119,8 @@ def check_includes(root):
         name = path.relative_to(root)
         folder = folder_of(path.relative_to(root / "src").as_posix())
         if folder is None:
-            yield f"{name}: src/{path.parent.relative_to(root / 'src')} has no layer in tools/check_layers.py"
+            missing = path.parent.relative_to(root)
+            yield f"{name}: {missing} has no layer in tools/check_layers.py"
             continue
         allowed = ALLOWED[folder] | {folder}
         if path.stem.endswith("_test") or path.stem.startswith("test_"):
@@ -113,10 +155,22 @@ def check_tests_are_built(root):
             yield f"{name}: not in {build_file.relative_to(root)}, so it never runs"
 
 
+def check_banned(root):
+    """Yields a message for each use of something banned."""
+    for path in sorted((root / "src").rglob("*")):
+        if path.suffix not in _SOURCES:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for pattern, why in BANNED.items():
+                if re.search(pattern, line):
+                    yield f"{path.relative_to(root)}:{number}: {why}"
+
+
 def violations(root):
     yield from check_includes(root)
     yield from check_public_headers(root)
     yield from check_tests_are_built(root)
+    yield from check_banned(root)
     yield from layers_python.violations(root)
     yield from layers_java.violations(root)
 

@@ -5,8 +5,9 @@
 
 A shared object (``*.so``) may define no dynamic symbol but its module's ``PyInit_``, the C
 functions ``tfos_*``, the ``TF_InitPlugin`` that TensorFlow looks for in a plugin and the
-``Java_tfos_*`` that Java looks for: it shares a process with TensorFlow. Neither it nor an executable may need other shared libraries than the C
-library: an executor has that, and need not have our C++ runtime or OpenSSL.
+``Java_tfos_*`` that Java looks for: it shares a process with TensorFlow. Neither it nor an
+executable may need other shared libraries than the C library: an executor has that, and need not
+have our C++ runtime or OpenSSL.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALLOWED_LIBRARIES = re.compile(
-    r"(libc|libm|libpthread|libdl|librt|ld-linux-[\w-]+)\.so\.[\d.]+"
-)
+ALLOWED_LIBRARIES = re.compile(r"(libc|libm|libpthread|libdl|librt|ld-linux-[\w-]+)\.so\.[\d.]+")
 
 
 def output_of(*command: str) -> str:
@@ -31,7 +30,11 @@ def leaked_symbols(path: Path) -> list[str]:
         line.split()[-1].split("@")[0]
         for line in output_of("nm", "-D", "--defined-only", str(path)).splitlines()
     ]
-    return [name for name in names if not re.fullmatch(r"(PyInit|tfos|Java_tfos)_\w+|TF_InitPlugin", name)]
+    return [
+        name
+        for name in names
+        if not re.fullmatch(r"(PyInit|tfos|Java_tfos)_\w+|TF_InitPlugin", name)
+    ]
 
 
 def foreign_libraries(path: Path) -> list[str]:

@@ -1,4 +1,5 @@
-"""What the harnesses of real daemons share (spark_cluster.py, hadoop_cluster.py, yarn_cluster.py)."""
+"""What the harnesses of real daemons share (spark_cluster.py, hadoop_cluster.py,
+yarn_cluster.py)."""
 
 import contextlib
 import ctypes
@@ -35,8 +36,14 @@ class Daemon:
         # A group of its own keeps Ctrl-C from ending the daemons before their user has finished.
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                env=environment, process_group=0, preexec_fn=end_with_parent)
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                process_group=0,
+                preexec_fn=end_with_parent,
+            )
 
     @property
     def pid(self):
@@ -51,20 +58,17 @@ class Daemon:
             return
         tail = "\n".join(self.log().splitlines()[-LOG_TAIL_LINES:])
         raise DaemonError(
-            f"{self._full_name} ended with status {status}; the end of {self.log_path}:\n{tail}")
+            f"{self._full_name} ended with status {status}; the end of {self.log_path}:\n{tail}"
+        )
 
     def stop(self, deadline):
         """TERM, and KILL for whatever is left of the group at `deadline` (time.monotonic)."""
         if self.process.poll() is None:
             self.process.terminate()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):  # The group is killed below.
             self.process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            pass  # The group is killed below.
-        try:
+        with contextlib.suppress(ProcessLookupError):  # Nothing was left.
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # Nothing was left.
         self.process.wait()
 
 

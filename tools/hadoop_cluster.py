@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A real HDFS on this machine: a NameNode (or two, one of them standing by) and a DataNode, each its
-own JVM.
+"""A real HDFS on this machine: a NameNode (or two, one of them standing by) and a DataNode, each
+its own JVM.
 
 As a program it runs one command against it and stops everything it started afterwards, whether the
 command succeeds, fails or is interrupted:
@@ -38,7 +38,8 @@ _SERVICE = "tfos"
 
 
 def _identity(name_node):
-    """Tells one of two NameNodes, whose host is the same, which it is; one alone needs no telling."""
+    """Tells one of two NameNodes, whose host is the same, which it is; one alone needs no
+    telling."""
     return () if name_node == "namenode" else ("-D", f"dfs.ha.namenode.id={name_node}")
 
 
@@ -86,19 +87,42 @@ class HadoopCluster(Cluster):
         data.mkdir(parents=True)
         self._configure(data)
         first, *others = self._name_nodes
-        self._run(f"format {self.directory}", _NAME_NODE, *_identity(first), "-format", "-force",
-                  "-nonInteractive")
+        self._run(
+            f"format {self.directory}",
+            _NAME_NODE,
+            *_identity(first),
+            "-format",
+            "-force",
+            "-nonInteractive",
+        )
         for other in others:
             shutil.copytree(data / first, data / other)
         for name in self._name_nodes:
-            self._daemons.append(Daemon(name, f"Hadoop's {name}",
-                                        [*self._command, _NAME_NODE, *_identity(name)],
-                                        self._environment, self.directory))
-        self._daemons.append(Daemon("datanode", "Hadoop's datanode", [*self._command, _DATA_NODE],
-                                    self._environment, self.directory))
+            self._daemons.append(
+                Daemon(
+                    name,
+                    f"Hadoop's {name}",
+                    [*self._command, _NAME_NODE, *_identity(name)],
+                    self._environment,
+                    self.directory,
+                )
+            )
+        self._daemons.append(
+            Daemon(
+                "datanode",
+                "Hadoop's datanode",
+                [*self._command, _DATA_NODE],
+                self._environment,
+                self.directory,
+            )
+        )
         if others:
             for name in self._name_nodes:
-                self._wait(deadline, f"{name} to stand by", lambda: self._state(name) == "standby")
+                self._wait(
+                    deadline,
+                    f"{name} to stand by",
+                    lambda name=name: self._state(name) == "standby",
+                )
             self._run(f"make {first} active", _HA_ADMIN, "-transitionToActive", first)
         self._wait(deadline, "HDFS to leave safe mode with a DataNode", self._is_ready)
 
@@ -110,19 +134,29 @@ class HadoopCluster(Cluster):
         killed.stop(time.monotonic())
         self._run(f"make {other} active", _HA_ADMIN, "-transitionToActive", "--forceactive", other)
         self.http = self._http[other]
-        self._wait(time.monotonic() + timeout_s, f"{other} to take over from {active}", self._is_ready)
+        self._wait(
+            time.monotonic() + timeout_s, f"{other} to take over from {active}", self._is_ready
+        )
 
     def _wait(self, deadline, what, is_done):
         hadoop_daemons.wait_for(is_done, what, self._daemons, deadline, self.directory)
 
     def _run(self, what, *command):
         """Runs a class of Hadoop's to its end."""
-        done = subprocess.run([*self._command, *command], env=self._environment,
-                              stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=_RUN_TIMEOUT_S)
+        done = subprocess.run(
+            [*self._command, *command],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_RUN_TIMEOUT_S,
+        )
         if done.returncode != 0:
-            raise DaemonError(f"Hadoop could not {what}:\n"
-                              + "\n".join(done.stdout.splitlines()[-LOG_TAIL_LINES:]))
+            raise DaemonError(
+                f"Hadoop could not {what}:\n"
+                + "\n".join(done.stdout.splitlines()[-LOG_TAIL_LINES:])
+            )
 
     def _configure(self, data):
         rpc = {name: f"{LOOPBACK}:{free_port()}" for name in self._name_nodes}
@@ -145,20 +179,28 @@ class HadoopCluster(Cluster):
                     f"dfs.namenode.name.dir.{_SERVICE}.{name}": data / name,
                 }
         else:
-            of_name_nodes = {"dfs.namenode.name.dir": data / first,
-                             "dfs.namenode.http-address": self.http}
+            of_name_nodes = {
+                "dfs.namenode.name.dir": data / first,
+                "dfs.namenode.http-address": self.http,
+            }
         anywhere = f"{LOOPBACK}:0"
         self.configuration.mkdir(exist_ok=True)
-        write_site(self.configuration, "core", {"fs.defaultFS": self.uri, "hadoop.tmp.dir": data / "tmp"})
-        write_site(self.configuration, "hdfs", {
-            "dfs.replication": 1,
-            "dfs.datanode.data.dir": data / "blocks",
-            "dfs.namenode.safemode.extension": 0,
-            "dfs.datanode.address": anywhere,
-            "dfs.datanode.ipc.address": anywhere,
-            "dfs.datanode.http.address": anywhere,
-            **of_name_nodes,
-        })
+        write_site(
+            self.configuration, "core", {"fs.defaultFS": self.uri, "hadoop.tmp.dir": data / "tmp"}
+        )
+        write_site(
+            self.configuration,
+            "hdfs",
+            {
+                "dfs.replication": 1,
+                "dfs.datanode.data.dir": data / "blocks",
+                "dfs.namenode.safemode.extension": 0,
+                "dfs.datanode.address": anywhere,
+                "dfs.datanode.ipc.address": anywhere,
+                "dfs.datanode.http.address": anywhere,
+                **of_name_nodes,
+            },
+        )
 
     def _is_ready(self):
         state = _bean(self.http, "FSNamesystemState")
@@ -186,10 +228,20 @@ def main():
         clusters.append(YarnCluster(cluster.configuration, cluster.directory / "yarn"))
         name = "HDFS with YARN"
     print(f"Starting {name} ...", flush=True)
-    return run_with(clusters, name, options.command, lambda: (
-        cluster.uri, {"{hdfs}": cluster.uri},
-        {"HDFS_URI": cluster.uri, "HADOOP_CONF_DIR": str(cluster.configuration),
-         **({"SPARK_CONF_DIR": str(cluster.configuration)} if options.yarn else {})}))
+    return run_with(
+        clusters,
+        name,
+        options.command,
+        lambda: (
+            cluster.uri,
+            {"{hdfs}": cluster.uri},
+            {
+                "HDFS_URI": cluster.uri,
+                "HADOOP_CONF_DIR": str(cluster.configuration),
+                **({"SPARK_CONF_DIR": str(cluster.configuration)} if options.yarn else {}),
+            },
+        ),
+    )
 
 
 if __name__ == "__main__":

@@ -27,8 +27,13 @@ ARTIFACTS = (
 LOOPBACK = "127.0.0.1"
 _POLL_S = 0.1
 _FETCH_TIMEOUT_S = 600
-_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-                "-Dorg.slf4j.simpleLogger.showDateTime=true")
+_JVM_OPTIONS = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+)
 
 
 def java_command(*class_path):
@@ -58,13 +63,25 @@ def fetch_jars(directory=JARS, artifacts=ARTIFACTS):
     try:
         (partial / "pom.xml").write_text(_pom(artifacts))
         done = subprocess.run(
-            ["mvn", "-B", "-q", "-f", str(partial / "pom.xml"), "dependency:copy-dependencies",
-             f"-DoutputDirectory={partial / 'jars'}"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            timeout=_FETCH_TIMEOUT_S)
+            [
+                "mvn",
+                "-B",
+                "-q",
+                "-f",
+                str(partial / "pom.xml"),
+                "dependency:copy-dependencies",
+                f"-DoutputDirectory={partial / 'jars'}",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_FETCH_TIMEOUT_S,
+        )
         if done.returncode != 0:
             raise DaemonError(
-                f"Maven could not fetch Hadoop's jars from Maven Central:\n{done.stdout}")
+                f"Maven could not fetch Hadoop's jars from Maven Central:\n{done.stdout}"
+            )
         if not directory.is_dir():
             (partial / "jars").rename(directory)
     finally:
@@ -75,17 +92,22 @@ def fetch_jars(directory=JARS, artifacts=ARTIFACTS):
 def _pom(artifacts):
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
-        f"<version>{version}</version></dependency>" for group, name, version in artifacts)
-    return ('<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-            "<groupId>tfos</groupId><artifactId>hadoop-daemons</artifactId><version>1</version>"
-            f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>")
+        f"<version>{version}</version></dependency>"
+        for group, name, version in artifacts
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>tfos</groupId><artifactId>hadoop-daemons</artifactId><version>1</version>"
+        f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
+    )
 
 
 def write_configuration(path, properties):
     """Writes a file of Hadoop's configuration."""
     lines = "".join(
         f"  <property><name>{escape(key)}</name><value>{escape(str(value))}</value></property>\n"
-        for key, value in properties.items())
+        for key, value in properties.items()
+    )
     path.write_text(f"<configuration>\n{lines}</configuration>\n")
 
 
@@ -95,7 +117,8 @@ def write_site(directory, name, properties):
 
 
 def free_port():
-    """A port that nobody listens on now. The daemons have to know each other's before they start."""
+    """A port that nobody listens on now. The daemons have to know each other's before they
+    start."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return probe.getsockname()[1]

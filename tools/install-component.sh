@@ -66,7 +66,13 @@ if missing:
     sys.exit(f"{sys.executable} has no {', '.join(missing)}: install it, or leave --python away")
 CHECK
 
-install -d "$directory/programs" "$directory/conf"
+install -d "$directory/programs" "$directory/conf" "$directory/TensorFlowOnSpark"
+# Under the name that guides put to HDFS and give to --jars: it has the classes of that jar.
+if jar=$("$python" -c 'import tfos; print(tfos.jar_path())'); then
+  ln -sfn "$jar" "$directory/TensorFlowOnSpark/tensorflow-hadoop-1.10.0.jar"
+else
+  echo "This tfos has no jar, so $directory/TensorFlowOnSpark stays empty"
+fi
 install -m 644 examples/digits.py examples/spark_session.py examples/standalone/*.py "$directory/programs"
 install -m 755 examples/emr/*mnist*.sh "$directory"
 install -m 644 examples/emr/functions.sh "$directory/conf"

@@ -8,12 +8,11 @@ set -euo pipefail
 declare -A packages_of=(
   [run]="python3 python3-venv"
   [build]="g++ cmake ninja-build ccache libboost1.81-dev libssl-dev nlohmann-json3-dev libcli11-dev
-           libspdlog-dev libfmt-dev zlib1g-dev python3-dev
-           libucx-dev"
+           libspdlog-dev libfmt-dev zlib1g-dev python3-dev"
   [test]="libgtest-dev libgmock-dev iproute2"
   [hdfs]=""
   [bench]="libgloo-dev"
-  [analyse]="clang-16 clang-format-16 clang-tidy-16"
+  [analyse]="clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev"
 )
 
 # Spark needs some Java of 17 or newer; which package brings it doesn't matter.

@@ -8,13 +8,16 @@ ALLOWED = {
     "tfos": {"tfos.internal"},
     "tfos.ml": {"tfos.internal"},
     "com.yahoo.tensorflowonspark": {"tfos", "tfos.internal"},
+    "org.tensorflow.hadoop.io": {"tfos.internal"},
 }
 
 _SOURCES = ("jvm", "src", "main", "java")
 # Comments, which may name anything, and strings.
 _NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 # A class with its package, as in imports and in the code.
-_CLASS = re.compile(r"(?<![\w.])((?:tfos|com\.yahoo)(?:\.[a-z]\w*)*)\.(?:[A-Z]\w*|\*)")
+_CLASS = re.compile(
+    r"(?<![\w.])((?:tfos|com\.yahoo|org\.tensorflow)(?:\.[a-z]\w*)*)\.(?:[A-Z]\w*|\*)"
+)
 
 
 def violations(root):

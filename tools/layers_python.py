@@ -2,8 +2,9 @@
 
 import ast
 
-# What each package or module of tfos may import besides itself, `_native` and `_version`. "tfos" is the whole
-# public API. Sub-packages with a line of their own are apart from the package that they are in.
+# What each package or module of tfos may import besides itself, `_native` and `_version`. "tfos" is
+# the whole public API. Sub-packages with a line of their own are apart from the package that they
+# are in.
 ALLOWED = {
     "errors": set(),
     "util": {"errors"},
@@ -21,13 +22,37 @@ ALLOWED = {
     "records.spark": {"base", "errors", "files", "records", "spark"},
     "parameter_server": {"base", "errors", "files", "keras"},
     "inference": {"base", "errors", "files", "settings", "spark", "tensorflow"},
-    "node": {"base", "collective", "errors", "feed", "files", "keras", "parameter_server", "records",
-             "tensorflow"},
+    "node": {
+        "base",
+        "collective",
+        "errors",
+        "feed",
+        "files",
+        "keras",
+        "parameter_server",
+        "records",
+        "tensorflow",
+    },
     "ml": {"errors", "files", "inference", "tfos"},
-    "cli": {"base", "errors", "files", "inference", "records", "settings", "spark", "tensorflow", "util"},
+    "cli": {
+        "base",
+        "errors",
+        "files",
+        "inference",
+        "records",
+        "settings",
+        "spark",
+        "tensorflow",
+        "util",
+    },
 }
 _EVERYWHERE = {"_native", "_version"}
-_FACADES = {"tensorflowonspark", "tensorflowonspark_gpu10p", "tensorflowonspark_gpu20p", "tensorspark"}
+_FACADES = {
+    "tensorflowonspark",
+    "tensorflowonspark_gpu10p",
+    "tensorflowonspark_gpu20p",
+    "tensorspark",
+}
 
 
 def violations(root):
@@ -76,5 +101,7 @@ def _imports(tree, package):
 def _module_of(module, name, package):
     """What `from module import name` imports: a module of that name, if there is one."""
     path = package.joinpath(*module.split(".")[1:], name)
-    is_module = path.is_dir() or path.with_suffix(".py").is_file() or name in _EVERYWHERE | set(ALLOWED)
+    is_module = (
+        path.is_dir() or path.with_suffix(".py").is_file() or name in _EVERYWHERE | set(ALLOWED)
+    )
     return f"{module}.{name}" if is_module else module

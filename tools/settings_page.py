@@ -12,24 +12,33 @@ PAGE = ROOT / "docs" / "settings.md"
 
 HEAD = """# Settings
 
-Each is a Spark configuration key (`--conf spark.tfos.feed.memory=134217728`) and a keyword of `tfos.run`
-(`feed_memory=134217728`), which wins. `tfos doctor --settings` prints the same table.
-Made from python/tfos/settings.py by `python tools/settings_page.py`.
+Set a Spark configuration key (`--conf spark.tfos.feed.memory=134217728`), or pass its keyword to `tfos.run`
+(`feed_memory=134217728`). The keyword takes precedence. `tfos doctor --settings` prints keys, defaults and meanings.
+
+This page is made from python/tfos/settings.py by `python tools/settings_page.py`.
 
 | key | keyword | default | unit | meaning |
 |---|---|---|---|---|
-"""
+"""  # noqa: E501  (lines of the page)
 
 
 def page():
     return HEAD + "".join(
-        f"| `{s.key}` | {f'`{s.keyword}`' if s.keyword else ''} | {f'`{s.default}`' if s.default != '' else ''} | {s.unit} | {s.meaning} |\n"
-        for s in SETTINGS)
+        f"| `{s.key}` | {code(s.keyword)} | {code(s.default)} | {s.unit} | {s.meaning} |\n"
+        for s in SETTINGS
+    )
+
+
+def code(value):
+    """A value as Markdown shows code; nothing for an empty one."""
+    return "" if value in ("", None) else f"`{value}`"
 
 
 if __name__ == "__main__":
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != page():
-            sys.exit(f"{PAGE.relative_to(ROOT)} differs from the settings: run tools/settings_page.py")
+            sys.exit(
+                f"{PAGE.relative_to(ROOT)} differs from the settings: run tools/settings_page.py"
+            )
     else:
         PAGE.write_text(page())

@@ -53,8 +53,9 @@ class Host(typing.NamedTuple):
 def _daemon(name, class_name, arguments, host, log_dir, environment):
     command = [*host.prefix, str(spark_home() / "bin" / "spark-class"), class_name]
     command += ["--host", host.address, *arguments]
-    return Daemon(name, f"Spark's {name}", command,
-                  {**environment, "SPARK_LOCAL_IP": host.address}, log_dir)
+    return Daemon(
+        name, f"Spark's {name}", command, {**environment, "SPARK_LOCAL_IP": host.address}, log_dir
+    )
 
 
 class SparkCluster(Cluster):
@@ -70,8 +71,13 @@ class SparkCluster(Cluster):
     """
 
     def __init__(
-        self, workers=2, cores=1, memory="2g", directory="build/spark", start_timeout_s=90,
-        hosts=(Host(),)
+        self,
+        workers=2,
+        cores=1,
+        memory="2g",
+        directory="build/spark",
+        start_timeout_s=90,
+        hosts=(Host(),),
     ):
         self.workers = workers
         self.cores = cores
@@ -124,8 +130,17 @@ class SparkCluster(Cluster):
                 _daemon(
                     f"worker-{number}",
                     "org.apache.spark.deploy.worker.Worker",
-                    ["--webui-port", "0", "--cores", str(self.cores)]
-                    + ["--memory", self.memory, "--work-dir", str(work_dir), self.url],
+                    [
+                        "--webui-port",
+                        "0",
+                        "--cores",
+                        str(self.cores),
+                        "--memory",
+                        self.memory,
+                        "--work-dir",
+                        str(work_dir),
+                        self.url,
+                    ],
                     self.hosts[number % len(self.hosts)],
                     self.directory,
                     environment,
@@ -187,8 +202,12 @@ def main():
 
     print(f"Starting a Spark Master and {options.workers} Workers ...", flush=True)
     cluster = SparkCluster(options.workers, options.cores, options.memory, options.directory)
-    return run_with([cluster], "Spark cluster", options.command, lambda: (
-        cluster.url, {"{master}": cluster.url}, {"SPARK_MASTER_URL": cluster.url}))
+    return run_with(
+        [cluster],
+        "Spark cluster",
+        options.command,
+        lambda: (cluster.url, {"{master}": cluster.url}, {"SPARK_MASTER_URL": cluster.url}),
+    )
 
 
 if __name__ == "__main__":

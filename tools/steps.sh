@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs numbered steps, each a title and a command, and says before and after each one where it is:
 #   tools/steps.sh TITLE COMMAND [TITLE COMMAND]...
-# Stops at the first step that fails, with its exit status.
+# Stops at the first step that fails, with its exit status. At the end a table says what each took;
+# TFOS_STEPS names a file to which it is added, for runs of several.
 set -euo pipefail
 
 if (($# == 0 || $# % 2 != 0)); then
@@ -12,6 +13,15 @@ fi
 total=$(($# / 2))
 number=0
 begin=$SECONDS
+table=
+
+show() {
+  printf '\n%s%6d s  %s\n' "$table" "$((SECONDS - begin))" "$1"
+  if [[ -n ${TFOS_STEPS:-} ]]; then
+    printf '%s' "$table" >>"$TFOS_STEPS"
+  fi
+}
+
 while (($# > 0)); do
   number=$((number + 1))
   title=$1
@@ -22,11 +32,14 @@ while (($# > 0)); do
   status=0
   bash -c "$command" || status=$?
   elapsed=$((SECONDS - step_begin))
+  table+=$(printf '%6d s  %s' "$elapsed" "$title")$'\n'
   if ((status != 0)); then
     printf '[%d/%d] %s FAILED with exit status %d after %d s\n' \
       "$number" "$total" "$title" "$status" "$elapsed" >&2
+    show "all until then"
     exit "$status"
   fi
   printf '[%d/%d] %s: done in %d s\n' "$number" "$total" "$title" "$elapsed"
 done
+show "all $total steps"
 printf '\nAll %d steps done in %d s\n' "$total" "$((SECONDS - begin))"

@@ -1,7 +1,8 @@
-"""A real YARN on this machine: a ResourceManager and a NodeManager, each its own JVM, beside an HDFS.
+"""A real YARN on this machine: a ResourceManager and a NodeManager, each its own JVM, beside an
+HDFS.
 
-`hadoop_cluster.py --yarn` runs a command against both; `YarnCluster` is a context manager. Needs what
-that needs, and for its first start Maven, which fetches further jars into build/hadoop.
+`hadoop_cluster.py --yarn` runs a command against both; `YarnCluster` is a context manager. Needs
+what that needs, and for its first start Maven, which fetches further jars into build/hadoop.
 """
 
 import os
@@ -23,16 +24,21 @@ _JARS = JARS.with_name(f"yarn-{JARS.name}")
 _SPARK_JARS = ("log4j-1.2-api", "log4j-api", "log4j-core")
 _RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 _NODE_MANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
-#: A NodeManager whose containers have ended still waits for ten seconds; nothing is lost by its end.
+_SCHEDULERS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler"
+_DISK_CHECKER = "yarn.nodemanager.disk-health-checker"
+#: A NodeManager whose containers have ended still waits for ten seconds; nothing is lost by its
+#: end.
 _STOP_S = 4
 
 
 class YarnCluster(Cluster):
-    """A ResourceManager and a NodeManager, started on entry and stopped on exit of the `with` block.
+    """A ResourceManager and a NodeManager, started on entry and stopped on exit of the `with`
+    block.
 
     configuration: a HADOOP_CONF_DIR, such as that of a HadoopCluster; YARN's is added to it, and a
         spark-defaults.conf with which Spark uses the jars of this machine.
-    directory: holds the daemons' logs and the containers' files and, below `containers`, their logs.
+    directory: holds the daemons' logs and the containers' files and, below `containers`, their
+        logs.
     memory_mb, cores: what the NodeManager offers.
     start_timeout_s: bound on the start, without the time to fetch the jars.
 
@@ -42,8 +48,9 @@ class YarnCluster(Cluster):
     they run is stopped with the NodeManager.
     """
 
-    def __init__(self, configuration, directory="build/yarn", memory_mb=8192, cores=8,
-                 start_timeout_s=240):
+    def __init__(
+        self, configuration, directory="build/yarn", memory_mb=8192, cores=8, start_timeout_s=240
+    ):
         self.configuration = pathlib.Path(configuration)
         self.directory = pathlib.Path(directory).resolve()
         self.memory_mb = memory_mb
@@ -53,63 +60,84 @@ class YarnCluster(Cluster):
         self._daemons = []
 
     def _start(self):
-        jars = [f"{hadoop_daemons.fetch_jars()}/*",
-                f"{hadoop_daemons.fetch_jars(_JARS, _ARTIFACTS)}/*",
-                *(jar for name in _SPARK_JARS for jar in (spark_home() / "jars").glob(f"{name}-*.jar"))]
+        jars = [
+            f"{hadoop_daemons.fetch_jars()}/*",
+            f"{hadoop_daemons.fetch_jars(_JARS, _ARTIFACTS)}/*",
+            *(jar for name in _SPARK_JARS for jar in (spark_home() / "jars").glob(f"{name}-*.jar")),
+        ]
         command = hadoop_daemons.java_command(self.configuration, *jars)
         command[1:1] = ["--add-opens", "java.base/java.lang=ALL-UNNAMED"]
         self.directory.mkdir(parents=True, exist_ok=True)
         self._configure()
         # Containers get the NodeManager's. Of its HADOOP_CONF_DIR they get nothing, as from a
         # NodeManager that was started by other means than YARN's scripts.
-        environment = {**hadoop_daemons.environment(),
-                       "JAVA_HOME": str(pathlib.Path(os.path.realpath(command[0])).parents[1])}
+        environment = {
+            **hadoop_daemons.environment(),
+            "JAVA_HOME": str(pathlib.Path(os.path.realpath(command[0])).parents[1]),
+        }
         deadline = time.monotonic() + self.start_timeout_s
         for name, main in (("resourcemanager", _RESOURCE_MANAGER), ("nodemanager", _NODE_MANAGER)):
             self._daemons.append(
-                Daemon(name, f"YARN's {name}", [*command, main], environment, self.directory))
-        hadoop_daemons.wait_for(self._is_ready, "the NodeManager to register", self._daemons,
-                                deadline, self.directory)
+                Daemon(name, f"YARN's {name}", [*command, main], environment, self.directory)
+            )
+        hadoop_daemons.wait_for(
+            self._is_ready, "the NodeManager to register", self._daemons, deadline, self.directory
+        )
 
     def _configure(self):
-        addresses = {f"yarn.resourcemanager.{name}": f"{LOOPBACK}:{free_port()}" for name in (
-            "address", "scheduler.address", "resource-tracker.address", "admin.address",
-            "webapp.address")}
+        addresses = {
+            f"yarn.resourcemanager.{name}": f"{LOOPBACK}:{free_port()}"
+            for name in (
+                "address",
+                "scheduler.address",
+                "resource-tracker.address",
+                "admin.address",
+                "webapp.address",
+            )
+        }
         self.http = addresses["yarn.resourcemanager.webapp.address"]
-        write_site(self.configuration, "yarn", {
-            **addresses,
-            "yarn.resourcemanager.hostname": LOOPBACK,
-            "yarn.nodemanager.hostname": LOOPBACK,
-            "yarn.nodemanager.address": f"{LOOPBACK}:0",
-            "yarn.nodemanager.localizer.address": f"{LOOPBACK}:{free_port()}",
-            "yarn.nodemanager.webapp.address": f"{LOOPBACK}:0",
-            "yarn.nodemanager.local-dirs": self.directory / "local",
-            "yarn.nodemanager.log-dirs": self.directory / "containers",
-            "yarn.nodemanager.resource.memory-mb": self.memory_mb,
-            "yarn.nodemanager.resource.cpu-vcores": self.cores,
-            "yarn.nodemanager.vmem-check-enabled": "false",
-            "yarn.nodemanager.pmem-check-enabled": "false",
-            "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": 99.5,
-            "yarn.scheduler.minimum-allocation-mb": 128,
-            "yarn.resourcemanager.scheduler.class":
-                "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler",
-            # Heartbeats bring containers up; the default is a second.
-            "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": 100,
-        })
-        write_configuration(self.configuration / "capacity-scheduler.xml", {
-            "yarn.scheduler.capacity.root.queues": "default",
-            "yarn.scheduler.capacity.root.default.capacity": 100,
-            "yarn.scheduler.capacity.maximum-am-resource-percent": 0.9,
-        })
+        write_site(
+            self.configuration,
+            "yarn",
+            {
+                **addresses,
+                "yarn.resourcemanager.hostname": LOOPBACK,
+                "yarn.nodemanager.hostname": LOOPBACK,
+                "yarn.nodemanager.address": f"{LOOPBACK}:0",
+                "yarn.nodemanager.localizer.address": f"{LOOPBACK}:{free_port()}",
+                "yarn.nodemanager.webapp.address": f"{LOOPBACK}:0",
+                "yarn.nodemanager.local-dirs": self.directory / "local",
+                "yarn.nodemanager.log-dirs": self.directory / "containers",
+                "yarn.nodemanager.resource.memory-mb": self.memory_mb,
+                "yarn.nodemanager.resource.cpu-vcores": self.cores,
+                "yarn.nodemanager.vmem-check-enabled": "false",
+                "yarn.nodemanager.pmem-check-enabled": "false",
+                f"{_DISK_CHECKER}.max-disk-utilization-per-disk-percentage": 99.5,
+                "yarn.scheduler.minimum-allocation-mb": 128,
+                "yarn.resourcemanager.scheduler.class": f"{_SCHEDULERS}.capacity.CapacityScheduler",
+                # Heartbeats bring containers up; the default is a second.
+                "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": 100,
+            },
+        )
+        write_configuration(
+            self.configuration / "capacity-scheduler.xml",
+            {
+                "yarn.scheduler.capacity.root.queues": "default",
+                "yarn.scheduler.capacity.root.default.capacity": 100,
+                "yarn.scheduler.capacity.maximum-am-resource-percent": 0.9,
+            },
+        )
         (self.configuration / "spark-defaults.conf").write_text(
-            f"spark.yarn.jars local:{spark_home() / 'jars'}/*\n")
+            f"spark.yarn.jars local:{spark_home() / 'jars'}/*\n"
+        )
 
     def _is_ready(self):
         metrics = self.get("cluster/metrics") or {}
         return metrics.get("clusterMetrics", {}).get("activeNodes") == 1
 
     def get(self, resource):
-        """What the ResourceManager's REST says of a resource; None as long as it does not answer."""
+        """What the ResourceManager's REST says of a resource; None as long as it does not
+        answer."""
         return hadoop_daemons.get_json(f"http://{self.http}/ws/v1/{resource}")
 
     def stop(self):

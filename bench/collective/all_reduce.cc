@@ -226,6 +226,7 @@ std::vector<GroupOptions> MakeGroup(std::size_t members, const Way& way) {
     options[rank].shared_memory = way.shared_memory;
     options[rank].encrypt = way.encrypt;
     options[rank].ucx_transports = way.ucx;
+    options[rank].packaged_ucx = TFOS_PACKAGED_UCX;
     if (!way.ucx.empty()) options[rank].rdma = Rdma::kRequired;
   }
   return options;

@@ -16,7 +16,9 @@ def measure(name, reduce, sizes, rounds, rank, members, most_calls):
         count = size // 4
         value = tf.range(count, dtype=tf.float32) % 1000 + float(rank)
         found = reduce(value).numpy()
-        expected = (np.arange(count, dtype=np.float32) % 1000) * members + members * (members - 1) / 2
+        expected = (np.arange(count, dtype=np.float32) % 1000) * members + members * (
+            members - 1
+        ) / 2
         np.testing.assert_array_equal(found, expected)
         calls = max(1, min(most_calls, _BYTES_OF_A_ROUND // size))
         seconds = []
@@ -27,5 +29,10 @@ def measure(name, reduce, sizes, rounds, rank, members, most_calls):
             result.numpy()
             seconds.append((time.perf_counter() - begin) / calls)
         if rank == 0:
-            print("RESULT", json.dumps({"members": members, "bytes": size, "contender": name,
-                                        "seconds": seconds[1:]}), flush=True)
+            print(
+                "RESULT",
+                json.dumps(
+                    {"members": members, "bytes": size, "contender": name, "seconds": seconds[1:]}
+                ),
+                flush=True,
+            )

@@ -60,7 +60,9 @@ def halving(transport, members, size, crowding=1.0):
     ready = np.zeros(members)
     distances = [1 << bit for bit in range(members.bit_length() - 1)]
     for distance in distances[::-1] + distances:
-        ready = transport.step(ready, np.arange(members) ^ distance, size * distance / members, crowding)
+        ready = transport.step(
+            ready, np.arange(members) ^ distance, size * distance / members, crowding
+        )
     return ready.max()
 
 
@@ -71,14 +73,18 @@ def over_connections(transport, members, size, crowding=1.0):
     if size <= 32 << 10:
         return doubling(transport, members, size, crowding)
     power_of_two = members & (members - 1) == 0
-    return (halving if power_of_two and size <= 2 << 20 else ring)(transport, members, size, crowding)
+    return (halving if power_of_two and size <= 2 << 20 else ring)(
+        transport, members, size, crowding
+    )
 
 
 def on_host(shared, members, size, crowding=1.0):
     """Everybody fills, adds up its part and takes the others': as many bytes as a ring moves, in
     two waits for each other; of little, one."""
     waits = 1 if size <= 16 << 10 else 2
-    return (waits * shared.latency + 2 * (members - 1) / members * size * shared.per_byte) * crowding
+    return (
+        waits * shared.latency + 2 * (members - 1) / members * size * shared.per_byte
+    ) * crowding
 
 
 def hierarchical(tcp, shared, members, size):
@@ -86,8 +92,12 @@ def hierarchical(tcp, shared, members, size):
     if here == members:
         return on_host(shared, here, size)
     # Back again through shared memory: everybody reads all of it.
-    return (on_host(shared, here, size) + over_connections(tcp, members // here, size)
-            + shared.latency + size * shared.per_byte)
+    return (
+        on_host(shared, here, size)
+        + over_connections(tcp, members // here, size)
+        + shared.latency
+        + size * shared.per_byte
+    )
 
 
 def fit(measured, contender, size):
@@ -107,13 +117,20 @@ def main():
     for line in arguments.samples.read_text().splitlines():
         one = json.loads(line)
         measured[one["members"], one["bytes"], one["contender"]] = statistics.median(one["seconds"])
-    fitted = {(name, size): fit(measured, name, size)
-              for name in ("tcp", "shared memory") for size in SIZES}
+    fitted = {
+        (name, size): fit(measured, name, size)
+        for name in ("tcp", "shared memory")
+        for size in SIZES
+    }
     for (name, size), transport in fitted.items():
         if transport.per_byte:
-            print(f"{name}, {size >> 20} MiB: {transport.latency * 1e6:.1f} us a step, "
-                  f"{1e-9 / transport.per_byte:.2f} GB/s")
-    print("\n| processes here | bytes | TCP measured | simulated | shared memory measured | simulated |")
+            print(
+                f"{name}, {size >> 20} MiB: {transport.latency * 1e6:.1f} us a step, "
+                f"{1e-9 / transport.per_byte:.2f} GB/s"
+            )
+    print(
+        "\n| processes here | bytes | TCP measured | simulated | shared memory measured | simulated |"
+    )
     print("|---|---|---|---|---|---|")
     processors = len(os.sched_getaffinity(0))
     for members in (2, 4, 8):
@@ -122,16 +139,24 @@ def main():
             if (members, size, "tcp") not in measured:
                 continue
             tcp, shared = fitted["tcp", size], fitted["shared memory", size]
-            cells = [measured[members, size, "tcp"], over_connections(tcp, members, size, crowding),
-                     measured[members, size, "shared memory"], on_host(shared, members, size, crowding)]
-            print(f"| {members} | {size >> 10} KiB | "
-                  + " | ".join(f"{1e3 * cell:.3g} ms" for cell in cells) + " |")
+            cells = [
+                measured[members, size, "tcp"],
+                over_connections(tcp, members, size, crowding),
+                measured[members, size, "shared memory"],
+                on_host(shared, members, size, crowding),
+            ]
+            print(
+                f"| {members} | {size >> 10} KiB | "
+                + " | ".join(f"{1e3 * cell:.3g} ms" for cell in cells)
+                + " |"
+            )
     if arguments.plot:
         plot(arguments.plot, fitted)
 
 
 def plot(path, fitted):
     import matplotlib
+
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -140,14 +165,21 @@ def plot(path, fitted):
     for axis, size in zip(axes, SIZES):
         tcp, shared = fitted["tcp", size], fitted["shared memory", size]
         for name, times in {
-                "ring": [ring(tcp, n, size) for n in members],
-                "halving and doubling": [halving(tcp, n, size) for n in members],
-                "tfos, a node a host": [over_connections(tcp, n, size) for n in members],
-                f"tfos, {NODES_ON_A_HOST} nodes a host": [hierarchical(tcp, shared, n, size)
-                                                          for n in members]}.items():
+            "ring": [ring(tcp, n, size) for n in members],
+            "halving and doubling": [halving(tcp, n, size) for n in members],
+            "tfos, a node a host": [over_connections(tcp, n, size) for n in members],
+            f"tfos, {NODES_ON_A_HOST} nodes a host": [
+                hierarchical(tcp, shared, n, size) for n in members
+            ],
+        }.items():
             axis.plot(members, np.array(times) * 1e3, marker="o", markersize=3, label=name)
-        axis.set(xscale="log", yscale="log", xlabel="nodes", ylabel="ms",
-                 title=f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB")
+        axis.set(
+            xscale="log",
+            yscale="log",
+            xlabel="nodes",
+            ylabel="ms",
+            title=f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB",
+        )
         axis.set_xticks(members[::3], [str(n) for n in members[::3]])
     axes[0].legend()
     figure.tight_layout()

@@ -18,15 +18,19 @@ members = len(task["cluster"]["worker"])
 rank = task["task"]["index"]
 strategy = tf.distribute.MultiWorkerMirroredStrategy(
     communication_options=tf.distribute.experimental.CommunicationOptions(
-        implementation=tf.distribute.experimental.CommunicationImplementation.RING))
+        implementation=tf.distribute.experimental.CommunicationImplementation.RING
+    )
+)
 
 
 @tf.function
 def reduce(tensor):
     def of_replica(mine):
         # The strategy wants to know the device it is on.
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM,
-                                                              tf.identity(mine))
+        return tf.distribute.get_replica_context().all_reduce(
+            tf.distribute.ReduceOp.SUM, tf.identity(mine)
+        )
+
     return strategy.run(of_replica, args=(tensor,))
 
 

@@ -21,10 +21,26 @@ members = len(ports)
 listener = socket.socket()
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 listener.bind(("127.0.0.1", ports[rank]))
-nodes = [{"node_id": node, "job_name": "worker", "task_index": node, "host": "localhost",
-          "address": "127.0.0.1", "tensor_port": port} for node, port in enumerate(ports)]
-collective.use(nodes, rank, token, listener.fileno(), shared_memory=transport == "shared-memory",
-               encrypt=transport == "tls", rdma="required" if transport == "ucx" else "false")
+nodes = [
+    {
+        "node_id": node,
+        "job_name": "worker",
+        "task_index": node,
+        "host": "localhost",
+        "address": "127.0.0.1",
+        "tensor_port": port,
+    }
+    for node, port in enumerate(ports)
+]
+collective.use(
+    nodes,
+    rank,
+    token,
+    listener.fileno(),
+    shared_memory=transport == "shared-memory",
+    encrypt=transport == "tls",
+    rdma="required" if transport == "ucx" else "false",
+)
 
 
 @tf.function
@@ -32,6 +48,7 @@ def reduce(tensor):
     return collective.all_reduce(tensor, "sum")
 
 
-contender.measure("op, " + transport.replace("-", " "), reduce, sizes, rounds, rank,
-                  members, most_calls=200)
+contender.measure(
+    "op, " + transport.replace("-", " "), reduce, sizes, rounds, rank, members, most_calls=200
+)
 collective.leave()

@@ -51,8 +51,9 @@ def cpu_seconds(process):
 def idle_cpu(sc, seconds):
     """{role: percent of one core}"""
     with tfos.run(sc, wait_for_rows, nodes=2) as cluster:
-        coordinator = next(p for p in psutil.Process().children()
-                           if p.cmdline()[-1:] == ["coordinator"])
+        coordinator = next(
+            p for p in psutil.Process().children() if p.cmdline()[-1:] == ["coordinator"]
+        )
         processes = control_processes(coordinator.pid)
         assert len(processes) == 3, processes
         before = [cpu_seconds(process) for process in processes]
@@ -91,8 +92,10 @@ def main():
         print(f"idle {role}: {percent:.2f} % of a core")
     for where in ("train", "shutdown"):
         seconds = [failure_seconds(sc, where) for _ in range(options.repeat)]
-        print(f"exception to the driver waiting in {where}: median "
-              f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})")
+        print(
+            f"exception to the driver waiting in {where}: median "
+            f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})"
+        )
     sc.stop()
 
 

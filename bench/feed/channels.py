@@ -71,27 +71,52 @@ class Rig:
 
         self.token = secrets.token_hex(32)
         self.server = _native.FeedServer(
-            node_id=0, cluster_id="bench", token_hex=self.token, queues=["input"],
-            memory_bytes=256 << 20, cache_memory_bytes=4 << 30, cache_directory="/tmp",
-            bind_address="127.0.0.1", ports="0")
+            node_id=0,
+            cluster_id="bench",
+            token_hex=self.token,
+            queues=["input"],
+            memory_bytes=256 << 20,
+            cache_memory_bytes=4 << 30,
+            cache_directory="/tmp",
+            bind_address="127.0.0.1",
+            ports="0",
+        )
         self.source = self.server.batch_source("input")
-        self.process = subprocess.Popen([sys.executable, "-c", _FEEDER], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _FEEDER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.epoch = 0
 
     def feed(self, batches, remote=False, replays=0, partitions=1):
         """Feeds an epoch, which each partition brings so many batches of, in the background.
         Returns the thread, which ends when all is fed."""
-        endpoint = {"node_id": 0, "address": "127.0.0.1", "executor_id": "",
-                    **self.server.endpoint()}
+        endpoint = {
+            "node_id": 0,
+            "address": "127.0.0.1",
+            "executor_id": "",
+            **self.server.endpoint(),
+        }
         if remote:
             endpoint["socket"] = ""
         first = self.epoch
         self.epoch += 1 + replays
-        job = {"rows": batches * BATCH, "endpoints": [endpoint], "token": self.token,
-               "job_id": "6a" * 16, "epoch": first, "queue": "input", "timeout": 60.0,
-               "region_bytes": REGION_BYTES, "cache": "memory" if replays else "",
-               "replays": replays, "shuffle_seed": 0, "until_read": False}
+        job = {
+            "rows": batches * BATCH,
+            "endpoints": [endpoint],
+            "token": self.token,
+            "job_id": "6a" * 16,
+            "epoch": first,
+            "queue": "input",
+            "timeout": 60.0,
+            "region_bytes": REGION_BYTES,
+            "cache": "memory" if replays else "",
+            "replays": replays,
+            "shuffle_seed": 0,
+            "until_read": False,
+        }
 
         def run():
             for partition in range(partitions):
@@ -203,8 +228,16 @@ def main():
     rig = Rig()
     copy, take = make_loops()
     rig.feed(WARM_UP + 1)
-    dataset = make_dataset(rig.source, BATCH, features="features", label="label",
-                           drop_remainder=True, remainder="join", ragged=(), spec=None)
+    dataset = make_dataset(
+        rig.source,
+        BATCH,
+        features="features",
+        label="label",
+        drop_remainder=True,
+        remainder="join",
+        ragged=(),
+        spec=None,
+    )
     own, own_few = own_memory(BATCHES), own_memory(REGIONS * CHUNKS)
     timed(take, dataset, WARM_UP + 1)
     for loop in (copy, take):  # traced here
@@ -230,28 +263,48 @@ def main():
 
     def line(what, measure, rival, rival_name, target):
         measured = pairs(measure, rival)
-        rate, of_rival = (statistics.median(m.rate for m in side) / _GIGABYTE
-                          for side in zip(*measured))
+        rate, of_rival = (
+            statistics.median(m.rate for m in side) / _GIGABYTE for side in zip(*measured)
+        )
         ratios = [ours.rate / theirs.rate for ours, theirs in measured]
-        lines.append(f"| {what} | {rate:.2f} GB/s | {rival_name}: {of_rival:.2f} GB/s | "
-                     f"**{statistics.median(ratios):.2f}** ({min(ratios):.2f} to "
-                     f"{max(ratios):.2f}) | {target} |")
+        lines.append(
+            f"| {what} | {rate:.2f} GB/s | {rival_name}: {of_rival:.2f} GB/s | "
+            f"**{statistics.median(ratios):.2f}** ({min(ratios):.2f} to "
+            f"{max(ratios):.2f}) | {target} |"
+        )
         print(lines[-1], flush=True)
 
-    line("chunks that lie in shared memory, copied", lying_there, lambda: timed(copy, own_few),
-         "own memory", 0.8)
-    line("the same while the feeder writes them", lambda: fed(copy), lambda: timed(copy, own),
-         "own memory, nobody writes", "")
+    line(
+        "chunks that lie in shared memory, copied",
+        lying_there,
+        lambda: timed(copy, own_few),
+        "own memory",
+        0.8,
+    )
+    line(
+        "the same while the feeder writes them",
+        lambda: fed(copy),
+        lambda: timed(copy, own),
+        "own memory, nobody writes",
+        "",
+    )
     line("cached epochs, copied", lambda: cached(copy), lambda: timed(copy, own), "own memory", 0.7)
     line("over loopback TCP", lambda: fed(take, remote=True), through_socket, "a bare socket", 0.7)
     used = pairs(lambda: cached(take), lambda: timed(take, own))
     ours, theirs = (statistics.median(m.cpu for m in side) for side in zip(*used))
-    lines.append(f"| a batch of 1 MiB that nobody looks at | {ours:.0f} us of CPU | own memory: "
-                 f"{theirs:.0f} us | | 60 us |")
+    lines.append(
+        f"| a batch of 1 MiB that nobody looks at | {ours:.0f} us of CPU | own memory: "
+        f"{theirs:.0f} us | | 60 us |"
+    )
     print(lines[-1], flush=True)
     rig.close()
-    report.publish("channels.py", options.repeat, "Medians; ratios with minimum and maximum.", lines,
-                   options.output)
+    report.publish(
+        "channels.py",
+        options.repeat,
+        "Medians; ratios with minimum and maximum.",
+        lines,
+        options.output,
+    )
 
 
 if __name__ == "__main__":

@@ -21,8 +21,12 @@ import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RIVAL_ENVIRONMENT = ROOT / "build" / "bench" / "venv-2.2.5"
-RIVAL_PACKAGES = ["setuptools<82", "tensorflowonspark==2.2.5", "pyspark==4.1.4",
-                  "tensorflow-cpu==2.21.0"]
+RIVAL_PACKAGES = [
+    "setuptools<82",
+    "tensorflowonspark==2.2.5",
+    "pyspark==4.1.4",
+    "tensorflow-cpu==2.21.0",
+]
 
 #: case: (rows for tfos, the nearest size that is practical with 2.2.5, ratio to reach, what a row is)
 CASES = {
@@ -49,13 +53,23 @@ def rival_python():
 
 
 def workload(python, case, rows, repeat):
-    command = [python, ROOT / "bench/feed/feed_workload.py", "--case", case, "--rows", str(rows),
-               "--repeat", str(repeat)]
+    command = [
+        python,
+        ROOT / "bench/feed/feed_workload.py",
+        "--case",
+        case,
+        "--rows",
+        str(rows),
+        "--repeat",
+        str(repeat),
+    ]
     environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     line = next((l for l in done.stdout.splitlines() if l.startswith("RESULT ")), None)
     if line is None:
-        sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}{done.stderr[-6000:]}")
+        sys.exit(
+            f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}{done.stderr[-6000:]}"
+        )
     result = json.loads(line.removeprefix("RESULT "))
     print(f"  {python}: {summary(result['cluster'])}", flush=True)
     return result
@@ -78,8 +92,10 @@ def main():
     options = parser.parse_args()
     rival = rival_python()
 
-    lines = ["| rows of | tfos | 2.2.5 | ratio | to reach | CPU/row tfos | CPU/row 2.2.5 |",
-             "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| rows of | tfos | 2.2.5 | ratio | to reach | CPU/row tfos | CPU/row 2.2.5 |",
+        "|---|---|---|---|---|---|---|",
+    ]
     warm = {"tfos": [], "2.2.5": []}
     for case in options.case:
         rows, rival_rows, target, what = CASES[case]
@@ -93,10 +109,14 @@ def main():
             f"| {what} | {summary(ours['cluster'])} at {rows:,} | {summary(theirs['cluster'])} at "
             f"{rival_rows:,} | **{ratio:.1f}x** | {target}x | "
             f"{median(ours['cluster'], 'cpu_us_per_row'):,.1f} us | "
-            f"{median(theirs['cluster'], 'cpu_us_per_row'):,.1f} us |")
+            f"{median(theirs['cluster'], 'cpu_us_per_row'):,.1f} us |"
+        )
 
-    lines += ["", "| small job | tfos | bare `foreachPartition` | ratio | to reach | CPU/row tfos | CPU/row bare |",
-              "|---|---|---|---|---|---|---|"]
+    lines += [
+        "",
+        "| small job | tfos | bare `foreachPartition` | ratio | to reach | CPU/row tfos | CPU/row bare |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for case, rows in SMALL.items():
         if case not in options.case:
             continue
@@ -106,15 +126,21 @@ def main():
         lines.append(
             f"| {rows:,} {case} | {summary(ours['cluster'])} | {summary(ours['bare'])} | "
             f"**{ratio:.2f}** | {SMALL_RATIO} | {median(ours['cluster'], 'cpu_us_per_row'):,.1f} us | "
-            f"{median(ours['bare'], 'cpu_us_per_row'):,.1f} us |")
+            f"{median(ours['bare'], 'cpu_us_per_row'):,.1f} us |"
+        )
 
     lines += ["", "| warm | tfos | 2.2.5 | to reach |", "|---|---|---|---|"]
-    for key, what, target in (("startup_s", "`run()` to the first line of `map_fun`", "1.0 s"),
-                              ("shutdown_s", "`shutdown()` after the rows were taken", "0.5 s")):
-        lines.append(f"| {what} | {median(warm['tfos'], key):.2f} s | "
-                     f"{median(warm['2.2.5'], key):.2f} s | {target} |")
-    report.publish("compare.py", options.repeat, "Medians, with minimum and maximum.", lines,
-                   options.output)
+    for key, what, target in (
+        ("startup_s", "`run()` to the first line of `map_fun`", "1.0 s"),
+        ("shutdown_s", "`shutdown()` after the rows were taken", "0.5 s"),
+    ):
+        lines.append(
+            f"| {what} | {median(warm['tfos'], key):.2f} s | "
+            f"{median(warm['2.2.5'], key):.2f} s | {target} |"
+        )
+    report.publish(
+        "compare.py", options.repeat, "Medians, with minimum and maximum.", lines, options.output
+    )
 
 
 if __name__ == "__main__":

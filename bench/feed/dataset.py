@@ -68,13 +68,17 @@ def make_data(spark, case, rows):
     if case in ("dataframe", "echo"):
         frame = spark.range(0, rows, 1, PARTITIONS).selectExpr(
             "transform(sequence(1, 784), i -> cast(id + i as float)) as features",
-            "cast(id as int) as label")
+            "cast(id as int) as label",
+        )
         data = frame.cache()
         assert data.count() == rows
         return data
     each = rows // PARTITIONS
-    data = spark.sparkContext.parallelize(range(PARTITIONS), PARTITIONS).flatMap(
-        lambda index: make_rows(case, index, each)).cache()
+    data = (
+        spark.sparkContext.parallelize(range(PARTITIONS), PARTITIONS)
+        .flatMap(lambda index: make_rows(case, index, each))
+        .cache()
+    )
     assert data.count() == each * PARTITIONS
     return data
 
@@ -101,8 +105,9 @@ def consume(ctx):
 
 
 def echo(ctx):
-    feed = ctx.data_feed(train=False, queue=ECHO_QUEUE,
-                         input_mapping={"features": "features", "label": "label"})
+    feed = ctx.data_feed(
+        train=False, queue=ECHO_QUEUE, input_mapping={"features": "features", "label": "label"}
+    )
     while not feed.should_stop():
         feed.batch_results(feed.next_batch(BATCH))
 
@@ -118,6 +123,7 @@ def echo_pass(cluster, data):
 def bare_pass(data, case):
     start = time.time()
     if case == "dataframe":
+
         def count(batches):
             import pyarrow as pa
 
@@ -137,8 +143,16 @@ def start_cluster(stack, spark, data, rows, feed_jvm):
 
     directory = stack.enter_context(tempfile.TemporaryDirectory())
     cluster = stack.enter_context(
-        tfos.run(spark, consume, nodes=2, args=directory, queues=("input", ECHO_QUEUE),
-                 progress=False, feed_jvm=feed_jvm))
+        tfos.run(
+            spark,
+            consume,
+            nodes=2,
+            args=directory,
+            queues=("input", ECHO_QUEUE),
+            progress=False,
+            feed_jvm=feed_jvm,
+        )
+    )
     cluster.train(data)
     await_epoch(directory, 0, rows)
     return cluster, directory
@@ -157,7 +171,8 @@ def measure_echo(spark, data, rows, repeat):
         cluster, directory = start_cluster(stack, spark, data, rows, "off")
         echoed = cluster.inference(data, queue=ECHO_QUEUE, schema=data.schema)
         assert echoed.selectExpr("sum(label)", "sum(features[783])").first() == (
-            data.selectExpr("sum(label)", "sum(features[783])").first())
+            data.selectExpr("sum(label)", "sum(features[783])").first()
+        )
         for epoch in range(1, repeat + 1):
             echo = echo_pass(cluster, data)
             pairs.append((echo, feed_pass(cluster, directory, data, epoch, rows)))
@@ -181,8 +196,10 @@ def rival_row(what, rows, seconds, repeat):
     runs = compare.workload(compare.rival_python(), "dataframe", RIVAL_ROWS, repeat)["cluster"]
     ours = rows / statistics.median(seconds)
     theirs = compare.median(runs, "rows_per_s")
-    return (f"| {what}, against 2.2.5 | {ours:,.0f} rows/s | {theirs:,.0f} rows/s at {RIVAL_ROWS:,} | "
-            f"**{ours / theirs:.1f}** | {RIVAL_RATIO} |")
+    return (
+        f"| {what}, against 2.2.5 | {ours:,.0f} rows/s | {theirs:,.0f} rows/s at {RIVAL_ROWS:,} | "
+        f"**{ours / theirs:.1f}** | {RIVAL_RATIO} |"
+    )
 
 
 def row_of(what, rows, pairs, target):
@@ -190,15 +207,19 @@ def row_of(what, rows, pairs, target):
     ours = rows / statistics.median(seconds for seconds, _ in pairs)
     other = rows / statistics.median(seconds for _, seconds in pairs)
     ratios = sorted(b / o for o, b in pairs)
-    return (f"| {what} | {ours:,.0f} rows/s | {other:,.0f} rows/s | **{ours / other:.2f}** "
-            f"({ratios[0]:.2f} to {ratios[-1]:.2f}) | {target} |")
+    return (
+        f"| {what} | {ours:,.0f} rows/s | {other:,.0f} rows/s | **{ours / other:.2f}** "
+        f"({ratios[0]:.2f} to {ratios[-1]:.2f}) | {target} |"
+    )
 
 
 def await_epoch(directory, epoch, rows):
     """When the last row of the epoch was read; every row must have been."""
     deadline = time.time() + 300
     while True:
-        reports = [path.read_text().split() for path in pathlib.Path(directory).glob(f"epoch-{epoch}-*")]
+        reports = [
+            path.read_text().split() for path in pathlib.Path(directory).glob(f"epoch-{epoch}-*")
+        ]
         if sum(int(count) for count, _ in reports) == rows:
             return max(float(last) for _, last in reports)
         if time.time() > deadline:
@@ -217,13 +238,20 @@ def main():
 
     import tfos
 
-    spark = (SparkSession.builder.master("local-cluster[2,1,3072]").appName("dataset-bench")
-             .config("spark.ui.enabled", "false").config("spark.driver.memory", "2g")
-             .config("spark.executor.memory", "3g").config("spark.jars", tfos.jar_path())
-             .getOrCreate())
+    spark = (
+        SparkSession.builder.master("local-cluster[2,1,3072]")
+        .appName("dataset-bench")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "2g")
+        .config("spark.executor.memory", "3g")
+        .config("spark.jars", tfos.jar_path())
+        .getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
-    lines = ["| rows of | `ctx.dataset(128)`, or echoed | bare pass, training or rival | ratio | to reach |",
-             "|---|---|---|---|---|"]
+    lines = [
+        "| rows of | `ctx.dataset(128)`, or echoed | bare pass, training or rival | ratio | to reach |",
+        "|---|---|---|---|---|",
+    ]
     for case in options.case:
         rows, target, what = CASES[case]
         data = make_data(spark, case, rows)
@@ -231,19 +259,36 @@ def main():
             added = [row_of(what, rows, measure_echo(spark, data, rows, options.repeat), target)]
         else:
             triples = measure(spark, data, case, rows, options.repeat)
-            added = [row_of(what, rows, [(jvm, bare) for jvm, _, bare in triples], target),
-                     row_of(f"{what}, by Python workers", rows,
-                            [(python, bare) for _, python, bare in triples], target)]
+            added = [
+                row_of(what, rows, [(jvm, bare) for jvm, _, bare in triples], target),
+                row_of(
+                    f"{what}, by Python workers",
+                    rows,
+                    [(python, bare) for _, python, bare in triples],
+                    target,
+                ),
+            ]
         if case == "dataframe":
-            added.append(row_of(f"{what}: the JVM against Python workers", rows,
-                                [(jvm, python) for jvm, python, _ in triples], JVM_RATIO))
+            added.append(
+                row_of(
+                    f"{what}: the JVM against Python workers",
+                    rows,
+                    [(jvm, python) for jvm, python, _ in triples],
+                    JVM_RATIO,
+                )
+            )
             added.append(rival_row(what, rows, [jvm for jvm, _, _ in triples], options.repeat))
         lines += added
         print("\n".join(added), flush=True)
         data.unpersist()
     spark.stop()
-    report.publish("dataset.py", options.repeat, "Medians; ratios with minimum and maximum.", lines,
-                   options.output)
+    report.publish(
+        "dataset.py",
+        options.repeat,
+        "Medians; ratios with minimum and maximum.",
+        lines,
+        options.output,
+    )
 
 
 if __name__ == "__main__":

@@ -42,14 +42,23 @@ def make_rdd(sc, case, rows):
     if case == "dataframe":
         from pyspark.sql import SparkSession
 
-        frame = SparkSession(sc).range(0, rows, 1, PARTITIONS).selectExpr(
-            "transform(sequence(1, 784), i -> cast(id + i as float)) as features",
-            "cast(id as int) as label").cache()
+        frame = (
+            SparkSession(sc)
+            .range(0, rows, 1, PARTITIONS)
+            .selectExpr(
+                "transform(sequence(1, 784), i -> cast(id + i as float)) as features",
+                "cast(id as int) as label",
+            )
+            .cache()
+        )
         assert frame.count() == rows
         return frame.rdd
     each = rows // PARTITIONS
-    rdd = sc.parallelize(range(PARTITIONS), PARTITIONS).flatMap(
-        lambda index: make_rows(case, index, each)).cache()
+    rdd = (
+        sc.parallelize(range(PARTITIONS), PARTITIONS)
+        .flatMap(lambda index: make_rows(case, index, each))
+        .cache()
+    )
     assert rdd.count() == each * PARTITIONS
     return rdd
 
@@ -87,7 +96,8 @@ def measure(sc, rdd, case, rows):
         args = {"dir": directory, "train": train}
         called = time.time()
         cluster = TFCluster.run(
-            sc, consume, args, num_executors=2, num_ps=0, input_mode=TFCluster.InputMode.SPARK)
+            sc, consume, args, num_executors=2, num_ps=0, input_mode=TFCluster.InputMode.SPARK
+        )
         while len(firsts := list(pathlib.Path(directory).glob("first-*"))) < 2:
             time.sleep(0.01)
         startup = max(float(f.read_text() or called) for f in firsts) - called
@@ -108,8 +118,12 @@ def measure(sc, rdd, case, rows):
         if train:
             end = max(report["last"] for report in reports if report["rows"])
         cpu = busy_seconds() - cpu
-    return {"rows_per_s": rows / (end - start), "cpu_us_per_row": 1e6 * cpu / rows,
-            "startup_s": startup, "shutdown_s": shutdown}
+    return {
+        "rows_per_s": rows / (end - start),
+        "cpu_us_per_row": 1e6 * cpu / rows,
+        "startup_s": startup,
+        "shutdown_s": shutdown,
+    }
 
 
 def bare_pass(rdd, rows):
@@ -117,8 +131,10 @@ def bare_pass(rdd, rows):
     start = time.time()
     cpu = busy_seconds()
     rdd.foreachPartition(lambda rows: collections.deque(rows, maxlen=0))
-    return {"rows_per_s": rows / (time.time() - start),
-            "cpu_us_per_row": 1e6 * (busy_seconds() - cpu) / rows}
+    return {
+        "rows_per_s": rows / (time.time() - start),
+        "cpu_us_per_row": 1e6 * (busy_seconds() - cpu) / rows,
+    }
 
 
 def main():

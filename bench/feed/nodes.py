@@ -45,16 +45,32 @@ def measure(nodes, repeat):
     import tfos
 
     cloudpickle.register_pickle_by_value(single)  # the nodes have not its folder on their path
-    spark = (SparkSession.builder.master(f"local-cluster[{nodes},1,1024]").appName("nodes-bench")
-             .config("spark.ui.enabled", "false").config("spark.jars", tfos.jar_path()).getOrCreate())
+    spark = (
+        SparkSession.builder.master(f"local-cluster[{nodes},1,1024]")
+        .appName("nodes-bench")
+        .config("spark.ui.enabled", "false")
+        .config("spark.jars", tfos.jar_path())
+        .getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
-    data = spark.range(0, ROWS, 1, 2 * nodes).selectExpr(
-        "transform(sequence(1, 784), i -> cast(id + i as float)) as features",
-        "cast(id as int) as label").cache()
+    data = (
+        spark.range(0, ROWS, 1, 2 * nodes)
+        .selectExpr(
+            "transform(sequence(1, 784), i -> cast(id + i as float)) as features",
+            "cast(id as int) as label",
+        )
+        .cache()
+    )
     assert data.count() == ROWS
     with tempfile.TemporaryDirectory() as directory:
-        with tfos.run(spark, single.consume, nodes=nodes, args=directory, progress=False,
-                      queues=("input", single.ECHO_QUEUE)) as cluster:
+        with tfos.run(
+            spark,
+            single.consume,
+            nodes=nodes,
+            args=directory,
+            progress=False,
+            queues=("input", single.ECHO_QUEUE),
+        ) as cluster:
             warm_up_jobs = WARM_UP_JOBS_A_NODE * nodes
             for job in range(warm_up_jobs + repeat):
                 start, busy = time.time(), busy_seconds()
@@ -74,20 +90,31 @@ def main():
     options = parser.parse_args()
     if options.measure:
         return measure(options.measure, options.repeat)
-    lines = ["| nodes | rate | CPU time of a row | to the median of all | to reach |", "|---|---|---|---|---|"]
+    lines = [
+        "| nodes | rate | CPU time of a row | to the median of all | to reach |",
+        "|---|---|---|---|---|",
+    ]
     costs, rates = {}, {}
     for nodes in NODES:
         out = subprocess.run(
             [sys.executable, __file__, "--measure", str(nodes), "--repeat", str(options.repeat)],
-            stdout=subprocess.PIPE, text=True, check=True).stdout
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
         jobs = [line.split()[1:] for line in out.splitlines() if line.startswith("job ")]
         rates[nodes] = ROWS * EPOCHS / statistics.median(float(seconds) for seconds, _ in jobs)
         costs[nodes] = statistics.median(float(cpu) for _, cpu in jobs) / (ROWS * EPOCHS) * 1e6
-        print(f"{nodes} nodes: {rates[nodes]:,.0f} rows/s, {costs[nodes]:.1f} us of CPU a row", flush=True)
+        print(
+            f"{nodes} nodes: {rates[nodes]:,.0f} rows/s, {costs[nodes]:.1f} us of CPU a row",
+            flush=True,
+        )
     middle = statistics.median(costs.values())
     for nodes in NODES:
-        lines.append(f"| {nodes} | {rates[nodes]:,.0f} rows/s | {costs[nodes]:.1f} us | "
-                     f"**{costs[nodes] / middle:.2f}** | 0.8 to 1.2 |")
+        lines.append(
+            f"| {nodes} | {rates[nodes]:,.0f} rows/s | {costs[nodes]:.1f} us | "
+            f"**{costs[nodes] / middle:.2f}** | 0.8 to 1.2 |"
+        )
     report.publish("nodes.py", options.repeat, "Medians.", lines, options.output)
 
 

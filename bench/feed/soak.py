@@ -27,6 +27,7 @@ _FEWEST_EPOCHS = 9
 
 def read(ctx):
     """Both feeds, to their ends."""
+
     def rows():
         feed = ctx.data_feed(queue="objects")
         while not feed.should_stop():
@@ -52,7 +53,9 @@ def private_memory(pid):
 def uneven(spark):
     """A DataFrame with partitions from a few rows to most of them."""
     frame = spark.range(0, ROWS, 1, 6).selectExpr(
-        "transform(sequence(1, 100), i -> cast(id + i as float)) as features", "cast(id as int) as label")
+        "transform(sequence(1, 100), i -> cast(id + i as float)) as features",
+        "cast(id as int) as label",
+    )
     return frame.repartitionByRange(6, (frame.label * frame.label).alias("square")).cache()
 
 
@@ -77,18 +80,25 @@ def main():
 
     import tfos
 
-    spark = (SparkSession.builder.master("local-cluster[2,1,1024]").appName("feed-soak")
-             .config("spark.ui.enabled", "false").config("spark.jars", tfos.jar_path()).getOrCreate())
+    spark = (
+        SparkSession.builder.master("local-cluster[2,1,1024]")
+        .appName("feed-soak")
+        .config("spark.ui.enabled", "false")
+        .config("spark.jars", tfos.jar_path())
+        .getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
     frame = uneven(spark)
     objects = spark.sparkContext.parallelize(range(ROWS), 7).map(
-        lambda n: {"id": n, "text": str(n) * (n % 9), "list": [float(n)] * (n % 50)})
+        lambda n: {"id": n, "text": str(n) * (n % 9), "list": [float(n)] * (n % 50)}
+    )
     samples = {}
     end = time.monotonic() + 60 * options.minutes
     epochs = 0
     with tfos.run(spark, read, nodes=2, queues=("input", "objects")) as cluster:
-        coordinator = next(child.pid for child in psutil.Process().children()
-                           if "coordinator" in child.cmdline())
+        coordinator = next(
+            child.pid for child in psutil.Process().children() if "coordinator" in child.cmdline()
+        )
         while time.monotonic() < end or epochs < _FEWEST_EPOCHS:
             cluster.train(frame)
             cluster.train(objects, queue="objects")

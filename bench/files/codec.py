@@ -20,7 +20,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "feed"))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import report  # noqa: E402  (beside the feed's benchmarks)
+import report
 
 BATCH = 1024
 FLOATS = 784
@@ -51,13 +51,19 @@ def make_cases():
     feature, features = tf.train.Feature, tf.train.Features
 
     def serialize(count, **columns):
-        return [tf.train.Example(features=features(feature={
-            name: make(n) for name, make in columns.items()})).SerializeToString()
-            for n in range(count)]
+        return [
+            tf.train.Example(
+                features=features(feature={name: make(n) for name, make in columns.items()})
+            ).SerializeToString()
+            for n in range(count)
+        ]
 
     def floats(length):
-        return lambda n: feature(float_list=tf.train.FloatList(
-            value=random.random(length(n) if callable(length) else length, np.float32)))
+        return lambda n: feature(
+            float_list=tf.train.FloatList(
+                value=random.random(length(n) if callable(length) else length, np.float32)
+            )
+        )
 
     def integer(n):
         return feature(int64_list=tf.train.Int64List(value=[n]))
@@ -76,15 +82,21 @@ def make_cases():
         f"{FLOATS} floats, fixed length": (
             serialize(4 * BATCH, image=floats(FLOATS)),
             pa.schema([("image", pa.list_(pa.float32(), FLOATS))]),
-            {"image": fixed([FLOATS], tf.float32)}, 1.0),
+            {"image": fixed([FLOATS], tf.float32)},
+            1.0,
+        ),
         f"about {FLOATS} floats, variable length": (
             serialize(4 * BATCH, image=floats(lambda n: FLOATS - 10 + n % 20)),
             pa.schema([("image", pa.list_(pa.float32()))]),
-            {"image": tf.io.VarLenFeature(tf.float32)}, 2.0),
+            {"image": tf.io.VarLenFeature(tf.float32)},
+            2.0,
+        ),
         f"{SCALARS} single values (int64, float, bytes)": (
             serialize(8 * BATCH, **{name: scalar(i) for i, name in enumerate(names)}),
             pa.schema([(name, types[i % 3][0]) for i, name in enumerate(names)]),
-            {name: fixed([], types[i % 3][1]) for i, name in enumerate(names)}, 1.5),
+            {name: fixed([], types[i % 3][1]) for i, name in enumerate(names)},
+            1.5,
+        ),
     }
 
 
@@ -111,10 +123,12 @@ def decode_lines(cases, repeat):
 
     lines = []
     for what, (serialized, schema, features, target) in cases.items():
-        batches = [serialized[i:i + BATCH] for i in range(0, len(serialized), BATCH)]
+        batches = [serialized[i : i + BATCH] for i in range(0, len(serialized), BATCH)]
         tensors = [tf.constant(batch) for batch in batches]
-        parse = tf.function(lambda batch: tf.io.parse_example(batch, features),
-                            input_signature=[tf.TensorSpec([None], tf.string)])
+        parse = tf.function(
+            lambda batch: tf.io.parse_example(batch, features),
+            input_signature=[tf.TensorSpec([None], tf.string)],
+        )
         decoder = _native.ExampleDecoder(schema, "Example")
         check(parse(tensors[0]), records.decode(batches[0], schema))
 
@@ -128,8 +142,15 @@ def decode_lines(cases, repeat):
 
         pairs = alternate(ours, theirs, repeat)
         size = sum(map(len, serialized))
-        lines.append(line(f"decode: {what}", f"{BATCH} a batch, `tf.io.parse_example`", pairs, target,
-                          lambda s: f"{len(serialized) / s / 1e6:.2f} M rows/s, {size / s / 1e9:.2f} GB/s"))
+        lines.append(
+            line(
+                f"decode: {what}",
+                f"{BATCH} a batch, `tf.io.parse_example`",
+                pairs,
+                target,
+                lambda s: f"{len(serialized) / s / 1e6:.2f} M rows/s, {size / s / 1e9:.2f} GB/s",
+            )
+        )
     return lines
 
 
@@ -139,8 +160,11 @@ def encode_lines(cases, repeat):
     from tfos import records
 
     lines = []
-    kinds = {"int64": ("int64_list", tf.train.Int64List), "float": ("float_list", tf.train.FloatList),
-             "binary": ("bytes_list", tf.train.BytesList)}
+    kinds = {
+        "int64": ("int64_list", tf.train.Int64List),
+        "float": ("float_list", tf.train.FloatList),
+        "binary": ("bytes_list", tf.train.BytesList),
+    }
     for what, (serialized, schema, _, _) in cases.items():
         serialized = serialized[:BATCH]
         batch = records.decode(serialized, schema)
@@ -155,9 +179,13 @@ def encode_lines(cases, repeat):
                     element = getattr(field.type, "value_type", field.type)
                     name, make = kinds[str(element)]
                     features[field.name] = tf.train.Feature(
-                        **{name: make(value=value if isinstance(value, list) else [value])})
-                result.append(tf.train.Example(features=tf.train.Features(feature=features))
-                              .SerializeToString(deterministic=True))
+                        **{name: make(value=value if isinstance(value, list) else [value])}
+                    )
+                result.append(
+                    tf.train.Example(
+                        features=tf.train.Features(feature=features)
+                    ).SerializeToString(deterministic=True)
+                )
             return result
 
         def ours():
@@ -165,10 +193,18 @@ def encode_lines(cases, repeat):
                 records.encode(batch)
 
         assert records.encode(batch).to_pylist() == theirs()
-        pairs = [(seconds / ENCODED_TIMES, python)
-                 for seconds, python in alternate(ours, theirs, repeat)]
-        lines.append(line(f"encode: {what}", "`tf.train.Example` in Python", pairs, 50,
-                          lambda s: f"{len(rows) / s:,.0f} rows/s"))
+        pairs = [
+            (seconds / ENCODED_TIMES, python) for seconds, python in alternate(ours, theirs, repeat)
+        ]
+        lines.append(
+            line(
+                f"encode: {what}",
+                "`tf.train.Example` in Python",
+                pairs,
+                50,
+                lambda s: f"{len(rows) / s:,.0f} rows/s",
+            )
+        )
     return lines
 
 
@@ -206,15 +242,37 @@ def framing_lines(repeat):
                 survey(_native.RecordReader(_native.RecordFile(path, "", "full", None, None)))
 
             what = f"records of {record_bytes:,} bytes, all CRCs checked"
-            lines.append(line(f"{what}, in memory", "`memcpy` of as many bytes",
-                              alternate(lambda: survey(_native.RecordReader.of_bytes(content, "full")),
-                                        lambda: ctypes.memmove(target, content, size), repeat),
-                              0.8, rate))
-            lines.append(line(f"{what}, cached file", "bare `read` of the file",
-                              alternate(file, read_bare, repeat), 0.8, rate))
-            lines.append(line(f"{what}, cached file", "`memcpy` of as many bytes",
-                              alternate(file, lambda: ctypes.memmove(target, content, size), repeat),
-                              "", rate))
+            lines.append(
+                line(
+                    f"{what}, in memory",
+                    "`memcpy` of as many bytes",
+                    alternate(
+                        lambda: survey(_native.RecordReader.of_bytes(content, "full")),
+                        lambda: ctypes.memmove(target, content, size),
+                        repeat,
+                    ),
+                    0.8,
+                    rate,
+                )
+            )
+            lines.append(
+                line(
+                    f"{what}, cached file",
+                    "bare `read` of the file",
+                    alternate(file, read_bare, repeat),
+                    0.8,
+                    rate,
+                )
+            )
+            lines.append(
+                line(
+                    f"{what}, cached file",
+                    "`memcpy` of as many bytes",
+                    alternate(file, lambda: ctypes.memmove(target, content, size), repeat),
+                    "",
+                    rate,
+                )
+            )
     return lines
 
 
@@ -222,8 +280,10 @@ def line(what, rival, pairs, target, rate):
     ours = statistics.median(ours for ours, _ in pairs)
     theirs = statistics.median(theirs for _, theirs in pairs)
     ratios = sorted(t / o for o, t in pairs)
-    text = (f"| {what} | {rate(ours)} | {rival}: {rate(theirs)} | **{theirs / ours:.2f}** "
-            f"({ratios[0]:.2f} to {ratios[-1]:.2f}) | {target} |")
+    text = (
+        f"| {what} | {rate(ours)} | {rival}: {rate(theirs)} | **{theirs / ours:.2f}** "
+        f"({ratios[0]:.2f} to {ratios[-1]:.2f}) | {target} |"
+    )
     print(text, flush=True)
     return text
 
@@ -244,8 +304,14 @@ def main():
     lines += decode_lines(cases, options.repeat)
     lines += encode_lines(cases, options.repeat)
     lines += framing_lines(options.repeat)
-    report.publish("codec.py", options.repeat, "Medians; ratios with minimum and maximum.", lines,
-                   options.output, folder="files")
+    report.publish(
+        "codec.py",
+        options.repeat,
+        "Medians; ratios with minimum and maximum.",
+        lines,
+        options.output,
+        folder="files",
+    )
 
 
 if __name__ == "__main__":

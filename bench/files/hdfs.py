@@ -23,8 +23,9 @@ HERE = pathlib.Path(__file__).resolve()
 sys.path[:0] = [str(HERE.parents[1] / "feed"), str(HERE.parents[2] / "tools")]
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import hadoop_cluster  # noqa: E402  (of tools/)
 import report  # noqa: E402  (beside the feed's benchmarks)
+
+import hadoop_cluster  # noqa: E402  (of tools/)
 
 PIECE = 1 << 20
 RECORD = 128 << 10
@@ -39,7 +40,11 @@ class JavaProgram:
         class_path = os.pathsep.join([str(configuration), *map(str, spark_jars)])
         self._process = subprocess.Popen(
             ["java", "-Xmx256m", "-cp", class_path, str(HERE.parent / "HadoopFile.java")],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
 
     def seconds(self, *words):
         """How long it took for a file, as the program says."""
@@ -61,13 +66,19 @@ def spark_jars():
     import pyspark
 
     jars = pathlib.Path(pyspark.__file__).parent / "jars"
-    return [path for name in ("hadoop-client-api-", "hadoop-client-runtime-", "slf4j-api-")
-            for path in jars.glob(f"{name}*.jar")]
+    return [
+        path
+        for name in ("hadoop-client-api-", "hadoop-client-runtime-", "slf4j-api-")
+        for path in jars.glob(f"{name}*.jar")
+    ]
 
 
 def curl(*arguments):
-    subprocess.run(["curl", "--silent", "--fail", "--location", "--noproxy", "*", *arguments], check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["curl", "--silent", "--fail", "--location", "--noproxy", "*", *arguments],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def make_cases(cluster, java, size, local):
@@ -101,14 +112,20 @@ def make_cases(cluster, java, size, local):
     def longest():
         # In the graph, as a training would: nothing of it is Python.
         return tf.data.TFRecordDataset(records, buffer_size=PIECE).reduce(
-            tf.constant(0), lambda most, record: tf.maximum(most, tf.strings.length(record)))
+            tf.constant(0), lambda most, record: tf.maximum(most, tf.strings.length(record))
+        )
 
     def read_records():
         assert int(longest()) == RECORD
 
     def web_write():
-        curl("--request", "PUT", "--upload-file", str(local),
-             f"{page}/web?op=CREATE&overwrite=true&noredirect=false&{user}")
+        curl(
+            "--request",
+            "PUT",
+            "--upload-file",
+            str(local),
+            f"{page}/web?op=CREATE&overwrite=true&noredirect=false&{user}",
+        )
 
     def web_read():
         curl(f"{page}/web?op=OPEN&{user}")
@@ -118,14 +135,26 @@ def make_cases(cluster, java, size, local):
     web_write(), write()
     check_equal(local, lambda: gfile(ours, "rb"), lambda: gfile(web, "rb"))
     return {
-        "write, `tf.io.gfile`": {"tfos": lambda: timed(write), "Java": java_write,
-                                 "WebHDFS": lambda: timed(web_write)},
-        "read, `tf.io.gfile`": {"tfos": lambda: timed(read), "Java": java_read,
-                                "WebHDFS": lambda: timed(web_read)},
-        "write, `TFRecordWriter`": {"tfos": lambda: timed(write_records), "Java": java_write,
-                                    "WebHDFS": lambda: timed(web_write)},
-        "read, `TFRecordDataset`": {"tfos": lambda: timed(read_records), "Java": java_read,
-                                    "WebHDFS": lambda: timed(web_read)},
+        "write, `tf.io.gfile`": {
+            "tfos": lambda: timed(write),
+            "Java": java_write,
+            "WebHDFS": lambda: timed(web_write),
+        },
+        "read, `tf.io.gfile`": {
+            "tfos": lambda: timed(read),
+            "Java": java_read,
+            "WebHDFS": lambda: timed(web_read),
+        },
+        "write, `TFRecordWriter`": {
+            "tfos": lambda: timed(write_records),
+            "Java": java_write,
+            "WebHDFS": lambda: timed(web_write),
+        },
+        "read, `TFRecordDataset`": {
+            "tfos": lambda: timed(read_records),
+            "Java": java_read,
+            "WebHDFS": lambda: timed(web_read),
+        },
     }
 
 
@@ -145,9 +174,13 @@ def line_of(case, seconds, size):
     ours = statistics.median(seconds["tfos"])
     cells = [f"| {case} | {size / ours / 1e9:.2f} GB/s "]
     for who, target in (("Java", JAVA_TARGET), ("WebHDFS", WEBHDFS_TARGET)):
-        ratios = sorted(theirs / mine for theirs, mine in zip(seconds[who], seconds["tfos"], strict=True))
-        cells.append(f"| {size / statistics.median(seconds[who]) / 1e9:.2f} GB/s: "
-                     f"**{statistics.median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f}) | {target} ")
+        ratios = sorted(
+            theirs / mine for theirs, mine in zip(seconds[who], seconds["tfos"], strict=True)
+        )
+        cells.append(
+            f"| {size / statistics.median(seconds[who]) / 1e9:.2f} GB/s: "
+            f"**{statistics.median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f}) | {target} "
+        )
     return "".join(cells) + "|"
 
 
@@ -160,7 +193,10 @@ def main():
     size = options.mib << 20
 
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="bench-hdfs-"))
-    lines = ["| | tfos | Java, the same client | to reach | WebHDFS, curl | to reach |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| | tfos | Java, the same client | to reach | WebHDFS, curl | to reach |",
+        "|---|---|---|---|---|---|",
+    ]
     try:
         local = scratch / "local"
         local.write_bytes(os.urandom(PIECE) * (size // PIECE))
@@ -179,9 +215,16 @@ def main():
             java.close()
     finally:
         shutil.rmtree(scratch)
-    report.publish("hdfs.py", options.repeat, f"A NameNode and a DataNode of this machine, a file of {options.mib} "
-                   "MiB in its page cache; medians, ratios of the rival's time to that of tfos with minimum and "
-                   "maximum.", lines, options.output, folder="files")
+    report.publish(
+        "hdfs.py",
+        options.repeat,
+        f"A NameNode and a DataNode of this machine, a file of {options.mib} "
+        "MiB in its page cache; medians, ratios of the rival's time to that of tfos with minimum and "
+        "maximum.",
+        lines,
+        options.output,
+        folder="files",
+    )
 
 
 if __name__ == "__main__":

@@ -28,7 +28,9 @@ VERIFIED = 500
 
 def features(ids):
     """The rows of these numbers: cheap, and different from each other."""
-    return ((np.asarray(ids)[:, None] * 31 + np.arange(FEATURES) * 17) % 256 / 255).astype(np.float32)
+    return ((np.asarray(ids)[:, None] * 31 + np.arange(FEATURES) * 17) % 256 / 255).astype(
+        np.float32
+    )
 
 
 def write_rows(directory, rows):
@@ -41,8 +43,12 @@ def write_rows(directory, rows):
         ids = np.arange(part * count, (part + 1) * count)
         offsets = np.arange(0, (count + 1) * FEATURES, FEATURES, dtype=np.int32)
         values = pa.ListArray.from_arrays(pa.array(offsets), pa.array(features(ids).ravel()))
-        parquet.write_table(pa.table({"id": ids, "x": values}), directory / f"{part}.parquet",
-                            compression="none", use_dictionary=False)
+        parquet.write_table(
+            pa.table({"id": ids, "x": values}),
+            directory / f"{part}.parquet",
+            compression="none",
+            use_dictionary=False,
+        )
 
 
 def bare(batches):
@@ -75,15 +81,21 @@ def scored(case, frame, options, name):
             predict.keeps = loaded
             return predict
 
-        run = predict_batch_udf(make_predict, return_type=ArrayType(FloatType()),
-                                batch_size=options.batch_size, input_tensor_shapes=[[FEATURES]])
+        run = predict_batch_udf(
+            make_predict,
+            return_type=ArrayType(FloatType()),
+            batch_size=options.batch_size,
+            input_tensor_shapes=[[FEATURES]],
+        )
         return frame.select(run("x").alias("y"))
     from tensorflowonspark import pipeline
 
     frame.sparkSession.conf.set("spark.tfos.inference.jvm", "on" if case == "jvm" else "off")
     model = pipeline.TFModel(argparse.Namespace())
     model.setExportDir(options.model).setTagSet("serve").setSignatureDefKey("serving_default")
-    model.setInputMapping({"x": name}).setOutputMapping({"output_0": "y"}).setBatchSize(options.batch_size)
+    model.setInputMapping({"x": name}).setOutputMapping({"output_0": "y"}).setBatchSize(
+        options.batch_size
+    )
     return model.transform(frame.select("x"))
 
 
@@ -111,9 +123,15 @@ def main():
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     from pyspark.sql import SparkSession, functions
 
-    spark = (SparkSession.builder.master("local-cluster[2,1,3072]").config("spark.ui.enabled", "false")
-             .config("spark.executor.memory", "3g").config("spark.ui.showConsoleProgress", "false")
-             .config("spark.log.level", "ERROR").config("spark.jars", options.jar).getOrCreate())
+    spark = (
+        SparkSession.builder.master("local-cluster[2,1,3072]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.executor.memory", "3g")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.jars", options.jar)
+        .getOrCreate()
+    )
     with open(os.path.join(options.model, "input_name.txt")) as file:
         name = file.read()
     frame = spark.read.parquet(options.data).cache()

@@ -20,7 +20,7 @@ import time
 
 import numpy as np
 
-from tfos.parameter_server import rules, connection
+from tfos.parameter_server import connection, rules
 from tfos.parameter_server.process import ParameterServerProcess
 
 
@@ -78,8 +78,12 @@ def json_over_a_socket(values):
     """One push and one pull of the old kind: lists as JSON, over a plain socket (a WebSocket frame
     adds a few bytes). The other end parses and answers with the same. Returns (action, bytes)."""
     ours, theirs = socket.socketpair()
-    message = {"worker_id": 0, "worker_op": "push", "param_version": 1,
-               "parameters": {name: value.tolist() for name, value in values.items()}}
+    message = {
+        "worker_id": 0,
+        "worker_op": "push",
+        "param_version": 1,
+        "parameters": {name: value.tolist() for name, value in values.items()},
+    }
     size = len(json.dumps(message).encode())
 
     def receive(end):
@@ -101,7 +105,10 @@ def json_over_a_socket(values):
     threading.Thread(target=serve, daemon=True).start()
 
     def exchange():
-        send(ours, {**message, "parameters": {name: value.tolist() for name, value in values.items()}})
+        send(
+            ours,
+            {**message, "parameters": {name: value.tolist() for name, value in values.items()}},
+        )
         return {name: np.array(value) for name, value in receive(ours)["parameters"].items()}
 
     back = exchange()
@@ -119,7 +126,10 @@ def main():
     def say(what, measured, rival=None):
         median, low, high = measured
         ratio = "" if rival is None else f", {rival[0] / median:.2f} of memcpy"
-        print(f"{what:42} {median * 1e3:8.1f} ms ({low * 1e3:.1f} to {high * 1e3:.1f}){ratio}", flush=True)
+        print(
+            f"{what:42} {median * 1e3:8.1f} ms ({low * 1e3:.1f} to {high * 1e3:.1f}){ratio}",
+            flush=True,
+        )
 
     values = np.random.default_rng(0).random(size, np.float32)
     memcpy = seconds_of(copier(values), options.repeat)
@@ -135,17 +145,21 @@ def main():
     say(f"memcpy of {options.megabytes} MB again", seconds_of(copier(values), options.repeat))
 
     rng = np.random.default_rng(1)
-    weights = {"W": rng.standard_normal((784, 10)).astype(np.float32),
-               "b": rng.standard_normal(10).astype(np.float32)}
+    weights = {
+        "W": rng.standard_normal((784, 10)).astype(np.float32),
+        "b": rng.standard_normal(10).astype(np.float32),
+    }
     old, old_bytes = json_over_a_socket(weights)
     process = ParameterServerProcess("127.0.0.1")
     exchange = Exchange(process, sum(value.size for value in weights.values()), False)
     exchange.check()
     then, now = seconds_of(old, 50), seconds_of(exchange, 50)
     own_bytes = 2 * exchange.values.nbytes
-    print(f"MNIST softmax weights, push and pull over a socket: JSON {old_bytes} bytes, {then[0] * 1e3:.2f} ms; "
-          f"tfos (TCP) {own_bytes} bytes, {now[0] * 1e3:.2f} ms: {old_bytes / own_bytes:.1f} times fewer bytes, "
-          f"{then[0] / now[0]:.0f} times faster")
+    print(
+        f"MNIST softmax weights, push and pull over a socket: JSON {old_bytes} bytes, {then[0] * 1e3:.2f} ms; "
+        f"tfos (TCP) {own_bytes} bytes, {now[0] * 1e3:.2f} ms: {old_bytes / own_bytes:.1f} times fewer bytes, "
+        f"{then[0] / now[0]:.0f} times faster"
+    )
     process.close()
 
 

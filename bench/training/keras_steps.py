@@ -25,7 +25,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "feed"), str(HERE)]
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["PYSPARK_PYTHON"] = sys.executable
-os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
 
 import report  # noqa: E402  (beside the feed's benchmarks)
 
@@ -37,17 +39,29 @@ MODES = ("ctx.distribute", "MultiWorkerMirroredStrategy", "apart", "one node")
 
 
 def small_cnn(keras):
-    return keras.Sequential([
-        keras.layers.Conv2D(16, 3, activation="relu"), keras.layers.MaxPooling2D(),
-        keras.layers.Conv2D(32, 3, activation="relu"), keras.layers.MaxPooling2D(),
-        keras.layers.Flatten(), keras.layers.Dense(64, activation="relu"), keras.layers.Dense(10)])
+    return keras.Sequential(
+        [
+            keras.layers.Conv2D(16, 3, activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Conv2D(32, 3, activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Flatten(),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
 
 
 def large_dense(keras):
-    return keras.Sequential([
-        keras.layers.Flatten(), keras.layers.Dense(4096, activation="relu"),
-        keras.layers.Dense(4096, activation="relu"), keras.layers.Dense(1280, activation="relu"),
-        keras.layers.Dense(10)])
+    return keras.Sequential(
+        [
+            keras.layers.Flatten(),
+            keras.layers.Dense(4096, activation="relu"),
+            keras.layers.Dense(4096, activation="relu"),
+            keras.layers.Dense(1280, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
 
 
 MODELS = {"small CNN": small_cnn, "dense": large_dense}
@@ -103,9 +117,12 @@ def measure_model(ctx, tf, np, keras, strategy, make):
     model.fit(rows, steps_per_epoch=steps, callbacks=[Clock()], verbose=0)
     seconds = [after - before for before, after in zip(ends, ends[1:])]
     weights = model.get_weights()
-    return {"seconds": seconds[WARM_UP_STEPS - 1:], "losses": losses,
-            "parameters": int(sum(weight.size for weight in weights)),
-            "sums": [float(weight.astype(np.float64).sum()) for weight in weights]}
+    return {
+        "seconds": seconds[WARM_UP_STEPS - 1 :],
+        "losses": losses,
+        "parameters": int(sum(weight.size for weight in weights)),
+        "sums": [float(weight.astype(np.float64).sum()) for weight in weights],
+    }
 
 
 def run(spark, mode, steps):
@@ -114,8 +131,14 @@ def run(spark, mode, steps):
 
     nodes = 1 if mode == "one node" else NODES
     with tempfile.TemporaryDirectory() as directory:
-        with tfos.run(spark, measure, nodes=nodes, input_mode="tensorflow", chief="chief",
-                      args={"mode": mode, "steps": steps, "directory": directory}):
+        with tfos.run(
+            spark,
+            measure,
+            nodes=nodes,
+            input_mode="tensorflow",
+            chief="chief",
+            args={"mode": mode, "steps": steps, "directory": directory},
+        ):
             pass
         found = [json.loads(path.read_text()) for path in sorted(pathlib.Path(directory).iterdir())]
     assert len(found) == nodes
@@ -132,13 +155,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--output", type=pathlib.Path, help="a page whose part of this benchmark is replaced")
+    parser.add_argument(
+        "--output", type=pathlib.Path, help="a page whose part of this benchmark is replaced"
+    )
     options = parser.parse_args()
 
     from pyspark.sql import SparkSession
 
-    spark = (SparkSession.builder.master(f"local-cluster[{NODES},1,1024]").appName("keras_steps")
-             .config("spark.ui.enabled", "false").getOrCreate())
+    spark = (
+        SparkSession.builder.master(f"local-cluster[{NODES},1,1024]")
+        .appName("keras_steps")
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
     medians = {mode: {name: [] for name in MODELS} for mode in MODES}
     parameters = {}
@@ -150,13 +179,17 @@ def main():
                     parameters[name] = found[0][name]["parameters"]
                     slowest = max(statistics.median(node[name]["seconds"]) for node in found)
                     medians[mode][name].append(slowest)
-                shown = ", ".join(f"{name} {medians[mode][name][-1] * 1e3:.1f} ms" for name in MODELS)
+                shown = ", ".join(
+                    f"{name} {medians[mode][name][-1] * 1e3:.1f} ms" for name in MODELS
+                )
                 print(f"run {number + 1} of {options.repeat}, {mode}: {shown}", flush=True)
     finally:
         spark.stop()
 
-    lines = ["| model | step of | milliseconds | runs | of MultiWorkerMirroredStrategy's | communication |",
-             "|---|---|---|---|---|---|"]
+    lines = [
+        "| model | step of | milliseconds | runs | of MultiWorkerMirroredStrategy's | communication |",
+        "|---|---|---|---|---|---|",
+    ]
     for name in MODELS:
         middle = {mode: statistics.median(medians[mode][name]) for mode in MODES}
         for mode in MODES:
@@ -167,10 +200,17 @@ def main():
                 f"| {name}, {parameters[name]:,} parameters | {mode} | {middle[mode] * 1e3:.1f} "
                 f"| {min(runs) * 1e3:.1f} to {max(runs) * 1e3:.1f} "
                 f"| {f'{middle[mode] / middle[MODES[1]]:.2f}' if together else ''} "
-                f"| {f'{share:.0%}' if together else ''} |")
-    report.publish("keras_steps.py", options.repeat,
-                   f"{NODES} nodes, batches of {BATCH_SIZE} images of 28x28 on each; medians of the "
-                   "slower node.", lines, options.output, folder="training")
+                f"| {f'{share:.0%}' if together else ''} |"
+            )
+    report.publish(
+        "keras_steps.py",
+        options.repeat,
+        f"{NODES} nodes, batches of {BATCH_SIZE} images of 28x28 on each; medians of the "
+        "slower node.",
+        lines,
+        options.output,
+        folder="training",
+    )
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ import sys
 import numpy as np
 import pandas
 import tensorflow as tf
-import tfos
 from pyspark.sql import SparkSession
+
+import tfos
 
 DATA, MODEL = sys.argv[1:]
 
@@ -14,16 +15,22 @@ DATA, MODEL = sys.argv[1:]
 def train(ctx):
     data = pandas.read_parquet(DATA)
     share = data[ctx.task_index : len(data) - len(data) % ctx.num_workers : ctx.num_workers]
-    model = tf.keras.Sequential([
-        tf.keras.layers.Input((64,)),
-        tf.keras.layers.Dense(64, activation="relu"),
-        tf.keras.layers.Dense(10, activation="softmax"),
-    ])
+    model = tf.keras.Sequential(
+        [
+            tf.keras.layers.Input((64,)),
+            tf.keras.layers.Dense(64, activation="relu"),
+            tf.keras.layers.Dense(10, activation="softmax"),
+        ]
+    )
     optimizer = ctx.distribute(
-        tf.keras.optimizers.Adam(2e-3 * ctx.num_workers), compression="float16")
+        tf.keras.optimizers.Adam(2e-3 * ctx.num_workers), compression="float16"
+    )
     model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
     model.fit(
-        np.stack(share["pixels"]), share["label"], batch_size=32, epochs=5,
+        np.stack(share["pixels"]),
+        share["label"],
+        batch_size=32,
+        epochs=5,
         callbacks=[
             ctx.average_metrics(),
         ],

@@ -2,22 +2,25 @@
 
 import sys
 
-import keras
 import numpy as np
 import pandas
-import tfos
 from pyspark.sql import SparkSession
+
+import keras
+import tfos
 
 DATA, MODEL = sys.argv[1:]
 
 
 def train(ctx):
     data = pandas.read_parquet(DATA)[ctx.task_index :: ctx.num_workers]
-    model = keras.Sequential([
-        keras.layers.Input((64,)),
-        keras.layers.Dense(64, activation="relu"),
-        keras.layers.Dense(10, activation="softmax"),
-    ])
+    model = keras.Sequential(
+        [
+            keras.layers.Input((64,)),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10, activation="softmax"),
+        ]
+    )
     model.compile(ctx.distribute(keras.optimizers.Adam(3e-3)), "sparse_categorical_crossentropy")
     model.fit(np.stack(data["pixels"]), data["label"], batch_size=32, epochs=5, verbose=2)
     if ctx.is_chief:

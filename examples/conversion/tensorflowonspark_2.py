@@ -7,6 +7,7 @@ import argparse
 
 from pyspark.context import SparkContext
 from pyspark.sql import SparkSession
+
 from tensorflowonspark import TFCluster, TFNode, compat
 
 
@@ -15,11 +16,13 @@ def main_fun(args, ctx):
     import tensorflow as tf
 
     tf_feed = TFNode.DataFeed(ctx.mgr, True)
-    model = tf.keras.Sequential([
-        tf.keras.layers.Input((64,)),
-        tf.keras.layers.Dense(64, activation="relu"),
-        tf.keras.layers.Dense(10, activation="softmax"),
-    ])
+    model = tf.keras.Sequential(
+        [
+            tf.keras.layers.Input((64,)),
+            tf.keras.layers.Dense(64, activation="relu"),
+            tf.keras.layers.Dense(10, activation="softmax"),
+        ]
+    )
     model.compile(tf.keras.optimizers.Adam(3e-3), "sparse_categorical_crossentropy")
     while not tf_feed.should_stop():
         batch = tf_feed.next_batch(args.batch_size)
@@ -40,7 +43,15 @@ args = parser.parse_args()
 sc = SparkContext.getOrCreate()
 spark = SparkSession(sc)
 rows = spark.read.parquet(args.data).rdd.map(lambda row: (row.pixels, row.label))
-cluster = TFCluster.run(sc, main_fun, args, args.cluster_size, num_ps=0, tensorboard=False,
-                        input_mode=TFCluster.InputMode.SPARK, master_node="chief")
+cluster = TFCluster.run(
+    sc,
+    main_fun,
+    args,
+    args.cluster_size,
+    num_ps=0,
+    tensorboard=False,
+    input_mode=TFCluster.InputMode.SPARK,
+    master_node="chief",
+)
 cluster.train(rows, args.epochs)
 cluster.shutdown()

@@ -2,13 +2,15 @@
 
 import sys
 
-import tfos
 from pyspark.sql import SparkSession
+
+import tfos
 
 
 def train(ctx):
-    import keras
     import tensorflow as tf
+
+    import keras
 
     model_path, epochs = ctx.args
     batches = ctx.dataset(32, features="pixels", label="label", remainder="drop")

@@ -1,23 +1,24 @@
-#!/usr/bin/env bash
+#!/bin/sh
 # mnist_download.sh
 #
-# Makes ~/mnist/mnist.zip of MNIST's four .gz files, from the internet or, with MNIST=DIRECTORY, from there. Where the
-# internet can't be reached: scikit-learn's digits, in the same form.
-set -euo pipefail
-. "$(dirname "$(readlink -f "$0")")/conf/functions.sh"
+# Leaves MNIST's four .gz files and mnist.zip, which holds them, in ~/mnist. They come from the internet or, with
+# MNIST=DIRECTORY, from there. Where the internet can't be reached: scikit-learn's digits, in the same form.
+set -eu
+component=$(dirname "$(readlink -f "$0")")
+. "$component/conf/functions.sh"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 download() {
-  local name
-  for name in {train,t10k}-{images-idx3,labels-idx1}-ubyte.gz; do
+  for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
+    file=$work/$name-ubyte.gz
     curl --fail --silent --show-error --location --connect-timeout 10 --max-time 600 \
-      --output "$work/$name" "$MNIST_URL/$name" && gzip --test "$work/$name" || return 1
+      --output "$file" "$MNIST_URL/$name-ubyte.gz" && gzip --test "$file" || return 1
   done
 }
 
-if [[ -n $MNIST ]]; then
+if [ -n "$MNIST" ]; then
   cp "$MNIST"/*-ubyte.gz "$work"
   what="MNIST from $MNIST"
 elif download; then
@@ -29,5 +30,5 @@ else
 fi
 mkdir -p "$LOCAL_DIR"
 (cd "$work" && "$PYTHON" -m zipfile -c mnist.zip ./*-ubyte.gz)
-mv "$work/mnist.zip" "$LOCAL_DIR/mnist.zip"
+mv "$work"/*-ubyte.gz "$work/mnist.zip" "$LOCAL_DIR"
 echo "$LOCAL_DIR/mnist.zip: $what"

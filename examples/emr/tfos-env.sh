@@ -1,4 +1,4 @@
-# Settings of the scripts in this directory, as lines of bash. The environment wins: MASTER=... ./prepare_mnist.sh
+# Settings of the scripts in this directory, as lines of shell. The environment wins: MASTER=... ./prepare_mnist.sh
 
 # Spark's master: yarn, or spark://HOST:7077. SPARK_HOME names another Spark than that of $PYTHON, of the same version.
 : "${MASTER:=yarn}"
@@ -17,8 +17,10 @@
 : "${HDFS_DIR:=/user/$HADOOP_USER_NAME}"
 : "${HADOOP_CONF_DIR:=/usr/local/service/hadoop/etc/hadoop}"
 
-# Where mnist_download.sh leaves mnist.zip, and where it gets it: a directory with MNIST's .gz files, else this address.
+# Where mnist_download.sh leaves the four .gz files and mnist.zip, and where it gets them: a directory with MNIST's .gz files, else this address.
 : "${LOCAL_DIR:=$HOME/mnist}"
+# Where prepare_mnist.sh finds mnist.zip on a host that has none in LOCAL_DIR.
+: "${HDFS_ZIP:=/mnist/tools/mnist.zip}"
 : "${MNIST:=}"
 : "${MNIST_URL:=https://storage.googleapis.com/cvdf-datasets/mnist}"
 

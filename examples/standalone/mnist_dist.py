@@ -39,6 +39,8 @@ def _layer(tf1, name, inputs, units):
 
 def map_fun(args, ctx):
     """InputMode.SPARK: rows of ([pixels from 0 to 255], [one-hot label]) come from Spark."""
+    from tensorflowonspark import TFNode
+
     feed = None if ctx.job_name == "ps" else ctx.get_data_feed(args.mode == "train")
 
     def batches():
@@ -48,18 +50,21 @@ def map_fun(args, ctx):
                 yield tuple(zip(*rows, strict=True))
 
     def answer(labels, predictions):
-        feed.batch_results([
-            f"{datetime.datetime.now().isoformat()} Label: {label}, Prediction: {prediction}"
-            for label, prediction in zip(labels, predictions, strict=True)])
+        feed.batch_results(
+            [
+                f"{datetime.datetime.now().isoformat()} Label: {label}, Prediction: {prediction}"
+                for label, prediction in zip(labels, predictions, strict=True)
+            ]
+        )
 
-    run(args, ctx, batches, answer)
+    run(args, ctx, batches, answer, summaries=TFNode.hdfs_path(ctx, f"{args.model}/train"))
     if feed is not None and args.mode == "train":
         feed.terminate()  # What is left of the rows when there were enough steps.
 
 
-def run(args, ctx, batches, answer):
+def run(args, ctx, batches, answer, summaries=None):
     """Takes part in the cluster; a worker trains with `batches`, or passes labels and predictions to
-    `answer`."""
+    `answer`. The chief worker leaves its summaries in `summaries`, by default beside the checkpoints."""
     import tensorflow as tf
 
     from tensorflowonspark import TFNode
@@ -72,15 +77,28 @@ def run(args, ctx, batches, answer):
 
     worker = f"/job:worker/task:{ctx.task_index}"
     network = Network(
-        tf1, tf1.train.replica_device_setter(worker_device=worker, cluster=cluster), args.pixels)
+        tf1, tf1.train.replica_device_setter(worker_device=worker, cluster=cluster), args.pixels
+    )
     training = args.mode == "train"
+    hooks = []
+    if training:
+        hooks.append(tf1.train.StopAtStepHook(last_step=args.steps))
+    if training and ctx.task_index == 0:
+        hooks.append(
+            tf1.train.SummarySaverHook(
+                save_steps=20,
+                output_dir=summaries or TFNode.hdfs_path(ctx, args.model),
+                summary_op=tf1.summary.merge_all(),
+            )
+        )
     with tf1.train.MonitoredTrainingSession(
         master=server.target,
         is_chief=ctx.task_index == 0,
         checkpoint_dir=TFNode.hdfs_path(ctx, args.model),
-        hooks=[tf1.train.StopAtStepHook(last_step=args.steps)] if training else [],
+        hooks=hooks,
         save_checkpoint_steps=100 if training else None,
-        save_summaries_steps=20 if training else None,
+        save_summaries_steps=None,
+        save_summaries_secs=None,
         # A worker talks to the parameter server only: others may have finished and be gone.
         config=tf1.ConfigProto(device_filters=["/job:ps", worker]),
     ) as session:

@@ -1,12 +1,25 @@
 """Reads what mnist_data_setup.py wrote, as RDDs of ([pixels from 0 to 255], [one-hot label])."""
 
+import os
+import types
+
 FORMATS = ("csv", "csv2", "pickle", "tf", "tfr")
 
 CLASSES = 10
 
 
+def full_path(sc, path):
+    """`path` as a URI that means the same in every process: as Spark reads it, on the default file
+    system, and relative ones below the user's directory there."""
+    from tensorflowonspark import TFNode
+
+    default = sc._jsc.hadoopConfiguration().get("fs.defaultFS")
+    return TFNode.hdfs_path(types.SimpleNamespace(defaultFS=default, working_dir=os.getcwd()), path)
+
+
 def numbers(line):
-    return [int(number) for number in line.split(",")]
+    """Files of the old script hold labels as `0.0,1.0`."""
+    return [int(float(number)) for number in line.split(",")]
 
 
 def label_and_pixels(line):
@@ -30,7 +43,9 @@ def rows_of(sc, images, labels, kind):
     if kind == "csv":
         return sc.textFile(images, 1).map(numbers).zip(sc.textFile(labels, 1).map(numbers))
     if kind == "pickle":
-        return sc.pickleFile(images, 1).map(lambda image: image.tolist()).zip(sc.pickleFile(labels, 1))
+        return (
+            sc.pickleFile(images, 1).map(lambda image: image.tolist()).zip(sc.pickleFile(labels, 1))
+        )
     if kind == "csv2":
         return sc.textFile(images).map(label_and_pixels)
     from tensorflowonspark import dfutil

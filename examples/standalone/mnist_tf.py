@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Trains with handwritten digits that the nodes read themselves (TFRecords), and recognises others.
 
-    spark-submit --py-files mnist_dist.py,mnist_files.py mnist_tf.py --cluster_size 3
-        --images mnist_data/train --mode train --model mnist_model
+    spark-submit --py-files mnist_dist.py,mnist_files.py,mnist_spark.py mnist_tf.py
+        --cluster_size 3 --format tfr --images mnist_data/train --mode train --model mnist_model
 
 As mnist_spark.py, with InputMode.TENSORFLOW: Spark only starts the nodes. `--mode inference` has
 every worker leave a file of lines `<label> <prediction>` in `--output`.
@@ -24,8 +24,12 @@ def map_fun(args, ctx):
 
     from tfos import records
 
-    schema = pa.schema([("image", pa.list_(pa.int64(), args.pixels)),
-                        ("label", pa.list_(pa.int64(), mnist_dist.CLASSES))])
+    schema = pa.schema(
+        [
+            ("image", pa.list_(pa.int64(), args.pixels)),
+            ("label", pa.list_(pa.int64(), mnist_dist.CLASSES)),
+        ]
+    )
 
     def batches():
         """Of this worker's share of the files."""
@@ -33,12 +37,16 @@ def map_fun(args, ctx):
             for file in ctx.node.files(args.images):
                 rows = pa.Table.from_batches(records.read(file, schema), schema)
                 for batch in rows.to_batches(max_chunksize=args.batch_size):
-                    yield tuple(np.array(batch.column(name).to_pylist()) for name in ("image", "label"))
+                    yield tuple(
+                        np.array(batch.column(name).to_pylist()) for name in ("image", "label")
+                    )
 
     lines = []
 
     def answer(labels, predictions):
-        lines.extend(f"{label} {prediction}\n" for label, prediction in zip(labels, predictions, strict=True))
+        lines.extend(
+            f"{label} {prediction}\n" for label, prediction in zip(labels, predictions, strict=True)
+        )
 
     mnist_dist.run(args, ctx, batches, answer)
     if args.mode == "inference":

@@ -1,6 +1,7 @@
 #ifndef TFOS_STATUS_H_
 #define TFOS_STATUS_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -12,13 +13,18 @@
 namespace tfos {
 
 /// What the caller should do about a failure; not where it came from.
-enum class ErrorKind {
-  kRetryLater,   ///< Passing condition or missed deadline: the same call may succeed later.
-  kReconnect,    ///< The peer or process behind the object is gone: get a new one.
-  kUnsupported,  ///< This build, host or version cannot do it: choose another way.
-  kSuperseded,   ///< Somebody else has taken over: end, nothing is lost.
-  kBadInput,     ///< The caller's data or settings are wrong: correct them.
-  kBug,          ///< An invariant of tfos is broken: report it.
+///
+/// The numbers are part of protocols (docs/formats): a new kind takes the next one.
+enum class ErrorKind : std::uint8_t {
+  kRetryLater = 0,   ///< Passing condition or missed deadline: the same call may succeed later.
+  kReconnect = 1,    ///< The peer or process behind the object is gone: get a new one.
+  kUnsupported = 2,  ///< This build, host or version cannot do it: choose another way.
+  kSuperseded = 3,   ///< Another attempt has taken over: end, nothing is lost.
+  kBadInput = 4,     ///< The caller's data or settings are wrong: correct them.
+  kBug = 5,          ///< An invariant of tfos is broken: report it.
+  kNoResources =
+      6,  ///< Memory, descriptors, threads or disk are used up: free some or ask for less.
+  kInterrupted = 7,  ///< The user or Spark ended the wait: stop what is being done.
 };
 
 /// Lower-case name of `kind` as it appears in messages, for example "bad input".

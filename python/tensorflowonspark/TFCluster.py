@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 
 import tfos
-from tensorflowonspark import TFSparkNode, reservation
+from tfos.errors import BadInputError
+
+from . import TFSparkNode, reservation
 
 #: Of a GPU for each node, where this module is imported through a package that says so
 #: (``tensorflowonspark_gpu10p``).
@@ -48,10 +51,12 @@ def run(
 
     Roles are filled in the order ps, ``master_node``, evaluator, worker. Arguments are those of
     ``tfos.run`` under their old names, and so are the errors. ``tf_args.num_gpus``, if there is
-    one, is how many GPUs each node that computes gets; a host with fewer is an error.
+    one, is how many GPUs each node that computes gets; a host with fewer is an error. Without it a
+    node gets one where its host has GPUs. ``reservation_timeout`` bounds the wait for executors,
+    too.
     """
     num_gpus = getattr(tf_args, "num_gpus", None)
-    settings = {} if num_gpus is None else {"gpu_count": num_gpus}
+    settings = {"gpu_count_if_any": 1} if num_gpus is None else {"gpu_count": num_gpus}
     if _GPU_FRACTION:
         settings = {"gpu_fraction": _GPU_FRACTION}
     cluster = tfos.run(
@@ -67,11 +72,36 @@ def run(
         log_dir=log_dir,
         driver_parameter_servers=driver_ps_nodes,
         registration_timeout=reservation_timeout,
+        slots_timeout=reservation_timeout,
         queues=tuple(queues),
         release_port=release_port,
         **settings,
     )
     return TFCluster(cluster, input_mode, release_port)
+
+
+def reserve(
+    sc,
+    num_executors,
+    num_ps=0,
+    tensorboard=False,
+    input_mode=InputMode.TENSORFLOW,
+    queues=("input", "output", "error"),
+):
+    """The sizes of a cluster, as programs before ``run`` existed give them first. ``start`` of what
+    this returns starts the nodes; until then nothing runs."""
+    return _ReservedCluster(
+        functools.partial(
+            run,
+            sc,
+            num_executors=num_executors,
+            num_ps=num_ps,
+            tensorboard=tensorboard,
+            input_mode=input_mode,
+            queues=queues,
+        ),
+        input_mode,
+    )
 
 
 class TFCluster:
@@ -81,6 +111,14 @@ class TFCluster:
         self.cluster = cluster
         self.input_mode = input_mode
         self._release_port = release_port
+
+    def start(self, map_fun, tf_args):
+        """For programs of ``reserve``. What ``run`` returned has been started by ``run``."""
+        raise BadInputError(
+            "the nodes of this cluster run their program already: TFCluster.run has "
+            "started them. Leave "
+            "start away, or call TFCluster.reserve instead of run"
+        )
 
     def train(self, dataRDD, num_epochs=0, feed_timeout=600, qname="input"):
         """Feeds an RDD (or DataFrame) ``num_epochs`` times, or every RDD of a DStream once."""
@@ -138,6 +176,11 @@ class TFCluster:
         return [_node_info(node) for node in self.cluster.nodes]
 
     @property
+    def meta(self):
+        """``cluster_meta`` under its other name."""
+        return self.cluster_meta
+
+    @property
     def cluster_meta(self):
         template = {}
         for node in self.cluster.nodes:
@@ -151,6 +194,29 @@ class TFCluster:
             "server_addr": self.cluster.coordinator_address,
             "release_port": self._release_port,
         }
+
+
+class _ReservedCluster(TFCluster):
+    """A cluster that ``reserve`` has described and ``start`` starts."""
+
+    def __init__(self, start, input_mode):
+        self._start = start
+        self.input_mode = input_mode
+        self._started = None
+        self._release_port = True
+
+    def start(self, map_fun, tf_args):
+        """Starts the nodes, each of which calls ``map_fun(tf_args, ctx)``."""
+        if self._started is not None:
+            super().start(map_fun, tf_args)
+        self._started = self._start(map_fun, tf_args).cluster
+
+    @property
+    def cluster(self):
+        """The ``tfos.Cluster``."""
+        if self._started is None:
+            raise BadInputError("this cluster was only reserved: call start(map_fun, args) first")
+        return self._started
 
 
 def _node_info(node):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 
 import tfos.feed.datafeed
+from tfos.errors import BadInputError
 from tfos.files import paths
 from tfos.inference import saved_model
 from tfos.node import tensorflow_server
-from tfos.errors import BadInputError
 
 logger = logging.getLogger(__name__)
+
+#: Of a GPU's memory for each node, where this module is imported through a package that says so.
+_GPU_FRACTION = getattr(importlib.import_module(__package__), "GPU_FRACTION", 0.0)
 
 
 class DataFeed(tfos.feed.datafeed.ListFeed):
@@ -27,6 +31,9 @@ class DataFeed(tfos.feed.datafeed.ListFeed):
                 "with InputMode.SPARK have a DataFeed"
             )
         super().__init__(mgr, train_mode, qname_in, qname_out, input_mapping)
+        self.mgr = mgr
+        self.qname_in = qname_in
+        self.qname_out = qname_out
 
 
 def hdfs_path(ctx, path):
@@ -35,16 +42,31 @@ def hdfs_path(ctx, path):
 
 
 def start_cluster_server(ctx, num_gpus=1, rdma=False):
-    """Starts ``tf.distribute.Server`` on the node's port: (ClusterSpec, Server)."""
+    """Starts ``tf.distribute.Server`` on the node's port: (ClusterSpec, Server).
+
+    TensorFlow sees the first ``num_gpus`` GPUs of this node; it is an error to ask for more than
+    the node has been given where there are GPUs.
+    """
     if ctx.node is None:
         raise BadInputError("start_cluster_server needs a ctx that a cluster passed to map_fun")
     if rdma:
-        logger.warning("rdma=True: TensorFlow has no verbs transport any more, so its server uses grpc; "
-                       "tfos.collective and ctx.distribute use UCX")
+        logger.warning(
+            "rdma=True: TensorFlow has no verbs transport any more, so its server uses grpc; "
+            "tfos.collective and ctx.distribute use UCX"
+        )
         from tfos import collective  # with TensorFlow, which this module does without so far
 
         collective.prefer_rdma()
-    cluster_and_server = tensorflow_server.start(ctx.node, use_gpu=num_gpus > 0)
+    if _GPU_FRACTION and not ctx.node.gpu_fraction:
+        logger.warning(
+            "this node takes %.0f %% of its GPU's memory and shares the GPU with nobody: import "
+            "TFCluster from %s, too",
+            100 * _GPU_FRACTION,
+            __package__,
+        )
+    cluster_and_server = tensorflow_server.start(
+        ctx.node, gpus=num_gpus, gpu_fraction=_GPU_FRACTION
+    )
     ctx.tmp_socket = ctx.node.port_socket
     return cluster_and_server
 

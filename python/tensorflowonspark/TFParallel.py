@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tensorflowonspark import TFSparkNode
 from tfos import parallel
+
+from . import TFSparkNode
 
 
 def run(sc, map_fn, tf_args, num_executors, use_barrier=True):

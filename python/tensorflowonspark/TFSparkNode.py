@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tensorflowonspark import TFNode
+from . import TFNode
 
 _TRAINING_JOBS = ("master", "chief", "worker")
 
@@ -12,9 +12,9 @@ _TRAINING_JOBS = ("master", "chief", "worker")
 class TFNodeContext:
     """A node under its names of TensorFlowOnSpark.
 
-    In a cluster it is made by ``of`` and works on the ``tfos.node.context.NodeContext`` in ``node``. A
-    program may also build one by itself, to run its ``map_fun`` without a cluster: what needs a
-    node then is not available.
+    In a cluster it is made by ``of`` and works on the ``tfos.node.context.NodeContext`` in
+    ``node``. A program may also build one by itself, to run its ``map_fun`` without a cluster: what
+    needs a node then is not available.
     """
 
     def __init__(

@@ -24,14 +24,16 @@ def saveAsTFRecords(df, output_dir):
 
 
 def loadTFRecords(sc, input_dir, binary_features=()):
-    """A DataFrame of TFRecords; ``binary_features`` names the columns that are binary, not strings."""
+    """A DataFrame of TFRecords; ``binary_features`` names the columns that are binary, not
+    strings."""
     df = example_rows.load(SparkSession(sc), input_dir, binary_features)
     loadedDF[df] = input_dir
     return df
 
 
 def toTFExample(dtypes):
-    """A function for ``mapPartitions``: rows of ``DataFrame.dtypes`` to (serialized example, None)."""
+    """A function for ``mapPartitions``: rows of ``DataFrame.dtypes`` to (serialized example,
+    None)."""
     schema = example_rows.parse_dtypes(dtypes)
 
     def convert(rows):

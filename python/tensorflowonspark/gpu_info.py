@@ -14,6 +14,7 @@ def is_gpu_available():
 
 
 def get_gpus(num_gpu=1, worker_index=-1, format=AS_STRING):
-    """The indices of ``num_gpu`` GPUs, as a comma-separated string or as a list."""
-    indices = gpu.pick(num_gpu, worker_index)
+    """The indices of ``num_gpu`` GPUs that no process computes on, as a comma-separated string or
+    as a list. Does not wait: fewer free ones are an error at once."""
+    indices = gpu.pick(num_gpu, worker_index, free=True)
     return indices if format == AS_LIST else ",".join(indices)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from tfos.base import network
 from tfos import parallel
+from tfos.base import network
 
 _EXECUTOR_ID_FILE = "executor_id"
 

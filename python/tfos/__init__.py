@@ -1,8 +1,8 @@
 """tfos: TensorFlow and Keras programs on the Spark, YARN and HDFS clusters you already have.
 
 :func:`tfos.run` starts a cluster and returns a :class:`tfos.Cluster`; its program gets a
-:class:`tfos.NodeContext`. :func:`tfos.register` makes the format "tfrecord" known to a SparkSession.
-:func:`tfos.jar_path` says where the jar for Spark programs on the JVM is.
+:class:`tfos.NodeContext`. :func:`tfos.register` makes the format "tfrecord" known to a
+SparkSession. :func:`tfos.jar_path` says where the jar for Spark programs on the JVM is.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ __all__ = [
 
 
 def jar_path() -> str:
-    """The jar for the JVM in the installed package (docs/jvm.md), as ``spark-shell --jars`` takes it."""
+    """The jar for the JVM in the installed package (docs/jvm.md), as ``spark-shell --jars`` takes
+    it."""
     from tfos.spark import jar
 
     return jar.path()

@@ -7,15 +7,15 @@
         gradients = collective.all_reduce(tape.gradient(loss, variables))    # the mean of all nodes
 
 Every training node (chief or master, and workers) has to call the same functions in the same order,
-in eager code or in a ``tf.function``. The first call connects the nodes. ``ctx.distribute`` does all of it
-for a Keras optimizer.
+in eager code or in a ``tf.function``. The first call connects the nodes. ``ctx.distribute`` does
+all of it for a Keras optimizer.
 
 Errors: ``tf.errors.UnavailableError`` with the name of the node that is gone or gave up, from
 ``barrier`` :class:`tfos.errors.TfosError` or, in a ``tf.function``, ``tf.errors.UnknownError``;
-``tf.errors.InvalidArgumentError`` naming both when two nodes do different things. Nothing can be done
-with the other nodes any more then.
-A node whose program ends before those of the others has left: they go on without it, and their means
-are over those who have not left.
+``tf.errors.InvalidArgumentError`` naming both when two nodes do different things. Nothing can be
+done with the other nodes any more then.
+A node whose program ends before those of the others has left: they go on without it, and their
+means are over those who have not left.
 
 Threads: any, but the order of calls has to be the same on all nodes.
 """
@@ -26,16 +26,16 @@ import atexit
 import os
 import threading
 import zlib
-from typing import Any, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from tfos import _native
-from tfos.base import ops_library
+from tfos.base import ops_library, ucx
+from tfos.base.roles import TRAINING_JOBS, members_of
 from tfos.errors import BadInputError
 
-#: The jobs whose nodes train together.
-TRAINING_JOBS = ("chief", "master", "worker")
 #: How long the others may take to come to their first call, in seconds.
 CONNECT_TIMEOUT = 600.0
 #: After so many seconds without progress the node's log says who is waited for.
@@ -46,9 +46,17 @@ class Group:
     """The training nodes of a cluster, as one of them sees them. Owner: the process, see
     :func:`group`."""
 
-    def __init__(self, nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: int,
-                 shared_memory: bool = True, encrypt: bool = False, rdma: str = "false",
-                 timeline: str = ""):
+    def __init__(
+        self,
+        nodes: Sequence[Mapping[str, Any]],
+        node_id: int,
+        token: str,
+        listener: int,
+        shared_memory: bool = True,
+        encrypt: bool = False,
+        rdma: str = "false",
+        timeline: str = "",
+    ):
         """Waits until all of them have come here.
 
         Args:
@@ -63,19 +71,31 @@ class Group:
         ids = [node["node_id"] for node in members]
         if node_id not in ids:
             raise BadInputError(
-                f"node {node_id} does not train, so it has no part in collective operations; those of "
-                f"{', '.join(TRAINING_JOBS)} have")
+                f"node {node_id} does not train, so it has no part in collective "
+                f"operations; those of "
+                f"{', '.join(TRAINING_JOBS)} have"
+            )
         self._native = _native.TensorGroup.join(
             [(_name_of(node), node["address"], node["tensor_port"]) for node in members],
-            ids.index(node_id), token, listener, CONNECT_TIMEOUT, STALL_AFTER, shared_memory,
-            encrypt, rdma, _timeline_path(timeline, members[ids.index(node_id)]))
+            ids.index(node_id),
+            token,
+            listener,
+            CONNECT_TIMEOUT,
+            STALL_AFTER,
+            shared_memory,
+            encrypt,
+            rdma,
+            "" if rdma == "false" else ucx.packaged(),
+            _timeline_path(timeline, members[ids.index(node_id)]),
+        )
         self._ops = ops_library.load()
         self._handle = self._native.register(self._ops.add_group, self._ops.remove_group)
         #: Of the nodes by rank, for messages.
         self.names: list[str] = [_name_of(node) for node in members]
         self.rank: int = self._native.rank
         self.size: int = self._native.size
-        #: How tensors travel, for people: "shared memory", "tcp with TLS", "ucx (rc_mlx5/mlx5_0:1)".
+        #: How tensors travel, for people: "shared memory", "tcp with TLS", "ucx
+        #: (rc_mlx5/mlx5_0:1)".
         self.transport: str = self._native.transport
         self._close = self._native.close
         # Before TensorFlow waits for its threads, one of which may be waiting for another node.
@@ -90,17 +110,22 @@ class Group:
         left."""
         self._native.leave()
 
-    def all_reduce(self, tensors: list[tf.Tensor], weight: Any, name: str,
-                   wire: tf.DType | None = None) -> list[tf.Tensor]:
-        """The sums, or with ``weight`` the weighted means, of tensors of any of the types. ``wire``:
-        what float32 is rounded to between hosts."""
+    def all_reduce(
+        self, tensors: list[tf.Tensor], weight: Any, name: str, wire: tf.DType | None = None
+    ) -> list[tf.Tensor]:
+        """The sums, or with ``weight`` the weighted means, of tensors of any of the types.
+        ``wire``: what float32 is rounded to between hosts."""
         reduced: list[Any] = [None] * len(tensors)
         for dtype, places in _by_dtype(tensors).items():
-            rounded = wire is not None and dtype == tf.float32
+            rounded = wire.as_datatype_enum if wire is not None and dtype == tf.float32 else 0
             results = self._ops.all_reduce(
-                group=self._handle, weight=tf.cast(1.0 if weight is None else weight, tf.float64),
-                average=int(weight is not None), wire=wire.as_datatype_enum if rounded else 0,
-                tensors=[tensors[place] for place in places], tag=_tag(name, tensors, places))
+                group=self._handle,
+                weight=tf.cast(1.0 if weight is None else weight, tf.float64),
+                average=int(weight is not None),
+                wire=rounded,
+                tensors=[tensors[place] for place in places],
+                tag=_tag(name, tensors, places),
+            )
             _put(results, places, tensors, reduced)
         return reduced
 
@@ -109,8 +134,11 @@ class Group:
         received: list[Any] = [None] * len(tensors)
         for places in _by_dtype(tensors).values():
             results = self._ops.broadcast(
-                group=self._handle, tensors=[tensors[place] for place in places],
-                tag=_tag(name, tensors, places), root=root)
+                group=self._handle,
+                tensors=[tensors[place] for place in places],
+                tag=_tag(name, tensors, places),
+                root=root,
+            )
             _put(results, places, tensors, received)
         return received
 
@@ -135,8 +163,9 @@ _group: Group | None = None
 _joining = threading.Lock()
 
 
-def use(nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: int,
-        **options: Any) -> None:
+def use(
+    nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: int, **options: Any
+) -> None:
     """Says which cluster this process is a node of; ``tfos.node`` does. Connects nothing yet.
     Arguments are those of :class:`Group`."""
     global _cluster
@@ -145,26 +174,31 @@ def use(nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: 
 
 def prefer_rdma() -> None:
     """Has this node exchange tensors over UCX where that is there, as ``spark.tfos.rdma=true`` does
-    for all. For programs that ask for it themselves, before their first collective operation. Raises
-    :class:`tfos.errors.BadInputError` after that, and where the cluster encrypts its tensors."""
+    for all. For programs that ask for it themselves, before their first collective operation.
+    Raises :class:`tfos.errors.BadInputError` after that, and where the cluster encrypts its
+    tensors."""
     global _cluster
     with _joining:
         if _group is not None:
-            raise BadInputError("this node is connected to the others already: ask for rdma before "
-                                "its first collective operation")
+            raise BadInputError(
+                "this node is connected to the others already: ask for rdma before "
+                "its first collective operation"
+            )
         if _cluster is not None:
             arguments, options = _cluster
             if options.get("encrypt"):
-                raise BadInputError("rdma=True: this cluster encrypts its tensors "
-                                    "(spark.tfos.tensors.encrypt), which UCX can't: leave one away")
+                raise BadInputError(
+                    "rdma=True: this cluster encrypts its tensors "
+                    "(spark.tfos.tensors.encrypt), which UCX can't: leave one away"
+                )
             if options.get("rdma", "false") == "false":
                 _cluster = (arguments, {**options, "rdma": "true"})
 
 
 def leave() -> None:
-    """Says that this program has done all it does with the others, and waits for them; ``tfos.node``
-    does when a program has ended. They go on meanwhile: sums and means are over those who have not
-    left."""
+    """Says that this program has done all it does with the others, and waits for them;
+    ``tfos.node`` does when a program has ended. They go on meanwhile: sums and means are over those
+    who have not left."""
     if _group is not None:
         _group.leave()
 
@@ -175,18 +209,14 @@ def group() -> Group:
     with _joining:
         if _group is None:
             if _cluster is None:
-                raise BadInputError("collective operations are for nodes: call them in the program "
-                                    "that tfos.run starts")
+                raise BadInputError(
+                    "collective operations are for nodes: call them in the program "
+                    "that tfos.run starts"
+                )
             with tf.init_scope():
                 arguments, options = _cluster
                 _group = Group(*arguments, **options)
         return _group
-
-
-def members_of(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The nodes that train together, in the order of their ranks."""
-    training = [node for node in nodes if node["job_name"] in TRAINING_JOBS]
-    return sorted(training, key=lambda node: (node["job_name"] == "worker", node["task_index"]))
 
 
 def rank() -> int:
@@ -199,8 +229,14 @@ def size() -> int:
     return group().size
 
 
-def all_reduce(tensors: Any, op: str = "mean", *, weight: Any = None, compression: str | None = None,
-               name: str = "all_reduce") -> Any:
+def all_reduce(
+    tensors: Any,
+    op: str = "mean",
+    *,
+    weight: Any = None,
+    compression: str | None = None,
+    name: str = "all_reduce",
+) -> Any:
     """The mean or sum of everybody's ``tensors``, with the same bits on every node.
 
     Args:
@@ -226,7 +262,9 @@ def all_reduce(tensors: Any, op: str = "mean", *, weight: Any = None, compressio
         weight = 1.0
     flat = tf.nest.flatten(tensors)
     sparse = [place for place, tensor in enumerate(flat) if isinstance(tensor, tf.IndexedSlices)]
-    dense = [place for place, tensor in enumerate(flat) if tensor is not None and place not in sparse]
+    dense = [
+        place for place, tensor in enumerate(flat) if tensor is not None and place not in sparse
+    ]
     result: list[Any] = [None] * len(flat)
     values = [tf.convert_to_tensor(flat[place]) for place in dense]
     for value in values:
@@ -245,12 +283,15 @@ def wire_of(compression: str | None) -> tf.DType | None:
     if compression is None:
         return None
     if compression not in ("float16", "bfloat16"):
-        raise BadInputError(f"compression={compression!r} is neither 'bfloat16' nor 'float16' nor None")
+        raise BadInputError(
+            f"compression={compression!r} is neither 'bfloat16' nor 'float16' nor None"
+        )
     return tf.as_dtype(compression)
 
 
-def _reduce_slices(flat: list[Any], places: list[int], weight: Any, name: str,
-                   result: list[Any]) -> None:
+def _reduce_slices(
+    flat: list[Any], places: list[int], weight: Any, name: str, result: list[Any]
+) -> None:
     share = None
     if weight is not None:
         (total,) = group().all_reduce([tf.cast(weight, tf.float64)], None, f"{name} (weights)")
@@ -258,11 +299,16 @@ def _reduce_slices(flat: list[Any], places: list[int], weight: Any, name: str,
     for place in places:
         slices = flat[place]
         # Nothing of a node without weight, whatever it is.
-        values = slices.values if share is None else tf.math.multiply_no_nan(
-            slices.values, tf.cast(share, slices.values.dtype))
+        values = (
+            slices.values
+            if share is None
+            else tf.math.multiply_no_nan(slices.values, tf.cast(share, slices.values.dtype))
+        )
         result[place] = tf.IndexedSlices(
             group().all_gather(values, f"{name} (rows)"),
-            group().all_gather(slices.indices, f"{name} (indices)"), slices.dense_shape)
+            group().all_gather(slices.indices, f"{name} (indices)"),
+            slices.dense_shape,
+        )
 
 
 def broadcast(tensors: Any, root: int = 0, *, name: str = "broadcast") -> Any:
@@ -271,11 +317,16 @@ def broadcast(tensors: Any, root: int = 0, *, name: str = "broadcast") -> Any:
     return tf.nest.pack_sequence_as(tensors, group().broadcast(flat, root, name) if flat else [])
 
 
-def broadcast_variables(variables: Iterable[Any], root: int = 0, *, name: str = "broadcast") -> None:
+def broadcast_variables(
+    variables: Iterable[Any], root: int = 0, *, name: str = "broadcast"
+) -> None:
     """Gives variables (TensorFlow's or Keras') the values that they have on node ``root``."""
     variables = list(variables)
-    for variable, value in zip(variables, broadcast([tf.convert_to_tensor(v) for v in variables], root,
-                                                    name=name), strict=True):
+    for variable, value in zip(
+        variables,
+        broadcast([tf.convert_to_tensor(v) for v in variables], root, name=name),
+        strict=True,
+    ):
         variable.assign(value)
 
 

@@ -21,6 +21,10 @@ class FeedTimeoutError(FeedError):
     """Nothing moved between a feeder and a node for as long as allowed."""
 
 
+class ResourceError(TfosError):
+    """Memory, file descriptors, threads or disk are used up; the message says which and by what."""
+
+
 class BadInputError(TfosError, ValueError):
     """An argument, a setting or data of the program is wrong: correct it."""
 
@@ -44,7 +48,7 @@ class NodeFailedError(TfosError):
         return type(self), (str(self), self.failure)
 
     @classmethod
-    def from_message(cls, failure: dict[str, Any]) -> "NodeFailedError":
+    def from_message(cls, failure: dict[str, Any]) -> NodeFailedError:
         """The error for a FAILURE message: who, where, at which step, why, and its evidence."""
         if failure.get("node_id", -1) < 0:
             head = f"the cluster failed: {failure['step']}: {failure['message']}"

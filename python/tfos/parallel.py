@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tfos.base import gpu
-from tfos.files import paths
-from tfos.spark import slots
 from tfos.errors import BadInputError, TfosError
+from tfos.files import paths
 from tfos.settings import Settings
+from tfos.spark import slots
 
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
     """What one instance knows about itself.
 
-    `hosts` are the hosts of all instances by index when they run in a barrier stage, else empty.
-    `gpus` are the indices that CUDA_VISIBLE_DEVICES was set to.
+    ``hosts`` are the hosts of all instances by index when they run in a barrier stage, else empty.
+    ``gpus`` are the indices that CUDA_VISIBLE_DEVICES was set to.
     """
 
     index: int
@@ -38,22 +38,22 @@ class Instance:
 
 
 def run(
-    spark_context,
+    spark_context: Any,
     main: Callable[[Instance], Any],
     *,
     instances: int,
     gpus_per_instance: int | None = None,
     barrier: bool = True,
 ) -> list[Any]:
-    """Runs `main(instance)` in `instances` Spark tasks; returns what each returned, by index.
+    """Runs ``main(instance)`` in ``instances`` Spark tasks; returns what each returned, by index.
 
     In a barrier stage all run at the same time, and too few slots for that are an error before
-    anything starts (BadInputError; `spark.tfos.slots.timeout` says how long executors may take to
+    anything starts (BadInputError; ``spark.tfos.slots.timeout`` says how long executors may take to
     register). Without it they run as slots become free. GPUs are those that
-    Spark assigned to the task; if it manages none, each instance gets `gpus_per_instance` of its
+    Spark assigned to the task; if it manages none, each instance gets ``gpus_per_instance`` of its
     host (by default one where there is one): in a barrier stage the instances of a host share its
     GPUs out among them, without it an instance waits until so many are free. A failing instance
-    fails the call with its traceback (TfosError), after the retries that `spark.task.maxFailures`
+    fails the call with its traceback (TfosError), after the retries that ``spark.task.maxFailures``
     allows.
     """
     if instances < 1:
@@ -71,10 +71,10 @@ def run(
 
 
 def prepare_process(gpu_count: int, index: int = -1, hosts: Sequence[str] = ()) -> None:
-    """Makes this process see `gpu_count` GPUs, or none on a host that has no GPU.
+    """Makes this process see ``gpu_count`` GPUs, or none on a host that has no GPU.
 
-    `hosts` are those of all instances, of which this is number `index`: instances on the same host
-    get different GPUs.
+    ``hosts`` are those of all instances, of which this is number ``index``: instances on the same
+    host get different GPUs.
     """
     count = gpu_count if gpu.is_available() else 0
     indices = gpu.pick(count, _position_on_host(index, hosts))
@@ -84,7 +84,14 @@ def prepare_process(gpu_count: int, index: int = -1, hosts: Sequence[str] = ()) 
 class _Task:
     """What Spark runs for each partition; pickled to the executors."""
 
-    def __init__(self, main, count, gpus_per_instance, barrier, default_fs):
+    def __init__(
+        self,
+        main: Callable[[Instance], Any],
+        count: int,
+        gpus_per_instance: int | None,
+        barrier: bool,
+        default_fs: str,
+    ):
         self._main = main
         self._count = count
         self._gpus_per_instance = gpus_per_instance
@@ -128,7 +135,7 @@ def _barrier_hosts() -> list[str]:
 
 @contextlib.contextmanager
 def _gpus(wanted: int | None, index: int, hosts: Sequence[str]) -> Iterator[list[str]]:
-    """The GPUs of one instance while it runs. `hosts` are those of all that run with it."""
+    """The GPUs of one instance while it runs. ``hosts`` are those of all that run with it."""
     from pyspark import TaskContext
 
     assigned = TaskContext.get().resources().get("gpu")
@@ -146,13 +153,14 @@ def _gpus(wanted: int | None, index: int, hosts: Sequence[str]) -> Iterator[list
 
 
 def _position_on_host(index: int, hosts: Sequence[str]) -> int:
-    """Which of its host's instances `index` is; without `hosts` the caller's index must tell."""
+    """Which of its host's instances ``index`` is; without ``hosts`` the caller's index must
+    tell."""
     return hosts[:index].count(hosts[index]) if 0 <= index < len(hosts) else index
 
 
 @contextlib.contextmanager
 def _visible_gpus(gpus: Sequence[str]) -> Iterator[None]:
-    """Limits CUDA to `gpus` for one instance: Spark reuses the process for other tasks."""
+    """Limits CUDA to ``gpus`` for one instance: Spark reuses the process for other tasks."""
     before = os.environ.get("CUDA_VISIBLE_DEVICES")
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     try:

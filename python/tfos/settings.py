@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping
+from typing import Any
 
 from tfos.errors import BadInputError
 
@@ -61,7 +62,8 @@ class Setting:
             read = str(value).strip().lower()
             if read not in self.choices:
                 raise BadInputError(
-                    f"{self.key}={value!r} is none of {', '.join(self.choices)} ({self.meaning})")
+                    f"{self.key}={value!r} is none of {', '.join(self.choices)} ({self.meaning})"
+                )
         if self.type in (int, float) and not read >= self.minimum:
             raise BadInputError(
                 f"{self.key}={value!r} is too small: at least {self.minimum:g} {self.unit} "
@@ -84,72 +86,194 @@ def _read_bool(value: Any) -> bool:
 
 
 INFERENCE_JVM = Setting(
-    "inference.jvm", str, "auto", "",
-    "whether the transform of models runs in the executors' JVMs, without Python workers; it takes the "
+    "inference.jvm",
+    str,
+    "auto",
+    "",
+    "whether the transform of models runs in the executors' JVMs, without Python workers; it takes "
+    "the "
     "jar of tfos on the class path. auto: if it is there; on, off. A session may change it "
-    "(spark.conf.set)", choices=("auto", "on", "off"), of_session=True)
+    "(spark.conf.set)",
+    choices=("auto", "on", "off"),
+    of_session=True,
+)
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("coordinator.bindAddress", str, "0.0.0.0", "", "address the coordinator listens on"),
-    Setting("coordinator.advertisedAddress", str, "", "",
-            "address executors use to reach the coordinator; empty: the one with the default route"),
-    Setting("coordinator.port", str, "0", "", "port or range (5000-5100) of the coordinator; 0: any"),
-    Setting("node.advertisedAddress", str, "", "",
-            "address other nodes use to reach a node; empty: the one it reaches the coordinator from"),
-    Setting("node.startTimeout", float, 600.0, "seconds",
-            "how long a node may take to import and load the program once all nodes are there"),
-    Setting("ports", str, "0", "",
-            "port or range from which nodes take their ports, two each, and one more if Spark "
-            "feeds it; 0: any"),
-    Setting("slots.timeout", float, 30.0, "seconds",
-            "how long to wait for executors to register when there are fewer slots than nodes"),
-    Setting("heartbeat.interval", int, 1000, "milliseconds",
-            "how often a node reports its metrics", 1),
-    Setting("heartbeat.timeout", int, 10000, "milliseconds",
-            "how long a node may be silent before it counts as lost", 1),
-    Setting("maxLostNodes", int, 0, "nodes",
-            "training nodes but the chief that may die in mid-run without ending the cluster; the "
-            "others get the rows that they had not read"),
-    Setting("stop.grace", float, 5.0, "seconds", "time between TERM and KILL when a node is stopped"),
-    Setting("feed.bindAddress", str, "0.0.0.0", "",
-            "address a node listens on for feeders of other hosts"),
+    Setting(
+        "coordinator.advertisedAddress",
+        str,
+        "",
+        "",
+        "address executors use to reach the coordinator; empty: the one with the default route",
+    ),
+    Setting(
+        "coordinator.port", str, "0", "", "port or range (5000-5100) of the coordinator; 0: any"
+    ),
+    Setting(
+        "node.advertisedAddress",
+        str,
+        "",
+        "",
+        "address other nodes use to reach a node; empty: the one it reaches the coordinator from",
+    ),
+    Setting(
+        "node.startTimeout",
+        float,
+        600.0,
+        "seconds",
+        "how long a node may take to import and load the program once all nodes are there",
+    ),
+    Setting(
+        "ports",
+        str,
+        "0",
+        "",
+        "port or range from which nodes take their ports, two each, and one more if Spark "
+        "feeds it; 0: any",
+    ),
+    Setting(
+        "slots.timeout",
+        float,
+        30.0,
+        "seconds",
+        "how long to wait for executors to register when there are fewer slots than nodes",
+    ),
+    Setting(
+        "heartbeat.interval", int, 1000, "milliseconds", "how often a node reports its metrics", 1
+    ),
+    Setting(
+        "heartbeat.timeout",
+        int,
+        10000,
+        "milliseconds",
+        "how long a node may be silent before it counts as lost",
+        1,
+    ),
+    Setting(
+        "maxLostNodes",
+        int,
+        0,
+        "nodes",
+        "training nodes but the chief that may die in mid-run without ending the cluster; the "
+        "others get the rows that they had not read",
+    ),
+    Setting(
+        "stop.grace", float, 5.0, "seconds", "time between TERM and KILL when a node is stopped"
+    ),
+    Setting(
+        "feed.bindAddress",
+        str,
+        "0.0.0.0",
+        "",
+        "address a node listens on for feeders of other hosts",
+    ),
     Setting("feed.memory", int, 256 << 20, "bytes", "most memory for chunks in one node", 1),
     Setting("feed.region", int, 32 << 20, "bytes", "memory shared with one feeder", 1),
     Setting("feed.chunk", int, 1 << 20, "bytes", "size a chunk is filled to", 1),
-    Setting("feed.jvm", str, "auto", "",
-            "whether DataFrames, and RDDs that Spark holds pickled, are fed by the executors' "
-            "JVMs, without Python workers; it takes the jar of tfos on the class path. auto: if it is "
-            "there; on, off", choices=("auto", "on", "off")),
-    Setting("feed.cacheMemory", int, 1 << 30, "bytes",
-            "most memory in one node for epochs that train(cache=...) keeps; the rest goes to files"),
-    Setting("feed.cacheDirectory", str, "", "",
-            "where a node keeps such files; empty: the executor's local directory"),
+    Setting(
+        "feed.jvm",
+        str,
+        "auto",
+        "",
+        "whether DataFrames, and RDDs that Spark holds pickled, are fed by the executors' "
+        "JVMs, without Python workers; it takes the jar of tfos on the class path. auto: if it is "
+        "there; on, off",
+        choices=("auto", "on", "off"),
+    ),
+    Setting(
+        "feed.cacheMemory",
+        int,
+        1 << 30,
+        "bytes",
+        "most memory in one node for epochs that train(cache=...) keeps; the rest goes to files",
+    ),
+    Setting(
+        "feed.cacheDirectory",
+        str,
+        "",
+        "",
+        "where a node keeps such files; empty: the executor's local directory",
+    ),
     INFERENCE_JVM,
-    Setting("tensors.sharedMemory", bool, True, "",
-            "nodes of one host that train together exchange tensors through shared memory, 2 MiB for "
-            "each; false: over TCP"),
-    Setting("tensors.encrypt", bool, False, "",
-            "nodes that train together, and their parameter servers, encrypt the tensors that leave their "
-            "host (TLS 1.3 with keys made of the cluster's token); refused together with rdma"),
-    Setting("rdma", str, "false", "",
-            "nodes of several hosts that train together exchange tensors over UCX, which takes InfiniBand "
-            "or RoCE where there is some: true: where UCX is installed, else over TCP; required: over UCX or "
-            "not at all", choices=("false", "true", "required")),
-    Setting("tensors.timeline", str, "", "",
-            "directory on the nodes' hosts where each training node writes what its collective operations "
-            "took, as a Chrome trace; empty: none"),
-    Setting("gpu.count", int, 0, "GPUs", "whole GPUs for each node that computes; 0: none asked for"),
-    Setting("gpu.fraction", float, 0.0, "of a GPU",
-            "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow takes so much of the "
-            "memory"),
-    Setting("hadoop.schemes", str, "", "",
-            "schemes that Hadoop's client serves, in nodes and tasks, besides hdfs and viewfs: s3a,abfs"),
-    Setting("hadoop.jvmMemory", str, "", "",
-            "most memory of Java objects in a node or task that uses them (-Xmx); empty: 256m"),
+    Setting(
+        "tensors.sharedMemory",
+        bool,
+        True,
+        "",
+        "nodes of one host that train together exchange tensors through shared memory, 2 MiB for "
+        "each; false: over TCP",
+    ),
+    Setting(
+        "tensors.encrypt",
+        bool,
+        False,
+        "",
+        "nodes that train together, and their parameter servers, encrypt the tensors that "
+        "leave their "
+        "host (TLS 1.3 with keys made of the cluster's token); refused together with rdma",
+    ),
+    Setting(
+        "rdma",
+        str,
+        "false",
+        "",
+        "nodes on different hosts that train together exchange tensors over UCX, through "
+        "InfiniBand or RoCE if there is some. With true, they use TCP if UCX 1.14 or newer is "
+        "missing; with required, they fail",
+        choices=("false", "true", "required"),
+    ),
+    Setting(
+        "tensors.timeline",
+        str,
+        "",
+        "",
+        "directory on the nodes' hosts where each training node writes what its collective "
+        "operations "
+        "took, as a Chrome trace; empty: none",
+    ),
+    Setting(
+        "gpu.count", int, 0, "GPUs", "whole GPUs for each node that computes; 0: none asked for"
+    ),
+    Setting(
+        "gpu.countIfAny",
+        int,
+        0,
+        "GPUs",
+        "as gpu.count on hosts that have GPUs, where neither that nor gpu.fraction is set "
+        "and Spark "
+        "assigns none; nodes of other hosts start without",
+    ),
+    Setting(
+        "gpu.fraction",
+        float,
+        0.0,
+        "of a GPU",
+        "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow "
+        "takes so much of the "
+        "memory",
+    ),
+    Setting(
+        "hadoop.schemes",
+        str,
+        "",
+        "",
+        "schemes that Hadoop's client serves, in nodes and tasks, besides hdfs and viewfs: "
+        "s3a,abfs",
+    ),
+    Setting(
+        "hadoop.jvmMemory",
+        str,
+        "",
+        "",
+        "most memory of Java objects in a node or task that uses them (-Xmx); empty: 256m",
+    ),
     Setting("hadoop.jvmOptions", str, "", "", "further options of Java in such a node or task"),
     Setting("python", str, "", "", "Python of the nodes; empty: that of the Spark tasks"),
     Setting("log.level", str, "WARN", "", "level of the coordinator's and agents' logs"),
-    Setting("progress", bool, True, "", "print a line about the nodes to standard error while waiting"),
+    Setting(
+        "progress", bool, True, "", "print a line about the nodes to standard error while waiting"
+    ),
 )
 
 
@@ -166,20 +290,20 @@ class Settings:
             raise AttributeError(keyword) from None
 
     @classmethod
-    def resolve(
-        cls, lookup: Callable[[str], str | None], keywords: Mapping[str, Any]
-    ) -> "Settings":
+    def resolve(cls, lookup: Callable[[str], str | None], keywords: Mapping[str, Any]) -> Settings:
         """Settings from ``keywords``, then from ``lookup(key)`` (None: not set), then defaults."""
         known = sorted(setting.keyword for setting in SETTINGS if not setting.of_session)
         unknown = sorted(set(keywords) - set(known))
         if unknown:
             near = {name: difflib.get_close_matches(name, known, 1) for name in unknown}
-            hints = [f"{name} (is {match[0]} meant?)" if match else name
-                     for name, match in near.items()]
+            hints = [
+                f"{name} (is {match[0]} meant?)" if match else name for name, match in near.items()
+            ]
             if "feed_timeout" in unknown:
                 hints.append("feed_timeout is an argument of train and inference")
-            raise BadInputError(f"unknown setting {', '.join(hints)}; known are: "
-                                + ", ".join(known))
+            raise BadInputError(
+                f"unknown setting {', '.join(hints)}; known are: " + ", ".join(known)
+            )
         values = {}
         for setting in SETTINGS:
             if setting.of_session:

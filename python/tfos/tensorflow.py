@@ -14,8 +14,8 @@ import warnings
 
 import tensorflow as tf
 
-from tfos.files import hadoop_client
 from tfos.errors import TfosError
+from tfos.files import hadoop_client
 
 #: What this process has registered.
 _registered: set[str] = set()
@@ -42,18 +42,23 @@ def _register(scheme: str) -> bool:
     except OSError as error:
         raise TfosError(f"{path} can't be loaded ({error}): install the wheel of tfos") from error
     library.tfos_hadoop_configure.restype = ctypes.c_char_p
-    error = library.tfos_hadoop_configure(
-        scheme.encode(), ctypes.c_void_p(hadoop_client.client().address))
-    if error is not None:
-        raise TfosError(f"TensorFlow {tf.__version__} did not take the file systems of tfos: "
-                        f"{error.decode()}")
+    problem = library.tfos_hadoop_configure(
+        scheme.encode(), ctypes.c_void_p(hadoop_client.client().address)
+    )
+    if problem is not None:
+        raise TfosError(
+            f"TensorFlow {tf.__version__} did not take the file systems of tfos: {problem.decode()}"
+        )
     try:
         tf.experimental.register_filesystem_plugin(path)
     except tf.errors.AlreadyExistsError:
         warnings.warn(
             f"{scheme}:// belongs to another file-system plugin of this process (such as "
             "tensorflow-io's): that one is used, not Hadoop's client through tfos. Import "
-            "tfos.tensorflow first if tfos is to serve it.", RuntimeWarning, stacklevel=3)
+            "tfos.tensorflow first if tfos is to serve it.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
         return False
     return True
 

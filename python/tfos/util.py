@@ -27,8 +27,10 @@ def num_executors(spark: Any) -> int:
     if configuration.contains(key):
         return _count(configuration, key)
     if dynamic:
-        raise BadInputError(f"with dynamic allocation the number of executors is {key}, which this "
-                            "session does not set")
+        raise BadInputError(
+            f"with dynamic allocation the number of executors is {key}, which this "
+            "session does not set"
+        )
     # All but the driver.
     return max(1, len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1)
 

@@ -7,7 +7,7 @@
 // to each other without linking each other. Copied from its specification, Apache Arrow,
 // https://arrow.apache.org/docs/format/CDataInterface.html, guard included.
 //
-// Owner and lifetime: whoever holds a struct whose `release` is not null; `release` frees all of
+// Owner and lifetime: the holder of a struct whose `release` is not null; `release` frees all of
 // it, children included. Threads: readable from several. Nothing in here says how long a buffer is.
 
 #ifndef ARROW_C_DATA_INTERFACE

@@ -48,10 +48,11 @@ struct BufferPool::Kept {
     const std::lock_guard lock(mutex);
     // One as large would drive out all others.
     if (closed || buffer.size() > kMostKeptBytes) return;
-    bytes += buffer.size();
+    const std::size_t size = buffer.size();
     buffers.push_back(std::move(buffer));
+    bytes += size;  // Only now: the line before may throw.
     auto last = buffers.begin();
-    for (; bytes > kMostKeptBytes; ++last) bytes -= last->size();
+    for (; bytes > kMostKeptBytes && last != buffers.end(); ++last) bytes -= last->size();
     dropped.assign(std::make_move_iterator(buffers.begin()), std::make_move_iterator(last));
     buffers.erase(buffers.begin(), last);
   }

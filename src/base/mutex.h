@@ -68,6 +68,8 @@ class TFOS_THREAD_SAFETY(capability("mutex")) Mutex {
 class TFOS_THREAD_SAFETY(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) TFOS_ACQUIRE(mutex) : mutex_(mutex) { mutex_.Lock(); }
+  /// Takes over a mutex that TryLock has locked.
+  MutexLock(Mutex& mutex, std::adopt_lock_t) TFOS_REQUIRES(mutex) : mutex_(mutex) {}
   ~MutexLock() TFOS_RELEASE() {
     if (held_) mutex_.Unlock();
   }

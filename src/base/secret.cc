@@ -6,6 +6,8 @@
 #include <sys/random.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "base/openssl.h"
@@ -71,9 +73,17 @@ Digest HmacSha256(const Secret& secret, std::string_view message) {
   StartOpenSsl();
   Digest digest{};
   unsigned int size = digest.size();
-  ::HMAC(EVP_sha256(), secret.bytes().data(), static_cast<int>(secret.bytes().size()),
-         reinterpret_cast<const unsigned char*>(message.data()), message.size(), digest.data(),
-         &size);
+  const unsigned char* made = ::HMAC(
+      EVP_sha256(), secret.bytes().data(), static_cast<int>(secret.bytes().size()),
+      reinterpret_cast<const unsigned char*>(message.data()), message.size(), digest.data(), &size);
+  // Without this every proof would be the same zeros at both ends, and anybody would be let in.
+  if (made == nullptr || size != digest.size()) {
+    std::fprintf(
+        stderr,
+        "tfos: OpenSSL could not compute HMAC-SHA256, which every connection is "
+        "authenticated with; its configuration (OPENSSL_CONF) or memory limits forbid it\n");
+    std::abort();
+  }
   return digest;
 }
 

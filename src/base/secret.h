@@ -35,10 +35,11 @@ class Secret {
 
 using Digest = std::array<std::uint8_t, 32>;
 
-/// HMAC-SHA256 (RFC 2104, FIPS 180-4) of `message` under `secret`.
+/// HMAC-SHA256 (RFC 2104, FIPS 180-4) of `message` under `secret`. Ends the process when OpenSSL
+/// can't compute it: there is no safe digest to go on with.
 Digest HmacSha256(const Secret& secret, std::string_view message);
 
-/// A secret that who knows `secret` can derive for what `message` tells, and nobody else.
+/// A secret for the purpose that `message` names. Only a holder of `secret` can derive it.
 Secret DeriveSecret(const Secret& secret, std::string_view message);
 
 /// Compares without revealing through its run time where the inputs differ.

@@ -1,6 +1,8 @@
 #include "base/secret.h"
 
 #include <gtest/gtest.h>
+#include <openssl/evp.h>
+#include <signal.h>
 
 #include "base/format.h"
 
@@ -31,6 +33,16 @@ TEST(SecretTest, HmacMatchesAnIndependentImplementation) {
   std::string hex;
   for (std::uint8_t byte : digest) hex += fmt::format("{:02x}", byte);
   EXPECT_EQ(hex, "fd7adb152c05ef80dccf50a1fa4c05d5a3ec6da95575fc312ae7c5d091836351");
+}
+
+// Else both ends would prove themselves by the same zeros.
+TEST(SecretDeathTest, EndsTheProcessWhenOpenSslRefusesToHash) {
+  EXPECT_EXIT(
+      {
+        ::EVP_set_default_properties(nullptr, "provider=none");
+        HmacSha256(*Secret::FromHex(std::string(64, '0')), "abc");
+      },
+      ::testing::KilledBySignal(SIGABRT), "could not compute HMAC-SHA256");
 }
 
 TEST(SecretTest, ConstantTimeEqualComparesContent) {

@@ -17,7 +17,7 @@ namespace tfos {
 class SharedMemory {
  public:
   /// New memory of zeros; the system's tools show `name`. Nobody can change its size afterwards:
-  /// who shrank it would kill the others with SIGBUS.
+  /// shrinking it would kill the others with SIGBUS.
   static Result<SharedMemory> Create(const char* name, std::uint64_t bytes);
   /// Maps what another process created, for reading only unless `writable`. Bad input unless it is
   /// `bytes` large and sealed.

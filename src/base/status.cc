@@ -11,13 +11,16 @@ ErrorKind KindOfErrno(int error) {
   switch (error) {
     case EAGAIN:
     case EINTR:
-    case ENOMEM:
-    case EMFILE:
-    case ENFILE:
-    case ENOSPC:
     case EADDRINUSE:
     case ETIMEDOUT:
       return ErrorKind::kRetryLater;
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOSPC:
+    case EDQUOT:
+      return ErrorKind::kNoResources;
     case ECONNREFUSED:
     case ECONNRESET:
     case ECONNABORTED:
@@ -58,6 +61,10 @@ std::string_view ErrorKindName(ErrorKind kind) {
       return "bad input";
     case ErrorKind::kBug:
       return "bug";
+    case ErrorKind::kNoResources:
+      return "no resources";
+    case ErrorKind::kInterrupted:
+      return "interrupted";
   }
   return "unknown";
 }

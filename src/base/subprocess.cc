@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/close_on_exec.h"
 #include "base/format.h"
 #include "base/pidfd.h"
 
@@ -53,7 +53,6 @@ struct ChildPlan {
   int null_fd;
   int output_fd;   // -1: shared with the parent
   int failure_fd;  // close-on-exec
-  int descriptor_limit;
   pid_t parent;
   bool die_with_parent;
 };
@@ -75,14 +74,6 @@ void ResetSignals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-void CloseOnExecFrom(int first, int limit) {
-#ifdef SYS_close_range
-  constexpr unsigned kCloexec = 1U << 2;  // CLOSE_RANGE_CLOEXEC, Linux 5.11
-  if (::syscall(SYS_close_range, first, ~0U, kCloexec) == 0) return;
-#endif
-  for (int fd = first; fd < limit; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-}
-
 [[noreturn]] void RunChild(const ChildPlan& plan) {
   if (::setsid() < 0) FailInChild(plan, StartFailure::Step::kSession);
   if (plan.die_with_parent) {
@@ -96,7 +87,7 @@ void CloseOnExecFrom(int first, int limit) {
       (::dup2(plan.output_fd, STDOUT_FILENO) < 0 || ::dup2(plan.output_fd, STDERR_FILENO) < 0)) {
     FailInChild(plan, StartFailure::Step::kDescriptors);
   }
-  CloseOnExecFrom(STDERR_FILENO + 1, plan.descriptor_limit);
+  if (!MarkCloseOnExec(STDERR_FILENO + 1)) FailInChild(plan, StartFailure::Step::kDescriptors);
   for (std::size_t i = 0; i < plan.keep_count; ++i) {
     if (::fcntl(plan.keep_fds[i], F_SETFD, 0) < 0) {
       FailInChild(plan, StartFailure::Step::kDescriptors);
@@ -279,7 +270,6 @@ Result<std::unique_ptr<Subprocess>> Subprocess::Start(const SubprocessOptions& o
       .null_fd = null_fd.get(),
       .output_fd = output.writer.get(),
       .failure_fd = failures.writer.get(),
-      .descriptor_limit = static_cast<int>(::sysconf(_SC_OPEN_MAX)),
       .parent = ::getpid(),
       .die_with_parent = options.die_with_parent,
   };

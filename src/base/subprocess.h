@@ -47,7 +47,7 @@ struct SubprocessOptions {
 /// Errors: a program that cannot be executed fails `Start`, not the child.
 ///
 /// However the child ends, what is left of its group is killed before the child is reaped: until
-/// then its number, which is the group's as well, cannot come to mean anything else.
+/// then its number, which is the group's too, cannot come to mean anything else.
 /// Its standard input is /dev/null; signals are at their defaults.
 class Subprocess {
  public:

@@ -35,7 +35,7 @@ std::string ReadLine(const UniqueFd& fd) {
     const ssize_t got = ::read(fd.get(), &c, 1);
     if (got == 1 && c != '\n') line += c;
     if (got == 0 || c == '\n') return line;
-    // Readable is what OpenPidfd's wait polls for as well.
+    // Readable is what OpenPidfd's wait polls for too.
     if (got < 0) WaitForEnd(fd, deadline);
   }
   return line;

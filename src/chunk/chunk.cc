@@ -79,7 +79,7 @@ bool Inside(std::uint64_t offset, std::uint64_t size, std::uint64_t total) {
   return offset <= total && size <= total - offset;
 }
 
-/// Takes the boundaries of so many parts, which the table puts at `offset`: they have to begin at
+/// Takes the boundaries of so many parts, which the table puts at `offset`: they must begin at
 /// 0, never fall and end at `last`.
 Result<const std::byte*> ParseBoundaries(std::span<const std::byte> chunk, std::uint64_t offset,
                                          std::uint64_t parts, std::uint64_t last) {

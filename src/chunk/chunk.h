@@ -216,7 +216,7 @@ struct ColumnView {
 ///
 /// Owner and lifetime: a value that borrows the bytes given to `Parse`; nobody may change those
 /// meanwhile, or their content is undefined. Threads: safe to read from several.
-/// Errors: kBadInput for bytes that are no chunk, kUnsupported for another version.
+/// Errors: kBadInput for bytes that aren't a chunk, kUnsupported for another version.
 class ChunkView {
  public:
   static Result<ChunkView> Parse(std::span<const std::byte> bytes);

@@ -554,9 +554,34 @@ TEST_F(AgentCommandTest, GarbageFromTheNodeFailsIt) {
       "say('state', state='running'); link.write(b'\\x00\\xffgarbage\\n'); link.flush(); "
       "forever()");
   EXPECT_THAT(coordinator_.Await("failed")["failure"]["message"].get<std::string>(),
-              HasSubstr("the node sent a bad message"));
+              HasSubstr("the node sent something other than messages"));
   EXPECT_TRUE(NodeEnds());
   EXPECT_TRUE(AgentEnds());
+}
+
+TEST_F(AgentCommandTest, AProgramsOddMetricsNeverEndItsNode) {
+  RunProgram(R"(
+say('state', state='running')
+for _ in range(2):
+    say('metrics', metrics={'seed': 2**64 - 1, '': 1, 'list': [1], 'loss': 0.5})
+say('state', state=7)
+hear()
+say('done')
+)");
+  const json heartbeat = coordinator_.Await([](const json& message) {
+    return message["type"] == "heartbeat" && !message["metrics"].empty();
+  });
+  EXPECT_EQ(heartbeat["metrics"], json({{"loss", 0.5}, {"seed", 18446744073709551615.0}}));
+  coordinator_.Send({{"type", "end_feed"}});
+  coordinator_.Await("done");
+  EXPECT_TRUE(AgentEnds());
+  const std::string log = agent_->AwaitLog();
+  for (const std::string warning : {"metric '' must have a name", "metric 'list' must be a number",
+                                    "'state' must be the name of a node state"}) {
+    const std::size_t first = log.find(warning);
+    EXPECT_NE(first, std::string::npos) << log;
+    EXPECT_EQ(log.find(warning, first + 1), std::string::npos) << log;
+  }
 }
 
 TEST_F(AgentCommandTest, GarbageFromTheCoordinatorEndsTheNode) {

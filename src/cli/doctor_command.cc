@@ -78,11 +78,11 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
   // Shared with the callback, which runs after this function has returned.
   const auto options = std::make_shared<DoctorOptions>();
   CLI::App* command =
-      app.add_subcommand("doctor", "Say what this host offers to a cluster and what it lacks");
+      app.add_subcommand("doctor", "Show what this host offers to a cluster, and what it lacks");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--settings", options->settings, "Print the table of settings");
   command->add_option("--hdfs", options->hdfs,
-                      "Use this directory of Hadoop's (hdfs://...) step by step instead");
+                      "Instead check this directory on HDFS (hdfs://...) step by step");
   command->callback([options, &exit_code] { exit_code = RunDoctor(*options, std::cout); });
 }
 

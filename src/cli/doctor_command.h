@@ -41,7 +41,8 @@ std::string FindPython();
 /// The same, whatever PYSPARK_PYTHON names.
 std::string FindOwnPython();
 
-/// The checks of `python -m tfos.cli.doctor` with `arguments`; one failed check when it could not tell.
+/// The checks of `python -m tfos.cli.doctor` with `arguments`; one failed check when it could not
+/// tell.
 std::vector<Check> CheckPython(const std::string& python, const CommandRunner& run,
                                const std::vector<std::string>& arguments = {});
 

@@ -5,7 +5,7 @@
 
 namespace tfos::cli {
 
-/// `tfos parameter-server`: a node of job `ps` that an agent has started, or, for whoever starts it
+/// `tfos parameter-server`: a node of job `ps` that an agent has started, or, if a person starts it
 /// with its settings on its standard input, a server that ends with that input
 /// (docs/formats/parameter-server-protocol.md).
 void AddParameterServerCommand(CLI::App& app, int& exit_code);

@@ -26,10 +26,9 @@ struct PythonCommand {
 
 constexpr PythonCommand kCommands[] = {
     {"infer", "tfos.cli.infer", "Run the rows of files through a SavedModel"},
-    {"records", "tfos.cli.records", "Look at, check, index and convert TFRecord files"},
-    {"submit", "tfos.cli.submit",
-     "Run a program on a cluster: spark-submit with what tfos needs"},
-    {"tensorboard", "tfos.node.tensorboard", "Run TensorBoard over a directory, also of Hadoop's"},
+    {"records", "tfos.cli.records", "Show, check, index and convert TFRecord files"},
+    {"submit", "tfos.cli.submit", "Run a program on a cluster: spark-submit with what tfos needs"},
+    {"tensorboard", "tfos.node.tensorboard", "Run TensorBoard over a directory, here or on HDFS"},
 };
 
 /// For `tfos submit` PYSPARK_PYTHON names the Python of the executors, which this host may lack.

@@ -121,7 +121,7 @@ Status AllReduceByNarrowRing(Team& team, DType narrow, std::span<std::byte> data
                                     .room = narrowed(received)}));
     AddNarrowElements(narrow, narrowed(received), wide(received));
   }
-  // Whoever has the whole sum of a piece takes what all others get of it.
+  // The member with the whole sum of a piece takes what all others get of it.
   const std::uint32_t whole = (team.rank() + 1) % n;
   NarrowElements(narrow, wide(whole), narrowed(whole));
   TFOS_RETURN_IF_ERROR(GoAround(team, begins, 1, std::nullopt, scratch));

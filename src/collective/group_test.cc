@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -419,7 +421,8 @@ TEST_P(TransportTest, WhoHasLeftTakesPartWithNothing) {
         ASSERT_TRUE(group.AllGather(*sizes, Bytes(rows), "rows").ok());
         for (std::uint32_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], i + round);
       }
-      EXPECT_TRUE(group.Leave().ok());
+      const Status left = group.Leave();
+      EXPECT_TRUE(left.ok()) << left.ToString();
     });
   }
 }
@@ -444,7 +447,8 @@ TEST_P(TransportTest, AnyOfThemMayLeaveFirst) {
           ASSERT_TRUE(group.Broadcast(root, Bytes(from_root), "root").ok());
           EXPECT_EQ(from_root[0], root);
         }
-        EXPECT_TRUE(group.Leave().ok());
+        const Status at_end = group.Leave();
+        EXPECT_TRUE(at_end.ok()) << at_end.ToString();
       });
     }
   }
@@ -495,6 +499,26 @@ TEST(GroupJoinTest, WithoutTheTokenNobodyJoins) {
   const auto group = Group::Join(std::move(options[0]));
   EXPECT_FALSE(group.ok());
   stranger.join();
+}
+
+// A member that gets no processor for seconds is given up by the one that it connects to.
+TEST(GroupJoinTest, AConnectionThatIsClosedDuringTheHandshakeIsTriedAgain) {
+  std::vector<GroupOptions> options = MakeMembers(2);
+  const UniqueFd listener(::dup(options[0].listener.get()));
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  std::thread late([&] {
+    const auto joined = Group::Join(std::move(options[1]));
+    EXPECT_TRUE(joined.ok()) << joined.status().ToString();
+  });
+  for (int closed = 0; closed < 2; ++closed) {
+    pollfd ready{.fd = listener.get(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&ready, 1, -1), 1);
+    const UniqueFd given_up(::accept(listener.get(), nullptr, nullptr));
+    ASSERT_TRUE(given_up.valid());
+  }
+  const auto group = Group::Join(std::move(options[0]));
+  EXPECT_TRUE(group.ok()) << group.status().ToString();
+  late.join();
 }
 
 TEST(GroupJoinTest, WhoEncryptsLetsNobodyInWhoDoesNot) {

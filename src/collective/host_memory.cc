@@ -68,7 +68,7 @@ std::size_t Processors() {
 
 }  // namespace
 
-/// Of one member, which alone writes here but for `sleepers`. An anonymous file begins as zeros.
+/// Of one member, which alone writes here, except `sleepers`. An anonymous file begins as zeros.
 struct HostMemory::Control {
   alignas(64) std::atomic<std::uint32_t> events;  ///< Changes whenever something else here does.
   std::atomic<std::uint32_t> sleepers;            ///< How many wait for that; or died doing so.
@@ -224,7 +224,7 @@ Status HostMemory::WaitFor(std::size_t member, const std::function<bool()>& reac
       }
       if (crowded_) ::sched_yield();
     } while (Clock::Steady().Now() < until);
-    // Whoever has not come by now has something to do for which it may need this processor.
+    // A member that has not come by now has something to do for which it may need this processor.
     patience_ = std::max(patience_ / 2, kLeastPatience);
   }
   Clock::TimePoint asked = begin;

@@ -77,14 +77,14 @@ class HostMemory {
   /// How far a member is with a chunk. A later stage of a chunk comes after all earlier ones of it
   /// and of those before.
   enum class Stage : std::size_t {
-    kFilled,   ///< What it has to give is in its slot.
+    kFilled,   ///< What it gives is in its slot.
     kReduced,  ///< Its part of the result is in its slot.
     kDone,     ///< It reads no slot of this chunk any more.
   };
   /// This member has come to `stage` of `chunk`.
   void Publish(Stage stage, std::uint64_t chunk);
-  /// Waits until `member` has come to `stage` of `chunk` of the current operation, which it has to
-  /// do as well.
+  /// Waits until `member` has come to `stage` of `chunk` of the current operation, which it must
+  /// do too.
   Status Await(std::size_t member, Stage stage, std::uint64_t chunk);
   /// How long it has waited in the current operation for members that had not begun it.
   std::chrono::steady_clock::duration waited() const { return waited_; }

@@ -15,7 +15,7 @@ Status HostWatch::OnWait(std::size_t member, Clock::Duration waited) {
   if (waited < told_) told_ = {};  // Another wait.
   if (waited - told_ < mesh_.options().stall_after) return {};
   told_ = waited;
-  // Who waits for somebody else is not to blame.
+  // A member that waits for another is not to blame.
   std::uint32_t culprit = members_[member];
   if (const auto other = memory_.WaitsFor(member); other && *other < mesh_.size()) culprit = *other;
   mesh_.TellOfStall(culprit, waited);

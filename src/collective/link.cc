@@ -162,20 +162,43 @@ Status Link::LastWords(const Status& cause) {
   }
 }
 
-Status Link::OnHangUp() {
-  if (broken_.ok()) broken_ = LastWords({});
+void Link::TakeWhatCame() {
+  while (true) {
+    const Result<bool> taken = TakeStaged();
+    if (!taken.ok()) return;
+    if (*taken) continue;
+    Compact();
+    const Result<net::Transfer> received = stream_->Receive(StagingRoom());
+    if (!received.ok() || received->bytes == 0) return;
+    staged_end_ += received->bytes;
+  }
+}
+
+Status Link::OnBroken(const Status& cause) {
+  if (told_left_ && !receiving()) {
+    // A peer that has left goes when it has heard that all have. What was sent last has arrived
+    // then, also if a stream beside the socket can't tell any more.
+    TakeWhatCame();
+    if (left_) {
+      head_.clear();
+      head_sent_ = 0;
+      frame_ = data_ = {};
+      ended_ = true;
+      return {};
+    }
+  }
+  broken_ = LastWords(cause);
   return broken_;
 }
+
+Status Link::OnHangUp() { return broken_.ok() && !ended_ ? OnBroken({}) : broken_; }
 
 Status Link::Push() {
   TFOS_RETURN_IF_ERROR(broken_);
   while (sending()) {
     const auto head = std::as_bytes(std::span(head_)).subspan(head_sent_);
     const Result<net::Transfer> sent = stream_->Send(head, frame_);
-    if (!sent.ok()) {
-      broken_ = LastWords(sent.status());
-      return broken_;
-    }
+    if (!sent.ok()) return OnBroken(sent.status());
     if (sent->blocked) return {};
     moved_ += sent->bytes;
     const std::size_t of_head = std::min(head.size(), sent->bytes);
@@ -353,7 +376,10 @@ void Link::TellWaiting(std::uint32_t member) {
   AppendFrame(FrameType::kWaiting, body, head_);
 }
 
-void Link::TellLeft() { AppendFrame(FrameType::kLeft, {}, head_); }
+void Link::TellLeft() {
+  AppendFrame(FrameType::kLeft, {}, head_);
+  told_left_ = true;
+}
 
 Result<std::optional<Operation>> Link::Peek(std::uint64_t number) {
   TFOS_RETURN_IF_ERROR(broken_);

@@ -71,7 +71,8 @@ class Link {
   /// The peer has left and is gone; there is nothing to wait for.
   bool ended() const { return ended_; }
 
-  /// The peer has closed its end: why, as far as it has said.
+  /// The peer has closed its end: why, as far as it has said. OK once both have left: then it had
+  /// nothing more to hear.
   Status OnHangUp();
 
   /// Tells the peer why this side can't go on, if there is a way. Only `Close` may follow.
@@ -95,6 +96,10 @@ class Link {
   Result<bool> TakeFrame();
   Status OnOperation(std::span<const std::byte> body);
   Status Gone(const Status& cause) const;
+  /// Nothing can be sent to the peer any more.
+  Status OnBroken(const Status& cause);
+  /// Takes what the peer has said until it says something of an operation.
+  void TakeWhatCame();
   /// What the peer has said before its end, else that it is gone. Nothing else is read any more.
   Status LastWords(const Status& cause);
   /// For a stream beside its socket: looks for the peer's last words there, which may take a
@@ -131,6 +136,7 @@ class Link {
   Status broken_;  ///< Sending has failed.
   std::uint64_t moved_ = 0;
   bool left_ = false;
+  bool told_left_ = false;
   bool ended_ = false;
 
   /// Last, so that it is gone before the bytes that it may be moving.

@@ -129,6 +129,43 @@ TEST(LinkTest, AnOperationAmongElementsIsAnError) {
   EXPECT_EQ(Hear(said, said.size(), {}).find("worker:1 began another operation before"), 0U);
 }
 
+/// A peer that says `received`, and takes nothing.
+class DeafStream final : public net::Stream {
+ public:
+  explicit DeafStream(const std::string& received)
+      : Stream(UniqueFd()), words_(std::as_bytes(std::span(received)), received.size()) {}
+
+  std::string Describe() const override { return "deaf"; }
+  Result<net::Transfer> Send(std::span<const std::byte> /*first*/,
+                             std::span<const std::byte> /*second*/) override {
+    return Status(ErrorKind::kReconnect, "reset");
+  }
+  Result<net::Transfer> Receive(std::span<std::byte> space) override {
+    return words_.Receive(space);
+  }
+
+ private:
+  RecordedStream words_;
+};
+
+TEST(LinkTest, APeerThatHasLeftAndIsGoneHasHeardThatThisOneLeft) {
+  std::string said;
+  Append(5, {}, said);
+  Link link(std::make_unique<DeafStream>(said), "worker:1");
+  link.TellLeft();
+  EXPECT_EQ(link.Push().ToString(), Status().ToString());
+  EXPECT_TRUE(link.left());
+  EXPECT_TRUE(link.ended());
+  EXPECT_FALSE(link.sending());
+  EXPECT_TRUE(link.Peek(1).ok());
+}
+
+TEST(LinkTest, APeerThatIsGoneAndHasNotLeftIsAnError) {
+  Link link(std::make_unique<DeafStream>(""), "worker:1");
+  link.TellLeft();
+  EXPECT_EQ(link.Push().ToString().find("worker:1 closed its connection"), 0U);
+}
+
 TEST(LinkTest, AnEndAnywhereIsAnEnd) {
   const std::string said = Conversation();
   for (std::size_t bytes = 0; bytes < said.size(); ++bytes) {

@@ -107,7 +107,7 @@ Result<std::uint32_t> HandOver(const Mesh& mesh, const Offer& offer, const Wait&
   return peer.numbers.connecting;
 }
 
-/// Hands the memory to as many as have connected. Who does not get it says so itself.
+/// Hands the memory to as many as have connected. A member that does not get it says so.
 void HandOverToAll(const Mesh& mesh, const Offer& offer, std::size_t count, const Wait& wait) {
   while (count > 0) {
     const auto member = HandOver(mesh, offer, wait);
@@ -183,7 +183,7 @@ Result<Hosts> MeetOnHosts(Mesh& mesh, std::uint64_t& next_operation) {
       auto connected = net::ConnectUnix(SocketName(names[near[0]]), wait);
       if (connected.ok()) socket = std::move(connected).value();
     }
-    // So that nobody is waited for who can't connect.
+    // So that nobody waits for a member that can't connect.
     TFOS_ASSIGN_OR_RETURN(const std::vector<Word> connected, exchange(socket ? yes : kNothing));
     if (offer.memory != nullptr) {
       const auto count = std::ranges::count_if(

@@ -40,6 +40,8 @@ struct GroupOptions {
   Rdma rdma = Rdma::kOff;
   /// What UCX may use, as its UCX_TLS has it; empty: what it chooses.
   std::string ucx_transports = {};
+  /// The file of a libucp to take where the system has none that is new enough; may be empty.
+  std::string packaged_ucx = {};
   /// A file to write a timeline of this member's operations to, as Timeline has it; empty: none.
   std::string timeline = {};
   /// Until all members have to be connected.

@@ -11,6 +11,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/seconds_text.h"
 #include "collective/stream_choice.h"
 #include "net/handshake.h"
 #include "net/socket.h"
@@ -25,6 +26,10 @@ using std::chrono::seconds;
 constexpr seconds kHandshakePatience{3};
 /// Between attempts to reach a member that does not listen yet.
 constexpr milliseconds kRetryInterval{50};
+/// How often a member may close the connection during the handshake before that counts. It gives up
+/// on a member that gets no processor for kHandshakePatience, which may be this one, and can't say
+/// so; a member with another token closes every time.
+constexpr int kMostRefusals = 10;
 /// Who is gone may have done all of an operation that others are about to finish.
 constexpr seconds kPatienceWithOthers{1};
 constexpr int kBacklog = 1024;
@@ -74,6 +79,7 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
 
 Status Mesh::ConnectTo(std::uint32_t member, const Wait& wait) {
   const Member& other = options_.members[member];
+  int refusals = 0;
   while (true) {
     Status status;
     auto socket = net::ConnectTcp(other.address, other.port, wait);
@@ -94,8 +100,11 @@ Status Mesh::ConnectTo(std::uint32_t member, const Wait& wait) {
       status = socket.status();
     }
     // It holds its port from the start, and listens once its program has come so far; names and
-    // routes may take a while, too. Who does not let this one in never will.
-    if (socket.ok() || wait.deadline.passed()) {
+    // routes may take a while, too.
+    if (socket.ok()) ++refusals;
+    const bool for_good =
+        socket.ok() && (status.kind() != ErrorKind::kReconnect || refusals == kMostRefusals);
+    if (for_good || wait.deadline.passed()) {
       return status.Annotate(fmt::format("connect to {}", other.name));
     }
     if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
@@ -155,8 +164,8 @@ Status Mesh::Missing() const {
       names += (names.empty() ? "" : ", ") + options_.members[member].name;
   }
   return {ErrorKind::kRetryLater,
-          fmt::format("{} did not come for {:.3g} s: every member has to use the group", names,
-                      std::chrono::duration<double>(options_.connect_timeout).count())};
+          fmt::format("{} did not come for {}: every member must use the group", names,
+                      SecondsText(options_.connect_timeout))};
 }
 
 std::string Mesh::DescribeStreams() const {
@@ -348,9 +357,7 @@ Status Mesh::TellLeft() {
   for (const auto& link : links_) {
     if (link == nullptr) continue;
     link->TellLeft();
-    Status sent = MoveAll(link.get(), nullptr);
-    // One that has left as well may be gone by now.
-    if (!sent.ok() && !link->left()) return Fail(std::move(sent));
+    if (Status sent = MoveAll(link.get(), nullptr); !sent.ok()) return Fail(std::move(sent));
   }
   return {};
 }

@@ -70,7 +70,7 @@ class Mesh {
   /// How long `Move` has waited in the current operation for members that had not begun it.
   Clock::Duration waited() const { return waited_; }
 
-  /// For whoever has waited so long for `member` in a way of its own, asked in intervals: fails
+  /// For a caller that has waited so long for `member` in its own way, asked in intervals: fails
   /// when that member is gone, or after a while when any is.
   Status CheckAlive(std::uint32_t member, Clock::Duration waited);
   /// Says in the log, and to all others, that this member has waited so long for `culprit`.

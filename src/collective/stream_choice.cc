@@ -81,8 +81,9 @@ Result<Rdma> RdmaFromWord(std::string_view word) {
 
 Result<std::unique_ptr<net::UcxWorker>> StartUcx(const GroupOptions& options) {
   if (options.rdma == Rdma::kOff) return std::unique_ptr<net::UcxWorker>();
-  auto started = net::UcxWorker::Create(
-      {.peers = options.members.size(), .transports = options.ucx_transports});
+  auto started = net::UcxWorker::Create({.peers = options.members.size(),
+                                         .transports = options.ucx_transports,
+                                         .packaged = options.packaged_ucx});
   if (started.ok()) return started;
   if (options.rdma == Rdma::kRequired) {
     return started.status().Annotate("tensors have to go over UCX (rdma=\"required\")");

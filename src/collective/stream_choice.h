@@ -19,6 +19,10 @@ namespace tfos::collective {
 /// The setting `spark.tfos.rdma`: false, true or required.
 Result<Rdma> RdmaFromWord(std::string_view word);
 
+/// What a member of this process would use: for those who ask (net/ucx_worker.h).
+using net::FindUcx;
+using net::FoundUcx;
+
 /// What this member has for UCX; null when it does not want it or can't. Errors: unsupported when
 /// it insists and can't.
 Result<std::unique_ptr<net::UcxWorker>> StartUcx(const GroupOptions& options);

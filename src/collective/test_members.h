@@ -95,6 +95,7 @@ inline std::vector<GroupOptions> MakeMembers(std::uint32_t count,
     one.connect_timeout = std::chrono::seconds(60);
     one.shared_memory = transport == Transport::kSharedMemory || transport == Transport::kTwoHosts;
     one.encrypt = transport == Transport::kTls;
+    one.packaged_ucx = TFOS_PACKAGED_UCX;
     if (UsesUcx(transport)) {
       one.rdma = Rdma::kRequired;
       one.ucx_transports = transport == Transport::kUcxTcp ? "tcp" : "posix";

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Fails the test if the file is no JSON.
+/// Fails the test if the file isn't JSON.
 nlohmann::json Read(const std::string& path) {
   std::ifstream file(path);
   const std::string text(std::istreambuf_iterator<char>(file), {});

@@ -69,7 +69,7 @@ Result<Buffer> Allocate(BufferPool& pool, std::uint64_t bytes) {
   if (bytes == 0) return Buffer{};
   PooledBuffer room = pool.Allocate(bytes);
   if (room.bytes.size() != bytes) {
-    return Status(ErrorKind::kRetryLater, fmt::format("no memory for {} bytes of a batch", bytes));
+    return Status(ErrorKind::kNoResources, fmt::format("no memory for {} bytes of a batch", bytes));
   }
   return Buffer{.data = room.bytes.data(),
                 .held = {.bytes = room.bytes, .memory = std::move(room.memory)}};

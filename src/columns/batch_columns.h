@@ -75,7 +75,7 @@ Result<BatchColumn> GatherColumn(BufferPool& pool, std::span<const ColumnPart> p
 /// A column in memory of its own.
 struct OwnColumn {
   chunk::ColumnView view;
-  std::vector<HeldBytes> memory;  ///< What the view borrows, but for its name.
+  std::vector<HeldBytes> memory;  ///< What the view borrows, except its name.
 };
 
 /// Copies the values of a part. Errors: kRetryLater without memory.

@@ -97,12 +97,12 @@ struct BatchSource::Reading {
   std::atomic<std::uint64_t> taken_over = 0;    ///< Likewise.
   std::atomic<bool> warned = false;
   std::atomic<bool> closed = false;
-  std::mutex mutex;
-  feed::PassTracker passes;  ///< Guarded by the mutex.
+  Mutex mutex;
+  feed::PassTracker passes TFOS_GUARDED_BY(mutex);
 
   /// Whether `next` is the end of an epoch that does not end the pass.
   bool IsPassedOver(const Result<feed::BatchResult>& next) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (!next.ok()) return false;
     if (std::holds_alternative<feed::Batch>(*next)) passes.OnBatch();
     return std::holds_alternative<feed::EndOfEpoch>(*next) && !passes.OnEndOfEpoch();
@@ -127,11 +127,11 @@ struct BatchSource::Stream {
   feed::BatchOptions options;
   feed::Remainder remainder = feed::Remainder::kJoin;
   std::atomic<std::int64_t> references = 1;
-  std::mutex mutex = {};
-  std::optional<Result<feed::BatchResult>> ready =
-      {};  ///< Awaited, for `next`. Guarded by the mutex.
-  /// The pass has ended: who asks on is told so again. Guarded by the mutex.
-  bool over = false;
+  Mutex mutex = {};
+  /// Awaited, for `next`.
+  std::optional<Result<feed::BatchResult>> ready TFOS_GUARDED_BY(mutex) = {};
+  /// The pass has ended, and a program that asks on is told so again.
+  bool over TFOS_GUARDED_BY(mutex) = false;
 
   /// What `next` gives, or none when it is not there by `deadline`.
   std::optional<Result<feed::BatchResult>> Read(Deadline deadline) {
@@ -170,7 +170,7 @@ void BatchSource::CountBatch(std::uint64_t rows) { reading_->feed->CountBatch(ro
 Result<std::int64_t> BatchSource::Register(feed::BatchOptions options, feed::Remainder remainder,
                                            tfos_register_function add,
                                            tfos_unregister_function remove) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (reading_->closed)
     return Status(ErrorKind::kBadInput, "the feed was closed: no dataset can be made");
   auto* const stream =
@@ -197,20 +197,21 @@ Result<std::int64_t> BatchSource::Register(feed::BatchOptions options, feed::Rem
 }
 
 void BatchSource::Close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   reading_->closed = true;
   for (const std::int64_t handle : std::exchange(handles_, {})) remove_(handle);
 }
 
 void BatchSource::Begin(void* context) {
   auto& stream = *static_cast<Stream*>(context);
-  const std::lock_guard lock(stream.mutex);
+  const MutexLock lock(stream.mutex);
   stream.over = false;
   {
-    const std::lock_guard of_passes(stream.reading->mutex);
-    stream.reading->passes.Begin();
+    Reading& reading = *stream.reading;
+    const MutexLock of_passes(reading.mutex);
+    reading.passes.Begin();
   }
-  // Awaited by a pass that was then dropped: that pass's end is no concern of this one.
+  // Awaited by a pass that was then dropped: that pass's end doesn't concern this one.
   if (stream.ready && stream.ready->ok() &&
       std::holds_alternative<feed::EndOfEpoch>(**stream.ready)) {
     stream.ready.reset();
@@ -219,7 +220,7 @@ void BatchSource::Begin(void* context) {
 
 std::int32_t BatchSource::Await(void* context) {
   auto& stream = *static_cast<Stream*>(context);
-  const std::lock_guard lock(stream.mutex);
+  const MutexLock lock(stream.mutex);
   try {
     if (stream.over) return 0;
     if (!stream.ready) stream.ready = stream.Read(Deadline::After(kAwaitFor));
@@ -237,7 +238,7 @@ void BatchSource::NextBatch(void* context, tfos_batch* batch) {
     Reading& reading = *stream.reading;
     std::optional<Result<feed::BatchResult>> awaited;
     {
-      const std::lock_guard lock(stream.mutex);
+      const MutexLock lock(stream.mutex);
       if (stream.over) {
         awaited.emplace(feed::BatchResult(feed::EndOfEpoch{}));
       } else {
@@ -256,13 +257,13 @@ void BatchSource::NextBatch(void* context, tfos_batch* batch) {
     } else {
       if (std::holds_alternative<feed::EndOfFeed>(*next)) stream.WarnOfMissingEpoch();
       {
-        const std::lock_guard lock(stream.mutex);
+        const MutexLock lock(stream.mutex);
         stream.over = true;
       }
       storage->ShowIn(*batch, kTfOutOfRange, "the end of the epoch");
     }
     BatchStorage::Give(std::move(storage), *batch);
-  } catch (const std::exception&) {  // Nothing is thrown across; all that is left is no memory.
+  } catch (const std::exception&) {  // Nothing is thrown across; only lack of memory is left.
     batch->code = kTfUnavailable;
     batch->message = "no memory for a batch";
   }

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "feed/read/batch_reader.h"
 #include "feed/read/synchronous_batches.h"
 #include "node/node_feed.h"
@@ -48,9 +48,9 @@ class BatchSource {
   static void NextBatch(void* context, tfos_batch* batch);
 
   const std::shared_ptr<Reading> reading_;
-  std::mutex mutex_;
-  std::vector<std::int64_t> handles_;          ///< Guarded by the mutex.
-  tfos_unregister_function remove_ = nullptr;  ///< Likewise.
+  Mutex mutex_;
+  std::vector<std::int64_t> handles_ TFOS_GUARDED_BY(mutex_);
+  tfos_unregister_function remove_ TFOS_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace tfos::datasets

@@ -4,13 +4,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <numeric>
 #include <optional>
@@ -20,6 +18,7 @@
 
 #include "base/aligned_buffer.h"
 #include "base/logging.h"
+#include "base/mutex.h"
 #include "chunk/chunk.h"
 #include "datasets/batch_storage.h"
 #include "files/process_hadoop.h"
@@ -163,11 +162,11 @@ class ReadAhead {
       try {
         read = batches.Next();
       } catch (const std::exception&) {
-        read = Status(ErrorKind::kRetryLater, "no memory for a batch");
+        read = Status(ErrorKind::kNoResources, "no memory for a batch");
       }
       more = read.ok() && *read;
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopped_ || ready_.size() < kReadAhead; });
+      const MutexLock lock(mutex_);
+      while (!stopped_ && ready_.size() >= kReadAhead) changed_.Wait(mutex_);
       if (stopped_) return;
       if (more) {
         ready_.push_back(std::move(**read));
@@ -175,50 +174,53 @@ class ReadAhead {
         over_ = true;
         if (!read.ok()) failed_ = read.status();
       }
-      changed_.notify_all();
+      changed_.NotifyAll();
     }
   }
 
   /// Nobody wants more.
   void Stop() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopped_ = true;
       ready_.clear();
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
   /// Waits for a short while: whether `Take` would not wait any more.
   bool Await() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kAwaitFor, [this] { return Settled(); });
+    const Deadline deadline = Deadline::After(kAwaitFor);
+    const MutexLock lock(mutex_);
+    while (!Settled() && changed_.WaitUntil(mutex_, deadline)) {
+    }
+    return Settled();
   }
 
   /// The next rows; none at the end. A failure and the end come again when asked again.
   Result<std::optional<arrow::Field>> Take() {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     // No deadline: programs come here once `Await` has said that there is something.
-    changed_.wait(lock, [this] { return Settled(); });
+    while (!Settled()) changed_.Wait(mutex_);
     if (ready_.empty()) {
       if (!failed_.ok()) return failed_;
       return std::optional<arrow::Field>();
     }
     std::optional<arrow::Field> rows = std::move(ready_.front());
     ready_.pop_front();
-    changed_.notify_all();
+    changed_.NotifyAll();
     return rows;
   }
 
  private:
-  bool Settled() const { return over_ || !ready_.empty(); }  // Needs the mutex.
+  bool Settled() const TFOS_REQUIRES(mutex_) { return over_ || !ready_.empty(); }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<arrow::Field> ready_;  ///< Guarded by the mutex, as what follows.
-  bool over_ = false;               ///< Nothing more gets ready.
-  bool stopped_ = false;            ///< Nobody wants more.
-  Status failed_;                   ///< Why it is over, if not because of the end.
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<arrow::Field> ready_ TFOS_GUARDED_BY(mutex_);
+  bool over_ TFOS_GUARDED_BY(mutex_) = false;     ///< Nothing more gets ready.
+  bool stopped_ TFOS_GUARDED_BY(mutex_) = false;  ///< Nobody wants more.
+  Status failed_ TFOS_GUARDED_BY(mutex_);         ///< Why it is over, if not because of the end.
 };
 
 /// One pass over the files.

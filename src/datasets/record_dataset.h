@@ -10,7 +10,7 @@
 namespace tfos::datasets {
 
 /// Registers TFRecord files with the ops of src/tensorflow, as a source of which each pass reads
-/// the files from their begin, ahead of who takes the batches, on a thread of its own. Returns the
+/// the files from their begin, ahead of their consumer, on a thread of its own. Returns the
 /// handle, which stays as long as the process: nothing says when the last dataset is gone.
 ///
 /// A column is a tensor of the rows' values, a matrix if it has fixed-size lists; or, for lists of

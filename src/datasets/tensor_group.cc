@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/mutex.h"
 #include "collective/fused.h"
 #include "datasets/tf_code.h"
 
@@ -63,8 +63,8 @@ struct TensorGroup::Shared {
       : group(std::move(joined)), fused(*group) {}
 
   const std::unique_ptr<collective::Group> group;
-  std::mutex mutex;  ///< For `fused`.
-  collective::Fused fused;
+  Mutex mutex;
+  collective::Fused fused TFOS_GUARDED_BY(mutex);
   std::atomic<std::int64_t> references = 1;
 
   static Shared& Of(void* context) { return *static_cast<Shared*>(context); }
@@ -89,7 +89,7 @@ struct TensorGroup::Shared {
           message);
     }
     Shared& shared = Of(context);
-    const std::lock_guard lock(shared.mutex);
+    const MutexLock lock(shared.mutex);
     return Told(shared.fused.AllReduce(*dtype, average != 0 ? std::optional(weight) : std::nullopt,
                                        ExchangedOf(tensors, count), name, wire),
                 message);
@@ -98,7 +98,7 @@ struct TensorGroup::Shared {
   static std::int32_t Broadcast(void* context, const char* name, std::int32_t root,
                                 const tfos_exchanged* tensors, std::int32_t count, char** message) {
     Shared& shared = Of(context);
-    const std::lock_guard lock(shared.mutex);
+    const MutexLock lock(shared.mutex);
     return Told(
         shared.fused.Broadcast(static_cast<std::uint32_t>(root), ExchangedOf(tensors, count), name),
         message);

@@ -24,6 +24,10 @@ inline std::int32_t TfCodeOf(ErrorKind kind) {
       return kTfUnimplemented;
     case ErrorKind::kBadInput:
       return kTfInvalidArgument;
+    case ErrorKind::kNoResources:
+      return tensorflow::kTfResourceExhausted;
+    case ErrorKind::kInterrupted:
+      return tensorflow::kTfCancelled;
     case ErrorKind::kSuperseded:
     case ErrorKind::kBug:
       return kTfInternal;

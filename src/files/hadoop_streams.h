@@ -14,7 +14,7 @@
 
 namespace tfos::files {
 
-/// A file of a Hadoop file system as a stream of bytes. Who owns it and how it fails: ByteSource.
+/// A file of a Hadoop file system as a stream of bytes. Its owner and its failures: ByteSource.
 /// It reads ahead as the file does.
 class HadoopSource : public records::ByteSource {
  public:

@@ -1,9 +1,9 @@
 #include "files/process_hadoop.h"
 
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/mutex.h"
 #include "files/uri_files.h"
 #include "hadoop/client.h"
 #include "hadoop/hadoop_file_system.h"
@@ -14,8 +14,8 @@ namespace {
 
 /// For a process without SPARK_HOME.
 struct Setting {
-  std::mutex mutex;
-  std::string spark_home;
+  Mutex mutex;
+  std::string spark_home TFOS_GUARDED_BY(mutex);
 };
 
 Setting& TheSetting() {
@@ -27,8 +27,9 @@ Setting& TheSetting() {
 std::optional<std::string> Environment(const std::string& name) {
   auto value = hadoop::ProcessEnvironment(name);
   if (name == "SPARK_HOME" && value.value_or("").empty()) {
-    const std::lock_guard lock(TheSetting().mutex);
-    value = TheSetting().spark_home;
+    Setting& setting = TheSetting();
+    const MutexLock lock(setting.mutex);
+    value = setting.spark_home;
   }
   return value;
 }
@@ -47,8 +48,9 @@ Process& TheProcess() {
 }  // namespace
 
 void SetSparkHome(std::string spark_home) {
-  const std::lock_guard lock(TheSetting().mutex);
-  TheSetting().spark_home = std::move(spark_home);
+  Setting& setting = TheSetting();
+  const MutexLock lock(setting.mutex);
+  setting.spark_home = std::move(spark_home);
 }
 
 Result<std::vector<std::string>> HadoopClassPath() {

@@ -17,7 +17,7 @@ bool IsUri(std::string_view path);
 
 /// Files of records wherever they are: a path that is a URI is Hadoop's, any other this host's.
 ///
-/// Owner and lifetime: of whoever made it; borrows `hadoop`. Threads and errors: as FileStore has
+/// Owner and lifetime: its maker's; borrows `hadoop`. Threads and errors: as FileStore has
 /// them.
 class UriFiles : public records::FileStore {
  public:

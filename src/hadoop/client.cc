@@ -221,7 +221,7 @@ Result<jobject> Call::FileSystemOf(jobject path) const {
 
 Result<std::unique_ptr<Call>> Client::Begin() {
   if (!ready_.load(std::memory_order_acquire)) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (methods_ == nullptr) {
       TFOS_RETURN_IF_ERROR(Start().Annotate("start Hadoop's client"));
     }

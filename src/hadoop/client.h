@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "hadoop/installation.h"
 #include "hadoop/jvm.h"
 
@@ -65,7 +65,7 @@ class Call {
 /// TFOS_HADOOP_PROPERTIES over those of the configuration's files. Where neither says how often to
 /// try an address that doesn't answer, it is less often than Hadoop would.
 ///
-/// Owner and lifetime: of whoever made it; never to be destroyed once Java runs, as threads
+/// Owner and lifetime: its maker's; never to be destroyed once Java runs, as threads
 /// detach themselves when they end. Threads: any. Errors: `Begin` names what is missing; the next
 /// one tries again.
 class Client {
@@ -80,13 +80,13 @@ class Client {
   Result<jbyteArray> Transfer(const Call& call) { return jvm_->Transfer(call.thread()); }
 
  private:
-  Status Start();
-  Status StartJava();
+  Status Start() TFOS_REQUIRES(mutex_);
+  Status StartJava() TFOS_REQUIRES(mutex_);
   Status SetProperties(JNIEnv* java, const HadoopMethods& methods) const;
 
   const EnvironmentLookup environment_;
   const std::string spark_home_;
-  std::mutex mutex_;                ///< Held while it starts; others wait for it then.
+  Mutex mutex_;                     ///< Held while it starts; others wait for it then.
   std::atomic<bool> ready_{false};  ///< It has started, and what is below changes no more.
   std::unique_ptr<Jvm> jvm_;
   std::unique_ptr<const HadoopMethods> methods_;

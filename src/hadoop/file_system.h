@@ -48,9 +48,9 @@ class WritableFile {
   virtual ~WritableFile() = default;
 
   virtual Status Append(std::span<const std::byte> bytes) = 0;
-  /// What was written is visible to whoever opens the file from now on (Hadoop's hflush).
+  /// What was written is visible to all that open the file from now on (Hadoop's hflush).
   virtual Status Flush() = 0;
-  /// It is on disk as well (hsync).
+  /// It is on disk too (hsync).
   virtual Status Sync() = 0;
   /// Where the next byte goes.
   virtual Result<std::uint64_t> Tell() = 0;
@@ -59,7 +59,7 @@ class WritableFile {
 
 /// Files by their URI, such as hdfs://namenode:8020/a/b.
 ///
-/// Owner and lifetime: of whoever made it. Threads: any number at a time.
+/// Owner and lifetime: its maker's. Threads: any number at a time.
 /// Errors: `Status::code()` is the errno that the same call on a local file would give, where there
 /// is one: ENOENT, EEXIST, EACCES, ENOTEMPTY, ENOTDIR, EISDIR, ...
 class FileSystem {

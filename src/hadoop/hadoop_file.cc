@@ -39,7 +39,10 @@ Result<std::size_t> HadoopSource::ReadStream(std::uint64_t offset, std::span<std
     const auto wanted = static_cast<jint>(std::min(room.size() - done, Jvm::kTransferBytes));
     const jint got =
         java->CallIntMethod(stream_, call->methods().input_read, transfer, jint{0}, wanted);
-    TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("read {}", path_)));
+    if (Status read = TakeException(java, fmt::format("read {}", path_)); !read.ok()) {
+      position_ = kUnknownPosition;  // It may have read a part: the next read seeks.
+      return read;
+    }
     if (got <= 0) break;
     java->GetByteArrayRegion(transfer, 0, got, reinterpret_cast<jbyte*>(room.data() + done));
     done += static_cast<std::size_t>(got);
@@ -73,7 +76,7 @@ HadoopWritableFile::HadoopWritableFile(Client& client, const Call& call, jobject
 HadoopWritableFile::~HadoopWritableFile() { static_cast<void>(Close()); }
 
 Status HadoopWritableFile::Append(std::span<const std::byte> bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   TFOS_RETURN_IF_ERROR(failure_);
   if (buffer_.size() + bytes.size() > Jvm::kTransferBytes) {
     TFOS_RETURN_IF_ERROR(WriteBuffer());
@@ -88,7 +91,7 @@ Status HadoopWritableFile::Flush() { return FlushBy(&HadoopMethods::output_flush
 Status HadoopWritableFile::Sync() { return FlushBy(&HadoopMethods::output_sync, "sync"); }
 
 Result<std::uint64_t> HadoopWritableFile::Tell() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   TFOS_RETURN_IF_ERROR(failure_);
   TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
   if (stream_ == nullptr) return Status::FromErrno(EBADF, fmt::format("{} is closed", path_));
@@ -98,7 +101,7 @@ Result<std::uint64_t> HadoopWritableFile::Tell() {
 }
 
 Status HadoopWritableFile::Close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stream_ == nullptr) return failure_;
   auto call = client_.Begin();
   if (!call.ok()) return call.status();
@@ -109,7 +112,7 @@ Status HadoopWritableFile::Close() {
 }
 
 Status HadoopWritableFile::FlushBy(jmethodID HadoopMethods::*method, const char* doing) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   TFOS_RETURN_IF_ERROR(WriteBuffer());
   TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
   return Invoke(call->methods().*method, doing);

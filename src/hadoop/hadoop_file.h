@@ -5,11 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "hadoop/client.h"
 #include "hadoop/file_system.h"
 #include "hadoop/read_ahead.h"
@@ -32,6 +32,8 @@ class HadoopSource : public PositionedSource {
   Client& client_;
   const std::string path_;
   const jobject stream_;
+  /// No read begins there.
+  static constexpr std::uint64_t kUnknownPosition = ~std::uint64_t{0};
   std::uint64_t position_ = 0;  ///< Of the stream.
 };
 
@@ -53,18 +55,17 @@ class HadoopWritableFile : public WritableFile {
   Status Close() override;
 
  private:
-  // All need `mutex_`.
-  Status Invoke(jmethodID method, const char* doing);
-  Status WriteBuffer();
-  Status Write(std::span<const std::byte> bytes);
-  Status FlushBy(jmethodID HadoopMethods::*method, const char* doing);
+  Status Invoke(jmethodID method, const char* doing) TFOS_REQUIRES(mutex_);
+  Status WriteBuffer() TFOS_REQUIRES(mutex_);
+  Status Write(std::span<const std::byte> bytes) TFOS_REQUIRES(mutex_);
+  Status FlushBy(jmethodID HadoopMethods::*method, const char* doing) TFOS_EXCLUDES(mutex_);
 
   Client& client_;
   const std::string path_;
-  std::mutex mutex_;
-  jobject stream_;  ///< Null once closed.
-  std::vector<std::byte> buffer_;
-  Status failure_;  ///< The first one.
+  Mutex mutex_;
+  jobject stream_ TFOS_GUARDED_BY(mutex_);  ///< Null once closed.
+  std::vector<std::byte> buffer_ TFOS_GUARDED_BY(mutex_);
+  Status failure_ TFOS_GUARDED_BY(mutex_);  ///< The first one.
 };
 
 }  // namespace tfos::hadoop

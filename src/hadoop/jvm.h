@@ -26,7 +26,7 @@ struct JvmOptions {
 /// The Java virtual machine of this process, which can have but one, and which never ends before
 /// the process does.
 ///
-/// Owner and lifetime: of whoever started it; must outlive all threads that called `Attach`, so
+/// Owner and lifetime: its starter's; must outlive all threads that called `Attach`, so
 /// it is best never destroyed. Threads: any. Not usable in a forked child: `Attach` fails there.
 /// Errors: say what is missing; a start that failed may be tried again, unless it was Java itself
 /// that refused (its options are wrong, or there is no memory): that takes a new process.

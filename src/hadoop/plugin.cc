@@ -10,11 +10,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <mutex>
 #include <new>
 #include <string>
 
 #include "base/format.h"
+#include "base/mutex.h"
 #include "hadoop/file_system.h"
 #include "tensorflow/filesystem_abi.h"
 #include "tensorflow/tf_codes.h"
@@ -36,8 +36,8 @@ using SetStatus = void (*)(TF_Status*, int code, const char* message);
 
 /// What the process has of this library. Never destroyed: threads of TensorFlow end after main.
 struct Library {
-  std::mutex mutex;
-  std::string scheme = "hdfs";
+  Mutex mutex;
+  std::string scheme TFOS_GUARDED_BY(mutex) = "hdfs";
   FileSystem* files = nullptr;  ///< Set before the first registration; does not change.
   SetStatus set_status = nullptr;
 
@@ -87,6 +87,10 @@ int CodeOf(const Status& status) {
     case ErrorKind::kRetryLater:
     case ErrorKind::kReconnect:
       return tensorflow::kTfUnavailable;
+    case ErrorKind::kNoResources:
+      return tensorflow::kTfResourceExhausted;
+    case ErrorKind::kInterrupted:
+      return tensorflow::kTfCancelled;
     case ErrorKind::kUnsupported:
     case ErrorKind::kBadInput:
       return tensorflow::kTfFailedPrecondition;
@@ -388,7 +392,7 @@ extern "C" {
 __attribute__((visibility("default"))) const char* tfos_hadoop_configure(const char* scheme,
                                                                          void* files) {
   tfos::hadoop::Library& library = tfos::hadoop::TheLibrary();
-  const std::lock_guard lock(library.mutex);
+  const tfos::MutexLock lock(library.mutex);
   void* framework = ::dlopen("libtensorflow_framework.so.2", RTLD_LAZY | RTLD_NOLOAD);
   if (framework == nullptr) return "TensorFlow is not loaded: import tensorflow first";
   library.set_status =
@@ -403,7 +407,7 @@ __attribute__((visibility("default"))) void TF_InitPlugin(
     tfos::tensorflow::TfFilesystemPluginInfo* info) {
   using tfos::tensorflow::TfFilesystemPluginOps;
   tfos::hadoop::Library& library = tfos::hadoop::TheLibrary();
-  const std::lock_guard lock(library.mutex);
+  const tfos::MutexLock lock(library.mutex);
   info->plugin_memory_allocate = std::malloc;
   info->plugin_memory_free = std::free;
   info->num_schemes = 1;

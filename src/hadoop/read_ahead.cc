@@ -7,8 +7,8 @@
 namespace tfos::hadoop {
 
 Result<std::size_t> ReadAhead::Read(std::uint64_t offset, std::span<std::byte> room) {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return source_->ReadAt(offset, room);
+  if (!mutex_.TryLock()) return source_->ReadAt(offset, room);
+  MutexLock lock(mutex_, std::adopt_lock);
   const std::size_t held = TakeFromWindow(offset, room);
   const bool sequential = offset == next_offset_;
   if (held == room.size()) {
@@ -19,7 +19,7 @@ Result<std::size_t> ReadAhead::Read(std::uint64_t offset, std::span<std::byte> r
     // The next one is sequential if it follows this one. The stream isn't needed before.
     next_offset_ = run_start_ = offset + room.size();
     next_window_ = kFirstWindow;
-    lock.unlock();
+    lock.Unlock();
     return source_->ReadAt(offset, room);
   }
   auto rest = ReadSequentially(offset + held, room.subspan(held));

@@ -4,16 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 
+#include "base/mutex.h"
 #include "hadoop/file_system.h"
 #include "hadoop/positioned_source.h"
 #include "hadoop/stream_thread.h"
 
 namespace tfos::hadoop {
 
-/// Reads ahead for whoever reads from the beginning to the end, and nothing for whoever jumps.
+/// Reads ahead for a reader that goes from the beginning to the end, and not for one that jumps.
 ///
 /// A read that begins where the one before has ended is sequential, and so is the first at 0. They
 /// are served from a window that starts at 64 KiB and doubles up to 1 MiB. From the second window
@@ -28,7 +28,7 @@ class ReadAhead : public ReadableFile {
  public:
   static constexpr std::size_t kFirstWindow = std::size_t{64} << 10;
   static constexpr std::size_t kLastWindow = std::size_t{1} << 20;
-  /// From so many bytes on a read is not worth a copy out of a window that has to be read first.
+  /// From so many bytes on a read is not worth a copy out of a window that must be read first.
   static constexpr std::size_t kLargeRead = std::size_t{128} << 10;
 
   explicit ReadAhead(std::unique_ptr<PositionedSource> source)
@@ -37,23 +37,24 @@ class ReadAhead : public ReadableFile {
   Result<std::size_t> Read(std::uint64_t offset, std::span<std::byte> room) override;
 
  private:
-  // All need `mutex_`.
   /// How much of `room` the window holds from `offset` on, having copied it.
-  std::size_t TakeFromWindow(std::uint64_t offset, std::span<std::byte> room) const;
-  Result<std::size_t> ReadSequentially(std::uint64_t offset, std::span<std::byte> room);
+  std::size_t TakeFromWindow(std::uint64_t offset, std::span<std::byte> room) const
+      TFOS_REQUIRES(mutex_);
+  Result<std::size_t> ReadSequentially(std::uint64_t offset, std::span<std::byte> room)
+      TFOS_REQUIRES(mutex_);
   /// Has the window begin at `offset`.
-  Status NextWindow(std::uint64_t offset);
+  Status NextWindow(std::uint64_t offset) TFOS_REQUIRES(mutex_);
   /// Begins to read what follows a piece, unless that is the first of its run: most small files
   /// end there.
-  void ReadOn(std::uint64_t begin, std::uint64_t end);
+  void ReadOn(std::uint64_t begin, std::uint64_t end) TFOS_REQUIRES(mutex_);
 
   const std::unique_ptr<PositionedSource> source_;
-  std::mutex mutex_;
-  Window window_;
-  std::size_t next_window_ = kFirstWindow;
-  std::uint64_t next_offset_ = 0;  ///< Where the last read has ended.
-  std::uint64_t run_start_ = 0;    ///< Where sequential reading began.
-  StreamThread thread_;            ///< Ends before what it reads from.
+  Mutex mutex_;
+  Window window_ TFOS_GUARDED_BY(mutex_);
+  std::size_t next_window_ TFOS_GUARDED_BY(mutex_) = kFirstWindow;
+  std::uint64_t next_offset_ TFOS_GUARDED_BY(mutex_) = 0;  ///< Where the last read has ended.
+  std::uint64_t run_start_ TFOS_GUARDED_BY(mutex_) = 0;    ///< Where sequential reading began.
+  StreamThread thread_ TFOS_GUARDED_BY(mutex_);            ///< Ends before what it reads from.
 };
 
 }  // namespace tfos::hadoop

@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace tfos::hadoop {
 
@@ -20,26 +20,28 @@ Status Window::Fill(PositionedSource& source, std::uint64_t from) {
 }
 
 struct StreamThread::Shared {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool wanted = false;  ///< The window is to be filled; the thread's until it is false again.
-  bool stop = false;
-  std::uint64_t start = 0;
+  Mutex mutex;
+  CondVar changed;
+  bool wanted TFOS_GUARDED_BY(mutex) = false;
+  bool stop TFOS_GUARDED_BY(mutex) = false;
+  std::uint64_t start TFOS_GUARDED_BY(mutex) = 0;
+  /// To be filled while `wanted`, and the thread's until that is false again. Else the mutex's.
   Window window;
-  Status status;
+  Status status TFOS_GUARDED_BY(mutex);
   std::thread thread;
 
   void Run(PositionedSource& source) {
-    std::unique_lock lock(mutex);
+    MutexLock lock(mutex);
     while (true) {
-      changed.wait(lock, [this] { return wanted || stop; });
+      while (!wanted && !stop) changed.Wait(mutex);
       if (stop) return;
-      lock.unlock();
-      Status filled = window.Fill(source, start);
-      lock.lock();
+      const std::uint64_t from = start;
+      lock.Unlock();
+      Status filled = window.Fill(source, from);
+      lock.Lock();
       status = std::move(filled);
       wanted = false;
-      changed.notify_all();
+      changed.NotifyAll();
     }
   }
 };
@@ -54,10 +56,10 @@ StreamThread::~StreamThread() {
     return;
   }
   {
-    const std::lock_guard lock(shared_->mutex);
+    const MutexLock lock(shared_->mutex);
     shared_->stop = true;
   }
-  shared_->changed.notify_all();
+  shared_->changed.NotifyAll();
   shared_->thread.join();
 }
 
@@ -77,21 +79,22 @@ void StreamThread::Start(std::uint64_t start, std::size_t bytes) {
   }
   if (process_ != ::getpid()) return;
   {
-    const std::lock_guard lock(shared_->mutex);
+    const MutexLock lock(shared_->mutex);
     shared_->window.room.resize(bytes);
     shared_->start = start;
     shared_->wanted = true;
   }
-  shared_->changed.notify_all();
+  shared_->changed.NotifyAll();
   pending_ = true;
 }
 
 Status StreamThread::Take(Window& window) {
-  std::unique_lock lock(shared_->mutex);
-  shared_->changed.wait(lock, [this] { return !shared_->wanted; });
+  Shared& shared = *shared_;
+  const MutexLock lock(shared.mutex);
+  while (shared.wanted) shared.changed.Wait(shared.mutex);
   pending_ = false;
-  std::swap(shared_->window, window);
-  return std::move(shared_->status);
+  std::swap(shared.window, window);
+  return std::move(shared.status);
 }
 
 }  // namespace tfos::hadoop

@@ -29,7 +29,7 @@ struct OutputMapping {
 struct Mapping {
   std::vector<InputMapping> inputs;    ///< Empty: each input has the column of its name.
   std::vector<OutputMapping> outputs;  ///< Empty: all, under their names.
-  /// Outputs whose strings are bytes of any kind. Those of others have to be UTF-8.
+  /// Outputs whose strings are bytes of any kind. Those of others must be UTF-8.
   std::vector<std::string> binary;
 };
 

@@ -27,7 +27,7 @@ float OddFloat(double value) {
 template <typename T>
 constexpr bool kIsShort = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
 
-/// Calls `use(T())` for the type that the code means; false for one that is no number here.
+/// Calls `use(T())` for the type that the code means; false for one that isn't a number here.
 template <typename Use>
 bool WithType(int dtype, Use&& use) {
   switch (dtype) {

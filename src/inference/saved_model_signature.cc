@@ -42,7 +42,7 @@ constexpr std::uint32_t kSizeField = 1;  // Of Dim.
 constexpr std::uint32_t kKeyField = 1;   // Of an entry of a map.
 constexpr std::uint32_t kValueField = 2;
 
-/// A name: false when it is no text.
+/// A name: false when it isn't text.
 bool ReadText(Bytes bytes, std::string& text) {
   text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return IsUtf8(text);

@@ -21,7 +21,7 @@ struct TensorSpec {
   static constexpr std::int64_t kUnknown = -1;
 
   std::string name;  ///< In the signature.
-  std::string edge;  ///< In the graph, such as "serving_default_x:0"; empty: it is no plain tensor.
+  std::string edge;  ///< In the graph, such as "serving_default_x:0"; empty: not a plain tensor.
   int dtype = 0;     ///< A TF_DataType.
   /// None where the rank is not known; kUnknown for a dimension that is not.
   std::optional<std::vector<std::int64_t>> shape = std::vector<std::int64_t>();

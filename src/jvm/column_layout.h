@@ -18,7 +18,7 @@ namespace tfos::jvm {
 // of the C data interface as format. The numbers of values are, for the field itself and then for
 // each child in the same way: length, nulls, how many buffers, and the address of each.
 //
-// Owner and lifetime: addresses say nothing of who owns the memory; the functions that take or give
+// Owner and lifetime: addresses don't tell the owner of the memory; the functions that take or give
 // them do. Threads: any.
 
 nlohmann::json TypeToJson(const arrow::Field& type);

@@ -61,7 +61,7 @@ class KillCheck {
     JNIEnv* const java = killed_->java();
     const jboolean killed = java->CallBooleanMethod(killed_->get(), get_);
     if (java->ExceptionCheck() == JNI_TRUE || killed == JNI_TRUE) {
-      return {ErrorKind::kRetryLater, "the task was killed"};
+      return {ErrorKind::kInterrupted, "the task was killed"};
     }
     return Status::Ok();
   }

@@ -16,6 +16,8 @@ const char* ClassFor(ErrorKind kind) {
       return "java/lang/UnsupportedOperationException";
     case ErrorKind::kRetryLater:
     case ErrorKind::kReconnect:
+    case ErrorKind::kNoResources:
+    case ErrorKind::kInterrupted:
     case ErrorKind::kSuperseded:
     case ErrorKind::kBug:
       break;

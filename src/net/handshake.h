@@ -14,7 +14,7 @@
 // Both ends of a new connection prove that they know the cluster's token and agree on who they are,
 // as docs/formats/tensor-protocol.md has it.
 //
-// Threads: any. Errors: bad input when the other end is no member; what the socket says; retry
+// Threads: any. Errors: bad input when the other end isn't a member; what the socket says; retry
 // later when the deadline passes.
 
 namespace tfos::net {

@@ -15,9 +15,9 @@
 namespace tfos::net {
 
 /// Bytes in both directions between two processes, in order, however they travel. Never waits:
-/// whoever uses it polls the socket, and for one beside it what moves its bytes.
+/// its user polls the socket, and for one beside it what moves its bytes.
 ///
-/// Owner and lifetime: of whoever speaks a protocol over it; owns the socket. Threads: one at a
+/// Owner and lifetime: the one that speaks a protocol over it; owns the socket. Threads: one at a
 /// time. Errors: reconnect or what the system says, when the connection is broken; nothing more is
 /// to be sent or received then.
 class Stream {
@@ -36,10 +36,10 @@ class Stream {
   virtual std::string Describe() const = 0;
 
   /// Sends what it takes of `first` and then `second`, and says how much of them it does not need
-  /// any more. After a call that was blocked the same bytes have to be given again.
+  /// any more. After a call that was blocked the same bytes must be given again.
   virtual Result<Transfer> Send(std::span<const std::byte> first,
                                 std::span<const std::byte> second) = 0;
-  /// Receives into `space`, which is not empty. After a call that was blocked the same space has to
+  /// Receives into `space`, which is not empty. After a call that was blocked the same space must
   /// be given again.
   virtual Result<Transfer> Receive(std::span<std::byte> space) = 0;
   /// There may be bytes to receive that the socket does not show: `Receive` was not blocked yet

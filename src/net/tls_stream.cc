@@ -22,7 +22,7 @@ constexpr std::string_view kIdentity = "tfos";
 constexpr unsigned char kCipherSuite[] = {0x13, 0x01};
 constexpr char kCipherSuiteName[] = "TLS_AES_128_GCM_SHA256";
 
-/// What OpenSSL has to say about what just failed.
+/// What OpenSSL says about what just failed.
 std::string Reason() {
   const unsigned long error = ::ERR_peek_last_error();
   ::ERR_clear_error();

@@ -23,13 +23,13 @@ class TlsWire {
   /// Stays in a core's cache, and keeps the other end busy while the next is encrypted.
   static constexpr std::size_t kBatchBytes = std::size_t{64} << 10;
 
-  /// `socket` stays the caller's, and has to stay.
+  /// `socket` stays the caller's, and must stay open.
   explicit TlsWire(int socket);
   TlsWire(const TlsWire&) = delete;
   TlsWire& operator=(const TlsWire&) = delete;
 
   /// For OpenSSL to read from and write to. What it writes is kept until Flush. Null when there is
-  /// no memory; else of whoever frees it.
+  /// no memory; else its holder frees it.
   bio_st* MakeBio();
 
   /// Sends what OpenSSL has written. False when the socket does not take all of it now.

@@ -4,14 +4,16 @@
 #include <ucp/api/ucp.h>
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tfos/status.h"
 
 namespace tfos::net {
 
-/// The functions of libucp, which is looked for when it is wanted (`libucp.so.0` of Debian's
-/// libucx0, or where LD_LIBRARY_PATH points). Any version from 1.12 on.
+/// The functions of libucp, of UCX 1.14 or newer. Builds of older ones that have assertions, as
+/// Debian's 1.13, abort their process when a peer dies while they connect to it
+/// (github.com/openucx/ucx/pull/8175).
 ///
 /// It is loaded without what it would do to the process: no handlers of signals, which Python and
 /// Java have their own of, and no patched `munmap`, which TensorFlow's allocators don't expect.
@@ -19,8 +21,19 @@ namespace tfos::net {
 /// Owner and lifetime: the process keeps a library that was loaded. Threads: any.
 class UcxLibrary {
  public:
-  /// Errors: unsupported when there is none, or an older one.
-  static Result<UcxLibrary> Load();
+  /// Loads the first that is new enough: `libucp.so.0` as the system finds it (in LD_LIBRARY_PATH,
+  /// then among its libraries), then the file `packaged`, unless that is empty. The system's comes
+  /// first because it may have InfiniBand and RoCE, which the Python package libucx-cu12 is built
+  /// without. The process keeps the first that it gets, whatever is asked for later.
+  ///
+  /// Errors: unsupported when there is none, or only older ones; says what to install.
+  static Result<UcxLibrary> Load(const std::string& packaged);
+  /// The same of `files` alone, and not remembered. A library that is too old is gone again.
+  static Result<UcxLibrary> LoadFirst(std::span<const std::string> files);
+
+  std::string file;        ///< Where it is.
+  std::string version;     ///< As `1.22.0`.
+  bool has_verbs = false;  ///< It has its module for InfiniBand and RoCE.
 
   decltype(&::ucp_config_read) config_read = nullptr;
   decltype(&::ucp_config_modify) config_modify = nullptr;

@@ -20,6 +20,10 @@
 namespace tfos::net {
 namespace {
 
+/// What is used of UCX's interface is in this version of it; the headers may be newer than the
+/// library.
+constexpr unsigned kUsedMajor = 1;
+constexpr unsigned kUsedMinor = 14;
 /// A message of data: several are under way, and one stays in a core's cache while it is added up.
 constexpr std::size_t kMessageBytes = std::size_t{256} << 10;
 /// Up to here data go along with what precedes them, as one message.
@@ -137,7 +141,7 @@ Status Worker::Start(const Options& options) {
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
     parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
     parameters.estimated_num_eps = options.peers;
-    status = library_.init_version(UCP_API_MAJOR, UCP_API_MINOR, &parameters, config, &context_);
+    status = library_.init_version(kUsedMajor, kUsedMinor, &parameters, config, &context_);
   }
   library_.config_release(config);
   if (status != UCS_OK) return library_.StatusOf(status, "start");
@@ -404,8 +408,13 @@ Result<Transfer> UcxStream::Receive(std::span<std::byte> space) {
 
 }  // namespace
 
+Result<FoundUcx> FindUcx(const std::string& packaged) {
+  TFOS_ASSIGN_OR_RETURN(const UcxLibrary library, UcxLibrary::Load(packaged));
+  return FoundUcx{.file = library.file, .version = library.version, .has_verbs = library.has_verbs};
+}
+
 Result<std::unique_ptr<UcxWorker>> UcxWorker::Create(const Options& options) {
-  TFOS_ASSIGN_OR_RETURN(const UcxLibrary library, UcxLibrary::Load());
+  TFOS_ASSIGN_OR_RETURN(const UcxLibrary library, UcxLibrary::Load(options.packaged));
   auto worker = std::make_unique<Worker>(library);
   TFOS_RETURN_IF_ERROR(worker->Start(options));
   return std::unique_ptr<UcxWorker>(std::move(worker));

@@ -15,6 +15,15 @@
 
 namespace tfos::net {
 
+/// The UCX that a worker of this process has, or would have.
+struct FoundUcx {
+  std::string file;
+  std::string version;     ///< As `1.22.0`.
+  bool has_verbs = false;  ///< It was built for InfiniBand and RoCE.
+};
+/// Loads it, and keeps it. `packaged`: as of a worker's options. Errors: as UcxWorker::Create.
+Result<FoundUcx> FindUcx(const std::string& packaged);
+
 /// This process's end of all its streams over UCX, which picks InfiniBand or RoCE where both hosts
 /// have it, else TCP.
 ///
@@ -27,6 +36,8 @@ class UcxWorker {
     std::size_t peers = 1;  ///< About how many streams there will be.
     /// What UCX may use, as in its UCX_TLS; empty: what it chooses.
     std::string transports = {};
+    /// The file of a libucp to take where the system has none that is new enough; may be empty.
+    std::string packaged = {};
   };
   static Result<std::unique_ptr<UcxWorker>> Create(const Options& options);
 

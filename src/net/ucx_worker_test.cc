@@ -41,7 +41,7 @@ TEST(UcxWorkerTest, LeavesTheProcessAsItIs) {
   };
   const auto handlers_before = handlers();
   const std::string code_before = code();
-  const auto worker = UcxWorker::Create({});
+  const auto worker = UcxWorker::Create({.packaged = TFOS_PACKAGED_UCX});
   ASSERT_TRUE(worker.ok()) << worker.status().ToString();
   EXPECT_EQ(handlers(), handlers_before);
   EXPECT_EQ(code(), code_before);
@@ -50,7 +50,8 @@ TEST(UcxWorkerTest, LeavesTheProcessAsItIs) {
 }
 
 TEST(UcxWorkerTest, AnAddressOfNothingIsAnError) {
-  const auto worker = UcxWorker::Create({.transports = "no_such_transport"});
+  const auto worker =
+      UcxWorker::Create({.transports = "no_such_transport", .packaged = TFOS_PACKAGED_UCX});
   EXPECT_FALSE(worker.ok());
 }
 
@@ -63,7 +64,7 @@ struct Pair {
 Pair MakePair() {
   Pair pair;
   for (auto& worker : pair.workers) {
-    auto made = UcxWorker::Create({.transports = "tcp"});
+    auto made = UcxWorker::Create({.transports = "tcp", .packaged = TFOS_PACKAGED_UCX});
     EXPECT_TRUE(made.ok()) << made.status().ToString();
     worker = std::move(made).value();
   }

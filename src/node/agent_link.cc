@@ -1,7 +1,6 @@
 #include "node/agent_link.h"
 
 #include <chrono>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "base/deadline.h"
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/mutex.h"
 #include "feed/feeder/pass_rows.h"
 
 namespace tfos::node {
@@ -24,7 +24,11 @@ double Seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
+/// The counters are read one after the other: a moment's difference is no negative number.
+std::uint64_t LeftOf(std::uint64_t all, std::uint64_t part) { return all > part ? all - part : 0; }
+
+json FeedMetrics(const NodeFeed& feed) {
+  json metrics = json::object();
   // In this order: what was read was delivered before.
   const std::uint64_t rows = feed.rows();
   const std::uint64_t dropped_rows = feed.dropped_rows();
@@ -32,9 +36,9 @@ void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   metrics["rows"] = rows;
   metrics["batches"] = feed.batches();
   metrics["rows_dropped"] = dropped_rows;
-  const std::uint64_t delivered = counters.train_items - counters.withdrawn_items;
+  const std::uint64_t delivered = LeftOf(counters.train_items, counters.withdrawn_items);
   metrics["items_delivered"] = delivered;
-  metrics["items_unread"] = delivered - counters.taken_items;
+  metrics["items_unread"] = LeftOf(delivered, counters.taken_items);
   metrics["rows_read_elsewhere"] = counters.rows_read_elsewhere;
   metrics["rows_passed_on"] = feed.rows_passed_on();
   metrics["rows_taken_over"] = feed.rows_taken_over();
@@ -50,20 +54,23 @@ void AddFeedMetrics(const NodeFeed& feed, json& metrics) {
   metrics["feed_feeder_wait_seconds"] = Seconds(counters.feeder_wait);
   metrics["feed_sessions"] = counters.open_sessions;
   if (feed.asked_for_more()) metrics["asked_for_more"] = 1;
+  return metrics;
 }
 
 }  // namespace
 
+constexpr const char* kRenamed = "program_";
+
 struct AgentLink::State {
-  std::mutex mutex;
-  // All guarded by the mutex.
-  std::shared_ptr<NodeFeed> feed;
-  bool feed_ended = false;
-  json program_metrics = json::object();
-  std::string reported;
+  Mutex mutex;
+  std::shared_ptr<NodeFeed> feed TFOS_GUARDED_BY(mutex);
+  bool feed_ended TFOS_GUARDED_BY(mutex) = false;
+  bool said_renamed TFOS_GUARDED_BY(mutex) = false;
+  json program_metrics TFOS_GUARDED_BY(mutex) = json::object();
+  std::string reported TFOS_GUARDED_BY(mutex);
 
   void OnFeed(const control::NodeCommand& command) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (std::holds_alternative<control::EndFeed>(command)) feed_ended = true;
     if (!feed) return;
     if (const auto* ended = std::get_if<control::EndEpoch>(&command)) {
@@ -92,11 +99,26 @@ struct AgentLink::State {
     }
   }
 
+  /// The feed's own names stay the feed's: the driver counts rows by them.
+  void AddProgramMetrics(json& metrics) TFOS_REQUIRES(mutex) {
+    const json own = metrics;
+    for (const auto& [name, value] : program_metrics.items()) {
+      const bool taken = own.contains(name);
+      if (taken && !std::exchange(said_renamed, true)) {
+        LogWarning(
+            "the program reports a metric named '{}', as the feed does: the program's is "
+            "shown as '{}{}'; give it another name",
+            name, kRenamed, name);
+      }
+      metrics[taken ? kRenamed + name : name] = value;
+    }
+  }
+
   /// Empty when nothing has changed since the last report.
   std::string Metrics() {
-    const std::lock_guard lock(mutex);
-    json metrics = program_metrics;
-    if (feed) AddFeedMetrics(*feed, metrics);
+    const MutexLock lock(mutex);
+    json metrics = feed ? FeedMetrics(*feed) : json::object();
+    AddProgramMetrics(metrics);
     std::string text = metrics.dump(-1, ' ', false, json::error_handler_t::replace);
     if (text == reported) return {};
     reported = text;
@@ -108,7 +130,7 @@ AgentLink::AgentLink(std::unique_ptr<control::NodeLink> link, std::shared_ptr<St
     : link_(std::move(link)), state_(std::move(state)) {}
 
 AgentLink::~AgentLink() {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (state_->feed) state_->feed->steps().SetSender({});
 }
 
@@ -150,9 +172,10 @@ void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
                               std::span<const std::byte> chunk, const feed::ItemRange& rows) {
     return feed::PassRows(pass.to, token, grant.queue, grant.epoch, chunk, rows);
   });
-  const std::lock_guard lock(state_->mutex);
-  state_->feed = std::move(feed);
-  if (state_->feed_ended) state_->feed->server().EndFeed();
+  State& state = *state_;
+  const MutexLock lock(state.mutex);
+  state.feed = std::move(feed);
+  if (state.feed_ended) state.feed->server().EndFeed();
 }
 
 Status AgentLink::Send(const std::string& message) {
@@ -165,8 +188,9 @@ Status AgentLink::SetMetrics(const std::string& text) {
   if (!metrics.is_object()) {
     return Status(ErrorKind::kBadInput, "metrics are not a JSON object");
   }
-  const std::lock_guard lock(state_->mutex);
-  state_->program_metrics = std::move(metrics);
+  State& state = *state_;
+  const MutexLock lock(state.mutex);
+  state.program_metrics = std::move(metrics);
   return Status::Ok();
 }
 

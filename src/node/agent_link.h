@@ -24,7 +24,7 @@ class AgentLink {
   const std::string& bootstrap() const { return link_->bootstrap(); }
   std::string TakePayload() { return link_->TakePayload(); }
 
-  /// Sends the latest metrics first: what a program reports right before it ends counts as well.
+  /// Sends the latest metrics first: what a program reports right before it ends counts too.
   Status Send(const std::string& message);
 
   /// From now on this feed ends when the agent says so (at once if it has), and is reported.

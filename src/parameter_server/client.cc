@@ -19,7 +19,12 @@ Result<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
   if (options.servers.empty()) return Status(ErrorKind::kBadInput, "there is no parameter server");
   TFOS_RETURN_IF_ERROR(options.rule.Check(options.variables));
   TFOS_ASSIGN_OR_RETURN(Layout layout, Layout::Of(options.variables));
-  if (layout.bytes() == 0) return Status(ErrorKind::kBadInput, "variables without an element");
+  if (layout.bytes() == 0) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("all {} variables are empty: a parameter server needs at least one "
+                              "element",
+                              layout.variables().size()));
+  }
   std::unique_ptr<Client> client(new Client(std::move(options), std::move(layout)));
   TFOS_RETURN_IF_ERROR(client->Connect());
   return client;

@@ -8,7 +8,7 @@
 
 namespace tfos::parameter_server {
 
-/// How far the workers are that push to a server, in pushes, and who has to wait for whom so that
+/// How far the workers are that push to a server, in pushes, and which must wait for which so that
 /// none is more than so many ahead of another (stale synchronous parallel).
 ///
 /// Owner and lifetime: a value of the Server. Threads: one at a time. Q. Ho et al., "More Effective
@@ -26,7 +26,7 @@ class Clocks {
     std::string name;
     std::uint64_t clock = 0;
   };
-  /// Whom `worker` has to wait for; none when it may go on.
+  /// The one that `worker` must wait for; none when it may go on.
   std::optional<Worker> WaitsFor(std::uint64_t worker, std::uint64_t staleness) const;
   std::uint64_t clock(std::uint64_t worker) const;
   std::size_t size() const { return workers_.size(); }

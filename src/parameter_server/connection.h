@@ -21,7 +21,7 @@ namespace tfos::parameter_server {
 /// never waits.
 ///
 /// Owner and lifetime: of a Server; owns the stream. Threads: one. Errors: reconnect when the
-/// client is gone, bad input for what is no message. After one it is to be dropped.
+/// client is gone, bad input for all but messages. After one it is to be dropped.
 class Connection {
  public:
   /// One that is `local` is a Unix socket, over which descriptors may come and go.

@@ -9,6 +9,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/thread.h"
 #include "net/handshake.h"
 #include "net/socket.h"
 #include "net/tls_stream.h"
@@ -35,7 +36,7 @@ Greeter::~Greeter() {
   for (Greeting& greeting : greetings_) greeting.thread.join();
 }
 
-void Greeter::Greet(UniqueFd socket, bool local) {
+Status Greeter::Greet(UniqueFd socket, bool local) {
   std::erase_if(greetings_, [](Greeting& greeting) {
     if (!greeting.over) return false;
     greeting.thread.join();
@@ -43,18 +44,28 @@ void Greeter::Greet(UniqueFd socket, bool local) {
   });
   ++greeting_;
   Greeting& greeting = greetings_.emplace_back();
-  greeting.thread = std::thread([this, &greeting, local, taken = std::move(socket)]() mutable {
-    auto guest = Recognize(std::move(taken), local);
-    if (guest.ok()) {
-      const std::lock_guard lock(mutex_);
-      guests_.push_back(std::move(guest).value());
-    } else if (!stopping_) {
-      LogWarning("A connection to the parameter server was refused: {}", guest.status().ToString());
-    }
+  auto started =
+      StartThread("tfos-greeter",
+                  [this, &greeting, local, taken = std::make_shared<UniqueFd>(std::move(socket))] {
+                    auto guest = Recognize(std::move(*taken), local);
+                    if (guest.ok()) {
+                      const std::lock_guard lock(mutex_);
+                      guests_.push_back(std::move(guest).value());
+                    } else if (!stopping_) {
+                      LogWarning("A connection to the parameter server was refused: {}",
+                                 guest.status().ToString());
+                    }
+                    --greeting_;
+                    greeting.over = true;
+                    Signal();
+                  });
+  if (!started.ok()) {
     --greeting_;
-    greeting.over = true;
-    Signal();
-  });
+    greetings_.pop_back();
+    return started.status();
+  }
+  greeting.thread = std::move(started).value();
+  return {};
 }
 
 Result<Greeter::Guest> Greeter::Recognize(UniqueFd socket, bool local) {

@@ -30,7 +30,8 @@ class Greeter {
   ~Greeter();
 
   /// Takes what has connected. More than a few at a time wait in the listener's queue: see `busy`.
-  void Greet(UniqueFd socket, bool local);
+  /// Fails, and closes the socket, when the host has no thread to spare.
+  Status Greet(UniqueFd socket, bool local);
   bool busy() const { return greeting_ >= kMostAtATime; }
 
   /// Polls readable when there is somebody to take.

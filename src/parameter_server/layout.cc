@@ -27,7 +27,10 @@ Result<Layout> Layout::Of(std::vector<Variable> variables) {
   for (const Variable& variable : variables) {
     const std::size_t element = collective::ElementBytes(variable.dtype);
     if (element == 0 || variable.dtype == DType::kBytes) {
-      return Status(ErrorKind::kBadInput, "a variable of a type that can't be added up");
+      return Status(ErrorKind::kBadInput,
+                    fmt::format("variable {} is of type {}: parameter servers take numbers that "
+                                "can be added up",
+                                layout.places_.size(), collective::DTypeName(variable.dtype)));
     }
     if (variable.elements > kMostBytes / element ||
         layout.bytes_ + variable.elements * element > kMostBytes) {

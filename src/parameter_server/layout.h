@@ -63,7 +63,7 @@ class Layout {
   std::vector<Variable> ShareOf(std::uint64_t begin, std::uint64_t end) const;
 
   /// Where to cut it into `servers` shares of about the same size: servers + 1 offsets, from 0 to
-  /// bytes(). Whoever cuts the same layout gets the same. A variable is cut only where the shares
+  /// bytes(). The same layout always gives the same cuts. A variable is cut only where the shares
   /// would differ too much otherwise.
   std::vector<std::uint64_t> Cut(std::size_t servers) const;
 

@@ -63,7 +63,8 @@ TEST(LayoutTest, SharesAreTheVariablesOfAllInTheirOrder) {
 
 TEST(LayoutTest, WhatCannotBeIsRefused) {
   EXPECT_FALSE(Layout::Of({}).ok());
-  EXPECT_FALSE(Layout::Of({{DType::kBytes, 1}}).ok());
+  EXPECT_EQ(Layout::Of({{DType::kFloat32, 1}, {DType::kBytes, 1}}).status().ToString(),
+            "variable 1 is of type bytes: parameter servers take numbers that can be added up");
   EXPECT_FALSE(Layout::Of({{static_cast<DType>(99), 1}}).ok());
   EXPECT_FALSE(Layout::Of({{DType::kFloat64, kMostBytes}}).ok());
   EXPECT_FALSE(

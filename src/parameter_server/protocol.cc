@@ -215,6 +215,17 @@ Result<Waiting> ParseWaiting(std::span<const std::byte> body) {
   return waiting;
 }
 
+// The format page lists these numbers.
+static_assert(static_cast<int>(ErrorKind::kRetryLater) == 0);
+static_assert(static_cast<int>(ErrorKind::kReconnect) == 1);
+static_assert(static_cast<int>(ErrorKind::kUnsupported) == 2);
+static_assert(static_cast<int>(ErrorKind::kSuperseded) == 3);
+static_assert(static_cast<int>(ErrorKind::kBadInput) == 4);
+static_assert(static_cast<int>(ErrorKind::kBug) == 5);
+static_assert(static_cast<int>(ErrorKind::kNoResources) == 6);
+static_assert(static_cast<int>(ErrorKind::kInterrupted) == 7);
+constexpr auto kLastErrorKind = ErrorKind::kInterrupted;
+
 std::string Encode(const Failed& failed) {
   std::string body;
   Append(static_cast<std::uint8_t>(failed.kind), body);
@@ -226,8 +237,8 @@ Result<Failed> ParseFailed(std::span<const std::byte> body) {
   Pieces pieces(body);
   Failed failed;
   const auto kind = pieces.Take<std::uint8_t>();
-  failed.kind = kind <= static_cast<std::uint8_t>(ErrorKind::kBug) ? static_cast<ErrorKind>(kind)
-                                                                   : ErrorKind::kBug;
+  failed.kind = kind <= static_cast<std::uint8_t>(kLastErrorKind) ? static_cast<ErrorKind>(kind)
+                                                                  : ErrorKind::kBug;
   failed.text = pieces.TakeText();
   TFOS_RETURN_IF_ERROR(pieces.Finish("FAILED"));
   return failed;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,8 @@ namespace tfos::parameter_server {
 namespace {
 
 constexpr int kBacklog = 1024;
+/// Without descriptors or threads for a new connection.
+constexpr std::chrono::seconds kAcceptPause{1};
 
 }  // namespace
 
@@ -85,7 +88,8 @@ Status Server::Run() {
     const auto watch = [&entries](int fd, short events) {
       entries.push_back({.fd = fd, .events = events, .revents = 0});
     };
-    const short accepting = greeter_->busy() ? short{0} : short{POLLIN};
+    const bool paused = !accept_again_.passed();
+    const short accepting = greeter_->busy() || paused ? short{0} : short{POLLIN};
     watch(stop_.get(), POLLIN);
     watch(greeter_->ready_fd(), POLLIN);
     watch(options_.listener.get(), accepting);
@@ -97,7 +101,8 @@ Status Server::Run() {
       watch(client.connection.fd(), static_cast<short>(events | POLLRDHUP));
       at_once = at_once || client.has_said();
     }
-    if (::poll(entries.data(), entries.size(), at_once ? 0 : -1) < 0) {
+    const int patience = at_once ? 0 : paused ? accept_again_.PollMilliseconds() : -1;
+    if (::poll(entries.data(), entries.size(), patience) < 0) {
       if (errno == EINTR) continue;
       return Status::FromErrno(errno, "wait for workers");
     }
@@ -116,23 +121,28 @@ Status Server::Run() {
     if (entries[1].revents != 0) {
       for (Greeter::Guest& guest : greeter_->Take()) Welcome(std::move(guest));
     }
-    if (entries[2].revents != 0) TFOS_RETURN_IF_ERROR(Accept(options_.listener.get(), false));
-    if (entries[3].revents != 0) TFOS_RETURN_IF_ERROR(Accept(local_listener_.get(), true));
+    if (entries[2].revents != 0) Accept(options_.listener.get(), false);
+    if (entries[3].revents != 0) Accept(local_listener_.get(), true);
   }
 }
 
-Status Server::Accept(int listener, bool local) {
+void Server::Accept(int listener, bool local) {
   while (!greeter_->busy()) {
     UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (socket.valid()) {
-      greeter_->Greet(std::move(socket), local);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return {};
-    } else if (errno != EINTR && errno != ECONNABORTED) {
-      return Status::FromErrno(errno, "accept a worker");
-    }
+    const int error = socket.valid() ? 0 : errno;
+    if (error == EAGAIN || error == EWOULDBLOCK) return;
+    if (error == EINTR || error == ECONNABORTED) continue;
+    const Status greeted = socket.valid() ? greeter_->Greet(std::move(socket), local)
+                                          : Status::FromErrno(error, "accept a worker");
+    if (greeted.ok()) continue;
+    // The variables must outlive a moment without descriptors or threads. Whoever connects waits
+    // in the listener's queue.
+    LogWarning("The parameter server takes no new connection for {} s: {}", kAcceptPause.count(),
+               greeted.ToString());
+    accept_again_ = Deadline::After(kAcceptPause);
+    ++accept_pauses_;
+    return;
   }
-  return {};
 }
 
 void Server::Welcome(Greeter::Guest guest) { clients_.emplace_back(std::move(guest), ++next_id_); }
@@ -335,7 +345,8 @@ ServerCounters Server::counters() const {
           .bytes_received = bytes_received_,
           .bytes_sent = bytes_sent_,
           .bytes_combined = bytes_combined_,
-          .values_bytes = values_bytes_};
+          .values_bytes = values_bytes_,
+          .accept_pauses = accept_pauses_};
 }
 
 }  // namespace tfos::parameter_server

@@ -42,6 +42,8 @@ struct ServerCounters {
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_combined = 0;
   std::uint64_t values_bytes = 0;  ///< Of the share.
+  /// How often new connections were put off for want of descriptors or threads.
+  std::uint64_t accept_pauses = 0;
 };
 
 /// Keeps a share of the variables, combines what workers push, and hands it out
@@ -67,7 +69,7 @@ class Server {
 
   explicit Server(ServerOptions options);
 
-  Status Accept(int listener, bool local);
+  void Accept(int listener, bool local);
   void Welcome(Greeter::Guest guest);
   void Serve(Client& client, short ready);
   Status OnMessage(Client& client, const Header& header, std::span<const std::byte> body,
@@ -90,6 +92,7 @@ class Server {
   UniqueFd local_listener_;
   UniqueFd stop_;  // an eventfd
   std::unique_ptr<Greeter> greeter_;
+  Deadline accept_again_ = Deadline::After({});
   std::unique_ptr<Store> store_;
   Clocks clocks_;
   std::list<Client> clients_;
@@ -103,6 +106,7 @@ class Server {
   std::atomic<std::uint64_t> bytes_sent_ = 0;
   std::atomic<std::uint64_t> bytes_combined_ = 0;
   std::atomic<std::uint64_t> values_bytes_ = 0;
+  std::atomic<std::uint64_t> accept_pauses_ = 0;
 };
 
 }  // namespace tfos::parameter_server

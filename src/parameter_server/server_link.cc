@@ -37,10 +37,10 @@ Result<std::unique_ptr<ServerLink>> ServerLink::Connect(Options options) {
 ServerLink::~ServerLink() {
   Abort();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -106,43 +106,46 @@ Status ServerLink::OpenStore() {
 
 void ServerLink::Start(const Job& job) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!status_.ok()) return;
     job_ = job;
     filled_ = 0;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void ServerLink::Filled(std::uint64_t bytes) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     filled_ = bytes;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool ServerLink::WaitFor(std::chrono::milliseconds time) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, time, [this] { return !job_.has_value(); });
+  const Deadline deadline = Deadline::After(time);
+  const MutexLock lock(mutex_);
+  while (job_.has_value() && changed_.WaitUntil(mutex_, deadline)) {
+  }
+  return !job_.has_value();
 }
 
 void ServerLink::Work() {
   while (true) {
     Job job;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return closing_ || job_.has_value(); });
+      const MutexLock lock(mutex_);
+      while (!closing_ && !job_.has_value()) changed_.Wait(mutex_);
       if (closing_) return;
       job = *job_;
     }
     Status status = About(Do(job));
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       status_ = std::move(status);
       job_.reset();
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 }
 
@@ -163,8 +166,8 @@ Status ServerLink::PushFilled() {
   while (pushed < outgoing_.size()) {
     std::uint64_t filled = 0;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return closing_ || filled_ > pushed; });
+      const MutexLock lock(mutex_);
+      while (!closing_ && filled_ <= pushed) changed_.Wait(mutex_);
       if (closing_) return {ErrorKind::kReconnect, "this end was closed"};
       filled = filled_;
     }
@@ -217,13 +220,13 @@ Status ServerLink::ReadShare(std::uint8_t part, std::span<std::byte> to) {
 }
 
 Status ServerLink::Read(std::uint8_t part, std::span<std::byte> to) {
-  TFOS_RETURN_IF_ERROR(status_);
+  TFOS_RETURN_IF_ERROR(status());
   BeginToWait();
   return About(ReadShare(part, to));
 }
 
 Status ServerLink::Write(std::uint8_t part, std::span<const std::byte> from) {
-  TFOS_RETURN_IF_ERROR(status_);
+  TFOS_RETURN_IF_ERROR(status());
   BeginToWait();
   for (std::uint64_t begin = 0; begin < from.size(); begin += kMostDataBytes) {
     const std::uint64_t bytes = std::min<std::uint64_t>(from.size() - begin, kMostDataBytes);
@@ -235,7 +238,7 @@ Status ServerLink::Write(std::uint8_t part, std::span<const std::byte> from) {
 }
 
 Status ServerLink::StartAt(std::uint64_t version) {
-  TFOS_RETURN_IF_ERROR(status_);
+  TFOS_RETURN_IF_ERROR(status());
   BeginToWait();
   TFOS_RETURN_IF_ERROR(About(SendText(EncodeVersion(MessageType::kStart, version))));
   const auto started = AwaitVersion(MessageType::kStarted);
@@ -254,7 +257,8 @@ Status ServerLink::SendText(const std::string& message) {
 
 Status ServerLink::SendAll(std::span<const std::byte> data) {
   Status sent = net::SendAll(*stream_, data, options_.wait);
-  if (sent.ok() || sent.kind() == ErrorKind::kRetryLater) return sent;
+  // Unless it is gone there is nothing to hear from it.
+  if (sent.ok() || sent.kind() != ErrorKind::kReconnect) return sent;
   // It may have said why before it closed the connection.
   while (true) {
     const auto said = Receive();

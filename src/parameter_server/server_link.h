@@ -2,17 +2,16 @@
 #define TFOS_PARAMETER_SERVER_SERVER_LINK_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "base/secret.h"
 #include "base/shared_memory.h"
 #include "base/unique_fd.h"
@@ -38,7 +37,7 @@ struct ServerAddress {
 /// A client's end of the connection to one server, with a thread of its own that pushes and pulls
 /// the server's share while the program goes on.
 ///
-/// Owner and lifetime: of a Client. Threads: one calls it, but for Abort. Errors: the first one
+/// Owner and lifetime: of a Client. Threads: one calls it, except Abort. Errors: the first one
 /// ends it: reconnect when the server is gone, with its name; bad input when it refuses this
 /// client; what `check` says. Whatever follows fails with the same.
 class ServerLink {
@@ -72,11 +71,14 @@ class ServerLink {
   };
   /// Gives the thread something to do; nothing may be under way.
   void Start(const Job& job);
-  /// So many bytes of `outgoing` are ready to be pushed. All have to be, some time.
+  /// So many bytes of `outgoing` are ready to be pushed. All must be, some time.
   void Filled(std::uint64_t bytes);
   /// Whether nothing is under way any more; then `status` says how that ended.
   bool WaitFor(std::chrono::milliseconds time);
-  const Status& status() const { return status_; }
+  Status status() const TFOS_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return status_;
+  }
 
   // Nothing may be under way. In the caller's thread.
   Status Read(std::uint8_t part, std::span<std::byte> to);
@@ -124,13 +126,12 @@ class ServerLink {
   std::optional<Waiting> waiting_;  ///< What the server said this client waits for.
   Clock::TimePoint began_at_;       ///< When what waits began.
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // All guarded by the mutex.
-  std::optional<Job> job_;
-  std::uint64_t filled_ = 0;
-  bool closing_ = false;
-  Status status_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::optional<Job> job_ TFOS_GUARDED_BY(mutex_);
+  std::uint64_t filled_ TFOS_GUARDED_BY(mutex_) = 0;
+  bool closing_ TFOS_GUARDED_BY(mutex_) = false;
+  Status status_ TFOS_GUARDED_BY(mutex_);
 
   std::thread thread_;
 };

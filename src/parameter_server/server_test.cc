@@ -1,6 +1,9 @@
 #include "parameter_server/server.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <cstring>
 #include <latch>
@@ -313,6 +316,29 @@ TEST_P(ServerTest, WhoWaitsForValuesInVainIsToldWhy) {
   EXPECT_NE(client.status().ToString().find("first worker"), std::string::npos);
 }
 
+// It has the values of a whole training: it must outlive a moment without descriptors.
+TEST_P(ServerTest, WaitsUntilThereAreDescriptorsForANewConnection) {
+  Start(1);
+  const auto first = First(3);
+  const Server& server = servers_[0]->server();
+  UniqueFd stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(servers_[0]->address().port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const int connected =
+      ::connect(stranger.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  while (server.counters().accept_pauses == 0) std::this_thread::yield();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(connected, 0);
+  EXPECT_NE(Connect(Options(1)), nullptr);
+}
+
 TEST_P(ServerTest, NoWorkerIsFurtherAheadThanAllowed) {
   Start(2);
   constexpr std::uint32_t kStaleness = 2;
@@ -330,13 +356,13 @@ TEST_P(ServerTest, NoWorkerIsFurtherAheadThanAllowed) {
       const auto tensors = All(1);
       std::vector<std::span<const std::byte>> views;
       for (const auto& tensor : tensors) views.push_back(std::as_bytes(std::span(tensor)));
-      // Who has not pushed is not waited for.
+      // A worker that has not pushed is not waited for.
       ASSERT_TRUE(client->Run({.push = Pushed::kValues}, views).ok());
       all_there.arrive_and_wait();
       for (int i = 0; i < kPushes; ++i) {
         {
           const std::lock_guard lock(mutex);
-          // Whoever goes on has been let on: others may have pushed once more than they know, and
+          // A worker that goes on was let on: others may have pushed once more than they know, and
           // joined one push ahead of the slowest.
           for (const int other : done) {
             ASSERT_LE(done[worker] - other, static_cast<int>(kStaleness) + 2);
@@ -471,7 +497,7 @@ TEST_P(ServerTest, StrangersGetNowhere) {
   options.token = *Secret::Generate();
   options.connect_timeout = seconds(5);
   EXPECT_FALSE(Client::Connect(options).ok());
-  // Who says nothing keeps nobody from coming.
+  // A silent client keeps nobody from coming.
   const auto silent = net::ConnectTcp("127.0.0.1", servers_[0]->address().port, {});
   ASSERT_TRUE(silent.ok());
   const auto other = Connect(Options(2));

@@ -106,9 +106,16 @@ std::span<std::byte> Store::Part(std::size_t part) {
   return part == 0 ? values_ : std::span(slots_[part - 1]);
 }
 
+Status Store::CheckPart(std::size_t part) const {
+  if (part <= rule_.slots()) return {};
+  return {ErrorKind::kBadInput, fmt::format("part {} was asked for, and this combiner or optimizer "
+                                            "has parts 0 to {}",
+                                            part, rule_.slots())};
+}
+
 Status Store::Write(std::size_t part, std::uint64_t begin, std::span<const std::byte> data) {
   TFOS_RETURN_IF_ERROR(CheckRange(begin, data.size()));
-  if (part > rule_.slots()) return {ErrorKind::kBadInput, "a part that this optimizer has not"};
+  TFOS_RETURN_IF_ERROR(CheckPart(part));
   const std::span<std::byte> all = Part(part);
   if (part > 0) {
     std::ranges::copy(data, all.begin() + static_cast<std::ptrdiff_t>(begin));
@@ -123,9 +130,7 @@ Status Store::Write(std::size_t part, std::uint64_t begin, std::span<const std::
 Result<std::span<const std::byte>> Store::Read(std::size_t part, std::uint64_t begin,
                                                std::uint64_t size) const {
   TFOS_RETURN_IF_ERROR(CheckRange(begin, size));
-  if (part > rule_.slots()) {
-    return Status(ErrorKind::kBadInput, "a part that this optimizer has not");
-  }
+  TFOS_RETURN_IF_ERROR(CheckPart(part));
   const std::span<const std::byte> all =
       part == 0 ? std::span<const std::byte>(values_) : std::span(slots_[part - 1]);
   return all.subspan(begin, size);

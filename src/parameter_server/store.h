@@ -62,6 +62,7 @@ class Store {
 
   std::span<std::byte> Part(std::size_t part);
   Status CheckRange(std::uint64_t begin, std::uint64_t bytes) const;
+  Status CheckPart(std::size_t part) const;
   /// Runs `change(begin, end)` for each block of the range, with the block marked as changing.
   void ChangeBlocks(std::uint64_t begin, std::uint64_t end,
                     const std::function<void(std::uint64_t, std::uint64_t)>& change);

@@ -59,7 +59,8 @@ TEST(StoreTest, SlotsAreKeptBesideTheValues) {
   float velocity = 0;
   std::memcpy(&velocity, slot->data(), sizeof(velocity));
   EXPECT_EQ(velocity, -3);
-  EXPECT_FALSE(store->Read(2, 0, 64).ok());
+  EXPECT_EQ(store->Read(2, 0, 64).status().ToString(),
+            "part 2 was asked for, and this combiner or optimizer has parts 0 to 1");
   EXPECT_FALSE(store->Write(2, 0, Bytes(gradient)).ok());
 }
 

@@ -154,7 +154,7 @@ class DeflateSink : public ByteSink {
   bool closed_ = false;
 };
 
-Status NoMemory() { return {ErrorKind::kRetryLater, "zlib got no memory"}; }
+Status NoMemory() { return {ErrorKind::kNoResources, "zlib got no memory"}; }
 
 }  // namespace
 

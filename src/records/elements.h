@@ -15,7 +15,7 @@ namespace tfos::records {
 /// Why values could not be taken over.
 enum class Problem : std::uint8_t {
   kNone,
-  kMalformed,   ///< The bytes are no list of such values.
+  kMalformed,   ///< The bytes aren't a list of such values.
   kOutOfRange,  ///< An integer that the column's type does not hold.
   kNotUtf8,
   kTooMany,  ///< More than Arrow's offsets reach.

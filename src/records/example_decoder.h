@@ -24,7 +24,7 @@ namespace tfos::records {
 ///
 /// Owner and lifetime: owns what it has gathered until it is taken. Threads: one at a time; what
 /// was taken may be released by any. Cost: up to BufferPool::kMostKeptBytes are kept for the next
-/// rows. Errors: kBadInput for records that are no such message or do not fit the schema, naming
+/// rows. Errors: kBadInput for records that aren't such messages or do not fit the schema, naming
 /// the column. A record that failed leaves nothing behind: go on with the next one.
 class ExampleDecoder {
  public:
@@ -59,7 +59,7 @@ class ExampleDecoder {
 
   const ExampleSchema schema_;
   const RecordType type_;
-  BufferPool pool_;  ///< Whoever took rows gives their memory back here when done with it.
+  BufferPool pool_;  ///< Gets the memory of rows back when their taker is done with it.
   std::vector<FeatureColumn> columns_;
   KeyFinder features_;
   KeyFinder feature_lists_;

@@ -41,7 +41,7 @@ Outcome ReadAll(const std::string& file, ExampleReaderOptions options,
 
 std::string Number(std::int64_t n) { return ExampleOf({{"n", Int64Feature({n})}}); }
 
-/// Record 1 has a wrong CRC, record 2 is no example, record 3 does not fit.
+/// Record 1 has a wrong CRC, record 2 isn't an example, record 3 does not fit.
 std::string DamagedFile() {
   std::string file =
       FileOf({Number(0), Number(1), "\x09", Number(std::int64_t{1} << 40), Number(4)});

@@ -11,7 +11,7 @@
 namespace tfos::records {
 
 // The messages of tf.Example (docs/formats/tfrecord.md) as they lie in a record. Nothing in here
-// owns bytes; false is returned for what is no such message.
+// owns bytes; false is returned for other bytes.
 
 /// What a record is.
 enum class RecordType {

@@ -12,7 +12,7 @@ namespace tfos::records {
 
 /// Where files of records are, by their path.
 ///
-/// Owner and lifetime: of whoever made it; what it opens may outlive it. Threads: any number at a
+/// Owner and lifetime: its maker's; what it opens may outlive it. Threads: any number at a
 /// time. Errors: `Status::code()` is the errno, the message names the path.
 class FileStore {
  public:
@@ -42,7 +42,7 @@ class LocalFileStore : public FileStore {
   Status Delete(const std::string& path) const override;
 };
 
-/// For whoever is told of no other.
+/// For callers that are told of no other.
 const FileStore& LocalFiles();
 
 }  // namespace tfos::records

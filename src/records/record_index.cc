@@ -210,7 +210,7 @@ Status SaveIndex(const RecordIndex& index, const std::string& path, const FileSt
   const std::string new_path = HiddenPathOf(final_path);
   Status saved = WriteFile(files, new_path, BytesOf(index.Serialize()));
   if (saved.ok()) saved = files.Rename(new_path, final_path);
-  // If that fails as well, there is a file that readers pass over.
+  // If that fails too, there is a file that readers pass over.
   if (!saved.ok()) static_cast<void>(files.Delete(new_path));
   return saved;
 }

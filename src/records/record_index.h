@@ -36,7 +36,7 @@ struct RecordIndex {
   std::vector<Entry> entries;
 
   std::string Serialize() const;
-  /// kBadInput for bytes that are no index, kUnsupported for one of another version.
+  /// kBadInput for bytes that aren't an index, kUnsupported for one of another version.
   static Result<RecordIndex> Parse(std::span<const std::byte> bytes);
 
   /// The file in parts of at least `part_bytes`, the last one excepted, which cover it without
@@ -74,7 +74,7 @@ Result<RecordIndex> IndexFile(const std::string& path,
                               Validation validation = Validation::kFull,
                               const FileStore& files = LocalFiles());
 
-/// Puts `index` beside the file; whoever reads it meanwhile sees the old one or the new one.
+/// Puts `index` beside the file; meanwhile a reader sees the old one or the new one.
 Status SaveIndex(const RecordIndex& index, const std::string& path,
                  const FileStore& files = LocalFiles());
 

@@ -19,6 +19,13 @@ Result<Validation> ValidationFrom(std::string_view name) {
                 fmt::format("validation '{}' is none of 'none', 'lengths' and 'full'", name));
 }
 
+namespace {
+
+/// The most that fits into memory together with its frame; far beyond any memory.
+constexpr std::uint64_t kLongestRecord = std::uint64_t{1} << 62;
+
+}  // namespace
+
 /// What was read of the source and not yet handed out: the source's own memory where it has any,
 /// else a buffer. That grows with what is really there, so that a wrong length alone costs no
 /// memory.
@@ -96,7 +103,8 @@ Result<std::optional<Record>> RecordReader::Next() {
                         "read; the file is damaged or holds no TFRecords{}",
                         CompressionHint())));
   }
-  if (length > options_.max_record_bytes) {
+  // Whatever the caller allows, the frame's own size must not overflow.
+  if (length > std::min(options_.max_record_bytes, kLongestRecord)) {
     return Lose(
         Bad(fmt::format("its length of {} bytes is over the limit of {}; raise the limit "
                         "if such records are meant to be{}",

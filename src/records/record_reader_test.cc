@@ -152,6 +152,18 @@ TEST(RecordReaderTest, AWrongLengthThatNobodyCheckedCostsNoMemory) {
   EXPECT_THAT(outcome.errors[0], HasSubstr("it was cut off"));
 }
 
+TEST(RecordReaderTest, ALengthNearTheLargestNumberIsRefusedWhateverTheLimit) {
+  std::string file(12, '\xff');
+  for (const std::uint64_t length : {~std::uint64_t{0}, ~std::uint64_t{0} - 15}) {
+    std::memcpy(file.data(), &length, sizeof(length));
+    const Outcome outcome =
+        ReadAll(file + "0123456789012345",
+                {.validation = Validation::kNone, .max_record_bytes = ~std::uint64_t{0}});
+    EXPECT_TRUE(outcome.lost);
+    EXPECT_THAT(outcome.errors[0], HasSubstr("is over the limit"));
+  }
+}
+
 TEST(RecordReaderTest, SaysThatAFileLooksCompressed) {
   EXPECT_THAT(ReadAll(FromHex("1f8b0800000000000003abcdef01")).errors,
               ElementsAre(HasSubstr("begins like GZIP: read it with compression 'GZIP'")));

@@ -22,7 +22,7 @@ enum class BytesAs {
 /// Finds the columns that a sample of records has: docs/formats/tfrecord.md, "Inferred".
 ///
 /// Owner and lifetime: keeps nothing of the records but their keys. Threads: one at a time.
-/// Errors: kBadInput. `Add` fails for what is no such message; `Finish` when a key has two kinds,
+/// Errors: kBadInput. `Add` fails for any other message; `Finish` when a key has two kinds,
 /// naming a record of each.
 class SchemaInference {
  public:

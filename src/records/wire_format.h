@@ -32,7 +32,7 @@ constexpr std::byte TagByte(std::uint32_t field, WireType type) {
 /// Reads a message from front to back.
 ///
 /// Owner and lifetime: borrows the bytes. Threads: one at a time.
-/// Errors: each method that reads returns false for bytes that are no message; what it would have
+/// Errors: each method that reads returns false for bytes that aren't a message; what it would have
 /// set is unspecified then, and so is where the reader is.
 class WireReader {
  public:
@@ -143,7 +143,7 @@ class WireReader {
 };
 
 /// Calls `use(field, bytes)` for each field that has its length before it; passes over the others.
-/// False if the bytes are no message, or `use` says false.
+/// False if the bytes aren't a message, or `use` says false.
 template <typename Use>
 bool ForEachBytes(std::span<const std::byte> message, Use&& use) {
   WireReader reader(message);

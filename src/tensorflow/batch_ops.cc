@@ -1,6 +1,6 @@
 // The ops
 //
-//   TfosAwaitBatch(source, index) -> waiting  waits for the next batch, but for a short while only;
+//   TfosAwaitBatch(source, index) -> waiting  waits for the next batch, only for a short while;
 //                                             with index 0 it begins a pass over the dataset before
 //   TfosNextBatch(source) -> components       waits for it and hands its memory to TensorFlow
 //   TfosOpenPass(source) -> pass              makes a source for one pass, where each has its own

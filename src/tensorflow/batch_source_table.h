@@ -30,7 +30,7 @@ typedef struct tfos_tensor {
   const void* data;    /* A multiple of 64, unless empty. */
   uint64_t bytes;
   const tfos_string* strings; /* Instead of data: as many as dims say; they are the batch's. */
-  /* Keeps `data`. Whoever wants it longer than the batch sets `owner` to null and calls
+  /* Keeps `data`. A holder that wants it longer sets `owner` to null and calls
    * release(owner) in the end. */
   void* owner;
   void (*release)(void* owner);
@@ -47,7 +47,7 @@ typedef struct tfos_batch {
 
 typedef struct tfos_batch_source {
   uint32_t version; /* TFOS_BATCH_SOURCE_VERSION */
-  void* context;    /* Counted by the two functions below; who registers it keeps its own count. */
+  void* context;    /* Counted by the two functions below; its registrar keeps its own count. */
   void (*retain)(void* context);
   void (*release)(void* context);
   /* A new pass over the dataset begins. */

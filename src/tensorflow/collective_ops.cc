@@ -6,7 +6,7 @@
 //   TfosAllGather(group, tensor) -> gathered: everybody's rows, one member after the other
 //
 // They block the thread that runs them, as kernels of the C API that finish later than their
-// compute function crash. Stateful ops keep the program's order within a tf.function, which has to
+// compute function crash. Stateful ops keep the program's order within a tf.function, which must
 // be the same on all nodes.
 
 #include <cstddef>

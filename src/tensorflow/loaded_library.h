@@ -15,7 +15,7 @@ inline constexpr const char* kCompleteLibrary = "libtensorflow_cc.so.2";
 
 /// Looks functions up in a library that the process has loaded already.
 ///
-/// Owner and lifetime: keeps the library loaded for ever, as what is found has to stay; borrows
+/// Owner and lifetime: keeps the library loaded for ever, as what is found must stay; borrows
 /// `error`. Threads: one at a time. Errors: the first one is left in `error`.
 class LoadedLibrary {
  public:

@@ -3,9 +3,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace tfos::tensorflow {
 
@@ -47,7 +48,7 @@ class Registry {
 
   std::int64_t Add(const Table& table, std::uint32_t version) {
     if (table.version != version) return 0;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::int64_t handle = next_++;
     tables_.emplace(handle, Reference<Table>(table));
     return handle;
@@ -56,21 +57,21 @@ class Registry {
   void Remove(std::int64_t handle) {
     // Let go of without the lock: that may run whatever the owner likes.
     typename decltype(tables_)::node_type removed;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     removed = tables_.extract(handle);
   }
 
   std::optional<Reference<Table>> Find(std::int64_t handle) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = tables_.find(handle);
     if (it == tables_.end()) return std::nullopt;
     return Reference<Table>(*it->second.operator->());
   }
 
  private:
-  std::mutex mutex_;
-  std::map<std::int64_t, Reference<Table>> tables_;  ///< Guarded by the mutex.
-  std::int64_t next_ = 1;                            ///< Likewise. Handles are never reused.
+  Mutex mutex_;
+  std::map<std::int64_t, Reference<Table>> tables_ TFOS_GUARDED_BY(mutex_);
+  std::int64_t next_ TFOS_GUARDED_BY(mutex_) = 1;  ///< Handles are never reused.
 };
 
 }  // namespace tfos::tensorflow

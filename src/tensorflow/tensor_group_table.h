@@ -29,7 +29,7 @@ typedef struct tfos_tensor_group {
   void (*retain)(void* context);
   void (*release)(void* context);
 
-  /* The functions below wait for the other nodes, which have to call them as well, in the same
+  /* The functions below wait for the other nodes, which must call them too, in the same
    * order. They return a TF_Code; if it is not 0, *message says why, and goes back through
    * free_message. */
 

@@ -8,6 +8,7 @@ namespace tfos::tensorflow {
 /// TF_Code of tensorflow/c/tf_status.h.
 enum TfCode : int {
   kTfOk = 0,
+  kTfCancelled = 1,
   kTfUnknown = 2,
   kTfInvalidArgument = 3,
   kTfDeadlineExceeded = 4,

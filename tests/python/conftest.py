@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import runpy
 import subprocess
 import sys
+import tempfile
 import types
 import uuid
 
-import hadoop_cluster
 import pytest
+
+import hadoop_cluster
 import spark_cluster
 
 # Before they are imported: their assertions say what they compared, as those of tests do.
@@ -19,19 +22,29 @@ pytest.register_assert_rewrite("support.comparing", "support.waiting", "support.
 from support import faults  # noqa: E402
 from support import leftovers as leftovers_of_tfos  # noqa: E402
 from support.places import IMPORT_PATHS, ROOT, RUN_ID, RUN_VARIABLE, SUPPORT  # noqa: E402
+from support.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: E402, F401
 from support.waiting import wait_for  # noqa: E402
 
 #: JVMs here end before it pays to compile the same code better. Read by every `java` command, so also
 #: by those of drivers and executors in other processes.
 #: The archive is optional (tools/archive_spark_classes.py); Java would complain on standard output
 #: where it does not fit.
-SHORT_LIVED_JVM = ("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable "
-                   f"-XX:SharedArchiveFile={ROOT}/build/spark-classes.jsa")
+SHORT_LIVED_JVM = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable "
+    f"-XX:SharedArchiveFile={ROOT}/build/spark-classes.jsa"
+)
 
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
 
 #: Files that take long go first, so that the processes of `make test` end together.
-LONGEST_FIRST = ("test_component.py", "test_examples.py", "test_kill.py", "test_jvm.py", "test_yarn.py", "test_notebook.py")
+LONGEST_FIRST = (
+    "test_component.py",
+    "test_examples.py",
+    "test_kill.py",
+    "test_jvm.py",
+    "test_yarn.py",
+    "test_notebook.py",
+)
 
 #: What `empty_directory` makes with the help of HDFS.
 REMOTE_DIRECTORIES = {"hdfs", "viewfs", "faulty"}
@@ -54,7 +67,9 @@ def pytest_configure():
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Spark would pass its own on to driver and executors, and TensorFlow says much at start.
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    os.environ["JDK_JAVA_OPTIONS"] = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {SHORT_LIVED_JVM}".strip()
+    os.environ["JDK_JAVA_OPTIONS"] = (
+        f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {SHORT_LIVED_JVM}".strip()
+    )
 
 
 def pytest_collection_modifyitems(items):
@@ -69,7 +84,9 @@ def pytest_collection_modifyitems(items):
 
 def needs_of(item):
     """What a test needs that takes its time to start: markers."""
-    needs = {marker for marker, fixtures in NEEDS.items() if fixtures.intersection(item.fixturenames)}
+    needs = {
+        marker for marker, fixtures in NEEDS.items() if fixtures.intersection(item.fixturenames)
+    }
     if "empty_directory" in item.fixturenames:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if any(isinstance(value, str) and value in REMOTE_DIRECTORIES for value in parameters):
@@ -92,7 +109,9 @@ def _session(master, directory):
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))
         .config("spark.executorEnv.PATH", _path_of_executors())
         .config("spark.sql.shuffle.partitions", "2")
-        .config(f"spark.hadoop.fs.viewfs.mounttable.{SESSION_MOUNTS}.link./tests", directory.as_uri())
+        .config(
+            f"spark.hadoop.fs.viewfs.mounttable.{SESSION_MOUNTS}.link./tests", directory.as_uri()
+        )
         .getOrCreate()
     )
 
@@ -175,15 +194,23 @@ def hadoop(hdfs, tmp_path_factory):
     planned = faults.Faults(directory)
     configuration = directory / "conf"
     configuration.mkdir()
-    behind = {"mounted": f"{hdfs.uri}/viewed", "other": f"{hdfs.uri}/viewed-too",
-              "local": (directory / "local").as_uri(),
-              "faulty": f"{faults.SCHEME}://{directory / 'faulty'}"}
+    behind = {
+        "mounted": f"{hdfs.uri}/viewed",
+        "other": f"{hdfs.uri}/viewed-too",
+        "local": (directory / "local").as_uri(),
+        "faulty": f"{faults.SCHEME}://{directory / 'faulty'}",
+    }
     for name in ("local", "faulty"):
         (directory / name).mkdir()
-    hadoop_cluster.write_site(configuration, "core", {
-        "fs.defaultFS": hdfs.uri,
-        "ipc.client.connect.max.retries": 1,  # Ten by default, a second each.
-        **{f"fs.viewfs.mounttable.tfos.link./{name}": uri for name, uri in behind.items()}})
+    hadoop_cluster.write_site(
+        configuration,
+        "core",
+        {
+            "fs.defaultFS": hdfs.uri,
+            "ipc.client.connect.max.retries": 1,  # Ten by default, a second each.
+            **{f"fs.viewfs.mounttable.tfos.link./{name}": uri for name, uri in behind.items()},
+        },
+    )
     hadoop_cluster.write_site(configuration, "hdfs", {"dfs.replication": 1})
     with pytest.MonkeyPatch.context() as patch:
         # Java reads them as it starts; Spark, in later tests, must not see them.
@@ -194,7 +221,9 @@ def hadoop(hdfs, tmp_path_factory):
             access, viewed = access_for(behind[name])
             access.mkdirs(viewed)
     mounts = {name: f"viewfs://tfos/{name}" for name in behind}
-    return types.SimpleNamespace(hdfs=hdfs.uri, viewfs=mounts["mounted"], mounts=mounts, faults=planned)
+    return types.SimpleNamespace(
+        hdfs=hdfs.uri, viewfs=mounts["mounted"], mounts=mounts, faults=planned
+    )
 
 
 @pytest.fixture(scope="session")
@@ -225,10 +254,13 @@ def run_program(monkeypatch):
 @pytest.fixture
 def empty_directory(request, tmp_path):
     """A function that makes an empty directory on "local", "hdfs", "viewfs" or "faulty": its path."""
+
     def make(kind):
         if kind == "local":
             return str(tmp_path)
-        assert request.node.get_closest_marker("hdfs"), "name the kind as a parameter, or use `hdfs`"
+        assert request.node.get_closest_marker("hdfs"), (
+            "name the kind as a parameter, or use `hdfs`"
+        )
         if kind == "faulty":
             return request.getfixturevalue("faulty").uri
         from tfos.files.access import access_for
@@ -245,8 +277,9 @@ def empty_directory(request, tmp_path):
 def faulty(hadoop, tmp_path, monkeypatch):
     """An empty directory on faulty://, whose failures `.inject` plans; `path` is the same one."""
     monkeypatch.setenv("TFOS_HADOOP_SCHEMES", faults.SCHEME)
-    yield types.SimpleNamespace(uri=f"{faults.SCHEME}://{tmp_path}", path=tmp_path,
-                                inject=hadoop.faults.inject)
+    yield types.SimpleNamespace(
+        uri=f"{faults.SCHEME}://{tmp_path}", path=tmp_path, inject=hadoop.faults.inject
+    )
     waiting = hadoop.faults.waiting
     hadoop.faults.clear()
     assert not waiting, f"{waiting}: nothing of it was done"
@@ -270,4 +303,16 @@ def leftovers():
     def left():
         return leftovers_of_tfos.held() - before
 
-    wait_for(lambda: not left(), lambda: "\n".join(["the end of what is left behind:", *sorted(left())]))
+    wait_for(
+        lambda: not left(), lambda: "\n".join(["the end of what is left behind:", *sorted(left())])
+    )
+
+
+@pytest.fixture
+def gpus_of_executors():
+    """A function that gives the executors' host so many GPUs."""
+    listed = pathlib.Path(tempfile.gettempdir(), f"tfos-test-gpus-{RUN_ID}")
+    yield lambda count: listed.write_text(
+        "".join(f"{n}, GPU-{RUN_ID}-{n}, 0, 16000\n" for n in range(count))
+    )
+    listed.unlink(missing_ok=True)

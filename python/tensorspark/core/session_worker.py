@@ -1,4 +1,5 @@
-"""What a Spark task does for a ``SparkSession``: trains with its partition and exchanges weights."""
+"""What a Spark task does for a ``SparkSession``: trains with its partition and exchanges
+weights."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ import dataclasses
 import itertools
 import random
 import socket
-from typing import Any, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfos.parameter_server import connection, rules
 from tfos.errors import BadInputError
+from tfos.parameter_server import connection, rules
 
 tf1 = tf.compat.v1
 
@@ -31,6 +33,8 @@ class WorkerPlan:
     batch_size: int
     sync_interval: int
     shuffle: bool
+    #: A ``RunOptions``, or None.
+    options: Any
     combiner: str
     #: For the mean.
     count: int
@@ -47,8 +51,14 @@ def element(graph: Any, name: str) -> Any:
 def variables_by_name(graph: Any) -> dict[str, Any]:
     """The variables of the graph."""
     with graph.as_default():
-        return {variable.name: variable for variable in (
-            *tf1.global_variables(), *tf1.local_variables(), *tf1.trainable_variables())}
+        return {
+            variable.name: variable
+            for variable in (
+                *tf1.global_variables(),
+                *tf1.local_variables(),
+                *tf1.trainable_variables(),
+            )
+        }
 
 
 def load(session: Any, variables: Sequence[Any], values: Iterable[np.ndarray]) -> None:
@@ -62,8 +72,10 @@ def load(session: Any, variables: Sequence[Any], values: Iterable[np.ndarray]) -
             runs.append(fitting := {})
         fitting[given.name] = variable.initializer, given, value
     for run in runs:
-        session.run([operation for operation, _, _ in run.values()],
-                    {given: value for _, given, value in run.values()})
+        session.run(
+            [operation for operation, _, _ in run.values()],
+            {given: value for _, given, value in run.values()},
+        )
 
 
 def batches(rows: Iterable[Any], size: int, columns: int) -> Iterator[list[np.ndarray]]:
@@ -99,21 +111,34 @@ class Training:
         self._session = tf1.Session(graph=graph)
         variables = variables_by_name(graph)
         others = list(plan.values)
-        load(self._session, [variables[name] for name in others],
-             [plan.values[name] for name in others])
+        load(
+            self._session,
+            [variables[name] for name in others],
+            [plan.values[name] for name in others],
+        )
         self._fetches = tf.nest.map_structure(graph.as_graph_element, plan.fetches)
         self._feeds = [element(graph, name) for name in plan.feed_names]
         self._parameters = [variables[name] for name in plan.parameters]
-        like = [np.empty(variable.shape, variable.dtype.base_dtype.as_numpy_dtype)
-                for variable in self._parameters]
+        like = [
+            np.empty(variable.shape, variable.dtype.base_dtype.as_numpy_dtype)
+            for variable in self._parameters
+        ]
         self._weights = like
         rule, self._pushed = rules.make_rule(plan.combiner, None, plan.count)
         worker = connection.Worker(
-            number=index, name=f"partition {index} on host {socket.gethostname()}", starts=False,
-            workers=plan.count)
+            number=index,
+            name=f"partition {index} on host {socket.gethostname()}",
+            starts=False,
+            workers=plan.count,
+        )
         self._client = connection.connect(
-            [plan.server], like, rule, worker, plan.token,
-            connect_timeout=connection.RUNNING_CONNECT_TIMEOUT)
+            [plan.server],
+            like,
+            rule,
+            worker,
+            plan.token,
+            connect_timeout=connection.RUNNING_CONNECT_TIMEOUT,
+        )
 
     def run(self, rows: Iterable[Any]) -> int:
         plan = self._plan
@@ -125,7 +150,11 @@ class Training:
             for columns in batches(rows, plan.batch_size, len(self._feeds)):
                 if count % plan.sync_interval == 0:
                     self._pull()
-                self._session.run(self._fetches, dict(zip(self._feeds, columns, strict=True)))
+                self._session.run(
+                    self._fetches,
+                    dict(zip(self._feeds, columns, strict=True)),
+                    options=plan.options,
+                )
                 count += 1
                 if count % plan.sync_interval == 0:
                     self._push()
@@ -140,5 +169,6 @@ class Training:
 
     def _push(self) -> None:
         values = self._session.run(self._parameters)
-        self._client.run(self._pushed, False, False,
-                         [connection.as_bytes(np.asarray(value)) for value in values])
+        self._client.run(
+            self._pushed, False, False, [connection.as_bytes(np.asarray(value)) for value in values]
+        )

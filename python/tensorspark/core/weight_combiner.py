@@ -17,8 +17,9 @@ class WeightCombiner(abc.ABC):
     kind: str | None = None
 
     @abc.abstractmethod
-    def compute(self, origin_weight: Any, new_weight: Any, worker_id: Any = -1,
-                name: str | None = None) -> Any:
+    def compute(
+        self, origin_weight: Any, new_weight: Any, worker_id: Any = -1, name: str | None = None
+    ) -> Any:
         """The server's weight after a worker has pushed ``new_weight``."""
 
 
@@ -30,8 +31,9 @@ class MeanWeightCombiner(WeightCombiner):
     def __init__(self, num: int):
         self.num = num
 
-    def compute(self, origin_weight: Any, new_weight: Any, worker_id: Any = -1,
-                name: str | None = None) -> Any:
+    def compute(
+        self, origin_weight: Any, new_weight: Any, worker_id: Any = -1, name: str | None = None
+    ) -> Any:
         return ((self.num - 1) * origin_weight + new_weight) / self.num
 
 
@@ -46,8 +48,9 @@ class UpdateMeanWeightCombiner(WeightCombiner):
         self._server = server
         self._calls: dict[str | None, int] = {}
 
-    def compute(self, origin_weight: Any, new_weight: Any, worker_id: Any = -1,
-                name: str | None = None) -> Any:
+    def compute(
+        self, origin_weight: Any, new_weight: Any, worker_id: Any = -1, name: str | None = None
+    ) -> Any:
         version = self._calls.get(name, 0) if self._server is None else self._server._version
         self._calls[name] = version + 1
         return new_weight if version == 0 else (origin_weight + new_weight) / 2
@@ -62,8 +65,9 @@ class DeltaWeightCombiner(WeightCombiner):
     def __init__(self) -> None:
         self._last: dict[tuple[Any, str | None], Any] = {}
 
-    def compute(self, origin_weight: Any, new_weight: Any, worker_id: Any = -1,
-                name: str | None = None) -> Any:
+    def compute(
+        self, origin_weight: Any, new_weight: Any, worker_id: Any = -1, name: str | None = None
+    ) -> Any:
         if worker_id == -1:
             raise ValueError("the combiner of changes has to know whose they are: worker_id")
         updated = origin_weight + (new_weight - self._last.get((worker_id, name), 0))

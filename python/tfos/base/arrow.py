@@ -8,7 +8,10 @@ from __future__ import annotations
 try:
     import pyarrow as pa
 except ImportError as error:
-    raise ImportError(f"TFRecords, and models over rows, need pyarrow ({error}): pip install pyarrow, for "
-                      "the Python of the driver and those of the executors", name=error.name) from error
+    raise ImportError(
+        f"TFRecords, and models over rows, need pyarrow ({error}): pip install pyarrow, for "
+        "the Python of the driver and those of the executors",
+        name=error.name,
+    ) from error
 
 __all__ = ["pa"]

@@ -22,7 +22,7 @@ def encode(message_type: str, **fields: Any) -> str:
 
 
 def readable(text: str, longest: int | None = None) -> str:
-    """``text`` with ``\\udce9`` in place of what is no character, and without its middle when it
+    """``text`` with ``\\udce9`` in place of other than characters, and without its middle when it
     has more than ``longest`` characters: a traceback says most at both ends."""
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     if longest is None or len(text) <= longest:

@@ -1,6 +1,6 @@
 """The GPUs of this host, and which of them a process takes.
 
-Only `nvidia-smi` is asked, so that nothing here loads CUDA or TensorFlow into a Spark worker.
+Only ``nvidia-smi`` is asked, so that nothing here loads CUDA or TensorFlow into a Spark worker.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tfos.errors import BadInputError, TfosError
 logger = logging.getLogger(__name__)
 
 NVIDIA_SMI = ("nvidia-smi",)
+_BUSY_QUERY = ("--query-compute-apps=gpu_uuid", "--format=csv,noheader")
 _QUERY = ("--query-gpu=index,uuid,memory.used,memory.total", "--format=csv,noheader,nounits")
 _TIMEOUT_SECONDS = 30
 _LEASE_INTERVAL_SECONDS = 0.5
@@ -26,7 +27,7 @@ _LEASE_INTERVAL_SECONDS = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
-    """One GPU of this host. `index` is what CUDA_VISIBLE_DEVICES takes; memory is in MiB."""
+    """One GPU of this host. ``index`` is what CUDA_VISIBLE_DEVICES takes; memory is in MiB."""
 
     index: str
     uuid: str
@@ -41,11 +42,23 @@ def is_available(command: Sequence[str] = NVIDIA_SMI) -> bool:
 
 def list_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
     """Every GPU of this host in the order of its index; none when there is no driver."""
+    return [_parse(line) for line in _answer(command, _QUERY)]
+
+
+def list_free_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
+    """The GPUs of this host that no process computes on now, as far as the driver shows processes:
+    in a container it shows its own alone."""
+    busy = set(_answer(command, _BUSY_QUERY))
+    return [gpu for gpu in list_gpus(command) if gpu.uuid not in busy]
+
+
+def _answer(command: Sequence[str], query: Sequence[str]) -> list[str]:
+    """The lines that the tool prints; none when there is no driver."""
     if shutil.which(command[0]) is None:
         return []
     try:
         found = subprocess.run(
-            [*command, *_QUERY],
+            [*command, *query],
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_SECONDS,
@@ -58,19 +71,31 @@ def list_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
     if found.returncode != 0:
         # The tool without a loaded driver: an image for GPU hosts, on a host without one.
         return []
-    return [_parse(line) for line in found.stdout.splitlines() if line.strip()]
+    return [line.strip() for line in found.stdout.splitlines() if line.strip()]
 
 
-def pick(count: int, worker_index: int = -1, command: Sequence[str] = NVIDIA_SMI) -> list[str]:
-    """The indices of `count` GPUs for one of the processes on this host.
+def pick(
+    count: int, worker_index: int = -1, command: Sequence[str] = NVIDIA_SMI, *, free: bool = False
+) -> list[str]:
+    """The indices of ``count`` GPUs for one of the processes on this host.
 
-    With `worker_index` >= 0 processes of different indices get disjoint GPUs, as long as there are
-    enough for all of them; after that they wrap around. With -1 the least used ones are taken.
-    BadInputError says how many there are when they are fewer than `count`.
+    With ``worker_index`` >= 0 processes of different indices get disjoint GPUs, as long as there
+    are enough for all of them; after that they wrap around. With -1 the least used ones are taken.
+    ``free``: only among those that no process computes on. Instances that start one after the other
+    leave it False: each would count the GPUs by another list.
+    BadInputError says how many there are when they are fewer than ``count``.
     """
     if count <= 0:
         return []
     gpus = list_gpus(command)
+    if free and len(gpus) >= count:
+        every, gpus = len(gpus), list_free_gpus(command)
+        if len(gpus) < count:
+            raise BadInputError(
+                f"{count} GPU(s) were asked for, and of this host's {every} only "
+                f"{len(gpus)} are free: "
+                "processes compute on the others (nvidia-smi shows them)"
+            )
     if len(gpus) < count:
         raise BadInputError(
             f"{count} GPU(s) were asked for and this host has {len(gpus)}: ask for fewer per node, "
@@ -86,11 +111,11 @@ def pick(count: int, worker_index: int = -1, command: Sequence[str] = NVIDIA_SMI
 
 @contextlib.contextmanager
 def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str]]:
-    """The indices of `count` GPUs that no other node or instance of tfos on this host has until the
-    block ends.
+    """The indices of ``count`` GPUs that no other node or instance of tfos on this host has until
+    the block ends.
 
     Waits without a limit, as for a task slot, while others have them, and says so once in the log.
-    BadInputError when the host has fewer than `count`.
+    BadInputError when the host has fewer than ``count``.
     """
     if count <= 0:
         yield []
@@ -102,9 +127,12 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
     while (lease := _native.GpuLease.take(count, gpus)) is None:
         if not waiting:
             logger.warning(
-                "waiting for %d of this host's %d GPU(s): others of tfos hold them. No instance waits "
+                "waiting for %d of this host's %d GPU(s): others of tfos hold them. No "
+                "instance waits "
                 "when a host has no more task slots than GPUs for them (spark.task.cpus, or "
-                "spark.task.resource.gpu.amount)", count, len(gpus),
+                "spark.task.resource.gpu.amount)",
+                count,
+                len(gpus),
             )
             waiting = True
         time.sleep(_LEASE_INTERVAL_SECONDS)
@@ -114,18 +142,23 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
         lease.release()
 
 
-def cap_tensorflow(tensorflow: Any, fraction: float, indices: Sequence[str],
-                   command: Sequence[str] = NVIDIA_SMI) -> None:
-    """Has this process's TensorFlow take at most `fraction` of the memory of its GPUs, which are
-    `indices` of this host. Before TensorFlow uses them."""
+def cap_tensorflow(
+    tensorflow: Any, fraction: float, indices: Sequence[str], command: Sequence[str] = NVIDIA_SMI
+) -> None:
+    """Has this process's TensorFlow take at most ``fraction`` of the memory of its GPUs, which are
+    ``indices`` of this host. Before TensorFlow uses them."""
     total = {gpu.index: gpu.memory_total for gpu in list_gpus(command)}
     visible = tensorflow.config.list_physical_devices("GPU")
-    for device, index in zip(visible, indices):
+    for device, index in zip(visible, indices, strict=False):
         if not total.get(index):
             raise TfosError(
-                f"GPU {index} does not say how much memory it has, so a node can't take {fraction:.0%} "
-                "of it (spark.tfos.gpu.fraction): give each node a whole GPU (spark.tfos.gpu.count)")
-        limit = tensorflow.config.LogicalDeviceConfiguration(memory_limit=int(total[index] * fraction))
+                f"GPU {index} does not say how much memory it has, so a node can't take "
+                f"{fraction:.0%} "
+                "of it (spark.tfos.gpu.fraction): give each node a whole GPU (spark.tfos.gpu.count)"
+            )
+        limit = tensorflow.config.LogicalDeviceConfiguration(
+            memory_limit=int(total[index] * fraction)
+        )
         tensorflow.config.set_logical_device_configuration(device, [limit])
 
 
@@ -133,7 +166,8 @@ def _parse(line: str) -> Gpu:
     fields = [field.strip() for field in line.split(",")]
     if len(fields) != 4:
         raise TfosError(
-            f"nvidia-smi answered a line that is not index, UUID, memory used and in all: {line!r}")
+            f"nvidia-smi answered a line that is not index, UUID, memory used and in all: {line!r}"
+        )
     index, uuid, *memory = fields
     # Some boards report "[N/A]" or "[Not Supported]" for memory; they sort as unused.
     return Gpu(index, uuid, *(int(mib) if mib.isdigit() else 0 for mib in memory))

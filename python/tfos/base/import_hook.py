@@ -7,8 +7,9 @@ import importlib.machinery
 import importlib.util
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, Callable, Sequence
+from typing import Any
 
 
 def call_after_import(name: str, action: Callable[[], Any]) -> None:
@@ -31,8 +32,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         self._action = action
         self._asking = threading.local()
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None = None,
-                  target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._name or getattr(self._asking, "others", False):
             return None
         self._asking.others = True

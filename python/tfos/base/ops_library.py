@@ -8,7 +8,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -42,17 +43,26 @@ def load() -> Ops:
     library.tfos_ops_error.restype = ctypes.c_char_p
     error = library.tfos_ops_error()
     if error is not None:
-        raise TfosError(f"TensorFlow {tf.__version__} did not take the ops of tfos: {error.decode()}")
+        raise TfosError(
+            f"TensorFlow {tf.__version__} did not take the ops of tfos: {error.decode()}"
+        )
 
     def address(function: Any) -> int:
-        return ctypes.cast(function, ctypes.c_void_p).value
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
 
-    return Ops(ops.tfos_await_batch, ops.tfos_next_batch, ops.tfos_open_pass, ops.tfos_close_pass,
-               ops.tfos_all_reduce, ops.tfos_broadcast, ops.tfos_all_gather,
-               address(library.tfos_register_batch_source),
-               address(library.tfos_unregister_batch_source),
-               address(library.tfos_register_tensor_group),
-               address(library.tfos_unregister_tensor_group))
+    return Ops(
+        ops.tfos_await_batch,
+        ops.tfos_next_batch,
+        ops.tfos_open_pass,
+        ops.tfos_close_pass,
+        ops.tfos_all_reduce,
+        ops.tfos_broadcast,
+        ops.tfos_all_gather,
+        address(library.tfos_register_batch_source),
+        address(library.tfos_unregister_batch_source),
+        address(library.tfos_register_tensor_group),
+        address(library.tfos_unregister_tensor_group),
+    )
 
 
 def awaiting(ops: Ops) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
@@ -60,7 +70,8 @@ def awaiting(ops: Ops) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     that gives the source once ``next_batch`` does not wait for it any more.
 
     Its loop, unlike tf.while_loop's, calls functions, and TensorFlow looks before each call whether
-    the iterator has been dropped. Without it, dropping one that prefetches would wait for the source.
+    the iterator has been dropped. Without it, dropping one that prefetches would wait for the
+    source.
     """
     scalar = tf.TensorSpec([], tf.int64)
 
@@ -81,7 +92,8 @@ def awaiting(ops: Ops) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
             function.add_to_graph(tf.compat.v1.get_default_graph())
         cond, body = functions
         awaited, _ = tf.raw_ops.While(
-            input=[source, index], cond=cond, body=body, output_shapes=[[], []])
+            input=[source, index], cond=cond, body=body, output_shapes=[[], []]
+        )
         return awaited
 
     return wait

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfos.errors import BadInputError
 
 #: Jobs that Spark does not feed and that are stopped when all others have finished.
 SERVICE_JOBS = ("ps", "evaluator")
+
+#: Jobs whose nodes train together, and so share rows and files.
+TRAINING_JOBS = ("chief", "master", "worker")
+
+#: Of those, the jobs whose node is the first of all.
+CHIEF_JOBS = ("chief", "master")
 
 INPUT_MODES = ("spark", "tensorflow")
 
@@ -32,14 +39,15 @@ def plan_roles(
         raise BadInputError(f"input_mode is 'spark' or 'tensorflow', not {input_mode!r}")
     if nodes < 1:
         raise BadInputError(f"a cluster needs at least 1 node, not {nodes}")
-    if min(ps, parameter_servers) < 0:
-        raise BadInputError(f"{min(ps, parameter_servers)} parameter servers can't be")
+    for argument, count in (("ps", ps), ("parameter_servers", parameter_servers)):
+        if count < 0:
+            raise BadInputError(f"{argument}={count}: must be 0 or more")
     if ps and parameter_servers:
         raise BadInputError(
-            "ps= nodes run the program, and parameter_servers= nodes serve ctx.parameter_server: "
-            "a cluster has one kind"
+            "choose ps= or parameter_servers=, not both: ps= nodes run the program, and "
+            "parameter_servers= nodes serve ctx.parameter_server"
         )
-    if chief not in (None, "chief", "master"):
+    if chief not in (None, *CHIEF_JOBS):
         raise BadInputError(f"the first node's job is 'chief' or 'master', not {chief!r}")
     if driver_parameter_servers and input_mode == "spark":
         raise BadInputError(
@@ -57,7 +65,7 @@ def plan_roles(
         counts[chief] = 1
     counts["evaluator"] = int(evaluator)
     counts["worker"] = nodes - sum(counts.values())
-    if counts["worker"] < 0 or counts["worker"] == 0 and not chief:
+    if counts["worker"] < 0 or (counts["worker"] == 0 and not chief):
         asked = ", ".join(f"{count} {job}" for job, count in counts.items() if count > 0)
         raise BadInputError(
             f"{nodes} nodes are too few for {asked} and at least one node that trains"
@@ -71,6 +79,12 @@ def service_nodes(roles: list[dict[str, Any]]) -> frozenset[int]:
     return frozenset(node_id for node_id, job in enumerate(jobs) if job in SERVICE_JOBS)
 
 
+def members_of(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The nodes that train together, in the order of their ranks."""
+    training = [node for node in nodes if node["job_name"] in TRAINING_JOBS]
+    return sorted(training, key=lambda node: (node["job_name"] == "worker", node["task_index"]))
+
+
 def tensorboard_node(roles: list[dict[str, Any]]) -> int:
     """The id of the node that TensorBoard runs beside: the chief or master, else worker 0."""
     first_ids: dict[str, int] = {}
@@ -78,4 +92,4 @@ def tensorboard_node(roles: list[dict[str, Any]]) -> int:
     for role in roles:
         first_ids[role["job"]] = next_id
         next_id += role["count"]
-    return next(first_ids[job] for job in ("chief", "master", "worker") if job in first_ids)
+    return next(first_ids[job] for job in TRAINING_JOBS if job in first_ids)

@@ -11,7 +11,8 @@ FAIL = "fail"
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One line of the report. ``advice`` says what to do and is empty when there is nothing to do."""
+    """One line of the report. ``advice`` says what to do and is empty when there is nothing to
+    do."""
 
     level: str
     what: str

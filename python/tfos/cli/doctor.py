@@ -1,8 +1,8 @@
 """The Python side of ``tfos doctor``: what an installation consists of, and what it lacks.
 
-``python -m tfos.cli.doctor`` prints a JSON list of checks, which the executable shows among its own;
-``--settings`` prints the table of settings. Nothing here imports TensorFlow but the last step of
-``--hdfs``: that takes seconds, and the versions are in the packages' metadata.
+``python -m tfos.cli.doctor`` prints a JSON list of checks, which the executable shows among its
+own; ``--settings`` prints the table of settings. Nothing here imports TensorFlow but the last step
+of ``--hdfs``: that takes seconds, and the versions are in the packages' metadata.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from pathlib import Path
 from tfos.cli.checks import FAIL, OK, WARN, Check
 from tfos.spark.installation import spark_home
 
-
 _OLDEST_PYTHON = (3, 11)
 #: What the code is written for, and what of it was run.
 _TENSORFLOW = ((2, 16), (2, 21))
 _TESTED_TENSORFLOW = "tested with 2.21, and its feed with 2.16"
 _OLDEST_SPARK = (3, 5)
+_OLDEST_UCX = "1.14"
 _TESTED_SPARK = (4, 1)
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
+#: tfos is not on PyPI: the wheel is built from a checkout.
+_INSTALL_THE_WHEEL = "install the wheel: pip install . in a checkout of tfos"
 _HADOOP_JARS = ("hadoop-client-api-", "hadoop-client-runtime-")
 
 VersionOf = Callable[[str], str | None]
@@ -57,6 +59,7 @@ def all_checks(
         check_keras(version_of),
         check_tensorboard(version_of),
         check_pyarrow(version_of),
+        check_ucx(),
         check_required("cloudpickle", version_of),
         check_required("numpy", version_of),
     ]
@@ -74,7 +77,7 @@ def check_extension() -> Check:
     try:
         from tfos import _native
     except ImportError as error:
-        return Check(FAIL, what, str(error), "install the wheel: pip install tfos")
+        return Check(FAIL, what, str(error), _INSTALL_THE_WHEEL)
     return Check(OK, what, _native.__file__)
 
 
@@ -85,17 +88,24 @@ def check_executable() -> Check:
     try:
         return Check(OK, "tfos executable", executable.path())
     except TfosError as error:
-        return Check(FAIL, "tfos executable", str(error), "install the wheel: pip install tfos")
+        return Check(FAIL, "tfos executable", str(error), _INSTALL_THE_WHEEL)
 
 
 def check_jar() -> Check:
-    from tfos.spark import jar
     from tfos.errors import TfosError
+    from tfos.spark import jar
 
     try:
         return Check(OK, "jar for the JVM", jar.path())
     except TfosError as error:
-        return Check(WARN, "jar for the JVM", str(error), "only programs in Scala and Java need it")
+        return Check(
+            WARN,
+            "jar for the JVM",
+            str(error),
+            "without it Python workers feed and score, more slowly, and programs in Scala "
+            "and Java don't "
+            "run: build the wheel where Maven is installed",
+        )
 
 
 def check_spark(version_of: VersionOf, home: Path | None) -> Check:
@@ -115,7 +125,8 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
             WARN,
             "pyspark",
             found,
-            f"made for {_dotted(_OLDEST_SPARK)} and newer, tested with {_dotted(_TESTED_SPARK)}: upgrade",
+            f"made for {_dotted(_OLDEST_SPARK)} and newer, tested with "
+            f"{_dotted(_TESTED_SPARK)}: upgrade",
         )
     if _numbers(version) != _TESTED_SPARK:
         found += f"; tested with {_dotted(_TESTED_SPARK)}"
@@ -156,20 +167,31 @@ def check_hadoop_configuration(environ: Mapping[str, str]) -> Check:
     return Check(OK, what, directory)
 
 
+def tensorflow_requirement() -> str:
+    """The versions of TensorFlow that the code is written for, as pip takes them."""
+    oldest, (major, minor) = _TENSORFLOW
+    return f"tensorflow>={_dotted(oldest)},<{major}.{minor + 1}"
+
+
 def check_tensorflow(version_of: VersionOf) -> Check:
     what = "TensorFlow"
     installed = {name: version for name in _TENSORFLOW_PACKAGES if (version := version_of(name))}
     oldest, newest = _TENSORFLOW
     if not installed:
-        return Check(FAIL, what, "not installed", f"pip install 'tensorflow<={_dotted(newest)}.*'")
+        return Check(FAIL, what, "not installed", f'pip install "{tensorflow_requirement()}"')
     package, version = next(iter(installed.items()))
     found = f"{version} ({package})"
     if not oldest <= _numbers(version) <= newest:
         made_for = f"made for {_dotted(oldest)} to {_dotted(newest)}"
         return Check(
-            WARN, what, found, f"{made_for}, {_TESTED_TENSORFLOW}: install one of them if something fails"
+            WARN,
+            what,
+            found,
+            f"{made_for}, {_TESTED_TENSORFLOW}: install one of them if something fails",
         )
-    return Check(OK, what, found if _numbers(version) == newest else f"{found}; {_TESTED_TENSORFLOW}")
+    return Check(
+        OK, what, found if _numbers(version) == newest else f"{found}; {_TESTED_TENSORFLOW}"
+    )
 
 
 def check_keras(version_of: VersionOf) -> Check:
@@ -212,6 +234,35 @@ def check_required(package: str, version_of: VersionOf) -> Check:
     return Check(OK, package, version)
 
 
+def check_ucx(packaged: str | None = None, devices: Path = Path("/sys/class/infiniband")) -> Check:
+    """The UCX that nodes of this host would use, found as they find it."""
+    from tfos.base import ucx
+    from tfos.errors import TfosError
+
+    what = "UCX (rdma=True)"
+    try:
+        from tfos import _native
+
+        file, version, has_verbs = _native.find_ucx(
+            ucx.packaged() if packaged is None else packaged
+        )
+    except (ImportError, TfosError) as error:
+        return Check(WARN, what, str(error), "only clusters with rdma=True need it")
+    found = f"{version} at {file}"
+    if has_verbs:
+        return Check(OK, what, found)
+    found += ", without InfiniBand and RoCE"
+    here = sorted(entry.name for entry in devices.iterdir()) if devices.is_dir() else []
+    if here:
+        return Check(
+            WARN,
+            what,
+            f"{found}, and this host has {', '.join(here)}",
+            f"install a UCX of {_OLDEST_UCX} or newer with InfiniBand on this host",
+        )
+    return Check(OK, what, found)
+
+
 def settings_table() -> str:
     """The settings as aligned text: key, default with unit, meaning."""
     from tfos.settings import SETTINGS
@@ -243,10 +294,12 @@ def settings_json() -> list[dict[str, object]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tfos.cli.doctor", description="see tfos doctor")
+    parser = argparse.ArgumentParser(
+        prog="python -m tfos.cli.doctor", description="see tfos doctor"
+    )
     parser.add_argument("--settings", action="store_true", help="print the table of settings")
     parser.add_argument("--json", action="store_true", help="print the settings as JSON")
-    parser.add_argument("--hdfs", metavar="URI", help="use a directory of Hadoop's step by step")
+    parser.add_argument("--hdfs", metavar="URI", help="check a directory on HDFS step by step")
     options = parser.parse_args(arguments)
     if options.settings:
         print(json.dumps(settings_json(), indent=2) if options.json else settings_table())
@@ -255,8 +308,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from tfos.cli import doctor_hdfs
 
         doctor_hdfs.shorten_timeouts()
-        checks = [check_hadoop_client(), check_hadoop_configuration(os.environ),
-                  *doctor_hdfs.hdfs_checks(options.hdfs)]
+        checks = [
+            check_hadoop_client(),
+            check_hadoop_configuration(os.environ),
+            *doctor_hdfs.hdfs_checks(options.hdfs),
+        ]
     else:
         checks = all_checks()
     print(json.dumps([dataclasses.asdict(check) for check in checks]))
@@ -270,7 +326,7 @@ def _shown(default: object) -> str:
 
 
 def _numbers(version: str) -> tuple[int, int]:
-    """Major and minor of a version: `2.21.0rc1` is (2, 21)."""
+    """Major and minor of a version: ``2.21.0rc1`` is (2, 21)."""
     major, minor = (*version.split("."), "0")[:2]
     return int(major), int("".join(filter(str.isdigit, minor)) or 0)
 

@@ -1,7 +1,7 @@
 """``tfos doctor --hdfs URI``: uses a directory of Hadoop's step by step, as a program would.
 
-It starts Java in this process, and reads with TensorFlow at the end, if that is installed. Below the
-URI it makes a directory of its own and removes it again.
+It starts Java in this process, and reads with TensorFlow at the end, if that is installed. Below
+the URI it makes a directory of its own and removes it again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import time
 import uuid
 from collections.abc import Callable
 
-from tfos.files import hadoop_client
 from tfos.cli.checks import FAIL, OK, WARN, Check
 from tfos.errors import TfosError
+from tfos.files import hadoop_client
 from tfos.files.access import access_for, scheme_of
 from tfos.files.hadoop_settings import PROPERTIES_VARIABLE
 
@@ -50,12 +50,19 @@ def shorten_timeouts() -> None:
 
 
 def hdfs_checks(uri: str, seconds: float = DEADLINE_SECONDS) -> list[Check]:
-    """One check for each step, up to the first that fails or takes longer than is left of the time."""
+    """One check for each step, up to the first that fails or takes longer than is left of the
+    time."""
     scheme = scheme_of(uri)
     if scheme not in hadoop_client.schemes():
-        return [Check(FAIL, "scheme", f"{uri} is not one of {', '.join(hadoop_client.schemes())}",
-                      f"name a path such as hdfs://namenode:8020/user, or set "
-                      f"{hadoop_client.SCHEMES_VARIABLE}")]
+        return [
+            Check(
+                FAIL,
+                "scheme",
+                f"{uri} is not one of {', '.join(hadoop_client.schemes())}",
+                f"name a path such as hdfs://namenode:8020/user, or set "
+                f"{hadoop_client.SCHEMES_VARIABLE}",
+            )
+        ]
 
     access, base = access_for(uri)
     ours = f"{base.rstrip('/')}/.tfos-doctor-{uuid.uuid4().hex}"
@@ -113,8 +120,14 @@ def hdfs_checks(uri: str, seconds: float = DEADLINE_SECONDS) -> list[Check]:
             break
     else:
         if not has_tensorflow:
-            checks.append(Check(WARN, "read it with TensorFlow", "not tried: TensorFlow is not installed",
-                                "install it for this Python, if programs are to use it"))
+            checks.append(
+                Check(
+                    WARN,
+                    "read it with TensorFlow",
+                    "not tried: TensorFlow is not installed",
+                    "install it for this Python, if programs are to use it",
+                )
+            )
     if len(checks) > steps.index(("write below it", write)):
         removed = _run("delete it", remove, uri, max(end - time.monotonic(), _REMOVE_SECONDS))
         if removed.level == FAIL:
@@ -144,9 +157,13 @@ def _run(what: str, step: Callable[[], str], uri: str, seconds: float) -> Check:
     concurrent.futures.wait([outcome], timeout=max(seconds, 0))
     took = time.monotonic() - begin
     if not outcome.done():
-        return Check(FAIL, what, f"no answer for {uri} within {took:.0f} s",
-                     "see whether the NameNode runs and DataNodes do, whether the address is that of its "
-                     "RPC port, and whether a firewall drops packets between")
+        return Check(
+            FAIL,
+            what,
+            f"no answer for {uri} within {took:.0f} s",
+            "see whether the NameNode runs and DataNodes do, whether the address is that of its "
+            "RPC port, and whether a firewall drops packets between",
+        )
     try:
         return Check(OK, what, f"{outcome.result()} ({took:.2f} s)")
     except Exception as error:  # Whatever Hadoop, and an installation of TensorFlow, may raise.

@@ -12,16 +12,17 @@ import json
 import os
 import sys
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Iterator, TypeVar
+from typing import Any, TypeVar
 
 from tfos.errors import BadInputError, TfosError
 from tfos.files.access import access_for
 
 try:
     from tfos import inference
-    from tfos.records import conversion, listing
     from tfos.base.arrow import pa
+    from tfos.records import conversion, listing
 except ImportError as error:
     sys.exit(f"tfos infer: {error}")
 
@@ -30,6 +31,10 @@ T = TypeVar("T")
 #: Batches that are read before the model has room for them.
 _AHEAD = 4
 _MOST_THREADS = 8
+
+
+class _UsageError(BadInputError):
+    """The command line is wrong, in a way that argparse can't see."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,53 +46,94 @@ def main(arguments: list[str] | None = None) -> int:
         return _describe(parsed) if parsed.input is None else _infer(parsed)
     except (TfosError, OSError) as error:
         print(f"tfos infer: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, _UsageError) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tfos infer",
         description="Runs the rows of files through a SavedModel. Without --input: prints the "
-                    "model's inputs and outputs.")
+        "model's inputs and outputs.",
+    )
     model = parser.add_argument_group("model")
     model.add_argument("--model", required=True, metavar="DIR", help="a SavedModel")
-    model.add_argument("--signature", default=inference.DEFAULT_SIGNATURE, help="default: %(default)s")
+    model.add_argument(
+        "--signature", default=inference.DEFAULT_SIGNATURE, help="default: %(default)s"
+    )
     model.add_argument("--tags", default=inference.DEFAULT_TAGS, help="default: %(default)s")
-    model.add_argument("--op-library", action="append", default=[], metavar="FILE",
-                       help="a library with ops of the model's own")
-    model.add_argument("--batch-size", type=int, default=inference.BATCH_SIZE,
-                       help="rows at a time; default: %(default)s")
-    model.add_argument("--threads", type=_threads, default=min(_MOST_THREADS, len(os.sched_getaffinity(0))),
-                       help="batches that are computed at a time, each of them in memory; default: "
-                            f"one for each core, {_MOST_THREADS} at most")
+    model.add_argument(
+        "--op-library",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a library with the model's custom ops",
+    )
+    model.add_argument(
+        "--batch-size",
+        type=int,
+        default=inference.BATCH_SIZE,
+        help="rows at a time; default: %(default)s",
+    )
+    model.add_argument(
+        "--threads",
+        type=_threads,
+        default=min(_MOST_THREADS, len(os.sched_getaffinity(0))),
+        help="batches that are computed at a time, all of them in memory; default: "
+        f"one for each core, {_MOST_THREADS} at most",
+    )
     files = parser.add_argument_group("files")
-    files.add_argument("--input", nargs="+", metavar="PATH",
-                       help="files, directories, or patterns of * ? [...]")
+    files.add_argument(
+        "--input", nargs="+", metavar="PATH", help="files, directories, or patterns of * ? [...]"
+    )
     files.add_argument("--output", metavar="PATH", help="the file to write")
-    files.add_argument("--overwrite", action="store_true", help="also if it is there already")
-    files.add_argument("--format", choices=conversion.FORMATS,
-                       help="of the input; default: as the names end, else tfrecord")
-    files.add_argument("--output-format", choices=conversion.FORMATS,
-                       help="default: as the name ends, else as the input")
+    files.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
+    files.add_argument(
+        "--format",
+        choices=conversion.FORMATS,
+        help="format of the input; default: by the ends of the names, otherwise tfrecord",
+    )
+    files.add_argument(
+        "--output-format",
+        choices=conversion.FORMATS,
+        help="format of the output; default: by the end of the name, otherwise as the input",
+    )
     files.add_argument("--record-type", default="Example", choices=("Example", "SequenceExample"))
-    files.add_argument("--compression", choices=("none", "gzip", "zlib"),
-                       help="of TFRecords; default: as the names end (.gz, .zlib)")
+    files.add_argument(
+        "--compression",
+        choices=("none", "gzip", "zlib"),
+        help="compression of TFRecords; default: by the ends of the names (.gz, .zlib)",
+    )
     columns = parser.add_argument_group("columns")
-    columns.add_argument("--map", action="append", default=[], metavar="COLUMN=INPUT",
-                         help="a column of the files for an input; INPUT,INPUT for values and row "
-                              "splits of a ragged one. Default: the columns of the inputs' names")
-    columns.add_argument("--output-map", action="append", default=[], metavar="OUTPUT=COLUMN",
-                         help="what to write and how to call it. Default: all outputs, as they are called")
-    columns.add_argument("--binary-output", action="append", default=[], metavar="OUTPUT",
-                         help="an output whose strings are bytes, not text")
-    columns.add_argument("--keep", action="store_true", help="write the columns of the input as well")
+    columns.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="COLUMN=INPUT",
+        help="a column of the files for an input; INPUT,INPUT for values and row "
+        "splits of a ragged one. Default: the columns of the inputs' names",
+    )
+    columns.add_argument(
+        "--output-map",
+        action="append",
+        default=[],
+        metavar="OUTPUT=COLUMN",
+        help="an output and the column to write it to; default: all outputs, under their names",
+    )
+    columns.add_argument(
+        "--binary-output",
+        action="append",
+        default=[],
+        metavar="OUTPUT",
+        help="an output whose strings are bytes, not text",
+    )
+    columns.add_argument("--keep", action="store_true", help="also write the columns of the input")
     return parser
 
 
 def _threads(text: str) -> int:
     threads = int(text)
     if threads < 1:
-        raise argparse.ArgumentTypeError(f"{text}; it has to be at least 1")
+        raise argparse.ArgumentTypeError(f"{text}; it must be at least 1")
     return threads
 
 
@@ -96,28 +142,39 @@ def _pairs(option: str, given: list[str]) -> dict[str, str]:
     for pair in given:
         name, equals, value = pair.partition("=")
         if not (name and equals and value):
-            raise BadInputError(f"{option} {pair}: write it as NAME=NAME")
+            raise _UsageError(f"{option} {pair}: write it as NAME=NAME")
         if name in pairs:
-            raise BadInputError(f"{option}: {name} is there twice")
+            raise _UsageError(f"{option}: {name} is there twice")
         pairs[name] = value
     return pairs
 
 
 def _describe(parsed: Any) -> int:
     model = _model(parsed)
-    print(json.dumps({"model": model.path, "signature": model.signature, "tags": model.tags,
-                      "inputs": model.inputs, "outputs": model.outputs}, ensure_ascii=False))
+    print(
+        json.dumps(
+            {
+                "model": model.path,
+                "signature": model.signature,
+                "tags": model.tags,
+                "inputs": model.inputs,
+                "outputs": model.outputs,
+            },
+            ensure_ascii=False,
+        )
+    )
     return 0
 
 
 def _model(parsed: Any) -> inference.Model:
-    return inference.Model(parsed.model, parsed.tags, parsed.signature, tuple(parsed.op_library),
-                           threads=1)
+    return inference.Model(
+        parsed.model, parsed.tags, parsed.signature, tuple(parsed.op_library), threads=1
+    )
 
 
 def _infer(parsed: Any) -> int:
     if parsed.output is None:
-        raise BadInputError("--output is missing: the file to write")
+        raise _UsageError("--output is missing: the file to write")
     model = _model(parsed)
     sources = [file.path for file in listing.list_files(parsed.input)]
     if not sources:
@@ -125,25 +182,54 @@ def _infer(parsed: Any) -> int:
     kind = conversion.format_of(sources[0], parsed.format)
     output_kind = conversion.format_of(parsed.output, parsed.output_format, otherwise=kind)
     _check_output(parsed, sources)
-    mapping = {column: tuple(tensor.split(",")) for column, tensor in _pairs("--map", parsed.map).items()}
+    mapping = {
+        column: tuple(tensor.split(",")) for column, tensor in _pairs("--map", parsed.map).items()
+    }
     schema = conversion.schema_of(
-        sources, kind, parsed.record_type, parsed.compression, hints=_strings_of(model, mapping),
-        strings=parsed.keep)
-    plan = model.on(schema, mapping, _pairs("--output-map", parsed.output_map),
-                    binary_outputs=parsed.binary_output, batch_size=parsed.batch_size, keep=parsed.keep)
+        sources,
+        kind,
+        parsed.record_type,
+        parsed.compression,
+        hints=_strings_of(model, mapping),
+        strings=parsed.keep,
+    )
+    plan = model.on(
+        schema,
+        mapping,
+        _pairs("--output-map", parsed.output_map),
+        binary_outputs=parsed.binary_output,
+        batch_size=parsed.batch_size,
+        keep=parsed.keep,
+    )
     conversion.check_target(plan.schema, output_kind, parsed.output)
     if not parsed.keep:
         schema = pa.schema([schema.field(name) for name in plan.columns])
     # A model hardly ever answers the same number twice.
-    distinct = [field.name for field in plan.output_schema
-                if pa.types.is_floating(conversion.leaf_type(field.type))]
-    batches = _ahead(conversion.read(sources, kind, schema, parsed.record_type, parsed.compression,
-                                            batch_rows=parsed.batch_size))
+    distinct = [
+        field.name
+        for field in plan.output_schema
+        if pa.types.is_floating(conversion.leaf_type(field.type))
+    ]
+    batches = _ahead(
+        conversion.read(
+            sources,
+            kind,
+            schema,
+            parsed.record_type,
+            parsed.compression,
+            batch_rows=parsed.batch_size,
+        )
+    )
     with conversion.replacing(parsed.output) as temporary:
-        rows = conversion.write(temporary, output_kind, plan.schema,
-                                       plan.run(batches, parsed.threads), "Example",
-                                       listing.compression_of(parsed.output, None),
-                                       distinct=distinct)
+        rows = conversion.write(
+            temporary,
+            output_kind,
+            plan.schema,
+            plan.run(batches, parsed.threads),
+            "Example",
+            listing.compression_of(parsed.output, None),
+            distinct=distinct,
+        )
         _check_output(parsed, sources)  # Somebody else may have been faster.
     print(json.dumps({"file": parsed.output, "rows": rows}))
     return 0
@@ -164,16 +250,23 @@ def _check_output(parsed: Any, sources: list[str]) -> None:
         raise BadInputError(f"{parsed.output} is there already; pass --overwrite to replace it")
 
 
-def _strings_of(model: inference.Model, mapping: dict[str, tuple[str, ...]]) -> dict[str, pa.DataType]:
+def _strings_of(
+    model: inference.Model, mapping: dict[str, tuple[str, ...]]
+) -> dict[str, pa.DataType]:
     """Columns that have to be text, whatever it looks like."""
-    columns = {tensors[0]: column for column, tensors in mapping.items()} or {n: n for n in model.inputs}
-    return {columns[name]: pa.string() for name, kind in model.inputs.items()
-            if kind.startswith("string") and name in columns}
+    columns = {tensors[0]: column for column, tensors in mapping.items()} or {
+        n: n for n in model.inputs
+    }
+    return {
+        columns[name]: pa.string()
+        for name, kind in model.inputs.items()
+        if kind.startswith("string") and name in columns
+    }
 
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:
     """The same items, read in a thread of their own while earlier ones are used."""
-    end = object()
+    end: Any = object()
     with ThreadPoolExecutor(1, thread_name_prefix="tfos-infer-reader") as reader:
         coming = deque(reader.submit(next, items, end) for _ in range(_AHEAD))
         try:

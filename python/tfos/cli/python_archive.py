@@ -1,8 +1,9 @@
 """A virtual environment as an archive that Spark unpacks on every executor.
 
 Moved elsewhere, a virtual environment still works by its ``bin/python``, which finds everything
-relative to itself; only the scripts in ``bin`` keep the old place in their first line, and nothing of
-tfos uses those. It has no interpreter: every host needs the one that it was made with, at the same path.
+relative to itself; only the scripts in ``bin`` keep the old place in their first line, and nothing
+of tfos uses those. It has no interpreter: every host needs the one that it was made with, at the
+same path.
 """
 
 from __future__ import annotations
@@ -28,31 +29,43 @@ _CHECK_TIMEOUT_SECONDS = 120
 
 
 def check(environment: Path) -> None:
-    """Raises :class:`tfos.errors.BadInputError` unless it is a virtual environment that can be packed
-    and that holds tfos."""
+    """Raises :class:`tfos.errors.BadInputError` unless it is a virtual environment that can be
+    packed and that holds tfos."""
     if not (environment / "pyvenv.cfg").is_file():
         raise BadInputError(
             f"{environment} is no virtual environment (it has no pyvenv.cfg): pass one made with "
-            "`python -m venv`, or an archive such as conda-pack makes of a conda environment")
+            "`python -m venv`, or an archive such as conda-pack makes of a conda environment"
+        )
     for origin in environment.glob("lib/python*/site-packages/*.dist-info/direct_url.json"):
         try:
             source = json.loads(origin.read_text())
         except ValueError as error:
-            raise BadInputError(f"{origin} is no JSON ({error}): install that package again") from error
+            raise BadInputError(
+                f"{origin} is no JSON ({error}): install that package again"
+            ) from error
         if source.get("dir_info", {}).get("editable"):
             raise BadInputError(
                 f"{origin.parent.name} is installed editable in {environment}, so its files are "
-                "elsewhere and would be missing on the cluster: install it without -e")
+                "elsewhere and would be missing on the cluster: install it without -e"
+            )
     # -I: only what is in it counts, not PYTHONPATH or the working directory.
     try:
-        done = subprocess.run([environment / "bin" / "python", "-I", "-c", "import tfos"], text=True,
-                              capture_output=True, timeout=_CHECK_TIMEOUT_SECONDS)
+        done = subprocess.run(
+            [environment / "bin" / "python", "-I", "-c", "import tfos"],
+            text=True,
+            capture_output=True,
+            timeout=_CHECK_TIMEOUT_SECONDS,
+        )
     except subprocess.TimeoutExpired as error:
-        raise BadInputError(f"{environment / 'bin' / 'python'} took more than {_CHECK_TIMEOUT_SECONDS} "
-                            "seconds to import tfos: is its disk slow?") from error
+        raise BadInputError(
+            f"{environment / 'bin' / 'python'} took more than {_CHECK_TIMEOUT_SECONDS} "
+            "seconds to import tfos: is its disk slow?"
+        ) from error
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-        raise BadInputError(f"{environment} can't import tfos ({reason}): install the wheel into it")
+        raise BadInputError(
+            f"{environment} can't import tfos ({reason}): install the wheel into it"
+        )
 
 
 def name_of(environment: Path) -> str:
@@ -96,7 +109,8 @@ def pack(environment: Path, archive: Path) -> None:
 
 
 def upload(archive: Path, directory: str, say: Callable[[str], None]) -> str:
-    """Puts it into a directory, such as one on HDFS, unless it is there already; returns its URI."""
+    """Puts it into a directory, such as one on HDFS, unless it is there already; returns its
+    URI."""
     target = f"{directory.rstrip('/')}/{archive.name}"
     access, path = access_for(target)
     if access.status(path) is None:

@@ -13,19 +13,21 @@ import json
 import math
 import os
 import sys
-from typing import Any, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 
 try:
-    from tfos.records import conversion, listing, files as record_files
     from tfos import records
+    from tfos.records import conversion, listing
+    from tfos.records import files as record_files
     from tfos.records.listing import ListedFile
 except ImportError as error:
     sys.exit(f"tfos records: {error}")
 
-#: Rows that `head` prints unless it is told.
+#: Rows that ``head`` prints unless it is told.
 HEAD_ROWS = 10
 
 
@@ -35,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return parsed.run(parsed)
     except BrokenPipeError:
-        # Who reads the output has enough, as in `| head`. Python would complain when it flushes.
+        # Who reads the output has enough, as in ``| head``. Python would complain when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (BadInputError, OSError) as error:
@@ -51,34 +53,58 @@ def _parser() -> argparse.ArgumentParser:
     def command(name: str, run: Callable[[Any], int], help: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help, description=help)
         made.set_defaults(run=run)
-        made.add_argument("paths", nargs="+", metavar="PATH",
-                          help="a file, a directory, or a pattern of * ? [...]")
-        made.add_argument("--compression", choices=("none", "gzip", "zlib"),
-                          help="default: as the names end (.gz, .zlib)")
+        made.add_argument(
+            "paths",
+            nargs="+",
+            metavar="PATH",
+            help="a file, a directory, or a pattern of * ? [...]",
+        )
+        made.add_argument(
+            "--compression",
+            choices=("none", "gzip", "zlib"),
+            help="compression; default: by the ends of the names (.gz, .zlib)",
+        )
         return made
 
     def rows(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        made.add_argument("--record-type", default="Example", choices=("Example", "SequenceExample"))
+        made.add_argument(
+            "--record-type", default="Example", choices=("Example", "SequenceExample")
+        )
         return made
 
-    for name, help, default in (("cat", "Print each tf.Example as JSON.", None),
-                                ("head", "Print the first tf.Examples as JSON.", HEAD_ROWS)):
+    for name, help, default in (
+        ("cat", "Print each tf.Example as JSON.", None),
+        ("head", "Print the first tf.Examples as JSON.", HEAD_ROWS),
+    ):
         made = rows(command(name, _cat, help))
-        made.add_argument("-n", "--rows", type=int, default=default, help=f"default: {default or 'all'}")
-        made.add_argument("--mode", default="failfast",
-                          choices=("failfast", "dropmalformed", "permissive"),
-                          help="what becomes of bad records")
+        made.add_argument(
+            "-n", "--rows", type=int, default=default, help=f"default: {default or 'all'}"
+        )
+        made.add_argument(
+            "--mode",
+            default="failfast",
+            choices=("failfast", "dropmalformed", "permissive"),
+            help="what to do with bad records",
+        )
     command("count", _count, "Count the records of each file, without checking their data.")
     made = rows(command("schema", _schema, "Print the columns that a sample of the records has."))
-    made.add_argument("--sample", type=int, default=record_files.SAMPLE_RECORDS, help="records to look at")
+    made.add_argument(
+        "--sample", type=int, default=record_files.SAMPLE_RECORDS, help="records to look at"
+    )
     command("verify", _verify, "Check all CRCs of each file.")
     made = command("index", _index, "Put an index beside each file, so that Spark can split it.")
     made.add_argument("--interval", type=int, help="bytes between entries; default: 1 MiB")
-    made = rows(command("convert", _convert, "Convert TFRecord, Parquet, CSV or JSON files into one."))
+    made = rows(
+        command("convert", _convert, "Convert TFRecord, Parquet, CSV or JSON files into one.")
+    )
     made.add_argument("--output", required=True, help="the file to write")
     for side in ("from", "to"):
-        made.add_argument(f"--{side}", choices=conversion.FORMATS, dest=f"{side}_format",
-                          help="default: as the name ends, else tfrecord")
+        made.add_argument(
+            f"--{side}",
+            choices=conversion.FORMATS,
+            dest=f"{side}_format",
+            help="format; default: by the end of the name, otherwise tfrecord",
+        )
     made.add_argument("--output-compression", choices=("none", "gzip", "zlib"))
     return parser
 
@@ -104,21 +130,35 @@ def _print(value: Any) -> None:
 def _cat(parsed: Any) -> int:
     files = _files(parsed)
     schema = listing.infer_schema(
-        files, record_type=parsed.record_type, compression=parsed.compression,
-        sample=parsed.rows or record_files.SAMPLE_RECORDS, strings=True, mode=parsed.mode)
+        files,
+        record_type=parsed.record_type,
+        compression=parsed.compression,
+        sample=parsed.rows or record_files.SAMPLE_RECORDS,
+        strings=True,
+        mode=parsed.mode,
+    )
     schema = conversion.nullable(schema)
     readers: list[records.Reader] = []
 
     def rows() -> Iterator[dict[str, Any]]:
         for path, compression in _opened(parsed):
-            readers.append(records.Reader(path, schema, record_type=parsed.record_type,
-                                          compression=compression, mode=parsed.mode))
+            readers.append(
+                records.Reader(
+                    path,
+                    schema,
+                    record_type=parsed.record_type,
+                    compression=compression,
+                    mode=parsed.mode,
+                )
+            )
             for batch in readers[-1]:
                 yield from batch.to_pylist()
 
     for row in itertools.islice(rows(), parsed.rows):
         _print({name: _plain(value) for name, value in row.items()})
-    problems = [reader.counts["first_problem"] for reader in readers if reader.counts["first_problem"]]
+    problems = [
+        reader.counts["first_problem"] for reader in readers if reader.counts["first_problem"]
+    ]
     for problem in problems:
         print(f"tfos records: {problem}", file=sys.stderr)
     return 1 if problems else 0
@@ -140,7 +180,9 @@ def _count(parsed: Any) -> int:
 
 
 def _verify(parsed: Any) -> int:
-    return _survey(parsed, "full", ("records", "bad_records", "lost", "record_bytes", "longest_bytes"))
+    return _survey(
+        parsed, "full", ("records", "bad_records", "lost", "record_bytes", "longest_bytes")
+    )
 
 
 def _survey(parsed: Any, validation: str, shown: tuple[str, ...]) -> int:
@@ -157,8 +199,12 @@ def _survey(parsed: Any, validation: str, shown: tuple[str, ...]) -> int:
 
 def _schema(parsed: Any) -> int:
     schema = listing.infer_schema(
-        _files(parsed), record_type=parsed.record_type, compression=parsed.compression,
-        sample=parsed.sample, strings=True)
+        _files(parsed),
+        record_type=parsed.record_type,
+        compression=parsed.compression,
+        sample=parsed.sample,
+        strings=True,
+    )
     for field in schema:
         _print({"name": field.name, "type": str(field.type), "nullable": field.nullable})
     return 0
@@ -174,9 +220,14 @@ def _index(parsed: Any) -> int:
 
 def _convert(parsed: Any) -> int:
     rows = conversion.convert(
-        [file.path for file in _files(parsed)], parsed.output, source_format=parsed.from_format,
-        target_format=parsed.to_format, record_type=parsed.record_type,
-        compression=parsed.compression, target_compression=parsed.output_compression)
+        [file.path for file in _files(parsed)],
+        parsed.output,
+        source_format=parsed.from_format,
+        target_format=parsed.to_format,
+        record_type=parsed.record_type,
+        compression=parsed.compression,
+        target_compression=parsed.output_compression,
+    )
     _print({"file": parsed.output, "rows": rows})
     return 0
 

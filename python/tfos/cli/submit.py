@@ -1,7 +1,8 @@
 """``tfos submit``: spark-submit with what tfos needs; ``python -m tfos.cli.submit``.
 
-Says the command on standard error and becomes it, so the exit code is spark-submit's; 2 if something
-is wrong with the command line or the environment, and nothing was run. docs/submit.md has examples.
+Says the command on standard error and becomes it, so the exit code is spark-submit's; 2 if
+something is wrong with the command line or the environment, and nothing was run. docs/submit.md has
+examples.
 """
 
 from __future__ import annotations
@@ -16,25 +17,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfos.cli import python_archive
 from tfos import settings, util
+from tfos.cli import python_archive
 from tfos.errors import BadInputError, TfosError
 from tfos.spark.installation import spark_home
 
 USAGE = """\
 usage: tfos submit [options] PROGRAM.py [argument]...
 
-Runs a program on a cluster: spark-submit, with the Python environment, the jar and the settings that
-tfos needs, all of which it says. Options of spark-submit are passed on.
+Runs a program on a cluster through spark-submit. It adds the Python environment, the jar and the
+settings that tfos needs, and prints them. Options of spark-submit are passed on.
 
 options of tfos:
   --python-env ENV    the Python of the executors, and of the driver in cluster mode: a virtual
                       environment (packed once for each content), or an archive of one, here or on
                       HDFS. Default: the virtual environment that runs `tfos submit`, unless
                       PYSPARK_PYTHON or spark.pyspark.python names a Python that all hosts have
-  --env-directory DIR such as hdfs:///user/me/environments: the packed environment is put there if it
-                      is not there already, and hosts that have it don't fetch it again
-  --no-env            pack nothing: all hosts have this Python at the same path, or the one named so
+  --env-directory DIR such as hdfs:///user/me/environments: store the packed environment there once;
+                      hosts that have it don't fetch it again
+  --no-env            pack nothing: all hosts have this Python at the same path, or the Python that
+                      PYSPARK_PYTHON or spark.pyspark.python names
   --dry-run           print the command and do nothing
   -h, --help          show this; `spark-submit --help` shows the options of spark-submit
 
@@ -47,7 +49,9 @@ common options of spark-submit:
 """
 
 #: Options of spark-submit that take no value.
-_SWITCHES = frozenset({"-v", "--verbose", "--supervise", "--version", "--usage-error", "--load-spark-defaults"})
+_SWITCHES = frozenset(
+    {"-v", "--verbose", "--supervise", "--version", "--usage-error", "--load-spark-defaults"}
+)
 _OUR_SWITCHES = frozenset({"--no-env", "--dry-run", "-h", "--help"})
 _OUR_OPTIONS = frozenset({"--python-env", "--env-directory"})
 _SHORT = {"-c": "--conf"}
@@ -65,7 +69,8 @@ _DRIVER_PYTHON = "spark.pyspark.driver.python"
 _MEMORY_OVERHEAD = ("spark.executor.memoryOverhead", "2g")
 
 _SECRET = re.compile(
-    r"secret|passw|token|credential|(access|account|private|api|auth)[._-]?key", re.IGNORECASE)
+    r"secret|passw|token|credential|(access|account|private|api|auth)[._-]?key", re.IGNORECASE
+)
 _SECRET_IN_URL = re.compile(r"(://[^/:@\s]*:)[^/@\s]+@")
 _REDACTED = "REDACTED"
 
@@ -123,13 +128,17 @@ def read_properties(path: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     lines = (line.strip() for line in path.read_text().splitlines())
-    pairs = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
+    pairs = (
+        re.split(r"\s*[=:\s]\s*", line, maxsplit=1)
+        for line in lines
+        if line and line[0] not in "#!"
+    )
     return {pair[0]: pair[1] if len(pair) == 2 else "" for pair in pairs}
 
 
 def check_settings(conf: Mapping[str, str]) -> None:
-    """Raises :class:`tfos.errors.BadInputError` for a setting that tfos would not know or understand,
-    here and not when the cluster has started."""
+    """Raises :class:`tfos.errors.BadInputError` for a setting that tfos would not know or
+    understand, here and not when the cluster has started."""
     known = {setting.key: setting for setting in settings.SETTINGS}
     for key, value in conf.items():
         if key in known:
@@ -137,11 +146,19 @@ def check_settings(conf: Mapping[str, str]) -> None:
         elif key.startswith(settings.PREFIX) and key not in util.PARAMETER_SERVERS:
             near = difflib.get_close_matches(key, known, 1)
             hint = f"; is {near[0]} meant?" if near else ""
-            raise BadInputError(f"{key} is no setting of tfos{hint} `tfos doctor --settings` lists them")
+            raise BadInputError(
+                f"{key} is no setting of tfos{hint} `tfos doctor --settings` lists them"
+            )
 
 
-def command(request: Request, home: Path, conf: Mapping[str, str], archive: str | None,
-            jar: str | None, python: str) -> list[str]:
+def command(
+    request: Request,
+    home: Path,
+    conf: Mapping[str, str],
+    archive: str | None,
+    jar: str | None,
+    python: str,
+) -> list[str]:
     """The spark-submit command.
 
     Args:
@@ -160,7 +177,8 @@ def command(request: Request, home: Path, conf: Mapping[str, str], archive: str 
     if not _in_cluster(conf) and archive is not None and _DRIVER_PYTHON not in conf:
         added[_DRIVER_PYTHON] = python
     if _master(conf).startswith(("yarn", "k8s://")) and not any(
-            key.startswith(_MEMORY_OVERHEAD[0]) for key in conf):
+        key.startswith(_MEMORY_OVERHEAD[0]) for key in conf
+    ):
         added.update([_MEMORY_OVERHEAD])
 
     words = [str(home / "bin" / "spark-submit")]
@@ -194,11 +212,12 @@ def redacted(words: list[str]) -> str:
     hides = False
     for word in words:
         name = _SECRET.search(word)
-        key, equals, _ = word[name.start():].partition("=") if name else (word, "", "")
+        begin = name.start() if name else len(word)
+        key, equals, _ = word[begin:].partition("=")
         if hides:
             word = _REDACTED
         elif equals:
-            word = f"{word[:name.start()]}{key}={_REDACTED}"
+            word = f"{word[:begin]}{key}={_REDACTED}"
         hides = bool(name) and not equals and word.startswith("-")
         shown.append(_SECRET_IN_URL.sub(rf"\1{_REDACTED}@", word))
     return shlex.join(shown)
@@ -231,7 +250,8 @@ def _check(request: Request, conf: Mapping[str, str]) -> None:
         raise BadInputError("which program? `tfos submit --help`")
     if _in_cluster(conf) and _master(conf).startswith("spark://"):
         raise BadInputError(
-            "Spark's standalone clusters run Python programs with --deploy-mode client only")
+            "Spark's standalone clusters run Python programs with --deploy-mode client only"
+        )
     check_settings(conf)
 
 
@@ -244,8 +264,10 @@ def _archive(request: Request, conf: Mapping[str, str], environ: Mapping[str, st
         return given
     if given is None and sys.prefix == sys.base_prefix:
         raise BadInputError(
-            f"{sys.executable} is in no virtual environment, which could be packed for the executors: "
-            "pass --python-env, or --no-env if all hosts have this Python with all it needs")
+            f"{sys.executable} is in no virtual environment, which could be packed for the "
+            f"executors: "
+            "pass --python-env, or --no-env if all hosts have this Python with all it needs"
+        )
     environment = Path(os.path.abspath(given or sys.prefix))
     python_archive.check(environment)
     cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tfos" / "environments"

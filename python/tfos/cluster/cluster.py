@@ -8,26 +8,27 @@ import os
 import secrets
 import threading
 import traceback
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Callable, Sequence
+from typing import Any
 
 import cloudpickle
 
-from tfos.feed import frames
-from tfos.files import hadoop_settings, paths
-from tfos.cluster import launch, notebook
-from tfos.spark import slots
-from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed, warn_of_speculation
-from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
-from tfos.feed.datafeed import VALIDATION_QUEUE
-from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
-from tfos.cluster.ledger import Ledger
 from tfos.base.network import host_and_port
-from tfos.cluster.progress import Progress
 from tfos.base.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
-from tfos.settings import Settings
-from tfos.spark.jobs import SparkJob, SparkJobs, first_cause, use_this_python
+from tfos.cluster import launch, notebook
+from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
+from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed, warn_of_speculation
+from tfos.cluster.ledger import Ledger
+from tfos.cluster.progress import Progress
 from tfos.cluster.training import plan_training
+from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
+from tfos.feed import frames
+from tfos.feed.datafeed import VALIDATION_QUEUE
+from tfos.files import hadoop_settings, paths
+from tfos.settings import Settings
+from tfos.spark import slots
+from tfos.spark.jobs import SparkJob, SparkJobs, first_cause, use_this_python
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ def run(
     queues: tuple[str, ...] = ("input", VALIDATION_QUEUE, "output", "error"),
     release_port: bool = True,
     **settings: Any,
-) -> "Cluster":
+) -> Cluster:
     """Starts a TensorFlow cluster on the executors of ``spark`` and returns when it has formed.
 
     Args:
@@ -66,8 +67,8 @@ def run(
         parameter_servers: how many native parameter servers, for ``ctx.parameter_server``; the
             program does not run on them.
         ps: how many nodes of job ``ps`` run the program, for TensorFlow's own parameter servers.
-        chief, evaluator: ``"chief"`` or ``"master"`` to name the first training node so; whether one
-            node evaluates.
+        chief, evaluator: ``"chief"`` or ``"master"`` to name the first training node so; whether
+            one node evaluates.
         input_mode: ``"spark"``: rows come from ``cluster.train`` and ``cluster.inference``;
             ``"tensorflow"``: the program reads its data itself.
         tensorboard, log_dir: run TensorBoard over ``log_dir`` beside the chief.
@@ -84,8 +85,13 @@ def run(
     """
     sc = getattr(spark, "sparkContext", spark)
     roles = plan_roles(
-        nodes, ps=ps, parameter_servers=parameter_servers, chief=chief, evaluator=evaluator,
-        input_mode=input_mode, driver_parameter_servers=driver_parameter_servers,
+        nodes,
+        ps=ps,
+        parameter_servers=parameter_servers,
+        chief=chief,
+        evaluator=evaluator,
+        input_mode=input_mode,
+        driver_parameter_servers=driver_parameter_servers,
     )
     resolved = Settings.resolve(lambda key: sc.getConf().get(key), settings)
     on_driver = ps + parameter_servers if driver_parameter_servers else 0
@@ -96,20 +102,34 @@ def run(
         )
     if resolved.tensors_encrypt and resolved.rdma != "false":
         raise BadInputError(
-            "tensors_encrypt: what goes over UCX (rdma) can't be encrypted; ask for one or the other")
+            "tensors_encrypt: what goes over UCX (rdma) can't be encrypted; ask for one or "
+            "the other"
+        )
     progress = Progress(resolved.progress)
     use_this_python(sc)
     slots.wait_for_slots(
-        sc, nodes - on_driver, resolved.slots_timeout, first_executor_timeout=registration_timeout,
+        sc,
+        nodes - on_driver,
+        resolved.slots_timeout,
+        first_executor_timeout=registration_timeout,
         while_waiting=lambda doing: progress.show([], doing),
     )
     if input_mode == "spark":
         slots.warn_of_idle_executors(sc)
         warn_of_speculation(sc)
     return Cluster(
-        sc, roles, resolved, progress, _pickled(main, args),
-        input_mode=input_mode, on_driver=on_driver, tensorboard=tensorboard, log_dir=log_dir,
-        registration_timeout=registration_timeout, queues=queues, release_port=release_port,
+        sc,
+        roles,
+        resolved,
+        progress,
+        _pickled(main, args),
+        input_mode=input_mode,
+        on_driver=on_driver,
+        tensorboard=tensorboard,
+        log_dir=log_dir,
+        registration_timeout=registration_timeout,
+        queues=queues,
+        release_port=release_port,
         parameter_servers=parameter_servers,
     )
 
@@ -136,11 +156,23 @@ class Cluster:
     :class:`tfos.errors.NodeFailedError` with the remote traceback; all nodes are stopped by then.
     """
 
-    def __init__(self, sc: Any, roles: list[dict[str, Any]], settings: Settings,
-                 progress: Progress, payload: bytes, *,
-                 input_mode: str, on_driver: int, tensorboard: bool, log_dir: str | None,
-                 registration_timeout: float, queues: tuple[str, ...], release_port: bool,
-                 parameter_servers: int):
+    def __init__(
+        self,
+        sc: Any,
+        roles: list[dict[str, Any]],
+        settings: Settings,
+        progress: Progress,
+        payload: bytes,
+        *,
+        input_mode: str,
+        on_driver: int,
+        tensorboard: bool,
+        log_dir: str | None,
+        registration_timeout: float,
+        queues: tuple[str, ...],
+        release_port: bool,
+        parameter_servers: int,
+    ):
         self.spark_context = sc
         self.cluster_id = secrets.token_hex(8)
         self.input_mode = input_mode
@@ -181,8 +213,9 @@ class Cluster:
             },
             on_failure=self._jobs.cancel,
         )
-        self._feed = ClusterFeed(self._coordinator, settings, self._token, self._jobs,
-                                 self._show_progress)
+        self._feed = ClusterFeed(
+            self._coordinator, settings, self._token, self._jobs, self._show_progress
+        )
         try:
             self._launch(self._launch_plan(payload, registration_timeout, log_dir, release_port))
             self._wait_until_formed(registration_timeout)
@@ -193,17 +226,26 @@ class Cluster:
 
     # -- what programs use
 
-    def train(self, data: Any, epochs: int = 1, feed_timeout: float = FEED_TIMEOUT_SECONDS,
-              queue: str = "input", decimals: str | None = None, *, validation: Any = None,
-              shuffle: bool | int = False, cache: str | None = None) -> None:
+    def train(
+        self,
+        data: Any,
+        epochs: int = 1,
+        feed_timeout: float = FEED_TIMEOUT_SECONDS,
+        queue: str = "input",
+        decimals: str | None = None,
+        *,
+        validation: Any = None,
+        shuffle: bool | int = False,
+        cache: str | None = None,
+    ) -> None:
         """Feeds ``data`` to the nodes, ``epochs`` times, and returns when they have taken it all.
 
         Args:
             data: an RDD (its objects), a DataFrame (Rows of NumPy values, docs/dataframes.md), or
                 a DStream (every batch, from when it starts; a stream has no epochs).
             epochs: passes over the data, a Spark job each. The nodes hear when one has ended.
-            feed_timeout: seconds without any progress after which feeding fails. A program may pause
-                for as long, to evaluate or to export; one that dies is noticed at once.
+            feed_timeout: seconds without any progress after which feeding fails. A program may
+                pause for as long, to evaluate or to export; one that dies is noticed at once.
             queue: the feed to fill.
             decimals: what becomes of a DataFrame's decimals: ``"float64"``, or None to refuse them.
             validation: data of the same kind and columns, fed to the queue ``validation`` after
@@ -233,9 +275,16 @@ class Cluster:
         plan = plan_training(sources, epochs, shuffle, cache)
         self._feed.train(plan, sources, queue, feed_timeout, decimals)
 
-    def inference(self, data: Any, feed_timeout: float = FEED_TIMEOUT_SECONDS,
-                  queue: str = "input", *, schema: Any = None, keys: Sequence[str] = (),
-                  decimals: str | None = None) -> Any:
+    def inference(
+        self,
+        data: Any,
+        feed_timeout: float = FEED_TIMEOUT_SECONDS,
+        queue: str = "input",
+        *,
+        schema: Any = None,
+        keys: Sequence[str] = (),
+        decimals: str | None = None,
+    ) -> Any:
         """The results for ``data``, one for each row, in the order of each partition's rows. Lazy:
         nodes are asked whenever Spark computes it, and again when it computes it again.
 
@@ -269,8 +318,9 @@ class Cluster:
             raise BadInputError("schema, keys and decimals are for DataFrames, and this is an RDD")
         return self._feed.infer_rdd(data, feed_timeout, queue)
 
-    def shutdown(self, streaming_context: Any = None, grace_secs: float = 0,
-                 timeout: float = 259200) -> None:
+    def shutdown(
+        self, streaming_context: Any = None, grace_secs: float = 0, timeout: float = 259200
+    ) -> None:
         """Ends the feed, waits until every program has returned, and stops what is left.
 
         Args:
@@ -303,8 +353,9 @@ class Cluster:
         return self._coordinator.nodes()
 
     def watch(self, interval: float = 1.0) -> notebook.Watch:
-        """Shows the nodes as a table in the notebook cell that calls it, and keeps it up to date, while
-        other cells run, until the cluster has ended. ``interval``: seconds between two looks."""
+        """Shows the nodes as a table in the notebook cell that calls it, and keeps it up to date,
+        while other cells run, until the cluster has ended. ``interval``: seconds between two
+        looks."""
         return notebook.Watch(self._repr_html_, self._ended, interval)
 
     def _repr_html_(self) -> str:
@@ -317,6 +368,7 @@ class Cluster:
 
     def tensorboard_url(self) -> str | None:
         """Where TensorBoard answers; None when it was not asked for. Waits until it listens."""
+
         def started() -> bool:
             return any(node.get("tensorboard") for node in self._coordinator.nodes())
 
@@ -345,7 +397,7 @@ class Cluster:
         can also feed the cluster and join it: hand it on with care and never log it."""
         return {"Authorization": f"Bearer {self._token}"}
 
-    def __enter__(self) -> "Cluster":
+    def __enter__(self) -> Cluster:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, _traceback: Any) -> None:
@@ -356,8 +408,9 @@ class Cluster:
 
     # -- starting
 
-    def _launch_plan(self, payload: bytes, registration_timeout: float, log_dir: str | None,
-                     release_port: bool) -> launch.LaunchPlan:
+    def _launch_plan(
+        self, payload: bytes, registration_timeout: float, log_dir: str | None, release_port: bool
+    ) -> launch.LaunchPlan:
         settings = self._settings
         conf = self.spark_context.getConf()
         return launch.LaunchPlan(
@@ -378,10 +431,12 @@ class Cluster:
                 "may_lose_nodes": settings.max_lost_nodes > 0,
                 "feed_cache_directory": settings.feed_cache_directory,
                 "feed_bind_address": settings.feed_bind_address,
-                "tensors": {"shared_memory": settings.tensors_shared_memory,
-                            "encrypt": settings.tensors_encrypt,
-                            "rdma": settings.rdma,
-                            "timeline": settings.tensors_timeline},
+                "tensors": {
+                    "shared_memory": settings.tensors_shared_memory,
+                    "encrypt": settings.tensors_encrypt,
+                    "rdma": settings.rdma,
+                    "timeline": settings.tensors_timeline,
+                },
                 "ports": settings.ports,
             },
             payload=payload,
@@ -394,6 +449,7 @@ class Cluster:
             python=settings.python,
             keep_omp_num_threads=conf.contains("spark.executorEnv.OMP_NUM_THREADS"),
             gpu_count=settings.gpu_count,
+            gpu_count_if_any=settings.gpu_count_if_any,
             gpu_fraction=settings.gpu_fraction,
             nodes_without_gpus=service_nodes(self._roles),
             parameter_servers=self._parameter_servers,
@@ -404,8 +460,12 @@ class Cluster:
 
     def _launch(self, plan: launch.LaunchPlan) -> None:
         for node_id in range(self._on_driver):
-            threading.Thread(target=self._launch_on_driver, args=(plan, node_id), daemon=True,
-                             name=f"tfos-launch-{node_id}").start()
+            threading.Thread(
+                target=self._launch_on_driver,
+                args=(plan, node_id),
+                daemon=True,
+                name=f"tfos-launch-{node_id}",
+            ).start()
         ids = range(self._on_driver, self._node_count)
         self.launch_rdd = self.spark_context.parallelize(ids, len(ids))
         tasks = self.launch_rdd.mapPartitions(partial(launch.launch_task, plan))
@@ -426,7 +486,8 @@ class Cluster:
 
     def _wait_until_formed(self, timeout: float) -> None:
         formed = self._coordinator.wait(
-            lambda: self._coordinator.formed, timeout,
+            lambda: self._coordinator.formed,
+            timeout,
             while_waiting=lambda: self._show_progress("starting"),
         )
         if formed:
@@ -439,17 +500,21 @@ class Cluster:
         )
 
     def _why_missing(self) -> list[str]:
-        running, total = self._launch_job.task_counts()
+        running, total = self._launch_job.task_counts() if self._launch_job else (0, 0)
         reasons = []
         for node in self._coordinator.nodes():
             if node["state"] == "expected":
                 if running < total:
-                    why = (f"no executor slot (Spark runs {running} of {total} launch tasks; "
-                           "free cores or lower the number of nodes)")
+                    why = (
+                        f"no executor slot (Spark runs {running} of {total} launch tasks; "
+                        "free cores or lower the number of nodes)"
+                    )
                 else:
                     why = "its launch task runs, but no agent has connected"
-                reasons.append(f"node {node['node_id']} ({node['job_name']}:{node['task_index']}): "
-                               f"expected, {why}")
+                reasons.append(
+                    f"node {node['node_id']} ({node['job_name']}:{node['task_index']}): "
+                    f"expected, {why}"
+                )
         return reasons or ["no node is missing, but the roster was not published"]
 
     def _check_feedable(self, queue: str) -> None:
@@ -483,11 +548,17 @@ class Cluster:
 
         def wait(condition: Callable[[], bool], seconds: float | None) -> bool:
             return coordinator.wait(
-                condition, seconds, while_waiting=lambda: self._show_progress(doing))
+                condition, seconds, while_waiting=lambda: self._show_progress(doing)
+            )
 
-        if not wait(lambda: all(n["state"] in FINAL_STATES for n in self._feed.fed_nodes()), timeout):
-            unfinished = [node_name(n) + " is " + n["state"] for n in self._feed.fed_nodes()
-                          if n["state"] not in FINAL_STATES]
+        if not wait(
+            lambda: all(n["state"] in FINAL_STATES for n in self._feed.fed_nodes()), timeout
+        ):
+            unfinished = [
+                node_name(n) + " is " + n["state"]
+                for n in self._feed.fed_nodes()
+                if n["state"] not in FINAL_STATES
+            ]
             raise ClusterTimeoutError(
                 f"the programs did not return within {timeout:g} s of shutdown and were stopped: "
                 + "; ".join(unfinished)
@@ -499,8 +570,9 @@ class Cluster:
 
     def _stop(self, reason: str) -> None:
         """Has all nodes end."""
-        self._coordinator.send("stop", reason=reason,
-                               grace_ms=int(self._settings.stop_grace * 1000))
+        self._coordinator.send(
+            "stop", reason=reason, grace_ms=int(self._settings.stop_grace * 1000)
+        )
 
     def _abort(self, reason: str) -> None:
         """Ends everything without waiting for the programs."""
@@ -542,11 +614,16 @@ class Cluster:
             self._progress.say(line)
         # Of a cluster that failed, nodes may have ended without a last word.
         if ledger.lines() and self._coordinator.failure is not None:
-            self._progress.say("ledger | the cluster failed: nodes may have read more than they said")
+            self._progress.say(
+                "ledger | the cluster failed: nodes may have read more than they said"
+            )
         if ledger.asked_for_more:
             logger.warning(
-                "%s asked for an epoch that was not fed, and got one without rows: give train() as many "
-                "epochs as the program reads", ", ".join(sorted(ledger.asked_for_more)))
+                "%s asked for an epoch that was not fed, and got one without rows: give "
+                "train() as many "
+                "epochs as the program reads",
+                ", ".join(sorted(ledger.asked_for_more)),
+            )
         complaint = ledger.complaint()
         if complaint and self._coordinator.failure is None:
             logger.warning("the feed's counts do not add up: %s", complaint)

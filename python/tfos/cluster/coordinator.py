@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import subprocess
 import threading
 import time
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
-from tfos.base import control_message, executable
+from tfos.base import child, control_message, executable
 from tfos.errors import NodeFailedError, TfosError
 
 logger = logging.getLogger(__name__)
@@ -21,7 +23,9 @@ FINAL_STATES = frozenset({"done", "failed", "lost"})
 
 def node_name(node: dict[str, Any]) -> str:
     """How messages call a node: ``worker:1 (node 2 on host-a)``."""
-    return f"{node['job_name']}:{node['task_index']} (node {node['node_id']} on {node['host'] or '?'})"
+    return (
+        f"{node['job_name']}:{node['task_index']} (node {node['node_id']} on {node['host'] or '?'})"
+    )
 
 
 class Coordinator:
@@ -50,16 +54,13 @@ class Coordinator:
         self._closing = False
         # A session of its own: Ctrl-C in the driver's terminal must not end the coordinator before
         # the driver has decided what to do.
-        self._process = subprocess.Popen(
-            [executable.path(), "coordinator"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
+        self._process, self._input, self._output = child.start(
+            [executable.path(), "coordinator"], own_session=True
         )
         self._send_lock = threading.Lock()
         self.send("start", **start)
         try:
-            first = json.loads(self._process.stdout.readline() or b"{}")
+            first = json.loads(self._output.readline() or b"{}")
             if first.get("type") != "listening":
                 raise TfosError(
                     "the coordinator did not start: "
@@ -116,8 +117,8 @@ class Coordinator:
         line = control_message.encode(message_type, **fields).encode() + b"\n"
         with self._send_lock:
             try:
-                self._process.stdin.write(line)
-                self._process.stdin.flush()
+                self._input.write(line)
+                self._input.flush()
             except (BrokenPipeError, ValueError) as error:
                 logger.debug("coordinator is gone, %s not sent: %s", message_type, error)
 
@@ -152,7 +153,8 @@ class Coordinator:
                 while_waiting()
 
     def wait_quietly(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """As ``wait``, for the end of a cluster: a failure, or the process's own end, is no error."""
+        """As ``wait``, for the end of a cluster: a failure, or the process's own end, is no
+        error."""
         with self._changed:
             return self._changed.wait_for(lambda: condition() or self._ended, timeout)
 
@@ -180,13 +182,13 @@ class Coordinator:
             self._process.wait()
         self._reader.join()
         try:
-            self._process.stdin.close()
+            self._input.close()
         except BrokenPipeError as error:
             logger.debug("the coordinator had ended before it read everything: %s", error)
-        self._process.stdout.close()
+        self._output.close()
 
     def _read_events(self) -> None:
-        for line in self._process.stdout:
+        for line in self._output:
             event = json.loads(line)
             with self._changed:
                 failed_before = self._failure is not None
@@ -204,8 +206,9 @@ class Coordinator:
                 self._failure = {
                     "node_id": -1,
                     "step": "coordinate the cluster",
-                    "message": f"the coordinator process {self.pid} ended unexpectedly with code "
-                    f"{self._process.wait()}; all nodes stop with it",
+                    "message": f"the coordinator (process {self.pid} on the driver's host) "
+                    f"{_how_it_ended(self._process.wait())}; all nodes stop with it. Start the "
+                    "cluster again from the last checkpoint",
                 }
             self._ended = True
             self._changed.notify_all()
@@ -213,8 +216,8 @@ class Coordinator:
             self._on_failure()
 
     def _end_later(self) -> None:
-        """A failed cluster whose driver does not shut it down leaves no process behind. Not at once:
-        tasks that lost their node still ask why."""
+        """A failed cluster whose driver does not shut it down leaves no process behind. Not at
+        once: tasks that lost their node still ask why."""
         timer = threading.Timer(_FAILED_LINGER_SECONDS, self.send, ["exit"])
         timer.daemon = True
         timer.start()
@@ -239,7 +242,21 @@ class Coordinator:
                 self._finished = True
             case "fatal":
                 self._failure = self._failure or {
-                    "node_id": -1, "step": "coordinate the cluster", "message": event["message"]
+                    "node_id": -1,
+                    "step": "coordinate the cluster",
+                    "message": event["message"],
                 }
             case other:
                 logger.debug("ignored coordinator event %s", other)
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with code {code}, which the driver's log may explain"
+    name = signal.Signals(-code).name
+    killer = (
+        ": the kernel does that when the host runs out of memory (see dmesg)"
+        if name == "SIGKILL"
+        else ""
+    )
+    return f"was killed by {name}{killer}"

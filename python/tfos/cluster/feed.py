@@ -1,26 +1,28 @@
-"""Feeding the nodes of a cluster from Spark: epochs, feed jobs, and the count of what became of the rows."""
+"""Feeding the nodes of a cluster from Spark: epochs, feed jobs, and the count of what became of the
+rows."""
 
 from __future__ import annotations
 
 import logging
 import secrets
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, Callable
+from typing import Any
 
-from tfos.feed import frames, jvm, shuffling
-from tfos.spark import arrow_types, jar
-from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
-from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError, NodeLostError
-from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
-from tfos.feed.plan import FeedPlan, Replay
-from tfos.cluster.ledger import Ledger
 from tfos.base.roles import SERVICE_JOBS
-from tfos.settings import Settings
-from tfos.spark.jobs import SparkJobs, pickled_batches
+from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
+from tfos.cluster.ledger import Ledger
 from tfos.cluster.training import Training
+from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError, NodeLostError
+from tfos.feed import frames, jvm, shuffling
+from tfos.feed.plan import FeedPlan, Replay
+from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
+from tfos.settings import Settings
+from tfos.spark import arrow_types, jar
+from tfos.spark.jobs import SparkJobs, pickled_batches
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +38,12 @@ _EXPLANATION_SECONDS = 3.0
 def warn_of_speculation(sc: Any) -> None:
     if sc.getConf().get("spark.speculation", "false").lower() == "true":
         logger.warning(
-            "spark.speculation is on: a task that feeds is as slow as its node, a copy of it takes over "
-            "without being faster, and where Python workers feed, each takeover counts as a failure of the "
-            "task; turn it off")
+            "spark.speculation is on: a task that feeds is as slow as its node, a copy of "
+            "it takes over "
+            "without being faster, and where Python workers feed, each takeover counts as "
+            "a failure of the "
+            "task; turn it off"
+        )
 
 
 class ClusterFeed:
@@ -48,12 +53,18 @@ class ClusterFeed:
     Threads: any; feeds of one queue take turns.
     Errors: the cluster's failure where one explains what went wrong, else Spark's own.
 
-    token: of the cluster, for the tasks that feed. jobs: where feed jobs run, and are cancelled when
-    the cluster fails. show_progress: called again and again, with what is waited for.
+    token: of the cluster, for the tasks that feed. jobs: where feed jobs run, and are cancelled
+    when the cluster fails. show_progress: called again and again, with what is waited for.
     """
 
-    def __init__(self, coordinator: Coordinator, settings: Settings, token: str, jobs: SparkJobs,
-                 show_progress: Callable[[str], None]):
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        settings: Settings,
+        token: str,
+        jobs: SparkJobs,
+        show_progress: Callable[[str], None],
+    ):
         self._coordinator = coordinator
         self._settings = settings
         self._token = token
@@ -81,13 +92,20 @@ class ClusterFeed:
         terminated = self._coordinator.terminated_nodes()
         # A node that failed is no reason to be content: its failure is about to be raised.
         content = ("done", "lost") if self._settings.max_lost_nodes else ("done",)
-        return all(node["node_id"] in terminated or node["state"] in content
-                   for node in self.fed_nodes())
+        return all(
+            node["node_id"] in terminated or node["state"] in content for node in self.fed_nodes()
+        )
 
-    def train(self, plan: Training, sources: dict[str, Any], queue: str, feed_timeout: float,
-              decimals: str | None) -> None:
-        """Feeds each of ``sources`` (by queue) as planned, and returns when the nodes have taken all;
-        ``queue`` is the one that is trained on."""
+    def train(
+        self,
+        plan: Training,
+        sources: dict[str, Any],
+        queue: str,
+        feed_timeout: float,
+        decimals: str | None,
+    ) -> None:
+        """Feeds each of ``sources`` (by queue) as planned, and returns when the nodes have taken
+        all; ``queue`` is the one that is trained on."""
         with ExitStack() as turns:
             # Another thread's epochs of the same queue would mix with these. Always in one order.
             for name in sorted(sources):
@@ -99,24 +117,40 @@ class ClusterFeed:
         source, plan = self._feed_plan(rdd, timeout, queue)
         return source.mapPartitionsWithIndex(InferenceFeeder(plan), preservesPartitioning=True)
 
-    def infer_frame(self, wanted: frames.Inference, timeout: float, queue: str,
-                    decimals: str | None) -> Any:
+    def infer_frame(
+        self, wanted: frames.Inference, timeout: float, queue: str, decimals: str | None
+    ) -> Any:
         """The DataFrame that was planned."""
         feeder = ArrowInferenceFeeder(
-            self._plan(False, timeout, queue), wanted.names, wanted.keys, wanted.fed,
-            wanted.fields, decimals)
+            self._plan(False, timeout, queue),
+            wanted.names,
+            wanted.keys,
+            wanted.fed,
+            wanted.fields,
+            decimals,
+        )
         return wanted.source.mapInArrow(feeder, wanted.schema)
 
-    def _train(self, plan: Training, sources: dict[str, Any], queue: str, feed_timeout: float,
-               decimals: str | None) -> None:
+    def _train(
+        self,
+        plan: Training,
+        sources: dict[str, Any],
+        queue: str,
+        feed_timeout: float,
+        decimals: str | None,
+    ) -> None:
         data = sources[queue]
         if hasattr(data, "foreachRDD"):
-            data.foreachRDD(lambda rdd: self._feed_rdd(rdd, 0, feed_timeout, queue,
-                                                       self._epochs.get(queue, 0), Replay()))
+            data.foreachRDD(
+                lambda rdd: self._feed_rdd(
+                    rdd, 0, feed_timeout, queue, self._epochs.get(queue, 0), Replay()
+                )
+            )
             return
         feeds = {
-            name: self._frame_feed(source, decimals) if hasattr(source, "mapInArrow") else (
-                partial(self._feed_rdd, source))
+            name: self._frame_feed(source, decimals)
+            if hasattr(source, "mapInArrow")
+            else (partial(self._feed_rdd, source))
             for name, source in sources.items()
         }
         for job in range(plan.jobs):
@@ -130,8 +164,8 @@ class ClusterFeed:
                     feed(plan.seed_of_job(job) if mixed else 0, feed_timeout, name, first, replay)
                 except BaseException:
                     # Interrupted, or rows that can't be fed: what the nodes have got of the epoch
-                    # is part of the next one, as a pass without a batch would end `repeat()`. What
-                    # they cache of it must not be.
+                    # is part of the next one, as a pass without a batch would end ``repeat()``.
+                    # What they cache of it must not be.
                     if not replay.epochs:
                         self._take_epochs(name, -1)
                     raise
@@ -146,12 +180,13 @@ class ClusterFeed:
 
     def _await_feeds(self, timeout: float) -> None:
         """Until every fed node listens; ``timeout`` bounds how long their programs may import."""
+
         def missing() -> list[dict[str, Any]]:
-            return [n for n in self.fed_nodes()
-                    if not n["feed"] and n["state"] not in FINAL_STATES]
+            return [n for n in self.fed_nodes() if not n["feed"] and n["state"] not in FINAL_STATES]
 
         listening = self._coordinator.wait(
-            lambda: not missing(), timeout,
+            lambda: not missing(),
+            timeout,
             while_waiting=lambda: self._show_progress("waiting for the programs"),
         )
         if not listening:
@@ -160,25 +195,32 @@ class ClusterFeed:
                 + "; ".join(f"{node_name(n)} is {n['state']} ({n['detail']})" for n in missing())
             )
 
-    def _feed_plan(self, rdd: Any, timeout: float, queue: str, epoch: int = 0,
-                   replay: Replay = Replay()) -> tuple[Any, FeedPlan]:
+    def _feed_plan(
+        self, rdd: Any, timeout: float, queue: str, epoch: int = 0, replay: Replay = Replay()
+    ) -> tuple[Any, FeedPlan]:
         """The RDD to feed from and the plan for its tasks, once every fed node listens."""
         pickled = pickled_batches(rdd)
         source = rdd if pickled is None else pickled
         return source, self._plan(pickled is not None, timeout, queue, epoch, replay)
 
-    def _plan(self, pickled: bool, timeout: float, queue: str, epoch: int = 0,
-              replay: Replay = Replay()) -> FeedPlan:
+    def _plan(
+        self, pickled: bool, timeout: float, queue: str, epoch: int = 0, replay: Replay = Replay()
+    ) -> FeedPlan:
         if not 0 < timeout < _MOST_SECONDS:
-            raise BadInputError(f"feed_timeout={timeout!r}: seconds, above 0 and below {_MOST_SECONDS:g}")
+            raise BadInputError(
+                f"feed_timeout={timeout!r}: seconds, above 0 and below {_MOST_SECONDS:g}"
+            )
         self._await_feeds(timeout)
         endpoints = [
             {
-                "node_id": node["node_id"], "address": node["address"],
-                "port": node["feed"]["port"], "socket": node["feed"]["socket"],
+                "node_id": node["node_id"],
+                "address": node["address"],
+                "port": node["feed"]["port"],
+                "socket": node["feed"]["socket"],
                 "executor_id": node["executor_id"],
             }
-            for node in self.fed_nodes() if node["feed"] and node["state"] != "lost"
+            for node in self.fed_nodes()
+            if node["feed"] and node["state"] != "lost"
         ]
         return FeedPlan(
             token=self._token,
@@ -195,8 +237,9 @@ class ClusterFeed:
             until_read=self._settings.max_lost_nodes > 0,
         )
 
-    def _feed_rdd(self, rdd: Any, seed: int, timeout: float, queue: str, epoch: int,
-                  replay: Replay) -> None:
+    def _feed_rdd(
+        self, rdd: Any, seed: int, timeout: float, queue: str, epoch: int, replay: Replay
+    ) -> None:
         """Feeds one epoch, in an order of its own unless ``seed`` is 0."""
         if self.nobody_wants_rows() or rdd.getNumPartitions() == 0:
             return
@@ -211,7 +254,8 @@ class ClusterFeed:
             self._ledger.count_job(counts, plan.pickled)
 
     def _frame_feed(self, frame: Any, decimals: str | None) -> Callable[..., None]:
-        """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to fit."""
+        """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to
+        fit."""
         frames.check_schema(frame.schema, decimals)
         source, names = arrow_types.as_arrow_source(frame)
         by_jvm = self._feeds_by_jvm()
@@ -232,9 +276,13 @@ class ClusterFeed:
 
     def _feeds_by_jvm(self) -> bool:
         """Whether the executors' JVMs feed what Spark holds itself, rather than Python workers."""
-        unused = jar.why_unused(self._jobs.spark_context, "spark.tfos.feed.jvm", self._settings.feed_jvm)
-        logger.info("what Spark holds is fed by %s",
-                    f"Python workers: {unused}" if unused else "the executors' JVMs")
+        unused = jar.why_unused(
+            self._jobs.spark_context, "spark.tfos.feed.jvm", self._settings.feed_jvm
+        )
+        logger.info(
+            "what Spark holds is fed by %s",
+            f"Python workers: {unused}" if unused else "the executors' JVMs",
+        )
         return not unused
 
     def _run_feed(self, collect: Callable[[], list[Any]]) -> list[Any]:
@@ -243,7 +291,8 @@ class ClusterFeed:
         job = self._jobs.start("feed", collect, lambda _job: self._coordinator.notify())
         try:
             self._coordinator.wait(
-                lambda: job.done or self.nobody_wants_rows(), None,
+                lambda: job.done or self.nobody_wants_rows(),
+                None,
                 while_waiting=lambda: self._show_progress("feeding"),
             )
         finally:
@@ -265,6 +314,7 @@ class ClusterFeed:
     def _raise_explained(self, error: Exception) -> None:
         """Raises the cluster's failure if ``error`` came of one, else ``error`` itself."""
         if isinstance(error, (NodeLostError, NodeFailedError)) or any(
-                name in str(error) for name in ("NodeLostError", "NodeFailedError")):
+            name in str(error) for name in ("NodeLostError", "NodeFailedError")
+        ):
             self._coordinator.wait(lambda: False, _EXPLANATION_SECONDS)
         raise error

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Iterator
+from typing import Any
 
-from tfos.base import control_message, executable
-from tfos.spark import executor
-from tfos.files import hadoop_settings
+from tfos.base import child, control_message, executable, gpu
 from tfos.errors import TfosError
+from tfos.files import hadoop_settings
+from tfos.spark import executor
 
 PROTOCOL = 1
 
@@ -58,6 +58,8 @@ class LaunchPlan:
     python: str
     keep_omp_num_threads: bool
     gpu_count: int
+    #: Instead of `gpu_count` where that is 0 and the host has GPUs.
+    gpu_count_if_any: int
     gpu_fraction: float
     #: Parameter servers and evaluators.
     nodes_without_gpus: frozenset[int]
@@ -98,17 +100,16 @@ def launch(
     formed, as the coordinator may not know of it. A later failure is not raised: the coordinator
     has it from the agent.
     """
-    process = subprocess.Popen(
-        [executable.path(), "agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    with process.stdin, process.stdout:
+    process, to_agent, from_agent = child.start([executable.path(), "agent"])
+    with to_agent, from_agent:
         bootstrap = _bootstrap(plan, node_id, executor_id, watch_pid, gpus)
         try:
-            process.stdin.write(bootstrap.encode() + b"\n" + _payload(plan, node_id))
-            process.stdin.flush()
+            to_agent.write(bootstrap.encode() + b"\n" + _payload(plan, node_id))
+            to_agent.flush()
         except BrokenPipeError as error:
             raise TfosError(
-                f"node {node_id} on {socket.gethostname()} did not start: {executable.path()} agent "
+                f"node {node_id} on {socket.gethostname()} did not start: "
+                f"{executable.path()} agent "
                 f"ended at once with code {process.wait()}; run `tfos doctor` there"
             ) from error
         # What was started is only the agent's first half; the agent itself has left for a session
@@ -116,19 +117,25 @@ def launch(
         process.wait()
         formed = False
         failure = None
-        for line in process.stdout:
+        for line in from_agent:
             message = json.loads(line)
             if message["type"] == "formed":
                 formed = True
                 if not plan.stay:
-                    process.stdin.write(b'{"type":"detach"}\n')
-                    process.stdin.flush()
+                    to_agent.write(b'{"type":"detach"}\n')
+                    to_agent.flush()
                     return
             elif message["type"] == "failed":
                 failure = message["failure"]
     if not formed:
-        why = f"{failure['step']}: {failure['message']}" if failure else (
-            "its agent ended without a word; the executor's log may say why"
+        why = (
+            f"{failure['step']}: {failure['message']}"
+            if failure
+            else (
+                "its supervisor (the process `tfos agent`) ended before it said why; the "
+                "executor's log has its last lines, and `tfos doctor` on that host finds what is "
+                "missing there"
+            )
         )
         raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")
 
@@ -138,8 +145,14 @@ def _bootstrap(
 ) -> str:
     python = plan.python or sys.executable
     tensorboard = [
-        python, "-m", "tfos.node.tensorboard", "--port", "PORT", "--bind_all",
-        "--logdir", plan.log_dir or os.getcwd(),
+        python,
+        "-m",
+        "tfos.node.tensorboard",
+        "--port",
+        "PORT",
+        "--bind_all",
+        "--logdir",
+        plan.log_dir or os.getcwd(),
     ]
     native = node_id < plan.parameter_servers
     command = (executable.path(), "parameter-server") if native else (python, "-m", "tfos.node")
@@ -180,6 +193,8 @@ def _gpu_request(plan: LaunchPlan, node_id: int, assigned: list[str]) -> dict[st
     if node_id in plan.nodes_without_gpus:
         return {"assigned": [], "count": 0, "fraction": 0.0}
     count = plan.gpu_count or len(assigned) or int(plan.gpu_fraction > 0)
+    if count == 0 and plan.gpu_count_if_any > 0 and gpu.is_available():
+        count = plan.gpu_count_if_any
     return {"assigned": assigned, "count": count, "fraction": plan.gpu_fraction}
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Iterable
+from typing import Any
 
 
 @dataclass
@@ -59,9 +60,15 @@ class Ledger:
             count["rows_read"] -= answered  # those of inference
             # Rows of inference that are read and not answered are Spark's to ask again.
             if not self.batches and not answered and count["delivered"]:
-                count["left"] = (count["delivered"] + count["replayed"] + count["rows_taken_over"]
-                                 - count["rows_passed_on"] - count["rows_read"]
-                                 - count["rows_dropped"] - count["rows_read_elsewhere"])
+                count["left"] = (
+                    count["delivered"]
+                    + count["replayed"]
+                    + count["rows_taken_over"]
+                    - count["rows_passed_on"]
+                    - count["rows_read"]
+                    - count["rows_dropped"]
+                    - count["rows_read_elsewhere"]
+                )
             self.nodes[name] = count
 
     @property
@@ -72,8 +79,10 @@ class Ledger:
         """What doesn't add up; None when all does."""
         known = not (self.cut_short or self.lost or self.moved)
         if known and self.delivered != self.read:
-            return (f"the feed tasks delivered {self.read:,} {self._unit} and the nodes count "
-                    f"{self.delivered:,}")
+            return (
+                f"the feed tasks delivered {self.read:,} {self._unit} and the nodes count "
+                f"{self.delivered:,}"
+            )
         for name, count in sorted(self.nodes.items()):
             if known and count.get("left", 0) < 0:
                 return f"{name} got {-count['left']:,} rows fewer than its program has read"
@@ -86,8 +95,9 @@ class Ledger:
         read = f"at least {self.read:,}" if self.cut_short else f"{self.read:,}"
         if self.cut_short and not self.read:
             read = "not known"  # no job has ended well
-        lines = [f"ledger | {self._unit} read from Spark: {read}, "
-                 f"delivered to nodes: {self.delivered:,}"]
+        lines = [
+            f"ledger | {self._unit} read from Spark: {read}, delivered to nodes: {self.delivered:,}"
+        ]
         if self.moved:
             lines[0] += f", moved from lost nodes: {self.moved:,}"
         for name, count in sorted(self.nodes.items()):
@@ -119,7 +129,13 @@ class Ledger:
 
 
 #: The counts of a node and the metrics that they come as.
-_METRICS = {"delivered": "items_delivered", "unread": "items_unread", "replayed": "items_replayed",
-            "rows_read": "rows", "rows_dropped": "rows_dropped",
-            "rows_read_elsewhere": "rows_read_elsewhere",
-            "rows_passed_on": "rows_passed_on", "rows_taken_over": "rows_taken_over"}
+_METRICS = {
+    "delivered": "items_delivered",
+    "unread": "items_unread",
+    "replayed": "items_replayed",
+    "rows_read": "rows",
+    "rows_dropped": "rows_dropped",
+    "rows_read_elsewhere": "rows_read_elsewhere",
+    "rows_passed_on": "rows_passed_on",
+    "rows_taken_over": "rows_taken_over",
+}

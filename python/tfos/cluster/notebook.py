@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from html import escape
-from typing import Any, Callable
+from typing import Any
 
 from tfos.cluster.progress import number
 
@@ -17,31 +18,45 @@ _OF_THE_FEED = ("feed_", "items_", "cache_", "rows", "result_rows", "batches")
 _COLORS = {"running": "#1a7f37", "failed": "#cf222e", "lost": "#cf222e"}
 
 
-def status_html(cluster_id: str, nodes: list[dict[str, Any]],
-                failure: dict[str, Any] | None = None) -> str:
+def status_html(
+    cluster_id: str, nodes: list[dict[str, Any]], failure: dict[str, Any] | None = None
+) -> str:
     """The table of ``nodes``, as ``Cluster.status`` gives them, and what has ended the cluster."""
     states = [node["state"] for node in nodes]
     summary = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     heads = "".join(f"<th>{column}</th>" for column in _COLUMNS)
     rows = "".join(_row(node) for node in nodes)
-    failed = "" if failure is None else _colored(
-        "pre", f"{failure['step']}: {failure['message']}", "failed")
-    return (f"<div><b>tfos cluster {escape(cluster_id)}</b>: {escape(summary)}"
-            f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{failed}</div>")
+    failed = (
+        ""
+        if failure is None
+        else _colored("pre", f"{failure['step']}: {failure['message']}", "failed")
+    )
+    return (
+        f"<div><b>tfos cluster {escape(cluster_id)}</b>: {escape(summary)}"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{failed}</div>"
+    )
 
 
 def _row(node: dict[str, Any]) -> str:
     metrics = dict(node["metrics"])
     own = [number(metrics[name]) if name in metrics else "" for name in ("step", "loss", "rows")]
     queued = metrics.get("feed_queued_bytes")
-    reported = ", ".join(f"{name}={number(value)}" for name, value in sorted(metrics.items())
-                         if name not in ("step", "loss") and not name.startswith(_OF_THE_FEED))
+    reported = ", ".join(
+        f"{name}={number(value)}"
+        for name, value in sorted(metrics.items())
+        if name not in ("step", "loss") and not name.startswith(_OF_THE_FEED)
+    )
     state = node["state"]
     if state != "running" and node.get("detail"):
         state += f" ({node['detail']})"
-    cells = [_cell(f"{node['job_name']}:{node['task_index']}"), _cell(node["host"] or ""),
-             _colored("td", state, node["state"]), *map(_cell, own),
-             _cell("" if queued is None else f"{queued / 1e6:,.1f}"), _cell(reported)]
+    cells = [
+        _cell(f"{node['job_name']}:{node['task_index']}"),
+        _cell(node["host"] or ""),
+        _colored("td", state, node["state"]),
+        *map(_cell, own),
+        _cell("" if queued is None else f"{queued / 1e6:,.1f}"),
+        _cell(reported),
+    ]
     return f"<tr>{''.join(cells)}</tr>"
 
 
@@ -56,12 +71,17 @@ def _colored(tag: str, text: str, state: str) -> str:
 class Watch:
     """Shows the cluster's table where it was made, and renews it until the cluster has ended.
 
-    Owner and lifetime: a thread of its own that ends with the cluster, at the look after ``stop``, or
-    when the notebook takes no more of it. Threads: any.
+    Owner and lifetime: a thread of its own that ends with the cluster, at the look after ``stop``,
+    or when the notebook takes no more of it. Threads: any.
     """
 
-    def __init__(self, html: Callable[[], str], ended: threading.Event, interval: float,
-                 show: Callable[[str], Callable[[str], None]] | None = None):
+    def __init__(
+        self,
+        html: Callable[[], str],
+        ended: threading.Event,
+        interval: float,
+        show: Callable[[str], Callable[[str], None]] | None = None,
+    ):
         """
         Args:
             html: makes the table.

@@ -11,14 +11,19 @@ _FULL = 0.5
 
 
 class Progress:
-    """Writes one line about the nodes: when something changed at most every ``interval`` seconds, and
-    every ``quiet`` seconds in any case.
+    """Writes one line about the nodes: when something changed at most every ``interval`` seconds,
+    and every ``quiet`` seconds in any case.
 
     Owner and lifetime: one cluster. Threads: one at a time.
     """
 
-    def __init__(self, enabled: bool, interval: float = 2.0, quiet: float = 10.0,
-                 stream: TextIO | None = None):
+    def __init__(
+        self,
+        enabled: bool,
+        interval: float = 2.0,
+        quiet: float = 10.0,
+        stream: TextIO | None = None,
+    ):
         self._enabled = enabled
         self._interval = interval
         self._quiet = quiet
@@ -53,32 +58,50 @@ class Progress:
 
     def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float | None) -> str:
         """``seconds`` since the last one; rates are shown only with them."""
-        grown = {name: [self._grown(node, name) / (seconds or 1) for node in nodes]
-                 for name in ("rows", "feed_bytes")}
-        self._before = {(job_and_task(node), name): node["metrics"].get(name, 0)
-                        for node in nodes for name in grown}
+        nodes = [node | {"metrics": _without_program_rows(node["metrics"])} for node in nodes]
+        grown = {
+            name: [self._grown(node, name) / (seconds or 1) for node in nodes]
+            for name in ("rows", "feed_bytes")
+        }
+        self._before = {
+            (job_and_task(node), name): node["metrics"].get(name, 0)
+            for node in nodes
+            for name in grown
+        }
         parts = [doing]
         if rows := _sum(nodes, "rows"):
             rates = ""
             if seconds and sum(grown["rows"]):
-                rates = (f", {sum(grown['rows']):,.0f} rows/s, "
-                         f"{sum(grown['feed_bytes']) / 1e6:,.1f} MB/s")
+                rates = (
+                    f", {sum(grown['rows']):,.0f} rows/s, "
+                    f"{sum(grown['feed_bytes']) / 1e6:,.1f} MB/s"
+                )
             parts.append(f"{rows:,.0f} rows read{rates}")
-            parts.append(_queue(_sum(nodes, "feed_queued_bytes"), _sum(nodes, "feed_memory_bytes"),
-                                doing))
+            parts.append(
+                _queue(_sum(nodes, "feed_queued_bytes"), _sum(nodes, "feed_memory_bytes"), doing)
+            )
         # Of one node, the sums say it all.
         several = sum("rows" in node["metrics"] for node in nodes) > 1
-        for node, rows_a_second in zip(nodes, grown["rows"]):
+        for node, rows_a_second in zip(nodes, grown["rows"], strict=True):
             parts.append(describe(node))
             if several and node["metrics"].get("rows"):
                 metrics = node["metrics"]
-                queue = _queue(metrics.get("feed_queued_bytes", 0),
-                               metrics.get("feed_memory_bytes", 0), doing)
-                parts[-1] += f" ({rows_a_second:,.0f} rows/s, {queue})" if seconds else f" ({queue})"
+                queue = _queue(
+                    metrics.get("feed_queued_bytes", 0), metrics.get("feed_memory_bytes", 0), doing
+                )
+                parts[-1] += (
+                    f" ({rows_a_second:,.0f} rows/s, {queue})" if seconds else f" ({queue})"
+                )
         return " | ".join(parts)
 
     def _grown(self, node: dict[str, Any], name: str) -> float:
         return node["metrics"].get(name, 0) - self._before.get((job_and_task(node), name), 0)
+
+
+def _without_program_rows(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Rows are counted where a feed counts them; without one the name is the program's."""
+    fed = any(name.startswith("feed_") for name in metrics)
+    return metrics if fed else {name: value for name, value in metrics.items() if name != "rows"}
 
 
 def _sum(nodes: list[dict[str, Any]], name: str) -> float:
@@ -86,8 +109,8 @@ def _sum(nodes: list[dict[str, Any]], name: str) -> float:
 
 
 def _queue(queued: float, memory: float, doing: str) -> str:
-    """What waits for the nodes, and which side of the feed holds the other up, as that tells: nothing
-    waits, or it fills most of the memory that feeders hold."""
+    """What waits for the nodes, and which side of the feed holds the other up, as that tells:
+    nothing waits, or it fills most of the memory that feeders hold."""
     waits = ""
     if doing == "feeding" and queued == 0:
         waits = ", waits for rows"

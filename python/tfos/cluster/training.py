@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any
 
 from tfos.errors import BadInputError
 from tfos.feed.plan import Replay
@@ -32,9 +33,11 @@ class Training:
         return random.Random(f"{self.seed} {number}").getrandbits(_SEED_BITS) or 1
 
 
-def plan_training(sources: Mapping[str, Any], epochs: int, shuffle: bool | int,
-                  cache: str | None) -> Training:
-    """The plan for feeding each of ``sources`` (by queue, the first is what is trained on) so often.
+def plan_training(
+    sources: Mapping[str, Any], epochs: int, shuffle: bool | int, cache: str | None
+) -> Training:
+    """The plan for feeding each of ``sources`` (by queue, the first is what is trained on) so
+    often.
 
     Raises :class:`BadInputError` for what can't be fed so.
     """
@@ -44,17 +47,18 @@ def plan_training(sources: Mapping[str, Any], epochs: int, shuffle: bool | int,
         raise BadInputError(f"cache={cache!r} is neither 'memory' nor 'disk'")
     data, *others = sources.values()
     for source in sources.values():
-        if not any(hasattr(source, name)
-                   for name in ("foreachRDD", "mapInArrow", "getNumPartitions")):
+        if not any(
+            hasattr(source, name) for name in ("foreachRDD", "mapInArrow", "getNumPartitions")
+        ):
             raise BadInputError(
                 f"train takes an RDD, a DataFrame or a DStream, not {type(source).__name__}; "
                 "sc.parallelize makes an RDD of a list"
             )
-    if any(hasattr(source, "foreachRDD") for source in sources.values()):
-        if epochs > 1 or others or shuffle is not False or cache:
-            raise BadInputError(
-                "a DStream has no end: epochs, validation, shuffle and cache don't go with it"
-            )
+    is_stream = any(hasattr(source, "foreachRDD") for source in sources.values())
+    if is_stream and (epochs > 1 or others or shuffle is not False or cache):
+        raise BadInputError(
+            "a DStream has no end: epochs, validation, shuffle and cache don't go with it"
+        )
     for other in others:
         _check_alike(data, other)
     seed = 0
@@ -75,11 +79,13 @@ def _check_alike(data: Any, validation: Any) -> None:
         )
     if not hasattr(data, "mapInArrow"):
         return
-    ours, theirs = ([(f.name, f.dataType.simpleString()) for f in frame.schema]
-                    for frame in (data, validation))
+    ours, theirs = (
+        [(f.name, f.dataType.simpleString()) for f in frame.schema] for frame in (data, validation)
+    )
     if ours != theirs:
         raise BadInputError(
             "validation must have the columns of data: it has "
-            + ", ".join(f"{name} {kind}" for name, kind in theirs) + " instead of "
+            + ", ".join(f"{name} {kind}" for name, kind in theirs)
+            + " instead of "
             + ", ".join(f"{name} {kind}" for name, kind in ours)
         )

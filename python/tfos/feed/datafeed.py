@@ -69,8 +69,14 @@ class DataFeed:
             else field i of a row is column i in sorted order.
     """
 
-    def __init__(self, source: FeedSource, train_mode: bool = True, queue_in: str = "input",
-                 queue_out: str = "output", input_mapping: dict[str, str] | None = None):
+    def __init__(
+        self,
+        source: FeedSource,
+        train_mode: bool = True,
+        queue_in: str = "input",
+        queue_out: str = "output",
+        input_mapping: dict[str, str] | None = None,
+    ):
         mapping = sorted(input_mapping.items()) if input_mapping else []
         self.train_mode = train_mode
         self.queue_in = queue_in
@@ -107,7 +113,7 @@ class DataFeed:
         if self.input_tensors is None:
             return self._reader.next_rows(batch_size, self.train_mode)
         arrays = self._reader.next_columns(self._columns, batch_size, self.train_mode)
-        return dict(zip(self.input_tensors, arrays))
+        return dict(zip(self.input_tensors, arrays, strict=True))
 
     def batch_results(self, results: Any) -> None:
         """Answers the oldest unanswered rows, one result for each, in order.
@@ -139,7 +145,9 @@ class DataFeed:
             )
         columns = [_as_column(column) for column in results.values()]
         if not self._reader.send_columns(names, columns):
-            self._reader.send_results([dict(zip(names, row)) for row in zip(*columns)])
+            self._reader.send_results(
+                [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=False)]
+            )
 
     def terminate(self) -> None:
         """Ends the feed early: queued rows and the rest of all partitions are discarded."""

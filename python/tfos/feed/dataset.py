@@ -1,21 +1,24 @@
-"""The feed as a ``tf.data.Dataset``: what is behind ``ctx.dataset``.
-"""
+"""The feed as a ``tf.data.Dataset``: what is behind ``ctx.dataset``."""
 
 from __future__ import annotations
 
 import atexit
-from typing import Any, NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tfos.feed import keras_epochs
 from tfos.base import ops_library
 from tfos.errors import BadInputError
+from tfos.feed import keras_epochs
 
 _DENSE, _RAGGED, _STRINGS, _RAGGED_STRINGS = "dense", "ragged", "strings", "ragged strings"
 #: How a column comes that is declared ragged.
 _AS_RAGGED = {
-    _DENSE: _RAGGED, _RAGGED: _RAGGED, _STRINGS: _RAGGED_STRINGS, _RAGGED_STRINGS: _RAGGED_STRINGS,
+    _DENSE: _RAGGED,
+    _RAGGED: _RAGGED,
+    _STRINGS: _RAGGED_STRINGS,
+    _RAGGED_STRINGS: _RAGGED_STRINGS,
 }
 #: Stands for the mask of padded batches where an element's structure has names of columns.
 _MASK = "tfos mask"
@@ -47,18 +50,30 @@ class Column(NamedTuple):
         return [tf.TensorSpec([batch, *self.shape], dtype)]
 
 
-def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, drop_remainder: bool,
-                 remainder: str, ragged: Any, spec: Any, like: Any = None) -> tf.data.Dataset:
+def make_dataset(
+    source: Any,
+    batch_size: int,
+    *,
+    features: Any,
+    label: Any,
+    drop_remainder: bool,
+    remainder: str,
+    ragged: Any,
+    spec: Any,
+    like: Any = None,
+) -> tf.data.Dataset:
     """The dataset that ``NodeContext.dataset`` describes, of a native ``BatchSource``. ``like`` is
     the source whose first rows say what the columns hold, if not ``source`` itself."""
     if batch_size < 1:
         raise BadInputError(f"batch_size is {batch_size}; a batch has at least one row")
     if drop_remainder and remainder != "join":
         raise BadInputError(
-            f"drop_remainder goes with remainder='join' only: with {remainder!r} every batch is full"
+            f"drop_remainder goes with remainder='join' only: with {remainder!r} every "
+            f"batch is full"
         )
-    columns = _declare_ragged(_columns_of(like or source, spec, known=like is not None),
-                              _names(ragged))
+    columns = _declare_ragged(
+        _columns_of(like or source, spec, known=like is not None), _names(ragged)
+    )
     structure = _structure(list(columns), features, label)
     chosen = [columns[name] for name in tf.nest.flatten(structure)]
     keras_epochs.prepare()
@@ -66,8 +81,13 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
     # TensorFlow ends after this and waits for its threads, one of which may be waiting for rows.
     atexit.register(source.close)
     handle = source.register(
-        [tuple(column) for column in chosen], batch_size, drop_remainder, remainder, ops.add,
-        ops.remove)
+        [tuple(column) for column in chosen],
+        batch_size,
+        drop_remainder,
+        remainder,
+        ops.add,
+        ops.remove,
+    )
     batch = batch_size if drop_remainder or remainder != "join" else None
     if remainder == "pad":  # the mask, as the native side adds it
         structure = (*structure, _MASK) if label is not None else (structure, _MASK)
@@ -89,7 +109,8 @@ def make_dataset(source: Any, batch_size: int, *, features: Any, label: Any, dro
         left = iter(components)
         values = [
             tf.RaggedTensor.from_row_splits(next(left), next(left), validate=False)
-            if column.is_ragged else next(left)
+            if column.is_ragged
+            else next(left)
             for column in chosen
         ]
         return tf.nest.pack_sequence_as(structure, values)
@@ -109,12 +130,13 @@ def _batches(ops: ops_library.Ops, handle: int, specs: list[tf.TensorSpec]) -> t
     def batch(index: tf.Tensor) -> list[tf.Tensor]:
         source = wait(tf.constant(handle, tf.int64), index)
         components = ops.next_batch(source=source, component_types=[spec.dtype for spec in specs])
-        for component, spec in zip(components, specs):
+        for component, spec in zip(components, specs, strict=True):
             component.set_shape(spec.shape)
         return components
 
     forever = tf.raw_ops.RangeDataset(
-        start=0, stop=scalar.dtype.max, step=1, output_types=[scalar.dtype], output_shapes=[[]])
+        start=0, stop=scalar.dtype.max, step=1, output_types=[scalar.dtype], output_shapes=[[]]
+    )
     # A GeneratorDataset, too, would end when the function says so, but that would run on a pool of
     # threads: handing it over costs more than all it does, and idle threads spin.
     return tf.raw_ops.MapDataset(
@@ -174,8 +196,11 @@ def _declare_ragged(columns: dict[str, Column], ragged: list[str]) -> dict[str, 
         _check_known(name, list(columns))
         column = columns[name]
         if not column.is_ragged and len(column.shape) != 1:
-            values = "single strings" if not column.dtype and not column.shape else (
-                f"of the shape {column.shape}")
+            values = (
+                "single strings"
+                if not column.dtype and not column.shape
+                else (f"of the shape {column.shape}")
+            )
             raise BadInputError(
                 f"column {name!r} cannot be ragged: its values are {values}, and only "
                 "one-dimensional ones may vary in length"

@@ -7,8 +7,8 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from tfos.feed.plan import FeedPlan
 from tfos.base.network import host_and_port
+from tfos.feed.plan import FeedPlan
 
 
 def raise_first_failure(plan: FeedPlan, error: Exception, wait_ms: int = 2000) -> None:
@@ -28,8 +28,12 @@ def programs_have_returned(plan: FeedPlan) -> bool:
     the cluster was allowed to lose."""
     status = _ask_coordinator(plan, "/v1/status", 5)
     fed = {endpoint["node_id"] for endpoint in plan.endpoints}
-    return status is not None and status.get("failure") is None and all(
-        node["state"] in ("done", "lost") for node in status["nodes"] if node["node_id"] in fed
+    return (
+        status is not None
+        and status.get("failure") is None
+        and all(
+            node["state"] in ("done", "lost") for node in status["nodes"] if node["node_id"] in fed
+        )
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import types as sql
 
@@ -15,8 +16,16 @@ if TYPE_CHECKING:
 DECIMALS = (None, "float64")
 
 _NUMBERS = (
-    sql.BooleanType, sql.ByteType, sql.ShortType, sql.IntegerType, sql.LongType, sql.FloatType,
-    sql.DoubleType, sql.DateType, sql.TimestampType, sql.TimestampNTZType,
+    sql.BooleanType,
+    sql.ByteType,
+    sql.ShortType,
+    sql.IntegerType,
+    sql.LongType,
+    sql.FloatType,
+    sql.DoubleType,
+    sql.DateType,
+    sql.TimestampType,
+    sql.TimestampNTZType,
 )
 
 
@@ -31,11 +40,13 @@ def check_schema(schema: sql.StructType, decimals: str | None) -> None:
         raise BadInputError("the DataFrame has no columns, so there is nothing to feed")
     refused = [
         f"column {field.name} is {field.dataType.simpleString()}: {advice}"
-        for field in schema if (advice := _advice(field.dataType, decimals))
+        for field in schema
+        if (advice := _advice(field.dataType, decimals))
     ]
     if refused:
         raise BadInputError(
-            "this DataFrame can't be fed: " + "; ".join(refused)
+            "this DataFrame can't be fed: "
+            + "; ".join(refused)
             + ". Or feed its rdd, whose rows may hold any object."
         )
 
@@ -92,7 +103,8 @@ def plan_inference(frame: Any, schema: Any, keys: Sequence[str], decimals: str |
     fed = [position for position in range(len(names)) if position not in key_positions]
     if not fed:
         raise BadInputError(
-            f"all columns ({', '.join(names)}) are keys, so there is nothing to feed" if names
+            f"all columns ({', '.join(names)}) are keys, so there is nothing to feed"
+            if names
             else "the DataFrame has no columns, so there is nothing to feed"
         )
     key_fields = [frame.schema.fields[position] for position in key_positions]
@@ -130,7 +142,8 @@ def _position(names: list[str], key: str) -> int:
         return found[0]
     if found:
         raise BadInputError(
-            f"the DataFrame has {len(found)} columns {key!r}: rename the one that is a key")
+            f"the DataFrame has {len(found)} columns {key!r}: rename the one that is a key"
+        )
     raise BadInputError(f"keys names {key!r}, and the DataFrame has the columns {', '.join(names)}")
 
 
@@ -176,8 +189,10 @@ def _result_fields(schema: sql.StructType) -> list[ResultField]:
     for field in schema:
         arrow = arrow_type(field.dataType)
         if arrow is None:
-            refused.append(f"column {field.name} is {field.dataType.simpleString()}: "
-                           f"{_result_advice(field.dataType)}")
+            refused.append(
+                f"column {field.name} is {field.dataType.simpleString()}: "
+                f"{_result_advice(field.dataType)}"
+            )
         fields.append(ResultField(field.name, arrow, field.nullable, field.dataType.simpleString()))
     if refused:
         raise BadInputError("results can't have this schema: " + "; ".join(refused))

@@ -8,7 +8,8 @@ know of it: how to call it, and what its errors are in Python.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Callable
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD
@@ -19,15 +20,16 @@ if TYPE_CHECKING:
     from tfos.feed.plan import FeedPlan
 
 
-def train(frame: Any, plan: "FeedPlan", names: list[str], decimals: str | None
-          ) -> list[tuple[int, int]]:
+def train(
+    frame: Any, plan: FeedPlan, names: list[str], decimals: str | None
+) -> list[tuple[int, int]]:
     """Feeds all rows of ``frame`` in a Spark job: for each partition how many, and how many of them
     a second time. Raises what the Python feeder would."""
     feeder = frame.sparkSession.sparkContext._jvm.tfos.internal.FrameFeeder
     return _counts(feeder.train, frame._jdf, plan.to_json().encode(), names, decimals == "float64")
 
 
-def train_pickled(batches: RDD, plan: "FeedPlan") -> list[tuple[int, int]]:
+def train_pickled(batches: RDD, plan: FeedPlan) -> list[tuple[int, int]]:
     """The same for an RDD of ``spark.jobs.pickled_batches``, whose batches are counted."""
     feeder = batches.ctx._jvm.tfos.internal.PickledFeeder
     return _counts(feeder.train, batches._jrdd, plan.to_json().encode())

@@ -1,8 +1,8 @@
 """Has Keras read each epoch of the feed to its end.
 
-Nodes share the rows anew in each epoch, so a node's number of batches is another one each time. Keras
-takes the number of the first epoch for that of all: later ones it would end too early, with rows left
-unread, and legacy Keras would end the training at an epoch that is shorter.
+Nodes share the rows anew in each epoch, so a node's number of batches is another one each time.
+Keras takes the number of the first epoch for that of all: later ones it would end too early, with
+rows left unread, and legacy Keras would end the training at an epoch that is shorter.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from tfos.base import import_hook
 
-#: The module and the class that looks out for the end of an epoch, and where it keeps the number; in
-#: Keras 3 and in legacy Keras.
+#: The module and the class that looks out for the end of an epoch, and where it keeps the number;
+#: in Keras 3 and in legacy Keras.
 _READERS = (
     ("keras.src.trainers.epoch_iterator", "EpochIterator", "_num_batches"),
     ("tf_keras.src.engine.data_adapter", "DataHandler", "_inferred_steps"),
@@ -28,11 +29,15 @@ def prepare() -> None:
     Imports neither Keras: it may come later."""
     for module, kind, number in _READERS:
         import_hook.call_after_import(
-            module, lambda module=module, kind=kind, number=number: _forget_number(
-                getattr(sys.modules[module], kind), number))
+            module, functools.partial(_forget_number_of, module, kind, number)
+        )
 
 
-def _forget_number(reader: type, number: str) -> None:
+def _forget_number_of(module: str, kind: str, number: str) -> None:
+    _forget_number(getattr(sys.modules[module], kind), number)
+
+
+def _forget_number(reader: Any, number: str) -> None:
     plain = reader.catch_stop_iteration
 
     @functools.wraps(plain)

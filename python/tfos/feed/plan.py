@@ -1,4 +1,5 @@
-"""What the feed tasks of a Spark job need to know: made on the driver, read in Spark's Python workers.
+"""What the feed tasks of a Spark job need to know: made on the driver, read in Spark's Python
+workers.
 
 Imports here cost each task; keep them few.
 """
@@ -47,11 +48,20 @@ class FeedPlan:
 
     def to_json(self) -> str:
         """The plan as the native feeders read it (src/feed/feeder/feed_plan.h), token included."""
-        return json.dumps({
-            "token": self.token, "endpoints": self.endpoints,
-            "coordinator": host_and_port(*self.coordinator),
-            "job_id": self.job_id.hex(), "queue": self.queue, "timeout": self.timeout,
-            "region_bytes": self.region_bytes, "chunk_bytes": self.chunk_bytes,
-            "epoch": self.epoch, "cache": self.replay.cache, "replays": self.replay.epochs,
-            "shuffle_seed": self.replay.shuffle_seed, "until_read": self.until_read,
-        })
+        return json.dumps(
+            {
+                "token": self.token,
+                "endpoints": self.endpoints,
+                "coordinator": host_and_port(*self.coordinator),
+                "job_id": self.job_id.hex(),
+                "queue": self.queue,
+                "timeout": self.timeout,
+                "region_bytes": self.region_bytes,
+                "chunk_bytes": self.chunk_bytes,
+                "epoch": self.epoch,
+                "cache": self.replay.cache,
+                "replays": self.replay.epochs,
+                "shuffle_seed": self.replay.shuffle_seed,
+                "until_read": self.until_read,
+            }
+        )

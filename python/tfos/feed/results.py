@@ -6,7 +6,8 @@ Used by feed tasks in Spark's Python workers; the native side hands the columns 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Iterator, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError, FeedError
@@ -57,7 +58,7 @@ class ResultAssembler:
 
     def add(self, results: Any) -> Iterator[Any]:
         """Takes a native ``ResultBatch`` and gives the record batches that are complete now."""
-        if results.form == "object" or results.form == "list" and self._one_list:
+        if results.form == "object" or (results.form == "list" and self._one_list):
             yield from self.rest()
             yield from self._emit(self._columns_of_objects(results.objects()))
             return
@@ -85,7 +86,9 @@ class ResultAssembler:
             yield from self._emit(self._columns_of(batch))
 
     def _emit(self, columns: list[Any]) -> Iterator[Any]:
-        fitting = [self._fit(field, column) for field, column in zip(self._fields, columns)]
+        fitting = [
+            self._fit(field, column) for field, column in zip(self._fields, columns, strict=True)
+        ]
         rows, done = len(fitting[0]), 0
         while done < rows:
             keys = self._keys.popleft()
@@ -123,8 +126,10 @@ class ResultAssembler:
 
     def _columns_of_objects(self, rows: list[Any]) -> list[Any]:
         values = [self._values_of(row) for row in rows]
-        return [self._array(field, [row[position] for row in values])
-                for position, field in enumerate(self._fields)]
+        return [
+            self._array(field, [row[position] for row in values])
+            for position, field in enumerate(self._fields)
+        ]
 
     def _values_of(self, row: Any) -> Any:
         """The values of a result in the order of the schema."""
@@ -150,11 +155,13 @@ class ResultAssembler:
     def _check_count(self, count: int) -> None:
         if count != len(self._fields):
             raise self._error(
-                f"a result has {count} column{'' if count == 1 else 's'}, and {self._declared()}")
+                f"a result has {count} column{'' if count == 1 else 's'}, and {self._declared()}"
+            )
 
     def _declared(self) -> str:
         return "the schema declares " + ", ".join(
-            f"{field.name} {field.declared}" for field in self._fields)
+            f"{field.name} {field.declared}" for field in self._fields
+        )
 
     # -- types
 
@@ -186,7 +193,8 @@ class ResultAssembler:
 
     def _misfit(self, field: ResultField, found: str) -> BadInputError:
         return self._error(
-            f"column {field.name}: expected {field.declared}, and the results hold {found}")
+            f"column {field.name}: expected {field.declared}, and the results hold {found}"
+        )
 
     def _error(self, text: str) -> BadInputError:
         return BadInputError(f"inference, partition {self._partition}: {text}")
@@ -212,7 +220,8 @@ def _is_list(arrow: Any) -> bool:
 def _is_positional(arrow: Any) -> bool:
     """Whether it is what lists become that hold other lists, or nothing: a struct of positions."""
     return pa.types.is_struct(arrow) and [field.name for field in arrow] == [
-        str(position) for position in range(arrow.num_fields)]
+        str(position) for position in range(arrow.num_fields)
+    ]
 
 
 def _as_list(value: Any) -> Any:
@@ -273,9 +282,16 @@ def _has_forbidden_null(column: Any, arrow: Any) -> bool:
 
 
 _SQL_NAMES = {
-    "bool": "boolean", "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint",
-    "halffloat": "float16", "large_string": "string", "large_binary": "binary",
-    "date32[day]": "date", "null": "only None",
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "halffloat": "float16",
+    "large_string": "string",
+    "large_binary": "binary",
+    "date32[day]": "date",
+    "null": "only None",
 }
 
 

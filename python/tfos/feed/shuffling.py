@@ -1,13 +1,14 @@
 """Another order of the rows for each epoch, made by Spark.
 
-The order is a function of the rows and a seed. It must be: a task that Spark runs again has to bring
-the same rows in the same order, as the nodes tell it which positions they have.
+The order is a function of the rows and a seed. It must be: a task that Spark runs again has to
+bring the same rows in the same order, as the nodes tell it which positions they have.
 """
 
 from __future__ import annotations
 
 import random
-from typing import Any, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 _KEY = "__tfos_shuffle_key"
 
@@ -21,24 +22,30 @@ def shuffled_frame(frame: Any, seed: int) -> Any:
 
     # Equal rows have equal keys, and it doesn't matter which of them is which.
     columns = [
-        vector_to_array(frame[field.name]) if isinstance(field.dataType, UserDefinedType)
+        vector_to_array(frame[field.name])
+        if isinstance(field.dataType, UserDefinedType)
         else frame[field.name]
         for field in frame.schema
     ]
-    return (frame.withColumn(_KEY, functions.xxhash64(functions.lit(seed), *columns))
-            .repartition(frame.rdd.getNumPartitions(), _KEY)
-            .sortWithinPartitions(_KEY)
-            .drop(_KEY))
+    return (
+        frame.withColumn(_KEY, functions.xxhash64(functions.lit(seed), *columns))
+        .repartition(frame.rdd.getNumPartitions(), _KEY)
+        .sortWithinPartitions(_KEY)
+        .drop(_KEY)
+    )
 
 
 def shuffled_rdd(rdd: Any, seed: int) -> Any:
-    """``rdd`` with its elements in another order, over as many partitions. Costs a Spark shuffle."""
+    """``rdd`` with its elements in another order, over as many partitions. Costs a Spark
+    shuffle."""
     partitions = max(1, rdd.getNumPartitions())
 
     def with_keys(index: int, rows: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         numbers = random.Random(f"{seed} {index}")
         return ((numbers.getrandbits(60), row) for row in rows)
 
-    return (rdd.mapPartitionsWithIndex(with_keys)
-            .repartitionAndSortWithinPartitions(partitions, lambda key: key % partitions)
-            .values())
+    return (
+        rdd.mapPartitionsWithIndex(with_keys)
+        .repartitionAndSortWithinPartitions(partitions, lambda key: key % partitions)
+        .values()
+    )

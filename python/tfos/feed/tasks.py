@@ -36,8 +36,12 @@ class _Feeder:
         from tfos.spark import executor
 
         return _native.FeedWriter(
-            plan=self.plan.to_json(), executor_id=executor.executor_id(), partition=index,
-            attempt=TaskContext.get().attemptNumber(), mode=self.mode)
+            plan=self.plan.to_json(),
+            executor_id=executor.executor_id(),
+            partition=index,
+            attempt=TaskContext.get().attemptNumber(),
+            mode=self.mode,
+        )
 
     def _chunks(self, rows: Iterable[Any]) -> Iterator[list[Any]]:
         if self.plan.pickled:
@@ -107,8 +111,9 @@ class _ArrowFeeder(_Feeder):
             while (begin := end) < named.num_rows:
                 end = min(begin + count, named.num_rows)
                 yield named, begin, end
-                count = _native.next_chunk_rows(count, end - begin, self._written,
-                                                self.plan.chunk_bytes)
+                count = _native.next_chunk_rows(
+                    count, end - begin, self._written, self.plan.chunk_bytes
+                )
 
     def _write(self, writer: Any, chunk: Any) -> None:
         self._written = writer.write_arrow(*chunk, self._decimals_as_float64)
@@ -120,13 +125,16 @@ class ArrowTrainFeeder(_ArrowFeeder, TrainFeeder):
     #: Of the batches that it yields.
     SCHEMA = "items long, moved long"
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+    def __call__(  # type: ignore[override]  # mapInArrow passes no index.
+        self, batches: Iterable[Any]
+    ) -> Iterator[Any]:
         import pyarrow
         from pyspark import TaskContext
 
         for items, moved in TrainFeeder.__call__(self, TaskContext.get().partitionId(), batches):
-            yield pyarrow.RecordBatch.from_pydict({"items": pyarrow.array([items], "int64"),
-                                                   "moved": pyarrow.array([moved], "int64")})
+            yield pyarrow.RecordBatch.from_pydict(
+                {"items": pyarrow.array([items], "int64"), "moved": pyarrow.array([moved], "int64")}
+            )
 
 
 class InferenceFeeder(_Feeder):
@@ -182,15 +190,24 @@ class ArrowInferenceFeeder(_ArrowFeeder, InferenceFeeder):
     ``fields`` are the ``tfos.feed.results.ResultField`` of the results.
     """
 
-    def __init__(self, plan: FeedPlan, names: list[str], keys: list[int], fed: list[int],
-                 fields: list[Any], decimals: str | None):
+    def __init__(
+        self,
+        plan: FeedPlan,
+        names: list[str],
+        keys: list[int],
+        fed: list[int],
+        fields: list[Any],
+        decimals: str | None,
+    ):
         super().__init__(plan, [names[position] for position in fed], decimals)
         self._fed = fed
         self._keys = keys
         self._key_names = [names[position] for position in keys]
         self._fields = fields
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+    def __call__(  # type: ignore[override]  # mapInArrow passes no index.
+        self, batches: Iterable[Any]
+    ) -> Iterator[Any]:
         from pyspark import TaskContext
 
         from tfos.feed.results import ResultAssembler

@@ -2,7 +2,8 @@
 
 A :class:`FileAccess` serves the URIs of some schemes; :func:`access_for` finds the one for a path.
 There is one for files of this host (paths without a scheme, and ``file:``), and one for Hadoop's
-file systems (:mod:`tfos.files.hadoop`), whose schemes :func:`tfos.files.hadoop_client.schemes` lists.
+file systems (:mod:`tfos.files.hadoop`), whose schemes :func:`tfos.files.hadoop_client.schemes`
+lists.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import os
 import re
 
-from tfos.files import hadoop_client
 from tfos.errors import BadInputError
+from tfos.files import hadoop_client
 from tfos.files.interface import FileAccess
 from tfos.files.local import LocalFiles
 
@@ -43,10 +44,15 @@ def access_for(path: str) -> tuple[FileAccess, str]:
             f"{hadoop_client.SCHEMES_VARIABLE} lists them, such as {scheme}"
         )
     if scheme == "file":
-        authority, _, rest = path[len("file:"):].removeprefix("//").partition("/") \
-            if path.startswith("file://") else ("", "", path[len("file:"):].lstrip("/"))
+        authority, _, rest = (
+            path[len("file:") :].removeprefix("//").partition("/")
+            if path.startswith("file://")
+            else ("", "", path[len("file:") :].lstrip("/"))
+        )
         if authority not in ("", "localhost"):
-            raise BadInputError(f"{path}: {authority} is taken for a host; write file:///{authority}/{rest}")
+            raise BadInputError(
+                f"{path}: {authority} is taken for a host; write file:///{authority}/{rest}"
+            )
         path = "/" + rest  # As it is: Hadoop decodes no %20 either.
     return _LOCAL, os.path.abspath(path)
 

@@ -9,8 +9,8 @@ import os
 import posixpath
 from typing import IO, Any
 
-from tfos.files.interface import FileStatus, has_wildcard
 from tfos.files.hadoop_client import client
+from tfos.files.interface import FileStatus, Paths, Statuses, has_wildcard
 
 
 class HadoopFiles:
@@ -26,25 +26,31 @@ class HadoopFiles:
             return None
         return FileStatus(path, is_directory, 0 if is_directory else size)
 
-    def list(self, directory: str) -> list[FileStatus]:
-        return [FileStatus(posixpath.join(directory, name), is_directory, 0 if is_directory else size)
-                for name, (is_directory, size, _) in sorted(client().list(directory))]
+    def list(self, directory: str) -> Statuses:
+        return [
+            FileStatus(posixpath.join(directory, name), is_directory, 0 if is_directory else size)
+            for name, (is_directory, size, _) in sorted(client().list(directory))
+        ]
 
-    def glob(self, pattern: str) -> list[str]:
+    def glob(self, pattern: str) -> Paths:
         root, parts = _parts_of(pattern)
         found = [root]
         for number, part in enumerate(parts):
             if has_wildcard(part):
                 above = number + 1 < len(parts)
-                found = [status.path for directory in found for status in self._matches(directory, part)
-                         if status.is_directory or not above]
+                found = [
+                    status.path
+                    for directory in found
+                    for status in self._matches(directory, part)
+                    if status.is_directory or not above
+                ]
             else:
                 found = [posixpath.join(directory, part) for directory in found]
         if parts and not has_wildcard(parts[-1]):
             found = [path for path in found if self.status(path) is not None]
         return sorted(found)
 
-    def _matches(self, directory: str, pattern: str) -> list[FileStatus]:
+    def _matches(self, directory: str, pattern: str) -> Statuses:
         try:
             listed = self.list(directory)
         except (FileNotFoundError, NotADirectoryError):
@@ -85,7 +91,8 @@ class HadoopFiles:
 
 
 def normalized(uri: str) -> str:
-    """A URI as Hadoop's Path has it: ``scheme://authority/path`` without ``.``, ``..`` and ``//``."""
+    """A URI as Hadoop's Path has it: ``scheme://authority/path`` without ``.``, ``..`` and
+    ``//``."""
     scheme, _, rest = uri.partition(":")
     authority, path = "", rest
     if rest.startswith("//"):
@@ -102,11 +109,14 @@ def _parts_of(uri: str) -> tuple[str, list[str]]:
 
 def _matches(name: str, pattern: str) -> bool:
     # As glob has it for files of this host.
-    return (pattern.startswith(".") or not name.startswith(".")) and fnmatch.fnmatchcase(name, pattern)
+    return (pattern.startswith(".") or not name.startswith(".")) and fnmatch.fnmatchcase(
+        name, pattern
+    )
 
 
 class _Reader(io.RawIOBase):
-    """A file that is read at any place. Owner: the BufferedReader around it. Threads: one at a time."""
+    """A file that is read at any place. Owner: the BufferedReader around it. Threads: one at a
+    time."""
 
     def __init__(self, path: str):
         self._path = path

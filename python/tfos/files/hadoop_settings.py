@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from tfos.settings import Settings
 
@@ -44,8 +45,11 @@ def of_session(spark_context: Any) -> dict[str, str]:
 
 def properties(spark_conf: Any) -> str:
     """The session's properties of Hadoop as a JSON object; "" if there are none."""
-    found = {name.removeprefix(_SPARK_PREFIX): value for name, value in spark_conf.getAll()
-             if name.startswith(_SPARK_PREFIX)}
+    found = {
+        name.removeprefix(_SPARK_PREFIX): value
+        for name, value in spark_conf.getAll()
+        if name.startswith(_SPARK_PREFIX)
+    }
     return json.dumps(found) if found else ""
 
 

@@ -17,6 +17,11 @@ class FileStatus(NamedTuple):
     size: int
 
 
+#: In :class:`FileAccess` the name ``list`` is a method's.
+Statuses = list[FileStatus]
+Paths = list[str]
+
+
 class FileAccess(Protocol):
     """A file system. Paths, given and returned, are in the form that :func:`access_for` returns.
 
@@ -27,10 +32,10 @@ class FileAccess(Protocol):
     def status(self, path: str) -> FileStatus | None:
         """What is at ``path``, links followed; None where there is nothing."""
 
-    def list(self, directory: str) -> list[FileStatus]:
+    def list(self, directory: str) -> Statuses:
         """What is directly in ``directory``, by name."""
 
-    def glob(self, pattern: str) -> list[str]:
+    def glob(self, pattern: str) -> Paths:
         """What matches ``* ? [...]``, within a directory each, in order of the names."""
 
     def open(self, path: str) -> IO[bytes]:

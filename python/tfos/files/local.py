@@ -7,7 +7,7 @@ import os
 import shutil
 from typing import IO
 
-from tfos.files.interface import FileStatus
+from tfos.files.interface import FileStatus, Paths, Statuses
 
 
 class LocalFiles:
@@ -21,11 +21,13 @@ class LocalFiles:
         is_directory = os.path.isdir(path)
         return FileStatus(path, is_directory, 0 if is_directory else found.st_size)
 
-    def list(self, directory: str) -> list[FileStatus]:
-        found = (self.status(os.path.join(directory, name)) for name in sorted(os.listdir(directory)))
+    def list(self, directory: str) -> Statuses:
+        found = (
+            self.status(os.path.join(directory, name)) for name in sorted(os.listdir(directory))
+        )
         return [status for status in found if status is not None]
 
-    def glob(self, pattern: str) -> list[str]:
+    def glob(self, pattern: str) -> Paths:
         return sorted(glob.glob(pattern))
 
     def open(self, path: str) -> IO[bytes]:

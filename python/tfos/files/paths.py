@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
+from typing import Any
 
 _ABSOLUTE_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
 
@@ -20,24 +21,25 @@ def current_user() -> str:
     return os.environ.get("HADOOP_USER_NAME") or os.environ.get("SPARK_USER") or getpass.getuser()
 
 
-def default_fs(spark_context) -> str:
-    """The `fs.defaultFS` of a SparkContext, in the form that `resolve` takes: no trailing slash."""
+def default_fs(spark_context: Any) -> str:
+    """The ``fs.defaultFS`` of a SparkContext, in the form that ``resolve`` takes: no trailing
+    slash."""
     configured = spark_context._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///"
     return _without_trailing_slash(configured)
 
 
 def resolve(default_fs: str, working_dir: str, path: str, user: str | None = None) -> str:
-    """The full URI of `path`.
+    """The full URI of ``path``.
 
-    | path               | result                                              |
-    |--------------------|-----------------------------------------------------|
-    | `scheme:/...`      | unchanged                                           |
-    | `/absolute`        | on the default file system                          |
-    | relative, HDFS     | below `/user/<user>` on the default file system     |
-    | relative, `file`   | below `working_dir`                                 |
-    | relative, others   | below the root of the default file system           |
+    | path                 | result                                              |
+    |----------------------|-----------------------------------------------------|
+    | ``scheme:/...``      | unchanged                                           |
+    | ``/absolute``        | on the default file system                          |
+    | relative, HDFS       | below ``/user/<user>`` on the default file system   |
+    | relative, ``file``   | below ``working_dir``                               |
+    | relative, others     | below the root of the default file system           |
 
-    `user` is the current one by default.
+    ``user`` is the current one by default.
     """
     if _ABSOLUTE_URI.match(path):
         return path

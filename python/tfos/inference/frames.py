@@ -1,41 +1,59 @@
-"""DataFrames through a SavedModel: what is behind the ``transform`` of ``tfos.ml`` and of the facade.
+"""DataFrames through a SavedModel: what is behind the ``transform`` of ``tfos.ml`` and of the
+facade.
 
-The executors' JVMs run them where they can (:mod:`tfos.inference.jvm`). Else Spark hands rows to a Python
-worker as Arrow record batches, and what is in :mod:`tfos.inference` runs them; the session stays in the
-worker for the tasks that come after. Either way it is the same engine.
+The executors' JVMs run them where they can (:mod:`tfos.inference.jvm`). Else Spark hands rows to a
+Python worker as Arrow record batches, and what is in :mod:`tfos.inference` runs them; the session
+stays in the worker for the tasks that come after. Either way it is the same engine.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from typing import Any, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import types as sql
 
-from tfos.spark import arrow_types
-from tfos.files import hadoop_settings
-from tfos.inference import model as inference_model, jvm
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
+from tfos.files import hadoop_settings
+from tfos.inference import jvm
+from tfos.inference import model as inference_model
+from tfos.spark import arrow_types
 
 logger = logging.getLogger(__name__)
 
 
-def transform(frame: Any, model: inference_model.Model, input_mapping: inference_model.InputMapping | None = None,
-              output_mapping: Mapping[str, str] | None = None, *,
-              binary_outputs: Sequence[str] = (), batch_size: int = inference_model.BATCH_SIZE,
-              keep: bool = True) -> Any:
+def transform(
+    frame: Any,
+    model: inference_model.Model,
+    input_mapping: inference_model.InputMapping | None = None,
+    output_mapping: Mapping[str, str] | None = None,
+    *,
+    binary_outputs: Sequence[str] = (),
+    batch_size: int = inference_model.BATCH_SIZE,
+    keep: bool = True,
+) -> Any:
     """A lazy DataFrame: of each row its columns, if ``keep``, and the outputs of the model.
 
-    Arguments as of :meth:`tfos.inference.Model.on`. Raises :class:`BadInputError` before anything runs if
-    the columns do not fit.
+    Arguments as of :meth:`tfos.inference.Model.on`. Raises :class:`BadInputError` before anything
+    runs if the columns do not fit.
     """
-    plan = model.on(_arrow_schema(frame.schema), input_mapping, output_mapping,
-                    binary_outputs=binary_outputs, batch_size=batch_size, keep=keep)
+    plan = model.on(
+        _arrow_schema(frame.schema),
+        input_mapping,
+        output_mapping,
+        binary_outputs=binary_outputs,
+        batch_size=batch_size,
+        keep=keep,
+    )
     unused = jvm.why_unused(frame)
-    logger.info("%s runs in %s", model.path,
-                f"Python workers: {unused}" if unused else "the executors' JVMs")
+    logger.info(
+        "%s runs in %s",
+        model.path,
+        f"Python workers: {unused}" if unused else "the executors' JVMs",
+    )
     if not unused:
         return jvm.transform(frame, plan)
     used = frame if keep else frame.select(*(_quoted(name) for name in plan.columns))
@@ -54,7 +72,12 @@ def task_threads(spark: Any) -> int:
 class _Task:
     """What a Spark task does with its partition. Pickled to the executors."""
 
-    def __init__(self, plan: inference_model.Inference, names: list[str], hadoop_environment: Mapping[str, str]):
+    def __init__(
+        self,
+        plan: inference_model.Inference,
+        names: list[str],
+        hadoop_environment: Mapping[str, str],
+    ):
         self._plan = plan
         self._names = names
         self._hadoop_environment = hadoop_environment
@@ -68,7 +91,9 @@ class _Task:
             yield from self._plan.run(batch.rename_columns(self._names) for batch in batches)
         except BadInputError as error:
             partition = TaskContext.get().partitionId()
-            raise BadInputError(f"{self._plan.model.path}, partition {partition}: {error}") from error
+            raise BadInputError(
+                f"{self._plan.model.path}, partition {partition}: {error}"
+            ) from error
 
 
 def _quoted(name: str) -> str:

@@ -11,11 +11,11 @@ from typing import Any
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame
 
-from tfos.inference import model
-from tfos.spark import jar
 from tfos.errors import BadInputError
 from tfos.files.access import scheme_of
+from tfos.inference import model
 from tfos.settings import INFERENCE_JVM
+from tfos.spark import jar
 
 
 def why_unused(frame: Any) -> str:
@@ -27,8 +27,10 @@ def why_unused(frame: Any) -> str:
     if unused or not frame.isStreaming:
         return unused
     if wanted == "on":
-        raise BadInputError(f"{INFERENCE_JVM.key} is on, and the DataFrame is a stream, which only Python "
-                            "workers read: set it to auto, or call transform in foreachBatch")
+        raise BadInputError(
+            f"{INFERENCE_JVM.key} is on, and the DataFrame is a stream, which only Python "
+            "workers read: set it to auto, or call transform in foreachBatch"
+        )
     return "the DataFrame is a stream"
 
 

@@ -1,4 +1,5 @@
-"""SavedModels over Arrow record batches: one engine in C++ for ``tfos.ml``, ``tfos infer`` and programs.
+"""SavedModels over Arrow record batches: one engine in C++ for ``tfos.ml``, ``tfos infer`` and
+programs.
 
     model = tfos.inference.Model("/models/digits")           # reads the signature, loads nothing
     for batch in model.on(schema).run(batches):               # record batches of the outputs
@@ -13,20 +14,21 @@ Errors: :class:`tfos.errors.BadInputError` for a model, columns or rows that do 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.util
 import json
 import os
 import threading
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar, Union
+from typing import Any, TypeVar, Union
 
 from tfos import _native
-from tfos.files import hadoop_client
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError, TfosError
+from tfos.files import hadoop_client
 from tfos.files.access import access_for, scheme_of
 
 T = TypeVar("T")
@@ -41,7 +43,7 @@ BATCH_SIZE = 1_024
 InputMapping = Mapping[str, Union[str, Sequence[str]]]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Model:
     """A signature of a SavedModel. Made by reading its files; may be pickled.
 
@@ -49,7 +51,8 @@ class Model:
         path: of the directory, on this host or a file system of Hadoop's.
         tags: of the graph in it, separated by commas.
         signature: its name.
-        op_libraries: files with ops of the model's own, which have to be on every host that runs it.
+        op_libraries: files with ops of the model's own, which have to be on every host that runs
+            it.
         threads: that compute; 0 for one for each core of the host.
     """
 
@@ -58,6 +61,9 @@ class Model:
     signature: str = DEFAULT_SIGNATURE
     op_libraries: tuple[str, ...] = ()
     threads: int = 0
+    #: What the files held when they were read.
+    stamp: str = dataclasses.field(init=False, repr=False, compare=False)
+    _found: Any = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Executors run elsewhere than in the driver's working directory.
@@ -86,12 +92,18 @@ class Model:
     def outputs(self) -> dict[str, str]:
         return dict(self._found.outputs)
 
-    def on(self, schema: pa.Schema, input_mapping: InputMapping | None = None,
-           output_mapping: Mapping[str, str] | None = None, *,
-           binary_outputs: Sequence[str] = (), batch_size: int = BATCH_SIZE,
-           keep: bool = False) -> "Inference":
-        """What the model makes of columns; raises :class:`BadInputError`, with all that was expected
-        and found, if they don't fit. Nothing is loaded yet.
+    def on(
+        self,
+        schema: pa.Schema,
+        input_mapping: InputMapping | None = None,
+        output_mapping: Mapping[str, str] | None = None,
+        *,
+        binary_outputs: Sequence[str] = (),
+        batch_size: int = BATCH_SIZE,
+        keep: bool = False,
+    ) -> Inference:
+        """What the model makes of columns; raises :class:`BadInputError`, with all that was
+        expected and found, if they don't fit. Nothing is loaded yet.
 
         Args:
             schema: of the columns that there are.
@@ -103,16 +115,24 @@ class Model:
         """
         if batch_size < 1:
             raise BadInputError(f"batch_size is {batch_size}; it has to be at least 1")
-        return Inference(self, schema, tuple(_inputs(input_mapping or {})),
-                         tuple((output_mapping or {}).items()), tuple(binary_outputs), batch_size,
-                         keep)
+        return Inference(
+            self,
+            schema,
+            tuple(_inputs(input_mapping or {})),
+            tuple((output_mapping or {}).items()),
+            tuple(binary_outputs),
+            batch_size,
+            keep,
+        )
 
 
 def signatures(path: str) -> dict[str, list[str]]:
     """The names of the signatures of a SavedModel, by the tags of its graphs."""
     content, _ = _read(*access_for(path))
-    return {",".join(tags): [signature.name for signature in found]
-            for tags, found in _native.saved_model_signatures(content)}
+    return {
+        ",".join(tags): [signature.name for signature in found]
+        for tags, found in _native.saved_model_signatures(content)
+    }
 
 
 class Inference:
@@ -121,14 +141,23 @@ class Inference:
     Threads: :meth:`run` may be called from several. The session is this process's, kept for later.
     """
 
-    def __init__(self, model: Model, schema: pa.Schema, inputs: tuple[Any, ...],
-                 outputs: tuple[Any, ...], binary: tuple[str, ...], batch_size: int, keep: bool):
+    def __init__(
+        self,
+        model: Model,
+        schema: pa.Schema,
+        inputs: tuple[Any, ...],
+        outputs: tuple[Any, ...],
+        binary: tuple[str, ...],
+        batch_size: int,
+        keep: bool,
+    ):
         self._arguments = (model, schema, inputs, outputs, binary, batch_size, keep)
         self.model = model
         self._keep = keep
         try:
-            self._plan = _native.InferencePlan(model._found, list(inputs), list(outputs),
-                                               list(binary), schema)
+            self._plan = _native.InferencePlan(
+                model._found, list(inputs), list(outputs), list(binary), schema
+            )
         except BadInputError as error:
             raise BadInputError(f"{model.path}: {error}") from error
         #: Columns that are needed; record batches may have more.
@@ -140,7 +169,8 @@ class Inference:
         if twice:
             raise BadInputError(
                 f"column {', '.join(twice)} would be there twice: give the outputs of {model.path} "
-                "other names in the output mapping")
+                "other names in the output mapping"
+            )
         #: Of what :meth:`run` yields.
         self.schema = pa.schema([*kept, *self.output_schema])
         self._batch_size = self._plan.fixed_rows or batch_size
@@ -149,26 +179,40 @@ class Inference:
         return Inference, self._arguments
 
     def to_json(self) -> str:
-        """What another runner needs to do the same (jvm/.../FrameInference.java), but for the path."""
+        """What another runner needs to do the same (jvm/.../FrameInference.java), but for the
+        path."""
         model, _, inputs, outputs, binary, batch_size, keep = self._arguments
-        return json.dumps({
-            "tags": model.tags, "signature": model.signature, "opLibraries": model.op_libraries,
-            "inputs": inputs, "outputs": outputs, "binary": binary, "batchSize": batch_size, "keep": keep})
+        return json.dumps(
+            {
+                "tags": model.tags,
+                "signature": model.signature,
+                "opLibraries": model.op_libraries,
+                "inputs": inputs,
+                "outputs": outputs,
+                "binary": binary,
+                "batchSize": batch_size,
+                "keep": keep,
+            }
+        )
 
     def run(self, batches: Iterable[pa.RecordBatch], calls: int = 1) -> Iterator[pa.RecordBatch]:
-        """The results, a row for each row, in order. Small batches are put together until the model's
-        are full. Up to ``calls`` calls of the model run at a time, each in a thread; for models of
-        one thread that is faster than one call of a model with several."""
+        """The results, a row for each row, in order. Small batches are put together until the
+        model's are full. Up to ``calls`` calls of the model run at a time, each in a thread; for
+        models of one thread that is faster than one call of a model with several."""
         engine = _native.InferenceEngine(_session(self.model), self._plan)
 
         def results(piece: tuple[list[pa.RecordBatch], int]) -> list[pa.RecordBatch]:
             return self._results(engine, *piece)
 
         pieces = self._pieces(batches)
-        for found in map(results, pieces) if calls == 1 else _map_in_threads(results, pieces, calls):
+        for found in (
+            map(results, pieces) if calls == 1 else _map_in_threads(results, pieces, calls)
+        ):
             yield from found
 
-    def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[list[pa.RecordBatch], int]]:
+    def _pieces(
+        self, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[tuple[list[pa.RecordBatch], int]]:
         """Rows for whole batches of the model, the last ones aside, and the number of the first."""
         waiting: list[pa.RecordBatch] = []
         rows = done = 0
@@ -186,17 +230,23 @@ class Inference:
         if waiting:
             yield waiting, done
 
-    def _results(self, engine: Any, batches: list[pa.RecordBatch],
-                 first_row: int) -> list[pa.RecordBatch]:
-        outputs = pa.record_batch(engine.run([batch.select(self.columns) for batch in batches],
-                                             self._batch_size, first_row))
+    def _results(
+        self, engine: Any, batches: list[pa.RecordBatch], first_row: int
+    ) -> list[pa.RecordBatch]:
+        outputs = pa.record_batch(
+            engine.run(
+                [batch.select(self.columns) for batch in batches], self._batch_size, first_row
+            )
+        )
         if not self._keep:
             return [outputs]
         kept = []
         start = 0
         for batch in batches:
             columns = outputs.slice(start, batch.num_rows).columns
-            kept.append(pa.RecordBatch.from_arrays([*batch.columns, *columns], names=self.schema.names))
+            kept.append(
+                pa.RecordBatch.from_arrays([*batch.columns, *columns], names=self.schema.names)
+            )
             start += batch.num_rows
         return kept
 
@@ -218,8 +268,9 @@ def _map_in_threads(function: Callable[[T], R], items: Iterable[T], threads: int
                 call.cancel()
 
 
-def _cut(batches: list[pa.RecordBatch],
-         rows: int) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+def _cut(
+    batches: list[pa.RecordBatch], rows: int
+) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
     """The first ``rows`` rows, which end in the last batch, and the rest."""
     *front, last = batches
     own = rows - sum(batch.num_rows for batch in front)
@@ -234,16 +285,21 @@ def _inputs(mapping: InputMapping) -> Iterator[tuple[str, str, str]]:
         if len(names) not in (1, 2):
             raise BadInputError(
                 f"input_mapping of column {column!r} is {tensor!r}; it has to be the name of an "
-                "input, or of two: those of a ragged tensor's values and of its row splits")
+                "input, or of two: those of a ragged tensor's values and of its row splits"
+            )
         yield column, names[0], names[1] if len(names) == 2 else ""
 
 
 def _read(access: Any, path: str) -> tuple[bytes, str]:
     """The graph of a SavedModel, and what changes when the graph or the variables do."""
     file = os.path.join(path, "saved_model.pb")
+    if access.status(path) is None:
+        raise BadInputError(f"no such directory: {path}")
     if access.status(file) is None:
-        raise BadInputError(f"{path} has no saved_model.pb, so it is no SavedModel: export one with "
-                            f"model.export(...) or tf.saved_model.save(...){_hint(access, path)}")
+        raise BadInputError(
+            f"{path} has no saved_model.pb, so it isn't a SavedModel: export one with "
+            f"model.export(...) or tf.saved_model.save(...){_hint(access, path)}"
+        )
     with access.open(file) as opened:
         content = opened.read()
     digest = hashlib.sha256(content)
@@ -256,17 +312,19 @@ def _read(access: Any, path: str) -> tuple[bytes, str]:
 
 
 def _hint(access: Any, path: str) -> str:
-    if access.status(path) is None:
-        return "; there is nothing of that name"
     if not access.status(path).is_directory:
         return "; this is a file, and a SavedModel a directory"
-    below = [found.path for found in access.list(path) if found.is_directory
-             and access.status(os.path.join(found.path, "saved_model.pb")) is not None]
+    below = [
+        found.path
+        for found in access.list(path)
+        if found.is_directory
+        and access.status(os.path.join(found.path, "saved_model.pb")) is not None
+    ]
     return f"; {', '.join(below)} would be one" if below else ""
 
 
-#: The sessions of this process that were used last, by what they were loaded from, with what changes
-#: when the files do. An engine keeps its own as long as it needs it.
+#: The sessions of this process that were used last, by what they were loaded from, with what
+#: changes when the files do. An engine keeps its own as long as it needs it.
 _sessions: dict[tuple[Any, ...], tuple[str, Any]] = {}
 #: A process that runs many models, as in a search for parameters, does not keep them all.
 _MOST_SESSIONS = 2
@@ -291,17 +349,22 @@ def _load(model: Model) -> Any:
     if _read(access, path)[1] != model.stamp:
         raise BadInputError(
             f"{path} on this host is not the model that was checked: it was written anew "
-            "meanwhile, or hosts have different copies of it")
+            "meanwhile, or hosts have different copies of it"
+        )
     if scheme_of(path) in hadoop_client.schemes():
         import tfos.tensorflow  # noqa: F401  (gives TensorFlow the file system)
-    return _native.SavedModelSession(_tensorflow_directory(), path, model.tag_list,
-                                     list(model.op_libraries), model.threads)
+    return _native.SavedModelSession(
+        _tensorflow_directory(), path, model.tag_list, list(model.op_libraries), model.threads
+    )
 
 
 def _tensorflow_directory() -> str:
-    """Where the libraries of the installed TensorFlow are. Its Python, seconds long, isn't imported."""
+    """Where the libraries of the installed TensorFlow are. Its Python, seconds long, isn't
+    imported."""
     spec = importlib.util.find_spec("tensorflow")
     if spec is None or spec.origin is None:
-        raise TfosError("tensorflow is not installed: pip install tensorflow, 2.16 or newer, on every "
-                        "host that runs models")
+        raise TfosError(
+            "tensorflow is not installed: pip install tensorflow, 2.16 or newer, on every "
+            "host that runs models"
+        )
     return os.path.dirname(spec.origin)

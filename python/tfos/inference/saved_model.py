@@ -8,18 +8,18 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tfos.errors import BadInputError
 
 
 def export(model: Any, export_dir: str, write: bool = True) -> None:
-    """Exports `model` to `export_dir` as a SavedModel that serves.
+    """Exports ``model`` to ``export_dir`` as a SavedModel that serves.
 
-    `model` is a Keras 3 or a legacy Keras model, or a tf.Module. With collective training every
+    ``model`` is a Keras 3 or a legacy Keras model, or a tf.Module. With collective training every
     node must run the export, as it may exchange variables, yet only one may write: the others pass
-    `write=False`, and what they wrote is thrown away.
+    ``write=False``, and what they wrote is thrown away.
     """
     with _destination(export_dir, write) as path:
         if _is_keras3(model):
@@ -37,13 +37,15 @@ def export_session(
 ) -> None:
     """Exports the graph and the variables of a TF1-style session.
 
-    `tag_set` is a comma-separated list of tags. `signatures` maps a name to a dict with `inputs`
-    and `outputs` (alias -> tensor) and `method_name`.
+    ``tag_set`` is a comma-separated list of tags. ``signatures`` maps a name to a dict with
+    ``inputs`` and ``outputs`` (alias -> tensor) and ``method_name``.
     """
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    with session.graph.as_default():
+    if hasattr(session, "run_step_fn"):  # of tf.compat.v1.train: what it wraps, past its hooks
+        session = session.run_step_fn(lambda step_context: step_context.session)
+    with _extensible(session.graph), session.graph.as_default():
         definitions = {
             name: v1.saved_model.signature_def_utils.build_signature_def(
                 inputs=_tensor_infos(v1, name, signature, "inputs"),
@@ -64,6 +66,50 @@ def export_session(
         builder.save()
 
 
+def export_checkpoint(
+    checkpoint_dir: str, export_dir: str, inputs: Iterable[str], outputs: Iterable[str]
+) -> None:
+    """Exports the graph and the variables of the last TensorFlow 1 checkpoint in `checkpoint_dir`.
+
+    `inputs` and `outputs` name tensors of the graph, without the `:0` of an operation's first one.
+    The model serves them under these names.
+    """
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    checkpoint = tf.train.latest_checkpoint(checkpoint_dir)
+    if checkpoint is None:
+        raise BadInputError(f"{checkpoint_dir} has no checkpoint of TensorFlow")
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        saver = v1.train.import_meta_graph(f"{checkpoint}.meta", clear_devices=True)
+        saver.restore(session, checkpoint)
+        signature = {
+            "inputs": {name: _tensor(graph, name) for name in inputs},
+            "outputs": {name: _tensor(graph, name) for name in outputs},
+        }
+        export_session(session, export_dir, "serve", {"serving_default": signature})
+
+
+def _tensor(graph: Any, name: str) -> Any:
+    try:
+        return graph.get_tensor_by_name(name if ":" in name else f"{name}:0")
+    except (KeyError, ValueError) as error:
+        raise BadInputError(f"the checkpoint's graph has no tensor {name!r}: {error}") from error
+
+
+@contextlib.contextmanager
+def _extensible(graph: Any) -> Iterator[None]:
+    """Allows nodes to be added to a graph that a supervisor or monitored session has finalized."""
+    finalized = graph.finalized
+    if finalized:
+        graph._unsafe_unfinalize()
+    try:
+        yield
+    finally:
+        if finalized:
+            graph.finalize()
+
+
 def _tensor_infos(v1: Any, name: str, signature: Mapping[str, Any], side: str) -> dict[str, Any]:
     if side not in signature:
         raise BadInputError(f"signature {name!r} has no {side!r}: give a dict of alias -> tensor")
@@ -74,7 +120,7 @@ def _tensor_infos(v1: Any, name: str, signature: Mapping[str, Any], side: str) -
 
 
 def _is_keras3(model: Any) -> bool:
-    # Legacy Keras lives in tf_keras. It has `export` as well, but `save` keeps more of a model.
+    # Legacy Keras lives in tf_keras. It has ``export`` as well, but ``save`` keeps more of a model.
     return any(base.__module__.startswith("keras.src.models") for base in type(model).__mro__)
 
 

@@ -9,7 +9,7 @@ def _ignore(self: Any, *arguments: Any, **options: Any) -> None:
     """A hook that nobody has overridden."""
 
 
-_ignore._is_default = True  # So both find hooks that they need not call for each batch.
+_ignore._is_default = True  # type: ignore[attr-defined]  # So both find hooks that they need not call for each batch.
 
 
 class Callback:
@@ -38,5 +38,6 @@ class Callback:
         return self._overrides("predict_batch")
 
     def _overrides(self, hooks: str) -> bool:
-        return any(getattr(type(self), f"on_{hooks}_{when}") is not _ignore
-                   for when in ("begin", "end"))
+        return any(
+            getattr(type(self), f"on_{hooks}_{when}") is not _ignore for when in ("begin", "end")
+        )

@@ -1,8 +1,8 @@
 """What ``fit`` does otherwise for a model whose optimizer is one of ``ctx.distribute``.
 
-It begins with the chief's weights, whatever was loaded where, and at the end of each epoch the nodes
-wait for those that still have rows, see :mod:`tfos.keras.together`. Both go through callbacks that are
-added to the program's own. With Keras 3, batches weigh by their rows, and XLA stays out.
+It begins with the chief's weights, whatever was loaded where, and at the end of each epoch the
+nodes wait for those that still have rows, see :mod:`tfos.keras.together`. Both go through callbacks
+that are added to the program's own. With Keras 3, batches weigh by their rows, and XLA stays out.
 """
 
 from __future__ import annotations
@@ -34,19 +34,27 @@ def prepare(package: Any) -> None:
         given = signature.bind(self, *arguments, **options)
         if is_distributed(getattr(self, "optimizer", None)):
             given.arguments["callbacks"] = _with_ours(
-                self, given.arguments.get("callbacks"), package.callbacks.CallbackList)
+                self, given.arguments.get("callbacks"), package.callbacks.CallbackList
+            )
         return plain(*given.args, **given.kwargs)
 
-    fit.is_of_tfos = True
+    fit.is_of_tfos = True  # type: ignore[attr-defined]
     trainer.fit = fit
 
 
-def _with_ours(model: Any, callbacks: Any, list_kind: type) -> Any:
-    kept = callbacks.callbacks if isinstance(callbacks, list_kind) else tf.nest.flatten(callbacks or [])
+def _with_ours(model: Any, callbacks: Any, list_kind: Any) -> Any:
+    kept = (
+        callbacks.callbacks
+        if isinstance(callbacks, list_kind)
+        else tf.nest.flatten(callbacks or [])
+    )
     # An epoch ends before the program's callbacks hear of it; and training begins after they have
     # loaded what they load.
-    kept[:] = [_End(model), *(each for each in kept if not isinstance(each, (_Begin, _End))),
-               _Begin(model)]
+    kept[:] = [
+        _End(model),
+        *(each for each in kept if not isinstance(each, (_Begin, _End))),
+        _Begin(model),
+    ]
     return callbacks if isinstance(callbacks, list_kind) else kept
 
 
@@ -93,15 +101,18 @@ class _End(Callback):
         self._ended = True
         model, optimizer = self.model, self.model.optimizer
         trained = model.trainable_variables
-        optimizer._together.end_epoch(optimizer.iterations, [*trained, *optimizer.variables], trained)
+        optimizer._together.end_epoch(
+            optimizer.iterations, [*trained, *optimizer.variables], trained
+        )
 
 
-def prepare_steps(keras: Any) -> None:
+def prepare_steps() -> None:
     """Has models whose optimizer is one of ours weigh their batches, and train without XLA: it has
     no operation that waits for other nodes, and Keras chooses it by itself where there is a GPU."""
     import keras
 
-    # Where training begins: `compile` is looked up before `ctx.distribute` among its arguments runs.
+    # Where training begins: ``compile`` is looked up before ``ctx.distribute`` among its arguments
+    # runs.
     trainer = next(kind for kind in keras.Model.__mro__ if "make_train_function" in vars(kind))
     plain = trainer.make_train_function
     if hasattr(plain, "is_of_tfos"):
@@ -112,18 +123,21 @@ def prepare_steps(keras: Any) -> None:
         if is_distributed(self.optimizer):
             _weigh_batches(self)
             if self.jit_compile:
-                warnings.warn("jit_compile is left out: XLA can't compile a training step that waits "
-                              "for other nodes", stacklevel=2)
+                warnings.warn(
+                    "jit_compile is left out: XLA can't compile a training step that waits "
+                    "for other nodes",
+                    stacklevel=2,
+                )
                 self.jit_compile = False
         return plain(self, *arguments, **options)
 
-    make_train_function.is_of_tfos = True
+    make_train_function.is_of_tfos = True  # type: ignore[attr-defined]
     trainer.make_train_function = make_train_function
 
 
 def _weigh_batches(model: Any) -> None:
-    """Has each training step of the model tell its optimizer what its gradients weigh. There, as the
-    optimizer sees nothing of the batch; steps of one's own call ``compute_loss``, too."""
+    """Has each training step of the model tell its optimizer what its gradients weigh. There, as
+    the optimizer sees nothing of the batch; steps of one's own call ``compute_loss``, too."""
     plain = model.compute_loss
     if hasattr(plain, "is_of_tfos"):
         return
@@ -138,18 +152,22 @@ def _weigh_batches(model: Any) -> None:
             if sample_weight is not None:
                 weight = tf.cast(tf.reduce_sum(sample_weight), tf.float64)
             else:
-                weight = _rows_of_batch(model.loss, [given.get(name) for name in ("x", "y_pred", "y")])
+                weight = _rows_of_batch(
+                    model.loss, [given.get(name) for name in ("x", "y_pred", "y")]
+                )
             model.optimizer._together.weigh(weight, may_be_zero=sample_weight is not None)
         return loss
 
-    compute_loss.is_of_tfos = True
+    compute_loss.is_of_tfos = True  # type: ignore[attr-defined]
     model.compute_loss = compute_loss
 
 
 def _reductions(losses: Any) -> set[str | None]:
     import keras
 
-    return {getattr(loss, "reduction", "sum_over_batch_size") for loss in keras.tree.flatten(losses)}
+    return {
+        getattr(loss, "reduction", "sum_over_batch_size") for loss in keras.tree.flatten(losses)
+    }
 
 
 def _dividing_weights(losses: Any, sample_weight: Any) -> tf.Tensor | None:

@@ -17,8 +17,8 @@ class AverageMetrics(Callback):
 
     Keras' means (losses, accuracies, errors) weigh by what they are means of on each node: rows, or
     the sum of the sample weights, so they become what one machine would find with the rows of all.
-    Other metrics, such as an AUC, weigh by rows: close to that of all rows where the nodes' rows are
-    alike. Values that are no metrics, such as a learning rate, do so, too.
+    Other metrics, such as an AUC, weigh by rows: close to that of all rows where the nodes' rows
+    are alike. Values that are no metrics, such as a learning rate, do so, too.
 
     Args:
         batch_norm: average the moving statistics of the model's BatchNormalization layers, too, in
@@ -43,31 +43,43 @@ class AverageMetrics(Callback):
             self._note_weights("")
         if logs is not None and "loss" not in logs and hasattr(self.model, "get_metrics_result"):
             # Of an epoch without a batch Keras 3 logs nothing; here it is what the others do, too.
-            logs.update({name: float(np.asarray(value))
-                         for name, value in self.model.get_metrics_result().items()})
+            logs.update(
+                {
+                    name: float(np.asarray(value))
+                    for name, value in self.model.get_metrics_result().items()
+                }
+            )
         if logs:
             names = sorted(logs)
             weights = np.array([self._weight_of(name) for name in names])
             values = np.array([float(logs[name]) for name in names])
             # Without weight there is nothing that it could be the mean of.
             weighted = np.where(weights > 0, weights * values, 0.0)
-            sums = np.asarray(collective.all_reduce(
-                tf.constant([weighted, weights], tf.float64), "sum",
-                name=f"metrics {', '.join(names)}"))
+            sums = np.asarray(
+                collective.all_reduce(
+                    tf.constant([weighted, weights], tf.float64),
+                    "sum",
+                    name=f"metrics {', '.join(names)}",
+                )
+            )
             means = np.divide(sums[0], sums[1], out=np.full(len(names), np.nan), where=sums[1] > 0)
             logs.update(zip(names, means.tolist(), strict=True))
         statistics = self._statistics() if self._batch_norm else []
         if statistics:
-            means = collective.all_reduce([tf.convert_to_tensor(moving) for moving in statistics],
-                                          name="moving statistics")
+            means = collective.all_reduce(
+                [tf.convert_to_tensor(moving) for moving in statistics], name="moving statistics"
+            )
             for moving, mean in zip(statistics, means, strict=True):
                 moving.assign(mean)
 
     def _note_weights(self, prefix: str) -> None:
         """Keeps what the model's means are means of, by the names that they have in the logs."""
         # Keras 3 has metrics of several; legacy Keras' have an empty list, being layers.
-        flat = [each for metric in self.model.metrics
-                for each in getattr(metric, "metrics", None) or [metric]]
+        flat = [
+            each
+            for metric in self.model.metrics
+            for each in getattr(metric, "metrics", None) or [metric]
+        ]
         for metric in flat:
             if hasattr(metric, "total") and hasattr(metric, "count"):
                 self._weights[prefix + metric.name] = float(np.asarray(metric.count))
@@ -78,6 +90,9 @@ class AverageMetrics(Callback):
         return self._weights.get(name, self._weights.get(loss, 1.0))
 
     def _statistics(self) -> list[Any]:
-        return [moving for layer in self.model._flatten_layers()
-                if hasattr(layer, "moving_mean") and hasattr(layer, "moving_variance")
-                for moving in (layer.moving_mean, layer.moving_variance)]
+        return [
+            moving
+            for layer in self.model._flatten_layers()
+            if hasattr(layer, "moving_mean") and hasattr(layer, "moving_variance")
+            for moving in (layer.moving_mean, layer.moving_variance)
+        ]

@@ -1,11 +1,11 @@
 """Keras optimizers that train one model on all nodes: what is behind ``ctx.distribute``.
 
 The gradients of all nodes are averaged in one operation a step, where the optimizer would begin to
-use them: after gradients were accumulated and before they are clipped. A node's part in the average is
-what Keras has divided its loss by, so a model learns what it would on one machine from the batches of
-all nodes put together. What else the nodes do together is in :mod:`tfos.keras.together`, and when
-``fit`` does it in :mod:`tfos.keras.fit`. Keras does the rest as on one machine. A saved model knows the
-plain optimizer only, and loads without tfos.
+use them: after gradients were accumulated and before they are clipped. A node's part in the average
+is what Keras has divided its loss by, so a model learns what it would on one machine from the
+batches of all nodes put together. What else the nodes do together is in :mod:`tfos.keras.together`,
+and when ``fit`` does it in :mod:`tfos.keras.fit`. Keras does the rest as on one machine. A saved
+model knows the plain optimizer only, and loads without tfos.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfos import collective
-from tfos.keras import fit
 from tfos.errors import BadInputError
+from tfos.keras import fit
 from tfos.keras.together import Together
 
 
@@ -30,26 +30,32 @@ def distribute(optimizer: Any, compression: str | None = None) -> Any:
     """
     collective.wire_of(compression)  # An error now rather than in the first step.
     if isinstance(optimizer, str):
-        raise BadInputError(f"distribute({optimizer!r}): pass an optimizer, such as "
-                            f"keras.optimizers.get({optimizer!r})")
+        raise BadInputError(
+            f"distribute({optimizer!r}): pass an optimizer, such as "
+            f"keras.optimizers.get({optimizer!r})"
+        )
     if fit.is_distributed(optimizer):
         return optimizer
     if _is_of("keras", optimizer):
         import keras
 
         fit.prepare(keras)
-        fit.prepare_steps(keras)
+        fit.prepare_steps()
         return _with_state_of(_in_mixed_precision(optimizer), compression)
     if _is_of("tf_keras", optimizer) and hasattr(optimizer, "build"):
         if getattr(optimizer, "_built", False):
-            raise BadInputError("this optimizer of legacy Keras has been in use: distribute a new one")
+            raise BadInputError(
+                "this optimizer of legacy Keras has been in use: distribute a new one"
+            )
         import tf_keras
 
         fit.prepare(tf_keras)
         return _legacy_keras_class(type(optimizer), compression).from_config(optimizer.get_config())
     raise BadInputError(
-        f"{type(optimizer).__module__}.{type(optimizer).__name__} is no optimizer of Keras 3, nor one "
-        "of tf_keras.optimizers (those of tf_keras.optimizers.legacy are not supported)")
+        f"{type(optimizer).__module__}.{type(optimizer).__name__} is no optimizer of Keras "
+        f"3, nor one "
+        "of tf_keras.optimizers (those of tf_keras.optimizers.legacy are not supported)"
+    )
 
 
 def _is_of(package: str, optimizer: Any) -> bool:
@@ -76,22 +82,31 @@ def _with_state_of(optimizer: Any, compression: str | None) -> Any:
     return made
 
 
-def _disguised(base: type, compression: str | None, members: dict[str, Any]) -> type:
+def _disguised(base: Any, compression: str | None, members: dict[str, Any]) -> Any:
     """A subclass that Keras saves as ``base``."""
+
     def __init__(self: Any, *arguments: Any, **options: Any) -> None:
         base.__init__(self, *arguments, **options)
         self._together = Together(compression)
 
-    return type(base.__name__, (base,), {
-        "__module__": base.__module__, "__doc__": base.__doc__, "is_distributed_by_tfos": True,
-        "__init__": __init__, **members})
+    return type(
+        base.__name__,
+        (base,),
+        {
+            "__module__": base.__module__,
+            "__doc__": base.__doc__,
+            "is_distributed_by_tfos": True,
+            "__init__": __init__,
+            **members,
+        },
+    )
 
 
 def _state_of(optimizer: Any) -> list[Any]:
     return [*optimizer._trainable_variables, *optimizer.variables]
 
 
-def _keras_3_class(base: type, compression: str | None) -> type:
+def _keras_3_class(base: Any, compression: str | None) -> Any:
     import keras
 
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
@@ -103,28 +118,35 @@ def _keras_3_class(base: type, compression: str | None) -> type:
 
     def clip_gradients(self: Any, grads: Any) -> Any:
         # Of accumulated gradients, which Keras has summed up, the last batch's weight says nothing.
-        means = self._together.mean(grads, _state_of(self),
-                                    alike=bool(self.gradient_accumulation_steps))
+        means = self._together.mean(
+            grads, _state_of(self), alike=bool(self.gradient_accumulation_steps)
+        )
         return base._clip_gradients(self, means)
 
     if issubclass(base, keras.optimizers.LossScaleOptimizer):
         return _disguised(base, compression, {"apply": apply})
     plain = keras.optimizers.Optimizer
-    if not hasattr(base, "_clip_gradients") or base.apply is not plain.apply \
-            or base._backend_apply_gradients is not plain._backend_apply_gradients:
+    if (
+        not hasattr(base, "_clip_gradients")
+        or base.apply is not plain.apply
+        or base._backend_apply_gradients is not plain._backend_apply_gradients
+    ):
         raise BadInputError(
-            f"{base.__name__} of Keras {keras.__version__} uses gradients in a way of its own, so they "
-            "can't be averaged within it; average them with tfos.collective.all_reduce before")
+            f"{base.__name__} of Keras {keras.__version__} uses gradients in a way of its "
+            f"own, so they "
+            "can't be averaged within it; average them with tfos.collective.all_reduce before"
+        )
     return _disguised(base, compression, {"_clip_gradients": clip_gradients})
 
 
-def _legacy_keras_class(base: type, compression: str | None) -> type:
+def _legacy_keras_class(base: Any, compression: str | None) -> Any:
     import tf_keras
 
     if tf_keras.mixed_precision.global_policy().name == "mixed_float16":
         # compile would scale losses around this optimizer, and skip its step on one node only.
-        raise BadInputError("legacy Keras can't train together in mixed_float16; Keras 3 can, or "
-                            "mixed_bfloat16")
+        raise BadInputError(
+            "legacy Keras can't train together in mixed_float16; Keras 3 can, or mixed_bfloat16"
+        )
 
     def apply_gradients(self: Any, grads_and_vars: Any, *arguments: Any, **options: Any) -> Any:
         gradients, variables = zip(*grads_and_vars, strict=True)
@@ -132,7 +154,8 @@ def _legacy_keras_class(base: type, compression: str | None) -> type:
             with tf.init_scope():
                 self.build(variables)
         means = self._together.mean(gradients, [*variables, *self.variables])
-        return base.apply_gradients(self, list(zip(means, variables, strict=True)), *arguments,
-                                    **options)
+        return base.apply_gradients(
+            self, list(zip(means, variables, strict=True)), *arguments, **options
+        )
 
     return _disguised(base, compression, {"apply_gradients": apply_gradients})

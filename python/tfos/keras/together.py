@@ -1,14 +1,15 @@
 """What a Keras optimizer of ``ctx.distribute`` does with the other nodes.
 
-Three things, all of them collective: it begins with one node's values, averages gradients, and ends an
-epoch. A node whose rows are used up goes along with the steps of the others, without rows, until they
-have ended as well, and then takes the values of those that have made all steps.
+Three things, all of them collective: it begins with one node's values, averages gradients, and ends
+an epoch. A node whose rows are used up goes along with the steps of the others, without rows, until
+they have ended as well, and then takes the values of those that have made all steps.
 """
 
 from __future__ import annotations
 
 import zlib
-from typing import Any, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -39,7 +40,9 @@ class Together:
         """For models that have no weights before their first step."""
         self._shared = False
 
-    def share(self, variables: Iterable[Any], epoch: int = 0, *, at_first_step: bool = False) -> int:
+    def share(
+        self, variables: Iterable[Any], epoch: int = 0, *, at_first_step: bool = False
+    ) -> int:
         """Gives variables the values of the chief (or, when that has left, of the first node that
         has not), and returns its ``epoch``."""
         variables = list(variables)
@@ -47,21 +50,30 @@ class Together:
         text = "\n".join(kinds).encode()
         # Who has left has no row.
         nodes = collective.all_gather(
-            tf.constant([[collective.rank(), zlib.crc32(text), len(text), epoch, at_first_step]],
-                        tf.int64),
-            name="what trains").numpy()
+            tf.constant(
+                [[collective.rank(), zlib.crc32(text), len(text), epoch, at_first_step]], tf.int64
+            ),
+            name="what trains",
+        ).numpy()
         if len(set(nodes[:, 4])) > 1:
             without = collective.group().names[nodes[nodes[:, 4] == 1][0, 0]]
             raise BadInputError(
-                f"training began on {without} with a model that has no weights yet, and with its weights "
-                "on others: give it an input shape, or call it once before, on all nodes")
+                f"training began on {without} with a model that has no weights yet, and "
+                f"with its weights "
+                "on others: give it an input shape, or call it once before, on all nodes"
+            )
         if len(set(nodes[:, 1])) > 1:
-            every = collective.all_gather(np.frombuffer(text, np.uint8), name="what differs").numpy()
+            every = collective.all_gather(
+                np.frombuffer(text, np.uint8), name="what differs"
+            ).numpy()
             texts = np.split(every, np.cumsum(nodes[:-1, 2]))
-            raise BadInputError(_difference(
-                [collective.group().names[rank] for rank in nodes[:, 0]],
-                [part.tobytes().decode().split("\n") for part in texts],
-                [_name_of(variable) for variable in variables]))
+            raise BadInputError(
+                _difference(
+                    [collective.group().names[rank] for rank in nodes[:, 0]],
+                    [part.tobytes().decode().split("\n") for part in texts],
+                    [_name_of(variable) for variable in variables],
+                )
+            )
         root, _, _, epoch, _ = nodes[0].tolist()
         collective.broadcast_variables(variables, root, name=_WEIGHTS)
         self._shared = True
@@ -71,8 +83,9 @@ class Together:
         """What the gradients that come next weigh; None: as much as those of all others."""
         self._weight, self._may_be_weightless = weight, may_be_zero
 
-    def mean(self, gradients: Sequence[Any], variables: Iterable[Any], *,
-             alike: bool = False) -> list[Any]:
+    def mean(
+        self, gradients: Sequence[Any], variables: Iterable[Any], *, alike: bool = False
+    ) -> list[Any]:
         """The means over all nodes; with ``alike`` all nodes weigh as much. ``variables``: what the
         first step begins by sharing, if that was not done before."""
         weight, may_be_zero = self._weight, self._may_be_weightless
@@ -86,8 +99,9 @@ class Together:
         if like != self._like:
             self._like, self._without_rows = like, None
         # Keras runs a step to find out that there is no batch: that must not reach the others.
-        needed = [getattr(gradient, "values", gradient) for gradient in gradients
-                  if gradient is not None]
+        needed = [
+            getattr(gradient, "values", gradient) for gradient in gradients if gradient is not None
+        ]
         if not self._shared and not self._share_now(variables):
             needed = [_never_run()]
         with tf.control_dependencies(needed):
@@ -107,16 +121,22 @@ class Together:
         # Iterations may differ alone: Keras counts, or not, the step that finds no batch.
         nodes = collective.all_gather(
             tf.constant([[missed, collective.rank(), int(iterations)]], tf.int64),
-            name="the end of an epoch").numpy()
+            name="the end of an epoch",
+        ).numpy()
         if (nodes[:, [0, 2]] != nodes[0, [0, 2]]).any():
             last = nodes[nodes[:, 0].argmin()]
             collective.broadcast_variables(variables, int(last[1]), name=_WEIGHTS)
 
-    def _reduce(self, gradients: Sequence[Any], weight: Any, *, trains: bool) -> tuple[list[Any], Any]:
+    def _reduce(
+        self, gradients: Sequence[Any], weight: Any, *, trains: bool
+    ) -> tuple[list[Any], Any]:
         """The means, and how many of the nodes, by weight, train: 0 if all have ended."""
         *means, training = collective.all_reduce(
-            [*gradients, tf.constant(float(trains))], weight=weight, compression=self._compression,
-            name=_GRADIENTS)
+            [*gradients, tf.constant(float(trains))],
+            weight=weight,
+            compression=self._compression,
+            name=_GRADIENTS,
+        )
         return means, training
 
     def _make_step_without_rows(self, like: list[Any]) -> Any:
@@ -126,8 +146,9 @@ class Together:
         # With the shapes that a step's graph knows, as nodes compare those.
         @tf.function(input_signature=[like])
         def step(gradients: list[Any]) -> tf.Tensor:
-            parts = [tf.IndexedSlices(*each) if isinstance(each, tuple) else each
-                     for each in gradients]
+            parts = [
+                tf.IndexedSlices(*each) if isinstance(each, tuple) else each for each in gradients
+            ]
             return self._reduce(parts, 0.0, trains=False)[1] > 0.5
 
         return lambda: bool(step(nothing))
@@ -148,22 +169,28 @@ def _kept(gradient: Any, counts: tf.Tensor) -> Any:
     if gradient is None:
         return None
     if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(_kept(gradient.values, counts), gradient.indices, gradient.dense_shape)
+        return tf.IndexedSlices(
+            _kept(gradient.values, counts), gradient.indices, gradient.dense_shape
+        )
     return tf.math.multiply_no_nan(gradient, tf.cast(counts, gradient.dtype))
 
 
 def _spec_of(gradient: Any) -> Any:
     if isinstance(gradient, tf.IndexedSlices):
-        return (tf.TensorSpec([None, *gradient.values.shape[1:]], gradient.values.dtype),
-                tf.TensorSpec([None], gradient.indices.dtype))
+        return (
+            tf.TensorSpec([None, *gradient.values.shape[1:]], gradient.values.dtype),
+            tf.TensorSpec([None], gradient.indices.dtype),
+        )
     return tf.TensorSpec(gradient.shape, gradient.dtype)
 
 
 def _zeros(spec: tf.TensorSpec) -> tf.Tensor:
     rows, *row = spec.shape.as_list() or [1]
     if None in row:
-        raise BadInputError(f"a gradient has the shape {spec.shape}: for nodes without rows to go "
-                            "along with those that have some, it has to be known")
+        raise BadInputError(
+            f"a gradient has the shape {spec.shape}: for nodes without rows to go "
+            "along with those that have some, it has to be known"
+        )
     return tf.zeros([] if spec.shape.rank == 0 else [rows or 0, *row], spec.dtype)
 
 
@@ -179,20 +206,35 @@ def _difference(nodes: list[str], kinds: list[list[str]], names: list[str]) -> s
     """What the first tensor is that is another one on one of the nodes than on the first."""
     other = next(number for number, theirs in enumerate(kinds) if theirs != kinds[0])
     ours, theirs = kinds[0], kinds[other]
-    place = next((place for place, (one, another) in enumerate(zip(ours, theirs)) if one != another),
-                 min(len(ours), len(theirs)))
+    place = next(
+        (
+            place
+            for place, (one, another) in enumerate(zip(ours, theirs, strict=False))
+            if one != another
+        ),
+        min(len(ours), len(theirs)),
+    )
     what = [kind[place] if place < len(kind) else "not there" for kind in (ours, theirs)]
     name = f" ({names[place]} here)" if place < len(names) else ""
-    return (f"the nodes train different models: of their weights and their optimizers' variables, "
-            f"number {place}{name} is {what[0]} on {nodes[0]}, but {what[1]} on {nodes[other]}")
+    return (
+        f"the nodes train different models: of their weights and their optimizers' variables, "
+        f"number {place}{name} is {what[0]} on {nodes[0]}, but {what[1]} on {nodes[other]}"
+    )
 
 
 def _has_value(variable: Any) -> bool:
     # Keras 3 has variables of its own around TensorFlow's.
-    return bool((variable if isinstance(variable, tf.Variable) else variable.value).is_initialized())
+    return bool(
+        (variable if isinstance(variable, tf.Variable) else variable.value).is_initialized()
+    )
 
 
 def _never_run() -> tf.Operation:
-    return tf.debugging.Assert(False, [
-        "the model's weights got no values before the first step, so they can't become those of the "
-        "chief: give the model an input shape, or call it once, before it is trained"])
+    return tf.debugging.Assert(
+        False,
+        [
+            "the model's weights got no values before the first step, so they can't become "
+            "those of the "
+            "chief: give the model an input shape, or call it once, before it is trained"
+        ],
+    )

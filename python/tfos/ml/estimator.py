@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, Callable
+from typing import Any
 
 import cloudpickle
 import pyspark.ml
 from pyspark import keyword_only
 from pyspark.ml.util import (
-    DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter,
+    DefaultParamsReader,
+    DefaultParamsWriter,
+    MLReadable,
+    MLReader,
+    MLWritable,
+    MLWriter,
 )
 
 import tfos
 from tfos import inference
-from tfos.inference import saved_model
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
+from tfos.inference import saved_model
 from tfos.ml.model import Model, resolved
 from tfos.ml.params import _TrainingParams
-
 
 #: The function and the settings, in the directory of an estimator that was saved.
 _PROGRAM = "program.pickle"
@@ -32,30 +37,47 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
     Give one of:
         build: ``build(args)`` returns a compiled Keras 3 model, made from the dict of the parameter
             ``args``. All nodes train it together (``ctx.distribute``), on every row once an epoch.
-        train: ``train(ctx)``, a program of its own as for ``tfos.run``. ``ctx.args`` has the parameters
-            as attributes; the chief has to write a SavedModel to ``ctx.args.model_dir``.
+        train: ``train(ctx)``, a program of its own as for ``tfos.run``. ``ctx.args`` has the
+            parameters as attributes; the chief has to write a SavedModel to ``ctx.args.model_dir``.
 
     ``settings`` are those of ``tfos.run``. ``fit`` returns a :class:`tfos.ml.Model` that has the
-    parameters of this one; each fit writes to a directory of its own below ``modelDir``. Spark reads the
-    rows once; further epochs come from the nodes' memory.
+    parameters of this one; each fit writes to a directory of its own below ``modelDir``. Spark
+    reads the rows once; further epochs come from the nodes' memory.
 
-    ``save`` keeps the function and the settings as a pickle, of which ``load`` runs what is in it: load
-    only what people wrote whom you trust. A CrossValidator and its model save their estimator along.
+    ``save`` keeps the function and the settings as a pickle, of which ``load`` runs what is in it:
+    load only what people wrote whom you trust. A CrossValidator and its model save their estimator
+    along.
     """
 
     @keyword_only
-    def __init__(self, *, build: Callable[[dict[str, Any]], Any] | None = None,
-                 train: Callable[[Any], None] | None = None, settings: dict[str, Any] | None = None,
-                 modelDir: str | None = None, inputMapping: dict[str, Any] | None = None,
-                 labelCol: str = "label", outputMapping: dict[str, str] | None = None,
-                 binaryOutputs: list[str] | None = None, batchSize: int = 128, epochs: int = 1,
-                 nodes: int = 1, shuffle: bool = False, args: dict[str, Any] | None = None,
-                 keepInputs: bool = True, signature: str = "serving_default", tags: str = "serve",
-                 opLibraries: list[str] | None = None):
+    def __init__(
+        self,
+        *,
+        build: Callable[[dict[str, Any]], Any] | None = None,
+        train: Callable[[Any], None] | None = None,
+        settings: dict[str, Any] | None = None,
+        modelDir: str | None = None,
+        inputMapping: dict[str, Any] | None = None,
+        labelCol: str = "label",
+        outputMapping: dict[str, str] | None = None,
+        binaryOutputs: list[str] | None = None,
+        batchSize: int = 128,
+        epochs: int = 1,
+        nodes: int = 1,
+        shuffle: bool = False,
+        args: dict[str, Any] | None = None,
+        keepInputs: bool = True,
+        signature: str = "serving_default",
+        tags: str = "serve",
+        opLibraries: list[str] | None = None,
+    ):
         super().__init__()
-        if (build is None) == (train is None):
-            raise BadInputError("pass either build=, which makes a Keras model, or train=, a program")
-        self._program = train if build is None else _KerasProgram(build)
+        program = train if build is None else _KerasProgram(build)
+        if program is None or (build is not None and train is not None):
+            raise BadInputError(
+                "pass either build=, which makes a Keras model, or train=, a program"
+            )
+        self._program = program
         self._settings = settings or {}
         params = dict(self._input_kwargs)
         for name in ("build", "train", "settings"):
@@ -71,16 +93,29 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         columns = sorted(self.getInputMapping())
         fed = dataset.select(*columns, self.getLabelCol())
         directory = f"{resolved(spark, self.getModelDir())}/{self.uid}-{uuid.uuid4().hex[:8]}"
-        with tfos.run(spark, self._program, nodes=self.getNodes(), args=self._args(directory),
-                      **self._settings) as cluster:
+        with tfos.run(
+            spark,
+            self._program,
+            nodes=self.getNodes(),
+            args=self._args(directory),
+            **self._settings,
+        ) as cluster:
             # With a cache each epoch of a node has as many batches, which Keras takes for granted.
-            cluster.train(fed, epochs=self.getEpochs(), shuffle=self.getShuffle(),
-                          cache="memory" if self.getEpochs() > 1 else None)
+            cluster.train(
+                fed,
+                epochs=self.getEpochs(),
+                shuffle=self.getShuffle(),
+                cache="memory" if self.getEpochs() > 1 else None,
+            )
         access, path = access_for(directory)
         if access.status(f"{path}/saved_model.pb") is None:
-            raise BadInputError(f"training ended, and there is no SavedModel in {directory}: the chief has "
-                                "to write one to ctx.args.model_dir, which all have to reach")
-        inference.Model(directory, self.getTags(), self.getSignature(), tuple(self.getOpLibraries()))
+            raise BadInputError(
+                f"training ended, and there is no SavedModel in {directory}: the chief has "
+                "to write one to ctx.args.model_dir, which all have to reach"
+            )
+        inference.Model(
+            directory, self.getTags(), self.getSignature(), tuple(self.getOpLibraries())
+        )
         return self._copyValues(Model()).setModelDir(directory)
 
     def write(self) -> MLWriter:
@@ -92,9 +127,13 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
 
     def _args(self, directory: str) -> SimpleNamespace:
         return SimpleNamespace(
-            input_mapping=self.getInputMapping(), label=self.getLabelCol(),
-            batch_size=self.getBatchSize(), epochs=self.getEpochs(), args=self.getArgs(),
-            model_dir=directory)
+            input_mapping=self.getInputMapping(),
+            label=self.getLabelCol(),
+            batch_size=self.getBatchSize(),
+            epochs=self.getEpochs(),
+            args=self.getArgs(),
+            model_dir=directory,
+        )
 
 
 class _Writer(MLWriter):
@@ -141,8 +180,9 @@ class _KerasProgram:
         model.optimizer = ctx.distribute(model.optimizer)
         model.jit_compile = False  # As `compile` does for such an optimizer.
         # All nodes step together to the end: the last rows of a node are filled up, and masked.
-        rows = ctx.dataset(args.batch_size, features=list(args.input_mapping), label=args.label,
-                           remainder="pad")
+        rows = ctx.dataset(
+            args.batch_size, features=list(args.input_mapping), label=args.label, remainder="pad"
+        )
         model.fit(_named(rows, args.input_mapping), epochs=args.epochs, verbose=0)
         if ctx.is_chief:
             saved_model.export(model, args.model_dir)
@@ -152,5 +192,9 @@ def _named(rows: Any, mapping: dict[str, str]) -> Any:
     """Columns under the names of the model's inputs; a single one as it is."""
     if len(mapping) == 1:
         return rows
-    return rows.map(lambda features, *rest: (
-        {mapping[column]: tensor for column, tensor in features.items()}, *rest))
+    return rows.map(
+        lambda features, *rest: (
+            {mapping[column]: tensor for column, tensor in features.items()},
+            *rest,
+        )
+    )

@@ -9,15 +9,20 @@ from typing import Any
 import pyspark.ml
 from pyspark import keyword_only
 from pyspark.ml.util import (
-    DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter,
+    DefaultParamsReader,
+    DefaultParamsWriter,
+    MLReadable,
+    MLReader,
+    MLWritable,
+    MLWriter,
 )
 from pyspark.sql import SparkSession, functions
 
-from tfos.inference import frames
 from tfos import inference
-from tfos.files import paths
 from tfos.errors import BadInputError
+from tfos.files import paths
 from tfos.files.access import access_for
+from tfos.inference import frames
 from tfos.ml.params import _InferenceParams
 
 #: Of the SavedModel in the directory of a model that was saved.
@@ -26,37 +31,59 @@ _COPY_BYTES = 4 << 20
 
 
 class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
-    """Adds the outputs of a SavedModel to a DataFrame: of Keras' ``export``, ``tf.saved_model.save`` or
-    TensorFlow 1.
+    """Adds the outputs of a SavedModel to a DataFrame: of Keras' ``export``,
+    ``tf.saved_model.save`` or TensorFlow 1.
 
-    An output of the shape [?, 1] becomes a plain number, as Spark's evaluators want it. ``save`` keeps
-    the SavedModel along with the parameters, so what was saved can be moved.
+    An output of the shape [?, 1] becomes a plain number, as Spark's evaluators want it. ``save``
+    keeps the SavedModel along with the parameters, so what was saved can be moved.
     """
 
     @keyword_only
-    def __init__(self, *, modelDir: str | None = None, inputMapping: dict[str, Any] | None = None,
-                 outputMapping: dict[str, str] | None = None, binaryOutputs: list[str] | None = None,
-                 batchSize: int = 128, keepInputs: bool = True, signature: str = "serving_default",
-                 tags: str = "serve", opLibraries: list[str] | None = None):
+    def __init__(
+        self,
+        *,
+        modelDir: str | None = None,
+        inputMapping: dict[str, Any] | None = None,
+        outputMapping: dict[str, str] | None = None,
+        binaryOutputs: list[str] | None = None,
+        batchSize: int = 128,
+        keepInputs: bool = True,
+        signature: str = "serving_default",
+        tags: str = "serve",
+        opLibraries: list[str] | None = None,
+    ):
         super().__init__()
-        self._set(**{name: value for name, value in self._input_kwargs.items() if value is not None})
+        self._set(
+            **{name: value for name, value in self._input_kwargs.items() if value is not None}
+        )
 
     def _transform(self, dataset: Any) -> Any:
         model = self._saved_model(dataset.sparkSession)
         outputs = self.getOutputMapping() or {name: name for name in model.outputs}
         result = frames.transform(
-            dataset, model, _mapping(self.getInputMapping(), model), outputs,
-            binary_outputs=self.getBinaryOutputs(), batch_size=self.getBatchSize(),
-            keep=self.getKeepInputs())
-        single = [column for output, column in outputs.items()
-                  if model.outputs[output].endswith("[?, 1]")]
+            dataset,
+            model,
+            _mapping(self.getInputMapping(), model),
+            outputs,
+            binary_outputs=self.getBinaryOutputs(),
+            batch_size=self.getBatchSize(),
+            keep=self.getKeepInputs(),
+        )
+        single = [
+            column for output, column in outputs.items() if model.outputs[output].endswith("[?, 1]")
+        ]
         return result.withColumns({column: functions.col(f"`{column}`")[0] for column in single})
 
     def _saved_model(self, spark: SparkSession) -> inference.Model:
         if not self.isDefined(self.modelDir):
             raise BadInputError("modelDir is not set: the directory of the SavedModel")
-        return inference.Model(resolved(spark, self.getModelDir()), self.getTags(), self.getSignature(),
-                               tuple(self.getOpLibraries()), frames.task_threads(spark))
+        return inference.Model(
+            resolved(spark, self.getModelDir()),
+            self.getTags(),
+            self.getSignature(),
+            tuple(self.getOpLibraries()),
+            frames.task_threads(spark),
+        )
 
     def write(self) -> MLWriter:
         return _Writer(self)
@@ -72,9 +99,10 @@ def resolved(spark: Any, path: str) -> str:
 
 
 def _mapping(given: dict[str, Any], model: inference.Model) -> dict[str, Any]:
-    """One column for a model of one input is that input, whatever it is called: Keras makes names up."""
+    """One column for a model of one input is that input, whatever it is called: Keras makes names
+    up."""
     if len(given) == 1 and len(model.inputs) == 1:
-        return dict(zip(given, model.inputs))
+        return dict(zip(given, model.inputs, strict=True))
     return given
 
 
@@ -86,8 +114,9 @@ class _Writer(MLWriter):
     def saveImpl(self, path: str) -> None:
         spark = self.sparkSession
         DefaultParamsWriter.saveMetadata(self._instance, path, spark)
-        _copy(resolved(spark, self._instance.getModelDir()),
-              f"{resolved(spark, path)}/{_SAVED_MODEL}")
+        _copy(
+            resolved(spark, self._instance.getModelDir()), f"{resolved(spark, path)}/{_SAVED_MODEL}"
+        )
 
 
 class _Reader(MLReader):

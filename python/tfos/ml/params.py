@@ -11,37 +11,65 @@ class _InferenceParams(Params):
     """How rows go through a model."""
 
     inputMapping = Param(
-        Params._dummy(), "inputMapping",
-        "dict of column -> input of the model; for a ragged one a pair of the inputs for its values "
-        "and for its row splits. Empty: each input has the column of its name")
+        Params._dummy(),
+        "inputMapping",
+        "dict of column -> input of the model; for a ragged one a pair of the inputs for "
+        "its values "
+        "and for its row splits. Empty: each input has the column of its name",
+    )
     outputMapping = Param(
-        Params._dummy(), "outputMapping",
-        "dict of output of the model -> column. Empty: all outputs, under their names")
+        Params._dummy(),
+        "outputMapping",
+        "dict of output of the model -> column. Empty: all outputs, under their names",
+    )
     binaryOutputs = Param(
-        Params._dummy(), "binaryOutputs",
+        Params._dummy(),
+        "binaryOutputs",
         "outputs whose strings are bytes (binary columns); those of others are text",
-        TypeConverters.toListString)
-    batchSize = Param(Params._dummy(), "batchSize", "rows that the model gets at a time",
-                      TypeConverters.toInt)
+        TypeConverters.toListString,
+    )
+    batchSize = Param(
+        Params._dummy(), "batchSize", "rows that the model gets at a time", TypeConverters.toInt
+    )
     keepInputs = Param(
-        Params._dummy(), "keepInputs",
-        "whether transform keeps all columns in front of the outputs", TypeConverters.toBoolean)
+        Params._dummy(),
+        "keepInputs",
+        "whether transform keeps all columns in front of the outputs",
+        TypeConverters.toBoolean,
+    )
     signature = Param(Params._dummy(), "signature", "of the SavedModel", TypeConverters.toString)
-    tags = Param(Params._dummy(), "tags", "of the SavedModel's graph, separated by commas",
-                 TypeConverters.toString)
+    tags = Param(
+        Params._dummy(),
+        "tags",
+        "of the SavedModel's graph, separated by commas",
+        TypeConverters.toString,
+    )
     opLibraries = Param(
-        Params._dummy(), "opLibraries",
+        Params._dummy(),
+        "opLibraries",
         "files with ops of the model's own, which have to be on every executor's host",
-        TypeConverters.toListString)
+        TypeConverters.toListString,
+    )
     modelDir = Param(
-        Params._dummy(), "modelDir",
+        Params._dummy(),
+        "modelDir",
         "a directory that driver, nodes and executors reach. Of a Model: its SavedModel; of an "
-        "Estimator: where each fit makes a directory with a SavedModel", TypeConverters.toString)
+        "Estimator: where each fit makes a directory with a SavedModel",
+        TypeConverters.toString,
+    )
 
     def __init__(self) -> None:
         super().__init__()
-        self._setDefault(inputMapping={}, outputMapping={}, binaryOutputs=[], batchSize=128,
-                         keepInputs=True, signature="serving_default", tags="serve", opLibraries=[])
+        self._setDefault(
+            inputMapping={},
+            outputMapping={},
+            binaryOutputs=[],
+            batchSize=128,
+            keepInputs=True,
+            signature="serving_default",
+            tags="serve",
+            opLibraries=[],
+        )
 
     def setInputMapping(self, value: dict[str, Any]) -> Any:
         return self._set(inputMapping=value)
@@ -101,16 +129,26 @@ class _InferenceParams(Params):
 class _TrainingParams(_InferenceParams):
     """How a model is trained."""
 
-    labelCol = Param(Params._dummy(), "labelCol", "the column that the model is to predict",
-                     TypeConverters.toString)
+    labelCol = Param(
+        Params._dummy(),
+        "labelCol",
+        "the column that the model is to predict",
+        TypeConverters.toString,
+    )
     epochs = Param(Params._dummy(), "epochs", "how often the rows are read", TypeConverters.toInt)
     nodes = Param(Params._dummy(), "nodes", "of the cluster that trains", TypeConverters.toInt)
     shuffle = Param(
-        Params._dummy(), "shuffle",
-        "whether nodes get the rows in a random order, by a Spark shuffle, and each epoch in another",
-        TypeConverters.toBoolean)
-    args = Param(Params._dummy(), "args",
-                 "dict that the program finds in ctx.args.args; what a grid search varies")
+        Params._dummy(),
+        "shuffle",
+        "whether nodes get the rows in a random order, by a Spark shuffle, and each epoch "
+        "in another",
+        TypeConverters.toBoolean,
+    )
+    args = Param(
+        Params._dummy(),
+        "args",
+        "dict that the program finds in ctx.args.args; what a grid search varies",
+    )
 
     def __init__(self) -> None:
         super().__init__()

@@ -15,11 +15,11 @@ from typing import Any
 
 from tfos import _native
 from tfos.base import control_message, gpu, import_hook
-from tfos.node.context import NodeContext, tensorflow_cluster
-from tfos.feed.datafeed import FeedSource
-from tfos.errors import TfosError
-from tfos.node.agent_link import AgentLink
 from tfos.base.roles import SERVICE_JOBS
+from tfos.errors import TfosError
+from tfos.feed.datafeed import FeedSource
+from tfos.node.agent_link import AgentLink
+from tfos.node.context import NodeContext, tensorflow_cluster
 
 
 def main() -> int:
@@ -68,11 +68,13 @@ def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
     """Sets up the environment that TensorFlow reads, before anything imports it."""
     cluster_spec = tensorflow_cluster(bootstrap)
     if sum(len(addresses) for addresses in cluster_spec.values()) > 1:
-        os.environ["TF_CONFIG"] = json.dumps({
-            "cluster": cluster_spec,
-            "task": {"type": bootstrap["job_name"], "index": bootstrap["task_index"]},
-            "environment": "cloud",
-        })
+        os.environ["TF_CONFIG"] = json.dumps(
+            {
+                "cluster": cluster_spec,
+                "task": {"type": bootstrap["job_name"], "index": bootstrap["task_index"]},
+                "environment": "cloud",
+            }
+        )
     else:
         os.environ.pop("TF_CONFIG", None)
     if bootstrap["gpus"]:
@@ -87,8 +89,13 @@ def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
     lets it reach Hadoop's file systems; a program may not need them."""
     from tfos import collective
 
-    collective.use(bootstrap["nodes"], bootstrap["node_id"], bootstrap["token"],
-                   bootstrap["tensor_port_fd"], **bootstrap["node"]["tensors"])
+    collective.use(
+        bootstrap["nodes"],
+        bootstrap["node_id"],
+        bootstrap["token"],
+        bootstrap["tensor_port_fd"],
+        **bootstrap["node"]["tensors"],
+    )
     if bootstrap["gpu_fraction"]:
         import tensorflow
 
@@ -96,7 +103,9 @@ def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
     try:
         import tfos.tensorflow  # noqa: F401  (registers the schemes)
     except TfosError as error:
-        warnings.warn(f"hdfs:// paths don't work in this node: {error}", RuntimeWarning)
+        warnings.warn(
+            f"hdfs:// paths don't work in this node: {error}", RuntimeWarning, stacklevel=2
+        )
 
 
 def _leave_group() -> None:
@@ -107,7 +116,9 @@ def _leave_group() -> None:
     try:
         collective.leave()
     except TfosError as error:  # Of another node, which says itself why.
-        warnings.warn(f"the other nodes have not come to their end: {error}", RuntimeWarning)
+        warnings.warn(
+            f"the other nodes have not come to their end: {error}", RuntimeWarning, stacklevel=2
+        )
 
 
 def _start_feed(link: AgentLink) -> FeedSource | None:

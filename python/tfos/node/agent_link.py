@@ -35,22 +35,41 @@ class AgentLink:
         self.send("feed_terminated")
 
     def report(self, metrics: dict[str, Any]) -> None:
-        for name, value in metrics.items():
-            name = control_message.readable(name)
-            self._metrics[name] = _json_value(name, value)
-        if len(self._metrics) > MOST_METRICS:
-            raise BadInputError(f"a node reports at most {MOST_METRICS} metrics")
-        self._native.set_metrics(json.dumps(self._metrics))
+        """All of ``metrics`` or, with an error, none: what was reported before stays as it is."""
+        readable = {control_message.readable(name): value for name, value in metrics.items()}
+        grown = self._metrics | {name: _json_value(name, value) for name, value in readable.items()}
+        if len(grown) > MOST_METRICS:
+            new = sorted(grown.keys() - self._metrics.keys())
+            raise BadInputError(
+                f"a node reports at most {MOST_METRICS} metrics, and {new[0]!r} would be one more: "
+                "report fewer names, such as the mean of a list instead of each element"
+            )
+        self._metrics = grown
+        self._native.set_metrics(json.dumps(grown))
 
 
 def _json_value(name: str, value: Any) -> int | float | str:
     """``value`` as JSON can say it: NumPy and TensorFlow scalars are numbers to the caller only,
     and NaN and the infinities are no numbers to JSON."""
+    if not name:
+        raise BadInputError("a metric needs a name that isn't empty")
     if len(name.encode()) > MOST_METRIC_BYTES:
-        raise BadInputError(f"metric {name[:40]!r}...: a name has at most {MOST_METRIC_BYTES} bytes")
+        raise BadInputError(
+            f"metric {name[:40]!r}...: a name has at most {MOST_METRIC_BYTES} bytes"
+        )
     if isinstance(value, str):
         return value.encode("utf-8", "replace")[:MOST_METRIC_BYTES].decode("utf-8", "ignore")
-    if isinstance(value, int):
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
         return int(value)
+    if isinstance(value, int):
+        return _nearest(value)
     number = float(value)
     return number if math.isfinite(number) else str(number)
+
+
+def _nearest(value: int) -> float | str:
+    """An integer beyond 64 bits: the messages hold the number next to it, if there is one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return "inf" if value > 0 else "-inf"

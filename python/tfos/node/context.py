@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import socket
-from typing import TYPE_CHECKING, Any, Sequence, Union
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Union
 
-from tfos.files import paths
-from tfos.feed.datafeed import VALIDATION_QUEUE, DataFeed, FeedSource
+from tfos.base.roles import CHIEF_JOBS
 from tfos.errors import BadInputError
+from tfos.feed.datafeed import VALIDATION_QUEUE, DataFeed, FeedSource
+from tfos.files import paths
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -32,7 +34,8 @@ class NodeContext:
     """The ``ctx`` that is passed to the program in every node.
 
     Owner and lifetime: made by the node process before the program is called; valid until the
-    program returns. Threads: use it from any, a :class:`tfos.feed.datafeed.DataFeed` from one at a time.
+    program returns. Threads: use it from any, a :class:`tfos.feed.datafeed.DataFeed` from one at a
+    time.
 
     Attributes:
         node_id: number of the node in the cluster, from 0.
@@ -50,8 +53,14 @@ class NodeContext:
         port_socket: the bound socket that holds ``port``, until ``release_port``; then None.
     """
 
-    def __init__(self, bootstrap: dict[str, Any], args: Any, feed_source: Any, reporter: Any,
-                 port_socket: socket.socket | None):
+    def __init__(
+        self,
+        bootstrap: dict[str, Any],
+        args: Any,
+        feed_source: Any,
+        reporter: Any,
+        port_socket: socket.socket | None,
+    ):
         node = bootstrap["node"]
         self.node_id: int = bootstrap["node_id"]
         self.executor_id: str = bootstrap["executor_id"]
@@ -77,10 +86,11 @@ class NodeContext:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this node writes what only one node should: the chief or master, else worker 0."""
-        if self.job_name in ("chief", "master"):
+        """Whether this node writes what only one node should: the chief or master, else worker
+        0."""
+        if self.job_name in CHIEF_JOBS:
             return True
-        has_chief = "chief" in self.cluster_spec or "master" in self.cluster_spec
+        has_chief = any(job in self.cluster_spec for job in CHIEF_JOBS)
         return self.job_name == "worker" and self.task_index == 0 and not has_chief
 
     @functools.cached_property
@@ -89,8 +99,13 @@ class NodeContext:
         the latter ends with its partition, so that it can be answered."""
         return self.data_feed()
 
-    def data_feed(self, train: bool = False, queue: str = "input", output: str = "output",
-                  input_mapping: dict[str, str] | None = None) -> DataFeed:
+    def data_feed(
+        self,
+        train: bool = False,
+        queue: str = "input",
+        output: str = "output",
+        input_mapping: dict[str, str] | None = None,
+    ) -> DataFeed:
         """The rows that Spark feeds to this node through ``queue``.
 
         A batch of ``cluster.inference`` ends with its partition, unless ``train`` is set: its last
@@ -100,10 +115,18 @@ class NodeContext:
         """
         return DataFeed(self._fed(), train, queue, output, input_mapping)
 
-    def dataset(self, batch_size: int, *, features: Columns = None, label: Columns = None,
-                drop_remainder: bool = False, remainder: str = "join",
-                ragged: Sequence[str | int] = (), queue: str = "input",
-                spec: Any = None) -> "tf.data.Dataset":
+    def dataset(
+        self,
+        batch_size: int,
+        *,
+        features: Columns = None,
+        label: Columns = None,
+        drop_remainder: bool = False,
+        remainder: str = "join",
+        ragged: Sequence[str | int] = (),
+        queue: str = "input",
+        spec: Any = None,
+    ) -> tf.data.Dataset:
         """The rows of ``cluster.train`` as a ``tf.data.Dataset`` of whole batches: columns that
         TensorFlow uses where Spark's task has put them, with no Python in between.
 
@@ -129,12 +152,12 @@ class NodeContext:
             remainder: how nodes that train in step end an epoch, as none gets exactly as many rows
                 as another. ``"join"``: each makes batches of all it gets, for training in which
                 nodes without rows go along with the others, as ``fit`` with ``distribute``.
-                ``"drop"``: each makes as many full batches as the node with the fewest, and the rest
-                is dropped. ``"pad"``: each makes as many full batches as the node with the most; rows
-                of zeros (empty strings and lists) fill them up, and an element is ``(features, label,
-                mask)``, or ``(element, mask)`` without ``label``, with a float32 mask of 1 for rows
-                that were fed and 0 for those: Keras takes it for sample weights. Every node has to
-                say the same.
+                ``"drop"``: each makes as many full batches as the node with the fewest, and the
+                rest is dropped. ``"pad"``: each makes as many full batches as the node with the
+                most; rows of zeros (empty strings and lists) fill them up, and an element is
+                ``(features, label, mask)``, or ``(element, mask)`` without ``label``, with a
+                float32 mask of 1 for rows that were fed and 0 for those: Keras takes it for sample
+                weights. Every node has to say the same.
             ragged: columns whose values vary in length, as ``tf.RaggedTensor``.
             queue: the queue that ``cluster.train`` feeds; ``"validation"`` has the columns of
                 ``"input"``, and the rows of ``train(validation=...)``.
@@ -145,27 +168,40 @@ class NodeContext:
 
         if self._may_lose_nodes and remainder != "join":
             raise BadInputError(
-                f"remainder={remainder!r} is for nodes that train in step, which can't go on without "
+                f"remainder={remainder!r} is for nodes that train in step, which can't go "
+                f"on without "
                 "a lost one: it does not go with max_lost_nodes"
             )
         feed = self._fed()
         # The first row of that queue comes when the first epoch of this one has been fed.
         like = feed.batch_source("input") if queue == VALIDATION_QUEUE else None
-        return make_dataset(feed.batch_source(queue), batch_size, features=features, label=label,
-                            drop_remainder=drop_remainder, remainder=remainder, ragged=ragged,
-                            spec=spec, like=like)
+        return make_dataset(
+            feed.batch_source(queue),
+            batch_size,
+            features=features,
+            label=label,
+            drop_remainder=drop_remainder,
+            remainder=remainder,
+            ragged=ragged,
+            spec=spec,
+            like=like,
+        )
 
     def files(self, pattern: str | Sequence[str]) -> list[str]:
-        """This node's share of the files that ``pattern`` (a file, a directory, a pattern, or several)
-        means, balanced by bytes; paths are completed as by ``absolute_path``. Every file is in the
-        share of one chief, master or worker; other nodes have none. See :func:`tfos.node.files.share`."""
+        """This node's share of the files that ``pattern`` (a file, a directory, a pattern, or
+        several) means, balanced by bytes; paths are completed as by ``absolute_path``. Every file
+        is in the share of one chief, master or worker; other nodes have none. See
+        :func:`tfos.node.files.share`."""
         from tfos.node import files as node_files
 
         patterns = [pattern] if isinstance(pattern, str) else pattern
-        return node_files.share([self.absolute_path(one) for one in patterns], self.nodes, self.node_id)
+        return node_files.share(
+            [self.absolute_path(one) for one in patterns], self.nodes, self.node_id
+        )
 
-    def tfrecords(self, pattern: str | Sequence[str], schema: Any, batch_size: int,
-                  **options: Any) -> "tf.data.Dataset":
+    def tfrecords(
+        self, pattern: str | Sequence[str], schema: Any, batch_size: int, **options: Any
+    ) -> tf.data.Dataset:
         """This node's share of TFRecords as a ``tf.data.Dataset`` of dicts of whole batches. Shares
         need not have the same number of rows. See :func:`tfos.node.files.tfrecords`."""
         from tfos.node import files as node_files
@@ -175,10 +211,10 @@ class NodeContext:
     def distribute(self, optimizer: Any, compression: str | None = None) -> Any:
         """A Keras optimizer like ``optimizer`` that trains one model on all training nodes:
         ``model.compile(ctx.distribute(keras.optimizers.Adam()), ...)``, and ``fit`` as on one
-        machine. ``fit`` begins with the chief's weights and optimizer. Gradients are averaged over the
-        nodes that have a batch, by its rows: one whose rows are used up goes along with the others
-        until the epoch has ended on all, and one whose program has ended leaves them to go on.
-        ``compression="bfloat16"`` sends them in half the bytes between hosts. See
+        machine. ``fit`` begins with the chief's weights and optimizer. Gradients are averaged over
+        the nodes that have a batch, by its rows: one whose rows are used up goes along with the
+        others until the epoch has ended on all, and one whose program has ended leaves them to go
+        on. ``compression="bfloat16"`` sends them in half the bytes between hosts. See
         :mod:`tfos.keras.optimizer` and, for loops of one's own, :mod:`tfos.collective`."""
         from tfos.keras.optimizer import distribute  # TensorFlow is imported by who uses it.
 
@@ -194,25 +230,33 @@ class NodeContext:
         return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
 
     def average_metrics(self, batch_norm: bool = False) -> Any:
-        """A callback of Keras 3 or legacy Keras: at the end of an epoch its metrics become their means
-        over the rows of all training nodes, for the callbacks behind it and for the history; with
-        ``batch_norm`` the moving statistics of BatchNormalization as well, in which nodes count
-        alike."""
+        """A callback of Keras 3 or legacy Keras: at the end of an epoch its metrics become their
+        means over the rows of all training nodes, for the callbacks behind it and for the history;
+        with ``batch_norm`` the moving statistics of BatchNormalization as well, in which nodes
+        count alike."""
         from tfos.keras.metrics import AverageMetrics
 
         return AverageMetrics(batch_norm)
 
-    def parameter_server(self, model_or_variables: Any, combiner: str = "delta", *,
-                         sync_interval: int = 10, staleness: int | None = None,
-                         optimizer: Any = None, overlap: bool = True, restore: str | None = None,
-                         connect_timeout: float = 600.0) -> "ParameterServer":
+    def parameter_server(
+        self,
+        model_or_variables: Any,
+        combiner: str = "delta",
+        *,
+        sync_interval: int = 10,
+        staleness: int | None = None,
+        optimizer: Any = None,
+        overlap: bool = True,
+        restore: str | None = None,
+        connect_timeout: float = 600.0,
+    ) -> ParameterServer:
         """The cluster's parameter servers (``tfos.run(..., parameter_servers=N)``), for training in
         which nodes do not wait for each other: use it in a ``with`` block and call ``step()`` after
         each step, or give ``fit`` its ``callback()``.
 
         Args:
-            model_or_variables: a built Keras model, or a list of variables or NumPy arrays: the same
-                ones, in the same order, on all nodes. The first values are those of the chief.
+            model_or_variables: a built Keras model, or a list of variables or NumPy arrays: the
+                same ones, in the same order, on all nodes. The first values are those of the chief.
             combiner: what the servers make of their values and a node's: ``"delta"`` adds what the
                 node has changed; ``"mean"``, with n nodes, is ``((n-1) * server + new) / n``;
                 ``"update-mean"`` is ``(server + new) / 2``, and the first ``new``.
@@ -224,23 +268,37 @@ class NodeContext:
             restore: a file of ``ParameterServer.save``, from which the chief starts the servers.
             connect_timeout: seconds for the chief to give the servers their first values.
         """
-        from tfos.parameter_server import connection
         from tfos import parameter_server  # NumPy and TensorFlow are imported by who uses them.
+        from tfos.parameter_server import connection
 
         bootstrap = self._bootstrap
         if not bootstrap["node"].get("parameter_servers"):
-            raise BadInputError("this cluster has no parameter servers of tfos: start it with "
-                                "tfos.run(..., parameter_servers=1)")
+            raise BadInputError(
+                "this cluster has no parameter servers of tfos: start it with "
+                "tfos.run(..., parameter_servers=1)"
+            )
         worker = connection.Worker(
-            number=self.node_id, name=f"{self.job_name}:{self.task_index} on host {self.host}",
-            starts=self.is_chief, workers=self.num_workers)
+            number=self.node_id,
+            name=f"{self.job_name}:{self.task_index} on host {self.host}",
+            starts=self.is_chief,
+            workers=self.num_workers,
+        )
         return parameter_server.ParameterServer(
             model_or_variables,
-            connection.servers_of(self.nodes, bootstrap["cluster_id"],
-                                        encrypt=bootstrap["node"]["tensors"]["encrypt"]),
-            worker, bootstrap["token"], combiner=combiner, sync_interval=sync_interval, staleness=staleness,
-            optimizer=optimizer, overlap=overlap, restore=restore, resolve=self.absolute_path,
-            connect_timeout=connect_timeout)
+            connection.servers_of(
+                self.nodes, bootstrap["cluster_id"], encrypt=bootstrap["node"]["tensors"]["encrypt"]
+            ),
+            worker,
+            bootstrap["token"],
+            combiner=combiner,
+            sync_interval=sync_interval,
+            staleness=staleness,
+            optimizer=optimizer,
+            overlap=overlap,
+            restore=restore,
+            resolve=self.absolute_path,
+            connect_timeout=connect_timeout,
+        )
 
     def _fed(self) -> FeedSource:
         if self.feed_source is None:

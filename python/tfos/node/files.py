@@ -6,18 +6,17 @@ Errors: :class:`tfos.errors.BadInputError`; :class:`OSError` naming the file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from tfos.records import listing
 from tfos.base.arrow import pa
+from tfos.base.roles import TRAINING_JOBS
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
+from tfos.records import listing
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-#: The jobs whose nodes train, and so share the files.
-TRAINING_JOBS = ("chief", "master", "worker")
 
 
 def share(patterns: Sequence[str], nodes: Sequence[dict[str, Any]], node_id: int) -> list[str]:
@@ -38,19 +37,27 @@ def share(patterns: Sequence[str], nodes: Sequence[dict[str, Any]], node_id: int
     return listing.share_of(sizes, training.index(node_id), len(training))
 
 
-def tfrecords(files: Sequence[str], schema: pa.Schema, batch_size: int, *, record_type: str = "Example",
-              compression: str | None = None, mode: str = "failfast",
-              drop_remainder: bool = False) -> "tf.data.Dataset":
+def tfrecords(
+    files: Sequence[str],
+    schema: pa.Schema,
+    batch_size: int,
+    *,
+    record_type: str = "Example",
+    compression: str | None = None,
+    mode: str = "failfast",
+    drop_remainder: bool = False,
+) -> tf.data.Dataset:
     """The tf.Examples of files as a dataset of whole batches, a dict of tensors by column.
 
     No Python runs while it is read: a native thread of each pass decodes records a few batches
     ahead, straight into the memory of tensors. A fixed-size list is a matrix, a list of any length
-    a ``tf.RaggedTensor``, a list of such lists (a FeatureList of a SequenceExample) one of two ragged
-    dimensions, bytes and strings are ``tf.string``. Every pass reads the files anew.
+    a ``tf.RaggedTensor``, a list of such lists (a FeatureList of a SequenceExample) one of two
+    ragged dimensions, bytes and strings are ``tf.string``. Every pass reads the files anew.
 
     Args:
         schema: a ``pyarrow.Schema`` of single values, lists, lists of lists and fixed-size lists. A
-            value that is missing in a record is an error, as a tensor has no null; a missing list is empty.
+            value that is missing in a record is an error, as a tensor has no null; a missing list
+            is empty.
         compression: "none", "gzip", "zlib"; None takes it from the files' names.
         mode: what becomes of bad records, "failfast" or "dropmalformed".
         drop_remainder: leave out the last batch if it is not full.
@@ -60,8 +67,10 @@ def tfrecords(files: Sequence[str], schema: pa.Schema, batch_size: int, *, recor
     if batch_size < 1:
         raise BadInputError(f"batch_size={batch_size} is no positive number")
     if mode == "permissive":
-        raise BadInputError("mode 'permissive' makes nulls, which tensors do not have; there are "
-                            "failfast and dropmalformed")
+        raise BadInputError(
+            "mode 'permissive' makes nulls, which tensors do not have; there are "
+            "failfast and dropmalformed"
+        )
     found = []
     for file in files:
         access, path = access_for(file)

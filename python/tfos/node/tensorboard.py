@@ -13,10 +13,13 @@ from tfos.errors import TfosError
 def main() -> None:
     """Becomes TensorBoard, with the arguments of this process."""
     try:
-        import tfos.tensorflow  # noqa: F401  (registers the schemes)
         from tensorboard import main as tensorboard
+
+        import tfos.tensorflow  # noqa: F401  (registers the schemes)
     except ImportError as error:
-        sys.exit(f"tfos tensorboard: {error}; install tensorflow and tensorboard for {sys.executable}")
+        sys.exit(
+            f"tfos tensorboard: {error}; install tensorflow and tensorboard for {sys.executable}"
+        )
     except TfosError as error:
         sys.exit(f"tfos tensorboard: {error}")
     # Its fast loader is a process of its own, which knows no file system but the host's.

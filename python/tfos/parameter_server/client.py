@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from tfos.files import access as file_access
 from tfos.errors import BadInputError
+from tfos.files import access as file_access
 from tfos.parameter_server.connection import CONNECT_TIMEOUT, Server, Worker, as_bytes, connect
 from tfos.parameter_server.rules import make_rule
 
@@ -47,12 +47,14 @@ def _variables_of(model_or_variables: Any, trainable: bool) -> list[Any]:
         elif not hasattr(variable, "assign"):
             raise BadInputError(
                 f"{type(variable).__name__} is neither a variable nor an array: parameter servers "
-                "take a Keras model, or a list of variables or NumPy arrays")
+                "take a Keras model, or a list of variables or NumPy arrays"
+            )
     return variables
 
 
 def _is_statistic(variable: Any) -> bool:
-    """Whether a variable is none that training adds steps to, such as a moving mean of BatchNorm."""
+    """Whether a variable is none that training adds steps to, such as a moving mean of
+    BatchNorm."""
     return not getattr(variable, "trainable", True) and "float" in str(variable.dtype)
 
 
@@ -74,10 +76,22 @@ class ParameterServer:
     done with the servers any more then.
     """
 
-    def __init__(self, model_or_variables: Any, servers: Sequence[Server], worker: Worker, token: str,
-                 *, combiner: str = "delta", sync_interval: int = 10, staleness: int | None = None,
-                 optimizer: Any = None, overlap: bool = True, restore: str | None = None,
-                 resolve: Callable[[str], str] = str, connect_timeout: float = CONNECT_TIMEOUT):
+    def __init__(
+        self,
+        model_or_variables: Any,
+        servers: Sequence[Server],
+        worker: Worker,
+        token: str,
+        *,
+        combiner: str = "delta",
+        sync_interval: int = 10,
+        staleness: int | None = None,
+        optimizer: Any = None,
+        overlap: bool = True,
+        restore: str | None = None,
+        resolve: Callable[[str], str] = str,
+        connect_timeout: float = CONNECT_TIMEOUT,
+    ):
         if sync_interval < 1:
             raise BadInputError(f"sync_interval={sync_interval} has to be at least 1")
         if staleness is not None and staleness < 0:
@@ -85,8 +99,9 @@ class ParameterServer:
         self._rule, self._pushed = make_rule(combiner, optimizer, worker.workers)
         self._variables = _variables_of(model_or_variables, self._pushed == "gradients")
         # All nodes' statistics move towards the same: the sum of their changes would go past it.
-        self._averaged = [self._pushed == "change" and _is_statistic(variable)
-                          for variable in self._variables]
+        self._averaged = [
+            self._pushed == "change" and _is_statistic(variable) for variable in self._variables
+        ]
         self._servers = servers
         self._worker = worker
         self._token = token
@@ -108,13 +123,24 @@ class ParameterServer:
         if self._client is not None:
             return
         arrays = [_value(variable) for variable in self._variables]
-        client = connect(self._servers, arrays, self._rule, self._worker, self._token,
-                         self._staleness, self._connect_timeout, self._averaged)
+        client = connect(
+            self._servers,
+            arrays,
+            self._rule,
+            self._worker,
+            self._token,
+            self._staleness,
+            self._connect_timeout,
+            self._averaged,
+        )
         if self._worker.starts and not client.started:
             self._start(client, arrays)
         elif self._restore is not None and client.started and self._worker.starts:
-            logger.warning("restore=%s was left alone: the servers have values already, and training "
-                         "goes on with those", self._restore)
+            logger.warning(
+                "restore=%s was left alone: the servers have values already, and training "
+                "goes on with those",
+                self._restore,
+            )
         self._restore = None  # Whoever opens again goes on.
         self._client = client
         self._steps = 0
@@ -125,7 +151,7 @@ class ParameterServer:
         """Leaves the servers: nobody waits for this worker any more."""
         self._client = None
 
-    def __enter__(self) -> "ParameterServer":
+    def __enter__(self) -> ParameterServer:
         self.open()
         return self
 
@@ -148,8 +174,8 @@ class ParameterServer:
 
     def step(self, gradients: Sequence[Any] | None = None) -> None:
         """Counts a step of training; after every ``sync_interval`` of them exchanges with the
-        servers. With an optimizer on the servers the step's ``gradients`` are to be given, and their
-        mean is pushed."""
+        servers. With an optimizer on the servers the step's ``gradients`` are to be given, and
+        their mean is pushed."""
         if self._pushed == "gradients":
             self._add(*self._gradients_of_step(gradients))
         self._steps += 1
@@ -198,8 +224,8 @@ class ParameterServer:
 
     def callback(self) -> Any:
         """For ``model.fit(callbacks=[...])``: connects when training begins, counts a step for each
-        batch (for each execution of ``steps_per_execution`` batches), and finishes and closes at its
-        end."""
+        batch (for each execution of ``steps_per_execution`` batches), and finishes and closes at
+        its end."""
         from tfos.keras.callback import Callback  # TensorFlow is imported by who uses it.
 
         server = self
@@ -237,26 +263,32 @@ class ParameterServer:
         version = 0
         parts = [arrays] + [[np.zeros_like(array) for array in arrays]] * self._rule.slots
         if self._restore is not None:
-            version, parts = self._read_state(arrays)
+            version, parts = self._read_state(self._restore, arrays)
         for part, values in enumerate(parts):
             client.write(part, [as_bytes(value) for value in values])
         client.start_at(version)
 
-    def _read_state(self, arrays: list[np.ndarray]) -> tuple[int, list[list[np.ndarray]]]:
-        path = self._resolve(self._restore)
+    def _read_state(
+        self, restored: str, arrays: list[np.ndarray]
+    ) -> tuple[int, list[list[np.ndarray]]]:
+        path = self._resolve(restored)
         access, source = file_access.access_for(path)
         with access.open(source) as file:
             state = np.load(io.BytesIO(file.read()))
         parts = 1 + self._rule.slots
         if len(state.files) != 1 + parts * len(arrays):
             raise BadInputError(f"{path} is not of these variables with this combiner or optimizer")
-        found = [[state[f"part {part} of {place}"] for place in range(len(arrays))]
-                 for part in range(parts)]
+        found = [
+            [state[f"part {part} of {place}"] for place in range(len(arrays))]
+            for part in range(parts)
+        ]
         for part in found:
             for place, (value, array) in enumerate(zip(part, arrays, strict=True)):
                 if value.shape != array.shape or value.dtype != _dtype_in_files(array.dtype):
-                    raise BadInputError(f"{path}: variable {place} is {value.dtype}{value.shape} "
-                                        f"there, and here {array.dtype}{array.shape}")
+                    raise BadInputError(
+                        f"{path}: variable {place} is {value.dtype}{value.shape} "
+                        f"there, and here {array.dtype}{array.shape}"
+                    )
         return int(state["version"]), found
 
     def _exchange(self, overlapped: bool) -> None:
@@ -278,12 +310,18 @@ class ParameterServer:
         if gradients is None and self._keeper is not None and self._keeper.built:
             return self._keeper.take()
         if gradients is None:
-            raise BadInputError("the servers' optimizer needs gradients: step(gradients), or for fit "
-                                "a model that was compiled with keras_optimizer()")
-        values = [np.zeros_like(_value(variable)) if gradient is None else _value(gradient)
-                  for gradient, variable in zip(gradients, self._variables, strict=True)]
-        return [np.asarray(value, _value(variable).dtype)
-                for value, variable in zip(values, self._variables, strict=True)], 1
+            raise BadInputError(
+                "the servers' optimizer needs gradients: step(gradients), or for fit "
+                "a model that was compiled with keras_optimizer()"
+            )
+        values = [
+            np.zeros_like(_value(variable)) if gradient is None else _value(gradient)
+            for gradient, variable in zip(gradients, self._variables, strict=True)
+        ]
+        return [
+            np.asarray(value, _value(variable).dtype)
+            for value, variable in zip(values, self._variables, strict=True)
+        ], 1
 
     def _add(self, gradients: list[np.ndarray], count: int) -> None:
         if self._gradients is None:
@@ -320,8 +358,10 @@ def _gradient_keeper() -> Any:
             if self.built:
                 return
             super().build(variables)
-            self.kept = [self.add_variable_from_reference(variable, name="gradient")
-                         for variable in variables]
+            self.kept = [
+                self.add_variable_from_reference(variable, name="gradient")
+                for variable in variables
+            ]
 
         def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
             self.assign_add(self.kept[self._get_variable_index(variable)], gradient)

@@ -44,22 +44,48 @@ class Worker:
 
 def servers_of(nodes: Iterable[Mapping[str, Any]], cluster_id: str, encrypt: bool) -> list[Server]:
     """The parameter servers among the nodes of a cluster, in their order."""
-    servers = sorted((node for node in nodes if node["job_name"] == "ps"),
-                     key=lambda node: node["task_index"])
-    return [Server(f"ps:{node['task_index']} on host {node['host']}", node["address"],
-                   node["tensor_port"], cluster_id, encrypt) for node in servers]
+    servers = sorted(
+        (node for node in nodes if node["job_name"] == "ps"), key=lambda node: node["task_index"]
+    )
+    return [
+        Server(
+            f"ps:{node['task_index']} on host {node['host']}",
+            node["address"],
+            node["tensor_port"],
+            cluster_id,
+            encrypt,
+        )
+        for node in servers
+    ]
 
 
-def connect(servers: Sequence[Server], arrays: Sequence[np.ndarray], rule: Any, worker: Worker,
-            token: str, staleness: int | None = None,
-            connect_timeout: float = CONNECT_TIMEOUT, averaged: Sequence[bool] | None = None) -> Any:
+def connect(
+    servers: Sequence[Server],
+    arrays: Sequence[np.ndarray],
+    rule: Any,
+    worker: Worker,
+    token: str,
+    staleness: int | None = None,
+    connect_timeout: float = CONNECT_TIMEOUT,
+    averaged: Sequence[bool] | None = None,
+) -> Any:
     """A native client for variables like ``arrays``; those that are ``averaged`` are so also where
     changes are added."""
     return _native.ParameterClient.connect(
         [dataclasses.astuple(server) for server in servers],
-        [(array.dtype.name, array.size, mean)
-         for array, mean in zip(arrays, averaged or [False] * len(arrays), strict=True)],
-        rule, staleness, worker.number, worker.name, worker.starts, token, connect_timeout, STALL_AFTER)
+        [
+            (array.dtype.name, array.size, mean)
+            for array, mean in zip(arrays, averaged or [False] * len(arrays), strict=True)
+        ],
+        rule,
+        staleness,
+        worker.number,
+        worker.name,
+        worker.starts,
+        token,
+        connect_timeout,
+        STALL_AFTER,
+    )
 
 
 def as_bytes(array: np.ndarray) -> np.ndarray:

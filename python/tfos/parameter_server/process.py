@@ -7,7 +7,7 @@ import secrets
 import socket
 import subprocess
 
-from tfos.base import executable
+from tfos.base import child, executable
 from tfos.errors import TfosError
 from tfos.parameter_server.connection import Server
 
@@ -27,22 +27,29 @@ class ParameterServerProcess:
         self.token = secrets.token_hex(32)
         identity = secrets.token_hex(8)
         # A session of its own: Ctrl-C at a terminal is for the program to deal with.
-        self._process = subprocess.Popen([executable.path(), "parameter-server"],
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         start_new_session=True)
-        first = {"token": self.token, "address": "0.0.0.0", "port": port, "id": identity,
-                 "encrypt": encrypt}
-        self._process.stdin.write(json.dumps(first).encode() + b"\n")
-        self._process.stdin.flush()
-        said = json.loads(self._process.stdout.readline() or b"{}")
+        self._process, self._input, self._output = child.start(
+            [executable.path(), "parameter-server"], own_session=True
+        )
+        first = {
+            "token": self.token,
+            "address": "0.0.0.0",
+            "port": port,
+            "id": identity,
+            "encrypt": encrypt,
+        }
+        self._input.write(json.dumps(first).encode() + b"\n")
+        self._input.flush()
+        said = json.loads(self._output.readline() or b"{}")
         if said.get("type") != "listening":
             self.close()
             raise TfosError(
                 f"the parameter server could not listen on port {port} of {socket.gethostname()}: "
                 f"{said.get('message', 'it has ended without a word')}; choose another port, or 0 "
-                "for a free one")
-        self.server = Server(f"on host {socket.gethostname()}", address, said["port"], identity,
-                             encrypt)
+                "for a free one"
+            )
+        self.server = Server(
+            f"on host {socket.gethostname()}", address, said["port"], identity, encrypt
+        )
 
     @property
     def pid(self) -> int:
@@ -53,8 +60,8 @@ class ParameterServerProcess:
         return self._process.poll() is not None
 
     def close(self) -> None:
-        self._process.stdin.close()
-        self._process.stdout.close()
+        self._input.close()
+        self._output.close()
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:

@@ -39,7 +39,9 @@ def make_rule(combiner: str, optimizer: Any, workers: int) -> tuple[Any, str]:
     """The native rule, and what is pushed under it."""
     if optimizer is not None:
         settings = _on_the_server(optimizer)
-        return _native.ParameterRule.make(settings.combiner, **dataclasses.asdict(settings)), "gradients"
+        return _native.ParameterRule.make(
+            settings.combiner, **dataclasses.asdict(settings)
+        ), "gradients"
     if combiner not in PUSHED:
         raise BadInputError(f"combiner is one of {', '.join(PUSHED)}, not {combiner!r}")
     count = 0 if combiner == "update-mean" else workers
@@ -55,12 +57,20 @@ def _on_the_server(optimizer: Any) -> Sgd | Adam:
     if name not in kinds or not hasattr(optimizer, "get_config"):
         raise BadInputError(
             f"{name} is no optimizer of parameter servers: keras.optimizers.SGD and Adam are, and "
-            "Sgd and Adam of tfos.parameter_server")
+            "Sgd and Adam of tfos.parameter_server"
+        )
     config = optimizer.get_config()
     settings = kinds[name]
     fields = {field.name for field in dataclasses.fields(settings)}
-    for key in ("clipnorm", "clipvalue", "global_clipnorm", "weight_decay", "use_ema", "amsgrad",
-                "gradient_accumulation_steps"):
+    for key in (
+        "clipnorm",
+        "clipvalue",
+        "global_clipnorm",
+        "weight_decay",
+        "use_ema",
+        "amsgrad",
+        "gradient_accumulation_steps",
+    ):
         if config.get(key):
             raise BadInputError(f"{name}({key}={config[key]!r}) can't be on parameter servers")
     if not isinstance(config["learning_rate"], (int, float, np.floating)):

@@ -1,4 +1,5 @@
-"""Tables in TFRecord, Parquet, CSV and JSON files, in record batches: memory does not grow with files.
+"""Tables in TFRecord, Parquet, CSV and JSON files, in record batches: memory does not grow with
+files.
 
 Which format a file has its name says, unless it is told. Threads: any; errors:
 :class:`tfos.errors.BadInputError` with the file, and :class:`OSError`.
@@ -11,18 +12,28 @@ import io
 import itertools
 import json
 import os
-from typing import Any, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
-from tfos.records import listing, files as record_files
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
+from tfos.records import files as record_files
+from tfos.records import listing
 
 #: "jsonl" has a JSON object in each line.
 FORMATS = ("tfrecord", "parquet", "csv", "jsonl")
 
-_BY_SUFFIX = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
-              ".tfrecord": "tfrecord", ".tfrecords": "tfrecord", ".gz": "tfrecord", ".zlib": "tfrecord"}
+_BY_SUFFIX = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".tfrecord": "tfrecord",
+    ".tfrecords": "tfrecord",
+    ".gz": "tfrecord",
+    ".zlib": "tfrecord",
+}
 _PARQUET_ROWS = 8_192
 #: Of a row group in Parquet files that are written: about so many bytes before they are encoded.
 _ROW_GROUP_BYTES = 32 << 20
@@ -34,9 +45,16 @@ def format_of(path: str, told: str | None, otherwise: str = "tfrecord") -> str:
     return told or _BY_SUFFIX.get(os.path.splitext(path)[1].lower(), otherwise)
 
 
-def convert(sources: Sequence[str], target: str, *, source_format: str | None = None,
-            target_format: str | None = None, record_type: str = "Example",
-            compression: str | None = None, target_compression: str | None = None) -> int:
+def convert(
+    sources: Sequence[str],
+    target: str,
+    *,
+    source_format: str | None = None,
+    target_format: str | None = None,
+    record_type: str = "Example",
+    compression: str | None = None,
+    target_compression: str | None = None,
+) -> int:
     """Writes the rows of all source files, one behind the other, into a file; how many there are.
 
     The target appears under its name only when it is complete.
@@ -46,15 +64,21 @@ def convert(sources: Sequence[str], target: str, *, source_format: str | None = 
         compression, target_compression: "none", "gzip", "zlib" for TFRecords; None by the names.
     """
     from_format, to_format = format_of(sources[0], source_format), format_of(target, target_format)
-    access, path = access_for(target)
+    _, path = access_for(target)
     if path in (access_for(source)[1] for source in sources):
         raise BadInputError(f"{target} is read and written; give it another name")
     schema = schema_of(sources, from_format, record_type, compression)
     check_target(schema, to_format, target)
     batches = read(sources, from_format, schema, record_type, compression)
     with replacing(target) as temporary:
-        return write(temporary, to_format, schema, batches, record_type,
-                     listing.compression_of(path, target_compression))
+        return write(
+            temporary,
+            to_format,
+            schema,
+            batches,
+            record_type,
+            listing.compression_of(path, target_compression),
+        )
 
 
 @contextlib.contextmanager
@@ -72,8 +96,15 @@ def replacing(target: str) -> Iterator[str]:
         raise
 
 
-def schema_of(sources: Sequence[str], kind: str, record_type: str, compression: str | None, *,
-              hints: Mapping[str, pa.DataType] | None = None, strings: bool = True) -> pa.Schema:
+def schema_of(
+    sources: Sequence[str],
+    kind: str,
+    record_type: str,
+    compression: str | None,
+    *,
+    hints: Mapping[str, pa.DataType] | None = None,
+    strings: bool = True,
+) -> pa.Schema:
     """The columns of the files: as the first one has them, or a sample of the records.
 
     Args:
@@ -83,8 +114,13 @@ def schema_of(sources: Sequence[str], kind: str, record_type: str, compression: 
     if kind != "tfrecord":
         return next(iter(_open(sources[0], kind, hints or {})))[0]
     listed = [listing.ListedFile(path, 0) for path in sources]
-    inferred = listing.infer_schema(listed, record_type=record_type, compression=compression,
-                                           sample=record_files.SAMPLE_RECORDS, strings=strings)
+    inferred = listing.infer_schema(
+        listed,
+        record_type=record_type,
+        compression=compression,
+        sample=record_files.SAMPLE_RECORDS,
+        strings=strings,
+    )
     return nullable(inferred)
 
 
@@ -94,8 +130,9 @@ def nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in schema])
 
 
-def _open(path: str, kind: str, types: Mapping[str, pa.DataType],
-          columns: list[str] | None = None) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+def _open(
+    path: str, kind: str, types: Mapping[str, pa.DataType], columns: list[str] | None = None
+) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
     """Yields the schema and the batches of a Parquet, CSV or JSON file, and closes it afterwards.
 
     ``types`` are of columns in CSV and JSON, ``columns`` those that are wanted, None for all.
@@ -107,12 +144,18 @@ def _open(path: str, kind: str, types: Mapping[str, pa.DataType],
                 from pyarrow import parquet
 
                 opened = parquet.ParquetFile(file)
-                wanted = None if columns is None else [n for n in opened.schema_arrow.names if n in columns]
+                wanted = (
+                    None
+                    if columns is None
+                    else [n for n in opened.schema_arrow.names if n in columns]
+                )
                 yield opened.schema_arrow, opened.iter_batches(_PARQUET_ROWS, columns=wanted)
             elif kind == "csv":
                 from pyarrow import csv
 
-                reader = csv.open_csv(file, convert_options=csv.ConvertOptions(column_types=dict(types)))
+                reader = csv.open_csv(
+                    file, convert_options=csv.ConvertOptions(column_types=dict(types))
+                )
                 yield reader.schema, iter(reader)
             else:
                 batches = _json_batches(file, types)
@@ -125,16 +168,20 @@ def _open(path: str, kind: str, types: Mapping[str, pa.DataType],
 
 
 def _json_batches(file: Any, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-    """The rows of lines of JSON. Columns and types are those of the first block, and of ``types``."""
+    """The rows of lines of JSON. Columns and types are those of the first block, and of
+    ``types``."""
     from pyarrow import json as arrow_json
 
     schema = pa.schema(list(types.items()))
     unexpected = "infer"
     for block in _blocks_of_lines(file):
         table = arrow_json.read_json(
-            io.BytesIO(block), read_options=arrow_json.ReadOptions(block_size=len(block) + 1),
-            parse_options=arrow_json.ParseOptions(explicit_schema=schema,
-                                                  unexpected_field_behavior=unexpected))
+            io.BytesIO(block),
+            read_options=arrow_json.ReadOptions(block_size=len(block) + 1),
+            parse_options=arrow_json.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior=unexpected
+            ),
+        )
         if unexpected == "infer":
             schema, unexpected = table.schema, "ignore"
         yield from table.to_batches()
@@ -153,27 +200,42 @@ def _blocks_of_lines(file: Any) -> Iterator[bytes]:
         yield rest
 
 
-def read(sources: Sequence[str], kind: str, schema: pa.Schema, record_type: str,
-         compression: str | None, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of all files, in batches with the columns of ``schema``: those that :func:`schema_of`
-    has found, or some of them. ``batch_rows``: at most so many rows of TFRecords in a batch."""
+def read(
+    sources: Sequence[str],
+    kind: str,
+    schema: pa.Schema,
+    record_type: str,
+    compression: str | None,
+    batch_rows: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of all files, in batches with the columns of ``schema``: those that
+    :func:`schema_of` has found, or some of them. ``batch_rows``: at most so many rows of TFRecords
+    in a batch."""
     for source in sources:
         if kind == "tfrecord":
             access, path = access_for(source)
-            yield from record_files.read(access.native_path(path), schema, record_type=record_type,
-                                    compression=listing.compression_of(path, compression),
-                                    batch_rows=batch_rows)
+            yield from record_files.read(
+                access.native_path(path),
+                schema,
+                record_type=record_type,
+                compression=listing.compression_of(path, compression),
+                batch_rows=batch_rows,
+            )
             continue
         # What is to be text has to be read as text: 007 is no number then. Numbers of CSV are told
         # by their values, as in the first file.
-        types = {field.name: field.type for field in schema
-                 if kind == "jsonl" or pa.types.is_string(field.type)}
+        types = {
+            field.name: field.type
+            for field in schema
+            if kind == "jsonl" or pa.types.is_string(field.type)
+        }
         for found, batches in _open(source, kind, types, schema.names):
             missing = [name for name in schema.names if name not in found.names]
             if missing:
                 raise BadInputError(
                     f"{source} has the columns {', '.join(found.names)}, and {sources[0]} has "
-                    f"{', '.join(missing)} as well")
+                    f"{', '.join(missing)} as well"
+                )
             for batch in batches:
                 batch = batch.select(schema.names)
                 yield batch if batch.schema == schema else batch.cast(schema)
@@ -183,12 +245,15 @@ def check_target(schema: pa.Schema, kind: str, target: str) -> None:
     """Raises :class:`BadInputError` for columns that a file of the format can't have."""
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if kind == "csv" and nested:
-        raise BadInputError(f"{target}: CSV has no lists, and {', '.join(nested)} would be one; "
-                            "convert to Parquet")
+        raise BadInputError(
+            f"{target}: CSV has no lists, and {', '.join(nested)} would be one; convert to Parquet"
+        )
     binary = [field.name for field in schema if pa.types.is_binary(leaf_type(field.type))]
     if kind in ("csv", "jsonl") and binary:
-        raise BadInputError(f"{target}: {_TITLES[kind]} has no binary columns, and "
-                            f"{', '.join(binary)} would be one; convert to Parquet")
+        raise BadInputError(
+            f"{target}: {_TITLES[kind]} has no binary columns, and "
+            f"{', '.join(binary)} would be one; convert to Parquet"
+        )
 
 
 _TITLES = {"csv": "CSV", "jsonl": "JSON"}
@@ -196,19 +261,29 @@ _TITLES = {"csv": "CSV", "jsonl": "JSON"}
 
 def leaf_type(kind: pa.DataType) -> pa.DataType:
     """What a list, of lists perhaps, holds in the end."""
-    while pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
+    while (
+        pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)
+    ):
         kind = kind.value_type
     return kind
 
 
-def write(path: str, kind: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch],
-          record_type: str, compression: str, distinct: Collection[str] = ()) -> int:
+def write(
+    path: str,
+    kind: str,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    record_type: str,
+    compression: str,
+    distinct: Collection[str] = (),
+) -> int:
     """Writes the rows into a new file; how many there are. Columns whose values are mostly
     ``distinct`` get no dictionary in Parquet: looking them up costs more than writing them."""
     access, _ = access_for(path)
     if kind == "tfrecord":
-        return record_files.write(access.native_path(path), batches, record_type=record_type,
-                             compression=compression)
+        return record_files.write(
+            access.native_path(path), batches, record_type=record_type, compression=compression
+        )
     rows = 0
     with access.create(path) as file, _table_writer(file, kind, schema, distinct) as writer:
         for batch in batches:
@@ -238,11 +313,13 @@ class _ParquetWriter:
         from pyarrow import parquet
 
         self._schema = schema
-        self._writer = parquet.ParquetWriter(file, schema, use_dictionary=_leaves_besides(schema, distinct))
+        self._writer = parquet.ParquetWriter(
+            file, schema, use_dictionary=_leaves_besides(schema, distinct)
+        )
         self._group: list[pa.RecordBatch] = []
         self._bytes = 0
 
-    def __enter__(self) -> "_ParquetWriter":
+    def __enter__(self) -> _ParquetWriter:
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
@@ -269,12 +346,16 @@ def _leaves_besides(schema: pa.Schema, columns: Collection[str]) -> list[str]:
     parquet.write_table(schema.empty_table(), file)
     leaves = parquet.ParquetFile(pa.BufferReader(file.getvalue())).schema
     paths = (leaves.column(number).path for number in range(len(leaves)))
-    return [path for path in paths
-            if not any(path == column or path.startswith(f"{column}.") for column in columns)]
+    return [
+        path
+        for path in paths
+        if not any(path == column or path.startswith(f"{column}.") for column in columns)
+    ]
 
 
 class _JsonWriter:
-    """Writes lines of JSON; numbers that are none are NaN, Infinity, -Infinity, as Spark reads them.
+    """Writes lines of JSON; numbers that are none are NaN, Infinity, -Infinity, as Spark reads
+    them.
 
     Owner and lifetime: borrows the file. Threads: one at a time.
     """
@@ -282,7 +363,7 @@ class _JsonWriter:
     def __init__(self, file: Any):
         self._file = file
 
-    def __enter__(self) -> "_JsonWriter":
+    def __enter__(self) -> _JsonWriter:
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -6,7 +6,8 @@ records are read is TensorFlow's ``InvalidArgumentError`` with file, record and 
 
 from __future__ import annotations
 
-from typing import Any, Iterator, NamedTuple, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -29,8 +30,11 @@ class _Column(NamedTuple):
         """The tensors that the op gives for it in batches of ``size`` rows."""
         if self.width is None:
             inner = [tf.TensorSpec([None], tf.int64)] if self.nested else []
-            return [tf.TensorSpec([None], self.dtype), *inner,
-                    tf.TensorSpec([None if size is None else size + 1], tf.int64)]
+            return [
+                tf.TensorSpec([None], self.dtype),
+                *inner,
+                tf.TensorSpec([None if size is None else size + 1], tf.int64),
+            ]
         return [tf.TensorSpec([size, self.width] if self.width else [size], self.dtype)]
 
     def assemble(self, components: Iterator[tf.Tensor]) -> tf.Tensor | tf.RaggedTensor:
@@ -41,15 +45,22 @@ class _Column(NamedTuple):
         return values
 
 
-def make(files: Sequence[tuple[str, str]], schema: pa.Schema, batch_size: int, record_type: str,
-         mode: str, drop_remainder: bool) -> tf.data.Dataset:
+def make(
+    files: Sequence[tuple[str, str]],
+    schema: pa.Schema,
+    batch_size: int,
+    record_type: str,
+    mode: str,
+    drop_remainder: bool,
+) -> tf.data.Dataset:
     """The dataset that :func:`tfos.node.files.tfrecords` describes, of paths and compressions."""
     columns = {field.name: _column(field) for field in schema}
     # Where nulls can't be, the reader says which record has one.
     strict = pa.schema([field.with_nullable(pa.types.is_list(field.type)) for field in schema])
     ops = ops_library.load()
     handle = _native.register_record_dataset(
-        list(files), strict, record_type, mode, batch_size, drop_remainder, ops.add)
+        list(files), strict, record_type, mode, batch_size, drop_remainder, ops.add
+    )
     size = batch_size if drop_remainder else None
     specs = [spec for column in columns.values() for spec in column.component_specs(size)]
 
@@ -80,7 +91,7 @@ def _batches(ops: ops_library.Ops, handle: int, specs: list[tf.TensorSpec]) -> t
     def batch(opened: tf.Tensor) -> list[tf.Tensor]:
         awaited = wait(opened, tf.ones_like(opened))
         components = ops.next_batch(source=awaited, component_types=[spec.dtype for spec in specs])
-        for component, spec in zip(components, specs):
+        for component, spec in zip(components, specs, strict=True):
             component.set_shape(spec.shape)
         return components
 
@@ -101,7 +112,8 @@ def _batches(ops: ops_library.Ops, handle: int, specs: list[tf.TensorSpec]) -> t
 
 
 def _column(field: pa.Field) -> _Column:
-    kind, width, nested = field.type, 0, False
+    kind, nested = field.type, False
+    width: int | None = 0
     if pa.types.is_fixed_size_list(kind):
         kind, width = kind.value_type, kind.list_size
     elif pa.types.is_list(kind):
@@ -109,7 +121,9 @@ def _column(field: pa.Field) -> _Column:
         if nested := pa.types.is_list(kind):
             kind = kind.value_type
     if pa.types.is_nested(kind):
-        raise BadInputError(f"column {field.name} is {field.type}; there are tensors of single values, lists, "
-                            "fixed-size lists, and lists of lists")
+        raise BadInputError(
+            f"column {field.name} is {field.type}; there are tensors of single values, lists, "
+            "fixed-size lists, and lists of lists"
+        )
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
     return _Column(tf.string if is_text else tf.as_dtype(kind.to_pandas_dtype()), width, nested)

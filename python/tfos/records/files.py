@@ -5,7 +5,8 @@
     tfos.records.write("copy.tfrecord", batches, compression="GZIP")
 
 What becomes of which type, and what of damaged files, is in docs/formats/tfrecord.md. An argument
-that is None is as the native side has it. Paths may be URIs of Hadoop's file systems (docs/hdfs.md).
+that is None is as the native side has it. Paths may be URIs of Hadoop's file systems
+(docs/hdfs.md).
 
 Errors: :class:`tfos.errors.BadInputError` naming file, record and offset; :class:`OSError`.
 """
@@ -13,7 +14,8 @@ Errors: :class:`tfos.errors.BadInputError` naming file, record and offset; :clas
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Iterator, NamedTuple, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from tfos import _native
 from tfos.base.arrow import pa
@@ -48,18 +50,36 @@ class Reader:
             became a row of nulls; none where None.
     """
 
-    def __init__(self, path: str | os.PathLike[str], schema: pa.Schema | None = None, *,
-                 record_type: str = "Example", compression: str = "", mode: str | None = None,
-                 validation: str | None = None, batch_rows: int | None = None,
-                 batch_bytes: int | None = None, max_record_bytes: int | None = None,
-                 part: Part | None = None, bad_column: str | None = None):
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        schema: pa.Schema | None = None,
+        *,
+        record_type: str = "Example",
+        compression: str = "",
+        mode: str | None = None,
+        validation: str | None = None,
+        batch_rows: int | None = None,
+        batch_bytes: int | None = None,
+        max_record_bytes: int | None = None,
+        part: Part | None = None,
+        bad_column: str | None = None,
+    ):
         if schema is None:
             schema = infer_schema([path], record_type=record_type, compression=compression)
-        self.schema = schema if bad_column is None else schema.append(pa.field(bad_column, pa.binary()))
+        self.schema = (
+            schema if bad_column is None else schema.append(pa.field(bad_column, pa.binary()))
+        )
         self._bad_column = bad_column
         self._reader = _native.ExampleReader(
-            _file(path, compression, validation, max_record_bytes, part), schema, record_type,
-            mode, batch_rows, batch_bytes, bad_column is not None)
+            _file(path, compression, validation, max_record_bytes, part),
+            schema,
+            record_type,
+            mode,
+            batch_rows,
+            batch_bytes,
+            bad_column is not None,
+        )
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         while (batch := self._reader.next()) is not None:
@@ -68,8 +88,11 @@ class Reader:
 
     def _with_bad(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         kept = dict(self._reader.take_bad())
-        column = pa.array([kept.get(row) for row in range(batch.num_rows)], pa.binary()) if kept \
+        column = (
+            pa.array([kept.get(row) for row in range(batch.num_rows)], pa.binary())
+            if kept
             else pa.nulls(batch.num_rows, pa.binary())
+        )
         return pa.RecordBatch.from_arrays([*batch.columns, column], schema=self.schema)
 
     @property
@@ -78,14 +101,21 @@ class Reader:
         return self._reader.counts()
 
 
-def read(path: str | os.PathLike[str], schema: pa.Schema | None = None,
-         **options: Any) -> Iterator[pa.RecordBatch]:
+def read(
+    path: str | os.PathLike[str], schema: pa.Schema | None = None, **options: Any
+) -> Iterator[pa.RecordBatch]:
     """The record batches of a file; options as of :class:`Reader`."""
     return iter(Reader(path, schema, **options))
 
 
-def write(path: str | os.PathLike[str], batches: Iterable[Any], *, record_type: str = "Example",
-          compression: str = "", level: int | None = None) -> int:
+def write(
+    path: str | os.PathLike[str],
+    batches: Iterable[Any],
+    *,
+    record_type: str = "Example",
+    compression: str = "",
+    level: int | None = None,
+) -> int:
     """Writes each row of each record batch (or table) as a record; how many there are.
 
     A file that is there already is overwritten; one that failed is incomplete.
@@ -98,8 +128,13 @@ def write(path: str | os.PathLike[str], batches: Iterable[Any], *, record_type: 
     return writer.records
 
 
-def write_records(path: str | os.PathLike[str], records: Iterable[bytes], *, compression: str = "",
-                  level: int | None = None) -> int:
+def write_records(
+    path: str | os.PathLike[str],
+    records: Iterable[bytes],
+    *,
+    compression: str = "",
+    level: int | None = None,
+) -> int:
     """Writes records of any content; how many there are."""
     writer = _native.RecordWriter(native_path(path), compression, level)
     for record in records:
@@ -108,9 +143,14 @@ def write_records(path: str | os.PathLike[str], records: Iterable[bytes], *, com
     return writer.records
 
 
-def read_records(path: str | os.PathLike[str], *, compression: str = "",
-                 validation: str | None = None, max_record_bytes: int | None = None,
-                 part: Part | None = None) -> Iterator[bytes]:
+def read_records(
+    path: str | os.PathLike[str],
+    *,
+    compression: str = "",
+    validation: str | None = None,
+    max_record_bytes: int | None = None,
+    part: Part | None = None,
+) -> Iterator[bytes]:
     """The records of a file, whatever they hold."""
     return _each(_native.RecordReader(_file(path, compression, validation, max_record_bytes, part)))
 
@@ -125,14 +165,26 @@ class RecordStream:
             "permissive" gives None for each.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, compression: str = "",
-                 mode: str = "failfast", validation: str | None = None,
-                 max_record_bytes: int | None = None, part: Part | None = None):
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        compression: str = "",
+        mode: str = "failfast",
+        validation: str | None = None,
+        max_record_bytes: int | None = None,
+        part: Part | None = None,
+    ):
         self._reader = _native.RecordReader(
-            _file(path, compression, validation, max_record_bytes, part))
+            _file(path, compression, validation, max_record_bytes, part)
+        )
         self._mode = mode
         self.counts: dict[str, Any] = {
-            "records": 0, "bad_records": 0, "lost": False, "first_problem": ""}
+            "records": 0,
+            "bad_records": 0,
+            "lost": False,
+            "first_problem": "",
+        }
 
     def __iter__(self) -> Iterator[bytes | None]:
         while True:
@@ -168,9 +220,14 @@ def _each(reader: Any) -> Iterator[bytes]:
         yield record
 
 
-def infer_schema(paths: Sequence[str | os.PathLike[str]], *, record_type: str = "Example",
-                 compression: str = "", records: int = SAMPLE_RECORDS,
-                 strings: bool = False) -> pa.Schema:
+def infer_schema(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    record_type: str = "Example",
+    compression: str = "",
+    records: int = SAMPLE_RECORDS,
+    strings: bool = False,
+) -> pa.Schema:
     """The schema of the first ``records`` records of the files together.
 
     Args:
@@ -213,12 +270,14 @@ class SchemaSample:
         return True
 
     def schema(self) -> pa.Schema:
-        """What all of them have in common; an error names two records that contradict each other."""
+        """What all of them have in common; an error names two records that contradict each
+        other."""
         return pa.schema(self._inference.finish())
 
 
-def verify(path: str | os.PathLike[str], *, compression: str = "",
-           validation: str | None = None) -> dict[str, Any]:
+def verify(
+    path: str | os.PathLike[str], *, compression: str = "", validation: str | None = None
+) -> dict[str, Any]:
     """Reads a file to its end, over what is damaged.
 
     Returns: records (that are sound), record_bytes, longest_bytes, bad_records, end_offset, lost
@@ -237,7 +296,9 @@ def split(path: str | os.PathLike[str], part_bytes: int) -> list[Part]:
     return [Part(*part) for part in _native.split_record_file(native_path(path), part_bytes)]
 
 
-def decode(records: list[bytes], schema: pa.Schema, *, record_type: str = "Example") -> pa.RecordBatch:
+def decode(
+    records: list[bytes], schema: pa.Schema, *, record_type: str = "Example"
+) -> pa.RecordBatch:
     """Serialized tf.Examples as a record batch."""
     return pa.record_batch(_native.ExampleDecoder(schema, record_type).decode(records))
 
@@ -247,7 +308,12 @@ def encode(batch: pa.RecordBatch, *, record_type: str = "Example") -> pa.BinaryA
     return pa.array(_native.encode_examples(batch, record_type))
 
 
-def _file(path: str | os.PathLike[str], compression: str, validation: str | None = None,
-          max_record_bytes: int | None = None, part: Part | None = None) -> Any:
-    return _native.RecordFile(native_path(path), compression, validation, max_record_bytes,
-                              None if part is None else tuple(part))
+def _file(
+    path: str | os.PathLike[str],
+    compression: str,
+    validation: str | None = None,
+    max_record_bytes: int | None = None,
+    part: Part | None = None,
+) -> Any:
+    place = None if part is None else (part.begin, part.end, part.first_record)
+    return _native.RecordFile(native_path(path), compression, validation, max_record_bytes, place)

@@ -1,4 +1,5 @@
-"""Which TFRecord files a path means, what their directories say of them, and who reads which part."""
+"""Which TFRecord files a path means, what their directories say of them, and who reads which
+part."""
 
 from __future__ import annotations
 
@@ -7,13 +8,14 @@ import heapq
 import itertools
 import os
 import urllib.parse
-from typing import Any, Iterable, NamedTuple, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from tfos.records import files as record_files
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
-from tfos.files.interface import FileAccess, has_wildcard, is_hidden, walk
 from tfos.files.access import access_for
+from tfos.files.interface import FileAccess, has_wildcard, is_hidden, walk
+from tfos.records import files as record_files
 
 INDEX_SUFFIX = ".tfindex"
 
@@ -49,7 +51,7 @@ class FilePart(NamedTuple):
 
 
 def compression_of(path: str, option: str | None) -> str:
-    """"", "GZIP" or "ZLIB": of the option where there is one, else of the file's name."""
+    """ "", "GZIP" or "ZLIB": of the option where there is one, else of the file's name."""
     if option is None:
         return _BY_SUFFIX.get(os.path.splitext(path)[1].lower(), "")
     if option.lower() not in _BY_OPTION:
@@ -82,8 +84,11 @@ def _expand(access: FileAccess, path: str) -> list[str]:
         return [path]
     if not has_wildcard(path):
         raise FileNotFoundError(2, "there is no such file or directory", path)
-    found = [match for match in access.glob(path)
-             if not is_hidden(os.path.basename(match)) and not match.endswith(INDEX_SUFFIX)]
+    found = [
+        match
+        for match in access.glob(path)
+        if not is_hidden(os.path.basename(match)) and not match.endswith(INDEX_SUFFIX)
+    ]
     if not found:
         raise FileNotFoundError(2, "nothing matches the pattern", path)
     return found
@@ -97,8 +102,11 @@ def _files_of(access: FileAccess, found: str, given: str) -> list[ListedFile]:
     base = found if found == given else _fixed_part(given)
     if not status.is_directory:
         return [ListedFile(found, status.size, _values_between(base, found))]
-    return [ListedFile(file.path, file.size, _values_between(base, file.path))
-            for file in walk(access, found) if not file.path.endswith(INDEX_SUFFIX)]
+    return [
+        ListedFile(file.path, file.size, _values_between(base, file.path))
+        for file in walk(access, found)
+        if not file.path.endswith(INDEX_SUFFIX)
+    ]
 
 
 def _fixed_part(pattern: str) -> str:
@@ -132,10 +140,13 @@ def directory_columns(files: Sequence[ListedFile]) -> dict[str, type]:
             raise BadInputError(
                 f"{files[0].path} and {file.path} do not lie below directories of the same columns "
                 f"({', '.join(names) or 'none'}; "
-                f"{', '.join(name for name, _ in file.directory_values) or 'none'}): read them apart"
+                f"{', '.join(name for name, _ in file.directory_values) or 'none'}): read "
+                f"them apart"
             )
-    return {name: int if all(_is_integer(dict(file.directory_values)[name]) for file in files) else str
-            for name in names}
+    return {
+        name: int if all(_is_integer(dict(file.directory_values)[name]) for file in files) else str
+        for name in names
+    }
 
 
 #: What a file system or a URI may take for something else, as Spark and Hive have it.
@@ -154,34 +165,50 @@ def _value_text(value: Any) -> str:
 
 
 def _escape(text: str) -> str:
-    return "".join(f"%{ord(character):02X}" if character in _ESCAPED else character for character in text)
+    return "".join(
+        f"%{ord(character):02X}" if character in _ESCAPED else character for character in text
+    )
 
 
 def _is_integer(value: str | None) -> bool:
     if value is None:
         return True
     # Not "007", which has to stay what it is.
-    return value.removeprefix("-").isdecimal() and value.isascii() and str(int(value)) == value \
+    return (
+        value.removeprefix("-").isdecimal()
+        and value.isascii()
+        and str(int(value)) == value
         and -(1 << 63) <= int(value) < 1 << 63
+    )
 
 
-def split_files(files: Sequence[ListedFile], part_bytes: int,
-                compression: str | None) -> list[FilePart]:
+def split_files(
+    files: Sequence[ListedFile], part_bytes: int, compression: str | None
+) -> list[FilePart]:
     """The files in parts of about ``part_bytes``, where they have an index; else whole."""
     parts: list[FilePart] = []
     for file in files:
         access, path = access_for(file.path)
         is_plain = not compression_of(path, compression)
         if is_plain and file.size > part_bytes and access.status(path + INDEX_SUFFIX) is not None:
-            parts.extend(FilePart(file, part, part.end - part.begin)
-                         for part in record_files.split(access.native_path(path), part_bytes))
+            parts.extend(
+                FilePart(file, part, part.end - part.begin)
+                for part in record_files.split(access.native_path(path), part_bytes)
+            )
         else:
             parts.append(FilePart(file, None, file.size))
     return parts
 
 
-def infer_schema(files: Sequence[ListedFile], *, record_type: str, compression: str | None,
-                 sample: int, strings: bool, mode: str = "failfast") -> pa.Schema:
+def infer_schema(
+    files: Sequence[ListedFile],
+    *,
+    record_type: str,
+    compression: str | None,
+    sample: int,
+    strings: bool,
+    mode: str = "failfast",
+) -> pa.Schema:
     """The columns of the first ``sample`` records of the files together.
 
     In other modes than "failfast" bad records are passed over.
@@ -195,12 +222,15 @@ def infer_schema(files: Sequence[ListedFile], *, record_type: str, compression: 
         if inference.count >= sample:
             break
         access, path = access_for(file.path)
-        options = {"compression": compression_of(path, compression)}
+        kind = compression_of(path, compression)
         if mode == "failfast":
-            inference.add(access.native_path(path), sample - inference.count, **options)
+            inference.add(access.native_path(path), sample - inference.count, compression=kind)
             continue
-        stream = record_files.RecordStream(access.native_path(path), mode="dropmalformed", **options)
+        stream = record_files.RecordStream(
+            access.native_path(path), mode="dropmalformed", compression=kind
+        )
         for record in itertools.islice(stream, sample - inference.count):
+            assert record is not None  # As none is in mode "permissive" only.
             inference.try_add_record(record)
     return inference.schema()
 

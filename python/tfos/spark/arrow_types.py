@@ -32,9 +32,16 @@ def arrow_type(data_type: sql.DataType) -> Any:
     if isinstance(data_type, sql.DecimalType):
         return pa.decimal128(data_type.precision, data_type.scale)
     return {
-        sql.BooleanType: pa.bool_(), sql.ByteType: pa.int8(), sql.ShortType: pa.int16(),
-        sql.IntegerType: pa.int32(), sql.LongType: pa.int64(), sql.FloatType: pa.float32(),
-        sql.DoubleType: pa.float64(), sql.StringType: pa.string(), sql.BinaryType: pa.binary(),
-        sql.DateType: pa.date32(), sql.TimestampType: pa.timestamp("us", "UTC"),
+        sql.BooleanType: pa.bool_(),
+        sql.ByteType: pa.int8(),
+        sql.ShortType: pa.int16(),
+        sql.IntegerType: pa.int32(),
+        sql.LongType: pa.int64(),
+        sql.FloatType: pa.float32(),
+        sql.DoubleType: pa.float64(),
+        sql.StringType: pa.string(),
+        sql.BinaryType: pa.binary(),
+        sql.DateType: pa.date32(),
+        sql.TimestampType: pa.timestamp("us", "UTC"),
         sql.TimestampNTZType: pa.timestamp("us"),
     }.get(type(data_type))

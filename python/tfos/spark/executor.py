@@ -11,7 +11,7 @@ def executor_id() -> str:
     executor of the host.
 
     Spark tells its Python workers no executor id, but on Kubernetes, in SPARK_EXECUTOR_ID.
-    Elsewhere it is the process of the JVM above the worker (and its daemon): `process 1234`.
+    Elsewhere it is the process of the JVM above the worker (and its daemon): ``process 1234``.
     """
     given = os.environ.get("SPARK_EXECUTOR_ID")
     if given:

@@ -22,13 +22,14 @@ def path() -> str:
     if not found:
         raise TfosError(
             f"{directory} has no jar: this copy of the package was built without. "
-            "Install the wheel (pip install .) where Maven is installed.")
+            "Install the wheel (pip install .) where Maven is installed."
+        )
     return str(found[0])
 
 
 def why_unused(sc: Any, key: str, wanted: str) -> str:
-    """Why executors' JVMs don't do what the setting ``key`` is about, which is ``wanted``: auto, on or
-    off. "" when they do. Raises :class:`BadInputError` when they have to and can't."""
+    """Why executors' JVMs don't do what the setting ``key`` is about, which is ``wanted``: auto, on
+    or off. "" when they do. Raises :class:`BadInputError` when they have to and can't."""
     if wanted == "off":
         return f"{key} is off"
     found = obstacle(sc)
@@ -43,29 +44,39 @@ def obstacle(sc: Any) -> str:
 
     feeder = sc._jvm.tfos.internal.FrameFeeder
     if not isinstance(feeder, JavaClass):
-        return ("the jar of tfos is not on the driver's class path: start Spark with "
-                "--jars or spark.jars and the path that tfos.jar_path() gives")
+        return (
+            "the jar of tfos is not on the driver's class path: start Spark with "
+            "--jars or spark.jars and the path that tfos.jar_path() gives"
+        )
     found = tuple(int(number) for number in sc.version.split(".")[:2])
     if found < _OLDEST_SPARK or found[0] != _OLDEST_SPARK[0]:
         return f"the jar of tfos needs Spark 4, from 4.1 on, and this is {sc.version}"
     version = feeder.version()
     if version != _version.__version__:
-        return (f"the jar of tfos on the class path is version {version}, and the package "
-                f"{_version.__version__}")
+        return (
+            f"the jar of tfos on the class path is version {version}, and the package "
+            f"{_version.__version__}"
+        )
     return _missing_on_executors(sc, feeder.location())
 
 
 def _missing_on_executors(sc: Any, jar: str) -> str:
-    """Why executors won't have the ``jar`` that the driver has; "" when nothing speaks against it."""
+    """Why executors won't have the ``jar`` that the driver has; "" when nothing speaks against
+    it."""
     directory, name = os.path.split(jar)
     in_driver = sc.master.startswith("local") and not sc.master.startswith("local-cluster")
     conf = sc.getConf()
-    named = " ".join([sc._jsc.sc().listJars().mkString(" "),
-                      *(conf.get(key, "") for key in _JARS_OF_EXECUTORS)])
+    named = " ".join(
+        [sc._jsc.sc().listJars().mkString(" "), *(conf.get(key, "") for key in _JARS_OF_EXECUTORS)]
+    )
     if in_driver or name in named or f"{directory}/*" in named:
         return ""
     spark = sc._jvm.java.lang.Class.forName("org.apache.spark.SparkContext")
-    if directory == os.path.dirname(spark.getProtectionDomain().getCodeSource().getLocation().getPath()):
+    if directory == os.path.dirname(
+        spark.getProtectionDomain().getCodeSource().getLocation().getPath()
+    ):
         return ""  # beside Spark's own jars
-    return (f"the driver has {jar}, and nothing says that the executors have it too: name it in "
-            "spark.jars (--jars) or spark.executor.extraClassPath")
+    return (
+        f"the driver has {jar}, and nothing says that the executors have it too: name it in "
+        "spark.jars (--jars) or spark.executor.extraClassPath"
+    )

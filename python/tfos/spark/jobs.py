@@ -6,12 +6,12 @@ import os
 import re
 import sys
 import threading
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from pyspark import InheritableThread, SparkContext
 from pyspark.rdd import RDD, PipelinedRDD
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
-
 
 _CANCEL_INTERVAL_SECONDS = 0.2
 _CANCEL_ATTEMPTS = 10
@@ -24,8 +24,14 @@ class SparkJob:
     ``on_done`` is called from the job's thread when the action has ended, either way.
     """
 
-    def __init__(self, sc: SparkContext, group: str, description: str,
-                 action: Callable[[], Any], on_done: Callable[["SparkJob"], None]):
+    def __init__(
+        self,
+        sc: SparkContext,
+        group: str,
+        description: str,
+        action: Callable[[], Any],
+        on_done: Callable[[SparkJob], None],
+    ):
         self._sc = sc
         self.group = group
         self._error: Exception | None = None
@@ -105,13 +111,15 @@ class SparkJobs:
         """How many have been started."""
         return len(self._jobs)
 
-    def start(self, kind: str, action: Callable[[], Any],
-              on_done: Callable[[SparkJob], None]) -> SparkJob:
+    def start(
+        self, kind: str, action: Callable[[], Any], on_done: Callable[[SparkJob], None]
+    ) -> SparkJob:
         """Runs ``action`` as a :class:`SparkJob`; ``kind`` is what Spark's pages call it."""
         with self._lock:
             group = f"tfos-{self._cluster_id}-{kind}-{len(self._jobs)}"
-            job = SparkJob(self.spark_context, group, f"tfos {kind} of {self._cluster_id}", action,
-                           on_done)
+            job = SparkJob(
+                self.spark_context, group, f"tfos {kind} of {self._cluster_id}", action, on_done
+            )
             self._jobs.append(job)
         return job
 
@@ -137,7 +145,8 @@ def first_cause(error: Exception) -> str:
     text = str(error)
     if "No module named 'tfos'" in text:
         return (
-            "the Python of Spark's executors can't import tfos: install the wheel for it, or choose "
+            "the Python of Spark's executors can't import tfos: install the wheel for it, "
+            "or choose "
             "the right one with PYSPARK_PYTHON or spark.pyspark.python (it is python3 of the PATH "
             "unless they say otherwise)"
         )
@@ -154,7 +163,9 @@ def pickled_batches(rdd: RDD) -> RDD | None:
     if isinstance(rdd, PipelinedRDD) and not (rdd.is_cached or rdd.is_checkpointed):
         return None
     serializer = rdd._jrdd_deserializer
-    if not (isinstance(serializer, BatchedSerializer)
-            and isinstance(serializer.serializer, CPickleSerializer)):
+    if not (
+        isinstance(serializer, BatchedSerializer)
+        and isinstance(serializer.serializer, CPickleSerializer)
+    ):
         return None
     return RDD(rdd._jrdd, rdd.ctx, NoOpSerializer())

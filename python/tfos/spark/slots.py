@@ -10,6 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Callable
+from typing import Any
 
 from tfos.errors import BadInputError
 
@@ -18,7 +19,7 @@ logger = logging.getLogger(__name__)
 _POLL_SECONDS = 0.1
 
 
-def available_slots(spark_context) -> int:
+def available_slots(spark_context: Any) -> int:
     """Tasks that the executors registered so far can run at the same time, busy ones included."""
     context = spark_context._jsc.sc()
     profile = context.resourceProfileManager().defaultResourceProfile()
@@ -38,16 +39,20 @@ def expected_slots(master: str, task_cpus: int = 1) -> int | None:
 
 
 def wait_for_slots(
-    spark_context, needed: int, timeout: float, *, first_executor_timeout: float = 600,
+    spark_context: Any,
+    needed: int,
+    timeout: float,
+    *,
+    first_executor_timeout: float = 600,
     while_waiting: Callable[[str], None] = lambda doing: None,
 ) -> None:
-    """Returns once `needed` tasks can run at the same time, waiting for executors to register.
+    """Returns once ``needed`` tasks can run at the same time, waiting for executors to register.
 
     Raises BadInputError, with the numbers and what to change, at once when the master's size cannot
-    suffice, and otherwise when no executor has registered for `timeout` seconds after the one before
-    it; the first one may take `first_executor_timeout`, as a resource manager has to start it. With
-    dynamic allocation Spark asks for executors only when tasks wait, so nothing is checked.
-    `while_waiting` is called again and again with what is waited for.
+    suffice, and otherwise when no executor has registered for ``timeout`` seconds after the one
+    before it; the first one may take ``first_executor_timeout``, as a resource manager has to start
+    it. With dynamic allocation Spark asks for executors only when tasks wait, so nothing is
+    checked. ``while_waiting`` is called again and again with what is waited for.
     """
     conf = spark_context.getConf()
     if _allocates_dynamically(conf):
@@ -69,7 +74,7 @@ def wait_for_slots(
         time.sleep(_POLL_SECONDS)
 
 
-def warn_of_idle_executors(spark_context) -> None:
+def warn_of_idle_executors(spark_context: Any) -> None:
     """Warns if Spark may remove executors that run no task, with the nodes beside them.
 
     That is so with dynamic allocation once the launch tasks have ended (input mode 'spark'): a node
@@ -84,15 +89,16 @@ def warn_of_idle_executors(spark_context) -> None:
         "no task for spark.dynamicAllocation.executorIdleTimeout (%s), or with cached blocks for "
         "spark.dynamicAllocation.cachedExecutorIdleTimeout, is removed, which ends its nodes and "
         "fails the cluster. Raise both above the longest time between two feeds, or switch "
-        "dynamic allocation off for this application", idle,
+        "dynamic allocation off for this application",
+        idle,
     )
 
 
-def _allocates_dynamically(conf) -> bool:
+def _allocates_dynamically(conf: Any) -> bool:
     return conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
 
 
-def _shortage(spark_context, conf, slots: int, needed: int) -> BadInputError:
+def _shortage(spark_context: Any, conf: Any, slots: int, needed: int) -> BadInputError:
     cores = conf.get("spark.executor.cores", "not set")
     cpus = conf.get("spark.task.cpus", "1")
     if slots == 0:

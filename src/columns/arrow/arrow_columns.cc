@@ -177,7 +177,7 @@ std::optional<std::int32_t> NumberAfter(std::string_view format, std::string_vie
 /// values.
 class Lists {
  public:
-  /// Goes down from a column to what is no list, which `schema` and `array` then are. Of that the
+  /// Goes down from a column to what isn't a list, which `schema` and `array` then are. Of that the
   /// column's rows need at least `elements`.
   Status Open(const ColumnId& id, const ArrowSchema*& schema, const ArrowArray*& array,
               std::int64_t& elements) {

@@ -19,7 +19,7 @@ namespace tfos::columns {
 ///
 /// Owner and lifetime: both structs are the caller's to release; the array shares the chunk's
 /// memory until then. Threads: any.
-/// Errors: kBadInput for bytes that are no columnar chunk, kUnsupported for complex numbers, which
+/// Errors: kBadInput for anything but a columnar chunk, kUnsupported for complex numbers, which
 /// Arrow does not have, and for more than 2^31 elements in a column. Then nothing is exported.
 Status ExportToArrow(std::shared_ptr<const AlignedBuffer> chunk, ArrowSchema& schema,
                      ArrowArray& array);

@@ -304,7 +304,7 @@ class Rows {
     return key.bytes == wanted.bytes || (Spend(key.size) && key.text() == wanted.text());
   }
 
-  /// Replaces each row, all of which have to be of `kind` and have `count` items, by its items.
+  /// Replaces each row, all of which must be of `kind` and have `count` items, by its items.
   template <typename ItemsOf>
   bool TakeFields(PickleKind kind, std::size_t count, ItemsOf items_of) {
     for (const PickleValue*& row : rows_) {

@@ -604,7 +604,7 @@ class PickleReader::Machine {
   }
 
   /// _frombuffer(buffer, dtype, shape, order). Of other buffers than bytearrays it could not be
-  /// written to, and is no column then.
+  /// written to, and isn't a column then.
   bool MakeArray(const PickleValue* arguments) {
     if (arguments == nullptr || arguments[0].kind != PickleKind::kByteArray ||
         arguments[1].kind != PickleKind::kNumpyDType || !IsText(arguments[3], "C")) {

@@ -110,8 +110,8 @@ struct PickleArray {
 ///
 /// Owner and lifetime: values live until Reset, and borrow the pickle they were read from. They
 /// may refer to each other in circles. Threads: one at a time.
-/// Errors: none: whatever else a pickle holds, or if it is no valid one, it is refused, and Python
-/// has to read it. Throws std::bad_alloc; uses memory in proportion to the pickles.
+/// Errors: none: whatever else a pickle holds, or if it isn't valid, it is refused, and Python
+/// must read it. Throws std::bad_alloc; uses memory in proportion to the pickles.
 ///
 /// A byte that others may change meanwhile is read at most once for anything that memory safety
 /// depends on.

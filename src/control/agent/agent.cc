@@ -7,11 +7,8 @@
 #include <unistd.h>
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -37,6 +34,7 @@
 #include "control/link/async_latch.h"
 #include "control/link/coordinator_link.h"
 #include "control/link/line_channel.h"
+#include "control/link/spawn.h"
 #include "control/messages/messages.h"
 
 namespace tfos::control {
@@ -61,6 +59,8 @@ constexpr milliseconds kNoGrace(0);
 constexpr seconds kLeavePatience(10);
 /// For the last messages to get away.
 constexpr seconds kFlushPatience(2);
+/// Different warnings about what a node or a peer sends.
+constexpr std::size_t kMostWarnings = 32;
 
 std::string Line(std::string message) { return std::move(message) + '\n'; }
 
@@ -78,8 +78,8 @@ class Agent {
         phase_timer_(executor_),
         watched_(executor_),
         node_said_all_(executor_) {
-    asio::co_spawn(executor_, Serve(), asio::detached);
-    asio::co_spawn(executor_, WatchSignals(), asio::detached);
+    Go("serve the node", Serve());
+    Go("watch signals", WatchSignals());
   }
 
  private:
@@ -102,6 +102,12 @@ class Agent {
   asio::awaitable<void> OnNodeMessage(NodeMessage message);
   asio::awaitable<void> OnNodeEnd(ExitStatus exit);
 
+  /// Starts a coroutine whose end by an exception is the node's failure.
+  void Go(std::string what, asio::awaitable<void> coroutine) {
+    Spawn(executor_, what, std::move(coroutine),
+          [this, what](const Status& failure) { Fail(what, failure.ToString()); });
+  }
+
   // What else may end the node.
   asio::awaitable<void> FollowTask();
   asio::awaitable<void> WatchExecutor();
@@ -110,6 +116,7 @@ class Agent {
   void FailWithExecutor();
   asio::awaitable<void> WatchSignals();
   asio::awaitable<void> SendHeartbeats();
+  void SendMetrics();
   void LimitPhase(std::chrono::nanoseconds patience, std::string step, std::string what);
 
   /// For what the coordinator knows already: tells only the launch task.
@@ -122,6 +129,7 @@ class Agent {
   void TellFailure(std::string step, std::string message, bool lost = false);
   void TellFailure(FailureReport report);
   void LogUnknown(std::string_view from, const std::string& type);
+  void WarnOnce(std::string warning);
   void End(milliseconds grace);
   void LeaveIfOver();
   asio::awaitable<void> Leave();
@@ -156,7 +164,7 @@ class Agent {
   AsyncLatch node_said_all_;
   StateReport state_;
   Metrics metrics_;
-  std::set<std::string> unknown_types_;  // that were logged
+  std::set<std::string> warnings_;  // that were logged
 
   bool registered_ = false;
   bool detached_ = false;    // the launch task has left as planned
@@ -174,7 +182,7 @@ asio::awaitable<void> Agent::Serve() {
   Status ready = co_await ReadBootstrap();
   phase_timer_.cancel();
   if (ready.ok() && !ending_) {
-    asio::co_spawn(executor_, FollowTask(), asio::detached);
+    Go("follow the launch task", FollowTask());
     ready = co_await Join();
   }
   if (ending_) co_return;
@@ -242,7 +250,7 @@ asio::awaitable<Status> Agent::Join() {
   step_ = "register";
   SendRegister();
   Enter(NodeState::kRegistered, "waiting for the other nodes");
-  asio::co_spawn(executor_, SendHeartbeats(), asio::detached);
+  Go("send heartbeats", SendHeartbeats());
   // The coordinator has this deadline too and knows who is missing; it comes first.
   LimitPhase(bootstrap_.registration_timeout + bootstrap_.heartbeat_timeout, step_,
              "the coordinator has not started the cluster in time");
@@ -263,7 +271,7 @@ Status Agent::WatchTheExecutor() {
   }
   if (!pidfd.ok()) return pidfd.status();
   watched_.assign(pidfd->Release());
-  asio::co_spawn(executor_, WatchExecutor(), asio::detached);
+  Go("watch the executor", WatchExecutor());
   return Status::Ok();
 }
 
@@ -308,7 +316,8 @@ asio::awaitable<Status> Agent::TakeGpus() {
   const GpuRequest& request = bootstrap_.gpus;
   std::vector<Gpu> inventory;
   if (request.count > 0 && request.assigned.empty()) {
-    Result<std::vector<Gpu>> found = inventory_.List(Deadline::After(kInventoryPatience));
+    Result<std::vector<Gpu>> found =
+        co_await inventory_.List(executor_, Deadline::After(kInventoryPatience));
     if (!found.ok()) co_return found.status();
     inventory = std::move(found).value();
   }
@@ -375,7 +384,10 @@ void Agent::OnCommand(const AgentCommand& command) {
   } else if (const auto* ended = std::get_if<EndEpoch>(&command)) {
     if (NodeIsAlive()) node_lines_->Send(Line(SerializeMessage(*ended)));
   } else if (const auto* tickets = std::get_if<StepTickets>(&command)) {
-    if (NodeIsAlive()) node_lines_->Send(Line(SerializeMessage(*tickets)));
+    if (!NodeIsAlive()) return;
+    node_lines_->SendLatest(
+        fmt::format("{} {} {}", StepTickets::kType, tickets->queue, tickets->epoch),
+        [tickets = *tickets] { return Line(SerializeMessage(tickets)); });
   } else if (std::holds_alternative<EndFeed>(command)) {
     feed_ended_ = true;
     if (!NodeIsAlive()) return;
@@ -443,7 +455,7 @@ Status Agent::StartNodeProcess(const control::StartNode& start) {
   };
   TFOS_ASSIGN_OR_RETURN(
       node_, SupervisedChild::Start(executor_, std::move(process), log_, [this](ExitStatus exit) {
-        asio::co_spawn(executor_, OnNodeEnd(exit), asio::detached);
+        Go("end with the node", OnNodeEnd(exit));
       }));
   // The node holds the ports from here on, and only the node's own close is to free them.
   port_.reset();
@@ -452,7 +464,7 @@ Status Agent::StartNodeProcess(const control::StartNode& start) {
   node_lines_->Send(Line(SerializeMessage(message)));
   node_lines_->Send(std::move(payload_));
   if (feed_ended_) node_lines_->Send(Line(SerializeMessage(EndFeed{})));
-  asio::co_spawn(executor_, FollowNode(), asio::detached);
+  Go("follow the node", FollowNode());
   state_.pid = node_->pid();
   return Status::Ok();
 }
@@ -491,9 +503,14 @@ asio::awaitable<void> Agent::FollowNode() {
     if (line.ok() && !line->has_value()) break;
     Result<NodeMessage> message =
         line.ok() ? ParseMessage<NodeMessage>(**line) : Result<NodeMessage>(line.status());
-    if (!message.ok()) {
-      Fail("follow the node", "the node sent a bad message: " + message.status().ToString());
+    if (!message.ok() && (!line.ok() || !IsJsonObject(**line))) {
+      Fail("follow the node",
+           "the node sent something other than messages: " + message.status().ToString());
       break;
+    }
+    if (!message.ok()) {
+      WarnOnce("a bad message of the node is ignored: " + message.status().ToString());
+      continue;
     }
     co_await OnNodeMessage(std::move(*message));
   }
@@ -508,16 +525,17 @@ asio::awaitable<void> Agent::OnNodeMessage(NodeMessage message) {
     Report(runs ? NodeState::kRunning : NodeState::kRegistered, change->detail);
     if (runs && feed_ended_) Enter(NodeState::kDraining, "its feed has ended");
   } else if (auto* metrics = std::get_if<MetricsReport>(&message)) {
-    metrics_ = std::move(metrics->metrics);
+    for (const std::string& dropped : metrics->metrics.dropped) {
+      WarnOnce("the program reported something that is left out: " + dropped);
+    }
+    metrics_ = std::move(metrics->metrics.kept);
   } else if (const auto* steps = std::get_if<StepReport>(&message)) {
     link_->Send(SerializeMessage(*steps));
   } else if (std::holds_alternative<FeedTerminated>(message)) {
     link_->Send(SerializeMessage(FeedTerminated{}));
   } else if (auto* failed = std::get_if<FailureMessage>(&message)) {
-    // What the node printed before it sent this is readable by now: let it be read first, for the
-    // last lines of the log.
-    co_await asio::post(executor_, asio::use_awaitable);
-    co_await asio::post(executor_, asio::use_awaitable);
+    // What the node printed before it sent this belongs to the last lines of its log.
+    co_await node_->TakeWritten();
     if (stop_asked_) {
       LogInfo("the node failed as it was being stopped: {}", failed->failure.message);
     } else {
@@ -541,7 +559,7 @@ asio::awaitable<void> Agent::OnNodeEnd(ExitStatus exit) {
   }
   if (!failed_ && (node_done_ || stop_asked_)) {
     state_.pid = 0;
-    link_->Send(SerializeMessage(Heartbeat{.metrics = metrics_}));
+    SendMetrics();
     link_->Send(SerializeMessage(Done{}));
     Enter(NodeState::kDone, "");
   } else if (!failed_) {
@@ -620,8 +638,14 @@ asio::awaitable<void> Agent::SendHeartbeats() {
   while (!leaving_) {
     timer.expires_after(bootstrap_.heartbeat_interval);
     co_await timer.async_wait(kNoThrow);
-    link_->Send(SerializeMessage(Heartbeat{.metrics = metrics_}));
+    SendMetrics();
   }
+}
+
+/// A coordinator that stands still finds one heartbeat with the latest metrics.
+void Agent::SendMetrics() {
+  link_->SendLatest(Heartbeat::kType,
+                    [this] { return SerializeMessage(Heartbeat{.metrics = metrics_}); });
 }
 
 void Agent::LimitPhase(std::chrono::nanoseconds patience, std::string step, std::string what) {
@@ -686,9 +710,16 @@ void Agent::TellFailure(FailureReport report) {
 }
 
 void Agent::LogUnknown(std::string_view from, const std::string& type) {
-  if (!unknown_types_.insert(type).second) return;
-  LogWarning("ignored messages of type '{}' from the {}: this version does not know them", type,
-             from);
+  WarnOnce(
+      fmt::format("messages of type '{}' from the {} are ignored: this version does not know "
+                  "them",
+                  type, from));
+}
+
+/// What a program does wrong it does again and again; the log says it once.
+void Agent::WarnOnce(std::string warning) {
+  if (warnings_.size() == kMostWarnings || !warnings_.insert(warning).second) return;
+  LogWarning("{}", warning);
 }
 
 /// Ends everything that was started; the agent leaves once it is gone. A later call may shorten the
@@ -704,7 +735,7 @@ void Agent::End(milliseconds grace) {
 void Agent::LeaveIfOver() {
   if (!ending_ || leaving_ || NodeIsAlive() || TensorBoardIsAlive()) return;
   leaving_ = true;
-  asio::co_spawn(executor_, Leave(), asio::detached);
+  Spawn(executor_, "leave", Leave(), [this](const Status&) { io_.stop(); });
 }
 
 asio::awaitable<void> Agent::Leave() {

@@ -6,13 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <cerrno>
 #include <utility>
 
 #include "base/format.h"
+#include "control/link/spawn.h"
 
 namespace tfos::control {
 namespace {
@@ -50,7 +49,11 @@ asio::awaitable<void> ExecutorLog::Write(std::string_view lines) {
   pending_ += lines;
   if (!draining_) {
     draining_ = true;
-    asio::co_spawn(executor_, Drain(), asio::detached);
+    Spawn(executor_, "write to the executor's log", Drain(), [this](const Status&) {
+      DropPending();
+      draining_ = false;
+      room_.Open();
+    });
   }
   if (pending_.size() <= kMaxPendingBytes) co_return;
   room_.Reset();

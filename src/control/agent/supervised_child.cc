@@ -2,13 +2,15 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <array>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
+#include <string>
 #include <string_view>
 #include <utility>
+
+#include "control/link/spawn.h"
 
 namespace tfos::control {
 namespace {
@@ -21,6 +23,7 @@ constexpr std::size_t kMaxUnfinishedLineBytes = 16 * 1024;
 /// How long the output may stay open once all of the group is dead; somebody who left the group may
 /// hold it for ever.
 constexpr std::chrono::seconds kOutputPatience(1);
+constexpr int kMostRounds = 16;  // of reading what a child has written
 
 }  // namespace
 
@@ -48,8 +51,14 @@ Result<std::unique_ptr<SupervisedChild>> SupervisedChild::Start(
   std::unique_ptr<SupervisedChild> child(
       new SupervisedChild(executor, std::move(process), log, std::move(on_end)));
   child->ended_.assign(ended);
-  asio::co_spawn(executor, child->PumpOutput(), asio::detached);
-  asio::co_spawn(executor, child->AwaitEnd(), asio::detached);
+  SupervisedChild* const self = child.get();
+  Spawn(executor, "read a child's output", child->PumpOutput(),
+        [self](const Status&) { self->output_read_.Open(); });
+  Spawn(executor, "watch a child", child->AwaitEnd(), [self](const Status&) {
+    // Nobody would see its end: it must not outlive its supervision.
+    const Result<ExitStatus> exit = self->process_->Stop(Deadline::After({}));
+    self->on_end_(exit.ok() ? *exit : ExitStatus{.signalled = true, .code = SIGKILL});
+  });
   return child;
 }
 
@@ -97,24 +106,35 @@ asio::awaitable<void> SupervisedChild::AwaitEnd() {
 
 asio::awaitable<void> SupervisedChild::PumpOutput() {
   std::array<char, 65536> buffer;
-  std::string unfinished;
   while (true) {
     auto [error, got] = co_await output_.async_read_some(asio::buffer(buffer), kNoThrow);
     if (error) break;
-    unfinished.append(buffer.data(), got);
-    std::size_t whole = unfinished.rfind('\n') + 1;  // npos + 1 is 0
-    if (unfinished.size() - whole > kMaxUnfinishedLineBytes) whole = unfinished.size();
-    if (whole == 0) continue;
-    tail_.Add(std::string_view(unfinished).substr(0, whole));
-    co_await log_.Write(std::string_view(unfinished).substr(0, whole));
-    unfinished.erase(0, whole);
+    co_await Take({buffer.data(), got});
   }
-  if (!unfinished.empty()) {
-    unfinished += '\n';
-    tail_.Add(unfinished);
-    co_await log_.Write(unfinished);
-  }
+  if (!unfinished_.empty()) co_await Take("\n");
   output_read_.Open();
+}
+
+asio::awaitable<void> SupervisedChild::TakeWritten() {
+  // PumpOutput goes on where this ends. Bounded, as the child may go on writing.
+  std::array<char, 65536> buffer;
+  for (int round = 0; round < kMostRounds && output_.is_open(); ++round) {
+    const ssize_t got = ::read(output_.native_handle(), buffer.data(), buffer.size());
+    if (got <= 0) co_return;
+    co_await Take({buffer.data(), static_cast<std::size_t>(got)});
+  }
+}
+
+asio::awaitable<void> SupervisedChild::Take(std::string_view bytes) {
+  unfinished_ += bytes;
+  std::size_t whole = unfinished_.rfind('\n') + 1;  // npos + 1 is 0
+  if (unfinished_.size() - whole > kMaxUnfinishedLineBytes) whole = unfinished_.size();
+  if (whole == 0) co_return;
+  // Out of the member before anything else can run.
+  const std::string lines = unfinished_.substr(0, whole);
+  unfinished_.erase(0, whole);
+  tail_.Add(lines);
+  co_await log_.Write(lines);
 }
 
 }  // namespace tfos::control

@@ -43,6 +43,9 @@ class SupervisedChild {
   /// shorten the grace, never lengthen it.
   void Stop(std::chrono::milliseconds grace);
 
+  /// Takes what the child has written so far into its tail and to the log.
+  boost::asio::awaitable<void> TakeWritten();
+
   /// Stops the child unless it has ended by itself within `patience`.
   void ExpectEnd(std::chrono::milliseconds patience, std::chrono::milliseconds grace);
 
@@ -52,6 +55,7 @@ class SupervisedChild {
 
   boost::asio::awaitable<void> AwaitEnd();
   boost::asio::awaitable<void> PumpOutput();
+  boost::asio::awaitable<void> Take(std::string_view bytes);
   void KillAt(boost::asio::steady_timer::time_point moment);
 
   boost::asio::any_io_executor executor_;
@@ -59,6 +63,7 @@ class SupervisedChild {
   ExecutorLog& log_;
   OnEnd on_end_;
   LogTail tail_;
+  std::string unfinished_;  // a line of output without its end
   boost::asio::posix::stream_descriptor output_;
   boost::asio::posix::stream_descriptor ended_;
   AsyncLatch output_read_;

@@ -1,8 +1,6 @@
 #include "control/agent/tensorboard.h"
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -10,6 +8,7 @@
 
 #include "base/logging.h"
 #include "control/host/held_port.h"
+#include "control/link/spawn.h"
 
 namespace tfos::control {
 namespace {
@@ -59,7 +58,8 @@ Result<std::unique_ptr<TensorBoard>> TensorBoard::Start(const asio::any_io_execu
       new TensorBoard(std::move(options), port, std::move(on_listening)));
   TFOS_ASSIGN_OR_RETURN(tensorboard->child_, SupervisedChild::Start(executor, std::move(process),
                                                                     log, std::move(on_end)));
-  asio::co_spawn(executor, tensorboard->AwaitListening(executor), asio::detached);
+  Spawn(executor, "wait for TensorBoard", tensorboard->AwaitListening(executor),
+        [](const Status&) { LogWarning("where TensorBoard listens is not shown"); });
   return tensorboard;
 }
 

@@ -4,7 +4,6 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -29,6 +28,7 @@
 #include "control/link/async_latch.h"
 #include "control/link/control_server.h"
 #include "control/link/line_channel.h"
+#include "control/link/spawn.h"
 #include "control/messages/messages.h"
 
 namespace tfos::control {
@@ -61,6 +61,7 @@ Result<StartCluster> ParseStart(const std::string& line) {
                               "must come from the same version of tfos",
                               start->protocol, kProtocolVersion));
   }
+  TFOS_RETURN_IF_ERROR(CheckHeartbeats(start->heartbeat_interval, start->heartbeat_timeout));
   return std::move(*start);
 }
 
@@ -94,7 +95,8 @@ class Coordinator final : public ControlService {
     if (!start.ok()) co_return co_await Refuse(start.status());
     if (Status status = Listen(*start); !status.ok()) co_return co_await Refuse(status);
 
-    asio::co_spawn(executor_, Watch(start->heartbeat_interval), asio::detached);
+    Spawn(executor_, "watch the nodes", Watch(start->heartbeat_interval),
+          [this](const Status& failure) { FailByItself("watch the nodes", failure); });
     const bool asked = co_await ObeyDriver();
     if (!asked) {
       LogError("the driver died: stopping all nodes");
@@ -210,9 +212,21 @@ class Coordinator final : public ControlService {
     }
   }
 
+  // Taken when the driver takes them: one that stands still finds the latest values, once.
   void TellChangedMetrics() {
-    std::vector<NodeMetrics> metrics = roster_->TakeChangedMetrics();
-    if (!metrics.empty()) Tell(MetricsChanged{std::move(metrics)});
+    driver_.SendLatest(MetricsChanged::kType, [this]() -> std::optional<std::string> {
+      std::vector<NodeMetrics> metrics = roster_->TakeChangedMetrics();
+      if (metrics.empty()) return std::nullopt;
+      return SerializeMessage(MetricsChanged{std::move(metrics)}) + "\n";
+    });
+  }
+
+  // A failure of the coordinator's own, which ends the cluster.
+  void FailByItself(std::string step, const Status& status) {
+    DriverFailure failure;
+    failure.report.step = std::move(step);
+    failure.report.message = status.ToString();
+    Apply(roster_->FailFromDriver(failure, Now()));
   }
 
   Effects Handle(const DriverMessage& message) {
@@ -362,7 +376,11 @@ class Coordinator final : public ControlService {
     std::visit(
         [&](const auto& message) {
           using Message = std::decay_t<decltype(message)>;
-          if constexpr (!std::is_same_v<Message, UnknownMessage>) {
+          if constexpr (std::is_same_v<Message, StepTickets>) {
+            found->second->SendLatest(
+                fmt::format("{} {} {}", Message::kType, message.queue, message.epoch),
+                {SerializeMessage(message)});
+          } else if constexpr (!std::is_same_v<Message, UnknownMessage>) {
             found->second->Send({SerializeMessage(message)});
           }
         },

@@ -3,6 +3,7 @@
 #include <array>
 #include <cctype>
 #include <iterator>
+#include <set>
 
 #include "base/format.h"
 
@@ -19,9 +20,15 @@ std::string LabelValue(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
     if (c == '\\' || c == '"') escaped += '\\';
-    escaped += c == '\n' ? ' ' : c;
+    escaped += c == '\n' ? std::string("\\n") : std::string(1, c);
   }
   return escaped;
+}
+
+/// One number of one node, as Prometheus writes it.
+std::string NumberText(const MetricValue& value) {
+  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
+  return fmt::format("{}", std::get<std::int64_t>(value));
 }
 
 }  // namespace
@@ -34,14 +41,15 @@ std::string MetricsText(const ClusterStatus& status) {
     ++in_state[static_cast<std::size_t>(node.state)];
     const auto metrics = status.metrics.find(std::to_string(node.node_id));
     if (metrics == status.metrics.end()) continue;
+    // Two names of the program may become one of Prometheus, which takes no sample twice: the first
+    // in the order of the alphabet stands.
+    std::set<std::string> written;
     for (const auto& [key, value] : metrics->second) {
       if (std::holds_alternative<std::string>(value)) continue;
       const std::string name = MetricName(key);
-      const std::string number = std::holds_alternative<double>(value)
-                                     ? fmt::format("{}", std::get<double>(value))
-                                     : fmt::format("{}", std::get<std::int64_t>(value));
+      if (!written.insert(name).second) continue;
       fmt::format_to(std::back_inserter(samples[name]), "{}{{node=\"{}\",job=\"{}\"}} {}\n", name,
-                     node.node_id, LabelValue(node.job_name), number);
+                     node.node_id, LabelValue(node.job_name), NumberText(value));
     }
   }
   std::string text = "# TYPE tfos_nodes gauge\n";

@@ -35,5 +35,16 @@ TEST(MetricsTextTest, GroupsSamplesByMetricAndLeavesTextsOut) {
             "tfos_node_queue_depth{node=\"1\",job=\"wor\\\"ker\"} 1\n");
 }
 
+TEST(MetricsTextTest, ANodeHasNoSampleTwice) {
+  ClusterStatus status;
+  status.nodes.resize(1);
+  status.nodes[0].job_name = "a\nb";
+  status.metrics["0"] = {{"a b", std::int64_t{1}}, {"a-b", std::int64_t{2}}, {"a_b", 3.0}};
+  EXPECT_THAT(MetricsText(status),
+              testing::EndsWith("} 0\n"
+                                "# TYPE tfos_node_a_b gauge\n"
+                                "tfos_node_a_b{node=\"0\",job=\"a\\nb\"} 1\n"));
+}
+
 }  // namespace
 }  // namespace tfos::control

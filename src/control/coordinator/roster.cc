@@ -331,7 +331,8 @@ Effects Roster::Tick(TimePoint now) {
     const std::string message = fmt::format(
         "{} is lost: no heartbeat from its agent (pid {}) for {} while it was {}. Its host is "
         "down, "
-        "unreachable or overloaded",
+        "unreachable or overloaded. See whether the host answers; if it was only slow, raise "
+        "spark.tfos.heartbeat.timeout",
         Name(node), node.info.agent_pid, Seconds(silence), NodeStateName(last));
     Lose(node, "no heartbeat for " + Seconds(silence), message, now, effects);
   }

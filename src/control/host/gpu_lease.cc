@@ -14,6 +14,7 @@
 
 #include "base/format.h"
 #include "base/subprocess.h"
+#include "control/host/captured_run.h"
 
 namespace tfos::control {
 namespace {
@@ -86,19 +87,21 @@ Result<std::vector<Gpu>> ParseGpuList(const std::string& text) {
   return gpus;
 }
 
-Result<std::vector<Gpu>> NvidiaSmiInventory::List(Deadline deadline) {
-  Result<CapturedRun> run = RunAndCapture(
-      {.argv = {"nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"}}, deadline);
+boost::asio::awaitable<Result<std::vector<Gpu>>> NvidiaSmiInventory::List(
+    boost::asio::any_io_executor executor, Deadline deadline) {
+  SubprocessOptions command;  // Named: GCC 12 destroys aggregates in an awaited call twice.
+  command.argv = {"nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"};
+  Result<CapturedRun> run = co_await RunCaptured(executor, std::move(command), deadline);
   if (!run.ok()) {
-    if (run.status().code().value() == ENOENT) return std::vector<Gpu>();
-    return run.status().Annotate("list the GPUs");
+    if (run.status().code().value() == ENOENT) co_return std::vector<Gpu>();
+    co_return run.status().Annotate("list the GPUs");
   }
   if (!run->exit.success()) {
-    return Status(ErrorKind::kUnsupported,
-                  fmt::format("list the GPUs: nvidia-smi {}: {}", run->exit.Describe(),
-                              Trim(run->output.substr(0, run->output.find('\n')))));
+    co_return Status(ErrorKind::kUnsupported,
+                     fmt::format("list the GPUs: nvidia-smi {}: {}", run->exit.Describe(),
+                                 Trim(run->output.substr(0, run->output.find('\n')))));
   }
-  return ParseGpuList(run->output);
+  co_return ParseGpuList(run->output);
 }
 
 Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu>& gpus) {

@@ -1,6 +1,8 @@
 #ifndef TFOS_CONTROL_HOST_GPU_LEASE_H_
 #define TFOS_CONTROL_HOST_GPU_LEASE_H_
 
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <string>
 #include <vector>
 
@@ -21,14 +23,16 @@ class GpuInventory {
  public:
   virtual ~GpuInventory() = default;
   /// Empty when there are none.
-  virtual Result<std::vector<Gpu>> List(Deadline deadline) = 0;
+  virtual boost::asio::awaitable<Result<std::vector<Gpu>>> List(
+      boost::asio::any_io_executor executor, Deadline deadline) = 0;
 };
 
-/// Asks `nvidia-smi`. A host without that program has no GPUs. Threads: one at a time, and the
-/// calling thread waits.
+/// Asks `nvidia-smi`. A host without that program has no GPUs. Threads: the executor's, which
+/// serves others meanwhile.
 class NvidiaSmiInventory final : public GpuInventory {
  public:
-  Result<std::vector<Gpu>> List(Deadline deadline) override;
+  boost::asio::awaitable<Result<std::vector<Gpu>>> List(boost::asio::any_io_executor executor,
+                                                        Deadline deadline) override;
 };
 
 /// The GPUs in what `nvidia-smi --query-gpu=index,uuid --format=csv,noheader` prints.

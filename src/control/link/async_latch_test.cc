@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
@@ -24,7 +23,7 @@ class AsyncLatchTest : public ::testing::Test {
           const bool open = co_await latch_.Wait(deadline);
           ++(open ? opened_ : expired_);
         },
-        asio::detached);
+        [](const std::exception_ptr& thrown) { EXPECT_EQ(thrown, nullptr); });
   }
 
   asio::io_context io_{1};

@@ -2,7 +2,6 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -11,7 +10,7 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
 #include <cstddef>
-#include <deque>
+#include <exception>
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -20,6 +19,8 @@
 #include "base/deadline.h"
 #include "base/format.h"
 #include "base/logging.h"
+#include "control/link/send_queue.h"
+#include "control/link/spawn.h"
 #include "control/messages/messages.h"
 
 namespace tfos::control {
@@ -94,17 +95,30 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     const auto self = shared_from_this();
     LimitIdentification();
     std::optional<Request> upgrade = co_await ServeHttp();
-    if (upgrade.has_value() && co_await Accept(*upgrade)) {
-      co_await ServeAgent();
-      open_ = false;
-      service_.OnClosed(*this);
-    }
+    if (upgrade.has_value() && co_await Accept(*upgrade)) co_await ServeAgent();
+    End();
+  }
+
+  // Nothing of the session runs any more.
+  void End() {
     Abort();
+    if (std::exchange(serves_agent_, false)) service_.OnClosed(*this);
   }
 
   void Send(OutgoingMessage message) override {
     if (!open_) return;
-    queue_.push_back(std::move(message));
+    const std::size_t size = message.own.size();
+    if (!queue_.Push(std::move(message), size)) {
+      LogBad(fmt::format("it has left {} MiB of messages unread", kMaxQueuedBytes >> 20));
+      Abort();
+      return;
+    }
+    WriteQueued();
+  }
+
+  void SendLatest(std::string_view kind, OutgoingMessage message) override {
+    if (!open_) return;
+    queue_.PushLatest(kind, [message = std::move(message)] { return message; });
     WriteQueued();
   }
 
@@ -220,6 +234,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     auto [error] = co_await socket_.async_accept(upgrade, kNoThrow);
     if (error) LogBad("its WebSocket handshake failed: " + error.message());
     open_ = !error;
+    serves_agent_ = open_;
     co_return open_;
   }
 
@@ -260,16 +275,16 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
 
   void WriteQueued() {
     if (std::exchange(writing_, true)) return;
-    asio::co_spawn(
-        executor_, [self = shared_from_this()] { return self->Write(); }, asio::detached);
+    Spawn(executor_, "send to an agent", Write(),
+          [self = shared_from_this()](const Status&) { self->Abort(); });
   }
 
   asio::awaitable<void> Write() {
-    while (open_ && !queue_.empty()) {
-      const OutgoingMessage message = std::move(queue_.front());
-      queue_.pop_front();
-      std::vector<asio::const_buffer> parts = {asio::buffer(message.own)};
-      if (message.shared != nullptr) parts.push_back(asio::buffer(*message.shared));
+    while (open_) {
+      const std::optional<OutgoingMessage> message = queue_.Pop();
+      if (!message.has_value()) break;
+      std::vector<asio::const_buffer> parts = {asio::buffer(message->own)};
+      if (message->shared != nullptr) parts.push_back(asio::buffer(*message->shared));
       auto [error, size] = co_await socket_.async_write(parts, kNoThrow);
       if (error) open_ = false;  // the reader sees the end as well and tells
     }
@@ -298,8 +313,9 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   std::string peer_;
   bool stranger_ = true;
   beast::flat_buffer buffer_;
-  std::deque<OutgoingMessage> queue_;
+  SendQueue<OutgoingMessage> queue_{kMaxQueuedBytes};
   bool open_ = false;
+  bool serves_agent_ = false;  // the service has to be told of its end
   bool writing_ = false;
   bool closing_ = false;
   bool logged_ = false;
@@ -344,7 +360,13 @@ class Server final : public ControlServer {
       sessions_.insert(session);
       strangers_.push_back(session);
       asio::co_spawn(acceptor_.get_executor(), session->Run(),
-                     [this, session](std::exception_ptr) { sessions_.erase(session); });
+                     [this, session](const std::exception_ptr& thrown) {
+                       if (thrown != nullptr) {
+                         LogError("{}", StatusOf(thrown, "serve a connection").message());
+                         session->End();
+                       }
+                       sessions_.erase(session);
+                     });
     }
   }
 
@@ -408,7 +430,9 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Listen(asio::any_io_execut
   }
   TFOS_ASSIGN_OR_RETURN(tcp::acceptor acceptor, Bind(executor, address, options.ports));
   auto server = std::make_unique<Server>(std::move(acceptor), std::move(options), secret, service);
-  asio::co_spawn(executor, server->Run(), asio::detached);
+  // Without it no agent can come: those that are there must not wait for the others for ever.
+  Spawn(executor, "accept connections", server->Run(),
+        [server = server.get()](const Status&) { server->Close(); });
   return std::unique_ptr<ControlServer>(std::move(server));
 }
 

@@ -27,8 +27,14 @@ struct OutgoingMessage {
 class AgentConnection {
  public:
   virtual ~AgentConnection() = default;
-  /// Queues a message. Nothing happens on a connection that is broken, which `OnClosed` tells.
+  /// Most bytes of messages that wait for one agent, their shared parts not counted.
+  static constexpr std::size_t kMaxQueuedBytes = 16u << 20;
+
+  /// Queues a message. Nothing happens on a connection that is broken, which `OnClosed` tells. An
+  /// agent that leaves kMaxQueuedBytes unread loses its connection.
   virtual void Send(OutgoingMessage message) = 0;
+  /// For state: replaces the message of this `kind` that waits, if one does.
+  virtual void SendLatest(std::string_view kind, OutgoingMessage message) = 0;
   /// Sends what is queued and closes.
   virtual void CloseAfterSending() = 0;
   /// Closes at once; for a peer that doesn't answer.

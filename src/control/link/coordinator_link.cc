@@ -1,8 +1,6 @@
 #include "control/link/coordinator_link.h"
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
@@ -10,11 +8,12 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/field.hpp>
 #include <boost/beast/websocket.hpp>
-#include <deque>
 #include <utility>
 
 #include "base/format.h"
+#include "base/logging.h"
 #include "control/link/async_latch.h"
+#include "control/link/spawn.h"
 #include "control/messages/messages.h"
 
 namespace tfos::control {
@@ -53,11 +52,19 @@ class WebSocketLink final : public CoordinatorLink {
 
   void Send(std::string message) override {
     if (broken_) return;
-    queue_.push_back(std::move(message));
-    if (sending_) return;
-    sending_ = true;
-    sent_.Reset();
-    asio::co_spawn(executor_, SendQueued(), asio::detached);
+    const std::size_t size = message.size();
+    if (!queue_.Push(std::move(message), size)) {
+      LogError("the coordinator has left {} MiB of messages unread", kMaxQueuedBytes >> 20);
+      Break();
+      return;
+    }
+    StartSending();
+  }
+
+  void SendLatest(std::string_view kind, SendQueue<std::string>::Make make) override {
+    if (broken_) return;
+    queue_.PushLatest(kind, std::move(make));
+    StartSending();
   }
 
   asio::awaitable<void> Close(Deadline deadline) override {
@@ -68,12 +75,28 @@ class WebSocketLink final : public CoordinatorLink {
 
  private:
   asio::awaitable<Result<tcp::resolver::results_type>> Resolve(const Options& options);
+  void StartSending() {
+    if (sending_) return;
+    sending_ = true;
+    sent_.Reset();
+    Spawn(executor_, "send to the coordinator", SendQueued(), [this](const Status&) {
+      Break();
+      sending_ = false;
+      sent_.Open();
+    });
+  }
   asio::awaitable<void> SendQueued();
+  // The reader sees the end and tells.
+  void Break() {
+    broken_ = true;
+    queue_.Clear();
+    beast::get_lowest_layer(socket_).close();
+  }
 
   asio::any_io_executor executor_;
   websocket::stream<beast::tcp_stream> socket_;
   std::string local_address_;
-  std::deque<std::string> queue_;
+  SendQueue<std::string> queue_{kMaxQueuedBytes};
   AsyncLatch sent_;
   bool sending_ = false;
   bool broken_ = false;
@@ -135,14 +158,11 @@ asio::awaitable<Status> WebSocketLink::Open(const Options& options, const Secret
 }
 
 asio::awaitable<void> WebSocketLink::SendQueued() {
-  while (!queue_.empty()) {
-    auto [error, sent] = co_await socket_.async_write(asio::buffer(queue_.front()), kNoThrow);
-    if (error) {
-      broken_ = true;
-      queue_.clear();
-      break;
-    }
-    queue_.pop_front();
+  while (std::optional<std::string> next = queue_.Pop()) {
+    auto [error, sent] = co_await socket_.async_write(asio::buffer(*next), kNoThrow);
+    if (!error) continue;
+    broken_ = true;
+    queue_.Clear();
   }
   sending_ = false;
   sent_.Open();

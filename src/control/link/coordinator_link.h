@@ -4,12 +4,15 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/deadline.h"
 #include "base/secret.h"
+#include "control/link/send_queue.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -19,8 +22,11 @@ namespace tfos::control {
 /// Owner and lifetime: outlives the coroutines that use it. Its executor must not run any more once
 /// it is destroyed.
 /// Threads: those of one single-threaded executor. One reader; anyone may send.
+/// Errors: the connection also ends when the coordinator leaves kMaxQueuedBytes unread.
 class CoordinatorLink {
  public:
+  static constexpr std::size_t kMaxQueuedBytes = 64u << 20;
+
   struct Options {
     std::string address;
     std::uint16_t port = 0;
@@ -43,6 +49,9 @@ class CoordinatorLink {
 
   /// Queues a message; dropped when the connection has ended, which `Read` tells.
   virtual void Send(std::string message) = 0;
+
+  /// For state: of each `kind` one message at most waits, and `make` makes it when it is its turn.
+  virtual void SendLatest(std::string_view kind, SendQueue<std::string>::Make make) = 0;
 
   /// Sends what is queued, then closes.
   virtual boost::asio::awaitable<void> Close(Deadline deadline) = 0;

@@ -1,13 +1,15 @@
 #include "control/link/line_channel.h"
 
+#include <sys/socket.h>
+
 #include <array>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/write.hpp>
 #include <utility>
 
+#include "base/logging.h"
+#include "control/link/spawn.h"
 #include "control/messages/messages.h"
 
 namespace tfos::control {
@@ -65,26 +67,49 @@ asio::awaitable<Result<bool>> LineChannel::ReadMore() {
 
 void LineChannel::Send(std::string bytes) {
   if (reader_gone_) return;
-  queue_.push_back(std::move(bytes));
+  const std::size_t size = bytes.size();
+  if (!queue_.Push(std::move(bytes), size)) {
+    LogError("closing a pipe whose reader has left {} MiB of messages unread",
+             kMaxQueuedBytes >> 20);
+    DropReader();
+    return;
+  }
+  StartSending();
+}
+
+void LineChannel::SendLatest(std::string_view kind, SendQueue<std::string>::Make make) {
+  if (reader_gone_) return;
+  queue_.PushLatest(kind, std::move(make));
+  StartSending();
+}
+
+void LineChannel::StartSending() {
   if (sending_) return;
   sending_ = true;
   sent_.Reset();
-  asio::co_spawn(executor_, SendQueued(), asio::detached);
+  Spawn(executor_, "send control messages", SendQueued(), [this](const Status&) {
+    DropReader();
+    sending_ = false;
+    sent_.Open();
+  });
 }
 
 asio::awaitable<void> LineChannel::SendQueued() {
-  while (!queue_.empty()) {
-    auto [error, sent] =
-        co_await asio::async_write(output_, asio::buffer(queue_.front()), kNoThrow);
-    if (error) {
-      reader_gone_ = true;
-      queue_.clear();
-      break;
-    }
-    queue_.pop_front();
+  while (std::optional<std::string> next = queue_.Pop()) {
+    auto [error, sent] = co_await asio::async_write(output_, asio::buffer(*next), kNoThrow);
+    if (error) DropReader();
   }
   sending_ = false;
   sent_.Open();
+}
+
+void LineChannel::DropReader() {
+  reader_gone_ = true;
+  queue_.Clear();
+  // Of a socket the input's descriptor is a twin that stays open; a pipe has no such thing.
+  if (output_.is_open()) ::shutdown(output_.native_handle(), SHUT_WR);
+  boost::system::error_code ignored;  // the descriptor is released either way
+  output_.close(ignored);
 }
 
 asio::awaitable<void> LineChannel::Flush(Deadline deadline) {

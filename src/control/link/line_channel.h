@@ -5,14 +5,15 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstddef>
-#include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/deadline.h"
 #include "base/line_buffer.h"
 #include "base/unique_fd.h"
 #include "control/link/async_latch.h"
+#include "control/link/send_queue.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -22,9 +23,12 @@ namespace tfos::control {
 /// Owner and lifetime: owns its descriptors; outlives the coroutines that use it.
 /// Threads: those of one single-threaded executor. One reader at a time; anyone may send.
 /// Errors: reading reports; sending doesn't: what a reader that is gone cannot take is dropped, as
-/// its death shows elsewhere.
+/// its death shows elsewhere. A reader that leaves kMaxQueuedBytes unread counts as gone: it gets
+/// the end of the stream, so that it can't take a part of the messages for all of them.
 class LineChannel {
  public:
+  static constexpr std::size_t kMaxQueuedBytes = 64u << 20;
+
   LineChannel(const boost::asio::any_io_executor& executor, UniqueFd input, UniqueFd output);
 
   /// The next line; nullopt at the end of the input. Bad input for a line over the limit of a
@@ -37,6 +41,9 @@ class LineChannel {
   /// Queues bytes; a line brings its own line feed.
   void Send(std::string bytes);
 
+  /// For state: of each `kind` one line at most waits, and `make` makes it when it is its turn.
+  void SendLatest(std::string_view kind, SendQueue<std::string>::Make make);
+
   /// Waits until everything is sent or dropped.
   boost::asio::awaitable<void> Flush(Deadline deadline);
 
@@ -44,13 +51,15 @@ class LineChannel {
 
  private:
   boost::asio::awaitable<Result<bool>> ReadMore();
+  void StartSending();
   boost::asio::awaitable<void> SendQueued();
+  void DropReader();
 
   boost::asio::any_io_executor executor_;
   boost::asio::posix::stream_descriptor input_;
   boost::asio::posix::stream_descriptor output_;
   LineBuffer lines_;
-  std::deque<std::string> queue_;
+  SendQueue<std::string> queue_{kMaxQueuedBytes};
   AsyncLatch sent_;
   bool sending_ = false;
   bool reader_gone_ = false;

@@ -75,10 +75,10 @@ NodeLink::NodeLink(UniqueFd fd) : fd_(std::move(fd)), lines_(kMaxMessageBytes) {
 
 NodeLink::~NodeLink() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   const std::uint64_t one = 1;
   // Cannot fail: the counter is far from its limit.
   [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
@@ -129,7 +129,7 @@ Status NodeLink::Start(Handlers handlers) {
     return Status(ErrorKind::kBug, "the link must be started on the process's main thread");
   }
   {
-    const std::lock_guard lock(handlers_mutex_);
+    const MutexLock lock(handlers_mutex_);
     handlers_ = std::move(handlers);
   }
   // The threads must not take signals that the program handles.
@@ -165,32 +165,32 @@ void NodeLink::Listen() {
 void NodeLink::OnLine(const std::string& line) {
   Result<NodeCommand> command = ParseMessage<NodeCommand>(line);
   if (!command.ok()) DieWithGroup();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::holds_alternative<EndEpoch>(*command) || std::holds_alternative<StepTickets>(*command) ||
       std::holds_alternative<EndFeed>(*command)) {
     feed_commands_.push_back(*std::move(command));
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 }
 
 void NodeLink::CallHandlers() {
-  auto next_metrics = std::chrono::steady_clock::now() + heartbeat_interval_;
+  Deadline next_metrics = Deadline::After(heartbeat_interval_);
   while (true) {
     std::vector<NodeCommand> commands;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, next_metrics,
-                          [this] { return closing_ || !feed_commands_.empty(); });
+      const MutexLock lock(mutex_);
+      while (!closing_ && feed_commands_.empty()) {
+        if (!changed_.WaitUntil(mutex_, next_metrics)) break;
+      }
       if (closing_) return;
       commands.swap(feed_commands_);
     }
     if (!commands.empty()) {
-      const std::lock_guard lock(handlers_mutex_);
+      const MutexLock lock(handlers_mutex_);
       if (handlers_.on_feed) std::ranges::for_each(commands, handlers_.on_feed);
     }
-    const auto now = std::chrono::steady_clock::now();
-    if (now < next_metrics) continue;
-    next_metrics = now + heartbeat_interval_;
+    if (!next_metrics.passed()) continue;
+    next_metrics = Deadline::After(heartbeat_interval_);
     SendMetrics();
   }
 }
@@ -198,7 +198,7 @@ void NodeLink::CallHandlers() {
 void NodeLink::SendMetrics() {
   std::string metrics;
   {
-    const std::lock_guard lock(handlers_mutex_);
+    const MutexLock lock(handlers_mutex_);
     if (handlers_.metrics) metrics = handlers_.metrics();
   }
   if (metrics.empty()) return;
@@ -215,7 +215,7 @@ Status NodeLink::Send(std::string_view message, Deadline deadline) {
     return Status(ErrorKind::kBadInput, fmt::format("a message of {} bytes is over the limit of {}",
                                                     line.size(), kMaxMessageBytes));
   }
-  const std::lock_guard lock(send_mutex_);
+  const MutexLock lock(send_mutex_);
   if (!send_failure_.ok()) return send_failure_;
   std::string_view rest = line;
   while (!rest.empty()) {

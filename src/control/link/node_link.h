@@ -4,10 +4,8 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -15,6 +13,7 @@
 
 #include "base/deadline.h"
 #include "base/line_buffer.h"
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "control/messages/messages.h"
 #include "tfos/status.h"
@@ -92,16 +91,16 @@ class NodeLink {
   std::string payload_;
   std::chrono::milliseconds heartbeat_interval_{0};
 
-  std::mutex send_mutex_;
-  Status send_failure_;  // guarded by send_mutex_
+  Mutex send_mutex_;
+  Status send_failure_ TFOS_GUARDED_BY(send_mutex_);
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::vector<NodeCommand> feed_commands_;  // for the handler
-  bool closing_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<NodeCommand> feed_commands_ TFOS_GUARDED_BY(mutex_);  // for the handler
+  bool closing_ TFOS_GUARDED_BY(mutex_) = false;
 
-  std::mutex handlers_mutex_;  // held while a handler runs
-  Handlers handlers_;          // guarded by handlers_mutex_
+  Mutex handlers_mutex_;  // held while a handler runs
+  Handlers handlers_ TFOS_GUARDED_BY(handlers_mutex_);
 
   std::thread listener_;
   std::thread caller_;

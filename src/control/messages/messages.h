@@ -51,6 +51,13 @@ struct RawJson {
 using MetricValue = std::variant<std::int64_t, double, std::string>;
 using Metrics = std::map<std::string, MetricValue>;
 
+/// Metrics as a program said them: those that can't be carried are dropped and named in words,
+/// since a number that nobody can read is no reason to end a node.
+struct ReportedMetrics {
+  Metrics kept;
+  std::vector<std::string> dropped = {};
+};
+
 /// Job name to the `host:port` of its tasks.
 using ClusterSpec = std::map<std::string, std::vector<std::string>>;
 
@@ -260,6 +267,9 @@ struct Exit {
   static constexpr std::string_view kType = "exit";
 };
 
+/// Bad input, in words for whoever set them, when nodes would count as lost between two heartbeats.
+Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout);
+
 using DriverMessage =
     std::variant<StartCluster, EndEpoch, EndFeed, Stop, DriverFailure, Exit, UnknownMessage>;
 
@@ -426,7 +436,7 @@ using NodeCommand =
 
 struct MetricsReport {
   static constexpr std::string_view kType = "metrics";
-  Metrics metrics;
+  ReportedMetrics metrics;
 };
 
 using NodeMessage = std::variant<StateReport, MetricsReport, StepReport, FeedTerminated,
@@ -450,6 +460,10 @@ std::string SerializeFailure(const Failure& failure);
 ///   kBadInput       anything else, too long (kMaxMessageBytes) or too deep ones included
 template <typename Message>
 Result<Message> ParseMessage(std::string_view text);
+
+/// Whether `text` is a JSON object. A message that is one and yet can't be read comes from a
+/// program or another version; anything else is a broken link.
+bool IsJsonObject(std::string_view text);
 
 /// The message as one line of JSON, without a line feed. Text that is not UTF-8 is repaired.
 template <typename Message>

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -287,6 +288,58 @@ TEST(MessageLimitsTest, MetricsAreBounded) {
   EXPECT_FALSE(ParseMessage<AgentMessage>(message.dump()).ok());
   message["metrics"] = {{"list", json::array()}};
   EXPECT_FALSE(ParseMessage<AgentMessage>(message.dump()).ok());
+}
+
+TEST(MessageLimitsTest, AMetricBeyondSignedIntegersIsTheNearestNumber) {
+  const auto message = ParseMessage<NodeMessage>(
+      R"({"type":"metrics","metrics":{"most":9223372036854775807,"seed":18446744073709551615}})");
+  ASSERT_TRUE(message.ok()) << message.status().ToString();
+  const Metrics& metrics = std::get<MetricsReport>(*message).metrics.kept;
+  EXPECT_EQ(metrics.at("most"), MetricValue(std::numeric_limits<std::int64_t>::max()));
+  EXPECT_EQ(metrics.at("seed"), MetricValue(18446744073709551615.0));
+}
+
+TEST(MessageLimitsTest, MetricsOfAProgramThatCannotBeCarriedAreDroppedAndNamed) {
+  const std::string long_name(257, 'n');
+  json message = {{"type", "metrics"}, {"metrics", {{"good", 1}, {"", 2}, {"list", {1}}}}};
+  message["metrics"][long_name] = 3;
+  message["metrics"]["text"] = std::string(257, 'x');
+  const auto parsed = ParseMessage<NodeMessage>(message.dump());
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  const ReportedMetrics& metrics = std::get<MetricsReport>(*parsed).metrics;
+  EXPECT_THAT(metrics.kept, testing::ElementsAre(testing::Key("good")));
+  EXPECT_THAT(metrics.dropped,
+              testing::UnorderedElementsAre(
+                  "metric '' must have a name of 1 to 256 bytes",
+                  "metric '" + long_name.substr(0, 40) + "' must have a name of 1 to 256 bytes",
+                  "metric 'list' must be a number or a string of at most 256 bytes",
+                  "metric 'text' must be a number or a string of at most 256 bytes"));
+}
+
+TEST(MessageLimitsTest, MetricsBeyondTheMostAreDropped) {
+  json message = {{"type", "metrics"}, {"metrics", json::object()}};
+  for (int i = 0; i < 258; ++i) message["metrics"]["m" + std::to_string(i)] = i;
+  const auto parsed = ParseMessage<NodeMessage>(message.dump());
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  const ReportedMetrics& metrics = std::get<MetricsReport>(*parsed).metrics;
+  EXPECT_EQ(metrics.kept.size(), 256u);
+  EXPECT_EQ(metrics.dropped.size(), 2u);
+}
+
+TEST(MessageLimitsTest, TellsAnObjectOfJsonFromAnythingElse) {
+  EXPECT_TRUE(IsJsonObject(R"({"type":"state","state":7})"));
+  EXPECT_FALSE(IsJsonObject("Segmentation fault"));
+  EXPECT_FALSE(IsJsonObject("[1]"));
+}
+
+TEST(MessageLimitsTest, HeartbeatsMustComeMoreOftenThanTheyAreMissed) {
+  using std::chrono::milliseconds;
+  EXPECT_TRUE(CheckHeartbeats(milliseconds(1000), milliseconds(10'000)).ok());
+  for (const int timeout : {10, 1000}) {
+    const Status status = CheckHeartbeats(milliseconds(1000), milliseconds(timeout));
+    EXPECT_EQ(status.kind(), ErrorKind::kBadInput);
+    EXPECT_THAT(status.message(), HasSubstr("(1 s), or every node counts as lost"));
+  }
 }
 
 TEST(MessageLimitsTest, AnErrorNeverRepeatsTheToken) {

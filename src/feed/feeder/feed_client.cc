@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/seconds_text.h"
 #include "base/unique_fd.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/read_position.h"
@@ -132,9 +133,11 @@ Status FeedClient::Impl::Gone(const Status& cause) const {
 
 Status FeedClient::Impl::NoProgress(std::string_view what) const {
   return {ErrorKind::kRetryLater,
-          fmt::format("{} {} for {:.3g} s (it holds {} chunks of this feeder)", node_, what,
-                      std::chrono::duration<double>(options_.progress_timeout).count(),
-                      ring_.in_flight())};
+          fmt::format("{} {} for {} (it holds {} chunk{} of this feeder); its program is busy or "
+                      "stuck: look at the node's log, or raise feed_timeout if a step takes that "
+                      "long",
+                      node_, what, SecondsText(options_.progress_timeout), ring_.in_flight(),
+                      ring_.in_flight() == 1 ? "" : "s")};
 }
 
 Result<bool> FeedClient::Impl::ReadSome() {
@@ -234,7 +237,7 @@ Status FeedClient::Impl::OnMessage() {
       return {};
     }
     case MessageType::kProgress:
-      // That it came is all it says: whoever waits starts to count anew.
+      // Its arrival is all that it says: a waiting feeder starts to count anew.
       if (queue_.empty() || !body.empty()) break;
       return {};
     case MessageType::kStop:

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/seconds.h"
 
 namespace tfos::feed {
 namespace {
@@ -21,7 +22,7 @@ Status Bad(std::string_view what) {
   return {ErrorKind::kBadInput, fmt::format("the plan of the feed {}", what)};
 }
 
-/// Reads the members of an object; the first one that is not as it has to be is the failure.
+/// Reads the members of an object; the first one that is not as it must be is the failure.
 class Members {
  public:
   explicit Members(const Json& object) : object_(object) {}
@@ -81,7 +82,7 @@ Result<CachePlace> ReadCachePlace(std::string_view name) {
   return Bad(fmt::format("has the cache '{}', which is neither 'memory' nor 'disk'", name));
 }
 
-/// Half of a byte; 16 for what is no hexadecimal digit.
+/// Half of a byte; 16 for anything else than a hexadecimal digit.
 unsigned HexDigit(char digit) {
   if (digit >= '0' && digit <= '9') return static_cast<unsigned>(digit - '0');
   if (digit >= 'a' && digit <= 'f') return static_cast<unsigned>(digit - 'a') + 10;

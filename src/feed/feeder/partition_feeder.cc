@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kChunksInRegion = 4;
 constexpr std::uint64_t kDefaultChunkBytes = 8 << 20;
 
-/// What a node reports of itself is no mistake of this program's input.
+/// What a node reports of itself isn't a mistake in this program's input.
 Status OfNode(Status status) {
   if (status.ok() || status.kind() != ErrorKind::kBadInput) return status;
   return {ErrorKind::kUnsupported, status.ToString()};

@@ -44,7 +44,7 @@ class PartitionFeeder {
   Status Commit(std::uint64_t bytes, const ItemRange& items);
 
   /// Takes and sends the rows [begin, end), which the batch has. Returns the bytes that were sent;
-  /// without a word it discards rows that no node wants.
+  /// silently it discards rows that no node wants.
   Result<std::uint64_t> Write(columns::ArrowColumns& batch, std::size_t begin, std::size_t end);
 
   /// Writes batch `i` at the address, all of it.

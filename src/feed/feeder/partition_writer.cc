@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/seconds_text.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/read_position.h"
 
@@ -475,10 +476,9 @@ Result<bool> PartitionWriter::WaitForWord(const Deadline& deadline) const {
 
 Status PartitionWriter::NobodyReads() const {
   return {ErrorKind::kRetryLater,
-          fmt::format("no row of partition {} was taken for {:.3g} s: the programs are not reading "
+          fmt::format("no row of partition {} was taken for {}: the programs are not reading "
                       "({})",
-                      options_.session.key.partition,
-                      std::chrono::duration<double>(options_.progress_timeout).count(),
+                      options_.session.key.partition, SecondsText(options_.progress_timeout),
                       NodeNames(options_.endpoints))};
 }
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <span>
 
-#include "feed/node/cached_epoch.h"
-#include "feed/node/feed_queue.h"
+#include "feed/queue/cached_epoch.h"
+#include "feed/queue/feed_queue.h"
 #include "feed/wire/region.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"

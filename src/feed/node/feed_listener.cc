@@ -1,8 +1,6 @@
 #include "feed/node/feed_listener.h"
 
 #include <netdb.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +15,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/thread.h"
 #include "feed/wire/outbox.h"
 #include "net/socket.h"
 
@@ -104,13 +103,7 @@ Status FeedListener::Listen() {
   TFOS_RETURN_IF_ERROR(add(sessions_->wake_fd(), kWakeId));
   TFOS_RETURN_IF_ERROR(add(unix_listener_.get(), kUnixListenerId));
   TFOS_RETURN_IF_ERROR(add(tcp_listener_.get(), kTcpListenerId));
-  // Signals are for the program's own threads: Python's main thread has to be interrupted by them.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  TFOS_ASSIGN_OR_RETURN(thread_, StartThread("tfos-feed", [this] { Run(); }));
   return {};
 }
 
@@ -119,7 +112,6 @@ void FeedListener::Join() {
 }
 
 void FeedListener::Run() {
-  ::pthread_setname_np(::pthread_self(), "tfos-feed");
   std::array<epoll_event, 64> events;
   std::optional<Clock::TimePoint> close_by;
   for (;;) {
@@ -144,7 +136,7 @@ void FeedListener::Run() {
         }
       }
     }
-    FlushDirty();
+    FlushChanged();
     DropStrangers();
     if (!close_by) {
       if (!sessions_->closed()) continue;
@@ -349,30 +341,37 @@ void FeedListener::Drop(std::uint64_t connection_id, const Status& reason) {
   connections_.erase(it);
 }
 
-void FeedListener::FlushDirty() {
-  for (const std::uint64_t id : sessions_->TakeDirty()) {
+void FeedListener::FlushChanged() {
+  for (const std::uint64_t id : sessions_->TakeChanged()) {
     const auto it = connections_.find(id);
     if (it == connections_.end()) continue;
-    Connection& connection = *it->second;
-    for (OutFrame& frame : sessions_->TakePosted(connection.link)) {
-      connection.outbox.Add(std::move(frame));
-    }
-    Flush(connection);
+    // A feeder that has not taken what it was told hears the rest when it has.
+    if (it->second->outbox.empty()) Flush(*it->second);
   }
 }
 
 void FeedListener::Flush(Connection& connection) {
-  const Result<Outbox::Flushed> flushed = connection.outbox.Flush(connection.fd.get());
-  if (!flushed.ok()) {
-    Drop(connection.link.id, flushed.status());
-    return;
-  }
-  const bool goodbye =
-      sessions_->Sent(connection.link, flushed->result_bytes, connection.outbox.empty());
-  if (goodbye && !std::exchange(connection.said_goodbye, true)) {
+  FeedSessions::AfterSent after;
+  Outbox::Flushed flushed;
+  do {
+    if (connection.outbox.empty()) {
+      for (OutFrame& frame : sessions_->TakePosted(connection.link)) {
+        connection.outbox.Add(std::move(frame));
+      }
+    }
+    const Result<Outbox::Flushed> result = connection.outbox.Flush(connection.fd.get());
+    if (!result.ok()) {
+      Drop(connection.link.id, result.status());
+      return;
+    }
+    flushed = *result;
+    after = sessions_->Sent(connection.link, flushed.result_bytes);
+  } while (after.more && connection.outbox.empty());
+  if (after.last_word && connection.outbox.empty() &&
+      !std::exchange(connection.said_goodbye, true)) {
     ::shutdown(connection.fd.get(), SHUT_WR);
   }
-  Watch(connection, flushed->blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  Watch(connection, flushed.blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 void FeedListener::Watch(Connection& connection, std::uint32_t events) {

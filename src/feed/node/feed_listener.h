@@ -12,8 +12,8 @@
 
 #include "base/deadline.h"
 #include "base/unique_fd.h"
-#include "feed/node/feed_server.h"
 #include "feed/node/feed_sessions.h"
+#include "feed/node/node_types.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"
@@ -52,7 +52,7 @@ class FeedListener {
   Status OnEvent(Connection& connection, FrameReader::Event event);
   Status OnHello(Connection& connection);
   void Flush(Connection& connection);
-  void FlushDirty();
+  void FlushChanged();
   void Watch(Connection& connection, std::uint32_t events);
   void Refuse(Connection& connection, const Status& reason);
   void Drop(std::uint64_t connection_id, const Status& reason);

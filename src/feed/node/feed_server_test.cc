@@ -567,7 +567,7 @@ TEST_F(FeedServerTest, APrivateViewOfAChunkOutlivesItsMemory) {
   auto& loan = std::get<ChunkLoan>(*next);
   Result<PrivateView> view = loan.MapPrivately();
   ASSERT_TRUE(view.ok()) << view.status().DebugString();
-  view->Detach();
+  ASSERT_TRUE(view->Detach().ok());
   loan.Release();
   FeedOneProof();
   server_->Close();

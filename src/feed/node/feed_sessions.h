@@ -1,26 +1,22 @@
 #ifndef TFOS_FEED_NODE_FEED_SESSIONS_H_
 #define TFOS_FEED_NODE_FEED_SESSIONS_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/deadline.h"
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "base/wait.h"
-#include "feed/node/cached_epoch.h"
-#include "feed/node/feed_queue.h"
-#include "feed/node/feed_server.h"
-#include "feed/node/ledger.h"
+#include "feed/node/feed_session.h"
+#include "feed/node/feeder_messages.h"
+#include "feed/node/node_types.h"
+#include "feed/node/session_table.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/outbox.h"
 #include "feed/wire/region.h"
@@ -28,177 +24,116 @@
 
 namespace tfos::feed {
 
-struct FeedSession;
-
-/// One feeder as the sessions see it: what it has open, and what is to be said to it.
-///
-/// Owner and lifetime: the connection's, until `FeedSessions::Gone`. Threads: but for `id` and
-/// `local`, only FeedSessions touches it, under its lock.
-struct FeederLink {
-  std::uint64_t id = 0;
-  bool local = false;  ///< On the Unix socket: shares memory.
-
-  std::shared_ptr<FeedSession> session;
-  bool receiving_chunk = false;  ///< `chunk` is on its way into the session's region.
-  QueuedChunk chunk;
-  std::vector<OutFrame> posted;  ///< To be said.
-  std::uint32_t credits = 0;     ///< To be sent as one CREDIT.
-  bool dirty = false;            ///< Listed among those to whom something is to be said.
-  bool draining = false;         ///< The last word was posted; what still comes is discarded.
-};
-
-/// What a node knows of the partitions that are fed to it: their sessions, their memory, the chunks
-/// that wait, and the count of what was accepted. It sees feeders as links and messages; their
-/// sockets are the listener's.
+/// The partitions that are fed to a node, for many threads: consumers wait here for chunks, and the
+/// listener passes on what feeders say. What happens is the table's to decide; this has the lock,
+/// and does what the table leaves to be done once it is free.
 ///
 /// Owner and lifetime: shared by the server, its listener and the loans, which may outlive both.
-/// Threads: any; one lock guards everything.
+/// Threads: any; one lock guards everything. It is never held over a system call or a log line: a
+/// thread that stands still in one of them, as memory is short or the log's disk is slow, must not
+/// stop the others.
 /// Errors: those of the messages are the feeder's fault (kBadInput: refuse it) or say that the node
 /// has closed (kReconnect: drop it).
 class FeedSessions : public ChunkLender, public std::enable_shared_from_this<FeedSessions> {
  public:
-  static Result<std::shared_ptr<FeedSessions>> Create(FeedServerOptions options);
+  /// Memory for feeders comes from `source`.
+  static Result<std::shared_ptr<FeedSessions>> Create(FeedServerOptions options,
+                                                      RegionPool::Source source = &Region::Create);
 
   // For consumers: see FeedServer.
-  Result<feed::Next> Next(std::string_view queue, const Wait& wait);
-  Result<ChunkLoan> NextPassed(std::string_view queue, std::uint32_t epoch, const Wait& wait);
+  Result<feed::Next> Next(std::string_view queue, const Wait& wait) TFOS_EXCLUDES(mutex_);
+  Result<ChunkLoan> NextPassed(std::string_view queue, std::uint32_t epoch, const Wait& wait)
+      TFOS_EXCLUDES(mutex_);
   Result<Delivery> SendResult(std::uint64_t session, std::uint64_t rows, AlignedBuffer chunk,
-                              const Wait& wait);
-  Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows);
-  void EndEpoch(std::string_view queue, std::uint32_t epoch);
-  void EndFeed();
-  void Terminate();
-  bool terminated() const;
-  void Fail(std::string_view text);
-  void Close();
-  bool closed() const;
-  FeedCounters counters() const;
+                              const Wait& wait) TFOS_EXCLUDES(mutex_);
+  Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows) TFOS_EXCLUDES(mutex_);
+  void EndEpoch(std::string_view queue, std::uint32_t epoch) TFOS_EXCLUDES(mutex_);
+  void EndFeed() TFOS_EXCLUDES(mutex_);
+  void Terminate() TFOS_EXCLUDES(mutex_);
+  bool terminated() const TFOS_EXCLUDES(mutex_);
+  void Fail(std::string_view text) TFOS_EXCLUDES(mutex_);
+  void Close() TFOS_EXCLUDES(mutex_);
+  bool closed() const TFOS_EXCLUDES(mutex_);
+  FeedCounters counters() const TFOS_EXCLUDES(mutex_);
   const Secret& token() const { return options_.token; }
 
   // For loans.
-  Result<PrivateView> MapPrivately(const QueuedChunk& chunk) const override;
-  void MarkRead(std::uint64_t session, std::uint64_t number, std::uint64_t rows) override;
-  void Release(std::uint64_t session, std::uint64_t number) override;
+  Result<PrivateView> MapPrivately(const QueuedChunk& chunk) const override TFOS_EXCLUDES(mutex_);
+  void MarkRead(std::uint64_t session, std::uint64_t number, std::uint64_t rows) override
+      TFOS_EXCLUDES(mutex_);
+  void Release(std::uint64_t session, std::uint64_t number) override TFOS_EXCLUDES(mutex_);
 
   // For the listener, about links whose feeder has authenticated itself.
   /// Whether what it still sends is to be discarded unread.
-  bool Draining(FeederLink& link);
-  Status OnMessage(FeederLink& link, MessageType type, std::span<const std::byte> body);
-  /// Where a chunk that comes over TCP is to be written: `bytes` of the session's region.
+  bool Draining(FeederLink& link) TFOS_EXCLUDES(mutex_);
+  /// For these three see FeederMessages.
+  Status OnMessage(FeederLink& link, MessageType type, std::span<const std::byte> body)
+      TFOS_EXCLUDES(mutex_);
   Result<std::span<std::byte>> OnDataBegin(FeederLink& link, std::span<const std::byte> body,
-                                           std::uint32_t bytes);
-  void OnDataEnd(FeederLink& link);
+                                           std::uint32_t bytes) TFOS_EXCLUDES(mutex_);
+  void OnDataEnd(FeederLink& link) TFOS_EXCLUDES(mutex_);
   /// Tells the feeder why nothing more is taken from it.
-  void Refuse(FeederLink& link, const Status& reason);
+  void Refuse(FeederLink& link, const Status& reason) TFOS_EXCLUDES(mutex_);
 
   // For the listener, about any link.
-  void Say(FeederLink& link, std::string frame);
-  void CountRefusal();
+  void Say(FeederLink& link, std::string frame) TFOS_EXCLUDES(mutex_);
+  void CountRefusal() TFOS_EXCLUDES(mutex_);
   /// The connection is over; the link may go.
-  void Gone(FeederLink& link, std::string_view why);
+  void Gone(FeederLink& link, std::string_view why) TFOS_EXCLUDES(mutex_);
   /// Readable when something is to be said to a link, or Close was called.
   int wake_fd() const { return wake_.get(); }
   /// The ids of the links that something is to be said to.
-  std::vector<std::uint64_t> TakeDirty();
-  std::vector<OutFrame> TakePosted(FeederLink& link);
-  /// Results of so many bytes are out. Returns whether the last word is, if the socket has taken
-  /// everything.
-  bool Sent(FeederLink& link, std::uint64_t result_bytes, bool everything);
+  std::vector<std::uint64_t> TakeChanged() TFOS_EXCLUDES(mutex_);
+  /// All that is to be said to the link. To be asked once its socket has taken what it got before.
+  std::vector<OutFrame> TakePosted(FeederLink& link) TFOS_EXCLUDES(mutex_);
+
+  struct AfterSent {
+    bool more = false;       ///< Something is to be said to the link by now.
+    bool last_word = false;  ///< The last word is out, if the socket has taken everything.
+  };
+  /// Results of so many bytes are out.
+  AfterSent Sent(FeederLink& link, std::uint64_t result_bytes) TFOS_EXCLUDES(mutex_);
   /// Nothing is lost by closing the connection now, if the socket has taken everything.
-  bool Settled(const FeederLink& link) const;
+  bool Settled(const FeederLink& link) const TFOS_EXCLUDES(mutex_);
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
-  using SessionPointer = std::shared_ptr<FeedSession>;
+  using SessionPointer = SessionTable::SessionPointer;
 
-  /// An epoch that will be replayed.
-  struct Cached {
-    std::shared_ptr<CachedEpoch> epoch;
-    ReplayOptions options;
-  };
-  struct Queue {
-    FeedQueue chunks;
-    std::size_t open_sessions = 0;
-    std::uint64_t epoch = 0;                 ///< The first that has not ended.
-    std::map<std::uint64_t, Cached> cached;  ///< By epoch, until its end is queued.
-    std::size_t being_cached = 0;            ///< Chunks that consumers took and now copy.
-    /// By epoch: what other nodes have passed on.
-    std::map<std::uint32_t, std::deque<QueuedChunk>> passed;
-  };
-  struct MemoryRequest {
-    SessionPointer session;
-    std::uint64_t bytes = 0;
-    Clock::TimePoint since;
+  /// Holds the lock, and does the chores that are left when it gives it up.
+  class TFOS_THREAD_SAFETY(scoped_lockable) Turn {
+   public:
+    explicit Turn(FeedSessions& sessions) TFOS_ACQUIRE(sessions.mutex_);
+    ~Turn() TFOS_RELEASE();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    FeedSessions& sessions_;
   };
 
-  FeedSessions(FeedServerOptions options, UniqueFd wake);
+  FeedSessions(FeedServerOptions options, UniqueFd wake, RegionPool::Source source);
 
-  // Everything below needs the lock.
-  Status OnCount(FeederLink& link, const CountMessage& message);
-  Status OnOpen(FeederLink& link, SessionOptions options);
-  /// Null when the epoch is not replayed.
-  std::shared_ptr<CachedEpoch> CacheFor(Queue& queue, const SessionOptions& options);
-  void EndEpochsBefore(Queue& queue, std::uint64_t epoch);
-  Status OnChunk(FeederLink& link, const ChunkMessage& message);
-  void AbandonPayload(FeederLink& link);
-  Status OnGrow(FeederLink& link, std::uint64_t bytes);
-  Status OnEnd(FeederLink& link, std::uint64_t items);
-  /// The block of the ring that the chunk takes, if the session may send it.
-  Result<std::uint64_t> PlaceChunk(FeederLink& link, const ChunkMessage& message);
-  void Accepted(FeedSession& session, const QueuedChunk& chunk);
-  void RequestMemory(const SessionPointer& session, std::uint64_t bytes);
-  void GrantMemory();
-  void Grant(const SessionPointer& session, std::uint64_t bytes);
-  Status SendRegion(FeedSession& session, std::string frame);
-  /// Whether the attempt may bring the partition: then no other one does any more. Else that was
-  /// said to it, and was the last word.
-  bool TakesOver(FeederLink& link, const PartitionKey& key, const Attempt& attempt);
-  void BreakOff(const SessionPointer& session, std::string_view why);
-  void EndSession(SessionPointer session, bool orderly);
-  /// All that a training partition brought was accepted, and read if it lasts until then.
-  void EndTraining(const SessionPointer& session);
-  /// Gives up what its feeder brought and no consumer has taken.
-  void Withdraw(FeedSession& session);
-  void RecordRead(const SessionPointer& session, std::uint64_t number, std::uint64_t rows);
-  void ReleaseAll(const std::vector<QueuedChunk>& chunks);
-  void ReleasePassed(Queue& queue);
-  void ReleaseBlock(FeedSession& session, std::uint64_t number);
-  void Retire(FeedSession& session);
-  void Post(FeederLink& link, OutFrame frame);
-  void PostLast(FeederLink& link, std::string frame);
-  void MarkDirty(FeederLink& link);
-  void StopAll(const std::string& last_frame);
-  void Wake();
-  void CountOut(const QueuedChunk& chunk);
-  ChunkLoan Lend(const QueuedChunk& chunk);
-  Result<ChunkLoan> LendCached(Lock& lock, const FeedQueue::CachedChunk& chunk);
-  Status CacheFailed(const Status& cause);
-  Result<ChunkLoan> LendAndCache(Lock& lock, Queue& queue, const QueuedChunk& chunk);
-  void TellProgress();
-  SessionPointer FindOpen(std::uint64_t id) const;
-  Queue& QueueOf(const FeedSession& session);
-  bool IsCurrent(const FeedSession& session);
-  Status WaitOn(Lock& lock, const Wait& wait, std::string_view what);
+  /// Gives the lock up and does what is left to do.
+  void GiveUpTurn() TFOS_RELEASE(mutex_);
+  void Do(Chores chores) TFOS_EXCLUDES(mutex_);
+  Result<GrantedMemory> GetMemory(const Chores::Grant& grant, std::uint64_t spare)
+      TFOS_EXCLUDES(mutex_);
+  /// A loan of what was taken, or the mark as consumers see it.
+  Result<feed::Next> Hand(Epochs& epochs, const FeedQueue::Item& item) TFOS_REQUIRES(mutex_);
+  ChunkLoan Lend(const QueuedChunk& chunk) TFOS_REQUIRES(mutex_);
+  Result<ChunkLoan> LendCached(const FeedQueue::CachedChunk& chunk) TFOS_REQUIRES(mutex_);
+  /// Lends the chunk, and keeps a copy if its epoch is to be replayed.
+  Result<ChunkLoan> LendAndCache(Epochs& epochs, const QueuedChunk& chunk) TFOS_REQUIRES(mutex_);
+  Status CacheFailed(const Status& cause) TFOS_REQUIRES(mutex_);
 
   const FeedServerOptions options_;
   const UniqueFd wake_;
-
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  ///< Anything a consumer waits for.
   RegionPool pool_;
-  const std::shared_ptr<CacheAccount> cache_account_;
-  std::map<std::string, Queue, std::less<>> queues_;
-  std::map<std::uint64_t, SessionPointer> sessions_;  ///< Until over and all chunks released.
-  std::uint64_t next_session_ = 1;
-  std::deque<MemoryRequest> memory_requests_;
-  Ledger ledger_;
-  std::vector<std::uint64_t> dirty_;  ///< Links that something is to be said to.
-  bool feed_over_ = false;
-  bool terminated_ = false;
-  bool closed_ = false;
-  std::optional<std::string> failure_;
-  std::optional<Clock::TimePoint> progress_told_;
-  FeedCounters counters_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;  ///< Anything a consumer waits for.
+  SessionTable table_ TFOS_GUARDED_BY(mutex_);
+  FeederMessages messages_ TFOS_GUARDED_BY(mutex_);
 };
 
 }  // namespace tfos::feed

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/logging.h"
 #include "chunk/row_structure.h"
 #include "feed/wire/read_position.h"
 
@@ -40,6 +41,12 @@ std::string_view KindName(chunk::RowNodeKind kind) {
 
 bool NothingCame(const Result<Next>& next) {
   return !next.ok() && next.status().kind() == ErrorKind::kRetryLater;
+}
+
+/// What the next call may not meet again: a deadline, a signal, a lack of memory.
+bool MayPass(ErrorKind kind) {
+  return kind == ErrorKind::kRetryLater || kind == ErrorKind::kInterrupted ||
+         kind == ErrorKind::kNoResources;
 }
 
 template <typename T>
@@ -357,7 +364,7 @@ Status BatchReader::FetchUnlessFailed(const Wait& wait) {
 }
 
 Status BatchReader::Remember(Status status) {
-  if (!status.ok() && status.kind() != ErrorKind::kRetryLater) failure_ = status;
+  if (!status.ok() && !MayPass(status.kind())) failure_ = status;
   return status;
 }
 
@@ -480,14 +487,20 @@ bool BatchReader::MayLend() {
 
 /// Gives the feeders back what only batches refer to.
 void BatchReader::DetachLent() {
+  std::vector<std::weak_ptr<LentMemory>> still_lent;
   for (const std::weak_ptr<LentMemory>& pointer : lent_) {
     const std::shared_ptr<LentMemory> lent = pointer.lock();
     if (lent == nullptr) continue;
-    lent->view.Detach();
+    if (const Status status = lent->view.Detach(); !status.ok()) {
+      // The feeder gets it back with the last batch that refers to it.
+      LogWarning("feed: {}", status.ToString());
+      still_lent.push_back(pointer);
+      continue;
+    }
     lent->loan.Release();
     detached_.push_back(lent);
   }
-  lent_.clear();
+  lent_ = std::move(still_lent);
 }
 
 /// Makes the rows that wait for the rest of their batch independent of the feeders' memory.

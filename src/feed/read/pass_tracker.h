@@ -11,7 +11,7 @@ namespace tfos::feed {
 ///   left with batches to come    the next pass continues the epoch and ends with it
 ///   left with none to come       the end of the epoch would make the next pass an empty one: it
 ///                                is passed over
-///   left with some to come, but  who limits passes to the length of the first (Keras does) means
+///   left with some to come, but limiting passes to the length of the first (Keras does) means
 ///   as long as the last full     whole epochs: the next pass takes what is left over and goes on
 ///   pass                         through its own epoch
 ///

@@ -21,7 +21,7 @@ constexpr std::uint64_t kBatchesAhead = 16;
 Result<std::shared_ptr<AlignedBuffer>> Extend(const columns::HeldBytes& held, std::uint64_t bytes) {
   auto memory = std::make_shared<AlignedBuffer>(bytes);
   if (memory->size() != bytes) {
-    return Status(ErrorKind::kRetryLater, fmt::format("no memory for {} bytes of a batch", bytes));
+    return Status(ErrorKind::kNoResources, fmt::format("no memory for {} bytes of a batch", bytes));
   }
   const std::span<std::byte> room = memory->bytes();
   if (!held.bytes.empty()) std::memcpy(room.data(), held.bytes.data(), held.bytes.size());

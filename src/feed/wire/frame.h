@@ -174,7 +174,7 @@ Result<CreditMessage> ParseCredit(std::span<const std::byte> body);
 ///   while Next() returns an event: handle it; for kPayloadBegin call SetTarget first.
 ///
 /// Owner and lifetime: owns its buffer; a target must stay valid until its kPayloadEnd.
-/// Threads: one. Errors: kBadInput for bytes that are no frame or beyond a limit; then it is dead.
+/// Threads: one. Errors: kBadInput for anything but a frame, or beyond a limit; then it is dead.
 class FrameReader {
  public:
   enum class Event {

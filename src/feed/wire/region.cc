@@ -17,6 +17,8 @@ namespace {
 
 /// More than any address space; keeps the arithmetic far from overflow.
 constexpr std::uint64_t kLargestRegion = std::uint64_t{1} << 46;
+/// MADV_POPULATE_WRITE, which older C libraries do not name.
+constexpr int kPopulateWrite = 23;
 
 std::size_t PageBytes() {
   static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -40,9 +42,12 @@ class PrivateMapping {
       return Status::FromErrno(errno,
                                fmt::format("map {} bytes of shared memory again", region.bytes()));
     }
-    ::mprotect(address, region.bytes(), PROT_READ);
-    return std::make_shared<PrivateMapping>(
+    auto mapping = std::make_shared<PrivateMapping>(
         std::span(static_cast<std::byte*>(address), region.bytes()));
+    if (::mprotect(address, region.bytes(), PROT_READ) != 0) {
+      return Status::FromErrno(errno, "protect a second mapping of shared memory");
+    }
+    return mapping;
   }
 
   explicit PrivateMapping(std::span<std::byte> memory) : memory_(memory) {}
@@ -54,14 +59,22 @@ class PrivateMapping {
   /// Whether no page is the consumer's own.
   bool pristine() const { return pristine_; }
 
-  void Detach(std::span<const std::byte> bytes) {
-    pristine_ = false;  // First: no view may be given out that the copies below do not know.
-    ::mprotect(memory_.data(), memory_.size(), PROT_READ | PROT_WRITE);
-    // A write makes the kernel copy the page. This one changes nothing, whoever reads meanwhile.
+  Status Detach(std::span<const std::byte> bytes) TFOS_EXCLUDES(mutex_) {
     const Extent pages = PagesOf(bytes);
-    for (std::size_t at = pages.begin; at < pages.end; at += PageBytes()) {
-      std::atomic_ref(reinterpret_cast<unsigned char&>(memory_[at])).fetch_or(0);
+    std::byte* const begin = memory_.data() + pages.begin;
+    const std::size_t size = pages.end - pages.begin;
+    // Views may share a page at their borders: one must not forbid writing while another copies.
+    const MutexLock lock(mutex_);
+    pristine_ = false;  // First: no view may be given out that the copies below do not know.
+    if (::mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) {
+      return Status::FromErrno(errno, "make a view of shared memory writable");
     }
+    Status status = CopyPages(begin, size);
+    // Whoever writes to a view ends the process; that this fails changes nothing for the others.
+    if (::mprotect(begin, size, PROT_READ) != 0 && status.ok()) {
+      status = Status::FromErrno(errno, "protect a view of shared memory");
+    }
+    return status;
   }
 
   /// Gives the copies of `bytes` back to the system, but for pages that others may be using too.
@@ -83,7 +96,24 @@ class PrivateMapping {
     return {begin / PageBytes() * PageBytes(), AlignUp(begin + bytes.size(), PageBytes())};
   }
 
+  /// Has the kernel copy the pages, which are writable. Their bytes stay what they are, whoever
+  /// reads or, next to the view, writes meanwhile.
+  static Status CopyPages(std::byte* begin, std::size_t size) {
+    if (::madvise(begin, size, kPopulateWrite) == 0) return {};
+    // EINVAL: a kernel before 5.14 does not know it. Then each page is copied as it is written to.
+    if (errno != EINVAL) return Status::FromErrno(errno, "copy a view of shared memory");
+    for (std::size_t at = 0; at < size; at += PageBytes()) {
+      // An exchange, as a compiler may drop an operation that changes nothing by its own account.
+      const std::atomic_ref byte(reinterpret_cast<unsigned char&>(begin[at]));
+      unsigned char value = byte.load(std::memory_order_relaxed);
+      while (!byte.compare_exchange_weak(value, value)) {
+      }
+    }
+    return {};
+  }
+
   const std::span<std::byte> memory_;
+  Mutex mutex_;  ///< Held by the one that copies.
   std::atomic<bool> pristine_ = true;
 };
 
@@ -100,15 +130,16 @@ PrivateView::~PrivateView() {
   if (detached_) mapping_->Forget(bytes_);
 }
 
-void PrivateView::Detach() {
-  mapping_->Detach(bytes_);
+Status PrivateView::Detach() {
+  TFOS_RETURN_IF_ERROR(mapping_->Detach(bytes_).Annotate(
+      fmt::format("keep {} bytes of a feeder's memory", bytes_.size())));
   detached_ = true;
+  return {};
 }
 
 Region::Region(SharedMemory shared)
     : shared_(std::move(shared)),
-      memory_(shared_.bytes().first(shared_.bytes().size() - PageBytes())),
-      charged_bytes_(memory_.size()) {}
+      memory_(shared_.bytes().first(shared_.bytes().size() - PageBytes())) {}
 
 std::atomic_ref<std::uint64_t> Region::read_position() const {
   return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data() + memory_.size()));
@@ -133,18 +164,19 @@ Result<std::unique_ptr<Region>> Region::Map(UniqueFd fd, std::uint64_t bytes) {
   return std::unique_ptr<Region>(new Region(std::move(shared).value()));
 }
 
-Status Region::Trim(std::uint64_t bytes) {
-  const std::uint64_t kept = WholePages(bytes);
-  if (kept >= charged_bytes_) return {};
+std::uint64_t Region::Trim(std::uint64_t used) {
+  const std::uint64_t kept = WholePages(used);
+  if (kept >= memory_.size()) return memory_.size();
   if (::fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(kept),
                   static_cast<off_t>(memory_.size() - kept)) != 0) {
-    return Status::FromErrno(errno, "give shared memory back");
+    LogDebug("feed: {}", Status::FromErrno(errno, "give shared memory back").ToString());
+    return memory_.size();
   }
-  charged_bytes_ = kept;
-  return {};
+  return kept;
 }
 
 Result<PrivateView> Region::MapPrivately(std::span<const std::byte> bytes) {
+  const MutexLock lock(mutex_);
   if (private_ == nullptr || !private_->pristine()) {
     TFOS_ASSIGN_OR_RETURN(private_, PrivateMapping::Map(*this));
   }
@@ -152,51 +184,43 @@ Result<PrivateView> Region::MapPrivately(std::span<const std::byte> bytes) {
   return PrivateView(private_, private_->memory().subspan(offset, bytes.size()));
 }
 
-bool RegionPool::CanTake(std::uint64_t bytes) const {
-  return in_use_ == 0 || (in_use_ <= budget_ && bytes <= budget_ - in_use_);
-}
-
-Result<std::unique_ptr<Region>> RegionPool::Take(std::uint64_t bytes) {
-  auto best = idle_.end();
-  for (auto it = idle_.begin(); it != idle_.end(); ++it) {
+std::shared_ptr<Region> RegionPool::TakeKept(std::uint64_t bytes) {
+  auto best = kept_.end();
+  for (auto it = kept_.begin(); it != kept_.end(); ++it) {
     if ((*it)->bytes() >= bytes && (*it)->bytes() / 2 <= bytes &&
-        (best == idle_.end() || (*it)->bytes() < (*best)->bytes())) {
+        (best == kept_.end() || (*it)->bytes() < (*best)->bytes())) {
       best = it;
     }
   }
-  if (best != idle_.end()) {
-    std::unique_ptr<Region> region = std::move(*best);
-    idle_.erase(best);
-    idle_bytes_ -= region->bytes();
-    region->charged_bytes_ = region->bytes();
-    in_use_ += region->bytes();
-    return region;
-  }
-  while (!idle_.empty() && in_use_ + idle_bytes_ + bytes > budget_) {
-    idle_bytes_ -= idle_.back()->bytes();
-    idle_.pop_back();
-  }
-  TFOS_ASSIGN_OR_RETURN(std::unique_ptr<Region> region, Region::Create(bytes));
-  in_use_ += region->bytes();
+  if (best == kept_.end()) return nullptr;
+  std::shared_ptr<Region> region = std::move(*best);
+  kept_.erase(best);
+  kept_bytes_ -= region->bytes();
   return region;
 }
 
-void RegionPool::Trim(Region& region, std::uint64_t used) {
-  const std::uint64_t before = region.charged_bytes_;
-  // A kernel that can't do it leaves the pages, and they go on to count.
-  if (const Status status = region.Trim(used); !status.ok()) {
-    LogDebug("feed: {}", status.ToString());
+Result<std::shared_ptr<Region>> RegionPool::Take(std::uint64_t bytes, std::uint64_t spare) {
+  std::vector<std::shared_ptr<Region>> dropped;  // Unmapped after the lock.
+  {
+    const MutexLock lock(mutex_);
+    if (std::shared_ptr<Region> kept = TakeKept(bytes); kept != nullptr) return kept;
+    while (kept_bytes_ > spare) {
+      kept_bytes_ -= kept_.back()->bytes();
+      dropped.push_back(std::move(kept_.back()));
+      kept_.pop_back();
+    }
   }
-  in_use_ -= before - region.charged_bytes_;
+  dropped.clear();  // Before the new one takes memory.
+  TFOS_ASSIGN_OR_RETURN(std::unique_ptr<Region> region, source_(bytes));
+  return std::shared_ptr<Region>(std::move(region));
 }
 
-void RegionPool::GiveBack(std::unique_ptr<Region> region, bool reusable) {
-  in_use_ -= region->charged_bytes_;
-  // Idle, it counts whole, trimmed or not: taken again it must not exceed the budget.
+void RegionPool::GiveBack(std::shared_ptr<Region> region, std::uint64_t spare) {
   const std::uint64_t bytes = region->bytes();
-  if (!reusable || in_use_ + idle_bytes_ + bytes > budget_) return;
-  idle_bytes_ += bytes;
-  idle_.push_back(std::move(region));
+  const MutexLock lock(mutex_);  // Released before `region`, if that is not kept.
+  if (kept_bytes_ > spare || bytes > spare - kept_bytes_) return;
+  kept_.push_back(std::move(region));
+  kept_bytes_ += bytes;
 }
 
 }  // namespace tfos::feed

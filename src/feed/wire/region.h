@@ -4,11 +4,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/shared_memory.h"
 #include "base/unique_fd.h"
 #include "tfos/status.h"
@@ -35,7 +37,8 @@ class PrivateView {
   std::span<const std::byte> bytes() const { return bytes_; }
   /// Copies what is not yet the consumer's own, page by page and in place. Whatever the feeder
   /// writes to its memory from then on is not seen here.
-  void Detach();
+  /// Fails when the system has no memory for the copies; then nothing is detached.
+  Status Detach();
 
  private:
   friend class Region;
@@ -66,54 +69,53 @@ class Region {
   std::span<std::byte> memory() const { return memory_; }
   /// A view of `bytes`, which lie in `memory()` and are complete: the feeder writes to them only
   /// when the view is detached or gone. It keeps their alignment up to a page.
-  Result<PrivateView> MapPrivately(std::span<const std::byte> bytes);
+  /// Several threads may do so.
+  Result<PrivateView> MapPrivately(std::span<const std::byte> bytes) TFOS_EXCLUDES(mutex_);
+  /// Gives the pages behind the first `used` bytes, rounded up to whole pages, back to the system.
+  /// The memory stays mapped on both sides: whoever touches it gets fresh pages. Returns how many
+  /// bytes are left; all of them where the kernel can't do it.
+  std::uint64_t Trim(std::uint64_t used);
   /// Of `memory()`.
   std::uint64_t bytes() const { return memory_.size(); }
   std::atomic_ref<std::uint64_t> read_position() const;
   int fd() const { return shared_.fd(); }
 
  private:
-  friend class RegionPool;
-
   /// `shared` is the memory and the page behind it.
   explicit Region(SharedMemory shared);
 
-  /// Gives the pages behind the first `bytes` bytes, rounded up to whole pages, back to the
-  /// system. The memory stays mapped on both sides: whoever touches it gets fresh pages.
-  Status Trim(std::uint64_t bytes);
-
   SharedMemory shared_;
   std::span<std::byte> memory_;
-  std::shared_ptr<PrivateMapping> private_;  ///< Null until wanted.
-  std::uint64_t charged_bytes_;  ///< What it counts for in a pool: less than all when trimmed.
+  Mutex mutex_;
+  std::shared_ptr<PrivateMapping> private_ TFOS_GUARDED_BY(mutex_);  ///< Null until wanted.
 };
 
-/// Hands out regions within a budget and keeps those that came back in order, with their pages.
+/// Makes regions, and keeps those that came back in order for whoever wants one next, with their
+/// pages.
 ///
-/// Owner and lifetime: owns the idle regions. Threads: one at a time. Units: bytes.
+/// Owner and lifetime: owns the kept regions, shares none of those. Threads: any; no system call is
+/// made under its lock, and none waits for another's. Units: bytes.
 class RegionPool {
  public:
-  explicit RegionPool(std::uint64_t budget) : budget_(budget) {}
+  /// How new memory is got. Tests give another.
+  using Source = std::function<Result<std::unique_ptr<Region>>(std::uint64_t bytes)>;
 
-  /// Whether Take of `bytes` stays within the budget. A region larger than the budget passes
-  /// while no other is in use.
-  bool CanTake(std::uint64_t bytes) const;
-  /// A region of at least `bytes`, whatever the budget says: ask CanTake before.
-  Result<std::unique_ptr<Region>> Take(std::uint64_t bytes);
-  /// `reusable`: the feeder is done with it and has not broken off.
-  void GiveBack(std::unique_ptr<Region> region, bool reusable);
+  explicit RegionPool(Source source = &Region::Create) : source_(std::move(source)) {}
 
-  /// The feeder of `region` is done and the node still reads the first `used` bytes: only they
-  /// count from now on, and the memory behind them is free.
-  void Trim(Region& region, std::uint64_t used);
-
-  std::uint64_t bytes_in_use() const { return in_use_; }
+  /// A region of at least `bytes`. Others are kept as far as they fit into `spare` bytes.
+  Result<std::shared_ptr<Region>> Take(std::uint64_t bytes, std::uint64_t spare);
+  /// Keeps the region if it fits, with those kept already, into `spare` bytes. Its feeder is done
+  /// with it, and nobody else uses it.
+  void GiveBack(std::shared_ptr<Region> region, std::uint64_t spare) TFOS_EXCLUDES(mutex_);
 
  private:
-  std::uint64_t budget_;
-  std::uint64_t in_use_ = 0;
-  std::uint64_t idle_bytes_ = 0;
-  std::vector<std::unique_ptr<Region>> idle_;
+  /// Null: none that is kept is of that size.
+  std::shared_ptr<Region> TakeKept(std::uint64_t bytes) TFOS_REQUIRES(mutex_);
+
+  const Source source_;
+  Mutex mutex_;
+  std::uint64_t kept_bytes_ TFOS_GUARDED_BY(mutex_) = 0;
+  std::vector<std::shared_ptr<Region>> kept_ TFOS_GUARDED_BY(mutex_);
 };
 
 }  // namespace tfos::feed

@@ -6,8 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -57,7 +61,7 @@ TEST(RegionTest, APrivateViewSharesUntilItIsDetached) {
   memory[64] = std::byte{1};
   memory[8255] = std::byte{2};
   EXPECT_EQ(view->bytes().front(), std::byte{1}) << "the same memory";
-  view->Detach();
+  ASSERT_TRUE(view->Detach().ok());
   memory[64] = std::byte{3};
   memory[8255] = std::byte{4};
   EXPECT_EQ(view->bytes().front(), std::byte{1});
@@ -80,7 +84,7 @@ TEST(RegionTest, ViewsShareAMappingUntilOneIsDetached) {
   Result<PrivateView> again = (*region)->MapPrivately(memory.first(4096));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->bytes().data(), address);
-  again->Detach();
+  ASSERT_TRUE(again->Detach().ok());
   Result<PrivateView> fresh = (*region)->MapPrivately(memory.first(4096));
   ASSERT_TRUE(fresh.ok());
   EXPECT_NE(fresh->bytes().data(), address);
@@ -101,12 +105,12 @@ TEST(RegionTest, DetachingConcernsNoOtherView) {
   {
     Result<PrivateView> detached = (*region)->MapPrivately(low);
     ASSERT_TRUE(detached.ok());
-    detached->Detach();
+    ASSERT_TRUE(detached->Detach().ok());
     std::memset(low.data(), 3, low.size());
     EXPECT_EQ(detached->bytes().front(), std::byte{1});
     EXPECT_EQ(detached->bytes().back(), std::byte{1});
     EXPECT_EQ(kept->bytes().front(), std::byte{2});
-    kept->Detach();
+    ASSERT_TRUE(kept->Detach().ok());
     // What is written where nobody looks any more is seen by later views, also in shared pages.
     std::memset(high.data(), 4, high.size());
     Result<PrivateView> later = (*region)->MapPrivately(high);
@@ -122,98 +126,112 @@ TEST(RegionTest, ImpossibleSizesAreRefused) {
   EXPECT_FALSE(Region::Create(~std::uint64_t{0}).ok());
 }
 
-TEST(RegionPoolTest, KeepsToItsBudget) {
-  RegionPool pool(16384);
-  Result<std::unique_ptr<Region>> first = pool.Take(8192);
-  ASSERT_TRUE(first.ok());
-  EXPECT_TRUE(pool.CanTake(8192));
-  EXPECT_FALSE(pool.CanTake(8193));
-  EXPECT_FALSE(pool.CanTake(~std::uint64_t{0}));
-  pool.GiveBack(std::move(*first), true);
-  EXPECT_TRUE(pool.CanTake(1 << 30)) << "a large one passes alone";
+TEST(RegionTest, ADetachedPageIsTheConsumersWhateverIsWrittenToTheFile) {
+  Result<std::unique_ptr<Region>> region = Region::Create(4 * 4096);
+  ASSERT_TRUE(region.ok());
+  const std::span<std::byte> memory = (*region)->memory();
+  std::memset(memory.data(), 1, memory.size());
+  Result<PrivateView> view = (*region)->MapPrivately(memory.first(3 * 4096));
+  ASSERT_TRUE(view.ok());
+  ASSERT_TRUE(view->Detach().ok());
+  const std::vector<std::byte> later(memory.size(), std::byte{2});
+  ASSERT_EQ(::pwrite((*region)->fd(), later.data(), later.size(), 0),
+            static_cast<ssize_t>(later.size()));
+  EXPECT_EQ(memory.front(), std::byte{2});
+  for (const std::byte byte : view->bytes()) ASSERT_EQ(byte, std::byte{1});
 }
 
-TEST(RegionPoolTest, ReusesWhatCameBackInOrder) {
-  RegionPool pool(16384);
-  Result<std::unique_ptr<Region>> region = pool.Take(8192);
+TEST(RegionTest, NobodyCanWriteToADetachedView) {
+  Result<std::unique_ptr<Region>> region = Region::Create(4096);
+  ASSERT_TRUE(region.ok());
+  Result<PrivateView> view = (*region)->MapPrivately((*region)->memory());
+  ASSERT_TRUE(view.ok());
+  ASSERT_TRUE(view->Detach().ok());
+  // The kernel refuses to read from a file into memory that is read-only.
+  const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(zeros, 0);
+  EXPECT_EQ(::read(zeros, const_cast<std::byte*>(view->bytes().data()), 1), -1);
+  EXPECT_EQ(errno, EFAULT);
+  ::close(zeros);
+}
+
+TEST(RegionTest, NeighboursAreDetachedAtTheSameTime) {
+  Result<std::unique_ptr<Region>> region = Region::Create(64 * 4096);
+  ASSERT_TRUE(region.ok());
+  const std::span<std::byte> memory = (*region)->memory();
+  std::vector<PrivateView> views;
+  constexpr std::size_t kBytes = 6000;  // So that neighbours share pages.
+  for (std::size_t at = 0; at + kBytes <= memory.size(); at += kBytes) {
+    Result<PrivateView> view = (*region)->MapPrivately(memory.subspan(at, kBytes));
+    ASSERT_TRUE(view.ok());
+    views.push_back(std::move(*view));
+  }
+  std::atomic<int> failures = 0;
+  std::vector<std::thread> threads;
+  for (PrivateView& view : views) {
+    threads.emplace_back([&] { failures += view.Detach().ok() ? 0 : 1; });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+}
+
+TEST(RegionTest, TrimGivesBackWhatIsNotUsed) {
+  const auto bytes_in_memory = [](const Region& region) {
+    struct stat status {};
+    EXPECT_EQ(::fstat(region.fd(), &status), 0);
+    return static_cast<std::uint64_t>(status.st_blocks) * 512;
+  };
+  Result<std::unique_ptr<Region>> region = Region::Create(8192);
+  ASSERT_TRUE(region.ok());
+  std::memset((*region)->memory().data(), 7, 8192);
+  EXPECT_EQ((*region)->Trim(8192), 8192u) << "all of it is used";
+  EXPECT_EQ((*region)->Trim(100), 4096u);
+  EXPECT_EQ(bytes_in_memory(**region), 4096u) << "the page beyond went back to the system";
+  EXPECT_EQ((*region)->memory()[99], std::byte{7});
+  std::memset((*region)->memory().data(), 7, 8192);
+  EXPECT_EQ((*region)->memory()[8191], std::byte{7}) << "it can be used again";
+}
+
+TEST(RegionPoolTest, GivesOutAgainWhatCameBack) {
+  RegionPool pool;
+  Result<std::shared_ptr<Region>> region = pool.Take(8192, 0);
   ASSERT_TRUE(region.ok());
   const Region* address = region->get();
   (*region)->memory()[5] = std::byte{1};
-  pool.GiveBack(std::move(*region), true);
-  EXPECT_EQ(pool.bytes_in_use(), 0u);
-  region = pool.Take(8000);
+  pool.GiveBack(std::move(*region), 16384);
+  region = pool.Take(8000, 8192);
   ASSERT_TRUE(region.ok());
   EXPECT_EQ(region->get(), address);
   EXPECT_EQ((*region)->memory()[5], std::byte{1}) << "with its pages";
 }
 
-TEST(RegionPoolTest, ThrowsAwayWhatItsFeederMayStillWriteTo) {
-  RegionPool pool(16384);
-  Result<std::unique_ptr<Region>> region = pool.Take(8192);
-  ASSERT_TRUE(region.ok());
-  (*region)->memory()[5] = std::byte{1};
-  pool.GiveBack(std::move(*region), false);
-  EXPECT_EQ(pool.bytes_in_use(), 0u);
-  region = pool.Take(8192);
-  ASSERT_TRUE(region.ok());
-  EXPECT_EQ((*region)->memory()[5], std::byte{0}) << "new memory";
+TEST(RegionPoolTest, KeepsNoMoreThanWhatIsSpare) {
+  RegionPool pool;
+  Result<std::shared_ptr<Region>> first = pool.Take(8192, 0);
+  Result<std::shared_ptr<Region>> second = pool.Take(8192, 0);
+  ASSERT_TRUE(first.ok() && second.ok());
+  (*first)->memory()[5] = std::byte{1};
+  (*second)->memory()[5] = std::byte{2};
+  pool.GiveBack(std::move(*first), 8192);
+  pool.GiveBack(std::move(*second), 8192);
+  first = pool.Take(8192, 8192);
+  second = pool.Take(8192, 0);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ((*first)->memory()[5], std::byte{1});
+  EXPECT_EQ((*second)->memory()[5], std::byte{0}) << "new memory";
 }
 
-std::uint64_t BytesInMemory(const Region& region) {
-  struct stat status {};
-  EXPECT_EQ(::fstat(region.fd(), &status), 0);
-  return static_cast<std::uint64_t>(status.st_blocks) * 512;
-}
-
-TEST(RegionPoolTest, OnlyWhatIsStillReadCountsAfterTrim) {
-  RegionPool pool(5 * 8192);
-  std::vector<std::unique_ptr<Region>> unread;
-  for (int i = 0; i < 8; ++i) {
-    ASSERT_TRUE(pool.CanTake(8192)) << i;
-    Result<std::unique_ptr<Region>> region = pool.Take(8192);
-    ASSERT_TRUE(region.ok());
-    std::memset((*region)->memory().data(), 7, 8192);
-    pool.Trim(**region, 100);
-    EXPECT_EQ(BytesInMemory(**region), 4096u) << "the page beyond went back to the system";
-    EXPECT_EQ((*region)->memory()[99], std::byte{7});
-    unread.push_back(std::move(*region));
-  }
-  EXPECT_EQ(pool.bytes_in_use(), 8 * 4096u);
-  for (std::unique_ptr<Region>& region : unread) pool.GiveBack(std::move(region), true);
-  EXPECT_EQ(pool.bytes_in_use(), 0u);
-}
-
-TEST(RegionPoolTest, ATrimmedRegionIsWholeWhenItIsTakenAgain) {
-  RegionPool pool(8192);
-  Result<std::unique_ptr<Region>> region = pool.Take(8192);
-  ASSERT_TRUE(region.ok());
-  const Region* address = region->get();
-  pool.Trim(**region, 1);
-  pool.GiveBack(std::move(*region), true);
-  region = pool.Take(8192);
-  ASSERT_TRUE(region.ok());
-  EXPECT_EQ(region->get(), address);
-  EXPECT_EQ(pool.bytes_in_use(), 8192u);
-  EXPECT_FALSE(pool.CanTake(1));
-  std::memset((*region)->memory().data(), 7, 8192);
-  EXPECT_EQ((*region)->memory()[8191], std::byte{7});
-  pool.Trim(**region, 8192);
-  EXPECT_EQ(pool.bytes_in_use(), 8192u) << "all of it is used";
-}
-
-TEST(RegionPoolTest, IdleMemoryMakesRoomForAnotherSize) {
-  RegionPool pool(16384);
-  Result<std::unique_ptr<Region>> small = pool.Take(4096);
+TEST(RegionPoolTest, WhatIsKeptMakesRoomForAnotherSize) {
+  RegionPool pool;
+  Result<std::shared_ptr<Region>> small = pool.Take(4096, 12288);
   ASSERT_TRUE(small.ok());
-  pool.GiveBack(std::move(*small), true);
-  Result<std::unique_ptr<Region>> large = pool.Take(16384);
+  (*small)->memory()[5] = std::byte{1};
+  pool.GiveBack(std::move(*small), 16384);
+  Result<std::shared_ptr<Region>> large = pool.Take(16384, 0);
   ASSERT_TRUE(large.ok());
-  EXPECT_EQ(pool.bytes_in_use(), 16384u);
-  (*large)->memory()[5] = std::byte{1};
-  pool.GiveBack(std::move(*large), true);
-  large = pool.Take(16384);
-  ASSERT_TRUE(large.ok());
-  EXPECT_EQ((*large)->memory()[5], std::byte{1}) << "kept: nothing else is idle";
+  small = pool.Take(4096, 0);
+  ASSERT_TRUE(small.ok());
+  EXPECT_EQ((*small)->memory()[5], std::byte{0}) << "the one that was kept is gone";
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace tfos::feed {
 ///
 /// Feeder and node keep one each. The feeder finds room in its own; the node checks with its own
 /// that a chunk lies where nothing else is. The node frees first and tells the feeder, so what
-/// the feeder sees as free is free for the node as well.
+/// the feeder sees as free is free for the node too.
 ///
 /// Owner and lifetime: a value; it knows offsets only, no memory. Threads: one at a time.
 /// Errors: none. Units: bytes; blocks start at and take up multiples of `kBufferAlignment`.

@@ -31,11 +31,10 @@ std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-std::unique_ptr<datasets::TensorGroup> Join(const std::vector<MemberTuple>& members,
-                                            std::uint32_t rank, const std::string& token,
-                                            int listener, double connect_timeout,
-                                            double stall_after, bool shared_memory, bool encrypt,
-                                            const std::string& rdma, const std::string& timeline) {
+std::unique_ptr<datasets::TensorGroup> Join(
+    const std::vector<MemberTuple>& members, std::uint32_t rank, const std::string& token,
+    int listener, double connect_timeout, double stall_after, bool shared_memory, bool encrypt,
+    const std::string& rdma, const std::string& packaged_ucx, const std::string& timeline) {
   collective::GroupOptions options;
   for (const auto& [name, address, port] : members) {
     options.members.push_back({.name = name, .address = address, .port = port});
@@ -51,6 +50,7 @@ std::unique_ptr<datasets::TensorGroup> Join(const std::vector<MemberTuple>& memb
   options.shared_memory = shared_memory;
   options.encrypt = encrypt;
   options.rdma = ValueOrThrow(collective::RdmaFromWord(rdma));
+  options.packaged_ucx = packaged_ucx;
   options.timeline = timeline;
   // Only while it joins: ops run on threads of TensorFlow, where no signal of Python arrives.
   const auto joining = std::make_shared<std::atomic<bool>>(true);
@@ -66,6 +66,12 @@ std::int64_t Register(datasets::TensorGroup& group, std::uintptr_t add, std::uin
                                      reinterpret_cast<tfos_unregister_group_function>(remove)));
 }
 
+/// Where the UCX is that this process would use, its version, and whether it has InfiniBand.
+std::tuple<std::string, std::string, bool> FindUcx(const std::string& packaged) {
+  const collective::FoundUcx found = ValueOrThrow(collective::FindUcx(packaged));
+  return {found.file, found.version, found.has_verbs};
+}
+
 void Barrier(datasets::TensorGroup& group, const std::string& name) {
   ThrowIfError(WithoutGil([&] { return group.group().Barrier(name); }));
 }
@@ -77,10 +83,10 @@ void BindCollective(nb::module_& module) {
       .def_static("join", &Join, nb::arg("members"), nb::arg("rank"), nb::arg("token"),
                   nb::arg("listener"), nb::arg("connect_timeout"), nb::arg("stall_after"),
                   nb::arg("shared_memory"), nb::arg("encrypt"), nb::arg("rdma"),
-                  nb::arg("timeline"),
+                  nb::arg("packaged_ucx"), nb::arg("timeline"),
                   "Waits until all members have joined: tuples of name, address and port. "
-                  "`listener`: a socket that is bound to this one's port. `timeline`: a file, or "
-                  "empty.")
+                  "`listener`: a socket that is bound to this one's port. `packaged_ucx`: the "
+                  "libucp to take where the system has none. `timeline`: a file, or empty.")
       .def_prop_ro("rank", [](const datasets::TensorGroup& group) { return group.group().rank(); })
       .def_prop_ro("size", [](const datasets::TensorGroup& group) { return group.group().size(); })
       .def_prop_ro(
@@ -101,6 +107,9 @@ void BindCollective(nb::module_& module) {
           [](datasets::TensorGroup& group, const std::string& why) { group.group().Close(why); },
           nb::arg("why"), nb::call_guard<nb::gil_scoped_release>(),
           "Ends the group for all members.");
+  module.def("find_ucx", &FindUcx, nb::arg("packaged"),
+             "File and version of the UCX that nodes would use, and whether it has InfiniBand and "
+             "RoCE. `packaged`: as of TensorGroup.join.");
 }
 
 }  // namespace tfos::python

@@ -11,6 +11,7 @@
 
 #include "base/aligned_buffer.h"
 #include "base/format.h"
+#include "base/seconds.h"
 #include "datasets/row_converter.h"
 #include "python/bind/gil.h"
 #include "python/codec/errors.h"
@@ -163,11 +164,17 @@ void FeedReader::Open(Chunk& chunk, bool as_columns) {
 void FeedReader::OnTaken(std::size_t count) {
   feed_->CountRows(count);
   chunk_->taken += count;
-  chunk_->loan.MarkRead(chunk_->taken);
   if (chunk_->loan.mode() == feed::Mode::kInference) {
     SessionOf(chunk_->loan).handed_out += count;
   }
-  if (chunk_->decoder->at_end()) chunk_.reset();
+  // The feed's lock is taken without the GIL: whoever holds it must never wait for Python.
+  if (chunk_->decoder->at_end()) {
+    feed::ChunkLoan read = std::move(chunk_->loan);
+    chunk_.reset();
+    WithoutGil([&] { read.Release(); });
+  } else if (chunk_->loan.until_read()) {
+    WithoutGil([&] { chunk_->loan.MarkRead(chunk_->taken); });
+  }
 }
 
 FeedReader::Session& FeedReader::SessionOf(const feed::ChunkLoan& loan) {
@@ -194,7 +201,8 @@ void FeedReader::FinishAnsweredSessions() {
     sessions_.pop_front();
     if (session.broken) continue;
     // A feeder that is gone by now needs no answer: Spark runs its partition again.
-    const auto finished = server().FinishSession(session.id, session.answered);
+    const auto finished =
+        WithoutGil([&] { return server().FinishSession(session.id, session.answered); });
     ThrowIfError(finished.status());
   }
 }

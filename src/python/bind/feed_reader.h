@@ -37,7 +37,7 @@ class FeedReader {
   nb::list NextRows(std::size_t count, bool cross_partition, std::optional<double> timeout_seconds);
 
   /// The same as columns: a list of one NumPy array for each name, all of one length. See
-  /// RowColumns. When a call fails, the next one has to want the same names.
+  /// RowColumns. When a call fails, the next one must want the same names.
   nb::list NextColumns(const std::vector<std::string>& names, std::size_t count,
                        bool cross_partition, std::optional<double> timeout_seconds);
 
@@ -49,7 +49,7 @@ class FeedReader {
   void SendResults(nb::list results);
 
   /// The same with whole columns, see ResultColumns. False, and nothing was sent, when one of them
-  /// has values that only a pickle can hold: then they have to be sent as rows.
+  /// has values that only a pickle can hold: then they must be sent as rows.
   bool SendColumns(const std::optional<std::vector<std::string>>& names, nb::list columns);
 
   /// The program has ended: fails the partitions that lack results.
@@ -98,7 +98,7 @@ class FeedReader {
   const std::string queue_;
   std::optional<Chunk> chunk_;
   ObjectVector rows_;                    ///< Taken, not yet returned.
-  std::unique_ptr<RowColumns> columns_;  ///< Likewise, but for the names of the last call.
+  std::unique_ptr<RowColumns> columns_;  ///< Likewise, for the names of the last call.
   bool convertible_ = true;              ///< No pickled chunk has turned out to have no columns.
   bool ended_ = false;
   bool reading_ = false;

@@ -23,7 +23,7 @@ auto WithoutGil(Function&& function) {
 inline Status CheckSignals() {
   const nb::gil_scoped_acquire acquire;
   if (PyErr_CheckSignals() == 0) return Status::Ok();
-  return {ErrorKind::kRetryLater, "interrupted by a signal"};
+  return {ErrorKind::kInterrupted, "interrupted by a signal"};
 }
 
 }  // namespace tfos::python

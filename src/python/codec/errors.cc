@@ -11,8 +11,11 @@ const char* ExceptionName(ErrorKind kind) {
       return "NodeLostError";
     case ErrorKind::kBadInput:
       return "BadInputError";
+    case ErrorKind::kNoResources:
+      return "ResourceError";
     case ErrorKind::kUnsupported:
     case ErrorKind::kSuperseded:
+    case ErrorKind::kInterrupted:
     case ErrorKind::kBug:
       return "FeedError";
   }

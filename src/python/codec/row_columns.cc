@@ -45,7 +45,7 @@ bool IsPythonNumbers(RowNodeKind kind) {
 
 std::string NameOf(nb::handle type) { return nb::cast<std::string>(type.attr("__name__")); }
 
-/// The names of a Row's fields; none if `row` is no Row.
+/// The names of a Row's fields; none if `row` isn't a Row.
 nb::object FieldsOfRow(PyObject* row) {
   if (IsExactly(row, &PyTuple_Type) || !nb::hasattr(row, "__fields__")) return {};
   return nb::getattr(row, "__fields__");

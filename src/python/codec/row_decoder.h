@@ -79,7 +79,7 @@ struct DecodeNode {
 /// Owner and lifetime: borrows the chunk's bytes. Rows that it has made are independent of them.
 /// Threads: one at a time, with the GIL.
 /// Errors: throws nb::python_error (also whatever unpickling raises), and BadInputError through
-/// ThrowStatus for bytes that are no valid chunk.
+/// ThrowStatus for bytes that aren't a valid chunk.
 class RowDecoder {
  public:
   explicit RowDecoder(std::span<const std::byte> chunk);
@@ -92,7 +92,7 @@ class RowDecoder {
   /// True when all rows were taken.
   bool at_end();
 
-  // For who takes columns instead of rows; of a chunk that has some.
+  // For callers that take columns instead of rows; of a chunk that has some.
 
   bool columnar() const { return chunk_.kind() == chunk::ChunkKind::kColumnar; }
   const DecodeNode& root() const { return root_; }

@@ -138,7 +138,7 @@ class StringWriter {
   StringWriter(chunk::ChunkBuilder& builder, std::size_t column)
       : builder_(builder), column_(column), room_(builder.data(column)) {}
 
-  /// False when one is no string, or more than were planned.
+  /// False when one isn't a string, or more than were planned.
   bool Write(std::span<PyObject* const> strings, bool text) {
     if (strings.size() > builder_.strings(column_) - written_) return false;
     for (PyObject* string : strings) {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfos.base.roles import plan_roles, tensorboard_node
+from tfos.base.roles import members_of, plan_roles, tensorboard_node
 from tfos.errors import BadInputError
 
 
@@ -14,8 +14,16 @@ from tfos.errors import BadInputError
         (3, {"ps": 1}, {"ps": 1, "worker": 2}),
         (2, {"chief": "chief"}, {"chief": 1, "worker": 1}),
         (1, {"chief": "master"}, {"master": 1}),
-        (5, {"parameter_servers": 1, "chief": "chief", "evaluator": True, "input_mode": "tensorflow"},
-         {"ps": 1, "chief": 1, "evaluator": 1, "worker": 2}),
+        (
+            5,
+            {
+                "parameter_servers": 1,
+                "chief": "chief",
+                "evaluator": True,
+                "input_mode": "tensorflow",
+            },
+            {"ps": 1, "chief": 1, "evaluator": 1, "worker": 2},
+        ),
     ],
 )
 def test_order_and_counts(nodes, options, expected):
@@ -28,9 +36,9 @@ def test_order_and_counts(nodes, options, expected):
     [
         (0, {}, "at least 1 node"),
         (2, {"parameter_servers": 2}, "too few for 2 ps"),
-        (2, {"parameter_servers": -1}, "can't be"),
-        (2, {"ps": -1}, "can't be"),
-        (4, {"ps": 1, "parameter_servers": 1}, "one kind"),
+        (4, {"ps": 1, "parameter_servers": 1}, "choose ps= or parameter_servers=, not both"),
+        (4, {"ps": -1}, "ps=-1: must be 0 or more"),
+        (4, {"parameter_servers": -2}, "parameter_servers=-2: must be 0 or more"),
         (1, {"parameter_servers": 1, "chief": "chief"}, "too few"),
         (2, {"chief": "boss"}, "'chief' or 'master'"),
         (2, {"input_mode": "hdfs"}, "'spark' or 'tensorflow'"),
@@ -48,3 +56,11 @@ def test_tensorboard_runs_beside_the_chief_or_the_first_worker():
     assert tensorboard_node(plan_roles(3, parameter_servers=1)) == 1
     assert tensorboard_node(plan_roles(3, parameter_servers=1, chief="chief")) == 1
     assert tensorboard_node(plan_roles(2)) == 0
+
+
+@pytest.mark.parametrize("chief", ["chief", "master"])
+def test_who_trains_together_begins_with_the_chief(chief):
+    jobs = [("worker", 1), ("ps", 0), ("worker", 0), ("evaluator", 0), (chief, 0)]
+    nodes = [{"job_name": job, "task_index": index} for job, index in jobs]
+    members = [(node["job_name"], node["task_index"]) for node in members_of(nodes)]
+    assert members == [(chief, 0), ("worker", 0), ("worker", 1)]

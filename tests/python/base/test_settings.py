@@ -46,19 +46,31 @@ def test_an_unknown_attribute_is_an_attribute_error():
         Settings({}).nothing
 
 
-@pytest.mark.parametrize(("keyword", "value"), [
-    ("feed_memory", -1), ("feed_chunk", 0), ("slots_timeout", -0.5), ("stop_grace", float("nan")),
-])
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        ("feed_memory", -1),
+        ("feed_chunk", 0),
+        ("slots_timeout", -0.5),
+        ("stop_grace", float("nan")),
+    ],
+)
 def test_numbers_that_make_no_sense_are_refused(keyword, value):
-    with pytest.raises(BadInputError, match=f"spark.tfos.{keyword.replace('_', '.')}=.* is too small"):
+    with pytest.raises(
+        BadInputError, match=f"spark.tfos.{keyword.replace('_', '.')}=.* is too small"
+    ):
         Settings.resolve({}.get, {keyword: value})
 
 
-@pytest.mark.parametrize("value, word", [(True, "true"), (False, "false"), ("Required", "required")])
+@pytest.mark.parametrize(
+    "value, word", [(True, "true"), (False, "false"), ("Required", "required")]
+)
 def test_words_are_read_in_any_case(value, word):
     assert Settings.resolve({}.get, {"rdma": value}).rdma == word
 
 
 def test_another_word_is_refused_with_those_that_there_are():
-    with pytest.raises(BadInputError, match="spark.tfos.rdma='maybe' is none of false, true, required"):
+    with pytest.raises(
+        BadInputError, match="spark.tfos.rdma='maybe' is none of false, true, required"
+    ):
         Settings.resolve({"spark.tfos.rdma": "maybe"}.get, {})

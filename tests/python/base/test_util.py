@@ -1,8 +1,8 @@
 """Cluster sizes from a session's configuration."""
 
 import pytest
-from support.fake_spark import FakeSparkContext, fake_session
 
+from support.fake_spark import FakeSparkContext, fake_session
 from tfos import util
 from tfos.errors import BadInputError
 
@@ -14,8 +14,12 @@ def session(**settings):
 
 def test_sizes_that_the_session_has():
     assert util.num_executors(session(executor_instances="4")) == 4
-    assert util.num_executors(session(dynamicAllocation_enabled="true",
-                                      dynamicAllocation_maxExecutors="7")) == 7
+    assert (
+        util.num_executors(
+            session(dynamicAllocation_enabled="true", dynamicAllocation_maxExecutors="7")
+        )
+        == 7
+    )
     assert util.num_param_servers(session(tfos_parameterServers="2")) == 2
     assert util.num_param_servers(session(tensorflow_num_ps="1")) == 1
     assert util.num_param_servers(session()) == 0

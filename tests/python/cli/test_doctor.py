@@ -1,15 +1,19 @@
 """The Python side of ``tfos doctor``."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+from tfos import _native
 from tfos.base import executable
 from tfos.cli import checks as checks_of
 from tfos.cli import doctor
+from tfos.errors import TfosError
 from tfos.spark.installation import spark_home
 
 COMPLETE = {
@@ -52,8 +56,20 @@ def test_tensorflow_is_ok_in_the_tested_range(version, level):
     assert bool(check.advice) == (level != checks_of.OK)
 
 
+def test_advice_about_tensorflow_is_what_pip_takes():
+    advice = doctor.check_tensorflow(version_of(tensorflow_cpu=None)).advice
+    (quoted,) = re.findall(r'^pip install "(.*)"$', advice)
+    requirement = Requirement(quoted)
+    assert requirement.name == "tensorflow"
+    assert list(requirement.specifier.filter(["2.15.1", "2.16.1", "2.21.0", "2.22.0"])) == [
+        "2.16.1",
+        "2.21.0",
+    ]
+
+
 @pytest.mark.parametrize(
-    ("version", "level"), [("3.4.1", checks_of.WARN), ("3.5.0", checks_of.OK), ("4.1.4", checks_of.OK)]
+    ("version", "level"),
+    [("3.4.1", checks_of.WARN), ("3.5.0", checks_of.OK), ("4.1.4", checks_of.OK)],
 )
 def test_spark_is_ok_from_the_oldest_tested_one(tmp_path, version, level):
     assert doctor.check_spark(version_of(pyspark=version), tmp_path).level == level
@@ -62,12 +78,18 @@ def test_spark_is_ok_from_the_oldest_tested_one(tmp_path, version, level):
 def test_versions_that_were_not_run_are_told_from_those_that_were(tmp_path):
     tested = doctor.check_tensorflow(version_of()).found
     assert tested == "2.21.0 (tensorflow-cpu)"
-    assert "tested with 2.21, and its feed with 2.16" in doctor.check_tensorflow(
-        version_of(tensorflow_cpu="2.18.0")).found
+    assert (
+        "tested with 2.21, and its feed with 2.16"
+        in doctor.check_tensorflow(version_of(tensorflow_cpu="2.18.0")).found
+    )
     assert "tested" not in doctor.check_spark(version_of(), tmp_path).found
-    assert doctor.check_spark(version_of(pyspark="3.5.1"), tmp_path).found.endswith("; tested with 4.1")
-    assert "made for 3.5 and newer, tested with 4.1" in doctor.check_spark(
-        version_of(pyspark="3.4.1"), tmp_path).advice
+    assert doctor.check_spark(version_of(pyspark="3.5.1"), tmp_path).found.endswith(
+        "; tested with 4.1"
+    )
+    assert (
+        "made for 3.5 and newer, tested with 4.1"
+        in doctor.check_spark(version_of(pyspark="3.4.1"), tmp_path).advice
+    )
 
 
 def test_spark_may_come_from_spark_home(tmp_path):
@@ -140,10 +162,43 @@ def test_the_report_is_one_line_of_json_and_its_exit_code_tells_of_failures():
     assert process.returncode == bool(failed)
 
 
-def test_nothing_imports_tensorflow_to_see_its_version():
+def test_the_ucx_that_nodes_would_use_is_named():
+    # In a process of its own: what is loaded once stays.
     program = (
-        "import sys, tfos.cli.doctor; tfos.cli.doctor.all_checks(); print('tensorflow' in sys.modules)"
+        "from tfos.cli import doctor; check = doctor.check_ucx(); print(check.level, check.found)"
     )
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    level, version, _, file = process.stdout.split(" ", 3)
+    assert level == checks_of.OK
+    assert tuple(map(int, version.split(".")[:2])) >= (1, 14)
+    assert Path(file.split(",")[0].strip()).name.startswith("libucp.so")
+
+
+def test_a_ucx_without_infiniband_is_a_warning_only_where_there_is_some(tmp_path, monkeypatch):
+    monkeypatch.setattr(_native, "find_ucx", lambda packaged: ("/x/libucp.so.0", "1.22.0", False))
+    assert doctor.check_ucx("", tmp_path / "none") == checks_of.Check(
+        checks_of.OK, "UCX (rdma=True)", "1.22.0 at /x/libucp.so.0, without InfiniBand and RoCE"
+    )
+    (tmp_path / "mlx5_0").mkdir()
+    check = doctor.check_ucx("", tmp_path)
+    assert check.level == checks_of.WARN and "this host has mlx5_0" in check.found
+    monkeypatch.setattr(_native, "find_ucx", lambda packaged: ("/x/libucp.so.0", "1.22.0", True))
+    assert doctor.check_ucx("", tmp_path).level == checks_of.OK
+
+
+def test_a_ucx_that_is_too_old_says_what_to_install(monkeypatch):
+    def refuse(packaged):
+        raise TfosError('no UCX: /x is UCX 1.13.1: pip install "tfos[rdma]"')
+
+    monkeypatch.setattr(_native, "find_ucx", refuse)
+    check = doctor.check_ucx("")
+    assert check.level == checks_of.WARN and "tfos[rdma]" in check.found
+
+
+def test_nothing_imports_tensorflow_to_see_its_version():
+    program = "import sys, tfos.cli.doctor; tfos.cli.doctor.all_checks(); print('tensorflow' in sys.modules)"
     process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
@@ -153,7 +208,9 @@ def test_nothing_imports_tensorflow_to_see_its_version():
 @pytest.mark.parametrize("module", ["cli.records", "cli.infer", "node.files", "records.files"])
 def test_what_needs_pyarrow_says_so(module):
     program = f"import sys; sys.modules['pyarrow'] = None; import tfos.{module}"
-    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert process.returncode == 1
     last = process.stderr.splitlines()[-1]
     assert "pip install pyarrow" in last
@@ -178,7 +235,9 @@ def test_a_subcommand_that_is_none_is_named():
     assert done.returncode != 0
     said, _, subcommands = done.stderr.partition("; there are: ")
     assert said == "tfos: 'frob' is no subcommand"
-    assert {"agent", "coordinator", "doctor", "infer", "records", "tensorboard"} <= set(subcommands.split())
+    assert {"agent", "coordinator", "doctor", "infer", "records", "tensorboard"} <= set(
+        subcommands.split()
+    )
 
 
 def test_the_executable_reports_host_and_python():

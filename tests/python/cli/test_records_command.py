@@ -7,8 +7,8 @@ import subprocess
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
-from support.remote_files import read_bytes, write_bytes
 
+from support.remote_files import read_bytes, write_bytes
 from tfos import records
 from tfos.base import executable
 from tfos.cli import records as records_command
@@ -24,8 +24,13 @@ def run(capsys, *arguments):
 
 @pytest.fixture
 def table():
-    return pa.table({"id": range(20), "s": [f"ä{n}" for n in range(20)],
-                     "x": pa.array([n / 2 for n in range(20)], pa.float32())})
+    return pa.table(
+        {
+            "id": range(20),
+            "s": [f"ä{n}" for n in range(20)],
+            "x": pa.array([n / 2 for n in range(20)], pa.float32()),
+        }
+    )
 
 
 @pytest.fixture(params=["local", "hdfs"])
@@ -43,7 +48,9 @@ def files(root, table):
 
 def test_through_the_executable(files):
     def tfos(*arguments):
-        return subprocess.run([executable.path(), "records", *arguments], capture_output=True, text=True)
+        return subprocess.run(
+            [executable.path(), "records", *arguments], capture_output=True, text=True
+        )
 
     done = tfos("head", "-n", "2", str(files))
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [0, 1]
@@ -51,8 +58,12 @@ def test_through_the_executable(files):
     assert tfos("--help").stdout.startswith("usage: tfos records")
     assert tfos("cut", "x").returncode == 2
     assert tfos("count", f"{files}/none").returncode == 1
-    shell = subprocess.run(f"'{executable.path()}' records cat '{files}/*.tfrecord' | head -n 1", shell=True,
-                           capture_output=True, text=True)
+    shell = subprocess.run(
+        f"'{executable.path()}' records cat '{files}/*.tfrecord' | head -n 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+    )
     assert json.loads(shell.stdout)["id"] == 0 and not shell.stderr
 
 
@@ -60,22 +71,36 @@ def test_cat_head_and_count(capsys, files, table):
     assert run(capsys, "cat", files) == (0, table.to_pylist(), "")
     assert run(capsys, "cat", f"{files}/*.gz")[1] == table.slice(15).to_pylist()
     assert run(capsys, "head", files)[1] == table.slice(0, 10).to_pylist()
-    assert run(capsys, "count", files)[1] == [{"file": f"{files}/a.tfrecord", "records": 15},
-                                              {"file": f"{files}/b.tfrecord.gz", "records": 5}]
+    assert run(capsys, "count", files)[1] == [
+        {"file": f"{files}/a.tfrecord", "records": 15},
+        {"file": f"{files}/b.tfrecord.gz", "records": 5},
+    ]
 
 
 def test_values_that_json_does_not_have(capsys, root):
-    records.write(f"{root}/f", [pa.record_batch({
-        "b": [b"\xff"], "f": pa.array([float("nan")], pa.float32()), "l": [[b"\xfe", b"a"]]})])
+    records.write(
+        f"{root}/f",
+        [
+            pa.record_batch(
+                {
+                    "b": [b"\xff"],
+                    "f": pa.array([float("nan")], pa.float32()),
+                    "l": [[b"\xfe", b"a"]],
+                }
+            )
+        ],
+    )
     assert run(capsys, "cat", f"{root}/f")[1] == [
-        {"b": {"base64": "/w=="}, "f": "nan", "l": [{"base64": "/g=="}, {"base64": "YQ=="}]}]
+        {"b": {"base64": "/w=="}, "f": "nan", "l": [{"base64": "/g=="}, {"base64": "YQ=="}]}
+    ]
 
 
 def test_schema(capsys, files):
     assert run(capsys, "schema", files)[1] == [
         {"name": "id", "type": "int64", "nullable": False},
         {"name": "s", "type": "string", "nullable": False},
-        {"name": "x", "type": "float", "nullable": False}]
+        {"name": "x", "type": "float", "nullable": False},
+    ]
 
 
 def test_verify_and_damage(capsys, files):
@@ -116,12 +141,23 @@ def test_index(capsys, files):
 def test_convert(capsys, files, table):
     code, lines, _ = run(capsys, "convert", files, "--output", f"{files}/t.parquet")
     assert code == 0 and lines == [{"file": f"{files}/t.parquet", "rows": 20}]
-    assert parquet.read_table(io.BytesIO(read_bytes(f"{files}/t.parquet"))).to_pylist() == table.to_pylist()
-    assert run(capsys, "convert", f"{files}/t.parquet", "--output", f"{files}/again.tfrecord.gz")[0] == 0
+    assert (
+        parquet.read_table(io.BytesIO(read_bytes(f"{files}/t.parquet"))).to_pylist()
+        == table.to_pylist()
+    )
+    assert (
+        run(capsys, "convert", f"{files}/t.parquet", "--output", f"{files}/again.tfrecord.gz")[0]
+        == 0
+    )
     assert run(capsys, "cat", f"{files}/again.tfrecord.gz")[1] == table.to_pylist()
-    assert run(capsys, "convert", f"{files}/again.tfrecord.gz", "--output", f"{files}/t.csv")[0] == 0
+    assert (
+        run(capsys, "convert", f"{files}/again.tfrecord.gz", "--output", f"{files}/t.csv")[0] == 0
+    )
     assert csv.read_csv(io.BytesIO(read_bytes(f"{files}/t.csv"))).to_pylist() == table.to_pylist()
-    assert run(capsys, "convert", f"{files}/t.csv", "--output", f"{files}/t", "--to", "tfrecord")[0] == 0
+    assert (
+        run(capsys, "convert", f"{files}/t.csv", "--output", f"{files}/t", "--to", "tfrecord")[0]
+        == 0
+    )
     assert run(capsys, "cat", f"{files}/t")[1] == table.to_pylist()
 
 
@@ -141,4 +177,7 @@ def test_what_can_not_be_converted_leaves_nothing(capsys, root):
     assert code == 1 and "is read and written" in error
     access, directory = access_for(root)
     assert [status.path.rpartition("/")[2] for status in access.list(directory)] == [
-        "broken.parquet", "f", "t.parquet"]
+        "broken.parquet",
+        "f",
+        "t.parquet",
+    ]

@@ -32,8 +32,12 @@ def confs(words):
 
 
 def test_it_runs_in_its_own_python_whatever_the_executors_have():
-    done = subprocess.run([executable.path(), "submit", "--dry-run", "--master", "yarn", "p.py"],
-                          env={**os.environ, "PYSPARK_PYTHON": "/executors/python"}, text=True, capture_output=True)
+    done = subprocess.run(
+        [executable.path(), "submit", "--dry-run", "--master", "yarn", "p.py"],
+        env={**os.environ, "PYSPARK_PYTHON": "/executors/python"},
+        text=True,
+        capture_output=True,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-1] == "p.py" and "--archives" not in done.stdout
 
@@ -43,9 +47,12 @@ def test_options_of_spark_and_arguments_of_the_program_pass_unchanged():
     program = ["train.py", "--python-env", "x", "--conf", "y=z", "--dry-run"]
     words = planned("--dry-run", *given, *program)
     assert words[0] == "/spark/bin/spark-submit"
-    assert words[1:1 + len(given)] == given
-    assert words[-len(program):] == program
-    assert submit.parse(["--name=my job", "-c", "a=b", "p.py"]).options == [("--name", "my job"), ("--conf", "a=b")]
+    assert words[1 : 1 + len(given)] == given
+    assert words[-len(program) :] == program
+    assert submit.parse(["--name=my job", "-c", "a=b", "p.py"]).options == [
+        ("--name", "my job"),
+        ("--conf", "a=b"),
+    ]
 
 
 def test_in_client_mode_only_executors_take_the_packed_python():
@@ -56,7 +63,9 @@ def test_in_client_mode_only_executors_take_the_packed_python():
 
 
 def test_in_cluster_mode_the_driver_takes_it_too():
-    words = planned("--master", "yarn", "--deploy-mode", "cluster", "p.py", archive="hdfs:///e.tar.gz")
+    words = planned(
+        "--master", "yarn", "--deploy-mode", "cluster", "p.py", archive="hdfs:///e.tar.gz"
+    )
     assert confs(words)["spark.pyspark.python"] == "./environment/bin/python"
     assert "spark.pyspark.driver.python" not in confs(words)
 
@@ -68,8 +77,15 @@ def test_without_an_archive_hosts_have_this_python_or_the_one_that_is_named():
 
 
 def test_what_is_added_to_a_list_does_not_replace_the_users():
-    words = planned("--jars", "a.jar", "--archives=b.zip", "p.py", archive="e.tgz", jar="/tfos.jar",
-                    files={"spark.jars": "ignored.jar"})
+    words = planned(
+        "--jars",
+        "a.jar",
+        "--archives=b.zip",
+        "p.py",
+        archive="e.tgz",
+        jar="/tfos.jar",
+        files={"spark.jars": "ignored.jar"},
+    )
     assert words.count("--jars") == words.count("--archives") == 1
     assert words[words.index("--jars") + 1] == "a.jar,/tfos.jar"
     assert words[words.index("--archives") + 1] == "b.zip,e.tgz#environment"
@@ -79,26 +95,49 @@ def test_what_is_added_to_a_list_does_not_replace_the_users():
     assert words[words.index("--jars") + 1] == "c.jar,/tfos.jar"
 
 
-@pytest.mark.parametrize("conf, overhead", [
-    ({"spark.master": "yarn"}, "2g"),
-    ({"spark.master": "k8s://https://h"}, "2g"),
-    ({"spark.master": "spark://h:1"}, None),
-    ({"spark.master": "yarn", "spark.executor.memoryOverhead": "5g"}, None),
-    ({"spark.master": "yarn", "spark.executor.memoryOverheadFactor": "0.9"}, None),
-])
+@pytest.mark.parametrize(
+    "conf, overhead",
+    [
+        ({"spark.master": "yarn"}, "2g"),
+        ({"spark.master": "k8s://https://h"}, "2g"),
+        ({"spark.master": "spark://h:1"}, None),
+        ({"spark.master": "yarn", "spark.executor.memoryOverhead": "5g"}, None),
+        ({"spark.master": "yarn", "spark.executor.memoryOverheadFactor": "0.9"}, None),
+    ],
+)
 def test_containers_have_room_for_a_node(conf, overhead):
     assert confs(planned("p.py", files=conf)).get("spark.executor.memoryOverhead") == overhead
 
 
 def test_secrets_are_not_shown():
-    shown = submit.redacted([
-        "spark-submit", "--conf", "spark.hadoop.fs.s3a.secret.key=SECRET", "--conf=spark.ssl.keyPassword=SECRET",
-        "p.py", "--api-token", "SECRET", "--password=SECRET", "s3a://user:SECRET@bucket/x", "--rows", "5"])
+    shown = submit.redacted(
+        [
+            "spark-submit",
+            "--conf",
+            "spark.hadoop.fs.s3a.secret.key=SECRET",
+            "--conf=spark.ssl.keyPassword=SECRET",
+            "p.py",
+            "--api-token",
+            "SECRET",
+            "--password=SECRET",
+            "s3a://user:SECRET@bucket/x",
+            "--rows",
+            "5",
+        ]
+    )
     assert "SECRET" not in shown
     assert "spark.hadoop.fs.s3a.secret.key" in shown and "bucket/x --rows 5" in shown
-    shown = submit.redacted([
-        "--conf", "spark.hadoop.fs.azure.account.key.me.blob.core.windows.net=SECRET", "--passw=SECRET",
-        "--api-key", "SECRET", "--auth_key=SECRET", "abfs://container@account.dfs.core.windows.net/x"])
+    shown = submit.redacted(
+        [
+            "--conf",
+            "spark.hadoop.fs.azure.account.key.me.blob.core.windows.net=SECRET",
+            "--passw=SECRET",
+            "--api-key",
+            "SECRET",
+            "--auth_key=SECRET",
+            "abfs://container@account.dfs.core.windows.net/x",
+        ]
+    )
     assert "SECRET" not in shown
     assert "abfs://container@account.dfs.core.windows.net/x" in shown
 
@@ -107,15 +146,18 @@ def test_keys_that_programs_read_are_no_misspelt_settings():
     submit.check_settings({"spark.tfos.parameterServers": "1", "spark.tensorflow.num.ps": "1"})
 
 
-@pytest.mark.parametrize("words, message", [
-    (["--master", "yarn"], "which program"),
-    (["--master"], "--master needs a value"),
-    (["--no-env", "--python-env", "x", "p.py"], "--no-env packs nothing"),
-    (["--master", "spark://h:1", "--deploy-mode", "cluster", "p.py"], "client only"),
-    (["--conf", "spark.tfos.feed.memry=1", "p.py"], "is spark.tfos.feed.memory meant"),
-    (["--conf", "spark.tfos.feed.memory=many", "p.py"], "not a whole number"),
-    (["--master", "yarn", "--python-env", "/nowhere", "p.py"], "no virtual environment"),
-])
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--master", "yarn"], "which program"),
+        (["--master"], "--master needs a value"),
+        (["--no-env", "--python-env", "x", "p.py"], "--no-env packs nothing"),
+        (["--master", "spark://h:1", "--deploy-mode", "cluster", "p.py"], "client only"),
+        (["--conf", "spark.tfos.feed.memry=1", "p.py"], "is spark.tfos.feed.memory meant"),
+        (["--conf", "spark.tfos.feed.memory=many", "p.py"], "not a whole number"),
+        (["--master", "yarn", "--python-env", "/nowhere", "p.py"], "no virtual environment"),
+    ],
+)
 def test_what_is_wrong_is_said_before_anything_runs(words, message, capsys, monkeypatch):
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     assert submit.main([*words[:-1], "--dry-run", words[-1]] if len(words) > 2 else words) == 2
@@ -124,23 +166,35 @@ def test_what_is_wrong_is_said_before_anything_runs(words, message, capsys, monk
 
 def test_the_configuration_is_files_then_conf_then_options(tmp_path):
     (tmp_path / "spark-defaults.conf").write_text(
-        "# comment\nspark.master   yarn\nspark.submit.deployMode=cluster\nspark.jars: a.jar\n")
+        "# comment\nspark.master   yarn\nspark.submit.deployMode=cluster\nspark.jars: a.jar\n"
+    )
     request = submit.parse(["--conf", "spark.jars=b.jar", "--deploy-mode", "client", "p.py"])
     conf = submit.configuration(request, HOME, {"SPARK_CONF_DIR": str(tmp_path)})
-    assert conf == {"spark.master": "yarn", "spark.submit.deployMode": "client", "spark.jars": "b.jar"}
+    assert conf == {
+        "spark.master": "yarn",
+        "spark.submit.deployMode": "client",
+        "spark.jars": "b.jar",
+    }
     variables = {"SPARK_CONF_DIR": str(tmp_path), "MASTER": "local[2]", "DEPLOY_MODE": "client"}
     conf = submit.configuration(submit.parse(["p.py"]), HOME, variables)
     assert conf["spark.master"] == "yarn" and conf["spark.submit.deployMode"] == "cluster"
-    conf = submit.configuration(submit.parse(["p.py"]), HOME,
-                                        {"MASTER": "yarn", "DEPLOY_MODE": "cluster"})
+    conf = submit.configuration(
+        submit.parse(["p.py"]), HOME, {"MASTER": "yarn", "DEPLOY_MODE": "cluster"}
+    )
     assert conf == {"spark.master": "yarn", "spark.submit.deployMode": "cluster"}
     (tmp_path / "mine.conf").write_text("spark.jars d.jar\n")
     file = ["--properties-file", str(tmp_path / "mine.conf")]
-    conf = submit.configuration(submit.parse([*file, "p.py"]), HOME, {"SPARK_CONF_DIR": str(tmp_path)})
+    conf = submit.configuration(
+        submit.parse([*file, "p.py"]), HOME, {"SPARK_CONF_DIR": str(tmp_path)}
+    )
     assert conf == {"spark.jars": "d.jar"}
     request = submit.parse(["--load-spark-defaults", *file, "p.py"])
     conf = submit.configuration(request, HOME, {"SPARK_CONF_DIR": str(tmp_path)})
-    assert conf == {"spark.master": "yarn", "spark.submit.deployMode": "cluster", "spark.jars": "d.jar"}
+    assert conf == {
+        "spark.master": "yarn",
+        "spark.submit.deployMode": "cluster",
+        "spark.jars": "d.jar",
+    }
 
 
 @pytest.fixture
@@ -163,15 +217,25 @@ def test_a_packed_environment_works_where_it_is_unpacked(environment, tmp_path):
     unpacked = tmp_path / "container" / "environment"
     unpacked.mkdir(parents=True)
     subprocess.run(["tar", "-xzf", archive, "-C", unpacked], check=True)
-    done = subprocess.run(["./environment/bin/python", "-c", "import sys, tfos; print(sys.executable, tfos.origin)"],
-                          cwd=unpacked.parent, text=True, capture_output=True, check=True)
-    assert done.stdout.split() == [str(unpacked / "bin" / "python"), str(packages(unpacked) / "tfos.py")]
+    done = subprocess.run(
+        ["./environment/bin/python", "-c", "import sys, tfos; print(sys.executable, tfos.origin)"],
+        cwd=unpacked.parent,
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.split() == [
+        str(unpacked / "bin" / "python"),
+        str(packages(unpacked) / "tfos.py"),
+    ]
     assert [path.name for path in archive.parent.iterdir()] == [archive.name]
 
 
 def test_an_archive_is_named_by_the_content(environment):
     name = python_archive.name_of(environment)
-    assert python_archive.name_of(environment.rename(environment.with_name(".my env#1"))).startswith("my-env-1-")
+    assert python_archive.name_of(
+        environment.rename(environment.with_name(".my env#1"))
+    ).startswith("my-env-1-")
     environment.with_name(".my env#1").rename(environment)
     module = packages(environment) / "tfos.py"
     os.utime(module, (0, 0))
@@ -186,7 +250,15 @@ def test_the_second_submission_packs_nothing(environment, tmp_path, monkeypatch,
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     commands = []
     monkeypatch.setattr(os, "execv", lambda _, words: commands.append(words))
-    words = ["--master", "yarn", "--python-env", str(environment), "--env-directory", str(tmp_path / "shared"), "p.py"]
+    words = [
+        "--master",
+        "yarn",
+        "--python-env",
+        str(environment),
+        "--env-directory",
+        str(tmp_path / "shared"),
+        "p.py",
+    ]
     assert submit.main(["--dry-run", *words]) == 0
     assert not (tmp_path / "cache").exists() and not (tmp_path / "shared").exists()
     dry = capsys.readouterr().out
@@ -200,12 +272,15 @@ def test_the_second_submission_packs_nothing(environment, tmp_path, monkeypatch,
     assert f"{archive}#environment" in commands[0]
 
 
-@pytest.mark.parametrize("spoil, message", [
-    (lambda env: packages(env).joinpath("tfos.py").unlink(), "can't import tfos"),
-    (lambda env: (env / "pyvenv.cfg").unlink(), "conda-pack"),
-    (lambda env: editable(packages(env)).write_text("{"), "direct_url.json"),
-    (lambda env: editable(packages(env)), "installed editable"),
-])
+@pytest.mark.parametrize(
+    "spoil, message",
+    [
+        (lambda env: packages(env).joinpath("tfos.py").unlink(), "can't import tfos"),
+        (lambda env: (env / "pyvenv.cfg").unlink(), "conda-pack"),
+        (lambda env: editable(packages(env)).write_text("{"), "direct_url.json"),
+        (lambda env: editable(packages(env)), "installed editable"),
+    ],
+)
 def test_what_would_not_work_on_the_cluster_is_not_packed(environment, spoil, message):
     spoil(environment)
     with pytest.raises(BadInputError, match=message):

@@ -9,20 +9,22 @@ import pickle
 import numpy as np
 import pytest
 from pyspark.sql import Row
+
+import tfos
 from support import programs
 from support.comparing import assert_same
 from support.spark_errors import SPARK_ERRORS
-from support.waiting import wait_for
-
-import tfos
+from support.waiting import BOUND_SECONDS, wait_for
 from tfos.cluster.coordinator import Coordinator
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 
 
 def rows_of(directory):
     """{node id: rows it saw, in order}"""
-    return {int(path.name.removeprefix("rows-")): pickle.loads(path.read_bytes())
-            for path in pathlib.Path(directory).glob("rows-*")}
+    return {
+        int(path.name.removeprefix("rows-")): pickle.loads(path.read_bytes())
+        for path in pathlib.Path(directory).glob("rows-*")
+    }
 
 
 def feed_through(spark, tmp_path, rdd, *, nodes=2, epochs=1, batch=7):
@@ -57,7 +59,9 @@ OBJECTS = {
 
 @pytest.mark.parametrize("kind", OBJECTS)
 @pytest.mark.parametrize("cached", [False, True], ids=["pipelined", "cached"])
-def test_rows_arrive_as_exactly_the_objects_in_order(spark, tmp_path, kind, cached, one_node_cluster):
+def test_rows_arrive_as_exactly_the_objects_in_order(
+    spark, tmp_path, kind, cached, one_node_cluster
+):
     make = OBJECTS[kind]
     rdd = spark.sparkContext.parallelize(range(100), 3).map(make)
     expected = [make(n) for n in range(100)]
@@ -123,21 +127,28 @@ def test_a_missing_result_fails_the_partition_with_both_counts(spark):
     cluster = tfos.run(spark, programs.leave_a_row_unanswered, nodes=1)
     with pytest.raises(SPARK_ERRORS, match="it took 10 of its rows and gave 9 results"):
         cluster.inference(spark.sparkContext.parallelize(range(10), 1)).collect()
-    with pytest.raises(NodeFailedError, match="partition 0 unfinished: it took 10 of its rows and gave 9 results"):
+    with pytest.raises(
+        NodeFailedError, match="partition 0 unfinished: it took 10 of its rows and gave 9 results"
+    ):
         cluster.shutdown()
 
 
 def test_inference_after_the_programs_have_returned_is_an_error(spark):
     with tfos.run(spark, programs.return_at_once, nodes=1) as cluster:
         results = cluster.inference(spark.sparkContext.parallelize(range(10), 1))
-        with pytest.raises(SPARK_ERRORS, match="feed ended before partition 0|no node could be reached"):
+        with pytest.raises(
+            SPARK_ERRORS, match="feed ended before partition 0|no node could be reached"
+        ):
             results.collect()
 
 
-@pytest.mark.parametrize("program, train", [
-    (programs.fail_at_once, True),
-    (programs.fail_after_first_batch, True),
-])
+@pytest.mark.parametrize(
+    "program, train",
+    [
+        (programs.fail_at_once, True),
+        (programs.fail_after_first_batch, True),
+    ],
+)
 def test_an_exception_reaches_train_with_its_traceback(spark, program, train, leftovers):
     cluster = tfos.run(spark, program, nodes=2, args={"train": train})
     with pytest.raises(NodeFailedError, match=r"ValueError: broken(.|\n)*programs\.py"):
@@ -146,11 +157,17 @@ def test_an_exception_reaches_train_with_its_traceback(spark, program, train, le
         cluster.shutdown()
 
 
-@pytest.mark.parametrize("program, message", [
-    (programs.fail_with_a_name_that_is_no_text, r"ValueError: can't read /data/caf\\udce9"),
-    (programs.fail_with_a_long_text, "ValueError: beginx+\n.* characters are left out .*\nx+end"),
-    (programs.fail_with_closed_streams, "ValueError: nothing to print to"),
-])
+@pytest.mark.parametrize(
+    "program, message",
+    [
+        (programs.fail_with_a_name_that_is_no_text, r"ValueError: can't read /data/caf\\udce9"),
+        (
+            programs.fail_with_a_long_text,
+            "ValueError: beginx+\n.* characters are left out .*\nx+end",
+        ),
+        (programs.fail_with_closed_streams, "ValueError: nothing to print to"),
+    ],
+)
 def test_an_exception_that_is_hard_to_tell_arrives_even_so(spark, program, message, leftovers):
     cluster = tfos.run(spark, program, nodes=1, input_mode="tensorflow")
     with pytest.raises(NodeFailedError, match=message) as caught:
@@ -169,8 +186,9 @@ def test_a_good_run_leaves_no_failed_launch_job(spark, monkeypatch):
 
 
 def test_a_driver_failure_that_is_no_text_is_the_clusters(spark, tmp_path, leftovers):
-    cluster = tfos.run(spark, programs.wait_for_ever_with_a_child, nodes=1,
-                       args={"dir": str(tmp_path)})
+    cluster = tfos.run(
+        spark, programs.wait_for_ever_with_a_child, nodes=1, args={"dir": str(tmp_path)}
+    )
     cluster._coordinator.fail("launch the nodes", "no caf\udce9", "x" * (5 << 20))
     with pytest.raises(NodeFailedError, match=r"failed: launch the nodes: no caf\\udce9"):
         cluster.shutdown()
@@ -179,8 +197,15 @@ def test_a_driver_failure_that_is_no_text_is_the_clusters(spark, tmp_path, lefto
 def test_an_environment_that_is_no_text_reaches_the_node_as_it_is(spark, tmp_path, monkeypatch):
     """A parameter server on the driver, as this process's environment is easy to set."""
     monkeypatch.setitem(os.environb, b"TFOS_TEST_BYTES", b"caf\xe9")
-    with tfos.run(spark, programs.write_environment, nodes=2, args={"dir": str(tmp_path)},
-                  ps=1, driver_parameter_servers=True, input_mode="tensorflow"):
+    with tfos.run(
+        spark,
+        programs.write_environment,
+        nodes=2,
+        args={"dir": str(tmp_path)},
+        ps=1,
+        driver_parameter_servers=True,
+        input_mode="tensorflow",
+    ):
         # Nobody waits for a parameter server's program.
         wait_for((tmp_path / "environment-0").exists, "what it writes")
     assert b"TFOS_TEST_BYTES=caf\xe9\0" in (tmp_path / "environment-0").read_bytes()
@@ -203,6 +228,7 @@ def test_a_late_exception_surfaces_in_shutdown(spark, leftovers):
 
 def test_an_exception_reaches_the_driver_that_waits_for_feeding(spark):
     """How soon is measured by bench/control/idle_and_failure.py."""
+
     def fail(ctx):
         raise ValueError("in the middle")
 
@@ -235,10 +261,16 @@ def test_a_node_that_cannot_get_a_slot_is_named(spark):
 
     def occupy(_):
         import signal
+
         signal.pause()
 
-    blocker = SparkJob(sc, "blocker", "occupies a slot",
-                       lambda: sc.parallelize([0], 1).foreach(occupy), lambda _job: None)
+    blocker = SparkJob(
+        sc,
+        "blocker",
+        "occupies a slot",
+        lambda: sc.parallelize([0], 1).foreach(occupy),
+        lambda _job: None,
+    )
     try:
         wait_for(lambda: blocker.task_counts()[0], "the task that takes a slot")
         with pytest.raises(NodeFailedError, match=r"node [01] .*no executor slot .*1 of 2"):
@@ -248,8 +280,9 @@ def test_a_node_that_cannot_get_a_slot_is_named(spark):
 
 
 def test_a_node_that_does_not_get_to_its_program_is_named(spark, tmp_path, leftovers):
-    cluster = tfos.run(spark, programs.HangsWhileLoading(str(tmp_path)), nodes=1,
-                       node_start_timeout=1.5)
+    cluster = tfos.run(
+        spark, programs.HangsWhileLoading(str(tmp_path)), nodes=1, node_start_timeout=1.5
+    )
     # How far the node is by then is up to the machine.
     sentence = r"worker:0 \(node 0 on .* within 1.5 s .*node.startTimeout.* and last said '"
     with pytest.raises(NodeFailedError, match=sentence):
@@ -261,34 +294,51 @@ def test_a_node_that_does_not_get_to_its_program_is_named(spark, tmp_path, lefto
 def test_a_node_says_that_it_imports_its_program(spark, tmp_path, leftovers):
     cluster = tfos.run(spark, programs.HangsWhileLoading(str(tmp_path)), nodes=1)
     try:
-        wait_for(lambda: cluster.status()[0]["detail"] == "importing the program",
-                 lambda: f"a node that imports its program: {cluster.status()}")
+        wait_for(
+            lambda: cluster.status()[0]["detail"] == "importing the program",
+            lambda: f"a node that imports its program: {cluster.status()}",
+        )
     finally:
         cluster._abort("test ends")
 
 
 def test_shutdown_timeout_names_the_nodes_and_ends_them(spark, tmp_path, leftovers):
-    cluster = tfos.run(spark, programs.ignore_stop, nodes=1, args={"dir": str(tmp_path)},
-                       stop_grace=0.5)
-    assert cluster._coordinator.wait(lambda: cluster.status()[0]["state"] == "running", 60)
+    cluster = tfos.run(
+        spark, programs.ignore_stop, nodes=1, args={"dir": str(tmp_path)}, stop_grace=0.5
+    )
+    assert cluster._coordinator.wait(
+        lambda: cluster.status()[0]["state"] == "running", BOUND_SECONDS
+    )
     with pytest.raises(ClusterTimeoutError, match=r"worker:0 \(node 0 on .*draining"):
         cluster.shutdown(timeout=2)
 
 
 def test_an_error_in_the_with_block_is_not_masked(spark, tmp_path, leftovers):
     with pytest.raises(KeyError, match="mine"):
-        with tfos.run(spark, programs.wait_for_ever_with_a_child, nodes=2,
-                      args={"dir": str(tmp_path)}):
+        with tfos.run(
+            spark, programs.wait_for_ever_with_a_child, nodes=2, args={"dir": str(tmp_path)}
+        ):
             raise KeyError("mine")
 
 
 def test_feed_timeout_is_about_progress_and_names_the_idle_side(spark, tmp_path):
-    cluster = tfos.run(spark, programs.wait_for_ever_with_a_child, nodes=1,
-                       args={"dir": str(tmp_path)}, feed_memory=4 << 20, feed_region=2 << 20)
+    cluster = tfos.run(
+        spark,
+        programs.wait_for_ever_with_a_child,
+        nodes=1,
+        args={"dir": str(tmp_path)},
+        feed_memory=4 << 20,
+        feed_region=2 << 20,
+    )
     rdd = spark.sparkContext.parallelize(range(64), 1).map(lambda n: bytes(1 << 20))
     # Waiting for a node that still starts is bounded by the same time, and says something else.
-    assert cluster._coordinator.wait(lambda: cluster.status()[0]["state"] == "running", 60)
-    with pytest.raises(SPARK_ERRORS, match="taken for 2 s: the programs are not reading .node 0|node 0 .*no memory to give"):
+    assert cluster._coordinator.wait(
+        lambda: cluster.status()[0]["state"] == "running", BOUND_SECONDS
+    )
+    with pytest.raises(
+        SPARK_ERRORS,
+        match="taken for 2 s: the programs are not reading .node 0|node 0 .*no memory to give",
+    ):
         cluster.train(rdd, feed_timeout=2)
     cluster._abort("test ends")
 
@@ -303,7 +353,8 @@ def test_metrics_of_the_program_reach_the_driver(spark):
         cluster.train(spark.sparkContext.parallelize(range(10), 1))
         expected = {"step": 7, "loss": 0.5, "accuracy": "nan", "rows": 10}
         assert cluster._coordinator.wait(
-            lambda: expected.items() <= cluster.status()[0]["metrics"].items(), 20)
+            lambda: expected.items() <= cluster.status()[0]["metrics"].items(), BOUND_SECONDS
+        )
 
 
 def test_http_wants_the_token(spark):
@@ -319,18 +370,21 @@ def test_http_wants_the_token(spark):
             for headers in ({}, {"Authorization": "Bearer " + "0" * 64}):
                 with pytest.raises(urllib.error.HTTPError) as refused:
                     urllib.request.urlopen(
-                        urllib.request.Request(f"http://{host}:{port}{path}", headers=headers))
+                        urllib.request.Request(f"http://{host}:{port}{path}", headers=headers)
+                    )
                 assert refused.value.code == 401
 
 
 def test_environment_of_a_node(spark, tmp_path):
     def dump(ctx):
         import json
+
         pathlib.Path(ctx.args, f"env-{ctx.node_id}").write_text(json.dumps(dict(os.environ)))
 
     with tfos.run(spark, dump, nodes=2, args=str(tmp_path)):
         pass
     import json
+
     environments = [json.loads(path.read_text()) for path in tmp_path.glob("env-*")]
     assert len(environments) == 2
     for environment in environments:

@@ -3,17 +3,15 @@
 import importlib
 import json
 import os
-import pathlib
-import tempfile
 import threading
 import types
 
 import pytest
-from support import programs
-from support.places import RUN_ID, SUPPORT
-from support.waiting import wait_for
 
 import tfos
+from support import programs
+from support.places import SUPPORT
+from support.waiting import BOUND_SECONDS, wait_for
 from tensorflowonspark import gpu_info
 from tfos.base import gpu
 from tfos.errors import BadInputError, TfosError
@@ -93,9 +91,9 @@ def test_who_finds_no_free_gpu_waits_for_one(two_gpus, caplog):
     with gpu.leased(1, two_gpus), gpu.leased(1, two_gpus):
         thread = threading.Thread(target=take)
         thread.start()
-        assert waits.wait(30)
+        assert waits.wait(BOUND_SECONDS)
         assert taken == []
-    thread.join(30)
+    thread.join(BOUND_SECONDS)
     assert taken == [["0"]]
     assert "waiting for 1 of this host's 2 GPU(s)" in caplog.text
 
@@ -134,7 +132,8 @@ class FakeTensorFlow:
         self.config = types.SimpleNamespace(
             list_physical_devices=lambda kind: devices,
             LogicalDeviceConfiguration=lambda memory_limit: memory_limit,
-            set_logical_device_configuration=self.limits.__setitem__)
+            set_logical_device_configuration=self.limits.__setitem__,
+        )
 
 
 def test_a_node_that_shares_a_gpu_takes_its_share_of_the_memory(four_gpus):
@@ -150,8 +149,14 @@ def test_no_share_of_an_unknown_amount(tmp_path):
     gpu.cap_tensorflow(FakeTensorFlow([]), 0.1, [], command)
 
 
-@pytest.mark.parametrize(("package", "fraction"), [
-    ("tensorflowonspark", None), ("tensorflowonspark_gpu10p", 0.1), ("tensorflowonspark_gpu20p", 0.2)])
+@pytest.mark.parametrize(
+    ("package", "fraction"),
+    [
+        ("tensorflowonspark", None),
+        ("tensorflowonspark_gpu10p", 0.1),
+        ("tensorflowonspark_gpu20p", 0.2),
+    ],
+)
 def test_packages_whose_nodes_share_a_gpu(monkeypatch, package, fraction):
     cluster_module = importlib.import_module(f"{package}.TFCluster")
     importlib.import_module(f"{package}.TFNode")
@@ -161,15 +166,9 @@ def test_packages_whose_nodes_share_a_gpu(monkeypatch, package, fraction):
     assert asked.get("gpu_fraction") == fraction
 
 
-@pytest.fixture
-def gpus_of_executors():
-    """A function that gives the executors' host so many GPUs."""
-    listed = pathlib.Path(tempfile.gettempdir(), f"tfos-test-gpus-{RUN_ID}")
-    yield lambda count: listed.write_text("".join(f"{n}, GPU-{RUN_ID}-{n}, 0, 16000\n" for n in range(count)))
-    listed.unlink(missing_ok=True)
-
-
-def test_executors_have_the_gpus_of_a_test_and_otherwise_those_of_their_host(gpus_of_executors, tmp_path):
+def test_executors_have_the_gpus_of_a_test_and_otherwise_those_of_their_host(
+    gpus_of_executors, tmp_path
+):
     def listed(*directories):
         path = os.pathsep.join(map(str, [SUPPORT / "bin", *directories, "/usr/bin", "/bin"]))
         return gpu.list_gpus(("env", f"PATH={path}", "nvidia-smi"))
@@ -186,15 +185,22 @@ def test_executors_have_the_gpus_of_a_test_and_otherwise_those_of_their_host(gpu
 def gpus_of_nodes(spark, directory, **settings):
     """{job-index: what its program saw} of a cluster of two nodes."""
     directory.mkdir()
-    with tfos.run(spark, programs.write_gpus, nodes=2, args=str(directory), input_mode="tensorflow",
-                  **settings):
+    with tfos.run(
+        spark,
+        programs.write_gpus,
+        nodes=2,
+        args=str(directory),
+        input_mode="tensorflow",
+        **settings,
+    ):
         # Nobody waits for a parameter server's program.
         wait_for(lambda: len(list(directory.glob("*-?"))) == 2, "what both nodes write")
     return {path.name: json.loads(path.read_text()) for path in directory.iterdir()}
 
 
 def test_nodes_of_a_cluster_have_gpus_of_their_own_and_parameter_servers_none(
-        spark, tmp_path, gpus_of_executors):
+    spark, tmp_path, gpus_of_executors
+):
     gpus_of_executors(2)
     workers = gpus_of_nodes(spark, tmp_path / "workers", gpu_count=1)
     assert sorted(node["visible"] for node in workers.values()) == ["0", "1"]

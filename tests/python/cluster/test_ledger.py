@@ -12,11 +12,15 @@ def node(index, state="done", **metrics):
 def test_what_adds_up_is_shown_and_not_complained_of():
     ledger = Ledger()
     ledger.count_job([(60, 0), (40, 0)], False)
-    ledger.update([
-        node(0, items_delivered=70, items_replayed=70, rows=130, rows_dropped=10, items_unread=0),
-        node(1, items_delivered=30, rows=25, items_unread=5),
-        {"job_name": "ps", "task_index": 0, "state": "done", "metrics": {}},
-    ])
+    ledger.update(
+        [
+            node(
+                0, items_delivered=70, items_replayed=70, rows=130, rows_dropped=10, items_unread=0
+            ),
+            node(1, items_delivered=30, rows=25, items_unread=5),
+            {"job_name": "ps", "task_index": 0, "state": "done", "metrics": {}},
+        ]
+    )
     assert ledger.complaint() is None
     assert ledger.lines() == [
         "ledger | rows read from Spark: 100, delivered to nodes: 100",
@@ -55,8 +59,7 @@ def test_a_job_that_failed_says_nothing_of_what_was_read():
     ledger.cut_short = True
     ledger.update([node(0, items_delivered=40, rows=12, items_unread=28)])
     assert ledger.complaint() is None
-    assert ledger.lines()[0] == (
-        "ledger | rows read from Spark: not known, delivered to nodes: 40")
+    assert ledger.lines()[0] == ("ledger | rows read from Spark: not known, delivered to nodes: 40")
 
 
 def test_a_node_that_was_lost_at_once_is_named():
@@ -72,7 +75,8 @@ def test_pickled_batches_are_counted_as_those():
     ledger.update([node(0, items_delivered=3, rows=3000, items_unread=0)])
     assert ledger.complaint() is None
     assert ledger.lines()[1] == (
-        "ledger | worker:0: 3 pickled batches delivered, 3,000 rows read by the program")
+        "ledger | worker:0: 3 pickled batches delivered, 3,000 rows read by the program"
+    )
 
 
 def test_inference_is_no_part_of_it():
@@ -84,8 +88,12 @@ def test_inference_is_no_part_of_it():
 def test_what_moved_from_a_lost_node_was_delivered_twice():
     ledger = Ledger()
     ledger.count_job([(60, 0), (40, 12)], False)
-    ledger.update([node(0, items_delivered=77, rows=72, rows_read_elsewhere=5),
-                   node(1, state="lost", items_delivered=30, rows=22, items_unread=8)])
+    ledger.update(
+        [
+            node(0, items_delivered=77, rows=72, rows_read_elsewhere=5),
+            node(1, state="lost", items_delivered=30, rows=22, items_unread=8),
+        ]
+    )
     assert ledger.complaint() is None
     assert ledger.lines() == [
         "ledger | rows read from Spark: 100, delivered to nodes: 107, moved from lost nodes: 12",

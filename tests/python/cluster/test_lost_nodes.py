@@ -84,14 +84,18 @@ def frame(spark):
     return spark.range(ROWS, numPartitions=4).selectExpr("array(0.5D, 1.5D) features", "id label")
 
 
-@pytest.mark.parametrize("program, make", [
-    (read_objects, pickled_rdd),
-    (read_objects, computed_rdd),
-    (read_columns, pickled_rdd),
-    (read_dataset, pickled_rdd),
-    (read_dataset, computed_rdd),
-    (read_dataset, frame),
-], ids=lambda value: value.__name__)
+@pytest.mark.parametrize(
+    "program, make",
+    [
+        (read_objects, pickled_rdd),
+        (read_objects, computed_rdd),
+        (read_columns, pickled_rdd),
+        (read_dataset, pickled_rdd),
+        (read_dataset, computed_rdd),
+        (read_dataset, frame),
+    ],
+    ids=lambda value: value.__name__,
+)
 def test_what_a_killed_node_had_not_read_goes_to_another(spark, tmp_path, program, make):
     cluster = feed(spark, program, make(spark), tmp_path)
     counts = kept(tmp_path)

@@ -11,8 +11,8 @@ import threading
 import nbclient
 import nbformat
 import pytest
-from support.places import ROOT
 
+from support.places import ROOT
 from tfos.cluster.notebook import Watch, status_html
 
 NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
@@ -20,8 +20,16 @@ BOUND_SECONDS = 480
 
 
 def node(**changes):
-    return {"node_id": 0, "job_name": "worker", "task_index": 0, "host": "host-a", "state": "running",
-            "detail": "", "metrics": {}, **changes}
+    return {
+        "node_id": 0,
+        "job_name": "worker",
+        "task_index": 0,
+        "host": "host-a",
+        "state": "running",
+        "detail": "",
+        "metrics": {},
+        **changes,
+    }
 
 
 def cells_of(table):
@@ -29,21 +37,50 @@ def cells_of(table):
 
 
 def test_the_table_has_a_row_for_each_node():
-    table = status_html("c1", [
-        node(metrics={"step": 7, "loss": 0.25, "rows": 700, "accuracy": 0.5, "feed_bytes": 10,
-                      "feed_queued_bytes": 2_500_000}),
-        node(task_index=1, host=None, state="expected", detail="no executor slot"),
-    ])
+    table = status_html(
+        "c1",
+        [
+            node(
+                metrics={
+                    "step": 7,
+                    "loss": 0.25,
+                    "rows": 700,
+                    "accuracy": 0.5,
+                    "feed_bytes": 10,
+                    "feed_queued_bytes": 2_500_000,
+                }
+            ),
+            node(task_index=1, host=None, state="expected", detail="no executor slot"),
+        ],
+    )
     assert cells_of(table) == [
-        "worker:0", "host-a", "running", "7", "0.2500", "700", "2.5", "accuracy=0.5000",
-        "worker:1", "", "expected (no executor slot)", "", "", "", "", ""]
+        "worker:0",
+        "host-a",
+        "running",
+        "7",
+        "0.2500",
+        "700",
+        "2.5",
+        "accuracy=0.5000",
+        "worker:1",
+        "",
+        "expected (no executor slot)",
+        "",
+        "",
+        "",
+        "",
+        "",
+    ]
     assert "1 running, 1 expected" in table
 
 
 def test_nothing_that_a_node_says_is_html():
     said = "<script>alert('&')</script>"
-    table = status_html("c1", [node(host=said, state="failed", detail=said, metrics={"note": said})],
-                        {"step": said, "message": said})
+    table = status_html(
+        "c1",
+        [node(host=said, state="failed", detail=said, metrics={"note": said})],
+        {"step": said, "message": said},
+    )
     assert "<script" not in table
 
     class Balanced(html.parser.HTMLParser):
@@ -106,8 +143,12 @@ def test_a_watch_that_cannot_show_gives_up(caplog):
 def test_a_watch_can_be_stopped():
     shown, table, ended = [], ["a"], threading.Event()
     # With an interval that does not end: `stop` is not to wait for the next look.
-    watch = Watch(lambda: table[0], ended, threading.TIMEOUT_MAX / 2,
-                  show=lambda first: shown.append(first) or shown.append)
+    watch = Watch(
+        lambda: table[0],
+        ended,
+        threading.TIMEOUT_MAX / 2,
+        show=lambda first: shown.append(first) or shown.append,
+    )
     watch.stop()
     table[0] = "b"
     ended.set()
@@ -117,9 +158,13 @@ def test_a_watch_can_be_stopped():
 
 def text_of(cell):
     """What a cell has printed and shown."""
-    return "\n".join(output.text if output.output_type == "stream" else
-                     "\n".join(output.get("data", {}).values())
-                     for output in cell.outputs if output.get("name") != "stderr")
+    return "\n".join(
+        output.text
+        if output.output_type == "stream"
+        else "\n".join(output.get("data", {}).values())
+        for output in cell.outputs
+        if output.get("name") != "stderr"
+    )
 
 
 class Reader(nbclient.NotebookClient):
@@ -129,7 +174,11 @@ class Reader(nbclient.NotebookClient):
     def process_message(self, msg, cell, cell_index):
         said = str(msg["content"].get("data", "")) + str(msg["content"].get("text", ""))
         is_time = re.search(r">running</td><td>[1-9]", said) or "finishing |" in said
-        if "interrupt" in cell.metadata.get("tags", ()) and is_time and cell_index not in self.stopped:
+        if (
+            "interrupt" in cell.metadata.get("tags", ())
+            and is_time
+            and cell_index not in self.stopped
+        ):
             self.stopped.add(cell_index)
             task = asyncio.ensure_future(self.km.interrupt_kernel())
             self.interrupting.append(task)
@@ -143,7 +192,8 @@ class Reader(nbclient.NotebookClient):
 
 
 #: A program that never ends, a shutdown that is stopped, and a cluster in the same session after it.
-STUCK = ("""
+STUCK = (
+    """
 def stuck(ctx):
     import time
     ctx.report(step=1)
@@ -151,9 +201,11 @@ def stuck(ctx):
         time.sleep(1)
 
 cluster = tfos.run(spark, stuck, nodes=2)
-""", """
+""",
+    """
 cluster.shutdown()
-""", """
+""",
+    """
 def answer(ctx):
     while not ctx.feed.should_stop():
         ctx.feed.batch_results([row * 2 for row in ctx.feed.next_batch(10)])
@@ -162,7 +214,8 @@ states = [node["state"] for node in cluster.status()]
 with tfos.run(spark, answer, nodes=2, progress=False) as cluster:
     answers = cluster.inference(spark.sparkContext.parallelize(range(3))).collect()
 {"states": states, "rows": spark.range(10).count(), "answers": sorted(answers)}
-""")
+""",
+)
 
 
 @pytest.mark.spark
@@ -173,8 +226,12 @@ def test_the_notebook_trains_is_stopped_goes_on_and_infers(leftovers):
     added = [nbformat.v4.new_code_cell(source.strip()) for source in STUCK]
     added[1].metadata["tags"] = ["interrupt", "raises-exception"]
     notebook.cells = [*cells, *added, stop]
-    reader = Reader(notebook, timeout=BOUND_SECONDS, kernel_name="python3",
-                    resources={"metadata": {"path": str(ROOT / "examples/notebooks")}})
+    reader = Reader(
+        notebook,
+        timeout=BOUND_SECONDS,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(ROOT / "examples/notebooks")}},
+    )
     reader.run()
     by_id = {cell.id: cell for cell in notebook.cells}
 

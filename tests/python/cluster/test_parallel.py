@@ -5,8 +5,8 @@ import os
 import sys
 
 import pytest
-from support.fake_spark import FakeSparkContext
 
+from support.fake_spark import FakeSparkContext
 from tensorflowonspark import TFParallel
 from tfos.errors import BadInputError, TfosError
 from tfos.spark import slots
@@ -31,8 +31,9 @@ def test_a_master_of_fixed_size_says_how_many_slots_it_has(master, task_cpus, ex
 
 
 def test_a_shortage_of_a_fixed_master_is_said_at_once_with_the_numbers():
-    sc = FakeSparkContext("local-cluster[2,1,1024]",
-                          conf={"spark.task.cpus": "1", "spark.executor.cores": "1"})
+    sc = FakeSparkContext(
+        "local-cluster[2,1,1024]", conf={"spark.task.cpus": "1", "spark.executor.cores": "1"}
+    )
     with pytest.raises(BadInputError) as caught:
         slots.wait_for_slots(sc, 3, timeout=3600)
     message = str(caught.value)
@@ -54,17 +55,24 @@ def test_executors_that_never_register_are_waited_for_until_the_timeout():
 
 
 def test_dynamic_allocation_is_not_second_guessed():
-    sc = FakeSparkContext("yarn", slots_by_look=[0],
-                          conf={"spark.dynamicAllocation.enabled": "true"})
+    sc = FakeSparkContext(
+        "yarn", slots_by_look=[0], conf={"spark.dynamicAllocation.enabled": "true"}
+    )
     slots.wait_for_slots(sc, 2, timeout=0)
 
 
 def test_idle_executors_that_dynamic_allocation_may_remove_are_warned_of(caplog):
     slots.warn_of_idle_executors(FakeSparkContext("yarn"))
     assert caplog.records == []
-    slots.warn_of_idle_executors(FakeSparkContext(
-        "yarn", conf={"spark.dynamicAllocation.enabled": "true",
-                      "spark.dynamicAllocation.executorIdleTimeout": "90s"}))
+    slots.warn_of_idle_executors(
+        FakeSparkContext(
+            "yarn",
+            conf={
+                "spark.dynamicAllocation.enabled": "true",
+                "spark.dynamicAllocation.executorIdleTimeout": "90s",
+            },
+        )
+    )
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert "spark.dynamicAllocation.executorIdleTimeout (90s)" in record.getMessage()

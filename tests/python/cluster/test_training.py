@@ -8,10 +8,10 @@ import pickle
 
 import pytest
 from pyspark.sql import functions
-from support import programs
-from support.spark_errors import SPARK_ERRORS
 
 import tfos
+from support import programs
+from support.spark_errors import SPARK_ERRORS
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError
 from tfos.feed.plan import Replay
@@ -20,15 +20,18 @@ from tfos.feed.plan import Replay
 def run(spark, tmp_path, feed, *, nodes=2, settings=None, **dataset):
     """{node: [[labels of each batch] of each pass]} of a program that reads ``passes`` passes."""
     arguments = {"dir": str(tmp_path), "batch": 4, "passes": 1, "queues": ["input"], **dataset}
-    with tfos.run(spark, programs.read_passes, nodes=nodes, args=arguments,
-                  **(settings or {})) as cluster:
+    with tfos.run(
+        spark, programs.read_passes, nodes=nodes, args=arguments, **(settings or {})
+    ) as cluster:
         feed(cluster)
     ledger = cluster.ledger()
     assert ledger.complaint() is None
     assert len(ledger.nodes) == nodes
     assert all(count.get("left", count["unread"]) == 0 for count in ledger.nodes.values())
-    return {path.name.removeprefix("passes-"): json.loads(path.read_text())
-            for path in pathlib.Path(tmp_path).glob("passes-*")}
+    return {
+        path.name.removeprefix("passes-"): json.loads(path.read_text())
+        for path in pathlib.Path(tmp_path).glob("passes-*")
+    }
 
 
 def labels_of(passes):
@@ -40,11 +43,14 @@ def frame_of(spark, count, partitions=4):
 
 
 def rdd_of(spark, count, partitions=4):
-    return spark.sparkContext.parallelize(range(count), partitions).map(lambda n: ([float(n), 1.0], n))
+    return spark.sparkContext.parallelize(range(count), partitions).map(
+        lambda n: ([float(n), 1.0], n)
+    )
 
 
-@pytest.mark.parametrize(("make", "cache"), [(frame_of, "memory"), (rdd_of, "disk")],
-                         ids=["dataframe", "rdd"])
+@pytest.mark.parametrize(
+    ("make", "cache"), [(frame_of, "memory"), (rdd_of, "disk")], ids=["dataframe", "rdd"]
+)
 def test_cached_epochs_repeat_what_each_node_got_without_spark(spark, tmp_path, make, cache):
     data = make(spark, 100)
     read = spark.sparkContext.accumulator(0)
@@ -62,9 +68,14 @@ def test_cached_epochs_repeat_what_each_node_got_without_spark(spark, tmp_path, 
 def test_a_cache_beyond_its_memory_goes_to_files_in_the_given_directory(spark, tmp_path):
     directory = tmp_path / "files"
     directory.mkdir()
-    passes = run(spark, tmp_path, lambda c: c.train(frame_of(spark, 1000), epochs=2, cache="memory"),
-                 passes=2, nodes=1,
-                 settings={"feed_cache_memory": 1, "feed_cache_directory": str(directory)})
+    passes = run(
+        spark,
+        tmp_path,
+        lambda c: c.train(frame_of(spark, 1000), epochs=2, cache="memory"),
+        passes=2,
+        nodes=1,
+        settings={"feed_cache_memory": 1, "feed_cache_directory": str(directory)},
+    )
     (of_node,) = passes.values()
     assert sorted(labels_of(of_node)) == sorted(list(range(1000)) * 2)
     assert not list(directory.iterdir())
@@ -81,9 +92,17 @@ def test_rows_of_a_cached_epoch_also_come_again_through_next_batch(spark, tmp_pa
 @pytest.mark.parametrize("cache", [None, "memory"])
 def test_validation_follows_each_epoch(spark, tmp_path, cache):
     passes = run(
-        spark, tmp_path, passes=3, queues=["input", "validation"],
-        feed=lambda c: c.train(frame_of(spark, 60), epochs=3, cache=cache,
-                               validation=frame_of(spark, 20).withColumn("y", -functions.col("y"))))
+        spark,
+        tmp_path,
+        passes=3,
+        queues=["input", "validation"],
+        feed=lambda c: c.train(
+            frame_of(spark, 60),
+            epochs=3,
+            cache=cache,
+            validation=frame_of(spark, 20).withColumn("y", -functions.col("y")),
+        ),
+    )
     for epoch in range(3):
         train = labels_of(of_node[2 * epoch] for of_node in passes.values())
         validation = labels_of(of_node[2 * epoch + 1] for of_node in passes.values())
@@ -117,8 +136,14 @@ def test_an_epoch_that_was_not_fed_to_its_end_goes_on_with_the_next(spark, tmp_p
 
 @pytest.mark.parametrize(("remainder", "partitions"), [("drop", 1), ("pad", 7)])
 def test_all_nodes_make_as_many_full_batches(spark, tmp_path, partitions, remainder):
-    passes = run(spark, tmp_path, nodes=2, passes=2, remainder=remainder,
-                 feed=lambda c: c.train(frame_of(spark, 203, partitions), epochs=2))
+    passes = run(
+        spark,
+        tmp_path,
+        nodes=2,
+        passes=2,
+        remainder=remainder,
+        feed=lambda c: c.train(frame_of(spark, 203, partitions), epochs=2),
+    )
     assert len(passes) == 2
     for epoch in range(2):
         batches = [of_node[epoch] for of_node in passes.values()]
@@ -132,22 +157,33 @@ def test_all_nodes_make_as_many_full_batches(spark, tmp_path, partitions, remain
 
 
 def test_one_node_without_any_row_pads_when_it_knows_the_columns(spark, tmp_path):
-    passes = run(spark, tmp_path, nodes=2, remainder="pad", spec=True,
-                 feed=lambda c: c.train(frame_of(spark, 3, 1)))
+    passes = run(
+        spark,
+        tmp_path,
+        nodes=2,
+        remainder="pad",
+        spec=True,
+        feed=lambda c: c.train(frame_of(spark, 3, 1)),
+    )
     counts = [len(of_node[0]) for of_node in passes.values()]
     assert counts == [1, 1]
     assert sorted(labels_of(epochs[0] for epochs in passes.values())) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("how", "message"), [
-    (dict(epochs=0), "epochs"),
-    (dict(cache="tape"), "'tape'"),
-    (dict(validation=[1]), "RDD, a DataFrame"),
-])
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (dict(epochs=0), "epochs"),
+        (dict(cache="tape"), "'tape'"),
+        (dict(validation=[1]), "RDD, a DataFrame"),
+    ],
+)
 def test_arguments_that_cannot_be(spark, how, message):
     arguments = {"epochs": 1, "shuffle": False, "cache": None, **how}
-    sources = {"input": spark.range(3), **({"validation": v} if (v := arguments.pop(
-        "validation", None)) is not None else {})}
+    sources = {
+        "input": spark.range(3),
+        **({"validation": v} if (v := arguments.pop("validation", None)) is not None else {}),
+    }
     with pytest.raises(BadInputError, match=message):
         plan_training(sources, **arguments)
 
@@ -155,8 +191,9 @@ def test_arguments_that_cannot_be(spark, how, message):
 def test_validation_has_to_look_like_the_data(spark):
     frame = spark.range(3)
     with pytest.raises(BadInputError, match="id int instead of id bigint"):
-        plan_training({"input": frame, "validation": frame.selectExpr("int(id) AS id")}, 1, False,
-                      None)
+        plan_training(
+            {"input": frame, "validation": frame.selectExpr("int(id) AS id")}, 1, False, None
+        )
     with pytest.raises(BadInputError, match="both be DataFrames"):
         plan_training({"input": frame, "validation": frame.rdd}, 1, False, None)
 

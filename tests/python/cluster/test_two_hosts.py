@@ -11,11 +11,15 @@ import sys
 
 import numpy as np
 import pytest
+
 from spark_cluster import Host, SparkCluster
 from support.places import SUPPORT, TESTS
 from support.two_hosts_driver import OURS, ROWS
 
-pytestmark = pytest.mark.spark  # In the process of the driver.
+#: For all its clusters, one after the other.
+BOUND_SECONDS = 600
+# The driver, a process of its own, starts Spark.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
 _THEIRS = "10.213.77.2"
 _DRIVER = SUPPORT / "two_hosts_driver.py"
 
@@ -35,14 +39,27 @@ def other_host(tmp_path):
         pytest.skip(f"network namespaces can't be made here: {getattr(error, 'stderr', error)}")
     try:
         try:
-            _ip("link", "add", f"{cable}a", "type", "veth", "peer", "name", f"{cable}b",
-                "netns", name)
+            _ip(
+                "link",
+                "add",
+                f"{cable}a",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                f"{cable}b",
+                "netns",
+                name,
+            )
         except subprocess.CalledProcessError as error:
             pytest.skip(f"network namespaces can't be joined here: {error.stderr}")
         _ip("addr", "add", f"{OURS}/30", "dev", f"{cable}a")
         _ip("link", "set", f"{cable}a", "up")
-        for command in (["addr", "add", f"{_THEIRS}/30", "dev", f"{cable}b"],
-                        ["link", "set", f"{cable}b", "up"], ["link", "set", "lo", "up"]):
+        for command in (
+            ["addr", "add", f"{_THEIRS}/30", "dev", f"{cable}b"],
+            ["link", "set", f"{cable}b", "up"],
+            ["link", "set", "lo", "up"],
+        ):
             _ip("netns", "exec", name, "ip", *command)
         yield Host(_THEIRS, ("ip", "netns", "exec", name))
     finally:
@@ -52,13 +69,26 @@ def other_host(tmp_path):
 @pytest.fixture
 def driven(other_host, tmp_path):
     """The directory with what the nodes of the driver's clusters left."""
-    with SparkCluster(workers=2, cores=1, memory="1g", directory=tmp_path / "spark",
-                      hosts=(Host(OURS), other_host)) as cluster:
-        environment = {**os.environ, "SPARK_LOCAL_IP": OURS,
-                       "PYTHONPATH": str(TESTS),
-                       "PYSPARK_PYTHON": sys.executable}
-        done = subprocess.run([sys.executable, str(_DRIVER), cluster.url, str(tmp_path)],
-                              env=environment, capture_output=True, text=True, timeout=240)
+    with SparkCluster(
+        workers=2,
+        cores=1,
+        memory="1g",
+        directory=tmp_path / "spark",
+        hosts=(Host(OURS), other_host),
+    ) as cluster:
+        environment = {
+            **os.environ,
+            "SPARK_LOCAL_IP": OURS,
+            "PYTHONPATH": str(TESTS),
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        done = subprocess.run(
+            [sys.executable, str(_DRIVER), cluster.url, str(tmp_path)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=BOUND_SECONDS,
+        )
     assert done.returncode == 0, done.stderr[-4000:]
     return tmp_path
 
@@ -77,8 +107,11 @@ def test_rows_results_and_tensors_cross_hosts(driven):
         assert first == second and first["transport"] == transport
         np.testing.assert_allclose(first["weights"][0], [[2], [-3]], atol=0.05)
 
-    copied = [row.id for node in range(2) for row in pickle.loads(
-        (driven / "speculation" / f"rows-{node}").read_bytes())]
+    copied = [
+        row.id
+        for node in range(2)
+        for row in pickle.loads((driven / "speculation" / f"rows-{node}").read_bytes())
+    ]
     assert sorted(copied) == [*range(10), *range(ROWS // 2, ROWS)]
 
     assert json.loads((driven / "pushed").read_text()) == {"local_servers": 0, "values": [5.0]}

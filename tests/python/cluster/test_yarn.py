@@ -11,11 +11,11 @@ import urllib.request
 
 import psutil
 import pytest
+
 import yarn_cluster
 from support.places import ROOT, RUN_VARIABLE, SUPPORT
 from support.waiting import wait_for
 from support.webhdfs import WebHdfs
-
 from tfos.base import executable
 
 PROGRAM = SUPPORT / "submitted_program.py"
@@ -39,17 +39,41 @@ def submit(yarn, tmp_path):
 
     def start(*arguments):
         # The executable finds its Python, and SparkSubmit nothing of the tests.
-        environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
-        environment |= {"HADOOP_CONF_DIR": str(yarn.configuration), "XDG_CACHE_HOME": str(tmp_path / "cache"),
-                        "SPARK_CONF_DIR": str(yarn.configuration)}
-        small = ["--num-executors", "2", "--executor-memory", "512m", "--driver-memory", "512m",
-                 "--conf", "spark.ui.enabled=false", "--conf", "spark.executor.memoryOverhead=1g", "--conf", "spark.yarn.maxAppAttempts=1"]
+        environment = {
+            name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"
+        }
+        environment |= {
+            "HADOOP_CONF_DIR": str(yarn.configuration),
+            "XDG_CACHE_HOME": str(tmp_path / "cache"),
+            "SPARK_CONF_DIR": str(yarn.configuration),
+        }
+        small = [
+            "--num-executors",
+            "2",
+            "--executor-memory",
+            "512m",
+            "--driver-memory",
+            "512m",
+            "--conf",
+            "spark.ui.enabled=false",
+            "--conf",
+            "spark.executor.memoryOverhead=1g",
+            "--conf",
+            "spark.yarn.maxAppAttempts=1",
+        ]
         # Containers don't inherit them.
-        for name, of in itertools.product((RUN_VARIABLE, "JDK_JAVA_OPTIONS"), ("yarn.appMasterEnv", "executorEnv")):
+        for name, of in itertools.product(
+            (RUN_VARIABLE, "JDK_JAVA_OPTIONS"), ("yarn.appMasterEnv", "executorEnv")
+        ):
             small += ["--conf", f"spark.{of}.{name}={os.environ[name]}"]
         with open(tmp_path / "log", "ab") as log:
-            process = subprocess.Popen([executable.path(), "submit", "--master", "yarn", *small, *map(str, arguments)],
-                                       env=environment, text=True, stdout=subprocess.PIPE, stderr=log)
+            process = subprocess.Popen(
+                [executable.path(), "submit", "--master", "yarn", *small, *map(str, arguments)],
+                env=environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
         started.append(process)
         return process
 
@@ -64,7 +88,9 @@ def tiny_environment(tmp_path):
     """A virtual environment of a few files that sees this one's packages."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "tiny"], check=True)
     (packages,) = (tmp_path / "tiny").glob("lib/python*/site-packages")
-    (packages / "others.pth").write_text("\n".join(entry for entry in sys.path if "site-packages" in entry))
+    (packages / "others.pth").write_text(
+        "\n".join(entry for entry in sys.path if "site-packages" in entry)
+    )
     return tmp_path / "tiny"
 
 
@@ -82,25 +108,48 @@ def newest(yarn):
 
 def results(yarn, application):
     """The objects that its driver, in a container of YARN, has printed among other lines."""
-    texts = [path.read_text() for path in (yarn.directory / "containers").glob(f"{application['id']}/*/stdout")]
-    return [json.loads(line) for text in texts for line in text.splitlines() if line.startswith("{")]
+    texts = [
+        path.read_text()
+        for path in (yarn.directory / "containers").glob(f"{application['id']}/*/stdout")
+    ]
+    return [
+        json.loads(line) for text in texts for line in text.splitlines() if line.startswith("{")
+    ]
 
 
 def test_client_mode_trains_with_the_hosts_python(yarn, submit, tmp_path, leftovers):
     program = ROOT / "examples" / "quickstart.py"
-    process = submit("--no-env", "--py-files", ROOT / "examples" / "spark_session.py", program, "--rows", "400")
+    process = submit(
+        "--no-env", "--py-files", ROOT / "examples" / "spark_session.py", program, "--rows", "400"
+    )
     # Spark puts a driver's standard error, where tfos tells its progress, into the output as well.
-    learned = [line.partition(": y = ")[0] for line in output_of(process, tmp_path).splitlines() if ": y = " in line]
+    learned = [
+        line.partition(": y = ")[0]
+        for line in output_of(process, tmp_path).splitlines()
+        if ": y = " in line
+    ]
     assert learned == ["node 0", "node 1"]
     assert "spark-submit --master yarn" in (tmp_path / "log").read_text()
     assert newest(yarn)["finalStatus"] == "SUCCEEDED"
 
 
-def test_cluster_mode_runs_in_the_packed_python(yarn, submit, tiny_environment, tmp_path, hdfs, leftovers):
+def test_cluster_mode_runs_in_the_packed_python(
+    yarn, submit, tiny_environment, tmp_path, hdfs, leftovers
+):
     directory = f"{hdfs.uri}/environments"
     WebHdfs(hdfs).make_directory("/submitted/found", owner="root")
-    output_of(submit("--deploy-mode", "cluster", "--python-env", tiny_environment, "--env-directory", directory,
-                     PROGRAM), tmp_path)
+    output_of(
+        submit(
+            "--deploy-mode",
+            "cluster",
+            "--python-env",
+            tiny_environment,
+            "--env-directory",
+            directory,
+            PROGRAM,
+        ),
+        tmp_path,
+    )
     application = newest(yarn)
     assert application["finalStatus"] == "SUCCEEDED"
     (result,) = results(yarn, application)
@@ -128,7 +177,10 @@ def test_a_killed_application_leaves_no_process(yarn, submit, leftovers):
     assert processes_of(application), "nobody is there who could stay"
     request = urllib.request.Request(
         f"http://{yarn.http}/ws/v1/cluster/apps/{application['id']}/state?user.name={application['user']}",
-        json.dumps({"state": "KILLED"}).encode(), {"Content-Type": "application/json"}, method="PUT")
+        json.dumps({"state": "KILLED"}).encode(),
+        {"Content-Type": "application/json"},
+        method="PUT",
+    )
     urllib.request.urlopen(request, timeout=BOUND_SECONDS).close()
     wait_for(lambda: newest(yarn)["state"] in _FINAL_STATES, "YARN to kill it")
     assert newest(yarn)["finalStatus"] == "KILLED"
@@ -146,5 +198,3 @@ def processes_of(application):
         except (psutil.AccessDenied, psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
             continue  # Somebody else's, or it has just ended.
     return found
-
-

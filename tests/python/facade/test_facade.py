@@ -121,7 +121,9 @@ def started(monkeypatch):
 
     def fake_run(spark, main, **kwargs):
         # Keywords that `run` does not name are settings, of which it would refuse unknown ones.
-        Settings.resolve({}.get, {name: value for name, value in kwargs.items() if name not in named})
+        Settings.resolve(
+            {}.get, {name: value for name, value in kwargs.items() if name not in named}
+        )
         calls.spark, calls.main, calls.kwargs = spark, main, kwargs
         return calls.cluster
 
@@ -244,6 +246,8 @@ def test_run_passes_everything_under_its_new_name(started):
         "log_dir": "/logs",
         "driver_parameter_servers": True,
         "registration_timeout": 5,
+        "slots_timeout": 5,
+        "gpu_count_if_any": 1,
         "queues": ("input", "extra"),
         "release_port": False,
     }
@@ -251,15 +255,19 @@ def test_run_passes_everything_under_its_new_name(started):
     assert cluster.cluster_meta["release_port"] is False
 
 
-@pytest.mark.parametrize("tf_args, settings", [
-    (argparse.Namespace(num_gpus=2), {"gpu_count": 2}),
-    (argparse.Namespace(num_gpus=None), {}),
-    (argparse.Namespace(), {}),
-    (["prog", "--num_gpus", "2"], {}),
-])
+@pytest.mark.parametrize(
+    "tf_args, settings",
+    [
+        (argparse.Namespace(num_gpus=2), {"gpu_count": 2}),
+        (argparse.Namespace(num_gpus=0), {"gpu_count": 0}),
+        (argparse.Namespace(num_gpus=None), {"gpu_count_if_any": 1}),
+        (argparse.Namespace(), {"gpu_count_if_any": 1}),
+        (["prog", "--num_gpus", "2"], {"gpu_count_if_any": 1}),
+    ],
+)
 def test_num_gpus_of_the_arguments_is_the_number_for_each_node(started, tf_args, settings):
     TFCluster.run("sc", print, tf_args, 2)
-    assert {k: v for k, v in started.kwargs.items() if k == "gpu_count"} == settings
+    assert {k: v for k, v in started.kwargs.items() if k.startswith("gpu_")} == settings
 
 
 def test_programs_read_their_own_data_unless_they_say_otherwise(started):

@@ -13,9 +13,9 @@ from pathlib import Path
 import cloudpickle
 import pyspark.cloudpickle
 import pytest
+
 from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
-
 from tensorflowonspark import TFCluster, TFNode
 from tensorflowonspark.TFCluster import InputMode
 from tfos.errors import BadInputError, TfosError
@@ -125,7 +125,9 @@ def test_roles_are_filled_in_order_and_know_the_cluster(run, args, notes, spark)
         (1, "chief", 0),
         (2, "worker", 0),
     ]
-    wait_for(lambda: len(notes()) == 3, "the notes of three nodes")  # shutdown may stop the ps before it has written
+    wait_for(
+        lambda: len(notes()) == 3, "the notes of three nodes"
+    )  # shutdown may stop the ps before it has written
     cluster.shutdown()
     seen = notes()
     assert set(seen) == {"ps-0", "chief-0", "worker-0"}

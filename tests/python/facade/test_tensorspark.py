@@ -12,15 +12,16 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from support.places import ROOT
 from support.spark_errors import SPARK_ERRORS
-
 from tensorspark.core import spark_session as sps
 from tensorspark.core import weight_combiner as comb
 from tfos.errors import BadInputError, TfosError
 from tfos.parameter_server import connection, rules
 
 tf1 = tf.compat.v1
+tf1.enable_eager_execution()  # Other tests of this process compute eagerly; the import switched it off.
 
 
 def adding_graph():
@@ -31,8 +32,9 @@ def adding_graph():
         scale = tf1.placeholder(tf.float32, [None], name="scale")
         total = tf1.get_variable("total", [3], initializer=tf1.zeros_initializer())
         count = tf1.get_variable("count", [], initializer=tf1.zeros_initializer(), dtype=tf.float64)
-        step = tf.group(tf1.assign_add(total, tf.reduce_sum(x * scale) * tf.ones([3])),
-                        tf1.assign_add(count, 1))
+        step = tf.group(
+            tf1.assign_add(total, tf.reduce_sum(x * scale) * tf.ones([3])), tf1.assign_add(count, 1)
+        )
         session = tf1.Session()
         session.run(tf1.global_variables_initializer())
     return session, step, [x.name, "scale"], [total, count]
@@ -43,22 +45,37 @@ def version_of(spark_session):
     process = spark_session._server
     like = [np.zeros(3, np.float32), np.zeros((), np.float64)]
     rule, _ = rules.make_rule("delta", None, 0)
-    client = connection.connect([process.server], like, rule,
-                                      connection.Worker(9, "the test", False, 1), process.token)
+    client = connection.connect(
+        [process.server], like, rule, connection.Worker(9, "the test", False, 1), process.token
+    )
     return client.version
 
 
 def test_changes_are_pushed_every_interval_and_at_the_end(spark, leftovers):
     sc = spark.sparkContext
     session, step, feeds, parameters = adding_graph()
-    spark_session = sps.SparkSession(sc, session, user="somebody", name="adding", server_host="localhost",
-                                     server_port=0, sync_interval=2, batch_size=3)
+    spark_session = sps.SparkSession(
+        sc,
+        session,
+        user="somebody",
+        name="adding",
+        server_host="localhost",
+        server_port=0,
+        sync_interval=2,
+        batch_size=3,
+    )
     for partitions, rows, pushes in ((1, 7, 2), (1, 12, 2), (2, 14, 4), (3, 2, 2)):
         # So many batches in all; an empty partition has none.
         before = session.run(parameters)
         data = sc.parallelize([(1.0, 2.0)] * rows, partitions)
-        spark_session.run(step, feed_rdd=data, feed_name_list=feeds, param_list=parameters,
-                          weight_combiner=comb.DeltaWeightCombiner())
+        spark_session.run(
+            step,
+            feed_rdd=data,
+            feed_name_list=feeds,
+            param_list=parameters,
+            weight_combiner=comb.DeltaWeightCombiner(),
+            server_reusable=True,
+        )
         total, count = session.run(parameters)
         batches = sum(-(-size // 3) for size in data.glom().map(len).collect())
         assert (total - before[0]).tolist() == [2.0 * rows] * 3
@@ -67,18 +84,22 @@ def test_changes_are_pushed_every_interval_and_at_the_end(spark, leftovers):
     spark_session.stop_param_server()
 
 
-@pytest.mark.parametrize("combiner, expected", [
-    # By hand: a worker that exchanges after each batch of one row of 1.
-    (comb.MeanWeightCombiner(4), [0.25, 0.5]),
-    (comb.UpdateMeanWeightCombiner(None), [1, 1.5]),
-    (comb.DeltaWeightCombiner(), [1, 2]),
-    (None, [1, 2]),  # The mean of one.
-])
+@pytest.mark.parametrize(
+    "combiner, expected",
+    [
+        # By hand: a worker that exchanges after each batch of one row of 1.
+        (comb.MeanWeightCombiner(4), [0.25, 0.5]),
+        (comb.UpdateMeanWeightCombiner(None), [1, 1.5]),
+        (comb.DeltaWeightCombiner(), [1, 2]),
+        (None, [1, 2]),  # The mean of one.
+    ],
+)
 def test_combiners(spark, combiner, expected):
     for rows, value in enumerate(expected, start=1):
         session, step, feeds, parameters = adding_graph()
-        with sps.SparkSession(spark.sparkContext, session, server_port=0, sync_interval=1,
-                              batch_size=1) as spark_session:
+        with sps.SparkSession(
+            spark.sparkContext, session, server_port=0, sync_interval=1, batch_size=1
+        ) as spark_session:
             data = spark.sparkContext.parallelize([(1.0, 1.0)] * rows, 1)
             spark_session.run(step, data, feeds, parameters, combiner, False, False)
             assert session.run(parameters[0]).tolist() == [value] * 3
@@ -110,7 +131,12 @@ def test_the_server_is_kept_if_asked(spark, leftovers):
     session, step, feeds, parameters = adding_graph()
     data = spark.sparkContext.parallelize([(1.0, 1.0)] * 2, 1)
     spark_session = sps.SparkSession(spark.sparkContext, session, server_port=0)
-    run = {"feed_rdd": data, "feed_name_list": feeds, "param_list": parameters}
+    run = {
+        "feed_rdd": data,
+        "feed_name_list": feeds,
+        "param_list": parameters,
+        "server_reusable": True,
+    }
     spark_session.run(step, **run)
     kept = spark_session._server.pid
     spark_session.run(step, **run)
@@ -119,10 +145,12 @@ def test_the_server_is_kept_if_asked(spark, leftovers):
     spark_session._server._process.wait()
     spark_session.run(step, **run)
     assert spark_session._server.pid != kept, "one that has ended is replaced"
-    other = sps.SparkSession(spark.sparkContext, session, server_port=spark_session._server.server.port)
+    other = sps.SparkSession(
+        spark.sparkContext, session, server_port=spark_session._server.server.port
+    )
     with pytest.raises(TfosError, match="choose another port"):
         other.run(step, **run)
-    spark_session.run(step, server_reusable=False, **run)
+    spark_session.run(step, **{**run, "server_reusable": False})
     assert spark_session._server is None
 
 
@@ -151,8 +179,10 @@ def test_the_mnist_program_reaches_its_accuracy(spark, leftovers):
     import digits
 
     def in_two_columns(rows):
-        return [(np.asarray(pixels, np.float32), np.eye(10, dtype=np.float32)[label])
-                for pixels, label in rows]
+        return [
+            (np.asarray(pixels, np.float32), np.eye(10, dtype=np.float32)[label])
+            for pixels, label in rows
+        ]
 
     train, test = map(in_two_columns, digits.load())
     sc = spark.sparkContext
@@ -172,12 +202,24 @@ def test_the_mnist_program_reaches_its_accuracy(spark, leftovers):
         feed_name_list = [x.name, y_.name]
         param_list = [W, b]
         image_label_rdd = sc.parallelize(train * 5, 2).cache()
-        spark_sess = sps.SparkSession(sc, sess, user="somebody", name="spark_mnist",
-                                      server_host="localhost", server_port=0, sync_interval=100,
-                                      batch_size=100)
+        spark_sess = sps.SparkSession(
+            sc,
+            sess,
+            user="somebody",
+            name="spark_mnist",
+            server_host="localhost",
+            server_port=0,
+            sync_interval=100,
+            batch_size=100,
+        )
         for _ in range(2):
-            spark_sess.run(train_step, feed_rdd=image_label_rdd, feed_name_list=feed_name_list,
-                           param_list=param_list, shuffle_within_partition=True)
+            spark_sess.run(
+                train_step,
+                feed_rdd=image_label_rdd,
+                feed_name_list=feed_name_list,
+                param_list=param_list,
+                shuffle_within_partition=True,
+            )
         spark_sess.stop_param_server()
 
         correct_prediction = tf.equal(tf.argmax(y, 1), tf.argmax(y_, 1))
@@ -189,19 +231,28 @@ def test_the_mnist_program_reaches_its_accuracy(spark, leftovers):
 def test_its_own_example_reads_mnists_files(spark, tmp_path, monkeypatch, capsys, leftovers):
     mnist = importlib.import_module("tensorspark.example.spark_mnist")
     monkeypatch.setattr(mnist, "data_dir", str(tmp_path))
+    monkeypatch.setattr(mnist, "OTHER_DATA_DIR", str(tmp_path / "other"))
     for part, rows in (("train", 200), ("t10k", 40)):
         labels = np.arange(rows, dtype=np.uint8) % 10
         images = np.zeros((rows, 28, 28), np.uint8)
         for image, label in zip(images, labels):
-            image[2 * label:2 * label + 2] = 255  # A bar whose height tells the digit.
+            image[2 * label : 2 * label + 2] = 255  # A bar whose height tells the digit.
         (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(
-            struct.pack(">ii", 0x801, rows) + labels.tobytes())
-        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(
-            struct.pack(">iiii", 0x803, rows, 28, 28) + images.tobytes()))
-    session = mnist.train(sc=spark.sparkContext, server_port=0, sync_interval=4, batch_size=20,
-                          num_partition=2, num_epoch=2)
+            struct.pack(">ii", 0x801, rows) + labels.tobytes()
+        )
+        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(
+            gzip.compress(struct.pack(">iiii", 0x803, rows, 28, 28) + images.tobytes())
+        )
+    session = mnist.train(
+        sc=spark.sparkContext,
+        server_port=0,
+        sync_interval=4,
+        batch_size=20,
+        num_partition=2,
+        num_epoch=2,
+    )
     session.close()
     assert float(capsys.readouterr().out.split()[-1]) == 1.0
     monkeypatch.setattr(mnist, "data_dir", str(tmp_path / "nowhere"))
     with pytest.raises(BadInputError, match="set tensorspark.example.spark_mnist.data_dir"):
-        mnist.read("train")
+        mnist.read("train", "file://")

@@ -7,10 +7,10 @@ import datetime
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as sql
+
 from support import programs
 from support.feed_nodes import Nodes, datafeed
 from support.sql_types import RESULT_TYPES
-
 from tfos.errors import BadInputError
 from tfos.feed.frames import _result_fields
 from tfos.feed.results import ResultAssembler, sql_name
@@ -54,38 +54,66 @@ def rows_without_columns(rows):
 
 FORMS = {
     "number long, text string": (
-        ["tuples", "lists", "Rows", "dicts", "dict of lists", "dict of arrays", "dict of objects",
-         "tensors", "rows of different kinds"],
-        lambda n: (n, str(n))),
+        [
+            "tuples",
+            "lists",
+            "Rows",
+            "dicts",
+            "dict of lists",
+            "dict of arrays",
+            "dict of objects",
+            "tensors",
+            "rows of different kinds",
+        ],
+        lambda n: (n, str(n)),
+    ),
     "number long": (
-        ["values", "NumPy values", "array", "tuples of one", "dicts of one", "column of one",
-         "generator"],
-        lambda n: (n,)),
-    "a double, b double": (["pairs", "lists of numbers", "rows of an array"],
-                           lambda n: (n, n / 2)),
-    "numbers array<float>": (["arrays", "lists of any length", "lists in a column",
-                              "ragged tensor"], lambda n: ([n] * (n % 3),)),
-    "words array<string>": (["lists of words", "words in tuples", "words in a column"],
-                            lambda n: ([str(n)] * (n % 3),)),
+        [
+            "values",
+            "NumPy values",
+            "array",
+            "tuples of one",
+            "dicts of one",
+            "column of one",
+            "generator",
+        ],
+        lambda n: (n,),
+    ),
+    "a double, b double": (["pairs", "lists of numbers", "rows of an array"], lambda n: (n, n / 2)),
+    "numbers array<float>": (
+        ["arrays", "lists of any length", "lists in a column", "ragged tensor"],
+        lambda n: ([n] * (n % 3),),
+    ),
+    "words array<string>": (
+        ["lists of words", "words in tuples", "words in a column"],
+        lambda n: ([str(n)] * (n % 3),),
+    ),
 }
 
 
-@pytest.mark.parametrize("schema, answer", [
-    (schema, answer) for schema, (answers, _) in FORMS.items() for answer in answers
-])
+@pytest.mark.parametrize(
+    "schema, answer",
+    [(schema, answer) for schema, (answers, _) in FORMS.items() for answer in answers],
+)
 def test_every_form_of_results(spark, schema, answer):
     results = answered(schema, programs.ANSWERS[answer])
     assert results.column_names == sql.DataType.fromDDL(schema).names
     assert [tuple(row.values()) for row in results.to_pylist()] == [
-        FORMS[schema][1](n) for n in range(ROWS)]
+        FORMS[schema][1](n) for n in range(ROWS)
+    ]
 
 
-@pytest.mark.parametrize("declared, answer, expected", RESULT_TYPES,
-                         ids=[f"{declared} of {answer}" for declared, answer, _ in RESULT_TYPES])
+@pytest.mark.parametrize(
+    "declared, answer, expected",
+    RESULT_TYPES,
+    ids=[f"{declared} of {answer}" for declared, answer, _ in RESULT_TYPES],
+)
 def test_every_type_of_results(spark, declared, answer, expected):
     results = answered(f"value {declared}", programs.ANSWERS[answer])
-    assert sql_name(results.schema.types[0]).replace("decimal128", "decimal").replace(
-        ", ", ",") == declared
+    assert (
+        sql_name(results.schema.types[0]).replace("decimal128", "decimal").replace(", ", ",")
+        == declared
+    )
     assert results["value"].to_pylist() == [expected(n) for n in range(ROWS)]
 
 
@@ -105,32 +133,44 @@ MISFITS = [
     ("str", "value binary", "expected binary, and the results hold string"),
     ("complex", "value double", "is complex64, which Arrow does not have"),
     ("structs", "value int", "expected int, and the results hold struct<a: bigint>"),
-    ("datetime", "value timestamp",
-     "expected timestamp, and the results hold timestamp_ntz"),
-    ("aware datetime", "value timestamp_ntz",
-     "expected timestamp_ntz, and the results hold timestamp"),
+    ("datetime", "value timestamp", "expected timestamp, and the results hold timestamp_ntz"),
+    (
+        "aware datetime",
+        "value timestamp_ntz",
+        "expected timestamp_ntz, and the results hold timestamp",
+    ),
     ("float", "value decimal(5,1)", "expected decimal(5,1), and the results hold double"),
     ("decimal", "value decimal(5,1)", "expected decimal(5,1), and the results hold decimal128("),
     ("arrays", "value float", "expected float, and the results hold array<float>"),
-    ("matrices", "value array<double>",
-     "expected array<double>, and the results hold array<array<double>>"),
+    (
+        "matrices",
+        "value array<double>",
+        "expected array<double>, and the results hold array<array<double>>",
+    ),
     ("float", "value array<double>", "expected array<double>, and the results hold double"),
     ("tuples", "number long", "a result has 2 columns, and the schema declares number bigint"),
-    ("pairs", "a double, b double, c double",
-     "a result has 2 columns, and the schema declares a double, b double, c double"),
+    (
+        "pairs",
+        "a double, b double, c double",
+        "a result has 2 columns, and the schema declares a double, b double, c double",
+    ),
     ("arrays", "a float, b float", "columns, and the schema declares a float, b float"),
     ("values", "a long, b long", "a result has 1 column, and the schema declares a bigint, b"),
     ("objects", "a long, b long", "a result is {0}, one value, and the schema declares a bigint"),
-    ("dicts", "number long, words string",
-     "the results have the columns text, number, and the schema declares number bigint, words"),
+    (
+        "dicts",
+        "number long, words string",
+        "the results have the columns text, number, and the schema declares number bigint, words",
+    ),
     ("dict of arrays", "number long", "the results have the columns text, number, and the schema"),
     ("Rows", "number long, text string, more int", "the results have the columns text, number"),
     ("mixed", "a int, b int", "a result is '0', one value, and the schema declares a int, b int"),
 ]
 
 
-@pytest.mark.parametrize("answer, schema, said", MISFITS,
-                         ids=[f"{answer} as {schema}" for answer, schema, _ in MISFITS])
+@pytest.mark.parametrize(
+    "answer, schema, said", MISFITS, ids=[f"{answer} as {schema}" for answer, schema, _ in MISFITS]
+)
 def test_results_that_do_not_fit_the_schema(spark, answer, schema, said):
     with pytest.raises(BadInputError) as refused:
         answered(schema, programs.ANSWERS[answer], 10)
@@ -141,8 +181,11 @@ def test_results_that_do_not_fit_the_schema(spark, answer, schema, said):
 def test_nulls_where_the_schema_allows_none(spark):
     strict = sql.StructType([sql.StructField("value", sql.LongType(), nullable=False)])
     assert answered(strict, programs.ANSWERS["values"]).num_rows == ROWS
-    with pytest.raises(BadInputError, match="partition 0: column value: expected bigint, and the "
-                                            "results hold a null for row 7, where the schema"):
+    with pytest.raises(
+        BadInputError,
+        match="partition 0: column value: expected bigint, and the "
+        "results hold a null for row 7, where the schema",
+    ):
         answered(strict, programs.ANSWERS["one null"], batch=5)
     strict = sql.StructType([sql.StructField("value", sql.ArrayType(sql.LongType(), False))])
     with pytest.raises(BadInputError, match="column value: .* a null in an array, where"):
@@ -167,6 +210,5 @@ def test_small_answers_are_gathered_and_changing_ones_are_not_lost(spark):
 
     table = answered("n double", change, 1000, 10)
     assert table["n"].num_chunks == 10
-    assert table["n"].to_pylist() == [
-        None if n // 100 % 3 == 2 else float(n) for n in range(1000)]
+    assert table["n"].to_pylist() == [None if n // 100 % 3 == 2 else float(n) for n in range(1000)]
     assert answered("n double", lambda ids: ids, 1000, 10)["n"].num_chunks == 1

@@ -14,18 +14,20 @@ import numpy as np
 import pytest
 from pyspark.serializers import BatchedSerializer, CPickleSerializer
 from pyspark.sql import types as sql
+
+import tfos
 from support import programs
 from support.comparing import assert_same
 from support.spark_errors import SPARK_ERRORS
 from support.sql_types import TYPES
-from support.waiting import wait_for
-
-import tfos
+from support.waiting import BOUND_SECONDS, wait_for
 from tfos.errors import BadInputError
 from tfos.feed.frames import check_schema
 
 ROWS = 40
-WAIT_SECONDS = 60
+#: What `train` raises when a feed task refuses a row: tasks of Python workers fail with Spark's errors.
+RAISED = {"on": BadInputError, "off": SPARK_ERRORS}
+
 
 class Store:
     """A cluster of one node that stores each row as soon as it has it."""
@@ -33,8 +35,9 @@ class Store:
     def __init__(self, spark, directory, feed_jvm):
         self._directory = directory
         self._read = 0
-        self.cluster = tfos.run(spark, programs.store_each_row, nodes=1,
-                                args={"dir": str(directory)}, feed_jvm=feed_jvm)
+        self.cluster = tfos.run(
+            spark, programs.store_each_row, nodes=1, args={"dir": str(directory)}, feed_jvm=feed_jvm
+        )
 
     def rows(self, count):
         """The next ``count`` rows that the node stores."""
@@ -78,8 +81,11 @@ def typed_rows(spark, store):
 
 
 def collected(directory):
-    return [row for path in sorted(pathlib.Path(directory).glob("rows-*"))
-            for row in pickle.loads(path.read_bytes())]
+    return [
+        row
+        for path in sorted(pathlib.Path(directory).glob("rows-*"))
+        for row in pickle.loads(path.read_bytes())
+    ]
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -96,8 +102,12 @@ def test_vectors_of_spark_ml_arrive_dense(spark, store):
     from pyspark.ml.linalg import SparseVector, Vectors
 
     frame = spark.createDataFrame(
-        [(n, Vectors.dense([n, 1.0, 2.0]) if n % 2 else SparseVector(3, {n % 3: 5.0 + n}))
-         for n in range(10)], ["id", "features"])
+        [
+            (n, Vectors.dense([n, 1.0, 2.0]) if n % 2 else SparseVector(3, {n % 3: 5.0 + n}))
+            for n in range(10)
+        ],
+        ["id", "features"],
+    )
     store.cluster.train(frame)
     for row in store.rows(10):
         n = int(row.id)
@@ -116,10 +126,12 @@ def test_names_that_spark_cannot_look_up(spark, store):
 
 def test_every_row_once_however_it_is_partitioned(spark, tmp_path, feed_jvm):
     frame = spark.range(25_000, numPartitions=5).selectExpr(
-        "id", "cast(id as float) AS x", "array(id, id + 1) AS pair")
+        "id", "cast(id as float) AS x", "array(id, id + 1) AS pair"
+    )
     arguments = {"dir": str(tmp_path), "batch": 7}
-    with tfos.run(spark, programs.collect_rows, nodes=2, args=arguments,
-                  feed_jvm=feed_jvm) as cluster:
+    with tfos.run(
+        spark, programs.collect_rows, nodes=2, args=arguments, feed_jvm=feed_jvm
+    ) as cluster:
         cluster.train(frame)
         ledger = cluster.ledger()
     rows = collected(tmp_path)
@@ -170,8 +182,10 @@ def test_no_rows_and_empty_partitions(spark, store):
 
 
 def test_a_row_larger_than_a_region(spark, store):
-    frame = spark.sql("SELECT 1 AS id, cast(repeat('x', 35000000) AS binary) AS image "
-                      "UNION ALL SELECT 2, cast('y' AS binary)")
+    frame = spark.sql(
+        "SELECT 1 AS id, cast(repeat('x', 35000000) AS binary) AS image "
+        "UNION ALL SELECT 2, cast('y' AS binary)"
+    )
     store.cluster.train(frame)
     assert sorted(len(row.image) for row in store.rows(2)) == [1, 35_000_000]
 
@@ -201,8 +215,13 @@ def test_a_retried_task_feeds_no_row_twice(spark, tmp_path, feed_jvm):
     # Small batches, so that the node has the first ones while Spark still makes others.
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", batch_rows)
     try:
-        with tfos.run(spark, programs.collect_rows_and_say_when_fed, nodes=1, args=arguments,
-                      feed_jvm=feed_jvm) as cluster:
+        with tfos.run(
+            spark,
+            programs.collect_rows_and_say_when_fed,
+            nodes=1,
+            args=arguments,
+            feed_jvm=feed_jvm,
+        ) as cluster:
             cluster.train(frame)
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
@@ -212,7 +231,7 @@ def test_a_retried_task_feeds_no_row_twice(spark, tmp_path, feed_jvm):
 def test_a_null_is_an_error_that_names_column_and_row(spark, store, feed_jvm):
     frame = spark.range(100, numPartitions=1).selectExpr("id", "nullif(id, 61) AS value")
     message = "partition 0: column value has a null in row 61; fill or drop it first"
-    with pytest.raises(BadInputError if feed_jvm == "on" else SPARK_ERRORS, match=message):
+    with pytest.raises(RAISED[feed_jvm], match=message):
         store.cluster.train(frame)
     store.cluster.train(frame.na.fill(-1).where("id >= 90"))
     # The task was tried several times, and fed the rows before the null once.
@@ -222,20 +241,26 @@ def test_a_null_is_an_error_that_names_column_and_row(spark, store, feed_jvm):
     assert ids == list(range(len(ids) - 10)) + list(range(90, 100))
 
 
-def test_a_null_inside_an_array(spark, store):
+def test_a_null_inside_an_array(spark, store, feed_jvm):
     frame = spark.range(30, numPartitions=1).selectExpr(
-        "id", "array(1, if(id = 20, null, 2)) AS pair")
-    with pytest.raises(SPARK_ERRORS, match="column pair has a null in row 20; fill or drop it first"):
+        "id", "array(1, if(id = 20, null, 2)) AS pair"
+    )
+    with pytest.raises(
+        RAISED[feed_jvm], match="column pair has a null in row 20; fill or drop it first"
+    ):
         store.cluster.train(frame)
     store.cluster.train(spark.range(-1, 0))
     while int(store.rows(1)[0].id) != -1:
         pass
 
 
-def test_a_null_inside_an_array_of_strings(spark, store):
+def test_a_null_inside_an_array_of_strings(spark, store, feed_jvm):
     frame = spark.range(30, numPartitions=1).selectExpr(
-        "id", "array('a', if(id = 20, null, 'b')) AS words")
-    with pytest.raises(SPARK_ERRORS, match="column words has a null in row 20; fill or drop it first"):
+        "id", "array('a', if(id = 20, null, 'b')) AS words"
+    )
+    with pytest.raises(
+        RAISED[feed_jvm], match="column words has a null in row 20; fill or drop it first"
+    ):
         store.cluster.train(frame)
     store.cluster.train(spark.range(-1, 0))
     while int(store.rows(1)[0].id) != -1:
@@ -246,8 +271,16 @@ def test_a_killed_task_stops_waiting_for_room(spark, tmp_path, feed_jvm):
     """Nobody reads, and the task would wait for its timeout of ten minutes."""
     leave = tmp_path / "leave"
     failures = []
-    with tfos.run(spark, programs.read_nothing_until, nodes=1, args={"path": str(leave)},
-                  feed_jvm=feed_jvm, feed_memory=1 << 20, feed_region=1 << 20) as cluster:
+    with tfos.run(
+        spark,
+        programs.read_nothing_until,
+        nodes=1,
+        args={"path": str(leave)},
+        feed_jvm=feed_jvm,
+        feed_memory=1 << 20,
+        feed_region=1 << 20,
+    ) as cluster:
+
         def in_use():
             return cluster.status()[0]["metrics"].get("feed_memory_bytes", 0)
 
@@ -256,11 +289,13 @@ def test_a_killed_task_stops_waiting_for_room(spark, tmp_path, feed_jvm):
         feeding.start()
         wait_for(lambda: in_use() > 0, "the node's memory to be asked for")
         cluster._jobs.cancel()
-        feeding.join(WAIT_SECONDS)
+        feeding.join(BOUND_SECONDS)
         assert failures and failures[0] is not None
         executors = spark.sparkContext._jsc.sc().statusTracker()
-        wait_for(lambda: not any(e.numRunningTasks() for e in executors.getExecutorInfos()),
-                 "the killed task to end")
+        wait_for(
+            lambda: not any(e.numRunningTasks() for e in executors.getExecutorInfos()),
+            "the killed task to end",
+        )
         leave.touch()
 
 
@@ -270,8 +305,9 @@ def test_rdds_that_spark_holds_pickled(spark, tmp_path, feed_jvm, caplog):
     text = sc.parallelize([(n, "x" * n) for n in range(1000)], 3)
     cached = sc.parallelize(range(500), 2).map(lambda n: {"n": n, "large": None}).cache()
     arguments = {"dir": str(tmp_path), "batch": 7}
-    with tfos.run(spark, programs.collect_rows, nodes=2, args=arguments, feed_jvm=feed_jvm,
-                  feed_chunk=1 << 10) as cluster:  # many chunks, each with a batch or two
+    with tfos.run(
+        spark, programs.collect_rows, nodes=2, args=arguments, feed_jvm=feed_jvm, feed_chunk=1 << 10
+    ) as cluster:  # many chunks, each with a batch or two
         cluster.train(text, epochs=2)
         cluster.train(cached)
         by_jvm = "what Spark holds is fed by the executors' JVMs" in caplog.text
@@ -282,17 +318,22 @@ def test_rdds_that_spark_holds_pickled(spark, tmp_path, feed_jvm, caplog):
     assert sorted(row for row in rows if isinstance(row, int)) == list(range(-10, 0))
     assert sorted(row["n"] for row in rows if isinstance(row, dict)) == list(range(500))
     assert Counter(row for row in rows if isinstance(row, tuple)) == {
-        (n, "x" * n): 2 for n in range(1000)}
+        (n, "x" * n): 2 for n in range(1000)
+    }
     cached.unpersist()
 
 
 def test_many_chunks_of_pickled_batches(spark, tmp_path, feed_jvm):
     rows = [(n, bytes(2_000)) for n in range(400)]
-    batches = spark.sparkContext.parallelize(rows, 1)._reserialize(
-        BatchedSerializer(CPickleSerializer(), 1)).cache()
+    batches = (
+        spark.sparkContext.parallelize(rows, 1)
+        ._reserialize(BatchedSerializer(CPickleSerializer(), 1))
+        .cache()
+    )
     arguments = {"dir": str(tmp_path), "batch": 7}
-    with tfos.run(spark, programs.collect_rows, nodes=1, args=arguments, feed_jvm=feed_jvm,
-                  feed_chunk=1 << 10) as cluster:
+    with tfos.run(
+        spark, programs.collect_rows, nodes=1, args=arguments, feed_jvm=feed_jvm, feed_chunk=1 << 10
+    ) as cluster:
         cluster.train(batches)
     assert collected(tmp_path) == rows
     batches.unpersist()
@@ -302,11 +343,15 @@ REFUSED = {
     "map<string,int>": ("map('a', 1)", "make columns of its values"),
     "struct<a:int>": ("named_struct('a', 1)", "select its fields"),
     "array<struct<a:int>>": (
-        "array(named_struct('a', 1))", "only arrays of numbers, strings and binary"),
+        "array(named_struct('a', 1))",
+        "only arrays of numbers, strings and binary",
+    ),
     "array<map<string,int>>": ("array(map('a', 1))", "only arrays of numbers"),
     "decimal(10,2)": ("cast(1 as decimal(10,2))", 'cast it or pass decimals="float64"'),
     "array<decimal(10,2)>": (
-        "array(cast(1 as decimal(10,2)))", 'cast it or pass decimals="float64"'),
+        "array(cast(1 as decimal(10,2)))",
+        'cast it or pass decimals="float64"',
+    ),
     "interval day": ("interval '1' day", "cast it"),
     "interval month": ("interval '1' month", "cast it"),
     "void": ("null", "cast it"),
@@ -330,11 +375,13 @@ def test_other_types_are_refused_before_anything_runs(spark, store, kind):
 def test_all_refused_columns_are_named():
     from pyspark.ml.linalg import MatrixUDT, VectorUDT
 
-    schema = sql.StructType([
-        sql.StructField("features", VectorUDT()),
-        sql.StructField("matrix", MatrixUDT()),
-        sql.StructField("lookup", sql.MapType(sql.StringType(), sql.LongType())),
-    ])
+    schema = sql.StructType(
+        [
+            sql.StructField("features", VectorUDT()),
+            sql.StructField("matrix", MatrixUDT()),
+            sql.StructField("lookup", sql.MapType(sql.StringType(), sql.LongType())),
+        ]
+    )
     with pytest.raises(BadInputError, match="column matrix is .*; column lookup is map") as refused:
         check_schema(schema, None)
     assert "features" not in str(refused.value)

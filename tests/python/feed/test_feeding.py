@@ -40,10 +40,21 @@ def test_chunks_do_not_grow_while_rows_are_skipped():
     assert max(map(len, chunks)) == 16
 
 
-@pytest.mark.parametrize("large", [
-    b"x" * 1000, "x" * 1000, bytearray(1000), (1, b"x" * 1000), [b"x" * 1000, 2], [0.0] * 125,
-    ([0.0] * 125, 1), {"label": 1, "image": b"x" * 1000}, memoryview(bytes(1000)),
-], ids=lambda large: type(large).__name__)
+@pytest.mark.parametrize(
+    "large",
+    [
+        b"x" * 1000,
+        "x" * 1000,
+        bytearray(1000),
+        (1, b"x" * 1000),
+        [b"x" * 1000, 2],
+        [0.0] * 125,
+        ([0.0] * 125, 1),
+        {"label": 1, "image": b"x" * 1000},
+        memoryview(bytes(1000)),
+    ],
+    ids=lambda large: type(large).__name__,
+)
 def test_large_rows_after_many_tiny_ones_are_not_all_gathered(large):
     tiny = 1
     chunk_bytes = 10_000  # ten large rows
@@ -68,35 +79,68 @@ def test_huge_rows_go_one_by_one():
 
 
 def test_a_plan_does_not_show_its_token():
-    plan = FeedPlan(token="f" * 64, endpoints=[], coordinator=("h", 1), job_id=b"", queue="input",
-                    timeout=1, region_bytes=1, chunk_bytes=1, epoch=0, pickled=False, replay=Replay())
+    plan = FeedPlan(
+        token="f" * 64,
+        endpoints=[],
+        coordinator=("h", 1),
+        job_id=b"",
+        queue="input",
+        timeout=1,
+        region_bytes=1,
+        chunk_bytes=1,
+        epoch=0,
+        pickled=False,
+        replay=Replay(),
+    )
     assert "ffff" not in repr(plan)
 
 
 def test_progress_shows_rows_states_and_the_programs_step(capsys):
-    node = {"job_name": "worker", "task_index": 0, "state": "running",
-            "metrics": {"rows": 1200, "step": 3, "loss": 0.25}}
+    node = {
+        "job_name": "worker",
+        "task_index": 0,
+        "state": "running",
+        "metrics": {"rows": 1200, "feed_bytes": 10, "step": 3, "loss": 0.25},
+    }
     assert describe(node) == "worker:0 running step=3 loss=0.2500"
     Progress(True).show([node], "feeding")
     assert "1,200 rows read" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("queued", "waits"), [
-    (0, "queue 0.0 MB, waits for rows"),
-    (10e6, "queue 10.0 MB |"),
-    (30e6, "queue 30.0 MB, Spark waits for it"),
-])
+@pytest.mark.parametrize("rows", [7, "many"])
+def test_progress_takes_rows_that_a_program_reports_for_no_rows_of_a_feed(capsys, rows):
+    node = {"job_name": "worker", "task_index": 0, "state": "running", "metrics": {"rows": rows}}
+    Progress(True).show([node], "running")
+    assert "rows read" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("queued", "waits"),
+    [
+        (0, "queue 0.0 MB, waits for rows"),
+        (10e6, "queue 10.0 MB |"),
+        (30e6, "queue 30.0 MB, Spark waits for it"),
+    ],
+)
 def test_progress_tells_which_side_waits(capsys, queued, waits):
-    node = {"job_name": "worker", "task_index": 0, "state": "running",
-            "metrics": {"rows": 1, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6}}
+    node = {
+        "job_name": "worker",
+        "task_index": 0,
+        "state": "running",
+        "metrics": {"rows": 1, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6},
+    }
     Progress(True).show([node], "feeding")
     assert waits in capsys.readouterr().err
 
 
 def test_progress_shows_which_of_several_nodes_is_slow(capsys):
     def node(index, rows, queued):
-        return {"job_name": "worker", "task_index": index, "state": "running",
-                "metrics": {"rows": rows, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6}}
+        return {
+            "job_name": "worker",
+            "task_index": index,
+            "state": "running",
+            "metrics": {"rows": rows, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6},
+        }
 
     Progress(True).show([node(0, 900, 0), node(1, 100, 30e6)], "feeding")
     line = capsys.readouterr().err
@@ -108,8 +152,12 @@ def test_progress_shows_which_of_several_nodes_is_slow(capsys):
 
 def test_the_last_progress_line_has_no_rate_of_a_moment(capsys):
     def node(index, rows):
-        return {"job_name": "worker", "task_index": index, "state": "done",
-                "metrics": {"rows": rows, "feed_bytes": 1e9}}
+        return {
+            "job_name": "worker",
+            "task_index": index,
+            "state": "done",
+            "metrics": {"rows": rows, "feed_bytes": 1e9},
+        }
 
     progress = Progress(True)
     progress.show([node(0, 1), node(1, 1)], "feeding")

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
-from support.fake_spark import FakeSparkContext
 
+from support.fake_spark import FakeSparkContext
 from tfos import _version
 from tfos.cluster.feed import ClusterFeed
 from tfos.errors import BadInputError, NodeFailedError, NodeLostError
@@ -43,7 +43,9 @@ def test_without_the_jar_python_feeds_unless_told_otherwise(caplog):
     caplog.set_level("INFO", "tfos.cluster.feed")
     assert feeds_by_jvm(FakeSparkContext(), "auto") is False
     assert "is fed by Python workers: the jar of tfos is not" in caplog.text
-    with pytest.raises(BadInputError, match=r"spark.tfos.feed.jvm is on, and the jar .*jar_path\(\)"):
+    with pytest.raises(
+        BadInputError, match=r"spark.tfos.feed.jvm is on, and the jar .*jar_path\(\)"
+    ):
         feeds_by_jvm(FakeSparkContext(), "on")
 
 
@@ -60,17 +62,20 @@ def test_a_jar_of_another_version_is_not_used(spark, monkeypatch):
     assert found == f"the jar of tfos on the class path is version {version}, and the package 9.9"
 
 
-@pytest.mark.parametrize(("master", "jars", "conf", "there"), [
-    ("spark://host:7077", "", {}, False),
-    ("local-cluster[2,1,1024]", "", {}, False),
-    ("local[2]", "", {}, True),
-    ("local", "", {}, True),
-    ("spark://host:7077", "spark://driver:1/jars/{name}", {}, True),
-    ("yarn", "", {"spark.yarn.dist.jars": "hdfs:///lib/{name},hdfs:///lib/x.jar"}, True),
-    ("yarn", "", {"spark.executor.extraClassPath": "/opt/x.jar:/opt/{name}"}, True),
-    ("yarn", "", {"spark.executor.extraClassPath": "{directory}/*"}, True),
-    ("yarn", "", {"spark.executor.extraClassPath": "/opt/other/*"}, False),
-])
+@pytest.mark.parametrize(
+    ("master", "jars", "conf", "there"),
+    [
+        ("spark://host:7077", "", {}, False),
+        ("local-cluster[2,1,1024]", "", {}, False),
+        ("local[2]", "", {}, True),
+        ("local", "", {}, True),
+        ("spark://host:7077", "spark://driver:1/jars/{name}", {}, True),
+        ("yarn", "", {"spark.yarn.dist.jars": "hdfs:///lib/{name},hdfs:///lib/x.jar"}, True),
+        ("yarn", "", {"spark.executor.extraClassPath": "/opt/x.jar:/opt/{name}"}, True),
+        ("yarn", "", {"spark.executor.extraClassPath": "{directory}/*"}, True),
+        ("yarn", "", {"spark.executor.extraClassPath": "/opt/other/*"}, False),
+    ],
+)
 def test_executors_must_have_the_jar_too(spark, master, jars, conf, there):
     location = spark.sparkContext._jvm.tfos.internal.FrameFeeder.location()
     directory, _, name = location.rpartition("/")
@@ -115,11 +120,26 @@ class AskedCoordinator:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))  # and nobody listens
             plan = FeedPlan(
-                token=TOKEN, coordinator=self.server.server_address, job_id=bytes(16), queue="input",
-                endpoints=[{"node_id": 3, "address": "127.0.0.1", "port": taken.getsockname()[1],
-                            "socket": "", "executor_id": ""}],
-                timeout=10, region_bytes=1 << 20, chunk_bytes=1 << 20, epoch=0, pickled=False,
-                replay=Replay())
+                token=TOKEN,
+                coordinator=self.server.server_address,
+                job_id=bytes(16),
+                queue="input",
+                endpoints=[
+                    {
+                        "node_id": 3,
+                        "address": "127.0.0.1",
+                        "port": taken.getsockname()[1],
+                        "socket": "",
+                        "executor_id": "",
+                    }
+                ],
+                timeout=10,
+                region_bytes=1 << 20,
+                chunk_bytes=1 << 20,
+                epoch=0,
+                pickled=False,
+                replay=Replay(),
+            )
             return jvm.train(spark.range(1, numPartitions=1), plan, ["id"], None)
 
 
@@ -141,8 +161,14 @@ def test_a_node_that_is_gone_is_lost(spark, coordinator):
 
 def test_the_clusters_first_failure_explains_why_a_node_is_gone(spark, coordinator):
     coordinator.answers["/v1/failure"] = {
-        "node_id": 3, "job_name": "worker", "task_index": 1, "executor_id": "process 7",
-        "host": "h", "step": "run the program", "message": "ValueError: no"}
+        "node_id": 3,
+        "job_name": "worker",
+        "task_index": 1,
+        "executor_id": "process 7",
+        "host": "h",
+        "step": "run the program",
+        "message": "ValueError: no",
+    }
     coordinator.answers["/v1/status"] = {"failure": {}, "nodes": [{"node_id": 3, "state": "done"}]}
     said = r"worker:1 \(node 3, executor process 7 on h\) failed to run the program: ValueError: no"
     with pytest.raises(NodeFailedError, match=said):

@@ -16,10 +16,10 @@ from typing import Any
 import numpy
 import pytest
 from pyspark.sql import Row
+
 from support.comparing import assert_same
 from support.feed_nodes import TIMEOUT, datafeed, echo, infer, read_all
 from support.waiting import wait_for
-
 from tfos.errors import BadInputError, FeedError, FeedTimeoutError, NodeLostError
 
 
@@ -84,9 +84,7 @@ def test_every_node_of_the_host_gets_rows(make_nodes: Any) -> None:
     writer.end()
     nodes.end_feed()
     read = [read_all(server) for server in nodes.servers]
-    assert Counter(row for rows in read for row in rows) == Counter(
-        {i: 10 for i in range(30)}
-    )
+    assert Counter(row for rows in read for row in rows) == Counter(dict.fromkeys(range(30), 10))
     assert all(len(rows) == 100 for rows in read)
 
 
@@ -118,8 +116,12 @@ def test_a_second_attempt_skips_what_was_delivered(make_nodes: Any) -> None:
     wait_for(lambda: sum(counts()) >= 10, lambda: f"ten rows in the nodes, which have {counts()}")
     accepted = counts()
     readers = [server.reader("input") for server in nodes.servers]
-    read = [row for reader, count in zip(readers, accepted) if count
-            for row in reader.next_rows(min(count, 4), True, TIMEOUT)]
+    read = [
+        row
+        for reader, count in zip(readers, accepted)
+        if count
+        for row in reader.next_rows(min(count, 4), True, TIMEOUT)
+    ]
     second = nodes.writer(partition=4, attempt=1)
     for i in range(0, 16, 4):
         second.write_rows(list(range(i, i + 4)))
@@ -164,15 +166,17 @@ def test_record_batches_arrive_as_rows_of_numpy_values(make_nodes: Any) -> None:
     import pyarrow as pa
 
     nodes = make_nodes(1)
-    batch = pa.RecordBatch.from_pydict({
-        "id": pa.array(range(1000), "int32"),
-        "flag": pa.array([n % 3 == 0 for n in range(1000)]),
-        "half": pa.array(np.arange(1000, dtype=np.float16)),
-        "text": [f"r\u00fc {n}" for n in range(1000)],
-        "data": pa.array([bytes([n % 256]) * (n % 5) for n in range(1000)], "large_binary"),
-        "list": pa.array([list(range(n % 4)) for n in range(1000)], pa.list_(pa.uint8())),
-        "pair": pa.array([[n, -n] for n in range(1000)], pa.list_(pa.float32(), 2)),
-    })
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "id": pa.array(range(1000), "int32"),
+            "flag": pa.array([n % 3 == 0 for n in range(1000)]),
+            "half": pa.array(np.arange(1000, dtype=np.float16)),
+            "text": [f"r\u00fc {n}" for n in range(1000)],
+            "data": pa.array([bytes([n % 256]) * (n % 5) for n in range(1000)], "large_binary"),
+            "list": pa.array([list(range(n % 4)) for n in range(1000)], pa.list_(pa.uint8())),
+            "pair": pa.array([[n, -n] for n in range(1000)], pa.list_(pa.float32(), 2)),
+        }
+    )
     writer = nodes.writer()
     assert writer.write_arrow(batch, 0, 10, False) > 0
     assert writer.write_arrow(batch.slice(5), 5, 885, False) > 0  # more than one chunk of it
@@ -249,7 +253,8 @@ def test_record_batches_that_cannot_be_fed(make_nodes: Any) -> None:
         with pytest.raises(BadInputError, match=said):
             writer.write_arrow(pa.RecordBatch.from_arrays([column], ["x"]), 0, 1, False)
     writer.write_arrow(
-        pa.RecordBatch.from_pydict({"x": pa.array([1], pa.decimal128(5, 2))}), 0, 1, True)
+        pa.RecordBatch.from_pydict({"x": pa.array([1], pa.decimal128(5, 2))}), 0, 1, True
+    )
     with pytest.raises(BadInputError, match=r"rows \[1, 3\) of a record batch of 2"):
         writer.write_arrow(good, 1, 3, False)
     with pytest.raises(BadInputError, match="no record batch"):
@@ -362,7 +367,9 @@ def test_a_killed_node_and_nobody_to_feed(make_nodes: Any) -> None:
     nodes = make_nodes(0)
     node = subprocess.Popen(
         [sys.executable, "-c", NODE_PROCESS, nodes.token],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     with node:
         endpoint = {"node_id": 0, "address": "127.0.0.1", "executor_id": ""}
@@ -428,7 +435,9 @@ def test_one_thread_at_a_time(make_nodes: Any, pool: Any) -> None:
     nodes = make_nodes(1)
     reader = nodes.servers[0].reader("input")
     calls = [pool.submit(reader.next_rows, 1, True, TIMEOUT) for _ in range(2)]
-    refused = wait_for(lambda: next((call for call in calls if call.done()), None), "the end of one of two calls")
+    refused = wait_for(
+        lambda: next((call for call in calls if call.done()), None), "the end of one of two calls"
+    )
     calls.remove(refused)
     (reading,) = calls
     with pytest.raises(BadInputError, match="another thread"):
@@ -446,8 +455,13 @@ def read_columns(server: Any, mapping: dict[str, str], batch: int) -> list[dict[
     return batches
 
 
-def fed_columns(make_nodes: Any, rows: list[Any], mapping: dict[str, str], batch: int = 1000,
-                pickled: bool = False) -> dict[str, Any]:
+def fed_columns(
+    make_nodes: Any,
+    rows: list[Any],
+    mapping: dict[str, str],
+    batch: int = 1000,
+    pickled: bool = False,
+) -> dict[str, Any]:
     """The first batch of columns of rows that travel as ``pickled`` says."""
     nodes = make_nodes(1)
     writer = nodes.writer()
@@ -465,7 +479,8 @@ def test_lists_of_strings_of_record_batches(make_nodes: Any) -> None:
     rows = [([f"\u00fc{n}", ""], [b"\xff" * k for k in range(n % 3)]) for n in range(50)]
     batch = pa.RecordBatch.from_arrays(
         [pa.array([pair for pair, _ in rows]), pa.array([some for _, some in rows])],
-        ["pair", "some"])
+        ["pair", "some"],
+    )
     nodes = make_nodes(1)
     writer = nodes.writer()
     writer.write_arrow(batch, 0, 17, False)
@@ -475,7 +490,10 @@ def test_lists_of_strings_of_record_batches(make_nodes: Any) -> None:
     source = FeedSource(nodes.servers[0], None, ["input"])
     assert [tuple(row) for row in DataFeed(source).next_batch(20)] == rows[:20]
     arrays = DataFeed(source, input_mapping={"pair": "x", "some": "y"}).next_batch(30)
-    assert {name: array.dtype.name for name, array in arrays.items()} == {"x": "object", "y": "object"}
+    assert {name: array.dtype.name for name, array in arrays.items()} == {
+        "x": "object",
+        "y": "object",
+    }
     assert list(zip(arrays["x"].tolist(), arrays["y"].tolist())) == rows[20:]
 
 
@@ -531,17 +549,21 @@ def test_columns_of_each_kind(make_nodes: Any, kind: str, pickled: bool) -> None
             assert type(found) is type(expected)
 
 
-@pytest.mark.parametrize("make, names", [
-    (lambda a, b: {"b": b, "c": 0, "a": a}, "dict"),
-    (lambda a, b: Row(b=b, c="text", a=a), "Row"),
-    (lambda a, b: Row("b", "a")(b, a), "Row made of a Row"),
-    (lambda a, b: (a, b, None), "tuple"),
-    (lambda a, b: [a, b, "text"], "list"),
-    (lambda a, b: (a, b), "tuple of numbers"),
-    (lambda a, b: [a, b, 7], "list of numbers"),
-    (lambda a, b: numpy.array([a, b]), "array"),
-    (lambda a, b: (a, b) + (0,) * (a % 3), "tuples of different lengths"),
-], ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    "make, names",
+    [
+        (lambda a, b: {"b": b, "c": 0, "a": a}, "dict"),
+        (lambda a, b: Row(b=b, c="text", a=a), "Row"),
+        (lambda a, b: Row("b", "a")(b, a), "Row made of a Row"),
+        (lambda a, b: (a, b, None), "tuple"),
+        (lambda a, b: [a, b, "text"], "list"),
+        (lambda a, b: (a, b), "tuple of numbers"),
+        (lambda a, b: [a, b, 7], "list of numbers"),
+        (lambda a, b: numpy.array([a, b]), "array"),
+        (lambda a, b: (a, b) + (0,) * (a % 3), "tuples of different lengths"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 @pytest.mark.parametrize("pickled", [False, True], ids=["rows", "pickled batches"])
 def test_where_columns_are_found(make_nodes: Any, make: Any, names: str, pickled: bool) -> None:
     """By name in rows with names, by position in others."""
@@ -582,7 +604,7 @@ def test_batches_of_columns_go_on_over_chunks_of_every_kind(make_nodes: Any) -> 
     writer.finish()
     nodes.end_feed()
     batches = read_columns(nodes.servers[0], XY, 8)
-    assert [len(batch["x"]) for batch in batches[:n // 8]] == [8] * (n // 8)
+    assert [len(batch["x"]) for batch in batches[: n // 8]] == [8] * (n // 8)
     assert sum(len(batch["x"]) for batch in batches) == n
     for batch in batches:
         assert batch["x"].dtype == numpy.int64
@@ -608,7 +630,9 @@ def test_the_empty_batch_at_the_end_looks_like_the_others(make_nodes: Any) -> No
     batches.append(feed.next_batch(4))
     assert feed.should_stop()
     assert [(batch["x"].dtype, batch["x"].shape) for batch in batches] == [
-        ("float64", (4, 2)), ("float64", (0, 2))]
+        ("float64", (4, 2)),
+        ("float64", (0, 2)),
+    ]
     assert [batch["y"].dtype for batch in batches] == [object, object]
     nodes = make_nodes(1)
     nodes.end_feed()
@@ -622,18 +646,21 @@ def test_a_far_too_large_batch_takes_the_memory_of_what_there_is(make_nodes: Any
     assert batch["x"][:, 7].tolist() == list(range(300))
 
 
-@pytest.mark.parametrize("rows, said", [
-    ([{"a": 1}], "no column 'b', which input_mapping names; they have a"),
-    ([Row(a=1, c=2)], "no column 'b', which input_mapping names; they have a, c"),
-    ([(1,)], r"a row has 1 fields and input_mapping 2 \(a, b\)"),
-    ([("x",)], r"a row has 1 fields and input_mapping 2"),
-    ([7, 8], "single values and have no fields for input_mapping"),
-    (["text"], "single values"),
-    ([(1, 2), (1,)], "a row has 1 fields"),
-    ([None, 7], "of the type NoneType, which has no fields"),
-    ([{"a": 1, "b": 2}, {"a": 1}], "no key 'b'"),
-    ([Row(a=1, b=None), Row(a=1, c=2)], "no column 'b'"),
-])
+@pytest.mark.parametrize(
+    "rows, said",
+    [
+        ([{"a": 1}], "no column 'b', which input_mapping names; they have a"),
+        ([Row(a=1, c=2)], "no column 'b', which input_mapping names; they have a, c"),
+        ([(1,)], r"a row has 1 fields and input_mapping 2 \(a, b\)"),
+        ([("x",)], r"a row has 1 fields and input_mapping 2"),
+        ([7, 8], "single values and have no fields for input_mapping"),
+        (["text"], "single values"),
+        ([(1, 2), (1,)], "a row has 1 fields"),
+        ([None, 7], "of the type NoneType, which has no fields"),
+        ([{"a": 1, "b": 2}, {"a": 1}], "no key 'b'"),
+        ([Row(a=1, b=None), Row(a=1, c=2)], "no column 'b'"),
+    ],
+)
 def test_rows_without_the_columns_stay_readable(make_nodes: Any, rows: Any, said: str) -> None:
     nodes = make_nodes(1)
     writer = nodes.writer()
@@ -663,7 +690,8 @@ def test_columns_and_rows_share_the_position(make_nodes: Any) -> None:
     assert reader.next_columns(["a"], 6, True, TIMEOUT)[0].tolist() == list(range(6, 12))
     assert reader.next_rows(4, True, TIMEOUT) == rows[12:16]
     assert reader.next_columns(["a", "b"], 6, True, TIMEOUT)[1].tolist() == [
-        str(n) for n in range(16, 22)]
+        str(n) for n in range(16, 22)
+    ]
     assert reader.next_rows(50, True, TIMEOUT) == rows[22:]
 
 
@@ -687,24 +715,33 @@ def test_a_timeout_loses_no_row_of_columns(make_nodes: Any) -> None:
 #: result of row n that comes of it.
 ANSWERS = {
     "rows": (lambda x, y: [(n, t) for n, t in zip(x.tolist(), y)], lambda n: (n, str(n))),
-    "a dict of arrays": (lambda x, y: {"n": x, "twice": numpy.stack([x, x], 1)},
-                         lambda n: {"n": numpy.int64(n), "twice": numpy.array([n, n])}),
+    "a dict of arrays": (
+        lambda x, y: {"n": x, "twice": numpy.stack([x, x], 1)},
+        lambda n: {"n": numpy.int64(n), "twice": numpy.array([n, n])},
+    ),
     "a dict of an array and a list": (
         lambda x, y: {"n": x.astype(numpy.float32), "t": list(y)},
-        lambda n: {"n": numpy.float32(n), "t": str(n)}),
+        lambda n: {"n": numpy.float32(n), "t": str(n)},
+    ),
     "a dict of strings": (lambda x, y: {"t": y}, lambda n: {"t": str(n)}),
-    "a dict with None": (lambda x, y: {"n": x.astype(numpy.int16), "t": [None, *y[1:]][:len(y)]},
-                         lambda n: {"n": numpy.int16(n)} | {"t": str(n)}),
+    "a dict with None": (
+        lambda x, y: {"n": x.astype(numpy.int16), "t": [None, *y[1:]][: len(y)]},
+        lambda n: {"n": numpy.int16(n)} | {"t": str(n)},
+    ),
     "one array": (lambda x, y: x, lambda n: numpy.int64(n)),
     "an array of rows": (lambda x, y: numpy.stack([x, -x], 1), lambda n: numpy.array([n, -n])),
     "an array that is not contiguous": (
-        lambda x, y: numpy.stack([x, -x])[::-1].T, lambda n: numpy.array([-n, n])),
+        lambda x, y: numpy.stack([x, -x])[::-1].T,
+        lambda n: numpy.array([-n, n]),
+    ),
     "strings": (lambda x, y: y, lambda n: str(n)),
     "a generator": (lambda x, y: (t for t in y), lambda n: str(n)),
     "a tuple": (lambda x, y: tuple(y), lambda n: str(n)),
     "ragged": (lambda x, y: {"r": [numpy.arange(n) for n in x]}, lambda n: {"r": numpy.arange(n)}),
-    "nested": (lambda x, y: {"p": [(n, t) for n, t in zip(x.tolist(), y)]},
-               lambda n: {"p": (n, str(n))}),
+    "nested": (
+        lambda x, y: {"p": [(n, t) for n, t in zip(x.tolist(), y)]},
+        lambda n: {"p": (n, str(n))},
+    ),
     "a tensor": (lambda x, y: Tensor(x), lambda n: numpy.int64(n)),
 }
 

@@ -7,7 +7,8 @@ import pickle
 import random
 import string
 import struct
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,10 +31,11 @@ def chunk_of(pickles: list[bytes]) -> bytes:
     data_at = aligned(128 + 8 * len(boundaries))
     chunk = bytearray(aligned(data_at + len(data)))
     struct.pack_into("<4sHBBQqIII", chunk, 0, b"TFC1", 1, 2, 0, len(chunk), -1, 1, 128, 0)
-    struct.pack_into("<BBBBIIIQQQQ", chunk, 64, 4, 0, 0, 0, 128, 128, 0, len(pickles), data_at,
-                     len(data), 128)
+    struct.pack_into(
+        "<BBBBIIIQQQQ", chunk, 64, 4, 0, 0, 0, 128, 128, 0, len(pickles), data_at, len(data), 128
+    )
     struct.pack_into(f"<{len(boundaries)}Q", chunk, 128, *boundaries)
-    chunk[data_at:data_at + len(data)] = data
+    chunk[data_at : data_at + len(data)] = data
     return bytes(chunk)
 
 
@@ -103,8 +105,14 @@ def test_rows_that_need_no_python(rows: list[Any]) -> None:
 
 
 def test_a_protocol_of_old() -> None:
-    for rows in [[1, 2, 2**40], [1.5] * 5, ["a", "b"] * 3, [([1, 2], "x")] * 3, [Row(a=1, b=2.0)],
-                 [{"a": 1, "b": True}]]:
+    for rows in [
+        [1, 2, 2**40],
+        [1.5] * 5,
+        ["a", "b"] * 3,
+        [([1, 2], "x")] * 3,
+        [Row(a=1, b=2.0)],
+        [{"a": 1, "b": True}],
+    ]:
         check(rows, protocols=(2, 3))
     check([b"bytes", b""], protocols=(3,))
     check([(np.arange(3.0), np.int8(1))], protocols=(3,))
@@ -116,11 +124,12 @@ def test_numpy_1_named_its_modules_otherwise() -> None:
             pickled = pickle.dumps(rows, protocol)
             for module in (b"numeric", b"multiarray"):
                 new, old = (b"numpy.%score.%s" % (dash, module) for dash in (b"_", b""))
-                pickled = pickled.replace(b"\x8c" + bytes([len(new)]) + new,
-                                          b"\x8c" + bytes([len(old)]) + old)
+                pickled = pickled.replace(
+                    b"\x8c" + bytes([len(new)]) + new, b"\x8c" + bytes([len(old)]) + old
+                )
             assert b"_core" not in pickled
             # The frame is shorter now, so without it.
-            body = pickled[pickled.index(b"\x95") + 9:]
+            body = pickled[pickled.index(b"\x95") + 9 :]
             assert compare(b"\x80" + bytes([protocol]) + body) is not None
 
 
@@ -203,13 +212,16 @@ def test_objects_are_never_made(tmp_path: Any) -> None:
 
 # Random rows: a maker of values of one kind for each column, so that most chunks have columns.
 
+
 def numbers_of(rng: random.Random) -> Callable[[], Any]:
-    return rng.choice([
-        lambda: rng.randrange(-(2 ** rng.choice([7, 8, 15, 16, 31, 32, 62])), 2**62) >> 20,
-        lambda: rng.randrange(2**rng.choice([4, 8, 9, 16, 17, 31, 40])),
-        lambda: rng.uniform(-1, 1),
-        lambda: rng.random() < 0.5,
-    ])
+    return rng.choice(
+        [
+            lambda: rng.randrange(-(2 ** rng.choice([7, 8, 15, 16, 31, 32, 62])), 2**62) >> 20,
+            lambda: rng.randrange(2 ** rng.choice([4, 8, 9, 16, 17, 31, 40])),
+            lambda: rng.uniform(-1, 1),
+            lambda: rng.random() < 0.5,
+        ]
+    )
 
 
 def value_of(rng: random.Random) -> Callable[[], Any]:
@@ -217,40 +229,47 @@ def value_of(rng: random.Random) -> Callable[[], Any]:
     length = rng.choice([0, 1, 2, 3, 4, 5, 17, 17, 17, 1001])
     varies = rng.random() < 0.3
     size = (lambda: rng.randrange(length + 1)) if varies else (lambda: length)
-    dtype = rng.choice(["?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16", "O", ">i4"]
-                       if rng.random() < 0.2 else ["?", "i1", "u2", "i4", "u8", "f2", "f4", "f8"])
+    dtype = rng.choice(
+        ["?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16", "O", ">i4"]
+        if rng.random() < 0.2
+        else ["?", "i1", "u2", "i4", "u8", "f2", "f4", "f8"]
+    )
     shape = rng.choice([(), (2, 3), (1, 1, 1, 2)])
     order = "F" if rng.random() < 0.1 else "C"
     alphabet = rng.choice([string.ascii_letters, "a\u00e4\u20ac\U0001f600", "\ud800x"])
     shared = [number() for _ in range(5)]
-    return rng.choice([
-        number,
-        number,
-        lambda: [number() for _ in range(size())],
-        lambda: tuple(number() for _ in range(size())),
-        lambda: "".join(rng.choices(alphabet, k=size())),
-        lambda: rng.randbytes(size()),
-        lambda: np.array(rng.random() * 3).astype(dtype)[()],
-        lambda: np.ones(size()).astype(dtype),
-        lambda: np.ones(shape, order=order).astype(dtype),
-        lambda: shared,
-        lambda: rng.choice([None, number()]),
-        lambda: bytearray(2),
-    ])
+    return rng.choice(
+        [
+            number,
+            number,
+            lambda: [number() for _ in range(size())],
+            lambda: tuple(number() for _ in range(size())),
+            lambda: "".join(rng.choices(alphabet, k=size())),
+            lambda: rng.randbytes(size()),
+            lambda: np.array(rng.random() * 3).astype(dtype)[()],
+            lambda: np.ones(size()).astype(dtype),
+            lambda: np.ones(shape, order=order).astype(dtype),
+            lambda: shared,
+            lambda: rng.choice([None, number()]),
+            lambda: bytearray(2),
+        ]
+    )
 
 
 def rows_of(rng: random.Random) -> list[Any]:
     count = rng.choice([1, 2, 3, 20])
     columns = [value_of(rng) for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 4, 6]))]
     names = [rng.choice("abc\u00e4") + str(n) for n in range(len(columns))]
-    row = rng.choice([
-        value_of(rng),
-        lambda: tuple(make() for make in columns),
-        lambda: [make() for make in columns],
-        lambda: dict(zip(names, (make() for make in columns))),
-        lambda: Row(**dict(zip(names, (make() for make in columns)))) if columns else (),
-        lambda: Row(*names)(*(make() for make in columns)) if columns else (),
-    ])
+    row = rng.choice(
+        [
+            value_of(rng),
+            lambda: tuple(make() for make in columns),
+            lambda: [make() for make in columns],
+            lambda: dict(zip(names, (make() for make in columns))),
+            lambda: Row(**dict(zip(names, (make() for make in columns)))) if columns else (),
+            lambda: Row(*names)(*(make() for make in columns)) if columns else (),
+        ]
+    )
     rows = [row() for _ in range(count)]
     if rng.random() < 0.1:
         rows[rng.randrange(count)] = rng.choice([None, 1, "x", (), []])

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.comparing import assert_same
 
+from support.comparing import assert_same
 from tfos import _native
 from tfos.errors import BadInputError, FeedError
 
@@ -248,7 +248,9 @@ def random_shape(rng: random.Random, depth: int) -> Any:
         lambda: rng.random() < 0.5,
         lambda: rng.randint(-(2**63), 2**63 - 1),
         lambda: rng.choice([rng.gauss(0, 1e10), -0.0, math.nan, math.inf]),
-        lambda: "".join(chr(rng.choice([65, 0xE9, 0x4E2D, 0x1F600])) for _ in range(rng.randint(0, 9))),
+        lambda: "".join(
+            chr(rng.choice([65, 0xE9, 0x4E2D, 0x1F600])) for _ in range(rng.randint(0, 9))
+        ),
         lambda: rng.randbytes(rng.randint(0, 40)),
         lambda: [rng.random() for _ in range(rng.randint(0, 5))],
         lambda: tuple(rng.randint(0, 9) for _ in range(rng.randint(0, 5))),
@@ -256,8 +258,16 @@ def random_shape(rng: random.Random, depth: int) -> Any:
     choice = rng.random()
     if depth == 0 or choice < 0.5:
         if choice < 0.1:
-            dtype, shape = rng.choice(DTYPES), tuple(rng.randint(0, 3) for _ in range(rng.randint(0, 3)))
-            return lambda: np.frombuffer(rng.randbytes(2000), np.uint8).copy()[: int(np.prod(shape))].astype(dtype).reshape(shape)
+            dtype, shape = (
+                rng.choice(DTYPES),
+                tuple(rng.randint(0, 3) for _ in range(rng.randint(0, 3))),
+            )
+            return lambda: (
+                np.frombuffer(rng.randbytes(2000), np.uint8)
+                .copy()[: int(np.prod(shape))]
+                .astype(dtype)
+                .reshape(shape)
+            )
         if choice < 0.15:
             dtype = rng.choice(DTYPES)
             return lambda: dtype(rng.randint(0, 1))

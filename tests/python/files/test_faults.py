@@ -16,7 +16,7 @@ from tfos.files.access import access_for
 from tfos.records import conversion
 
 BATCH = pa.record_batch({"id": range(1_000), "s": ["x" * 1_000] * 1_000})
-BOUND_SECONDS = 240
+BOUND_SECONDS = 600
 
 
 def injected(operation, error=OSError):
@@ -49,7 +49,9 @@ def test_a_file_that_could_not_be_read_is_not_taken_for_a_short_one(faulty, mode
     assert sum(batch.num_rows for batch in records.read(f"{faulty.uri}/f", mode=mode)) == 1_000
 
 
-@pytest.mark.parametrize("operation", ["status", "open", "read", "create", "write", "close", "rename"])
+@pytest.mark.parametrize(
+    "operation", ["status", "open", "read", "create", "write", "close", "rename"]
+)
 def test_an_index_is_whole_or_not_there(faulty, operation):
     path = f"{faulty.uri}/f"
     records.write(path, [BATCH])
@@ -78,10 +80,14 @@ def test_what_fails_of_a_file_access(faulty):
     access, root = access_for(faulty.uri)
     access.mkdirs(f"{root}/d")
     for operation, action in (
-            ("status", lambda: access.status(root)), ("list", lambda: access.list(root)),
-            ("list", lambda: access.glob(f"{root}/*")), ("mkdirs", lambda: access.mkdirs(f"{root}/e")),
-            ("delete", lambda: access.delete(f"{root}/d")), ("list", lambda: access.delete_if_empty(f"{root}/d")),
-            ("delete", lambda: access.delete_if_empty(f"{root}/d"))):
+        ("status", lambda: access.status(root)),
+        ("list", lambda: access.list(root)),
+        ("list", lambda: access.glob(f"{root}/*")),
+        ("mkdirs", lambda: access.mkdirs(f"{root}/e")),
+        ("delete", lambda: access.delete(f"{root}/d")),
+        ("list", lambda: access.delete_if_empty(f"{root}/d")),
+        ("delete", lambda: access.delete_if_empty(f"{root}/d")),
+    ):
         faulty.inject(operation)
         with injected(operation):
             action()
@@ -107,14 +113,18 @@ def run_job(uri, overwrite=False):
 
     from tfos.records.spark import writer
 
-    schema = sql.StructType([sql.StructField("id", sql.LongType()), sql.StructField("s", sql.StringType())])
+    schema = sql.StructType(
+        [sql.StructField("id", sql.LongType()), sql.StructField("s", sql.StringType())]
+    )
     layout = writer.Layout(schema, "Example", compression="", level=None, index=True)
     output = writer.Output(uri, uuid.uuid4().hex)
     access, _ = access_for(uri)
     access.mkdirs(output.temporary)
     try:
-        written = [writer.write_task(output, iter([BATCH]), layout, task=task, attempt=task)
-                   for task in range(3)]
+        written = [
+            writer.write_task(output, iter([BATCH]), layout, task=task, attempt=task)
+            for task in range(3)
+        ]
         output.commit(written, overwrite)
     except OSError:
         output.abort()
@@ -123,9 +133,18 @@ def run_job(uri, overwrite=False):
 
 # Of a task: its file, then its index and the renaming of that. Three of those come before the six
 # of the commit.
-@pytest.mark.parametrize(("operation", "number"), [
-    ("create", 1), ("write", 1), ("close", 5), ("read", 10), ("rename", 2), ("rename", 4), ("rename", 9),
-])
+@pytest.mark.parametrize(
+    ("operation", "number"),
+    [
+        ("create", 1),
+        ("write", 1),
+        ("close", 5),
+        ("read", 10),
+        ("rename", 2),
+        ("rename", 4),
+        ("rename", 9),
+    ],
+)
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_job_is_whole_or_not_there(faulty, operation, number, overwrite):
     run_job(faulty.uri)
@@ -141,23 +160,30 @@ def test_a_job_is_whole_or_not_there(faulty, operation, number, overwrite):
     assert len(after) == (7 if overwrite else 13)
 
 
-@pytest.mark.parametrize(("operation", "number"), [("write", 1), ("rename", 1), ("rename", 3), ("mkdirs", 3)])
+@pytest.mark.parametrize(
+    ("operation", "number"), [("write", 1), ("rename", 1), ("rename", 3), ("mkdirs", 3)]
+)
 def test_a_job_that_makes_directories_leaves_none_after_a_failure(faulty, operation, number):
     from pyspark.sql import types as sql
 
     from tfos.records.spark import writer
 
     access, _ = access_for(faulty.uri)
-    schema = sql.StructType([sql.StructField("id", sql.LongType()), sql.StructField("day", sql.LongType())])
-    layout = writer.Layout(schema, "Example", compression="", level=None, index=False,
-                                    partition_by=("day",))
+    schema = sql.StructType(
+        [sql.StructField("id", sql.LongType()), sql.StructField("day", sql.LongType())]
+    )
+    layout = writer.Layout(
+        schema, "Example", compression="", level=None, index=False, partition_by=("day",)
+    )
 
     def run(days):
         output = writer.Output(faulty.uri, uuid.uuid4().hex)
         access.mkdirs(output.temporary)
         try:
             rows = pa.record_batch({"id": range(len(days)), "day": days})
-            output.commit([writer.write_task(output, iter([rows]), layout, task=0, attempt=0)], True)
+            output.commit(
+                [writer.write_task(output, iter([rows]), layout, task=0, attempt=0)], True
+            )
         except OSError:
             output.abort()
             raise
@@ -205,15 +231,25 @@ print("RESULT", spark.read.format("tfrecord").load(uri).selectExpr("count(*)").f
 """
 
 
+@pytest.mark.spark  # In a process of its own.
+@pytest.mark.timeout(BOUND_SECONDS + 60)
 def test_spark_says_what_failed_and_shows_nothing_of_it(hadoop, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/_SUCCESS").touch()
     environment = {**os.environ, **hadoop.faults.environment}
     done = subprocess.run(
         [sys.executable, "-c", SPARK, f"faulty://{tmp_path}/out", environment["TFOS_TEST_FAULTS"]],
-        env=environment, stdout=subprocess.PIPE, text=True, timeout=BOUND_SECONDS, check=True)
-    results = [json.loads(line.removeprefix("RESULT ")) for line in done.stdout.splitlines()
-               if line.startswith("RESULT ")]
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=True,
+    )
+    results = [
+        json.loads(line.removeprefix("RESULT "))
+        for line in done.stdout.splitlines()
+        if line.startswith("RESULT ")
+    ]
     *writes, reading, count = results
     assert [left for _, _, left, _ in writes] == ["", "", ""]
     for planned, error, _, listed in writes[:2]:
@@ -283,14 +319,17 @@ def test_a_dataset_hears_of_reads_that_failed(faulty):
         assert len(list(dataset)) == 10
 
 
-@pytest.mark.parametrize(("operation", "action"), [
-    ("rename", lambda gfile, uri: gfile.rename(f"{uri}/a", f"{uri}/b", overwrite=True)),
-    ("delete", lambda gfile, uri: gfile.remove(f"{uri}/a")),
-    ("delete", lambda gfile, uri: gfile.rmtree(f"{uri}/d")),
-    ("mkdirs", lambda gfile, uri: gfile.makedirs(f"{uri}/e")),
-    ("list", lambda gfile, uri: gfile.listdir(uri)),
-    ("status", lambda gfile, uri: gfile.stat(uri)),
-])
+@pytest.mark.parametrize(
+    ("operation", "action"),
+    [
+        ("rename", lambda gfile, uri: gfile.rename(f"{uri}/a", f"{uri}/b", overwrite=True)),
+        ("delete", lambda gfile, uri: gfile.remove(f"{uri}/a")),
+        ("delete", lambda gfile, uri: gfile.rmtree(f"{uri}/d")),
+        ("mkdirs", lambda gfile, uri: gfile.makedirs(f"{uri}/e")),
+        ("list", lambda gfile, uri: gfile.listdir(uri)),
+        ("status", lambda gfile, uri: gfile.stat(uri)),
+    ],
+)
 def test_tensorflow_hears_of_what_was_not_done(faulty, gfile, operation, action):
     for name in ("a", "b"):
         (faulty.path / name).write_text(name)
@@ -308,7 +347,9 @@ def test_a_checkpoint_that_failed_leaves_the_last_one(faulty, gfile, operation):
     import tensorflow as tf
 
     variable = tf.Variable(tf.zeros([100_000]))
-    manager = tf.train.CheckpointManager(tf.train.Checkpoint(v=variable), f"{faulty.uri}/c", max_to_keep=3)
+    manager = tf.train.CheckpointManager(
+        tf.train.Checkpoint(v=variable), f"{faulty.uri}/c", max_to_keep=3
+    )
     saved = manager.save()
     variable.assign(tf.ones([100_000]))
     faulty.inject(operation)

@@ -11,8 +11,8 @@ import uuid
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from support.remote_files import read_bytes, write_bytes
 
+from support.remote_files import read_bytes, write_bytes
 from tfos import records
 from tfos.errors import BadInputError
 from tfos.files import hadoop_client
@@ -37,7 +37,10 @@ def test_files_and_directories(root):
     assert access.status(f"{root}/a") == FileStatus(f"{root}/a", True, 0)
     assert access.status(f"{root}/a/f") == FileStatus(f"{root}/a/f", False, 5)
     assert access.status(f"{root}/none") is None
-    assert access.list(f"{root}/a") == [FileStatus(f"{root}/a/b", True, 0), FileStatus(f"{root}/a/f", False, 5)]
+    assert access.list(f"{root}/a") == [
+        FileStatus(f"{root}/a/b", True, 0),
+        FileStatus(f"{root}/a/f", False, 5),
+    ]
     for missing in (access.list, access.open):
         with pytest.raises(FileNotFoundError, match="none"):
             missing(f"{root}/none")
@@ -64,7 +67,14 @@ def test_files_and_directories(root):
 
 def test_patterns_and_hidden_files(root):
     access, root = access_for(root)
-    for name in ("day=1/part-0", "day=1/_SUCCESS", "day=2/part-0", "day=2/part-1", "other", ".hidden/x"):
+    for name in (
+        "day=1/part-0",
+        "day=1/_SUCCESS",
+        "day=2/part-0",
+        "day=2/part-1",
+        "other",
+        ".hidden/x",
+    ):
         access.mkdirs(f"{root}/{name}".rpartition("/")[0])
         write_bytes(f"{root}/{name}", b"x")
 
@@ -78,7 +88,11 @@ def test_patterns_and_hidden_files(root):
     assert names(".h*/*") == [".hidden/x"]
     assert names("none/*") == names("o*/x") == names("none") == []
     assert [status.path.removeprefix(f"{root}/") for status in walk(access, root)] == [
-        "day=1/part-0", "day=2/part-0", "day=2/part-1", "other"]
+        "day=1/part-0",
+        "day=2/part-0",
+        "day=2/part-1",
+        "other",
+    ]
 
 
 def test_files_are_read_at_any_place(root):
@@ -90,7 +104,7 @@ def test_files_are_read_at_any_place(root):
         assert file.read(1) == b""
         for begin in (500_000, 3, 0, len(data) - 5):
             file.seek(begin)
-            assert file.read(100_000) == data[begin:begin + 100_000]
+            assert file.read(100_000) == data[begin : begin + 100_000]
         file.seek(10)
         file.seek(5, io.SEEK_CUR)
         assert file.tell() == 15
@@ -118,8 +132,12 @@ def test_records(root, compression):
         assert records.make_index(path) == 50_000
         parts = records.split(path, 1 << 20)
         assert len(parts) > 1
-        numbers = [n for part in parts for part_batch in records.read(path, batch.schema, part=part)
-                   for n in part_batch["id"].to_pylist()]
+        numbers = [
+            n
+            for part in parts
+            for part_batch in records.read(path, batch.schema, part=part)
+            for n in part_batch["id"].to_pylist()
+        ]
         assert numbers == list(range(50_000))
 
 
@@ -133,7 +151,9 @@ def mounts(hadoop):
     return made
 
 
-@pytest.mark.parametrize("source, target", [("mounted", "local"), ("local", "mounted"), ("faulty", "local")])
+@pytest.mark.parametrize(
+    "source, target", [("mounted", "local"), ("local", "mounted"), ("faulty", "local")]
+)
 def test_a_viewfs_loses_nothing_where_it_cannot_rename(mounts, source, target):
     source, target = f"{mounts[source]}/from", f"{mounts[target]}/to"
     write_bytes(source, b"new")
@@ -199,17 +219,21 @@ def test_threads_share_an_open_file(empty_directory, kind):
             begin = places.randrange(len(data) + 100)
             room = bytearray(places.choice((1, 5_000, 300_000)))
             found = file.read_into(begin, room)
-            assert room[:found] == data[begin:begin + len(room)]
+            assert room[:found] == data[begin : begin + len(room)]
 
     def from_begin_to_end(_):
         room, position = bytearray(70_000), 0
         while found := file.read_into(position, room):
-            assert room[:found] == data[position:position + len(room)]
+            assert room[:found] == data[position : position + len(room)]
             position += found
         assert position == len(data)
 
     with concurrent.futures.ThreadPoolExecutor(8) as threads:
-        runs = [threads.submit(run, seed) for seed in range(4) for run in (at_random_places, from_begin_to_end)]
+        runs = [
+            threads.submit(run, seed)
+            for seed in range(4)
+            for run in (at_random_places, from_begin_to_end)
+        ]
         for run in runs:
             run.result()
 
@@ -218,7 +242,9 @@ def test_directories_of_many_files(hadoop, empty_directory):
     access, root = access_for(empty_directory("hdfs"))
     for number in range(MANY_FILES):
         access.create(f"{root}/{number:05}").close()
-    assert [status.path for status in access.list(root)] == [f"{root}/{n:05}" for n in range(MANY_FILES)]
+    assert [status.path for status in access.list(root)] == [
+        f"{root}/{n:05}" for n in range(MANY_FILES)
+    ]
 
 
 def test_schemes(monkeypatch):
@@ -227,7 +253,9 @@ def test_schemes(monkeypatch):
     assert access_for("hdfs://host")[1] == "hdfs://host/"
     assert native_path("hdfs://host/a%20b c") == "hdfs://host/a%20b c"
     for refused in (access_for, records.read):
-        with pytest.raises(BadInputError, match=r"gs://; there are file, hdfs, viewfs, .*TFOS_HADOOP_SCHEMES"):
+        with pytest.raises(
+            BadInputError, match=r"gs://; there are file, hdfs, viewfs, .*TFOS_HADOOP_SCHEMES"
+        ):
             refused("gs://bucket/x")
     monkeypatch.setenv(hadoop_client.SCHEMES_VARIABLE, "gs://, s3a")
     assert hadoop_client.schemes() == ["hdfs", "viewfs", "gs", "s3a"]

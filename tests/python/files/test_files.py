@@ -89,7 +89,9 @@ def test_directories(root):
     assert gfile.glob(f"{root}/*/*.csv") == [f"{root}/a/g.csv"]
     assert gfile.glob(f"{root}/a/?/[a-f].txt") == [f"{root}/a/b/f.txt"]
     assert [(path, folders, files) for path, folders, files in gfile.walk(f"{root}/a")] == [
-        (f"{root}/a", ["b"], ["g.csv"]), (f"{root}/a/b", [], ["f.txt"])]
+        (f"{root}/a", ["b"], ["g.csv"]),
+        (f"{root}/a/b", [], ["f.txt"]),
+    ]
     gfile.rmtree(f"{root}/a")
     assert not gfile.exists(f"{root}/a")
 
@@ -116,17 +118,20 @@ def test_copying_to_and_from_this_host(root, tmp_path):
     assert (tmp_path / "back").read_bytes() == data
 
 
-@pytest.mark.parametrize(("action", "error"), [
-    (lambda root: read(f"{root}/none"), tf.errors.NotFoundError),
-    (lambda root: gfile.remove(f"{root}/none"), tf.errors.NotFoundError),
-    (lambda root: gfile.stat(f"{root}/none"), tf.errors.NotFoundError),
-    (lambda root: gfile.listdir(f"{root}/none"), tf.errors.NotFoundError),
-    (lambda root: gfile.rename(f"{root}/none", f"{root}/x"), tf.errors.NotFoundError),
-    (lambda root: gfile.mkdir(f"{root}/none/x"), tf.errors.NotFoundError),
-    (lambda root: gfile.remove(f"{root}/full"), tf.errors.FailedPreconditionError),
-    (lambda root: write(f"{root}/full", b"x"), tf.errors.OpError),
-    (lambda root: gfile.makedirs(f"{root}/full/f/x"), tf.errors.OpError),
-])
+@pytest.mark.parametrize(
+    ("action", "error"),
+    [
+        (lambda root: read(f"{root}/none"), tf.errors.NotFoundError),
+        (lambda root: gfile.remove(f"{root}/none"), tf.errors.NotFoundError),
+        (lambda root: gfile.stat(f"{root}/none"), tf.errors.NotFoundError),
+        (lambda root: gfile.listdir(f"{root}/none"), tf.errors.NotFoundError),
+        (lambda root: gfile.rename(f"{root}/none", f"{root}/x"), tf.errors.NotFoundError),
+        (lambda root: gfile.mkdir(f"{root}/none/x"), tf.errors.NotFoundError),
+        (lambda root: gfile.remove(f"{root}/full"), tf.errors.FailedPreconditionError),
+        (lambda root: write(f"{root}/full", b"x"), tf.errors.OpError),
+        (lambda root: gfile.makedirs(f"{root}/full/f/x"), tf.errors.OpError),
+    ],
+)
 def test_failures_are_of_tensorflows_kinds(root, action, error):
     gfile.makedirs(f"{root}/full")
     write(f"{root}/full/f", b"x")
@@ -144,7 +149,7 @@ def test_many_threads_read_one_file(root):
             for _ in range(20):
                 begin = places.randrange(len(data))
                 file.seek(begin)
-                assert file.read(10_000) == data[begin:begin + 10_000]
+                assert file.read(10_000) == data[begin : begin + 10_000]
 
     with concurrent.futures.ThreadPoolExecutor(8) as threads:
         list(threads.map(check, range(8)))
@@ -166,13 +171,15 @@ def test_datasets_of_many_files(root):
     files = tf.data.Dataset.list_files(f"{root}/*.txt", shuffle=False)
     lines = files.interleave(tf.data.TextLineDataset, cycle_length=5, num_parallel_calls=5)
     assert sorted(lines.as_numpy_iterator()) == sorted(
-        b"%d-%d" % (number, i) for number in range(5) for i in range(100))
+        b"%d-%d" % (number, i) for number in range(5) for i in range(100)
+    )
 
 
 def test_checkpoints(root):
     variable = tf.Variable(tf.random.normal([300, 300]))
     manager = tf.train.CheckpointManager(
-        tf.train.Checkpoint(v=variable), f"{root}/checkpoints", max_to_keep=2)
+        tf.train.Checkpoint(v=variable), f"{root}/checkpoints", max_to_keep=2
+    )
     for _ in range(3):
         manager.save()
     assert [os.path.basename(path) for path in manager.checkpoints] == ["ckpt-2", "ckpt-3"]
@@ -184,8 +191,9 @@ def test_checkpoints(root):
 
 
 def test_models(root):
-    import keras
     import numpy as np
+
+    import keras
 
     model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3)])
     rows = np.ones((2, 4), "float32")

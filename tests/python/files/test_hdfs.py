@@ -12,9 +12,9 @@ import socket
 import subprocess
 import sys
 
-import hadoop_cluster
 import pytest
 
+import hadoop_cluster
 from tfos.base import executable
 from tfos.cli import checks as checks_of
 from tfos.cli import doctor_hdfs
@@ -64,8 +64,13 @@ print(failure("hdfs://127.0.0.1:1/x"))
 
 
 def test_what_is_missing_is_named_and_can_be_mended(hdfs):
-    done = subprocess.run([sys.executable, "-c", MENDING, hdfs.uri], text=True, timeout=BOUND_SECONDS,
-                          stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", MENDING, hdfs.uri],
+        text=True,
+        timeout=BOUND_SECONDS,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
     java, spark, configuration, memory, there, refused = done.stdout.splitlines()
     assert java.startswith("BadInputError") and "JAVA_HOME=/no/java" in java
     assert "no Hadoop client" in spark and "/no/spark/jars" in spark
@@ -107,8 +112,11 @@ except KeyboardInterrupt:
 
 def test_it_shares_a_process_with_python(hdfs):
     process = subprocess.Popen(
-        [sys.executable, "-c", START + SHARING, hdfs.uri], stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "HADOOP_USER_NAME": "somebody"})
+        [sys.executable, "-c", START + SHARING, hdfs.uri],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HADOOP_USER_NAME": "somebody"},
+    )
     try:
         denied, forked, owned, ready = (process.stdout.readline() for _ in range(4))
         assert "AccessControlException: Permission denied: user=somebody" in denied
@@ -125,15 +133,27 @@ def test_it_shares_a_process_with_python(hdfs):
 
 def test_the_doctor_uses_it_step_by_step(hdfs):
     done = subprocess.run(
-        [executable.path(), "doctor", "--json", "--hdfs", hdfs.uri], text=True, timeout=BOUND_SECONDS,
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env={**os.environ, "HADOOP_CONF_DIR": str(hdfs.configuration)})
+        [executable.path(), "doctor", "--json", "--hdfs", hdfs.uri],
+        text=True,
+        timeout=BOUND_SECONDS,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "HADOOP_CONF_DIR": str(hdfs.configuration)},
+    )
     checks = json.loads(done.stdout)
     assert done.returncode == 0
     assert {check["level"] for check in checks} == {"ok"}
     assert [check["what"] for check in checks] == [
-        "Hadoop client", "Hadoop configuration", "start Java and look at the path", "list it",
-        "write below it", "read that", "rename it", "read it with TensorFlow", "delete it"]
+        "Hadoop client",
+        "Hadoop configuration",
+        "start Java and look at the path",
+        "list it",
+        "write below it",
+        "read that",
+        "rename it",
+        "read it with TensorFlow",
+        "delete it",
+    ]
 
 
 def test_the_doctor_does_without_tensorflow(hadoop, monkeypatch):
@@ -188,13 +208,26 @@ def test_a_namenode_that_is_silent_is_tried_less_often_than_hadoop_would(silent,
 
     (tmp_path / "log4j2.properties").write_text(LOGGING)
     jars = pathlib.Path(pyspark.__file__).parent / "jars"
-    logging = [str(jar) for name in ("slf4j2-impl", "api", "core") for jar in jars.glob(f"log4j-{name}-*.jar")]
-    environment = {**os.environ, "HADOOP_CLASSPATH": ":".join([str(tmp_path), *logging]),
-                   "TFOS_HADOOP_PROPERTIES": '{"ipc.client.connect.timeout": "100"}'}
+    logging = [
+        str(jar)
+        for name in ("slf4j2-impl", "api", "core")
+        for jar in jars.glob(f"log4j-{name}-*.jar")
+    ]
+    environment = {
+        **os.environ,
+        "HADOOP_CLASSPATH": ":".join([str(tmp_path), *logging]),
+        "TFOS_HADOOP_PROPERTIES": '{"ipc.client.connect.timeout": "100"}',
+    }
 
     def tries_again(**more):
-        done = subprocess.run([sys.executable, "-c", TRYING, f"hdfs://{silent}/x"], text=True, check=True,
-                              capture_output=True, timeout=BOUND_SECONDS, env={**environment, **more})
+        done = subprocess.run(
+            [sys.executable, "-c", TRYING, f"hdfs://{silent}/x"],
+            text=True,
+            check=True,
+            capture_output=True,
+            timeout=BOUND_SECONDS,
+            env={**environment, **more},
+        )
         assert "ConnectTimeoutException" in done.stdout and silent in done.stdout
         return done.stderr.count("Retrying connect to server")
 
@@ -206,17 +239,29 @@ def test_a_namenode_that_is_silent_is_tried_less_often_than_hadoop_would(silent,
 
 def test_the_doctor_says_which_step_got_no_answer(silent):
     # It ends though a thread of it is in Hadoop's client, which tries for a minute.
-    program = ("import json, sys; from tfos.cli.doctor_hdfs import hdfs_checks; "
-               "print(json.dumps([*map(vars, hdfs_checks(sys.argv[1], seconds=1))]))")
-    done = subprocess.run([sys.executable, "-c", program, f"hdfs://{silent}/x"], stdout=subprocess.PIPE,
-                          text=True, timeout=BOUND_SECONDS, check=True)
+    program = (
+        "import json, sys; from tfos.cli.doctor_hdfs import hdfs_checks; "
+        "print(json.dumps([*map(vars, hdfs_checks(sys.argv[1], seconds=1))]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, f"hdfs://{silent}/x"],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=True,
+    )
     [check] = json.loads(done.stdout)
     assert (check["level"], check["what"]) == (checks_of.FAIL, "start Java and look at the path")
-    assert f"no answer for hdfs://{silent}/x within 1 s" in check["found"] and "firewall" in check["advice"]
+    assert (
+        f"no answer for hdfs://{silent}/x within 1 s" in check["found"]
+        and "firewall" in check["advice"]
+    )
 
 
 def test_the_doctor_is_impatient_where_nobody_says_how_patient_it_is_to_be(monkeypatch):
-    monkeypatch.setenv("TFOS_HADOOP_PROPERTIES", '{"ipc.client.connect.timeout": "5", "other": "x"}')
+    monkeypatch.setenv(
+        "TFOS_HADOOP_PROPERTIES", '{"ipc.client.connect.timeout": "5", "other": "x"}'
+    )
     doctor_hdfs.shorten_timeouts()
     properties = json.loads(os.environ["TFOS_HADOOP_PROPERTIES"])
     assert (properties["ipc.client.connect.timeout"], properties["other"]) == ("5", "x")

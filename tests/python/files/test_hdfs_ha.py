@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 
-import hadoop_cluster
 import pytest
+
+import hadoop_cluster
 
 BOUND_SECONDS = 180
 pytestmark = pytest.mark.hdfs
@@ -38,8 +39,13 @@ def test_files_survive_the_loss_of_the_active_name_node(tmp_path):
     with hadoop_cluster.HadoopCluster(directory=tmp_path, ha=True) as cluster:
         assert cluster.uri == "hdfs://tfos"
         environment = {**os.environ, "HADOOP_CONF_DIR": str(cluster.configuration)}
-        with subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, text=True,
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        with subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process:
             try:
                 assert process.stdout.readline() == "halfway\n"
                 cluster.fail_over()

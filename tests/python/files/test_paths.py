@@ -1,8 +1,8 @@
 """Paths of programs as full URIs."""
 
 import pytest
-from support.fake_spark import FakeSparkContext
 
+from support.fake_spark import FakeSparkContext
 from tfos.files import paths
 
 

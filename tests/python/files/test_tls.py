@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-PROGRAM = '''
+PROGRAM = """
 import tensorflow as tf  # Before tfos, and so are its functions of OpenSSL's names.
 
 import concurrent.futures
@@ -16,6 +16,7 @@ import socket
 import numpy as np
 
 from tfos import collective, parameter_server
+from tfos.parameter_server import connection
 from tfos.parameter_server.process import ParameterServerProcess
 
 listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
@@ -41,7 +42,7 @@ with concurrent.futures.ThreadPoolExecutor(2) as threads:
 process = ParameterServerProcess("127.0.0.1", encrypt=True)
 server = dataclasses.replace(process.server, id="of another host")
 w = np.zeros(300_000, np.float32)
-worker = parameter_server.Worker(0, "worker:0 on host h", True, 1)
+worker = connection.Worker(0, "worker:0 on host h", True, 1)
 with parameter_server.ParameterServer([w], [server], worker, process.token, overlap=False,
                                       sync_interval=1) as values:
     assert values.local_servers == 0
@@ -53,10 +54,12 @@ with parameter_server.ParameterServer([w], [server], worker, process.token, over
         np.testing.assert_array_equal(other, np.arange(300_000, dtype=np.float32))
 process.close()
 print("through")
-'''
+"""
 
 
 def test_nodes_and_servers_encrypt_where_tensorflow_was_imported_first(leftovers):
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "through"

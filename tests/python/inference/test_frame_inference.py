@@ -12,11 +12,11 @@ from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as sql
+
+import tfos
 from support import programs
 from support.spark_errors import SPARK_ERRORS
 from support.sql_types import RESULT_TYPES, TYPES
-
-import tfos
 from tfos.errors import BadInputError, NodeFailedError
 
 ROWS = 40
@@ -39,7 +39,8 @@ def echoing(spark):
 
 def questions(spark, answer, rows=ROWS, partitions=3):
     return spark.range(rows, numPartitions=partitions).selectExpr(
-        "id", "id AS k", f"'{answer}' AS answer")
+        "id", "id AS k", f"'{answer}' AS answer"
+    )
 
 
 @pytest.mark.parametrize("answer", ["tuples", "Rows", "dict of arrays", "tensors"])
@@ -51,8 +52,11 @@ def test_forms_of_results(spark, answering, answer):
     assert [tuple(row) for row in results.collect()] == [(n, str(n)) for n in range(ROWS)]
 
 
-@pytest.mark.parametrize("declared, answer, expected", RESULT_TYPES,
-                         ids=[f"{declared} of {answer}" for declared, answer, _ in RESULT_TYPES])
+@pytest.mark.parametrize(
+    "declared, answer, expected",
+    RESULT_TYPES,
+    ids=[f"{declared} of {answer}" for declared, answer, _ in RESULT_TYPES],
+)
 def test_spark_reads_every_type_of_results(spark, answering, declared, answer, expected):
     results = answering.inference(questions(spark, answer), schema=f"value {declared}")
     assert results.schema["value"].dataType.simpleString() == declared
@@ -70,8 +74,13 @@ def test_timestamps_are_moments(spark, answering, answer):
 def test_every_type_of_column_comes_back_as_it_was(spark, echoing, kind):
     """Through the program as NumPy columns."""
     frame = spark.range(ROWS, numPartitions=2).selectExpr("id", f"{TYPES[kind][0]} AS value")
-    wanted = frame.select(F.col("value").cast(kind.replace("decimal(20,2)", "double").replace(
-        "decimal(3,1)", "double").partition(" ")[0]))
+    wanted = frame.select(
+        F.col("value").cast(
+            kind.replace("decimal(20,2)", "double")
+            .replace("decimal(3,1)", "double")
+            .partition(" ")[0]
+        )
+    )
     results = echoing.inference(frame, schema=wanted.schema, keys=["id"], decimals="float64")
     assert [row.id for row in results.select("id").collect()] == list(range(ROWS))
     assert results.select("value").collect() == wanted.collect()
@@ -98,18 +107,21 @@ def test_key_columns_of_every_type(spark, answering, kind):
     assert results.schema.fields[0] == frame.schema["the key"]
     assert results.columns == ["the key", "number"]
     assert results.collect() == [
-        Row(**{"the key": row["the key"], "number": row.id}) for row in frame.collect()]
+        Row(**{"the key": row["the key"], "number": row.id}) for row in frame.collect()
+    ]
 
 
 def test_key_columns_that_have_no_equality(spark, answering):
     frame = questions(spark, "values", 6).selectExpr(
-        "id", "answer", "parse_json(cast(id as string)) AS json")
+        "id", "answer", "parse_json(cast(id as string)) AS json"
+    )
     results = answering.inference(frame, schema="n long", keys=["json"])
     assert [row.json.toPython() for row in results.collect()] == list(range(6))
 
     vectors = [Vectors.dense([n, 1.0]) if n % 2 else Vectors.sparse(3, {1: n}) for n in range(6)]
-    frame = spark.createDataFrame([(n, "values", vectors[n]) for n in range(6)],
-                                  ["id", "answer", "vector"])
+    frame = spark.createDataFrame(
+        [(n, "values", vectors[n]) for n in range(6)], ["id", "answer", "vector"]
+    )
     results = answering.inference(frame, schema="n long", keys=["vector"])
     assert [row.vector for row in results.collect()] == vectors
 
@@ -119,7 +131,8 @@ def test_keys_come_first_in_the_order_asked_for(spark, answering):
     results = answering.inference(frame, schema="number long, text string", keys=["less", "next"])
     assert results.columns == ["less", "next", "number", "text"]
     assert [tuple(row) for row in results.collect()] == [
-        (-n, n + 1, n, str(n)) for n in range(ROWS)]
+        (-n, n + 1, n, str(n)) for n in range(ROWS)
+    ]
     one = answering.inference(frame, schema="number long, text string", keys="next")
     assert one.columns == ["next", "number", "text"]
 
@@ -139,7 +152,8 @@ def test_the_nodes_do_not_get_the_keys(spark, tmp_path):
 
 def test_rows_keep_partition_and_order(spark, answering):
     frame = questions(spark, "dict of arrays", 30_000, 7).withColumn(
-        "partition", F.spark_partition_id())
+        "partition", F.spark_partition_id()
+    )
     results = answering.inference(
         frame, schema="number int, text string", keys=["k", "partition"]
     ).withColumn("now", F.spark_partition_id())
@@ -156,8 +170,9 @@ def test_no_rows_and_empty_partitions(spark, answering):
 
 
 def test_it_is_lazy_and_can_be_computed_again_and_in_part(spark, answering):
-    results = answering.inference(questions(spark, "dicts", 5000, 4),
-                                  schema="number long, text string", keys=["k"])
+    results = answering.inference(
+        questions(spark, "dicts", 5000, 4), schema="number long, text string", keys=["k"]
+    )
     assert results.count() == 5000
     assert [row.number for row in results.limit(3).collect()] == [0, 1, 2]
     assert results.first().text == "0"
@@ -197,8 +212,9 @@ def test_a_retried_task_gets_its_results(spark, answering, tmp_path):
 
 
 def test_writing_and_a_view(spark, answering, tmp_path):
-    results = answering.inference(questions(spark, "tuples"), schema="number long, text string",
-                                  keys=["k"])
+    results = answering.inference(
+        questions(spark, "tuples"), schema="number long, text string", keys=["k"]
+    )
     results.write.parquet(str(tmp_path / "results"))
     assert spark.read.parquet(str(tmp_path / "results")).count() == ROWS
     results.createOrReplaceTempView("answers")
@@ -207,17 +223,23 @@ def test_writing_and_a_view(spark, answering, tmp_path):
 
 def test_the_cluster_goes_on_after_results_that_did_not_fit(spark, answering):
     results = answering.inference(questions(spark, "str", 10, 1), schema="n long")
-    with pytest.raises(PythonException, match="BadInputError: inference, partition 0: column n: "
-                                              "expected bigint, and the results hold string"):
+    with pytest.raises(
+        PythonException,
+        match="BadInputError: inference, partition 0: column n: "
+        "expected bigint, and the results hold string",
+    ):
         results.collect()
     again = answering.inference(questions(spark, "values"), schema="n long")
     assert again.count() == ROWS
 
 
-@pytest.mark.parametrize("program, said", [
-    (programs.leave_a_row_unanswered, "unfinished: it took 10 of its rows and gave 9 results"),
-    (programs.answer, "11 results for 10 unanswered rows .partition 0"),
-])
+@pytest.mark.parametrize(
+    "program, said",
+    [
+        (programs.leave_a_row_unanswered, "unfinished: it took 10 of its rows and gave 9 results"),
+        (programs.answer, "11 results for 10 unanswered rows .partition 0"),
+    ],
+)
 def test_another_number_of_results_than_rows_fails(spark, program, said):
     cluster = tfos.run(spark, program, nodes=1, args={"batch": 100})
     frame = questions(spark, "too many", 10, 1)
@@ -244,9 +266,11 @@ REFUSED = [
     ({"schema": 7}, "schema=7 names no columns"),
     ({"schema": sql.LongType()}, "schema=bigint names no columns"),
     ({"schema": sql.StructType([])}, "schema has no columns"),
-    ({"schema": "a map<int,int>, b int, c struct<d:int>"},
-     "column a is map<int,int>: declare an array of its keys .*column c is struct<d:int>: declare "
-     "its fields"),
+    (
+        {"schema": "a map<int,int>, b int, c struct<d:int>"},
+        "column a is map<int,int>: declare an array of its keys .*column c is struct<d:int>: declare "
+        "its fields",
+    ),
     ({"schema": "a array<struct<b:int>>"}, "column a is array<struct<b:int>>: declare a number"),
     ({"schema": "a interval day"}, "column a is interval day: declare a number"),
     ({"schema": "a int, b int, a int"}, "column a would be there twice"),
@@ -254,8 +278,10 @@ REFUSED = [
     ({"schema": "n int", "keys": ["ID"]}, "keys names 'ID', and the DataFrame has the columns id,"),
     ({"schema": "n int", "keys": ["id", "id"]}, "column id would be there twice"),
     ({"schema": "n int", "keys": ["twice"]}, "the DataFrame has 2 columns 'twice': rename"),
-    ({"schema": "n int", "keys": ["months"]},
-     "key column months is interval month, which Spark cannot hand over"),
+    (
+        {"schema": "n int", "keys": ["months"]},
+        "key column months is interval month, which Spark cannot hand over",
+    ),
     ({"schema": "n int", "keys": ["id"]}, "can't be fed: column twice is map<int,int>"),
     ({"schema": "n int", "decimals": "float32"}, "decimals='float32' is neither"),
 ]
@@ -263,8 +289,10 @@ REFUSED = [
 
 @pytest.mark.parametrize("arguments, said", REFUSED, ids=[said[:30] for _, said in REFUSED])
 def test_what_cannot_be_is_said_before_anything_runs(spark, answering, arguments, said):
-    frame = spark.sql("SELECT id, 'values' AS answer, map(1, 2) AS twice, 1 AS twice, "
-                      "interval '1' month AS months FROM range(3)")
+    frame = spark.sql(
+        "SELECT id, 'values' AS answer, map(1, 2) AS twice, 1 AS twice, "
+        "interval '1' month AS months FROM range(3)"
+    )
     tracker = spark.sparkContext.statusTracker()
     jobs = set(tracker.getJobIdsForGroup(None))
     with pytest.raises(BadInputError, match=said):
@@ -322,7 +350,8 @@ def test_columns_for_training(spark, tmp_path):
         pathlib.Path(ctx.args, f"seen-{ctx.node_id}").write_text(" ".join(map(str, seen)))
 
     frame = spark.range(1000, numPartitions=3).selectExpr(
-        "array(0F, 1F, cast(id * 2 as float)) AS x", "'unused' AS y", "id")
+        "array(0F, 1F, cast(id * 2 as float)) AS x", "'unused' AS y", "id"
+    )
     with tfos.run(spark, note_columns, nodes=2, args=str(tmp_path)) as cluster:
         cluster.train(frame)
     seen = [int(n) for path in tmp_path.glob("seen-*") for n in path.read_text().split()]

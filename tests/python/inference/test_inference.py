@@ -38,13 +38,20 @@ def test_a_keras_model_gives_what_keras_gives(models, numbers, dtype):
     (name,), (output,) = model.inputs, model.outputs
     got = results(model, batch, input_mapping={"x": name}, output_mapping={output: "y"})
     rounding = 1e-2 if dtype == "float16" else 1e-5
-    np.testing.assert_allclose([row["y"] for row in got], numbers["y"], rtol=rounding, atol=rounding)
+    np.testing.assert_allclose(
+        [row["y"] for row in got], numbers["y"], rtol=rounding, atol=rounding
+    )
 
 
 @pytest.mark.parametrize("calls", [1, 3])
 def test_rows_come_back_in_order_and_in_batches_of_the_size(other, calls):
-    batch = pa.record_batch({"x": pa.array(range(95), pa.float32()), "y": pa.array(range(95), pa.float64()),
-                             "id": [str(n) for n in range(95)]})
+    batch = pa.record_batch(
+        {
+            "x": pa.array(range(95), pa.float32()),
+            "y": pa.array(range(95), pa.float64()),
+            "id": [str(n) for n in range(95)],
+        }
+    )
     cuts = [0, 3, 3, 4, 40, 41, 90, 95]
     batches = [batch.slice(begin, end - begin) for begin, end in zip(cuts, cuts[1:])]
     got = results(other("two"), batch, batches=batches, batch_size=10, keep=True, calls=calls)
@@ -54,7 +61,9 @@ def test_rows_come_back_in_order_and_in_batches_of_the_size(other, calls):
 
 
 def test_calls_at_a_time_take_no_more_rows_than_they_need(other):
-    batch = pa.record_batch({"x": pa.array(range(10), pa.float32()), "y": pa.array(range(10), pa.float64())})
+    batch = pa.record_batch(
+        {"x": pa.array(range(10), pa.float32()), "y": pa.array(range(10), pa.float64())}
+    )
     taken = []
 
     def batches():
@@ -81,15 +90,27 @@ def test_strings_several_outputs_and_their_types(models):
     batch = pa.record_batch({"word": words, "pair": pa.array([[1, 2], [300, 4], [5, 6], [0, 0]])})
     run = model.on(batch.schema, binary_outputs=["bytes"])
     types = {field.name: field.type for field in run.schema}
-    assert types == {"upper": pa.string(), "index": pa.int64(), "half": pa.list_(pa.field("element", pa.float32())),
-                     "small": pa.int16(), "first_is_more": pa.bool_(), "bytes": pa.binary(),
-                     "outer": pa.list_(pa.field("element", pa.list_(pa.field("element", pa.int32()))))}
+    assert types == {
+        "upper": pa.string(),
+        "index": pa.int64(),
+        "half": pa.list_(pa.field("element", pa.float32())),
+        "small": pa.int16(),
+        "first_is_more": pa.bool_(),
+        "bytes": pa.binary(),
+        "outer": pa.list_(pa.field("element", pa.list_(pa.field("element", pa.int32())))),
+    }
     (out,) = run.run([batch])
     out.validate(full=True)
     assert out.schema.equals(run.schema)
     assert out.to_pylist()[1] == {
-        "upper": "BLUE", "index": 2, "half": [150.0, 2.0], "small": 300 % 256, "first_is_more": True,
-        "outer": [[90000, 1200], [1200, 16]], "bytes": b"blue\xff"}
+        "upper": "BLUE",
+        "index": 2,
+        "half": [150.0, 2.0],
+        "small": 300 % 256,
+        "first_is_more": True,
+        "outer": [[90000, 1200], [1200, 16]],
+        "bytes": b"blue\xff",
+    }
     assert [row["upper"] for row in out.to_pylist()] == ["RED", "BLUE", "ä" * 40, ""]
     with pytest.raises(BadInputError, match="output bytes.*no UTF-8; declare the output as binary"):
         results(model, batch)
@@ -97,8 +118,13 @@ def test_strings_several_outputs_and_their_types(models):
 
 def test_types_with_large_offsets(models):
     model = inference.Model(str(models / "text"))
-    schema = {"word": pa.array(["a", "b"], pa.large_string()), "pair": pa.array([[1, 2]] * 2, pa.large_list(pa.int8()))}
-    assert [row["upper"] for row in results(model, pa.record_batch(schema), binary_outputs=["bytes"])] == ["A", "B"]
+    schema = {
+        "word": pa.array(["a", "b"], pa.large_string()),
+        "pair": pa.array([[1, 2]] * 2, pa.large_list(pa.int8())),
+    }
+    assert [
+        row["upper"] for row in results(model, pa.record_batch(schema), binary_outputs=["bytes"])
+    ] == ["A", "B"]
 
 
 def test_ragged(other):
@@ -109,7 +135,8 @@ def test_ragged(other):
     assert results(model, batch, input_mapping=mapping) == [{"sum": n} for n in (3, 0, 3, 15)]
     pieces = [batch.slice(0, 1), batch.slice(1, 2), batch.slice(3)]
     assert results(model, batch, batches=pieces, input_mapping=mapping, batch_size=3) == [
-        {"sum": n} for n in (3, 0, 3, 15)]
+        {"sum": n} for n in (3, 0, 3, 15)
+    ]
 
 
 def test_lists_of_strings(other):
@@ -138,13 +165,23 @@ def test_ragged_lists_of_strings(other):
     expected = [{"joined": text} for text in ("a-b", "", "c", "d--f")]
     pieces = [batch.slice(0, 1), batch.slice(1, 2), batch.slice(3)]
     for batches in [batch], pieces:
-        assert results(model, batch, batches=batches, input_mapping={"words": (values, splits)},
-                       batch_size=3) == expected
+        assert (
+            results(
+                model,
+                batch,
+                batches=batches,
+                input_mapping={"words": (values, splits)},
+                batch_size=3,
+            )
+            == expected
+        )
 
 
 def test_a_fixed_number_of_rows_is_filled_up(other):
     batch = pa.record_batch({"x": [[n, 1.0] for n in range(10)]})
-    assert results(other("fixed"), batch, batch_size=3) == [{"sum": n + 1, "rows": 4} for n in range(10)]
+    assert results(other("fixed"), batch, batch_size=3) == [
+        {"sum": n + 1, "rows": 4} for n in range(10)
+    ]
 
 
 def test_images_as_binary_and_as_flat_lists(other):
@@ -160,12 +197,19 @@ def test_images_as_binary_and_as_flat_lists(other):
 def test_outputs_whose_size_varies(other):
     batch = pa.record_batch({"n": [1, 2, 3, 1]})
     assert results(other("varying"), batch, batch_size=2) == [
-        {"range": [1, 1]}, {"range": [2, 2]}, {"range": [3, 3, 3]}, {"range": [1, 1, 1]}]
+        {"range": [1, 1]},
+        {"range": [2, 2]},
+        {"range": [3, 3, 3]},
+        {"range": [1, 1, 1]},
+    ]
 
 
 def test_tensorflow_1(models):
     model = inference.Model(str(models / "tf1"), "serve,old", "predict")
-    assert results(model, pa.record_batch({"x": [[1.0, 1.0], [0.0, 2.0]]})) == [{"y": [5.0]}, {"y": [6.0]}]
+    assert results(model, pa.record_batch({"x": [[1.0, 1.0], [0.0, 2.0]]})) == [
+        {"y": [5.0]},
+        {"y": [6.0]},
+    ]
     with pytest.raises(BadInputError, match="no graph with the tags 'serve'; it has 'serve,old'"):
         inference.Model(str(models / "tf1"))
 
@@ -194,8 +238,11 @@ assert run((sys.argv[2],)) == [[{"more": 2}, {"more": 3}]]
 def test_columns_that_do_not_fit_are_all_listed(models):
     model = inference.Model(str(models / "text"))
     with pytest.raises(BadInputError) as refused:
-        model.on(pa.schema({"word": pa.int32(), "n": pa.list_(pa.float32())}), {"word": "word", "n": "pair"},
-                 {"upper": "a", "lower": "b"})
+        model.on(
+            pa.schema({"word": pa.int32(), "n": pa.list_(pa.float32())}),
+            {"word": "word", "n": "pair"},
+            {"upper": "a", "lower": "b"},
+        )
     text = str(refused.value)
     assert str(models / "text") in text and "signature 'serving_default'" in text
     assert "input word: expected string[?], found column 'word' of int32" in text
@@ -205,22 +252,35 @@ def test_columns_that_do_not_fit_are_all_listed(models):
     with pytest.raises(BadInputError, match="no signature 'x'; it has 'other', 'serving_default'"):
         inference.Model(str(models / "text"), signature="x")
     with pytest.raises(BadInputError, match="column word would be there twice"):
-        model.on(pa.schema({"word": pa.string(), "pair": pa.list_(pa.int32())}), output_mapping={"upper": "word"},
-                 keep=True)
+        model.on(
+            pa.schema({"word": pa.string(), "pair": pa.list_(pa.int32())}),
+            output_mapping={"upper": "word"},
+            keep=True,
+        )
 
 
-@pytest.mark.parametrize("rows, message", [
-    ({"word": ["a", None], "pair": [[1, 2]] * 2}, "column word has a null in row 5"),
-    ({"word": ["a"], "pair": [[1, None]]}, "column pair has a null in row 4"),
-    ({"word": ["a", "b"], "pair": [[1, 2], [3]]}, r"row 4 has 2 values, row 5 has 1"),
-    ({"word": ["a", "b"], "pair": [[1, 2, 3]] * 2}, r"int32\[\?, 2\]: a row has \[3\] values"),
-    ({"word": ["a", "b"], "pair": [[1, 2], [3, 1 << 31]]}, "a number of row 5 is beyond the range of int32"),
-])
+@pytest.mark.parametrize(
+    "rows, message",
+    [
+        ({"word": ["a", None], "pair": [[1, 2]] * 2}, "column word has a null in row 5"),
+        ({"word": ["a"], "pair": [[1, None]]}, "column pair has a null in row 4"),
+        ({"word": ["a", "b"], "pair": [[1, 2], [3]]}, r"row 4 has 2 values, row 5 has 1"),
+        ({"word": ["a", "b"], "pair": [[1, 2, 3]] * 2}, r"int32\[\?, 2\]: a row has \[3\] values"),
+        (
+            {"word": ["a", "b"], "pair": [[1, 2], [3, 1 << 31]]},
+            "a number of row 5 is beyond the range of int32",
+        ),
+    ],
+)
 def test_rows_that_do_not_fit_are_named(models, rows, message):
     model = inference.Model(str(models / "text"))
-    good = pa.record_batch({"word": ["x"] * 4, "pair": pa.array([[1, 2]] * 4, pa.list_(pa.int64()))})
-    bad = pa.record_batch([pa.array(rows["word"]), pa.array(rows["pair"], pa.list_(pa.int64()))],
-                          names=["word", "pair"])
+    good = pa.record_batch(
+        {"word": ["x"] * 4, "pair": pa.array([[1, 2]] * 4, pa.list_(pa.int64()))}
+    )
+    bad = pa.record_batch(
+        [pa.array(rows["word"]), pa.array(rows["pair"], pa.list_(pa.int64()))],
+        names=["word", "pair"],
+    )
     run = model.on(good.schema, binary_outputs=["bytes"], batch_size=4).run([good, bad])
     assert next(run).num_rows == 4
     with pytest.raises(BadInputError, match=message):
@@ -233,7 +293,7 @@ def test_a_model_that_mixes_rows_is_found_out(other):
 
 
 def test_what_is_no_saved_model(models, tmp_path):
-    with pytest.raises(BadInputError, match="no saved_model.pb.*there is nothing of that name"):
+    with pytest.raises(BadInputError, match="^no such directory: .*none$"):
         inference.Model(str(tmp_path / "none"))
     with pytest.raises(BadInputError, match=f"{models / 'keras'}.* would be one"):
         inference.Model(str(models))
@@ -246,7 +306,11 @@ def test_a_session_is_kept_until_the_model_changes(models, tmp_path, monkeypatch
     import shutil
 
     loaded = []
-    monkeypatch.setattr(inference_model, "_load", lambda model, load=inference_model._load: loaded.append(model) or load(model))
+    monkeypatch.setattr(
+        inference_model,
+        "_load",
+        lambda model, load=inference_model._load: loaded.append(model) or load(model),
+    )
     where = tmp_path / "model"
     batch = pa.record_batch({"x": pa.array([[1.0, 1.0]], pa.list_(pa.float32()))})
 
@@ -278,6 +342,10 @@ assert tf.reduce_sum([1, 2]).numpy() == 3
 (again,) = model.on(batch.schema).run([batch])
 assert out.to_pylist() == again.to_pylist() == [{"y": [5.0]}]
 """
-    done = subprocess.run([sys.executable, "-c", program, str(models / "tf1")], capture_output=True, text=True,
-                          env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"})
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(models / "tf1")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+    )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -6,19 +6,26 @@ import itertools
 import json
 import pathlib
 
-import keras
 import numpy as np
 import pytest
-from support import collective_programs as programs
 
+import keras
 import tfos
+from support import collective_programs as programs
 from tfos.errors import BadInputError, NodeFailedError
 
 
 def run(spark, program, tmp_path, nodes=2, **options):
     """What the nodes reported, by rank."""
-    with tfos.run(spark, program, nodes=nodes, input_mode="tensorflow", chief="chief",
-                  args={"directory": str(tmp_path)}, **options):
+    with tfos.run(
+        spark,
+        program,
+        nodes=nodes,
+        input_mode="tensorflow",
+        chief="chief",
+        args={"directory": str(tmp_path)},
+        **options,
+    ):
         pass
     names = ["chief-0", *(f"worker-{index}" for index in range(nodes - 1))]
     return [json.loads(pathlib.Path(tmp_path, f"{name}.json").read_text()) for name in names]
@@ -26,8 +33,14 @@ def run(spark, program, tmp_path, nodes=2, **options):
 
 def test_operations_on_tensors_and_structures(spark, tmp_path, leftovers):
     # Over TCP, as between hosts, with TLS; the other tests use shared memory.
-    nodes = run(spark, programs.operations, tmp_path, tensors_shared_memory=False, tensors_encrypt=True,
-                tensors_timeline=str(tmp_path / "timeline"))
+    nodes = run(
+        spark,
+        programs.operations,
+        tmp_path,
+        tensors_shared_memory=False,
+        tensors_encrypt=True,
+        tensors_timeline=str(tmp_path / "timeline"),
+    )
     assert nodes[0]["rounded"] == nodes[1]["rounded"], "nodes have to have the same bits"
     for rank, found in enumerate(nodes):
         assert (found["rank"], found["size"], found["transport"]) == (rank, 2, "tcp with TLS")
@@ -45,8 +58,10 @@ def test_operations_on_tensors_and_structures(spark, tmp_path, leftovers):
         path = tmp_path / "timeline" / ("chief-0.json" if rank == 0 else "worker-0.json")
         trace = json.loads(path.read_text())["traceEvents"]
         operations = [event for event in trace if "bytes" in event.get("args", {})]
-        assert any("sent as bfloat16" in event["name"] and event["args"]["bytes"] == 80_000
-                   for event in operations)
+        assert any(
+            "sent as bfloat16" in event["name"] and event["args"]["bytes"] == 80_000
+            for event in operations
+        )
 
 
 def test_keras_trains_as_on_one_machine(spark, tmp_path, leftovers):
@@ -64,20 +79,24 @@ def test_keras_trains_as_on_one_machine(spark, tmp_path, leftovers):
     assert "tfos" not in pathlib.Path(tmp_path, "model-0.keras").read_bytes().decode("latin-1")
 
 
-def test_uneven_batches_train_as_one_machine_does_with_the_rows_of_all_nodes(spark, tmp_path,
-                                                                             leftovers):
+def test_uneven_batches_train_as_one_machine_does_with_the_rows_of_all_nodes(
+    spark, tmp_path, leftovers
+):
     x, y = programs.rows_of(203)
     rows = spark.createDataFrame(list(zip(x.tolist(), y[:, 0].tolist())), "x array<float>, y float")
-    with tfos.run(spark, programs.fed_unevenly, nodes=2, chief="chief",
-                  args={"directory": str(tmp_path)}) as cluster:
+    with tfos.run(
+        spark, programs.fed_unevenly, nodes=2, chief="chief", args={"directory": str(tmp_path)}
+    ) as cluster:
         for _ in range(3):
             cluster.train(rows.repartition(5))
     found = [json.loads(path.read_text()) for path in sorted(pathlib.Path(tmp_path).iterdir())]
     for remainder in ("pad", "join"):
         # A step of the nodes that still have rows; where they end early, the others go on.
         parts = [node[remainder]["batches"] for node in found]
-        steps = [[np.concatenate(columns) for columns in zip(*filter(any, present))]
-                 for present in itertools.zip_longest(*parts, fillvalue=([], []))]
+        steps = [
+            [np.concatenate(columns) for columns in zip(*filter(any, present))]
+            for present in itertools.zip_longest(*parts, fillvalue=([], []))
+        ]
         assert sum(len(x) for x, _ in steps) == 203
         longest = max(found, key=lambda node: len(node[remainder]["batches"]))
         expected = programs.train_on_batches(keras, steps)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import keras
 import numpy as np
 import pytest
+
+import keras
 from support import keras_programs as programs
 from support.comparing import assert_same
 from support.two_nodes import Died, TwoNodes
@@ -34,8 +35,9 @@ def assert_close(weights, expected, rtol=2e-3, atol=2e-5):
         np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize("kind", [
-    "dense", "empty", "embedding", "mixed_float16", "legacy", "legacy embedding"])
+@pytest.mark.parametrize(
+    "kind", ["dense", "empty", "embedding", "mixed_float16", "legacy", "legacy embedding"]
+)
 def test_a_node_whose_rows_end_goes_along_with_the_others(nodes, kind):
     chief, worker = nodes.run(programs.uneven, kind)
     assert_same(chief["weights"], worker["weights"])
@@ -79,7 +81,10 @@ def test_operations_run_each_time_that_a_function_does(nodes):
     for found in nodes.run(programs.in_graphs):
         for step, (first, rows) in enumerate(found):
             assert first == {"b": 10.0 + step, "a": [11.0 + step]}
-            assert rows == {"rows": [step, 10.0 + step, 10.0 + step], "other": [[step, 10.0 + step]]}
+            assert rows == {
+                "rows": [step, 10.0 + step, 10.0 + step],
+                "other": [[step, 10.0 + step]],
+            }
 
 
 def test_the_first_shape_that_differs_is_named(nodes):

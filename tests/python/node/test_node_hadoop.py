@@ -15,9 +15,9 @@ import urllib.request
 
 import pytest
 import tensorflow as tf
-from support.waiting import wait_for
 
 import tfos
+from support.waiting import wait_for
 from tfos.base import executable, import_hook
 from tfos.files import hadoop_settings
 
@@ -59,12 +59,22 @@ def program(ctx):
         file.write(json.dumps({"text": text, **os.environ}))
 
 
-def test_nodes_reach_hdfs_as_the_session_says(spark, hdfs, directory, mounted_path, tmp_path, leftovers):
+def test_nodes_reach_hdfs_as_the_session_says(
+    spark, hdfs, directory, mounted_path, tmp_path, leftovers
+):
     (tmp_path / "in").write_text(", by a mount of the session, ")
     by_another_scheme = f"webhdfs://{hdfs.http}/nodes"
-    with tfos.run(spark, program, nodes=2, args=(directory, mounted_path, by_another_scheme),
-                  input_mode="tensorflow", tensorboard=True, log_dir=f"{directory}/events",
-                  hadoop_jvm_memory="128m", hadoop_schemes="webhdfs") as cluster:
+    with tfos.run(
+        spark,
+        program,
+        nodes=2,
+        args=(directory, mounted_path, by_another_scheme),
+        input_mode="tensorflow",
+        tensorboard=True,
+        log_dir=f"{directory}/events",
+        hadoop_jvm_memory="128m",
+        hadoop_schemes="webhdfs",
+    ) as cluster:
         assert runs_shown_by(cluster.tensorboard_url()) == ["run"]
     for node in range(2):
         with tf.io.gfile.GFile(f"{directory}/out/{node}") as file:
@@ -76,6 +86,7 @@ def test_nodes_reach_hdfs_as_the_session_says(spark, hdfs, directory, mounted_pa
 
 def runs_shown_by(url):
     """What TensorBoard shows once it has read something, in the course of time."""
+
     def runs():
         with contextlib.suppress(urllib.error.URLError, ConnectionError):
             with urllib.request.urlopen(f"{url}/data/runs", timeout=BOUND_SECONDS) as answer:
@@ -87,7 +98,14 @@ def runs_shown_by(url):
 def test_tfos_tensorboard_shows_what_is_on_hdfs(directory):
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    command = [executable.path(), "tensorboard", "--logdir", f"{directory}/events", "--port", str(port)]
+    command = [
+        executable.path(),
+        "tensorboard",
+        "--logdir",
+        f"{directory}/events",
+        "--port",
+        str(port),
+    ]
     tensorboard = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         assert runs_shown_by(f"http://127.0.0.1:{port}") == ["run"]
@@ -118,8 +136,14 @@ except PermissionError as error:
 
 
 def printed(program, uri, **environment):
-    done = subprocess.run([sys.executable, "-c", program, uri], env={**os.environ, **environment},
-                          stdout=subprocess.PIPE, text=True, timeout=BOUND_SECONDS, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, uri],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=True,
+    )
     return done.stdout
 
 
@@ -156,6 +180,7 @@ def test_an_import_hook_acts_once_the_module_is_complete(module):
     import_hook.call_after_import(module, lambda: seen.append(sys.modules[module].loaded))
     assert seen == []
     import json.tool  # noqa: F401  (another one)
+
     assert seen == []
     import importlib.util
 

@@ -22,6 +22,7 @@ from tfos.parameter_server.process import ParameterServerProcess
 def serving(leftovers):
     """A function that starts a server."""
     with contextlib.ExitStack() as stack:
+
         def start():
             process = ParameterServerProcess("127.0.0.1")
             stack.callback(process.close)
@@ -36,8 +37,9 @@ def worker(number=0, workers=1):
 
 def server_of(process, variables, number=0, workers=1, **options):
     options.setdefault("overlap", False)
-    return parameter_server.ParameterServer(variables, [process.server], worker(number, workers),
-                                            process.token, **options)
+    return parameter_server.ParameterServer(
+        variables, [process.server], worker(number, workers), process.token, **options
+    )
 
 
 def test_arrays_are_exchanged_every_few_steps(serving):
@@ -64,8 +66,10 @@ def test_changes_of_processes_add_up(serving, overlap):
     w = np.zeros(1000, np.float32)
     context = multiprocessing.get_context("spawn")
     with server_of(process, [w]) as server:
-        workers = [context.Process(target=push_changes, args=(process.server, process.token, n, overlap))
-                   for n in range(1, 4)]
+        workers = [
+            context.Process(target=push_changes, args=(process.server, process.token, n, overlap))
+            for n in range(1, 4)
+        ]
         for one in workers:
             one.start()
         for one in workers:
@@ -77,8 +81,9 @@ def test_changes_of_processes_add_up(serving, overlap):
 
 def push_changes(server, token, number, overlap):
     w = np.zeros(1000, np.float32)
-    with parameter_server.ParameterServer([w], [server], worker(number), token, sync_interval=3,
-                                          overlap=overlap) as client:
+    with parameter_server.ParameterServer(
+        [w], [server], worker(number), token, sync_interval=3, overlap=overlap
+    ) as client:
         for _ in range(10):
             w += number
             client.step()
@@ -107,8 +112,9 @@ def test_a_push_is_counted_once(serving):
 
 def push_until_killed(server, token, pushed):
     w = np.zeros(100_000, np.float32)
-    with parameter_server.ParameterServer([w], [server], worker(1), token, sync_interval=1,
-                                          staleness=1) as client:
+    with parameter_server.ParameterServer(
+        [w], [server], worker(1), token, sync_interval=1, staleness=1
+    ) as client:
         while True:
             w += 1
             client.step()
@@ -121,7 +127,9 @@ def test_others_go_on_when_a_worker_is_killed(serving):
     context = multiprocessing.get_context("spawn")
     pushed = context.Event()
     with server_of(process, [w], sync_interval=1, staleness=1) as server:
-        other = context.Process(target=push_until_killed, args=(process.server, process.token, pushed))
+        other = context.Process(
+            target=push_until_killed, args=(process.server, process.token, pushed)
+        )
         other.start()
         while not pushed.is_set():
             server.step()
@@ -147,10 +155,14 @@ def test_a_killed_server_is_named(serving):
 
 
 def test_the_server_ends_with_its_driver(leftovers):
-    program = ("import os, signal\nfrom tfos.parameter_server.process import ParameterServerProcess\n"
-               "process = ParameterServerProcess('127.0.0.1')\nprint(process.pid, flush=True)\n"
-               "os.kill(os.getpid(), signal.SIGKILL)\n")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    program = (
+        "import os, signal\nfrom tfos.parameter_server.process import ParameterServerProcess\n"
+        "process = ParameterServerProcess('127.0.0.1')\nprint(process.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == -signal.SIGKILL and int(done.stdout) > 0
 
 
@@ -180,13 +192,20 @@ def test_state_goes_on_with_another_number_of_servers(serving, tmp_path, caplog)
     np.testing.assert_array_equal(again[0], w)
     np.testing.assert_array_equal(again[1], b)
     with pytest.raises(BadInputError, match="variable 0 is float32"):
-        server_of(serving(), [np.zeros((2, 2), np.float32), b], restore=str(tmp_path / "state.npz"),
-                  **options).open()
+        server_of(
+            serving(),
+            [np.zeros((2, 2), np.float32), b],
+            restore=str(tmp_path / "state.npz"),
+            **options,
+        ).open()
     with pytest.raises(BadInputError, match="variable 0 is float32.*here int32"):
-        server_of(second, again, restore=str(tmp_path / "state.npz"),
-                  **options)._read_state([w.astype(np.int32), b])
-    with caplog.at_level("WARNING"), server_of(second, again, restore=str(tmp_path / "state.npz"),
-                                               **options) as server:
+        server_of(second, again, restore=str(tmp_path / "state.npz"), **options)._read_state(
+            [w.astype(np.int32), b]
+        )
+    with (
+        caplog.at_level("WARNING"),
+        server_of(second, again, restore=str(tmp_path / "state.npz"), **options) as server,
+    ):
         assert server.version == 4
     assert "state.npz was left alone: the servers have values already" in caplog.text
     with pytest.raises(BadInputError, match="not of these variables"):
@@ -211,9 +230,12 @@ def test_optimizers_do_what_those_of_keras_do(serving):
     rng = np.random.default_rng(4)
     start = rng.standard_normal((5, 3)).astype(np.float32)
     gradients = [rng.standard_normal((5, 3)).astype(np.float32) for _ in range(6)]
-    for make in (lambda: keras.optimizers.SGD(0.1), lambda: keras.optimizers.SGD(0.1, momentum=0.9),
-                 lambda: keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True),
-                 lambda: keras.optimizers.Adam(0.05, beta_1=0.8)):
+    for make in (
+        lambda: keras.optimizers.SGD(0.1),
+        lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+        lambda: keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True),
+        lambda: keras.optimizers.Adam(0.05, beta_1=0.8),
+    ):
         variable = keras.Variable(start)
         optimizer = make()
         ours = start.copy()
@@ -231,8 +253,10 @@ def test_what_cannot_be_on_servers_is_refused(serving):
     w = [np.zeros(3, np.float32)]
     process = serving()
     for words, options in (
-        ("combiner is one of", {"combiner": "sum"}), ("sync_interval", {"sync_interval": 0}),
-        ("staleness", {"staleness": -1}), ("RMSprop", {"optimizer": keras.optimizers.RMSprop()}),
+        ("combiner is one of", {"combiner": "sum"}),
+        ("sync_interval", {"sync_interval": 0}),
+        ("staleness", {"staleness": -1}),
+        ("RMSprop", {"optimizer": keras.optimizers.RMSprop()}),
         ("clipnorm", {"optimizer": keras.optimizers.SGD(clipnorm=1.0)}),
     ):
         with pytest.raises(BadInputError, match=words):
@@ -270,7 +294,9 @@ def test_keras_fits_with_weights_and_with_gradients_on_the_server(serving):
         model = model_with(keras.optimizers.Adam(0.05))
         server = server_of(serving(), model, sync_interval=7, overlap=overlap)
         model.fit(x, y, callbacks=[server.callback()], **fit)
-        np.testing.assert_allclose(model.get_weights()[0], alone.get_weights()[0], rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(
+            model.get_weights()[0], alone.get_weights()[0], rtol=1e-3, atol=1e-4
+        )
     # The same optimizer on the server, with the gradients of each step.
     process = serving()
     model = model_with("sgd")
@@ -283,13 +309,22 @@ def test_keras_fits_with_weights_and_with_gradients_on_the_server(serving):
 def test_legacy_keras_takes_the_callback(serving):
     import tf_keras
 
-    model = tf_keras.Sequential([tf_keras.layers.Input((1,)), tf_keras.layers.Dense(
-        1, kernel_initializer="zeros", use_bias=False)])
+    model = tf_keras.Sequential(
+        [
+            tf_keras.layers.Input((1,)),
+            tf_keras.layers.Dense(1, kernel_initializer="zeros", use_bias=False),
+        ]
+    )
     model.compile(tf_keras.optimizers.SGD(0.25), "mse")
     process = serving()
     x = np.ones((4, 1), np.float32)
-    model.fit(x, x, batch_size=2, verbose=0,
-              callbacks=[server_of(process, model, sync_interval=1).callback()])
+    model.fit(
+        x,
+        x,
+        batch_size=2,
+        verbose=0,
+        callbacks=[server_of(process, model, sync_interval=1).callback()],
+    )
     # From 0 towards 1, by half of what is left in each of two steps.
     assert model.get_weights()[0].item() == 0.75
     other = [np.zeros((1, 1), np.float32)]
@@ -303,10 +338,18 @@ def test_gradients_of_one_execution_are_averaged(serving):
     x = np.ones((12, 1), np.float32)
     weights = []
     for steps in (1, 3):
-        model = keras.Sequential([keras.layers.Input((1,)),
-                                  keras.layers.Dense(1, kernel_initializer="zeros", use_bias=False)])
-        server = server_of(serving(), model, optimizer=parameter_server.Sgd(learning_rate=0.25),
-                           sync_interval=3 // steps)
+        model = keras.Sequential(
+            [
+                keras.layers.Input((1,)),
+                keras.layers.Dense(1, kernel_initializer="zeros", use_bias=False),
+            ]
+        )
+        server = server_of(
+            serving(),
+            model,
+            optimizer=parameter_server.Sgd(learning_rate=0.25),
+            sync_interval=3 // steps,
+        )
         model.compile(server.keras_optimizer(), "mse", steps_per_execution=steps)
         model.fit(x, x, batch_size=2, verbose=0, callbacks=[server.callback()])
         weights.append(float(model.get_weights()[0].item()))
@@ -326,8 +369,10 @@ def test_statistics_are_averaged(serving, overlap):
 
     process = serving()
     nodes = [weights() for _ in range(2)]
-    servers = [server_of(process, node[0], number, workers=2, overlap=overlap)
-               for number, node in enumerate(nodes)]
+    servers = [
+        server_of(process, node[0], number, workers=2, overlap=overlap)
+        for number, node in enumerate(nodes)
+    ]
     for server in servers:
         server.open()
     for _ in range(40):
@@ -344,7 +389,9 @@ def test_statistics_are_averaged(serving, overlap):
         server.close()
     for _, moving_mean, moving_variance in nodes:
         np.testing.assert_allclose(np.asarray(moving_mean), [5, 5], atol=0.1)
-        assert (np.asarray(moving_variance) >= 0).all() and (np.asarray(moving_variance) < 0.1).all()
+        assert (np.asarray(moving_variance) >= 0).all() and (
+            np.asarray(moving_variance) < 0.1
+        ).all()
     assert np.asarray(nodes[0][0].layers[0].gamma).tolist() == [1 + 2 * 40 * 10, 1], "steps add up"
 
 
@@ -352,8 +399,10 @@ def test_tensorflow_variables_and_their_types(serving):
     import tensorflow as tf
 
     process = serving()
-    variables = [tf.Variable([1.0, 2.0], dtype=dtype)
-                 for dtype in (tf.float32, tf.float64, tf.float16, tf.bfloat16)]
+    variables = [
+        tf.Variable([1.0, 2.0], dtype=dtype)
+        for dtype in (tf.float32, tf.float64, tf.float16, tf.bfloat16)
+    ]
     variables.append(tf.Variable([7, 8], dtype=tf.int64))
     with server_of(process, variables, sync_interval=1, combiner="mean", workers=2) as server:
         for variable in variables:

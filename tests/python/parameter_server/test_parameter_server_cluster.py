@@ -9,20 +9,29 @@ import signal
 import numpy as np
 import psutil
 import pytest
-from support import parameter_server_programs as programs
 
 import tfos
+from support import parameter_server_programs as programs
 from tfos.errors import BadInputError, NodeFailedError
 
 
 def test_nodes_train_through_native_servers_and_another_cluster_goes_on(spark, tmp_path, leftovers):
     args = {"directory": str(tmp_path)}
     # The servers' nodes are on the driver, so that two executor slots are left for training.
-    with tfos.run(spark, programs.train, nodes=4, parameter_servers=2, driver_parameter_servers=True,
-                  input_mode="tensorflow", args=args) as cluster:
+    with tfos.run(
+        spark,
+        programs.train,
+        nodes=4,
+        parameter_servers=2,
+        driver_parameter_servers=True,
+        input_mode="tensorflow",
+        args=args,
+    ) as cluster:
         servers = [node for node in cluster.status() if node["job_name"] == "ps"]
         assert len(servers) == 2
-    first, second = (json.loads((tmp_path / f"worker-{index}.json").read_text()) for index in (0, 1))
+    first, second = (
+        json.loads((tmp_path / f"worker-{index}.json").read_text()) for index in (0, 1)
+    )
     assert first["began_with"] == second["began_with"], "the chief's weights, on both"
     assert first["loss"] < 0.05 and second["loss"] < 0.05
     assert first["jobs"] == ["worker"], "TensorFlow runs in no other"
@@ -34,7 +43,9 @@ def test_nodes_train_through_native_servers_and_another_cluster_goes_on(spark, t
         assert node["state"] == "done"
     assert sum(node["metrics"].get("parameter_pushes", 0) for node in cluster.status()[:2]) >= 40
 
-    with tfos.run(spark, programs.go_on, nodes=2, parameter_servers=1, args=args, tensors_encrypt=True):
+    with tfos.run(
+        spark, programs.go_on, nodes=2, parameter_servers=1, args=args, tensors_encrypt=True
+    ):
         pass
     again = json.loads((tmp_path / "again.json").read_text())
     assert again["version"] == first["version"]
@@ -43,12 +54,17 @@ def test_nodes_train_through_native_servers_and_another_cluster_goes_on(spark, t
 
 
 def test_a_server_that_is_killed_ends_the_cluster_and_is_named(spark, leftovers):
-    cluster = tfos.run(spark, programs.push_for_ever, nodes=2, parameter_servers=1, input_mode="tensorflow")
+    cluster = tfos.run(
+        spark, programs.push_for_ever, nodes=2, parameter_servers=1, input_mode="tensorflow"
+    )
     pushing = cluster._coordinator.wait(
-        lambda: cluster.status()[1]["metrics"].get("pushed", 0) > 0, 120)
+        lambda: cluster.status()[1]["metrics"].get("pushed", 0) > 0, 120
+    )
     assert pushing
     server = cluster.status()[0]
-    assert psutil.Process(server["pid"]).cmdline()[1:] == ["parameter-server"], "no Python runs there"
+    assert psutil.Process(server["pid"]).cmdline()[1:] == ["parameter-server"], (
+        "no Python runs there"
+    )
     os.kill(server["pid"], signal.SIGKILL)
     with pytest.raises(NodeFailedError, match="ps:0|parameter server ps:0 on host"):
         cluster.shutdown()
@@ -56,12 +72,24 @@ def test_a_server_that_is_killed_ends_the_cluster_and_is_named(spark, leftovers)
 
 def test_a_cluster_without_servers_says_so(tmp_path):
     from tfos.node.context import NodeContext
+
     node = {"default_fs": "file:///", "working_dir": "/", "log_dir": None}
     bootstrap = dict.fromkeys(
-        ("node_id", "executor_id", "job_name", "task_index", "cluster_spec", "num_workers", "nodes",
-         "host", "address", "port", "gpus", "gpu_fraction"))
+        (
+            "node_id",
+            "executor_id",
+            "job_name",
+            "task_index",
+            "cluster_spec",
+            "num_workers",
+            "nodes",
+            "host",
+            "address",
+            "port",
+            "gpus",
+            "gpu_fraction",
+        )
+    )
     ctx = NodeContext({**bootstrap, "node": node, "cluster_spec": {}}, None, None, None, None)
     with pytest.raises(BadInputError, match="parameter_servers=1"):
         ctx.parameter_server([])
-
-

@@ -12,20 +12,25 @@ import tensorflow as tf
 from tfos import records
 from tfos.errors import BadInputError
 
-KINDS = {"int": ("int64_list", tf.train.Int64List), "float": ("float_list", tf.train.FloatList),
-         "bytes": ("bytes_list", tf.train.BytesList)}
+KINDS = {
+    "int": ("int64_list", tf.train.Int64List),
+    "float": ("float_list", tf.train.FloatList),
+    "bytes": ("bytes_list", tf.train.BytesList),
+}
 COMPRESSIONS = ["", "GZIP", "ZLIB"]
 #: The columns of `random_features`.
-SCHEMA = pa.schema([
-    ("bytes_list", pa.list_(pa.binary())),
-    ("bytes_one", pa.binary()),
-    ("float_fixed", pa.list_(pa.float32(), 3)),
-    ("float_list", pa.list_(pa.float32())),
-    ("float_one", pa.float32()),
-    ("int_list", pa.list_(pa.int64())),
-    ("int_one", pa.int64()),
-    ("text", pa.string()),
-])
+SCHEMA = pa.schema(
+    [
+        ("bytes_list", pa.list_(pa.binary())),
+        ("bytes_one", pa.binary()),
+        ("float_fixed", pa.list_(pa.float32(), 3)),
+        ("float_list", pa.list_(pa.float32())),
+        ("float_one", pa.float32()),
+        ("int_list", pa.list_(pa.int64())),
+        ("int_one", pa.int64()),
+        ("text", pa.string()),
+    ]
+)
 
 
 def feature(kind, values):
@@ -34,8 +39,11 @@ def feature(kind, values):
 
 
 def example(**features):
-    return tf.train.Example(features=tf.train.Features(feature={
-        name: feature(*value) for name, value in features.items()}))
+    return tf.train.Example(
+        features=tf.train.Features(
+            feature={name: feature(*value) for name, value in features.items()}
+        )
+    )
 
 
 def random_features(source):
@@ -55,8 +63,12 @@ def random_features(source):
         "int_one": ("int", [some(1 << 63)]),
         "text": ("bytes", [text.encode()]),
     }
-    row = {name: values if name in ("bytes_list", "float_fixed", "float_list", "int_list")
-           else values[0] for name, (_, values) in features.items()}
+    row = {
+        name: values
+        if name in ("bytes_list", "float_fixed", "float_list", "int_list")
+        else values[0]
+        for name, (_, values) in features.items()
+    }
     row["text"] = text
     for name in list(features):
         if some(5) == 0:
@@ -92,8 +104,9 @@ def test_tensorflow_reads_what_was_written(tmp_path, rows, compression):
     table = pa.Table.from_pylist([row for _, row in rows], schema=SCHEMA)
     assert records.write(path, [table], compression=compression) == len(rows)
     read = [record.numpy() for record in tf.data.TFRecordDataset(path, compression)]
-    assert read == [example(**features).SerializeToString(deterministic=True)
-                    for features, _ in rows]
+    assert read == [
+        example(**features).SerializeToString(deterministic=True) for features, _ in rows
+    ]
     assert read == list(records.read_records(path, compression=compression))
 
 
@@ -121,35 +134,65 @@ def test_decode_and_encode_in_memory(rows):
 
 def test_agrees_with_parse_example():
     source = random.Random(3)
-    serialized = [example(x=("float", [source.random() for _ in range(5)]),
-                          y=("int", [source.randrange(9)])).SerializeToString() for _ in range(50)]
-    parsed = tf.io.parse_example(serialized, {"x": tf.io.FixedLenFeature([5], tf.float32),
-                                              "y": tf.io.FixedLenFeature([], tf.int64)})
-    batch = records.decode(serialized, pa.schema([("x", pa.list_(pa.float32(), 5)),
-                                                  ("y", pa.int64())]))
+    serialized = [
+        example(
+            x=("float", [source.random() for _ in range(5)]), y=("int", [source.randrange(9)])
+        ).SerializeToString()
+        for _ in range(50)
+    ]
+    parsed = tf.io.parse_example(
+        serialized,
+        {"x": tf.io.FixedLenFeature([5], tf.float32), "y": tf.io.FixedLenFeature([], tf.int64)},
+    )
+    batch = records.decode(
+        serialized, pa.schema([("x", pa.list_(pa.float32(), 5)), ("y", pa.int64())])
+    )
     assert (batch["x"].flatten().to_numpy().reshape(-1, 5) == parsed["x"].numpy()).all()
     assert (batch["y"].to_numpy() == parsed["y"].numpy()).all()
 
 
-@pytest.mark.parametrize("element, kind, values", [
-    (pa.bool_(), "int", [True, False]), (pa.int8(), "int", [-128, 127]),
-    (pa.int16(), "int", [-(1 << 15), 5]), (pa.int32(), "int", [-(1 << 31), 6]),
-    (pa.int64(), "int", [-(1 << 63), (1 << 63) - 1]), (pa.float32(), "float", [0.5, -1.5]),
-    (pa.float64(), "float", [0.5, -1.5]), (pa.string(), "bytes", ["ä", ""]),
-    (pa.binary(), "bytes", [b"\xff", b""]),
-], ids=str)
+@pytest.mark.parametrize(
+    "element, kind, values",
+    [
+        (pa.bool_(), "int", [True, False]),
+        (pa.int8(), "int", [-128, 127]),
+        (pa.int16(), "int", [-(1 << 15), 5]),
+        (pa.int32(), "int", [-(1 << 31), 6]),
+        (pa.int64(), "int", [-(1 << 63), (1 << 63) - 1]),
+        (pa.float32(), "float", [0.5, -1.5]),
+        (pa.float64(), "float", [0.5, -1.5]),
+        (pa.string(), "bytes", ["ä", ""]),
+        (pa.binary(), "bytes", [b"\xff", b""]),
+    ],
+    ids=str,
+)
 def test_every_type(element, kind, values):
-    raw = [value.encode() if isinstance(value, str) else int(value) if isinstance(value, bool) else value
-           for value in values]
-    serialized = example(fixed=(kind, raw), list=(kind, raw),
-                         one=(kind, raw[:1])).SerializeToString(deterministic=True)
-    batch = records.decode([serialized], pa.schema([
-        ("one", element), ("list", pa.list_(element)), ("fixed", pa.list_(element, 2))]))
+    raw = [
+        value.encode()
+        if isinstance(value, str)
+        else int(value)
+        if isinstance(value, bool)
+        else value
+        for value in values
+    ]
+    serialized = example(
+        fixed=(kind, raw), list=(kind, raw), one=(kind, raw[:1])
+    ).SerializeToString(deterministic=True)
+    batch = records.decode(
+        [serialized],
+        pa.schema([("one", element), ("list", pa.list_(element)), ("fixed", pa.list_(element, 2))]),
+    )
     assert batch.to_pylist() == [{"one": values[0], "list": values, "fixed": values}]
     assert records.encode(batch).to_pylist() == [serialized]
     if pa.types.is_string(element) or pa.types.is_binary(element):
-        large = batch.cast(pa.schema([(name, pa.large_binary() if name == "one" else
-                                       batch.schema.field(name).type) for name in batch.schema.names]))
+        large = batch.cast(
+            pa.schema(
+                [
+                    (name, pa.large_binary() if name == "one" else batch.schema.field(name).type)
+                    for name in batch.schema.names
+                ]
+            )
+        )
         assert records.encode(large).to_pylist() == [serialized]
 
 
@@ -160,8 +203,13 @@ def test_sequence_examples():
         context=example(id=("int", [7])).features,
         feature_lists=tf.train.FeatureLists(feature_list={"steps": steps, "words": words}),
     ).SerializeToString(deterministic=True)
-    schema = pa.schema([("words", pa.list_(pa.list_(pa.string()))), ("id", pa.int64()),
-                        ("steps", pa.list_(pa.list_(pa.float32())))])
+    schema = pa.schema(
+        [
+            ("words", pa.list_(pa.list_(pa.string()))),
+            ("id", pa.int64()),
+            ("steps", pa.list_(pa.list_(pa.float32()))),
+        ]
+    )
     batch = records.decode([serialized], schema, record_type="SequenceExample")
     assert batch.to_pylist() == [{"words": [["x"]], "id": 7, "steps": [[1, 2], [3]]}]
     assert records.encode(batch, record_type="SequenceExample").to_pylist() == [serialized]
@@ -171,10 +219,21 @@ def test_sequence_examples():
 
 def test_infers_the_schema(tmp_path):
     path = tmp_path / "f"
-    records.write_records(path, [
-        example(one=("int", [1]), list=("float", [1, 2]), text=("bytes", [b"a"]), none=("int", []),
-                some=("int", [1])).SerializeToString(),
-        example(one=("int", [2]), list=("float", [3]), text=("bytes", [b"b"])).SerializeToString()])
+    records.write_records(
+        path,
+        [
+            example(
+                one=("int", [1]),
+                list=("float", [1, 2]),
+                text=("bytes", [b"a"]),
+                none=("int", []),
+                some=("int", [1]),
+            ).SerializeToString(),
+            example(
+                one=("int", [2]), list=("float", [3]), text=("bytes", [b"b"])
+            ).SerializeToString(),
+        ],
+    )
     expected = {"list": pa.list_(pa.float32()), "one": pa.int64(), "some": pa.int64()}
     schema = records.infer_schema([path])
     assert {field.name: field.type for field in schema} == {**expected, "text": pa.binary()}
@@ -182,10 +241,17 @@ def test_infers_the_schema(tmp_path):
     assert records.infer_schema([path], strings=True).field("text").type == pa.string()
     assert records.infer_schema([path, path], records=1).field("some").nullable is False
     assert [row["one"] for batch in records.read(path) for row in batch.to_pylist()] == [1, 2]
-    records.write_records(path, [example(x=("int", [1])).SerializeToString(),
-                                 example(x=("float", [1])).SerializeToString()])
-    with pytest.raises(BadInputError, match="key 'x' is an int64_list in record 0 of .*/f and a "
-                                            "float_list in record 1 of"):
+    records.write_records(
+        path,
+        [
+            example(x=("int", [1])).SerializeToString(),
+            example(x=("float", [1])).SerializeToString(),
+        ],
+    )
+    with pytest.raises(
+        BadInputError,
+        match="key 'x' is an int64_list in record 0 of .*/f and a float_list in record 1 of",
+    ):
         records.infer_schema([path])
 
 
@@ -200,7 +266,13 @@ def test_damaged_files(tmp_path):
     with pytest.raises(BadInputError, match=rf"f.tfrecord: record 3 at offset {3 * size}: the CRC"):
         list(records.read(path, schema))
     reader = records.Reader(path, schema, mode="permissive")
-    assert [row["n"] for batch in reader for row in batch.to_pylist()] == [0, 1, 2, None, *range(4, 10)]
+    assert [row["n"] for batch in reader for row in batch.to_pylist()] == [
+        0,
+        1,
+        2,
+        None,
+        *range(4, 10),
+    ]
     assert reader.counts["bad_records"] == 1 and "record 3" in reader.counts["first_problem"]
     path.write_bytes(content[:-1])
     reader = records.Reader(path, schema, mode="dropmalformed")
@@ -222,8 +294,10 @@ def test_parts_of_an_indexed_file(tmp_path):
     assert records.make_index(path, interval_bytes=1_000) == 20_000
     parts = records.split(path, 100_000)
     assert len(parts) > 4
-    read = [[row["n"] for batch in records.read(path, schema, part=part) for row in batch.to_pylist()]
-            for part in parts]
+    read = [
+        [row["n"] for batch in records.read(path, schema, part=part) for row in batch.to_pylist()]
+        for part in parts
+    ]
     assert [values[0] for values in read] == [part.first_record for part in parts]
     assert sum(read, []) == list(range(20_000))
     with open(path, "ab") as file:
@@ -232,15 +306,23 @@ def test_parts_of_an_indexed_file(tmp_path):
         records.split(path, 100_000)
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda path: records.read(path, pa.schema([("t", pa.timestamp("us"))])), "column 't' .* 'tsu:'"),
-    (lambda path: records.read(path, record_type="Other"), "neither 'Example'"),
-    (lambda path: records.read(path, pa.schema([]), compression="LZ4"), "compression 'LZ4'"),
-    (lambda path: records.read(path, pa.schema([]), mode="fast"), "mode 'fast'"),
-    (lambda path: records.write(path, [pa.record_batch({"t": pa.array([[1, None]])})]),
-     "row 0 has a null inside a list"),
-    (lambda path: records.write(path, [[1]]), "no record batch"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda path: records.read(path, pa.schema([("t", pa.timestamp("us"))])),
+            "column 't' .* 'tsu:'",
+        ),
+        (lambda path: records.read(path, record_type="Other"), "neither 'Example'"),
+        (lambda path: records.read(path, pa.schema([]), compression="LZ4"), "compression 'LZ4'"),
+        (lambda path: records.read(path, pa.schema([]), mode="fast"), "mode 'fast'"),
+        (
+            lambda path: records.write(path, [pa.record_batch({"t": pa.array([[1, None]])})]),
+            "row 0 has a null inside a list",
+        ),
+        (lambda path: records.write(path, [[1]]), "no record batch"),
+    ],
+)
 def test_what_is_refused(tmp_path, call, message):
     path = tmp_path / "f"
     path.write_bytes(b"")

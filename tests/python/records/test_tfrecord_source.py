@@ -18,13 +18,13 @@ import pyspark
 import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import types as sql
+
+import tfos
 from support.places import ROOT
 from support.record_source import PYTHON_FORMAT, Source, ids
 from support.remote_files import visible_in
 from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
-
-import tfos
 from tfos import records
 from tfos.base import executable
 from tfos.errors import BadInputError
@@ -33,12 +33,16 @@ from tfos.records import listing
 from tfos.records.spark import source as tfrecord_source
 from tfos.records.spark import types, writer
 
-BOUND_SECONDS = 60
-
 SCALARS = {
-    "boolean": sql.BooleanType(), "byte": sql.ByteType(), "short": sql.ShortType(),
-    "int": sql.IntegerType(), "long": sql.LongType(), "float": sql.FloatType(),
-    "double": sql.DoubleType(), "decimal": sql.DecimalType(8, 2), "string": sql.StringType(),
+    "boolean": sql.BooleanType(),
+    "byte": sql.ByteType(),
+    "short": sql.ShortType(),
+    "int": sql.IntegerType(),
+    "long": sql.LongType(),
+    "float": sql.FloatType(),
+    "double": sql.DoubleType(),
+    "decimal": sql.DecimalType(8, 2),
+    "string": sql.StringType(),
     "binary": sql.BinaryType(),
 }
 
@@ -72,17 +76,25 @@ def random_rows(seed, count):
         return None if source.random() < 0.2 else value
 
     return [
-        (number, *(maybe(random_value(source, name)) for name in SCALARS),
-         *(maybe([random_value(source, name) for _ in range(source.randrange(4))]) for name in SCALARS))
+        (
+            number,
+            *(maybe(random_value(source, name)) for name in SCALARS),
+            *(
+                maybe([random_value(source, name) for _ in range(source.randrange(4))])
+                for name in SCALARS
+            ),
+        )
         for number in range(count)
     ]
 
 
-ALL_TYPES = sql.StructType([
-    sql.StructField("id", sql.LongType()),
-    *(sql.StructField(f"{name}_one", kind) for name, kind in SCALARS.items()),
-    *(sql.StructField(f"{name}_array", sql.ArrayType(kind)) for name, kind in SCALARS.items()),
-])
+ALL_TYPES = sql.StructType(
+    [
+        sql.StructField("id", sql.LongType()),
+        *(sql.StructField(f"{name}_one", kind) for name, kind in SCALARS.items()),
+        *(sql.StructField(f"{name}_array", sql.ArrayType(kind)) for name, kind in SCALARS.items()),
+    ]
+)
 
 
 @pytest.mark.parametrize("compression, suffix", [("none", ""), ("gzip", ".gz"), ("zlib", ".zlib")])
@@ -100,25 +112,45 @@ def test_every_type_comes_back(source, tmp_path, compression, suffix):
 
 def test_the_schema_is_inferred(source, tmp_path):
     frame = source.spark.createDataFrame(
-        [(1, 0.5, "a", bytearray(b"\xff"), [1, 2], True), (2, 1.5, None, bytearray(b"x"), [3], False)],
-        "id int, d double, s string, b binary, a array<int>, flag boolean")
+        [
+            (1, 0.5, "a", bytearray(b"\xff"), [1, 2], True),
+            (2, 1.5, None, bytearray(b"x"), [3], False),
+        ],
+        "id int, d double, s string, b binary, a array<int>, flag boolean",
+    )
     source.write(frame, tmp_path / "out")
     inferred = source.read(tmp_path / "out")
     assert {field.name: field.dataType.simpleString() for field in inferred.schema} == {
-        "id": "bigint", "d": "float", "s": "string", "b": "binary", "a": "array<bigint>",
-        "flag": "bigint"}
+        "id": "bigint",
+        "d": "float",
+        "s": "string",
+        "b": "binary",
+        "a": "array<bigint>",
+        "flag": "bigint",
+    }
     assert all(field.nullable for field in inferred.schema)
     assert inferred.where("id = 1").first().asDict() == {
-        "id": 1, "d": 0.5, "s": "a", "b": bytearray(b"\xff"), "a": [1, 2], "flag": 1}
+        "id": 1,
+        "d": 0.5,
+        "s": "a",
+        "b": bytearray(b"\xff"),
+        "a": [1, 2],
+        "flag": 1,
+    }
     plain = source.read(tmp_path / "out", inferStrings="false")
     assert plain.schema["s"].dataType == sql.BinaryType()
     assert source.read(tmp_path / "out", sampleRecords=1).count() == 2
 
 
 def test_record_types(source, tmp_path):
-    nested = source.spark.createDataFrame([(7, [[1.0, 2.0], [], [3.0]])], "id long, steps array<array<float>>")
+    nested = source.spark.createDataFrame(
+        [(7, [[1.0, 2.0], [], [3.0]])], "id long, steps array<array<float>>"
+    )
     source.write(nested, tmp_path / "sequence", recordType="SequenceExample")
-    assert source.read(tmp_path / "sequence", recordType="sequenceexample").collect() == nested.collect()
+    assert (
+        source.read(tmp_path / "sequence", recordType="sequenceexample").collect()
+        == nested.collect()
+    )
     with pytest.raises(SPARK_ERRORS, match="column steps is .* need recordType SequenceExample"):
         source.write(nested, tmp_path / "example")
     raw = source.spark.createDataFrame([(bytearray(b"one"),), (bytearray(b""),)], "value binary")
@@ -126,26 +158,38 @@ def test_record_types(source, tmp_path):
     [name] = visible_in(tmp_path / "raw")
     assert list(records.read_records(tmp_path / "raw" / name)) == [b"one", b""]
     assert source.read(tmp_path / "raw", recordType="ByteArray").collect() == [
-        (bytearray(b"one"),), (bytearray(b""),)]
-    assert source.read(tmp_path / "raw", "text string", recordType="ByteArray").first().text == "one"
+        (bytearray(b"one"),),
+        (bytearray(b""),),
+    ]
+    assert (
+        source.read(tmp_path / "raw", "text string", recordType="ByteArray").first().text == "one"
+    )
 
 
 def test_vectors_are_written_dense(source, tmp_path):
-    frame = source.spark.createDataFrame([(1, Vectors.dense([1.0, 2.0])), (2, Vectors.sparse(3, [1], [5.0]))],
-                                    ["id", "v"])
+    frame = source.spark.createDataFrame(
+        [(1, Vectors.dense([1.0, 2.0])), (2, Vectors.sparse(3, [1], [5.0]))], ["id", "v"]
+    )
     source.write(frame, tmp_path / "out")
     assert [row.v for row in source.read(tmp_path / "out").orderBy("id").collect()] == [
-        [1.0, 2.0], [0.0, 5.0, 0.0]]
+        [1.0, 2.0],
+        [0.0, 5.0, 0.0],
+    ]
 
 
-@pytest.mark.parametrize("column, message", [
-    ("current_date()", "column x is date: cast it"),
-    ("current_timestamp()", "column x is timestamp: cast it"),
-    ("map('a', 1)", "column x is map<string,int>: make an array"),
-    ("array(array(array(1)))", "nested twice at most"),
-    ("struct(1 AS a)", "select its fields"),
-])
-def test_what_records_cannot_hold_is_refused_before_anything_is_written(source, tmp_path, column, message):
+@pytest.mark.parametrize(
+    "column, message",
+    [
+        ("current_date()", "column x is date: cast it"),
+        ("current_timestamp()", "column x is timestamp: cast it"),
+        ("map('a', 1)", "column x is map<string,int>: make an array"),
+        ("array(array(array(1)))", "nested twice at most"),
+        ("struct(1 AS a)", "select its fields"),
+    ],
+)
+def test_what_records_cannot_hold_is_refused_before_anything_is_written(
+    source, tmp_path, column, message
+):
     frame = source.spark.range(3).selectExpr("id", f"{column} AS x")
     with pytest.raises(SPARK_ERRORS) as raised:
         source.write(frame, tmp_path / "out")
@@ -159,7 +203,9 @@ def test_what_records_cannot_hold_is_refused_before_anything_is_written(source, 
 def test_modes(source, tmp_path):
     path = tmp_path / "out"
     source.save(source.spark.range(3), str(path))
-    with pytest.raises(SPARK_ERRORS, match="already exists" if source.is_jvm else "is there already; choose"):
+    with pytest.raises(
+        SPARK_ERRORS, match="already exists" if source.is_jvm else "is there already; choose"
+    ):
         source.save(source.spark.range(3), str(path))
     source.save(source.spark.range(10, 12), str(path), "ignore")
     assert ids(source.read(path)) == [0, 1, 2]
@@ -189,7 +235,8 @@ def test_a_failed_job_leaves_everything_as_it_was(source, tmp_path):
     source.write(source.spark.range(3), path)
     before = sorted(os.listdir(path))
     failing = source.spark.range(0, 100, 1, 2).selectExpr(
-        "id", "if(id = 99, raise_error('on purpose'), 1) AS x")
+        "id", "if(id = 99, raise_error('on purpose'), 1) AS x"
+    )
     for mode in ("append",) if source.is_jvm else ("append", "overwrite"):
         with pytest.raises(SPARK_ERRORS, match="on purpose"):
             source.write(failing, path, mode)
@@ -204,26 +251,41 @@ def test_a_failed_job_leaves_everything_as_it_was(source, tmp_path):
 def test_columns_become_directories(source, tmp_path):
     path = tmp_path / "out"
     frame = source.spark.range(0, 60, 1, 3).selectExpr(
-        "id", "id % 3 AS day", "element_at(array('a/b', NULL, 'ü=', ''), cast(id % 4 + 1 AS int)) AS land")
+        "id",
+        "id % 3 AS day",
+        "element_at(array('a/b', NULL, 'ü=', ''), cast(id % 4 + 1 AS int)) AS land",
+    )
     if not source.is_jvm:
-        with pytest.raises(SPARK_ERRORS, match="partitioning"):  # Spark itself has no way to say it.
+        with pytest.raises(
+            SPARK_ERRORS, match="partitioning"
+        ):  # Spark itself has no way to say it.
             frame.write.format(PYTHON_FORMAT).mode("append").partitionBy("day").save(str(path))
     source.save(frame, str(path), partition_by=["day", "land"], index="true")
     assert visible_in(path) == ["day=0", "day=1", "day=2"]
-    assert visible_in(path / "day=0") == ["land=__HIVE_DEFAULT_PARTITION__", "land=a%2Fb", "land=ü%3D"]
+    assert visible_in(path / "day=0") == [
+        "land=__HIVE_DEFAULT_PARTITION__",
+        "land=a%2Fb",
+        "land=ü%3D",
+    ]
     again = source.read(path)
-    assert again.schema.simpleString() == \
-        f"struct<id:bigint,day:{'int' if source.is_jvm else 'bigint'},land:string>"
+    assert (
+        again.schema.simpleString()
+        == f"struct<id:bigint,day:{'int' if source.is_jvm else 'bigint'},land:string>"
+    )
     expected = {(row.id, row.day, row.land or None) for row in frame.collect()}
     assert {tuple(row) for row in again.collect()} == expected
     # A file of each task in each directory, with its index.
     names = visible_in(path / "day=0" / "land=a%2Fb")
-    assert 2 <= len(names) <= 6 and sum(name.endswith(".tfindex") for name in names) == len(names) // 2
+    assert (
+        2 <= len(names) <= 6 and sum(name.endswith(".tfindex") for name in names) == len(names) // 2
+    )
     source.save(frame.where("day = 0 AND land = 'ü='"), str(path), "overwrite", partition_by="day")
     assert visible_in(path) == ["day=0"] and len(visible_in(path / "day=0")) <= 3
     assert {row.land for row in source.read(path).collect()} == {"ü="}
-    for columns, message in ((["none"], "partition_by has none; the columns are id, day, land"),
-                             (["id", "day", "land"], "a schema without columns can't be written")):
+    for columns, message in (
+        (["none"], "partition_by has none; the columns are id, day, land"),
+        (["id", "day", "land"], "a schema without columns can't be written"),
+    ):
         with pytest.raises(BadInputError, match=message):
             source.save(frame, str(path), "append", partition_by=columns)
     with pytest.raises(BadInputError, match="x, which is double"):
@@ -239,19 +301,33 @@ def test_directories_patterns_and_hidden_files(source, tmp_path):
         (directory / ".part.crc").write_text("no record")
     frame = source.read(tmp_path)
     assert {field.name: field.dataType.simpleString() for field in frame.schema} == {
-        "id": "bigint", "day": "int" if source.is_jvm else "bigint", "land": "string"}
-    assert sorted(map(tuple, frame.collect()), key=str) == [(1, 1, "at"), (2, 2, "ch"), (2, 2, None)]
+        "id": "bigint",
+        "day": "int" if source.is_jvm else "bigint",
+        "land": "string",
+    }
+    assert sorted(map(tuple, frame.collect()), key=str) == [
+        (1, 1, "at"),
+        (2, 2, "ch"),
+        (2, 2, None),
+    ]
     assert source.read(tmp_path, "day string, land string").where("day = '2'").count() == 2
     # To Spark a path has directories of columns only below it, or below basePath.
     base = {"basePath": str(tmp_path)} if source.is_jvm else {}
     assert source.read(str(tmp_path / "day=*" / "land=a*"), **base).columns == ["id", "day", "land"]
-    assert ids(source.read([str(tmp_path / "day=1"), str(tmp_path / "day=2/land=ch")],
-                    recursiveFileLookup="true")) == [1, 2]
+    assert ids(
+        source.read(
+            [str(tmp_path / "day=1"), str(tmp_path / "day=2/land=ch")], recursiveFileLookup="true"
+        )
+    ) == [1, 2]
     assert source.read(f"file://{tmp_path}/day=1").columns == ["id", "land"]
-    differ = "(?i)conflicting" if source.is_jvm else "do not lie below directories of the same columns"
+    differ = (
+        "(?i)conflicting" if source.is_jvm else "do not lie below directories of the same columns"
+    )
     with pytest.raises(SPARK_ERRORS, match=differ):
         source.read([str(tmp_path / "day=1"), str(tmp_path / "day=2/land=ch")])
-    with pytest.raises(SPARK_ERRORS, match="at" if source.is_jvm else "land=at has no value for column land"):
+    with pytest.raises(
+        SPARK_ERRORS, match="at" if source.is_jvm else "land=at has no value for column land"
+    ):
         source.read(tmp_path, "land int").collect()
     (tmp_path / "day=1/land=at/other.txt").write_text("no record")
     assert ids(source.read(tmp_path / "day=1", pathGlobFilter="pa*")) == [1]
@@ -266,7 +342,10 @@ def test_indexed_files_are_read_by_several_tasks(source, tmp_path):
     parts = source.read(path, schema)
     assert parts.rdd.getNumPartitions() > 1
     assert parts.selectExpr("count(*)", "sum(id)", "count(distinct id)").first() == (
-        300_000, 300_000 * 299_999 // 2, 300_000)
+        300_000,
+        300_000 * 299_999 // 2,
+        300_000,
+    )
     os.unlink(path / visible_in(path)[1])
     assert source.read(path, schema).rdd.getNumPartitions() == 1
 
@@ -301,11 +380,13 @@ def test_bad_records(source, tmp_path):
     rows = [row.id for row in source.read(path, "id long", mode="permissive").collect()]
     assert rows == [0, 1, 2, None, *range(4, 10)]
     kept = source.read(path, "id long, _corrupt_record binary", mode="permissive")
-    record = bytes(content[3 * size + 12:4 * size - 4])
+    record = bytes(content[3 * size + 12 : 4 * size - 4])
     assert [row._corrupt_record for row in kept.collect()] == [None] * 3 + [record] + [None] * 6
     assert kept.where("_corrupt_record is not null").count() == 1
     named = source.read(path, mode="permissive", columnNameOfCorruptRecord="bad")
-    assert named.schema.names == ["id", "bad"] and named.where("bad is not null").first().bad == record
+    assert (
+        named.schema.names == ["id", "bad"] and named.where("bad is not null").first().bad == record
+    )
     only = source.read(path, "_corrupt_record binary", mode="permissive").collect()
     assert [row[0] is None for row in only] == [n != 3 for n in range(10)]
     misfits = source.read(path, "id string, _corrupt_record binary", mode="permissive").collect()
@@ -320,13 +401,18 @@ def test_bad_records(source, tmp_path):
     assert source.read(path, "id long", mode="dropmalformed").count() == 8
 
 
-@pytest.mark.parametrize("options, message", [
-    ({"mode": "fast"}, "mode 'fast'"), ({"recordType": "Other"}, "recordType 'Other'"),
-    ({"compression": "lz4"}, "compression 'lz4'"), ({"sampleRecords": "none"}, "sampleRecords='none'"),
-    ({"columnNameOfCorruptRecord": "x"}, "goes with mode permissive"),
-    ({"mergeSchema": "true"}, "option mergeschema; there are columnnameofcorruptrecord"),
-    ({"inferStrings": "1"}, "inferStrings='1' is neither"),
-])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"mode": "fast"}, "mode 'fast'"),
+        ({"recordType": "Other"}, "recordType 'Other'"),
+        ({"compression": "lz4"}, "compression 'lz4'"),
+        ({"sampleRecords": "none"}, "sampleRecords='none'"),
+        ({"columnNameOfCorruptRecord": "x"}, "goes with mode permissive"),
+        ({"mergeSchema": "true"}, "option mergeschema; there are columnnameofcorruptrecord"),
+        ({"inferStrings": "1"}, "inferStrings='1' is neither"),
+    ],
+)
 def test_options_that_are_refused(source, tmp_path, options, message):
     records.write(tmp_path / "f", [pa.record_batch({"id": [1]})])
     with pytest.raises(SPARK_ERRORS, match=message):
@@ -334,19 +420,28 @@ def test_options_that_are_refused(source, tmp_path, options, message):
 
 
 def test_paths_that_are_refused(source, tmp_path):
-    missing = "(?i)path does not exist" if source.is_jvm else "no such file or directory.*none|nothing matches"
+    missing = (
+        "(?i)path does not exist"
+        if source.is_jvm
+        else "no such file or directory.*none|nothing matches"
+    )
     with pytest.raises(SPARK_ERRORS, match=missing):
         source.read(tmp_path / "none")
     with pytest.raises(SPARK_ERRORS, match=missing):
         source.read(tmp_path / "n*")
     with pytest.raises(SPARK_ERRORS, match="there is no file to read"):
         source.read(tmp_path)
-    with pytest.raises(SPARK_ERRORS, match="No FileSystem" if source.is_jvm else "nobody is known who serves gs://"):
+    with pytest.raises(
+        SPARK_ERRORS, match="No FileSystem" if source.is_jvm else "nobody is known who serves gs://"
+    ):
         source.read("gs://bucket/data")
     (tmp_path / "f").write_bytes(b"")
     with pytest.raises(SPARK_ERRORS, match="no record in it has a value"):
         source.read(tmp_path / "f")
-    with pytest.raises(SPARK_ERRORS, match="f is a file|f exists and is not a directory|Mkdirs failed|ot a directory"):
+    with pytest.raises(
+        SPARK_ERRORS,
+        match="f is a file|f exists and is not a directory|Mkdirs failed|ot a directory",
+    ):
         source.write(source.spark.range(1), tmp_path / "f")
     source.write(source.spark.range(0), tmp_path / "empty")
     assert visible_in(tmp_path / "empty") == [] and (tmp_path / "empty/_SUCCESS").exists()
@@ -355,13 +450,22 @@ def test_paths_that_are_refused(source, tmp_path):
 def test_tensorflow_reads_what_spark_wrote(source, tmp_path):
     import tensorflow as tf
 
-    source.write(source.spark.range(20).selectExpr("id", "concat('x', id) AS s"), tmp_path / "out", compression="gzip")
+    source.write(
+        source.spark.range(20).selectExpr("id", "concat('x', id) AS s"),
+        tmp_path / "out",
+        compression="gzip",
+    )
     files = [str(tmp_path / "out" / name) for name in visible_in(tmp_path / "out")]
-    parsed = [tf.io.parse_single_example(record, {"id": tf.io.FixedLenFeature([], tf.int64),
-                                                  "s": tf.io.FixedLenFeature([], tf.string)})
-              for record in tf.data.TFRecordDataset(files, "GZIP")]
+    parsed = [
+        tf.io.parse_single_example(
+            record,
+            {"id": tf.io.FixedLenFeature([], tf.int64), "s": tf.io.FixedLenFeature([], tf.string)},
+        )
+        for record in tf.data.TFRecordDataset(files, "GZIP")
+    ]
     assert sorted((int(row["id"]), row["s"].numpy()) for row in parsed) == [
-        (n, b"x%d" % n) for n in range(20)]
+        (n, b"x%d" % n) for n in range(20)
+    ]
 
 
 # What only the format of the jar has.
@@ -373,18 +477,23 @@ def jvm_source(spark):
 
 
 def test_tables_and_sql(jvm_source, spark, tmp_path):
-    spark.sql(f"CREATE TABLE days USING tfrecord LOCATION '{tmp_path}/days' PARTITIONED BY (day) "
-              "AS SELECT id, id % 2 AS day FROM range(10)")
+    spark.sql(
+        f"CREATE TABLE days USING tfrecord LOCATION '{tmp_path}/days' PARTITIONED BY (day) "
+        "AS SELECT id, id % 2 AS day FROM range(10)"
+    )
     try:
         spark.sql("INSERT INTO days SELECT 100, 1")
         assert visible_in(tmp_path / "days") == ["day=0", "day=1"]
         assert spark.sql("SELECT sum(id), count(*) FROM days WHERE day = 1").first() == (125, 6)
-        [file] = [name for name in spark.sql("SELECT input_file_name() FROM days WHERE id = 100").first()]
+        [file] = [
+            name for name in spark.sql("SELECT input_file_name() FROM days WHERE id = 100").first()
+        ]
         assert "/day=1/part-" in file
     finally:
         spark.sql("DROP TABLE days")
     spark.range(5).write.format("tfrecord").option("index", "true").option(
-        "mode", "dropmalformed").saveAsTable("indexed")
+        "mode", "dropmalformed"
+    ).saveAsTable("indexed")
     try:
         spark.sql("INSERT INTO indexed SELECT 7L")
         assert spark.table("indexed").selectExpr("sum(id)").first() == (17,)
@@ -395,9 +504,12 @@ def test_tables_and_sql(jvm_source, spark, tmp_path):
 
 def test_what_records_cannot_hold_is_refused_before_spark_deletes(jvm_source, spark, tmp_path):
     jvm_source.write(spark.range(3), tmp_path / "out")
-    for frame, options in ((spark.sql("SELECT current_date() AS x"), {}),
-                           (spark.range(1), {"ifExists": "error"}), (spark.range(1), {"compression": "lz4"}),
-                           (spark.range(1), {"index": "true", "compression": "gzip"})):
+    for frame, options in (
+        (spark.sql("SELECT current_date() AS x"), {}),
+        (spark.range(1), {"ifExists": "error"}),
+        (spark.range(1), {"compression": "lz4"}),
+        (spark.range(1), {"index": "true", "compression": "gzip"}),
+    ):
         with pytest.raises(SPARK_ERRORS, match="cast it|mode\\(|lz4|uncompressed files only"):
             jvm_source.write(frame, tmp_path / "out", "overwrite", **options)
     assert ids(jvm_source.read(tmp_path / "out")) == [0, 1, 2]
@@ -406,18 +518,25 @@ def test_what_records_cannot_hold_is_refused_before_spark_deletes(jvm_source, sp
 def test_rows_that_spark_keeps_outlive_their_batch(jvm_source, spark, tmp_path):
     """Their values lie in native memory, which each batch has of its own."""
     frame = spark.range(0, 50_000, 1, 1).selectExpr(
-        "id", "concat('row ', id) AS s", "array(concat('a', id), concat('b', id)) AS ss",
-        "array(id, -id) AS n")
+        "id",
+        "concat('row ', id) AS s",
+        "array(concat('a', id), concat('b', id)) AS ss",
+        "array(id, -id) AS n",
+    )
     jvm_source.write(frame, tmp_path / "out")
     again = jvm_source.read(tmp_path / "out", frame.schema)
-    assert again.selectExpr("max(s)", "min(s)", "first(ss)", "max_by(ss, id)", "max(n[0])").first() == (
-        "row 9999", "row 0", ["a0", "b0"], ["a49999", "b49999"], 49_999)
-    assert again.sortWithinPartitions("s").limit(2).collect() == frame.orderBy("s").limit(2).collect()
+    assert again.selectExpr(
+        "max(s)", "min(s)", "first(ss)", "max_by(ss, id)", "max(n[0])"
+    ).first() == ("row 9999", "row 0", ["a0", "b0"], ["a49999", "b49999"], 49_999)
+    assert (
+        again.sortWithinPartitions("s").limit(2).collect() == frame.orderBy("s").limit(2).collect()
+    )
     kept = again.cache()
     assert kept.count() == 50_000 and kept.exceptAll(frame).isEmpty()
     kept.unpersist()
-    assert again.mapInArrow(lambda batches: batches, again.schema).where("s = 'row 777'").first() == (
-        777, "row 777", ["a777", "b777"], [777, -777])
+    assert again.mapInArrow(lambda batches: batches, again.schema).where(
+        "s = 'row 777'"
+    ).first() == (777, "row 777", ["a777", "b777"], [777, -777])
 
 
 def executors(spark):
@@ -432,7 +551,9 @@ def test_a_task_may_end_while_a_thread_of_it_reads(jvm_source, spark, tmp_path):
     jvm_source.read(path, "text string").createOrReplaceTempView("texts")
     before = executors(spark)
     for _ in range(3):
-        found = spark.sql("SELECT TRANSFORM(text) USING 'head -n 1' AS (first string) FROM texts").collect()
+        found = spark.sql(
+            "SELECT TRANSFORM(text) USING 'head -n 1' AS (first string) FROM texts"
+        ).collect()
         assert [row.first for row in found] == ["x" * 1_000]
     assert spark.table("texts").count() == 50_000 and executors(spark) == before
 
@@ -441,8 +562,10 @@ def test_files_that_are_passed_over(jvm_source, spark, tmp_path):
     for name in ("a", "b", "c"):
         records.write(tmp_path / name, [pa.record_batch({"id": range(3)})])
     (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes()[:-1])
-    frames = {option: jvm_source.read(tmp_path, "id long", **{option: "true"})
-              for option in ("ignoreMissingFiles", "ignoreCorruptFiles")}
+    frames = {
+        option: jvm_source.read(tmp_path, "id long", **{option: "true"})
+        for option in ("ignoreMissingFiles", "ignoreCorruptFiles")
+    }
     assert frames["ignoreCorruptFiles"].count() == 6
     (tmp_path / "b").unlink()
     with pytest.raises(SPARK_ERRORS, match="/b"):  # Missing is not corrupt.
@@ -464,17 +587,30 @@ def test_bad_records_are_counted_on_the_driver(jvm_source, spark, tmp_path):
     [job] = context.statusTracker().getJobIdsForGroup("bad records")
     [stage] = context.statusTracker().getJobInfo(job).stageIds
     updates = context._jsc.sc().statusStore().lastStageAttempt(stage).accumulatorUpdates()
-    values = [updates.apply(n).value() for n in range(updates.size()) if updates.apply(n).name() == "tfrecord"]
+    values = [
+        updates.apply(n).value()
+        for n in range(updates.size())
+        if updates.apply(n).name() == "tfrecord"
+    ]
     assert len(values) == 1
-    assert re.match(r"1 bad records in 1 files; the first: .*f.tfrecord: record 0 at offset 0: the CRC", values[0])
+    assert re.match(
+        r"1 bad records in 1 files; the first: .*f.tfrecord: record 0 at offset 0: the CRC",
+        values[0],
+    )
 
 
 def test_the_page_runs(spark, tmp_path):
     page = (ROOT / "docs/tfrecords.md").read_text()
     # Not of the test's working directory, but of the one that the driver's JVM was started in.
-    program = re.sub(r'"(\w+\.tfrecords)"', rf'"{tmp_path}/\1"', re.search(r"(?s)```python\n(.*?)```", page).group(1))
+    program = re.sub(
+        r'"(\w+\.tfrecords)"',
+        rf'"{tmp_path}/\1"',
+        re.search(r"(?s)```python\n(.*?)```", page).group(1),
+    )
     exec(program, {})
-    commands = re.search(r"(?s)```sh\n(.*?)```", page).group(1).replace("tfos ", f"{executable.path()} ")
+    commands = (
+        re.search(r"(?s)```sh\n(.*?)```", page).group(1).replace("tfos ", f"{executable.path()} ")
+    )
     subprocess.run(["bash", "-ec", commands], cwd=tmp_path, check=True, capture_output=True)
     assert (tmp_path / "digits.parquet").exists()
 
@@ -508,26 +644,34 @@ def test_parts_are_put_together_in_order():
     files = [listing.ListedFile(str(n), size) for n, size in enumerate([5, 50, 2, 2, 200, 3])]
     parts = [listing.FilePart(file, None, file.size << 20) for file in files]
     tasks = listing.pack_parts(parts, 64 << 20)
-    assert [[part.file.path for part in task] for task in tasks] == [["0", "1"], ["2", "3"], ["4"], ["5"]]
+    assert [[part.file.path for part in task] for task in tasks] == [
+        ["0", "1"],
+        ["2", "3"],
+        ["4"],
+        ["5"],
+    ]
 
 
 def test_shares_are_balanced_and_complete():
     source = random.Random(5)
     for shares in (1, 3, 7):
         sizes = [(f"f{n}", source.randrange(1, 1000)) for n in range(40)]
-        given = [listing.share_of(source.sample(sizes, 40), share, shares)
-                 for share in range(shares)]
+        given = [
+            listing.share_of(source.sample(sizes, 40), share, shares) for share in range(shares)
+        ]
         assert sorted(sum(given, [])) == sorted(name for name, _ in sizes)
         loads = [sum(dict(sizes)[name] for name in names) for names in given]
         assert max(loads) - min(loads) <= 1000
-    assert [len(listing.share_of([(f"f{n}", 0) for n in range(9)], n, 3)) for n in range(3)] == [3] * 3
+    assert [len(listing.share_of([(f"f{n}", 0) for n in range(9)], n, 3)) for n in range(3)] == [
+        3
+    ] * 3
 
 
 def test_values_of_directories():
     file = listing.ListedFile
-    assert listing.directory_columns([
-        file("a", 1, (("n", "1"), ("s", "007"))), file("b", 1, (("n", None), ("s", "8")))]) == {
-            "n": int, "s": str}
+    assert listing.directory_columns(
+        [file("a", 1, (("n", "1"), ("s", "007"))), file("b", 1, (("n", None), ("s", "8")))]
+    ) == {"n": int, "s": str}
 
 
 def test_local_uris(tmp_path):

@@ -14,12 +14,12 @@ import psutil
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
+
+import tfos
 from support.record_source import PYTHON_FORMAT, Source, ids
 from support.remote_files import names_in, visible_in
 from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
-
-import tfos
 from tfos import records
 from tfos.base import executable
 from tfos.errors import BadInputError
@@ -70,8 +70,11 @@ def test_every_mode_of_writing(source, session, root):
     assert ids(source.read(path, "id long")) == [3, 4]
     before = names_in(path)
     with pytest.raises(SPARK_ERRORS, match="on purpose"):
-        source.save(session.range(4).selectExpr("id", "if(id = 3, raise_error('on purpose'), 1) AS x"),
-                    path, "append" if source.is_jvm else "overwrite")
+        source.save(
+            session.range(4).selectExpr("id", "if(id = 3, raise_error('on purpose'), 1) AS x"),
+            path,
+            "append" if source.is_jvm else "overwrite",
+        )
     assert names_in(path) == before
 
 
@@ -86,9 +89,12 @@ def test_directories_patterns_and_splitting(source, session, root):
     finally:
         session.conf.unset("spark.sql.files.maxPartitionBytes")
     assert sorted(map(tuple, frame.groupBy("day").agg({"id": "sum"}).collect())) == [
-        (day, 199_999 * 100_000) for day in (1, 2)]
+        (day, 199_999 * 100_000) for day in (1, 2)
+    ]
     assert source.read(f"{root}/d*=2", "id long").where("id = 7").count() == 1
-    with pytest.raises(AnalysisException, match="no such file or directory.*none|(?i:path does not exist).*none"):
+    with pytest.raises(
+        AnalysisException, match="no such file or directory.*none|(?i:path does not exist).*none"
+    ):
         source.read(f"{root}/none", "id long").count()
 
 
@@ -101,7 +107,9 @@ def test_paths_without_a_scheme_are_of_the_default_file_system(source, session, 
         tfrecord_source.register_python(session, PYTHON_FORMAT)
         source.save(session.range(5), root.removeprefix(hadoop.hdfs) + "/out")
         source.save(session.range(3), name)
-        assert ids(source.read(root.removeprefix(hadoop.hdfs) + "/out", "id long")) == list(range(5))
+        assert ids(source.read(root.removeprefix(hadoop.hdfs) + "/out", "id long")) == list(
+            range(5)
+        )
     finally:
         configuration.set("fs.defaultFS", before)
         tfrecord_source.register_python(session, PYTHON_FORMAT)
@@ -116,8 +124,13 @@ def test_properties_of_the_session_reach_every_process(source, session, mounted_
     # Java of this process has been started by other tests, maybe without them.
     monkeypatch.delenv("TFOS_HADOOP_PROPERTIES", raising=False)
     tfos.register(session)
-    rows = subprocess.run([executable.path(), "records", "cat", path], stdout=subprocess.PIPE, text=True,
-                          timeout=BOUND_SECONDS, check=True)
+    rows = subprocess.run(
+        [executable.path(), "records", "cat", path],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=True,
+    )
     assert len(rows.stdout.splitlines()) == 3
     # What the process was given stays.
     monkeypatch.setenv("TFOS_HADOOP_PROPERTIES", "{}")
@@ -160,23 +173,41 @@ def test_nodes_read_their_shares(hadoop, root):
     schema = pa.schema([("id", pa.int64())])
     for number, name in enumerate(("a", "b.gz", "c")):
         numbers = range(number * 10, number * 10 + 10)
-        records.write(f"{root}/{name}", [pa.record_batch({"id": numbers})],
-                      compression="GZIP" if name == "b.gz" else "")
+        records.write(
+            f"{root}/{name}",
+            [pa.record_batch({"id": numbers})],
+            compression="GZIP" if name == "b.gz" else "",
+        )
     nodes = [{"node_id": 0, "job_name": "chief"}, {"node_id": 1, "job_name": "worker"}]
 
     def context(node_id):
         bootstrap = {
-            "node": {"default_fs": hadoop.hdfs, "working_dir": "/", "log_dir": None}, "node_id": node_id,
-            "executor_id": "0", "job_name": "worker", "task_index": 0, "cluster_spec": {}, "num_workers": 2,
-            "nodes": nodes, "host": "h", "address": "a", "port": 1, "gpus": [], "gpu_fraction": 0.0}
+            "node": {"default_fs": hadoop.hdfs, "working_dir": "/", "log_dir": None},
+            "node_id": node_id,
+            "executor_id": "0",
+            "job_name": "worker",
+            "task_index": 0,
+            "cluster_spec": {},
+            "num_workers": 2,
+            "nodes": nodes,
+            "host": "h",
+            "address": "a",
+            "port": 1,
+            "gpus": [],
+            "gpu_fraction": 0.0,
+        }
         return NodeContext(bootstrap, None, None, None, None)
 
     pattern = root.removeprefix(hadoop.hdfs)
     shares = [context(node_id).files(pattern) for node_id in (0, 1)]
     assert sorted(sum(shares, [])) == [f"{root}/{name}" for name in ("a", "b.gz", "c")]
     assert all(shares)
-    seen = [int(n) for node_id in (0, 1) for batch in context(node_id).tfrecords(f"{root}/*", schema, 4)
-            for n in batch["id"]]
+    seen = [
+        int(n)
+        for node_id in (0, 1)
+        for batch in context(node_id).tfrecords(f"{root}/*", schema, 4)
+        for n in batch["id"]
+    ]
     assert sorted(seen) == list(range(30))
     with pytest.raises(BadInputError, match="there is no file in it"):
         access_for(root)[0].mkdirs(f"{root}/empty")
@@ -197,10 +228,16 @@ def test_passes_over_a_dataset_leave_no_thread(root, compression):
     import tensorflow as tf
 
     # More than what is read ahead: two batches, and two windows of a file.
-    batches = [pa.record_batch({"id": range(n, n + 1_000), "pad": [os.urandom(1_000) for _ in range(1_000)]})
-               for n in range(0, 10_000, 1_000)]
+    batches = [
+        pa.record_batch(
+            {"id": range(n, n + 1_000), "pad": [os.urandom(1_000) for _ in range(1_000)]}
+        )
+        for n in range(0, 10_000, 1_000)
+    ]
     records.write(f"{root}/f", batches, compression=compression)
-    dataset = node_files.tfrecords([f"{root}/f"], batches[0].schema, 500, compression=compression or "none")
+    dataset = node_files.tfrecords(
+        [f"{root}/f"], batches[0].schema, 500, compression=compression or "none"
+    )
     for prefetched in (dataset, dataset.prefetch(2)):
         for _ in range(3):
             iterator = iter(prefetched)
@@ -220,6 +257,7 @@ def test_passes_over_a_dataset_leave_no_thread(root, compression):
 def waits_in_the_middle(stop):
     """For mapInArrow: waits after half of the batches, which is more than is buffered on the way to
     the writer, until the file `stop` is there."""
+
     def rows(batches):
         for number, batch in enumerate(batches):
             yield batch
@@ -252,8 +290,9 @@ def slow(session, tmp_path):
     stop = tmp_path / "stop"
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
     rows = session.range(0, SLOW_ROWS, 1, 1).selectExpr("id", "repeat('x', 200) AS pad")
-    yield types.SimpleNamespace(frame=rows.mapInArrow(waits_in_the_middle(str(stop)), rows.schema),
-                                go_on=stop.touch)
+    yield types.SimpleNamespace(
+        frame=rows.mapInArrow(waits_in_the_middle(str(stop)), rows.schema), go_on=stop.touch
+    )
     session.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     stop.touch()
 
@@ -282,7 +321,9 @@ def test_what_a_killed_task_wrote_is_not_counted(python_source, slow, root):
     assert visible_in(path) == []
     # A daemon, from which later workers are forked, never has Java.
     writers = workers_with_java()
-    assert writers and all(worker.ppid() not in [other.pid for other in writers] for worker in writers)
+    assert writers and all(
+        worker.ppid() not in [other.pid for other in writers] for worker in writers
+    )
     for worker in writers:
         worker.kill()
     slow.go_on()

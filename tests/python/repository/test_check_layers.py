@@ -2,16 +2,18 @@
 
 import graphlib
 
+import pytest
+
 import check_layers
 import layers_java
 import layers_python
-import pytest
 from support.places import ROOT
 
 
 @pytest.fixture
 def tree(tmp_path):
     """Writes a source tree: {path: text}."""
+
     def write(files):
         for name, text in files.items():
             path = tmp_path / name
@@ -26,33 +28,44 @@ def test_this_repository_is_in_order():
     assert list(check_layers.violations(ROOT)) == []
 
 
-@pytest.mark.parametrize(("path", "include"), [
-    ("src/base/a.cc", "feed/wire/x.h"),
-    ("src/control/link/a.h", "feed/wire/x.h"),
-    ("src/feed/wire/a.cc", "control/link/x.h"),
-    ("src/feed/wire/a.cc", "testing/fake.h"),
-    ("include/tfos/a.h", "base/x.h"),
-])
+@pytest.mark.parametrize(
+    ("path", "include"),
+    [
+        ("src/base/a.cc", "feed/wire/x.h"),
+        ("src/control/link/a.h", "feed/wire/x.h"),
+        ("src/feed/wire/a.cc", "control/link/x.h"),
+        ("src/feed/wire/a.cc", "testing/fake.h"),
+        ("include/tfos/a.h", "base/x.h"),
+    ],
+)
 def test_an_include_upwards_or_sideways_is_found(tree, path, include):
     (message,) = tree({path: f'#include "{include}"\n'})
     assert path in message
     assert include in message
 
 
-@pytest.mark.parametrize(("path", "include"), [
-    ("src/feed/a.cc", "base/x.h"),
-    ("src/cli/a.cc", "control/link/x.h"),
-    ("src/python/bind/a.cc", "feed/node/x.h"),
-    ("src/feed/wire/a.cc", "tfos/status.h"),
-    ("src/feed/wire/a_test.cc", "testing/fake.h"),
-])
+@pytest.mark.parametrize(
+    ("path", "include"),
+    [
+        ("src/feed/wire/a.cc", "base/x.h"),
+        ("src/cli/a.cc", "control/link/x.h"),
+        ("src/python/bind/a.cc", "feed/node/x.h"),
+        ("src/feed/wire/a.cc", "tfos/status.h"),
+        ("src/feed/wire/a_test.cc", "testing/fake.h"),
+    ],
+)
 def test_an_include_downwards_is_fine(tree, path, include):
     assert tree({path: f'#include "{include}"\n', "src/feed/wire/CMakeLists.txt": "a_test"}) == []
 
 
 def test_a_test_that_is_in_no_target_is_found(tree):
-    found = tree({"src/base/a_test.cc": "", "src/base/b_test.cc": "",
-                  "src/base/CMakeLists.txt": "tfos_test(a_test)"})
+    found = tree(
+        {
+            "src/base/a_test.cc": "",
+            "src/base/b_test.cc": "",
+            "src/base/CMakeLists.txt": "tfos_test(a_test)",
+        }
+    )
     assert found == ["src/base/b_test.cc: not in src/base/CMakeLists.txt, so it never runs"]
 
 
@@ -60,55 +73,72 @@ def test_a_folder_without_a_layer_is_found(tree):
     assert len(tree({"src/new/a.cc": ""})) == 1
 
 
-@pytest.mark.parametrize("table", [check_layers.ALLOWED, layers_python.ALLOWED, layers_java.ALLOWED])
+@pytest.mark.parametrize(
+    "table", [check_layers.ALLOWED, layers_python.ALLOWED, layers_java.ALLOWED]
+)
 def test_the_table_itself_has_no_circle(table):
     graphlib.TopologicalSorter(table).prepare()
 
 
-@pytest.mark.parametrize(("path", "code", "imported"), [
-    ("base/a.py", "from tfos.feed.tasks import TrainFeeder", "tfos.feed.tasks"),
-    ("base/a.py", "from tfos.feed import tasks", "tfos.feed.tasks"),
-    ("base/a.py", "from tfos import feed", "tfos.feed"),
-    ("base/a.py", "import tfos.feed.tasks", "tfos.feed.tasks"),
-    ("base/a.py", "import tfos", "tfos"),
-    ("base/a.py", "def f():\n    from tfos.feed.tasks import TrainFeeder", "tfos.feed.tasks"),
-    ("feed/a.py", "from tfos.records import files", "tfos.records.files"),
-    ("records/a.py", "from tfos.records.spark import types", "tfos.records.spark.types"),
-    ("errors.py", "from tfos.base.roles import plan_roles", "tfos.base.roles"),
-    ("cluster/a.py", "import tensorflowonspark.TFCluster", "tensorflowonspark.TFCluster"),
-    ("cluster/a.py", "from . import feed", "tfos (with dots"),
-])
+@pytest.mark.parametrize(
+    ("path", "code", "imported"),
+    [
+        ("base/a.py", "from tfos.feed.tasks import TrainFeeder", "tfos.feed.tasks"),
+        ("base/a.py", "from tfos.feed import tasks", "tfos.feed.tasks"),
+        ("base/a.py", "from tfos import feed", "tfos.feed"),
+        ("base/a.py", "import tfos.feed.tasks", "tfos.feed.tasks"),
+        ("base/a.py", "import tfos", "tfos"),
+        ("base/a.py", "def f():\n    from tfos.feed.tasks import TrainFeeder", "tfos.feed.tasks"),
+        ("feed/a.py", "from tfos.records import files", "tfos.records.files"),
+        ("records/a.py", "from tfos.records.spark import types", "tfos.records.spark.types"),
+        ("errors.py", "from tfos.base.roles import plan_roles", "tfos.base.roles"),
+        ("cluster/a.py", "import tensorflowonspark.TFCluster", "tensorflowonspark.TFCluster"),
+        ("cluster/a.py", "from . import feed", "tfos (with dots"),
+    ],
+)
 def test_an_import_upwards_or_sideways_is_found(tree, path, code, imported):
-    (message,) = tree({f"python/tfos/{path}": code, "python/tfos/feed/tasks.py": "",
-                       "python/tfos/records/spark/types.py": ""})
+    (message,) = tree(
+        {
+            f"python/tfos/{path}": code,
+            "python/tfos/feed/tasks.py": "",
+            "python/tfos/records/spark/types.py": "",
+        }
+    )
     assert message.startswith(f"python/tfos/{path}:{code.count(chr(10)) + 1}: ")
     assert f"must not import {imported}" in message
 
 
-@pytest.mark.parametrize(("path", "code"), [
-    ("__init__.py", "from tfos.cluster.cluster import run"),
-    ("base/a.py", "from tfos import _native, errors"),
-    ("base/a.py", "from tfos.errors import TfosError"),
-    ("base/a.py", "from tfos.base import network\nimport os.path"),
-    ("cluster/a.py", "from tfos.feed.tasks import TrainFeeder"),
-    ("records/spark/a.py", "from tfos.records.files import read"),
-    ("ml/a.py", "import tfos"),
-])
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("__init__.py", "from tfos.cluster.cluster import run"),
+        ("base/a.py", "from tfos import _native, errors"),
+        ("base/a.py", "from tfos.errors import TfosError"),
+        ("base/a.py", "from tfos.base import network\nimport os.path"),
+        ("cluster/a.py", "from tfos.feed.tasks import TrainFeeder"),
+        ("records/spark/a.py", "from tfos.records.files import read"),
+        ("ml/a.py", "import tfos"),
+    ],
+)
 def test_an_import_downwards_is_fine(tree, path, code):
     assert tree({f"python/tfos/{path}": code, "python/tfos/feed/tasks.py": ""}) == []
 
 
 def test_a_python_package_without_a_layer_is_found(tree):
     assert tree({"python/tfos/new/a.py": ""}) == [
-        "python/tfos/new/a.py: tfos.new has no layer in tools/layers_python.py"]
+        "python/tfos/new/a.py: tfos.new has no layer in tools/layers_python.py"
+    ]
 
 
-@pytest.mark.parametrize("code", [
-    "import tfos.ml.TensorFlowModel;",
-    "import tfos.ml.*;",
-    "import static com.yahoo.tensorflowonspark.Inference.main;",
-    "class A { Object model = new tfos.ml.TensorFlowModel(); }",
-])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import tfos.ml.TensorFlowModel;",
+        "import tfos.ml.*;",
+        "import static com.yahoo.tensorflowonspark.Inference.main;",
+        "class A { Object model = new tfos.ml.TensorFlowModel(); }",
+    ],
+)
 def test_a_java_package_that_uses_one_above_is_found(tree, code):
     path = "jvm/src/main/java/tfos/internal/A.java"
     (message,) = tree({path: f"package tfos.internal;\n/* One\n * two */\n{code}\n"})
@@ -126,4 +156,5 @@ def test_java_comments_and_strings_name_what_they_like(tree):
 
 def test_a_java_package_without_a_layer_is_found(tree):
     assert tree({"jvm/src/main/java/tfos/other/A.java": ""}) == [
-        "jvm/src/main/java/tfos/other/A.java: tfos.other has no layer in tools/layers_java.py"]
+        "jvm/src/main/java/tfos/other/A.java: tfos.other has no layer in tools/layers_java.py"
+    ]

@@ -6,25 +6,29 @@ import pathlib
 import subprocess
 import sys
 
-import hadoop_cluster
 import psutil
 import pytest
+
+import hadoop_cluster
 from daemons import DaemonError
-from support.waiting import wait_for
+from support.waiting import BOUND_SECONDS, wait_for
 
 HARNESS = pathlib.Path(hadoop_cluster.__file__)
-BOUND_SECONDS = 60
 
 
 @pytest.mark.hdfs
 def test_nothing_stays_when_the_harness_is_killed(tmp_path):
     process = subprocess.Popen(
         [sys.executable, str(HARNESS), "--directory", str(tmp_path), "--", "sleep", "1000"],
-        stdout=subprocess.PIPE, text=True)
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     if not any(line.startswith("HDFS ready") for line in process.stdout):
         pytest.fail("HDFS did not start")
     # Both daemons and, a moment after they are ready, the command.
-    wait_for(lambda: len(psutil.Process(process.pid).children(recursive=True)) == 3, "three processes")
+    wait_for(
+        lambda: len(psutil.Process(process.pid).children(recursive=True)) == 3, "three processes"
+    )
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.wait(BOUND_SECONDS)

@@ -32,6 +32,16 @@ def test_steps_are_numbered_and_timed():
     assert "All 2 steps done" in done.stdout
 
 
+def test_a_table_of_what_each_step_took_comes_last_and_into_a_file(tmp_path):
+    environment = {**os.environ, "TFOS_STEPS": str(tmp_path / "steps")}
+    done = run("tools/steps.sh", "First", "true", "Second", "true", env=environment)
+    table = [line.split() for line in done.stdout.splitlines() if " s  " in line]
+    assert [row[2:] for row in table] == [["First"], ["Second"], ["all", "2", "steps"]]
+    run("tools/steps.sh", "Third", "exit 1", env=environment)
+    taken = (tmp_path / "steps").read_text().splitlines()
+    assert [line.split()[2] for line in taken] == ["First", "Second", "Third"]
+
+
 def test_the_first_failing_step_ends_the_run_with_its_status():
     done = run("tools/steps.sh", "First", "exit 3", "Second", "echo two")
     assert done.returncode == 3
@@ -42,12 +52,23 @@ def test_the_first_failing_step_ends_the_run_with_its_status():
 def test_missing_packages_are_named_without_the_right_to_install_them():
     # Somebody else may read neither this checkout nor pytest's directories.
     with tempfile.TemporaryDirectory() as directory:
-        environment = fake_commands(pathlib.Path(directory), dpkg_query="echo unknown",
-                                    sudo="exit 1", apt_get="echo apt-get was called")
+        environment = fake_commands(
+            pathlib.Path(directory),
+            dpkg_query="echo unknown",
+            sudo="exit 1",
+            apt_get="echo apt-get was called",
+        )
         as_nobody = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
         script = (ROOT / "tools/install_packages.sh").read_text()
-        done = subprocess.run([*as_nobody, "bash", "-s", "--", "build"], input=script, cwd="/",
-                              env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [*as_nobody, "bash", "-s", "--", "build"],
+            input=script,
+            cwd="/",
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
     assert done.returncode == 1
     assert "needs root or sudo" in done.stderr
     assert "libboost1.81-dev" in done.stderr
@@ -70,4 +91,6 @@ def test_nothing_is_done_when_nothing_is_missing(tmp_path):
     environment = fake_commands(tmp_path, dpkg_query="echo installed", apt_get="exit 9")
     done = run("bash", "tools/install_packages.sh", "build", "test", env=environment)
     assert (done.returncode, done.stdout) == (
-        0, "All Debian packages for build test are installed.\n")
+        0,
+        "All Debian packages for build test are installed.\n",
+    )

@@ -10,6 +10,7 @@ import sys
 
 import psutil
 import pytest
+
 import spark_cluster
 from daemons import DaemonError
 
@@ -30,7 +31,9 @@ def start_harness(tmp_path, *command):
     """Runs `command` under the harness; returns the process and the daemons once it runs."""
     process = subprocess.Popen(
         [sys.executable, str(HARNESS), "--directory", str(tmp_path), "--", *command],
-        stdout=subprocess.PIPE, text=True)
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     for line in process.stdout:
         if line.startswith("Spark cluster ready"):
             return process, psutil.Process(process.pid).children(recursive=True)
@@ -39,8 +42,12 @@ def start_harness(tmp_path, *command):
 
 def test_a_job_runs_on_both_workers(standalone_cluster):
     assert standalone_cluster.alive_workers() == 2
-    done = subprocess.run([sys.executable, "-c", COUNT, standalone_cluster.url],
-                          stdout=subprocess.PIPE, text=True, timeout=BOUND_SECONDS)
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT, standalone_cluster.url],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=BOUND_SECONDS,
+    )
     assert (done.returncode, done.stdout) == (0, "sum 45\n")
 
 

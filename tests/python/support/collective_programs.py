@@ -5,7 +5,9 @@ import os
 
 
 def report(ctx, **found):
-    with open(os.path.join(ctx.args["directory"], f"{ctx.job_name}-{ctx.task_index}.json"), "w") as file:
+    with open(
+        os.path.join(ctx.args["directory"], f"{ctx.job_name}-{ctx.task_index}.json"), "w"
+    ) as file:
         json.dump(found, file)
 
 
@@ -24,26 +26,43 @@ def operations(ctx):
 
     @tf.function
     def in_graph(x):
-        slices = tf.IndexedSlices(tf.ones([2, 3]) * (rank + 1.0), tf.constant([rank, rank + 1]),
-                                  tf.constant([size + 1, 3]))
+        slices = tf.IndexedSlices(
+            tf.ones([2, 3]) * (rank + 1.0),
+            tf.constant([rank, rank + 1]),
+            tf.constant([size + 1, 3]),
+        )
         reduced, half, sparse = collective.all_reduce([x, tf.cast(x, tf.float16), slices])
         return reduced, half, tf.convert_to_tensor(sparse)
 
     reduced, half, dense = in_graph(tf.constant([2.0 * rank]))
     wide = tf.range(20_000, dtype=tf.float32) / 7 + rank
-    rounded = collective.all_reduce([wide, tf.constant([rank + 1 / 3], tf.float64)],
-                                    compression="bfloat16")
+    rounded = collective.all_reduce(
+        [wide, tf.constant([rank + 1 / 3], tf.float64)], compression="bfloat16"
+    )
     collective.barrier("done")
-    report(ctx, rank=rank, size=size, transport=collective.group().transport, rounded=[rounded[0].numpy().tolist(), float(rounded[1][0])], a=sums["a"].numpy().tolist(), b=int(sums["b"][0]),
-           none=sums["b"][1] is None, mean=mean.numpy().tolist(), rows=rows.numpy().tolist(),
-           variable=variable.numpy().tolist(), reduced=reduced.numpy().tolist(),
-           half=half.numpy().tolist(), dense=dense.numpy().tolist())
+    report(
+        ctx,
+        rank=rank,
+        size=size,
+        transport=collective.group().transport,
+        rounded=[rounded[0].numpy().tolist(), float(rounded[1][0])],
+        a=sums["a"].numpy().tolist(),
+        b=int(sums["b"][0]),
+        none=sums["b"][1] is None,
+        mean=mean.numpy().tolist(),
+        rows=rows.numpy().tolist(),
+        variable=variable.numpy().tolist(),
+        reduced=reduced.numpy().tolist(),
+        half=half.numpy().tolist(),
+        dense=dense.numpy().tolist(),
+    )
 
 
 def _model(keras, seed):
     keras.utils.set_random_seed(seed)
-    return keras.Sequential([
-        keras.layers.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
+    return keras.Sequential(
+        [keras.layers.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)]
+    )
 
 
 def rows_of(count):
@@ -59,7 +78,8 @@ OPTIMIZERS = {
     "clipped": lambda keras: keras.optimizers.SGD(0.01, momentum=0.9, global_clipnorm=0.1),
     "accumulating": lambda keras: keras.optimizers.Adam(0.01, gradient_accumulation_steps=2),
     "adamw": lambda keras: keras.optimizers.AdamW(
-        keras.optimizers.schedules.ExponentialDecay(0.01, 10, 0.9), clipnorm=0.5),
+        keras.optimizers.schedules.ExponentialDecay(0.01, 10, 0.9), clipnorm=0.5
+    ),
 }
 
 
@@ -82,9 +102,9 @@ def uneven_parts(x, y, rank):
 
 def keras_training(ctx):
     """Each node trains with half of every batch; other seeds give other weights at first."""
-    import keras
     import tensorflow as tf
 
+    import keras
     from tfos import collective
 
     rank, size = collective.rank(), collective.size()
@@ -92,8 +112,9 @@ def keras_training(ctx):
     found = {}
     for name, optimizer in OPTIMIZERS.items():
         model = _model(keras, rank)
-        model.compile(ctx.distribute(optimizer(keras)), "mse",
-                      steps_per_execution=4 if name == "adam" else 1)
+        model.compile(
+            ctx.distribute(optimizer(keras)), "mse", steps_per_execution=4 if name == "adam" else 1
+        )
         # Rows of each global batch of 32 dealt out to the nodes.
         mine = tf.data.Dataset.from_tensor_slices((x, y)).shard(size, rank).batch(32 // size)
         model.fit(mine, epochs=2, verbose=0)
@@ -110,15 +131,20 @@ def keras_training(ctx):
     iterations = int(loaded.optimizer.iterations)
     loaded.compile(ctx.distribute(loaded.optimizer), "mse")
     loaded.fit(mine, epochs=1, verbose=0)
-    report(ctx, weights=found, saved=type(loaded.optimizer).__name__, iterations=iterations,
-           iterations_after=int(loaded.optimizer.iterations))
+    report(
+        ctx,
+        weights=found,
+        saved=type(loaded.optimizer).__name__,
+        iterations=iterations,
+        iterations_after=int(loaded.optimizer.iterations),
+    )
 
 
 def mixed_precision(ctx):
     """Overflows on one node only, in its third step."""
-    import keras
     import numpy as np
 
+    import keras
     from tfos import collective
 
     keras.config.set_dtype_policy("mixed_float16")
@@ -128,8 +154,11 @@ def mixed_precision(ctx):
     for step in range(6):
         spoiled = np.full_like(x, np.inf) if (step, collective.rank()) == (2, 1) else x
         model.train_on_batch(spoiled, y)
-    report(ctx, weights=[weight.tolist() for weight in model.get_weights()],
-           iterations=int(model.optimizer.iterations))
+    report(
+        ctx,
+        weights=[weight.tolist() for weight in model.get_weights()],
+        iterations=int(model.optimizer.iterations),
+    )
 
 
 class Adversaries:
@@ -157,11 +186,11 @@ def kinds_of_models(ctx):
     without an input shape; gradients of an embedding; legacy Keras."""
     import warnings
 
-    import keras
     import numpy as np
     import tensorflow as tf
     import tf_keras
 
+    import keras
     from tfos import collective
 
     rank = collective.rank()
@@ -170,16 +199,24 @@ def kinds_of_models(ctx):
     for _ in range(3):
         tf.function(adversaries.step)(tf.constant(x))
 
-    model = keras.Sequential([keras.layers.Input((8,)), keras.layers.BatchNormalization(),
-                              keras.layers.Dense(1)])
-    model.compile(ctx.distribute(keras.optimizers.SGD(0.001)), "mse", metrics=["mae"],
-                  jit_compile=True)
+    model = keras.Sequential(
+        [keras.layers.Input((8,)), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
+    )
+    model.compile(
+        ctx.distribute(keras.optimizers.SGD(0.001)), "mse", metrics=["mae"], jit_compile=True
+    )
     heard = {}
     listener = keras.callbacks.LambdaCallback(on_epoch_end=lambda _, logs: heard.update(logs))
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        history = model.fit(x + rank, y, batch_size=8, epochs=2, verbose=0,
-                            callbacks=[ctx.average_metrics(batch_norm=True), listener])
+        history = model.fit(
+            x + rank,
+            y,
+            batch_size=8,
+            epochs=2,
+            verbose=0,
+            callbacks=[ctx.average_metrics(batch_norm=True), listener],
+        )
     # Nothing says what goes into it before it trains.
     shapeless = keras.Sequential([keras.layers.Dense(3), keras.layers.Dense(1)])
     shapeless.compile(ctx.distribute(keras.optimizers.SGD(0.001)), "mse")
@@ -187,16 +224,26 @@ def kinds_of_models(ctx):
     words = np.arange(4 * rank, 4 * rank + 32).reshape(32, 1) % 50
     embedded = {}
     for name, kind in {"keras": keras, "tf_keras": tf_keras}.items():
-        embedded[name] = kind.Sequential([
-            kind.layers.Embedding(50, 4), kind.layers.GlobalAveragePooling1D(),
-            kind.layers.Dense(1)])
+        embedded[name] = kind.Sequential(
+            [
+                kind.layers.Embedding(50, 4),
+                kind.layers.GlobalAveragePooling1D(),
+                kind.layers.Dense(1),
+            ]
+        )
         embedded[name].compile(ctx.distribute(kind.optimizers.Adam(0.01, clipnorm=1.0)), "mse")
         embedded[name].fit(words, y, batch_size=8, epochs=2, verbose=0)
-    report(ctx, weights=[weight.tolist()
-                         for each in (*adversaries.models, model, shapeless, *embedded.values())
-                         for weight in each.get_weights()],
-           history=history.history, heard=heard,
-           warned=[str(warning.message) for warning in warned if "XLA" in str(warning.message)])
+    report(
+        ctx,
+        weights=[
+            weight.tolist()
+            for each in (*adversaries.models, model, shapeless, *embedded.values())
+            for weight in each.get_weights()
+        ],
+        history=history.history,
+        heard=heard,
+        warned=[str(warning.message) for warning in warned if "XLA" in str(warning.message)],
+    )
 
 
 def different_shapes(ctx):
@@ -226,19 +273,25 @@ def fed_unevenly(ctx):
     """Nodes get different numbers of rows; each fits what it gets: as most programs do; and with
     padded batches, and then with those that it has, which it keeps."""
     import keras
-
     from tfos import collective
 
     model = _model(keras, collective.rank())
     model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
-    history = model.fit(ctx.dataset(8, features="x", label="y"), verbose=0,
-                        callbacks=[ctx.average_metrics()])
-    found = {"fit": {"history": history.history,
-                     "weights": [weight.tolist() for weight in model.get_weights()]}}
+    history = model.fit(
+        ctx.dataset(8, features="x", label="y"), verbose=0, callbacks=[ctx.average_metrics()]
+    )
+    found = {
+        "fit": {
+            "history": history.history,
+            "weights": [weight.tolist() for weight in model.get_weights()],
+        }
+    }
     for remainder in ("pad", "join"):
         model = _model(keras, collective.rank())
-        model.compile(ctx.distribute(keras.optimizers.Adam(0.01)),
-                      keras.losses.MeanSquaredError(reduction="mean_with_sample_weight"))
+        model.compile(
+            ctx.distribute(keras.optimizers.Adam(0.01)),
+            keras.losses.MeanSquaredError(reduction="mean_with_sample_weight"),
+        )
         batches = []
 
         def keep(x, y, mask=None, batches=batches):
@@ -249,8 +302,10 @@ def fed_unevenly(ctx):
         dataset = ctx.dataset(8, features="x", label="y", remainder=remainder)
         for batch in dataset:
             model.train_on_batch(*keep(*batch))
-        found[remainder] = {"batches": batches,
-                            "weights": [weight.tolist() for weight in model.get_weights()]}
+        found[remainder] = {
+            "batches": batches,
+            "weights": [weight.tolist() for weight in model.get_weights()],
+        }
     report(ctx, **found)
 
 

@@ -19,11 +19,15 @@ def difference_of(found: Any, expected: Any, *, flags: bool = False, where: str 
     """Where the two differ first, in words; "" when they are the same."""
     place = where or "as a whole"
     if type(found) is not type(expected):
-        return (f"{place}: found {type(found).__name__} {found!r}, "
-                f"expected {type(expected).__name__} {expected!r}")
+        return (
+            f"{place}: found {type(found).__name__} {found!r}, "
+            f"expected {type(expected).__name__} {expected!r}"
+        )
     if isinstance(found, np.ndarray):
-        forms = [(array.dtype, array.shape, array.flags.writeable if flags else None)
-                 for array in (found, expected)]
+        forms = [
+            (array.dtype, array.shape, array.flags.writeable if flags else None)
+            for array in (found, expected)
+        ]
         if forms[0] != forms[1]:
             return f"{place}: found an array of {forms[0]}, expected one of {forms[1]}"
         if found.dtype == object:
@@ -36,16 +40,20 @@ def difference_of(found: Any, expected: Any, *, flags: bool = False, where: str 
     elif isinstance(found, dict):
         if list(found) != list(expected):
             return f"{place}: found the keys {list(found)}, expected {list(expected)}"
-        return _first(difference_of(found[key], expected[key], flags=flags, where=f"{where}[{key!r}]")
-                      for key in found)
+        return _first(
+            difference_of(found[key], expected[key], flags=flags, where=f"{where}[{key!r}]")
+            for key in found
+        )
     elif isinstance(found, (list, tuple)):
         fields = [getattr(row, "__fields__", None) for row in (found, expected)]
         if fields[0] != fields[1]:
             return f"{place}: found a row of {fields[0]}, expected one of {fields[1]}"
         if len(found) != len(expected):
             return f"{place}: found {len(found)} elements, expected {len(expected)}"
-        return _first(difference_of(a, b, flags=flags, where=f"{where}[{index}]")
-                      for index, (a, b) in enumerate(zip(found, expected)))
+        return _first(
+            difference_of(a, b, flags=flags, where=f"{where}[{index}]")
+            for index, (a, b) in enumerate(zip(found, expected))
+        )
     else:
         same = found == expected
     return "" if same else f"{place}: found {found!r}, expected {expected!r}"

@@ -78,6 +78,7 @@ def run(sc, name, action, directory):
 
 def in_background(function):
     """What it raises ends the driver, and so the test that waits for what it was to say."""
+
     def run_or_end():
         try:
             function()
@@ -90,8 +91,12 @@ def in_background(function):
 
 def feed_until_killed(sc, cluster):
     """Says `feed` once a node has rows and a feed task is in its middle."""
+
     def say_when_fed():
-        wait_for(lambda: any(node["metrics"].get("rows", 0) > 0 for node in cluster.status()), "a row in a node")
+        wait_for(
+            lambda: any(node["metrics"].get("rows", 0) > 0 for node in cluster.status()),
+            "a row in a node",
+        )
         say("feed")
 
     in_background(say_when_fed)

@@ -25,19 +25,30 @@ class FakeSparkContext:
     of tfos; `jars` are those that Spark lists.
     """
 
-    def __init__(self, master: str = "local", *, version: str = "4.1.4", jars: str = "", jvm: Any = None,
-                 slots_by_look: tuple[int, ...] | list[int] = (),
-                 conf: dict[str, str] | None = None, hadoop_conf: dict[str, str | None] | None = None):
+    def __init__(
+        self,
+        master: str = "local",
+        *,
+        version: str = "4.1.4",
+        jars: str = "",
+        jvm: Any = None,
+        slots_by_look: tuple[int, ...] | list[int] = (),
+        conf: dict[str, str] | None = None,
+        hadoop_conf: dict[str, str | None] | None = None,
+    ):
         self.master = master
         self.version = version
         self.looks = list(slots_by_look)
         self._conf = FakeConf(conf or {})
-        self._jvm = jvm or SimpleNamespace(tfos=SimpleNamespace(
-            internal=SimpleNamespace(FrameFeeder=object())))
+        self._jvm = jvm or SimpleNamespace(
+            tfos=SimpleNamespace(internal=SimpleNamespace(FrameFeeder=object()))
+        )
         profiles = SimpleNamespace(defaultResourceProfile=lambda: "default")
         context = SimpleNamespace(
             listJars=lambda: SimpleNamespace(mkString=lambda separator: jars),
-            resourceProfileManager=lambda: profiles, maxNumConcurrentTasks=self._slots)
+            resourceProfileManager=lambda: profiles,
+            maxNumConcurrentTasks=self._slots,
+        )
         hadoop = FakeConf(hadoop_conf or {})
         self._jsc = SimpleNamespace(sc=lambda: context, hadoopConfiguration=lambda: hadoop)
 
@@ -53,4 +64,5 @@ def fake_session(context: FakeSparkContext | None = None, **conf: str) -> Any:
     """A SparkSession; `conf` are settings of its own, by the ends of their keys."""
     return SimpleNamespace(
         sparkContext=context or FakeSparkContext(),
-        conf=SimpleNamespace(get=lambda key, default: conf.get(key.rpartition(".")[2], default)))
+        conf=SimpleNamespace(get=lambda key, default: conf.get(key.rpartition(".")[2], default)),
+    )

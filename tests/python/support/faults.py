@@ -30,12 +30,17 @@ class Faults:
         javac = shutil.which("javac", path=f"{home}/bin" if home else None)
         assert javac is not None, "javac was not found: install a JDK"
         [client] = (pathlib.Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
-        subprocess.run([javac, "--release", "11", "-cp", str(client), "-d", str(classes), str(_SOURCE)],
-                       check=True)
+        subprocess.run(
+            [javac, "--release", "11", "-cp", str(client), "-d", str(classes), str(_SOURCE)],
+            check=True,
+        )
         self._plan = directory / "plan"
         self._plan.touch()
-        self.environment = {"HADOOP_CLASSPATH": str(classes), "TFOS_HADOOP_SCHEMES": SCHEME,
-                            "TFOS_TEST_FAULTS": str(self._plan)}
+        self.environment = {
+            "HADOOP_CLASSPATH": str(classes),
+            "TFOS_HADOOP_SCHEMES": SCHEME,
+            "TFOS_TEST_FAULTS": str(self._plan),
+        }
 
     def inject(self, operation: str, number: int = 1) -> None:
         """The `number`-th such operation from now on fails, and after it none."""

@@ -9,8 +9,8 @@ from typing import Any
 from tfos import _native
 
 JOB = b"j" * 16
-TIMEOUT = 30.0
-
+#: Of a wait that is to come to its end, on the slowest machine.
+TIMEOUT = 120.0
 
 
 class Nodes:
@@ -20,9 +20,15 @@ class Nodes:
         self.token = secrets.token_hex(32)
         self.servers = [
             _native.FeedServer(
-                node_id=i, cluster_id="test", token_hex=self.token, queues=["input"],
-                memory_bytes=memory_bytes, cache_memory_bytes=1 << 20,
-                cache_directory="/tmp", bind_address="127.0.0.1", ports="0",
+                node_id=i,
+                cluster_id="test",
+                token_hex=self.token,
+                queues=["input"],
+                memory_bytes=memory_bytes,
+                cache_memory_bytes=1 << 20,
+                cache_directory="/tmp",
+                bind_address="127.0.0.1",
+                ports="0",
             )
             for i in range(count)
         ]
@@ -34,15 +40,29 @@ class Nodes:
         ]
         return endpoints if local else [{**e, "socket": ""} for e in endpoints]
 
-    def writer(self, partition: int = 0, mode: str = "train", attempt: int = 0,
-               **changes: Any) -> Any:
+    def writer(
+        self, partition: int = 0, mode: str = "train", attempt: int = 0, **changes: Any
+    ) -> Any:
         plan = {
-            "endpoints": self.endpoints(), "token": self.token, "job_id": JOB.hex(), "epoch": 0,
-            "queue": "input", "timeout": TIMEOUT, "region_bytes": 1 << 20, "cache": "",
-            "replays": 0, "shuffle_seed": 0, "until_read": False,
+            "endpoints": self.endpoints(),
+            "token": self.token,
+            "job_id": JOB.hex(),
+            "epoch": 0,
+            "queue": "input",
+            "timeout": TIMEOUT,
+            "region_bytes": 1 << 20,
+            "cache": "",
+            "replays": 0,
+            "shuffle_seed": 0,
+            "until_read": False,
         }
-        return _native.FeedWriter(plan=json.dumps({**plan, **changes}), executor_id="",
-                                  partition=partition, attempt=attempt, mode=mode)
+        return _native.FeedWriter(
+            plan=json.dumps({**plan, **changes}),
+            executor_id="",
+            partition=partition,
+            attempt=attempt,
+            mode=mode,
+        )
 
     def end_feed(self) -> None:
         for server in self.servers:

@@ -13,8 +13,9 @@ WORDS = 50
 
 
 def package_of(kind):
-    import keras
     import tf_keras
+
+    import keras
 
     return tf_keras if kind.startswith("legacy") else keras
 
@@ -24,9 +25,17 @@ def model_of(kind, seed):
     keras.utils.set_random_seed(seed)
     layers = keras.layers
     if kind.endswith("embedding"):
-        return keras.Sequential([layers.Input((4,), dtype="int32"), layers.Embedding(WORDS, 3),
-                                 layers.GlobalAveragePooling1D(), layers.Dense(1)])
-    return keras.Sequential([layers.Input((4,)), layers.Dense(8, activation="tanh"), layers.Dense(1)])
+        return keras.Sequential(
+            [
+                layers.Input((4,), dtype="int32"),
+                layers.Embedding(WORDS, 3),
+                layers.GlobalAveragePooling1D(),
+                layers.Dense(1),
+            ]
+        )
+    return keras.Sequential(
+        [layers.Input((4,)), layers.Dense(8, activation="tanh"), layers.Dense(1)]
+    )
 
 
 def steps_of(kind, batches=None):
@@ -37,11 +46,16 @@ def steps_of(kind, batches=None):
     sizes = (16, 16) if kind.startswith("legacy") else ROWS
 
     def batch(rows):
-        x = random.integers(0, WORDS, (rows, 4)) if kind.endswith("embedding") else \
-            random.normal(size=(rows, 4)).astype(np.float32)
+        x = (
+            random.integers(0, WORDS, (rows, 4))
+            if kind.endswith("embedding")
+            else random.normal(size=(rows, 4)).astype(np.float32)
+        )
         return x, np.sin(x.sum(axis=1, keepdims=True)).astype(np.float32)
 
-    nodes = [[batch(rows) for _ in range(count)] for rows, count in zip(sizes, batches, strict=True)]
+    nodes = [
+        [batch(rows) for _ in range(count)] for rows, count in zip(sizes, batches, strict=True)
+    ]
     return list(itertools.zip_longest(*nodes))
 
 
@@ -51,13 +65,20 @@ def dataset_of(steps, rank):
 
     mine = [step[rank] for step in steps if step[rank] is not None]
     x, y = steps[0][0]
-    return tf.data.Dataset.from_generator(lambda: iter(mine), output_signature=(
-        tf.TensorSpec([None, *x.shape[1:]], x.dtype), tf.TensorSpec([None, 1], tf.float32)))
+    return tf.data.Dataset.from_generator(
+        lambda: iter(mine),
+        output_signature=(
+            tf.TensorSpec([None, *x.shape[1:]], x.dtype),
+            tf.TensorSpec([None, 1], tf.float32),
+        ),
+    )
 
 
 def together(step):
     """The batch of a machine that has the rows of all nodes."""
-    return [np.concatenate(columns) for columns in zip(*(each for each in step if each is not None))]
+    return [
+        np.concatenate(columns) for columns in zip(*(each for each in step if each is not None))
+    ]
 
 
 def policy(kind):
@@ -67,7 +88,9 @@ def policy(kind):
 def optimizer_of(kind):
     # Keras runs a step to find out that there is no batch, and may count it as an iteration; legacy
     # Keras may also let the momenta of an embedding decay. These don't look at either.
-    return package_of(kind).optimizers.SGD(0.05, momentum=0.0 if kind == "legacy embedding" else 0.9)
+    return package_of(kind).optimizers.SGD(
+        0.05, momentum=0.0 if kind == "legacy embedding" else 0.9
+    )
 
 
 def uneven(ctx, kind):
@@ -78,13 +101,20 @@ def uneven(ctx, kind):
     try:
         model = model_of(kind, seed=rank)  # Other weights at first.
         model.compile(ctx.distribute(optimizer_of(kind)), "mse", metrics=["mae"])
-        history = model.fit(dataset_of(steps_of(kind), rank), epochs=EPOCHS, verbose=0,
-                            validation_data=together(steps_of(kind)[0]),
-                            callbacks=[ctx.average_metrics()])
+        history = model.fit(
+            dataset_of(steps_of(kind), rank),
+            epochs=EPOCHS,
+            verbose=0,
+            validation_data=together(steps_of(kind)[0]),
+            callbacks=[ctx.average_metrics()],
+        )
     finally:
         keras.config.set_dtype_policy("float32")
-    return {"weights": [np.asarray(weight, np.float32) for weight in model.get_weights()],
-            "iterations": int(model.optimizer.iterations), "history": history.history}
+    return {
+        "weights": [np.asarray(weight, np.float32) for weight in model.get_weights()],
+        "iterations": int(model.optimizer.iterations),
+        "history": history.history,
+    }
 
 
 def batch_norm(ctx, kind):
@@ -92,16 +122,26 @@ def batch_norm(ctx, kind):
     rank = ctx.node_id
     model = normalised(kind, seed=rank)
     model.compile(ctx.distribute(package_of(kind).optimizers.SGD(0.05)), "mse")
-    model.fit(dataset_of(steps_of("legacy", (4, 4)), rank), epochs=EPOCHS, verbose=0,
-              callbacks=[ctx.average_metrics(batch_norm=True)])
+    model.fit(
+        dataset_of(steps_of("legacy", (4, 4)), rank),
+        epochs=EPOCHS,
+        verbose=0,
+        callbacks=[ctx.average_metrics(batch_norm=True)],
+    )
     return model.get_weights()
 
 
 def normalised(kind, seed):
     keras = package_of(kind)
     keras.utils.set_random_seed(seed)
-    return keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3),
-                             keras.layers.BatchNormalization(momentum=0.8), keras.layers.Dense(1)])
+    return keras.Sequential(
+        [
+            keras.layers.Input((4,)),
+            keras.layers.Dense(3),
+            keras.layers.BatchNormalization(momentum=0.8),
+            keras.layers.Dense(1),
+        ]
+    )
 
 
 def normalised_alone(kind):
@@ -139,10 +179,19 @@ def resumable(ctx, directory, die_in_epoch):
     model.compile(ctx.distribute(optimizer_of("dense")), "mse")
     checkpoint = pathlib.Path(directory, "model.keras")
     history = model.fit(
-        dataset_of(steps_of("dense"), ctx.node_id), epochs=4, verbose=0,
-        callbacks=[*ctx.chief_only([keras.callbacks.BackupAndRestore(f"{directory}/backup"),
-                                    keras.callbacks.ModelCheckpoint(checkpoint)]),
-                   keras.callbacks.LambdaCallback(on_epoch_begin=die)])
+        dataset_of(steps_of("dense"), ctx.node_id),
+        epochs=4,
+        verbose=0,
+        callbacks=[
+            *ctx.chief_only(
+                [
+                    keras.callbacks.BackupAndRestore(f"{directory}/backup"),
+                    keras.callbacks.ModelCheckpoint(checkpoint),
+                ]
+            ),
+            keras.callbacks.LambdaCallback(on_epoch_begin=die),
+        ],
+    )
     return {"weights": model.get_weights(), "epochs": history.epoch}
 
 
@@ -156,6 +205,7 @@ def in_graphs(ctx):
     if rank == 0:
         meet = tf.function(lambda: collective.barrier("in a graph"))
     else:
+
         def meet():
             collective.barrier("in a graph")
 
@@ -168,8 +218,11 @@ def in_graphs(ctx):
     found = []
     for step in range(3):
         meet()
-        found.append(tf.nest.map_structure(lambda each: each.numpy().tolist(),
-                                           exchange(tf.constant(10.0 * rank + step))))
+        found.append(
+            tf.nest.map_structure(
+                lambda each: each.numpy().tolist(), exchange(tf.constant(10.0 * rank + step))
+            )
+        )
     return found
 
 
@@ -184,8 +237,13 @@ def different_lists(ctx):
 def different_models(ctx):
     import keras
 
-    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(8),
-                              keras.layers.Dense(2 + ctx.node_id, name="last")])
+    model = keras.Sequential(
+        [
+            keras.layers.Input((4,)),
+            keras.layers.Dense(8),
+            keras.layers.Dense(2 + ctx.node_id, name="last"),
+        ]
+    )
     model.compile(ctx.distribute(keras.optimizers.Adam()), "mse")
     model.fit(np.zeros((4, 4)), np.zeros((4, 2 + ctx.node_id)), verbose=0)
 
@@ -201,18 +259,23 @@ def built_on_the_chief(ctx):
 
 def weightless(ctx):
     """A batch of the only node that still has some weighs nothing, and is not even numbers."""
-    import keras
     import tensorflow as tf
+
+    import keras
 
     x, y = np.ones((4, 4), np.float32), np.ones((4, 1), np.float32)
     weights = np.ones(4, np.float32)
     batches = [(x, y, weights)]
     if ctx.node_id == 1:
         batches += [(x * np.nan, y, 0 * weights), (2 * x, y, weights)]
-    data = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=tuple(
-        tf.TensorSpec(each.shape, each.dtype) for each in batches[0]))
+    data = tf.data.Dataset.from_generator(
+        lambda: iter(batches),
+        output_signature=tuple(tf.TensorSpec(each.shape, each.dtype) for each in batches[0]),
+    )
     model = model_of("dense", seed=ctx.node_id)
-    model.compile(ctx.distribute(optimizer_of("dense")),
-                  keras.losses.MeanSquaredError(reduction="mean_with_sample_weight"))
+    model.compile(
+        ctx.distribute(optimizer_of("dense")),
+        keras.losses.MeanSquaredError(reduction="mean_with_sample_weight"),
+    )
     model.fit(data, epochs=1, verbose=0)
     return model.get_weights()

@@ -24,8 +24,10 @@ def held() -> set[str]:
             command = process.cmdline()
             if is_of_tfos(command) or "TFOS_AGENT_FD" in environment:
                 found.add(f"process {process.pid}: {' '.join(command)}")
-            found |= {f"{what} in process {process.pid}: {' '.join(command)}"
-                      for what in _open_things(process.pid, names_of_sockets)}
+            found |= {
+                f"{what} in process {process.pid}: {' '.join(command)}"
+                for what in _open_things(process.pid, names_of_sockets)
+            }
         except psutil.AccessDenied:
             continue  # Somebody else's, such as a container's first process.
         except (psutil.NoSuchProcess, psutil.ZombieProcess, FileNotFoundError, ProcessLookupError):

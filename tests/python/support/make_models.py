@@ -58,16 +58,19 @@ __attribute__((constructor)) static void Register() {
 
 
 def main(directory):
-    import keras
     import numpy as np
     import tensorflow as tf
+
+    import keras
 
     def path(name):
         return os.path.join(directory, name)
 
     # Keras: logits of 4 numbers, and what they have to be.
     keras.utils.set_random_seed(1)
-    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(8, "relu"), keras.layers.Dense(3)])
+    model = keras.Sequential(
+        [keras.layers.Input((4,)), keras.layers.Dense(8, "relu"), keras.layers.Dense(3)]
+    )
     model.export(path("keras"), verbose=False)
     x = np.random.default_rng(1).random((100, 4), np.float32)
     np.savez(path("keras.npz"), x=x, y=model(x).numpy())
@@ -81,20 +84,38 @@ def main(directory):
 
         def __init__(self):
             super().__init__()
-            self.table = tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(
-                vocabulary, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64,
-                tf.lookup.TextFileIndex.LINE_NUMBER), -1)
+            self.table = tf.lookup.StaticHashTable(
+                tf.lookup.TextFileInitializer(
+                    vocabulary,
+                    tf.string,
+                    tf.lookup.TextFileIndex.WHOLE_LINE,
+                    tf.int64,
+                    tf.lookup.TextFileIndex.LINE_NUMBER,
+                ),
+                -1,
+            )
 
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="word"),
-                                      tf.TensorSpec([None, 2], tf.int32, name="pair")])
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None], tf.string, name="word"),
+                tf.TensorSpec([None, 2], tf.int32, name="pair"),
+            ]
+        )
         def serve(self, word, pair):
-            return {"upper": tf.strings.upper(word), "index": self.table.lookup(word),
-                    "half": tf.cast(pair, tf.float16) / 2, "small": tf.cast(pair[:, 0], tf.uint8),
-                    "first_is_more": pair[:, 0] > pair[:, 1], "outer": pair[:, :, None] * pair[:, None, :],
-                    "bytes": tf.strings.join([word, tf.constant(b"\xff")])}
+            return {
+                "upper": tf.strings.upper(word),
+                "index": self.table.lookup(word),
+                "half": tf.cast(pair, tf.float16) / 2,
+                "small": tf.cast(pair[:, 0], tf.uint8),
+                "first_is_more": pair[:, 0] > pair[:, 1],
+                "outer": pair[:, :, None] * pair[:, None, :],
+                "bytes": tf.strings.join([word, tf.constant(b"\xff")]),
+            }
 
     text = Text()
-    tf.saved_model.save(text, path("text"), signatures={"serving_default": text.serve, "other": text.serve})
+    tf.saved_model.save(
+        text, path("text"), signatures={"serving_default": text.serve, "other": text.serve}
+    )
 
     class Others(tf.Module):
         @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int64)])
@@ -107,7 +128,10 @@ def main(directory):
 
         @tf.function(input_signature=[tf.TensorSpec([None, 2, 3, 1], tf.uint8, name="image")])
         def image(self, image):
-            return {"mean": tf.reduce_mean(tf.cast(image, tf.float32), axis=[1, 2, 3]), "top": image[:, 0, :, 0]}
+            return {
+                "mean": tf.reduce_mean(tf.cast(image, tf.float32), axis=[1, 2, 3]),
+                "top": image[:, 0, :, 0],
+            }
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
         def bad(self, x):
@@ -117,8 +141,12 @@ def main(directory):
         def varying(self, n):
             return {"range": tf.tile(n[:, None], [1, tf.cast(tf.reduce_max(n), tf.int32)])}
 
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x"),
-                                      tf.TensorSpec([None], tf.float32, name="y")])
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None], tf.float32, name="x"),
+                tf.TensorSpec([None], tf.float32, name="y"),
+            ]
+        )
         def two(self, x, y):
             return {"difference": x - y, "rows": tf.fill(tf.shape(x), tf.shape(x)[0])}
 
@@ -135,8 +163,20 @@ def main(directory):
             return {"joined": tf.strings.reduce_join(pair, axis=1, separator="-")}
 
     others = Others()
-    names = ("ragged", "fixed", "image", "bad", "varying", "two", "join", "ragged_join", "fixed_join")
-    tf.saved_model.save(others, path("others"), signatures={name: getattr(others, name) for name in names})
+    names = (
+        "ragged",
+        "fixed",
+        "image",
+        "bad",
+        "varying",
+        "two",
+        "join",
+        "ragged_join",
+        "fixed_join",
+    )
+    tf.saved_model.save(
+        others, path("others"), signatures={name: getattr(others, name) for name in names}
+    )
 
     # TensorFlow 1: a graph with a variable, under tags of its own.
     v1 = tf.compat.v1
@@ -146,15 +186,24 @@ def main(directory):
         out = tf.matmul(fed, weight)
         session.run(v1.global_variables_initializer())
         builder = v1.saved_model.builder.SavedModelBuilder(path("tf1"))
-        builder.add_meta_graph_and_variables(session, ["serve", "old"], {
-            "predict": v1.saved_model.signature_def_utils.predict_signature_def({"x": fed}, {"y": out})})
+        builder.add_meta_graph_and_variables(
+            session,
+            ["serve", "old"],
+            {
+                "predict": v1.saved_model.signature_def_utils.predict_signature_def(
+                    {"x": fed}, {"y": out}
+                )
+            },
+        )
         builder.save()
 
     source, library = path("one_more.cc"), path("one_more.so")
     with open(source, "w") as file:
         file.write(OP_SOURCE)
-    subprocess.run(["g++", "-shared", "-fPIC", "-O1", source, "-o", library, *tf.sysconfig.get_link_flags()],
-                   check=True)
+    subprocess.run(
+        ["g++", "-shared", "-fPIC", "-O1", source, "-o", library, *tf.sysconfig.get_link_flags()],
+        check=True,
+    )
     ops = tf.load_op_library(library)
 
     class Custom(tf.Module):

@@ -36,7 +36,11 @@ def train_line(args, ctx):
         @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, name="x")])
         def serve(self, x):
             y = tf.linalg.matvec(x, self.weights[:2]) + self.weights[2]
-            return {"y": y, "twice": 2 * y[:, None], "name": tf.strings.as_string(tf.cast(tf.round(y), tf.int32))}
+            return {
+                "y": y,
+                "twice": 2 * y[:, None],
+                "name": tf.strings.as_string(tf.cast(tf.round(y), tf.int32)),
+            }
 
     is_chief = ctx.job_name in ("chief", "master") or ctx.num_workers == 1
     line = Line()
@@ -70,7 +74,11 @@ def train_module(ctx):
     class Mean(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, name="x")])
         def serve(self, x):
-            return {"rows": tf.fill([tf.shape(x)[0]], tf.constant(rows + ctx.args.args["add"], tf.int64))}
+            return {
+                "rows": tf.fill(
+                    [tf.shape(x)[0]], tf.constant(rows + ctx.args.args["add"], tf.int64)
+                )
+            }
 
     mean = Mean()
     assert np.concatenate(values).shape == (rows, 2)

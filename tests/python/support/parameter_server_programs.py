@@ -19,10 +19,9 @@ def rows():
 def train(ctx):
     """A plain loop and then a fit, of one model."""
     import keras
-
     from tfos import collective
 
-    x, y = (part[ctx.task_index::ctx.num_workers] for part in rows())
+    x, y = (part[ctx.task_index :: ctx.num_workers] for part in rows())
     keras.utils.set_random_seed(ctx.task_index)
     model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
     model.compile(keras.optimizers.SGD(0.05), "mse")
@@ -32,13 +31,17 @@ def train(ctx):
         began_with = [weight.tolist() for weight in model.get_weights()]
         collective.barrier()  # Who comes later has what the servers have by then.
         for start in range(0, len(x), 32):
-            model.train_on_batch(x[start:start + 32], y[start:start + 32])
+            model.train_on_batch(x[start : start + 32], y[start : start + 32])
             server.step()
     model.fit(x, y, batch_size=32, epochs=4, verbose=0, callbacks=[server.callback()])
     with server:
         pass  # What all have pushed so far.
-    found = {"loss": float(model.evaluate(x, y, verbose=0)), "began_with": began_with,
-             "tf_config": os.environ.get("TF_CONFIG"), "jobs": sorted(ctx.cluster_spec)}
+    found = {
+        "loss": float(model.evaluate(x, y, verbose=0)),
+        "began_with": began_with,
+        "tf_config": os.environ.get("TF_CONFIG"),
+        "jobs": sorted(ctx.cluster_spec),
+    }
     if ctx.is_chief:
         with server:
             server.save(path)
@@ -54,10 +57,11 @@ def go_on(ctx):
         found = {"w": w[0].tolist(), "version": server.version}
         # As a worker of another host, which has to go over TCP.
         servers = connection.servers_of(ctx.nodes, "of another host", encrypt=True)
-        worker = connection.Worker(1, "worker:1 on host h", starts=False,
-                                         workers=ctx.num_workers)
+        worker = connection.Worker(1, "worker:1 on host h", starts=False, workers=ctx.num_workers)
         far = [np.zeros_like(array) for array in w]
-        with parameter_server.ParameterServer(far, servers, worker, ctx._bootstrap["token"]) as other:
+        with parameter_server.ParameterServer(
+            far, servers, worker, ctx._bootstrap["token"]
+        ) as other:
             found |= {"encrypted": far[0].tolist(), "local_servers": other.local_servers}
     pathlib.Path(ctx.args["directory"], "again.json").write_text(json.dumps(found))
 

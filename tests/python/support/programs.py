@@ -103,12 +103,17 @@ ANSWERS = {
     "dicts": lambda ids: [{"text": str(n), "number": n} for n in ids],
     "dict of lists": lambda ids: {"number": ids, "text": [str(n) for n in ids]},
     "dict of arrays": lambda ids: {
-        "text": np.array([str(n) for n in ids]), "number": np.array(ids, np.int16)},
+        "text": np.array([str(n) for n in ids]),
+        "number": np.array(ids, np.int16),
+    },
     "dict of objects": lambda ids: {
-        "text": np.array([str(n).encode() for n in ids], object), "number": np.array(ids, "u8")},
+        "text": np.array([str(n).encode() for n in ids], object),
+        "number": np.array(ids, "u8"),
+    },
     "tensors": _tensors,
     "rows of different kinds": lambda ids: [
-        (n, str(n)) if n % 2 else {"number": np.int8(n), "text": str(n)} for n in ids],
+        (n, str(n)) if n % 2 else {"number": np.int8(n), "text": str(n)} for n in ids
+    ],
     # number long
     "values": lambda ids: ids,
     "NumPy values": lambda ids: [np.int32(n) for n in ids],
@@ -140,7 +145,8 @@ ANSWERS = {
     "date": lambda ids: [datetime.date(1970, 1, 1) + datetime.timedelta(n) for n in ids],
     "datetime": lambda ids: [EPOCH + datetime.timedelta(seconds=n) for n in ids],
     "aware datetime": lambda ids: [
-        EPOCH.replace(tzinfo=datetime.timezone.utc) + datetime.timedelta(seconds=n) for n in ids],
+        EPOCH.replace(tzinfo=datetime.UTC) + datetime.timedelta(seconds=n) for n in ids
+    ],
     "datetime64": lambda ids: np.array(ids, "M8[s]"),
     "microseconds": lambda ids: np.array(ids) * 1_000_000,
     "decimal": lambda ids: [decimal.Decimal(n) / 4 for n in ids],
@@ -255,9 +261,14 @@ def say_pids(ctx, *others):
 
 def write_gpus(ctx):
     """Its GPUs, as the program and as CUDA see them."""
-    found = {"gpus": ctx.gpus, "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
-             "fraction": ctx.gpu_fraction}
-    _write_whole(pathlib.Path(ctx.args, f"{ctx.job_name}-{ctx.task_index}"), json.dumps(found).encode())
+    found = {
+        "gpus": ctx.gpus,
+        "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "fraction": ctx.gpu_fraction,
+    }
+    _write_whole(
+        pathlib.Path(ctx.args, f"{ctx.job_name}-{ctx.task_index}"), json.dumps(found).encode()
+    )
 
 
 def write_pids(directory, name, *pids):
@@ -279,8 +290,9 @@ def leave_a_row_unanswered(ctx):
 
 def fit_dataset(ctx):
     """Trains on the feed for one pass and notes the rows and steps that it took."""
-    import keras
     import tensorflow as tf
+
+    import keras
 
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
@@ -300,16 +312,20 @@ def read_passes(ctx):
     spec = None
     if args.get("spec"):
         spec = {"x": tf.TensorSpec([2], tf.float32), "y": tf.TensorSpec([], tf.int64)}
-    datasets = [ctx.dataset(args["batch"], queue=queue, remainder=args.get("remainder", "join"),
-                            spec=spec)
-                for queue in args["queues"]]
+    datasets = [
+        ctx.dataset(args["batch"], queue=queue, remainder=args.get("remainder", "join"), spec=spec)
+        for queue in args["queues"]
+    ]
     passes = []
     for _ in range(args["passes"]):
         for dataset in datasets:
             passes.append([])
             for element in dataset:
-                labels, mask = (element[0][1], element[1]) if (
-                    args.get("remainder") == "pad") else (element[1], None)
+                labels, mask = (
+                    (element[0][1], element[1])
+                    if (args.get("remainder") == "pad")
+                    else (element[1], None)
+                )
                 labels = labels.numpy()
                 if mask is not None:
                     assert len(labels) == args["batch"]
@@ -327,7 +343,8 @@ def train_in_step(ctx):
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     padded = ctx.args["remainder"] == "pad"
     dataset = strategy.distribute_datasets_from_function(
-        lambda _context: ctx.dataset(4, label="y", remainder=ctx.args["remainder"]).prefetch(2))
+        lambda _context: ctx.dataset(4, label="y", remainder=ctx.args["remainder"]).prefetch(2)
+    )
     with strategy.scope():
         weights = tf.Variable(tf.zeros([2]))
 

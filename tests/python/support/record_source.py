@@ -20,7 +20,8 @@ class Source:
     def read(self, path, schema=None, **options):
         reader = self.spark.read.format(self._format).options(**options)
         return (reader.schema(schema) if schema else reader).load(
-            path if isinstance(path, list) else str(path))
+            path if isinstance(path, list) else str(path)
+        )
 
     def write(self, frame, path, mode="append", **options):
         frame.write.format(self._format).mode(mode).options(**options).save(str(path))

@@ -31,23 +31,31 @@ TYPES = {
     ),
     "binary": ("cast(repeat('x', cast(id % 5 as int)) as binary)", lambda n: b"x" * (n % 5)),
     "array<float>": (
-        "array(cast(id as float), 0.5F, 2F)", lambda n: np.array([n, 0.5, 2], np.float32)),
+        "array(cast(id as float), 0.5F, 2F)",
+        lambda n: np.array([n, 0.5, 2], np.float32),
+    ),
     "array<boolean>": ("array(id = 1, true)", lambda n: np.array([n == 1, True])),
     "array<date>": ("array(date'1970-01-03')", lambda n: np.array([2], np.int32)),
     "array<decimal(3,1)>": ("array(0.5BD, 10.0BD)", lambda n: np.array([0.5, 10.0])),
     "array<bigint> of any length": ("sequence(1L, id + 1)", lambda n: np.arange(1, n + 2)),
     "array<double> without elements": ("cast(array() as array<double>)", lambda n: np.zeros(0)),
     "array<string>": (
-        "array(repeat('\u00df', cast(id % 3 as int)), 'x')", lambda n: ["\u00df" * (n % 3), "x"]),
+        "array(repeat('\u00df', cast(id % 3 as int)), 'x')",
+        lambda n: ["\u00df" * (n % 3), "x"],
+    ),
     "array<string> of any length": (
         "transform(sequence(0, id % 4), i -> repeat('y', cast(i as int)))",
-        lambda n: ["y" * i for i in range(n % 4 + 1)]),
+        lambda n: ["y" * i for i in range(n % 4 + 1)],
+    ),
     "array<string> without elements": ("cast(array() as array<string>)", lambda n: []),
     "array<binary> of any length": (
         "array_repeat(cast(repeat('x', cast(id % 5 as int)) as binary), cast(id % 3 as int))",
-        lambda n: [b"x" * (n % 5)] * (n % 3)),
+        lambda n: [b"x" * (n % 5)] * (n % 3),
+    ),
     "array<array<string>>": (
-        "array(array('a', string(id)), array('c', 'd'))", lambda n: [["a", str(n)], ["c", "d"]]),
+        "array(array('a', string(id)), array('c', 'd'))",
+        lambda n: [["a", str(n)], ["c", "d"]],
+    ),
     "array<array<int>>": (
         "array(array(1, cast(id as int)), array(3, 4), array(5, 6))",
         lambda n: np.array([[1, n], [3, 4], [5, 6]], np.int32),
@@ -82,7 +90,10 @@ RESULT_TYPES = [
     ("array<binary>", "pairs of bytes", lambda n: [str(n).encode(), b"x"]),
     ("array<array<float>>", "matrices", lambda n: [[n] * 3] * 2),
     ("array<array<double>>", "matrices and None", lambda n: [[n] * 3] * 2 if n % 3 else None),
-    ("array<date>", "dates in arrays",
-     lambda n: [datetime.date(1970, 1, 1) + datetime.timedelta(n + k) for k in (0, 1)]),
+    (
+        "array<date>",
+        "dates in arrays",
+        lambda n: [datetime.date(1970, 1, 1) + datetime.timedelta(n + k) for k in (0, 1)],
+    ),
     ("array<int>", "null in an array", lambda n: [n, None]),
 ]

@@ -20,7 +20,9 @@ def fit(ctx):
         for x, y in ctx.feed.next_batch(10):
             weight += 0.1 * (y - weight * x) * x
             rows += 1
-    ctx.report(weight=weight, rows=rows, python=sys.executable, hdfs=names_in("hdfs:///submitted")[0])
+    ctx.report(
+        weight=weight, rows=rows, python=sys.executable, hdfs=names_in("hdfs:///submitted")[0]
+    )
 
 
 def names_in(directory):
@@ -46,11 +48,16 @@ def main():
         rows = spark.sparkContext.parallelize([(n / 100, 3 * n / 100) for n in range(100)], 2)
         with tfos.run(spark, fit, nodes=2) as cluster:
             cluster.train(rows, epochs=20)
-        print(json.dumps({
-            "driver": sys.executable,
-            "container": os.environ.get("CONTAINER_ID"),
-            "nodes": [node["metrics"] for node in cluster.status()],
-        }), flush=True)
+        print(
+            json.dumps(
+                {
+                    "driver": sys.executable,
+                    "container": os.environ.get("CONTAINER_ID"),
+                    "nodes": [node["metrics"] for node in cluster.status()],
+                }
+            ),
+            flush=True,
+        )
     spark.stop()
 
 

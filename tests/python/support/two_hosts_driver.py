@@ -30,23 +30,34 @@ def main(master, directory):
     spark.stop()
 
     # Whatever counts as a failure ends the job.
-    spark = session(master, **{"spark.speculation": "true", "spark.speculation.quantile": "0.5",
-                               "spark.task.maxFailures": "1"})
+    spark = session(
+        master,
+        **{
+            "spark.speculation": "true",
+            "spark.speculation.quantile": "0.5",
+            "spark.task.maxFailures": "1",
+        },
+    )
     feed_with_speculation(spark, directory)
     spark.stop()
 
 
 def session(master, **settings):
-    builder = (SparkSession.builder.master(master)
-               .config("spark.driver.host", OURS).config("spark.driver.bindAddress", OURS)
-               .config("spark.ui.enabled", "false").config("spark.executor.memory", "512m")
-               .config("spark.jars", tfos.jar_path())
-               .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"]))
+    builder = (
+        SparkSession.builder.master(master)
+        .config("spark.driver.host", OURS)
+        .config("spark.driver.bindAddress", OURS)
+        .config("spark.ui.enabled", "false")
+        .config("spark.executor.memory", "512m")
+        .config("spark.jars", tfos.jar_path())
+        .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
+    )
     return builder.config(map=settings).getOrCreate()
 
 
 def feed_from_both(spark, run, directory):
     """More tasks at once than either host has slots, and one node."""
+
     def rows(index, numbers):
         host = os.readlink("/proc/self/ns/net")
         return ((host, n) for n in numbers)
@@ -63,6 +74,7 @@ def feed_from_both(spark, run, directory):
 
 def feed_from_one(spark, run, directory):
     """One task, on one of the hosts, and a node on each: both get their share."""
+
     def count_batches(ctx):
         batches = sum(1 for _ in ctx.dataset(100, remainder="drop"))
         pathlib.Path(ctx.args["dir"], f"batches-{ctx.node_id}").write_text(str(batches))
@@ -77,17 +89,21 @@ def feed_from_one(spark, run, directory):
 
 def train_together(spark, run, directory):
     """One model on both hosts, whose gradients are sent between them, also encrypted."""
+
     def train(ctx):
         import keras
-
         from tfos import collective
 
         model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
         model.compile(ctx.distribute(keras.optimizers.SGD(0.1)), "mse")
         model.fit(ctx.dataset(50), epochs=2, verbose=0)
-        found = {"weights": [weight.tolist() for weight in model.get_weights()],
-                 "transport": collective.group().transport}
-        pathlib.Path(ctx.args["dir"], f"{ctx.args['name']}-{ctx.task_index}").write_text(json.dumps(found))
+        found = {
+            "weights": [weight.tolist() for weight in model.get_weights()],
+            "transport": collective.group().transport,
+        }
+        pathlib.Path(ctx.args["dir"], f"{ctx.args['name']}-{ctx.task_index}").write_text(
+            json.dumps(found)
+        )
 
     x = np.random.default_rng(1).normal(size=(4_000, 2)).astype("float32")
     rows = [(row.tolist(), float(row @ [2, -3] + 1)) for row in x]
@@ -102,6 +118,7 @@ def train_together(spark, run, directory):
 
 def train_through_a_server(run, directory):
     """A parameter server on one host, a worker on the other."""
+
     def push(ctx):
         weights = [np.zeros(100_000, np.float32)]
         with ctx.parameter_server(weights, sync_interval=1) as server:
@@ -109,7 +126,10 @@ def train_through_a_server(run, directory):
                 weights[0] += 1
                 server.step()
         with server:  # What all have pushed.
-            found = {"local_servers": server.local_servers, "values": sorted(set(weights[0].tolist()))}
+            found = {
+                "local_servers": server.local_servers,
+                "values": sorted(set(weights[0].tolist())),
+            }
         pathlib.Path(ctx.args["dir"], "pushed").write_text(json.dumps(found))
 
     with run(push, nodes=2, parameter_servers=1, input_mode="tensorflow", args={"dir": directory}):
@@ -125,20 +145,37 @@ def feed_with_speculation(spark, directory):
         programs.collect_rows(ctx)
 
     # A partition of few rows, which tells Spark that the other one takes long.
-    rows = (spark.range(0, ROWS, numPartitions=2).where(f"id < 10 OR id >= {ROWS // 2}")
-            .selectExpr("id", "concat(repeat('x', 1000), id) AS text"))
+    rows = (
+        spark.range(0, ROWS, numPartitions=2)
+        .where(f"id < 10 OR id >= {ROWS // 2}")
+        .selectExpr("id", "concat(repeat('x', 1000), id) AS text")
+    )
     store = spark._jsc.sc().statusStore()
 
     def taken_over():
-        lists = [store.taskList(stage, 0, 10)
-                 for stage in spark.sparkContext.statusTracker().getActiveStageIds()]
-        return any(tasks.apply(number).status() == "KILLED"
-                   for tasks in lists for number in range(tasks.size()))
+        lists = [
+            store.taskList(stage, 0, 10)
+            for stage in spark.sparkContext.statusTracker().getActiveStageIds()
+        ]
+        return any(
+            tasks.apply(number).status() == "KILLED"
+            for tasks in lists
+            for number in range(tasks.size())
+        )
 
     arguments = {"dir": f"{directory}/speculation", "batch": 500}
     os.mkdir(arguments["dir"])
-    with tfos.run(spark, read_when_told, nodes=2, args=arguments, feed_memory=4 << 20, feed_region=1 << 20,
-                  feed_chunk=1 << 16, feed_jvm="on", coordinator_advertised_address=OURS) as cluster:
+    with tfos.run(
+        spark,
+        read_when_told,
+        nodes=2,
+        args=arguments,
+        feed_memory=4 << 20,
+        feed_region=1 << 20,
+        feed_chunk=1 << 16,
+        feed_jvm="on",
+        coordinator_advertised_address=OURS,
+    ) as cluster:
         feeding = concurrent.futures.ThreadPoolExecutor().submit(cluster.train, rows)
         wait_for(lambda: feeding.done() or taken_over(), "the copy to take over")
         assert not feeding.done(), feeding.exception()

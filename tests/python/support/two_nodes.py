@@ -8,7 +8,8 @@ import os
 import secrets
 import socket
 import traceback
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 JOBS = ("chief", "worker")
 #: For importing TensorFlow on a busy machine, and for a program.
@@ -33,7 +34,7 @@ class TwoNodes:
             self._pipes.append(ours)
             self.processes.append(process)
 
-    def __enter__(self) -> "TwoNodes":
+    def __enter__(self) -> TwoNodes:
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -80,12 +81,29 @@ class TwoNodes:
 def _context(rank: int, nodes: list[dict[str, Any]], token: str) -> Any:
     from tfos.node.context import NodeContext
 
-    return NodeContext({
-        "node": {"default_fs": "file:///", "working_dir": "/", "log_dir": None}, "token": token,
-        "node_id": rank, "executor_id": str(rank), "job_name": JOBS[rank], "task_index": 0,
-        "cluster_spec": {job: ["127.0.0.1:1"] for job in JOBS}, "num_workers": 2, "nodes": nodes,
-        "host": "localhost", "address": "127.0.0.1", "port": 1, "gpus": [], "gpu_fraction": 0.0,
-        "cluster_id": "two nodes"}, None, None, None, None)
+    return NodeContext(
+        {
+            "node": {"default_fs": "file:///", "working_dir": "/", "log_dir": None},
+            "token": token,
+            "node_id": rank,
+            "executor_id": str(rank),
+            "job_name": JOBS[rank],
+            "task_index": 0,
+            "cluster_spec": {job: ["127.0.0.1:1"] for job in JOBS},
+            "num_workers": 2,
+            "nodes": nodes,
+            "host": "localhost",
+            "address": "127.0.0.1",
+            "port": 1,
+            "gpus": [],
+            "gpu_fraction": 0.0,
+            "cluster_id": "two nodes",
+        },
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def _serve(rank: int, pipe: Any) -> None:
@@ -99,9 +117,17 @@ def _serve(rank: int, pipe: Any) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             pipe.send(listener.getsockname()[1])
             ports, token = pipe.recv()
-            nodes = [{"node_id": number, "job_name": job, "task_index": 0, "host": "localhost",
-                      "address": "127.0.0.1", "tensor_port": port}
-                     for number, (job, port) in enumerate(zip(JOBS, ports, strict=True))]
+            nodes = [
+                {
+                    "node_id": number,
+                    "job_name": job,
+                    "task_index": 0,
+                    "host": "localhost",
+                    "address": "127.0.0.1",
+                    "tensor_port": port,
+                }
+                for number, (job, port) in enumerate(zip(JOBS, ports, strict=True))
+            ]
             collective.use(nodes, rank, token, listener.fileno())
             result, failure = None, ""
             try:

@@ -21,6 +21,8 @@ def wait_for(condition: Callable[[], Value], what: object, seconds: float = BOUN
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() >= deadline:
-            raise AssertionError(f"waited {seconds} s in vain for {what() if callable(what) else what}")
+            raise AssertionError(
+                f"waited {seconds} s in vain for {what() if callable(what) else what}"
+            )
         time.sleep(_POLL_SECONDS)
     return value

@@ -21,6 +21,13 @@ class WebHdfs:
         self._ask("PUT", path, "MKDIRS")
         self._ask("PUT", path, "SETOWNER", owner=owner)
 
+    def put(self, path, content):
+        """A new file, which everybody may read."""
+        where = json.loads(self._ask("PUT", path, "CREATE", noredirect="true", overwrite="true"))
+        request = urllib.request.Request(where["Location"], data=content, method="PUT")
+        with self._opener.open(request, timeout=_TIMEOUT_SECONDS):
+            return
+
     def names(self, path):
         """Of what is in a directory."""
         answer = json.loads(self._ask("GET", path, "LISTSTATUS"))
@@ -38,8 +45,12 @@ class WebHdfs:
         return [line for name in parts for line in self.read(f"{directory}/{name}").splitlines()]
 
     def _ask(self, method, path, operation, **parameters):
-        query = urllib.parse.urlencode({"op": operation, "user.name": getpass.getuser(), **parameters})
+        query = urllib.parse.urlencode(
+            {"op": operation, "user.name": getpass.getuser(), **parameters}
+        )
         request = urllib.request.Request(
-            f"http://{self._cluster.http}/webhdfs/v1{urllib.parse.quote(path)}?{query}", method=method)
+            f"http://{self._cluster.http}/webhdfs/v1{urllib.parse.quote(path)}?{query}",
+            method=method,
+        )
         with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
             return response.read()

@@ -10,6 +10,7 @@ import sys
 import zipfile
 
 import pytest
+
 from support.places import ROOT
 from support.webhdfs import WebHdfs
 
@@ -17,24 +18,39 @@ INSTALL = ROOT / "tools" / "install-component.sh"
 BOUND_SECONDS = 300
 USER = "hadoop"
 NOBODY_LISTENS = "http://127.0.0.1:9/mnist"
-SCRIPTS = ("mnist_download.sh", "prepare_mnist.sh", "mnist_train_with_spark_cpu.sh", "mnist_inference_with_spark_cpu.sh",
-           "mnist_train_with_tf_cpu.sh", "mnist_inference_with_tf_cpu.sh")
+SCRIPTS = (
+    "mnist_download.sh",
+    "prepare_mnist.sh",
+    "mnist_train_with_spark_cpu.sh",
+    "mnist_inference_with_spark_cpu.sh",
+    "mnist_train_with_tf_cpu.sh",
+    "mnist_inference_with_tf_cpu.sh",
+)
 
 
 @pytest.fixture(scope="module")
 def component(tmp_path_factory):
     directory = tmp_path_factory.mktemp("service") / "tensorflowonspark"
-    subprocess.run([INSTALL, "--python", sys.executable, directory], check=True, timeout=BOUND_SECONDS)
+    subprocess.run(
+        [INSTALL, "--python", sys.executable, directory], check=True, timeout=BOUND_SECONDS
+    )
     return directory
 
 
 @pytest.fixture
 def run(component, tmp_path):
-    """Runs a script of the component with settings; its standard output."""
+    """Runs a script of the component by sh with settings; its standard output."""
+
     def call(script, *arguments, **settings):
-        done = subprocess.run([component / script, *arguments], cwd=tmp_path, text=True, capture_output=True,
-                              env={**os.environ, "LOCAL_DIR": str(tmp_path / "mnist"), **settings},
-                              timeout=BOUND_SECONDS)
+        # As the guide has it: sh may be any POSIX shell.
+        done = subprocess.run(
+            ["sh", component / script, *arguments],
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
+            env={**os.environ, "LOCAL_DIR": str(tmp_path / "mnist"), **settings},
+            timeout=BOUND_SECONDS,
+        )
         assert done.returncode == 0, f"{script}:\n{done.stdout}\n{done.stderr[-6000:]}"
         return done.stdout
 
@@ -43,6 +59,9 @@ def run(component, tmp_path):
 
 def test_every_script_says_what_it_does(component, run):
     assert sorted(path.name for path in component.glob("*.sh")) == sorted(SCRIPTS)
+    jar = component / "TensorFlowOnSpark" / "tensorflow-hadoop-1.10.0.jar"
+    with zipfile.ZipFile(jar) as classes:
+        assert "org/tensorflow/hadoop/io/TFRecordFileInputFormat.class" in classes.namelist()
     for script in SCRIPTS:
         said = run(script, "--help")
         assert said.startswith(script) and str(component / "conf" / "tfos-env.sh") in said
@@ -53,7 +72,9 @@ def test_an_installation_over_another_keeps_the_settings(component, tmp_path):
     shutil.copytree(component, copy)
     (copy / "conf" / "tfos-env.sh").write_text("# mine\n")
     (copy / "prepare_mnist.sh").unlink()
-    done = subprocess.run([INSTALL, "--python", sys.executable, copy], text=True, capture_output=True, check=True)
+    done = subprocess.run(
+        [INSTALL, "--python", sys.executable, copy], text=True, capture_output=True, check=True
+    )
     assert "stays as it is" in done.stdout
     assert (copy / "conf" / "tfos-env.sh").read_text() == "# mine\n"
     assert (copy / "prepare_mnist.sh").exists()
@@ -61,8 +82,11 @@ def test_an_installation_over_another_keeps_the_settings(component, tmp_path):
 
 def test_a_python_that_lacks_something_is_refused(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
-    done = subprocess.run([INSTALL, "--python", tmp_path / "empty/bin/python", tmp_path / "component"],
-                          text=True, capture_output=True)
+    done = subprocess.run(
+        [INSTALL, "--python", tmp_path / "empty/bin/python", tmp_path / "component"],
+        text=True,
+        capture_output=True,
+    )
     assert done.returncode != 0 and "has no tfos, tensorflow" in done.stderr
     assert list((tmp_path / "component").iterdir()) == []
 
@@ -73,19 +97,51 @@ def test_the_six_scripts(run, standalone_cluster, hdfs, tmp_path, leftovers):
     files = WebHdfs(hdfs)
     home = f"/user/{USER}"
     files.make_directory(home, owner=USER)
-    settings = {"MASTER": standalone_cluster.url, "HADOOP_CONF_DIR": str(hdfs.configuration), "HADOOP_USER_NAME": USER,
-                "NODES": "2", "EXECUTOR_MEMORY": "512m", "PARTITIONS": "2", "EPOCHS": "8"}
+    settings = {
+        "MASTER": standalone_cluster.url,
+        "HADOOP_CONF_DIR": str(hdfs.configuration),
+        "HADOOP_USER_NAME": USER,
+        "NODES": "2",
+        "EXECUTOR_MEMORY": "512m",
+        "PARTITIONS": "2",
+        "EPOCHS": "8",
+    }
 
     assert "NOT MNIST" in run("mnist_download.sh", MNIST_URL=NOBODY_LISTENS)
-    (tmp_path / "given").mkdir()
+    (tmp_path / "mnist" / "mnist.zip").unlink()
+    (tmp_path / "mnist").rename(tmp_path / "given")
+    assert "MNIST from" in run(
+        "mnist_download.sh", MNIST=str(tmp_path / "given"), MNIST_URL=NOBODY_LISTENS
+    )
+    packed = sorted(
+        f"{part}-ubyte.gz"
+        for part in (
+            "train-images-idx3",
+            "train-labels-idx1",
+            "t10k-images-idx3",
+            "t10k-labels-idx1",
+        )
+    )
+    assert (
+        sorted(os.listdir(tmp_path / "mnist"))
+        == ["mnist.zip", *packed]
+        == ["mnist.zip", *sorted(os.listdir(tmp_path / "given"))]
+    )
     with zipfile.ZipFile(tmp_path / "mnist" / "mnist.zip") as archive:
-        archive.extractall(tmp_path / "given")
-    assert "MNIST from" in run("mnist_download.sh", MNIST=str(tmp_path / "given"), MNIST_URL=NOBODY_LISTENS)
+        assert sorted(archive.namelist()) == packed
+    # The guide puts it to HDFS; a host without ~/mnist reads it there.
+    files.make_directory("/mnist/tools", owner=USER)
+    files.put("/mnist/tools/mnist.zip", (tmp_path / "mnist" / "mnist.zip").read_bytes())
+    (tmp_path / "mnist").rename(tmp_path / "gone")
     assert run("prepare_mnist.sh", "--verify", **settings).count("verified") == 4
     assert files.names(f"{home}/mnist/csv") == files.names(f"{home}/mnist/tfr") == ["test", "train"]
 
-    run("mnist_train_with_spark_cpu.sh", "--rdma", **settings)
+    run("mnist_train_with_spark_cpu.sh", "--rdma", "True", **settings)
     assert_trained(files, f"{home}/mnist_model")
+    assert {"graph.pbtxt", "model.ckpt-0.index"} <= set(files.names(f"{home}/mnist_model"))
+    assert any(
+        name.startswith("events.out.tfevents.") for name in files.names(f"{home}/mnist_model/train")
+    )
     run("mnist_inference_with_spark_cpu.sh", **settings)
     line = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} Label: (\d), Prediction: (\d)")
     answers = [line.fullmatch(text).groups() for text in files.lines(f"{home}/predictions")]
@@ -94,9 +150,18 @@ def test_the_six_scripts(run, standalone_cluster, hdfs, tmp_path, leftovers):
     run("mnist_train_with_tf_cpu.sh", **settings)
     assert_trained(files, f"{home}/mnist_model/train")
     run("mnist_inference_with_tf_cpu.sh", **settings)
-    answers = [re.fullmatch(r"(\d) (\d)", text).groups() for text in files.lines(f"{home}/mnist_model/inference")]
+    answers = [
+        re.fullmatch(r"(\d) (\d)", text).groups()
+        for text in files.lines(f"{home}/mnist_model/inference")
+    ]
     assert share_of_right(answers) > 0.8
-    for path in ("mnist/csv", "mnist_model", "predictions", "mnist_model/train", "mnist_model/inference"):
+    for path in (
+        "mnist/csv",
+        "mnist_model",
+        "predictions",
+        "mnist_model/train",
+        "mnist_model/inference",
+    ):
         assert files.owner(f"{home}/{path}") == USER
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 import pytest
+
 from support.places import ROOT
 
 CONVERSION = ROOT / "examples/conversion"
@@ -21,14 +22,17 @@ def data(tmp_path_factory):
     pixels = (digits.images.reshape(-1, 64) / 16).astype(np.float32)
     known = len(pixels) * 4 // 5
     path = tmp_path_factory.mktemp("digits") / "digits.parquet"
-    pandas.DataFrame({"pixels": list(pixels[:known]), "label": digits.target[:known]}).to_parquet(path)
+    pandas.DataFrame({"pixels": list(pixels[:known]), "label": digits.target[:known]}).to_parquet(
+        path
+    )
     return path, pixels[known:], digits.target[known:]
 
 
 def changed_lines(name):
     """How many lines of the program were added or put in the place of others, and how many went."""
-    before, after = ((CONVERSION / f"{name}_{when}.py").read_text().splitlines()
-                     for when in ("before", "after"))
+    before, after = (
+        (CONVERSION / f"{name}_{when}.py").read_text().splitlines() for when in ("before", "after")
+    )
     marks = [line[0] for line in difflib.ndiff(before, after)]
     return marks.count("+"), marks.count("-")
 
@@ -40,12 +44,15 @@ def test_a_keras_program_changes_in_fewer_than_ten_lines():
 
 def test_the_guide_shows_the_programs_as_they_are():
     guide = (ROOT / "docs/migration.md").read_text()
-    before, after = ((CONVERSION / f"keras_{when}.py").read_text().splitlines()
-                     for when in ("before", "after"))
+    before, after = (
+        (CONVERSION / f"keras_{when}.py").read_text().splitlines() for when in ("before", "after")
+    )
     shown = guide.partition("```diff\n")[2].partition("```")[0].splitlines()
-    assert [line for line in difflib.unified_diff(before, after, lineterm="", n=0)
-            if not line.startswith(("---", "+++", "@@"))] == [
-        line for line in shown if line.startswith(("-", "+"))]
+    assert [
+        line
+        for line in difflib.unified_diff(before, after, lineterm="", n=0)
+        if not line.startswith(("---", "+++", "@@"))
+    ] == [line for line in shown if line.startswith(("-", "+"))]
 
 
 @pytest.mark.parametrize("path", sorted(CONVERSION.glob("*_before.py")), ids=lambda path: path.name)
@@ -72,6 +79,9 @@ def test_a_program_for_2_2_5_runs_as_it_is(spark, run_program, data, tmp_path, l
     assert "import tfos" not in program.read_text()
     path, pixels, labels = data
     run_program(program, path, tmp_path / "model")
-    (scores,) = tf.saved_model.load(tmp_path / "model").signatures["serving_default"](
-        tf.constant(pixels)).values()
+    (scores,) = (
+        tf.saved_model.load(tmp_path / "model")
+        .signatures["serving_default"](tf.constant(pixels))
+        .values()
+    )
     assert (scores.numpy().argmax(axis=1) == labels).mean() > 0.75

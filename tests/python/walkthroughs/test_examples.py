@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from support.places import ROOT
 
+from support.places import ROOT
 from tfos.files.access import access_for
 from tfos.files.interface import walk
 
@@ -42,8 +42,13 @@ BOUND_SECONDS = 480
 
 def run_example(name, *arguments, **environment):
     command = [sys.executable, str(EXAMPLES / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_SECONDS,
-                          env={**os.environ, **environment})
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+        env={**os.environ, **environment},
+    )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
     return done.stdout
 
@@ -75,12 +80,26 @@ def test_every_example_is_run_here():
 @pytest.mark.timeout(BOUND_SECONDS + 120)
 def test_the_example_on_hdfs_leaves_all_of_it_there(hdfs, hadoop, leftovers):
     directory = f"{hdfs.uri}/mnist"
-    run_example(ON_HDFS, "--directory", directory, "--epochs", "3", "--partitions", "2",
-                "--min-accuracy", "0.5", HADOOP_CONF_DIR=str(hdfs.configuration))
+    run_example(
+        ON_HDFS,
+        "--directory",
+        directory,
+        "--epochs",
+        "3",
+        "--partitions",
+        "2",
+        "--min-accuracy",
+        "0.5",
+        HADOOP_CONF_DIR=str(hdfs.configuration),
+    )
     access, directory = access_for(directory)
     sizes = {posixpath.relpath(file.path, directory): file.size for file in walk(access, directory)}
-    for name in ("checkpoints/epoch-01.keras", "checkpoints/epoch-03.keras",
-                 "model/saved_model.pb", "model/variables/variables.index"):
+    for name in (
+        "checkpoints/epoch-01.keras",
+        "checkpoints/epoch-03.keras",
+        "model/saved_model.pb",
+        "model/variables/variables.index",
+    ):
         assert sizes[f"tensorflow/{name}"] > 0
     assert any(re.match(r"tensorflow/events/train/events\.out\.tfevents\.", name) for name in sizes)
     assert sizes["spark/model/saved_model.pb"] > 0
@@ -95,8 +114,15 @@ def test_the_example_on_hdfs_leaves_all_of_it_there(hdfs, hadoop, leftovers):
 def test_the_demo_prints_dated_predictions(standalone_cluster, leftovers):
     printed = run_example(
         # Three partitions for two nodes: one node gets more rows than the other.
-        DEMO, "--master", standalone_cluster.url, "--epochs", "6", "--partitions", "3",
-        "--min-accuracy", "0.5",
+        DEMO,
+        "--master",
+        standalone_cluster.url,
+        "--epochs",
+        "6",
+        "--partitions",
+        "3",
+        "--min-accuracy",
+        "0.5",
     )
     line = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} Label: \d, Prediction: \d"
     assert len(re.findall(rf"(?m)^{line}$", printed)) == 10

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+
 from support.places import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -31,17 +32,45 @@ def test_digits_come_back_from_every_format(spark, tmp_path, kind):
 # The other steps, of the same programs, are those of test_component.py.
 def test_the_standalone_walkthrough(standalone_cluster, tmp_path, leftovers):
     def submit(script, *arguments):
-        files = ",".join(map(str, [*STANDALONE.glob("mnist_*.py"), EXAMPLES / "digits.py",
-                                   EXAMPLES / "spark_session.py"]))
-        command = [str(pathlib.Path(sys.executable).parent / "spark-submit"), "--master", standalone_cluster.url,
-                   "--conf", "spark.cores.max=2", "--conf", "spark.executor.cores=1",
-                   "--py-files", files, str(STANDALONE / script), *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True,
-                              timeout=BOUND_SECONDS)
+        files = ",".join(
+            map(
+                str,
+                [
+                    *STANDALONE.glob("mnist_*.py"),
+                    EXAMPLES / "digits.py",
+                    EXAMPLES / "spark_session.py",
+                ],
+            )
+        )
+        command = [
+            str(pathlib.Path(sys.executable).parent / "spark-submit"),
+            "--master",
+            standalone_cluster.url,
+            "--conf",
+            "spark.cores.max=2",
+            "--conf",
+            "spark.executor.cores=1",
+            "--py-files",
+            files,
+            str(STANDALONE / script),
+            *arguments,
+        ]
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=BOUND_SECONDS
+        )
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
         return done.stdout
 
     assert "verified" in submit("mnist_data_setup.py", "-n", "2", "-o", "csv", "-v")
-    assert "Done: model" in submit("mnist_spark.py", "-n", "2", "-i", "csv/train/images", "-l", "csv/train/labels",
-                                   "-m", "model")
+    assert "Done: model" in submit(
+        "mnist_spark.py",
+        "-n",
+        "2",
+        "-i",
+        "csv/train/images",
+        "-l",
+        "csv/train/labels",
+        "-m",
+        "model",
+    )
     assert list((tmp_path / "model").glob("model.ckpt-*"))

@@ -1,8 +1,9 @@
 """``spark.read.format("tfrecord")`` and ``df.write.format("tfrecord")``: TFRecords for Spark 4.
 
 With the jar (``tfos.jar_path()``) on the class path Spark knows the format and no row crosses a
-Python worker; here is what does without. :func:`register` makes the format known to a session. Options
-and types are in docs/tfrecords.md. Spark makes the objects here on the driver, and pickles them to its tasks.
+Python worker; here is what does without. :func:`register` makes the format known to a session.
+Options and types are in docs/tfrecords.md. Spark makes the objects here on the driver, and pickles
+them to its tasks.
 
 Errors: :class:`tfos.errors.BadInputError` and :class:`OSError` with file and offset; Spark wraps
 them into its own.
@@ -13,20 +14,23 @@ from __future__ import annotations
 import json
 import logging
 import os
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from py4j.java_gateway import JavaClass
 from pyspark.sql import types as sql
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
-from tfos.files import hadoop_settings, paths
-from tfos.spark import jar
-from tfos.records import listing, files as record_files
-from tfos.records.spark import types, writer as records_spark_writer
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
+from tfos.files import hadoop_settings, paths
 from tfos.files.access import access_for
+from tfos.records import files as record_files
+from tfos.records import listing
 from tfos.records.listing import FilePart, ListedFile
+from tfos.records.spark import types
+from tfos.records.spark import writer as records_spark_writer
+from tfos.spark import jar
 
 FORMAT = "tfrecord"
 
@@ -43,14 +47,30 @@ _BYTE_ARRAY_ROWS = 4_096
 _BYTE_ARRAY_BYTES = 16 << 20
 
 _READ_OPTIONS = {
-    "path", "paths", "recordtype", "compression", "mode", "samplerecords", "inferstrings",
-    "pathglobfilter", "recursivefilelookup", "maxpartitionbytes", "validation",
+    "path",
+    "paths",
+    "recordtype",
+    "compression",
+    "mode",
+    "samplerecords",
+    "inferstrings",
+    "pathglobfilter",
+    "recursivefilelookup",
+    "maxpartitionbytes",
+    "validation",
     "columnnameofcorruptrecord",
 }
-_WRITE_OPTIONS = {"path", "recordtype", "compression", "compressionlevel", "index", "ifexists",
-                  "partitioncolumns"}
+_WRITE_OPTIONS = {
+    "path",
+    "recordtype",
+    "compression",
+    "compressionlevel",
+    "index",
+    "ifexists",
+    "partitioncolumns",
+}
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def register(spark: Any) -> None:
@@ -72,12 +92,13 @@ def register(spark: Any) -> None:
 
 
 def _is_in_jvm(spark: Any) -> bool:
-    """Whether Spark finds the jar's format, which it then prefers to any that is written in Python."""
+    """Whether Spark finds the jar's format, which it then prefers to any that is written in
+    Python."""
     if not isinstance(spark.sparkContext._jvm.tfos.internal.TFRecordFormat, JavaClass):
         return False
     obstacle = jar.obstacle(spark.sparkContext)
     if obstacle:
-        _log.warning("format(%r) is the one of the jar, and may not work: %s", FORMAT, obstacle)
+        logger.warning("format(%r) is the one of the jar, and may not work: %s", FORMAT, obstacle)
     return True
 
 
@@ -95,16 +116,21 @@ def list_files(spark: Any, path: str) -> list[ListedFile]:
 
 def _source_of(spark: Any, name: str = FORMAT) -> type[TFRecordSource]:
     context = spark.sparkContext
-    known = {"format_name": name, "default_fs": paths.default_fs(context), "working_dir": os.getcwd(),
-             "parallelism": context.defaultParallelism,
-             "hadoop_environment": hadoop_settings.of_session(context)}
+    known = {
+        "format_name": name,
+        "default_fs": paths.default_fs(context),
+        "working_dir": os.getcwd(),
+        "parallelism": context.defaultParallelism,
+        "hadoop_environment": hadoop_settings.of_session(context),
+    }
     hadoop_settings.adopt(known["hadoop_environment"])
     # Of its own for each session: what is no attribute of this module is pickled with its values.
     return type("SessionTFRecordSource", (TFRecordSource,), known)
 
 
-def save_tfrecords(frame: Any, path: str, mode: str = "error", partition_by: Sequence[str] = (),
-                   **options: Any) -> None:
+def save_tfrecords(
+    frame: Any, path: str, mode: str = "error", partition_by: Sequence[str] = (), **options: Any
+) -> None:
     """Writes a DataFrame as ``frame.write.format("tfrecord")`` does, with each of Spark's modes.
 
     Without the jar Spark's own ``DataFrameWriter`` knows only append and overwrite.
@@ -121,24 +147,36 @@ def save_tfrecords(frame: Any, path: str, mode: str = "error", partition_by: Seq
     partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     check_writable(frame, mode, partition_by, options)
     if _is_in_jvm(frame.sparkSession):
-        frame.write.format(FORMAT).mode(mode).partitionBy(*partition_by).options(**options).save(path)
+        frame.write.format(FORMAT).mode(mode).partitionBy(*partition_by).options(**options).save(
+            path
+        )
     else:
         save_by_python(frame, path, mode, partition_by, FORMAT, options)
 
 
-def check_writable(frame: Any, mode: str, partition_by: Sequence[str], options: dict[str, Any]) -> None:
+def check_writable(
+    frame: Any, mode: str, partition_by: Sequence[str], options: dict[str, Any]
+) -> None:
     """Raises :class:`BadInputError` for what :func:`save_tfrecords` can't do."""
     types.check_partition_columns(frame.schema, partition_by)
     record_type = types.record_type_of(str(options.get("recordType", "Example")))
     types.check_schema(
-        records_spark_writer.data_schema(frame.schema, partition_by), record_type, "written")
+        records_spark_writer.data_schema(frame.schema, partition_by), record_type, "written"
+    )
     if mode not in ("error", "errorifexists", "ignore", "append", "overwrite"):
         raise BadInputError(f"mode {mode!r} is none of error, ignore, append, overwrite")
 
 
-def save_by_python(frame: Any, path: str, mode: str, partition_by: Sequence[str], format_name: str,
-                   options: dict[str, Any]) -> None:
-    """Writes a DataFrame that was checked by the format that is written in Python, under that name."""
+def save_by_python(
+    frame: Any,
+    path: str,
+    mode: str,
+    partition_by: Sequence[str],
+    format_name: str,
+    options: dict[str, Any],
+) -> None:
+    """Writes a DataFrame that was checked by the format that is written in Python, under that
+    name."""
     register_python(frame.sparkSession, format_name)
     options = dict(options)
     if partition_by:
@@ -187,11 +225,13 @@ class TFRecordSource(DataSource):
         directories = self._directory_columns(files)
         kinds = {int: sql.LongType(), str: sql.StringType()}
         asks_for_bad = "columnNameOfCorruptRecord" in self.options
-        return sql.StructType([
-            *(field for field in found if field.name not in directories),
-            *(sql.StructField(name, kinds[kind]) for name, kind in directories.items()),
-            *([sql.StructField(plan.bad_column, sql.BinaryType())] if asks_for_bad else []),
-        ])
+        return sql.StructType(
+            [
+                *(field for field in found if field.name not in directories),
+                *(sql.StructField(name, kinds[kind]) for name, kind in directories.items()),
+                *([sql.StructField(plan.bad_column, sql.BinaryType())] if asks_for_bad else []),
+            ]
+        )
 
     def reader(self, schema: sql.StructType) -> TFRecordReader:
         """Reads with that schema, inferred or the user's."""
@@ -204,21 +244,25 @@ class TFRecordSource(DataSource):
             columns.remove(bad_column)
             if schema[bad_column].dataType != sql.BinaryType() or not schema[bad_column].nullable:
                 raise BadInputError(
-                    f"column {bad_column} takes bad records as they are, so it has to be binary that "
+                    f"column {bad_column} takes bad records as they are, so it has to be "
+                    f"binary that "
                     f"may be null, and not {schema[bad_column].dataType.simpleString()}; or give "
-                    "another name with the option columnNameOfCorruptRecord")
+                    "another name with the option columnNameOfCorruptRecord"
+                )
         plan = plan._replace(bad_column=bad_column)
         if columns:
             types.check_schema(
-                sql.StructType([schema[name] for name in columns]), plan.record_type, "read")
+                sql.StructType([schema[name] for name in columns]), plan.record_type, "read"
+            )
         for file in files:
             _constants(file, schema)
         total = sum(file.size + listing.OPEN_COST_BYTES for file in files)
         most = _integer(self.options, "maxPartitionBytes", MAX_PARTITION_BYTES)
         part_bytes = min(most, max(listing.OPEN_COST_BYTES, total // self.parallelism))
         parts = listing.split_files(files, part_bytes, plan.compression)
-        return TFRecordReader(schema, columns, plan, listing.pack_parts(parts, part_bytes),
-                              self.hadoop_environment)
+        return TFRecordReader(
+            schema, columns, plan, listing.pack_parts(parts, part_bytes), self.hadoop_environment
+        )
 
     def writer(self, schema: sql.StructType, overwrite: bool) -> DataSourceWriter:
         """Writes rows of that schema into a directory. See :mod:`tfos.records.spark.writer`."""
@@ -228,17 +272,23 @@ class TFRecordSource(DataSource):
         partition_by = tuple(json.loads(self.options.get("partitionColumns", "[]")))
         types.check_partition_columns(schema, partition_by)
         types.check_schema(
-            records_spark_writer.data_schema(schema, partition_by), record_type, "written")
+            records_spark_writer.data_schema(schema, partition_by), record_type, "written"
+        )
         level = self.options.get("compressionLevel")
         layout = records_spark_writer.Layout(
-            schema, record_type,
+            schema,
+            record_type,
             compression=listing.compression_of("", self.options.get("compression")),
             level=None if level is None else _integer(self.options, "compressionLevel", 0),
-            index=_flag(self.options, "index", False), partition_by=partition_by)
+            index=_flag(self.options, "index", False),
+            partition_by=partition_by,
+        )
         return records_spark_writer.start(
-            self._resolve(self._paths()[0]), layout,
+            self._resolve(self._paths()[0]),
+            layout,
             if_exists="overwrite" if overwrite else self.options.get("ifExists", "append"),
-            hadoop_environment=self.hadoop_environment)
+            hadoop_environment=self.hadoop_environment,
+        )
 
     def _plan(self) -> Plan:
         mode = self.options.get("mode", "failfast").lower()
@@ -249,8 +299,10 @@ class TFRecordSource(DataSource):
         record_type = types.record_type_of(self.options.get("recordType", "Example"))
         keeps = mode == "permissive" and record_type != "ByteArray"
         if "columnNameOfCorruptRecord" in self.options and not keeps:
-            raise BadInputError("columnNameOfCorruptRecord goes with mode permissive, and not with "
-                                "recordType ByteArray")
+            raise BadInputError(
+                "columnNameOfCorruptRecord goes with mode permissive, and not with "
+                "recordType ByteArray"
+            )
         bad_column = self.options.get("columnNameOfCorruptRecord", BAD_COLUMN) if keeps else None
         return Plan(record_type, compression, mode, self.options.get("validation"), bad_column)
 
@@ -258,7 +310,9 @@ class TFRecordSource(DataSource):
         if "paths" in self.options:
             return list(json.loads(self.options["paths"]))
         if not self.options.get("path"):
-            raise BadInputError('a path is missing, as in load("/data/digits") or save("/data/digits")')
+            raise BadInputError(
+                'a path is missing, as in load("/data/digits") or save("/data/digits")'
+            )
         return [self.options["path"]]
 
     def _resolve(self, path: str) -> str:
@@ -280,9 +334,13 @@ class TFRecordSource(DataSource):
 
     def _infer(self, files: Sequence[ListedFile], plan: Plan) -> sql.StructType:
         inferred = listing.infer_schema(
-            files, record_type=plan.record_type, compression=plan.compression,
+            files,
+            record_type=plan.record_type,
+            compression=plan.compression,
             sample=_integer(self.options, "sampleRecords", record_files.SAMPLE_RECORDS),
-            strings=_flag(self.options, "inferStrings", True), mode=plan.mode)
+            strings=_flag(self.options, "inferStrings", True),
+            mode=plan.mode,
+        )
         if not inferred.names:
             raise BadInputError(
                 f"{files[0].path}{' and others' if len(files) > 1 else ''}: no record in it has a "
@@ -302,8 +360,14 @@ class FileParts(InputPartition):
 class TFRecordReader(DataSourceReader):
     """Reads parts of files as record batches. Owner: Spark. Pickled from driver to tasks."""
 
-    def __init__(self, schema: sql.StructType, columns: list[str], plan: Plan,
-                 tasks: list[list[FilePart]], hadoop_environment: Mapping[str, str]):
+    def __init__(
+        self,
+        schema: sql.StructType,
+        columns: list[str],
+        plan: Plan,
+        tasks: list[list[FilePart]],
+        hadoop_environment: Mapping[str, str],
+    ):
         self._schema = schema
         self._columns = columns
         self._plan = plan
@@ -330,22 +394,36 @@ class TFRecordReader(DataSourceReader):
                 yield convert(batch, constants)
             counts = reader.counts
             if counts["bad_records"] or counts["lost"]:
-                _log.warning(
-                    "%s: %d records read, %d bad ones %s%s; the first: %s", part.file.path,
-                    counts["records"], counts["bad_records"],
+                logger.warning(
+                    "%s: %d records read, %d bad ones %s%s; the first: %s",
+                    part.file.path,
+                    counts["records"],
+                    counts["bad_records"],
                     "left out" if self._plan.mode == "dropmalformed" else "are rows of nulls",
                     ", and a part of the file is lost" if counts["lost"] else "",
-                    counts["first_problem"])
+                    counts["first_problem"],
+                )
 
     def _open(self, part: FilePart, codec_schema: pa.Schema) -> Any:
         access, path = access_for(part.file.path)
         path = access.native_path(path)
-        options = {"compression": listing.compression_of(path, self._plan.compression),
-                   "validation": self._plan.validation, "part": part.part}
+        options: dict[str, Any] = {
+            "compression": listing.compression_of(path, self._plan.compression),
+            "validation": self._plan.validation,
+            "part": part.part,
+        }
         if self._plan.record_type == "ByteArray":
-            return _ByteArrays(record_files.RecordStream(path, mode=self._plan.mode, **options), codec_schema)
-        return record_files.Reader(path, codec_schema, record_type=self._plan.record_type,
-                              mode=self._plan.mode, bad_column=self._plan.bad_column, **options)
+            return _ByteArrays(
+                record_files.RecordStream(path, mode=self._plan.mode, **options), codec_schema
+            )
+        return record_files.Reader(
+            path,
+            codec_schema,
+            record_type=self._plan.record_type,
+            mode=self._plan.mode,
+            bad_column=self._plan.bad_column,
+            **options,
+        )
 
 
 class _ByteArrays:
@@ -380,8 +458,11 @@ class _ByteArrays:
 
 def _constants(file: ListedFile, schema: sql.StructType) -> dict[str, pa.Scalar]:
     """The columns of a file's directories, as far as the schema has them."""
-    return {name: types.directory_scalar(name, value, schema[name].dataType)
-            for name, value in file.directory_values if name in schema.names}
+    return {
+        name: types.directory_scalar(name, value, schema[name].dataType)
+        for name, value in file.directory_values
+        if name in schema.names
+    }
 
 
 def _check_options(options: Any, known: set[str], action: str) -> None:

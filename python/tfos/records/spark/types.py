@@ -1,4 +1,5 @@
-"""Spark SQL types and the columns of tf.Examples: what maps to what, and batches from one to the other.
+"""Spark SQL types and the columns of tf.Examples: what maps to what, and batches from one to the
+other.
 
 | Spark | Feature | how |
 |---|---|---|
@@ -14,13 +15,14 @@ Anything else (date, timestamp, map, struct, ...) is refused by name before anyt
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from pyspark.sql import types as sql
 
 from tfos.base.arrow import pa
-from tfos.spark.arrow_types import arrow_type
 from tfos.errors import BadInputError
+from tfos.spark.arrow_types import arrow_type
 
 RECORD_TYPES = ("Example", "SequenceExample", "ByteArray")
 
@@ -28,9 +30,14 @@ RECORD_TYPES = ("Example", "SequenceExample", "ByteArray")
 BYTE_ARRAY_COLUMN = "byteArray"
 
 _ARROW = {
-    sql.BooleanType: pa.bool_(), sql.ByteType: pa.int8(), sql.ShortType: pa.int16(),
-    sql.IntegerType: pa.int32(), sql.LongType: pa.int64(), sql.FloatType: pa.float32(),
-    sql.DoubleType: pa.float64(), sql.BinaryType: pa.binary(),
+    sql.BooleanType: pa.bool_(),
+    sql.ByteType: pa.int8(),
+    sql.ShortType: pa.int16(),
+    sql.IntegerType: pa.int32(),
+    sql.LongType: pa.int64(),
+    sql.FloatType: pa.float32(),
+    sql.DoubleType: pa.float64(),
+    sql.BinaryType: pa.binary(),
 }
 
 
@@ -53,15 +60,19 @@ def check_schema(schema: sql.StructType, record_type: str, action: str) -> None:
     if twice:
         raise BadInputError(f"column {', '.join(twice)} is there twice; rename one")
     if record_type == "ByteArray":
-        if len(schema.fields) != 1 or not isinstance(schema[0].dataType,
-                                                     (sql.BinaryType, sql.StringType)):
+        if len(schema.fields) != 1 or not isinstance(
+            schema[0].dataType, (sql.BinaryType, sql.StringType)
+        ):
             raise BadInputError(
                 "recordType ByteArray has one column, of binary or string, and not "
                 f"{schema.simpleString()}"
             )
         return
-    refused = [f"column {field.name} is {field.dataType.simpleString()}: {advice}" for field in schema
-               if (advice := _advice(field.dataType, record_type, action))]
+    refused = [
+        f"column {field.name} is {field.dataType.simpleString()}: {advice}"
+        for field in schema
+        if (advice := _advice(field.dataType, record_type, action))
+    ]
     if refused:
         raise BadInputError(f"this can't be {action} as TFRecords: " + "; ".join(refused))
 
@@ -70,16 +81,22 @@ def check_partition_columns(schema: sql.StructType, names: Sequence[str]) -> Non
     """Raises :class:`BadInputError` for columns whose values can't be names of directories."""
     missing = [name for name in names if name not in schema.names]
     if missing:
-        raise BadInputError(f"partition_by has {', '.join(missing)}; the columns are {', '.join(schema.names)}")
+        raise BadInputError(
+            f"partition_by has {', '.join(missing)}; the columns are {', '.join(schema.names)}"
+        )
     fitting = (sql.StringType, sql.IntegralType, sql.BooleanType, sql.DateType)
     for name in names:
         if name.startswith(("_", ".")):
-            raise BadInputError(f"partition_by has {name}: readers pass over directories that begin "
-                                "with _ or a dot; give the column another name")
+            raise BadInputError(
+                f"partition_by has {name}: readers pass over directories that begin "
+                "with _ or a dot; give the column another name"
+            )
         if not isinstance(schema[name].dataType, fitting):
             raise BadInputError(
-                f"partition_by has {name}, which is {schema[name].dataType.simpleString()}; directories "
-                "are named after strings, integers, booleans and dates: cast it to one of them")
+                f"partition_by has {name}, which is "
+                f"{schema[name].dataType.simpleString()}; directories "
+                "are named after strings, integers, booleans and dates: cast it to one of them"
+            )
 
 
 def _advice(data_type: sql.DataType, record_type: str, action: str) -> str | None:
@@ -127,13 +144,19 @@ def codec_type(data_type: sql.DataType) -> pa.DataType:
 
 def codec_schema(schema: sql.StructType, columns: list[str]) -> pa.Schema:
     """The schema for the native reader: those columns."""
-    return pa.schema([pa.field(name, codec_type(schema[name].dataType), schema[name].nullable)
-                      for name in columns])
+    return pa.schema(
+        [
+            pa.field(name, codec_type(schema[name].dataType), schema[name].nullable)
+            for name in columns
+        ]
+    )
 
 
 def spark_schema(schema: pa.Schema) -> sql.StructType:
     """Of what was inferred: every column may be null, as later records may lack it."""
-    return sql.StructType([sql.StructField(field.name, _spark_type(field.type)) for field in schema])
+    return sql.StructType(
+        [sql.StructField(field.name, _spark_type(field.type)) for field in schema]
+    )
 
 
 def _spark_type(arrow: pa.DataType) -> sql.DataType:
@@ -155,17 +178,23 @@ def directory_scalar(name: str, value: str | None, data_type: sql.DataType) -> p
         ) from error
 
 
-def to_spark(schema: sql.StructType) -> Callable[[pa.RecordBatch, dict[str, pa.Scalar]], pa.RecordBatch]:
+def to_spark(
+    schema: sql.StructType,
+) -> Callable[[pa.RecordBatch, dict[str, pa.Scalar]], pa.RecordBatch]:
     """A function that makes what Spark takes of a batch of the codec and constant columns."""
-    arrow = pa.schema([pa.field(field.name, arrow_type(field.dataType), field.nullable)
-                       for field in schema])
+    arrow = pa.schema(
+        [pa.field(field.name, arrow_type(field.dataType), field.nullable) for field in schema]
+    )
 
     def convert(batch: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
         columns = []
         for field in arrow:
             constant = constants.get(field.name)
-            column = batch.column(field.name) if constant is None \
+            column = (
+                batch.column(field.name)
+                if constant is None
                 else pa.repeat(constant, batch.num_rows)
+            )
             columns.append(column if column.type == field.type else column.cast(field.type))
         return pa.RecordBatch.from_arrays(columns, schema=arrow)
 
@@ -174,7 +203,10 @@ def to_spark(schema: sql.StructType) -> Callable[[pa.RecordBatch, dict[str, pa.S
 
 def from_spark(batch: pa.RecordBatch, schema: sql.StructType) -> pa.RecordBatch:
     """What the native writer takes of a batch that Spark hands over."""
-    columns = [_for_codec(column, field.dataType) for column, field in zip(batch.columns, schema)]
+    columns = [
+        _for_codec(column, field.dataType)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
@@ -202,9 +234,11 @@ def _dense(vectors: pa.StructArray) -> pa.Array:
 
 
 def _dense_row(vector: dict[str, Any] | None) -> list[float] | None:
-    if vector is None or vector["type"] == 1:
-        return vector and vector["values"]
+    if vector is None:
+        return None
+    if vector["type"] == 1:
+        return vector["values"]
     row = [0.0] * vector["size"]
-    for position, value in zip(vector["indices"], vector["values"]):
+    for position, value in zip(vector["indices"], vector["values"], strict=True):
         row[position] = value
     return row

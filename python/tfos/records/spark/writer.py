@@ -16,21 +16,23 @@ import itertools
 import os
 import posixpath
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import datasource
 from pyspark.sql import types as sql
 from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
 
-from tfos.files import hadoop_settings
-from tfos.records import listing, files as record_files
-from tfos.records.spark import types
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
-from tfos.files.interface import FileAccess
+from tfos.files import hadoop_settings
 from tfos.files.access import access_for
+from tfos.files.interface import FileAccess
+from tfos.records import files as record_files
+from tfos.records import listing
 from tfos.records.listing import INDEX_SUFFIX, SUFFIX_OF
+from tfos.records.spark import types
 
 TEMPORARY = "_temporary"
 SUCCESS = "_SUCCESS"
@@ -65,8 +67,9 @@ class Layout:
     partition_by: tuple[str, ...] = ()
 
 
-def start(directory: str, layout: Layout, if_exists: str,
-          hadoop_environment: Mapping[str, str]) -> DataSourceWriter:
+def start(
+    directory: str, layout: Layout, if_exists: str, hadoop_environment: Mapping[str, str]
+) -> DataSourceWriter:
     """Looks at what is there, makes the job's temporary directory, and returns Spark's writer.
 
     Raises :class:`BadInputError` for a directory that has files, if those are in the way.
@@ -76,7 +79,9 @@ def start(directory: str, layout: Layout, if_exists: str,
     if if_exists not in IF_EXISTS:
         raise BadInputError(f"ifExists={if_exists!r} is none of {', '.join(IF_EXISTS)}")
     if layout.index and layout.compression:
-        raise BadInputError(f"index goes with uncompressed files only, and these are {layout.compression}")
+        raise BadInputError(
+            f"index goes with uncompressed files only, and these are {layout.compression}"
+        )
     access, path = access_for(directory)
     status = access.status(path)
     if status is not None and not status.is_directory:
@@ -84,13 +89,19 @@ def start(directory: str, layout: Layout, if_exists: str,
     exists = status is not None and _has_content(access, path)
     if exists and if_exists == "error":
         raise BadInputError(
-            f'{path} is there already; choose mode("overwrite") or mode("append"), or another path')
+            f'{path} is there already; choose mode("overwrite") or mode("append"), or another path'
+        )
     output = Output(path, uuid.uuid4().hex)
     skips = exists and if_exists == "ignore"
     if not skips:
         access.mkdirs(output.temporary)
-    return TFRecordWriter(output, layout, overwrite=if_exists == "overwrite", skips=skips,
-                          hadoop_environment=hadoop_environment)
+    return TFRecordWriter(
+        output,
+        layout,
+        overwrite=if_exists == "overwrite",
+        skips=skips,
+        hadoop_environment=hadoop_environment,
+    )
 
 
 def _files_below(access: FileAccess, directory: str) -> Iterator[str]:
@@ -160,24 +171,41 @@ class Output:
         access.delete_if_empty(posixpath.join(directory, TEMPORARY))
 
 
-def write_task(output: Output, batches: Iterator[pa.RecordBatch], layout: Layout, *, task: int,
-               attempt: int) -> Written:
+def write_task(
+    output: Output, batches: Iterator[pa.RecordBatch], layout: Layout, *, task: int, attempt: int
+) -> Written:
     """Writes what one attempt of a task gets: a file for each run of rows with the same values in
-    the columns that make directories, and so one where there are no such columns; none without rows.
+    the columns that make directories, and so one where there are no such columns; none without
+    rows.
     """
     written = Written([], 0)
     with_rows = (batch for batch in batches if batch.num_rows)
     runs = itertools.groupby(_runs(with_rows, layout), key=lambda run: run[0])
     for number, (directory, run) in enumerate(runs):
-        name = f"part-{task:05}-{number:05}-{output.job}" if layout.partition_by \
+        name = (
+            f"part-{task:05}-{number:05}-{output.job}"
+            if layout.partition_by
             else f"part-{task:05}-{output.job}"
-        _write_file(output, f"{attempt}-{name}", posixpath.join(directory, name),
-                    (batch for _, batch in run), layout, written)
+        )
+        _write_file(
+            output,
+            f"{attempt}-{name}",
+            posixpath.join(directory, name),
+            (batch for _, batch in run),
+            layout,
+            written,
+        )
     return written
 
 
-def _write_file(output: Output, temporary: str, final: str, batches: Iterator[pa.RecordBatch],
-                layout: Layout, written: Written) -> None:
+def _write_file(
+    output: Output,
+    temporary: str,
+    final: str,
+    batches: Iterator[pa.RecordBatch],
+    layout: Layout,
+    written: Written,
+) -> None:
     """Writes a file, and its index if there is to be one, and counts it as written."""
     access, _ = access_for(output.directory)
     suffix = ".tfrecord" + SUFFIX_OF[layout.compression]
@@ -201,11 +229,19 @@ def _write_file(output: Output, temporary: str, final: str, batches: Iterator[pa
 def _write(path: str, batches: Iterator[pa.RecordBatch], layout: Layout) -> int:
     schema = data_schema(layout.schema, layout.partition_by)
     if layout.record_type == "ByteArray":
-        return record_files.write_records(path, _records_of(batches, schema.names[0]),
-                                     compression=layout.compression, level=layout.level)
-    return record_files.write(path, (types.from_spark(batch, schema) for batch in batches),
-                         record_type=layout.record_type, compression=layout.compression,
-                         level=layout.level)
+        return record_files.write_records(
+            path,
+            _records_of(batches, schema.names[0]),
+            compression=layout.compression,
+            level=layout.level,
+        )
+    return record_files.write(
+        path,
+        (types.from_spark(batch, schema) for batch in batches),
+        record_type=layout.record_type,
+        compression=layout.compression,
+        level=layout.level,
+    )
 
 
 def data_schema(schema: sql.StructType, partition_by: Sequence[str]) -> sql.StructType:
@@ -213,24 +249,38 @@ def data_schema(schema: sql.StructType, partition_by: Sequence[str]) -> sql.Stru
     return sql.StructType([field for field in schema if field.name not in partition_by])
 
 
-def _runs(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The batches, cut where the directory of their rows changes, with that directory ("": none)."""
+def _runs(
+    batches: Iterator[pa.RecordBatch], layout: Layout
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The batches, cut where the directory of their rows changes, with that directory ("":
+    none)."""
     if not layout.partition_by:
         yield from (("", batch) for batch in batches)
         return
     import pyarrow.compute
 
     for batch in batches:
-        keys = [pyarrow.compute.run_end_encode(batch.column(layout.schema.names.index(name)))
-                for name in layout.partition_by]
-        data = batch.select([number for number, name in enumerate(layout.schema.names)
-                             if name not in layout.partition_by])
+        keys = [
+            pyarrow.compute.run_end_encode(batch.column(layout.schema.names.index(name)))
+            for name in layout.partition_by
+        ]
+        data = batch.select(
+            [
+                number
+                for number, name in enumerate(layout.schema.names)
+                if name not in layout.partition_by
+            ]
+        )
         begin = 0
         for end in sorted({end for key in keys for end in key.run_ends.to_pylist()}):
-            values = [batch.column(layout.schema.names.index(name))[begin].as_py()
-                      for name in layout.partition_by]
-            yield (listing.directory_of(zip(layout.partition_by, values)),
-                   data.slice(begin, end - begin))
+            values = [
+                batch.column(layout.schema.names.index(name))[begin].as_py()
+                for name in layout.partition_by
+            ]
+            yield (
+                listing.directory_of(zip(layout.partition_by, values, strict=True)),
+                data.slice(begin, end - begin),
+            )
             begin = end
 
 
@@ -245,8 +295,15 @@ def _records_of(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[bytes]
 class TFRecordWriter(_ArrowWriter or DataSourceWriter):  # type: ignore[misc]
     """Spark's writer. Owner: Spark; pickled from driver to tasks. Made by :func:`start`."""
 
-    def __init__(self, output: Output, layout: Layout, *, overwrite: bool, skips: bool,
-                 hadoop_environment: Mapping[str, str]):
+    def __init__(
+        self,
+        output: Output,
+        layout: Layout,
+        *,
+        overwrite: bool,
+        skips: bool,
+        hadoop_environment: Mapping[str, str],
+    ):
         self._output = output
         self._layout = layout
         self._overwrite = overwrite
@@ -262,8 +319,13 @@ class TFRecordWriter(_ArrowWriter or DataSourceWriter):  # type: ignore[misc]
             return Written([], 0)
         hadoop_settings.adopt(self._hadoop_environment)
         context = TaskContext.get()
-        return write_task(self._output, iterator, self._layout, task=context.partitionId(),
-                          attempt=context.taskAttemptId())
+        return write_task(
+            self._output,
+            iterator,
+            self._layout,
+            task=context.partitionId(),
+            attempt=context.taskAttemptId(),
+        )
 
     def commit(self, messages: list[Any]) -> None:
         """Runs on the driver once every task has succeeded."""

@@ -37,7 +37,7 @@ final class Coordinator {
   }
 
   /**
-   * Whether the program of every node that could be fed has returned in order, but for nodes that
+   * Whether the program of every node that could be fed has returned in order, except nodes that
    * the cluster was allowed to lose.
    */
   boolean programsHaveReturned() {

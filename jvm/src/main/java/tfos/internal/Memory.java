@@ -5,7 +5,7 @@ import org.apache.spark.unsafe.Platform;
 /**
  * Memory outside of Java's heap that grows, and whose address native code can be given.
  *
- * <p>Owner and lifetime: whoever made it, until {@link #close}. Growing moves it. Threads: one at a
+ * <p>Owner and lifetime: its maker, until {@link #close}. Growing moves it. Threads: one at a
  * time. Units: bytes.
  */
 final class Memory implements AutoCloseable {

@@ -60,7 +60,7 @@ final class ModelTask implements FlatMapFunction<Iterator<InternalRow>, Internal
     Results(Iterator<InternalRow> rows, TaskContext task) {
       this.rows = rows;
       partition = task.partitionId();
-      // The tasks of a process share the session. One core for each task is all that they have to
+      // The tasks of a process share the session. One core for each task is all that they may
       // compute with; more are for whichever task has need of them.
       SparkConf conf = SparkEnv.get().conf();
       int threads = conf.getInt("spark.task.cpus", 1) == 1
@@ -119,7 +119,7 @@ final class ModelTask implements FlatMapFunction<Iterator<InternalRow>, Internal
 
     @Override
     public synchronized void onTaskCompletion(TaskContext task) {
-      closed = true; // The results stay for who reads them: see NativeColumns.
+      closed = true; // The results stay for their reader: see NativeColumns.
       writer.close();
       NativeModel.deleteRunner(runner);
     }

@@ -8,9 +8,9 @@ import org.apache.spark.sql.vectorized.ColumnarBatchRow;
  * Columns that native code has made.
  *
  * <p>Owner and lifetime: owns them until {@link #close}, or until nothing refers to this or to its
- * rows any more. Who reads the rows to their end closes this at once; who stops before, because its
+ * rows any more. A reader that reaches the end closes this at once; one that stops before, as its
  * task ends, leaves it to the collector: another thread may be reading still. Rows of a closed one
- * must not be read, so what is to stay longer has to be copied. Threads: one at a time.
+ * must not be read, so copy what is to stay longer. Threads: one at a time.
  */
 final class NativeColumns implements AutoCloseable {
   static {

@@ -41,7 +41,7 @@ final class NativeFeeder implements AutoCloseable {
     return write(handle, wanted, rows.describe());
   }
 
-  /** Sends the first {@code count} batches, as Python has pickled them, but for those that the
+  /** Sends the first {@code count} batches, as Python has pickled them, except those that the
    * nodes have. Waits for room. */
   void writePickled(byte[][] batches, int count) {
     writePickled(handle, batches, count);

@@ -45,7 +45,7 @@ abstract class PartitionFeed<T> implements Function2<Integer, Iterator<T>, Itera
         });
       }
       if (coordinator.programsHaveReturned()) {
-        return List.of(NOTHING).iterator(); // Nobody is left who wants rows: that is no failure.
+        return List.of(NOTHING).iterator(); // Nobody wants rows any more: not a failure.
       }
       throw error;
     }

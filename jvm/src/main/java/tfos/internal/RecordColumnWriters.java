@@ -14,17 +14,16 @@ final class RecordColumnWriters {
   /** A writer for columns of decimals or vectors; null for others. */
   static ColumnWriter of(DataType type) {
     if (type instanceof DecimalType decimal) {
-      return new DecimalWriter(decimal);
+      return new DecimalAsDoubleWriter(decimal);
     }
     return RecordColumns.isVector(type) ? new VectorWriter() : null;
   }
 
-  /** As double. */
-  private static final class DecimalWriter extends ColumnWriter {
+  private static final class DecimalAsDoubleWriter extends ColumnWriter {
     private final DecimalType type;
     private final Memory values = new Memory();
 
-    DecimalWriter(DecimalType type) {
+    DecimalAsDoubleWriter(DecimalType type) {
       this.type = type;
     }
 

@@ -25,6 +25,8 @@ import org.apache.spark.sql.types.TimestampType;
 final class RecordColumns {
   /** The only column of records that are read as they are. */
   static final String BYTE_ARRAY_COLUMN = "byteArray";
+  static final StructType BYTE_ARRAY_TABLE =
+      new StructType().add(BYTE_ARRAY_COLUMN, DataTypes.BinaryType);
 
   private RecordColumns() {}
 

@@ -19,8 +19,15 @@ final class RecordFileWriter implements AutoCloseable {
   private static final int BATCH_ROWS = 1_024;
   private static final long BATCH_BYTES = 1L << 20;
 
+  /** Makes the file, when there is a first row. */
+  @FunctionalInterface
+  interface Opener {
+    OutputStream open() throws IOException;
+  }
+
   private final Path path;
   private final Configuration hadoop;
+  private final Opener opener;
   private final WritePlan plan;
   private final ColumnWriter.Table table;
   private OutputStream file;
@@ -28,8 +35,13 @@ final class RecordFileWriter implements AutoCloseable {
   private boolean failed;
 
   RecordFileWriter(Path path, Configuration hadoop, WritePlan plan) {
+    this(path, hadoop, plan, () -> path.getFileSystem(hadoop).create(path, false));
+  }
+
+  RecordFileWriter(Path path, Configuration hadoop, WritePlan plan, Opener opener) {
     this.path = path;
     this.hadoop = hadoop;
+    this.opener = opener;
     this.plan = plan;
     table = new ColumnWriter.Table(plan.columns(), RecordColumnWriters::of);
   }
@@ -53,15 +65,11 @@ final class RecordFileWriter implements AutoCloseable {
 
   private void open() {
     try {
-      file = fileSystem().create(path, false);
+      file = opener.open();
     } catch (IOException error) {
       throw new UncheckedIOException("creating " + path, error);
     }
     writer = NativeRecords.newWriter(file, path.toString(), plan.toJson());
-  }
-
-  private FileSystem fileSystem() throws IOException {
-    return path.getFileSystem(hadoop);
   }
 
   /** Spark closes once more what failed to close. */
@@ -93,7 +101,8 @@ final class RecordFileWriter implements AutoCloseable {
       writer = 0;
     }
     if (index != null) {
-      try (OutputStream beside = fileSystem().create(RecordIndexes.indexOf(path), false)) {
+      FileSystem files = path.getFileSystem(hadoop);
+      try (OutputStream beside = files.create(RecordIndexes.indexOf(path), false)) {
         beside.write(index);
       }
     }

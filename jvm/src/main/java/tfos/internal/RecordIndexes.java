@@ -39,7 +39,10 @@ final class RecordIndexes {
     return file.suffix(SUFFIX);
   }
 
-  /** Takes what Spark has listed anyway, which spares a look at each directory. */
+  /**
+   * Takes what Spark has listed anyway, which spares a look at each directory. Only whole directories
+   * will do: of single files and patterns a listing does not show the indexes beside them.
+   */
   void know(List<FileStatus> listed) {
     for (FileStatus status : listed) {
       Path file = status.getPath();

@@ -23,7 +23,7 @@ import org.apache.hadoop.fs.Path;
  * loaded.
  *
  * <p>Owner and lifetime: a value, which tasks get. Threads: any. Errors: {@link
- * IllegalArgumentException} for a directory that is no such model, {@link UncheckedIOException}.
+ * IllegalArgumentException} for a directory that isn't such a model, {@link UncheckedIOException}.
  */
 public final class SavedModel implements Serializable {
   private static final long serialVersionUID = 1;

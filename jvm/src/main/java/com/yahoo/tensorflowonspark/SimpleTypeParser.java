@@ -14,7 +14,7 @@ public final class SimpleTypeParser {
 
   private SimpleTypeParser() {}
 
-  /** Errors: {@link IllegalArgumentException}, which says what of the text is no such thing. */
+  /** Errors: {@link IllegalArgumentException}, which says which part of the text isn't a type. */
   public static StructType parse(String simpleString) {
     String text = simpleString.strip();
     if (!text.startsWith(BEGIN) || !text.endsWith(">")) {

@@ -1,0 +1,379 @@
+// Writes the seeds of the fuzz targets: small real inputs, by the code that writes them in earnest.
+//   make_corpus DIRECTORY
+// DIRECTORY/TARGET/NAME is made anew for each; other files, which fuzzing found, are left alone.
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "collective/link.h"
+#include "control/messages/messages.h"
+#include "feed/read/test_chunks.h"
+#include "feed/wire/frame.h"
+#include "inference/test_saved_model.h"
+#include "jvm/plan_json.h"
+#include "net/handshake.h"
+#include "net/socket.h"
+#include "net/tls_stream.h"
+#include "parameter_server/protocol.h"
+#include "records/compression.h"
+#include "records/index_builder.h"
+#include "records/test_examples.h"
+#include "testing/pickler.h"
+
+namespace {
+
+using namespace tfos;  // NOLINT(google-build-using-namespace)
+
+std::filesystem::path corpus;
+
+template <typename T>
+T Must(Result<T> result) {
+  if (result.ok()) return std::move(result).value();
+  std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
+  std::exit(1);
+}
+
+void Write(const std::string& target, const std::string& name, std::string_view bytes) {
+  const auto directory = corpus / (target + "_fuzz");
+  std::filesystem::create_directories(directory);
+  std::ofstream file(directory / name, std::ios::binary);
+  file << bytes;
+  if (!file.flush()) {
+    std::fprintf(stderr, "%s can't be written\n", (directory / name).c_str());
+    std::exit(1);
+  }
+}
+
+std::string_view TextOf(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string Byte(int value) { return {static_cast<char>(value)}; }
+
+void Chunks() {
+  using chunk::DType;
+  using chunk::RowNodeKind;
+  const std::vector<feed::TestColumn> columns = {
+      {.kind = RowNodeKind::kNumpyArray, .dtype = DType::kFloat32, .shape = {2, 3}, .name = "x"},
+      {.kind = RowNodeKind::kInt, .dtype = DType::kInt64, .name = "y"},
+      {.kind = RowNodeKind::kText, .name = "text"},
+      {.kind = RowNodeKind::kNumberList, .dtype = DType::kFloat32, .ragged = true, .name = "r"}};
+  Write("chunk", "tuple", TextOf(feed::MakeChunk(columns, 0, 5)));
+  Write("chunk", "dict", TextOf(feed::MakeChunk(columns, 3, 2, RowNodeKind::kDict)));
+  Write("chunk", "number", TextOf(feed::MakeChunk({columns[1]}, 0, 3, RowNodeKind::kNone)));
+  Write("chunk", "empty", TextOf(feed::MakeChunk(columns, 0, 0)));
+
+  std::string structure;
+  chunk::AppendRowStructure(feed::Node(RowNodeKind::kInt), structure);
+  Write("row_structure", "number", Byte(1) + structure);
+  structure.clear();
+  chunk::AppendRowStructure(
+      feed::Node(RowNodeKind::kDict,
+                 {feed::Node(RowNodeKind::kInt),
+                  feed::Node(RowNodeKind::kTuple, {feed::Node(RowNodeKind::kInt)})},
+                 {"a", "b"}),
+      structure);
+  Write("row_structure", "dict", Byte(2) + structure);
+  structure.clear();
+  chunk::AppendRowStructure(
+      feed::Node(RowNodeKind::kSparkRow,
+                 {feed::Node(RowNodeKind::kNumpyArray), feed::Node(RowNodeKind::kNone)},
+                 {"x", "nothing"}),
+      structure);
+  Write("row_structure", "spark_row", Byte(8 + 1) + structure);
+}
+
+/// Every message of `Message`, as it is before anything was filled in.
+template <typename Message, std::size_t index = 0>
+void ControlMessages(const std::string& direction) {
+  if constexpr (index < std::variant_size_v<Message>) {
+    using Alternative = std::variant_alternative_t<index, Message>;
+    if constexpr (!std::is_same_v<Alternative, control::UnknownMessage>) {
+      Write("control_message", direction + "_" + std::string(Alternative::kType),
+            control::SerializeMessage(Alternative{}));
+    }
+    ControlMessages<Message, index + 1>(direction);
+  }
+}
+
+void Examples() {
+  Write("example", "example", records::GoldenExample());
+  Write("example", "sequence_example", records::GoldenSequenceExample());
+  // Names that the target has columns of.
+  Write("example", "letters",
+        records::ExampleOf({{"a", records::Int64Feature({1})},
+                            {"q", records::FloatFeature({1.5F, -2})},
+                            {"z", records::BytesFeature({"ab", "", "\xff"})}}));
+
+  const std::vector<std::string> some = {"one", "", std::string(300, 'x'),
+                                         records::GoldenExample()};
+  const std::pair<const char*, records::Compression> compressions[] = {
+      {"plain", records::Compression::kNone},
+      {"gzip", records::Compression::kGzip},
+      {"zlib", records::Compression::kZlib}};
+  for (const auto& [name, compression] : compressions) {
+    std::string file;
+    records::RecordWriter writer(
+        Must(records::Compress(std::make_unique<records::MemorySink>("seed", file), compression)));
+    for (const std::string& record : some) (void)writer.Write(records::Bytes(record)).ok();
+    (void)writer.Close().ok();
+    for (const int validation : {0, 1, 2}) {
+      Write("record", std::string(name) + std::to_string(validation),
+            Byte(static_cast<int>(compression) + 3 * validation) + file);
+    }
+  }
+
+  std::string file;
+  records::IndexBuilder index(std::make_unique<records::MemorySink>("seed", file), 1000);
+  const std::string records = records::FileOf(std::vector<std::string>(10, some[2]));
+  for (std::uint64_t i = 0; i < 10; ++i) index.AddRecord(records.size() / 10 * i, i);
+  (void)index.Write(records::Bytes(records)).ok();
+  const std::string whole = index.Finish(10).Serialize();
+  Write("record_index", "whole", whole);
+  // The target adds the CRC.
+  Write("record_index", "without_crc", whole.substr(0, whole.size() - sizeof(std::uint32_t)));
+}
+
+void FeedFrames() {
+  using namespace feed;  // NOLINT(google-build-using-namespace)
+  SessionOptions open;
+  open.queue = "rows";
+  open.key = {.epoch = 3, .partition = 7};
+  open.region_bytes = 1 << 20;
+  open.replay = {.place = CachePlace::kMemory, .epochs = 4, .shuffle_seed = 9};
+  const std::string hello = Encode(Challenge{}) + Encode(Hello{});
+  const std::string taken = Encode(OpenedMessage{.region_bytes = 4096}) +
+                            Encode(CreditMessage{.chunks = 2, .accepted_bytes = 700}) +
+                            EncodeProgress() + Encode(EndedMessage{.items = 5, .rows = 5});
+  const std::string data = EncodeDataHead({.items = 3}, 10) + std::string(10, 'd') +
+                           EncodeResultHead(2, 4) + "abcd" + EncodeEnd(5) + EncodeStop();
+  const std::string counts =
+      Encode(CountMessage{.key = open.key}) +
+      Encode(CountedMessage{.more = true, .accepted_bytes = 9, .ranges = {{1, 4}, {7, 9}}});
+  const std::string rest = Encode(Welcome{}) + Encode(ChunkMessage{.bytes = 64, .items = 2}) +
+                           EncodeGrow(8192) + EncodeRegion(8192) + EncodeSuperseded(2) +
+                           EncodeError("a node failed");
+  const std::pair<const char*, std::string> all[] = {{"hello", hello},   {"open", Encode(open)},
+                                                     {"taken", taken},   {"data", data},
+                                                     {"counts", counts}, {"rest", rest}};
+  for (const auto& [name, frames] : all) Write("feed_frame", name, Byte(6) + frames);
+
+  const nlohmann::json plan = {{"token", std::string(64, 'f')},
+                               {"job_id", "000102030405060708090a0b0c0d0eff"},
+                               {"queue", "input"},
+                               {"epoch", 7},
+                               {"timeout", 1.5},
+                               {"region_bytes", 1 << 20},
+                               {"cache", "disk"},
+                               {"replays", 3},
+                               {"shuffle_seed", 11},
+                               {"until_read", true},
+                               {"coordinator", {"host", 1}},
+                               {"endpoints",
+                                {{{"node_id", 0},
+                                  {"socket", "tfos-x"},
+                                  {"address", "10.0.0.1"},
+                                  {"port", 4000},
+                                  {"executor_id", "0"}}}}};
+  Write("feed_plan", "one_node", plan.dump());
+}
+
+/// What one end of a connection says first.
+template <typename Action>
+std::string FirstWords(const Action& action) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) std::exit(1);
+  const UniqueFd other(ends[1]);
+  const Wait wait{.deadline = Deadline::After(std::chrono::seconds(30))};
+  std::string words(4096, '\0');
+  std::thread speaker([&] { action(UniqueFd(ends[0]), wait); });
+  std::size_t bytes = 0;
+  if (Must(net::Poll(other.get(), POLLIN, wait)) != 0) {
+    bytes =
+        Must(net::Receive(other.get(), std::as_writable_bytes(std::span(words)), nullptr)).bytes;
+  }
+  ::shutdown(other.get(), SHUT_RDWR);
+  speaker.join();
+  words.resize(bytes);
+  return words;
+}
+
+void Handshakes() {
+  constexpr net::Protocol kProtocol{.magic = "tfos-ten", .version = 4, .name = "tensors"};
+  const Secret token = Must(Secret::Generate());
+  Write("handshake", "introduction", Byte(0) + FirstWords([&](UniqueFd fd, const Wait& wait) {
+                                       (void)net::Introduce(fd.get(), kProtocol, token,
+                                                            {.connecting = 1, .accepting = 0}, wait)
+                                           .ok();
+                                     }));
+  Write("handshake", "challenge", Byte(1) + FirstWords([&](UniqueFd fd, const Wait& wait) {
+                                    (void)net::Recognize(
+                                        fd.get(), kProtocol, token,
+                                        [](net::Numbers) { return Status(); }, wait)
+                                        .ok();
+                                  }));
+  Write("handshake", "tls", Byte(3) + FirstWords([&](UniqueFd fd, const Wait& wait) {
+                              (void)net::TlsStream::Open(
+                                  std::move(fd), net::TlsStream::Side::kConnecting, token, wait)
+                                  .ok();
+                            }));
+  std::string offer(12, '\0');
+  offer[0] = 5;
+  Write("handshake", "offer", Byte(2) + offer + "where" + Byte(1));
+}
+
+/// Keeps what is sent.
+class KeepingStream final : public net::Stream {
+ public:
+  explicit KeepingStream(std::string& sent) : Stream(UniqueFd()), sent_(sent) {}
+
+  std::string Describe() const override { return "kept"; }
+  Result<net::Transfer> Send(std::span<const std::byte> first,
+                             std::span<const std::byte> second) override {
+    sent_ += TextOf(first);
+    sent_ += TextOf(second);
+    return net::Transfer{.bytes = first.size() + second.size()};
+  }
+  Result<net::Transfer> Receive(std::span<std::byte> /*space*/) override {
+    return net::Transfer{.blocked = true};
+  }
+
+ private:
+  std::string& sent_;
+};
+
+void Links() {
+  using namespace collective;  // NOLINT(google-build-using-namespace)
+  std::string sent;
+  Link link(std::make_unique<KeepingStream>(sent), "worker:1");
+  const Operation sum{.number = 3,
+                      .kind = OperationKind::kAllReduce,
+                      .dtype = DType::kFloat32,
+                      .elements = 16,
+                      .name = "sum"};
+  link.Begin(sum);
+  link.TellWaiting(2);
+  const std::vector<std::byte> elements(64, std::byte{1});
+  link.Send(elements);
+  (void)link.Push().ok();
+  link.TellLeft();
+  (void)link.Push().ok();
+  Write("link", "copied", Byte(20) + sent);
+  Write("link", "added", Byte(21) + sent);
+}
+
+void ParameterMessages() {
+  using namespace parameter_server;  // NOLINT(google-build-using-namespace)
+  const Open open{.rule = {.combiner = Combiner::kAdam,
+                           .learning_rate = 0.001,
+                           .beta_1 = 0.9,
+                           .beta_2 = 0.999,
+                           .epsilon = 1e-7},
+                  .starts = true,
+                  .staleness = 3,
+                  .region_bytes = 4096,
+                  .name = "worker:0",
+                  .share = {{.dtype = DType::kFloat32, .elements = 100}}};
+  Write("parameter_message", "open", Encode(open));
+  Write("parameter_message", "push",
+        Encode(MessageType::kPush, Range{.data_follow = true, .bytes = 64}));
+  Write("parameter_message", "values",
+        Encode(MessageType::kValues, Range{.part = 1, .begin = 64, .bytes = 64, .version = 9}));
+  Write("parameter_message", "opened", EncodeVersion(MessageType::kOpened, kNotStarted));
+  Write("parameter_message", "waiting",
+        Encode(Waiting{.clock = 5, .other_clock = 2, .name = "worker:1"}));
+  Write("parameter_message", "failed", Encode(Failed{.kind = ErrorKind::kBadInput, .text = "no"}));
+}
+
+void Pickles() {
+  // Batches as Spark has them: lists of rows.
+  Pickler numbers;
+  numbers.Op("](").Floats({1, 2}).Floats({3, 4}).Op("e");
+  Write("pickle", "lists", Byte(0) + numbers.Stop());
+  Pickler rows;
+  rows.Op("](").Int(1).Text("a").Op("\x86").Int(2).Text("b").Op("\x86").Op("e");
+  Write("pickle", "tuples", Byte(0) + rows.Stop());
+  Pickler arrays;
+  arrays.Op("](")
+      .Array("f4", {2}, std::string(8, '\1'))
+      .Array("f4", {2}, std::string(8, '\2'))
+      .Op("e");
+  Write("pickle", "arrays", Byte(0) + arrays.Stop());
+  const std::string first = rows.Stop();
+  Write("pickle", "two", Byte(static_cast<int>(first.size())) + first + rows.Stop());
+}
+
+void Models() {
+  const std::string model = inference::TestSavedModel();
+  Write("saved_model", "model", model);
+  Write("saved_model", "empty", inference::GraphMessage({}));
+  const auto graphs = Must(inference::ReadSavedModel(records::Bytes(model)));
+  const auto& signature = graphs.at(0).signatures.at(0);
+  const nlohmann::json text = jvm::SignatureToJson(signature);
+  Write("java_json", "signature", text.dump());
+  const auto column = [](const char* name, const char* format, nlohmann::json children) {
+    return nlohmann::json{
+        {"name", name}, {"format", format}, {"nullable", true}, {"children", children}};
+  };
+  const auto none = nlohmann::json::array();
+  const nlohmann::json numbers =
+      column("numbers", "+l", nlohmann::json::array({column("item", "f", none)}));
+  const nlohmann::json table =
+      column("", "+s", nlohmann::json::array({column("word", "u", none), numbers}));
+  Write("java_json", "type", table.dump());
+  const auto list = [](nlohmann::json::initializer_list_t items) {
+    return nlohmann::json::array(items);
+  };
+  const nlohmann::json request = {
+      {"signature", text},
+      {"inputs", list({list({"numbers", "pixels", ""}), list({"word", "text", ""})})},
+      {"outputs", list({list({"digit", "digit"})})},
+      {"binary", none},
+      {"table", table}};
+  Write("java_json", "request", request.dump());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: make_corpus DIRECTORY\n");
+    return 2;
+  }
+  corpus = argv[1];
+  Chunks();
+  ControlMessages<control::DriverMessage>("driver");
+  ControlMessages<control::CoordinatorEvent>("event");
+  ControlMessages<control::AgentMessage>("agent");
+  ControlMessages<control::AgentCommand>("command");
+  ControlMessages<control::LaunchMessage>("launch");
+  ControlMessages<control::LaunchEvent>("launch_event");
+  ControlMessages<control::NodeCommand>("node_command");
+  ControlMessages<control::NodeMessage>("node");
+  Examples();
+  FeedFrames();
+  Handshakes();
+  Links();
+  ParameterMessages();
+  Pickles();
+  Models();
+  return 0;
+}

@@ -1,0 +1,19 @@
+"""Child processes that this one talks to over their standard input and output."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from typing import IO
+
+
+def start(
+    command: Sequence[str], *, own_session: bool = False
+) -> tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]:
+    """A child, what it reads, and what it writes. With ``own_session`` Ctrl-C at a terminal is for
+    this process to deal with, not for the child."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=own_session
+    )
+    assert process.stdin is not None and process.stdout is not None  # As was asked for.
+    return process, process.stdin, process.stdout

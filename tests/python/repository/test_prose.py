@@ -1,0 +1,111 @@
+"""The English of pages, comments and docstrings keeps the rules of tools/prose.toml."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+import prose
+from support.places import ROOT
+
+RULES = prose.read_rules()
+FIVE = "one two three four five "
+
+
+def names(text, lengths=False):
+    """The names of the rules that a text breaks, or "length"."""
+    return [
+        finding.split('"')[1] if finding.startswith('"') else "length"
+        for finding in prose.findings(text, RULES, lengths)
+    ]
+
+
+def test_pages_and_comments_keep_the_rules():
+    done = subprocess.run([sys.executable, ROOT / "tools/prose.py"], capture_output=True, text=True)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("The wheel has to be built there.", "has to"),
+        ("Hosts have to be reachable.", "has to"),
+        ("A queue is no list.", "is no X"),
+        ("All types but for maps are fed.", "but for"),
+        ("Who listens on the network reads nothing.", "who + verb"),
+        ("It is sent only to who has proved it.", "who + verb"),
+        ("Loops of one's own pass gradients.", "of one's own"),
+        ("Its agent ended without a word.", "without a word"),
+        ("Legacy Keras works as well.", "as well"),
+        ("They work as ever.", "as ever"),
+    ],
+)
+def test_a_pattern_is_found(text, rule):
+    assert names(text) == [rule]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There is no such file.",
+        "It is no longer used.",
+        "Anyone who listens reads nothing.",
+        "People who trust it load it.",
+        "This is as well known as that.",
+        "Who needs this?",
+        "Everything but formats is checked.",
+    ],
+)
+def test_plain_english_passes(text):
+    assert names(text) == []
+
+
+def test_a_sentence_may_have_as_many_words_as_the_rules_say():
+    longest = "Word " * RULES.longest_sentence
+    assert names(f"{longest.strip()}.", lengths=True) == []
+    assert names(f"{longest}more.", lengths=True) == ["length"]
+    assert names(f"{longest}more.", lengths=False) == []
+
+
+def test_each_sentence_is_measured_by_itself():
+    text = f"First {FIVE * 6}end. Second {FIVE * 6}end: `code` goes on. Third {FIVE * 6}(as here)."
+    assert names(text, lengths=True) == []
+
+
+def test_code_is_one_word_without_patterns():
+    page = "Call `this has to be ignored` now.\n\n```sh\nand this has to be, too\n```\n\n<!-- has to -->\n"
+    texts = [text for _, text, _ in prose.texts_of_page(page)]
+    assert texts == [f"Call {prose.CODE} now."]
+
+
+def test_cells_of_tables_are_texts_by_themselves():
+    page = f"| a | b |\n|---|---|\n| {FIVE * 5}x | {FIVE * 5}y |\n\nBelow.\n"
+    assert [(line, lengths) for line, _, lengths in prose.texts_of_page(page, cells_too=False)] == [
+        (1, False),
+        (1, False),
+        (3, False),
+        (3, False),
+        (5, True),
+    ]
+    assert all(lengths for _, _, lengths in prose.texts_of_page(page))
+
+
+def test_comments_and_docstrings_are_found_with_their_lines():
+    python = '"""Opens\nit."""\nx = "# no comment"  # One\n# two.\n\n\ndef f():\n    """Says `has to`."""\n'
+    assert sorted(prose.texts_of_python(python)) == [
+        (1, "Opens\nit."),
+        (3, "One two."),
+        (8, "Says `has to`."),
+    ]
+    native = '/// One\n/// two.\nint x = 1;  // three\nconst char* s = "// no comment";\n/* Four\n * five. */\n'
+    assert list(prose.texts_of_c_family(native)) == [(1, "One two. three"), (5, "Four five.")]
+
+
+def test_a_file_s_findings_say_where_they_are(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n\nIt has to go.\n")
+    (finding,) = prose.check(page, RULES)
+    assert finding.startswith(f'{page}:3: "has to"')
+    rules = dataclasses.replace(RULES, patterns=[])
+    assert prose.check(page, rules) == []
