@@ -93,6 +93,7 @@ TEST_ONLY = {
     "feed/node": {"feed/feeder"},
     "feed/read": {"feed/feeder"},
     "cli": {"chunk", "feed"},
+    "datasets": {"feed/feeder"},
 }
 TESTING = "testing"
 

@@ -1,10 +1,12 @@
 #include "base/logging.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 // As Spark writes them.
 #define SPDLOG_LEVEL_NAMES \
@@ -42,21 +44,47 @@ spdlog::level::level_enum Spdlogs(LogLevel level) {
   return spdlog::level::err;
 }
 
+/// What the process logs with, and has logged with before. Never destroyed: threads may write while
+/// the process ends, when what belongs to the logging library itself is gone.
+struct Loggers {
+  Loggers() { Use(std::make_unique<spdlog::logger>("", Sink<spdlog::sinks::stdout_sink_mt>())); }
+
+  void Use(std::unique_ptr<spdlog::logger> logger) {
+    current.store(logger.get(), std::memory_order_release);
+    all.push_back(std::move(logger));
+  }
+
+  template <typename T>
+  static spdlog::sink_ptr Sink() {
+    return std::make_shared<T>();
+  }
+
+  std::vector<std::unique_ptr<spdlog::logger>> all;
+  std::atomic<spdlog::logger*> current = nullptr;
+};
+
+Loggers& TheLoggers() {
+  static auto* const loggers = new Loggers;
+  return *loggers;
+}
+
+spdlog::logger& Current() { return *TheLoggers().current.load(std::memory_order_acquire); }
+
 }  // namespace
 
 void SetUpLogging(std::string_view who, std::string_view level) {
   auto logger =
-      std::make_shared<spdlog::logger>("tfos", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+      std::make_unique<spdlog::logger>("tfos", Loggers::Sink<spdlog::sinks::stderr_sink_mt>());
   std::string escaped;
   for (char c : who) escaped += c == '%' ? std::string("%%") : std::string(1, c);
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%f %l tfos " + escaped + ": %v");
   logger->set_level(LevelFromName(level));
   logger->flush_on(spdlog::level::trace);
-  spdlog::set_default_logger(std::move(logger));
+  TheLoggers().Use(std::move(logger));
 }
 
-bool IsLogged(LogLevel level) { return spdlog::should_log(Spdlogs(level)); }
+bool IsLogged(LogLevel level) { return Current().should_log(Spdlogs(level)); }
 
-void WriteLog(LogLevel level, std::string_view message) { spdlog::log(Spdlogs(level), message); }
+void WriteLog(LogLevel level, std::string_view message) { Current().log(Spdlogs(level), message); }
 
 }  // namespace tfos

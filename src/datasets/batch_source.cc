@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <exception>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include <variant>
 
 #include "base/aligned_buffer.h"
+#include "base/guarded.h"
 #include "base/logging.h"
 #include "datasets/batch_storage.h"
 #include "datasets/row_converter.h"
@@ -220,20 +220,29 @@ void BatchSource::Begin(void* context) {
 
 std::int32_t BatchSource::Await(void* context) {
   auto& stream = *static_cast<Stream*>(context);
-  const MutexLock lock(stream.mutex);
-  try {
-    if (stream.over) return 0;
+  std::int32_t waits = 0;
+  const auto work = [&] {
+    const MutexLock lock(stream.mutex);
+    if (stream.over) return;
     if (!stream.ready) stream.ready = stream.Read(Deadline::After(kAwaitFor));
-  } catch (const std::exception&) {
-    return 0;  // No memory: `next` says so.
-  }
-  return stream.ready ? 0 : 1;
+    waits = stream.ready ? 0 : 1;
+  };
+  // For `next` to say; where there is no memory even for that, it tries anew.
+  const auto keep = [&](ErrorKind kind, const char* what) {
+    const auto store = [&] {
+      const MutexLock lock(stream.mutex);
+      stream.ready.emplace(Status(kind, what).Annotate("make a batch"));
+    };
+    Guarded(store, [](ErrorKind, const char*) {});
+  };
+  Guarded(work, keep);
+  return waits;
 }
 
 void BatchSource::NextBatch(void* context, tfos_batch* batch) {
   auto& stream = *static_cast<Stream*>(context);
   *batch = {};
-  try {
+  const auto work = [&] {
     auto storage = std::make_unique<BatchStorage>();
     Reading& reading = *stream.reading;
     std::optional<Result<feed::BatchResult>> awaited;
@@ -248,8 +257,10 @@ void BatchSource::NextBatch(void* context, tfos_batch* batch) {
     if (!awaited) awaited = stream.Read(Deadline::Infinite());
     Result<feed::BatchResult>& next = *awaited;
     if (!next.ok()) {
-      storage->ShowIn(*batch, reading.closed ? kTfOutOfRange : TfCodeOf(next.status().kind()),
-                      next.status().ToString());
+      storage->ShowIn(
+          *batch,
+          reading.closed ? tensorflow::kTfOutOfRange : tensorflow::TfCodeOf(next.status().kind()),
+          next.status().ToString());
     } else if (auto* rows = std::get_if<feed::Batch>(&*next)) {
       reading.feed->CountBatch(rows->rows);
       Add(std::move(*rows), stream.options, stream.remainder == feed::Remainder::kPad, *storage);
@@ -260,13 +271,11 @@ void BatchSource::NextBatch(void* context, tfos_batch* batch) {
         const MutexLock lock(stream.mutex);
         stream.over = true;
       }
-      storage->ShowIn(*batch, kTfOutOfRange, "the end of the epoch");
+      storage->ShowIn(*batch, tensorflow::kTfOutOfRange, "the end of the epoch");
     }
     BatchStorage::Give(std::move(storage), *batch);
-  } catch (const std::exception&) {  // Nothing is thrown across; only lack of memory is left.
-    batch->code = kTfUnavailable;
-    batch->message = "no memory for a batch";
-  }
+  };
+  Guarded(work, [&](ErrorKind kind, const char* what) { BatchStorage::Fail(*batch, kind, what); });
 }
 
 }  // namespace tfos::datasets

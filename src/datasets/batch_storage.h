@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "datasets/tf_code.h"
+#include "base/guarded.h"
 #include "tensorflow/batch_source_table.h"
+#include "tensorflow/tf_code_of.h"
 
 namespace tfos::datasets {
 
@@ -64,6 +65,21 @@ class BatchStorage {
   /// Hands itself over to a batch; `Release` is the batch's release_batch.
   static void Give(std::unique_ptr<BatchStorage> storage, tfos_batch& batch) {
     batch.storage = storage.release();
+  }
+  /// Makes `batch` the failure of what is thrown while it was made. Never throws.
+  static void Fail(tfos_batch& batch, ErrorKind kind, const char* what) {
+    const int code = tensorflow::TfCodeOf(kind);
+    batch = {};
+    batch.code = code;
+    batch.message = kind == ErrorKind::kNoResources ? "no memory for a batch"
+                                                    : "making a batch failed; report this";
+    Guarded(
+        [&] {
+          auto storage = std::make_unique<BatchStorage>();
+          storage->ShowIn(batch, code, std::string("making a batch failed: ") + what);
+          Give(std::move(storage), batch);
+        },
+        [](ErrorKind, const char*) {});  // The text above is in the library.
   }
   static void Release(tfos_batch* batch) { delete static_cast<BatchStorage*>(batch->storage); }
 

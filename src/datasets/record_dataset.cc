@@ -1,12 +1,9 @@
 #include "datasets/record_dataset.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <new>
@@ -17,8 +14,10 @@
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/guarded.h"
 #include "base/logging.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "chunk/chunk.h"
 #include "datasets/batch_storage.h"
 #include "files/process_hadoop.h"
@@ -159,11 +158,11 @@ class ReadAhead {
     bool more = true;
     while (more) {
       Result<std::optional<arrow::Field>> read = std::optional<arrow::Field>();
-      try {
-        read = batches.Next();
-      } catch (const std::exception&) {
-        read = Status(ErrorKind::kNoResources, "no memory for a batch");
-      }
+      Guarded([&] { read = batches.Next(); },
+              [&](ErrorKind kind, const char* what) {
+                const bool no_memory = kind == ErrorKind::kNoResources;
+                read = no_memory ? no_memory_ : Status(kind, what).Annotate("read a batch");
+              });
       more = read.ok() && *read;
       const MutexLock lock(mutex_);
       while (!stopped_ && ready_.size() >= kReadAhead) changed_.Wait(mutex_);
@@ -215,6 +214,8 @@ class ReadAhead {
  private:
   bool Settled() const TFOS_REQUIRES(mutex_) { return over_ || !ready_.empty(); }
 
+  /// Made where there is memory for its text.
+  const Status no_memory_{ErrorKind::kNoResources, "no memory for a batch"};
   Mutex mutex_;
   CondVar changed_;
   std::deque<arrow::Field> ready_ TFOS_GUARDED_BY(mutex_);
@@ -227,15 +228,20 @@ class ReadAhead {
 ///
 /// Owner and lifetime: by count. The last one to let go does not wait for the thread, which may be
 /// in a read of a file system that does not answer: the thread ends, and closes its file, after
-/// the batch at hand. Threads: all from any.
+/// the batch at hand. It may outlive `main`, and so it uses only what it holds itself and what is
+/// never destroyed (the process's files and its log). Threads: all from any.
 class Pass : public Counted<Pass> {
  public:
-  explicit Pass(records::ExampleBatchesOptions options) : columns_(options.schema.columns) {
-    std::thread([ahead = ahead_, batches = records::ExampleBatches(
-                                     std::move(options), files::ProcessFiles())]() mutable {
-      ::pthread_setname_np(::pthread_self(), "tfos-records");
-      ahead->Run(batches);
-    }).detach();
+  explicit Pass(const std::vector<ExampleColumn>& columns) : columns_(columns) {}
+
+  /// Starts to read.
+  Status Start(const records::ExampleBatchesOptions& options) {
+    const auto batches = std::make_shared<records::ExampleBatches>(options, files::ProcessFiles());
+    TFOS_ASSIGN_OR_RETURN(
+        std::thread reader,
+        StartThread("tfos-records", [ahead = ahead_, batches] { ahead->Run(*batches); }));
+    reader.detach();
+    return {};
   }
   ~Pass() { ahead_->Stop(); }
   Pass(const Pass&) = delete;
@@ -247,23 +253,22 @@ class Pass : public Counted<Pass> {
 
   static void Next(void* context, tfos_batch* batch) {
     *batch = {};
-    try {
+    const auto work = [&] {
       auto storage = std::make_unique<BatchStorage>();
       static_cast<Pass*>(context)->Fill(*storage, *batch);
       BatchStorage::Give(std::move(storage), *batch);
-    } catch (const std::exception&) {  // Nothing is thrown across; all that is left is no memory.
-      batch->code = kTfUnavailable;
-      batch->message = "no memory for a batch";
-    }
+    };
+    Guarded(work,
+            [&](ErrorKind kind, const char* what) { BatchStorage::Fail(*batch, kind, what); });
   }
 
  private:
   void Fill(BatchStorage& storage, tfos_batch& batch) {
     auto rows = ahead_->Take();
     if (!rows.ok()) {
-      storage.ShowIn(batch, TfCodeOf(rows.status().kind()), rows.status().ToString());
+      storage.ShowIn(batch, tensorflow::TfCodeOf(rows.status().kind()), rows.status().ToString());
     } else if (!*rows) {
-      storage.ShowIn(batch, kTfOutOfRange, "the end of the files");
+      storage.ShowIn(batch, tensorflow::kTfOutOfRange, "the end of the files");
     } else {
       for (std::size_t i = 0; i < columns_.size(); ++i) {
         AddColumn(columns_[i], (*rows)->children[i], storage);
@@ -282,9 +287,16 @@ class Files : public Counted<Files> {
   explicit Files(records::ExampleBatchesOptions options) : options_(std::move(options)) {}
 
   static std::int32_t Open(void* context, tfos_batch_source* pass) {
-    try {
+    std::int32_t opened = 0;
+    const auto work = [&] {
+      const records::ExampleBatchesOptions& options = static_cast<Files*>(context)->options_;
+      auto made = std::make_unique<Pass>(options.schema.columns);
+      if (const Status started = made->Start(options); !started.ok()) {
+        LogError("no pass over the files: {}", started.ToString());
+        return;
+      }
       *pass = {.version = TFOS_BATCH_SOURCE_VERSION,
-               .context = new Pass(static_cast<Files*>(context)->options_),
+               .context = made.release(),
                .retain = &Pass::Retain,
                .release = &Pass::Release,
                .begin = nullptr,
@@ -292,10 +304,10 @@ class Files : public Counted<Files> {
                .next = &Pass::Next,
                .release_batch = &BatchStorage::Release,
                .open = nullptr};
-    } catch (const std::exception&) {  // No memory, or no thread.
-      return 0;
-    }
-    return 1;
+      opened = 1;
+    };
+    Guarded(work, [](ErrorKind, const char*) {});  // The op says that there are no resources.
+    return opened;
   }
 
  private:

@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/guarded.h"
 #include "base/mutex.h"
 #include "collective/fused.h"
-#include "datasets/tf_code.h"
+#include "tensorflow/tf_code_of.h"
+#include "tensorflow/tf_codes.h"
 
 namespace tfos::datasets {
 namespace {
@@ -50,10 +52,23 @@ std::vector<Exchanged> ExchangedOf(const tfos_exchanged* tensors, std::int32_t c
   return all;
 }
 
-std::int32_t Told(const Status& status, char** message) {
-  if (status.ok()) return 0;
-  *message = ::strdup(status.ToString().c_str());
-  return TfCodeOf(status.kind());
+/// Runs `work`, which gives a Status; its code, and its text in `message` if it failed. The text is
+/// null when there is no memory for one.
+template <typename Work>
+std::int32_t Run(char** message, Work work) {
+  std::int32_t code = tensorflow::kTfOk;
+  Guarded(
+      [&] {
+        const Status status = work();
+        if (status.ok()) return;
+        code = tensorflow::TfCodeOf(status.kind());
+        *message = ::strdup(status.ToString().c_str());
+      },
+      [&](ErrorKind kind, const char* what) {
+        code = tensorflow::TfCodeOf(kind);
+        *message = ::strdup(what);
+      });
+  return code;
 }
 
 }  // namespace
@@ -76,50 +91,53 @@ struct TensorGroup::Shared {
   static std::int32_t AllReduce(void* context, const char* name, std::int32_t tf_dtype,
                                 std::int32_t tf_wire, std::int32_t average, double weight,
                                 const tfos_exchanged* tensors, std::int32_t count, char** message) {
-    const auto dtype = DTypeOf(tf_dtype);
-    if (!dtype) {
-      return Told(
-          {ErrorKind::kBadInput, fmt::format("TensorFlow's type {} can't be summed up", tf_dtype)},
-          message);
-    }
-    const auto wire = DTypeOf(tf_wire);
-    if (tf_wire != 0 && !wire) {
-      return Told(
-          {ErrorKind::kBadInput, fmt::format("TensorFlow's type {} can't be sent", tf_wire)},
-          message);
-    }
-    Shared& shared = Of(context);
-    const MutexLock lock(shared.mutex);
-    return Told(shared.fused.AllReduce(*dtype, average != 0 ? std::optional(weight) : std::nullopt,
-                                       ExchangedOf(tensors, count), name, wire),
-                message);
+    return Run(message, [&]() -> Status {
+      const auto dtype = DTypeOf(tf_dtype);
+      if (!dtype) {
+        return {ErrorKind::kBadInput,
+                fmt::format("TensorFlow's type {} can't be summed up", tf_dtype)};
+      }
+      const auto wire = DTypeOf(tf_wire);
+      if (tf_wire != 0 && !wire) {
+        return {ErrorKind::kBadInput, fmt::format("TensorFlow's type {} can't be sent", tf_wire)};
+      }
+      Shared& shared = Of(context);
+      const MutexLock lock(shared.mutex);
+      return shared.fused.AllReduce(*dtype, average != 0 ? std::optional(weight) : std::nullopt,
+                                    ExchangedOf(tensors, count), name, wire);
+    });
   }
 
   static std::int32_t Broadcast(void* context, const char* name, std::int32_t root,
                                 const tfos_exchanged* tensors, std::int32_t count, char** message) {
-    Shared& shared = Of(context);
-    const MutexLock lock(shared.mutex);
-    return Told(
-        shared.fused.Broadcast(static_cast<std::uint32_t>(root), ExchangedOf(tensors, count), name),
-        message);
+    return Run(message, [&] {
+      Shared& shared = Of(context);
+      const MutexLock lock(shared.mutex);
+      return shared.fused.Broadcast(static_cast<std::uint32_t>(root), ExchangedOf(tensors, count),
+                                    name);
+    });
   }
 
   static std::int32_t GatherSizes(void* context, const char* name, std::uint64_t bytes,
                                   std::uint64_t* sizes, char** message) {
-    const auto gathered = Of(context).group->GatherSizes(bytes, name);
-    if (gathered.ok()) std::ranges::copy(*gathered, sizes);
-    return Told(gathered.ok() ? Status() : gathered.status(), message);
+    return Run(message, [&]() -> Status {
+      TFOS_ASSIGN_OR_RETURN(const auto gathered, Of(context).group->GatherSizes(bytes, name));
+      std::ranges::copy(gathered, sizes);
+      return {};
+    });
   }
 
   static std::int32_t AllGather(void* context, const char* name, const std::uint64_t* sizes,
                                 const void* from, void* to, char** message) {
-    collective::Group& group = *Of(context).group;
-    const std::vector<std::size_t> by_member(sizes, sizes + group.size());
-    const std::size_t before = std::accumulate(sizes, sizes + group.rank(), std::size_t{0});
-    const std::size_t total = std::accumulate(sizes, sizes + group.size(), std::size_t{0});
-    auto* const bytes = static_cast<std::byte*>(to);
-    if (sizes[group.rank()] > 0) std::memcpy(bytes + before, from, sizes[group.rank()]);
-    return Told(group.AllGather(by_member, {bytes, total}, name), message);
+    return Run(message, [&] {
+      collective::Group& group = *Of(context).group;
+      const std::vector<std::size_t> by_member(sizes, sizes + group.size());
+      const std::size_t before = std::accumulate(sizes, sizes + group.rank(), std::size_t{0});
+      const std::size_t total = std::accumulate(sizes, sizes + group.size(), std::size_t{0});
+      auto* const bytes = static_cast<std::byte*>(to);
+      if (sizes[group.rank()] > 0) std::memcpy(bytes + before, from, sizes[group.rank()]);
+      return group.AllGather(by_member, {bytes, total}, name);
+    });
   }
 
   static std::int32_t Size(void* context) {

@@ -1,22 +1,21 @@
 // The library that TensorFlow loads as a plugin for file systems: a FileSystem behind its C ABI.
 //
 // TensorFlow calls TF_InitPlugin when Python registers the library, once for each scheme, as
-// tfos_hadoop_configure has said before. The file system is that of tfos._native, built with the
-// same compiler from the same sources, so that the process has one client and one Java.
+// tfos_hadoop_configure has said before. The file system is that of tfos._native, so that the
+// process has one client and one Java; file_system_table.h is the border between the two.
 
 #include <dlfcn.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <new>
 #include <string>
 
-#include "base/format.h"
+#include "base/guarded.h"
 #include "base/mutex.h"
-#include "hadoop/file_system.h"
+#include "hadoop/file_system_table.h"
 #include "tensorflow/filesystem_abi.h"
+#include "tensorflow/tf_code_of.h"
 #include "tensorflow/tf_codes.h"
 
 namespace tfos::hadoop {
@@ -38,10 +37,8 @@ using SetStatus = void (*)(TF_Status*, int code, const char* message);
 struct Library {
   Mutex mutex;
   std::string scheme TFOS_GUARDED_BY(mutex) = "hdfs";
-  FileSystem* files = nullptr;  ///< Set before the first registration; does not change.
+  tfos_file_system files{};  ///< Set before the first registration; does not change.
   SetStatus set_status = nullptr;
-
-  FileSystem& Files() const { return *files; }
 };
 
 Library& TheLibrary() {
@@ -49,169 +46,117 @@ Library& TheLibrary() {
   return *library;
 }
 
-int CodeOf(const Status& status) {
-  switch (status.code().value()) {
-    case 0:
-      break;
-    case ENOENT:
-      return tensorflow::kTfNotFound;
-    case EEXIST:
-      return tensorflow::kTfAlreadyExists;
-    case EACCES:
-      return tensorflow::kTfPermissionDenied;
-    case EISDIR:
-    case ENOTDIR:
-    case ENOTEMPTY:
-    case EBUSY:
-    case EBADF:
-      return tensorflow::kTfFailedPrecondition;
-    case EINVAL:
-      return tensorflow::kTfInvalidArgument;
-    case EDQUOT:
-    case ENOSPC:
-    case ENOMEM:
-      return tensorflow::kTfResourceExhausted;
-    case ETIMEDOUT:
-      return tensorflow::kTfDeadlineExceeded;
-    case EOPNOTSUPP:
-    case EXDEV:  // As TensorFlow has it for files of this host.
-      return tensorflow::kTfUnimplemented;
-    case EAGAIN:
-    case ECONNREFUSED:
-    case EHOSTUNREACH:
-      return tensorflow::kTfUnavailable;
-    default:
-      return tensorflow::kTfUnknown;
+/// A failure of the table's functions, or none: code and text.
+class Outcome {
+ public:
+  explicit Outcome(int code = tensorflow::kTfOk) : code_(code) {}
+  ~Outcome();
+  Outcome(const Outcome&) = delete;
+  Outcome& operator=(const Outcome&) = delete;
+
+  bool ok() const { return code_ == tensorflow::kTfOk; }
+  int code() const { return code_; }
+
+  /// For a call of the table: `outcome.Take(files.stat(..., outcome.message()))`.
+  char** message() { return &message_; }
+  bool Take(int code) {
+    code_ = code;
+    return ok();
   }
-  switch (status.kind()) {
-    case ErrorKind::kRetryLater:
-    case ErrorKind::kReconnect:
-      return tensorflow::kTfUnavailable;
-    case ErrorKind::kNoResources:
-      return tensorflow::kTfResourceExhausted;
-    case ErrorKind::kInterrupted:
-      return tensorflow::kTfCancelled;
-    case ErrorKind::kUnsupported:
-    case ErrorKind::kBadInput:
-      return tensorflow::kTfFailedPrecondition;
-    case ErrorKind::kSuperseded:
-    case ErrorKind::kBug:
-      return tensorflow::kTfInternal;
-  }
-  return tensorflow::kTfUnknown;
+
+  void Tell(TF_Status* status) const;
+
+ private:
+  int code_;
+  char* message_ = nullptr;  ///< The table's.
+};
+
+Outcome::~Outcome() {
+  if (message_ != nullptr) TheLibrary().files.free_message(message_);
 }
 
-void Say(TF_Status* to, const Status& status) {
-  if (status.ok()) {
-    TheLibrary().set_status(to, tensorflow::kTfOk, "");
-  } else {
-    TheLibrary().set_status(to, CodeOf(status), status.ToString().c_str());
-  }
+void Outcome::Tell(TF_Status* status) const {
+  const char* const text = message_ != nullptr ? message_ : "no memory for the reason";
+  TheLibrary().set_status(status, code_, ok() ? "" : text);
 }
 
-/// Runs `work` (giving a Status) for TensorFlow: what it throws stays here.
+const tfos_file_system& Files() { return TheLibrary().files; }
+
+/// Runs `work`, which sets `status`, for TensorFlow: what it throws stays here.
 template <typename Work>
 void Guard(TF_Status* status, Work work) {
-  try {
-    Say(status, work());
-  } catch (const std::exception& error) {
-    TheLibrary().set_status(status, tensorflow::kTfResourceExhausted, error.what());
-  }
+  Guarded(work, [&](ErrorKind kind, const char* what) {
+    TheLibrary().set_status(status, tensorflow::TfCodeOf(kind), what);
+  });
 }
 
-char* Copy(const std::string& text) {
-  auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
-  if (copy == nullptr) throw std::bad_alloc();
-  std::memcpy(copy, text.c_str(), text.size() + 1);
-  return copy;
+/// Calls a function of the table; whether it succeeded.
+template <typename... Parameters, typename... Arguments>
+bool Call(TF_Status* status, std::int32_t (*function)(Parameters...), Arguments... arguments) {
+  Outcome outcome;
+  outcome.Take(function(arguments..., outcome.message()));
+  outcome.Tell(status);
+  return outcome.ok();
 }
 
 // --- Files ---
 
-void CleanUpReadable(TfRandomAccessFile* file) { delete static_cast<ReadableFile*>(file->file); }
+void CleanUpReadable(TfRandomAccessFile* file) { Files().close_readable(file->file); }
 
 std::int64_t Read(const TfRandomAccessFile* file, std::uint64_t offset, std::size_t bytes,
                   char* buffer, TF_Status* status) {
-  std::int64_t count = -1;
-  Guard(status, [&]() -> Status {
-    TFOS_ASSIGN_OR_RETURN(const std::size_t read,
-                          static_cast<ReadableFile*>(file->file)
-                              ->Read(offset, {reinterpret_cast<std::byte*>(buffer), bytes}));
-    count = static_cast<std::int64_t>(read);
-    return Status::Ok();
-  });
-  if (count >= 0 && static_cast<std::size_t>(count) < bytes) {
+  std::uint64_t read = 0;
+  if (!Call(status, Files().read, file->file, offset, buffer, std::uint64_t{bytes}, &read)) {
+    return -1;
+  }
+  if (read < bytes) {
     TheLibrary().set_status(status, tensorflow::kTfOutOfRange, "the file ends here");
   }
-  return count;
+  return static_cast<std::int64_t>(read);
 }
 
-WritableFile& Writable(const TfWritableFile* file) {
-  return *static_cast<WritableFile*>(file->file);
-}
-
-void CleanUpWritable(TfWritableFile* file) { delete static_cast<WritableFile*>(file->file); }
+void CleanUpWritable(TfWritableFile* file) { Files().close_writable(file->file); }
 
 void AppendBytes(const TfWritableFile* file, const char* buffer, std::size_t bytes,
                  TF_Status* status) {
-  Guard(status, [&] {
-    return Writable(file).Append({reinterpret_cast<const std::byte*>(buffer), bytes});
-  });
+  Call(status, Files().write, file->file, buffer, std::uint64_t{bytes});
 }
 
 std::int64_t Tell(const TfWritableFile* file, TF_Status* status) {
-  std::int64_t position = -1;
-  Guard(status, [&]() -> Status {
-    TFOS_ASSIGN_OR_RETURN(const std::uint64_t told, Writable(file).Tell());
-    position = static_cast<std::int64_t>(told);
-    return Status::Ok();
-  });
-  return position;
+  std::uint64_t position = 0;
+  if (!Call(status, Files().tell, file->file, &position)) return -1;
+  return static_cast<std::int64_t>(position);
 }
 
 void Flush(const TfWritableFile* file, TF_Status* status) {
-  Guard(status, [&] { return Writable(file).Flush(); });
+  Call(status, Files().flush, file->file);
 }
 
-void Sync(const TfWritableFile* file, TF_Status* status) {
-  Guard(status, [&] { return Writable(file).Sync(); });
-}
+void Sync(const TfWritableFile* file, TF_Status* status) { Call(status, Files().sync, file->file); }
 
 void Close(const TfWritableFile* file, TF_Status* status) {
-  Guard(status, [&] { return Writable(file).Close(); });
+  Call(status, Files().close, file->file);
 }
 
 // --- The file system ---
 
-void Init(TfFilesystem* /*filesystem*/, TF_Status* status) { Say(status, Status::Ok()); }
+void Init(TfFilesystem* /*filesystem*/, TF_Status* status) { Outcome().Tell(status); }
 
 void CleanUp(TfFilesystem* /*filesystem*/) {}
 
 void OpenReadable(const TfFilesystem* /*filesystem*/, const char* path, TfRandomAccessFile* file,
                   TF_Status* status) {
-  Guard(status, [&]() -> Status {
-    TFOS_ASSIGN_OR_RETURN(auto opened, TheLibrary().Files().Open(path));
-    file->file = opened.release();
-    return Status::Ok();
-  });
+  Call(status, Files().open, Files().context, path, &file->file);
 }
 
 void OpenWritable(const TfFilesystem* /*filesystem*/, const char* path, TfWritableFile* file,
                   TF_Status* status) {
-  Guard(status, [&]() -> Status {
-    TFOS_ASSIGN_OR_RETURN(auto opened, TheLibrary().Files().Create(path));
-    file->file = opened.release();
-    return Status::Ok();
-  });
+  Call(status, Files().create, Files().context, path, &file->file);
 }
 
 void OpenAppendable(const TfFilesystem* /*filesystem*/, const char* path, TfWritableFile* file,
                     TF_Status* status) {
-  Guard(status, [&]() -> Status {
-    TFOS_ASSIGN_OR_RETURN(auto opened, TheLibrary().Files().Append(path));
-    file->file = opened.release();
-    return Status::Ok();
-  });
+  Call(status, Files().append, Files().context, path, &file->file);
 }
 
 /// The directory that `path` lies in; "" for that of a root, such as hdfs://host.
@@ -224,44 +169,56 @@ std::string ParentOf(std::string path) {
   return path.substr(0, slash == path.find('/', authority) ? slash + 1 : slash);
 }
 
+/// Fails with `code` for a path.
+void Refuse(TF_Status* status, int code, const char* what, const char* path) {
+  const std::string text = std::string(what) + ": " + path;
+  TheLibrary().set_status(status, code, text.c_str());
+}
+
 void CreateDirectory(const TfFilesystem* /*filesystem*/, const char* path, TF_Status* status) {
-  Guard(status, [&]() -> Status {
-    FileSystem& files = TheLibrary().Files();
-    const auto there = files.Stat(path);
-    if (there.ok()) return Status::FromErrno(EEXIST, fmt::format("make the directory {}", path));
-    if (there.status().code().value() != ENOENT) return there.status();
+  Guard(status, [&] {
+    tfos_file_info info{};
+    Outcome there;
+    if (there.Take(Files().stat(Files().context, path, &info, there.message()))) {
+      return Refuse(status, tensorflow::kTfAlreadyExists, "make a directory that is there", path);
+    }
+    if (there.code() != tensorflow::kTfNotFound) return there.Tell(status);
     if (const std::string parent = ParentOf(path); !parent.empty()) {
-      TFOS_ASSIGN_OR_RETURN(const FileInfo above, files.Stat(parent));
-      if (!above.is_directory) {
-        return Status::FromErrno(ENOTDIR, fmt::format("make the directory {}", path));
+      if (!Call(status, Files().stat, Files().context, parent.c_str(), &info)) return;
+      if (info.is_directory == 0) {
+        return Refuse(status, tensorflow::kTfFailedPrecondition,
+                      "make a directory in what is not one", path);
       }
     }
-    return files.MakeDirectories(path);
+    Call(status, Files().make_directories, Files().context, path);
   });
 }
 
 void CreateDirectories(const TfFilesystem* /*filesystem*/, const char* path, TF_Status* status) {
-  Guard(status, [&] { return TheLibrary().Files().MakeDirectories(path); });
+  Call(status, Files().make_directories, Files().context, path);
 }
 
 void DeleteFile(const TfFilesystem* /*filesystem*/, const char* path, TF_Status* status) {
-  Guard(status, [&]() -> Status {
-    FileSystem& files = TheLibrary().Files();
-    TFOS_ASSIGN_OR_RETURN(const FileInfo info, files.Stat(path));
-    if (info.is_directory)
-      return Status::FromErrno(EISDIR, fmt::format("delete the file {}", path));
-    return files.Delete(path, false);
+  Guard(status, [&] {
+    tfos_file_info info{};
+    if (!Call(status, Files().stat, Files().context, path, &info)) return;
+    if (info.is_directory != 0) {
+      return Refuse(status, tensorflow::kTfFailedPrecondition, "delete a directory as a file",
+                    path);
+    }
+    Call(status, Files().remove, Files().context, path, 0);
   });
 }
 
 void DeleteDirectory(const TfFilesystem* /*filesystem*/, const char* path, TF_Status* status) {
-  Guard(status, [&]() -> Status {
-    FileSystem& files = TheLibrary().Files();
-    TFOS_ASSIGN_OR_RETURN(const FileInfo info, files.Stat(path));
-    if (!info.is_directory) {
-      return Status::FromErrno(ENOTDIR, fmt::format("delete the directory {}", path));
+  Guard(status, [&] {
+    tfos_file_info info{};
+    if (!Call(status, Files().stat, Files().context, path, &info)) return;
+    if (info.is_directory == 0) {
+      return Refuse(status, tensorflow::kTfFailedPrecondition, "delete a file as a directory",
+                    path);
     }
-    return files.Delete(path, false);
+    Call(status, Files().remove, Files().context, path, 0);
   });
 }
 
@@ -269,41 +226,37 @@ void DeleteRecursively(const TfFilesystem* /*filesystem*/, const char* path,
                        std::uint64_t* undeleted_files, std::uint64_t* undeleted_dirs,
                        TF_Status* status) {
   *undeleted_files = 0;
-  *undeleted_dirs = 0;
-  Guard(status, [&]() -> Status {
-    Status deleted = TheLibrary().Files().Delete(path, true);
-    if (!deleted.ok()) *undeleted_dirs = 1;
-    return deleted;
-  });
+  *undeleted_dirs = Call(status, Files().remove, Files().context, path, 1) ? 0 : 1;
 }
 
 void Rename(const TfFilesystem* /*filesystem*/, const char* from, const char* to,
             TF_Status* status) {
-  Guard(status, [&] { return TheLibrary().Files().Rename(from, to); });
+  Call(status, Files().rename, Files().context, from, to);
 }
 
 void Exists(const TfFilesystem* /*filesystem*/, const char* path, TF_Status* status) {
-  Guard(status, [&] { return TheLibrary().Files().Stat(path).status(); });
+  tfos_file_info info{};
+  Call(status, Files().stat, Files().context, path, &info);
 }
 
 void Stat(const TfFilesystem* /*filesystem*/, const char* path, TfFileStatistics* to,
           TF_Status* status) {
-  Guard(status, [&]() -> Status {
-    TFOS_ASSIGN_OR_RETURN(const FileInfo info, TheLibrary().Files().Stat(path));
-    *to = {.length = static_cast<std::int64_t>(info.bytes),
-           .mtime_nsec = info.modified_ns,
-           .is_directory = info.is_directory};
-    return Status::Ok();
-  });
+  tfos_file_info info{};
+  if (!Call(status, Files().stat, Files().context, path, &info)) return;
+  *to = {.length = static_cast<std::int64_t>(info.bytes),
+         .mtime_nsec = info.modified_ns,
+         .is_directory = info.is_directory != 0};
 }
 
 bool IsDirectory(const TfFilesystem* /*filesystem*/, const char* path, TF_Status* status) {
   bool is_directory = false;
-  Guard(status, [&]() -> Status {
-    TFOS_ASSIGN_OR_RETURN(const FileInfo info, TheLibrary().Files().Stat(path));
-    is_directory = info.is_directory;
-    if (is_directory) return Status::Ok();
-    return Status::FromErrno(ENOTDIR, path);
+  Guard(status, [&] {
+    tfos_file_info info{};
+    if (!Call(status, Files().stat, Files().context, path, &info)) return;
+    is_directory = info.is_directory != 0;
+    if (!is_directory) {
+      Refuse(status, tensorflow::kTfFailedPrecondition, "not a directory", path);
+    }
   });
   return is_directory;
 }
@@ -317,20 +270,44 @@ std::int64_t FileSize(const TfFilesystem* filesystem, const char* path, TF_Statu
 /// Without this, TensorFlow would pass paths on without scheme and authority.
 char* TranslateName(const TfFilesystem* /*filesystem*/, const char* uri) { return ::strdup(uri); }
 
+/// Names that TensorFlow frees, one by one and then the array.
+struct Names {
+  char** list = nullptr;
+  std::size_t count = 0;
+  std::size_t room = 0;
+
+  /// 0 when there is no memory.
+  static std::int32_t Add(void* to, const char* name) {
+    auto& names = *static_cast<Names*>(to);
+    if (names.count == names.room) {
+      const std::size_t room = names.room == 0 ? 16 : 2 * names.room;
+      void* const list = std::realloc(names.list, room * sizeof(char*));
+      if (list == nullptr) return 0;
+      names.list = static_cast<char**>(list);
+      names.room = room;
+    }
+    char* const copy = ::strdup(name);
+    if (copy == nullptr) return 0;
+    names.list[names.count++] = copy;
+    return 1;
+  }
+
+  void Free() {
+    for (std::size_t i = 0; i < count; ++i) std::free(list[i]);
+    std::free(list);
+  }
+};
+
 int Children(const TfFilesystem* /*filesystem*/, const char* path, char*** entries,
              TF_Status* status) {
-  int count = -1;
   *entries = nullptr;
-  Guard(status, [&]() -> Status {
-    TFOS_ASSIGN_OR_RETURN(const auto found, TheLibrary().Files().List(path));
-    auto** list = static_cast<char**>(std::calloc(found.size() + 1, sizeof(char*)));
-    if (list == nullptr) throw std::bad_alloc();
-    for (std::size_t i = 0; i < found.size(); ++i) list[i] = Copy(found[i].name);
-    *entries = list;
-    count = static_cast<int>(found.size());
-    return Status::Ok();
-  });
-  return count;
+  Names names;
+  if (!Call(status, Files().list, Files().context, path, &Names::Add, static_cast<void*>(&names))) {
+    names.Free();
+    return -1;
+  }
+  *entries = names.list;
+  return static_cast<int>(names.count);
 }
 
 /// A copy that TensorFlow frees.
@@ -341,7 +318,7 @@ Ops* Own(const Ops& ops) {
 
 TfFilesystemPluginOps Describe(const std::string& scheme) {
   TfFilesystemPluginOps ops{};
-  ops.scheme = Copy(scheme);
+  ops.scheme = ::strdup(scheme.c_str());
   ops.filesystem_ops_size = sizeof(TfFilesystemOps);
   ops.filesystem_ops = Own(TfFilesystemOps{
       .init = Init,
@@ -386,11 +363,13 @@ TfFilesystemPluginOps Describe(const std::string& scheme) {
 
 extern "C" {
 
-/// Says which scheme the next registration is for, and who serves it: a tfos::hadoop::FileSystem,
-/// the same each time, that lasts as long as the process. Returns null, or why the library can't
-/// work here (static).
-__attribute__((visibility("default"))) const char* tfos_hadoop_configure(const char* scheme,
-                                                                         void* files) {
+/// Says which scheme the next registration is for, and what serves it: a table that is the same
+/// each time. Returns null, or why the library can't work here (static).
+__attribute__((visibility("default"))) const char* tfos_hadoop_configure(
+    const char* scheme, const tfos_file_system* files) {
+  if (files->version != TFOS_FILE_SYSTEM_VERSION) {
+    return "tfos/_hadoop_files.so is of another version than tfos/_native: install tfos anew";
+  }
   tfos::hadoop::Library& library = tfos::hadoop::TheLibrary();
   const tfos::MutexLock lock(library.mutex);
   void* framework = ::dlopen("libtensorflow_framework.so.2", RTLD_LAZY | RTLD_NOLOAD);
@@ -398,9 +377,11 @@ __attribute__((visibility("default"))) const char* tfos_hadoop_configure(const c
   library.set_status =
       reinterpret_cast<tfos::hadoop::SetStatus>(::dlsym(framework, "TF_SetStatus"));
   if (library.set_status == nullptr) return "this TensorFlow has no TF_SetStatus";
-  library.scheme = scheme;
-  library.files = static_cast<tfos::hadoop::FileSystem*>(files);
-  return nullptr;
+  const char* problem = nullptr;
+  tfos::Guarded([&] { library.scheme = scheme; },
+                [&](tfos::ErrorKind, const char*) { problem = "no memory"; });
+  library.files = *files;
+  return problem;
 }
 
 __attribute__((visibility("default"))) void TF_InitPlugin(

@@ -126,7 +126,7 @@ struct AgentLink::State {
   }
 };
 
-AgentLink::AgentLink(std::unique_ptr<control::NodeLink> link, std::shared_ptr<State> state)
+AgentLink::AgentLink(std::shared_ptr<control::NodeLink> link, std::shared_ptr<State> state)
     : link_(std::move(link)), state_(std::move(state)) {}
 
 AgentLink::~AgentLink() {
@@ -137,6 +137,10 @@ AgentLink::~AgentLink() {
 Result<std::unique_ptr<AgentLink>> AgentLink::FromEnvironment() {
   TFOS_ASSIGN_OR_RETURN(auto link,
                         control::NodeLink::FromEnvironment(Deadline::After(kBootstrapPatience)));
+  return Start(std::move(link));
+}
+
+Result<std::unique_ptr<AgentLink>> AgentLink::Start(std::unique_ptr<control::NodeLink> link) {
   const json bootstrap = json::parse(link->bootstrap(), nullptr, false);
   if (!bootstrap.is_object()) {
     return Status(ErrorKind::kBadInput, "the agent's bootstrap message is not a JSON object");
@@ -156,8 +160,9 @@ Result<std::unique_ptr<AgentLink>> AgentLink::FromEnvironment() {
 }
 
 void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
-  feed->steps().SetSender([this](const feed::StepReport& report) {
-    return link_->Send(control::SerializeMessage(
+  // Keeps the link: a thread that reads a batch may still be sending when this object goes.
+  feed->steps().SetSender([link = link_](const feed::StepReport& report) {
+    return link->Send(control::SerializeMessage(
         control::StepReport{.queue = report.queue,
                             .epoch = static_cast<int>(report.epoch),
                             .full_batches = static_cast<std::int64_t>(report.full_batches),

@@ -19,6 +19,8 @@ class AgentLink {
  public:
   /// Also sets up the process's log in the node's name. Call it on the main thread.
   static Result<std::unique_ptr<AgentLink>> FromEnvironment();
+  /// The same over a link that has read its head and was not started.
+  static Result<std::unique_ptr<AgentLink>> Start(std::unique_ptr<control::NodeLink> link);
   ~AgentLink();
 
   const std::string& bootstrap() const { return link_->bootstrap(); }
@@ -35,10 +37,10 @@ class AgentLink {
 
  private:
   struct State;
-  AgentLink(std::unique_ptr<control::NodeLink> link, std::shared_ptr<State> state);
+  AgentLink(std::shared_ptr<control::NodeLink> link, std::shared_ptr<State> state);
 
-  std::unique_ptr<control::NodeLink> link_;
-  std::shared_ptr<State> state_;  // Also held by the link's handlers.
+  std::shared_ptr<control::NodeLink> link_;  // Also held by a thread that sends a step report.
+  std::shared_ptr<State> state_;             // Also held by the link's handlers.
 };
 
 }  // namespace tfos::node

@@ -72,6 +72,9 @@ class Client {
   /// overlapped, what the one before it has pulled and this worker has done since.
   /// Valid until the next exchange.
   std::span<const std::byte> values(std::size_t variable) const;
+  /// Copies what all variables are to be. `tensors` are as many as the variables, each of the bytes
+  /// of its own: bad input otherwise.
+  Status CopyValues(std::span<const std::span<std::byte>> tensors) const;
   /// Whether all servers have values. Only of one that gives them they may have none.
   bool started() const;
   /// How many pushes the servers had combined when this client last heard of them.

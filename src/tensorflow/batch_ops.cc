@@ -211,8 +211,7 @@ void ClosePass(TF_OpKernelContext* context, TF_Status* status) {
 }  // namespace tfos::tensorflow
 
 std::int64_t tfos_register_batch_source(const tfos_batch_source* source) {
-  return tfos::tensorflow::Registry<tfos_batch_source>::Process().Add(*source,
-                                                                      TFOS_BATCH_SOURCE_VERSION);
+  return tfos::tensorflow::Registered(*source, TFOS_BATCH_SOURCE_VERSION);
 }
 
 void tfos_unregister_batch_source(std::int64_t handle) {

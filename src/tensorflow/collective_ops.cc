@@ -35,25 +35,30 @@ struct Kernel {
   std::int64_t wire = 0;
 };
 
-void* Create(TF_OpKernelConstruction* construction) {
-  const StatusPointer status(Api().NewStatus());
+std::unique_ptr<Kernel> ReadKernel(TF_OpKernelConstruction* construction, TF_Status* status) {
   auto kernel = std::make_unique<Kernel>();
   std::int32_t list = 0, total = 0;
-  Api().GetAttrSize(construction, "tag", &list, &total, status.get());
-  if (Api().GetCode(status.get()) == kTfOk) {
+  Api().GetAttrSize(construction, "tag", &list, &total, status);
+  if (Api().GetCode(status) == kTfOk) {
     kernel->name.resize(static_cast<std::size_t>(total));
-    Api().GetAttrString(construction, "tag", kernel->name.data(), kernel->name.size(),
-                        status.get());
+    Api().GetAttrString(construction, "tag", kernel->name.data(), kernel->name.size(), status);
   }
-  if (Api().GetCode(status.get()) == kTfOk) {
-    Api().GetAttrInt64(construction, "root", &kernel->root, status.get());
+  if (Api().GetCode(status) == kTfOk) {
+    Api().GetAttrInt64(construction, "root", &kernel->root, status);
   }
-  if (Api().GetCode(status.get()) == kTfOk) {
-    Api().GetAttrInt64(construction, "average", &kernel->average, status.get());
+  if (Api().GetCode(status) == kTfOk) {
+    Api().GetAttrInt64(construction, "average", &kernel->average, status);
   }
-  if (Api().GetCode(status.get()) == kTfOk) {
-    Api().GetAttrInt64(construction, "wire", &kernel->wire, status.get());
+  if (Api().GetCode(status) == kTfOk) {
+    Api().GetAttrInt64(construction, "wire", &kernel->wire, status);
   }
+  return kernel;
+}
+
+void* Create(TF_OpKernelConstruction* construction) {
+  const StatusPointer status(Api().NewStatus());
+  std::unique_ptr<Kernel> kernel;
+  GuardedInto(status.get(), [&] { kernel = ReadKernel(construction, status.get()); });
   if (Api().GetCode(status.get()) != kTfOk) {
     Api().OpKernelConstructionFailure(construction, status.get());
   }
@@ -92,7 +97,7 @@ std::vector<std::int64_t> ShapeOf(const TF_Tensor* tensor) {
 
 void SetFailure(const Group& group, std::int32_t code, char* message, TF_Status* status) {
   if (code == kTfOk) return;
-  Api().SetStatus(status, code, message);
+  Api().SetStatus(status, code, message != nullptr ? message : "no memory for the reason");
   group->free_message(message);
 }
 
@@ -189,7 +194,8 @@ void AllGather(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
 template <void (*kRun)(const Kernel&, TF_OpKernelContext*, TF_Status*)>
 void Run(void* kernel, TF_OpKernelContext* context) {
   const StatusPointer status(Api().NewStatus());
-  kRun(*static_cast<const Kernel*>(kernel), context, status.get());
+  GuardedInto(status.get(),
+              [&] { kRun(*static_cast<const Kernel*>(kernel), context, status.get()); });
   if (Api().GetCode(status.get()) != kTfOk) Api().OpKernelContextFailure(context, status.get());
 }
 
@@ -221,8 +227,7 @@ void Run(void* kernel, TF_OpKernelContext* context) {
 }  // namespace tfos::tensorflow
 
 std::int64_t tfos_register_tensor_group(const tfos_tensor_group* group) {
-  return tfos::tensorflow::Registry<tfos_tensor_group>::Process().Add(*group,
-                                                                      TFOS_TENSOR_GROUP_VERSION);
+  return tfos::tensorflow::Registered(*group, TFOS_TENSOR_GROUP_VERSION);
 }
 
 void tfos_unregister_tensor_group(std::int64_t handle) {

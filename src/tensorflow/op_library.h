@@ -2,9 +2,12 @@
 #define TFOS_TENSORFLOW_OP_LIBRARY_H_
 
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "base/guarded.h"
 #include "tensorflow/tf_api.h"
+#include "tensorflow/tf_code_of.h"
 
 // What the ops of the library share: TensorFlow's functions, and how an op is registered.
 //
@@ -39,6 +42,13 @@ struct OpDefinition {
   std::vector<const char*> outputs;
 };
 
+/// Runs `work` for TensorFlow: what it throws becomes the failure in `status`.
+template <typename Work>
+void GuardedInto(TF_Status* status, Work&& work) {
+  Guarded(std::forward<Work>(work),
+          [&](ErrorKind kind, const char* what) { Api().SetStatus(status, TfCodeOf(kind), what); });
+}
+
 using ComputeFunction = void (*)(void* kernel, TF_OpKernelContext* context);
 using CreateFunction = void* (*)(TF_OpKernelConstruction* construction);
 using DestroyFunction = void (*)(void* kernel);
@@ -51,7 +61,7 @@ void RegisterOp(const OpDefinition& op, ComputeFunction compute, CreateFunction 
 template <void (*kCompute)(TF_OpKernelContext*, TF_Status*)>
 void Compute(void* /*kernel*/, TF_OpKernelContext* context) {
   const StatusPointer status(Api().NewStatus());
-  kCompute(context, status.get());
+  GuardedInto(status.get(), [&] { kCompute(context, status.get()); });
   if (Api().GetCode(status.get()) != kTfOk) Api().OpKernelContextFailure(context, status.get());
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/guarded.h"
 #include "base/mutex.h"
 
 namespace tfos::tensorflow {
@@ -73,6 +74,15 @@ class Registry {
   std::map<std::int64_t, Reference<Table>> tables_ TFOS_GUARDED_BY(mutex_);
   std::int64_t next_ TFOS_GUARDED_BY(mutex_) = 1;  ///< Handles are never reused.
 };
+
+/// Adds a table to the process's, for C: handle 0 too where there is no memory for it.
+template <typename Table>
+std::int64_t Registered(const Table& table, std::uint32_t version) {
+  std::int64_t handle = 0;
+  Guarded([&] { handle = Registry<Table>::Process().Add(table, version); },
+          [](ErrorKind, const char*) {});
+  return handle;
+}
 
 }  // namespace tfos::tensorflow
 

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -509,6 +510,20 @@ TEST_F(FeedServerTest, ImpossibleOptionsAreRefused) {
   const Status busy = start({.bind_address = "127.0.0.1", .first_port = taken, .last_port = taken});
   ASSERT_FALSE(busy.ok());
   EXPECT_EQ(busy.kind(), ErrorKind::kRetryLater);
+}
+
+// A mark for each epoch before it would take all memory.
+TEST_F(FeedServerTest, TheEndOfAnEpochThatCannotBeMeantIsLeftOut) {
+  server_->EndEpoch("input", std::numeric_limits<std::int32_t>::max());
+  server_->EndEpoch("input", 0);
+  server_->EndFeed();
+  const Result<Next> first = server_->Next("input", {.deadline = Deadline::After(kLong)});
+  ASSERT_TRUE(first.ok()) << first.status().DebugString();
+  ASSERT_TRUE(std::holds_alternative<EndOfEpoch>(*first));
+  EXPECT_EQ(std::get<EndOfEpoch>(*first).epoch, 0U);
+  const Result<Next> second = server_->Next("input", {.deadline = Deadline::After(kLong)});
+  ASSERT_TRUE(second.ok()) << second.status().DebugString();
+  EXPECT_TRUE(std::holds_alternative<EndOfFeed>(*second));
 }
 
 TEST_F(FeedServerTest, AnEpochEndsBehindWhatWasFed) {

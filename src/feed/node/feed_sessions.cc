@@ -267,9 +267,18 @@ Result<Delivery> FeedSessions::FinishSession(std::uint64_t session_id, std::uint
 }
 
 void FeedSessions::EndEpoch(std::string_view queue, std::uint32_t epoch) {
-  const Turn turn(*this);
-  SessionTable::Queue* found = table_.FindQueue(queue);
-  if (found != nullptr) table_.EndEpochsBefore(*found, std::uint64_t{epoch} + 1);
+  Status possible;
+  {
+    const Turn turn(*this);
+    SessionTable::Queue* found = table_.FindQueue(queue);
+    if (found == nullptr) return;
+    possible = found->epochs.Check(epoch, 0);
+    if (possible.ok()) table_.EndEpochsBefore(*found, std::uint64_t{epoch} + 1);
+  }
+  // Each epoch takes a mark in the queue, so a number from a broken driver must not count.
+  if (!possible.ok()) {
+    LogWarning("the end of an epoch of queue '{}' is left out: {}", queue, possible.ToString());
+  }
 }
 
 void FeedSessions::EndFeed() {

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/seconds.h"
 #include "collective/stream_choice.h"
 #include "datasets/tensor_group.h"
 #include "python/bind/bindings.h"
@@ -26,10 +26,6 @@ namespace {
 
 /// A member: what messages call it, its address and its port.
 using MemberTuple = std::tuple<std::string, std::string, std::uint16_t>;
-
-std::chrono::milliseconds Milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
 
 std::unique_ptr<datasets::TensorGroup> Join(
     const std::vector<MemberTuple>& members, std::uint32_t rank, const std::string& token,
@@ -45,8 +41,8 @@ std::unique_ptr<datasets::TensorGroup> Join(
   if (!options.listener.valid()) {
     ThrowStatus(Status::FromErrno(errno, "take the socket of this node's port for tensors"));
   }
-  options.connect_timeout = Milliseconds(connect_timeout);
-  options.stall_after = Milliseconds(stall_after);
+  options.connect_timeout = SaturatingSeconds(connect_timeout);
+  options.stall_after = SaturatingSeconds(stall_after);
   options.shared_memory = shared_memory;
   options.encrypt = encrypt;
   options.rdma = ValueOrThrow(collective::RdmaFromWord(rdma));

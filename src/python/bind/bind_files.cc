@@ -14,6 +14,7 @@
 
 #include "files/process_hadoop.h"
 #include "hadoop/file_system.h"
+#include "hadoop/served_file_system.h"
 #include "python/bind/bindings.h"
 #include "python/bind/gil.h"
 #include "python/codec/errors.h"
@@ -31,6 +32,13 @@ class HadoopClient {
  public:
   explicit HadoopClient(std::string spark_home) { files::SetSparkHome(std::move(spark_home)); }
 };
+
+/// The process's file system as C sees it. Never destroyed: threads of TensorFlow may use it while
+/// the process ends.
+const tfos_file_system& ProcessTable() {
+  static const auto* const table = new tfos_file_system(hadoop::TableOf(files::ProcessHadoop()));
+  return *table;
+}
 
 /// Calls a method of the process's file system without the GIL; its value, or OSError.
 template <typename... Parameters, typename... Arguments>
@@ -130,10 +138,8 @@ void BindFiles(nb::module_& module) {
           "Files and directories that Java is going to start with.")
       .def_prop_ro(
           "address",
-          [](const HadoopClient&) {
-            return reinterpret_cast<std::uintptr_t>(&files::ProcessHadoop());
-          },
-          "Of the tfos::hadoop::FileSystem, which lasts as long as the process.");
+          [](const HadoopClient&) { return reinterpret_cast<std::uintptr_t>(&ProcessTable()); },
+          "Of its tfos_file_system (src/hadoop/file_system_table.h), for the plugin.");
 }
 
 }  // namespace tfos::python

@@ -5,9 +5,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -21,6 +19,7 @@
 #include "parameter_server/client.h"
 #include "parameter_server/server.h"
 #include "python/bind/bindings.h"
+#include "python/bind/exclusive.h"
 #include "python/bind/gil.h"
 #include "python/codec/errors.h"
 #include "python/codec/numpy_types.h"
@@ -33,6 +32,9 @@ using parameter_server::Combiner;
 using parameter_server::DType;
 using parameter_server::Pushed;
 using parameter_server::Rule;
+
+/// What Python holds of a client, whose methods let go of the GIL.
+using HeldClient = Exclusive<Client>;
 
 /// A server: what messages call it, its address, its port, the id of what it belongs to, and
 /// whether it wants TLS.
@@ -106,14 +108,11 @@ Rule MakeRule(const std::string& combiner, bool nesterov, std::uint32_t workers,
           .epsilon = epsilon};
 }
 
-std::unique_ptr<Client> Connect(const std::vector<ServerTuple>& servers,
-                                const std::vector<VariableTuple>& variables, const Rule& rule,
-                                std::optional<std::uint32_t> staleness, std::uint32_t worker,
-                                const std::string& name, bool starts, const std::string& token,
-                                double connect_timeout, double stall_after) {
-  const auto milliseconds = [](double seconds) {
-    return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-  };
+std::unique_ptr<HeldClient> Connect(const std::vector<ServerTuple>& servers,
+                                    const std::vector<VariableTuple>& variables, const Rule& rule,
+                                    std::optional<std::uint32_t> staleness, std::uint32_t worker,
+                                    const std::string& name, bool starts, const std::string& token,
+                                    double connect_timeout, double stall_after) {
   parameter_server::ClientOptions options{.servers = {},
                                           .variables = {},
                                           .rule = rule,
@@ -122,8 +121,8 @@ std::unique_ptr<Client> Connect(const std::vector<ServerTuple>& servers,
                                           .name = name,
                                           .starts = starts,
                                           .token = ValueOrThrow(Secret::FromHex(token)),
-                                          .connect_timeout = milliseconds(connect_timeout),
-                                          .stall_after = milliseconds(stall_after),
+                                          .connect_timeout = SaturatingSeconds(connect_timeout),
+                                          .stall_after = SaturatingSeconds(stall_after),
                                           .check = &CheckSignals};
   for (const auto& [server, address, port, id, encrypt] : servers) {
     const auto number = static_cast<std::uint32_t>(options.servers.size());
@@ -137,42 +136,36 @@ std::unique_ptr<Client> Connect(const std::vector<ServerTuple>& servers,
     options.variables.push_back(
         {.dtype = DTypeNamed(dtype), .elements = elements, .averaged = averaged});
   }
-  return ValueOrThrow(WithoutGil([&] { return Client::Connect(std::move(options)); }));
+  return std::make_unique<HeldClient>(
+      ValueOrThrow(WithoutGil([&] { return Client::Connect(std::move(options)); })),
+      "client of the parameter servers");
 }
 
-void Run(Client& client, const std::optional<std::string>& push, bool pull, bool overlapped,
+void Run(HeldClient& held, const std::optional<std::string>& push, bool pull, bool overlapped,
          const std::vector<nb::object>& tensors) {
+  const auto client = held.Enter("run");
   Client::Exchange exchange{.pull = pull, .overlapped = overlapped};
   if (push) exchange.push = ValueNamed(kPushed, *push);
   const Buffers buffers(tensors, PyBUF_SIMPLE);
-  ThrowIfError(WithoutGil([&] { return client.Run(exchange, buffers.constant()); }));
+  ThrowIfError(WithoutGil([&] { return client->Run(exchange, buffers.constant()); }));
 }
 
-void CopyValues(const Client& client, const std::vector<nb::object>& tensors) {
+void CopyValues(HeldClient& held, const std::vector<nb::object>& tensors) {
+  const auto client = held.Enter("copy_values");
   const Buffers buffers(tensors, PyBUF_WRITABLE);
-  const auto rooms = buffers.writable();
-  for (std::size_t i = 0; i < rooms.size(); ++i) {
-    const auto values = client.values(i);
-    if (values.size() != rooms[i].size()) {
-      ThrowStatus({ErrorKind::kBadInput, fmt::format("variable {} has another size", i)});
-    }
-  }
-  WithoutGil([&] {
-    for (std::size_t i = 0; i < rooms.size(); ++i) {
-      const auto values = client.values(i);
-      std::memcpy(rooms[i].data(), values.data(), values.size());
-    }
-  });
+  ThrowIfError(WithoutGil([&] { return client->CopyValues(buffers.writable()); }));
 }
 
-void Read(Client& client, std::uint8_t part, const std::vector<nb::object>& tensors) {
+void Read(HeldClient& held, std::uint8_t part, const std::vector<nb::object>& tensors) {
+  const auto client = held.Enter("read");
   const Buffers buffers(tensors, PyBUF_WRITABLE);
-  ThrowIfError(WithoutGil([&] { return client.Read(part, buffers.writable()); }));
+  ThrowIfError(WithoutGil([&] { return client->Read(part, buffers.writable()); }));
 }
 
-void Write(Client& client, std::uint8_t part, const std::vector<nb::object>& tensors) {
+void Write(HeldClient& held, std::uint8_t part, const std::vector<nb::object>& tensors) {
+  const auto client = held.Enter("write");
   const Buffers buffers(tensors, PyBUF_SIMPLE);
-  ThrowIfError(WithoutGil([&] { return client.Write(part, buffers.constant()); }));
+  ThrowIfError(WithoutGil([&] { return client->Write(part, buffers.constant()); }));
 }
 
 }  // namespace
@@ -185,7 +178,7 @@ void BindParameterServer(nb::module_& module) {
                   nb::arg("beta_1") = 0.0, nb::arg("beta_2") = 0.0, nb::arg("epsilon") = 0.0,
                   "`combiner`: delta, mean, update-mean, sgd or adam.")
       .def_prop_ro("slots", &Rule::slots, "Values that a server keeps besides each element.");
-  nb::class_<Client>(module, "ParameterClient", "A worker's side of the parameter servers.")
+  nb::class_<HeldClient>(module, "ParameterClient", "A worker's side of the parameter servers.")
       .def_static(
           "connect", &Connect, nb::arg("servers"), nb::arg("variables"), nb::arg("rule"),
           nb::arg("staleness").none(), nb::arg("worker"), nb::arg("name"), nb::arg("starts"),
@@ -205,14 +198,21 @@ void BindParameterServer(nb::module_& module) {
            "Writes a part of the servers' state.")
       .def(
           "start_at",
-          [](Client& client, std::uint64_t version) {
-            ThrowIfError(WithoutGil([&] { return client.StartAt(version); }));
+          [](HeldClient& held, std::uint64_t version) {
+            const auto client = held.Enter("start_at");
+            ThrowIfError(WithoutGil([&] { return client->StartAt(version); }));
           },
           nb::arg("version"), "What was written is what to go on from.")
-      .def_prop_ro("started", &Client::started, "Whether the servers have values.")
-      .def_prop_ro("version", &Client::version, "Pushes that the servers had combined.")
-      .def_prop_ro("local_servers", &Client::local_servers,
-                   "How many servers share memory with this client.");
+      .def_prop_ro(
+          "started", [](HeldClient& held) { return held.Enter("started")->started(); },
+          "Whether the servers have values.")
+      .def_prop_ro(
+          "version", [](HeldClient& held) { return held.Enter("version")->version(); },
+          "Pushes that the servers had combined.")
+      .def_prop_ro(
+          "local_servers",
+          [](HeldClient& held) { return held.Enter("local_servers")->local_servers(); },
+          "How many servers share memory with this client.");
 }
 
 }  // namespace tfos::python

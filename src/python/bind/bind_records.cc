@@ -18,6 +18,7 @@
 #include "datasets/record_dataset.h"
 #include "files/process_hadoop.h"
 #include "python/bind/bindings.h"
+#include "python/bind/exclusive.h"
 #include "python/bind/gil.h"
 #include "python/codec/arrow_capsules.h"
 #include "python/codec/errors.h"
@@ -38,6 +39,15 @@ using records::RecordReader;
 using records::RecordType;
 using records::RecordWriter;
 using records::SchemaInference;
+
+// What Python holds of each: their methods let go of the GIL.
+using HeldReader = Exclusive<RecordReader>;
+using HeldExampleReader = Exclusive<ExampleReader>;
+using HeldWriter = Exclusive<RecordWriter>;
+using HeldDecoder = Exclusive<ExampleDecoder>;
+using HeldInference = Exclusive<SchemaInference>;
+
+constexpr const char* kReader = "reader of records";
 
 RecordType TypeFrom(const std::string& name) {
   if (name == "Example") return RecordType::kExample;
@@ -107,39 +117,51 @@ std::int64_t RegisterDataset(const std::vector<FileTuple>& files, nb::handle sch
       std::move(options), reinterpret_cast<tfos_register_function>(add)));
 }
 
-std::unique_ptr<ExampleReader> OpenExamples(const FileArguments& file, nb::handle schema,
-                                            const std::string& record_type,
-                                            const std::optional<std::string>& mode,
-                                            std::optional<std::size_t> batch_rows,
-                                            std::optional<std::uint64_t> batch_bytes,
-                                            bool keep_bad) {
+std::unique_ptr<HeldReader> OpenReader(const FileArguments& arguments) {
+  return std::make_unique<HeldReader>(Open(arguments), kReader);
+}
+
+std::unique_ptr<HeldDecoder> MakeDecoder(nb::handle schema, const std::string& record_type) {
+  return std::make_unique<HeldDecoder>(DecoderFor(schema, record_type), "decoder of records");
+}
+
+std::unique_ptr<HeldExampleReader> OpenExamples(const FileArguments& file, nb::handle schema,
+                                                const std::string& record_type,
+                                                const std::optional<std::string>& mode,
+                                                std::optional<std::size_t> batch_rows,
+                                                std::optional<std::uint64_t> batch_bytes,
+                                                bool keep_bad) {
   records::ExampleReaderOptions options{.keep_bad = keep_bad};
   if (mode) options.bad_records = FileValueOrThrow(records::BadRecordsFrom(*mode));
   Set(options.batch_rows, batch_rows);
   Set(options.batch_bytes, batch_bytes);
   auto decoder = DecoderFor(schema, record_type);
-  return std::make_unique<ExampleReader>(Open(file), std::move(decoder), options);
+  return std::make_unique<HeldExampleReader>(
+      std::make_unique<ExampleReader>(Open(file), std::move(decoder), options), kReader);
 }
 
-std::optional<ArrowBatch> NextBatch(ExampleReader& reader) {
+std::optional<ArrowBatch> NextBatch(HeldExampleReader& held) {
+  const auto reader = held.Enter("next");
   bool more = false;
   ArrowBatch batch([&](ArrowSchema& schema, ArrowArray& array) {
-    more = FileValueOrThrow(WithoutGil([&] { return reader.Next(schema, array); }));
+    more = FileValueOrThrow(WithoutGil([&] { return reader->Next(schema, array); }));
   });
   if (!more) return std::nullopt;
   return batch;
 }
 
-nb::list TakeBad(ExampleReader& reader) {
+nb::list TakeBad(HeldExampleReader& held) {
+  const auto reader = held.Enter("take_bad");
   nb::list result;
-  for (const records::BadRecord& bad : reader.TakeBad()) {
+  for (const records::BadRecord& bad : reader->TakeBad()) {
     result.append(nb::make_tuple(bad.row, nb::bytes(bad.data.data(), bad.data.size())));
   }
   return result;
 }
 
-nb::dict CountsOf(const ExampleReader& reader) {
-  const records::ReadCounts& counts = reader.counts();
+nb::dict CountsOf(HeldExampleReader& held) {
+  const auto reader = held.Enter("counts");
+  const records::ReadCounts& counts = reader->counts();
   nb::dict result;
   result["records"] = counts.records;
   result["bad_records"] = counts.bad_records;
@@ -148,15 +170,17 @@ nb::dict CountsOf(const ExampleReader& reader) {
   return result;
 }
 
-std::optional<nb::bytes> NextRecord(RecordReader& reader) {
-  const auto record = FileValueOrThrow(WithoutGil([&] { return reader.Next(); }));
+std::optional<nb::bytes> NextRecord(HeldReader& held) {
+  const auto reader = held.Enter("next");
+  const auto record = FileValueOrThrow(WithoutGil([&] { return reader->Next(); }));
   if (!record) return std::nullopt;
   return nb::bytes(record->data.data(), record->data.size());
 }
 
-nb::dict SurveyOf(RecordReader& reader) {
+nb::dict SurveyOf(HeldReader& held) {
+  const auto reader = held.Enter("survey");
   const records::Survey survey =
-      FileValueOrThrow(WithoutGil([&] { return records::SurveyRecords(reader); }));
+      FileValueOrThrow(WithoutGil([&] { return records::SurveyRecords(*reader); }));
   nb::dict result;
   result["records"] = survey.records;
   result["record_bytes"] = survey.record_bytes;
@@ -168,28 +192,6 @@ nb::dict SurveyOf(RecordReader& reader) {
   return result;
 }
 
-std::unique_ptr<RecordWriter> Create(const std::string& path, const std::string& compression,
-                                     std::optional<int> level) {
-  const auto kind = FileValueOrThrow(records::CompressionFrom(compression));
-  return FileValueOrThrow(WithoutGil([&] {
-    return records::CreateRecordFile(path, kind, level.value_or(records::kDefaultCompressionLevel),
-                                     files::ProcessFiles());
-  }));
-}
-
-void WriteExamples(RecordWriter& writer, nb::handle batch, const std::string& record_type) {
-  const ArrowImport imported = ArrowImport::Batch(batch);
-  const auto encoder = FileValueOrThrow(
-      ExampleEncoder::Open(imported.schema(), imported.array(), TypeFrom(record_type)));
-  ThrowIfFileError(WithoutGil([&]() -> Status {
-    for (std::size_t row = 0; row < encoder->rows(); ++row) {
-      TFOS_ASSIGN_OR_RETURN(const std::span<const std::byte> record, encoder->Encode(row));
-      TFOS_RETURN_IF_ERROR(writer.Write(record));
-    }
-    return Status::Ok();
-  }));
-}
-
 std::span<const std::byte> BytesOf(nb::handle object) {
   char* data = nullptr;
   Py_ssize_t size = 0;
@@ -197,7 +199,43 @@ std::span<const std::byte> BytesOf(nb::handle object) {
   return {reinterpret_cast<const std::byte*>(data), static_cast<std::size_t>(size)};
 }
 
-ArrowBatch DecodeExamples(ExampleDecoder& decoder, const nb::list& serialized) {
+std::unique_ptr<HeldWriter> Create(const std::string& path, const std::string& compression,
+                                   std::optional<int> level) {
+  const auto kind = FileValueOrThrow(records::CompressionFrom(compression));
+  auto writer = FileValueOrThrow(WithoutGil([&] {
+    return records::CreateRecordFile(path, kind, level.value_or(records::kDefaultCompressionLevel),
+                                     files::ProcessFiles());
+  }));
+  return std::make_unique<HeldWriter>(std::move(writer), "writer of records");
+}
+
+void WriteRecord(HeldWriter& held, const nb::bytes& record) {
+  const auto writer = held.Enter("write");
+  const std::span<const std::byte> bytes = BytesOf(record);
+  ThrowIfFileError(WithoutGil([&] { return writer->Write(bytes); }));
+}
+
+void CloseWriter(HeldWriter& held) {
+  const auto writer = held.Enter("close");
+  ThrowIfFileError(WithoutGil([&] { return writer->Close(); }));
+}
+
+void WriteExamples(HeldWriter& held, nb::handle batch, const std::string& record_type) {
+  const auto writer = held.Enter("write_examples");
+  const ArrowImport imported = ArrowImport::Batch(batch);
+  const auto encoder = FileValueOrThrow(
+      ExampleEncoder::Open(imported.schema(), imported.array(), TypeFrom(record_type)));
+  ThrowIfFileError(WithoutGil([&]() -> Status {
+    for (std::size_t row = 0; row < encoder->rows(); ++row) {
+      TFOS_ASSIGN_OR_RETURN(const std::span<const std::byte> record, encoder->Encode(row));
+      TFOS_RETURN_IF_ERROR(writer->Write(record));
+    }
+    return Status::Ok();
+  }));
+}
+
+ArrowBatch DecodeExamples(HeldDecoder& shared, const nb::list& serialized) {
+  const auto decoder = shared.Enter("decode");
   // Of its own, as another thread may change the list while this one has let go of the GIL.
   const nb::tuple held(serialized);
   std::vector<std::span<const std::byte>> spans;
@@ -206,13 +244,13 @@ ArrowBatch DecodeExamples(ExampleDecoder& decoder, const nb::list& serialized) {
   return ArrowBatch([&](ArrowSchema& schema, ArrowArray& array) {
     ThrowIfFileError(WithoutGil([&]() -> Status {
       for (std::size_t i = 0; i < spans.size(); ++i) {
-        const Status added = decoder.Add(spans[i]);
+        const Status added = decoder->Add(spans[i]);
         if (added.ok()) continue;
         // What was added before it is of no use to the caller.
-        decoder.Take(schema, array);
+        decoder->Take(schema, array);
         return added.Annotate(fmt::format("record {}", i));
       }
-      decoder.Take(schema, array);
+      decoder->Take(schema, array);
       return Status::Ok();
     }));
   });
@@ -237,11 +275,13 @@ class BytesSource : public records::MemorySource {
   nb::bytes content_;
 };
 
-std::unique_ptr<RecordReader> OpenBytes(nb::bytes content,
-                                        const std::optional<std::string>& validation) {
+std::unique_ptr<HeldReader> OpenBytes(nb::bytes content,
+                                      const std::optional<std::string>& validation) {
   records::RecordReaderOptions options;
   if (validation) options.validation = FileValueOrThrow(records::ValidationFrom(*validation));
-  return std::make_unique<RecordReader>(std::make_unique<BytesSource>(std::move(content)), options);
+  return std::make_unique<HeldReader>(
+      std::make_unique<RecordReader>(std::make_unique<BytesSource>(std::move(content)), options),
+      kReader);
 }
 
 using PartTuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
@@ -284,19 +324,25 @@ void BindRecords(nb::module_& module) {
            nb::arg("path"), nb::arg("compression"), nb::arg("validation").none(),
            nb::arg("max_record_bytes").none(), nb::arg("part").none());
 
-  nb::class_<RecordReader>(module, "RecordReader", "The records of a file, as bytes.")
-      .def(nb::new_(&Open), nb::arg("file"))
+  nb::class_<HeldReader>(module, "RecordReader", "The records of a file, as bytes.")
+      .def(nb::new_(&OpenReader), nb::arg("file"))
       .def_static("of_bytes", &OpenBytes, nb::arg("content"), nb::arg("validation").none(),
                   "Of what a file contains.")
       .def("next", &NextRecord,
            "The next record, or None at the end. After a failure the next call goes on, unless "
            "`lost`.")
-      .def_prop_ro("lost", &RecordReader::lost, "Whether the rest of the file can't be read.")
-      .def_prop_ro("number", &RecordReader::number, "Of the next record.")
-      .def_prop_ro("offset", &RecordReader::offset, "Of the next record.")
+      .def_prop_ro(
+          "lost", [](HeldReader& held) { return held.Enter("lost")->lost(); },
+          "Whether the rest of the file can't be read.")
+      .def_prop_ro(
+          "number", [](HeldReader& held) { return held.Enter("number")->number(); },
+          "Of the next record.")
+      .def_prop_ro(
+          "offset", [](HeldReader& held) { return held.Enter("offset")->offset(); },
+          "Of the next record.")
       .def("survey", &SurveyOf, "Reads to the end; a dict of what there is.");
 
-  nb::class_<ExampleReader>(module, "ExampleReader", "The tf.Examples of a file, as columns.")
+  nb::class_<HeldExampleReader>(module, "ExampleReader", "The tf.Examples of a file, as columns.")
       .def(nb::new_(&OpenExamples), nb::arg("file"), nb::arg("schema"), nb::arg("record_type"),
            nb::arg("mode").none(), nb::arg("batch_rows").none(), nb::arg("batch_bytes").none(),
            nb::arg("keep_bad"))
@@ -311,56 +357,52 @@ void BindRecords(nb::module_& module) {
              "A handle of these files (path, compression) for the op TfosOpenPass. `add` is the "
              "address of the ops library's function.");
 
-  nb::class_<RecordWriter>(module, "RecordWriter", "Writes a TFRecord file.")
+  nb::class_<HeldWriter>(module, "RecordWriter", "Writes a TFRecord file.")
       .def(nb::new_(&Create), nb::arg("path"), nb::arg("compression"), nb::arg("level").none())
-      .def(
-          "write",
-          [](RecordWriter& writer, const nb::bytes& record) {
-            const std::span<const std::byte> bytes = BytesOf(record);
-            ThrowIfFileError(WithoutGil([&] { return writer.Write(bytes); }));
-          },
-          nb::arg("record"))
+      .def("write", &WriteRecord, nb::arg("record"))
       .def("write_examples", &WriteExamples, nb::arg("batch"), nb::arg("record_type"),
            "Writes each row of a record batch.")
-      .def(
-          "close",
-          [](RecordWriter& writer) {
-            ThrowIfFileError(WithoutGil([&] { return writer.Close(); }));
-          },
-          "Without it the file is incomplete.")
-      .def_prop_ro("records", &RecordWriter::records)
-      .def_prop_ro("offset", &RecordWriter::offset, "Of the next record.");
+      .def("close", &CloseWriter, "Without it the file is incomplete.")
+      .def_prop_ro("records", [](HeldWriter& held) { return held.Enter("records")->records(); })
+      .def_prop_ro(
+          "offset", [](HeldWriter& held) { return held.Enter("offset")->offset(); },
+          "Of the next record.");
 
-  nb::class_<ExampleDecoder>(module, "ExampleDecoder", "Serialized tf.Examples to columns.")
-      .def(nb::new_(&DecoderFor), nb::arg("schema"), nb::arg("record_type"))
+  nb::class_<HeldDecoder>(module, "ExampleDecoder", "Serialized tf.Examples to columns.")
+      .def(nb::new_(&MakeDecoder), nb::arg("schema"), nb::arg("record_type"))
       .def("decode", &DecodeExamples, nb::arg("records"), "Of a list of bytes.");
   module.def("encode_examples", &EncodeExamples, nb::arg("batch"), nb::arg("record_type"),
              "Each row of a record batch as a serialized tf.Example: an array of binary.");
 
-  nb::class_<SchemaInference>(module, "SchemaInference", "The columns that records have.")
+  nb::class_<HeldInference>(module, "SchemaInference", "The columns that records have.")
       .def(nb::new_([](const std::string& record_type, bool strings) {
-             return std::make_unique<SchemaInference>(
-                 TypeFrom(record_type),
-                 strings ? records::BytesAs::kStringWhereUtf8 : records::BytesAs::kBinary);
+             return std::make_unique<HeldInference>(
+                 std::make_unique<SchemaInference>(
+                     TypeFrom(record_type),
+                     strings ? records::BytesAs::kStringWhereUtf8 : records::BytesAs::kBinary),
+                 "schema inference");
            }),
            nb::arg("record_type"), nb::arg("strings"))
       .def(
           "add",
-          [](SchemaInference& inference, const FileArguments& file, std::uint64_t most) {
+          [](HeldInference& held, const FileArguments& file, std::uint64_t most) {
+            const auto inference = held.Enter("add");
             const auto reader = Open(file);
             return FileValueOrThrow(
-                WithoutGil([&] { return records::InferFrom(*reader, most, inference); }));
+                WithoutGil([&] { return records::InferFrom(*reader, most, *inference); }));
           },
           nb::arg("file"), nb::arg("most"), "Looks at up to `most` records; how many there were.")
       .def(
           "add_record",
-          [](SchemaInference& inference, const nb::bytes& record) {
+          [](HeldInference& held, const nb::bytes& record) {
+            const auto inference = held.Enter("add_record");
             ThrowIfFileError(
-                inference.Add(BytesOf(record), fmt::format("record {}", inference.records())));
+                inference->Add(BytesOf(record), fmt::format("record {}", inference->records())));
           },
           nb::arg("record"), "Looks at one that is in memory.")
-      .def("finish", [](const SchemaInference& inference) {
-        return ArrowType(records::FieldOf(FileValueOrThrow(inference.Finish())));
+      .def("finish", [](HeldInference& held) {
+        const auto inference = held.Enter("finish");
+        return ArrowType(records::FieldOf(FileValueOrThrow(inference->Finish())));
       });
 
   module.def("make_record_index", &MakeIndex, nb::arg("path"), nb::arg("interval_bytes").none(),

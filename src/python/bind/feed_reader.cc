@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <span>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "base/format.h"
 #include "base/seconds.h"
 #include "datasets/row_converter.h"
+#include "python/bind/exclusive.h"
 #include "python/bind/gil.h"
 #include "python/codec/errors.h"
 #include "python/codec/result_columns.h"
@@ -22,24 +22,6 @@ namespace {
 
 // Results are sent in chunks of about this size at most, unless one row alone is larger.
 constexpr std::uint64_t kResultChunkBytes = 8 << 20;
-
-/// Marks a method as running and refuses a second caller. Needs the GIL.
-class OneCaller {
- public:
-  OneCaller(bool& running, const char* method) : running_(running) {
-    if (running_) {
-      ThrowStatus(Status(ErrorKind::kBadInput,
-                         fmt::format("another thread is in {} of this feed already", method)));
-    }
-    running_ = true;
-  }
-  ~OneCaller() { running_ = false; }
-  OneCaller(const OneCaller&) = delete;
-  OneCaller& operator=(const OneCaller&) = delete;
-
- private:
-  bool& running_;
-};
 
 /// A list of results, each an object, on its way into chunks.
 class ResultRows {
@@ -68,7 +50,7 @@ class ResultRows {
 
 nb::list FeedReader::NextRows(std::size_t count, bool cross_partition,
                               std::optional<double> timeout_seconds) {
-  const OneCaller only(reading_, "next_rows");
+  const OneCaller only(reading_, "next_rows", "reader of a feed");
   if (columns_ != nullptr && columns_->rows() != 0) ThrowUnfinished(*columns_);
   Read(
       cross_partition, timeout_seconds, [&] { return count - std::min(count, rows_.size()); },
@@ -81,7 +63,7 @@ nb::list FeedReader::NextRows(std::size_t count, bool cross_partition,
 
 nb::list FeedReader::NextColumns(const std::vector<std::string>& names, std::size_t count,
                                  bool cross_partition, std::optional<double> timeout_seconds) {
-  const OneCaller only(reading_, "next_columns");
+  const OneCaller only(reading_, "next_columns", "reader of a feed");
   if (columns_ == nullptr || columns_->names() != names) {
     if (columns_ != nullptr && columns_->rows() != 0) ThrowUnfinished(*columns_);
     columns_ = std::make_unique<RowColumns>(names);
@@ -110,11 +92,11 @@ nb::list FeedReader::NextColumns(const std::vector<std::string>& names, std::siz
 template <typename Wanted, typename Take>
 void FeedReader::Read(bool cross_partition, std::optional<double> timeout_seconds, Wanted wanted,
                       Take take) {
-  const Wait wait{.deadline = timeout_seconds
-                                  ? Deadline::After(std::chrono::duration_cast<Clock::Duration>(
-                                        std::chrono::duration<double>(*timeout_seconds)))
-                                  : Deadline::Infinite(),
-                  .check = &CheckSignals};
+  const Wait wait{
+      .deadline = timeout_seconds
+                      ? Deadline::After(SaturatingSeconds<Clock::Duration>(*timeout_seconds))
+                      : Deadline::Infinite(),
+      .check = &CheckSignals};
   while (wanted() != 0 && !ended_) {
     if (chunk_) {
       take(wanted());
@@ -145,6 +127,8 @@ void FeedReader::Open(Chunk& chunk, bool as_columns) {
     Result<AlignedBuffer> columns = datasets::ConvertToColumns(chunk.loan.bytes());
     // Rows without common columns may have some of those that are wanted: they are looked at one by
     // one, as will be those of later chunks, which are most likely of the same kind.
+    const bool interrupted = !columns.ok() && columns.status().kind() == ErrorKind::kInterrupted;
+    if (interrupted) ThrowStatus(columns.status());
     convertible_ = columns.ok();
     if (convertible_) {
       chunk.columns = std::move(*columns);
@@ -221,14 +205,14 @@ void FeedReader::CheckUnanswered(std::size_t results) const {
 }
 
 void FeedReader::SendResults(nb::list results) {
-  const OneCaller only(answering_, "send_results");
+  const OneCaller only(answering_, "send_results", "reader of a feed");
   ResultRows rows(encoder_, std::move(results));
   Send(rows);
 }
 
 bool FeedReader::SendColumns(const std::optional<std::vector<std::string>>& names,
                              nb::list columns) {
-  const OneCaller only(answering_, "send_columns");
+  const OneCaller only(answering_, "send_columns", "reader of a feed");
   std::optional<ResultColumns> results = ResultColumns::Open(names, std::move(columns));
   if (results) Send(*results);
   return results.has_value();

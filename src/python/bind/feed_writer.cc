@@ -18,9 +18,35 @@ FeedWriter::FeedWriter(feed::PartitionWriterOptions options) {
       ValueOrThrow(WithoutGil([&] { return feed::PartitionFeeder::Open(std::move(options)); }));
 }
 
-feed::PartitionFeeder& FeedWriter::feeder() {
-  if (!feeder_) ThrowStatus(Status(ErrorKind::kBadInput, "the feed writer is closed"));
-  return *feeder_;
+FeedWriter::Use::Use(FeedWriter& writer, const char* method)
+    : writer_(writer), only_(writer.running_, method, "feed writer") {
+  if (writer.closed_) ThrowStatus(Status(ErrorKind::kBadInput, "the feed writer is closed"));
+}
+
+FeedWriter::Use::~Use() {
+  if (writer_.closed_) writer_.feeder_.reset();
+}
+
+void FeedWriter::Close() {
+  closed_ = true;
+  // A call that runs uses it still, and lets go of it at its end.
+  if (!running_) feeder_.reset();
+}
+
+bool FeedWriter::stopped() {
+  if (closed_) return false;
+  const Use use(*this, "stopped");
+  return feeder_->stopped();
+}
+
+std::uint64_t FeedWriter::delivered_items() {
+  const Use use(*this, "delivered_items");
+  return feeder_->delivered_items();
+}
+
+std::uint64_t FeedWriter::moved_items() {
+  const Use use(*this, "moved_items");
+  return feeder_->moved_items();
 }
 
 std::span<std::byte> FeedWriter::Reserve(std::uint64_t bytes) {
@@ -32,8 +58,9 @@ void FeedWriter::Commit(std::uint64_t bytes, const feed::ItemRange& items) {
 }
 
 std::uint64_t FeedWriter::WriteRows(nb::list rows) {
+  const Use use(*this, "write_rows");
   std::uint64_t bytes = 0;
-  const std::uint64_t first = feeder().next_item();
+  const std::uint64_t first = feeder_->next_item();
   for (const feed::ItemRange& items : feeder_->Take(nb::len(rows))) {
     bytes += WriteEncoded(rows, items.begin - first, items);
   }
@@ -61,7 +88,7 @@ std::uint64_t FeedWriter::WriteEncoded(const nb::list& rows, std::size_t begin,
 }
 
 std::uint64_t FeedWriter::WritePickled(nb::list batches) {
-  feeder();
+  const Use use(*this, "write_pickled");
   std::vector<std::unique_ptr<BufferView>> views;
   std::vector<std::uint64_t> sizes;
   for (const nb::handle batch : batches) {
@@ -79,7 +106,7 @@ std::uint64_t FeedWriter::WritePickled(nb::list batches) {
 
 std::uint64_t FeedWriter::WriteArrow(nb::handle batch, std::size_t begin, std::size_t end,
                                      columns::Decimals decimals) {
-  feeder();
+  const Use use(*this, "write_arrow");
   const ArrowImport exported = ArrowImport::Batch(batch);
   const auto columns =
       ValueOrThrow(columns::ArrowColumns::Open(exported.schema(), exported.array(), decimals));
@@ -93,7 +120,7 @@ nb::object FeedWriter::Results(bool block) {
 }
 
 std::optional<ResultBatch> FeedWriter::TakeResultBatch(bool block) {
-  feeder();
+  const Use use(*this, "result_batch");
   std::optional<feed::ResultChunk> result =
       ValueOrThrow(WithoutGil([&] { return feeder_->TakeResult(block); }));
   if (!result) return std::nullopt;
@@ -101,12 +128,12 @@ std::optional<ResultBatch> FeedWriter::TakeResultBatch(bool block) {
 }
 
 void FeedWriter::End() {
-  feeder();
+  const Use use(*this, "end");
   ThrowIfError(WithoutGil([&] { return feeder_->End(); }));
 }
 
 feed::Ended FeedWriter::Finish() {
-  feeder();
+  const Use use(*this, "finish");
   return ValueOrThrow(WithoutGil([&] { return feeder_->Finish(); }));
 }
 

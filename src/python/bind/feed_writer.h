@@ -8,6 +8,7 @@
 
 #include "columns/arrow/arrow_columns.h"
 #include "feed/feeder/partition_feeder.h"
+#include "python/bind/exclusive.h"
 #include "python/codec/python_object.h"
 #include "python/codec/result_batch.h"
 #include "python/codec/row_encoder.h"
@@ -16,8 +17,9 @@ namespace tfos::python {
 
 /// Feeds one partition of a Spark task from Python: encodes rows straight into a node's memory.
 ///
-/// Owner and lifetime: owns its connections until Close. Threads: one at a time, with the GIL,
-/// which is released in all waits. Errors: throws as errors.h says. Units: an item is a row, or a
+/// Owner and lifetime: owns its connections until Close, or until the end of the call that Close
+/// meets. Threads: one at a time, with the GIL, which is released in all waits; a second one is
+/// told so. Close may come from any. Errors: throws as errors.h says. Units: an item is a row, or a
 /// batch that Spark has pickled.
 class FeedWriter {
  public:
@@ -43,22 +45,36 @@ class FeedWriter {
   /// Waits until the nodes have taken or answered everything.
   feed::Ended Finish();
   /// Items that this or earlier attempts delivered.
-  std::uint64_t delivered_items() { return feeder().delivered_items(); }
+  std::uint64_t delivered_items();
   /// Items that were sent once more, as the node that had them was lost before they were read.
-  std::uint64_t moved_items() { return feeder().moved_items(); }
+  std::uint64_t moved_items();
 
-  bool stopped() const { return feeder_ && feeder_->stopped(); }
-  void Close() { feeder_.reset(); }
+  bool stopped();
+  void Close();
 
  private:
+  /// The time of a call: refuses a second one, and one after Close.
+  class Use {
+   public:
+    Use(FeedWriter& writer, const char* method);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    FeedWriter& writer_;
+    const OneCaller only_;
+  };
+
   /// Empty when the nodes have stopped.
   std::span<std::byte> Reserve(std::uint64_t bytes);
   void Commit(std::uint64_t bytes, const feed::ItemRange& items);
   /// Item `begin` of the list is the first of `items`.
   std::uint64_t WriteEncoded(const nb::list& rows, std::size_t begin, const feed::ItemRange& items);
-  feed::PartitionFeeder& feeder();
 
   std::unique_ptr<feed::PartitionFeeder> feeder_;
+  bool running_ = false;
+  bool closed_ = false;
   RowEncoder encoder_;
 };
 

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include <exception>
+#include <new>
 #include <string>
 
 #include "base/format.h"
@@ -38,7 +39,7 @@ Result<AlignedBuffer> Convert(std::span<const std::byte> chunk) {
     }
     columns = AlignedBuffer(encoder.bytes());
     if (columns.size() != encoder.bytes()) {
-      return Status(ErrorKind::kRetryLater,
+      return Status(ErrorKind::kNoResources,
                     fmt::format("no memory for {} bytes of columns", encoder.bytes()));
     }
   } while (!encoder.Fill(columns.bytes()));
@@ -46,15 +47,32 @@ Result<AlignedBuffer> Convert(std::span<const std::byte> chunk) {
 }
 
 }  // namespace
+}  // namespace tfos::python
 
-Result<AlignedBuffer> datasets::ConvertToColumns(std::span<const std::byte> chunk) {
+namespace tfos::datasets {
+
+namespace nb = nanobind;
+
+Result<AlignedBuffer> ConvertToColumns(std::span<const std::byte> chunk) {
   const nb::gil_scoped_acquire acquire;
   try {
-    return Convert(chunk);
-  } catch (const std::exception& error) {  // nb::python_error too, whose text needs the GIL.
+    return python::Convert(chunk);
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_Exception)) {
+      // A signal's, such as KeyboardInterrupt. It waits in Python's error indicator, where the
+      // caller's ThrowStatus finds it.
+      error.restore();
+      return Status(ErrorKind::kInterrupted, "interrupted while it read pickled rows");
+    }
+    const bool no_memory = error.matches(PyExc_MemoryError);
+    return Status(no_memory ? ErrorKind::kNoResources : ErrorKind::kBadInput,
+                  fmt::format("reading pickled rows failed: {}", error.what()));
+  } catch (const std::bad_alloc&) {
+    return Status(ErrorKind::kNoResources, "no memory to read pickled rows");
+  } catch (const std::exception& error) {
     return Status(ErrorKind::kBadInput,
                   fmt::format("reading pickled rows failed: {}", error.what()));
   }
 }
 
-}  // namespace tfos::python
+}  // namespace tfos::datasets

@@ -13,9 +13,6 @@ using chunk::DType;
 using chunk::RowFields;
 using chunk::RowNodeKind;
 
-// Smaller buffers cost more as parts of their own than inside the pickle.
-constexpr Py_ssize_t kOutOfBandBytes = 64 << 10;
-
 /// The module if the program has imported it; else none. Importing it ourselves would be slow and
 /// useless: without it no row can hold an object of its types.
 nb::object ImportedModule(const char* name) {
@@ -271,7 +268,7 @@ chunk::RowNode Describe(const EncodeNode& node) {
 }  // namespace
 
 void RowEncoder::Plan(nb::list rows, std::size_t begin, std::size_t end) {
-  if (!PlanIfColumnar(std::move(rows), begin, end)) PlanPickled();
+  if (!PlanIfColumnar(std::move(rows), begin, end)) pickled_.Plan(rows_, begin_, end_);
 }
 
 bool RowEncoder::PlanIfColumnar(nb::list rows, std::size_t begin, std::size_t end) {
@@ -292,7 +289,7 @@ bool RowEncoder::PlanAtDepth(nb::list rows, std::size_t begin, std::size_t end, 
 
 bool RowEncoder::Fill(std::span<std::byte> out) {
   if (!columnar_) {
-    FillPickled(out);
+    pickled_.Fill(out);
     return true;
   }
   bool filled = ListSize(rows_.ptr()) >= end_ && builder_->Begin(out).ok();
@@ -303,7 +300,7 @@ bool RowEncoder::Fill(std::span<std::byte> out) {
   }
   if (filled) return true;
   columnar_ = false;
-  PlanPickled();
+  pickled_.Plan(rows_, begin_, end_);
   return false;
 }
 
@@ -649,59 +646,6 @@ bool RowEncoder::Gather(Values values, const EncodeNode& node, Columns& columns)
       return GatherSparkRow(values, node, spark_row(), columns);
     default:
       return GatherSequence(values, node, columns);
-  }
-}
-
-void RowEncoder::PlanPickled() {
-  pickle_buffers_.clear();
-  const nb::object take_buffer = nb::cpp_function([this](nb::handle buffer) {
-    auto view = std::make_unique<BufferView>(buffer, PyBUF_SIMPLE);
-    if (!view->acquired()) PyErr_Clear();  // Not contiguous: left to the pickle itself.
-    if (!view->acquired() || view->view().len < kOutOfBandBytes) return true;
-    pickle_buffers_.push_back(std::move(view));
-    return false;
-  });
-  const nb::object rows = Checked(
-      PyList_GetSlice(rows_.ptr(), static_cast<Py_ssize_t>(begin_), static_cast<Py_ssize_t>(end_)));
-  const auto dumps = [&](const char* module) {
-    return nb::module_::import_(module).attr("dumps")(rows, nb::arg("protocol") = 5,
-                                                      nb::arg("buffer_callback") = take_buffer);
-  };
-  try {
-    pickle_ = dumps("pickle");
-  } catch (const nb::python_error&) {
-    // Classes and functions of the program itself travel by value only.
-    pickle_buffers_.clear();
-    pickle_ = dumps("cloudpickle");
-  }
-  std::uint64_t bytes = static_cast<std::uint64_t>(PyBytes_Size(pickle_.ptr()));
-  for (const auto& buffer : pickle_buffers_) bytes += buffer->bytes().size();
-  builder_.emplace(chunk::ChunkKind::kPickledRows, static_cast<std::int64_t>(ListSize(rows.ptr())));
-  builder_->AddColumn({.encoding = ColumnEncoding::kOpaque,
-                       .shape = {},
-                       .values = 1 + pickle_buffers_.size(),
-                       .data_bytes = bytes,
-                       .name = {}});
-  if (const auto planned = builder_->Plan(); !planned.ok()) {
-    throw nb::value_error(planned.status().ToString().c_str());
-  }
-}
-
-void RowEncoder::FillPickled(std::span<std::byte> out) {
-  if (const Status begun = builder_->Begin(out); !begun.ok()) {
-    throw std::runtime_error(begun.ToString());
-  }
-  std::byte* const start = builder_->data(0).data();
-  std::byte* to = start;
-  std::uint64_t index = 0;
-  const auto append = [&](const void* data, std::size_t size) {
-    std::memcpy(to, data, size);
-    to += size;
-    builder_->SetStringBoundary(0, ++index, static_cast<std::uint64_t>(to - start));
-  };
-  append(PyBytes_AsString(pickle_.ptr()), static_cast<std::size_t>(PyBytes_Size(pickle_.ptr())));
-  for (const auto& buffer : pickle_buffers_) {
-    append(buffer->bytes().data(), buffer->bytes().size());
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 #include "chunk/chunk.h"
 #include "chunk/row_structure.h"
 #include "python/codec/numpy_types.h"
+#include "python/codec/pickle_fallback.h"
 #include "python/codec/python_object.h"
 
 namespace tfos::python {
@@ -58,7 +58,7 @@ class RowEncoder {
   bool columnar() const { return columnar_; }
 
   /// Bytes that the planned chunk needs.
-  std::uint64_t bytes() const { return builder_->bytes(); }
+  std::uint64_t bytes() const { return columnar_ ? builder_->bytes() : pickled_.bytes(); }
 
   /// Writes the planned chunk to the front of `out`, which holds at least `bytes()`.
   /// False: the rows turned out to differ after all. The chunk has been planned anew, with other
@@ -71,7 +71,6 @@ class RowEncoder {
 
   bool PlanAtDepth(nb::list rows, std::size_t begin, std::size_t end, int depth);
   bool PlanColumnar(int depth);
-  void PlanPickled();
   bool PlanNode(Values values, int depth, EncodeNode& node);
   bool PlanStrings(Values values, EncodeNode& node);
   bool PlanStringLists(Values values, EncodeNode& node);
@@ -91,7 +90,6 @@ class RowEncoder {
   bool FillNumbers(Values values, const EncodeNode& node);
   bool FillArrays(Values values, const EncodeNode& node);
   bool FillNumpyScalars(Values values, const EncodeNode& node);
-  void FillPickled(std::span<std::byte> out);
 
   /// Takes the parts of every value apart: columns[child][value]. False when one differs from
   /// what `node` says.
@@ -109,8 +107,7 @@ class RowEncoder {
   bool columnar_ = false;
   EncodeNode root_;
   std::vector<chunk::ColumnSpec> specs_;  ///< Of the columns found so far.
-  nb::object pickle_;
-  std::vector<std::unique_ptr<BufferView>> pickle_buffers_;
+  PickleFallback pickled_;                ///< Planned, unless columnar.
   std::optional<NumpyTypes> numpy_;
   nb::object spark_row_;
 };

@@ -855,3 +855,55 @@ def test_results_as_arrow(make_nodes: Any) -> None:
     nodes.end_feed()
     assert feed.next_batch(1) == []
     assert writer.result_batch(block=True) is None
+
+
+def in_use(ask: Any) -> bool:
+    """Whether another thread is in a call of the object that ``ask`` asks something."""
+    try:
+        ask()
+    except BadInputError as error:
+        assert "another thread is using this" in str(error)
+        return True
+    return False
+
+
+def test_a_writer_serves_one_thread_and_is_closed_by_any(make_nodes: Any, pool: Any) -> None:
+    nodes = make_nodes(1)
+    writer = nodes.writer(mode="inference")
+    writer.write_rows([1, 2])
+    waiting = pool.submit(writer.results, block=True)
+    wait_for(lambda: in_use(lambda: writer.stopped), "a thread that waits for results")
+    with pytest.raises(BadInputError, match="write_rows: another thread is using this feed writer"):
+        writer.write_rows([3])
+    writer.close()  # What the waiting call uses stays until it returns.
+    nodes.servers[0].fail("enough")
+    with pytest.raises(FeedError, match="enough"):
+        waiting.result(TIMEOUT)
+    with pytest.raises(BadInputError, match="closed"):
+        writer.write_rows([3])
+
+
+class Interrupting:
+    """Interrupts the thread that unpickles it, once."""
+
+    interrupt = True
+
+    def __setstate__(self, state: Any) -> None:
+        if Interrupting.interrupt:
+            Interrupting.interrupt = False
+            raise KeyboardInterrupt
+
+    def __getstate__(self) -> dict[str, int]:
+        return {"state": 1}
+
+
+def test_an_interrupt_passes_where_pickled_rows_become_columns(make_nodes: Any) -> None:
+    nodes = make_nodes(1)
+    writer = nodes.writer()
+    writer.write_pickled([pickle.dumps([{"x": 1, "y": Interrupting()}])])
+    writer.end()
+    nodes.end_feed()
+    Interrupting.interrupt = True
+    with pytest.raises(KeyboardInterrupt):
+        nodes.servers[0].reader("input").next_columns(["x"], 1, True, TIMEOUT)
+    assert not Interrupting.interrupt

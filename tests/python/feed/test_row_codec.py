@@ -357,3 +357,45 @@ def test_flipped_bits_never_crash() -> None:
         chunk[bit // 8] ^= 1 << (bit % 8)
     assert 0 < survived < 4000
     assert_same(_native.decode_rows(chunk), rows, flags=True)
+
+
+class Refusing:
+    """Raises ``error`` the first time that it is pickled, and none after that."""
+
+    def __init__(self, error: BaseException):
+        self.error = error
+        self.pickled = 0
+
+    def __reduce__(self) -> Any:
+        self.pickled += 1
+        if self.pickled == 1:
+            raise self.error
+        return (int, ())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KeyboardInterrupt(), MemoryError("none"), ValueError("of the program"), SystemExit(3)],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_pickling_raises_passes(error: BaseException) -> None:
+    row = Refusing(error)
+    with pytest.raises(type(error)) as raised:
+        _native.encode_rows([row])
+    assert raised.value is error
+    assert row.pickled == 1
+
+
+def test_what_neither_pickle_can_take_has_the_first_refusal_as_its_cause() -> None:
+    import threading
+
+    with pytest.raises(TypeError, match="lock") as raised:
+        _native.encode_rows([threading.Lock()])
+    assert isinstance(raised.value.__cause__, TypeError)
+    assert raised.value.__cause__ is not raised.value
+
+
+def test_a_row_that_pickle_refuses_goes_by_value() -> None:
+    row = Refusing(AttributeError("pickle can't find it"))
+    assert _native.decode_rows(_native.encode_rows([row])) == [0]
+    assert row.pickled == 2

@@ -4,6 +4,7 @@ mount of it, and on a file system that reads a few bytes at a time."""
 from __future__ import annotations
 
 import concurrent.futures
+import ctypes
 import os
 import random
 
@@ -218,3 +219,12 @@ def test_summaries(root):
         tf.summary.flush()
         (path,) = gfile.glob(f"{root}/logs/events*")
         assert len(list(tf.data.TFRecordDataset(path).as_numpy_iterator())) == 2
+
+
+def test_a_plugin_of_another_version_is_refused():
+    import tfos
+
+    library = ctypes.CDLL(os.path.join(os.path.dirname(tfos.__file__), "_hadoop_files.so"))
+    library.tfos_hadoop_configure.restype = ctypes.c_char_p
+    table = (ctypes.c_uint32 * 64)(99)
+    assert b"another version" in library.tfos_hadoop_configure(b"hdfs", table)

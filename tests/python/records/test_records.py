@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from tfos import records
+from support.waiting import wait_for
+from tfos import _native, records
 from tfos.errors import BadInputError
 
 KINDS = {
@@ -328,3 +331,29 @@ def test_what_is_refused(tmp_path, call, message):
     path.write_bytes(b"")
     with pytest.raises(BadInputError, match=message):
         call(path)
+
+
+def test_a_reader_serves_one_thread_at_a_time(tmp_path):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    writer = os.open(path, os.O_RDWR)  # Opening one end would wait for the other.
+    reader = _native.RecordReader(_native.RecordFile(path, "", None, None, None))
+
+    def in_use():
+        try:
+            _ = reader.number
+        except BadInputError:
+            return True
+        return False
+
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(reader.next)
+        wait_for(in_use, "a thread that waits for a record")
+        with pytest.raises(BadInputError, match="next: another thread is using this reader"):
+            reader.next()
+        with tf.io.TFRecordWriter(str(tmp_path / "file")) as one:
+            one.write(b"abc")
+        os.write(writer, (tmp_path / "file").read_bytes())
+        os.close(writer)
+        assert waiting.result(120) == b"abc"
+    assert reader.number == 1 and reader.next() is None

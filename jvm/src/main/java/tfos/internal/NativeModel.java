@@ -1,7 +1,7 @@
 package tfos.internal;
 
 /**
- * The native methods of src/jvm/saved_model.cc. JSON is as src/jvm/plan_json.h has it; handles are
+ * The native methods of src/jvm/native_model.cc. JSON is as src/jvm/plan_json.h has it; handles are
  * to be given back once. Threads: any. Errors: {@link IllegalArgumentException} for what does not
  * fit, {@link UnsupportedOperationException} where TensorFlow can't be loaded.
  */

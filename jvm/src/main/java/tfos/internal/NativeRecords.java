@@ -4,7 +4,7 @@ import java.io.InputStream;
 import java.io.OutputStream;
 
 /**
- * The native methods of src/jvm/record_files.cc: files of records as columns, whose types are JSON
+ * The native methods of src/jvm/native_records.cc: files of records as columns, whose types are JSON
  * as src/jvm/column_layout.h has it. Handles are to be given back once; streams stay the caller's to
  * close. {@code name} is what messages call the file, {@code compression} "", "GZIP" or "ZLIB",
  * {@code recordType} one of {@link RecordOptions}. Threads: one for each handle. Errors: {@link

@@ -1,21 +1,13 @@
-#ifndef TFOS_DATASETS_TF_CODE_H_
-#define TFOS_DATASETS_TF_CODE_H_
-
-#include <cstdint>
+#ifndef TFOS_TENSORFLOW_TF_CODE_OF_H_
+#define TFOS_TENSORFLOW_TF_CODE_OF_H_
 
 #include "tensorflow/tf_codes.h"
 #include "tfos/status.h"
 
-namespace tfos::datasets {
-
-using tensorflow::kTfInternal;
-using tensorflow::kTfInvalidArgument;
-using tensorflow::kTfOutOfRange;
-using tensorflow::kTfUnavailable;
-using tensorflow::kTfUnimplemented;
+namespace tfos::tensorflow {
 
 /// What an op fails with.
-inline std::int32_t TfCodeOf(ErrorKind kind) {
+inline TfCode TfCodeOf(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kRetryLater:
     case ErrorKind::kReconnect:
@@ -25,9 +17,9 @@ inline std::int32_t TfCodeOf(ErrorKind kind) {
     case ErrorKind::kBadInput:
       return kTfInvalidArgument;
     case ErrorKind::kNoResources:
-      return tensorflow::kTfResourceExhausted;
+      return kTfResourceExhausted;
     case ErrorKind::kInterrupted:
-      return tensorflow::kTfCancelled;
+      return kTfCancelled;
     case ErrorKind::kSuperseded:
     case ErrorKind::kBug:
       return kTfInternal;
@@ -35,6 +27,6 @@ inline std::int32_t TfCodeOf(ErrorKind kind) {
   return kTfInternal;
 }
 
-}  // namespace tfos::datasets
+}  // namespace tfos::tensorflow
 
-#endif  // TFOS_DATASETS_TF_CODE_H_
+#endif  // TFOS_TENSORFLOW_TF_CODE_OF_H_

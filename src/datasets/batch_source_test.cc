@@ -1,0 +1,130 @@
+#include "datasets/batch_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "chunk/chunk.h"
+#include "datasets/row_converter.h"
+#include "feed/feeder/feed_client.h"
+#include "tensorflow/tf_codes.h"
+
+namespace tfos::datasets {
+
+/// In place of the extension's, which needs Python. No rows of the tests get through it.
+Result<AlignedBuffer> ConvertToColumns(std::span<const std::byte> /*chunk*/) {
+  throw std::bad_variant_access();
+}
+
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::chrono::seconds kLong(60);
+
+tfos_batch_source registered{};
+
+/// In place of the ops library's functions.
+std::int64_t Register(const tfos_batch_source* source) {
+  registered = *source;
+  registered.retain(registered.context);
+  return 7;
+}
+void Unregister(std::int64_t handle) {
+  EXPECT_EQ(handle, 7);
+  registered.release(registered.context);
+}
+
+class BatchSourceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto server = feed::FeedServer::Start({.token = token_,
+                                           .cluster_id = "c1",
+                                           .bind_address = "",
+                                           .memory_budget_bytes = 256 << 10,
+                                           .region_bytes = 64 << 10});
+    ASSERT_TRUE(server.ok()) << server.status().DebugString();
+    feed_ = std::make_shared<node::NodeFeed>(std::move(*server));
+    source_ = std::make_unique<BatchSource>(feed_, "input");
+    const auto handle =
+        source_->Register({.rows = 2, .columns = {{.name = "n", .dtype = chunk::DType::kInt64}}},
+                          feed::Remainder::kJoin, &Register, &Unregister);
+    ASSERT_TRUE(handle.ok()) << handle.status().DebugString();
+  }
+
+  /// Feeds one item: a pickle that the server can't read itself.
+  void FeedPickle() {
+    chunk::ChunkBuilder builder(chunk::ChunkKind::kPickledBatches, chunk::kUnknownRows);
+    builder.AddColumn({.encoding = chunk::ColumnEncoding::kOpaque,
+                       .shape = {},
+                       .values = 1,
+                       .data_bytes = 3,
+                       .name = {}});
+    ASSERT_TRUE(builder.Plan().ok());
+    auto client = feed::FeedClient::Connect(feed_->server().endpoint(), token_,
+                                            {.progress_timeout = kLong}, Deadline::After(kLong));
+    ASSERT_TRUE(client.ok()) << client.status().DebugString();
+    ASSERT_TRUE((*client)->Open({.mode = feed::Mode::kTrain, .key = {.job = {1}}}).ok());
+    const auto room = (*client)->Reserve(builder.bytes());
+    ASSERT_TRUE(room.ok()) << room.status().DebugString();
+    ASSERT_TRUE(builder.Begin(*room).ok());
+    std::memcpy(builder.data(0).data(), "abc", 3);
+    builder.SetStringBoundary(0, 1, 3);
+    ASSERT_TRUE((*client)->Commit(builder.bytes(), {0, 1}).ok());
+    ASSERT_TRUE((*client)->Finish().ok());
+  }
+
+  /// Code and text of the next batch.
+  std::pair<std::int32_t, std::string> Next() {
+    tfos_batch batch{};
+    registered.next(registered.context, &batch);
+    std::pair<std::int32_t, std::string> told(batch.code, batch.message ? batch.message : "");
+    registered.release_batch(&batch);
+    return told;
+  }
+
+  const Secret token_ = Secret::Generate().value();
+  std::shared_ptr<node::NodeFeed> feed_;
+  std::unique_ptr<BatchSource> source_;
+};
+
+TEST_F(BatchSourceTest, AnExceptionIsTheFailureThatItIs) {
+  FeedPickle();
+  const auto [code, message] = Next();
+  EXPECT_EQ(code, tensorflow::kTfInternal);
+  EXPECT_THAT(message, HasSubstr("bad variant access"));
+}
+
+TEST_F(BatchSourceTest, AnExceptionWhileAnOpAwaitsIsWhatNextSays) {
+  FeedPickle();
+  while (registered.await(registered.context) != 0) {
+  }
+  const auto [code, message] = Next();
+  EXPECT_EQ(code, tensorflow::kTfInternal);
+  EXPECT_THAT(message, HasSubstr("bad variant access"));
+}
+
+TEST_F(BatchSourceTest, TheEndOfTheFeedIsTheEndOfTheDataset) {
+  feed_->server().EndFeed();
+  EXPECT_EQ(registered.await(registered.context), 0);
+  EXPECT_EQ(Next().first, tensorflow::kTfOutOfRange);
+  EXPECT_EQ(Next().first, tensorflow::kTfOutOfRange);
+}
+
+TEST_F(BatchSourceTest, AClosedSourceEndsWhatAnOpStillHolds) {
+  registered.retain(registered.context);  // As an op does.
+  source_->Close();
+  EXPECT_EQ(Next().first, tensorflow::kTfOutOfRange);
+  registered.release(registered.context);
+  EXPECT_FALSE(source_->Register({.rows = 1}, feed::Remainder::kJoin, &Register, &Unregister).ok());
+}
+
+}  // namespace
+}  // namespace tfos::datasets

@@ -1,0 +1,163 @@
+#include "node/agent_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/unique_fd.h"
+#include "control/messages/messages.h"
+
+namespace tfos::node {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+
+constexpr std::chrono::seconds kLong(60);
+
+/// A link whose agent is this test, with a feed. The agent's end goes last: its end would end the
+/// process.
+class AgentLinkTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    agent_.Reset(ends[0]);
+    node_.Reset(ends[1]);
+    auto server = feed::FeedServer::Start({.token = token_,
+                                           .cluster_id = "c1",
+                                           .bind_address = "",
+                                           .memory_budget_bytes = 256 << 10,
+                                           .region_bytes = 64 << 10});
+    ASSERT_TRUE(server.ok()) << server.status().DebugString();
+    feed_ = std::make_shared<NodeFeed>(std::move(*server));
+  }
+
+  void Open(std::chrono::milliseconds heartbeat_interval) {
+    control::NodeBootstrap bootstrap;
+    bootstrap.job_name = "worker";
+    bootstrap.heartbeat_interval = heartbeat_interval;
+    Tell(bootstrap);
+    auto opened = control::NodeLink::Open(std::move(node_), Deadline::After(kLong));
+    ASSERT_TRUE(opened.ok()) << opened.status().DebugString();
+    auto link = AgentLink::Start(std::move(*opened));
+    ASSERT_TRUE(link.ok()) << link.status().DebugString();
+    link_ = std::move(*link);
+  }
+
+  template <typename Message>
+  void Tell(const Message& message) {
+    const std::string line = control::SerializeMessage(message) + "\n";
+    ASSERT_EQ(::write(agent_.get(), line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  }
+
+  /// The next message of the node.
+  json Hear() {
+    std::string line;
+    char byte = 0;
+    while (::read(agent_.get(), &byte, 1) == 1 && byte != '\n') line += byte;
+    return json::parse(line, nullptr, false);
+  }
+
+  /// The first metrics that have `name`.
+  json HearMetrics(const std::string& name) {
+    while (true) {
+      const json message = Hear();
+      if (message.is_discarded()) return message;
+      if (message.contains("metrics") && message["metrics"].contains(name)) {
+        return message["metrics"];
+      }
+    }
+  }
+
+  bool FeedEnds() {
+    const auto next = feed_->server().Next("input", {.deadline = Deadline::After(kLong)});
+    return next.ok() && std::holds_alternative<feed::EndOfFeed>(*next);
+  }
+
+  const Secret token_ = Secret::Generate().value();
+  UniqueFd agent_;
+  UniqueFd node_;
+  std::shared_ptr<NodeFeed> feed_;
+  std::unique_ptr<AgentLink> link_;
+};
+
+TEST_F(AgentLinkTest, ReportsTheFeedAndTheProgram) {
+  Open(std::chrono::milliseconds(10));
+  link_->Attach(feed_);
+  feed_->CountRows(7);
+  ASSERT_TRUE(link_->SetMetrics(R"({"loss": 0.5, "rows": 1})").ok());
+  const json metrics = HearMetrics("loss");
+  EXPECT_EQ(metrics["loss"], 0.5);
+  EXPECT_EQ(metrics["rows"], 7) << "the driver counts rows by this name";
+  EXPECT_EQ(metrics["program_rows"], 1);
+}
+
+TEST_F(AgentLinkTest, MetricsThatAreNoObjectAreRefused) {
+  Open(std::chrono::hours(1));
+  EXPECT_FALSE(link_->SetMetrics("[1]").ok());
+  EXPECT_FALSE(link_->SetMetrics("{").ok());
+}
+
+TEST_F(AgentLinkTest, TheAgentEndsEpochsAndTheFeed) {
+  Open(std::chrono::hours(1));
+  link_->Attach(feed_);
+  Tell(control::EndEpoch{.queue = "input", .epoch = 0});
+  const auto end = feed_->server().Next("input", {.deadline = Deadline::After(kLong)});
+  ASSERT_TRUE(end.ok()) << end.status().DebugString();
+  EXPECT_TRUE(std::holds_alternative<feed::EndOfEpoch>(*end));
+  Tell(control::EndFeed{});
+  EXPECT_TRUE(FeedEnds());
+}
+
+TEST_F(AgentLinkTest, GrantsArrive) {
+  Open(std::chrono::hours(1));
+  link_->Attach(feed_);
+  Tell(control::StepTickets{
+      .queue = "input", .epoch = 2, .granted = 5, .longest = 9, .missing = {"worker:1"}});
+  const auto grant = feed_->steps().Await(
+      "input", 2, [](const feed::StepGrant& some) { return some.granted == 5; },
+      {.deadline = Deadline::After(kLong)});
+  ASSERT_TRUE(grant.ok()) << grant.status().DebugString();
+  EXPECT_EQ(grant->longest, 9U);
+  EXPECT_THAT(grant->missing, ElementsAre("worker:1"));
+}
+
+TEST_F(AgentLinkTest, AFeedThatComesAfterItsEndEndsAtOnce) {
+  Open(std::chrono::milliseconds(10));
+  Tell(control::EndFeed{});
+  link_->Attach(feed_);
+  EXPECT_TRUE(FeedEnds());
+}
+
+// A thread that reads batches may be sending a report while the module is torn down.
+TEST_F(AgentLinkTest, AReportUnderWayArrivesAfterTheLinkIsGone) {
+  const int small = 4096;
+  ASSERT_EQ(::setsockopt(node_.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+  Open(std::chrono::hours(1));
+  link_->Attach(feed_);
+  // More than the socket takes: the sender waits in the middle of it.
+  const std::string queue(256 << 10, 'q');
+  auto sent = std::async(std::launch::async,
+                         [&] { return feed_->steps().Report({.queue = queue, .epoch = 1}, 0); });
+  pollfd readable{.fd = agent_.get(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds(kLong).count())), 1);
+  link_.reset();
+  const json report = Hear();
+  ASSERT_TRUE(report.is_object()) << "the rest of the report did not come";
+  EXPECT_EQ(report["queue"], queue);
+  EXPECT_TRUE(sent.get().ok());
+}
+
+}  // namespace
+}  // namespace tfos::node
