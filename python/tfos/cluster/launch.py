@@ -118,6 +118,8 @@ def launch(
         formed = False
         failure = None
         for line in from_agent:
+            if not line.endswith(b"\n"):
+                break  # The agent was killed in the middle of it.
             message = json.loads(line)
             if message["type"] == "formed":
                 formed = True
