@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from tfos.errors import BadInputError
+from tfos.settings import PARAMETER_SERVERS
 
-#: No settings of tfos: programs read them. The second is that of Hopsworks' sessions.
-PARAMETER_SERVERS = ("spark.tfos.parameterServers", "spark.tensorflow.num.ps")
 _DYNAMIC = "spark.dynamicAllocation.enabled"
 _MOST_EXECUTORS = "spark.dynamicAllocation.maxExecutors"
 

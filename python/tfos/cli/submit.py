@@ -7,7 +7,6 @@ examples.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shlex
@@ -17,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfos import settings, util
+from tfos import settings
 from tfos.cli import python_archive
 from tfos.errors import BadInputError, TfosError
 from tfos.spark.installation import spark_home
@@ -143,12 +142,8 @@ def check_settings(conf: Mapping[str, str]) -> None:
     for key, value in conf.items():
         if key in known:
             known[key].read(value)
-        elif key.startswith(settings.PREFIX) and key not in util.PARAMETER_SERVERS:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"; is {near[0]} meant?" if near else ""
-            raise BadInputError(
-                f"{key} is no setting of tfos{hint} `tfos doctor --settings` lists them"
-            )
+        elif wrong := settings.unknown_key(key):
+            raise BadInputError(wrong)
 
 
 def command(

@@ -26,7 +26,7 @@ from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 from tfos.feed import frames
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.files import hadoop_settings, paths
-from tfos.settings import Settings
+from tfos.settings import MOST_SECONDS, Settings, unknown_key
 from tfos.spark import slots
 from tfos.spark.jobs import SparkJob, SparkJobs, first_cause, use_this_python
 
@@ -93,7 +93,16 @@ def run(
         input_mode=input_mode,
         driver_parameter_servers=driver_parameter_servers,
     )
-    resolved = Settings.resolve(lambda key: sc.getConf().get(key), settings)
+    conf = sc.getConf()
+    resolved = Settings.resolve(conf.get, settings)
+    for key, _ in conf.getAll():
+        if wrong := unknown_key(key):
+            logger.warning("%s", wrong)
+    if not 0 < registration_timeout <= MOST_SECONDS:
+        raise BadInputError(
+            f"registration_timeout={registration_timeout!r}: seconds, above 0 and at most "
+            f"{MOST_SECONDS:g}"
+        )
     on_driver = ps + parameter_servers if driver_parameter_servers else 0
     if resolved.max_lost_nodes and input_mode != "spark":
         raise BadInputError(
@@ -206,8 +215,8 @@ class Cluster:
                 # The driver gives up first, as it can also ask Spark what holds the tasks back.
                 "registration_timeout_ms": int(registration_timeout * 1000) + 10_000,
                 "start_timeout_ms": int(settings.node_start_timeout * 1000),
-                "heartbeat_interval_ms": settings.heartbeat_interval,
-                "heartbeat_timeout_ms": settings.heartbeat_timeout,
+                "heartbeat_interval_ms": round(settings.heartbeat_interval * 1000),
+                "heartbeat_timeout_ms": round(settings.heartbeat_timeout * 1000),
                 "max_lost_nodes": settings.max_lost_nodes,
                 "log_level": settings.log_level,
             },
@@ -442,8 +451,8 @@ class Cluster:
             payload=payload,
             stay=self.input_mode == "tensorflow",
             registration_timeout_ms=int(registration_timeout * 1000) + 10_000,
-            heartbeat_interval_ms=settings.heartbeat_interval,
-            heartbeat_timeout_ms=settings.heartbeat_timeout,
+            heartbeat_interval_ms=round(settings.heartbeat_interval * 1000),
+            heartbeat_timeout_ms=round(settings.heartbeat_timeout * 1000),
             advertised_address=settings.node_advertised_address,
             ports=settings.ports,
             python=settings.python,

@@ -134,8 +134,8 @@ def launch(
             f"{failure['step']}: {failure['message']}"
             if failure
             else (
-                "its supervisor (the process `tfos agent`) ended before it said why; the executor's "
-                "log has its last lines, and `tfos doctor` on that host finds what is missing there"
+                "its supervisor (the process `tfos agent`) ended before it said why; the "
+                "executor's log has its last lines, and `tfos doctor` on that host finds what is missing there"
             )
         )
         raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")

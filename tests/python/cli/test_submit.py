@@ -154,7 +154,7 @@ def test_keys_that_programs_read_are_no_misspelt_settings():
         (["--no-env", "--python-env", "x", "p.py"], "--no-env packs nothing"),
         (["--master", "spark://h:1", "--deploy-mode", "cluster", "p.py"], "client only"),
         (["--conf", "spark.tfos.feed.memry=1", "p.py"], "is spark.tfos.feed.memory meant"),
-        (["--conf", "spark.tfos.feed.memory=many", "p.py"], "not a whole number"),
+        (["--conf", "spark.tfos.feed.memory=many", "p.py"], "expected a size"),
         (["--master", "yarn", "--python-env", "/nowhere", "p.py"], "no virtual environment"),
     ],
 )

@@ -349,7 +349,7 @@ def test_metrics_of_the_program_reach_the_driver(spark):
         while not ctx.feed.should_stop():
             ctx.feed.next_batch(10)
 
-    with tfos.run(spark, report, nodes=1, heartbeat_interval=100) as cluster:
+    with tfos.run(spark, report, nodes=1, heartbeat_interval=0.1) as cluster:
         cluster.train(spark.sparkContext.parallelize(range(10), 1))
         expected = {"step": 7, "loss": 0.5, "accuracy": "nan", "rows": 10}
         assert cluster._coordinator.wait(
