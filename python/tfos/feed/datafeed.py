@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from tfos.errors import BadInputError
@@ -24,24 +25,29 @@ class FeedSource:
         self._readers: dict[str, Any] = {}
         self._batch_sources: dict[str, Any] = {}
         self._terminated = False
+        self._lock = threading.Lock()  # of the three above
 
     def reader(self, queue: str) -> Any:
         """The reader of ``queue``: one for all DataFeeds over it, as it holds the position."""
-        if queue not in self._readers:
-            self._readers[queue] = self.server.reader(queue)
-        return self._readers[queue]
+        with self._lock:
+            if queue not in self._readers:
+                self._readers[queue] = self.server.reader(queue)
+            return self._readers[queue]
 
     def batch_source(self, queue: str) -> Any:
         """The batches of ``queue``: one for all datasets over it, as it holds the position."""
-        if queue not in self._batch_sources:
-            self._batch_sources[queue] = self.server.batch_source(queue)
-        return self._batch_sources[queue]
+        with self._lock:
+            if queue not in self._batch_sources:
+                self._batch_sources[queue] = self.server.batch_source(queue)
+            return self._batch_sources[queue]
 
     def terminate(self) -> None:
-        if not self._terminated:
+        with self._lock:
+            if self._terminated:
+                return
             self._terminated = True
-            self.server.terminate()
-            self._link.send_feed_terminated()
+        self.server.terminate()
+        self._link.send_feed_terminated()
 
     def close(self) -> None:
         """Ends the feed when the program has returned: an inference row without a result fails its
