@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfos.errors import BadInputError
+from tfos.errors import BadInputError, TfosError
 from tfos.files.access import access_for
 
 try:
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         # Who reads the output has enough, as in ``| head``. Python would complain when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (BadInputError, OSError) as error:
+    except (TfosError, OSError) as error:
         sys.stdout.flush()
         print(f"tfos records: {error}", file=sys.stderr)
         return 1
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         made = rows(command(name, _cat, help))
         made.add_argument(
-            "-n", "--rows", type=int, default=default, help=f"default: {default or 'all'}"
+            "-n", "--rows", type=_at_least(0), default=default, help=f"default: {default or 'all'}"
         )
         made.add_argument(
             "--mode",
@@ -89,11 +89,14 @@ def _parser() -> argparse.ArgumentParser:
     command("count", _count, "Count the records of each file, without checking their data.")
     made = rows(command("schema", _schema, "Print the columns that a sample of the records has."))
     made.add_argument(
-        "--sample", type=int, default=record_files.SAMPLE_RECORDS, help="records to look at"
+        "--sample",
+        type=_at_least(1),
+        default=record_files.SAMPLE_RECORDS,
+        help="records to look at",
     )
     command("verify", _verify, "Check all CRCs of each file.")
     made = command("index", _index, "Put an index beside each file, so that Spark can split it.")
-    made.add_argument("--interval", type=int, help="bytes between entries; default: 1 MiB")
+    made.add_argument("--interval", type=_at_least(1), help="bytes between entries; default: 1 MiB")
     made = rows(
         command("convert", _convert, "Convert TFRecord, Parquet, CSV or JSON files into one.")
     )
@@ -107,6 +110,19 @@ def _parser() -> argparse.ArgumentParser:
         )
     made.add_argument("--output-compression", choices=("none", "gzip", "zlib"))
     return parser
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    """Reads a whole number of an argument."""
+
+    def read(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{text}; it must be at least {least}")
+        return number
+
+    read.__name__ = "whole number"  # argparse says so where it is none
+    return read
 
 
 def _files(parsed: Any) -> list[ListedFile]:
