@@ -56,7 +56,7 @@ def transform(
     )
     if not unused:
         return jvm.transform(frame, plan)
-    used = frame if keep else frame.select(*(_quoted(name) for name in plan.columns))
+    used = frame if keep else frame.select(*(quoted(name) for name in plan.columns))
     source, names = arrow_types.as_arrow_source(used)
     kept = frame.schema.fields if keep else []
     schema = sql.StructType([*kept, *_outputs(plan.output_schema)])
@@ -96,7 +96,8 @@ class _Task:
             ) from error
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column's name as Spark reads it in expressions: dots and backticks are part of it."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -24,6 +24,7 @@ from tfos import inference
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.inference import saved_model
+from tfos.inference.frames import quoted
 from tfos.ml.model import Model, resolved
 from tfos.ml.params import _TrainingParams
 
@@ -91,7 +92,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         if not self.getInputMapping():
             raise BadInputError("inputMapping is not set: which columns the model learns from")
         columns = sorted(self.getInputMapping())
-        fed = dataset.select(*columns, self.getLabelCol())
+        fed = dataset.select(*map(quoted, [*columns, self.getLabelCol()]))
         directory = f"{resolved(spark, self.getModelDir())}/{self.uid}-{uuid.uuid4().hex[:8]}"
         with tfos.run(
             spark,
