@@ -144,15 +144,22 @@ def run(
 
 
 def _pickled(main: Callable[[Any], None], args: Any) -> bytes:
-    for what, value in (("the program", main), ("args", args)):
-        try:
-            cloudpickle.dumps(value)
-        except Exception as error:  # whatever pickling runs into is the caller's to mend
-            raise BadInputError(
-                f"{what} can't be sent to the nodes: {type(error).__name__}: {error}. Create what "
-                "can't be pickled (locks, sessions, open files) inside the program"
-            ) from error
-    return cloudpickle.dumps((main, args))
+    try:
+        return cloudpickle.dumps((main, args))
+    except Exception as error:  # whatever pickling runs into is the caller's to mend
+        what = "args" if _can_be_pickled(main) else "the program"
+        raise BadInputError(
+            f"{what} can't be sent to the nodes: {type(error).__name__}: {error}. Create what "
+            "can't be pickled (locks, sessions, open files) inside the program"
+        ) from error
+
+
+def _can_be_pickled(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:  # as above: the caller says which
+        return False
+    return True
 
 
 class Cluster:

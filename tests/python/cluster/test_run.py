@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 
+import cloudpickle
 import pytest
 
 import tfos
 from support.fake_spark import FakeSparkContext, fake_session
+from tfos.cluster import cluster
 from tfos.errors import BadInputError
 
 
@@ -31,3 +33,32 @@ def test_a_misspelt_key_of_the_configuration_is_warned_of(caplog):
 def test_a_registration_timeout_that_cannot_be_is_refused(timeout):
     with pytest.raises(BadInputError, match="registration_timeout="):
         run(registration_timeout=timeout)
+
+
+class Counted:
+    """Counts how often it was pickled."""
+
+    pickled = 0
+
+    def __reduce__(self):
+        Counted.pickled += 1
+        return Counted, ()
+
+
+class Unpicklable:
+    def __reduce__(self):
+        raise TypeError("it holds a lock")
+
+
+def test_arguments_are_pickled_once():
+    Counted.pickled = 0
+    main, args = cloudpickle.loads(cluster._pickled(print, Counted()))
+    assert Counted.pickled == 1 and main is print and isinstance(args, Counted)
+
+
+@pytest.mark.parametrize(
+    ("main", "args", "what"), [(Unpicklable(), None, "the program"), (print, Unpicklable(), "args")]
+)
+def test_what_cannot_be_pickled_is_named(main, args, what):
+    with pytest.raises(BadInputError, match=f"^{what} can't be sent to the nodes: .*holds a lock"):
+        cluster._pickled(main, args)
