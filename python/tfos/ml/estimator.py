@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -57,7 +58,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         build: Callable[[dict[str, Any]], Any] | None = None,
         train: Callable[[Any], None] | None = None,
         settings: dict[str, Any] | None = None,
-        modelDir: str | None = None,
+        modelDir: str | os.PathLike[str] | None = None,
         inputMapping: dict[str, Any] | None = None,
         labelCol: str = "label",
         outputMapping: dict[str, str] | None = None,

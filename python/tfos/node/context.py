@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 #: A column by name or position, some of them, or (None) those that are left.
 Columns = Union[str, int, Sequence[Union[str, int]], None]
+
+#: A path, a pattern, or several of them.
+Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
 
 def tensorflow_cluster(bootstrap: dict[str, Any]) -> dict[str, list[str]]:
@@ -187,20 +191,20 @@ class NodeContext:
             like=like,
         )
 
-    def files(self, pattern: str | Sequence[str]) -> list[str]:
+    def files(self, pattern: Paths) -> list[str]:
         """This node's share of the files that ``pattern`` (a file, a directory, a pattern, or
         several) means, balanced by bytes; paths are completed as by ``absolute_path``. Every file
         is in the share of one chief, master or worker; other nodes have none. See
         :func:`tfos.node.files.share`."""
         from tfos.node import files as node_files
 
-        patterns = [pattern] if isinstance(pattern, str) else pattern
+        patterns = [pattern] if isinstance(pattern, (str, os.PathLike)) else pattern
         return node_files.share(
             [self.absolute_path(one) for one in patterns], self.nodes, self.node_id
         )
 
     def tfrecords(
-        self, pattern: str | Sequence[str], schema: Any, batch_size: int, **options: Any
+        self, pattern: Paths, schema: Any, batch_size: int, **options: Any
     ) -> tf.data.Dataset:
         """This node's share of TFRecords as a ``tf.data.Dataset`` of dicts of whole batches. Shares
         need not have the same number of rows. See :func:`tfos.node.files.tfrecords`."""
@@ -247,7 +251,7 @@ class NodeContext:
         staleness: int | None = None,
         optimizer: Any = None,
         overlap: bool = True,
-        restore: str | None = None,
+        restore: str | os.PathLike[str] | None = None,
         connect_timeout: float = 600.0,
     ) -> ParameterServer:
         """The cluster's parameter servers (``tfos.run(..., parameter_servers=N)``), for training in
@@ -313,7 +317,7 @@ class NodeContext:
         line and ``/metrics``. Cheap: it keeps the latest values, which a heartbeat carries."""
         self._reporter.report(metrics)
 
-    def absolute_path(self, path: str) -> str:
+    def absolute_path(self, path: str | os.PathLike[str]) -> str:
         """``path`` as a URI, completed from the default file system and the working directory."""
         return paths.resolve(self.default_fs, self.working_dir, path)
 
