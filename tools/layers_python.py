@@ -7,7 +7,7 @@ import ast
 # are in.
 ALLOWED = {
     "errors": set(),
-    "util": {"errors", "settings"},
+    "util": {"errors", "settings", "spark"},
     "settings": {"base", "errors"},
     "base": {"errors"},
     "spark": {"errors"},

@@ -392,7 +392,7 @@ class Settings:
         if resolved.heartbeat_timeout <= resolved.heartbeat_interval:
             raise BadInputError(
                 f"spark.tfos.heartbeat.timeout={resolved.heartbeat_timeout:g} s must be longer "
-                f"than spark.tfos.heartbeat.interval={resolved.heartbeat_interval:g} s: nodes would "
-                "be lost between two heartbeats"
+                f"than spark.tfos.heartbeat.interval={resolved.heartbeat_interval:g} s: nodes "
+                "would be lost between two heartbeats"
             )
         return resolved

@@ -29,6 +29,7 @@ from tfos.files import hadoop_settings, paths
 from tfos.settings import MOST_SECONDS, Settings, unknown_key
 from tfos.spark import slots
 from tfos.spark.jobs import SparkJob, SparkJobs, first_cause, use_this_python
+from tfos.spark.sessions import context_of
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ def run(
     evaluator: bool = False,
     input_mode: str = "spark",
     tensorboard: bool = False,
-    log_dir: str | None = None,
+    log_dir: str | os.PathLike[str] | None = None,
     driver_parameter_servers: bool = False,
     registration_timeout: float = 600,
     queues: tuple[str, ...] = ("input", VALIDATION_QUEUE, "output", "error"),
@@ -83,7 +84,7 @@ def run(
         BadInputError: sizes that can't be, too few executor slots; nothing was started.
         NodeFailedError: a node failed, or didn't come up in time, with its name, state and reason.
     """
-    sc = getattr(spark, "sparkContext", spark)
+    sc = context_of(spark)
     roles = plan_roles(
         nodes,
         ps=ps,
@@ -135,7 +136,7 @@ def run(
         input_mode=input_mode,
         on_driver=on_driver,
         tensorboard=tensorboard,
-        log_dir=log_dir,
+        log_dir=None if log_dir is None else os.fspath(log_dir),
         registration_timeout=registration_timeout,
         queues=queues,
         release_port=release_port,

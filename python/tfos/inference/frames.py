@@ -21,6 +21,7 @@ from tfos.files import hadoop_settings
 from tfos.inference import jvm
 from tfos.inference import model as inference_model
 from tfos.spark import arrow_types
+from tfos.spark.sessions import context_of
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ def transform(
     Arguments as of :meth:`tfos.inference.Model.on`. Raises :class:`BadInputError` before anything
     runs if the columns do not fit.
     """
+    context_of(frame.sparkSession)
     plan = model.on(
         _arrow_schema(frame.schema),
         input_mapping,

@@ -1,5 +1,6 @@
 """How feed tasks cut their rows into chunks, and what of a plan may be printed."""
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -243,10 +244,8 @@ def test_threads_share_one_reader_of_a_queue():
             self.made = 0
 
         def reader(self, queue):
-            try:
+            with contextlib.suppress(threading.BrokenBarrierError):  # Only one came, as it should.
                 self.both.wait(0.2)
-            except threading.BrokenBarrierError:
-                pass  # Only one came, as it should be.
             self.made += 1
             return object()
 
