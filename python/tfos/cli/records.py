@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tfos.cli.arguments import at_least
 from tfos.errors import BadInputError, TfosError
 from tfos.files.access import access_for
 
@@ -78,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         made = rows(command(name, _cat, help))
         made.add_argument(
-            "-n", "--rows", type=_at_least(0), default=default, help=f"default: {default or 'all'}"
+            "-n", "--rows", type=at_least(0), default=default, help=f"default: {default or 'all'}"
         )
         made.add_argument(
             "--mode",
@@ -90,13 +91,13 @@ def _parser() -> argparse.ArgumentParser:
     made = rows(command("schema", _schema, "Print the columns that a sample of the records has."))
     made.add_argument(
         "--sample",
-        type=_at_least(1),
+        type=at_least(1),
         default=record_files.SAMPLE_RECORDS,
         help="records to look at",
     )
     command("verify", _verify, "Check all CRCs of each file.")
     made = command("index", _index, "Put an index beside each file, so that Spark can split it.")
-    made.add_argument("--interval", type=_at_least(1), help="bytes between entries; default: 1 MiB")
+    made.add_argument("--interval", type=at_least(1), help="bytes between entries; default: 1 MiB")
     made = rows(
         command("convert", _convert, "Convert TFRecord, Parquet, CSV or JSON files into one.")
     )
@@ -110,19 +111,6 @@ def _parser() -> argparse.ArgumentParser:
         )
     made.add_argument("--output-compression", choices=("none", "gzip", "zlib"))
     return parser
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    """Reads a whole number of an argument."""
-
-    def read(text: str) -> int:
-        number = int(text)
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{text}; it must be at least {least}")
-        return number
-
-    read.__name__ = "whole number"  # argparse says so where it is none
-    return read
 
 
 def _files(parsed: Any) -> list[ListedFile]:
