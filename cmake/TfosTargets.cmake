@@ -11,7 +11,7 @@ target_compile_options(tfos_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual
 # designated initialiser has set for uninitialised. Clang and the sanitizers look instead.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   target_compile_options(tfos_flags INTERFACE -Wno-maybe-uninitialized -Wno-error=array-bounds
-    -Wno-error=stringop-overflow -Wno-error=stringop-overread -Wno-error=free-nonheap-object)
+    -Wno-error=restrict -Wno-error=stringop-overflow -Wno-error=stringop-overread -Wno-error=free-nonheap-object)
 endif()
 if(TFOS_SANITIZE)
   target_compile_options(tfos_flags INTERFACE -fsanitize=${TFOS_SANITIZE}

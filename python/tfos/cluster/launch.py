@@ -135,8 +135,8 @@ def launch(
             if failure
             else (
                 "its supervisor (the process `tfos agent`) ended before it said why; the "
-                "executor's log has its last lines, and `tfos doctor` on that host finds what "
-                "is missing there"
+                "executor's log has its last lines, and `tfos doctor` on that host finds what is "
+                "missing there"
             )
         )
         raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")

@@ -16,10 +16,10 @@ logger = logging.getLogger(__name__)
 def start(node: NodeContext, gpus: int | None = None, gpu_fraction: float = 0.0) -> tuple[Any, Any]:
     """Starts ``tf.distribute.Server`` on the node's port and returns (ClusterSpec, server).
 
-    TensorFlow sees the first ``gpus`` of the node's GPUs (None: all), none on a parameter server.
-    It takes the share of their memory that the node has, else ``gpu_fraction`` (0: all of it). The
-    port that the node held so far is released first. BadInputError when the node has some GPUs and
-    fewer than ``gpus``.
+    TensorFlow sees the first ``gpus`` of the node's GPUs (None: all), and none on a parameter
+    server. It takes the share of their memory that the node has, else ``gpu_fraction`` (0: all of
+    it). The port that the node held so far is released first. BadInputError when the node has some
+    GPUs and fewer than ``gpus``.
     """
     import tensorflow as tf
 

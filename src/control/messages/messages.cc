@@ -2,45 +2,38 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "base/format.h"
+#include "base/json_fields.h"
 
 namespace tfos::control {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::array<std::string_view, kNodeStates> kStateNames = {
     "expected", "starting", "registered", "running", "draining", "done", "failed", "lost"};
 
-constexpr std::size_t kMaxDepth = 64;         // of nested objects and lists
+constexpr std::string_view kTheMessage = "the message";
 constexpr std::size_t kMaxMetrics = 256;      // in one message
 constexpr std::size_t kMaxMetricBytes = 256;  // of a name or a string value
 constexpr std::size_t kShownNameBytes = 40;   // of a metric's name that is wrong
 constexpr auto kMostInt64 = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
-struct Range {
-  std::int64_t min = 0;
-  std::int64_t max = std::numeric_limits<int>::max();
-};
-constexpr Range kPort = {0, 65535};
-constexpr Range kNodeId = {0, 999'999};
-constexpr Range kEpoch = {0, std::numeric_limits<int>::max()};
-constexpr Range kNodeIdOrNone = {-1, 999'999};
-constexpr Range kAnyInt = {std::numeric_limits<std::int64_t>::min(),
-                           std::numeric_limits<std::int64_t>::max()};
-constexpr Range kSize = {0, std::numeric_limits<std::int64_t>::max()};
+constexpr JsonRange kPort = {0, 65535};
+constexpr JsonRange kNodeId = {0, 999'999};
+constexpr JsonRange kEpoch = {0, std::numeric_limits<int>::max()};
+constexpr JsonRange kNodeIdOrNone = {-1, 999'999};
+constexpr JsonRange kSize = {0, std::numeric_limits<std::int64_t>::max()};
+
+}  // namespace
 
 // Each message's fields are listed once, for reading and writing alike: `M` is `T` or `const T`.
 template <typename M, typename T>
-concept Is = std::same_as<std::remove_const_t<M>, T>;
+concept Is = DescribedAs<M, T>;
 
 // Messages that are only their type.
 template <typename M>
@@ -52,7 +45,7 @@ void Describe(F&, M&) {}
 template <typename F, Is<RoleCount> M>
 void Describe(F& f, M& m) {
   f.Required("job", m.job);
-  f.Required("count", m.count, Range{1, 1'000'000});
+  f.Required("count", m.count, JsonRange{1, 1'000'000});
 }
 
 template <typename F, Is<FeedEndpoint> M>
@@ -138,6 +131,18 @@ void Describe(F& f, M& m) {
   f.Required("full_batches", m.full_batches, kSize);
   f.Required("ended", m.ended);
   f.Required("batches", m.batches, kSize);
+  f.Required("rows", m.rows, kSize);
+  f.Required("passable_rows", m.passable_rows, kSize);
+  f.Required("batch_rows", m.batch_rows, kSize);
+}
+
+template <typename F, Is<RowPass> M>
+void Describe(F& f, M& m) {
+  f.Required("from", m.from, kNodeId);
+  f.Required("to", m.to, kNodeId);
+  f.Required("rows", m.rows, kSize);
+  f.Required("address", m.address);
+  f.Required("feed", m.feed);
 }
 
 template <typename F, Is<StepTickets> M>
@@ -148,6 +153,8 @@ void Describe(F& f, M& m) {
   f.Required("final", m.final);
   f.Required("longest", m.longest, kSize);
   f.Required("closed", m.closed);
+  f.Required("ending", m.ending);
+  f.Required("passes", m.passes);
   f.Required("missing", m.missing);
 }
 
@@ -183,9 +190,9 @@ void Describe(F& f, M& m) {
   f.Required("service_jobs", m.service_jobs);
   f.Optional("tensorboard_node", m.tensorboard_node, kNodeIdOrNone);
   f.Required("registration_timeout_ms", m.registration_timeout);
-  f.Required("start_timeout_ms", m.start_timeout, Range{1});
-  f.Required("heartbeat_interval_ms", m.heartbeat_interval, Range{1});
-  f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, Range{1});
+  f.Required("start_timeout_ms", m.start_timeout, JsonRange{1});
+  f.Required("heartbeat_interval_ms", m.heartbeat_interval, JsonRange{1});
+  f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, JsonRange{1});
   f.Optional("max_lost_nodes", m.max_lost_nodes);
   f.Required("log_level", m.log_level);
 }
@@ -282,7 +289,7 @@ void Describe(F& f, M& m) {
   f.Required("coordinator", m.coordinator);
   f.Required("node_id", m.node_id, kNodeId);
   f.Required("executor_id", m.executor_id);
-  f.Required("watch_pid", m.watch_pid, Range{-1});
+  f.Required("watch_pid", m.watch_pid, JsonRange{-1});
   f.RequiredBytes("python", m.python);
   f.RequiredBytes("cwd", m.cwd);
   f.RequiredBytes("environment", m.environment);
@@ -293,8 +300,8 @@ void Describe(F& f, M& m) {
   f.Required("node", m.node);
   f.RequiredBytes("tensorboard", m.tensorboard);
   f.Required("registration_timeout_ms", m.registration_timeout);
-  f.Required("heartbeat_interval_ms", m.heartbeat_interval, Range{1});
-  f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, Range{1});
+  f.Required("heartbeat_interval_ms", m.heartbeat_interval, JsonRange{1});
+  f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, JsonRange{1});
   f.Required("payload_bytes", m.payload_bytes, kSize);
 }
 
@@ -310,14 +317,14 @@ void Describe(F& f, M& m) {
   f.Required("num_workers", m.num_workers);
   f.Required("nodes", m.nodes);
   f.Required("port", m.port, kPort);
-  f.Required("port_fd", m.port_fd, Range{-1});
-  f.Required("tensor_port_fd", m.tensor_port_fd, Range{-1});
+  f.Required("port_fd", m.port_fd, JsonRange{-1});
+  f.Required("tensor_port_fd", m.tensor_port_fd, JsonRange{-1});
   f.Required("address", m.address);
   f.Required("host", m.host);
   f.Required("gpus", m.gpus);
   f.Required("gpu_fraction", m.gpu_fraction);
   f.Required("coordinator", m.coordinator);
-  f.Optional("heartbeat_interval_ms", m.heartbeat_interval, Range{1});
+  f.Optional("heartbeat_interval_ms", m.heartbeat_interval, JsonRange{1});
   f.Required("node", m.node);
   f.Required("payload_bytes", m.payload_bytes, kSize);
 }
@@ -335,135 +342,28 @@ void Describe(F& f, M& m) {
   f.Optional("failure", m.failure);
 }
 
-// A field of bytes is written as the text whose characters have the bytes' numbers, so U+0001 to
-// U+00FF. `text` is valid UTF-8.
-std::optional<std::string> BytesOf(std::string_view text) {
-  std::string bytes;
-  bytes.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    auto byte = static_cast<unsigned char>(text[i]);
-    if (byte >= 0x80) {
-      if (byte > 0xC3) return std::nullopt;
-      byte = static_cast<unsigned char>((byte << 6) | (text[++i] & 0x3F));
-    }
-    // For the operating system it would be the end.
-    if (byte == 0) return std::nullopt;
-    bytes += static_cast<char>(byte);
-  }
-  return bytes;
-}
+}  // namespace tfos::control
 
-std::string TextOf(std::string_view bytes) {
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x80) text += static_cast<char>(0xC0 | (byte >> 6));
-    text += byte < 0x80 ? c : static_cast<char>(0x80 | (byte & 0x3F));
-  }
-  return text;
-}
+namespace tfos {
 
-// Reads the fields of one object. Keeps the first error: the field and what it must be.
-class Reader {
- public:
-  explicit Reader(const Json& object) : object_(object) {}
+// The values of the protocol that are no objects.
 
-  template <typename T>
-  void Required(const char* name, T& value, Range range = {}) {
-    const auto field = object_.find(name);
-    if (field == object_.end()) {
-      if (error_.empty()) error_ = std::string("field '") + name + "' is missing";
-      return;
-    }
-    Read(name, *field, value, range);
-  }
-
-  template <typename T>
-  void Optional(const char* name, T& value, Range range = {}) {
-    const auto field = object_.find(name);
-    if (field == object_.end() || field->is_null()) return;
-    Read(name, *field, value, range);
-  }
-
-  template <typename T>
-  void RequiredBytes(const char* name, T& value) {
-    Required(name, value);
-    if (!ToBytes(value) && error_.empty()) {
-      error_ = std::string("field '") + name + "' must be bytes: characters from U+0001 to U+00FF";
-    }
-  }
-
-  const std::string& error() const { return error_; }
-
- private:
-  static bool ToBytes(std::string& value) {
-    std::optional<std::string> bytes = BytesOf(value);
-    if (bytes.has_value()) value = *std::move(bytes);
-    return bytes.has_value();
-  }
-  static bool ToBytes(std::vector<std::string>& values) {
-    return std::ranges::all_of(values, [](std::string& value) { return ToBytes(value); });
-  }
-
-  template <typename T>
-  void Read(const char* name, const Json& json, T& value, Range range) {
-    const std::string problem = Get(json, value, range);
-    if (!problem.empty() && error_.empty()) error_ = std::string("field '") + name + "' " + problem;
-  }
-
-  // Each Get returns what is wrong, and nothing when the value was taken.
-  static std::string Get(const Json& json, bool& value, Range) {
-    if (!json.is_boolean()) return "must be true or false";
-    value = json.get<bool>();
+template <>
+struct JsonValue<control::NodeState> {
+  static std::string Read(const Json& json, control::NodeState& value, JsonRange) {
+    const auto* const name = json.get_ptr<const std::string*>();
+    const auto known = name == nullptr ? control::kStateNames.end()
+                                       : std::ranges::find(control::kStateNames, *name);
+    if (known == control::kStateNames.end()) return "must be the name of a node state";
+    value = static_cast<control::NodeState>(known - control::kStateNames.begin());
     return {};
   }
+  static Json Write(control::NodeState state) { return control::NodeStateName(state); }
+};
 
-  template <typename T>
-    requires std::same_as<T, int> || std::same_as<T, std::int64_t>
-  static std::string Get(const Json& json, T& value, Range range) {
-    // An unsigned value beyond int64 would wrap in the conversion, so it is ruled out first.
-    const bool fits = json.is_number_integer() &&
-                      (!json.is_number_unsigned() || json.get<std::uint64_t>() <= kMostInt64);
-    if (!fits || json.get<std::int64_t>() < range.min || json.get<std::int64_t>() > range.max) {
-      return "must be a whole number from " + std::to_string(range.min) + " to " +
-             std::to_string(range.max);
-    }
-    value = static_cast<T>(json.get<std::int64_t>());
-    return {};
-  }
-
-  static std::string Get(const Json& json, std::chrono::milliseconds& value, Range range) {
-    std::int64_t count = 0;
-    std::string problem = Get(json, count, range);
-    value = std::chrono::milliseconds(count);
-    return problem;
-  }
-
-  static std::string Get(const Json& json, double& value, Range) {
-    if (!json.is_number()) return "must be a number";
-    value = json.get<double>();
-    return {};
-  }
-
-  static std::string Get(const Json& json, std::string& value, Range) {
-    if (!json.is_string()) return "must be a string";
-    value = json.get_ref<const std::string&>();
-    return {};
-  }
-
-  static std::string Get(const Json& json, NodeState& value, Range) {
-    if (json.is_string()) {
-      for (std::size_t i = 0; i < kStateNames.size(); ++i) {
-        if (json.get_ref<const std::string&>() == kStateNames[i]) {
-          value = static_cast<NodeState>(i);
-          return {};
-        }
-      }
-    }
-    return "must be the name of a node state";
-  }
-
-  static std::string Get(const Json& json, Secret& value, Range) {
+template <>
+struct JsonValue<Secret> {
+  static std::string Read(const Json& json, Secret& value, JsonRange) {
     if (json.is_string()) {
       if (auto secret = Secret::FromHex(json.get_ref<const std::string&>()); secret.ok()) {
         value = *secret;
@@ -472,183 +372,106 @@ class Reader {
     }
     return "must be 64 hexadecimal digits";
   }
+  static Json Write(const Secret& secret) { return secret.ToHex(); }
+};
 
-  static std::string Get(const Json& json, RawJson& value, Range) {
+template <>
+struct JsonValue<control::RawJson> {
+  static std::string Read(const Json& json, control::RawJson& value, JsonRange) {
     if (!json.is_object()) return "must be an object";
     value.text = json.dump();
     return {};
   }
+  static Json Write(const control::RawJson& raw) { return Json::parse(raw.text, nullptr, false); }
+};
 
-  static std::string Get(const Json& json, MetricValue& value, Range range) {
-    if (json.is_number_unsigned() && json.get<std::uint64_t>() > kMostInt64) {
+template <>
+struct JsonValue<control::MetricValue> {
+  static std::string Read(const Json& json, control::MetricValue& value, JsonRange range) {
+    if (json.is_number_unsigned() && json.get<std::uint64_t>() > control::kMostInt64) {
       value = static_cast<double>(json.get<std::uint64_t>());
       return {};
     }
-    if (json.is_number_float()) return Get(json, value.emplace<double>(), range);
-    if (json.is_number()) return Get(json, value.emplace<std::int64_t>(), kAnyInt);
-    if (json.is_string() && json.get_ref<const std::string&>().size() <= kMaxMetricBytes) {
-      return Get(json, value.emplace<std::string>(), range);
+    if (json.is_number_float()) {
+      return JsonValue<double>::Read(json, value.emplace<double>(), range);
     }
-    return fmt::format("must be a number or a string of at most {} bytes", kMaxMetricBytes);
+    if (json.is_number()) {
+      return JsonValue<std::int64_t>::Read(json, value.emplace<std::int64_t>(), kAnyInteger);
+    }
+    if (json.is_string() && json.get_ref<const std::string&>().size() <= control::kMaxMetricBytes) {
+      return JsonValue<std::string>::Read(json, value.emplace<std::string>(), range);
+    }
+    return fmt::format("must be a number or a string of at most {} bytes",
+                       control::kMaxMetricBytes);
   }
+  static Json Write(const control::MetricValue& metric) {
+    return std::visit([](const auto& value) { return Json(value); }, metric);
+  }
+};
 
-  static std::string Get(const Json& json, ReportedMetrics& value, Range range) {
+template <>
+struct JsonValue<control::ReportedMetrics> {
+  static std::string Read(const Json& json, control::ReportedMetrics& value, JsonRange range) {
     if (!json.is_object()) return "must be an object";
     for (const auto& [name, metric] : json.items()) {
       if (metric.is_null()) continue;  // how a number that is not finite is written
-      MetricValue taken;
+      control::MetricValue taken;
       std::string problem;
-      if (name.empty() || name.size() > kMaxMetricBytes) {
-        problem = fmt::format("must have a name of 1 to {} bytes", kMaxMetricBytes);
-      } else if (value.kept.size() == kMaxMetrics) {
-        problem = fmt::format("comes after {} others, the most that a node reports", kMaxMetrics);
+      if (name.empty() || name.size() > control::kMaxMetricBytes) {
+        problem = fmt::format("must have a name of 1 to {} bytes", control::kMaxMetricBytes);
+      } else if (value.kept.size() == control::kMaxMetrics) {
+        problem = fmt::format("comes after {} others, the most that a node reports",
+                              control::kMaxMetrics);
       } else {
-        problem = Get(metric, taken, range);
+        problem = JsonValue<control::MetricValue>::Read(metric, taken, range);
       }
       if (problem.empty()) {
         value.kept.emplace(name, std::move(taken));
       } else {
         value.dropped.push_back(
-            fmt::format("metric '{}' {}", name.substr(0, kShownNameBytes), problem));
+            fmt::format("metric '{}' {}", name.substr(0, control::kShownNameBytes), problem));
       }
     }
     return {};
   }
+  static Json Write(const control::ReportedMetrics& metrics);
+};
 
-  // From an agent of ours, which has dropped what a program got wrong.
-  static std::string Get(const Json& json, Metrics& value, Range range) {
-    ReportedMetrics reported;
-    if (std::string problem = Get(json, reported, range); !problem.empty()) return problem;
+/// From an agent of ours, which has dropped what a program got wrong.
+template <>
+struct JsonValue<control::Metrics> {
+  static std::string Read(const Json& json, control::Metrics& value, JsonRange range) {
+    control::ReportedMetrics reported;
+    std::string problem = JsonValue<control::ReportedMetrics>::Read(json, reported, range);
+    if (!problem.empty()) return problem;
     if (!reported.dropped.empty()) return "is wrong: " + reported.dropped.front();
     value = std::move(reported.kept);
     return {};
   }
-
-  template <typename T>
-  static std::string Get(const Json& json, std::vector<T>& value, Range range) {
-    if (!json.is_array()) return "must be a list";
-    for (const Json& element : json) {
-      if (std::string problem = Get(element, value.emplace_back(), range); !problem.empty()) {
-        return "has an element that " + problem;
-      }
-    }
-    return {};
-  }
-
-  template <typename T>
-  static std::string Get(const Json& json, std::map<std::string, T>& value, Range range) {
-    if (!json.is_object()) return "must be an object";
-    for (const auto& [name, element] : json.items()) {
-      if (std::string problem = Get(element, value[name], range); !problem.empty()) {
-        return "has an element that " + problem;
-      }
-    }
-    return {};
-  }
-
-  template <typename T>
-  static std::string Get(const Json& json, std::optional<T>& value, Range range) {
-    return Get(json, value.emplace(), range);
-  }
-
-  // Objects of the protocol.
-  template <typename T>
-    requires requires(Reader& reader, T& value) { Describe(reader, value); }
-  static std::string Get(const Json& json, T& value, Range) {
-    if (!json.is_object()) return "must be an object";
-    Reader reader(json);
-    Describe(reader, value);
-    return reader.error().empty() ? "" : "is wrong: " + reader.error();
-  }
-
-  const Json& object_;
-  std::string error_;
-};
-
-class Writer {
- public:
-  template <typename T>
-  void Required(const char* name, const T& value, Range = {}) {
-    object_[name] = Put(value);
-  }
-  template <typename T>
-  void Optional(const char* name, const T& value, Range = {}) {
-    object_[name] = Put(value);
-  }
-  void RequiredBytes(const char* name, const std::string& value) { object_[name] = TextOf(value); }
-  void RequiredBytes(const char* name, const std::vector<std::string>& values) {
-    object_[name] = Json::array();
-    for (const std::string& value : values) object_[name].push_back(TextOf(value));
-  }
-
-  std::string Text() const { return Dump(object_); }
-  void SetType(std::string_view type) { object_["type"] = type; }
-
- private:
-  static std::string Dump(const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  }
-
-  template <typename T>
-    requires std::is_arithmetic_v<T> || std::same_as<T, std::string>
-  static Json Put(const T& value) {
-    return value;
-  }
-  static Json Put(std::chrono::milliseconds value) { return value.count(); }
-  static Json Put(NodeState state) { return NodeStateName(state); }
-  static Json Put(const Secret& secret) { return secret.ToHex(); }
-  static Json Put(const RawJson& raw) { return Json::parse(raw.text, nullptr, false); }
-  static Json Put(const ReportedMetrics& metrics) { return Put(metrics.kept); }
-  static Json Put(const MetricValue& metric) {
-    return std::visit([](const auto& value) { return Json(value); }, metric);
-  }
-  template <typename T>
-  static Json Put(const std::vector<T>& values) {
-    Json list = Json::array();
-    for (const T& value : values) list.push_back(Put(value));
-    return list;
-  }
-  template <typename T>
-  static Json Put(const std::map<std::string, T>& values) {
+  static Json Write(const control::Metrics& metrics) {
     Json object = Json::object();
-    for (const auto& [name, value] : values) object[name] = Put(value);
+    for (const auto& [name, value] : metrics) {
+      object[name] = JsonValue<control::MetricValue>::Write(value);
+    }
     return object;
   }
-  template <typename T>
-  static Json Put(const std::optional<T>& value) {
-    return value.has_value() ? Put(*value) : Json(nullptr);
-  }
-  template <typename T>
-    requires requires(Writer& writer, const T& value) { Describe(writer, value); }
-  static Json Put(const T& value) {
-    Writer writer;
-    Describe(writer, value);
-    return std::move(writer.object_);
-  }
-
-  Json object_ = Json::object();
 };
+
+Json JsonValue<control::ReportedMetrics>::Write(const control::ReportedMetrics& metrics) {
+  return JsonValue<control::Metrics>::Write(metrics.kept);
+}
+
+}  // namespace tfos
+
+namespace tfos::control {
+namespace {
 
 Status BadMessage(std::string problem) { return Status(ErrorKind::kBadInput, std::move(problem)); }
 
-// The parser keeps its own stack, but writing a value back recurses: bound how deep that can go.
-bool TooDeep(std::string_view text) {
-  std::size_t depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kMaxDepth) return true;
-    } else if (c == '}' || c == ']') {
-      if (depth > 0) --depth;
-    }
-  }
-  return false;
+// `fields` of a message of that type, as a line.
+std::string LineOf(std::string_view type, Json fields) {
+  fields["type"] = type;
+  return WriteJsonLine(fields);
 }
 
 // Reads `json` as `Alternative` if its type says so. True when it did, whatever came out.
@@ -659,7 +482,7 @@ bool ReadAs(std::string_view type, const Json& json, Result<Message>& result) {
   } else {
     if (type != Alternative::kType) return false;
     Alternative message;
-    Reader reader(json);
+    JsonReader reader(json);
     Describe(reader, message);
     if (reader.error().empty()) {
       result = Message(std::move(message));
@@ -699,12 +522,9 @@ std::string_view NodeStateName(NodeState state) {
 
 template <typename Message>
 Result<Message> ParseMessage(std::string_view text) {
-  if (text.size() > kMaxMessageBytes) {
-    return BadMessage("the message is longer than " + std::to_string(kMaxMessageBytes) + " bytes");
-  }
-  if (TooDeep(text)) return BadMessage("the message is nested too deeply");
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return BadMessage("the message is not a JSON object");
+  Result<Json> parsed = ParseJsonObject(text, kMaxMessageBytes, kTheMessage);
+  if (!parsed.ok()) return parsed.status();
+  const Json& json = *parsed;
   const auto type = json.find("type");
   if (type == json.end() || !type->is_string()) {
     return BadMessage("the message has no 'type' that is a string");
@@ -713,43 +533,34 @@ Result<Message> ParseMessage(std::string_view text) {
 }
 
 bool IsJsonObject(std::string_view text) {
-  return text.size() <= kMaxMessageBytes && !TooDeep(text) &&
-         Json::parse(text, nullptr, /*allow_exceptions=*/false).is_object();
+  return ParseJsonObject(text, kMaxMessageBytes, kTheMessage).ok();
 }
 
 template <typename Message>
 std::string SerializeMessage(const Message& message) {
-  Writer writer;
-  Describe(writer, message);
-  writer.SetType(Message::kType);
-  return writer.Text();
+  return LineOf(Message::kType, JsonValue<Message>::Write(message));
 }
 
 std::string SerializeStatus(const ClusterStatus& status) {
-  Writer writer;
-  Describe(writer, status);
-  return writer.Text();
+  return WriteJsonLine(JsonValue<ClusterStatus>::Write(status));
 }
 
 std::string SerializeFailure(const Failure& failure) {
-  Writer writer;
-  Describe(writer, failure);
-  return writer.Text();
+  return WriteJsonLine(JsonValue<Failure>::Write(failure));
 }
 
 std::string SerializeStartHead(const StartNode& message) {
-  Writer writer;
-  DescribeOwnPart(writer, message);
-  writer.SetType(StartNode::kType);
-  std::string text = writer.Text();
+  JsonWriter fields;
+  DescribeOwnPart(fields, message);
+  std::string text = LineOf(StartNode::kType, fields.Take());
   text.back() = ',';  // instead of the closing brace, which the tail brings
   return text;
 }
 
 std::string SerializeStartTail(const StartNode& message) {
-  Writer writer;
-  DescribeSharedPart(writer, message);
-  return writer.Text().substr(1);
+  JsonWriter fields;
+  DescribeSharedPart(fields, message);
+  return WriteJsonLine(fields.Take()).substr(1);
 }
 
 template Result<DriverMessage> ParseMessage<DriverMessage>(std::string_view);
