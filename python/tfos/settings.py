@@ -53,7 +53,7 @@ class Setting:
 
     @property
     def keyword(self) -> str:
-        """Of :func:`tfos.run`; "" for what is no cluster's."""
+        """Of :func:`tfos.run`; "" for those of a session."""
         if self.of_session:
             return ""
         return re.sub(r"([A-Z])", r"_\1", self.name.replace(".", "_")).lower()

@@ -247,7 +247,7 @@ def _check_output(parsed: Any, sources: list[str]) -> None:
 def _strings_of(
     model: inference.Model, mapping: dict[str, tuple[str, ...]]
 ) -> dict[str, pa.DataType]:
-    """Columns that have to be text, whatever it looks like."""
+    """Columns that must be text, whatever it looks like."""
     columns = {tensors[0]: column for column, tensors in mapping.items()} or {
         n: n for n in model.inputs
     }

@@ -14,15 +14,16 @@ from typing import Any
 
 import cloudpickle
 
+from tfos.base import program_result
 from tfos.base.network import host_and_port
-from tfos.base.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
+from tfos.base.roles import SERVICE_JOBS, members_of, plan_roles, service_nodes, tensorboard_node
 from tfos.cluster import launch, notebook
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed, warn_of_speculation
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.progress import Progress
 from tfos.cluster.training import plan_training
-from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
+from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError, TfosError
 from tfos.feed import frames
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.files import hadoop_settings, paths
@@ -37,11 +38,13 @@ logger = logging.getLogger(__name__)
 _END_MARGIN_SECONDS = 5.0
 #: For launch tasks to end by themselves, and for Spark to notice, when all agents have left.
 _LAUNCH_END_SECONDS = 5.0
+#: As long, where they bring what the programs returned.
+_RESULTS_SECONDS = 120.0
 
 
 def run(
     spark: Any,
-    main: Callable[[Any], None],
+    main: Callable[[Any], Any],
     *,
     nodes: int,
     args: Any = None,
@@ -144,7 +147,7 @@ def run(
     )
 
 
-def _pickled(main: Callable[[Any], None], args: Any) -> bytes:
+def _pickled(main: Callable[[Any], Any], args: Any) -> bytes:
     try:
         return cloudpickle.dumps((main, args))
     except Exception as error:  # whatever pickling runs into is the caller's to mend
@@ -202,6 +205,7 @@ class Cluster:
         self._jobs = SparkJobs(sc, self.cluster_id)
         self._launch_job: SparkJob | None = None
         self._shut_down = False
+        self._wants_results = False
         self._closing = False
         self._ended = threading.Event()
         self._has_tensorboard = tensorboard
@@ -266,7 +270,7 @@ class Cluster:
             queue: the feed to fill.
             decimals: what becomes of a DataFrame's decimals: ``"float64"``, or None to refuse them.
             validation: data of the same kind and columns, fed to the queue ``validation`` after
-                each epoch: ``ctx.dataset(128, queue="validation")``. The program has to read it.
+                each epoch: ``ctx.dataset(128, queue="validation")``. The program must read it.
             shuffle: True or a seed: the rows come in another order in each epoch, at the cost of a
                 Spark shuffle. With ``cache``, epochs after the first mix the chunks of rows only.
             cache: ``"memory"`` or ``"disk"``: Spark reads the data once, and each node keeps what
@@ -334,6 +338,45 @@ class Cluster:
         if schema is not None or keys or decimals is not None:
             raise BadInputError("schema, keys and decimals are for DataFrames, and this is an RDD")
         return self._feed.infer_rdd(data, feed_timeout, queue)
+
+    def wait(self, timeout: float | None = None) -> list[Any]:
+        """Waits until the programs of all nodes that train have returned, ends the cluster, and
+        returns what they returned, in the order of ``ctx.rank``. For input mode ``tensorflow``.
+
+        Args:
+            timeout: seconds to wait; None: no limit. When it is over the nodes still run, and one
+                may wait again.
+
+        Raises the cluster's failure as :class:`tfos.errors.NodeFailedError`;
+        :class:`tfos.errors.ClusterTimeoutError`; and :class:`BadInputError` for a value that can't
+        be pickled or has more than 1 MiB, and in input mode ``spark``, where the programs end with
+        the feed.
+        """
+        if self.input_mode != "tensorflow":
+            raise BadInputError(
+                "wait is for programs that read their data themselves (input mode 'tensorflow'): "
+                "these return when their feed ends, so call shutdown or leave the with block"
+            )
+        self._wants_results = True
+        if not self._shut_down:
+            unfinished = self._await_training(timeout)
+            if unfinished:
+                raise ClusterTimeoutError(
+                    f"the programs did not return within {timeout:g} s: {'; '.join(unfinished)}"
+                )
+            self.shutdown()
+        assert self._launch_job is not None  # since the cluster has formed
+        if not self._launch_job.done or self._launch_job.error is not None:
+            error = self._launch_job.error
+            raise TfosError(
+                "what the programs returned did not reach the driver: "
+                + ("Spark's launch tasks were cancelled" if error is None else first_cause(error))
+            )
+        results = dict(self._launch_job.result())
+        return [
+            program_result.value_of(results.get(node["node_id"]), node_name(node))
+            for node in members_of(self._coordinator.nodes())
+        ]
 
     def shutdown(
         self, streaming_context: Any = None, grace_secs: float = 0, timeout: float = 259200
@@ -406,7 +449,7 @@ class Cluster:
 
     @property
     def metrics_url(self) -> str:
-        """Where the coordinator serves the metrics for Prometheus, to who sends ``auth_header``."""
+        """Where the coordinator serves the metrics for Prometheus, to requests with ``auth_header``."""
         return f"http://{host_and_port(*self.coordinator_address)}/metrics"
 
     def auth_header(self) -> dict[str, str]:
@@ -561,29 +604,33 @@ class Cluster:
         if self.input_mode == "spark":
             coordinator.send("end_feed")
 
-        doing = "finishing" if self.input_mode == "spark" else "running"
-
-        def wait(condition: Callable[[], bool], seconds: float | None) -> bool:
-            return coordinator.wait(
-                condition, seconds, while_waiting=lambda: self._show_progress(doing)
-            )
-
-        if not wait(
-            lambda: all(n["state"] in FINAL_STATES for n in self._feed.fed_nodes()), timeout
-        ):
-            unfinished = [
-                node_name(n) + " is " + n["state"]
-                for n in self._feed.fed_nodes()
-                if n["state"] not in FINAL_STATES
-            ]
+        if unfinished := self._await_training(timeout):
             raise ClusterTimeoutError(
                 f"the programs did not return within {timeout:g} s of shutdown and were stopped: "
                 + "; ".join(unfinished)
             )
         if grace_secs > 0:
-            wait(lambda: all(n["state"] in FINAL_STATES for n in coordinator.nodes()), grace_secs)
+            self._await(
+                lambda: all(n["state"] in FINAL_STATES for n in coordinator.nodes()), grace_secs
+            )
         self._stop("the cluster is shut down")
-        wait(lambda: coordinator.finished, None)
+        self._await(lambda: coordinator.finished, None)
+
+    def _await_training(self, timeout: float | None) -> list[str]:
+        """Until the programs of all nodes that train have returned; those that have not after
+        ``timeout`` seconds, for people."""
+        nodes = self._feed.fed_nodes
+        if self._await(lambda: all(n["state"] in FINAL_STATES for n in nodes()), timeout):
+            return []
+        return [
+            f"{node_name(n)} is {n['state']}" for n in nodes() if n["state"] not in FINAL_STATES
+        ]
+
+    def _await(self, condition: Callable[[], bool], seconds: float | None) -> bool:
+        doing = "finishing" if self.input_mode == "spark" else "running"
+        return self._coordinator.wait(
+            condition, seconds, while_waiting=lambda: self._show_progress(doing)
+        )
 
     def _stop(self, reason: str) -> None:
         """Has all nodes end."""
@@ -615,7 +662,7 @@ class Cluster:
         self._show_ledger()
         if cancel and self._coordinator.finished and self._launch_job is not None:
             # Its tasks end with their agents: cancelled now, a good run would show a failed job.
-            self._launch_job.wait(_LAUNCH_END_SECONDS)
+            self._launch_job.wait(_RESULTS_SECONDS if self._wants_results else _LAUNCH_END_SECONDS)
         if cancel:
             self._jobs.cancel()
         self._coordinator.close(timeout=self._settings.stop_grace + 10)

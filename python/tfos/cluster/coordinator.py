@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfos.base import child, control_message, executable
@@ -21,7 +21,7 @@ _FAILED_LINGER_SECONDS = 30.0
 FINAL_STATES = frozenset({"done", "failed", "lost"})
 
 
-def node_name(node: dict[str, Any]) -> str:
+def node_name(node: Mapping[str, Any]) -> str:
     """How messages call a node: ``worker:1 (node 2 on host-a)``."""
     return (
         f"{node['job_name']}:{node['task_index']} (node {node['node_id']} on {node['host'] or '?'})"
@@ -216,7 +216,7 @@ class Coordinator:
             self._end_later()
 
     def _take_end(self, trouble: str) -> None:
-        """No event comes any more: the process has ended, or sent what is no event (`trouble`)."""
+        """No event comes any more: the process has ended, or sent something else (`trouble`)."""
         with self._changed:
             unexpected = not self._closing and self._failure is None and not self._finished
             if unexpected:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union
 
-from tfos.base.roles import CHIEF_JOBS
+from tfos.base.roles import CHIEF_JOBS, members_of
 from tfos.errors import BadInputError
 from tfos.feed.datafeed import VALIDATION_QUEUE, DataFeed, FeedSource
 from tfos.files import paths
@@ -87,6 +87,23 @@ class NodeContext:
         self._reporter = reporter
         self._may_lose_nodes: bool = node.get("may_lose_nodes", False)
         self._bootstrap = bootstrap
+
+    @property
+    def rank(self) -> int:
+        """The number of this node among those that train, from 0: the chief is 0. Shares of data go
+        by it: ``rows[ctx.rank :: ctx.size]``. BadInputError on nodes that don't train."""
+        ids = [node["node_id"] for node in members_of(self.nodes)]
+        if self.node_id not in ids:
+            raise BadInputError(
+                f"{self.job_name}:{self.task_index} does not train, so it has no rank: only chief, "
+                "master and worker nodes have one"
+            )
+        return ids.index(self.node_id)
+
+    @property
+    def size(self) -> int:
+        """How many nodes train (chief, master and workers)."""
+        return self.num_workers
 
     @property
     def is_chief(self) -> bool:

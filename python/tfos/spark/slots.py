@@ -1,7 +1,7 @@
 """How many tasks a Spark application can run at once, compared with what a cluster needs.
 
 A node holds a task slot while it starts. When there are too few, Spark would keep the rest waiting
-without a word, so the shortage is said before anything starts.
+silently, so the shortage is said before anything starts.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,4 +66,4 @@ def test_an_agent_killed_in_mid_line_is_a_node_that_did_not_start(monkeypatch, t
     monkeypatch.setattr(launch, "_bootstrap", lambda *arguments: "{}")
     monkeypatch.setattr(launch, "_payload", lambda *arguments: b"")
     with pytest.raises(TfosError, match="node 1 on .* did not start: its supervisor"):
-        launch.launch(None, 1, executor_id="0", watch_pid=-1, gpus=[])
+        launch.launch(SimpleNamespace(stay=False), 1, executor_id="0", watch_pid=-1, gpus=[])
