@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return parsed.run(parsed)
     except BrokenPipeError:
-        # The reader of the output has enough, as in ``| head``. Python would complain when it flushes.
+        # The reader of the output has enough, as in ``| head``. Python would complain at a flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (TfosError, OSError) as error:

@@ -22,6 +22,7 @@ from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed, warn_of_speculation
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.progress import Progress
+from tfos.cluster.status import NodeStatus
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError, TfosError
 from tfos.feed import frames
@@ -408,9 +409,9 @@ class Cluster:
         finally:
             self._close()
 
-    def status(self) -> list[dict[str, Any]]:
-        """Every node with its state and latest metrics."""
-        return self._coordinator.nodes()
+    def status(self) -> list[NodeStatus]:
+        """Every node with its state and latest metrics, in the order of their numbers."""
+        return [NodeStatus.from_message(node) for node in self._coordinator.nodes()]
 
     def watch(self, interval: float = 1.0) -> notebook.Watch:
         """Shows the nodes as a table in the notebook cell that calls it, and keeps it up to date,
@@ -419,7 +420,9 @@ class Cluster:
         return notebook.Watch(self._repr_html_, self._ended, interval)
 
     def _repr_html_(self) -> str:
-        return notebook.status_html(self.cluster_id, self.status(), self._coordinator.failure)
+        return notebook.status_html(
+            self.cluster_id, self._coordinator.nodes(), self._coordinator.failure
+        )
 
     def ledger(self) -> Ledger:
         """What became of the rows that were fed so far. It is complete once the cluster was shut
@@ -440,16 +443,12 @@ class Cluster:
         return "http://" + host_and_port(node["address"], node["tensorboard"]["port"])
 
     @property
-    def nodes(self) -> list[dict[str, Any]]:
-        return self._coordinator.nodes()
-
-    @property
     def coordinator_address(self) -> tuple[str, int]:
         return self._coordinator.address, self._coordinator.port
 
     @property
     def metrics_url(self) -> str:
-        """Where the coordinator serves the metrics for Prometheus, to requests with ``auth_header``."""
+        """Where the coordinator serves the metrics for Prometheus, with ``auth_header``."""
         return f"http://{host_and_port(*self.coordinator_address)}/metrics"
 
     def auth_header(self) -> dict[str, str]:
