@@ -14,7 +14,7 @@ class FeedError(TfosError):
 
 
 class NodeLostError(TfosError):
-    """A node vanished without a word: its process, its executor or its host died."""
+    """A node vanished silently: its process, its executor or its host died."""
 
 
 class FeedTimeoutError(FeedError):

@@ -180,8 +180,8 @@ class Inference:
         return Inference, self._arguments
 
     def to_json(self) -> str:
-        """What another runner needs to do the same (jvm/.../FrameInference.java), but for the
-        path."""
+        """What another runner needs to do the same (jvm/.../FrameInference.java), except
+        the path."""
         model, _, inputs, outputs, binary, batch_size, keep = self._arguments
         return json.dumps(
             {

@@ -251,10 +251,10 @@ class NodeContext:
         return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
 
     def average_metrics(self, batch_norm: bool = False) -> Any:
-        """A callback of Keras 3 or legacy Keras: at the end of an epoch its metrics become their
-        means over the rows of all training nodes, for the callbacks behind it and for the history;
-        with ``batch_norm`` the moving statistics of BatchNormalization as well, in which nodes
-        count alike."""
+        """A callback of Keras 3 or legacy Keras that averages metrics over all training nodes. At
+        the end of an epoch they become their means over the rows of all nodes, for the callbacks behind
+        it and for the history. With ``batch_norm`` the moving statistics of BatchNormalization are
+        averaged too; nodes count alike there."""
         from tfos.keras.metrics import AverageMetrics
 
         return AverageMetrics(batch_norm)
