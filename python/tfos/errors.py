@@ -17,7 +17,7 @@ class NodeLostError(TfosError):
     """A node vanished silently: its process, its executor or its host died."""
 
 
-class FeedTimeoutError(FeedError):
+class FeedTimeoutError(FeedError, TimeoutError):
     """Nothing moved between a feeder and a node for as long as allowed."""
 
 

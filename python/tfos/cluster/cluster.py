@@ -278,7 +278,11 @@ class Cluster:
                 it got of it for the further epochs, in memory up to ``spark.tfos.feed.cacheMemory``
                 and beyond that, or all of it, in files on its host. Returns when they have it.
 
-        Raises :class:`BadInputError` before anything is fed for data that can't be. Interrupted
+        Raises :class:`BadInputError` before anything is fed for data that can't be;
+        :class:`tfos.errors.NodeFailedError` for the cluster's first failure, also where a feed task
+        noticed it; :class:`tfos.errors.ClusterTimeoutError` where nodes are not ready to be fed
+        within ``feed_timeout``; and Spark's own errors, which name ``FeedTimeoutError`` where a
+        node took nothing for as long. Interrupted
         (Ctrl-C, a notebook's stop button), it cancels its Spark job; the nodes keep what they have
         got, and can be fed again (in the same epoch, unless they cache it) or shut down.
         """

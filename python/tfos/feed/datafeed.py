@@ -69,7 +69,7 @@ class DataFeed:
     Args:
         source: the node's :class:`FeedSource`.
         train_mode: whether a batch crosses the end of an inference partition.
-        queue_in, queue_out: queue that rows come from; results always go back to their partition.
+        queue_in: queue that rows come from; results always go back to their partition.
         input_mapping: column to tensor name: batches become ``{tensor: NumPy array}``. Where rows
             have names (those of a DataFrame, Rows and dicts) a column is the field of its name;
             else field i of a row is column i in sorted order.
@@ -80,13 +80,11 @@ class DataFeed:
         source: FeedSource,
         train_mode: bool = True,
         queue_in: str = "input",
-        queue_out: str = "output",
         input_mapping: dict[str, str] | None = None,
     ):
         mapping = sorted(input_mapping.items()) if input_mapping else []
         self.train_mode = train_mode
         self.queue_in = queue_in
-        self.queue_out = queue_out
         self.input_tensors = [tensor for _, tensor in mapping] if mapping else None
         self._columns = [column for column, _ in mapping]
         self._source = source

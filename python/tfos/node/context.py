@@ -124,7 +124,6 @@ class NodeContext:
         self,
         train: bool = False,
         queue: str = "input",
-        output: str = "output",
         input_mapping: dict[str, str] | None = None,
     ) -> DataFeed:
         """The rows that Spark feeds to this node through ``queue``.
@@ -134,7 +133,7 @@ class NodeContext:
         ``batch_results``. With ``input_mapping`` batches are NumPy columns, see
         :class:`tfos.feed.datafeed.DataFeed`.
         """
-        return DataFeed(self._fed(), train, queue, output, input_mapping)
+        return DataFeed(self._fed(), train, queue, input_mapping)
 
     def dataset(
         self,
@@ -252,9 +251,9 @@ class NodeContext:
 
     def average_metrics(self, batch_norm: bool = False) -> Any:
         """A callback of Keras 3 or legacy Keras that averages metrics over all training nodes. At
-        the end of an epoch they become their means over the rows of all nodes, for the callbacks behind
-        it and for the history. With ``batch_norm`` the moving statistics of BatchNormalization are
-        averaged too; nodes count alike there."""
+        the end of an epoch they become their means over the rows of all nodes, for the callbacks
+        behind it and for the history. With ``batch_norm`` the moving statistics of
+        BatchNormalization are averaged too; nodes count alike there."""
         from tfos.keras.metrics import AverageMetrics
 
         return AverageMetrics(batch_norm)
