@@ -20,7 +20,7 @@ class Ledger:
     An item is what a feed task counts: a row, or a batch that Spark had already pickled and that is
     passed on unopened; how many rows such a batch holds is known when the program reads it.
 
-    Owner and lifetime: the cluster. Threads: one at a time.
+    Owner and lifetime: what ``Cluster.ledger`` returns is a copy. Threads: one at a time.
     """
 
     #: Items that tasks have read and delivered, those of retried tasks once.
