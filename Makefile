@@ -54,12 +54,10 @@ build: ## Build the C++ part with its tests (preset dev) and install the wheel i
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Building the wheel and the C++ tests, and installing the wheel (ccache)' 'tools/install_wheel.sh --tests'
 
-test: ## Build and run all tests: layers, C++ (ctest), Python on real Spark clusters (pytest).
+test: ## Build and run all tests: C++ (ctest), Python on real Spark clusters (pytest).
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build test hdfs' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
-	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
-	  'Checking the Python sources (ruff, mypy)' 'tools/lint.sh' \
 	  'Building the wheel and the C++ tests, and installing the wheel (ccache)' 'tools/install_wheel.sh --tests' \
 	  'Running the C++ tests' '$(CTEST)/cpp.xml --preset dev -j $$((2 * $(JOBS)))' \
 	  'Checking what the binaries show and need' '.venv/bin/python tools/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/dev/src/jvm/libtfos_jvm.so' \

@@ -69,8 +69,8 @@ def main():
         accuracy = predicted.where("digit = label").count() / predicted.count()
     (node,) = cluster.status()
     print(
-        f"{node['metrics']['rows']:,} rows in {options.epochs} epochs and predictions, "
-        f"accuracy {node['metrics']['accuracy']:.2%}, of unseen digits {accuracy:.2%}"
+        f"{node.metrics['rows']:,} rows in {options.epochs} epochs and predictions, "
+        f"accuracy {node.metrics['accuracy']:.2%}, of unseen digits {accuracy:.2%}"
     )
     spark.stop()
     return 0 if accuracy > 0.9 else 1

@@ -48,10 +48,10 @@ def main():
     with tfos.run(spark, train, nodes=2, args={"batch_size": 32, "learning_rate": 0.05}) as cluster:
         cluster.train(data, epochs=options.epochs)
     for node in cluster.status():
-        learned = node["metrics"]
+        learned = node.metrics
         print(
             "node {}: y = {:.2f} x1 + {:.2f} x2 + {:.2f}".format(
-                node["node_id"], learned["w1"], learned["w2"], learned["b"]
+                node.node_id, learned["w1"], learned["w2"], learned["b"]
             )
         )
     spark.stop()

@@ -137,7 +137,7 @@ def main():
     try:
         with tfos.run(spark, train, nodes=NODES, args=arguments) as cluster:
             SOURCES[options.source](spark, cluster, options.steps)
-        learned = [node["metrics"] for node in cluster.status()]
+        learned = [node.metrics for node in cluster.status()]
         answers = answer(spark, arguments["model"], str(arriving))
     finally:
         spark.stop()

@@ -43,7 +43,7 @@ ALLOWED = {
     "inference": {"arrow", "base", "chunk", "columns", "records", "tensorflow"},
     "hadoop": {"base", "tensorflow"},
     "files": {"base", "hadoop", "records"},
-    "node": {"base", "control/link", "control/messages", "feed/node", "feed/read"},
+    "node": {"base", "control/link", "control/messages", "feed"},
     "datasets": {
         "base",
         "chunk",

@@ -7,8 +7,8 @@ import ast
 # are in.
 ALLOWED = {
     "errors": set(),
-    "util": {"errors"},
-    "settings": {"errors"},
+    "util": {"errors", "settings", "spark"},
+    "settings": {"base", "errors"},
     "base": {"errors"},
     "spark": {"errors"},
     "collective": {"base", "errors"},

@@ -13,7 +13,8 @@ PAGE = ROOT / "docs" / "settings.md"
 HEAD = """# Settings
 
 Set a Spark configuration key (`--conf spark.tfos.feed.memory=134217728`), or pass its keyword to `tfos.run`
-(`feed_memory=134217728`). The keyword takes precedence. `tfos doctor --settings` prints keys, defaults and meanings.
+(`feed_memory=134217728`). The keyword takes precedence. Sizes may have a unit,
+such as `256m` or `1g`; so may times, such as `500ms`, `30s` or `10min`. `tfos doctor --settings` prints keys, defaults and meanings.
 
 This page is made from python/tfos/settings.py by `python tools/settings_page.py`.
 

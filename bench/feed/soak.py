@@ -103,8 +103,8 @@ def main():
             cluster.train(frame)
             cluster.train(objects, queue="objects")
             epochs += 1
-            pids = {f"agent {n['node_id']}": n["agent_pid"] for n in cluster.nodes}
-            pids |= {f"node {n['node_id']}": n["pid"] for n in cluster.nodes}
+            pids = {f"agent {n.node_id}": n.agent_pid for n in cluster.status()}
+            pids |= {f"node {n.node_id}": n.pid for n in cluster.status()}
             pids["coordinator"] = coordinator
             for name, pid in pids.items():
                 samples.setdefault(name, []).append(private_memory(pid))

@@ -14,7 +14,7 @@ DATA, MODEL = sys.argv[1:]
 
 def train(ctx):
     data = pandas.read_parquet(DATA)
-    share = data[ctx.task_index : len(data) - len(data) % ctx.num_workers : ctx.num_workers]
+    share = data[ctx.rank : len(data) - len(data) % ctx.size : ctx.size]
     model = tf.keras.Sequential(
         [
             tf.keras.layers.Input((64,)),
@@ -22,9 +22,7 @@ def train(ctx):
             tf.keras.layers.Dense(10, activation="softmax"),
         ]
     )
-    optimizer = ctx.distribute(
-        tf.keras.optimizers.Adam(2e-3 * ctx.num_workers), compression="float16"
-    )
+    optimizer = ctx.distribute(tf.keras.optimizers.Adam(2e-3 * ctx.size), compression="float16")
     model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
     model.fit(
         np.stack(share["pixels"]),

@@ -13,7 +13,7 @@ DATA, MODEL = sys.argv[1:]
 
 
 def train(ctx):
-    data = pandas.read_parquet(DATA)[ctx.task_index :: ctx.num_workers]
+    data = pandas.read_parquet(DATA)[ctx.rank :: ctx.size]
     model = keras.Sequential(
         [
             keras.layers.Input((64,)),
@@ -27,4 +27,4 @@ def train(ctx):
         model.save(MODEL)
 
 
-tfos.run(SparkSession.builder.getOrCreate(), train, nodes=2, input_mode="tensorflow").shutdown()
+tfos.run(SparkSession.builder.getOrCreate(), train, nodes=2, input_mode="tensorflow").wait()

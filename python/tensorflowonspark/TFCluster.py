@@ -152,7 +152,7 @@ class TFCluster:
 
     @property
     def num_executors(self):
-        return len(self.cluster.nodes)
+        return len(self.cluster.status())
 
     @property
     def nodeRDD(self):
@@ -173,7 +173,7 @@ class TFCluster:
     @property
     def cluster_info(self):
         """One dict for each node; ``executor_id`` is the number of the node, as it always was."""
-        return [_node_info(node) for node in self.cluster.nodes]
+        return [_node_info(node) for node in self.cluster.status()]
 
     @property
     def meta(self):
@@ -183,8 +183,8 @@ class TFCluster:
     @property
     def cluster_meta(self):
         template = {}
-        for node in self.cluster.nodes:
-            template.setdefault(node["job_name"], []).append(node["node_id"])
+        for node in self.cluster.status():
+            template.setdefault(node.job_name, []).append(node.node_id)
         return {
             "id": self.cluster_id,
             "cluster_template": template,
@@ -220,16 +220,14 @@ class _ReservedCluster(TFCluster):
 
 
 def _node_info(node):
-    tensorboard = node.get("tensorboard") or {"pid": 0, "port": 0}
-    feed = node.get("feed")
     return {
-        "executor_id": node["node_id"],
-        "host": node["address"],
-        "job_name": node["job_name"],
-        "task_index": node["task_index"],
-        "port": node["port"],
-        "tb_pid": tensorboard["pid"],
-        "tb_port": tensorboard["port"],
-        "addr": (node["address"], feed["port"]) if feed else None,
+        "executor_id": node.node_id,
+        "host": node.address,
+        "job_name": node.job_name,
+        "task_index": node.task_index,
+        "port": node.port,
+        "tb_pid": node.tensorboard_pid or 0,
+        "tb_port": node.tensorboard_port or 0,
+        "addr": (node.address, node.feed_port) if node.feed_port else None,
         "authkey": AUTHKEY_PLACEHOLDER,
     }

@@ -30,7 +30,7 @@ class DataFeed(tfos.feed.datafeed.ListFeed):
                 "this node is not fed by Spark: only chief, master and worker nodes of a cluster "
                 "with InputMode.SPARK have a DataFeed"
             )
-        super().__init__(mgr, train_mode, qname_in, qname_out, input_mapping)
+        super().__init__(mgr, train_mode, qname_in, input_mapping)
         self.mgr = mgr
         self.qname_in = qname_in
         self.qname_out = qname_out

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
         util,
     )
     from tfos.cluster.cluster import Cluster, run
+    from tfos.cluster.status import NodeStatus
     from tfos.node.context import NodeContext
     from tfos.records.spark.source import register, save_tfrecords
 
 __all__ = [
     "Cluster",
     "NodeContext",
+    "NodeStatus",
     "__version__",
     "collective",
     "errors",
@@ -64,6 +66,7 @@ __getattr__, __dir__ = lazy.attach(
         "Cluster": "tfos.cluster.cluster",
         "run": "tfos.cluster.cluster",
         "NodeContext": "tfos.node.context",
+        "NodeStatus": "tfos.cluster.status",
         "register": "tfos.records.spark.source",
         "save_tfrecords": "tfos.records.spark.source",
         "collective": "tfos.collective",

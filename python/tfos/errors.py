@@ -14,10 +14,10 @@ class FeedError(TfosError):
 
 
 class NodeLostError(TfosError):
-    """A node vanished without a word: its process, its executor or its host died."""
+    """A node vanished silently: its process, its executor or its host died."""
 
 
-class FeedTimeoutError(FeedError):
+class FeedTimeoutError(FeedError, TimeoutError):
     """Nothing moved between a feeder and a node for as long as allowed."""
 
 

@@ -19,6 +19,7 @@ from tfos.errors import BadInputError, TfosError
 from tfos.files import paths
 from tfos.settings import Settings
 from tfos.spark import slots
+from tfos.spark.sessions import context_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Instance:
 
 
 def run(
-    spark_context: Any,
+    spark: Any,
     main: Callable[[Instance], Any],
     *,
     instances: int,
@@ -54,13 +55,14 @@ def run(
     host (by default one where there is one): in a barrier stage the instances of a host share its
     GPUs out among them, without it an instance waits until so many are free. A failing instance
     fails the call with its traceback (TfosError), after the retries that ``spark.task.maxFailures``
-    allows.
+    allows. ``spark`` is a SparkSession or SparkContext.
     """
     if instances < 1:
         raise BadInputError(f"{instances} instances were asked for: at least 1 is needed")
+    spark_context = context_of(spark)
     if barrier:
         settings = Settings.resolve(spark_context.getConf().get, {})
-        slots.wait_for_slots(spark_context, instances, settings.slots_timeout)
+        slots.wait_for_slots(spark_context, instances, settings.slots_timeout, what="instances")
     task = _Task(main, instances, gpus_per_instance, barrier, paths.default_fs(spark_context))
     indices = spark_context.parallelize(range(instances), instances)
     stage = indices.barrier() if barrier else indices

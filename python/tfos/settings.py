@@ -9,14 +9,27 @@ the configuration, which wins over the default. ``tfos doctor --settings`` print
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tfos.base import quantities
 from tfos.errors import BadInputError
 
 PREFIX = "spark.tfos."
+
+#: Programs read them (:mod:`tfos.util`), tfos does not. The second is that of Hopsworks' sessions.
+PARAMETER_SERVERS = ("spark.tfos.parameterServers", "spark.tensorflow.num.ps")
+
+
+#: What a time may be at most: beyond it nobody waits, and the wire's milliseconds stay exact.
+MOST_SECONDS = 365 * 24 * 3600.0
+_MOST_BYTES = 1 << 50
+
+#: As Spark names them.
+LOG_LEVELS = ("all", "trace", "debug", "info", "warn", "warning", "error", "fatal", "off")
 
 
 @dataclass(frozen=True)
@@ -29,7 +42,9 @@ class Setting:
     unit: str
     meaning: str
     minimum: float = 0  # of numbers
+    maximum: float = math.inf  # of numbers; times and sizes have a bound of their own
     choices: tuple[str, ...] = ()  # of a text: all that it may be, in lower case; none: anything
+    form: str = ""  # of a text: "port" or "size"
     of_session: bool = False  # read of the SparkSession, whatever clusters it has
 
     @property
@@ -38,7 +53,7 @@ class Setting:
 
     @property
     def keyword(self) -> str:
-        """Of :func:`tfos.run`; "" for what is no cluster's."""
+        """Of :func:`tfos.run`; "" for those of a session."""
         if self.of_session:
             return ""
         return re.sub(r"([A-Z])", r"_\1", self.name.replace(".", "_")).lower()
@@ -53,26 +68,54 @@ class Setting:
         try:
             if self.type is bool:
                 return _read_bool(value)
-            read = self.type(value)
-        except (TypeError, ValueError) as error:
-            raise BadInputError(
-                f"{self.key}={value!r} is not {_TYPE_NAMES[self.type]} ({self.meaning})"
-            ) from error
+            if self.type in (int, float):
+                number = quantities.read_number(value, self.unit, whole=self.type is int)
+                self._check_bounds(value, number)
+                return number
+        except BadInputError:
+            raise  # It says what is wrong already.
+        except (TypeError, ValueError, OverflowError) as error:
+            raise BadInputError(f"{self.key}={value!r}: expected {self._expected()}") from error
+        read = str(value)
         if self.choices:
-            read = str(value).strip().lower()
+            read = read.strip().lower()
             if read not in self.choices:
                 raise BadInputError(
                     f"{self.key}={value!r} is none of {', '.join(self.choices)} ({self.meaning})"
                 )
-        if self.type in (int, float) and not read >= self.minimum:
+        if self.form and read and not _HAS_FORM[self.form](read):
+            raise BadInputError(f"{self.key}={value!r}: expected {self._expected()}")
+        return read
+
+    def _expected(self) -> str:
+        """What a value looks like, for errors."""
+        form = self.form or self.unit
+        default = f", default {self.default}" if self.default != "" else ""
+        return f"{_FORMS.get(form, _TYPE_NAMES[self.type])} ({self.meaning}{default})"
+
+    def _check_bounds(self, value: Any, read: float) -> None:
+        most = min(self.maximum, _MOST.get(self.unit, math.inf))
+        if not read >= self.minimum:
             raise BadInputError(
                 f"{self.key}={value!r} is too small: at least {self.minimum:g} {self.unit} "
                 f"({self.meaning})"
             )
-        return read
+        if read > most:
+            raise BadInputError(
+                f"{self.key}={value!r} is too large: at most {most:.16g} {self.unit} "
+                f"({self.meaning})"
+            )
 
 
 _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_HAS_FORM = {"port": quantities.is_port_range, "size": quantities.is_size}
+_FORMS = {
+    "seconds": "a time such as 30, 30s, 10min or 2h",
+    "bytes": "a size such as 268435456, 256m or 1g",
+    "size": "a size such as 256m or 1g",
+    "port": "a port or a range of ports such as 5000-5100",
+}
+_MOST = {"seconds": MOST_SECONDS, "bytes": _MOST_BYTES}
 
 
 def _read_bool(value: Any) -> bool:
@@ -108,7 +151,12 @@ SETTINGS: tuple[Setting, ...] = (
         "address executors use to reach the coordinator; empty: the one with the default route",
     ),
     Setting(
-        "coordinator.port", str, "0", "", "port or range (5000-5100) of the coordinator; 0: any"
+        "coordinator.port",
+        str,
+        "0",
+        "",
+        "port or range (5000-5100) of the coordinator; 0: any",
+        form="port",
     ),
     Setting(
         "node.advertisedAddress",
@@ -131,6 +179,7 @@ SETTINGS: tuple[Setting, ...] = (
         "",
         "port or range from which nodes take their ports, two each, and one more if Spark "
         "feeds it; 0: any",
+        form="port",
     ),
     Setting(
         "slots.timeout",
@@ -140,15 +189,22 @@ SETTINGS: tuple[Setting, ...] = (
         "how long to wait for executors to register when there are fewer slots than nodes",
     ),
     Setting(
-        "heartbeat.interval", int, 1000, "milliseconds", "how often a node reports its metrics", 1
+        "heartbeat.interval",
+        float,
+        1.0,
+        "seconds",
+        "how often a node reports its metrics",
+        minimum=0.01,
+        maximum=3600,
     ),
     Setting(
         "heartbeat.timeout",
-        int,
-        10000,
-        "milliseconds",
-        "how long a node may be silent before it counts as lost",
-        1,
+        float,
+        10.0,
+        "seconds",
+        "how long a node may be silent before it counts as lost; longer than heartbeat.interval",
+        minimum=0.1,
+        maximum=24 * 3600,
     ),
     Setting(
         "maxLostNodes",
@@ -252,6 +308,7 @@ SETTINGS: tuple[Setting, ...] = (
         "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow "
         "takes so much of the "
         "memory",
+        maximum=0.9,
     ),
     Setting(
         "hadoop.schemes",
@@ -267,14 +324,33 @@ SETTINGS: tuple[Setting, ...] = (
         "",
         "",
         "most memory of Java objects in a node or task that uses them (-Xmx); empty: 256m",
+        form="size",
     ),
     Setting("hadoop.jvmOptions", str, "", "", "further options of Java in such a node or task"),
     Setting("python", str, "", "", "Python of the nodes; empty: that of the Spark tasks"),
-    Setting("log.level", str, "WARN", "", "level of the coordinator's and agents' logs"),
+    Setting(
+        "log.level",
+        str,
+        "warn",
+        "",
+        "level of the coordinator's and agents' logs",
+        choices=LOG_LEVELS,
+    ),
     Setting(
         "progress", bool, True, "", "print a line about the nodes to standard error while waiting"
     ),
 )
+
+
+def unknown_key(key: str) -> str:
+    """What is wrong with a key of the Spark configuration: that it looks like a setting's and is
+    none. "" for other keys."""
+    known = [setting.key for setting in SETTINGS]
+    if not key.startswith(PREFIX) or key in (*known, *PARAMETER_SERVERS):
+        return ""
+    near = difflib.get_close_matches(key, known, 1)
+    hint = f"; is {near[0]} meant?" if near else "."
+    return f"{key} is no setting of tfos{hint} `tfos doctor --settings` lists them"
 
 
 class Settings:
@@ -312,4 +388,11 @@ class Settings:
             if value is None:
                 value = lookup(setting.key)
             values[setting.keyword] = setting.default if value is None else setting.read(value)
-        return cls(values)
+        resolved = cls(values)
+        if resolved.heartbeat_timeout <= resolved.heartbeat_interval:
+            raise BadInputError(
+                f"spark.tfos.heartbeat.timeout={resolved.heartbeat_timeout:g} s must be longer "
+                f"than spark.tfos.heartbeat.interval={resolved.heartbeat_interval:g} s: nodes "
+                "would be lost between two heartbeats"
+            )
+        return resolved

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "base/format.h"
 #include "control/coordinator/step_ticket_office.h"
 #include "feed/feeder/feed_client.h"
+#include "feed/feeder/pass_rows.h"
 #include "feed/read/synchronous_batches.h"
 #include "feed/read/test_chunks.h"
 
@@ -35,10 +37,16 @@ constexpr int kCases = 150;
 /// What is between the agents and the coordinator, without the network.
 class Office {
  public:
-  explicit Office(std::vector<feed::StepTickets*> nodes) : nodes_(std::move(nodes)) {
+  Office(std::vector<feed::StepTickets*> nodes, std::vector<feed::Endpoint> endpoints,
+         const Secret& token)
+      : nodes_(std::move(nodes)), endpoints_(std::move(endpoints)) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const int id = static_cast<int>(i);
       members_.emplace(id, fmt::format("worker:{}", id));
+      nodes_[i]->SetPasser([token](const feed::StepGrant& grant, const feed::RowPass& pass,
+                                   std::span<const std::byte> chunk, const feed::ItemRange& rows) {
+        return feed::PassRows(pass.to, token, grant.queue, grant.epoch, chunk, rows);
+      });
       nodes_[i]->SetSender([this, id](const feed::StepReport& report) {
         const std::lock_guard lock(mutex_);
         Tell(office_.Report(id,
@@ -46,7 +54,10 @@ class Office {
                              .epoch = static_cast<int>(report.epoch),
                              .full_batches = static_cast<std::int64_t>(report.full_batches),
                              .ended = report.ended,
-                             .batches = static_cast<std::int64_t>(report.batches)},
+                             .batches = static_cast<std::int64_t>(report.batches),
+                             .rows = static_cast<std::int64_t>(report.rows),
+                             .passable_rows = static_cast<std::int64_t>(report.passable_rows),
+                             .batch_rows = static_cast<std::int64_t>(report.batch_rows)},
                             members_));
         return Status::Ok();
       });
@@ -62,6 +73,12 @@ class Office {
  private:
   void Tell(const std::vector<control::StepTickets>& changed) {
     for (const control::StepTickets& tickets : changed) {
+      std::vector<feed::RowPass> passes;
+      for (const control::RowPass& pass : tickets.passes) {
+        passes.push_back({.from = static_cast<std::uint32_t>(pass.from),
+                          .rows = static_cast<std::uint64_t>(pass.rows),
+                          .to = endpoints_[static_cast<std::size_t>(pass.to)]});
+      }
       for (const auto& [id, name] : members_) {
         nodes_[static_cast<std::size_t>(id)]->OnGrant(
             {.queue = tickets.queue,
@@ -70,6 +87,8 @@ class Office {
              .final = tickets.final,
              .longest = static_cast<std::uint64_t>(tickets.longest),
              .closed = tickets.closed,
+             .ending = tickets.ending,
+             .passes = passes,
              .missing = tickets.missing});
       }
     }
@@ -79,6 +98,7 @@ class Office {
   control::StepTicketOffice office_;
   control::StepTicketOffice::Members members_;
   std::vector<feed::StepTickets*> nodes_;
+  std::vector<feed::Endpoint> endpoints_;
 };
 
 /// A step that ends when all nodes have begun it.
@@ -111,6 +131,8 @@ struct Case {
   feed::Remainder remainder = feed::Remainder::kDrop;
   std::uint64_t batch = 1;
   std::vector<std::vector<std::uint64_t>> rows;  ///< Of each node and epoch.
+  std::uint64_t chunk_rows = 1;                  ///< At most.
+  bool replayed = false;                         ///< The first epoch is the only one that is fed.
 };
 
 Case MakeCase(std::uint64_t seed) {
@@ -118,7 +140,9 @@ Case MakeCase(std::uint64_t seed) {
   const auto below = [&](std::uint64_t limit) { return random() % limit; };
   Case made{.remainder = below(2) == 0 ? feed::Remainder::kDrop : feed::Remainder::kPad,
             .batch = 1 + below(5),
-            .rows = {}};
+            .rows = {},
+            .chunk_rows = 1 + below(400),
+            .replayed = below(3) == 0};
   const std::uint64_t nodes = 2 + below(3);
   const std::uint64_t epochs = 1 + below(4);
   for (std::uint64_t node = 0; node < nodes; ++node) {
@@ -134,9 +158,12 @@ Case MakeCase(std::uint64_t seed) {
 
 class SynchronousTrainingTest : public ::testing::TestWithParam<int> {
  protected:
-  void Feed(feed::FeedServer& server, const std::vector<std::uint64_t>& rows) const {
+  void Feed(feed::FeedServer& server, const Case& given,
+            const std::vector<std::uint64_t>& rows) const {
     std::uint64_t first = 0;
-    for (std::uint32_t epoch = 0; epoch < rows.size(); ++epoch) {
+    const auto epochs = static_cast<std::uint32_t>(rows.size());
+    const std::uint32_t fed_epochs = given.replayed ? 1 : epochs;
+    for (std::uint32_t epoch = 0; epoch < fed_epochs; ++epoch) {
       for (std::uint64_t fed = 0; fed < rows[epoch];) {
         auto client = feed::FeedClient::Connect(
             server.endpoint(), token_, {.progress_timeout = kLong}, Deadline::After(kLong));
@@ -144,9 +171,12 @@ class SynchronousTrainingTest : public ::testing::TestWithParam<int> {
         ASSERT_TRUE((*client)
                         ->Open({.key = {.job = {1},
                                         .epoch = epoch,
-                                        .partition = static_cast<std::uint32_t>(fed)}})
+                                        .partition = static_cast<std::uint32_t>(fed)},
+                                .replay = {.place = feed::CachePlace::kMemory,
+                                           .epochs = epochs - fed_epochs,
+                                           .shuffle_seed = 7}})
                         .ok());
-        const std::uint64_t count = std::min<std::uint64_t>(rows[epoch] - fed, 37);
+        const std::uint64_t count = std::min(rows[epoch] - fed, given.chunk_rows);
         const std::vector<std::byte> chunk =
             feed::MakeChunk({{.kind = chunk::RowNodeKind::kInt, .dtype = chunk::DType::kInt64}},
                             first, count, chunk::RowNodeKind::kNone);
@@ -158,7 +188,7 @@ class SynchronousTrainingTest : public ::testing::TestWithParam<int> {
         fed += count;
         first += count;
       }
-      server.EndEpoch("input", epoch);
+      server.EndEpoch("input", given.replayed ? epochs - 1 : epoch);
     }
     server.EndFeed();
   }
@@ -182,13 +212,16 @@ TEST_P(SynchronousTrainingTest, AllNodesMakeAsManySteps) {
     tickets.push_back(std::make_unique<feed::StepTickets>());
     borrowed.push_back(tickets.back().get());
   }
-  Office office(borrowed);
+  std::vector<feed::Endpoint> endpoints;
+  for (const auto& server : servers) endpoints.push_back(server->endpoint());
+  Office office(borrowed, endpoints, token_);
   AllReduce all_reduce(nodes);
   std::vector<std::vector<std::uint64_t>> steps(nodes);  // Of each node and epoch.
   std::vector<std::uint64_t> rows_used(nodes);
+  std::vector<std::uint64_t> dropped(nodes);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < nodes; ++i) {
-    threads.emplace_back([&, i] { Feed(*servers[i], given.rows[i]); });
+    threads.emplace_back([&, i] { Feed(*servers[i], given, given.rows[i]); });
     threads.emplace_back([&, i] {
       feed::BatchReader reader(*servers[i], "input", nullptr);
       feed::SynchronousBatches batches(reader, *tickets[i], "input");
@@ -204,35 +237,40 @@ TEST_P(SynchronousTrainingTest, AllNodesMakeAsManySteps) {
           steps[i].push_back(std::exchange(made, 0));
           continue;
         }
-        rows_used[i] += std::get<feed::Batch>(*next).rows;
+        const auto& batch = std::get<feed::Batch>(*next);
+        rows_used[i] += batch.rows;
         ASSERT_TRUE(all_reduce.Step()) << "node " << i << " waits for the others";
         ++made;
       }
+      dropped[i] = reader.dropped_rows();
       office.Leave(static_cast<int>(i));
     });
   }
   for (std::thread& thread : threads) thread.join();
 
+  // With fewer rows than a batch for each node that are lost, or added.
+  std::uint64_t all = 0;
+  const std::uint64_t all_batches = nodes * given.batch;
   for (std::size_t epoch = 0; epoch < given.rows[0].size(); ++epoch) {
-    std::uint64_t least = UINT64_MAX;
-    std::uint64_t most = 0;
-    for (const auto& rows : given.rows) {
-      least = std::min(least, rows[epoch] / given.batch);
-      most = std::max(most, (rows[epoch] + given.batch - 1) / given.batch);
-    }
+    std::uint64_t rows_of_epoch = 0;
+    for (const auto& rows : given.rows) rows_of_epoch += rows[given.replayed ? 0 : epoch];
+    all += rows_of_epoch;
+    const std::uint64_t expected = given.remainder == feed::Remainder::kDrop
+                                       ? rows_of_epoch / all_batches
+                                       : (rows_of_epoch + all_batches - 1) / all_batches;
     for (std::size_t i = 0; i < nodes; ++i) {
       ASSERT_GT(steps[i].size(), epoch);
-      EXPECT_EQ(steps[i][epoch], given.remainder == feed::Remainder::kDrop ? least : most)
-          << "node " << i << " in epoch " << epoch;
+      EXPECT_EQ(steps[i][epoch], expected) << "node " << i << " in epoch " << epoch;
     }
   }
-  if (given.remainder == feed::Remainder::kPad) {
-    for (std::size_t i = 0; i < nodes; ++i) {
-      std::uint64_t all = 0;
-      for (const std::uint64_t rows : given.rows[i]) all += rows;
-      EXPECT_EQ(rows_used[i], all);
+  std::uint64_t used_or_dropped = 0;
+  for (std::size_t i = 0; i < nodes; ++i) {
+    used_or_dropped += rows_used[i] + dropped[i];
+    if (given.remainder == feed::Remainder::kPad) {
+      EXPECT_EQ(dropped[i], 0u);
     }
   }
+  EXPECT_EQ(used_or_dropped, all);
 }
 
 INSTANTIATE_TEST_SUITE_P(Random, SynchronousTrainingTest, ::testing::Range(0, kCases));

@@ -93,6 +93,8 @@ struct BatchSource::Reading {
   feed::BatchReader reader;
   feed::SynchronousBatches batches;
   std::atomic<std::uint64_t> dropped_rows = 0;  ///< As far as they were counted.
+  std::atomic<std::uint64_t> passed_on = 0;     ///< Likewise.
+  std::atomic<std::uint64_t> taken_over = 0;    ///< Likewise.
   std::atomic<bool> warned = false;
   std::atomic<bool> closed = false;
   Mutex mutex;
@@ -109,6 +111,9 @@ struct BatchSource::Reading {
   void CountDropped() {
     const std::uint64_t dropped = reader.dropped_rows();
     feed->CountDropped(dropped - dropped_rows.exchange(dropped));
+    const std::uint64_t on = batches.rows_passed_on();
+    const std::uint64_t over = batches.rows_taken_over();
+    feed->CountPassed(on - passed_on.exchange(on), over - taken_over.exchange(over));
   }
 
   Status CheckOpen() const {

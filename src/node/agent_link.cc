@@ -2,12 +2,15 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/mutex.h"
+#include "feed/feeder/pass_rows.h"
 
 namespace tfos::node {
 namespace {
@@ -37,6 +40,8 @@ json FeedMetrics(const NodeFeed& feed) {
   metrics["items_delivered"] = delivered;
   metrics["items_unread"] = LeftOf(delivered, counters.taken_items);
   metrics["rows_read_elsewhere"] = counters.rows_read_elsewhere;
+  metrics["rows_passed_on"] = feed.rows_passed_on();
+  metrics["rows_taken_over"] = feed.rows_taken_over();
   metrics["items_replayed"] = counters.replayed_items;
   metrics["result_rows"] = counters.result_rows;
   metrics["feed_chunks"] = counters.chunks;
@@ -71,12 +76,23 @@ struct AgentLink::State {
     if (const auto* ended = std::get_if<control::EndEpoch>(&command)) {
       feed->server().EndEpoch(ended->queue, static_cast<std::uint32_t>(ended->epoch));
     } else if (const auto* tickets = std::get_if<control::StepTickets>(&command)) {
+      std::vector<feed::RowPass> passes;
+      for (const control::RowPass& pass : tickets->passes) {
+        passes.push_back({.from = static_cast<std::uint32_t>(pass.from),
+                          .rows = static_cast<std::uint64_t>(pass.rows),
+                          .to = {.unix_name = pass.feed.socket,
+                                 .host = pass.address,
+                                 .port = static_cast<std::uint16_t>(pass.feed.port),
+                                 .node_id = static_cast<std::uint32_t>(pass.to)}});
+      }
       feed->steps().OnGrant({.queue = tickets->queue,
                              .epoch = static_cast<std::uint32_t>(tickets->epoch),
                              .granted = static_cast<std::uint64_t>(tickets->granted),
                              .final = tickets->final,
                              .longest = static_cast<std::uint64_t>(tickets->longest),
                              .closed = tickets->closed,
+                             .ending = tickets->ending,
+                             .passes = std::move(passes),
                              .missing = tickets->missing});
     } else if (feed_ended) {
       feed->server().EndFeed();
@@ -151,7 +167,15 @@ void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
                             .epoch = static_cast<int>(report.epoch),
                             .full_batches = static_cast<std::int64_t>(report.full_batches),
                             .ended = report.ended,
-                            .batches = static_cast<std::int64_t>(report.batches)}));
+                            .batches = static_cast<std::int64_t>(report.batches),
+                            .rows = static_cast<std::int64_t>(report.rows),
+                            .passable_rows = static_cast<std::int64_t>(report.passable_rows),
+                            .batch_rows = static_cast<std::int64_t>(report.batch_rows)}));
+  });
+  feed->steps().SetPasser([token = feed->server().token()](
+                              const feed::StepGrant& grant, const feed::RowPass& pass,
+                              std::span<const std::byte> chunk, const feed::ItemRange& rows) {
+    return feed::PassRows(pass.to, token, grant.queue, grant.epoch, chunk, rows);
   });
   State& state = *state_;
   const MutexLock lock(state.mutex);

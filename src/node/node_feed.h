@@ -35,6 +35,14 @@ class NodeFeed {
     dropped_rows_.fetch_add(count, std::memory_order_relaxed);
   }
 
+  /// Of the remainder of epochs: to other nodes and from them.
+  std::uint64_t rows_passed_on() const { return rows_passed_on_.load(std::memory_order_relaxed); }
+  std::uint64_t rows_taken_over() const { return rows_taken_over_.load(std::memory_order_relaxed); }
+  void CountPassed(std::uint64_t on, std::uint64_t over) {
+    rows_passed_on_.fetch_add(on, std::memory_order_relaxed);
+    rows_taken_over_.fetch_add(over, std::memory_order_relaxed);
+  }
+
   /// Batches of columns among them.
   std::uint64_t batches() const { return batches_.load(std::memory_order_relaxed); }
   void CountBatch(std::uint64_t rows) {
@@ -51,6 +59,8 @@ class NodeFeed {
   feed::StepTickets steps_;
   std::atomic<std::uint64_t> rows_ = 0;
   std::atomic<std::uint64_t> dropped_rows_ = 0;
+  std::atomic<std::uint64_t> rows_passed_on_ = 0;
+  std::atomic<std::uint64_t> rows_taken_over_ = 0;
   std::atomic<std::uint64_t> batches_ = 0;
   std::atomic<bool> asked_for_more_ = false;
 };

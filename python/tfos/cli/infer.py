@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from tfos.cli.arguments import at_least
 from tfos.errors import BadInputError, TfosError
 from tfos.files.access import access_for
 
@@ -70,13 +71,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     model.add_argument(
         "--batch-size",
-        type=int,
+        type=at_least(1),
         default=inference.BATCH_SIZE,
         help="rows at a time; default: %(default)s",
     )
     model.add_argument(
         "--threads",
-        type=_threads,
+        type=at_least(1),
         default=min(_MOST_THREADS, len(os.sched_getaffinity(0))),
         help="batches that are computed at a time, all of them in memory; default: "
         f"one for each core, {_MOST_THREADS} at most",
@@ -128,13 +129,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     columns.add_argument("--keep", action="store_true", help="also write the columns of the input")
     return parser
-
-
-def _threads(text: str) -> int:
-    threads = int(text)
-    if threads < 1:
-        raise argparse.ArgumentTypeError(f"{text}; it must be at least 1")
-    return threads
 
 
 def _pairs(option: str, given: list[str]) -> dict[str, str]:
@@ -253,7 +247,7 @@ def _check_output(parsed: Any, sources: list[str]) -> None:
 def _strings_of(
     model: inference.Model, mapping: dict[str, tuple[str, ...]]
 ) -> dict[str, pa.DataType]:
-    """Columns that have to be text, whatever it looks like."""
+    """Columns that must be text, whatever it looks like."""
     columns = {tensors[0]: column for column, tensors in mapping.items()} or {
         n: n for n in model.inputs
     }

@@ -16,7 +16,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfos.errors import BadInputError
+from tfos.cli.arguments import at_least
+from tfos.errors import BadInputError, TfosError
 from tfos.files.access import access_for
 
 try:
@@ -37,10 +38,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return parsed.run(parsed)
     except BrokenPipeError:
-        # Who reads the output has enough, as in ``| head``. Python would complain when it flushes.
+        # The reader of the output has enough, as in ``| head``. Python would complain at a flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (BadInputError, OSError) as error:
+    except (TfosError, OSError) as error:
         sys.stdout.flush()
         print(f"tfos records: {error}", file=sys.stderr)
         return 1
@@ -78,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         made = rows(command(name, _cat, help))
         made.add_argument(
-            "-n", "--rows", type=int, default=default, help=f"default: {default or 'all'}"
+            "-n", "--rows", type=at_least(0), default=default, help=f"default: {default or 'all'}"
         )
         made.add_argument(
             "--mode",
@@ -89,11 +90,14 @@ def _parser() -> argparse.ArgumentParser:
     command("count", _count, "Count the records of each file, without checking their data.")
     made = rows(command("schema", _schema, "Print the columns that a sample of the records has."))
     made.add_argument(
-        "--sample", type=int, default=record_files.SAMPLE_RECORDS, help="records to look at"
+        "--sample",
+        type=at_least(1),
+        default=record_files.SAMPLE_RECORDS,
+        help="records to look at",
     )
     command("verify", _verify, "Check all CRCs of each file.")
     made = command("index", _index, "Put an index beside each file, so that Spark can split it.")
-    made.add_argument("--interval", type=int, help="bytes between entries; default: 1 MiB")
+    made.add_argument("--interval", type=at_least(1), help="bytes between entries; default: 1 MiB")
     made = rows(
         command("convert", _convert, "Convert TFRecord, Parquet, CSV or JSON files into one.")
     )

@@ -1,13 +1,12 @@
 """``tfos submit``: spark-submit with what tfos needs; ``python -m tfos.cli.submit``.
 
-Says the command on standard error and becomes it, so the exit code is spark-submit's; 2 if
-something is wrong with the command line or the environment, and nothing was run. docs/submit.md has
-examples.
+Says the command on standard error and becomes it, so the exit code is spark-submit's. Where nothing
+was run it is 0 for --dry-run and --help, 1 if Spark is missing or the environment can't be packed,
+and 2 if the command line is wrong. docs/submit.md has examples.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shlex
@@ -17,9 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfos import settings, util
+from tfos import settings
 from tfos.cli import python_archive
 from tfos.errors import BadInputError, TfosError
+from tfos.files.access import scheme_of
 from tfos.spark.installation import spark_home
 
 USAGE = """\
@@ -67,6 +67,9 @@ _DRIVER_PYTHON = "spark.pyspark.driver.python"
 #: YARN and Kubernetes kill containers that exceed the executor's memory plus this: a node with
 #: TensorFlow is beside the executor's JVM, not in its heap.
 _MEMORY_OVERHEAD = ("spark.executor.memoryOverhead", "2g")
+
+#: What Spark takes in place of a program.
+_SPARKS_OWN = frozenset({"pyspark-shell", "spark-shell", "sparkr-shell", "spark-internal"})
 
 _SECRET = re.compile(
     r"secret|passw|token|credential|(access|account|private|api|auth)[._-]?key", re.IGNORECASE
@@ -143,12 +146,8 @@ def check_settings(conf: Mapping[str, str]) -> None:
     for key, value in conf.items():
         if key in known:
             known[key].read(value)
-        elif key.startswith(settings.PREFIX) and key not in util.PARAMETER_SERVERS:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"; is {near[0]} meant?" if near else ""
-            raise BadInputError(
-                f"{key} is no setting of tfos{hint} `tfos doctor --settings` lists them"
-            )
+        elif wrong := settings.unknown_key(key):
+            raise BadInputError(wrong)
 
 
 def command(
@@ -253,6 +252,11 @@ def _check(request: Request, conf: Mapping[str, str]) -> None:
             "Spark's standalone clusters run Python programs with --deploy-mode client only"
         )
     check_settings(conf)
+    program = request.program[0]
+    if program not in _SPARKS_OWN and not scheme_of(program) and not os.path.isfile(program):
+        raise BadInputError(
+            f"there is no file {program}: name the program after the options of spark-submit"
+        )
 
 
 def _archive(request: Request, conf: Mapping[str, str], environ: Mapping[str, str]) -> str | None:
@@ -305,7 +309,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0 if words else 2
         home = spark_home(os.environ)
         if home is None:
-            raise BadInputError("Spark was not found: set SPARK_HOME, or install pyspark")
+            raise TfosError("Spark was not found: set SPARK_HOME, or install pyspark")
         conf = configuration(request, home, os.environ)
         _check(request, conf)
         archive = _archive(request, conf, os.environ)
@@ -317,7 +321,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.execv(line[0], line)
     except (TfosError, OSError) as error:
         _say(str(error))
-        return 2
+        return 2 if isinstance(error, BadInputError) else 1
 
 
 if __name__ == "__main__":

@@ -8,9 +8,15 @@ from tfos.base import lazy
 
 if TYPE_CHECKING:
     from tfos.cluster.cluster import Cluster, run
+    from tfos.cluster.status import NodeStatus
 
-__all__ = ["Cluster", "run"]
+__all__ = ["Cluster", "NodeStatus", "run"]
 
 __getattr__, __dir__ = lazy.attach(
-    __name__, {"Cluster": "tfos.cluster.cluster", "run": "tfos.cluster.cluster"}
+    __name__,
+    {
+        "Cluster": "tfos.cluster.cluster",
+        "NodeStatus": "tfos.cluster.status",
+        "run": "tfos.cluster.cluster",
+    },
 )

@@ -14,21 +14,24 @@ from typing import Any
 
 import cloudpickle
 
+from tfos.base import program_result
 from tfos.base.network import host_and_port
-from tfos.base.roles import SERVICE_JOBS, plan_roles, service_nodes, tensorboard_node
+from tfos.base.roles import SERVICE_JOBS, members_of, plan_roles, service_nodes, tensorboard_node
 from tfos.cluster import launch, notebook
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed, warn_of_speculation
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.progress import Progress
+from tfos.cluster.status import NodeStatus
 from tfos.cluster.training import plan_training
-from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
+from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError, TfosError
 from tfos.feed import frames
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.files import hadoop_settings, paths
-from tfos.settings import Settings
+from tfos.settings import MOST_SECONDS, Settings, unknown_key
 from tfos.spark import slots
 from tfos.spark.jobs import SparkJob, SparkJobs, first_cause, use_this_python
+from tfos.spark.sessions import context_of
 
 logger = logging.getLogger(__name__)
 
@@ -36,11 +39,13 @@ logger = logging.getLogger(__name__)
 _END_MARGIN_SECONDS = 5.0
 #: For launch tasks to end by themselves, and for Spark to notice, when all agents have left.
 _LAUNCH_END_SECONDS = 5.0
+#: As long, where they bring what the programs returned.
+_RESULTS_SECONDS = 120.0
 
 
 def run(
     spark: Any,
-    main: Callable[[Any], None],
+    main: Callable[[Any], Any],
     *,
     nodes: int,
     args: Any = None,
@@ -50,7 +55,7 @@ def run(
     evaluator: bool = False,
     input_mode: str = "spark",
     tensorboard: bool = False,
-    log_dir: str | None = None,
+    log_dir: str | os.PathLike[str] | None = None,
     driver_parameter_servers: bool = False,
     registration_timeout: float = 600,
     queues: tuple[str, ...] = ("input", VALIDATION_QUEUE, "output", "error"),
@@ -83,7 +88,7 @@ def run(
         BadInputError: sizes that can't be, too few executor slots; nothing was started.
         NodeFailedError: a node failed, or didn't come up in time, with its name, state and reason.
     """
-    sc = getattr(spark, "sparkContext", spark)
+    sc = context_of(spark)
     roles = plan_roles(
         nodes,
         ps=ps,
@@ -93,7 +98,16 @@ def run(
         input_mode=input_mode,
         driver_parameter_servers=driver_parameter_servers,
     )
-    resolved = Settings.resolve(lambda key: sc.getConf().get(key), settings)
+    conf = sc.getConf()
+    resolved = Settings.resolve(conf.get, settings)
+    for key, _ in conf.getAll():
+        if wrong := unknown_key(key):
+            logger.warning("%s", wrong)
+    if not 0 < registration_timeout <= MOST_SECONDS:
+        raise BadInputError(
+            f"registration_timeout={registration_timeout!r}: seconds, above 0 and at most "
+            f"{MOST_SECONDS:g}"
+        )
     on_driver = ps + parameter_servers if driver_parameter_servers else 0
     if resolved.max_lost_nodes and input_mode != "spark":
         raise BadInputError(
@@ -126,7 +140,7 @@ def run(
         input_mode=input_mode,
         on_driver=on_driver,
         tensorboard=tensorboard,
-        log_dir=log_dir,
+        log_dir=None if log_dir is None else os.fspath(log_dir),
         registration_timeout=registration_timeout,
         queues=queues,
         release_port=release_port,
@@ -134,16 +148,23 @@ def run(
     )
 
 
-def _pickled(main: Callable[[Any], None], args: Any) -> bytes:
-    for what, value in (("the program", main), ("args", args)):
-        try:
-            cloudpickle.dumps(value)
-        except Exception as error:  # whatever pickling runs into is the caller's to mend
-            raise BadInputError(
-                f"{what} can't be sent to the nodes: {type(error).__name__}: {error}. Create what "
-                "can't be pickled (locks, sessions, open files) inside the program"
-            ) from error
-    return cloudpickle.dumps((main, args))
+def _pickled(main: Callable[[Any], Any], args: Any) -> bytes:
+    try:
+        return cloudpickle.dumps((main, args))
+    except Exception as error:  # whatever pickling runs into is the caller's to mend
+        what = "args" if _can_be_pickled(main) else "the program"
+        raise BadInputError(
+            f"{what} can't be sent to the nodes: {type(error).__name__}: {error}. Create what "
+            "can't be pickled (locks, sessions, open files) inside the program"
+        ) from error
+
+
+def _can_be_pickled(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:  # as above: the caller says which
+        return False
+    return True
 
 
 class Cluster:
@@ -185,6 +206,7 @@ class Cluster:
         self._jobs = SparkJobs(sc, self.cluster_id)
         self._launch_job: SparkJob | None = None
         self._shut_down = False
+        self._wants_results = False
         self._closing = False
         self._ended = threading.Event()
         self._has_tensorboard = tensorboard
@@ -206,8 +228,8 @@ class Cluster:
                 # The driver gives up first, as it can also ask Spark what holds the tasks back.
                 "registration_timeout_ms": int(registration_timeout * 1000) + 10_000,
                 "start_timeout_ms": int(settings.node_start_timeout * 1000),
-                "heartbeat_interval_ms": settings.heartbeat_interval,
-                "heartbeat_timeout_ms": settings.heartbeat_timeout,
+                "heartbeat_interval_ms": round(settings.heartbeat_interval * 1000),
+                "heartbeat_timeout_ms": round(settings.heartbeat_timeout * 1000),
                 "max_lost_nodes": settings.max_lost_nodes,
                 "log_level": settings.log_level,
             },
@@ -249,14 +271,18 @@ class Cluster:
             queue: the feed to fill.
             decimals: what becomes of a DataFrame's decimals: ``"float64"``, or None to refuse them.
             validation: data of the same kind and columns, fed to the queue ``validation`` after
-                each epoch: ``ctx.dataset(128, queue="validation")``. The program has to read it.
+                each epoch: ``ctx.dataset(128, queue="validation")``. The program must read it.
             shuffle: True or a seed: the rows come in another order in each epoch, at the cost of a
                 Spark shuffle. With ``cache``, epochs after the first mix the chunks of rows only.
             cache: ``"memory"`` or ``"disk"``: Spark reads the data once, and each node keeps what
                 it got of it for the further epochs, in memory up to ``spark.tfos.feed.cacheMemory``
                 and beyond that, or all of it, in files on its host. Returns when they have it.
 
-        Raises :class:`BadInputError` before anything is fed for data that can't be. Interrupted
+        Raises :class:`BadInputError` before anything is fed for data that can't be;
+        :class:`tfos.errors.NodeFailedError` for the cluster's first failure, also where a feed task
+        noticed it; :class:`tfos.errors.ClusterTimeoutError` where nodes are not ready to be fed
+        within ``feed_timeout``; and Spark's own errors, which name ``FeedTimeoutError`` where a
+        node took nothing for as long. Interrupted
         (Ctrl-C, a notebook's stop button), it cancels its Spark job; the nodes keep what they have
         got, and can be fed again (in the same epoch, unless they cache it) or shut down.
         """
@@ -318,6 +344,45 @@ class Cluster:
             raise BadInputError("schema, keys and decimals are for DataFrames, and this is an RDD")
         return self._feed.infer_rdd(data, feed_timeout, queue)
 
+    def wait(self, timeout: float | None = None) -> list[Any]:
+        """Waits until the programs of all nodes that train have returned, ends the cluster, and
+        returns what they returned, in the order of ``ctx.rank``. For input mode ``tensorflow``.
+
+        Args:
+            timeout: seconds to wait; None: no limit. When it is over the nodes still run, and one
+                may wait again.
+
+        Raises the cluster's failure as :class:`tfos.errors.NodeFailedError`;
+        :class:`tfos.errors.ClusterTimeoutError`; and :class:`BadInputError` for a value that can't
+        be pickled or has more than 1 MiB, and in input mode ``spark``, where the programs end with
+        the feed.
+        """
+        if self.input_mode != "tensorflow":
+            raise BadInputError(
+                "wait is for programs that read their data themselves (input mode 'tensorflow'): "
+                "these return when their feed ends, so call shutdown or leave the with block"
+            )
+        self._wants_results = True
+        if not self._shut_down:
+            unfinished = self._await_training(timeout)
+            if unfinished:
+                raise ClusterTimeoutError(
+                    f"the programs did not return within {timeout:g} s: {'; '.join(unfinished)}"
+                )
+            self.shutdown()
+        assert self._launch_job is not None  # since the cluster has formed
+        if not self._launch_job.done or self._launch_job.error is not None:
+            error = self._launch_job.error
+            raise TfosError(
+                "what the programs returned did not reach the driver: "
+                + ("Spark's launch tasks were cancelled" if error is None else first_cause(error))
+            )
+        results = dict(self._launch_job.result())
+        return [
+            program_result.value_of(results.get(node["node_id"]), node_name(node))
+            for node in members_of(self._coordinator.nodes())
+        ]
+
     def shutdown(
         self, streaming_context: Any = None, grace_secs: float = 0, timeout: float = 259200
     ) -> None:
@@ -348,9 +413,9 @@ class Cluster:
         finally:
             self._close()
 
-    def status(self) -> list[dict[str, Any]]:
-        """Every node with its state and latest metrics."""
-        return self._coordinator.nodes()
+    def status(self) -> list[NodeStatus]:
+        """Every node with its state and latest metrics, in the order of their numbers."""
+        return [NodeStatus.from_message(node) for node in self._coordinator.nodes()]
 
     def watch(self, interval: float = 1.0) -> notebook.Watch:
         """Shows the nodes as a table in the notebook cell that calls it, and keeps it up to date,
@@ -359,7 +424,9 @@ class Cluster:
         return notebook.Watch(self._repr_html_, self._ended, interval)
 
     def _repr_html_(self) -> str:
-        return notebook.status_html(self.cluster_id, self.status(), self._coordinator.failure)
+        return notebook.status_html(
+            self.cluster_id, self._coordinator.nodes(), self._coordinator.failure
+        )
 
     def ledger(self) -> Ledger:
         """What became of the rows that were fed so far. It is complete once the cluster was shut
@@ -380,16 +447,12 @@ class Cluster:
         return "http://" + host_and_port(node["address"], node["tensorboard"]["port"])
 
     @property
-    def nodes(self) -> list[dict[str, Any]]:
-        return self._coordinator.nodes()
-
-    @property
     def coordinator_address(self) -> tuple[str, int]:
         return self._coordinator.address, self._coordinator.port
 
     @property
     def metrics_url(self) -> str:
-        """Where the coordinator serves the metrics for Prometheus, to who sends ``auth_header``."""
+        """Where the coordinator serves the metrics for Prometheus, with ``auth_header``."""
         return f"http://{host_and_port(*self.coordinator_address)}/metrics"
 
     def auth_header(self) -> dict[str, str]:
@@ -442,8 +505,8 @@ class Cluster:
             payload=payload,
             stay=self.input_mode == "tensorflow",
             registration_timeout_ms=int(registration_timeout * 1000) + 10_000,
-            heartbeat_interval_ms=settings.heartbeat_interval,
-            heartbeat_timeout_ms=settings.heartbeat_timeout,
+            heartbeat_interval_ms=round(settings.heartbeat_interval * 1000),
+            heartbeat_timeout_ms=round(settings.heartbeat_timeout * 1000),
             advertised_address=settings.node_advertised_address,
             ports=settings.ports,
             python=settings.python,
@@ -544,29 +607,33 @@ class Cluster:
         if self.input_mode == "spark":
             coordinator.send("end_feed")
 
-        doing = "finishing" if self.input_mode == "spark" else "running"
-
-        def wait(condition: Callable[[], bool], seconds: float | None) -> bool:
-            return coordinator.wait(
-                condition, seconds, while_waiting=lambda: self._show_progress(doing)
-            )
-
-        if not wait(
-            lambda: all(n["state"] in FINAL_STATES for n in self._feed.fed_nodes()), timeout
-        ):
-            unfinished = [
-                node_name(n) + " is " + n["state"]
-                for n in self._feed.fed_nodes()
-                if n["state"] not in FINAL_STATES
-            ]
+        if unfinished := self._await_training(timeout):
             raise ClusterTimeoutError(
                 f"the programs did not return within {timeout:g} s of shutdown and were stopped: "
                 + "; ".join(unfinished)
             )
         if grace_secs > 0:
-            wait(lambda: all(n["state"] in FINAL_STATES for n in coordinator.nodes()), grace_secs)
+            self._await(
+                lambda: all(n["state"] in FINAL_STATES for n in coordinator.nodes()), grace_secs
+            )
         self._stop("the cluster is shut down")
-        wait(lambda: coordinator.finished, None)
+        self._await(lambda: coordinator.finished, None)
+
+    def _await_training(self, timeout: float | None) -> list[str]:
+        """Until the programs of all nodes that train have returned; those that have not after
+        ``timeout`` seconds, for people."""
+        nodes = self._feed.fed_nodes
+        if self._await(lambda: all(n["state"] in FINAL_STATES for n in nodes()), timeout):
+            return []
+        return [
+            f"{node_name(n)} is {n['state']}" for n in nodes() if n["state"] not in FINAL_STATES
+        ]
+
+    def _await(self, condition: Callable[[], bool], seconds: float | None) -> bool:
+        doing = "finishing" if self.input_mode == "spark" else "running"
+        return self._coordinator.wait(
+            condition, seconds, while_waiting=lambda: self._show_progress(doing)
+        )
 
     def _stop(self, reason: str) -> None:
         """Has all nodes end."""
@@ -598,7 +665,7 @@ class Cluster:
         self._show_ledger()
         if cancel and self._coordinator.finished and self._launch_job is not None:
             # Its tasks end with their agents: cancelled now, a good run would show a failed job.
-            self._launch_job.wait(_LAUNCH_END_SECONDS)
+            self._launch_job.wait(_RESULTS_SECONDS if self._wants_results else _LAUNCH_END_SECONDS)
         if cancel:
             self._jobs.cancel()
         self._coordinator.close(timeout=self._settings.stop_grace + 10)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfos.base import child, control_message, executable
@@ -21,7 +21,7 @@ _FAILED_LINGER_SECONDS = 30.0
 FINAL_STATES = frozenset({"done", "failed", "lost"})
 
 
-def node_name(node: dict[str, Any]) -> str:
+def node_name(node: Mapping[str, Any]) -> str:
     """How messages call a node: ``worker:1 (node 2 on host-a)``."""
     return (
         f"{node['job_name']}:{node['task_index']} (node {node['node_id']} on {node['host'] or '?'})"
@@ -188,27 +188,45 @@ class Coordinator:
         self._output.close()
 
     def _read_events(self) -> None:
-        for line in self._output:
-            event = json.loads(line)
-            with self._changed:
-                failed_before = self._failure is not None
-                self._apply(event)
-                failed_now = self._failure is not None
-                self._changed.notify_all()
-                is_over = failed_now and self._finished and not self._closing
-            if failed_now and not failed_before:
-                self._on_failure()
-            if is_over:
-                self._end_later()
+        """Body of the reader thread. However it ends, whoever waits for the cluster hears of it."""
+        trouble = ""
+        try:
+            for line in self._output:
+                if not line.endswith(b"\n"):
+                    break  # The process ended in the middle of it.
+                self._take_event(line)
+        except Exception as error:  # a thread's boundary: it becomes the cluster's failure
+            logger.exception("an event of the coordinator could not be handled")
+            trouble = f"sent an event that can't be handled ({type(error).__name__}: {error})"
+            self._process.kill()  # Its events are not read any more.
+        finally:
+            self._take_end(trouble)
+
+    def _take_event(self, line: bytes) -> None:
+        event = json.loads(line)
+        with self._changed:
+            failed_before = self._failure is not None
+            self._apply(event)
+            failed_now = self._failure is not None
+            self._changed.notify_all()
+            is_over = failed_now and self._finished and not self._closing
+        if failed_now and not failed_before:
+            self._on_failure()
+        if is_over:
+            self._end_later()
+
+    def _take_end(self, trouble: str) -> None:
+        """No event comes any more: the process has ended, or sent something else (`trouble`)."""
         with self._changed:
             unexpected = not self._closing and self._failure is None and not self._finished
             if unexpected:
+                what = trouble or _how_it_ended(self._process.wait())
                 self._failure = {
                     "node_id": -1,
                     "step": "coordinate the cluster",
                     "message": f"the coordinator (process {self.pid} on the driver's host) "
-                    f"{_how_it_ended(self._process.wait())}; all nodes stop with it. Start the "
-                    "cluster again from the last checkpoint",
+                    f"{what}; all nodes stop with it. Start the cluster "
+                    "again from the last checkpoint",
                 }
             self._ended = True
             self._changed.notify_all()

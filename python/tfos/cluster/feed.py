@@ -3,6 +3,7 @@ rows."""
 
 from __future__ import annotations
 
+import copy
 import logging
 import secrets
 import threading
@@ -76,14 +77,15 @@ class ClusterFeed:
         self._ledger = Ledger()
 
     def ledger(self) -> Ledger:
-        """With what the nodes have reported so far."""
+        """With what the nodes have reported so far. It is the caller's own."""
         with self._lock:
             self._ledger.update(self._coordinator.nodes())
-        return self._ledger
+            return copy.deepcopy(self._ledger)
 
     def cut_short(self) -> None:
         """What becomes of the rows from now on is not counted."""
-        self._ledger.cut_short = True
+        with self._lock:
+            self._ledger.cut_short = True
 
     def fed_nodes(self) -> list[dict[str, Any]]:
         return [n for n in self._coordinator.nodes() if n["job_name"] not in SERVICE_JOBS]
@@ -300,12 +302,12 @@ class ClusterFeed:
             if cancelled:
                 job.cancel()
             if cancelled or job.error is not None:
-                self._ledger.cut_short = True
+                self.cut_short()
         if job.error is None and not cancelled:
             # Of what was on its way to a node that wants no more, nobody knows what it took.
             ended = any(node["state"] in FINAL_STATES for node in self.fed_nodes())
             if ended or self._coordinator.terminated_nodes():
-                self._ledger.cut_short = True
+                self.cut_short()
             return job.result()
         if job.error is not None and not self.nobody_wants_rows():
             self._raise_explained(job.error)

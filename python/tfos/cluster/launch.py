@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfos.base import child, control_message, executable, gpu
+from tfos.base import child, control_message, executable, gpu, program_result
 from tfos.errors import TfosError
 from tfos.files import hadoop_settings
 from tfos.spark import executor
@@ -72,16 +72,17 @@ class LaunchPlan:
     hadoop_environment: dict[str, str] = field(repr=False)
 
 
-def launch_task(plan: LaunchPlan, node_ids: Iterable[int]) -> Iterator[int]:
-    """Body of a Spark launch task: starts the node of each id in its partition (one each)."""
+def launch_task(plan: LaunchPlan, node_ids: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
+    """Body of a Spark launch task: starts the node of each id in its partition (one each). Yields
+    the id, and with ``plan.stay`` what the program returned (:mod:`tfos.base.program_result`)."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     resources = context.resources()
     gpus = list(resources["gpu"].addresses) if "gpu" in resources else []
     for node_id in node_ids:
-        launch(plan, node_id, executor_id=executor.executor_id(), watch_pid=-1, gpus=gpus)
-        yield node_id
+        result = launch(plan, node_id, executor_id=executor.executor_id(), watch_pid=-1, gpus=gpus)
+        yield node_id, result
 
 
 def launch(
@@ -91,9 +92,9 @@ def launch(
     executor_id: str,
     watch_pid: int,
     gpus: list[str],
-) -> None:
+) -> bytes | None:
     """Starts an agent for ``node_id`` and follows it: until the cluster has formed, or with
-    ``plan.stay`` until the node has ended.
+    ``plan.stay`` until the node has ended: then returns what its program has returned.
 
     ``watch_pid`` is the process the node must not outlive (-1: the executor JVM above this
     process). Raises :class:`tfos.errors.TfosError` when the node failed before the cluster had
@@ -102,7 +103,8 @@ def launch(
     """
     process, to_agent, from_agent = child.start([executable.path(), "agent"])
     with to_agent, from_agent:
-        bootstrap = _bootstrap(plan, node_id, executor_id, watch_pid, gpus)
+        result_file = program_result.new_path() if plan.stay else None
+        bootstrap = _bootstrap(plan, node_id, executor_id, watch_pid, gpus, result_file)
         try:
             to_agent.write(bootstrap.encode() + b"\n" + _payload(plan, node_id))
             to_agent.flush()
@@ -118,13 +120,15 @@ def launch(
         formed = False
         failure = None
         for line in from_agent:
+            if not line.endswith(b"\n"):
+                break  # The agent was killed in the middle of it.
             message = json.loads(line)
             if message["type"] == "formed":
                 formed = True
                 if not plan.stay:
                     to_agent.write(b'{"type":"detach"}\n')
                     to_agent.flush()
-                    return
+                    return None
             elif message["type"] == "failed":
                 failure = message["failure"]
     if not formed:
@@ -138,10 +142,16 @@ def launch(
             )
         )
         raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")
+    return program_result.take(result_file) if result_file else None
 
 
 def _bootstrap(
-    plan: LaunchPlan, node_id: int, executor_id: str, watch_pid: int, gpus: list[str]
+    plan: LaunchPlan,
+    node_id: int,
+    executor_id: str,
+    watch_pid: int,
+    gpus: list[str],
+    result_file: str | None,
 ) -> str:
     python = plan.python or sys.executable
     tensorboard = [
@@ -157,6 +167,8 @@ def _bootstrap(
     native = node_id < plan.parameter_servers
     command = (executable.path(), "parameter-server") if native else (python, "-m", "tfos.node")
     environment = _node_environment(plan.keep_omp_num_threads, plan.hadoop_environment)
+    if result_file is not None:
+        environment[program_result.VARIABLE] = result_file
     as_bytes = control_message.as_bytes
     return control_message.encode(
         "bootstrap",

@@ -13,13 +13,14 @@ class Ledger:
 
     ``nodes`` has for each node of that: ``delivered`` items; ``unread`` ones, which its program has
     not begun with; ``replayed`` ones of cached epochs; and the rows ``rows_read`` by the program,
-    ``rows_dropped`` as remainder, ``rows_read_elsewhere`` by the program of a lost node, and, where
-    items are rows, ``left`` over in the end.
+    ``rows_dropped`` as remainder, ``rows_read_elsewhere`` by the program of a lost node, those
+    ``rows_passed_on`` to other nodes and ``rows_taken_over`` from them at the end of epochs, and,
+    where items are rows, ``left`` over in the end.
 
     An item is what a feed task counts: a row, or a batch that Spark had already pickled and that is
     passed on unopened; how many rows such a batch holds is known when the program reads it.
 
-    Owner and lifetime: the cluster. Threads: one at a time.
+    Owner and lifetime: what ``Cluster.ledger`` returns is a copy. Threads: one at a time.
     """
 
     #: Items that tasks have read and delivered, those of retried tasks once.
@@ -62,6 +63,8 @@ class Ledger:
                 count["left"] = (
                     count["delivered"]
                     + count["replayed"]
+                    + count["rows_taken_over"]
+                    - count["rows_passed_on"]
                     - count["rows_read"]
                     - count["rows_dropped"]
                     - count["rows_read_elsewhere"]
@@ -104,6 +107,10 @@ class Ledger:
             words.append(f"{count['rows_read']:,} rows read by the program")
             if count["rows_read_elsewhere"]:
                 words.append(f"{count['rows_read_elsewhere']:,} by that of a lost node")
+            if count["rows_passed_on"]:
+                words.append(f"{count['rows_passed_on']:,} passed on to other nodes")
+            if count["rows_taken_over"]:
+                words.append(f"{count['rows_taken_over']:,} taken over from other nodes")
             if count["rows_dropped"]:
                 words.append(f"{count['rows_dropped']:,} dropped as remainder")
             left = count.get("left", count["unread"])
@@ -129,4 +136,6 @@ _METRICS = {
     "rows_read": "rows",
     "rows_dropped": "rows_dropped",
     "rows_read_elsewhere": "rows_read_elsewhere",
+    "rows_passed_on": "rows_passed_on",
+    "rows_taken_over": "rows_taken_over",
 }

@@ -21,7 +21,7 @@ _COLORS = {"running": "#1a7f37", "failed": "#cf222e", "lost": "#cf222e"}
 def status_html(
     cluster_id: str, nodes: list[dict[str, Any]], failure: dict[str, Any] | None = None
 ) -> str:
-    """The table of ``nodes``, as ``Cluster.status`` gives them, and what has ended the cluster."""
+    """The table of ``nodes``, as the coordinator gives them, and what has ended the cluster."""
     states = [node["state"] for node in nodes]
     summary = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     heads = "".join(f"<th>{column}</th>" for column in _COLUMNS)

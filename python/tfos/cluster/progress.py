@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import threading
 import time
 from typing import Any, TextIO
 
@@ -14,7 +16,7 @@ class Progress:
     """Writes one line about the nodes: when something changed at most every ``interval`` seconds,
     and every ``quiet`` seconds in any case.
 
-    Owner and lifetime: one cluster. Threads: one at a time.
+    Owner and lifetime: one cluster. Threads: any.
     """
 
     def __init__(
@@ -33,8 +35,13 @@ class Progress:
         self._last_shown = 0.0
         self._started = time.monotonic()
         self._before: dict[tuple[str, str], float] = {}
+        self._lock = threading.Lock()  # of the fields above, and a line is written whole
 
     def show(self, nodes: list[dict[str, Any]], doing: str, *, last: bool = False) -> None:
+        with self._lock:
+            self._show(nodes, doing, last)
+
+    def _show(self, nodes: list[dict[str, Any]], doing: str, last: bool) -> None:
         now = time.monotonic()
         if not self._enabled or (now - self._last_time < self._interval and not last):
             return
@@ -54,7 +61,8 @@ class Progress:
         """One more line, in its own right."""
         if self._enabled:
             elapsed = time.monotonic() - self._started
-            print(f"tfos {elapsed:6.1f} s  {line}", file=self._stream or sys.stderr, flush=True)
+            with self._lock:
+                print(f"tfos {elapsed:6.1f} s  {line}", file=self._stream or sys.stderr, flush=True)
 
     def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float | None) -> str:
         """``seconds`` since the last one; rates are shown only with them."""
@@ -137,4 +145,8 @@ def number(value: Any) -> str:
     """A metric as people read it."""
     if not isinstance(value, (int, float)):
         return str(value)
-    return f"{value:.4f}" if isinstance(value, float) and value != int(value) else f"{value:g}"
+    if not isinstance(value, float) or not math.isfinite(value):
+        return str(value)
+    if value.is_integer():
+        return f"{value:.0f}" if abs(value) < 1e15 else f"{value:g}"
+    return f"{value:.4f}" if abs(value) >= 0.001 else f"{value:.3g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from tfos.errors import BadInputError
@@ -24,24 +25,29 @@ class FeedSource:
         self._readers: dict[str, Any] = {}
         self._batch_sources: dict[str, Any] = {}
         self._terminated = False
+        self._lock = threading.Lock()  # of the three above
 
     def reader(self, queue: str) -> Any:
         """The reader of ``queue``: one for all DataFeeds over it, as it holds the position."""
-        if queue not in self._readers:
-            self._readers[queue] = self.server.reader(queue)
-        return self._readers[queue]
+        with self._lock:
+            if queue not in self._readers:
+                self._readers[queue] = self.server.reader(queue)
+            return self._readers[queue]
 
     def batch_source(self, queue: str) -> Any:
         """The batches of ``queue``: one for all datasets over it, as it holds the position."""
-        if queue not in self._batch_sources:
-            self._batch_sources[queue] = self.server.batch_source(queue)
-        return self._batch_sources[queue]
+        with self._lock:
+            if queue not in self._batch_sources:
+                self._batch_sources[queue] = self.server.batch_source(queue)
+            return self._batch_sources[queue]
 
     def terminate(self) -> None:
-        if not self._terminated:
+        with self._lock:
+            if self._terminated:
+                return
             self._terminated = True
-            self.server.terminate()
-            self._link.send_feed_terminated()
+        self.server.terminate()
+        self._link.send_feed_terminated()
 
     def close(self) -> None:
         """Ends the feed when the program has returned: an inference row without a result fails its
@@ -63,7 +69,7 @@ class DataFeed:
     Args:
         source: the node's :class:`FeedSource`.
         train_mode: whether a batch crosses the end of an inference partition.
-        queue_in, queue_out: queue that rows come from; results always go back to their partition.
+        queue_in: queue that rows come from; results always go back to their partition.
         input_mapping: column to tensor name: batches become ``{tensor: NumPy array}``. Where rows
             have names (those of a DataFrame, Rows and dicts) a column is the field of its name;
             else field i of a row is column i in sorted order.
@@ -74,13 +80,11 @@ class DataFeed:
         source: FeedSource,
         train_mode: bool = True,
         queue_in: str = "input",
-        queue_out: str = "output",
         input_mapping: dict[str, str] | None = None,
     ):
         mapping = sorted(input_mapping.items()) if input_mapping else []
         self.train_mode = train_mode
         self.queue_in = queue_in
-        self.queue_out = queue_out
         self.input_tensors = [tensor for _, tensor in mapping] if mapping else None
         self._columns = [column for column, _ in mapping]
         self._source = source

@@ -20,17 +20,18 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(?=/)")
 _LOCAL = LocalFiles()
 
 
-def scheme_of(path: str) -> str:
+def scheme_of(path: str | os.PathLike[str]) -> str:
     """The scheme of a URI in small letters, "" for a plain path."""
-    found = _SCHEME.match(path)
+    found = _SCHEME.match(os.fspath(path))
     return found.group(1).lower() if found else ""
 
 
-def access_for(path: str) -> tuple[FileAccess, str]:
+def access_for(path: str | os.PathLike[str]) -> tuple[FileAccess, str]:
     """Who serves ``path`` (a plain one is of this host), and the path in the form that it takes.
 
     Raises :class:`BadInputError` for a scheme that nobody serves.
     """
+    path = os.fspath(path)
     scheme = scheme_of(path)
     if scheme in hadoop_client.schemes():
         # It needs this module, and programs without such paths don't need it.
@@ -59,5 +60,5 @@ def access_for(path: str) -> tuple[FileAccess, str]:
 
 def native_path(path: str | os.PathLike[str]) -> str:
     """What the native reader and writer of TFRecords are to open for any path or URI."""
-    access, path = access_for(os.fspath(path))
+    access, path = access_for(path)
     return access.native_path(path)

@@ -28,7 +28,9 @@ def default_fs(spark_context: Any) -> str:
     return _without_trailing_slash(configured)
 
 
-def resolve(default_fs: str, working_dir: str, path: str, user: str | None = None) -> str:
+def resolve(
+    default_fs: str, working_dir: str, path: str | os.PathLike[str], user: str | None = None
+) -> str:
     """The full URI of ``path``.
 
     | path                 | result                                              |
@@ -41,6 +43,7 @@ def resolve(default_fs: str, working_dir: str, path: str, user: str | None = Non
 
     ``user`` is the current one by default.
     """
+    path = os.fspath(path)
     if _ABSOLUTE_URI.match(path):
         return path
     base = _without_trailing_slash(default_fs)

@@ -21,6 +21,7 @@ from tfos.files import hadoop_settings
 from tfos.inference import jvm
 from tfos.inference import model as inference_model
 from tfos.spark import arrow_types
+from tfos.spark.sessions import context_of
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ def transform(
     Arguments as of :meth:`tfos.inference.Model.on`. Raises :class:`BadInputError` before anything
     runs if the columns do not fit.
     """
+    context_of(frame.sparkSession)
     plan = model.on(
         _arrow_schema(frame.schema),
         input_mapping,
@@ -56,7 +58,7 @@ def transform(
     )
     if not unused:
         return jvm.transform(frame, plan)
-    used = frame if keep else frame.select(*(_quoted(name) for name in plan.columns))
+    used = frame if keep else frame.select(*(quoted(name) for name in plan.columns))
     source, names = arrow_types.as_arrow_source(used)
     kept = frame.schema.fields if keep else []
     schema = sql.StructType([*kept, *_outputs(plan.output_schema)])
@@ -96,7 +98,8 @@ class _Task:
             ) from error
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column's name as Spark reads it in expressions: dots and backticks are part of it."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -48,7 +48,8 @@ class Model:
     """A signature of a SavedModel. Made by reading its files; may be pickled.
 
     Args:
-        path: of the directory, on this host or a file system of Hadoop's.
+        path: of the directory, on this host or a file system of Hadoop's; a path object is taken
+            too.
         tags: of the graph in it, separated by commas.
         signature: its name.
         op_libraries: files with ops of the model's own, which have to be on every host that runs
@@ -126,7 +127,7 @@ class Model:
         )
 
 
-def signatures(path: str) -> dict[str, list[str]]:
+def signatures(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     """The names of the signatures of a SavedModel, by the tags of its graphs."""
     content, _ = _read(*access_for(path))
     return {
@@ -179,8 +180,8 @@ class Inference:
         return Inference, self._arguments
 
     def to_json(self) -> str:
-        """What another runner needs to do the same (jvm/.../FrameInference.java), but for the
-        path."""
+        """What another runner needs to do the same (jvm/.../FrameInference.java), except
+        the path."""
         model, _, inputs, outputs, binary, batch_size, keep = self._arguments
         return json.dumps(
             {

@@ -6,6 +6,7 @@ TensorFlow is imported when something is exported, never before.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,14 +15,14 @@ from typing import Any
 from tfos.errors import BadInputError
 
 
-def export(model: Any, export_dir: str, write: bool = True) -> None:
+def export(model: Any, export_dir: str | os.PathLike[str], write: bool = True) -> None:
     """Exports ``model`` to ``export_dir`` as a SavedModel that serves.
 
     ``model`` is a Keras 3 or a legacy Keras model, or a tf.Module. With collective training every
     node must run the export, as it may exchange variables, yet only one may write: the others pass
     ``write=False``, and what they wrote is thrown away.
     """
-    with _destination(export_dir, write) as path:
+    with _destination(os.fspath(export_dir), write) as path:
         if _is_keras3(model):
             model.export(path)
         elif hasattr(model, "save") and hasattr(model, "get_config"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -24,6 +25,7 @@ from tfos import inference
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.inference import saved_model
+from tfos.inference.frames import quoted
 from tfos.ml.model import Model, resolved
 from tfos.ml.params import _TrainingParams
 
@@ -56,7 +58,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         build: Callable[[dict[str, Any]], Any] | None = None,
         train: Callable[[Any], None] | None = None,
         settings: dict[str, Any] | None = None,
-        modelDir: str | None = None,
+        modelDir: str | os.PathLike[str] | None = None,
         inputMapping: dict[str, Any] | None = None,
         labelCol: str = "label",
         outputMapping: dict[str, str] | None = None,
@@ -91,7 +93,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         if not self.getInputMapping():
             raise BadInputError("inputMapping is not set: which columns the model learns from")
         columns = sorted(self.getInputMapping())
-        fed = dataset.select(*columns, self.getLabelCol())
+        fed = dataset.select(*map(quoted, [*columns, self.getLabelCol()]))
         directory = f"{resolved(spark, self.getModelDir())}/{self.uid}-{uuid.uuid4().hex[:8]}"
         with tfos.run(
             spark,

@@ -42,7 +42,7 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
     def __init__(
         self,
         *,
-        modelDir: str | None = None,
+        modelDir: str | os.PathLike[str] | None = None,
         inputMapping: dict[str, Any] | None = None,
         outputMapping: dict[str, str] | None = None,
         binaryOutputs: list[str] | None = None,

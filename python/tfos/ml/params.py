@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from pyspark.ml.param import Param, Params, TypeConverters
+
+
+def _to_path(value: Any) -> str:
+    return TypeConverters.toString(os.fspath(value) if isinstance(value, os.PathLike) else value)
 
 
 class _InferenceParams(Params):
@@ -55,7 +60,7 @@ class _InferenceParams(Params):
         "modelDir",
         "a directory that driver, nodes and executors reach. Of a Model: its SavedModel; of an "
         "Estimator: where each fit makes a directory with a SavedModel",
-        TypeConverters.toString,
+        _to_path,
     )
 
     def __init__(self) -> None:
@@ -119,7 +124,7 @@ class _InferenceParams(Params):
     def getOpLibraries(self) -> list[str]:
         return self.getOrDefault(self.opLibraries)
 
-    def setModelDir(self, value: str) -> Any:
+    def setModelDir(self, value: str | os.PathLike[str]) -> Any:
         return self._set(modelDir=value)
 
     def getModelDir(self) -> str:

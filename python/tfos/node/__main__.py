@@ -14,7 +14,7 @@ import warnings
 from typing import Any
 
 from tfos import _native
-from tfos.base import control_message, gpu, import_hook
+from tfos.base import control_message, gpu, import_hook, program_result
 from tfos.base.roles import SERVICE_JOBS
 from tfos.errors import TfosError
 from tfos.feed.datafeed import FeedSource
@@ -24,6 +24,7 @@ from tfos.node.context import NodeContext, tensorflow_cluster
 
 def main() -> int:
     faulthandler.enable()  # a crash in native code shows where the program was
+    result_file = os.environ.pop(program_result.VARIABLE, None)
     link = AgentLink()
     step = "start the node"
     source = None
@@ -43,25 +44,30 @@ def main() -> int:
             context.release_port()
         step = "run the program"
         link.send("state", state="running", feed=source.server.endpoint() if source else None)
-        _call(program, context)
+        result = _call(program, context)
         step = "finish the feed"
         if source is not None:
             source.close()
         step = "wait for the other nodes"
         _leave_group()
+        step = "hand over what the program returned"
+        if result_file is not None:
+            program_result.write(result_file, result)
     except BaseException as error:  # the boundary: whatever it is, the driver must hear of it
         return _fail(link, source, step, error)
     link.send("done")
     return 0
 
 
-def _call(program: Any, context: NodeContext) -> None:
-    """Calls the program. Leaving through ``sys.exit(0)``, as flag libraries do, is returning."""
+def _call(program: Any, context: NodeContext) -> Any:
+    """Calls the program. Leaving through ``sys.exit(0)``, as flag libraries do, is returning
+    None."""
     try:
-        program(context)
+        return program(context)
     except SystemExit as stop:
         if stop.code not in (None, 0):
             raise
+    return None
 
 
 def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:

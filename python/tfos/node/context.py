@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union
 
-from tfos.base.roles import CHIEF_JOBS
+from tfos.base.roles import CHIEF_JOBS, members_of
 from tfos.errors import BadInputError
 from tfos.feed.datafeed import VALIDATION_QUEUE, DataFeed, FeedSource
 from tfos.files import paths
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 #: A column by name or position, some of them, or (None) those that are left.
 Columns = Union[str, int, Sequence[Union[str, int]], None]
+
+#: A path, a pattern, or several of them.
+Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
 
 def tensorflow_cluster(bootstrap: dict[str, Any]) -> dict[str, list[str]]:
@@ -85,6 +89,23 @@ class NodeContext:
         self._bootstrap = bootstrap
 
     @property
+    def rank(self) -> int:
+        """The number of this node among those that train, from 0: the chief is 0. Shares of data go
+        by it: ``rows[ctx.rank :: ctx.size]``. BadInputError on nodes that don't train."""
+        ids = [node["node_id"] for node in members_of(self.nodes)]
+        if self.node_id not in ids:
+            raise BadInputError(
+                f"{self.job_name}:{self.task_index} does not train, so it has no rank: only chief, "
+                "master and worker nodes have one"
+            )
+        return ids.index(self.node_id)
+
+    @property
+    def size(self) -> int:
+        """How many nodes train (chief, master and workers)."""
+        return self.num_workers
+
+    @property
     def is_chief(self) -> bool:
         """Whether this node writes what only one node should: the chief or master, else worker
         0."""
@@ -103,7 +124,6 @@ class NodeContext:
         self,
         train: bool = False,
         queue: str = "input",
-        output: str = "output",
         input_mapping: dict[str, str] | None = None,
     ) -> DataFeed:
         """The rows that Spark feeds to this node through ``queue``.
@@ -113,7 +133,7 @@ class NodeContext:
         ``batch_results``. With ``input_mapping`` batches are NumPy columns, see
         :class:`tfos.feed.datafeed.DataFeed`.
         """
-        return DataFeed(self._fed(), train, queue, output, input_mapping)
+        return DataFeed(self._fed(), train, queue, input_mapping)
 
     def dataset(
         self,
@@ -187,20 +207,20 @@ class NodeContext:
             like=like,
         )
 
-    def files(self, pattern: str | Sequence[str]) -> list[str]:
+    def files(self, pattern: Paths) -> list[str]:
         """This node's share of the files that ``pattern`` (a file, a directory, a pattern, or
         several) means, balanced by bytes; paths are completed as by ``absolute_path``. Every file
         is in the share of one chief, master or worker; other nodes have none. See
         :func:`tfos.node.files.share`."""
         from tfos.node import files as node_files
 
-        patterns = [pattern] if isinstance(pattern, str) else pattern
+        patterns = [pattern] if isinstance(pattern, (str, os.PathLike)) else pattern
         return node_files.share(
             [self.absolute_path(one) for one in patterns], self.nodes, self.node_id
         )
 
     def tfrecords(
-        self, pattern: str | Sequence[str], schema: Any, batch_size: int, **options: Any
+        self, pattern: Paths, schema: Any, batch_size: int, **options: Any
     ) -> tf.data.Dataset:
         """This node's share of TFRecords as a ``tf.data.Dataset`` of dicts of whole batches. Shares
         need not have the same number of rows. See :func:`tfos.node.files.tfrecords`."""
@@ -230,10 +250,10 @@ class NodeContext:
         return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
 
     def average_metrics(self, batch_norm: bool = False) -> Any:
-        """A callback of Keras 3 or legacy Keras: at the end of an epoch its metrics become their
-        means over the rows of all training nodes, for the callbacks behind it and for the history;
-        with ``batch_norm`` the moving statistics of BatchNormalization as well, in which nodes
-        count alike."""
+        """A callback of Keras 3 or legacy Keras that averages metrics over all training nodes. At
+        the end of an epoch they become their means over the rows of all nodes, for the callbacks
+        behind it and for the history. With ``batch_norm`` the moving statistics of
+        BatchNormalization are averaged too; nodes count alike there."""
         from tfos.keras.metrics import AverageMetrics
 
         return AverageMetrics(batch_norm)
@@ -247,7 +267,7 @@ class NodeContext:
         staleness: int | None = None,
         optimizer: Any = None,
         overlap: bool = True,
-        restore: str | None = None,
+        restore: str | os.PathLike[str] | None = None,
         connect_timeout: float = 600.0,
     ) -> ParameterServer:
         """The cluster's parameter servers (``tfos.run(..., parameter_servers=N)``), for training in
@@ -313,7 +333,7 @@ class NodeContext:
         line and ``/metrics``. Cheap: it keeps the latest values, which a heartbeat carries."""
         self._reporter.report(metrics)
 
-    def absolute_path(self, path: str) -> str:
+    def absolute_path(self, path: str | os.PathLike[str]) -> str:
         """``path`` as a URI, completed from the default file system and the working directory."""
         return paths.resolve(self.default_fs, self.working_dir, path)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -88,8 +89,8 @@ class ParameterServer:
         staleness: int | None = None,
         optimizer: Any = None,
         overlap: bool = True,
-        restore: str | None = None,
-        resolve: Callable[[str], str] = str,
+        restore: str | os.PathLike[str] | None = None,
+        resolve: Callable[[str | os.PathLike[str]], str] = str,
         connect_timeout: float = CONNECT_TIMEOUT,
     ):
         if sync_interval < 1:
@@ -204,7 +205,7 @@ class ParameterServer:
         else:
             self.pull()
 
-    def save(self, path: str) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the servers' state (values, the state of their optimizer, the version) to the file
         ``path``, from which a later cluster, with any number of servers, goes on:
         ``ctx.parameter_server(..., restore=path)``. One worker does."""
@@ -269,7 +270,7 @@ class ParameterServer:
         client.start_at(version)
 
     def _read_state(
-        self, restored: str, arrays: list[np.ndarray]
+        self, restored: str | os.PathLike[str], arrays: list[np.ndarray]
     ) -> tuple[int, list[list[np.ndarray]]]:
         path = self._resolve(restored)
         access, source = file_access.access_for(path)

@@ -221,20 +221,20 @@ def _each(reader: Any) -> Iterator[bytes]:
 
 
 def infer_schema(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     record_type: str = "Example",
     compression: str = "",
     records: int = SAMPLE_RECORDS,
     strings: bool = False,
 ) -> pa.Schema:
-    """The schema of the first ``records`` records of the files together.
+    """The schema of the first ``records`` records of the files together, or of one file.
 
     Args:
         strings: bytes are strings where all of the sample are UTF-8, else binary.
     """
     sample = SchemaSample(record_type, strings=strings)
-    for path in paths:
+    for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
         if sample.count >= records:
             break
         sample.add(path, records - sample.count, compression=compression)

@@ -59,7 +59,9 @@ def compression_of(path: str, option: str | None) -> str:
     return _BY_OPTION[option.lower()]
 
 
-def list_files(paths: Sequence[str], name_filter: str | None = None) -> list[ListedFile]:
+def list_files(
+    paths: Sequence[str | os.PathLike[str]], name_filter: str | None = None
+) -> list[ListedFile]:
     """The files that paths mean: each a file, a directory, or a pattern of ``* ? [...]``.
 
     Hidden files and directories (``_SUCCESS``, ``.x``) and indexes are left out, unless a path

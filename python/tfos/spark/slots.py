@@ -1,7 +1,7 @@
 """How many tasks a Spark application can run at once, compared with what a cluster needs.
 
 A node holds a task slot while it starts. When there are too few, Spark would keep the rest waiting
-without a word, so the shortage is said before anything starts.
+silently, so the shortage is said before anything starts.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ def wait_for_slots(
     *,
     first_executor_timeout: float = 600,
     while_waiting: Callable[[str], None] = lambda doing: None,
+    what: str = "nodes",
 ) -> None:
     """Returns once ``needed`` tasks can run at the same time, waiting for executors to register.
 
@@ -52,7 +53,8 @@ def wait_for_slots(
     suffice, and otherwise when no executor has registered for ``timeout`` seconds after the one
     before it; the first one may take ``first_executor_timeout``, as a resource manager has to start
     it. With dynamic allocation Spark asks for executors only when tasks wait, so nothing is
-    checked. ``while_waiting`` is called again and again with what is waited for.
+    checked. ``while_waiting`` is called again and again with what is waited for. ``what`` each of
+    them runs is for messages.
     """
     conf = spark_context.getConf()
     if _allocates_dynamically(conf):
@@ -60,7 +62,7 @@ def wait_for_slots(
     task_cpus = int(conf.get("spark.task.cpus", "1"))
     expected = expected_slots(spark_context.master, task_cpus)
     if expected is not None and expected < needed:
-        raise _shortage(spark_context, conf, expected, needed)
+        raise _shortage(spark_context, conf, expected, needed, what)
     before = 0
     deadline = time.monotonic() + max(timeout, first_executor_timeout)
     while (slots := available_slots(spark_context)) < needed:
@@ -69,7 +71,7 @@ def wait_for_slots(
             deadline = time.monotonic() + timeout
         # The threads of a local master are there from the start; executors may still register.
         if spark_context.master.startswith("local[") or time.monotonic() >= deadline:
-            raise _shortage(spark_context, conf, slots, needed)
+            raise _shortage(spark_context, conf, slots, needed, what)
         while_waiting(f"waiting for executors: {slots} of {needed} task slots")
         time.sleep(_POLL_SECONDS)
 
@@ -98,19 +100,19 @@ def _allocates_dynamically(conf: Any) -> bool:
     return conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
 
 
-def _shortage(spark_context: Any, conf: Any, slots: int, needed: int) -> BadInputError:
+def _shortage(spark_context: Any, conf: Any, slots: int, needed: int, what: str) -> BadInputError:
     cores = conf.get("spark.executor.cores", "not set")
     cpus = conf.get("spark.task.cpus", "1")
     if slots == 0:
         return BadInputError(
-            f"{needed} nodes were asked for and no executor of Spark ({spark_context.master}) has "
+            f"{needed} {what} were asked for and no executor of Spark ({spark_context.master}) has "
             "registered: its resource manager may have no free cores or memory, or its hosts can't "
             "reach this driver"
         )
     return BadInputError(
-        f"{needed} nodes were asked for and Spark ({spark_context.master}) has {slots} task "
+        f"{needed} {what} were asked for and Spark ({spark_context.master}) has {slots} task "
         f"slot(s) (spark.executor.cores: {cores}, spark.task.cpus: {cpus}). Ask for at most "
-        f"{slots} nodes, or give the application more executors or cores (--num-executors, "
+        f"{slots} {what}, or give the application more executors or cores (--num-executors, "
         "--executor-cores, spark.cores.max), or lower spark.task.cpus. If more executors are about "
         "to register, raise spark.tfos.slots.timeout"
     )

@@ -181,7 +181,14 @@ StepTicketOffice::Members Roster::Fed() const {
 void Roster::Grant(const std::vector<StepTickets>& tickets, Effects& effects) const {
   if (tickets.empty()) return;
   for (const auto& [node_id, name] : Fed()) {
-    for (const StepTickets& granted : tickets) effects.push_back(TellAgent{node_id, granted});
+    for (StepTickets granted : tickets) {
+      for (RowPass& pass : granted.passes) {
+        const NodeInfo& to = nodes_[static_cast<std::size_t>(pass.to)].info;
+        pass.address = to.address;
+        pass.feed = to.feed.value_or(FeedEndpoint{});
+      }
+      effects.push_back(TellAgent{node_id, std::move(granted)});
+    }
   }
 }
 

@@ -4,33 +4,98 @@
 #include <optional>
 
 namespace tfos::control {
+namespace {
+
+struct Holding {
+  int node_id = 0;
+  std::int64_t rows = 0;
+  std::int64_t passable = 0;
+};
+
+std::int64_t FullBatches(std::int64_t rows, std::int64_t batch) { return rows / batch; }
+std::int64_t Batches(std::int64_t rows, std::int64_t batch) { return (rows + batch - 1) / batch; }
+
+bool AsEvenAsCanBe(const std::vector<Holding>& holdings, std::int64_t all, std::int64_t batch) {
+  const auto [least, most] = std::ranges::minmax(holdings, {}, &Holding::rows);
+  const std::int64_t step = batch * static_cast<std::int64_t>(holdings.size());
+  return FullBatches(least.rows, batch) == FullBatches(all, step) &&
+         Batches(most.rows, batch) == Batches(all, step);
+}
+
+/// Who passes rows on to whom so that all hold as many, as far as they can be passed on. Changes
+/// `holdings` accordingly.
+std::vector<RowPass> EvenOut(std::vector<Holding>& holdings, std::int64_t batch) {
+  std::vector<RowPass> passes;
+  std::int64_t all = 0;
+  for (const Holding& holding : holdings) all += holding.rows;
+  if (AsEvenAsCanBe(holdings, all, batch)) return passes;
+  // Those with most keep the odd rows.
+  std::ranges::stable_sort(holdings, std::ranges::greater(), &Holding::rows);
+  const auto nodes = static_cast<std::int64_t>(holdings.size());
+  std::vector<std::int64_t> shares;
+  for (std::int64_t i = 0; i < nodes; ++i)
+    shares.push_back(all / nodes + (i < all % nodes ? 1 : 0));
+  std::size_t to = holdings.size() - 1;
+  for (std::size_t from = 0; from < to; ++from) {
+    Holding& giver = holdings[from];
+    std::int64_t left = std::min(giver.rows - shares[from], giver.passable);
+    while (left > 0 && to > from) {
+      Holding& taker = holdings[to];
+      const std::int64_t rows = std::min(left, shares[to] - taker.rows);
+      if (rows <= 0) {
+        --to;
+        continue;
+      }
+      passes.push_back(
+          {.from = giver.node_id, .to = taker.node_id, .rows = rows, .address = {}, .feed = {}});
+      giver.rows -= rows;
+      taker.rows += rows;
+      left -= rows;
+    }
+  }
+  return passes;
+}
+
+}  // namespace
+
 StepTickets StepTicketOffice::Decide(const Key& key, const Epoch& epoch, const Members& members) {
-  StepTickets tickets{.queue = key.first, .epoch = key.second, .missing = {}};
+  StepTickets tickets = epoch.told;
+  tickets.queue = key.first;
+  tickets.epoch = key.second;
+  tickets.missing.clear();
+  // What a node that has left was to pass on comes no more, unless it came before.
+  std::erase_if(tickets.passes, [&](const RowPass& pass) { return !members.contains(pass.from); });
+  if (tickets.final) return tickets;
   for (const auto& [node_id, name] : members) {
     if (!epoch.reports.contains(node_id)) tickets.missing.push_back(name);
   }
   std::optional<std::int64_t> least;
-  std::optional<std::int64_t> least_of_ended;
+  std::vector<Holding> holdings;
   bool all_ended = true;
-  const auto take = [](std::optional<std::int64_t>& to, std::int64_t value) {
-    to = std::min(to.value_or(value), value);
-  };
+  bool may_pass = true;
+  std::int64_t batch = 0;
   for (const auto& [node_id, report] : epoch.reports) {
     if (!report.ended && !members.contains(node_id)) continue;
-    take(least, report.full_batches);
-    if (report.ended) take(least_of_ended, report.full_batches);
+    least = std::min(least.value_or(report.full_batches), report.full_batches);
     tickets.longest = std::max(tickets.longest, report.batches);
+    tickets.ending = tickets.ending || report.ended;
     all_ended = all_ended && report.ended;
+    // Batches of different sizes are no measure for the rows.
+    may_pass = may_pass && members.contains(node_id) && report.batch_rows > 0 &&
+               (batch == 0 || batch == report.batch_rows);
+    batch = report.batch_rows;
+    holdings.push_back({node_id, report.rows, report.passable_rows});
   }
+  if (!tickets.missing.empty()) return tickets;
   // A node that got its tickets may have begun those steps.
-  tickets.granted = epoch.told.granted;
-  tickets.longest = std::max(tickets.longest, epoch.told.longest);
-  if (tickets.missing.empty()) {
-    if (!epoch.told.final) tickets.granted = std::max(tickets.granted, least.value_or(0));
-    tickets.final = least_of_ended.has_value() && *least_of_ended <= tickets.granted;
-    tickets.closed = all_ended;
-  }
-  tickets.final = tickets.final || epoch.told.final;
+  tickets.granted = std::max(tickets.granted, least.value_or(0));
+  if (!all_ended || holdings.empty()) return tickets;
+  tickets.final = tickets.closed = true;
+  if (!may_pass) return tickets;
+  tickets.passes = EvenOut(holdings, batch);
+  const auto [fewest, most] = std::ranges::minmax(holdings, {}, &Holding::rows);
+  tickets.granted = std::max(tickets.granted, FullBatches(fewest.rows, batch));
+  tickets.longest = Batches(most.rows, batch);
   return tickets;
 }
 

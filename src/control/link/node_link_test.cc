@@ -122,7 +122,8 @@ TEST(NodeLinkTest, CallsHandlersAndSendsMetrics) {
   auto epoch = epoch_ended.get_future();
   ASSERT_EQ(epoch.wait_for(kLong), std::future_status::ready);
   EXPECT_EQ(epoch.get().epoch, 7);
-  const StepTickets sent = {.queue = "input", .epoch = 1, .granted = 5, .missing = {"worker:1"}};
+  const StepTickets sent = {
+      .queue = "input", .epoch = 1, .granted = 5, .passes = {}, .missing = {"worker:1"}};
   agent.Write(SerializeMessage(sent) + "\n");
   auto tickets = granted.get_future();
   ASSERT_EQ(tickets.wait_for(kLong), std::future_status::ready);

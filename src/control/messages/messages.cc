@@ -131,6 +131,18 @@ void Describe(F& f, M& m) {
   f.Required("full_batches", m.full_batches, kSize);
   f.Required("ended", m.ended);
   f.Required("batches", m.batches, kSize);
+  f.Required("rows", m.rows, kSize);
+  f.Required("passable_rows", m.passable_rows, kSize);
+  f.Required("batch_rows", m.batch_rows, kSize);
+}
+
+template <typename F, Is<RowPass> M>
+void Describe(F& f, M& m) {
+  f.Required("from", m.from, kNodeId);
+  f.Required("to", m.to, kNodeId);
+  f.Required("rows", m.rows, kSize);
+  f.Required("address", m.address);
+  f.Required("feed", m.feed);
 }
 
 template <typename F, Is<StepTickets> M>
@@ -141,6 +153,8 @@ void Describe(F& f, M& m) {
   f.Required("final", m.final);
   f.Required("longest", m.longest, kSize);
   f.Required("closed", m.closed);
+  f.Required("ending", m.ending);
+  f.Required("passes", m.passes);
   f.Required("missing", m.missing);
 }
 

@@ -76,6 +76,8 @@ struct Endpoint {
 struct FeedEndpoint {
   std::string socket;
   int port = 0;
+
+  friend bool operator==(const FeedEndpoint&, const FeedEndpoint&) = default;
 };
 
 struct TensorBoardProcess {
@@ -158,6 +160,23 @@ struct StepReport {
   bool ended = false;
   /// Those, and one that is not full.
   std::int64_t batches = 0;
+  /// Once it has ended: its rows of the epoch, those in batches included; of them the ones that it
+  /// can pass on to other nodes; and those of a batch.
+  std::int64_t rows = 0;
+  std::int64_t passable_rows = 0;
+  std::int64_t batch_rows = 0;
+};
+
+/// Rows of an epoch that one node passes on to another one, so that both end it with as many.
+struct RowPass {
+  int from = 0;
+  int to = 0;
+  std::int64_t rows = 0;
+  /// Of the one that gets them; the coordinator's roster has it.
+  std::string address;
+  FeedEndpoint feed;
+
+  friend bool operator==(const RowPass&, const RowPass&) = default;
 };
 
 /// How many steps of an epoch every node can make.
@@ -172,6 +191,10 @@ struct StepTickets {
   std::int64_t longest = 0;
   /// All nodes have got all their rows: it will not grow either.
   bool closed = false;
+  /// A node has got all its rows: what the others have got is all, too.
+  bool ending = false;
+  /// What `granted` and `longest` count on once all have ended.
+  std::vector<RowPass> passes;
   /// Nodes that have not reported yet, for people.
   std::vector<std::string> missing;
 

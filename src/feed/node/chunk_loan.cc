@@ -44,6 +44,7 @@ Result<PrivateView> ChunkLoan::MapPrivately() const {
   return rep_->lender->MapPrivately(rep_->chunk);
 }
 std::uint64_t ChunkLoan::items() const { return rep_ == nullptr ? 0 : rep_->chunk.items; }
+std::uint64_t ChunkLoan::first_item() const { return rep_ == nullptr ? 0 : rep_->chunk.first; }
 std::uint64_t ChunkLoan::session() const { return rep_ == nullptr ? 0 : rep_->chunk.session; }
 std::uint32_t ChunkLoan::partition() const {
   return rep_ == nullptr ? 0 : rep_->partition.partition;

@@ -59,6 +59,7 @@ class ChunkLoan {
   /// memory and then outlives the loan. For a loan that is neither empty nor private.
   Result<PrivateView> MapPrivately() const;
   std::uint64_t items() const;
+  std::uint64_t first_item() const;
   std::uint64_t session() const;
   std::uint32_t partition() const;
   Mode mode() const;

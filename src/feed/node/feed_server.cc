@@ -28,6 +28,11 @@ Result<feed::Next> FeedServer::Next(std::string_view queue, const Wait& wait) {
   return sessions_->Next(queue, wait);
 }
 
+Result<ChunkLoan> FeedServer::NextPassed(std::string_view queue, std::uint32_t epoch,
+                                         const Wait& wait) {
+  return sessions_->NextPassed(queue, epoch, wait);
+}
+
 Result<Delivery> FeedServer::SendResult(std::uint64_t session, std::uint64_t rows,
                                         AlignedBuffer chunk, const Wait& wait) {
   return sessions_->SendResult(session, rows, std::move(chunk), wait);
@@ -48,6 +53,8 @@ void FeedServer::Close() {
   sessions_->Close();
   listener_->Join();
 }
+const Secret& FeedServer::token() const { return sessions_->token(); }
+
 FeedCounters FeedServer::counters() const { return sessions_->counters(); }
 
 }  // namespace tfos::feed

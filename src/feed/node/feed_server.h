@@ -47,6 +47,12 @@ class FeedServer {
   ///   kBadInput     there is no such queue
   Result<feed::Next> Next(std::string_view queue, const Wait& wait);
 
+  /// The next chunk that another node has passed on for this epoch of `queue`: of its rows those
+  /// from item `first_item()` on, as many as it has items.
+  ///   kRetryLater   nothing came within the deadline
+  ///   kReconnect    the server was closed
+  Result<ChunkLoan> NextPassed(std::string_view queue, std::uint32_t epoch, const Wait& wait);
+
   /// Sends the answer to `rows` rows of an inference session, in the order of its rows. Waits
   /// while the feeder has too many unread results.
   ///   kBadInput  larger than the limit; nothing was sent
@@ -79,6 +85,9 @@ class FeedServer {
   void Close();
 
   FeedCounters counters() const;
+
+  /// Of the cluster.
+  const Secret& token() const;
 
  private:
   FeedServer(std::shared_ptr<FeedSessions> sessions, std::unique_ptr<FeedListener> listener);

@@ -126,6 +126,27 @@ Result<feed::Next> FeedSessions::Next(std::string_view queue_name, const Wait& w
   return Hand(queue->epochs, *item);
 }
 
+Result<ChunkLoan> FeedSessions::NextPassed(std::string_view queue_name, std::uint32_t epoch,
+                                           const Wait& wait) {
+  const Turn turn(*this);
+  SessionTable::Queue* queue = table_.FindQueue(queue_name);
+  if (queue == nullptr) {
+    return Status(ErrorKind::kBadInput, fmt::format("the node has no queue '{}'", queue_name));
+  }
+  for (;;) {
+    if (const auto passed = queue->passed.find(epoch); passed != queue->passed.end()) {
+      const QueuedChunk chunk = passed->second.front();
+      passed->second.pop_front();
+      if (passed->second.empty()) queue->passed.erase(passed);
+      return Lend(chunk);
+    }
+    if (table_.phase() == FeedPhase::kClosed) {
+      return Status(ErrorKind::kReconnect, "the node closed");
+    }
+    TFOS_RETURN_IF_ERROR(changed_.WaitRound(mutex_, wait, "no rows of other nodes came"));
+  }
+}
+
 Result<feed::Next> FeedSessions::Hand(Epochs& epochs, const FeedQueue::Item& item) {
   if (const auto* end = std::get_if<FeedQueue::SessionEnd>(&item)) {
     return feed::Next(

@@ -42,6 +42,8 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
 
   // For consumers: see FeedServer.
   Result<feed::Next> Next(std::string_view queue, const Wait& wait) TFOS_EXCLUDES(mutex_);
+  Result<ChunkLoan> NextPassed(std::string_view queue, std::uint32_t epoch, const Wait& wait)
+      TFOS_EXCLUDES(mutex_);
   Result<Delivery> SendResult(std::uint64_t session, std::uint64_t rows, AlignedBuffer chunk,
                               const Wait& wait) TFOS_EXCLUDES(mutex_);
   Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows) TFOS_EXCLUDES(mutex_);
@@ -53,6 +55,7 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
   void Close() TFOS_EXCLUDES(mutex_);
   bool closed() const TFOS_EXCLUDES(mutex_);
   FeedCounters counters() const TFOS_EXCLUDES(mutex_);
+  const Secret& token() const { return options_.token; }
 
   // For loans.
   Result<PrivateView> MapPrivately(const QueuedChunk& chunk) const override TFOS_EXCLUDES(mutex_);

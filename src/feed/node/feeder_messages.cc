@@ -88,7 +88,10 @@ Status FeederMessages::OnOpen(FeederLink& link, SessionOptions options) {
             "a partition that lasts until it is read is for training and not replayed"};
   }
   SessionTable::Queue* queue = table_.FindQueue(options.queue);
-  if (queue == nullptr || table_.phase() != FeedPhase::kOpen) {
+  // The last epoch is evened out when the feed is over.
+  const bool in_time = table_.phase() == FeedPhase::kOpen ||
+                       (options.mode == Mode::kPass && table_.phase() == FeedPhase::kOver);
+  if (queue == nullptr || !in_time) {
     const OpenStatus status = queue == nullptr ? OpenStatus::kUnknownQueue : OpenStatus::kFeedOver;
     outgoing.PostLast(link, Encode(OpenedMessage{.status = status}));
     return {};

@@ -105,6 +105,9 @@ void SessionTable::DropQueued() {
   for (auto& [name, queue] : queues_) {
     FeedQueue::Dropped dropped = queue.epochs.Clear();
     ReleaseAll(dropped.chunks);
+    for (const auto& [epoch, chunks] : std::exchange(queue.passed, {})) {
+      ReleaseAll({chunks.begin(), chunks.end()});
+    }
     for (auto& cache : dropped.caches) chores_.garbage.push_back(std::move(cache));
   }
   WakeConsumers();
@@ -132,17 +135,21 @@ void SessionTable::Open(FeederLink& link, Queue& queue, SessionOptions options) 
 }
 
 void SessionTable::RequestMemory(FeedSession& session, std::uint64_t bytes) {
-  grants_.Ask({.session = session.id,
-               .bytes = bytes,
-               .growing = session.phase == SessionPhase::kGrowing,
-               .since = Clock::Steady().Now()});
+  grants_.Ask(
+      {.session = session.id,
+       .bytes = bytes,
+       .growing = session.phase == SessionPhase::kGrowing || session.options.mode == Mode::kPass,
+       .since = Clock::Steady().Now()});
   GrantMemory();
 }
 
 void SessionTable::GrantMemory() {
   // No other inference session is consumed before the current one has ended.
+  // Rows that are passed on go beyond the budget: it may be full of the next epoch's, which wait
+  // for these.
   const auto is_current = [this](std::uint64_t id) {
-    return QueueOf(*Of(id)).epochs.chunks().current() == id;
+    const FeedSession& session = *Of(id);
+    return session.options.mode == Mode::kPass || QueueOf(session).epochs.chunks().current() == id;
   };
   while (const std::optional<MemoryGrants::Request> request = grants_.Grant(is_current)) {
     counters_.feeder_wait += Clock::Steady().Now() - request->since;
@@ -301,11 +308,14 @@ void SessionTable::Accept(FeedSession& session, const QueuedChunk& chunk) {
   counters_.items += chunk.items;
   ++counters_.chunks;
   // A sample makes nobody a node that has rows.
-  if (!IsSample(chunk)) counters_.bytes += chunk.bytes.size();
+  const Mode mode = session.options.mode;
+  if (!IsSample(chunk) && mode != Mode::kPass) counters_.bytes += chunk.bytes.size();
   ++counters_.queued_chunks;
   counters_.queued_bytes += chunk.bytes.size();
   FeedQueue& queue = QueueOf(session).epochs.chunks();
-  if (session.options.mode == Mode::kTrain) {
+  if (mode == Mode::kPass) {
+    QueueOf(session).passed[session.options.key.epoch].push_back(chunk);
+  } else if (mode == Mode::kTrain) {
     counters_.train_items += chunk.items;
     if (session.options.until_read) session.reads.Accept();
     if (!IsSample(chunk)) counters_.rows_read_elsewhere += chunk.rows_read;

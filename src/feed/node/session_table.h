@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -79,6 +80,8 @@ class SessionTable {
   struct Queue {
     Epochs epochs;
     std::size_t open_sessions = 0;
+    /// By epoch: what other nodes have passed on.
+    std::map<std::uint32_t, std::deque<QueuedChunk>> passed = {};
   };
 
   explicit SessionTable(const FeedServerOptions& options);

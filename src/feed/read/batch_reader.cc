@@ -68,6 +68,8 @@ struct BatchReader::Chunk {
   std::shared_ptr<const void> memory;  ///< Of all columns.
   bool lendable = false;   ///< Batches may refer to the memory for as long as they like.
   bool of_feeder = false;  ///< It is a feeder's memory.
+  /// What came, to be passed on to another node. Null once the feeder has its memory back.
+  std::shared_ptr<LentMemory> source;
 
   /// The column that is wanted, most likely number `hint`, if its type is the wanted one.
   Result<const chunk::ColumnView*> Find(const columns::BatchColumnType& wanted,
@@ -174,6 +176,7 @@ Result<BatchReader::Ahead> BatchReader::LookAhead(const BatchOptions& options,
                                                   std::uint64_t batches, const Wait& wait) {
   if (options.rows == 0) return Status(ErrorKind::kBadInput, "a batch has at least one row");
   const std::lock_guard lock(mutex_);
+  keep_sources_ = true;
   TFOS_RETURN_IF_ERROR(FillPieces(options, options.rows, wait));
   const std::uint64_t rows = batches * options.rows;
   while (piece_rows_ < rows && !EpochOver()) {
@@ -189,10 +192,7 @@ Result<BatchReader::Ahead> BatchReader::LookAhead(const BatchOptions& options,
     TFOS_RETURN_IF_ERROR(next.status());
     TFOS_RETURN_IF_ERROR(Remember(TakeNext(std::move(*next))));
   }
-  return Ahead{.rows = piece_rows_,
-               .epoch_over = EpochOver(),
-               .feed_over = epoch_ends_.empty() && chunk_ == nullptr && ended_ && !rows_in_epoch_,
-               .epoch = epoch_ends_.empty() ? next_epoch_ : epoch_ends_.front()};
+  return WhatIsAhead();
 }
 
 Result<BatchResult> BatchReader::EndEpoch(const Wait& wait) {
@@ -206,6 +206,77 @@ Result<BatchResult> BatchReader::EndEpoch(const Wait& wait) {
       TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
     }
   }
+}
+
+BatchReader::Ahead BatchReader::WhatIsAhead() const {
+  Ahead ahead{.rows = piece_rows_,
+              .epoch_over = EpochOver(),
+              .feed_over = epoch_ends_.empty() && chunk_ == nullptr && ended_ && !rows_in_epoch_,
+              .epoch = epoch_ends_.empty() ? next_epoch_ : epoch_ends_.front()};
+  for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
+    const std::shared_ptr<LentMemory>& source = piece->chunk->source;
+    if (source == nullptr || source->loan.bytes().empty()) break;
+    ahead.passable_rows += piece->count;
+  }
+  ahead.until_read =
+      std::ranges::any_of(pieces_, [](const Piece& piece) { return piece.unread != nullptr; });
+  return ahead;
+}
+
+Result<BatchReader::Ahead> BatchReader::LookToEnd(const BatchOptions& options, const Wait& wait) {
+  const std::lock_guard lock(mutex_);
+  while (!EpochOver()) {
+    if (chunk_ != nullptr) {
+      TFOS_RETURN_IF_ERROR(TakeFromChunk(options, piece_rows_ + chunk_->rows));
+      continue;
+    }
+    TFOS_RETURN_IF_ERROR(failure_);
+    // Not Fetch: no feeder of this epoch waits for memory, and a copy could not be passed on.
+    Result<feed::Next> next = server_.Next(queue_, wait);
+    TFOS_RETURN_IF_ERROR(next.status());
+    TFOS_RETURN_IF_ERROR(Remember(TakeNext(std::move(*next))));
+  }
+  return WhatIsAhead();
+}
+
+Status BatchReader::PassOn(std::uint64_t rows, const PassRows& pass) {
+  const std::lock_guard lock(mutex_);
+  while (rows > 0 && !pieces_.empty()) {
+    Piece& last = pieces_.back();
+    const std::uint64_t count = std::min(rows, last.count);
+    const std::uint64_t end = last.first + last.count;
+    const std::shared_ptr<LentMemory> source = last.chunk->source;
+    if (source == nullptr) break;
+    TFOS_RETURN_IF_ERROR(pass(source->loan.bytes(), {end - count, end}));
+    rows -= count;
+    piece_rows_ -= count;
+    last.count -= count;
+    if (last.count == 0) pieces_.pop_back();
+  }
+  return {};
+}
+
+Result<std::uint64_t> BatchReader::TakePassed(const BatchOptions& options, std::uint32_t epoch,
+                                              const Wait& wait) {
+  const std::lock_guard lock(mutex_);
+  TFOS_ASSIGN_OR_RETURN(ChunkLoan loan, server_.NextPassed(queue_, epoch, wait));
+  const std::uint64_t first = loan.first_item();
+  const std::uint64_t rows = loan.items();
+  std::shared_ptr<LentMemory> unread;
+  Result<std::shared_ptr<Chunk>> opened = OpenChunk(std::move(loan), &unread);
+  TFOS_RETURN_IF_ERROR(Remember(opened.status()));
+  const std::shared_ptr<Chunk>& chunk = *opened;
+  if (first > chunk->rows || rows > chunk->rows - first) {
+    return Status(ErrorKind::kBadInput, fmt::format("rows [{}, {}) of a chunk of {} were passed on",
+                                                    first, first + rows, chunk->rows));
+  }
+  for (std::size_t i = 0; i < options.columns.size(); ++i) {
+    TFOS_RETURN_IF_ERROR(Remember(chunk->Find(options.columns[i], i).status()));
+  }
+  pieces_.push_back({.chunk = chunk, .first = first, .count = rows});
+  piece_rows_ += rows;
+  rows_in_epoch_ = true;
+  return rows;
 }
 
 Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::KnownColumns(
@@ -340,6 +411,24 @@ Status BatchReader::TakeNext(feed::Next next) {
 }
 
 Status BatchReader::TakeChunk(ChunkLoan loan) {
+  const bool sample = loan.is_sample();
+  const std::uint64_t rows_read = loan.rows_read();
+  std::shared_ptr<LentMemory> unread;
+  TFOS_ASSIGN_OR_RETURN(std::shared_ptr<Chunk> chunk, OpenChunk(std::move(loan), &unread));
+  sampled_ = sample;
+  if (chunk->rows <= rows_read && !sample) return Status::Ok();
+  types_.emplace();
+  for (const Column& column : chunk->columns)
+    types_->push_back(columns::BatchTypeOf(column.name, column.view));
+  if (sample) return Status::Ok();
+  chunk_ = std::move(chunk);
+  unread_ = std::move(unread);
+  next_row_ = rows_read;
+  return Status::Ok();
+}
+
+Result<std::shared_ptr<BatchReader::Chunk>> BatchReader::OpenChunk(
+    ChunkLoan loan, std::shared_ptr<LentMemory>* unread) {
   auto chunk = std::make_shared<Chunk>();
   auto lent = std::make_shared<LentMemory>();
   std::span<const std::byte> bytes = loan.bytes();
@@ -355,9 +444,9 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
     }
   }
   chunk->of_feeder = of_feeder;
-  const bool until_read = loan.until_read();
-  const std::uint64_t rows_read = loan.rows_read();
-  sampled_ = loan.is_sample();
+  if (keep_sources_) chunk->source = lent;
+  if (loan.until_read()) *unread = lent;
+  const std::uint64_t rows_read = loan.is_sample() ? 0 : loan.rows_read();
   lent->loan = std::move(loan);
   chunk->memory = lent;
   TFOS_ASSIGN_OR_RETURN(chunk::ChunkView view, chunk::ChunkView::Parse(bytes));
@@ -371,16 +460,9 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
     lent_.push_back(lent);
   }
   chunk->rows = static_cast<std::uint64_t>(view.rows());
-  if (chunk->rows <= rows_read && !sampled_) return Status::Ok();
+  if (chunk->rows <= rows_read) return chunk;
   TFOS_ASSIGN_OR_RETURN(chunk->columns, Chunk::ColumnsOf(view));
-  types_.emplace();
-  for (const Column& column : chunk->columns)
-    types_->push_back(columns::BatchTypeOf(column.name, column.view));
-  if (sampled_) return Status::Ok();
-  chunk_ = std::move(chunk);
-  if (until_read) unread_ = std::move(lent);
-  next_row_ = rows_read;
-  return Status::Ok();
+  return chunk;
 }
 
 /// The columns of a chunk of another kind.
@@ -426,7 +508,14 @@ Status BatchReader::CopyPieces() {
   for (Piece& piece : pieces_) {
     MarkRead(piece, piece.count);
     piece.unread.reset();
-    if (!piece.chunk->of_feeder) continue;
+    if (!piece.chunk->of_feeder) {
+      if (piece.chunk->source == nullptr) continue;
+      // Only what it was converted from is the feeder's memory.
+      auto without_source = std::make_shared<Chunk>(*piece.chunk);
+      without_source->source.reset();
+      piece.chunk = std::move(without_source);
+      continue;
+    }
     auto copy = std::make_shared<Chunk>();
     auto memory = std::make_shared<std::vector<columns::HeldBytes>>();
     for (const Column& column : piece.chunk->columns) {

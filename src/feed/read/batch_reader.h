@@ -22,6 +22,7 @@
 #include "columns/batch_columns.h"
 #include "columns/pickle/pickle_columns.h"
 #include "feed/node/feed_server.h"
+#include "feed/wire/item_ranges.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
@@ -93,10 +94,27 @@ class BatchReader {
     /// And no epoch follows.
     bool feed_over = false;
     std::uint32_t epoch = 0;  ///< Theirs.
+    /// Of the rows the last ones, which may be passed on.
+    std::uint64_t passable_rows = 0;
+    /// Their feeders wait until they are read: they stay where they are.
+    bool until_read = false;
   };
   /// Waits for the rows of one batch or the end of the epoch, and then takes up to `batches`
   /// batches as far as they are there. Next does not wait for what this has counted.
   Result<Ahead> LookAhead(const BatchOptions& options, std::uint64_t batches, const Wait& wait);
+
+  /// Of an epoch that ends with different numbers of rows on the nodes: takes all that this node
+  /// has got of it, waiting for its end. That is worth it when no more rows come to any node.
+  Result<Ahead> LookToEnd(const BatchOptions& options, const Wait& wait);
+
+  /// After LookToEnd: hands out rows of its end, which this reader then has no more, to `pass`
+  /// (chunk, rows of the chunk), one chunk after the other. Those that it did not take stay.
+  using PassRows = std::function<Status(std::span<const std::byte> chunk, const ItemRange& rows)>;
+  Status PassOn(std::uint64_t rows, const PassRows& pass);
+
+  /// After LookToEnd: takes a chunk of rows that another node has passed on; returns how many.
+  Result<std::uint64_t> TakePassed(const BatchOptions& options, std::uint32_t epoch,
+                                   const Wait& wait);
 
   /// Drops what is left of the epoch, waiting for it to its end, and takes that end: EndOfEpoch or
   /// EndOfFeed. Goes on where it stopped when the wait has failed.
@@ -104,6 +122,8 @@ class BatchReader {
 
   /// Nothing will come any more, whatever is left: the program asked for that, or the feed is gone.
   bool terminated() const { return server_.terminated(); }
+
+  std::uint32_t node_id() const { return server_.endpoint().node_id; }
 
   /// Rows that were in no batch: by EndEpoch and by `drop_remainder`.
   std::uint64_t dropped_rows() const { return dropped_rows_; }
@@ -135,6 +155,9 @@ class BatchReader {
   Status FetchUnlessFailed(const Wait& wait);
   Status TakeNext(feed::Next next);
   Status TakeChunk(ChunkLoan loan);
+  /// Its columns. `unread` is set if the feeder is to be told what was read.
+  Result<std::shared_ptr<Chunk>> OpenChunk(ChunkLoan loan, std::shared_ptr<LentMemory>* unread);
+  Ahead WhatIsAhead() const;
   Result<columns::HeldBytes> Convert(const chunk::ChunkView& view,
                                      std::span<const std::byte> chunk);
   void TakeRows(std::uint64_t count);
@@ -163,7 +186,8 @@ class BatchReader {
   std::shared_ptr<LentMemory> unread_;                          ///< Of `chunk_`, as in Piece.
   std::uint64_t next_row_ = 0;                                  ///< Of `chunk_`.
   std::optional<std::vector<columns::BatchColumnType>> types_;  ///< Of the last chunk.
-  bool sampled_ = false;  ///< By a chunk without rows for this node, the last that came.
+  bool sampled_ = false;       ///< By a chunk without rows for this node, the last that came.
+  bool keep_sources_ = false;  ///< Rows may be passed on.
   bool ended_ = false;
   bool rows_in_epoch_ = false;  ///< Some came since the last end of an epoch.
   std::uint32_t next_epoch_ = 0;

@@ -23,6 +23,16 @@ void StepTickets::SetSender(Sender sender) {
   sender_ = std::move(sender);
 }
 
+void StepTickets::SetPasser(Passer passer) {
+  const std::lock_guard lock(mutex_);
+  passer_ = std::move(passer);
+}
+
+StepTickets::Passer StepTickets::passer() {
+  const std::lock_guard lock(mutex_);
+  return passer_;
+}
+
 Status StepTickets::Report(const StepReport& report, std::uint64_t made) {
   Sender sender;
   {

@@ -2,16 +2,20 @@
 #define TFOS_FEED_READ_STEP_TICKETS_H_
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/wait.h"
+#include "feed/wire/item_ranges.h"
+#include "feed/wire/session.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
@@ -25,8 +29,20 @@ struct StepReport {
   /// It has got all its rows: `full_batches` is final, and `batches` counts.
   bool ended = false;
   std::uint64_t batches = 0;  ///< Those, and one that is not full.
+  /// Once it has ended: its rows of the epoch, those in batches included.
+  std::uint64_t rows = 0;
+  /// Of those, the ones that it can pass on to other nodes.
+  std::uint64_t passable_rows = 0;
+  std::uint64_t batch_rows = 0;
 
   friend bool operator==(const StepReport&, const StepReport&) = default;
+};
+
+/// Rows of an epoch that one node passes on to another one, so that both end it with as many.
+struct RowPass {
+  std::uint32_t from = 0;
+  std::uint64_t rows = 0;
+  Endpoint to = {};
 };
 
 /// How many steps of an epoch every node can make.
@@ -37,6 +53,8 @@ struct StepGrant {
   bool final = false;         ///< It will not grow.
   std::uint64_t longest = 0;  ///< The most batches that a node makes, as far as that is known.
   bool closed = false;        ///< It will not grow.
+  bool ending = false;        ///< A node has got all its rows: the others have, too.
+  std::vector<RowPass> passes = {};  ///< What `granted` and `longest` count on once it is final.
   std::vector<std::string> missing;  ///< Nodes that have not reported yet.
 };
 
@@ -56,6 +74,12 @@ class StepTickets {
   /// batch before `made` reaches it, and otherwise now and then.
   Status Report(const StepReport& report, std::uint64_t made);
 
+  /// Brings rows [first, end) of the chunk to the node; nothing is passed on without one.
+  using Passer = std::function<Status(const StepGrant& grant, const RowPass& pass,
+                                      std::span<const std::byte> chunk, const ItemRange& rows)>;
+  void SetPasser(Passer passer);
+  Passer passer();
+
   /// What the coordinator says.
   void OnGrant(StepGrant grant);
 
@@ -70,6 +94,7 @@ class StepTickets {
   std::condition_variable changed_;
   // All guarded by the mutex.
   Sender sender_;
+  Passer passer_;
   std::map<std::string, StepReport> reported_;  ///< The last one, by queue.
   std::map<Key, StepGrant> grants_;             ///< Of epochs that were not left yet.
   std::optional<Key> waiting_for_;              ///< Since before `log_at_`, over several calls.

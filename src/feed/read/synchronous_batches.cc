@@ -96,66 +96,141 @@ Result<BatchResult> SynchronousBatches::Next(Remainder remainder, const BatchOpt
   return remainder == Remainder::kDrop ? NextOrDrop(full, wait) : NextOrPad(full, wait);
 }
 
-Result<BatchReader::Ahead> SynchronousBatches::LookAhead(const BatchOptions& options,
-                                                         const Wait& wait) {
-  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead,
-                        reader_.LookAhead(options, kBatchesAhead, wait));
+Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOptions& options,
+                                                               const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(BatchReader::Ahead ahead, reader_.LookAhead(options, kBatchesAhead, wait));
   // Another dataset of the queue may have ended the epoch.
-  if (std::exchange(epoch_, ahead.epoch) != ahead.epoch) made_ = 0;
-  return ahead;
+  if (std::exchange(epoch_, ahead.epoch) != ahead.epoch) BeginEpoch();
+  for (;;) {
+    if (ahead.feed_over) return Step{.ahead = ahead};
+    const std::uint64_t full = ahead.rows / options.rows;
+    const std::uint64_t all = (ahead.rows + options.rows - 1) / options.rows;
+    // What is passed on is known to the coordinator: it has said it.
+    if (!passed_on_) {
+      TFOS_RETURN_IF_ERROR(
+          tickets_.Report({.queue = queue_,
+                           .epoch = ahead.epoch,
+                           .full_batches = made_ + full,
+                           .ended = ahead.epoch_over,
+                           .batches = made_ + all,
+                           .rows = rows_made_ + ahead.rows,
+                           .passable_rows = ahead.until_read ? 0 : ahead.passable_rows,
+                           .batch_rows = options.rows},
+                          made_));
+    }
+    // Also when it has no more itself: no node is more than an epoch ahead of another one.
+    TFOS_ASSIGN_OR_RETURN(const StepGrant grant, Await(
+                                                     ahead.epoch,
+                                                     [&](const StepGrant& known) {
+                                                       return known.granted > made_ ||
+                                                              known.final ||
+                                                              (known.ending && !ahead.epoch_over);
+                                                     },
+                                                     wait));
+    if (grant.final && !passed_on_) {
+      TFOS_RETURN_IF_ERROR(reader_.LookToEnd(options, wait).status());
+      TFOS_RETURN_IF_ERROR(PassOn(grant));
+      TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookToEnd(options, wait));
+    }
+    // No earlier: the node that passes rows on may be in a step that this one can make, and come to
+    // it afterwards.
+    if (grant.final && !taken_over_ && ahead.rows < options.rows) {
+      TFOS_RETURN_IF_ERROR(TakeOver(grant.epoch, options, wait));
+      TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookToEnd(options, wait));
+    }
+    if (grant.granted > made_ || grant.final) return Step{.ahead = ahead, .grant = grant};
+    TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookToEnd(options, wait));
+  }
+}
+
+Status SynchronousBatches::PassOn(const StepGrant& grant) {
+  const std::uint32_t self = reader_.node_id();
+  const StepTickets::Passer passer = tickets_.passer();
+  passed_on_ = true;
+  for (const RowPass& pass : grant.passes) {
+    if (pass.from != self || !passer) continue;
+    const Status passed = reader_.PassOn(
+        pass.rows, [&](std::span<const std::byte> chunk, const ItemRange& rows) -> Status {
+          TFOS_RETURN_IF_ERROR(passer(grant, pass, chunk, rows));
+          rows_passed_on_ += rows.items();
+          return {};
+        });
+    // Nothing waits for rows at a node that is gone.
+    if (!passed.ok() && passed.kind() != ErrorKind::kReconnect) return passed;
+  }
+  return {};
+}
+
+Status SynchronousBatches::TakeOver(std::uint32_t epoch, const BatchOptions& options,
+                                    const Wait& wait) {
+  const std::uint32_t self = reader_.node_id();
+  for (;;) {
+    // A node that leaves before it has passed its rows on is left out.
+    TFOS_ASSIGN_OR_RETURN(const StepGrant now,
+                          Await(
+                              epoch, [](const StepGrant&) { return true; }, wait));
+    std::uint64_t expected = 0;
+    for (const RowPass& pass : now.passes) {
+      if (pass.to.node_id == self) expected += pass.rows;
+    }
+    if (reader_.terminated()) break;
+    // Also what came of a node that has left since.
+    const bool enough = rows_taken_over_ - taken_before_epoch_ >= expected;
+    const auto patience = enough ? Clock::Duration::zero() : Clock::Duration(kCheckInterval);
+    const Wait a_while{.deadline = Deadline::After(patience).Min(wait.deadline),
+                       .check = wait.check};
+    const Result<std::uint64_t> taken = reader_.TakePassed(options, epoch, a_while);
+    if (taken.ok()) {
+      rows_taken_over_ += *taken;
+    } else if (taken.status().kind() != ErrorKind::kRetryLater) {
+      return taken.status();
+    } else if (enough) {
+      break;
+    } else if (wait.deadline.passed()) {
+      return taken.status();
+    }
+  }
+  taken_over_ = true;
+  return {};
 }
 
 Result<BatchResult> SynchronousBatches::NextOrDrop(const BatchOptions& options, const Wait& wait) {
   if (dropping_) return EndEpoch(wait);
-  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead, LookAhead(options, wait));
-  if (ahead.feed_over) return EndEpoch(wait);
-  const std::uint64_t full = made_ + ahead.rows / options.rows;
-  TFOS_RETURN_IF_ERROR(tickets_.Report({.queue = queue_,
-                                        .epoch = ahead.epoch,
-                                        .full_batches = full,
-                                        .ended = ahead.epoch_over,
-                                        .batches = full},
-                                       made_));
-  // Also when it has no more itself: no node is more than an epoch ahead of another one.
-  TFOS_ASSIGN_OR_RETURN(
-      const StepGrant grant,
-      Await(
-          ahead.epoch,
-          [this](const StepGrant& known) { return known.granted > made_ || known.final; }, wait));
-  if (grant.granted <= made_) return EndEpoch(wait);
-  TFOS_ASSIGN_OR_RETURN(BatchResult next, reader_.Next(options, wait));
-  ++made_;
-  return next;
+  TFOS_ASSIGN_OR_RETURN(const Step step, AwaitStep(options, wait));
+  if (step.ahead.rows < options.rows || step.grant.granted <= made_) return EndEpoch(wait);
+  return NextBatch(options, wait);
 }
 
 Result<BatchResult> SynchronousBatches::NextOrPad(const BatchOptions& options, const Wait& wait) {
   if (dropping_) return EndEpoch(wait);
-  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead ahead, LookAhead(options, wait));
-  if (ahead.feed_over) return EndEpoch(wait);
-  const std::uint64_t full = ahead.rows / options.rows;
-  const std::uint64_t all = (ahead.rows + options.rows - 1) / options.rows;
-  TFOS_RETURN_IF_ERROR(tickets_.Report({.queue = queue_,
-                                        .epoch = ahead.epoch,
-                                        .full_batches = made_ + full,
-                                        .ended = ahead.epoch_over,
-                                        .batches = made_ + all},
-                                       made_));
+  TFOS_ASSIGN_OR_RETURN(const Step step, AwaitStep(options, wait));
+  if (step.ahead.feed_over || (step.grant.granted <= made_ && step.grant.longest <= made_)) {
+    return EndEpoch(wait);
+  }
   Batch batch;
-  if (ahead.rows > 0) {
-    TFOS_ASSIGN_OR_RETURN(BatchResult next, reader_.Next(options, wait));
+  if (step.ahead.rows > 0) {
+    TFOS_ASSIGN_OR_RETURN(BatchResult next, NextBatch(options, wait));
     batch = std::get<Batch>(std::move(next));
   } else {
-    TFOS_ASSIGN_OR_RETURN(const StepGrant grant, Await(
-                                                     ahead.epoch,
-                                                     [this](const StepGrant& known) {
-                                                       return known.longest > made_ || known.closed;
-                                                     },
-                                                     wait));
-    if (grant.longest <= made_) return EndEpoch(wait);
+    ++made_;
   }
   TFOS_ASSIGN_OR_RETURN(Batch padded, PadBatch(std::move(batch), options));
-  ++made_;
   return BatchResult(std::move(padded));
+}
+
+Result<BatchResult> SynchronousBatches::NextBatch(const BatchOptions& options, const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(BatchResult next, reader_.Next(options, wait));
+  ++made_;
+  rows_made_ += std::get<Batch>(next).rows;
+  return next;
+}
+
+void SynchronousBatches::BeginEpoch() {
+  made_ = 0;
+  rows_made_ = 0;
+  passed_on_ = false;
+  taken_over_ = false;
+  taken_before_epoch_ = rows_taken_over_;
 }
 
 Result<StepGrant> SynchronousBatches::Await(std::uint32_t epoch,
@@ -176,7 +251,7 @@ Result<BatchResult> SynchronousBatches::EndEpoch(const Wait& wait) {
   dropping_ = true;  // Until the end has come, over several calls if they wait too long.
   TFOS_ASSIGN_OR_RETURN(BatchResult end, reader_.EndEpoch(wait));
   dropping_ = false;
-  made_ = 0;
+  BeginEpoch();
   return end;
 }
 

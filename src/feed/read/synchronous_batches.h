@@ -1,6 +1,8 @@
 #ifndef TFOS_FEED_READ_SYNCHRONOUS_BATCHES_H_
 #define TFOS_FEED_READ_SYNCHRONOUS_BATCHES_H_
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -34,11 +36,26 @@ class SynchronousBatches {
   /// `Batch::rows` counts the rows that were fed; with kPad the columns hold `options.rows`.
   Result<BatchResult> Next(Remainder remainder, const BatchOptions& options, const Wait& wait);
 
+  /// To and from other nodes, of all epochs.
+  std::uint64_t rows_passed_on() const { return rows_passed_on_; }
+  std::uint64_t rows_taken_over() const { return rows_taken_over_; }
+
  private:
   // All of them need the lock.
   Result<BatchResult> NextOrDrop(const BatchOptions& options, const Wait& wait);
   Result<BatchResult> NextOrPad(const BatchOptions& options, const Wait& wait);
-  Result<BatchReader::Ahead> LookAhead(const BatchOptions& options, const Wait& wait);
+  /// What there is and what is granted, when that says what to do next.
+  struct Step {
+    BatchReader::Ahead ahead;
+    StepGrant grant = {};
+  };
+  Result<Step> AwaitStep(const BatchOptions& options, const Wait& wait);
+  /// Passes rows on to the other nodes, as the final grant has it. Waits for no program.
+  Status PassOn(const StepGrant& grant);
+  /// Takes what others pass on to this node.
+  Status TakeOver(std::uint32_t epoch, const BatchOptions& options, const Wait& wait);
+  Result<BatchResult> NextBatch(const BatchOptions& options, const Wait& wait);
+  void BeginEpoch();
   Result<StepGrant> Await(std::uint32_t epoch, const std::function<bool(const StepGrant&)>& enough,
                           const Wait& wait);
   Result<BatchResult> EndEpoch(const Wait& wait);
@@ -49,8 +66,14 @@ class SynchronousBatches {
   std::mutex mutex_;
   // All guarded by the mutex.
   std::uint32_t epoch_ = 0;
-  std::uint64_t made_ = 0;  ///< Batches of this epoch.
-  bool dropping_ = false;   ///< What is left of this epoch.
+  std::uint64_t made_ = 0;       ///< Batches of this epoch.
+  std::uint64_t rows_made_ = 0;  ///< In those.
+  bool passed_on_ = false;       ///< What the final grant says.
+  bool taken_over_ = false;      ///< Likewise.
+  std::uint64_t taken_before_epoch_ = 0;
+  std::atomic<std::uint64_t> rows_passed_on_ = 0;
+  std::atomic<std::uint64_t> rows_taken_over_ = 0;
+  bool dropping_ = false;  ///< What is left of this epoch.
 };
 
 /// The batch with rows of zeros (empty strings and lists) behind its own, up to `options.rows`.

@@ -341,7 +341,7 @@ Result<SessionOptions> ParseOpen(std::span<const std::byte> body) {
   Reader reader(body);
   SessionOptions message;
   const auto mode = reader.Take<std::uint8_t>();
-  if (mode > static_cast<std::uint8_t>(Mode::kInference)) reader.Fail();
+  if (mode > static_cast<std::uint8_t>(Mode::kPass)) reader.Fail();
   message.mode = static_cast<Mode>(mode);
   const std::span<const std::byte> queue = reader.TakeBytes(reader.Take<std::uint8_t>());
   message.queue.assign(reinterpret_cast<const char*>(queue.data()), queue.size());

@@ -19,7 +19,7 @@
 
 namespace tfos::feed {
 
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 inline constexpr std::size_t kFrameHeaderBytes = 12;
 inline constexpr std::uint32_t kPlainBodyLimit = 64 * 1024;
 inline constexpr std::uint32_t kErrorTextLimit = 1024 * 1024;

@@ -11,6 +11,7 @@ namespace tfos::feed {
 enum class Mode : std::uint8_t {
   kTrain = 0,      ///< Rows go in; partitions mix in the order in which their chunks arrive.
   kInference = 1,  ///< Rows go in and as many come back, one partition after the other.
+  kPass = 2,       ///< A node passes rows of an epoch on to another one, to end it evenly.
 };
 
 /// One Spark job that feeds; random, chosen by the driver.

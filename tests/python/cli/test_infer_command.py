@@ -272,7 +272,6 @@ def test_what_is_refused_leaves_nothing(run, two, table, tmp_path):
     )
     refused("has no signature 'none'", *run(*options, tmp_path / "o", "--signature", "none"))
     refused("--output is missing", *two("--input", tmp_path / "in.parquet"), expected=2)
-    refused("batch_size is 0", *two(*options, tmp_path / "o", "--batch-size", 0))
     pairs = pa.table({"word": ["a"], "pair": [[1, 2]]})
     write_table(f"{tmp_path}/pairs.parquet", "parquet", pairs)
     before = names_in(tmp_path)
@@ -348,3 +347,11 @@ def test_a_model_on_hdfs(two, hadoop, models, tmp_path, table, empty_directory):
     )
     assert code == 0
     assert read_rows(f"{root}/out.jsonl", "jsonl") == [{"y": [8.0]}]
+
+
+@pytest.mark.parametrize("option", ["--batch-size", "--threads"])
+def test_numbers_that_cannot_be_are_a_wrong_command_line(option, capsys):
+    with pytest.raises(SystemExit) as ended:
+        infer.main(["--model", "/m", option, "0"])
+    assert ended.value.code == 2
+    assert f"argument {option}: 0; it must be at least 1" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from support.remote_files import read_bytes, write_bytes
 from tfos import records
 from tfos.base import executable
 from tfos.cli import records as records_command
+from tfos.errors import TfosError
 from tfos.files.access import access_for
 
 
@@ -181,3 +182,28 @@ def test_what_can_not_be_converted_leaves_nothing(capsys, root):
         "f",
         "t.parquet",
     ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("head", "-n", "-1"),
+        ("cat", "-n", "x"),
+        ("schema", "--sample", "0"),
+        ("index", "--interval", "0"),
+    ],
+)
+def test_numbers_that_cannot_be_are_a_wrong_command_line(capsys, tmp_path, words):
+    with pytest.raises(SystemExit) as ended:
+        records_command.main([*words, str(tmp_path)])
+    assert ended.value.code == 2
+    assert "at least" in (said := capsys.readouterr().err) or "invalid whole number" in said
+
+
+def test_an_error_of_tfos_is_said_in_a_line(capsys, monkeypatch, tmp_path):
+    def fails(parsed):
+        raise TfosError("Hadoop's client did not start")
+
+    monkeypatch.setattr(records_command, "_count", fails)
+    assert records_command.main(["count", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "tfos records: Hadoop's client did not start\n"

@@ -31,7 +31,26 @@ def confs(words):
     return dict(word.split("=", 1) for flag, word in zip(words, words[1:]) if flag == "--conf")
 
 
-def test_it_runs_in_its_own_python_whatever_the_executors_have():
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The working directory, which has a program p.py."""
+    (tmp_path / "p.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("program", ["hdfs://h/p.py", "local:/opt/p.py", "s3a://b/p.py"])
+def test_programs_elsewhere_are_left_to_spark(program, capsys):
+    assert submit.main(["--dry-run", "--master", "yarn", "--no-env", program]) == 0
+    assert capsys.readouterr().out.split()[-1] == program
+
+
+def test_what_fails_before_spark_runs_is_no_wrong_command_line(monkeypatch, capsys, here):
+    monkeypatch.setattr(submit, "spark_home", lambda environ: None)
+    assert submit.main(["p.py"]) == 1
+    assert "Spark was not found" in capsys.readouterr().err
+
+
+def test_it_runs_in_its_own_python_whatever_the_executors_have(here):
     done = subprocess.run(
         [executable.path(), "submit", "--dry-run", "--master", "yarn", "p.py"],
         env={**os.environ, "PYSPARK_PYTHON": "/executors/python"},
@@ -154,11 +173,15 @@ def test_keys_that_programs_read_are_no_misspelt_settings():
         (["--no-env", "--python-env", "x", "p.py"], "--no-env packs nothing"),
         (["--master", "spark://h:1", "--deploy-mode", "cluster", "p.py"], "client only"),
         (["--conf", "spark.tfos.feed.memry=1", "p.py"], "is spark.tfos.feed.memory meant"),
-        (["--conf", "spark.tfos.feed.memory=many", "p.py"], "not a whole number"),
+        (["--conf", "spark.tfos.feed.memory=many", "p.py"], "expected a size"),
         (["--master", "yarn", "--python-env", "/nowhere", "p.py"], "no virtual environment"),
+        (["--master", "yarn", "nofile.py"], "there is no file nofile.py"),
+        (["--conf", "spark.tfos.gpu.fraction=2", "p.py"], "too large"),
+        (["--conf", "spark.tfos.log.level=LOUD", "p.py"], "is none of"),
+        (["--conf", "spark.tfos.ports=abc", "p.py"], "expected a port"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_runs(words, message, capsys, monkeypatch):
+def test_what_is_wrong_is_said_before_anything_runs(words, message, capsys, monkeypatch, here):
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     assert submit.main([*words[:-1], "--dry-run", words[-1]] if len(words) > 2 else words) == 2
     assert message in capsys.readouterr().err
@@ -246,7 +269,7 @@ def test_an_archive_is_named_by_the_content(environment):
     assert python_archive.name_of(environment) != name
 
 
-def test_the_second_submission_packs_nothing(environment, tmp_path, monkeypatch, capsys):
+def test_the_second_submission_packs_nothing(environment, tmp_path, monkeypatch, capsys, here):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     commands = []
     monkeypatch.setattr(os, "execv", lambda _, words: commands.append(words))

@@ -295,7 +295,7 @@ def test_a_node_says_that_it_imports_its_program(spark, tmp_path, leftovers):
     cluster = tfos.run(spark, programs.HangsWhileLoading(str(tmp_path)), nodes=1)
     try:
         wait_for(
-            lambda: cluster.status()[0]["detail"] == "importing the program",
+            lambda: cluster.status()[0].detail == "importing the program",
             lambda: f"a node that imports its program: {cluster.status()}",
         )
     finally:
@@ -306,9 +306,7 @@ def test_shutdown_timeout_names_the_nodes_and_ends_them(spark, tmp_path, leftove
     cluster = tfos.run(
         spark, programs.ignore_stop, nodes=1, args={"dir": str(tmp_path)}, stop_grace=0.5
     )
-    assert cluster._coordinator.wait(
-        lambda: cluster.status()[0]["state"] == "running", BOUND_SECONDS
-    )
+    assert cluster._coordinator.wait(lambda: cluster.status()[0].state == "running", BOUND_SECONDS)
     with pytest.raises(ClusterTimeoutError, match=r"worker:0 \(node 0 on .*draining"):
         cluster.shutdown(timeout=2)
 
@@ -332,9 +330,7 @@ def test_feed_timeout_is_about_progress_and_names_the_idle_side(spark, tmp_path)
     )
     rdd = spark.sparkContext.parallelize(range(64), 1).map(lambda n: bytes(1 << 20))
     # Waiting for a node that still starts is bounded by the same time, and says something else.
-    assert cluster._coordinator.wait(
-        lambda: cluster.status()[0]["state"] == "running", BOUND_SECONDS
-    )
+    assert cluster._coordinator.wait(lambda: cluster.status()[0].state == "running", BOUND_SECONDS)
     with pytest.raises(
         SPARK_ERRORS,
         match="taken for 2 s: the programs are not reading .node 0|node 0 .*no memory to give",
@@ -349,11 +345,11 @@ def test_metrics_of_the_program_reach_the_driver(spark):
         while not ctx.feed.should_stop():
             ctx.feed.next_batch(10)
 
-    with tfos.run(spark, report, nodes=1, heartbeat_interval=100) as cluster:
+    with tfos.run(spark, report, nodes=1, heartbeat_interval=0.1) as cluster:
         cluster.train(spark.sparkContext.parallelize(range(10), 1))
         expected = {"step": 7, "loss": 0.5, "accuracy": "nan", "rows": 10}
         assert cluster._coordinator.wait(
-            lambda: expected.items() <= cluster.status()[0]["metrics"].items(), BOUND_SECONDS
+            lambda: expected.items() <= cluster.status()[0].metrics.items(), BOUND_SECONDS
         )
 
 

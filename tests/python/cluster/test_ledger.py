@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+from tfos.cluster.feed import ClusterFeed
 from tfos.cluster.ledger import Ledger
 
 
@@ -102,3 +105,12 @@ def test_what_moved_from_a_lost_node_was_delivered_twice():
         "ledger | worker:1: 30 rows delivered, 22 rows read by the program, 8 left unread, "
         "lost (as of its last word)",
     ]
+
+
+def test_a_ledger_is_the_callers_own():
+    feed = ClusterFeed(SimpleNamespace(nodes=list), None, "", None, print)
+    before = feed.ledger()
+    feed.cut_short()
+    assert not before.cut_short and feed.ledger().cut_short
+    feed.ledger().nodes["worker:0"] = {}
+    assert feed.ledger().nodes == {}

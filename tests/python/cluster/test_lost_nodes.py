@@ -67,7 +67,7 @@ def feed(spark, program, rows, tmp_path, *, victim=1, batches=20, epochs=1, node
     arguments = {"dir": str(tmp_path), "victim": victim, "batches": batches}
     with tfos.run(spark, program, nodes=nodes, args=arguments, max_lost_nodes=1) as cluster:
         cluster.train(rows, epochs=epochs)
-    states = [node["state"] for node in cluster.status()]
+    states = [node.state for node in cluster.status()]
     assert states == ["lost" if node == victim else "done" for node in range(nodes)]
     return cluster
 
@@ -123,7 +123,7 @@ def test_inference_goes_on_without_a_lost_node(spark, tmp_path, victim):
     arguments = {"dir": str(tmp_path), "victim": victim, "batches": 20}
     with tfos.run(spark, echo, nodes=2, args=arguments, max_lost_nodes=1) as cluster:
         assert cluster.inference(computed_rdd(spark)).collect() == list(range(ROWS))
-    assert [node["state"] == "lost" for node in cluster.status()] == [False, victim == 1]
+    assert [node.state == "lost" for node in cluster.status()] == [False, victim == 1]
 
 
 def test_later_epochs_are_fed_to_the_others(spark, tmp_path):

@@ -210,7 +210,7 @@ def answer(ctx):
     while not ctx.feed.should_stop():
         ctx.feed.batch_results([row * 2 for row in ctx.feed.next_batch(10)])
 
-states = [node["state"] for node in cluster.status()]
+states = [node.state for node in cluster.status()]
 with tfos.run(spark, answer, nodes=2, progress=False) as cluster:
     answers = cluster.inference(spark.sparkContext.parallelize(range(3))).collect()
 {"states": states, "rows": spark.range(10).count(), "answers": sorted(answers)}

@@ -113,7 +113,7 @@ def test_without_a_barrier_there_may_be_more_instances_than_slots(spark):
 def test_a_barrier_of_more_instances_than_slots_fails_at_once(spark):
     sc = spark.sparkContext
     jobs = sc._jsc.sc().dagScheduler().numTotalJobs()
-    with pytest.raises(BadInputError, match="3 nodes were asked for .* has 2 task slot"):
+    with pytest.raises(BadInputError, match="3 instances were asked for .* has 2 task slot"):
         TFParallel.run(sc, lambda args, ctx: None, None, 3)
     assert sc._jsc.sc().dagScheduler().numTotalJobs() == jobs, "nothing was to be started"
 

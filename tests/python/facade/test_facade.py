@@ -24,6 +24,7 @@ from tensorflowonspark import (
     reservation,
     util,
 )
+from tfos.cluster.status import NodeStatus
 from tfos.errors import BadInputError
 from tfos.node.context import NodeContext
 from tfos.settings import Settings
@@ -66,7 +67,6 @@ NODES = [
 FACTS = {
     "spark_context": "the context",
     "cluster_id": "0123456789abcdef",
-    "nodes": NODES,
     "default_fs": "hdfs://nn",
     "working_dir": "/wd",
     "queues": ("input", "output", "error"),
@@ -78,6 +78,9 @@ FACTS = {
 def fake_cluster():
     """A Cluster that takes only the calls that a real one takes, and answers each with its name."""
     made = mock.create_autospec(tfos.Cluster, instance=True, **FACTS)
+    made.status.return_value = [
+        NodeStatus.from_message({"state": "running", **node}) for node in NODES
+    ]
     for name in ("train", "inference", "shutdown", "tensorboard_url"):
         getattr(made, name).side_effect = lambda *_, name=name, **__: f"result of {name}"
     return made

@@ -177,7 +177,7 @@ def test_an_evaluator_and_a_driver_ps_end_with_shutdown(run, args, notes):
         eval_node=True,
     )
     assert [node["job_name"] for node in cluster.cluster_info] == ["ps", "chief", "evaluator"]
-    assert cluster.cluster.nodes[0]["executor_id"] == "driver"
+    assert cluster.cluster.status()[0].executor_id == "driver"
     wait_for(lambda: len(notes()) == 3, "the notes of three nodes")
     pids = [node["pid"] for node in notes().values()]
     cluster.shutdown()

@@ -282,7 +282,7 @@ def test_a_killed_task_stops_waiting_for_room(spark, tmp_path, feed_jvm):
     ) as cluster:
 
         def in_use():
-            return cluster.status()[0]["metrics"].get("feed_memory_bytes", 0)
+            return cluster.status()[0].metrics.get("feed_memory_bytes", 0)
 
         frame = spark.range(1_000_000, numPartitions=1)
         feeding = threading.Thread(target=lambda: failures.append(error_of(cluster.train, frame)))

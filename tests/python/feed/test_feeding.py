@@ -1,12 +1,16 @@
 """How feed tasks cut their rows into chunks, and what of a plan may be printed."""
 
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from types import SimpleNamespace
 
 import pytest
 
 from tfos.cluster.feed import warn_of_speculation
-from tfos.cluster.progress import Progress, describe
+from tfos.cluster.progress import Progress, describe, number
+from tfos.feed.datafeed import FeedSource
 from tfos.feed.plan import FeedPlan, Replay
 from tfos.feed.tasks import _batches_by_bytes, _batches_by_feedback
 
@@ -176,3 +180,80 @@ def test_speculation_is_warned_of(caplog, speculation):
 def test_progress_can_be_turned_off(capsys):
     Progress(False).show([], "feeding")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1234567, "1234567"),
+        (2**62, str(2**62)),
+        (1234567.0, "1234567"),
+        (0.25, "0.2500"),
+        (0.00002, "2e-05"),
+        (-0.0005, "-0.0005"),
+        (0.0, "0"),
+        (1e300, "1e+300"),
+        (float("inf"), "inf"),
+        ("nan", "nan"),
+    ],
+)
+def test_numbers_are_shown_as_people_read_them(value, shown):
+    assert number(value) == shown
+
+
+def test_progress_lines_of_several_threads_are_whole():
+    class Stream:
+        """Says when two threads write at a time."""
+
+        def __init__(self):
+            self.entered = threading.Event()
+            self.go_on = threading.Event()
+            self.written = []
+
+        def isatty(self):
+            return False
+
+        def write(self, text):
+            self.entered.set()
+            assert self.go_on.wait(60)
+            self.written.append((threading.current_thread().name, text))
+
+        def flush(self):
+            pass
+
+    stream = Stream()
+    progress = Progress(True, stream=stream)
+    first = threading.Thread(target=progress.say, args=["one"], name="first")
+    first.start()
+    assert stream.entered.wait(60)
+    second = threading.Thread(target=progress.say, args=["two"], name="second")
+    second.start()
+    assert progress._lock.locked()
+    stream.go_on.set()
+    first.join(60)
+    second.join(60)
+    assert [name for name, _ in stream.written] == ["first"] * 2 + ["second"] * 2
+
+
+def test_threads_share_one_reader_of_a_queue():
+    class Server:
+        """Lets two threads come as far as making a reader at the same time, if they can."""
+
+        def __init__(self):
+            self.both = threading.Barrier(2)
+            self.made = 0
+
+        def reader(self, queue):
+            with contextlib.suppress(threading.BrokenBarrierError):  # Only one came, as it should.
+                self.both.wait(0.2)
+            self.made += 1
+            return object()
+
+        batch_source = reader
+
+    for kind in ("reader", "batch_source"):
+        server = Server()
+        source = FeedSource(server, link=None, queues=["input"])
+        with ThreadPoolExecutor(2) as threads:
+            made = list(threads.map(getattr(source, kind), ["input"] * 2))
+        assert server.made == 1 and made[0] is made[1]

@@ -27,7 +27,7 @@ def test_nodes_train_through_native_servers_and_another_cluster_goes_on(spark, t
         input_mode="tensorflow",
         args=args,
     ) as cluster:
-        servers = [node for node in cluster.status() if node["job_name"] == "ps"]
+        servers = [node for node in cluster.status() if node.job_name == "ps"]
         assert len(servers) == 2
     first, second = (
         json.loads((tmp_path / f"worker-{index}.json").read_text()) for index in (0, 1)
@@ -40,8 +40,8 @@ def test_nodes_train_through_native_servers_and_another_cluster_goes_on(spark, t
     assert first["version"] == 2 * (4 + 16)
     assert first["local_servers"] >= 1
     for node in cluster.status()[:2]:
-        assert node["state"] == "done"
-    assert sum(node["metrics"].get("parameter_pushes", 0) for node in cluster.status()[:2]) >= 40
+        assert node.state == "done"
+    assert sum(node.metrics.get("parameter_pushes", 0) for node in cluster.status()[:2]) >= 40
 
     with tfos.run(
         spark, programs.go_on, nodes=2, parameter_servers=1, args=args, tensors_encrypt=True
@@ -58,14 +58,12 @@ def test_a_server_that_is_killed_ends_the_cluster_and_is_named(spark, leftovers)
         spark, programs.push_for_ever, nodes=2, parameter_servers=1, input_mode="tensorflow"
     )
     pushing = cluster._coordinator.wait(
-        lambda: cluster.status()[1]["metrics"].get("pushed", 0) > 0, 120
+        lambda: cluster.status()[1].metrics.get("pushed", 0) > 0, 120
     )
     assert pushing
     server = cluster.status()[0]
-    assert psutil.Process(server["pid"]).cmdline()[1:] == ["parameter-server"], (
-        "no Python runs there"
-    )
-    os.kill(server["pid"], signal.SIGKILL)
+    assert psutil.Process(server.pid).cmdline()[1:] == ["parameter-server"], "no Python runs there"
+    os.kill(server.pid, signal.SIGKILL)
     with pytest.raises(NodeFailedError, match="ps:0|parameter server ps:0 on host"):
         cluster.shutdown()
 

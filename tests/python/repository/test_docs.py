@@ -1,5 +1,6 @@
 """Pages that are made from code are up to date, and links between pages lead somewhere."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -9,6 +10,23 @@ import pytest
 from support.places import ROOT
 
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+
+
+def test_the_api_page_is_what_the_sources_say():
+    """So a change of the public API shows in the page."""
+    subprocess.run([sys.executable, ROOT / "tools/api_page.py", "--check"], check=True)
+
+
+@pytest.mark.parametrize(
+    "module", ["tfos", "tfos.inference", "tfos.parameter_server", "tfos.records"]
+)
+def test_the_api_page_has_every_public_name(module):
+    page = (ROOT / "docs/api.md").read_text()
+    for name in set(importlib.import_module(module).__all__) - {"__version__"}:
+        found = re.search(
+            rf"^- (class )?`{module}\.{name}\b|^## {module}\.{name}$", page, re.MULTILINE
+        )
+        assert found, name
 
 
 def test_the_settings_page_is_what_the_settings_say():

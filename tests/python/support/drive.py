@@ -94,7 +94,7 @@ def feed_until_killed(sc, cluster):
 
     def say_when_fed():
         wait_for(
-            lambda: any(node["metrics"].get("rows", 0) > 0 for node in cluster.status()),
+            lambda: any(node.metrics.get("rows", 0) > 0 for node in cluster.status()),
             "a row in a node",
         )
         say("feed")

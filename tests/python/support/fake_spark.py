@@ -15,6 +15,9 @@ class FakeConf:
     def get(self, key: str, default: str | None = None) -> str | None:
         return self._values.get(key, default)
 
+    def getAll(self) -> list[tuple[str, str | None]]:
+        return list(self._values.items())
+
     def contains(self, key: str) -> bool:
         return key in self._values
 

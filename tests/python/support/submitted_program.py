@@ -43,7 +43,7 @@ def main():
     spark = SparkSession.builder.getOrCreate()
     if sys.argv[1:] == ["wait"]:
         with tfos.run(spark, stay, nodes=2) as cluster:
-            print(json.dumps({"nodes": len(cluster.nodes)}), flush=True)
+            print(json.dumps({"nodes": len(cluster.status())}), flush=True)
     else:
         rows = spark.sparkContext.parallelize([(n / 100, 3 * n / 100) for n in range(100)], 2)
         with tfos.run(spark, fit, nodes=2) as cluster:
@@ -53,7 +53,7 @@ def main():
                 {
                     "driver": sys.executable,
                     "container": os.environ.get("CONTAINER_ID"),
-                    "nodes": [node["metrics"] for node in cluster.status()],
+                    "nodes": [node.metrics for node in cluster.status()],
                 }
             ),
             flush=True,

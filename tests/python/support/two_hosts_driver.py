@@ -82,7 +82,7 @@ def feed_from_one(spark, run, directory):
     # Some 40 MB: a node that answers late must not find that all are with the other one already.
     one = spark.sparkContext.parallelize(range(ROWS), 1).map(lambda n: ([float(n)] * 200, n))
     with run(count_batches, nodes=2, args={"dir": directory}) as cluster:
-        assert len({node["address"] for node in cluster.nodes}) == 2, cluster.nodes
+        assert len({node.address for node in cluster.status()}) == 2, cluster.status()
         cluster.train(one)
     assert cluster.ledger().complaint() is None, cluster.ledger()
 

@@ -17,12 +17,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import pyspark
 from py4j.java_gateway import JavaClass
 from pyspark.sql import types as sql
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
 from tfos.base.arrow import pa
-from tfos.errors import BadInputError
+from tfos.errors import BadInputError, TfosError
 from tfos.files import hadoop_settings, paths
 from tfos.files.access import access_for
 from tfos.records import files as record_files
@@ -31,8 +31,25 @@ from tfos.records.listing import FilePart, ListedFile
 from tfos.records.spark import types
 from tfos.records.spark import writer as records_spark_writer
 from tfos.spark import jar
+from tfos.spark.sessions import context_of
+
+try:
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceReader,
+        DataSourceWriter,
+        InputPartition,
+    )
+except ImportError as error:
+    raise TfosError(
+        f"the format tfrecord needs Spark 4.1 or newer, and this is PySpark {pyspark.__version__}: "
+        'install "pyspark>=4.1,<5"'
+    ) from error
 
 FORMAT = "tfrecord"
+
+#: Major and minor version from which on Spark has all that the format uses.
+_OLDEST_SPARK = (4, 1)
 
 #: Bytes that a task reads at most, where the files can be put together and split so; Spark's
 #: default of spark.sql.files.maxPartitionBytes.
@@ -85,6 +102,11 @@ def register(spark: Any) -> None:
             ``spark.tfos.hadoop.*`` settings go to Hadoop's client of this process as well
             (:func:`tfos.files.hadoop_settings.adopt`).
     """
+    context = context_of(spark)
+    if tuple(int(number) for number in context.version.split(".")[:2]) < _OLDEST_SPARK:
+        raise BadInputError(
+            f"the format tfrecord needs Spark 4.1 or newer, and this is {context.version}"
+        )
     if _is_in_jvm(spark):
         hadoop_settings.adopt(hadoop_settings.of_session(spark.sparkContext))
     else:
@@ -129,7 +151,11 @@ def _source_of(spark: Any, name: str = FORMAT) -> type[TFRecordSource]:
 
 
 def save_tfrecords(
-    frame: Any, path: str, mode: str = "error", partition_by: Sequence[str] = (), **options: Any
+    frame: Any,
+    path: str | os.PathLike[str],
+    mode: str = "error",
+    partition_by: Sequence[str] = (),
+    **options: Any,
 ) -> None:
     """Writes a DataFrame as ``frame.write.format("tfrecord")`` does, with each of Spark's modes.
 
@@ -144,6 +170,8 @@ def save_tfrecords(
 
     Raises :class:`BadInputError` before anything runs for columns that records can't hold.
     """
+    path = os.fspath(path)
+    context_of(frame.sparkSession)
     partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     check_writable(frame, mode, partition_by, options)
     if _is_in_jvm(frame.sparkSession):

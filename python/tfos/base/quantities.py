@@ -1,0 +1,61 @@
+"""Reads sizes, times and ports as people and Spark write them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_PORTS = re.compile(r"\d+(-\d+)?")
+_WITH_UNIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-z]+)")
+#: What each word behind a number stands for, by the unit of the setting.
+_UNITS: dict[str, dict[str, float]] = {
+    "seconds": {
+        "ms": 0.001,
+        **dict.fromkeys(("s", "sec", "second", "seconds"), 1),
+        **dict.fromkeys(("m", "min", "minute", "minutes"), 60),
+        **dict.fromkeys(("h", "hour", "hours"), 3600),
+        **dict.fromkeys(("d", "day", "days"), 24 * 3600),
+    },
+    # Spark's sizes: powers of 1024, with or without the b of "kb".
+    "bytes": {
+        "b": 1,
+        **{
+            letter + end: 1024**power
+            for power, letter in enumerate("kmgt", 1)
+            for end in ("", "b", "ib")
+        },
+    },
+}
+
+
+def read_number(value: Any, unit: str, *, whole: bool) -> float:
+    """A number of ``unit``; a text may name another unit of the same kind, such as 256m of "bytes"
+    or 10min of "seconds". ValueError, TypeError or OverflowError where it is none."""
+    if isinstance(value, bool):
+        raise TypeError(value)
+    factor: float = 1
+    if isinstance(value, str):
+        match = _WITH_UNIT.fullmatch(value.strip())
+        if match and match.group(2).lower() in _UNITS.get(unit, {}):
+            value, factor = float(match.group(1)), _UNITS[unit][match.group(2).lower()]
+        elif whole:
+            value = int(value)
+    if not whole:
+        return float(value) * factor
+    number = value * factor
+    if int(number) != number:
+        raise ValueError(value)
+    return int(number)
+
+
+def is_size(text: str) -> bool:
+    """Whether Java takes it for a size, as in ``-Xmx256m``."""
+    return re.fullmatch(r"\d+[kmgtKMGT]?", text) is not None
+
+
+def is_port_range(text: str) -> bool:
+    """Whether it is a port, or a range of them such as ``5000-5100``."""
+    if not _PORTS.fullmatch(text):
+        return False
+    ports = [int(port) for port in text.split("-")]
+    return ports == sorted(ports) and ports[-1] <= 65535

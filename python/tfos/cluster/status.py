@@ -1,0 +1,72 @@
+"""What is known of a node of a running cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """A node at a moment, at most a heartbeat old. What is not known yet is None or empty.
+
+    Attributes:
+        node_id: number of the node in the cluster, from 0.
+        job_name, task_index: its role, and its number among the nodes of that role.
+        state: ``expected``, ``registered``, ``starting``, ``running``, ``draining``, ``done``,
+            ``failed`` or ``lost``.
+        detail: more about the state, for people.
+        host, address, port: where it runs, and where other nodes reach it.
+        executor_id: Spark's name of the executor that it runs beside.
+        pid, agent_pid: its process, and that of its agent.
+        gpus: the GPUs that it has.
+        feed_port: where feeders of other hosts reach it.
+        tensorboard_pid, tensorboard_port: of the TensorBoard beside it.
+        metrics: what the program and the feed have reported, by name.
+    """
+
+    node_id: int
+    job_name: str
+    task_index: int
+    state: str
+    detail: str
+    host: str | None
+    address: str | None
+    port: int | None
+    executor_id: str | None
+    pid: int | None
+    agent_pid: int | None
+    gpus: tuple[str, ...]
+    feed_port: int | None
+    tensorboard_pid: int | None
+    tensorboard_port: int | None
+    metrics: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """As in messages: ``worker:0``."""
+        return f"{self.job_name}:{self.task_index}"
+
+    @classmethod
+    def from_message(cls, node: Mapping[str, Any]) -> NodeStatus:
+        """Of a NODE of docs/formats/control-protocol.md, with its ``metrics``."""
+        tensorboard = node.get("tensorboard") or {}
+        return cls(
+            node_id=node["node_id"],
+            job_name=node["job_name"],
+            task_index=node["task_index"],
+            state=node["state"],
+            detail=node.get("detail") or "",
+            host=node.get("host"),
+            address=node.get("address"),
+            port=node.get("port"),
+            executor_id=node.get("executor_id"),
+            pid=node.get("pid"),
+            agent_pid=node.get("agent_pid"),
+            gpus=tuple(node.get("gpus") or ()),
+            feed_port=(node.get("feed") or {}).get("port"),
+            tensorboard_pid=tensorboard.get("pid"),
+            tensorboard_port=tensorboard.get("port"),
+            metrics=dict(node.get("metrics") or {}),
+        )

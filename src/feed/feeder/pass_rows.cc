@@ -1,0 +1,40 @@
+#include "feed/feeder/pass_rows.h"
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+
+#include "base/deadline.h"
+#include "base/format.h"
+#include "feed/feeder/feed_client.h"
+
+namespace tfos::feed {
+namespace {
+
+// The other node's listener answers by itself, whatever its program does.
+constexpr std::chrono::seconds kPatience{60};
+
+}  // namespace
+
+Status PassRows(const Endpoint& to, const Secret& token, const std::string& queue,
+                std::uint32_t epoch, std::span<const std::byte> chunk, const ItemRange& rows) {
+  const auto pass = [&]() -> Status {
+    TFOS_ASSIGN_OR_RETURN(const std::unique_ptr<FeedClient> client,
+                          FeedClient::Connect(to, token, {.progress_timeout = kPatience},
+                                              Deadline::After(kPatience)));
+    TFOS_ASSIGN_OR_RETURN(const Opened opened, client->Open({.mode = Mode::kPass,
+                                                             .queue = queue,
+                                                             .key = {.epoch = epoch},
+                                                             .region_bytes = chunk.size()}));
+    if (opened.feed_over) return Status::Ok();
+    TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, client->Reserve(chunk.size()));
+    if (room.empty()) return Status::Ok();
+    std::memcpy(room.data(), chunk.data(), chunk.size());
+    TFOS_RETURN_IF_ERROR(client->Commit(chunk.size(), rows));
+    return client->Finish().status();
+  };
+  return pass().Annotate(
+      fmt::format("pass {} rows of epoch {} on to node {}", rows.items(), epoch, to.node_id));
+}
+
+}  // namespace tfos::feed

@@ -1,0 +1,69 @@
+"""The driver's side of the coordinator process, with a process that says what a test wants."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from tfos.base import executable
+from tfos.cluster import launch
+from tfos.cluster.coordinator import Coordinator
+from tfos.errors import NodeFailedError, TfosError
+
+BOUND_SECONDS = 60
+LISTENING = '{"type":"listening","address":"127.0.0.1","port":1}'
+
+
+def says(monkeypatch, tmp_path, *commands):
+    """Makes the executable of tfos a script of ``commands``."""
+    script = tmp_path / "tfos"
+    script.write_text("\n".join(["#!/bin/sh", "read -r first", *commands]) + "\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(executable, "path", lambda: str(script))
+
+
+@pytest.mark.parametrize(
+    ("commands", "why"),
+    [
+        (['printf \'{"type":"node","no\'', "kill -KILL $$"], "was killed by SIGKILL"),
+        (['printf \'{"type":"fin\'', "exit 3"], "ended with code 3"),
+        (["echo 'no event'", "exec sleep 600"], "sent an event that can't be handled"),
+        (['echo \'{"type":"node"}\'', "exec sleep 600"], "sent an event that can't be handled"),
+    ],
+    ids=["killed in mid-line", "ended in mid-line", "not JSON", "not an event"],
+)
+def test_waits_end_when_the_coordinator_says_nothing_readable(monkeypatch, tmp_path, commands, why):
+    says(monkeypatch, tmp_path, f"echo '{LISTENING}'", *commands)
+    failed = threading.Event()
+    coordinator = Coordinator({"max_lost_nodes": 0}, on_failure=failed.set)
+    with pytest.raises(NodeFailedError, match=f"coordinate the cluster: the coordinator .*{why}"):
+        coordinator.wait(lambda: False, BOUND_SECONDS)
+    assert failed.wait(BOUND_SECONDS)
+    assert coordinator.wait_quietly(lambda: False, BOUND_SECONDS), "the end is known"
+    coordinator.close()
+
+
+def test_a_callback_that_fails_does_not_leave_waits_behind(monkeypatch, tmp_path):
+    failure = '{"type":"fatal","message":"no port"}'
+    says(monkeypatch, tmp_path, f"echo '{LISTENING}'", f"echo '{failure}'", "exec sleep 600")
+
+    def broken():
+        raise OSError("Spark is gone")
+
+    coordinator = Coordinator({"max_lost_nodes": 0}, on_failure=broken)
+    with pytest.raises(NodeFailedError, match="no port"):
+        coordinator.wait(lambda: False, BOUND_SECONDS)
+    coordinator._reader.join(BOUND_SECONDS)
+    assert not coordinator._reader.is_alive()
+    assert coordinator._ended
+    coordinator.close()
+
+
+def test_an_agent_killed_in_mid_line_is_a_node_that_did_not_start(monkeypatch, tmp_path):
+    says(monkeypatch, tmp_path, 'printf \'{"type":"form\'', "kill -KILL $$")
+    monkeypatch.setattr(launch, "_bootstrap", lambda *arguments: "{}")
+    monkeypatch.setattr(launch, "_payload", lambda *arguments: b"")
+    with pytest.raises(TfosError, match="node 1 on .* did not start: its supervisor"):
+        launch.launch(SimpleNamespace(stay=False), 1, executor_id="0", watch_pid=-1, gpus=[])

@@ -1,0 +1,64 @@
+"""What ``tfos.run`` refuses and warns of before anything starts."""
+
+from __future__ import annotations
+
+import logging
+
+import cloudpickle
+import pytest
+
+import tfos
+from support.fake_spark import FakeSparkContext, fake_session
+from tfos.cluster import cluster
+from tfos.errors import BadInputError
+
+
+def run(conf=None, **arguments):
+    """Asks for more nodes than there are slots, so that nothing starts."""
+    context = FakeSparkContext("local[1]", conf=conf, slots_by_look=[1])
+    context.pythonExec = "python3"
+    return tfos.run(fake_session(context), print, nodes=2, **arguments)
+
+
+def test_a_misspelt_key_of_the_configuration_is_warned_of(caplog):
+    caplog.set_level(logging.WARNING)
+    conf = {"spark.tfos.feed.memry": "1g", "spark.tfos.stop.grace": "1s", "spark.app.name": "a"}
+    with pytest.raises(BadInputError, match="2 nodes were asked for"):
+        run(conf)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "spark.tfos.feed.memry is no setting of tfos; is spark.tfos.feed.memory meant?" in said
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), float("nan"), 0, -1])
+def test_a_registration_timeout_that_cannot_be_is_refused(timeout):
+    with pytest.raises(BadInputError, match="registration_timeout="):
+        run(registration_timeout=timeout)
+
+
+class Counted:
+    """Counts how often it was pickled."""
+
+    pickled = 0
+
+    def __reduce__(self):
+        Counted.pickled += 1
+        return Counted, ()
+
+
+class Unpicklable:
+    def __reduce__(self):
+        raise TypeError("it holds a lock")
+
+
+def test_arguments_are_pickled_once():
+    Counted.pickled = 0
+    main, args = cloudpickle.loads(cluster._pickled(print, Counted()))
+    assert Counted.pickled == 1 and main is print and isinstance(args, Counted)
+
+
+@pytest.mark.parametrize(
+    ("main", "args", "what"), [(Unpicklable(), None, "the program"), (print, Unpicklable(), "args")]
+)
+def test_what_cannot_be_pickled_is_named(main, args, what):
+    with pytest.raises(BadInputError, match=f"^{what} can't be sent to the nodes: .*holds a lock"):
+        cluster._pickled(main, args)
