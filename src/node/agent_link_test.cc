@@ -123,8 +123,13 @@ TEST_F(AgentLinkTest, TheAgentEndsEpochsAndTheFeed) {
 TEST_F(AgentLinkTest, GrantsArrive) {
   Open(std::chrono::hours(1));
   link_->Attach(feed_);
-  Tell(control::StepTickets{
-      .queue = "input", .epoch = 2, .granted = 5, .longest = 9, .missing = {"worker:1"}});
+  control::StepTickets tickets;
+  tickets.queue = "input";
+  tickets.epoch = 2;
+  tickets.granted = 5;
+  tickets.longest = 9;
+  tickets.missing = {"worker:1"};
+  Tell(tickets);
   const auto grant = feed_->steps().Await(
       "input", 2, [](const feed::StepGrant& some) { return some.granted == 5; },
       {.deadline = Deadline::After(kLong)});
