@@ -1,7 +1,5 @@
 // The native methods of tfos.internal.NativeModel: SavedModels over columns.
 
-#include "tensorflow/saved_model.h"
-
 #include <jni.h>
 
 #include <cstddef>
@@ -21,6 +19,7 @@
 #include "jvm/columns.h"
 #include "jvm/java_call.h"
 #include "jvm/plan_json.h"
+#include "tensorflow/saved_model.h"
 #include "tensorflow/session_api.h"
 
 namespace tfos::jvm {

@@ -1,7 +1,5 @@
 // The native methods of tfos.internal.NativeRecords: TFRecord files.
 
-#include "records/record_files.h"
-
 #include <jni.h>
 
 #include <array>
@@ -30,6 +28,7 @@
 #include "records/example_schema.h"
 #include "records/feature_column.h"
 #include "records/index_builder.h"
+#include "records/record_files.h"
 #include "records/record_index.h"
 #include "records/record_reader.h"
 #include "records/record_writer.h"
