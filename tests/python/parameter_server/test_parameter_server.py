@@ -250,24 +250,20 @@ def test_optimizers_do_what_those_of_keras_do(serving):
 def test_values_are_copied_for_as_many_tensors_as_variables(serving):
     process = serving()
     variables = [np.arange(3, dtype=np.float32), np.zeros(2, np.float64)]
-    with server_of(process, variables):
-        client = connection.connect(
-            [process.server],
-            variables,
-            _native.ParameterRule.make("delta"),
-            worker(1, 2),
-            process.token,
-        )
-        memory = [connection.as_bytes(np.empty_like(array)) for array in variables]
-        client.run(push=None, pull=True, overlapped=False, tensors=[])
-        client.copy_values(memory)
-        assert memory[0].tobytes() == variables[0].tobytes()
-        with pytest.raises(BadInputError, match="3 tensors for 2 variables"):
-            client.copy_values([*memory, np.empty(4, np.uint8)])
-        with pytest.raises(BadInputError, match="1 tensors for 2 variables"):
-            client.copy_values(memory[:1])
-        with pytest.raises(BadInputError, match="variable 1 has 16 bytes, and its tensor 8"):
-            client.copy_values([memory[0], np.empty(8, np.uint8)])
+    rule = _native.ParameterRule.make("delta", workers=1)
+    client = connection.connect([process.server], variables, rule, worker(), process.token)
+    client.write(0, [connection.as_bytes(array) for array in variables])
+    client.start_at(0)
+    client.run(push=None, pull=True, overlapped=False, tensors=[])
+    memory = [connection.as_bytes(np.ones_like(array)) for array in variables]
+    client.copy_values(memory)
+    assert [one.tobytes() for one in memory] == [array.tobytes() for array in variables]
+    with pytest.raises(BadInputError, match="3 tensors for 2 variables"):
+        client.copy_values([*memory, np.empty(4, np.uint8)])
+    with pytest.raises(BadInputError, match="1 tensors for 2 variables"):
+        client.copy_values(memory[:1])
+    with pytest.raises(BadInputError, match="variable 1 has 16 bytes, and its tensor 8"):
+        client.copy_values([memory[0], np.empty(8, np.uint8)])
 
 
 def test_what_cannot_be_on_servers_is_refused(serving):
