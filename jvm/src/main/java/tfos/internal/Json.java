@@ -38,9 +38,9 @@ public final class Json {
   public static Map<String, String> mapping(String text) {
     JsonNode json = parse(text);
     Map<String, String> result = new LinkedHashMap<>();
-    json.fields().forEachRemaining(field -> {
-      if (field.getValue().isTextual()) {
-        result.put(field.getKey(), field.getValue().textValue());
+    json.fieldNames().forEachRemaining(name -> {
+      if (json.get(name).isTextual()) {
+        result.put(name, json.get(name).textValue());
       }
     });
     if (!json.isObject() || result.size() != json.size()) {

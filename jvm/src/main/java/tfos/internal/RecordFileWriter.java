@@ -89,6 +89,7 @@ final class RecordFileWriter implements AutoCloseable {
     }
   }
 
+  @SuppressWarnings("try") // The file is only closed there, whatever happens.
   private void finish() throws IOException {
     byte[] index = null;
     try (OutputStream closed = file) {
