@@ -328,8 +328,9 @@ TEST_P(ServerTest, WaitsUntilThereAreDescriptorsForANewConnection) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  // The limit bounds numbers of descriptors, and a new one gets the lowest that is free.
   rlimit none = before;
-  none.rlim_cur = 0;
+  none.rlim_cur = static_cast<rlim_t>(UniqueFd(::dup(stranger.get())).get());
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   const int connected =
       ::connect(stranger.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));

@@ -168,7 +168,7 @@ TEST(FrameTest, ABodyOfAnotherLengthIsMalformed) {
 
 TEST(FrameTest, UnknownModesAreMalformed) {
   std::string open = Encode(SomeSession());
-  open[kFrameHeaderBytes] = 2;
+  open[kFrameHeaderBytes] = 3;
   EXPECT_FALSE(ParseOpen(Body(open)).ok());
 }
 
