@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test lint sanitize sanitize-address sanitize-thread fuzz corpus format prose clean
+.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -73,6 +73,12 @@ lint: ## Check format, Python's types and style, the layers, and the English of 
 	  'Checking the Python sources (ruff, mypy)' 'tools/lint.sh' \
 	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
 	  'Checking the English' '.venv/bin/python tools/prose.py'
+
+analyse: ## Check all C++ sources with Clang's warnings and its analysis of mutexes, without building them.
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh build test analyse' \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  "Checking the C++ sources with Clang" 'cmake --preset clang >build/clang.log && python3 tools/check_with_clang.py build/clang'
 
 # Both are Clang's builds of all there is, benchmarks and fuzz targets included, with its warnings as
 # errors.
