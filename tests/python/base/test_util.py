@@ -3,6 +3,7 @@
 import pytest
 
 from support.fake_spark import FakeSparkContext, fake_session
+from support.waiting import wait_for
 from tfos import util
 from tfos.errors import BadInputError
 
@@ -33,4 +34,5 @@ def test_sizes_that_it_does_not_have():
 
 
 def test_executors_that_are_there(spark):
-    assert util.num_executors(spark) == 2
+    # A session begins before its executors have registered.
+    wait_for(lambda: util.num_executors(spark) == 2, "two executors")
