@@ -118,7 +118,7 @@ class Drive:
                 self.members[role] = [process]
         # An agent leaves its launcher's tree, and works where the executor does.
         for agent in psutil.process_iter():
-            if _is_agent_of(agent, self.driver.directory):
+            if _is_agent_of(agent, self.driver.directory) and _is_connected(agent):
                 self.members["agent"] = [agent]
                 executor = next(
                     p for p in below if _role(p) == "executor" and p.cwd() == agent.cwd()
@@ -189,6 +189,18 @@ def _role(process):
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return None  # it ended while being looked at
     return None
+
+
+def _is_connected(agent):
+    """Whether the agent has reached the coordinator. One that dies before is no node yet: Spark
+    starts its launch task again, as it does with any task that fails."""
+    try:
+        return any(
+            connection.status == psutil.CONN_ESTABLISHED
+            for connection in agent.net_connections(kind="tcp")
+        )
+    except psutil.Error:
+        return False
 
 
 def _is_agent_of(process, directory):
