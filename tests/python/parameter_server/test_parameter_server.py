@@ -199,8 +199,8 @@ def test_state_goes_on_with_another_number_of_servers(serving, tmp_path, caplog)
             **options,
         ).open()
     with pytest.raises(BadInputError, match="variable 0 is float32.*here int32"):
-        server_of(second, again, restore=str(tmp_path / "state.npz"), **options)._read_state(
-            [w.astype(np.int32), b]
+        server_of(second, again, **options)._read_state(
+            str(tmp_path / "state.npz"), [w.astype(np.int32), b]
         )
     with (
         caplog.at_level("WARNING"),
