@@ -207,6 +207,6 @@ def test_a_single_node_needs_no_parameter_server(tmp_path, leftovers):
         "-m",
         "model",
         "-s",
-        "20",
+        "10",  # The digits are 16 batches.
     )
-    assert list((tmp_path / "model").glob("model.ckpt-20.*"))
+    assert list((tmp_path / "model").glob("model.ckpt-10.*"))
