@@ -14,7 +14,7 @@ MNIST ?=
 PYTEST_ARGS ?=
 # Most tests wait for other processes more than they compute. Each of the two has a Spark of its own.
 PYTEST = .venv/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
-# What tools/report_tests.py reads.
+# What tools/checks/report_tests.py reads.
 RESULTS = build/test-results
 CTEST = mkdir -p $(RESULTS) && ctest --output-junit $(CURDIR)/$(RESULTS)
 # Each fuzz target runs so long.
@@ -60,25 +60,25 @@ test: ## Build and run all tests: C++ (ctest), Python on real Spark clusters (py
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Building the wheel and the C++ tests, and installing the wheel (ccache)' 'tools/install_wheel.sh --tests' \
 	  'Running the C++ tests' '$(CTEST)/cpp.xml --preset dev -j $$((2 * $(JOBS)))' \
-	  'Checking what the binaries show and need' '.venv/bin/python tools/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/dev/src/jvm/libtfos_jvm.so' \
+	  'Checking what the binaries show and need' '.venv/bin/python tools/checks/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/dev/src/jvm/libtfos_jvm.so' \
 	  "Archiving Spark's classes" '.venv/bin/python tools/archive_spark_classes.py build/spark-classes.jsa' \
 	  'Running the Python tests' '$(PYTEST) --junitxml $(RESULTS)/python.xml tests/python $(PYTEST_ARGS)' \
-	  'Reporting' '.venv/bin/python tools/report_tests.py $(RESULTS)/cpp.xml $(RESULTS)/python.xml'
+	  'Reporting' '.venv/bin/python tools/checks/report_tests.py $(RESULTS)/cpp.xml $(RESULTS)/python.xml'
 
 lint: ## Check format, Python's types and style, the layers, and the English of pages; Java's warnings are errors of the build.
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh analyse' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Checking the format of the C++ sources' "git ls-files '*.cc' '*.h' | xargs clang-format-16 --dry-run -Werror" \
-	  'Checking the Python sources (ruff, mypy)' 'tools/lint.sh' \
-	  'Checking the layers' '.venv/bin/python tools/check_layers.py' \
-	  'Checking the English' '.venv/bin/python tools/prose.py'
+	  'Checking the Python sources (ruff, mypy)' 'tools/checks/lint.sh' \
+	  'Checking the layers' '.venv/bin/python tools/checks/check_layers.py' \
+	  'Checking the English' '.venv/bin/python tools/checks/prose.py'
 
 analyse: ## Check all C++ sources with Clang's warnings and its analysis of mutexes, without building them.
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh build test analyse' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
-	  "Checking the C++ sources with Clang" 'cmake --preset clang >build/clang.log && python3 tools/check_with_clang.py build/clang'
+	  "Checking the C++ sources with Clang" 'cmake --preset clang >build/clang.log && python3 tools/checks/check_with_clang.py build/clang'
 
 # Both are Clang's builds of all there is, benchmarks and fuzz targets included, with its warnings as
 # errors.
@@ -115,12 +115,12 @@ corpus: ## Write the seeds of fuzz/corpus anew.
 format: ## Format the C++ and Python sources.
 	@tools/install_packages.sh analyse
 	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
-	@tools/lint.sh --fix
+	@tools/checks/lint.sh --fix
 
-prose: ## Check the English of pages, comments and docstrings (tools/prose.toml has the rules).
+prose: ## Check the English of pages, comments and docstrings (tools/checks/prose.toml has the rules).
 	@tools/steps.sh \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
-	  'Checking the English' '.venv/bin/python tools/prose.py'
+	  'Checking the English' '.venv/bin/python tools/checks/prose.py'
 
 clean: ## Remove everything built, .venv included.
 	rm -rf build dist jvm/target .venv .venv-lint .pytest_cache spark-warehouse

@@ -4,7 +4,7 @@ add_library(tfos_flags INTERFACE)
 target_include_directories(tfos_flags INTERFACE
   "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 target_compile_options(tfos_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
-  # What a mutex guards (base/mutex.h) is no matter of taste: Clang refuses a breach in any build.
+  # What a mutex guards (base/thread/mutex.h) is no matter of taste: Clang refuses a breach in any build.
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety> $<$<CXX_COMPILER_ID:Clang>:-Werror=thread-safety>
   $<$<BOOL:${TFOS_WERROR}>:-Werror>)
 # What GCC says only once it has inlined at -O3 is too often wrong: GCC 12 takes members that a
@@ -29,8 +29,9 @@ function(tfos_library name)
   target_link_libraries(${name} PUBLIC tfos_flags ${ARG_LINKS})
 endfunction()
 
-# tfos_test(x_test LINKS ...): builds x_test.cc of the current folder and registers its cases with ctest.
-function(tfos_test name)
+# tfos_test([FOLDER/]x_test LINKS ...): builds x_test from x_test.cc and registers its cases with ctest.
+function(tfos_test source)
+  get_filename_component(name "${source}" NAME)
   if(NOT TFOS_BUILD_TESTS)
     return()
   endif()
@@ -38,7 +39,7 @@ function(tfos_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  add_executable(${name} ${name}.cc)
+  add_executable(${name} ${source}.cc)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
 endfunction()

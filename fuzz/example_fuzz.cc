@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "records/example_decoder.h"
-#include "records/example_encoder.h"
-#include "records/schema_inference.h"
+#include "records/example/example_decoder.h"
+#include "records/example/example_encoder.h"
+#include "records/schema/schema_inference.h"
 
 namespace {
 

@@ -9,11 +9,11 @@
 #include <span>
 #include <utility>
 
-#include "base/unique_fd.h"
-#include "collective/stream_choice.h"
+#include "base/process/unique_fd.h"
+#include "collective/mesh/stream_choice.h"
 #include "net/handshake.h"
 #include "net/socket.h"
-#include "net/tls_stream.h"
+#include "net/tls/tls_stream.h"
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "collective/link.h"
-#include "collective/test_stream.h"
+#include "collective/mesh/link.h"
+#include "collective/mesh/test_stream.h"
 
 namespace {
 

@@ -22,8 +22,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/unique_fd.h"
-#include "collective/link.h"
+#include "base/process/unique_fd.h"
+#include "collective/mesh/link.h"
 #include "control/messages/messages.h"
 #include "feed/read/test_chunks.h"
 #include "feed/wire/frame.h"
@@ -31,11 +31,11 @@
 #include "jvm/plan_json.h"
 #include "net/handshake.h"
 #include "net/socket.h"
-#include "net/tls_stream.h"
-#include "parameter_server/protocol.h"
-#include "records/compression.h"
-#include "records/index_builder.h"
-#include "records/test_examples.h"
+#include "net/tls/tls_stream.h"
+#include "parameter_server/wire/protocol.h"
+#include "records/example/test_examples.h"
+#include "records/files/index_builder.h"
+#include "records/framing/compression.h"
 #include "testing/pickler.h"
 
 namespace {

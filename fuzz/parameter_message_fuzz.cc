@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
-#include "parameter_server/layout.h"
-#include "parameter_server/protocol.h"
+#include "parameter_server/model/layout.h"
+#include "parameter_server/wire/protocol.h"
 
 namespace {
 

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "records/compression.h"
-#include "records/record_index.h"
-#include "records/record_reader.h"
-#include "records/record_writer.h"
+#include "records/files/record_index.h"
+#include "records/framing/compression.h"
+#include "records/framing/record_reader.h"
+#include "records/framing/record_writer.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "records/crc32c.h"
-#include "records/record_index.h"
+#include "records/files/record_index.h"
+#include "records/framing/crc32c.h"
 
 namespace {
 

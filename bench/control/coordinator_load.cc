@@ -17,10 +17,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/crypto/secret.h"
 #include "base/format.h"
 #include "base/logging.h"
-#include "base/secret.h"
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
 #include "control/coordinator/coordinator.h"
 #include "control/messages/messages.h"
 #include "testing/raw_client.h"

@@ -16,7 +16,7 @@
 #include "base/format.h"
 #include "inference/engine.h"
 #include "inference/saved_model_signature.h"
-#include "records/value_buffer.h"
+#include "records/example/value_buffer.h"
 #include "tensorflow/saved_model.h"
 #include "tensorflow/session_api.h"
 #include "tensorflow/tf_codes.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/aligned_buffer.h"
+#include "base/memory/aligned_buffer.h"
 #include "tfos/status.h"
 
 namespace tfos::chunk {

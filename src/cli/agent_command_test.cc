@@ -30,11 +30,11 @@
 #include <string>
 #include <vector>
 
-#include "base/deadline.h"
-#include "base/line_buffer.h"
-#include "base/pidfd.h"
-#include "base/subprocess.h"
-#include "base/unique_fd.h"
+#include "base/process/pidfd.h"
+#include "base/process/subprocess.h"
+#include "base/process/unique_fd.h"
+#include "base/text/line_buffer.h"
+#include "base/time/deadline.h"
 #include "control/host/gpu_lease.h"
 #include "control/messages/messages.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/logging.h"
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
 #include "control/coordinator/coordinator.h"
 #include "tfos/status.h"
 

@@ -5,7 +5,7 @@
 
 #include "cli/agent_command.h"
 #include "cli/coordinator_command.h"
-#include "cli/doctor_command.h"
+#include "cli/doctor/doctor_command.h"
 #include "cli/parameter_server_command.h"
 #include "cli/python_command.h"
 

@@ -17,11 +17,11 @@
 #include <utility>
 #include <variant>
 
+#include "base/crypto/secret.h"
 #include "base/format.h"
 #include "base/logging.h"
-#include "base/pidfd.h"
-#include "base/secret.h"
-#include "base/unique_fd.h"
+#include "base/process/pidfd.h"
+#include "base/process/unique_fd.h"
 #include "control/link/node_link.h"
 #include "control/messages/messages.h"
 #include "net/socket.h"

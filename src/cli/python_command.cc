@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/doctor_command.h"
+#include "cli/doctor/doctor_command.h"
 
 namespace tfos::cli {
 namespace {

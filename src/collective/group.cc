@@ -9,7 +9,7 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "collective/algorithms.h"
-#include "collective/host_algorithms.h"
+#include "collective/host/host_algorithms.h"
 
 namespace tfos::collective {
 namespace {

@@ -12,14 +12,14 @@
 #include <string_view>
 #include <vector>
 
-#include "collective/element.h"
-#include "collective/host_memory.h"
-#include "collective/host_watch.h"
+#include "collective/host/host_memory.h"
+#include "collective/host/host_watch.h"
 #include "collective/meeting.h"
-#include "collective/member.h"
-#include "collective/mesh.h"
+#include "collective/mesh/member.h"
+#include "collective/mesh/mesh.h"
+#include "collective/operation/element.h"
+#include "collective/operation/timeline.h"
 #include "collective/team.h"
-#include "collective/timeline.h"
 #include "tfos/status.h"
 
 namespace tfos::collective {

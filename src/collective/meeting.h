@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "collective/host_memory.h"
-#include "collective/mesh.h"
+#include "collective/host/host_memory.h"
+#include "collective/mesh/mesh.h"
 
 namespace tfos::collective {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "collective/mesh.h"
+#include "collective/mesh/mesh.h"
 
 namespace tfos::collective {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/buffer_pool.h"
+#include "base/memory/buffer_pool.h"
 #include "chunk/chunk.h"
 #include "tfos/status.h"
 

@@ -8,9 +8,9 @@
 #include <utility>
 #include <variant>
 
-#include "base/aligned_buffer.h"
-#include "base/guarded.h"
 #include "base/logging.h"
+#include "base/memory/aligned_buffer.h"
+#include "base/thread/guarded.h"
 #include "datasets/batch_storage.h"
 #include "datasets/row_converter.h"
 #include "feed/read/pass_tracker.h"

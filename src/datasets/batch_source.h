@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "feed/read/batch_reader.h"
 #include "feed/read/synchronous_batches.h"
 #include "node/node_feed.h"
-#include "tensorflow/batch_source_table.h"
+#include "tensorflow/ops/batch_source_table.h"
 
 namespace tfos::datasets {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/guarded.h"
-#include "tensorflow/batch_source_table.h"
+#include "base/thread/guarded.h"
+#include "tensorflow/ops/batch_source_table.h"
 #include "tensorflow/tf_code_of.h"
 
 namespace tfos::datasets {

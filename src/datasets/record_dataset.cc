@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/aligned_buffer.h"
-#include "base/guarded.h"
 #include "base/logging.h"
-#include "base/mutex.h"
-#include "base/thread.h"
+#include "base/memory/aligned_buffer.h"
+#include "base/thread/guarded.h"
+#include "base/thread/mutex.h"
+#include "base/thread/thread.h"
 #include "chunk/chunk.h"
 #include "datasets/batch_storage.h"
 #include "files/process_hadoop.h"

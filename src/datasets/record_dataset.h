@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "records/example_batches.h"
-#include "tensorflow/batch_source_table.h"
+#include "records/files/example_batches.h"
+#include "tensorflow/ops/batch_source_table.h"
 #include "tfos/status.h"
 
 namespace tfos::datasets {

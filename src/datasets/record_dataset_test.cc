@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "records/test_examples.h"
+#include "records/example/test_examples.h"
 #include "tensorflow/tf_codes.h"
 
 namespace tfos::datasets {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "base/aligned_buffer.h"
+#include "base/memory/aligned_buffer.h"
 #include "tfos/status.h"
 
 namespace tfos::datasets {

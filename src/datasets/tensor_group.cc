@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/format.h"
-#include "base/guarded.h"
-#include "base/mutex.h"
+#include "base/thread/guarded.h"
+#include "base/thread/mutex.h"
 #include "collective/fused.h"
 #include "tensorflow/tf_code_of.h"
 #include "tensorflow/tf_codes.h"

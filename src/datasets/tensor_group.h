@@ -6,7 +6,7 @@
 #include <string>
 
 #include "collective/group.h"
-#include "tensorflow/tensor_group_table.h"
+#include "tensorflow/ops/tensor_group_table.h"
 
 namespace tfos::datasets {
 

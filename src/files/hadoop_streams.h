@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "hadoop/file_system.h"
-#include "records/byte_stream.h"
+#include "hadoop/files/file_system.h"
+#include "records/framing/byte_stream.h"
 #include "tfos/status.h"
 
 namespace tfos::files {

@@ -3,11 +3,11 @@
 #include <optional>
 #include <utility>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "files/uri_files.h"
-#include "hadoop/client.h"
-#include "hadoop/hadoop_file_system.h"
-#include "hadoop/installation.h"
+#include "hadoop/files/hadoop_file_system.h"
+#include "hadoop/java/client.h"
+#include "hadoop/java/installation.h"
 
 namespace tfos::files {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "hadoop/file_system.h"
-#include "records/file_store.h"
+#include "hadoop/files/file_system.h"
+#include "records/files/file_store.h"
 #include "tfos/status.h"
 
 namespace tfos::files {

@@ -10,8 +10,8 @@
 #include <map>
 #include <string>
 
-#include "records/record_files.h"
-#include "records/record_index.h"
+#include "records/files/record_files.h"
+#include "records/files/record_index.h"
 
 namespace tfos::files {
 namespace {

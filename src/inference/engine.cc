@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "base/aligned_buffer.h"
 #include "base/format.h"
+#include "base/memory/aligned_buffer.h"
 #include "columns/arrow/arrow_columns.h"
 #include "inference/output_column.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "base/aligned_buffer.h"
 #include "base/format.h"
+#include "base/memory/aligned_buffer.h"
 #include "inference/number_conversion.h"
 #include "tensorflow/tf_codes.h"
 

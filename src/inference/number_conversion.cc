@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/half.h"
-#include "base/unaligned.h"
+#include "base/memory/half.h"
+#include "base/memory/unaligned.h"
 #include "tensorflow/tf_codes.h"
 
 namespace tfos::inference {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "inference/number_conversion.h"
 #include "tensorflow/tf_codes.h"
 

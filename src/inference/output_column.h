@@ -9,7 +9,7 @@
 
 #include "arrow/export.h"
 #include "inference/inference_plan.h"
-#include "records/value_buffer.h"
+#include "records/example/value_buffer.h"
 #include "tensorflow/session_api.h"
 #include "tfos/status.h"
 

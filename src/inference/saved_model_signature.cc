@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/format.h"
-#include "base/utf8.h"
-#include "records/wire_format.h"
+#include "base/text/utf8.h"
+#include "records/schema/wire_format.h"
 #include "tensorflow/tf_codes.h"
 
 namespace tfos::inference {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/utf8.h"
-#include "hadoop/java_string.h"
+#include "base/text/utf8.h"
+#include "hadoop/java/java_string.h"
 
 namespace tfos::jvm {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "records/byte_stream.h"
+#include "records/framing/byte_stream.h"
 #include "tfos/status.h"
 
 namespace tfos::jvm {

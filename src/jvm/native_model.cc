@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "arrow/export.h"
-#include "hadoop/jvm.h"
+#include "hadoop/java/jvm.h"
 #include "inference/engine.h"
 #include "inference/saved_model_signature.h"
 #include "jvm/column_layout.h"

@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "base/secret.h"
-#include "base/wait.h"
+#include "base/crypto/secret.h"
+#include "base/time/wait.h"
 #include "tfos/status.h"
 
 // Both ends of a new connection prove that they know the cluster's token and agree on who they are,

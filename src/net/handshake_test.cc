@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
 #include "net/socket.h"
 
 namespace tfos::net {

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/unique_fd.h"
-#include "base/wait.h"
+#include "base/process/unique_fd.h"
+#include "base/time/wait.h"
 #include "tfos/status.h"
 
 // The few socket calls of what moves data. All sockets are non-blocking and closed on exec; a write

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "base/unique_fd.h"
-#include "base/wait.h"
+#include "base/process/unique_fd.h"
+#include "base/time/wait.h"
 #include "net/socket.h"
 #include "tfos/status.h"
 

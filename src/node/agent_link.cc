@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/deadline.h"
 #include "base/format.h"
 #include "base/logging.h"
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
+#include "base/time/deadline.h"
 #include "feed/feeder/pass_rows.h"
 
 namespace tfos::node {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
 #include "control/messages/messages.h"
 
 namespace tfos::node {

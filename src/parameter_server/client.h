@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "base/secret.h"
-#include "base/wait.h"
-#include "parameter_server/layout.h"
-#include "parameter_server/rule.h"
+#include "base/crypto/secret.h"
+#include "base/time/wait.h"
+#include "parameter_server/model/layout.h"
+#include "parameter_server/model/rule.h"
 #include "parameter_server/server_link.h"
 #include "tfos/status.h"
 

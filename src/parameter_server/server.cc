@@ -13,7 +13,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
-#include "base/shared_memory.h"
+#include "base/memory/shared_memory.h"
 #include "net/socket.h"
 
 namespace tfos::parameter_server {

@@ -10,13 +10,13 @@
 #include <string>
 #include <string_view>
 
-#include "base/secret.h"
-#include "base/unique_fd.h"
+#include "base/crypto/secret.h"
+#include "base/process/unique_fd.h"
 #include "parameter_server/clocks.h"
-#include "parameter_server/connection.h"
-#include "parameter_server/greeter.h"
-#include "parameter_server/protocol.h"
-#include "parameter_server/store.h"
+#include "parameter_server/model/store.h"
+#include "parameter_server/wire/connection.h"
+#include "parameter_server/wire/greeter.h"
+#include "parameter_server/wire/protocol.h"
 #include "tfos/status.h"
 
 namespace tfos::parameter_server {

@@ -10,7 +10,7 @@
 #include "base/logging.h"
 #include "net/handshake.h"
 #include "net/socket.h"
-#include "net/tls_stream.h"
+#include "net/tls/tls_stream.h"
 
 namespace tfos::parameter_server {
 namespace {

@@ -11,14 +11,14 @@
 #include <string>
 #include <thread>
 
-#include "base/mutex.h"
-#include "base/secret.h"
-#include "base/shared_memory.h"
-#include "base/unique_fd.h"
-#include "base/wait.h"
+#include "base/crypto/secret.h"
+#include "base/memory/shared_memory.h"
+#include "base/process/unique_fd.h"
+#include "base/thread/mutex.h"
+#include "base/time/wait.h"
 #include "net/stream.h"
-#include "parameter_server/protocol.h"
-#include "parameter_server/store.h"
+#include "parameter_server/model/store.h"
+#include "parameter_server/wire/protocol.h"
 #include "tfos/status.h"
 
 namespace tfos::parameter_server {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
 
 namespace tfos::testing {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "arrow/c_data.h"
-#include "base/aligned_buffer.h"
+#include "base/memory/aligned_buffer.h"
 #include "tfos/status.h"
 
 namespace tfos::columns {

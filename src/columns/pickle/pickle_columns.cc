@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/format.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "chunk/row_structure.h"
 
 namespace tfos::columns {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/buffer_pool.h"
+#include "base/memory/buffer_pool.h"
 #include "chunk/chunk.h"
 #include "columns/pickle/pickle_reader.h"
 #include "tfos/status.h"

@@ -22,11 +22,11 @@
 #include <utility>
 #include <variant>
 
+#include "base/crypto/secret.h"
 #include "base/format.h"
 #include "base/logging.h"
-#include "base/pidfd.h"
-#include "base/secret.h"
-#include "base/subprocess.h"
+#include "base/process/pidfd.h"
+#include "base/process/subprocess.h"
 #include "control/agent/executor_log.h"
 #include "control/agent/supervised_child.h"
 #include "control/agent/tensorboard.h"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
 #include "control/host/gpu_lease.h"
 #include "tfos/status.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/deadline.h"
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
+#include "base/time/deadline.h"
 #include "control/link/async_latch.h"
 #include "tfos/status.h"
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "base/subprocess.h"
+#include "base/process/subprocess.h"
 #include "control/agent/executor_log.h"
 #include "control/agent/log_tail.h"
 #include "control/link/async_latch.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
 
 namespace tfos::control {
 

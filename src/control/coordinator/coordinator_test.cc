@@ -14,9 +14,9 @@
 #include <string>
 #include <utility>
 
-#include "base/deadline.h"
-#include "base/line_buffer.h"
 #include "base/logging.h"
+#include "base/text/line_buffer.h"
+#include "base/time/deadline.h"
 #include "control/messages/messages.h"
 #include "testing/raw_client.h"
 

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/deadline.h"
+#include "base/time/deadline.h"
 #include "control/coordinator/roles.h"
 #include "control/coordinator/step_ticket_office.h"
 #include "control/messages/messages.h"

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <optional>
 
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
 
 namespace tfos::control {
 namespace {

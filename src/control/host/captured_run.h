@@ -5,8 +5,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <cstddef>
 
-#include "base/deadline.h"
-#include "base/subprocess.h"
+#include "base/process/subprocess.h"
+#include "base/time/deadline.h"
 #include "tfos/status.h"
 
 namespace tfos::control {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "base/subprocess.h"
+#include "base/process/subprocess.h"
 #include "control/host/captured_run.h"
 
 namespace tfos::control {

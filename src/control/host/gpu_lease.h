@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/deadline.h"
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
+#include "base/time/deadline.h"
 #include "control/messages/messages.h"
 #include "tfos/status.h"
 

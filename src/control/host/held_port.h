@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
 #include "tfos/status.h"
 
 namespace tfos::control {

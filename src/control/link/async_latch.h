@@ -8,7 +8,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <vector>
 
-#include "base/deadline.h"
+#include "base/time/deadline.h"
 
 namespace tfos::control {
 

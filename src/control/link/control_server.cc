@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/deadline.h"
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/time/deadline.h"
 #include "control/link/send_queue.h"
 #include "control/link/spawn.h"
 #include "control/messages/messages.h"

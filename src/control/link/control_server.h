@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/secret.h"
+#include "base/crypto/secret.h"
 #include "control/host/held_port.h"
 #include "tfos/status.h"
 

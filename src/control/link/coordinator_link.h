@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/deadline.h"
-#include "base/secret.h"
+#include "base/crypto/secret.h"
+#include "base/time/deadline.h"
 #include "control/link/send_queue.h"
 #include "tfos/status.h"
 

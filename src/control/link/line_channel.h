@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/deadline.h"
-#include "base/line_buffer.h"
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
+#include "base/text/line_buffer.h"
+#include "base/time/deadline.h"
 #include "control/link/async_latch.h"
 #include "control/link/send_queue.h"
 #include "tfos/status.h"

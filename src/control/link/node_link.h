@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/deadline.h"
-#include "base/line_buffer.h"
-#include "base/mutex.h"
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
+#include "base/text/line_buffer.h"
+#include "base/thread/mutex.h"
+#include "base/time/deadline.h"
 #include "control/messages/messages.h"
 #include "tfos/status.h"
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/pidfd.h"
+#include "base/process/pidfd.h"
 #include "control/messages/messages.h"
 
 namespace tfos::control {

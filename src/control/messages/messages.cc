@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "base/json_fields.h"
+#include "base/text/json_fields.h"
 
 namespace tfos::control {
 namespace {

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/secret.h"
+#include "base/crypto/secret.h"
 #include "tfos/status.h"
 
 // The messages of docs/formats/control-protocol.md as types, each field under its name there.

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/format.h"
-#include "base/seconds_text.h"
-#include "base/unique_fd.h"
+#include "base/process/unique_fd.h"
+#include "base/time/seconds_text.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/read_position.h"
 #include "feed/wire/region.h"

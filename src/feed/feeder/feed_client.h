@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "base/aligned_buffer.h"
-#include "base/deadline.h"
-#include "base/secret.h"
-#include "base/wait.h"
+#include "base/crypto/secret.h"
+#include "base/memory/aligned_buffer.h"
+#include "base/time/deadline.h"
+#include "base/time/wait.h"
 #include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"

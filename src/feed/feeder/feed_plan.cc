@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/format.h"
-#include "base/seconds.h"
+#include "base/time/seconds.h"
 
 namespace tfos::feed {
 namespace {

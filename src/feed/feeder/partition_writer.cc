@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "base/seconds_text.h"
+#include "base/time/seconds_text.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/read_position.h"
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/deadline.h"
-#include "base/secret.h"
-#include "base/wait.h"
+#include "base/crypto/secret.h"
+#include "base/time/deadline.h"
+#include "base/time/wait.h"
 #include "feed/feeder/feed_balancer.h"
 #include "feed/feeder/feed_client.h"
 #include "feed/wire/item_ranges.h"

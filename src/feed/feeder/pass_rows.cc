@@ -4,8 +4,8 @@
 #include <cstring>
 #include <memory>
 
-#include "base/deadline.h"
 #include "base/format.h"
+#include "base/time/deadline.h"
 #include "feed/feeder/feed_client.h"
 
 namespace tfos::feed {

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "base/secret.h"
+#include "base/crypto/secret.h"
 #include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"

@@ -15,7 +15,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
-#include "base/thread.h"
+#include "base/thread/thread.h"
 #include "feed/wire/outbox.h"
 #include "net/socket.h"
 

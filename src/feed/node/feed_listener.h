@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/deadline.h"
-#include "base/unique_fd.h"
-#include "feed/node/feed_sessions.h"
-#include "feed/node/node_types.h"
+#include "base/process/unique_fd.h"
+#include "base/time/deadline.h"
+#include "feed/node/session/feed_sessions.h"
+#include "feed/node/session/node_types.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "feed/node/feed_listener.h"
-#include "feed/node/feed_sessions.h"
+#include "feed/node/session/feed_sessions.h"
 
 namespace tfos::feed {
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string_view>
 
-#include "base/aligned_buffer.h"
-#include "base/wait.h"
-#include "feed/node/node_types.h"
+#include "base/memory/aligned_buffer.h"
+#include "base/time/wait.h"
+#include "feed/node/session/node_types.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"
 

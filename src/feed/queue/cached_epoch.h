@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "base/aligned_buffer.h"
-#include "base/mutex.h"
-#include "base/unique_fd.h"
+#include "base/memory/aligned_buffer.h"
+#include "base/process/unique_fd.h"
+#include "base/thread/mutex.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"
 

@@ -15,9 +15,9 @@
 #include <variant>
 #include <vector>
 
-#include "base/aligned_buffer.h"
-#include "base/buffer_pool.h"
-#include "base/wait.h"
+#include "base/memory/aligned_buffer.h"
+#include "base/memory/buffer_pool.h"
+#include "base/time/wait.h"
 #include "chunk/chunk.h"
 #include "columns/batch_columns.h"
 #include "columns/pickle/pickle_columns.h"

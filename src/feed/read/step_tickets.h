@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/wait.h"
+#include "base/time/wait.h"
 #include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"

@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
-#include "base/aligned_buffer.h"
 #include "base/format.h"
+#include "base/memory/aligned_buffer.h"
 #include "chunk/chunk.h"
 
 namespace tfos::feed {

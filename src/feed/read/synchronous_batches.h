@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "base/wait.h"
+#include "base/time/wait.h"
 #include "feed/read/batch_reader.h"
 #include "feed/read/step_tickets.h"
 #include "tfos/status.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/secret.h"
+#include "base/crypto/secret.h"
 #include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"

@@ -6,8 +6,8 @@
 #include <deque>
 #include <string>
 
-#include "base/aligned_buffer.h"
-#include "base/unique_fd.h"
+#include "base/memory/aligned_buffer.h"
+#include "base/process/unique_fd.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

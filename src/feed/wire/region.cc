@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/aligned_buffer.h"
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/memory/aligned_buffer.h"
 
 namespace tfos::feed {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
-#include "base/shared_memory.h"
-#include "base/unique_fd.h"
+#include "base/memory/shared_memory.h"
+#include "base/process/unique_fd.h"
+#include "base/thread/mutex.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/aligned_buffer.h"
+#include "base/memory/aligned_buffer.h"
 
 namespace tfos::feed {
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/seconds.h"
-#include "collective/stream_choice.h"
+#include "base/time/seconds.h"
+#include "collective/mesh/stream_choice.h"
 #include "datasets/tensor_group.h"
 #include "python/bind/bindings.h"
 #include "python/bind/gil.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/crypto/secret.h"
 #include "base/format.h"
-#include "base/secret.h"
 #include "chunk/chunk_rows.h"
 #include "control/host/held_port.h"
 #include "datasets/batch_source.h"

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "files/process_hadoop.h"
-#include "hadoop/file_system.h"
-#include "hadoop/served_file_system.h"
+#include "hadoop/files/file_system.h"
+#include "hadoop/plugin/served_file_system.h"
 #include "python/bind/bindings.h"
 #include "python/bind/gil.h"
 #include "python/objects/errors.h"
@@ -139,7 +139,7 @@ void BindFiles(nb::module_& module) {
       .def_prop_ro(
           "address",
           [](const HadoopClient&) { return reinterpret_cast<std::uintptr_t>(&ProcessTable()); },
-          "Of its tfos_file_system (src/hadoop/file_system_table.h), for the plugin.");
+          "Of its tfos_file_system (src/hadoop/plugin/file_system_table.h), for the plugin.");
 }
 
 }  // namespace tfos::python

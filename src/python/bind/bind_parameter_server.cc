@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/format.h"
-#include "base/seconds.h"
+#include "base/time/seconds.h"
 #include "parameter_server/client.h"
 #include "parameter_server/server.h"
 #include "python/bind/bindings.h"

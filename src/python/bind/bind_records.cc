@@ -22,12 +22,12 @@
 #include "python/bind/gil.h"
 #include "python/objects/arrow_capsules.h"
 #include "python/objects/errors.h"
-#include "records/example_decoder.h"
-#include "records/example_encoder.h"
-#include "records/example_reader.h"
-#include "records/record_files.h"
-#include "records/record_index.h"
-#include "records/schema_inference.h"
+#include "records/example/example_decoder.h"
+#include "records/example/example_encoder.h"
+#include "records/files/example_reader.h"
+#include "records/files/record_files.h"
+#include "records/files/record_index.h"
+#include "records/schema/schema_inference.h"
 
 namespace tfos::python {
 namespace {

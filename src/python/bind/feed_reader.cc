@@ -8,9 +8,9 @@
 #include <utility>
 #include <variant>
 
-#include "base/aligned_buffer.h"
 #include "base/format.h"
-#include "base/seconds.h"
+#include "base/memory/aligned_buffer.h"
+#include "base/time/seconds.h"
 #include "datasets/row_converter.h"
 #include "python/bind/exclusive.h"
 #include "python/bind/gil.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/aligned_buffer.h"
+#include "base/memory/aligned_buffer.h"
 #include "feed/node/feed_server.h"
 #include "node/node_feed.h"
 #include "python/codec/row_columns.h"

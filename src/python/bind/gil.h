@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "base/wait.h"
+#include "base/time/wait.h"
 #include "python/objects/python_object.h"
 #include "tfos/status.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/aligned_buffer.h"
+#include "base/memory/aligned_buffer.h"
 #include "feed/feeder/feed_client.h"
 #include "python/objects/python_object.h"
 

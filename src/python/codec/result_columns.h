@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/aligned_buffer.h"
+#include "base/memory/aligned_buffer.h"
 #include "chunk/chunk.h"
 #include "chunk/row_structure.h"
 #include "python/objects/numpy_types.h"

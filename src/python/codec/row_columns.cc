@@ -7,8 +7,8 @@
 #include <new>
 #include <utility>
 
-#include "base/aligned_buffer.h"
 #include "base/format.h"
+#include "base/memory/aligned_buffer.h"
 #include "python/objects/errors.h"
 
 namespace tfos::python {

@@ -94,7 +94,7 @@ def test_each_room_may_use_what_the_checks_allow():
 
 
 def test_the_pictures_are_what_the_script_draws_and_the_page_shows_them():
-    subprocess.run([sys.executable, ROOT / "tools/draw_flows.py", "--check"], check=True)
+    subprocess.run([sys.executable, ROOT / "tools/pages/draw_flows.py", "--check"], check=True)
     for picture in draw_flows.PICTURES:
         assert f"](images/{picture.name}.svg)" in PAGE
 

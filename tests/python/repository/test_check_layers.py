@@ -126,7 +126,7 @@ def test_an_import_downwards_is_fine(tree, path, code):
 
 def test_a_python_package_without_a_layer_is_found(tree):
     assert tree({"python/tfos/new/a.py": ""}) == [
-        "python/tfos/new/a.py: tfos.new has no layer in tools/layers_python.py"
+        "python/tfos/new/a.py: tfos.new has no layer in tools/checks/layers_python.py"
     ]
 
 
@@ -156,5 +156,5 @@ def test_java_comments_and_strings_name_what_they_like(tree):
 
 def test_a_java_package_without_a_layer_is_found(tree):
     assert tree({"jvm/src/main/java/tfos/other/A.java": ""}) == [
-        "jvm/src/main/java/tfos/other/A.java: tfos.other has no layer in tools/layers_java.py"
+        "jvm/src/main/java/tfos/other/A.java: tfos.other has no layer in tools/checks/layers_java.py"
     ]

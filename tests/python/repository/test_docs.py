@@ -14,7 +14,7 @@ PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 
 def test_the_api_page_is_what_the_sources_say():
     """So a change of the public API shows in the page."""
-    subprocess.run([sys.executable, ROOT / "tools/api_page.py", "--check"], check=True)
+    subprocess.run([sys.executable, ROOT / "tools/pages/api_page.py", "--check"], check=True)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_the_api_page_has_every_public_name(module):
 
 
 def test_the_settings_page_is_what_the_settings_say():
-    subprocess.run([sys.executable, ROOT / "tools/settings_page.py", "--check"], check=True)
+    subprocess.run([sys.executable, ROOT / "tools/pages/settings_page.py", "--check"], check=True)
 
 
 def anchors_of(page):

@@ -1,4 +1,4 @@
-"""The English of pages, comments and docstrings keeps the rules of tools/prose.toml."""
+"""The English of pages, comments and docstrings keeps the rules of tools/checks/prose.toml."""
 
 import dataclasses
 import subprocess
@@ -22,7 +22,7 @@ def names(text, lengths=False):
 
 
 def test_pages_and_comments_keep_the_rules():
-    done = subprocess.run([sys.executable, ROOT / "tools/prose.py"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, ROOT / "tools/checks/prose.py"], capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 

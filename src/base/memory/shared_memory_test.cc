@@ -1,0 +1,69 @@
+#include "base/memory/shared_memory.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tfos {
+namespace {
+
+constexpr std::uint64_t kBytes = 10'000;
+
+UniqueFd Another(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
+
+TEST(SharedMemoryTest, OthersSeeWhatIsWritten) {
+  auto created = SharedMemory::Create("tfos-test", kBytes);
+  ASSERT_TRUE(created.ok()) << created.status().ToString();
+  ASSERT_EQ(created->bytes().size(), kBytes);
+  EXPECT_TRUE(std::ranges::all_of(created->bytes(), [](std::byte b) { return b == std::byte{}; }));
+  const auto mapped = SharedMemory::Map(Another(created->fd()), kBytes, /*writable=*/true);
+  ASSERT_TRUE(mapped.ok()) << mapped.status().ToString();
+  created->bytes()[kBytes - 1] = std::byte{7};
+  EXPECT_EQ(mapped->bytes()[kBytes - 1], std::byte{7});
+}
+
+TEST(SharedMemoryTest, NobodyCanResizeIt) {
+  const auto created = SharedMemory::Create("tfos-test", kBytes);
+  ASSERT_TRUE(created.ok());
+  EXPECT_NE(::ftruncate(created->fd(), 1), 0);
+  EXPECT_NE(::ftruncate(created->fd(), 2 * kBytes), 0);
+}
+
+TEST(SharedMemoryTest, OnlyWhatWasPromisedIsMapped) {
+  const auto created = SharedMemory::Create("tfos-test", kBytes);
+  ASSERT_TRUE(created.ok());
+  for (const std::uint64_t bytes : {kBytes - 1, kBytes + 1}) {
+    const auto mapped = SharedMemory::Map(Another(created->fd()), bytes, /*writable=*/false);
+    ASSERT_FALSE(mapped.ok());
+    EXPECT_EQ(mapped.status().kind(), ErrorKind::kBadInput);
+  }
+  UniqueFd open_ended(::memfd_create("tfos-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(open_ended.get(), kBytes), 0);
+  EXPECT_FALSE(SharedMemory::Map(std::move(open_ended), kBytes, /*writable=*/false).ok());
+}
+
+TEST(SharedMemoryTest, ADescriptorForReadingGivesNoWritableMapping) {
+  const auto created = SharedMemory::Create("tfos-test", kBytes);
+  ASSERT_TRUE(created.ok());
+  auto reading = created->OpenForReading();
+  ASSERT_TRUE(reading.ok()) << reading.status().ToString();
+  EXPECT_FALSE(SharedMemory::Map(Another(reading->get()), kBytes, /*writable=*/true).ok());
+  EXPECT_TRUE(SharedMemory::Map(std::move(*reading), kBytes, /*writable=*/false).ok());
+}
+
+TEST(SharedMemoryTest, ItStaysMappedWhenItMovesAndWithoutItsDescriptor) {
+  auto created = SharedMemory::Create("tfos-test", kBytes);
+  ASSERT_TRUE(created.ok());
+  SharedMemory moved = std::move(*created);
+  moved.CloseFd();
+  EXPECT_LT(moved.fd(), 0);
+  moved.bytes()[0] = std::byte{3};
+  EXPECT_EQ(moved.bytes()[0], std::byte{3});
+}
+
+}  // namespace
+}  // namespace tfos

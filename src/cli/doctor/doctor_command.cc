@@ -1,0 +1,136 @@
+#include "cli/doctor/doctor_command.h"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/format.h"
+#include "base/time/deadline.h"
+
+namespace tfos::cli {
+namespace {
+
+// A cold Python on a slow disk takes seconds; nothing here may hang for good.
+constexpr std::chrono::seconds kCommandTimeout{60};
+// It has a shorter deadline of its own (hdfs_doctor.py), and says at which step it passed.
+constexpr std::chrono::seconds kHdfsTimeout{240};
+
+std::optional<std::string> GetEnvironment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+Result<CapturedRun> RunCommand(const std::vector<std::string>& argv) {
+  return RunAndCapture({.argv = argv}, Deadline::After(kCommandTimeout));
+}
+
+std::filesystem::path ThisExecutable() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error);
+}
+
+/// The report is the last line: warnings of the interpreter come before it.
+std::string_view LastLine(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  const auto newline = text.rfind('\n');
+  return newline == std::string_view::npos ? text : text.substr(newline + 1);
+}
+
+int PrintSettings(const std::string& python, bool json, std::ostream& out) {
+  std::vector<std::string> command = {python, "-m", "tfos.cli.doctor", "--settings"};
+  if (json) command.emplace_back("--json");
+  const auto run = RunCommand(command);
+  if (!run.ok()) {
+    out << run.status().ToString() << '\n';
+    return 1;
+  }
+  out << run->output;
+  return run->exit.success() ? 0 : 1;
+}
+
+}  // namespace
+
+int RunDoctor(const DoctorOptions& options, std::ostream& out) {
+  const std::string python = FindPython();
+  if (options.settings) return PrintSettings(python, options.json, out);
+  std::vector<Check> checks;
+  if (options.hdfs.empty()) {
+    checks = CheckHost(GetEnvironment, RunCommand);
+    for (Check& check : CheckPython(python, RunCommand)) checks.push_back(std::move(check));
+  } else {
+    const auto run = [](const std::vector<std::string>& argv) {
+      return RunAndCapture({.argv = argv}, Deadline::After(kHdfsTimeout));
+    };
+    checks = CheckPython(python, run, {"--hdfs", options.hdfs});
+  }
+  out << (options.json ? FormatAsJson(checks) : FormatAsText(checks));
+  return AnyFailed(checks) ? 1 : 0;
+}
+
+void AddDoctorCommand(CLI::App& app, int& exit_code) {
+  // Shared with the callback, which runs after this function has returned.
+  const auto options = std::make_shared<DoctorOptions>();
+  CLI::App* command =
+      app.add_subcommand("doctor", "Show what this host offers to a cluster, and what it lacks");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("--settings", options->settings, "Print the table of settings");
+  command->add_option("--hdfs", options->hdfs,
+                      "Instead check this directory on HDFS (hdfs://...) step by step");
+  command->callback([options, &exit_code] { exit_code = RunDoctor(*options, std::cout); });
+}
+
+std::string FindPython(const EnvironmentLookup& environment,
+                       const std::filesystem::path& executable) {
+  if (const auto chosen = environment("PYSPARK_PYTHON"); chosen && !chosen->empty()) {
+    return *chosen;
+  }
+  for (auto directory = executable.parent_path(); directory.has_relative_path();
+       directory = directory.parent_path()) {
+    const auto python = directory / "bin" / "python3";
+    std::error_code error;
+    if (std::filesystem::exists(python, error)) return python.string();
+  }
+  return "python3";
+}
+
+std::string FindPython() { return FindPython(GetEnvironment, ThisExecutable()); }
+
+std::string FindOwnPython() {
+  const auto nothing_set = [](const std::string&) { return std::optional<std::string>(); };
+  return FindPython(nothing_set, ThisExecutable());
+}
+
+std::vector<Check> CheckPython(const std::string& python, const CommandRunner& run,
+                               const std::vector<std::string>& arguments) {
+  const auto failed = [&python](std::string found) {
+    return std::vector<Check>{
+        {CheckLevel::kFail, "Python packages", std::move(found),
+         fmt::format("install tfos for {}, or set PYSPARK_PYTHON to the Python that has it",
+                     python)}};
+  };
+  std::vector<std::string> command = {python, "-m", "tfos.cli.doctor"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  const auto report = run(command);
+  if (!report.ok() && report.status().kind() == ErrorKind::kRetryLater) {
+    std::string words;
+    for (const std::string& word : command) words += (words.empty() ? "" : " ") + word;
+    return {{CheckLevel::kFail, "Python's checks", report.status().ToString(),
+             fmt::format("run `{}` to see what holds it", words)}};
+  }
+  if (!report.ok()) return failed(report.status().ToString());
+  auto checks = ParseChecks(LastLine(report->output));
+  if (!checks.ok()) {
+    return failed(fmt::format("{} -m tfos.cli.doctor {}: {}", python, report->exit.Describe(),
+                              LastLine(report->output)));
+  }
+  return std::move(checks).value();
+}
+
+}  // namespace tfos::cli

@@ -1,0 +1,57 @@
+#ifndef TFOS_COLLECTIVE_MESH_MEMBER_H_
+#define TFOS_COLLECTIVE_MESH_MEMBER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/crypto/secret.h"
+#include "base/process/unique_fd.h"
+#include "base/time/wait.h"
+
+namespace tfos::collective {
+
+/// A node that takes part.
+struct Member {
+  std::string name;     ///< For messages, such as `worker:1 on host b`.
+  std::string address;  ///< Others connect to it there.
+  std::uint16_t port = 0;
+};
+
+/// Whether members of different hosts exchange tensors over UCX.
+enum class Rdma {
+  kOff,
+  kPreferred,  ///< Where both have it; else over TCP, and the log says so.
+  kRequired,   ///< Without it nobody joins.
+};
+
+struct GroupOptions {
+  std::vector<Member> members;  ///< In the same order everywhere.
+  std::uint32_t rank = 0;       ///< This one's place among them.
+  Secret token;
+  UniqueFd listener;  ///< A TCP socket that is bound to this member's port.
+  /// Members on one host exchange tensors through memory that they share: 2 MiB of it for each.
+  bool shared_memory = true;
+  /// Members share memory when they are on one machine and have the same name for it here.
+  std::string host = {};
+  /// What goes over TCP goes over TLS. Not together with `rdma`. The same on all members.
+  bool encrypt = false;
+  Rdma rdma = Rdma::kOff;
+  /// What UCX may use, as its UCX_TLS has it; empty: what it chooses.
+  std::string ucx_transports = {};
+  /// The file of a libucp to take where the system has none that is new enough; may be empty.
+  std::string packaged_ucx = {};
+  /// A file to write a timeline of this member's operations to, as Timeline has it; empty: none.
+  std::string timeline = {};
+  /// Until all members have to be connected.
+  std::chrono::milliseconds connect_timeout{std::chrono::minutes(10)};
+  /// After so long without progress an operation says in the log whom it waits for.
+  std::chrono::milliseconds stall_after{std::chrono::seconds(30)};
+  /// Ends any wait. Called on the thread that waits.
+  InterruptCheck check = {};
+};
+
+}  // namespace tfos::collective
+
+#endif  // TFOS_COLLECTIVE_MESH_MEMBER_H_

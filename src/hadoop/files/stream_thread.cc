@@ -1,0 +1,100 @@
+#include "hadoop/files/stream_thread.h"
+
+#include <unistd.h>
+
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/thread/mutex.h"
+
+namespace tfos::hadoop {
+
+Status Window::Fill(PositionedSource& source, std::uint64_t from) {
+  start = from;
+  bytes = 0;
+  auto read = source.ReadStream(from, room);
+  if (!read.ok()) return std::move(read).status();
+  bytes = *read;
+  return Status::Ok();
+}
+
+struct StreamThread::Shared {
+  Mutex mutex;
+  CondVar changed;
+  bool wanted TFOS_GUARDED_BY(mutex) = false;
+  bool stop TFOS_GUARDED_BY(mutex) = false;
+  std::uint64_t start TFOS_GUARDED_BY(mutex) = 0;
+  /// To be filled while `wanted`, and the thread's until that is false again. Else the mutex's.
+  Window window;
+  Status status TFOS_GUARDED_BY(mutex);
+  std::thread thread;
+
+  void Run(PositionedSource& source) {
+    MutexLock lock(mutex);
+    while (true) {
+      while (!wanted && !stop) changed.Wait(mutex);
+      if (stop) return;
+      const std::uint64_t from = start;
+      lock.Unlock();
+      Status filled = window.Fill(source, from);
+      lock.Lock();
+      status = std::move(filled);
+      wanted = false;
+      changed.NotifyAll();
+    }
+  }
+};
+
+StreamThread::StreamThread(PositionedSource& source) : source_(source) {}
+
+StreamThread::~StreamThread() {
+  if (shared_ == nullptr) return;
+  if (process_ != ::getpid()) {
+    // The thread that is to be waited for is not in this process.
+    static_cast<void>(shared_.release());
+    return;
+  }
+  {
+    const MutexLock lock(shared_->mutex);
+    shared_->stop = true;
+  }
+  shared_->changed.NotifyAll();
+  shared_->thread.join();
+}
+
+bool StreamThread::pending() const { return pending_ && process_ == ::getpid(); }
+
+void StreamThread::Start(std::uint64_t start, std::size_t bytes) {
+  if (shared_ == nullptr) {
+    auto shared = std::make_unique<Shared>();
+    try {
+      shared->thread =
+          std::thread([shared = shared.get(), &source = source_] { shared->Run(source); });
+    } catch (const std::system_error&) {
+      return;  // The process has as many as it may; its caller reads without.
+    }
+    shared_ = std::move(shared);
+    process_ = ::getpid();
+  }
+  if (process_ != ::getpid()) return;
+  {
+    const MutexLock lock(shared_->mutex);
+    shared_->window.room.resize(bytes);
+    shared_->start = start;
+    shared_->wanted = true;
+  }
+  shared_->changed.NotifyAll();
+  pending_ = true;
+}
+
+Status StreamThread::Take(Window& window) {
+  Shared& shared = *shared_;
+  const MutexLock lock(shared.mutex);
+  while (shared.wanted) shared.changed.Wait(shared.mutex);
+  pending_ = false;
+  std::swap(shared.window, window);
+  return std::move(shared.status);
+}
+
+}  // namespace tfos::hadoop

@@ -1,0 +1,118 @@
+#include "parameter_server/model/store.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace tfos::parameter_server {
+namespace {
+
+std::unique_ptr<Store> Make(std::uint64_t elements, const Rule& rule = {}) {
+  auto store = Store::Create({{DType::kFloat32, elements}}, rule);
+  EXPECT_TRUE(store.ok()) << store.status().ToString();
+  return std::move(store).value();
+}
+
+std::span<const std::byte> Bytes(const std::vector<float>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+std::vector<float> ValuesOf(const Store& store) {
+  const auto bytes = store.Read(0, 0, store.bytes());
+  EXPECT_TRUE(bytes.ok());
+  std::vector<float> values(store.bytes() / sizeof(float));
+  std::memcpy(values.data(), bytes->data(), bytes->size());
+  return values;
+}
+
+TEST(StoreTest, PushesAreCombinedRangeByRange) {
+  const auto store = Make(3 * kBlockBytes / 4);  // Three blocks.
+  const std::vector<float> start(store->bytes() / 4, 1);
+  ASSERT_TRUE(store->Write(0, 0, Bytes(start)).ok());
+  store->StartAt(7);
+  std::vector<float> pushed(store->bytes() / 4);
+  std::iota(pushed.begin(), pushed.end(), 0.0F);
+  const std::uint64_t step = store->BeginPush();
+  const std::uint64_t cut = kBlockBytes + 640;
+  ASSERT_TRUE(store->Push(step, 0, Bytes(pushed).first(cut)).ok());
+  ASSERT_TRUE(store->Push(step, cut, Bytes(pushed).subspan(cut)).ok());
+  EXPECT_EQ(store->version(), 7U);
+  EXPECT_EQ(store->FinishPush(), 8U);
+  const auto values = ValuesOf(*store);
+  for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], pushed[i] + 1) << i;
+}
+
+TEST(StoreTest, SlotsAreKeptBesideTheValues) {
+  const auto store = Make(16, {.combiner = Combiner::kSgd, .learning_rate = 1, .momentum = 0.5});
+  store->StartAt(0);
+  const std::vector<float> gradient(16, 2);
+  ASSERT_TRUE(store->Push(store->BeginPush(), 0, Bytes(gradient)).ok());
+  ASSERT_TRUE(store->Push(store->BeginPush(), 0, Bytes(gradient)).ok());
+  EXPECT_EQ(ValuesOf(*store)[5], -2 - 3);
+  const auto slot = store->Read(1, 0, store->bytes());
+  ASSERT_TRUE(slot.ok());
+  float velocity = 0;
+  std::memcpy(&velocity, slot->data(), sizeof(velocity));
+  EXPECT_EQ(velocity, -3);
+  EXPECT_EQ(store->Read(2, 0, 64).status().ToString(),
+            "part 2 was asked for, and this combiner or optimizer has parts 0 to 1");
+  EXPECT_FALSE(store->Write(2, 0, Bytes(gradient)).ok());
+}
+
+TEST(StoreTest, RangesOutsideAreRefused) {
+  const auto store = Make(32);
+  const std::vector<float> data(16);
+  EXPECT_TRUE(store->Push(1, 64, Bytes(data)).ok());
+  EXPECT_FALSE(store->Push(1, 128, Bytes(data)).ok());
+  EXPECT_FALSE(store->Push(1, 4, Bytes(data)).ok());
+  EXPECT_FALSE(store->Push(1, ~std::uint64_t{63}, Bytes(data)).ok());
+  EXPECT_FALSE(store->Read(0, 64, 128).ok());
+}
+
+TEST(StoreTest, ReadersOfTheSharedMemorySeeNoBlockInTheMiddleOfAPush) {
+  const auto store = Make(2 * kBlockBytes / 4);
+  store->StartAt(0);
+  auto descriptor = store->memory().OpenForReading();
+  ASSERT_TRUE(descriptor.ok());
+  auto view = StoreView::Map(std::move(*descriptor), store->bytes());
+  ASSERT_TRUE(view.ok()) << view.status().ToString();
+  std::atomic<bool> over = false;
+  std::thread pusher([&] {
+    const std::vector<float> one(store->bytes() / 4, 1);
+    for (int i = 0; i < 200; ++i) {
+      EXPECT_TRUE(store->Push(store->BeginPush(), 0, Bytes(one)).ok());
+      store->FinishPush();
+    }
+    over = true;
+  });
+  std::vector<float> seen(store->bytes() / 4);
+  const std::size_t block = kBlockBytes / 4;
+  do {
+    ASSERT_TRUE(view->Copy(std::as_writable_bytes(std::span(seen)), [] { return Status(); }).ok());
+    for (const std::size_t first : {std::size_t{0}, block}) {
+      for (std::size_t i = 0; i < block; ++i) ASSERT_EQ(seen[first + i], seen[first]);
+    }
+  } while (!over);
+  pusher.join();
+  ASSERT_TRUE(view->Copy(std::as_writable_bytes(std::span(seen)), [] { return Status(); }).ok());
+  EXPECT_EQ(seen[0], 200);
+  EXPECT_EQ(view->version(), 200U);
+}
+
+TEST(StoreTest, WhatClientsGetCannotBeWritten) {
+  const auto store = Make(16);
+  auto descriptor = store->memory().OpenForReading();
+  ASSERT_TRUE(descriptor.ok());
+  EXPECT_FALSE(SharedMemory::Map(UniqueFd(::fcntl(descriptor->get(), F_DUPFD_CLOEXEC, 0)),
+                                 StoreMemoryBytes(store->bytes()), /*writable=*/true)
+                   .ok());
+  EXPECT_FALSE(StoreView::Map(std::move(*descriptor), store->bytes() + kAlignment).ok());
+}
+
+}  // namespace
+}  // namespace tfos::parameter_server

@@ -1,0 +1,71 @@
+#ifndef TFOS_PARAMETER_SERVER_WIRE_GREETER_H_
+#define TFOS_PARAMETER_SERVER_WIRE_GREETER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/crypto/secret.h"
+#include "base/process/unique_fd.h"
+#include "net/stream.h"
+#include "tfos/status.h"
+
+namespace tfos::parameter_server {
+
+/// Lets in who knows the token, each in a thread of its own, so that a stranger who says nothing
+/// keeps nobody waiting.
+///
+/// Owner and lifetime: of a Server; its destructor waits for its threads, which end at once.
+/// Threads: one calls it. Errors: who is not let in is disconnected and logged.
+class Greeter {
+ public:
+  /// `number` is the server's. With `encrypt` those over TCP have to go on with TLS.
+  static Result<std::unique_ptr<Greeter>> Create(const Secret& token, std::uint32_t number,
+                                                 bool encrypt);
+  ~Greeter();
+
+  /// Takes what has connected. More than a few at a time wait in the listener's queue: see `busy`.
+  /// Fails, and closes the socket, when the host has no thread to spare.
+  Status Greet(UniqueFd socket, bool local);
+  bool busy() const { return greeting_ >= kMostAtATime; }
+
+  /// Polls readable when there is somebody to take.
+  int ready_fd() const { return ready_.get(); }
+
+  struct Guest {
+    std::unique_ptr<net::Stream> stream;
+    bool local = false;  ///< Of this host, over a Unix socket.
+  };
+  std::vector<Guest> Take();
+
+ private:
+  static constexpr int kMostAtATime = 64;
+
+  Greeter(const Secret& token, std::uint32_t number, bool encrypt)
+      : token_(token), number_(number), encrypt_(encrypt) {}
+  Result<Guest> Recognize(UniqueFd socket, bool local);
+  void Signal();
+
+  const Secret token_;
+  const std::uint32_t number_;
+  const bool encrypt_;
+  UniqueFd ready_;  // an eventfd
+  std::atomic<bool> stopping_ = false;
+  std::atomic<int> greeting_ = 0;
+  std::mutex mutex_;
+  std::vector<Guest> guests_;  // guarded by mutex_
+  struct Greeting {
+    std::atomic<bool> over = false;
+    std::thread thread;
+  };
+  std::list<Greeting> greetings_;
+};
+
+}  // namespace tfos::parameter_server
+
+#endif  // TFOS_PARAMETER_SERVER_WIRE_GREETER_H_

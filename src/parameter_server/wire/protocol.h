@@ -1,0 +1,105 @@
+#ifndef TFOS_PARAMETER_SERVER_WIRE_PROTOCOL_H_
+#define TFOS_PARAMETER_SERVER_WIRE_PROTOCOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "net/handshake.h"
+#include "parameter_server/model/layout.h"
+#include "parameter_server/model/rule.h"
+#include "tfos/status.h"
+
+// What workers and parameter servers say to each other: docs/formats/parameter-server-protocol.md.
+//
+// Threads: any. Errors: bad input for what no client or server sends.
+
+namespace tfos::parameter_server {
+
+inline constexpr net::Protocol kProtocol{.magic = "tfos-par", .version = 1, .name = "parameters"};
+/// Of connections that go on with TLS.
+inline constexpr net::Protocol kEncryptedProtocol{
+    .magic = "tfos-pat", .version = 1, .name = "encrypted parameters"};
+
+enum class MessageType : std::uint32_t {
+  kOpen = 1,
+  kPush = 2,
+  kCommit = 3,
+  kRead = 4,
+  kWrite = 5,
+  kStart = 6,
+  kOpened = 16,
+  kCommitted = 17,
+  kWaiting = 18,
+  kValues = 19,
+  kStarted = 20,
+  kFailed = 21,
+};
+
+inline constexpr std::size_t kHeaderBytes = 8;
+/// Of a message, without the data that follow some.
+inline constexpr std::size_t kMostBodyBytes = std::size_t{1} << 20;
+/// Of the data that follow one message.
+inline constexpr std::size_t kMostDataBytes = std::size_t{4} << 20;
+inline constexpr std::size_t kLongestText = 4096;
+/// The version that OPENED tells of a server without values.
+inline constexpr std::uint64_t kNotStarted = ~std::uint64_t{0};
+
+struct Header {
+  MessageType type = MessageType::kFailed;
+  std::uint32_t bytes = 0;
+};
+Result<Header> ParseHeader(std::span<const std::byte, kHeaderBytes> bytes);
+
+/// The first message of a client.
+struct Open {
+  Rule rule;
+  /// Gives the first values, and does not wait for them.
+  bool starts = false;
+  /// Pushes the other workers may be behind this one; none: as many as they like.
+  std::optional<std::uint32_t> staleness;
+  /// Of the memory whose descriptor comes along; 0 for none.
+  std::uint64_t region_bytes = 0;
+  std::string name;  ///< For messages.
+  std::vector<Variable> share;
+};
+/// A range of the share. With `data_follow` so many bytes come behind the message.
+struct Range {
+  std::uint8_t part = 0;  ///< 0: the values; 1 and 2: the optimizer's slots.
+  bool data_follow = false;
+  std::uint64_t begin = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t version = 0;  ///< Of the values; 0 from clients.
+};
+struct Waiting {
+  std::uint64_t clock = 0;        ///< Of the one that waits.
+  std::uint64_t other_clock = 0;  ///< Of the one that is waited for.
+  std::string name;               ///< Its name.
+};
+struct Failed {
+  ErrorKind kind = ErrorKind::kBug;
+  std::string text;
+};
+
+// Messages with their headers.
+std::string Encode(const Open& open);
+/// kPush, kRead, kWrite or kValues.
+std::string Encode(MessageType type, const Range& range);
+/// kStart, kOpened, kCommitted or kStarted; kCommit with 0.
+std::string EncodeVersion(MessageType type, std::uint64_t version);
+std::string Encode(const Waiting& waiting);
+std::string Encode(const Failed& failed);
+
+// Bodies.
+Result<Open> ParseOpen(std::span<const std::byte> body);
+Result<Range> ParseRange(std::span<const std::byte> body);
+Result<std::uint64_t> ParseVersion(std::span<const std::byte> body);
+Result<Waiting> ParseWaiting(std::span<const std::byte> body);
+Result<Failed> ParseFailed(std::span<const std::byte> body);
+
+}  // namespace tfos::parameter_server
+
+#endif  // TFOS_PARAMETER_SERVER_WIRE_PROTOCOL_H_

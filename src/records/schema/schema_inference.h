@@ -1,0 +1,65 @@
+#ifndef TFOS_RECORDS_SCHEMA_SCHEMA_INFERENCE_H_
+#define TFOS_RECORDS_SCHEMA_SCHEMA_INFERENCE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "records/schema/example_schema.h"
+#include "records/schema/feature.h"
+#include "tfos/status.h"
+
+namespace tfos::records {
+
+/// What `bytes_list` becomes.
+enum class BytesAs {
+  kBinary,
+  kStringWhereUtf8,  ///< A string where all values of the sample are UTF-8.
+};
+
+/// Finds the columns that a sample of records has: docs/formats/tfrecord.md, "Inferred".
+///
+/// Owner and lifetime: keeps nothing of the records but their keys. Threads: one at a time.
+/// Errors: kBadInput. `Add` fails for any other message; `Finish` when a key has two kinds,
+/// naming a record of each.
+class SchemaInference {
+ public:
+  SchemaInference(RecordType type, BytesAs bytes_as) : type_(type), bytes_as_(bytes_as) {}
+
+  /// `origin` is what messages call the record, such as its file and number.
+  Status Add(std::span<const std::byte> record, const std::string& origin);
+
+  std::uint64_t records() const { return records_; }
+
+  /// Columns in the order of their names.
+  Result<ExampleSchema> Finish() const;
+
+ private:
+  /// What is known of a key.
+  struct Facts {
+    FeatureKind kind = FeatureKind::kMissing;
+    std::string origin;  ///< Of the first record that has values.
+    std::string conflict;
+    std::uint64_t records = 0;      ///< That have it with values.
+    std::uint64_t most_values = 0;  ///< In one of them.
+    std::uint64_t last_record = 0;  ///< That counts in `records`: a key may come twice in one.
+    bool utf8 = true;
+    bool feature_list = false;
+  };
+  using Keys = std::map<std::string, Facts, std::less<>>;
+
+  bool Learn(Facts& facts, const Feature& feature, const std::string& origin) const;
+  Status Describe(const std::string& key, const Facts& facts, ExampleSchema& schema) const;
+
+  const RecordType type_;
+  const BytesAs bytes_as_;
+  std::uint64_t records_ = 0;
+  Keys features_;
+  Keys feature_lists_;
+};
+
+}  // namespace tfos::records
+
+#endif  // TFOS_RECORDS_SCHEMA_SCHEMA_INFERENCE_H_

@@ -1,0 +1,105 @@
+#include "records/schema/schema_inference.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "records/example/test_examples.h"
+
+namespace tfos::records {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// As ColumnOf reads it.
+std::string Show(const ExampleColumn& column) {
+  std::string type(ElementTypeName(column.type));
+  if (column.shape == ColumnShape::kList) type = "[" + type + "]";
+  if (column.shape == ColumnShape::kListOfLists) type = "[[" + type + "]]";
+  return column.name + ":" + type + (column.nullable ? "" : "!");
+}
+
+Result<std::vector<std::string>> Infer(const std::vector<std::string>& records,
+                                       RecordType type = RecordType::kExample,
+                                       BytesAs bytes_as = BytesAs::kBinary) {
+  SchemaInference inference(type, bytes_as);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    TFOS_RETURN_IF_ERROR(inference.Add(Bytes(records[i]), fmt::format("record {}", i)));
+  }
+  TFOS_ASSIGN_OR_RETURN(const ExampleSchema schema, inference.Finish());
+  std::vector<std::string> columns;
+  for (const ExampleColumn& column : schema.columns) columns.push_back(Show(column));
+  return columns;
+}
+
+TEST(SchemaInferenceTest, KindsAndShapes) {
+  const std::vector<std::string> records = {ExampleOf({{"list", Int64Feature({1, 2})},
+                                                       {"same", FloatFeature({1, 2})},
+                                                       {"one", BytesFeature({"x"})},
+                                                       {"some", Int64Feature({1})},
+                                                       {"longer", Int64Feature({1})}}),
+                                            ExampleOf({{"list", Int64Feature({3})},
+                                                       {"same", FloatFeature({1, 2})},
+                                                       {"one", BytesFeature({"\xFF"})},
+                                                       {"some", Int64Feature({})},
+                                                       {"longer", Int64Feature({1, 2})}})};
+  EXPECT_THAT(Infer(records).value(), ElementsAre("list:[int64]!", "longer:[int64]!", "one:binary!",
+                                                  "same:[float]!", "some:int64"));
+}
+
+TEST(SchemaInferenceTest, WhatIsNeverThereIsLeftOut) {
+  EXPECT_THAT(Infer({GoldenExample()}).value(),
+              ElementsAre("b:[binary]!", "f:[float]!", "i:[int64]!"));
+  EXPECT_THAT(Infer({}).value(), ElementsAre());
+}
+
+TEST(SchemaInferenceTest, MissingKeysMakeAColumnNullable) {
+  const auto with = [](int n) { return ExampleOf({{"n", Int64Feature({n})}}); };
+  EXPECT_THAT(Infer({with(1), ExampleOf({}), with(2)}).value(), ElementsAre("n:int64"));
+  EXPECT_THAT(Infer({with(1), ExampleOf({{"n", ""}})}).value(), ElementsAre("n:int64"));
+  // Twice in one record makes up for none in another only if it is counted twice.
+  const std::string twice = ExampleOf({{"n", Int64Feature({1})}, {"n", Int64Feature({2})}});
+  EXPECT_THAT(Infer({twice, ExampleOf({})}).value(), ElementsAre("n:int64"));
+}
+
+TEST(SchemaInferenceTest, StringsWhereAskedFor) {
+  const std::vector<std::string> records = {
+      ExampleOf({{"text", BytesFeature({"\xC3\xA4"})}, {"raw", BytesFeature({"\xC3"})}})};
+  EXPECT_THAT(Infer(records, RecordType::kExample, BytesAs::kStringWhereUtf8).value(),
+              ElementsAre("raw:binary!", "text:string!"));
+}
+
+TEST(SchemaInferenceTest, FeatureLists) {
+  EXPECT_THAT(Infer({GoldenSequenceExample()}, RecordType::kSequenceExample).value(),
+              ElementsAre("id:int64!", "steps:[[float]]!", "words:[[binary]]!"));
+  const std::string both = ExampleOf({{"k", Int64Feature({1})}}) +
+                           Delimited(2, MapOf({{"k", Delimited(1, Int64Feature({1}))}}));
+  EXPECT_THAT(Infer({both}, RecordType::kSequenceExample).status().message(),
+              HasSubstr("in the context and among the feature lists"));
+}
+
+TEST(SchemaInferenceTest, ExplainsConflicts) {
+  const auto refused = Infer({ExampleOf({{"n", Int64Feature({1})}}), ExampleOf({{"n", ""}}),
+                              ExampleOf({{"n", FloatFeature({1})}})});
+  EXPECT_EQ(refused.status().message(),
+            "key 'n' is an int64_list in record 0 and a float_list in record 2; give a schema with "
+            "the type that it should have");
+  EXPECT_THAT(Infer({"\x09"}).status().message(), HasSubstr("record 0: the record is no valid"));
+}
+
+TEST(SchemaInferenceTest, SurvivesEveryFlippedBit) {
+  for (std::string record : {GoldenExample(), GoldenSequenceExample()}) {
+    for (std::size_t bit = 0; bit < record.size() * 8; ++bit) {
+      record[bit / 8] ^= static_cast<char>(1 << (bit % 8));
+      SchemaInference inference(RecordType::kSequenceExample, BytesAs::kStringWhereUtf8);
+      const std::vector<char> copy(record.begin(), record.end());
+      if (inference.Add(std::as_bytes(std::span(copy)), "it").ok()) {
+        static_cast<void>(inference.Finish().ok());
+      }
+      record[bit / 8] ^= static_cast<char>(1 << (bit % 8));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tfos::records

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Checks the layers of src/, python/tfos and jvm/: folders and packages use only those below them.
+
+The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that
+folders of src/ form no circle, that none holds too many files, that every C++ test is built and that
+no source uses what has a better replacement.
+
+Prints one line for each violation and fails if there is any.
+"""
+
+import pathlib
+import re
+import sys
+
+import layers_java
+import layers_python
+
+# What each folder may include besides itself and include/tfos: name a folder whole ("columns") and
+# all below it may be included. A test may also use `testing`, wherever it lies, and what TEST_ONLY
+# says.
+ALLOWED = {
+    "base": set(),
+    "arrow": {"base"},
+    "net": {"base"},
+    "testing": {"base"},
+    "chunk": {"base"},
+    "columns": {"base", "chunk", "columns/arrow", "columns/pickle"},
+    "columns/arrow": {"arrow", "base", "chunk"},
+    "columns/pickle": {"base", "chunk"},
+    "feed/wire": {"base", "net"},
+    "feed/feeder": {"base", "chunk", "columns", "feed/wire", "net"},
+    "feed/queue": {"base", "feed/wire"},
+    "feed/node": {"base", "feed/queue", "feed/wire", "net"},
+    "feed/read": {"base", "chunk", "columns", "feed/node", "feed/queue", "feed/wire"},
+    "control/messages": {"base"},
+    "control/host": {"base", "control/messages"},
+    "control/link": {"base", "control/host", "control/messages"},
+    "control/coordinator": {"base", "control/host", "control/link", "control/messages"},
+    "control/agent": {"base", "control/host", "control/link", "control/messages"},
+    "collective": {"base", "net"},
+    "parameter_server": {"base", "collective", "net"},
+    "records": {"arrow", "base"},
+    "tensorflow": {"base"},
+    "inference": {"arrow", "base", "chunk", "columns", "records", "tensorflow"},
+    "hadoop": {"base", "tensorflow"},
+    "files": {"base", "hadoop", "records"},
+    "node": {"base", "control/link", "control/messages", "feed"},
+    "datasets": {
+        "base",
+        "chunk",
+        "collective",
+        "feed/read",
+        "files",
+        "node",
+        "records",
+        "tensorflow",
+    },
+    "cli": {"base", "control", "net", "parameter_server"},
+    "jvm": {
+        "arrow",
+        "base",
+        "chunk",
+        "columns",
+        "feed/feeder",
+        "feed/wire",
+        "hadoop",
+        "inference",
+        "records",
+        "tensorflow",
+    },
+    "python/objects": {"arrow", "base", "chunk"},
+    "python/codec": {
+        "arrow",
+        "base",
+        "chunk",
+        "columns",
+        "datasets",
+        "feed/feeder",
+        "python/objects",
+    },
+    "python/bind": {
+        "arrow",
+        "base",
+        "chunk",
+        "collective",
+        "columns",
+        "control/host",
+        "datasets",
+        "feed",
+        "files",
+        "hadoop",
+        "inference",
+        "node",
+        "parameter_server",
+        "python/codec",
+        "python/objects",
+        "records",
+        "tensorflow",
+    },
+}
+# Both ends of a connection are tested against each other.
+TEST_ONLY = {
+    "feed/feeder": {"arrow", "feed/node"},
+    "feed/node": {"feed/feeder"},
+    "feed/read": {"feed/feeder"},
+    "cli": {"chunk", "feed"},
+    "datasets": {"feed/feeder"},
+}
+TESTING = "testing"
+
+# What no source may say, and why.
+BANNED = {
+    r"\basio::detached\b": "it swallows exceptions; use Spawn of control/link/spawn.h",
+}
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+_SOURCES = {".cc", ".h"}
+_CODE = _SOURCES | {".java", ".py", ".sh"}
+# What a folder may hold, tests included.
+MOST_FILES = 20
+
+
+def folder_of(name):
+    """The folder of ALLOWED that the path below src lies in, or None."""
+    parents = (str(parent) for parent in pathlib.PurePosixPath(name).parents)
+    return next((parent for parent in parents if parent in ALLOWED), None)
+
+
+def check_includes(root):
+    """Yields a message for each include that does not point downwards."""
+    for path in sorted((root / "src").rglob("*")):
+        if path.suffix not in _SOURCES:
+            continue
+        name = path.relative_to(root)
+        folder = folder_of(path.relative_to(root / "src").as_posix())
+        if folder is None:
+            missing = path.parent.relative_to(root)
+            yield f"{name}: {missing} has no layer in tools/checks/check_layers.py"
+            continue
+        allowed = ALLOWED[folder] | {folder}
+        if path.stem.endswith("_test") or path.stem.startswith("test_"):
+            allowed |= {TESTING} | TEST_ONLY.get(folder, set())
+        for included in _INCLUDE.findall(path.read_text()):
+            target = folder_of(included)
+            if included.startswith("tfos/") or target in allowed:
+                continue
+            if any(target and target.startswith(f"{whole}/") for whole in allowed):
+                continue
+            if target:
+                yield f"{name}: src/{folder} must not include {included}"
+            elif not (root / "src" / included).exists():
+                yield f'{name}: "{included}" is not below src or include; use <> for a library'
+
+
+def check_public_headers(root):
+    """Yields a message for each public header that includes anything of src/."""
+    for path in sorted((root / "include").rglob("*.h")):
+        for included in _INCLUDE.findall(path.read_text()):
+            if not included.startswith("tfos/"):
+                yield f"{path.relative_to(root)}: a public header must not include {included}"
+
+
+def check_tests_are_built(root):
+    """Yields a message for each x_test.cc that the nearest CMakeLists.txt does not name."""
+    for path in sorted((root / "src").rglob("*_test.cc")):
+        build_files = (folder / "CMakeLists.txt" for folder in path.parents)
+        build_file = next(file for file in build_files if file.exists())
+        named = re.search(rf"\b{re.escape(path.stem)}\b", build_file.read_text())
+        if not named:
+            name = path.relative_to(root)
+            yield f"{name}: not in {build_file.relative_to(root)}, so it never runs"
+
+
+def check_circles(root):
+    """Yields a message for each circle of includes among folders, those within a layer included."""
+    source = root / "src"
+    uses = {}
+    for path in sorted(source.rglob("*")):
+        if path.suffix in _SOURCES and not path.stem.endswith("_test"):
+            included = _INCLUDE.findall(path.read_text())
+            folders = {str(pathlib.PurePosixPath(name).parent) for name in included}
+            uses.setdefault(str(path.parent.relative_to(source)), set()).update(folders)
+    for folder in uses:
+        reached, ahead = set(), [(folder, (folder,))]
+        while ahead:
+            at, way = ahead.pop()
+            for used in sorted(uses.get(at, set()) - {at}):
+                if used == folder and folder == min(way):
+                    yield "folders include each other: " + " -> ".join((*way, folder))
+                if used not in reached:
+                    reached.add(used)
+                    ahead.append((used, (*way, used)))
+
+
+def check_sizes(root):
+    """Yields a message for each folder of code with too many files to take in at a glance."""
+    for top in ("src", "python", "jvm/src/main", "tools", "tests/python", "bench"):
+        for folder in sorted((root / top).glob("**")):
+            files = [path for path in folder.iterdir() if path.suffix in _CODE]
+            if len(files) > MOST_FILES:
+                name = folder.relative_to(root)
+                yield f"{name}: {len(files)} files, {MOST_FILES} at most; make folders in it"
+
+
+def check_banned(root):
+    """Yields a message for each use of something banned."""
+    for path in sorted((root / "src").rglob("*")):
+        if path.suffix not in _SOURCES:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for pattern, why in BANNED.items():
+                if re.search(pattern, line):
+                    yield f"{path.relative_to(root)}:{number}: {why}"
+
+
+def violations(root):
+    yield from check_includes(root)
+    yield from check_public_headers(root)
+    yield from check_tests_are_built(root)
+    yield from check_circles(root)
+    yield from check_sizes(root)
+    yield from check_banned(root)
+    yield from layers_python.violations(root)
+    yield from layers_java.violations(root)
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    found = list(violations(root))
+    for message in found:
+        print(message)
+    print(f"{len(found)} violations of the layers" if found else "The layers are in order.")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Checks what a built extension shows to, and needs of, the process that loads it.
+
+    tools/checks/check_symbols.py path/to/_native*.so [path/to/_tensorflow_ops.so] [path/to/tfos]
+
+A shared object (``*.so``) may define no dynamic symbol but its module's ``PyInit_``, the C
+functions ``tfos_*``, the ``TF_InitPlugin`` that TensorFlow looks for in a plugin and the
+``Java_tfos_*`` that Java looks for: it shares a process with TensorFlow. Neither it nor an
+executable may need other shared libraries than the C library: an executor has that, and need not
+have our C++ runtime or OpenSSL.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ALLOWED_LIBRARIES = re.compile(r"(libc|libm|libpthread|libdl|librt|ld-linux-[\w-]+)\.so\.[\d.]+")
+
+
+def output_of(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def leaked_symbols(path: Path) -> list[str]:
+    """The dynamic symbols that ``path`` defines besides its module's entry and its C functions."""
+    names = [
+        line.split()[-1].split("@")[0]
+        for line in output_of("nm", "-D", "--defined-only", str(path)).splitlines()
+    ]
+    return [
+        name
+        for name in names
+        if not re.fullmatch(r"(PyInit|tfos|Java_tfos)_\w+|TF_InitPlugin", name)
+    ]
+
+
+def foreign_libraries(path: Path) -> list[str]:
+    """The shared libraries that ``path`` needs and an executor may not have."""
+    needed = re.findall(r"\(NEEDED\).*\[(.+)\]", output_of("readelf", "-d", str(path)))
+    return [name for name in needed if not ALLOWED_LIBRARIES.fullmatch(name)]
+
+
+def main(paths: list[str]) -> int:
+    if not paths:
+        sys.exit(__doc__)
+    failures = []
+    for path in map(Path, paths):
+        if path.suffix == ".so":
+            failures += [f"{path}: shows the symbol {name}" for name in leaked_symbols(path)]
+        failures += [f"{path}: needs {name}" for name in foreign_libraries(path)]
+    print("\n".join(failures) or f"{len(paths)} files are clean")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
