@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Says into which parts the checks with Clang and its sanitizers are divided, and which part is next.
+"""Divides the checks with Clang and its sanitizers into parts, of which each run of CI takes one.
 
     tools/sanitizer_parts.py list             each part of CI, its minutes and its command
     tools/sanitizer_parts.py choose COMMIT    the part that CI runs for this commit
@@ -38,7 +38,7 @@ FOLDERS = {
 #: The part that tests the Python extension instead of a folder's C++ tests.
 EXTENSION = "extension"
 SANITIZERS = ("address", "thread")
-#: Minutes of each part of CI on two cores, with nothing in ccache. All must fit beside lint and test.
+#: Minutes of each part of CI on two cores, with nothing in ccache: each must fit beside the tests.
 MINUTES = {
     "analyse": 10,
     "fuzz": 10,
