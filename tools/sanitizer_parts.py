@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import subprocess
 import sys
 
 #: {part of a sanitizer's tests: the folders that it builds and whose tests it runs}. Both
@@ -83,6 +84,15 @@ def choose(commit: str) -> Part:
     return parts[int(commit[:8], 16) % len(parts)]
 
 
+def hash_of(commit: str) -> str:
+    """The hash of what Git knows as `commit`, such as HEAD."""
+    command = ["git", "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ValueError(f"Git knows no commit {commit!r} here")
+    return done.stdout.strip()
+
+
 def part_of_ci(name: str) -> Part:
     for part in parts_of_ci():
         if part.name == name:
@@ -130,7 +140,7 @@ def main() -> int:
             for part in parts_of_ci():
                 print(f"{part.name:18} {part.minutes:3} min  {part.command}")
         elif arguments.what == "choose":
-            print(choose(arguments.commit).name)
+            print(choose(hash_of(arguments.commit)).name)
         elif arguments.what == "command":
             print(part_of_ci(arguments.part).command)
         elif arguments.what == "targets":

@@ -71,6 +71,15 @@ def test_each_part_gets_its_turn():
     assert len({part.command for part in PARTS}) == len(PARTS)
 
 
+def test_a_commit_is_what_git_knows():
+    head = run("git", "rev-parse", "HEAD").stdout.strip()
+    done = run("tools/sanitizer_parts.py", "choose", "HEAD")
+    assert done.stdout.strip() == sanitizer_parts.choose(head).name
+    refused = run("tools/sanitizer_parts.py", "choose", "no-such-commit")
+    assert refused.returncode == 2
+    assert "Git knows no commit 'no-such-commit' here" in refused.stderr
+
+
 def test_a_commit_chooses_the_same_part_by_the_beginning_of_its_hash():
     commit = "7be89b61d3f0000000000000000000000000000a"
     assert sanitizer_parts.choose(commit) == sanitizer_parts.choose(commit[:8])
@@ -94,6 +103,7 @@ def test_the_command_of_each_part_is_one_that_make_knows():
     ("command", "environment"),
     [
         (["tools/sanitize.sh", "address", "nosuch"], {}),
+        (["tools/sanitizer_parts.py", "labels", "nosuch"], {}),
         (["tools/sanitizer_parts.py", "command", "nosuch"], {}),
         ([".ci/run"], {"TFOS_CI_PART": "nosuch"}),
     ],
