@@ -110,7 +110,8 @@ if __name__ == "__main__":
     if "--check" in sys.argv[1:]:
         if not IMAGE.exists() or IMAGE.read_text() != drawn:
             sys.exit(
-                f"{IMAGE.relative_to(ROOT)} differs from the tables: run tools/pages/performance_chart.py"
+                f"{IMAGE.relative_to(ROOT)} differs from the tables: "
+                "run tools/pages/performance_chart.py"
             )
     else:
         IMAGE.write_text(drawn)

@@ -39,7 +39,8 @@ if __name__ == "__main__":
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != page():
             sys.exit(
-                f"{PAGE.relative_to(ROOT)} differs from the settings: run tools/pages/settings_page.py"
+                f"{PAGE.relative_to(ROOT)} differs from the settings: "
+                "run tools/pages/settings_page.py"
             )
     else:
         PAGE.write_text(page())

@@ -48,6 +48,9 @@ template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
+// Clang 16 does not deduce an aggregate's arguments by itself.
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
 
 Result<StartCluster> ParseStart(const std::string& line) {
   TFOS_ASSIGN_OR_RETURN(DriverMessage message, ParseMessage<DriverMessage>(line));
