@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks the layers of src/, python/tfos and jvm/: folders and packages use only those below them.
 
-The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that
-folders of src/ form no circle, that none holds too many files, that every C++ test is built and that
-no source uses what has a better replacement.
+The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that folders
+of src/ form no circle, that none holds too many files, that every C++ test is built and that no
+source uses what has a better replacement.
 
 Prints one line for each violation and fails if there is any.
 """

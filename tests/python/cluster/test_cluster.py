@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import Row
 
 import tfos
-from support import programs
 from support.comparing import assert_same
+from support.programs import nodes as programs
 from support.spark_errors import SPARK_ERRORS
 from support.waiting import BOUND_SECONDS, wait_for
 from tfos.cluster.coordinator import Coordinator

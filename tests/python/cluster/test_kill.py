@@ -17,11 +17,11 @@ import sys
 import psutil
 import pytest
 
-from support.places import SUPPORT
+from support.places import SCRIPTS
 from support.waiting import BOUND_SECONDS, wait_for
 
 pytestmark = pytest.mark.spark  # The driver, a process of its own, starts it.
-DRIVE = SUPPORT / "drive.py"
+DRIVE = SCRIPTS / "drive.py"
 
 
 class Driver:

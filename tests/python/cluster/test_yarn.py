@@ -13,12 +13,12 @@ import psutil
 import pytest
 
 import yarn_cluster
-from support.places import ROOT, RUN_VARIABLE, SUPPORT
+from support.places import ROOT, RUN_VARIABLE, SCRIPTS
 from support.waiting import wait_for
 from support.webhdfs import WebHdfs
 from tfos.base import executable
 
-PROGRAM = SUPPORT / "submitted_program.py"
+PROGRAM = SCRIPTS / "submitted_program.py"
 BOUND_SECONDS = 300
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2 * BOUND_SECONDS)]
 _FINAL_STATES = ("FINISHED", "FAILED", "KILLED")
