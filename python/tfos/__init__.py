@@ -25,7 +25,8 @@ if TYPE_CHECKING:
         tensorflow,
         util,
     )
-    from tfos.cluster.cluster import Cluster, run
+    from tfos.cluster.cluster import Cluster
+    from tfos.cluster.start import run
     from tfos.cluster.status import NodeStatus
     from tfos.node.context import NodeContext
     from tfos.records.spark.source import register, save_tfrecords
@@ -64,7 +65,7 @@ __getattr__, __dir__ = lazy.attach(
     __name__,
     {
         "Cluster": "tfos.cluster.cluster",
-        "run": "tfos.cluster.cluster",
+        "run": "tfos.cluster.start",
         "NodeContext": "tfos.node.context",
         "NodeStatus": "tfos.cluster.status",
         "register": "tfos.records.spark.source",

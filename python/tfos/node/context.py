@@ -54,7 +54,6 @@ class NodeContext:
         gpus: the GPUs of this node; gpu_fraction: its share of a shared one, else 0.0.
         log_dir: where the program should write its summaries, or None.
         args: what the driver passed as ``args``.
-        port_socket: the bound socket that holds ``port``, until ``release_port``; then None.
     """
 
     def __init__(
@@ -82,8 +81,8 @@ class NodeContext:
         self.working_dir: str = node["working_dir"]
         self.log_dir: str | None = node["log_dir"]
         self.args = args
-        self.port_socket = port_socket
-        self.feed_source = feed_source
+        self._port_socket = port_socket
+        self._feed_source = feed_source
         self._reporter = reporter
         self._may_lose_nodes: bool = node.get("may_lose_nodes", False)
         self._bootstrap = bootstrap
@@ -321,12 +320,12 @@ class NodeContext:
         )
 
     def _fed(self) -> FeedSource:
-        if self.feed_source is None:
+        if self._feed_source is None:
             raise BadInputError(
                 f"{self.job_name}:{self.task_index} is not fed by Spark: "
                 "only chief, master and worker nodes in input mode 'spark' have a feed"
             )
-        return self.feed_source
+        return self._feed_source
 
     def report(self, **metrics: float | int | str) -> None:
         """Publishes metrics of the program (``step``, ``loss``, ...) to the driver, its progress
@@ -336,9 +335,3 @@ class NodeContext:
     def absolute_path(self, path: str | os.PathLike[str]) -> str:
         """``path`` as a URI, completed from the default file system and the working directory."""
         return paths.resolve(self.default_fs, self.working_dir, path)
-
-    def release_port(self) -> None:
-        """Frees the node's port for the program to bind; nothing happens the second time."""
-        if self.port_socket is not None:
-            self.port_socket.close()
-            self.port_socket = None

@@ -180,8 +180,8 @@ def test_a_good_run_leaves_no_failed_launch_job(spark, monkeypatch):
     monkeypatch.setattr(Coordinator, "fail", lambda self, *what: failures.append(what))
     with tfos.run(spark, programs.return_at_once, nodes=2, input_mode="tensorflow") as cluster:
         pass
-    assert cluster._launch_job.done
-    assert cluster._launch_job.error is None
+    assert cluster._launcher.job.done
+    assert cluster._launcher.job.error is None
     assert failures == []
 
 
