@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tfos.cluster.start import run
     from tfos.cluster.status import NodeStatus
     from tfos.node.context import NodeContext
-    from tfos.records.spark.source import register, save_tfrecords
+    from tfos.records.spark.sessions import register, save_tfrecords
 
 __all__ = [
     "Cluster",
@@ -68,8 +68,8 @@ __getattr__, __dir__ = lazy.attach(
         "run": "tfos.cluster.start",
         "NodeContext": "tfos.node.context",
         "NodeStatus": "tfos.cluster.status",
-        "register": "tfos.records.spark.source",
-        "save_tfrecords": "tfos.records.spark.source",
+        "register": "tfos.records.spark.sessions",
+        "save_tfrecords": "tfos.records.spark.sessions",
         "collective": "tfos.collective",
         "errors": "tfos.errors",
         "inference": "tfos.inference",
