@@ -23,7 +23,7 @@ DEFAULT_EPOCHS = 10
 
 
 class InputMode:
-    """Who reads the data: the program itself (TENSORFLOW), or Spark, which feeds it (SPARK)."""
+    """The reader of the data: the program itself (TENSORFLOW), or Spark, which feeds it (SPARK)."""
 
     TENSORFLOW = 0
     SPARK = 1
@@ -132,8 +132,8 @@ class TFCluster:
         return self.cluster.inference(dataRDD, feed_timeout=feed_timeout, queue=qname)
 
     def shutdown(self, ssc=None, grace_secs=0, timeout=259200):
-        """Ends the feed, waits for the nodes, and raises what failed in them. A ``timeout`` of 0 or
-        less is no limit."""
+        """Ends the feed, waits for the nodes, and raises what failed in them. With a
+        ``timeout`` of 0 or less it waits for ever."""
         self.cluster.shutdown(
             ssc, service_grace=grace_secs, timeout=timeout if timeout > 0 else None
         )

@@ -50,7 +50,7 @@ class Progress:
         now = time.monotonic()
         if not self._enabled or (now - self._last_time < self._interval and not last):
             return
-        # The last look comes when it likes: what came since the one before is no rate.
+        # The last look comes at any moment, so it gives no rate.
         line = self._line(nodes, doing, None if last else now - (self._last_time or self._started))
         if line != self._last_line or now - self._last_shown >= self._quiet:
             elapsed = now - self._started

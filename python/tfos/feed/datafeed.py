@@ -159,7 +159,7 @@ def _as_column(values: Any) -> Any:
     """``values`` as what the native side takes: an array of numbers, else a list of objects."""
     if isinstance(values, list):
         return values
-    import numpy as np  # who has arrays has imported it
+    import numpy as np  # a program with arrays has imported it
 
     if hasattr(values, "numpy"):  # a tensor, ragged ones included
         values = values.numpy()

@@ -127,8 +127,8 @@ class NodeContext:
     ) -> DataFeed:
         """The rows that Spark feeds to this node through ``queue``.
 
-        A batch of ``cluster.inference`` ends with its partition, unless ``train`` is set: its last
-        rows may have to be answered before more come. Each of its rows must be answered through
+        A batch of ``cluster.inference`` ends with its partition, unless ``train`` is set: more rows
+        may come only when its last ones were answered. Each of its rows must be answered through
         ``batch_results``. With ``input_mapping`` batches are NumPy columns, see
         :class:`tfos.feed.datafeed.DataFeed`.
         """
@@ -176,14 +176,14 @@ class NodeContext:
                 most; rows of zeros (empty strings and lists) fill them up, and an element is
                 ``(features, label, mask)``, or ``(element, mask)`` without ``label``, with a
                 float32 mask of 1 for rows that were fed and 0 for those: Keras takes it for sample
-                weights. Every node has to say the same.
+                weights. Every node must say the same.
             ragged: columns whose values vary in length, as ``tf.RaggedTensor``.
             queue: the queue that ``cluster.train`` feeds; ``"validation"`` has the columns of
                 ``"input"``, and the rows of ``train(validation=...)``.
             spec: what one row holds: a ``tf.TensorSpec`` or ``tf.RaggedTensorSpec`` for each column
                 in a dict by name, or in a list by position.
         """
-        from tfos.feed.dataset import make_dataset  # TensorFlow is imported by who uses it.
+        from tfos.feed.dataset import make_dataset  # It imports TensorFlow.
 
         if self._may_lose_nodes and remainder != "join":
             raise BadInputError(
@@ -234,8 +234,8 @@ class NodeContext:
         the nodes that have a batch, by its rows: one whose rows are used up goes along with the
         others until the epoch has ended on all, and one whose program has ended leaves them to go
         on. ``compression="bfloat16"`` sends them in half the bytes between hosts. See
-        :mod:`tfos.keras.optimizer` and, for loops of one's own, :mod:`tfos.collective`."""
-        from tfos.keras.optimizer import distribute  # TensorFlow is imported by who uses it.
+        :mod:`tfos.keras.optimizer` and, for custom loops, :mod:`tfos.collective`."""
+        from tfos.keras.optimizer import distribute  # It imports TensorFlow.
 
         return distribute(optimizer, compression)
 
@@ -287,7 +287,7 @@ class NodeContext:
             restore: a file of ``ParameterServer.save``, from which the chief starts the servers.
             connect_timeout: seconds for the chief to give the servers their first values.
         """
-        from tfos import parameter_server  # NumPy and TensorFlow are imported by who uses them.
+        from tfos import parameter_server  # It imports NumPy.
         from tfos.parameter_server import connection
 
         bootstrap = self._bootstrap

@@ -122,7 +122,7 @@ def test_client_mode_trains_with_the_hosts_python(yarn, submit, tmp_path, leftov
     process = submit(
         "--no-env", "--py-files", ROOT / "examples" / "spark_session.py", program, "--rows", "400"
     )
-    # Spark puts a driver's standard error, where tfos tells its progress, into the output as well.
+    # Spark puts a driver's standard error, where tfos tells its progress, into the output, too.
     learned = [
         line.partition(": y = ")[0]
         for line in output_of(process, tmp_path).splitlines()

@@ -175,5 +175,5 @@ def source_of(spark: Any, name: str = FORMAT) -> type[TFRecordSource]:
         "hadoop_environment": hadoop_settings.of_session(context),
     }
     hadoop_settings.adopt(known["hadoop_environment"])
-    # Of its own for each session: what is no attribute of this module is pickled with its values.
+    # One for each session: a class that this module does not name is pickled with its values.
     return type("SessionTFRecordSource", (TFRecordSource,), known)

@@ -103,7 +103,7 @@ def start(
 
 
 def _files_below(access: FileAccess, directory: str) -> Iterator[str]:
-    """The files in a directory to its depth, hidden ones too, but for those of jobs that run."""
+    """The files in a directory to its depth, hidden ones too, except for those of running jobs."""
     for found in access.list(directory):
         if os.path.basename(found.path) == TEMPORARY:
             continue
