@@ -151,7 +151,7 @@ def test_inference_after_the_programs_have_returned_is_an_error(spark):
 )
 def test_an_exception_reaches_train_with_its_traceback(spark, program, train, leftovers):
     cluster = tfos.run(spark, program, nodes=2, args={"train": train})
-    with pytest.raises(NodeFailedError, match=r"ValueError: broken(.|\n)*programs\.py"):
+    with pytest.raises(NodeFailedError, match=r"ValueError: broken(.|\n)*nodes\.py"):
         cluster.train(spark.sparkContext.parallelize(range(100_000), 4), epochs=100)
     with pytest.raises(NodeFailedError):
         cluster.shutdown()
