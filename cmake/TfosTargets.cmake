@@ -4,7 +4,7 @@ add_library(tfos_flags INTERFACE)
 target_include_directories(tfos_flags INTERFACE
   "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 target_compile_options(tfos_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
-  # What a mutex guards (base/thread/mutex.h) is no matter of taste: Clang refuses a breach in any build.
+  # What a mutex guards (base/thread/mutex.h) must be respected: Clang refuses a breach in any build.
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety> $<$<CXX_COMPILER_ID:Clang>:-Werror=thread-safety>
   $<$<BOOL:${TFOS_WERROR}>:-Werror>)
 # What GCC says only once it has inlined at -O3 is too often wrong: GCC 12 takes members that a

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from tfos.node import internals
+
 from . import TFNode
 
 _TRAINING_JOBS = ("master", "chief", "worker")
@@ -52,8 +54,8 @@ class TFNodeContext:
             cluster_spec=node.cluster_spec,
             defaultFS=node.default_fs,
             working_dir=node.working_dir,
-            mgr=node.feed_source,
-            tmp_socket=node.port_socket,
+            mgr=internals.feed_source(node),
+            tmp_socket=internals.port_socket(node),
         )
         ctx.num_workers = node.num_workers
         ctx.gpus = node.gpus

@@ -135,8 +135,8 @@ void Server::Accept(int listener, bool local) {
     const Status greeted = socket.valid() ? greeter_->Greet(std::move(socket), local)
                                           : Status::FromErrno(error, "accept a worker");
     if (greeted.ok()) continue;
-    // The variables must outlive a moment without descriptors or threads. Whoever connects waits
-    // in the listener's queue.
+    // The variables must outlive a moment without descriptors or threads. A worker that connects
+    // waits in the listener's queue.
     LogWarning("The parameter server takes no new connection for {} s: {}", kAcceptPause.count(),
                greeted.ToString());
     accept_again_ = Deadline::After(kAcceptPause);
@@ -261,7 +261,7 @@ Status Server::OnPush(Client& client, std::span<const std::byte> body,
   }
   if (client.step == 0) {
     client.step = store_->BeginPush();
-    // Not before: who only reads, or has nothing to push yet, keeps nobody waiting.
+    // Not before: a worker that only reads, or has nothing to push yet, keeps nobody waiting.
     if (client.staleness) clocks_.Join(client.id, client.name);
   }
   bytes_combined_ += pushed.size();

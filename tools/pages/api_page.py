@@ -125,8 +125,6 @@ def page():
 if __name__ == "__main__":
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != page():
-            sys.exit(
-                f"{PAGE.relative_to(ROOT)} differs from the sources: run tools/pages/api_page.py"
-            )
+            sys.exit(f"{PAGE.relative_to(ROOT)} differs from the sources: run {sys.argv[0]}")
     else:
         PAGE.write_text(page())

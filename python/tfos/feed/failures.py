@@ -24,8 +24,8 @@ def raise_first_failure(plan: FeedPlan, error: Exception, wait_ms: int = 2000) -
 
 
 def programs_have_returned(plan: FeedPlan) -> bool:
-    """Whether the program of every node that could be fed has returned in order, but for nodes that
-    the cluster was allowed to lose."""
+    """Whether the program of every node that could be fed has returned in order, except for nodes
+    that the cluster was allowed to lose."""
     status = _ask_coordinator(plan, "/v1/status", 5)
     fed = {endpoint["node_id"] for endpoint in plan.endpoints}
     return (

@@ -1,8 +1,8 @@
 """The JVM feeder: rows from the executors' JVMs to the nodes, without Python workers. It feeds
 DataFrames, and RDDs whose rows Spark holds pickled.
 
-The jar does it (:mod:`tfos.spark.jar`, tfos.internal.FrameFeeder); here is what the driver has to
-know of it: how to call it, and what its errors are in Python.
+The jar does it (:mod:`tfos.spark.jar`, tfos.internal.FrameFeeder); here is what the driver
+must know of it: how to call it, and what its errors are in Python.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class TrainFeeder(_Feeder):
             raise_first_failure(self.plan, error)
             if not programs_have_returned(self.plan):
                 raise
-            yield 0, 0  # nobody is left who wants rows, and that is no failure
+            yield 0, 0  # nobody is left who wants rows: that is fine
 
     def _feed(self, index: int, rows: Iterable[Any]) -> tuple[int, int]:
         writer = self._writer(index)

@@ -1,7 +1,7 @@
 """DataFrames through a SavedModel in the executors' JVMs, without Python workers.
 
 The jar does it (:mod:`tfos.spark.jar`, tfos.internal.FrameInference), with the engine of
-:mod:`tfos.inference`; here is what the driver has to know of it.
+:mod:`tfos.inference`; here is what the driver must know of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfos.spark import jar
 
 
 def why_unused(frame: Any) -> str:
-    """Why Python workers have to run a model over ``frame``; "" when executors' JVMs do. Raises
+    """Why Python workers must run a model over ``frame``; "" when executors' JVMs do. Raises
     :class:`BadInputError` when the session wants JVMs, which can't."""
     spark = frame.sparkSession
     wanted = INFERENCE_JVM.of(spark)

@@ -54,7 +54,6 @@ class NodeContext:
         gpus: the GPUs of this node; gpu_fraction: its share of a shared one, else 0.0.
         log_dir: where the program should write its summaries, or None.
         args: what the driver passed as ``args``.
-        port_socket: the bound socket that holds ``port``, until ``release_port``; then None.
     """
 
     def __init__(
@@ -82,8 +81,8 @@ class NodeContext:
         self.working_dir: str = node["working_dir"]
         self.log_dir: str | None = node["log_dir"]
         self.args = args
-        self.port_socket = port_socket
-        self.feed_source = feed_source
+        self._port_socket = port_socket
+        self._feed_source = feed_source
         self._reporter = reporter
         self._may_lose_nodes: bool = node.get("may_lose_nodes", False)
         self._bootstrap = bootstrap
@@ -128,8 +127,8 @@ class NodeContext:
     ) -> DataFeed:
         """The rows that Spark feeds to this node through ``queue``.
 
-        A batch of ``cluster.inference`` ends with its partition, unless ``train`` is set: its last
-        rows may have to be answered before more come. Each of its rows must be answered through
+        A batch of ``cluster.inference`` ends with its partition, unless ``train`` is set: more rows
+        may come only when its last ones were answered. Each of its rows must be answered through
         ``batch_results``. With ``input_mapping`` batches are NumPy columns, see
         :class:`tfos.feed.datafeed.DataFeed`.
         """
@@ -177,14 +176,14 @@ class NodeContext:
                 most; rows of zeros (empty strings and lists) fill them up, and an element is
                 ``(features, label, mask)``, or ``(element, mask)`` without ``label``, with a
                 float32 mask of 1 for rows that were fed and 0 for those: Keras takes it for sample
-                weights. Every node has to say the same.
+                weights. Every node must say the same.
             ragged: columns whose values vary in length, as ``tf.RaggedTensor``.
             queue: the queue that ``cluster.train`` feeds; ``"validation"`` has the columns of
                 ``"input"``, and the rows of ``train(validation=...)``.
             spec: what one row holds: a ``tf.TensorSpec`` or ``tf.RaggedTensorSpec`` for each column
                 in a dict by name, or in a list by position.
         """
-        from tfos.feed.dataset import make_dataset  # TensorFlow is imported by who uses it.
+        from tfos.feed.dataset import make_dataset  # It imports TensorFlow.
 
         if self._may_lose_nodes and remainder != "join":
             raise BadInputError(
@@ -235,8 +234,8 @@ class NodeContext:
         the nodes that have a batch, by its rows: one whose rows are used up goes along with the
         others until the epoch has ended on all, and one whose program has ended leaves them to go
         on. ``compression="bfloat16"`` sends them in half the bytes between hosts. See
-        :mod:`tfos.keras.optimizer` and, for loops of one's own, :mod:`tfos.collective`."""
-        from tfos.keras.optimizer import distribute  # TensorFlow is imported by who uses it.
+        :mod:`tfos.keras.optimizer` and, for custom loops, :mod:`tfos.collective`."""
+        from tfos.keras.optimizer import distribute  # It imports TensorFlow.
 
         return distribute(optimizer, compression)
 
@@ -288,7 +287,7 @@ class NodeContext:
             restore: a file of ``ParameterServer.save``, from which the chief starts the servers.
             connect_timeout: seconds for the chief to give the servers their first values.
         """
-        from tfos import parameter_server  # NumPy and TensorFlow are imported by who uses them.
+        from tfos import parameter_server  # It imports NumPy.
         from tfos.parameter_server import connection
 
         bootstrap = self._bootstrap
@@ -321,12 +320,12 @@ class NodeContext:
         )
 
     def _fed(self) -> FeedSource:
-        if self.feed_source is None:
+        if self._feed_source is None:
             raise BadInputError(
                 f"{self.job_name}:{self.task_index} is not fed by Spark: "
                 "only chief, master and worker nodes in input mode 'spark' have a feed"
             )
-        return self.feed_source
+        return self._feed_source
 
     def report(self, **metrics: float | int | str) -> None:
         """Publishes metrics of the program (``step``, ``loss``, ...) to the driver, its progress
@@ -336,9 +335,3 @@ class NodeContext:
     def absolute_path(self, path: str | os.PathLike[str]) -> str:
         """``path`` as a URI, completed from the default file system and the working directory."""
         return paths.resolve(self.default_fs, self.working_dir, path)
-
-    def release_port(self) -> None:
-        """Frees the node's port for the program to bind; nothing happens the second time."""
-        if self.port_socket is not None:
-            self.port_socket.close()
-            self.port_socket = None

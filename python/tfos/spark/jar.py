@@ -29,7 +29,7 @@ def path() -> str:
 
 def why_unused(sc: Any, key: str, wanted: str) -> str:
     """Why executors' JVMs don't do what the setting ``key`` is about, which is ``wanted``: auto, on
-    or off. "" when they do. Raises :class:`BadInputError` when they have to and can't."""
+    or off. "" when they do. Raises :class:`BadInputError` when they must and can't."""
     if wanted == "off":
         return f"{key} is off"
     found = obstacle(sc)

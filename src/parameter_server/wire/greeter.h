@@ -21,10 +21,10 @@ namespace tfos::parameter_server {
 /// keeps nobody waiting.
 ///
 /// Owner and lifetime: of a Server; its destructor waits for its threads, which end at once.
-/// Threads: one calls it. Errors: who is not let in is disconnected and logged.
+/// Threads: one calls it. Errors: a refused worker is disconnected and logged.
 class Greeter {
  public:
-  /// `number` is the server's. With `encrypt` those over TCP have to go on with TLS.
+  /// `number` is the server's. With `encrypt` those over TCP must go on with TLS.
   static Result<std::unique_ptr<Greeter>> Create(const Secret& token, std::uint32_t number,
                                                  bool encrypt);
   ~Greeter();

@@ -20,8 +20,8 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame, functions
 
 import tfos
-from support import programs
 from support.places import ROOT
+from support.programs import nodes as programs
 from support.spark_errors import SPARK_ERRORS
 from tfos import inference, records
 from tfos.records import files as record_files

@@ -30,7 +30,7 @@ from tfos.base import executable
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.records import listing
-from tfos.records.spark import source as tfrecord_source
+from tfos.records.spark import sessions as tfrecord_sessions
 from tfos.records.spark import types, writer
 
 SCALARS = {
@@ -50,7 +50,7 @@ SCALARS = {
 @pytest.fixture(scope="module", params=["jvm", "python"])
 def source(request, spark):
     tfos.register(spark)  # There is the jar, so it changes nothing.
-    tfrecord_source.register_python(spark, PYTHON_FORMAT)
+    tfrecord_sessions.register_python(spark, PYTHON_FORMAT)
     return Source(spark, request.param)
 
 

@@ -111,7 +111,7 @@ def test_an_import_upwards_or_sideways_is_found(tree, path, code, imported):
 @pytest.mark.parametrize(
     ("path", "code"),
     [
-        ("__init__.py", "from tfos.cluster.cluster import run"),
+        ("__init__.py", "from tfos.cluster.start import run"),
         ("base/a.py", "from tfos import _native, errors"),
         ("base/a.py", "from tfos.errors import TfosError"),
         ("base/a.py", "from tfos.base import network\nimport os.path"),

@@ -1,5 +1,5 @@
-"""What a Spark task does for a ``SparkSession``: trains with its partition and exchanges
-weights."""
+"""What a Spark task does in the training of a session: trains with its partition, and exchanges
+weights with the server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import random
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,22 @@ import tensorflow as tf
 
 from tfos.errors import BadInputError
 from tfos.parameter_server import connection, rules
+from tfos.parameter_server.session.graph import element, load, variables_by_name
 
 tf1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class Combiner:
+    """How the server combines its values with those of a worker: one of
+    :data:`tfos.parameter_server.rules.PUSHED`, and for the mean of how many workers."""
+
+    kind: str
+    count: int = 0
+
+    def rule(self) -> tuple[Any, str]:
+        """The native rule, and what is pushed under it."""
+        return rules.make_rule(self.kind, None, self.count)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,47 +49,9 @@ class WorkerPlan:
     shuffle: bool
     #: A ``RunOptions``, or None.
     options: Any
-    combiner: str
-    #: For the mean.
-    count: int
+    combiner: Combiner
     server: connection.Server
     token: str = dataclasses.field(repr=False)
-
-
-def element(graph: Any, name: str) -> Any:
-    """The tensor or operation of that name; a tensor also by the name of its operation."""
-    found = graph.as_graph_element(name)
-    return found.outputs[0] if isinstance(found, tf.Operation) and found.outputs else found
-
-
-def variables_by_name(graph: Any) -> dict[str, Any]:
-    """The variables of the graph."""
-    with graph.as_default():
-        return {
-            variable.name: variable
-            for variable in (
-                *tf1.global_variables(),
-                *tf1.local_variables(),
-                *tf1.trainable_variables(),
-            )
-        }
-
-
-def load(session: Any, variables: Sequence[Any], values: Iterable[np.ndarray]) -> None:
-    """Gives variables values without adding to the graph."""
-    # Variables that were made from one tensor are set one by one: a run feeds it one value.
-    runs: list[dict[str, tuple[Any, Any, np.ndarray]]] = []
-    for variable, value in zip(variables, values, strict=True):
-        given = variable.initializer.inputs[1]
-        fitting = next((run for run in runs if given.name not in run), None)
-        if fitting is None:
-            runs.append(fitting := {})
-        fitting[given.name] = variable.initializer, given, value
-    for run in runs:
-        session.run(
-            [operation for operation, _, _ in run.values()],
-            {given: value for _, given, value in run.values()},
-        )
 
 
 def batches(rows: Iterable[Any], size: int, columns: int) -> Iterator[list[np.ndarray]]:
@@ -124,12 +100,12 @@ class Training:
             for variable in self._parameters
         ]
         self._weights = like
-        rule, self._pushed = rules.make_rule(plan.combiner, None, plan.count)
+        rule, self._pushed = plan.combiner.rule()
         worker = connection.Worker(
             number=index,
             name=f"partition {index} on host {socket.gethostname()}",
             starts=False,
-            workers=plan.count,
+            workers=plan.combiner.count,
         )
         self._client = connection.connect(
             [plan.server],

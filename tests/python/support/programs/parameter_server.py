@@ -29,7 +29,7 @@ def train(ctx):
     server = ctx.parameter_server(model, sync_interval=2, staleness=4)
     with server:  # The plain loop.
         began_with = [weight.tolist() for weight in model.get_weights()]
-        collective.barrier()  # Who comes later has what the servers have by then.
+        collective.barrier()  # A later node has what the servers have by then.
         for start in range(0, len(x), 32):
             model.train_on_batch(x[start : start + 32], y[start : start + 32])
             server.step()
@@ -55,7 +55,7 @@ def go_on(ctx):
     w = [np.zeros((4, 1), np.float32), np.zeros(1, np.float32)]
     with ctx.parameter_server(w, restore=ctx.args["directory"] + "/state.npz") as server:
         found = {"w": w[0].tolist(), "version": server.version}
-        # As a worker of another host, which has to go over TCP.
+        # As a worker of another host, which must go over TCP.
         servers = connection.servers_of(ctx.nodes, "of another host", encrypt=True)
         worker = connection.Worker(1, "worker:1 on host h", starts=False, workers=ctx.num_workers)
         far = [np.zeros_like(array) for array in w]

@@ -162,7 +162,7 @@ def mixed_precision(ctx):
 
 
 class Adversaries:
-    """Two models with an optimizer each, in a loop of one's own."""
+    """Two models with an optimizer each, in a custom loop."""
 
     def __init__(self, ctx, keras, rank):
         self.models = [_model(keras, seed + 10 * rank) for seed in (1, 2)]

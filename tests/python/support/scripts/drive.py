@@ -16,12 +16,12 @@ import threading
 import traceback
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 from pyspark import SparkConf, SparkContext
 
 import tfos
-from support import programs
+from support.programs import nodes as programs
 from support.waiting import wait_for
 
 

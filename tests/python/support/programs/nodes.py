@@ -299,7 +299,7 @@ def fit_dataset(ctx):
     spec = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([], tf.float32)]
     model.fit(ctx.dataset(8, spec=spec), verbose=0)
     steps = int(model.optimizer.iterations)
-    rows = ctx.feed_source.server.counters()["rows"]
+    rows = ctx._feed_source.server.counters()["rows"]
     pathlib.Path(ctx.args["dir"], f"fit-{ctx.node_id}").write_bytes(pickle.dumps((rows, steps)))
 
 

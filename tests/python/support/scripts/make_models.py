@@ -66,7 +66,7 @@ def main(directory):
     def path(name):
         return os.path.join(directory, name)
 
-    # Keras: logits of 4 numbers, and what they have to be.
+    # Keras: logits of 4 numbers, and what they must be.
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
         [keras.layers.Input((4,)), keras.layers.Dense(8, "relu"), keras.layers.Dense(3)]

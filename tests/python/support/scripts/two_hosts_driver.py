@@ -13,7 +13,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 import tfos
-from support import programs
+from support.programs import nodes as programs
 from support.waiting import wait_for
 
 OURS = "10.213.77.1"
