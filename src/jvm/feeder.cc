@@ -1,4 +1,4 @@
-// The native methods of tfos.internal.NativeFeeder: one of them feeds one partition of a Spark
+// The native methods of tfos.internal.feed.NativeFeeder: one of them feeds one partition of a Spark
 // task.
 
 #include <jni.h>
@@ -24,10 +24,10 @@
 namespace tfos::jvm {
 namespace {
 
-/// Throws a tfos.internal.FeedException, which keeps the kind; Enter leaves it alone.
+/// Throws a tfos.internal.feed.FeedException, which keeps the kind; Enter leaves it alone.
 void ThrowFeedException(JNIEnv* java, const Status& status) {
   if (java->ExceptionCheck() == JNI_TRUE) return;
-  jclass type = java->FindClass("tfos/internal/FeedException");
+  jclass type = java->FindClass("tfos/internal/feed/FeedException");
   if (type == nullptr) return;
   jmethodID make = java->GetMethodID(type, "<init>", "(Ljava/lang/String;Ljava/lang/String;)V");
   jstring kind = ToJava(java, ErrorKindName(status.kind()));
@@ -131,12 +131,10 @@ extern "C" {
 using namespace tfos;       // NOLINT(google-build-using-namespace)
 using namespace tfos::jvm;  // NOLINT(google-build-using-namespace)
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_open(JNIEnv* java, jclass /*type*/,
-                                                             jbyteArray plan,
-                                                             jbyteArray executor_id, jint partition,
-                                                             jint attempt, jbyteArray columns,
-                                                             jboolean decimals_as_float64,
-                                                             jlong chunk_bytes, jobject killed) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_open(
+    JNIEnv* java, jclass /*type*/, jbyteArray plan, jbyteArray executor_id, jint partition,
+    jint attempt, jbyteArray columns, jboolean decimals_as_float64, jlong chunk_bytes,
+    jobject killed) {
   return EnterFeed(java, [&]() -> Result<jlong> {
     feed::FeedTask task;
     task.executor_id = BytesFrom(java, executor_id);
@@ -158,33 +156,33 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_open(JNIEnv* java, jclas
   });
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_firstChunkRows(JNIEnv* /*java*/,
-                                                                       jclass /*type*/) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_firstChunkRows(JNIEnv* /*java*/,
+                                                                            jclass /*type*/) {
   return static_cast<jlong>(chunk::kFirstChunkRows);
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_write(JNIEnv* java, jclass /*type*/,
-                                                              jlong handle, jlong wanted,
-                                                              jlongArray numbers) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_write(JNIEnv* java, jclass /*type*/,
+                                                                   jlong handle, jlong wanted,
+                                                                   jlongArray numbers) {
   return EnterFeed(java, [&]() -> Result<jlong> {
     return Write(FeederOf(handle), static_cast<std::uint64_t>(wanted), NumbersFrom(java, numbers));
   });
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_writePickled(JNIEnv* java, jclass /*type*/,
-                                                                     jlong handle,
-                                                                     jobjectArray batches,
-                                                                     jint count) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_writePickled(
+    JNIEnv* java, jclass /*type*/, jlong handle, jobjectArray batches, jint count) {
   return EnterFeed(java, [&] { return WritePickled(java, FeederOf(handle), batches, count); });
 }
 
-JNIEXPORT jboolean JNICALL Java_tfos_internal_NativeFeeder_stopped(JNIEnv* /*java*/,
-                                                                   jclass /*type*/, jlong handle) {
+JNIEXPORT jboolean JNICALL Java_tfos_internal_feed_NativeFeeder_stopped(JNIEnv* /*java*/,
+                                                                        jclass /*type*/,
+                                                                        jlong handle) {
   return FeederOf(handle).partition->stopped() ? JNI_TRUE : JNI_FALSE;
 }
 
-JNIEXPORT jlongArray JNICALL Java_tfos_internal_NativeFeeder_finish(JNIEnv* java, jclass /*type*/,
-                                                                    jlong handle) {
+JNIEXPORT jlongArray JNICALL Java_tfos_internal_feed_NativeFeeder_finish(JNIEnv* java,
+                                                                         jclass /*type*/,
+                                                                         jlong handle) {
   return EnterFeed(java, [&]() -> Result<jlongArray> {
     feed::PartitionFeeder& partition = *FeederOf(handle).partition;
     TFOS_RETURN_IF_ERROR(partition.Finish().status());
@@ -193,8 +191,8 @@ JNIEXPORT jlongArray JNICALL Java_tfos_internal_NativeFeeder_finish(JNIEnv* java
   });
 }
 
-JNIEXPORT void JNICALL Java_tfos_internal_NativeFeeder_close(JNIEnv* /*java*/, jclass /*type*/,
-                                                             jlong handle) {
+JNIEXPORT void JNICALL Java_tfos_internal_feed_NativeFeeder_close(JNIEnv* /*java*/, jclass /*type*/,
+                                                                  jlong handle) {
   Release<FeederPointer>(handle);
 }
 

@@ -77,7 +77,7 @@ def test_a_jar_of_another_version_is_not_used(spark, monkeypatch):
     ],
 )
 def test_executors_must_have_the_jar_too(spark, master, jars, conf, there):
-    location = spark.sparkContext._jvm.tfos.internal.FrameFeeder.location()
+    location = spark.sparkContext._jvm.tfos.internal.feed.FrameFeeder.location()
     directory, _, name = location.rpartition("/")
     conf = {key: value.format(name=name, directory=directory) for key, value in conf.items()}
     context = context_with_jar(spark, master, jars=jars.format(name=name), conf=conf)
