@@ -21,7 +21,7 @@ ALLOWED = {
         "tfos.internal.spark",
     },
     "tfos": {"tfos.internal.records.spark"},
-    "tfos.ml": {"tfos.internal.base", "tfos.internal.inference"},
+    "tfos.ml": {"tfos.internal.base", "tfos.internal.inference", "tfos.internal.spark"},
     "com.yahoo.tensorflowonspark": {
         "tfos",
         "tfos.internal.base",

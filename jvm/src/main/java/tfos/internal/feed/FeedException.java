@@ -10,24 +10,14 @@ public final class FeedException extends RuntimeException {
   /** A node vanished: its process, its executor or its host died. */
   static final String NODE_LOST = "NodeLostError";
 
-  private static final String SUPERSEDED = "superseded";
-
   private final String error;
   private final boolean isSuperseded;
 
-  /** @param kind what the native part calls it (ErrorKindName of tfos/status.h) */
-  FeedException(String kind, String message) {
-    this(message, errorOf(kind), kind.equals(SUPERSEDED), null);
-  }
-
-  private FeedException(String message, String error, boolean isSuperseded, Throwable cause) {
-    super(message, cause);
+  /** Called by src/jvm/feeder.cc. */
+  FeedException(String error, boolean isSuperseded, String message) {
+    super(message);
     this.error = error;
     this.isSuperseded = isSuperseded;
-  }
-
-  static FeedException nodeFailed(String message, Throwable cause) {
-    return new FeedException(message, "NodeFailedError", false, cause);
   }
 
   /** The class in {@code tfos.errors}. */
@@ -43,14 +33,5 @@ public final class FeedException extends RuntimeException {
   @Override
   public String toString() {
     return "tfos.errors." + error + ": " + getMessage();
-  }
-
-  private static String errorOf(String kind) {
-    return switch (kind) {
-      case "retry later" -> "FeedTimeoutError";
-      case "reconnect" -> NODE_LOST;
-      case "bad input" -> "BadInputError";
-      default -> "FeedError";
-    };
   }
 }

@@ -43,11 +43,27 @@ final class NativeFeeder implements AutoCloseable {
     return write(handle, wanted, rows.describe());
   }
 
-  /** Sends the first {@code count} batches, as Python has pickled them, except those that the
-   * nodes have. Waits for room. */
-  void writePickled(byte[][] batches, int count) {
-    writePickled(handle, batches, count);
+  /** Pickled batches that the first chunk should have. */
+  static native long firstChunkBatches();
+
+  /**
+   * Sends the first {@code count} batches, as Python has pickled them, except those that the nodes
+   * have. Waits for room.
+   *
+   * @return how many batches the chunk after this one may have
+   */
+  long writePickled(byte[][] batches, int count) {
+    return writePickled(handle, batches, count);
   }
+
+  /**
+   * Asks the coordinator why a node was lost.
+   *
+   * @param plan the one of the feeder that lost it
+   * @return whether the programs of all nodes that were fed have returned, so that nobody wants rows
+   *     any more. Throws a {@link FeedException} with the cluster's failure where there is one.
+   */
+  static native boolean programsHaveReturned(byte[] plan, BooleanSupplier killed);
 
   /** Whether no node wants more rows. */
   boolean stopped() {

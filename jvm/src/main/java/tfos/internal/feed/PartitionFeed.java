@@ -38,16 +38,21 @@ abstract class PartitionFeed<T> implements Function2<Integer, Iterator<T>, Itera
       if (!error.error().equals(FeedException.NODE_LOST)) {
         throw error;
       }
-      Coordinator coordinator = new Coordinator(json);
-      if (!coordinator.programsHaveReturned()) {
-        coordinator.firstFailure().ifPresent(failure -> {
-          throw FeedException.nodeFailed(failure, error);
-        });
-      }
-      if (coordinator.programsHaveReturned()) {
+      if (programsHaveReturned(context, error)) {
         return List.of(NOTHING).iterator(); // Nobody wants rows any more: not a failure.
       }
       throw error;
+    }
+  }
+
+  /** Throws the failure of the cluster that explains why a node was lost, if there is one. */
+  private boolean programsHaveReturned(TaskContext context, FeedException lost) {
+    try {
+      return NativeFeeder.programsHaveReturned(plan, context::isInterrupted);
+    } catch (FeedException failure) {
+      context.killTaskIfInterrupted();
+      failure.initCause(lost);
+      throw failure;
     }
   }
 

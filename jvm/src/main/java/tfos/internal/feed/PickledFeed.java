@@ -10,9 +10,6 @@ import org.apache.spark.TaskContext;
 final class PickledFeed extends PartitionFeed<byte[]> {
   private static final long serialVersionUID = 1;
 
-  /** The native part holds a reference to each, and Java limits those. */
-  private static final int MOST_BATCHES = 1 << 15;
-
   PickledFeed(byte[] plan) {
     super(plan);
   }
@@ -20,8 +17,7 @@ final class PickledFeed extends PartitionFeed<byte[]> {
   @Override
   long[] feed(TaskContext context, int partition, Iterator<byte[]> batches, long chunkBytes) {
     try (NativeFeeder feeder = connect(context, partition, null, false, chunkBytes)) {
-      // Chunks begin small and grow: the first rows arrive soon, and small data spreads evenly.
-      byte[][] chunk = new byte[1][];
+      byte[][] chunk = new byte[Math.toIntExact(NativeFeeder.firstChunkBatches())][];
       while (batches.hasNext() && !feeder.stopped()) {
         int count = 0;
         long bytes = 0;
@@ -29,10 +25,9 @@ final class PickledFeed extends PartitionFeed<byte[]> {
           chunk[count] = batches.next();
           bytes += chunk[count++].length;
         }
-        feeder.writePickled(chunk, count);
-        if (count == chunk.length && count < MOST_BATCHES) {
-          chunk = new byte[count + Math.max(1, count / 4)][];
-        }
+        int next = Math.toIntExact(feeder.writePickled(chunk, count));
+        // What was sent is let go of at once.
+        chunk = new byte[next][];
       }
       return feeder.finish();
     }
