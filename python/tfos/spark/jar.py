@@ -42,7 +42,7 @@ def obstacle(sc: Any) -> str:
     """Why the jar can't be used in this session of Spark; "" when it can."""
     from py4j.java_gateway import JavaClass
 
-    feeder = sc._jvm.tfos.internal.FrameFeeder
+    feeder = sc._jvm.tfos.internal.feed.FrameFeeder
     if not isinstance(feeder, JavaClass):
         return (
             "the jar of tfos is not on the driver's class path: start Spark with "

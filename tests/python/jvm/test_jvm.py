@@ -115,7 +115,7 @@ def values(frame):
 
 
 def test_the_native_library_is_that_of_the_jar(jvm):
-    assert jvm.tfos.internal.NativeLibrary.version() == tfos.__version__
+    assert jvm.tfos.internal.base.NativeLibrary.version() == tfos.__version__
 
 
 def test_the_old_model_gives_the_mapped_columns_alone(old, models, digits, numbers):
@@ -343,7 +343,7 @@ def test_stages_are_saved_and_loaded_with_their_parameters(
 
 
 def test_without_tensorflow_the_error_says_where_it_was_looked_for(jvm, tmp_path):
-    find = jvm.tfos.internal.TensorFlowLibrary.find
+    find = jvm.tfos.internal.inference.TensorFlowLibrary.find
     assert pathlib.Path(find(None, sys.executable)).name == "tensorflow"
     for named, python, message in [
         (str(tmp_path), "python3", f"TFOS_TENSORFLOW names {tmp_path}"),

@@ -7,10 +7,8 @@ import org.apache.spark.ml.param.StringArrayParam;
 import org.apache.spark.ml.util.DefaultParamsReader;
 import org.apache.spark.ml.util.Identifiable;
 import org.apache.spark.ml.util.MLReader;
-import tfos.internal.Inference;
-import tfos.internal.MappingParam;
-import tfos.internal.ModelStage;
-import tfos.internal.SavedModel;
+import tfos.internal.inference.Inference;
+import tfos.internal.inference.SavedModel;
 
 /**
  * Adds the outputs of a SavedModel to a DataFrame: of Keras' {@code export}, {@code
