@@ -234,7 +234,7 @@ def main():
         features="features",
         label="label",
         drop_remainder=True,
-        remainder="join",
+        remainder=None,
         ragged=(),
         spec=None,
     )

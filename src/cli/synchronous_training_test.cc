@@ -1,6 +1,7 @@
 // Nodes that train in step, with the coordinator's decisions and a barrier in place of the
-// all-reduce. Whatever rows each gets, all make as many steps, and nobody hangs. Each case is a
-// random one, and its number is the seed.
+// all-reduce. Whatever rows each gets, all make as many steps, and nobody hangs. With kJoin a node
+// without rows goes along with the others, and no node has a batch more than another one. Each case
+// is a random one, and its number is the seed.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +10,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -106,17 +110,21 @@ class AllReduce {
  public:
   explicit AllReduce(std::size_t nodes) : nodes_(nodes) {}
 
-  /// False when the others did not come.
-  bool Step() {
+  /// How many nodes had rows for the step; none when the others did not come.
+  std::optional<std::size_t> Step(bool has_rows) {
     std::unique_lock lock(mutex_);
     const std::uint64_t step = steps_;
+    if (has_rows) ++with_rows_;
     if (++waiting_ == nodes_) {
       waiting_ = 0;
+      with_rows_of_last_ = std::exchange(with_rows_, 0);
       ++steps_;
       changed_.notify_all();
-      return true;
+      return with_rows_of_last_;
     }
-    return changed_.wait_for(lock, kLong, [&] { return steps_ != step; });
+    if (!changed_.wait_for(lock, kLong, [&] { return steps_ != step; })) return std::nullopt;
+    // Nobody can end the next step before this node begins it.
+    return with_rows_of_last_;
   }
 
  private:
@@ -124,6 +132,8 @@ class AllReduce {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t waiting_ = 0;
+  std::size_t with_rows_ = 0;
+  std::size_t with_rows_of_last_ = 0;
   std::uint64_t steps_ = 0;
 };
 
@@ -138,7 +148,9 @@ struct Case {
 Case MakeCase(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t limit) { return random() % limit; };
-  Case made{.remainder = below(2) == 0 ? feed::Remainder::kDrop : feed::Remainder::kPad,
+  constexpr feed::Remainder kRemainders[] = {feed::Remainder::kJoin, feed::Remainder::kDrop,
+                                             feed::Remainder::kPad};
+  Case made{.remainder = kRemainders[below(3)],
             .batch = 1 + below(5),
             .rows = {},
             .chunk_rows = 1 + below(400),
@@ -196,7 +208,7 @@ class SynchronousTrainingTest : public ::testing::TestWithParam<int> {
   const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
 };
 
-TEST_P(SynchronousTrainingTest, AllNodesMakeAsManySteps) {
+TEST_P(SynchronousTrainingTest, NodesEndEpochsTogether) {
   const Case given = MakeCase(static_cast<std::uint64_t>(GetParam()));
   const std::size_t nodes = given.rows.size();
   std::vector<std::unique_ptr<feed::FeedServer>> servers;
@@ -216,8 +228,8 @@ TEST_P(SynchronousTrainingTest, AllNodesMakeAsManySteps) {
   for (const auto& server : servers) endpoints.push_back(server->endpoint());
   Office office(borrowed, endpoints, token_);
   AllReduce all_reduce(nodes);
-  std::vector<std::vector<std::uint64_t>> steps(nodes);  // Of each node and epoch.
-  std::vector<std::uint64_t> rows_used(nodes);
+  std::vector<std::vector<std::uint64_t>> steps(nodes);      // Of each node and epoch.
+  std::vector<std::vector<std::uint64_t>> rows_used(nodes);  // Likewise.
   std::vector<std::uint64_t> dropped(nodes);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < nodes; ++i) {
@@ -228,6 +240,7 @@ TEST_P(SynchronousTrainingTest, AllNodesMakeAsManySteps) {
       const feed::BatchOptions options = {
           .rows = given.batch, .columns = {{.name = "0", .dtype = chunk::DType::kInt64}}};
       std::uint64_t made = 0;
+      std::uint64_t used = 0;
       for (;;) {
         const auto next =
             batches.Next(given.remainder, options, {.deadline = Deadline::After(kLong)});
@@ -235,11 +248,19 @@ TEST_P(SynchronousTrainingTest, AllNodesMakeAsManySteps) {
         if (std::holds_alternative<feed::EndOfFeed>(*next)) break;
         if (std::holds_alternative<feed::EndOfEpoch>(*next)) {
           steps[i].push_back(std::exchange(made, 0));
+          rows_used[i].push_back(std::exchange(used, 0));
+          // It goes along with those that have rows.
+          bool others_have_rows = given.remainder == feed::Remainder::kJoin;
+          while (others_have_rows) {
+            const std::optional<std::size_t> with_rows = all_reduce.Step(false);
+            ASSERT_TRUE(with_rows) << "node " << i << " waits at the end of an epoch";
+            others_have_rows = *with_rows > 0;
+          }
           continue;
         }
         const auto& batch = std::get<feed::Batch>(*next);
-        rows_used[i] += batch.rows;
-        ASSERT_TRUE(all_reduce.Step()) << "node " << i << " waits for the others";
+        used += batch.rows;
+        ASSERT_TRUE(all_reduce.Step(true)) << "node " << i << " waits for the others";
         ++made;
       }
       dropped[i] = reader.dropped_rows();
@@ -258,6 +279,20 @@ TEST_P(SynchronousTrainingTest, AllNodesMakeAsManySteps) {
     const std::uint64_t expected = given.remainder == feed::Remainder::kDrop
                                        ? rows_of_epoch / all_batches
                                        : (rows_of_epoch + all_batches - 1) / all_batches;
+    if (given.remainder == feed::Remainder::kJoin) {
+      std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+      std::uint64_t most = 0;
+      for (std::size_t i = 0; i < nodes; ++i) {
+        ASSERT_GT(steps[i].size(), epoch);
+        least = std::min(least, rows_used[i][epoch]);
+        most = std::max(most, rows_used[i][epoch]);
+        EXPECT_EQ(steps[i][epoch], (rows_used[i][epoch] + given.batch - 1) / given.batch);
+      }
+      // The rows may not divide evenly among batches of one.
+      EXPECT_LT(most - least, std::max<std::uint64_t>(given.batch, 2))
+          << "rows, in epoch " << epoch;
+      continue;
+    }
     for (std::size_t i = 0; i < nodes; ++i) {
       ASSERT_GT(steps[i].size(), epoch);
       EXPECT_EQ(steps[i][epoch], expected) << "node " << i << " in epoch " << epoch;
@@ -265,8 +300,8 @@ TEST_P(SynchronousTrainingTest, AllNodesMakeAsManySteps) {
   }
   std::uint64_t used_or_dropped = 0;
   for (std::size_t i = 0; i < nodes; ++i) {
-    used_or_dropped += rows_used[i] + dropped[i];
-    if (given.remainder == feed::Remainder::kPad) {
+    used_or_dropped += std::accumulate(rows_used[i].begin(), rows_used[i].end(), dropped[i]);
+    if (given.remainder != feed::Remainder::kDrop) {
       EXPECT_EQ(dropped[i], 0u);
     }
   }

@@ -125,7 +125,7 @@ struct BatchSource::Reading {
 struct BatchSource::Stream {
   std::shared_ptr<Reading> reading;
   feed::BatchOptions options;
-  feed::Remainder remainder = feed::Remainder::kJoin;
+  feed::Remainder remainder = feed::Remainder::kNone;
   std::atomic<std::int64_t> references = 1;
   Mutex mutex = {};
   /// Awaited, for `next`.

@@ -55,7 +55,7 @@ class BatchSourceTest : public testing::Test {
     source_ = std::make_unique<BatchSource>(feed_, "input");
     const auto handle =
         source_->Register({.rows = 2, .columns = {{.name = "n", .dtype = chunk::DType::kInt64}}},
-                          feed::Remainder::kJoin, &Register, &Unregister);
+                          feed::Remainder::kNone, &Register, &Unregister);
     ASSERT_TRUE(handle.ok()) << handle.status().DebugString();
   }
 
@@ -123,7 +123,7 @@ TEST_F(BatchSourceTest, AClosedSourceEndsWhatAnOpStillHolds) {
   source_->Close();
   EXPECT_EQ(Next().first, tensorflow::kTfOutOfRange);
   registered.release(registered.context);
-  EXPECT_FALSE(source_->Register({.rows = 1}, feed::Remainder::kJoin, &Register, &Unregister).ok());
+  EXPECT_FALSE(source_->Register({.rows = 1}, feed::Remainder::kNone, &Register, &Unregister).ok());
 }
 
 }  // namespace

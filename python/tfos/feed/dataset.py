@@ -57,7 +57,7 @@ def make_dataset(
     features: Any,
     label: Any,
     drop_remainder: bool,
-    remainder: str,
+    remainder: str | None,
     ragged: Any,
     spec: Any,
     like: Any = None,
@@ -66,10 +66,11 @@ def make_dataset(
     the source whose first rows say what the columns hold, if not ``source`` itself."""
     if batch_size < 1:
         raise BadInputError(f"batch_size is {batch_size}; a batch has at least one row")
-    if drop_remainder and remainder != "join":
+    all_full = remainder in ("drop", "pad")
+    if drop_remainder and all_full:
         raise BadInputError(
-            f"drop_remainder goes with remainder='join' only: with {remainder!r} every "
-            f"batch is full"
+            f"drop_remainder does not go with remainder={remainder!r}, with which every batch is "
+            f"full"
         )
     columns = _declare_ragged(
         _columns_of(like or source, spec, known=like is not None), _names(ragged)
@@ -84,11 +85,11 @@ def make_dataset(
         [tuple(column) for column in chosen],
         batch_size,
         drop_remainder,
-        remainder,
+        remainder or "none",
         ops.add,
         ops.remove,
     )
-    batch = batch_size if drop_remainder or remainder != "join" else None
+    batch = batch_size if drop_remainder or all_full else None
     if remainder == "pad":  # the mask, as the native side adds it
         structure = (*structure, _MASK) if label is not None else (structure, _MASK)
         chosen.append(Column(_MASK, _DENSE, "float32", []))

@@ -127,8 +127,8 @@ class NodeContext:
     ) -> DataFeed:
         """The rows that Spark feeds to this node through ``queue``.
 
-        A batch of ``cluster.inference`` ends with its partition, unless ``train`` is set: more rows
-        may come only when its last ones were answered. Each of its rows must be answered through
+        A batch of ``cluster.inference`` ends with its partition, unless ``train`` is set: its last
+        rows may need their answers before more come. Each of its rows must be answered through
         ``batch_results``. With ``input_mapping`` batches are NumPy columns, see
         :class:`tfos.feed.datafeed.DataFeed`.
         """
@@ -141,7 +141,7 @@ class NodeContext:
         features: Columns = None,
         label: Columns = None,
         drop_remainder: bool = False,
-        remainder: str = "join",
+        remainder: str | None = None,
         ragged: Sequence[str | int] = (),
         queue: str = "input",
         spec: Any = None,
@@ -169,8 +169,11 @@ class NodeContext:
             features, label: name (or position) of a column, or a list of them.
             drop_remainder: throw that last one away, which makes the batch dimension static.
             remainder: how nodes that train in step end an epoch, as none gets exactly as many rows
-                as another. ``"join"``: each makes batches of all it gets, for training in which
-                nodes without rows go along with the others, as ``fit`` with ``distribute``.
+                as another. None: each makes batches of what it gets, at its own speed.
+                ``"join"``: nodes pass rows on at the end of an epoch, so that the rows of two nodes
+                differ by less than a batch, and each makes batches of all its rows. That is for
+                training in which nodes without rows go along with the others, as ``fit`` with
+                ``distribute``.
                 ``"drop"``: each makes as many full batches as the node with the fewest, and the
                 rest is dropped. ``"pad"``: each makes as many full batches as the node with the
                 most; rows of zeros (empty strings and lists) fill them up, and an element is
@@ -183,9 +186,9 @@ class NodeContext:
             spec: what one row holds: a ``tf.TensorSpec`` or ``tf.RaggedTensorSpec`` for each column
                 in a dict by name, or in a list by position.
         """
-        from tfos.feed.dataset import make_dataset  # It imports TensorFlow.
+        from tfos.feed.dataset import make_dataset  # TensorFlow is imported only where it is used.
 
-        if self._may_lose_nodes and remainder != "join":
+        if self._may_lose_nodes and remainder is not None:
             raise BadInputError(
                 f"remainder={remainder!r} is for nodes that train in step, which can't go "
                 f"on without "
@@ -234,8 +237,8 @@ class NodeContext:
         the nodes that have a batch, by its rows: one whose rows are used up goes along with the
         others until the epoch has ended on all, and one whose program has ended leaves them to go
         on. ``compression="bfloat16"`` sends them in half the bytes between hosts. See
-        :mod:`tfos.keras.optimizer` and, for custom loops, :mod:`tfos.collective`."""
-        from tfos.keras.optimizer import distribute  # It imports TensorFlow.
+        :mod:`tfos.keras.optimizer` and, for your own loops, :mod:`tfos.collective`."""
+        from tfos.keras.optimizer import distribute  # TensorFlow is imported only where it is used.
 
         return distribute(optimizer, compression)
 
@@ -287,7 +290,7 @@ class NodeContext:
             restore: a file of ``ParameterServer.save``, from which the chief starts the servers.
             connect_timeout: seconds for the chief to give the servers their first values.
         """
-        from tfos import parameter_server  # It imports NumPy.
+        from tfos import parameter_server  # NumPy and TensorFlow are imported only where used.
         from tfos.parameter_server import connection
 
         bootstrap = self._bootstrap

@@ -18,7 +18,9 @@ std::int64_t Batches(std::int64_t rows, std::int64_t batch) { return (rows + bat
 bool AsEvenAsCanBe(const std::vector<Holding>& holdings, std::int64_t all, std::int64_t batch) {
   const auto [least, most] = std::ranges::minmax(holdings, {}, &Holding::rows);
   const std::int64_t step = batch * static_cast<std::int64_t>(holdings.size());
-  return FullBatches(least.rows, batch) == FullBatches(all, step) &&
+  // Of batches of one row, too, a node may have one more.
+  return most.rows - least.rows < std::max<std::int64_t>(batch, 2) &&
+         FullBatches(least.rows, batch) == FullBatches(all, step) &&
          Batches(most.rows, batch) == Batches(all, step);
 }
 

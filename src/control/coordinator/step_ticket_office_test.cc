@@ -108,6 +108,14 @@ TEST(StepTicketOfficeTest, NothingIsPassedOnThatChangesNothing) {
   EXPECT_EQ(final[0].longest, 11);
 }
 
+TEST(StepTicketOfficeTest, AWholeBatchMoreIsPassedOnEvenIfTheStepsComeOutEven) {
+  StepTicketOffice office;
+  office.Report(0, EndedWith(20, 20, 10), kBoth);
+  const StepTickets last = office.Report(1, EndedWith(10, 10, 10), kBoth).back();
+  ASSERT_THAT(last.passes, SizeIs(1));
+  EXPECT_EQ(last.passes[0].rows, 5);
+}
+
 TEST(StepTicketOfficeTest, WhatCannotBePassedOnStays) {
   StepTicketOffice office;
   office.Report(0, EndedWith(100, 20), kBoth);
@@ -167,6 +175,8 @@ TEST(StepTicketOfficeTest, TheBoundHoldsForRandomRows) {
       EXPECT_GE(count / batch, last.granted);
       EXPECT_LE(count, last.longest * batch);
     }
+    EXPECT_LT(std::ranges::max(rows) - std::ranges::min(rows), std::max<std::int64_t>(batch, 2))
+        << "apart, round " << round;
     EXPECT_LT(all - last.granted * batch * nodes, batch * nodes) << "lost, round " << round;
     EXPECT_LT(last.longest * batch * nodes - all, batch * nodes) << "added, round " << round;
   }

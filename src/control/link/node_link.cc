@@ -215,7 +215,9 @@ Status NodeLink::Send(std::string_view message, Deadline deadline) {
     return Status(ErrorKind::kBadInput, fmt::format("a message of {} bytes is over the limit of {}",
                                                     line.size(), kMaxMessageBytes));
   }
-  const MutexLock lock(send_mutex_);
+  Status late;
+  if (!send_turn_.Take({.deadline = deadline}, late)) return late.Annotate("send to the agent");
+  const TurnHolder holder(send_turn_);
   if (!send_failure_.ok()) return send_failure_;
   std::string_view rest = line;
   while (!rest.empty()) {

@@ -14,6 +14,7 @@
 #include "base/process/unique_fd.h"
 #include "base/text/line_buffer.h"
 #include "base/thread/mutex.h"
+#include "base/thread/turn.h"
 #include "base/time/deadline.h"
 #include "control/messages/messages.h"
 #include "tfos/status.h"
@@ -69,8 +70,9 @@ class NodeLink {
   /// handler.
   void SendMetrics();
 
-  /// Sends one message, a line feed is added. When the deadline comes first (retry-later), or the
-  /// agent is gone (reconnect), the link sends nothing any more.
+  /// Sends one message, a line feed is added. When the deadline comes while the agent takes none of
+  /// it (retry-later), or the agent is gone (reconnect), the link sends nothing any more. A
+  /// deadline that comes while another thread still sends (retry-later, too) ends this call only.
   Status Send(std::string_view message, Deadline deadline = Deadline::After(kSendPatience));
 
  private:
@@ -91,8 +93,8 @@ class NodeLink {
   std::string payload_;
   std::chrono::milliseconds heartbeat_interval_{0};
 
-  Mutex send_mutex_;
-  Status send_failure_ TFOS_GUARDED_BY(send_mutex_);
+  Turn send_turn_;
+  Status send_failure_ TFOS_GUARDED_BY(send_turn_);
 
   Mutex mutex_;
   CondVar changed_;

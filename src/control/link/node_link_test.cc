@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -53,6 +54,11 @@ class FakeAgent {
     char c = 0;
     while (::read(ours_.get(), &c, 1) == 1 && c != '\n') line += c;
     return line;
+  }
+  /// Until the node has sent something.
+  void AwaitSome() {
+    pollfd polled{.fd = ours_.get(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(::poll(&polled, 1, static_cast<int>(milliseconds(kLong).count())), 1);
   }
   void Close() { ours_.Reset(); }
   UniqueFd TakeNodeEnd() { return std::move(theirs_); }
@@ -168,6 +174,23 @@ TEST(NodeLinkTest, ALineThatIsNotTakenEndsSending) {
   EXPECT_EQ((*link)->Send(large, Deadline::After(milliseconds(1))).kind(), ErrorKind::kRetryLater);
   EXPECT_FALSE((*link)->Send("x").ok()) << "it would continue the broken line";
   EXPECT_EQ((*link)->Send(large + "xx").kind(), ErrorKind::kBadInput);
+}
+
+TEST(NodeLinkTest, ASlowSenderDoesNotHoldUpAnotherOnesDeadline) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok());
+  const std::string large(kMaxMessageBytes - 1, 'x');  // The socket takes only part of it.
+  std::future<Status> slow = std::async(std::launch::async, [&] { return (*link)->Send(large); });
+  agent.AwaitSome();
+  const Status second = (*link)->Send("y", Deadline::After(milliseconds(0)));
+  EXPECT_EQ(second.kind(), ErrorKind::kRetryLater);
+  EXPECT_EQ(slow.wait_for(milliseconds(0)), std::future_status::timeout) << "it still sends";
+  EXPECT_EQ(agent.ReadLine(), large);
+  EXPECT_TRUE(slow.get().ok());
+  EXPECT_TRUE((*link)->Send("z").ok()) << "nothing of the second message is out";
+  EXPECT_EQ(agent.ReadLine(), "z");
 }
 
 TEST(NodeLinkTest, TakesOverFromTheKernelsGuard) {

@@ -1,14 +1,9 @@
 #include "feed/read/batch_reader.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/format.h"
-#include "base/logging.h"
-#include "chunk/row_structure.h"
 #include "feed/wire/read_position.h"
 
 namespace tfos::feed {
@@ -17,27 +12,6 @@ namespace {
 /// How long no chunk may come before the feeder gets back the memory that batches refer to.
 /// Shorter would copy for nothing whenever a feeder takes a breath.
 constexpr std::chrono::milliseconds kKeepingPatience{50};
-
-constexpr std::string_view kAdvice =
-    "ctx.dataset takes rows whose fields are numbers, NumPy arrays, lists of numbers of one type, "
-    "strings or bytes. Make such rows before feeding them, or read them with ctx.feed.next_batch";
-
-std::string_view KindName(chunk::RowNodeKind kind) {
-  switch (kind) {
-    case chunk::RowNodeKind::kNone:
-      return "None";
-    case chunk::RowNodeKind::kList:
-      return "a list of different things";
-    case chunk::RowNodeKind::kTuple:
-      return "a tuple of different things";
-    case chunk::RowNodeKind::kDict:
-      return "a dict";
-    case chunk::RowNodeKind::kSparkRow:
-      return "a Row";
-    default:
-      return "a value";
-  }
-}
 
 bool NothingCame(const Result<Next>& next) {
   return !next.ok() && next.status().kind() == ErrorKind::kRetryLater;
@@ -49,105 +23,24 @@ bool MayPass(ErrorKind kind) {
          kind == ErrorKind::kNoResources;
 }
 
-template <typename T>
-void RemoveExpired(std::vector<std::weak_ptr<T>>& pointers) {
-  std::erase_if(pointers, [](const std::weak_ptr<T>& pointer) { return pointer.expired(); });
-}
-
 }  // namespace
 
-struct BatchReader::Column {
-  std::string name;
-  chunk::ColumnView view;
-};
-
-/// Columns that rows are being taken from.
-struct BatchReader::Chunk {
-  std::vector<Column> columns;
-  std::uint64_t rows = 0;
-  std::shared_ptr<const void> memory;  ///< Of all columns.
-  bool lendable = false;   ///< Batches may refer to the memory for as long as they like.
-  bool of_feeder = false;  ///< It is a feeder's memory.
-  /// What came, to be passed on to another node. Null once the feeder has its memory back.
-  std::shared_ptr<LentMemory> source;
-
-  /// The column that is wanted, most likely number `hint`, if its type is the wanted one.
-  Result<const chunk::ColumnView*> Find(const columns::BatchColumnType& wanted,
-                                        std::size_t hint) const;
-
-  /// Names the columns of a chunk whose rows are flat.
-  static Result<std::vector<Column>> ColumnsOf(const chunk::ChunkView& chunk);
-};
-
-struct BatchReader::LentMemory {
-  ChunkLoan loan;
-  PrivateView view;
-};
-
-Result<const chunk::ColumnView*> BatchReader::Chunk::Find(const columns::BatchColumnType& wanted,
-                                                          std::size_t hint) const {
-  auto it = columns.begin() + static_cast<std::ptrdiff_t>(std::min(hint, columns.size()));
-  if (it == columns.end() || it->name != wanted.name) {
-    it = std::find_if(columns.begin(), columns.end(),
-                      [&](const Column& column) { return column.name == wanted.name; });
-  }
-  if (it == columns.end()) {
-    std::vector<std::string_view> names;
-    for (const Column& column : columns) names.push_back(column.name);
-    return Status(ErrorKind::kBadInput, fmt::format("the rows have no column '{}'; they have {}",
-                                                    wanted.name, fmt::join(names, ", ")));
-  }
-  TFOS_RETURN_IF_ERROR(columns::CheckBatchType(wanted, it->view));
-  return &it->view;
-}
-
-Result<std::vector<BatchReader::Column>> BatchReader::Chunk::ColumnsOf(
-    const chunk::ChunkView& chunk) {
-  TFOS_ASSIGN_OR_RETURN(const chunk::RowNode root, chunk::ParseRowStructure(chunk));
-  std::vector<Column> columns;
-  const auto add = [&](const chunk::RowNode& node, std::string name) {
-    columns.push_back({.name = std::move(name), .view = chunk.columns()[node.column]});
-    columns.back().view.name = {};  // It would point into memory that `name` outlives.
-  };
-  const auto positional = [&](const chunk::RowNode& node, std::size_t position) {
-    const std::string_view name = chunk.columns()[node.column].name;
-    return name.empty() ? std::to_string(position) : std::string(name);
-  };
-  if (chunk::TakesColumn(root.kind)) {
-    add(root, positional(root, 0));
-    return columns;
-  }
-  if (root.children.empty()) {
-    return Status(ErrorKind::kBadInput,
-                  fmt::format("the rows are {} and have no columns; {}",
-                              root.kind == chunk::RowNodeKind::kNone ? "None" : "empty", kAdvice));
-  }
-  for (std::size_t i = 0; i < root.children.size(); ++i) {
-    const chunk::RowNode& child = root.children[i];
-    if (!chunk::TakesColumn(child.kind)) {
-      const std::string name = root.keys.empty() ? std::to_string(i) : root.keys[i];
-      return Status(ErrorKind::kBadInput, fmt::format("column '{}' of the rows is {}; {}", name,
-                                                      KindName(child.kind), kAdvice));
-    }
-    add(child, root.keys.empty() ? positional(child, i) : root.keys[i]);
-  }
-  return columns;
-}
-
 BatchReader::BatchReader(FeedServer& server, std::string queue, Converter converter)
-    : server_(server), queue_(std::move(queue)), converter_(std::move(converter)) {}
-
-BatchReader::~BatchReader() = default;
+    : server_(server), queue_(std::move(queue)), opener_(std::move(converter)) {}
 
 Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::Peek(const Wait& wait) {
-  const std::lock_guard lock(mutex_);
+  Status late;
+  if (!turn_.Take(wait, late)) return late;
+  const TurnHolder holder(turn_);
   while (chunk_ == nullptr && !sampled_ && !ended_) TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
   return types_;
 }
 
 Result<BatchResult> BatchReader::Next(const BatchOptions& options, const Wait& wait) {
   if (options.rows == 0) return Status(ErrorKind::kBadInput, "a batch has at least one row");
-  const std::lock_guard lock(mutex_);
+  Status late;
+  if (!turn_.Take(wait, late)) return late;
+  const TurnHolder holder(turn_);
   TFOS_RETURN_IF_ERROR(FillPieces(options, options.rows, wait));
   const bool last = piece_rows_ > 0 && !options.drop_remainder;
   if (piece_rows_ < options.rows && !last) return AtEnd();
@@ -165,9 +58,7 @@ Status BatchReader::FillPieces(const BatchOptions& options, std::uint64_t rows, 
 
 Status BatchReader::TakeFromChunk(const BatchOptions& options, std::uint64_t rows) {
   // Checked now rather than when the batch is full, which a wait may come before.
-  for (std::size_t i = 0; i < options.columns.size(); ++i) {
-    TFOS_RETURN_IF_ERROR(chunk_->Find(options.columns[i], i).status());
-  }
+  TFOS_RETURN_IF_ERROR(chunk_->Check(options.columns));
   TakeRows(rows - piece_rows_);
   return {};
 }
@@ -175,8 +66,10 @@ Status BatchReader::TakeFromChunk(const BatchOptions& options, std::uint64_t row
 Result<BatchReader::Ahead> BatchReader::LookAhead(const BatchOptions& options,
                                                   std::uint64_t batches, const Wait& wait) {
   if (options.rows == 0) return Status(ErrorKind::kBadInput, "a batch has at least one row");
-  const std::lock_guard lock(mutex_);
-  keep_sources_ = true;
+  Status late;
+  if (!turn_.Take(wait, late)) return late;
+  const TurnHolder holder(turn_);
+  opener_.KeepSources();
   TFOS_RETURN_IF_ERROR(FillPieces(options, options.rows, wait));
   const std::uint64_t rows = batches * options.rows;
   while (piece_rows_ < rows && !EpochOver()) {
@@ -196,7 +89,9 @@ Result<BatchReader::Ahead> BatchReader::LookAhead(const BatchOptions& options,
 }
 
 Result<BatchResult> BatchReader::EndEpoch(const Wait& wait) {
-  const std::lock_guard lock(mutex_);
+  Status late;
+  if (!turn_.Take(wait, late)) return late;
+  const TurnHolder holder(turn_);
   for (;;) {
     DropPieces();
     if (EpochOver()) return AtEnd();
@@ -224,7 +119,9 @@ BatchReader::Ahead BatchReader::WhatIsAhead() const {
 }
 
 Result<BatchReader::Ahead> BatchReader::LookToEnd(const BatchOptions& options, const Wait& wait) {
-  const std::lock_guard lock(mutex_);
+  Status late;
+  if (!turn_.Take(wait, late)) return late;
+  const TurnHolder holder(turn_);
   while (!EpochOver()) {
     if (chunk_ != nullptr) {
       TFOS_RETURN_IF_ERROR(TakeFromChunk(options, piece_rows_ + chunk_->rows));
@@ -239,8 +136,10 @@ Result<BatchReader::Ahead> BatchReader::LookToEnd(const BatchOptions& options, c
   return WhatIsAhead();
 }
 
-Status BatchReader::PassOn(std::uint64_t rows, const PassRows& pass) {
-  const std::lock_guard lock(mutex_);
+Status BatchReader::PassOn(std::uint64_t rows, const PassRows& pass, const Wait& wait) {
+  Status late;
+  if (!turn_.Take(wait, late)) return late;
+  const TurnHolder holder(turn_);
   while (rows > 0 && !pieces_.empty()) {
     Piece& last = pieces_.back();
     const std::uint64_t count = std::min(rows, last.count);
@@ -258,21 +157,20 @@ Status BatchReader::PassOn(std::uint64_t rows, const PassRows& pass) {
 
 Result<std::uint64_t> BatchReader::TakePassed(const BatchOptions& options, std::uint32_t epoch,
                                               const Wait& wait) {
-  const std::lock_guard lock(mutex_);
+  Status late;
+  if (!turn_.Take(wait, late)) return late;
+  const TurnHolder holder(turn_);
   TFOS_ASSIGN_OR_RETURN(ChunkLoan loan, server_.NextPassed(queue_, epoch, wait));
   const std::uint64_t first = loan.first_item();
   const std::uint64_t rows = loan.items();
-  std::shared_ptr<LentMemory> unread;
-  Result<std::shared_ptr<Chunk>> opened = OpenChunk(std::move(loan), &unread);
+  const Result<ChunkOpener::Opened> opened = opener_.Open(std::move(loan));
   TFOS_RETURN_IF_ERROR(Remember(opened.status()));
-  const std::shared_ptr<Chunk>& chunk = *opened;
+  const std::shared_ptr<const RowChunk>& chunk = opened->chunk;
   if (first > chunk->rows || rows > chunk->rows - first) {
     return Status(ErrorKind::kBadInput, fmt::format("rows [{}, {}) of a chunk of {} were passed on",
                                                     first, first + rows, chunk->rows));
   }
-  for (std::size_t i = 0; i < options.columns.size(); ++i) {
-    TFOS_RETURN_IF_ERROR(Remember(chunk->Find(options.columns[i], i).status()));
-  }
+  TFOS_RETURN_IF_ERROR(Remember(chunk->Check(options.columns)));
   pieces_.push_back({.chunk = chunk, .first = first, .count = rows});
   piece_rows_ += rows;
   rows_in_epoch_ = true;
@@ -281,7 +179,9 @@ Result<std::uint64_t> BatchReader::TakePassed(const BatchOptions& options, std::
 
 Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::KnownColumns(
     const Wait& wait) {
-  const std::lock_guard lock(mutex_);
+  Status late;
+  if (!turn_.Take(wait, late)) return late;
+  const TurnHolder holder(turn_);
   while (!types_ && !ended_) TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
   return types_;
 }
@@ -336,7 +236,7 @@ Result<Batch> BatchReader::Assemble(const BatchOptions& options) {
   for (std::size_t i = 0; i < options.columns.size(); ++i) {
     const columns::BatchColumnType& wanted = options.columns[i];
     for (std::size_t k = 0; k < used.size(); ++k) {
-      const Chunk& chunk = *used[k].chunk;
+      const RowChunk& chunk = *used[k].chunk;
       TFOS_ASSIGN_OR_RETURN(const chunk::ColumnView* column, chunk.Find(wanted, i));
       parts[k] = {.column = column,
                   .first = used[k].first,
@@ -344,7 +244,7 @@ Result<Batch> BatchReader::Assemble(const BatchOptions& options) {
                   .memory = chunk.lendable ? chunk.memory : nullptr};
     }
     TFOS_ASSIGN_OR_RETURN(columns::BatchColumn column,
-                          columns::GatherColumn(pool_, parts, wanted.encoding));
+                          columns::GatherColumn(opener_.pool(), parts, wanted.encoding));
     batch.columns.push_back(std::move(column));
   }
   piece_rows_ -= batch.rows;
@@ -381,10 +281,9 @@ Status BatchReader::Fetch(const Wait& wait) {
   if (NothingCame(next)) {
     // Whatever it holds itself is a feeder's memory.
     TFOS_RETURN_IF_ERROR(CopyPieces());
-    RemoveExpired(lent_);
-    if (!lent_.empty()) {
+    if (opener_.HasLent()) {
       next = server_.Next(queue_, within(kKeepingPatience));
-      if (NothingCame(next)) DetachLent();
+      if (NothingCame(next)) opener_.DetachLent();
     }
     if (NothingCame(next)) next = server_.Next(queue_, wait);
   }
@@ -413,94 +312,15 @@ Status BatchReader::TakeNext(feed::Next next) {
 Status BatchReader::TakeChunk(ChunkLoan loan) {
   const bool sample = loan.is_sample();
   const std::uint64_t rows_read = loan.rows_read();
-  std::shared_ptr<LentMemory> unread;
-  TFOS_ASSIGN_OR_RETURN(std::shared_ptr<Chunk> chunk, OpenChunk(std::move(loan), &unread));
+  TFOS_ASSIGN_OR_RETURN(ChunkOpener::Opened opened, opener_.Open(std::move(loan)));
   sampled_ = sample;
-  if (chunk->rows <= rows_read && !sample) return Status::Ok();
-  types_.emplace();
-  for (const Column& column : chunk->columns)
-    types_->push_back(columns::BatchTypeOf(column.name, column.view));
+  if (opened.chunk->rows <= rows_read && !sample) return Status::Ok();
+  types_ = opened.chunk->Types();
   if (sample) return Status::Ok();
-  chunk_ = std::move(chunk);
-  unread_ = std::move(unread);
+  chunk_ = std::move(opened.chunk);
+  unread_ = std::move(opened.unread);
   next_row_ = rows_read;
   return Status::Ok();
-}
-
-Result<std::shared_ptr<BatchReader::Chunk>> BatchReader::OpenChunk(
-    ChunkLoan loan, std::shared_ptr<LentMemory>* unread) {
-  auto chunk = std::make_shared<Chunk>();
-  auto lent = std::make_shared<LentMemory>();
-  std::span<const std::byte> bytes = loan.bytes();
-  const bool of_feeder = !loan.is_private();
-  chunk->lendable = !of_feeder;
-  // What has to be converted needs no mapping of its own: it is read once, and here.
-  if (of_feeder && chunk::SaysColumnar(bytes) && MayLend()) {
-    // Fails when there are too many mappings. Then it copies.
-    if (Result<PrivateView> view = loan.MapPrivately(); view.ok()) {
-      lent->view = std::move(*view);
-      bytes = lent->view.bytes();
-      chunk->lendable = true;
-    }
-  }
-  chunk->of_feeder = of_feeder;
-  if (keep_sources_) chunk->source = lent;
-  if (loan.until_read()) *unread = lent;
-  const std::uint64_t rows_read = loan.is_sample() ? 0 : loan.rows_read();
-  lent->loan = std::move(loan);
-  chunk->memory = lent;
-  TFOS_ASSIGN_OR_RETURN(chunk::ChunkView view, chunk::ChunkView::Parse(bytes));
-  if (view.kind() != chunk::ChunkKind::kColumnar) {
-    TFOS_ASSIGN_OR_RETURN(columns::HeldBytes converted, Convert(view, bytes));
-    TFOS_ASSIGN_OR_RETURN(view, chunk::ChunkView::Parse(converted.bytes));
-    chunk->memory = std::move(converted.memory);
-    chunk->lendable = true;
-    chunk->of_feeder = false;
-  } else if (of_feeder && chunk->lendable) {
-    lent_.push_back(lent);
-  }
-  chunk->rows = static_cast<std::uint64_t>(view.rows());
-  if (chunk->rows <= rows_read) return chunk;
-  TFOS_ASSIGN_OR_RETURN(chunk->columns, Chunk::ColumnsOf(view));
-  return chunk;
-}
-
-/// The columns of a chunk of another kind.
-Result<columns::HeldBytes> BatchReader::Convert(const chunk::ChunkView& view,
-                                                std::span<const std::byte> chunk) {
-  if (view.kind() == chunk::ChunkKind::kPickledBatches) {
-    TFOS_ASSIGN_OR_RETURN(std::optional<PooledBuffer> columns, pickles_.Convert(view));
-    if (columns)
-      return columns::HeldBytes{.bytes = columns->bytes, .memory = std::move(columns->memory)};
-  }
-  TFOS_ASSIGN_OR_RETURN(AlignedBuffer columns, converter_(chunk));
-  auto memory = std::make_shared<AlignedBuffer>(std::move(columns));
-  const std::span<const std::byte> bytes = memory->bytes();
-  return columns::HeldBytes{.bytes = bytes, .memory = std::move(memory)};
-}
-
-bool BatchReader::MayLend() {
-  RemoveExpired(lent_);
-  RemoveExpired(detached_);
-  return detached_.empty();
-}
-
-/// Gives the feeders back what only batches refer to.
-void BatchReader::DetachLent() {
-  std::vector<std::weak_ptr<LentMemory>> still_lent;
-  for (const std::weak_ptr<LentMemory>& pointer : lent_) {
-    const std::shared_ptr<LentMemory> lent = pointer.lock();
-    if (lent == nullptr) continue;
-    if (const Status status = lent->view.Detach(); !status.ok()) {
-      // The feeder gets it back with the last batch that refers to it.
-      LogWarning("feed: {}", status.ToString());
-      still_lent.push_back(pointer);
-      continue;
-    }
-    lent->loan.Release();
-    detached_.push_back(lent);
-  }
-  lent_ = std::move(still_lent);
 }
 
 /// Makes the rows that wait for the rest of their batch independent of the feeders' memory.
@@ -511,24 +331,13 @@ Status BatchReader::CopyPieces() {
     if (!piece.chunk->of_feeder) {
       if (piece.chunk->source == nullptr) continue;
       // Only what it was converted from is the feeder's memory.
-      auto without_source = std::make_shared<Chunk>(*piece.chunk);
+      auto without_source = std::make_shared<RowChunk>(*piece.chunk);
       without_source->source.reset();
       piece.chunk = std::move(without_source);
       continue;
     }
-    auto copy = std::make_shared<Chunk>();
-    auto memory = std::make_shared<std::vector<columns::HeldBytes>>();
-    for (const Column& column : piece.chunk->columns) {
-      TFOS_ASSIGN_OR_RETURN(
-          columns::OwnColumn own,
-          columns::CopyColumn(
-              pool_, {.column = &column.view, .first = piece.first, .count = piece.count}));
-      copy->columns.push_back({.name = column.name, .view = std::move(own.view)});
-      std::ranges::move(own.memory, std::back_inserter(*memory));
-    }
-    copy->rows = piece.count;
-    copy->memory = std::move(memory);
-    copy->lendable = true;
+    TFOS_ASSIGN_OR_RETURN(std::shared_ptr<RowChunk> copy,
+                          piece.chunk->Copy(opener_.pool(), piece.first, piece.count));
     piece = {.chunk = std::move(copy), .first = 0, .count = piece.count};
   }
   return Status::Ok();

@@ -7,21 +7,18 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
-#include "base/memory/aligned_buffer.h"
-#include "base/memory/buffer_pool.h"
+#include "base/thread/turn.h"
 #include "base/time/wait.h"
-#include "chunk/chunk.h"
 #include "columns/batch_columns.h"
-#include "columns/pickle/pickle_columns.h"
 #include "feed/node/feed_server.h"
+#include "feed/read/chunk_opener.h"
+#include "feed/read/row_chunk.h"
 #include "feed/wire/item_ranges.h"
 #include "tfos/status.h"
 
@@ -46,8 +43,8 @@ using BatchResult = std::variant<Batch, EndOfEpoch, EndOfFeed>;
 /// inside one chunk is handed out where it is, without a copy.
 ///
 /// Owner and lifetime: borrows the server, which must outlive it; batches outlive both.
-/// Threads: any; a second caller waits for the first.
-/// Errors: kBadInput for rows that are no columns (nested ones, None) or not of the wanted types,
+/// Threads: any; a second caller waits for the first, as long as its own wait says.
+/// Errors: kBadInput for rows that do not make columns (nested ones, None) or not of the wanted types,
 /// and for an inference feed; each further call then fails in the same way. kRetryLater and what
 /// the interrupt check returned end a wait only: the next call goes on where this one stopped.
 /// Units: rows.
@@ -62,12 +59,9 @@ using BatchResult = std::variant<Batch, EndOfEpoch, EndOfFeed>;
 /// takes them along, fewer than a batch.
 class BatchReader {
  public:
-  /// Makes a columnar chunk of a pickled one, or says why its rows are no columns. Called for what
-  /// PickleColumns leaves to Python.
-  using Converter = std::function<Result<AlignedBuffer>(std::span<const std::byte> chunk)>;
+  using Converter = ChunkOpener::Converter;
 
   BatchReader(FeedServer& server, std::string queue, Converter converter);
-  ~BatchReader();
 
   /// The columns of the first chunk that was not read yet; waits for it. When the feed ends without
   /// one, those of the last chunk, which may be a sample of other nodes' rows; none if there was
@@ -108,9 +102,10 @@ class BatchReader {
   Result<Ahead> LookToEnd(const BatchOptions& options, const Wait& wait);
 
   /// After LookToEnd: hands out rows of its end, which this reader then has no more, to `pass`
-  /// (chunk, rows of the chunk), one chunk after the other. Those that it did not take stay.
+  /// (chunk, rows of the chunk), one chunk after the other. Those that it did not take stay. `wait`
+  /// is for other callers of this reader.
   using PassRows = std::function<Status(std::span<const std::byte> chunk, const ItemRange& rows)>;
-  Status PassOn(std::uint64_t rows, const PassRows& pass);
+  Status PassOn(std::uint64_t rows, const PassRows& pass, const Wait& wait);
 
   /// After LookToEnd: takes a chunk of rows that another node has passed on; returns how many.
   Result<std::uint64_t> TakePassed(const BatchOptions& options, std::uint32_t epoch,
@@ -132,68 +127,59 @@ class BatchReader {
   std::uint64_t epochs() const { return epochs_; }
 
  private:
-  struct Column;
-  struct Chunk;
-  struct LentMemory;
   /// Rows of a chunk that are part of the next batch.
   struct Piece {
-    std::shared_ptr<const Chunk> chunk;
+    std::shared_ptr<const RowChunk> chunk;
     std::uint64_t first = 0;
     std::uint64_t count = 0;
     /// Null unless the feeder is to be told when they were handed out.
     std::shared_ptr<LentMemory> unread = {};
   };
 
-  // All of them need the lock.
   /// Until there are so many rows in the pieces, or the epoch is over.
-  Status FillPieces(const BatchOptions& options, std::uint64_t rows, const Wait& wait);
+  Status FillPieces(const BatchOptions& options, std::uint64_t rows, const Wait& wait)
+      TFOS_REQUIRES(turn_);
   /// Up to so many rows in the pieces, from the chunk.
-  Status TakeFromChunk(const BatchOptions& options, std::uint64_t rows);
-  Status Remember(Status status);
-  bool EpochOver() const { return !epoch_ends_.empty() || (chunk_ == nullptr && ended_); }
-  Status Fetch(const Wait& wait);
-  Status FetchUnlessFailed(const Wait& wait);
-  Status TakeNext(feed::Next next);
-  Status TakeChunk(ChunkLoan loan);
-  /// Its columns. `unread` is set if the feeder is to be told what was read.
-  Result<std::shared_ptr<Chunk>> OpenChunk(ChunkLoan loan, std::shared_ptr<LentMemory>* unread);
-  Ahead WhatIsAhead() const;
-  Result<columns::HeldBytes> Convert(const chunk::ChunkView& view,
-                                     std::span<const std::byte> chunk);
-  void TakeRows(std::uint64_t count);
-  void DropPieces();
+  Status TakeFromChunk(const BatchOptions& options, std::uint64_t rows) TFOS_REQUIRES(turn_);
+  Status Remember(Status status) TFOS_REQUIRES(turn_);
+  bool EpochOver() const TFOS_REQUIRES(turn_) {
+    return !epoch_ends_.empty() || (chunk_ == nullptr && ended_);
+  }
+  Status Fetch(const Wait& wait) TFOS_REQUIRES(turn_);
+  Status FetchUnlessFailed(const Wait& wait) TFOS_REQUIRES(turn_);
+  Status TakeNext(feed::Next next) TFOS_REQUIRES(turn_);
+  Status TakeChunk(ChunkLoan loan) TFOS_REQUIRES(turn_);
+  Ahead WhatIsAhead() const TFOS_REQUIRES(turn_);
+  void TakeRows(std::uint64_t count) TFOS_REQUIRES(turn_);
+  void DropPieces() TFOS_REQUIRES(turn_);
   /// Tells the feeder that the program has got the first `count` rows of the piece, or need not get
   /// them any more.
   static void MarkRead(const Piece& piece, std::uint64_t count);
-  Status CopyPieces();
-  bool MayLend();
-  void DetachLent();
-  BatchResult AtEnd();
-  Result<Batch> Assemble(const BatchOptions& options);
+  Status CopyPieces() TFOS_REQUIRES(turn_);
+  BatchResult AtEnd() TFOS_REQUIRES(turn_);
+  Result<Batch> Assemble(const BatchOptions& options) TFOS_REQUIRES(turn_);
 
   FeedServer& server_;
   const std::string queue_;
-  const Converter converter_;
-  BufferPool pool_;
 
-  std::mutex mutex_;
-  columns::PickleColumns pickles_{pool_};  ///< Guarded by the mutex, as all that follows.
+  Turn turn_;
+  ChunkOpener opener_ TFOS_GUARDED_BY(turn_);
   // In the order of the queue: the pieces, the ends of epochs, the chunk.
-  std::deque<Piece> pieces_;
-  std::uint64_t piece_rows_ = 0;
-  std::deque<std::uint32_t> epoch_ends_;
-  std::shared_ptr<const Chunk> chunk_;
-  std::shared_ptr<LentMemory> unread_;                          ///< Of `chunk_`, as in Piece.
-  std::uint64_t next_row_ = 0;                                  ///< Of `chunk_`.
-  std::optional<std::vector<columns::BatchColumnType>> types_;  ///< Of the last chunk.
-  bool sampled_ = false;       ///< By a chunk without rows for this node, the last that came.
-  bool keep_sources_ = false;  ///< Rows may be passed on.
-  bool ended_ = false;
-  bool rows_in_epoch_ = false;  ///< Some came since the last end of an epoch.
-  std::uint32_t next_epoch_ = 0;
-  Status failure_;
-  std::vector<std::weak_ptr<LentMemory>> lent_;      ///< Batches may refer to it.
-  std::vector<std::weak_ptr<LentMemory>> detached_;  ///< The same, and the feeder has it back.
+  std::deque<Piece> pieces_ TFOS_GUARDED_BY(turn_);
+  std::uint64_t piece_rows_ TFOS_GUARDED_BY(turn_) = 0;
+  std::deque<std::uint32_t> epoch_ends_ TFOS_GUARDED_BY(turn_);
+  std::shared_ptr<const RowChunk> chunk_ TFOS_GUARDED_BY(turn_);
+  std::shared_ptr<LentMemory> unread_ TFOS_GUARDED_BY(turn_);  ///< Of `chunk_`, as in Piece.
+  std::uint64_t next_row_ TFOS_GUARDED_BY(turn_) = 0;          ///< Of `chunk_`.
+  /// Of the last chunk.
+  std::optional<std::vector<columns::BatchColumnType>> types_ TFOS_GUARDED_BY(turn_);
+  /// By a chunk without rows for this node, the last that came.
+  bool sampled_ TFOS_GUARDED_BY(turn_) = false;
+  bool ended_ TFOS_GUARDED_BY(turn_) = false;
+  /// Some came since the last end of an epoch.
+  bool rows_in_epoch_ TFOS_GUARDED_BY(turn_) = false;
+  std::uint32_t next_epoch_ TFOS_GUARDED_BY(turn_) = 0;
+  Status failure_ TFOS_GUARDED_BY(turn_);
 
   std::atomic<std::uint64_t> epochs_ = 0;
   std::atomic<std::uint64_t> dropped_rows_ = 0;

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <string>
 #include <thread>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "base/format.h"
 #include "chunk/row_structure.h"
 #include "feed/feeder/feed_client.h"
+#include "feed/feeder/pass_rows.h"
 #include "feed/read/test_chunks.h"
 #include "feed/wire/read_position.h"
 #include "testing/pickler.h"
@@ -538,6 +541,69 @@ TEST_F(BatchReaderTest, AWaitThatEndsLosesNoRow) {
   EXPECT_THAT(Numbers<std::int64_t>(first.columns[1].data), ElementsAre(0, 1));
   const Batch second = NextBatch(3);
   EXPECT_THAT(Numbers<std::int64_t>(second.columns[1].data), ElementsAre(2, 3, 4));
+}
+
+TEST_F(BatchReaderTest, ACallThatWaitsDoesNotHoldUpAnotherOnesDeadlineAndCheck) {
+  std::promise<void> waits;
+  std::atomic<bool> over = false;
+  const auto check = [&, told = false]() mutable {
+    if (!std::exchange(told, true)) waits.set_value();
+    return Status::Ok();
+  };
+  std::thread first([&] {
+    EXPECT_TRUE(reader_->Peek({.deadline = Deadline::After(kLong), .check = check}).ok());
+    over = true;
+  });
+  waits.get_future().wait();
+  const BatchOptions options = {.rows = 1, .columns = {}};
+  EXPECT_EQ(reader_->Next(options, {.deadline = Deadline::After(1ms)}).status().kind(),
+            ErrorKind::kRetryLater);
+  EXPECT_EQ(reader_->EndEpoch({.check = [] { return Status(ErrorKind::kInterrupted, "stop"); }})
+                .status()
+                .kind(),
+            ErrorKind::kInterrupted);
+  EXPECT_FALSE(over) << "the first one still waits for rows";
+  FinishAndEndFeed();
+  first.join();
+}
+
+TEST_F(BatchReaderTest, RowsGoOnToAnotherReaderFromTheEndOfTheEpoch) {
+  const BatchOptions options = {.rows = 2, .columns = {{.name = "1", .dtype = kInt64}}};
+  const Wait wait{.deadline = Deadline::After(kLong)};
+  ASSERT_TRUE(reader_->LookAhead(options, 1, {.deadline = Deadline::After(0s)}).status().kind() ==
+              ErrorKind::kRetryLater);
+  Put(MakeChunk(Wide(), 0, 3));
+  Put(MakeChunk(Wide(), 3, 4));
+  FinishAndEndFeed();
+  const Result<BatchReader::Ahead> ahead = reader_->LookToEnd(options, wait);
+  ASSERT_TRUE(ahead.ok()) << ahead.status().DebugString();
+  EXPECT_EQ(ahead->rows, 7u);
+  EXPECT_EQ(ahead->passable_rows, 7u);
+  EXPECT_TRUE(ahead->epoch_over);
+  std::vector<ItemRange> passed;
+  std::vector<std::byte> chunk;
+  const auto pass = [&](std::span<const std::byte> bytes, const ItemRange& rows) {
+    passed.push_back(rows);
+    chunk.assign(bytes.begin(), bytes.end());
+    return Status::Ok();
+  };
+  ASSERT_TRUE(reader_->PassOn(5, pass, wait).ok());
+  EXPECT_THAT(passed, ElementsAre(ItemRange{0, 4}, ItemRange{2, 3}));
+  EXPECT_EQ(reader_->LookToEnd(options, wait)->rows, 2u);
+
+  // They come back behind the others; a range that the chunk does not hold is refused.
+  const auto come_back = [&](const ItemRange& rows) {
+    return PassRows(server_->endpoint(), token_, "input", 0, chunk, rows);
+  };
+  ASSERT_TRUE(come_back({1, 3}).ok());
+  EXPECT_EQ(*reader_->TakePassed(options, 0, wait), 2u);
+  for (const std::vector<std::int64_t>& expected : {std::vector<std::int64_t>{0, 1}, {1, 2}}) {
+    const Result<BatchResult> next = reader_->Next(options, wait);
+    ASSERT_TRUE(next.ok()) << next.status().DebugString();
+    EXPECT_EQ(Numbers<std::int64_t>(std::get<Batch>(*next).columns[0].data), expected);
+  }
+  ASSERT_TRUE(come_back({2, 4}).ok());
+  EXPECT_EQ(reader_->TakePassed(options, 0, wait).status().kind(), ErrorKind::kBadInput);
 }
 
 TEST_F(BatchReaderTest, TerminateEndsAWait) {

@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <chrono>
 
 #include "base/format.h"
@@ -19,24 +18,24 @@ constexpr std::uint64_t kWorthTelling = 8;
 }  // namespace
 
 void StepTickets::SetSender(Sender sender) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sender_ = std::move(sender);
 }
 
 void StepTickets::SetPasser(Passer passer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   passer_ = std::move(passer);
 }
 
 StepTickets::Passer StepTickets::passer() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return passer_;
 }
 
 Status StepTickets::Report(const StepReport& report, std::uint64_t made) {
   Sender sender;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     StepReport& last = reported_[report.queue];
     const bool same_epoch = last.queue == report.queue && last.epoch == report.epoch;
     const bool worth_telling =
@@ -53,16 +52,16 @@ Status StepTickets::Report(const StepReport& report, std::uint64_t made) {
 }
 
 void StepTickets::OnGrant(StepGrant grant) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   grants_.insert_or_assign(Key(grant.queue, grant.epoch), std::move(grant));
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 Result<StepGrant> StepTickets::Await(const std::string& queue, std::uint32_t epoch,
                                      const std::function<bool(const StepGrant&)>& enough,
                                      const Wait& wait) {
   const Key key(queue, epoch);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   std::erase_if(grants_, [&](const auto& entry) {
     return entry.first.first == key.first && entry.first.second < key.second;
   });
@@ -76,13 +75,11 @@ Result<StepGrant> StepTickets::Await(const std::string& queue, std::uint32_t epo
       waiting_for_.reset();
       return found->second;
     }
-    if (wait.deadline.passed()) {
-      return Status(ErrorKind::kRetryLater, "the other nodes have not got their rows yet");
-    }
     if (Clock::Steady().Now() >= log_at_) {
       log_at_ += kLogInterval;
       const std::vector<std::string> missing =
           found == grants_.end() ? std::vector<std::string>() : found->second.missing;
+      lock.Unlock();
       LogWarning("feed: waiting for the other nodes to get rows of epoch {} of '{}'; {}",
                  key.second, key.first,
                  missing.empty()
@@ -90,12 +87,11 @@ Result<StepGrant> StepTickets::Await(const std::string& queue, std::uint32_t epo
                      : fmt::format("no word of {}: do they read the same dataset, with the same "
                                    "remainder=?",
                                    fmt::join(missing, ", ")));
+      lock.Lock();
+      continue;
     }
-    changed_.wait_for(lock, std::min<Clock::Duration>(wait.deadline.Remaining(), kCheckInterval));
-    if (!wait.check) continue;
-    lock.unlock();
-    TFOS_RETURN_IF_ERROR(wait.check());
-    lock.lock();
+    TFOS_RETURN_IF_ERROR(
+        changed_.WaitRound(mutex_, wait, "the other nodes have not got their rows"));
   }
 }
 

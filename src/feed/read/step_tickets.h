@@ -1,18 +1,17 @@
 #ifndef TFOS_FEED_READ_STEP_TICKETS_H_
 #define TFOS_FEED_READ_STEP_TICKETS_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/thread/mutex.h"
 #include "base/time/wait.h"
 #include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
@@ -90,15 +89,17 @@ class StepTickets {
  private:
   using Key = std::pair<std::string, std::uint32_t>;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // All guarded by the mutex.
-  Sender sender_;
-  Passer passer_;
-  std::map<std::string, StepReport> reported_;  ///< The last one, by queue.
-  std::map<Key, StepGrant> grants_;             ///< Of epochs that were not left yet.
-  std::optional<Key> waiting_for_;              ///< Since before `log_at_`, over several calls.
-  Clock::TimePoint log_at_{};
+  Mutex mutex_;
+  CondVar changed_;
+  Sender sender_ TFOS_GUARDED_BY(mutex_);
+  Passer passer_ TFOS_GUARDED_BY(mutex_);
+  /// The last one, by queue.
+  std::map<std::string, StepReport> reported_ TFOS_GUARDED_BY(mutex_);
+  /// Of epochs that were not left yet.
+  std::map<Key, StepGrant> grants_ TFOS_GUARDED_BY(mutex_);
+  /// Since before `log_at_`, over several calls.
+  std::optional<Key> waiting_for_ TFOS_GUARDED_BY(mutex_);
+  Clock::TimePoint log_at_ TFOS_GUARDED_BY(mutex_){};
 };
 
 }  // namespace tfos::feed

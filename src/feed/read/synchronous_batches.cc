@@ -87,10 +87,13 @@ SynchronousBatches::SynchronousBatches(BatchReader& reader, StepTickets& tickets
 
 Result<BatchResult> SynchronousBatches::Next(Remainder remainder, const BatchOptions& options,
                                              const Wait& wait) {
-  if (remainder == Remainder::kJoin) return reader_.Next(options, wait);
-  const std::lock_guard lock(mutex_);
+  if (remainder == Remainder::kNone) return reader_.Next(options, wait);
+  Status late;
+  if (!turn_.Take(wait, late)) return late;
+  const TurnHolder holder(turn_);
   // No tickets come any more: the coordinator leaves a node out that wants no more rows.
   if (reader_.terminated()) return BatchResult(EndOfFeed{});
+  if (remainder == Remainder::kJoin) return NextOrJoin(options, wait);
   BatchOptions full = options;
   full.drop_remainder = false;
   return remainder == Remainder::kDrop ? NextOrDrop(full, wait) : NextOrPad(full, wait);
@@ -121,15 +124,14 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
     // Also when it has no more itself: no node is more than an epoch ahead of another one.
     TFOS_ASSIGN_OR_RETURN(const StepGrant grant, Await(
                                                      ahead.epoch,
-                                                     [&](const StepGrant& known) {
-                                                       return known.granted > made_ ||
-                                                              known.final ||
+                                                     [&, made = made_](const StepGrant& known) {
+                                                       return known.granted > made || known.final ||
                                                               (known.ending && !ahead.epoch_over);
                                                      },
                                                      wait));
     if (grant.final && !passed_on_) {
       TFOS_RETURN_IF_ERROR(reader_.LookToEnd(options, wait).status());
-      TFOS_RETURN_IF_ERROR(PassOn(grant));
+      TFOS_RETURN_IF_ERROR(PassOn(grant, wait));
       TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookToEnd(options, wait));
     }
     // No earlier: the node that passes rows on may be in a step that this one can make, and come to
@@ -143,18 +145,20 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
   }
 }
 
-Status SynchronousBatches::PassOn(const StepGrant& grant) {
+Status SynchronousBatches::PassOn(const StepGrant& grant, const Wait& wait) {
   const std::uint32_t self = reader_.node_id();
   const StepTickets::Passer passer = tickets_.passer();
   passed_on_ = true;
   for (const RowPass& pass : grant.passes) {
     if (pass.from != self || !passer) continue;
     const Status passed = reader_.PassOn(
-        pass.rows, [&](std::span<const std::byte> chunk, const ItemRange& rows) -> Status {
+        pass.rows,
+        [&](std::span<const std::byte> chunk, const ItemRange& rows) -> Status {
           TFOS_RETURN_IF_ERROR(passer(grant, pass, chunk, rows));
           rows_passed_on_ += rows.items();
           return {};
-        });
+        },
+        wait);
     // Nothing waits for rows at a node that is gone.
     if (!passed.ok() && passed.kind() != ErrorKind::kReconnect) return passed;
   }
@@ -192,6 +196,15 @@ Status SynchronousBatches::TakeOver(std::uint32_t epoch, const BatchOptions& opt
   }
   taken_over_ = true;
   return {};
+}
+
+Result<BatchResult> SynchronousBatches::NextOrJoin(const BatchOptions& options, const Wait& wait) {
+  if (dropping_) return EndEpoch(wait);
+  TFOS_ASSIGN_OR_RETURN(const Step step, AwaitStep(options, wait));
+  // Less than a full batch is left only at the epoch's end, when the rows are as even as can be.
+  const std::uint64_t least = options.drop_remainder ? options.rows : 1;
+  if (step.ahead.feed_over || step.ahead.rows < least) return EndEpoch(wait);
+  return NextBatch(options, wait);
 }
 
 Result<BatchResult> SynchronousBatches::NextOrDrop(const BatchOptions& options, const Wait& wait) {

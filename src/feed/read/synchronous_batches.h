@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 
+#include "base/thread/turn.h"
 #include "base/time/wait.h"
 #include "feed/read/batch_reader.h"
 #include "feed/read/step_tickets.h"
@@ -17,7 +17,9 @@ namespace tfos::feed {
 
 /// What becomes of the rows of an epoch that do not make as many batches on every node.
 enum class Remainder : std::uint8_t {
-  kJoin,  ///< Every node makes batches of what it got: their number differs.
+  kNone,  ///< Every node makes batches of what it got, at its own speed: their number differs.
+  kJoin,  ///< Every node makes batches of what it got and of what others have passed on to it:
+          ///< their rows differ by less than a batch.
   kDrop,  ///< Every node makes as many full batches as the one with the fewest; the rest is
           ///< dropped.
   kPad,  ///< Every node makes as many full batches as the one with the most; rows of zeros fill up.
@@ -27,13 +29,15 @@ enum class Remainder : std::uint8_t {
 /// others have no rows for would never end.
 ///
 /// Owner and lifetime: borrows the reader and the tickets, which must outlive it. One for a queue.
-/// Threads: any; a second caller waits for the first. Errors: those of both. Units: rows, batches.
+/// Threads: any; a second caller waits for the first, as long as its own wait says. Errors: those
+/// of both. Units: rows, batches.
 class SynchronousBatches {
  public:
   SynchronousBatches(BatchReader& reader, StepTickets& tickets, std::string queue);
 
-  /// As BatchReader::Next, whose `drop_remainder` counts with kJoin only: else batches are full.
-  /// `Batch::rows` counts the rows that were fed; with kPad the columns hold `options.rows`.
+  /// As BatchReader::Next, whose `drop_remainder` counts with kNone and kJoin only: else batches
+  /// are full. `Batch::rows` counts the rows that were fed; with kPad the columns hold
+  /// `options.rows`.
   Result<BatchResult> Next(Remainder remainder, const BatchOptions& options, const Wait& wait);
 
   /// To and from other nodes, of all epochs.
@@ -41,39 +45,41 @@ class SynchronousBatches {
   std::uint64_t rows_taken_over() const { return rows_taken_over_; }
 
  private:
-  // All of them need the lock.
-  Result<BatchResult> NextOrDrop(const BatchOptions& options, const Wait& wait);
-  Result<BatchResult> NextOrPad(const BatchOptions& options, const Wait& wait);
+  Result<BatchResult> NextOrJoin(const BatchOptions& options, const Wait& wait)
+      TFOS_REQUIRES(turn_);
+  Result<BatchResult> NextOrDrop(const BatchOptions& options, const Wait& wait)
+      TFOS_REQUIRES(turn_);
+  Result<BatchResult> NextOrPad(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
   /// What there is and what is granted, when that says what to do next.
   struct Step {
     BatchReader::Ahead ahead;
     StepGrant grant = {};
   };
-  Result<Step> AwaitStep(const BatchOptions& options, const Wait& wait);
+  Result<Step> AwaitStep(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
   /// Passes rows on to the other nodes, as the final grant has it. Waits for no program.
-  Status PassOn(const StepGrant& grant);
+  Status PassOn(const StepGrant& grant, const Wait& wait) TFOS_REQUIRES(turn_);
   /// Takes what others pass on to this node.
-  Status TakeOver(std::uint32_t epoch, const BatchOptions& options, const Wait& wait);
-  Result<BatchResult> NextBatch(const BatchOptions& options, const Wait& wait);
-  void BeginEpoch();
+  Status TakeOver(std::uint32_t epoch, const BatchOptions& options, const Wait& wait)
+      TFOS_REQUIRES(turn_);
+  Result<BatchResult> NextBatch(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
+  void BeginEpoch() TFOS_REQUIRES(turn_);
   Result<StepGrant> Await(std::uint32_t epoch, const std::function<bool(const StepGrant&)>& enough,
                           const Wait& wait);
-  Result<BatchResult> EndEpoch(const Wait& wait);
+  Result<BatchResult> EndEpoch(const Wait& wait) TFOS_REQUIRES(turn_);
 
   BatchReader& reader_;
   StepTickets& tickets_;
   const std::string queue_;
-  std::mutex mutex_;
-  // All guarded by the mutex.
-  std::uint32_t epoch_ = 0;
-  std::uint64_t made_ = 0;       ///< Batches of this epoch.
-  std::uint64_t rows_made_ = 0;  ///< In those.
-  bool passed_on_ = false;       ///< What the final grant says.
-  bool taken_over_ = false;      ///< Likewise.
-  std::uint64_t taken_before_epoch_ = 0;
+  Turn turn_;
+  std::uint32_t epoch_ TFOS_GUARDED_BY(turn_) = 0;
+  std::uint64_t made_ TFOS_GUARDED_BY(turn_) = 0;       ///< Batches of this epoch.
+  std::uint64_t rows_made_ TFOS_GUARDED_BY(turn_) = 0;  ///< In those.
+  bool passed_on_ TFOS_GUARDED_BY(turn_) = false;       ///< What the final grant says.
+  bool taken_over_ TFOS_GUARDED_BY(turn_) = false;      ///< Likewise.
+  std::uint64_t taken_before_epoch_ TFOS_GUARDED_BY(turn_) = 0;
+  bool dropping_ TFOS_GUARDED_BY(turn_) = false;  ///< What is left of this epoch.
   std::atomic<std::uint64_t> rows_passed_on_ = 0;
   std::atomic<std::uint64_t> rows_taken_over_ = 0;
-  bool dropping_ = false;  ///< What is left of this epoch.
 };
 
 /// The batch with rows of zeros (empty strings and lists) behind its own, up to `options.rows`.

@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -76,7 +78,9 @@ class TestNode {
       EXPECT_TRUE(next.ok()) << next.status().DebugString();
       if (!next.ok() || !std::holds_alternative<Batch>(*next)) return rows;
       const Batch& batch = std::get<Batch>(*next);
-      EXPECT_EQ(batch.columns[0].data.bytes.size(), 2 * sizeof(std::int64_t));
+      if (remainder != Remainder::kJoin) {
+        EXPECT_EQ(batch.columns[0].data.bytes.size(), 2 * sizeof(std::int64_t));
+      }
       rows.push_back(batch.rows);
     }
   }
@@ -156,10 +160,33 @@ TEST_F(SynchronousBatchesTest, EpochsFollowEachOther) {
   EXPECT_THAT(RunEpoch(Remainder::kPad, 1, 2)[0], ElementsAre(1));
 }
 
-TEST_F(SynchronousBatchesTest, JoinLeavesTheNodesAlone) {
+TEST_F(SynchronousBatchesTest, JoinUsesEveryRowAndAddsNone) {
+  const auto made = RunEpoch(Remainder::kJoin, 6, 5);
+  EXPECT_THAT(made[0], ElementsAre(2, 2, 2));
+  EXPECT_THAT(made[1], ElementsAre(2, 2, 1));
+  EXPECT_THAT(RunEpoch(Remainder::kJoin, 1, 0)[1], SizeIs(0));
+  EXPECT_EQ(nodes_[0]->reader().dropped_rows() + nodes_[1]->reader().dropped_rows(), 0u);
+}
+
+TEST_F(SynchronousBatchesTest, JoinWithoutARemainderDropsLessThanABatch) {
+  nodes_[0]->Feed(0, 5);
+  nodes_[0]->server().EndEpoch("input", 0);
+  nodes_[0]->tickets().OnGrant(
+      {.queue = "input", .epoch = 0, .granted = 2, .final = true, .closed = true, .missing = {}});
+  BatchOptions full = kTwoRows;
+  full.drop_remainder = true;
+  const auto next = [&] {
+    return nodes_[0]->batches().Next(Remainder::kJoin, full, {.deadline = Deadline::After(kLong)});
+  };
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(std::holds_alternative<Batch>(next().value()));
+  EXPECT_TRUE(std::holds_alternative<EndOfEpoch>(next().value()));
+  EXPECT_EQ(nodes_[0]->reader().dropped_rows(), 1u);
+}
+
+TEST_F(SynchronousBatchesTest, WithoutARemainderNodesAreLeftAlone) {
   nodes_[0]->Feed(0, 4);
   nodes_[0]->server().EndEpoch("input", 0);
-  EXPECT_THAT(nodes_[0]->Epoch(Remainder::kJoin), ElementsAre(2, 2));
+  EXPECT_THAT(nodes_[0]->Epoch(Remainder::kNone), ElementsAre(2, 2));
   EXPECT_THAT(reports_, SizeIs(0));
 }
 
@@ -181,6 +208,33 @@ TEST_F(SynchronousBatchesTest, AStepWaitsForItsTicket) {
   EXPECT_TRUE(
       node.batches().Next(Remainder::kDrop, kTwoRows, {.deadline = Deadline::After(kLong)}).ok());
   coordinator.join();
+}
+
+TEST_F(SynchronousBatchesTest, ACallThatWaitsDoesNotHoldUpAnotherOnesDeadlineAndCheck) {
+  TestNode& node = *nodes_[0];
+  std::promise<void> waits;
+  std::atomic<bool> over = false;
+  const auto check = [&, told = false]() mutable {
+    if (!std::exchange(told, true)) waits.set_value();
+    return Status::Ok();
+  };
+  std::thread first([&] {
+    EXPECT_TRUE(
+        node.batches()
+            .Next(Remainder::kDrop, kTwoRows, {.deadline = Deadline::After(kLong), .check = check})
+            .ok());
+    over = true;
+  });
+  waits.get_future().wait();
+  const auto next = [&](const Wait& wait) {
+    return node.batches().Next(Remainder::kDrop, kTwoRows, wait).status().kind();
+  };
+  EXPECT_EQ(next({.deadline = Deadline::After(1ms)}), ErrorKind::kRetryLater);
+  EXPECT_EQ(next({.check = [] { return Status(ErrorKind::kInterrupted, "stop"); }}),
+            ErrorKind::kInterrupted);
+  EXPECT_FALSE(over) << "the first one still waits for rows";
+  node.server().EndFeed();
+  first.join();
 }
 
 TEST_F(SynchronousBatchesTest, TheEndOfTheFeedNeedsNoTickets) {

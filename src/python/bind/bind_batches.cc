@@ -79,7 +79,8 @@ feed::BatchOptions OptionsFrom(const std::vector<ColumnTuple>& columns, std::uin
   return options;
 }
 
-constexpr std::pair<feed::Remainder, const char*> kRemainders[] = {{feed::Remainder::kJoin, "join"},
+constexpr std::pair<feed::Remainder, const char*> kRemainders[] = {{feed::Remainder::kNone, "none"},
+                                                                   {feed::Remainder::kJoin, "join"},
                                                                    {feed::Remainder::kDrop, "drop"},
                                                                    {feed::Remainder::kPad, "pad"}};
 

@@ -55,7 +55,7 @@ class Node:
 
     def dataset(self, batch_size: int, **options: Any) -> Any:
         defaults = dict(
-            features=None, label=None, drop_remainder=False, remainder="join", ragged=(), spec=None
+            features=None, label=None, drop_remainder=False, remainder=None, ragged=(), spec=None
         )
         return make_dataset(
             self.source.batch_source("input"), batch_size, **{**defaults, **options}
@@ -203,7 +203,7 @@ def test_lists_of_strings_with_a_spec_padded(node: Any) -> None:
     node.feed([{"s": ["a"], "r": ["b"]}], [{"s": ["c"], "r": ["d", "e"]}])
     node.server.end_feed()
     spec = {"s": tf.TensorSpec([1], tf.string), "r": tf.RaggedTensorSpec([None], tf.string, 0)}
-    for remainder, rows in ("drop", 2), ("pad", 2):
+    for remainder, rows in ("drop", 2), ("pad", 2), ("join", None), (None, None):
         specs = node.dataset(2, spec=spec, features=["s", "r"], remainder=remainder).element_spec
         specs = specs[0] if remainder == "pad" else specs
         assert specs["s"] == tf.TensorSpec([rows, 1], tf.string)
@@ -472,7 +472,7 @@ server = _native.FeedServer(
     node_id=0, cluster_id="test", token_hex=secrets.token_hex(32), queues=["input"],
     memory_bytes=64 << 20, cache_memory_bytes=0, cache_directory="/tmp", bind_address="127.0.0.1", ports="0")
 dataset = make_dataset(server.batch_source("input"), 2, features=None, label=None,
-                       drop_remainder=False, remainder="join", ragged=(),
+                       drop_remainder=False, remainder=None, ragged=(),
                        spec=tf.TensorSpec([], tf.int64))
 iterator = iter(dataset.prefetch(1))
 print("waiting", flush=True)

@@ -29,6 +29,23 @@ TEST(LedgerTest, KeepsJobsEpochsAndPartitionsApart) {
   EXPECT_THAT(ledger.Accepted(Key(3, 0, 0)).ranges(), IsEmpty());
 }
 
+TEST(LedgerTest, WhatNoConsumerHadIsTakenBack) {
+  Ledger ledger(3);
+  ledger.Add(Key(1, 0, 0), {0, 10});
+  ledger.Remove(Key(1, 0, 0), {4, 6});
+  EXPECT_THAT(ledger.Accepted(Key(1, 0, 0)).ranges(),
+              ElementsAre(ItemRange{0, 4}, ItemRange{6, 10}));
+  ledger.Remove(Key(1, 0, 1), {0, 10});
+  EXPECT_THAT(ledger.Accepted(Key(1, 0, 1)).ranges(), IsEmpty());
+  // It takes no memory any more: two ranges and one more are within the capacity.
+  ledger.Remove(Key(1, 0, 0), {6, 10});
+  ledger.Add(Key(1, 0, 2), {0, 1});
+  ledger.Add(Key(1, 0, 3), {0, 1});
+  EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).items(), 4u);
+  ledger.Add(Key(1, 0, 0), {4, 6});
+  EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).items(), 6u) << "the next attempt brings them again";
+}
+
 TEST(LedgerTest, ForgetsTheOldestBeyondItsCapacity) {
   Ledger ledger(3);
   ledger.Add(Key(1, 0, 0), {0, 1});

@@ -313,7 +313,7 @@ def read_passes(ctx):
     if args.get("spec"):
         spec = {"x": tf.TensorSpec([2], tf.float32), "y": tf.TensorSpec([], tf.int64)}
     datasets = [
-        ctx.dataset(args["batch"], queue=queue, remainder=args.get("remainder", "join"), spec=spec)
+        ctx.dataset(args["batch"], queue=queue, remainder=args.get("remainder"), spec=spec)
         for queue in args["queues"]
     ]
     passes = []
