@@ -101,8 +101,7 @@ class VectorColumn : public Column {
         std::memset(to, 0, (boundaries_[i + 1] - boundaries_[i]) * sizeof(double));
         const Range indices = indices_.Of(row);
         for (std::uint64_t k = 0; k < indices.size(); ++k) {
-          const auto place =
-              chunk::LoadAt<std::int32_t>(indices_.At<std::int32_t>(indices.begin + k));
+          const auto place = Load<std::int32_t>(indices_.At<std::int32_t>(indices.begin + k));
           std::memcpy(to + static_cast<std::uint64_t>(place) * sizeof(double),
                       values_.At<double>(values.begin + k), sizeof(double));
         }
@@ -160,8 +159,8 @@ class VectorColumn : public Column {
   template <typename T>
   T ScalarOf(Child place, std::uint64_t row) const {
     const ArrowArray& child = *array_->children[place];
-    return chunk::LoadAt<T>(static_cast<const std::byte*>(child.buffers[1]) +
-                            (row + static_cast<std::uint64_t>(child.offset)) * sizeof(T));
+    return Load<T>(static_cast<const std::byte*>(child.buffers[1]) +
+                   (row + static_cast<std::uint64_t>(child.offset)) * sizeof(T));
   }
   std::int8_t TypeOf(std::uint64_t row) const { return ScalarOf<std::int8_t>(kType, row); }
 
@@ -178,7 +177,7 @@ class VectorColumn : public Column {
     const Range indices = indices_.Of(row);
     if (size < 0 || indices.size() != values.size()) return std::nullopt;
     for (std::uint64_t i = indices.begin; i < indices.end; ++i) {
-      const auto place = chunk::LoadAt<std::int32_t>(indices_.At<std::int32_t>(i));
+      const auto place = Load<std::int32_t>(indices_.At<std::int32_t>(i));
       if (place < 0 || place >= size) return std::nullopt;
     }
     return static_cast<std::uint64_t>(size);

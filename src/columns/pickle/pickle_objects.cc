@@ -1,7 +1,10 @@
 #include "columns/pickle/pickle_objects.h"
 
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <span>
-#include <utility>
+#include <system_error>
 
 namespace tfos::columns {
 namespace {
@@ -38,16 +41,6 @@ constexpr GlobalName kGlobals[] = {
     {"pyspark.sql.types", "Row", Global::kRow},
     {"copyreg", "_reconstructor", Global::kReconstruct},
     {"builtins", "tuple", Global::kTuple},
-};
-
-constexpr std::pair<std::string_view, chunk::DType> kDTypes[] = {
-    {"b1", chunk::DType::kBool},      {"i1", chunk::DType::kInt8},
-    {"i2", chunk::DType::kInt16},     {"i4", chunk::DType::kInt32},
-    {"i8", chunk::DType::kInt64},     {"u1", chunk::DType::kUint8},
-    {"u2", chunk::DType::kUint16},    {"u4", chunk::DType::kUint32},
-    {"u8", chunk::DType::kUint64},    {"f2", chunk::DType::kFloat16},
-    {"f4", chunk::DType::kFloat32},   {"f8", chunk::DType::kFloat64},
-    {"c8", chunk::DType::kComplex64}, {"c16", chunk::DType::kComplex128},
 };
 
 // Chunks, and so the data of arrays in them, are far below this.
@@ -112,17 +105,28 @@ PickleValue RowValue(Arena& arena, const PickleRow& row) {
   return {.kind = PickleKind::kSparkRow, .row = arena.New(row)};
 }
 
+/// The type that NumPy's pickles call by its kind and bytes, such as "f8"; kNone if there is none.
+chunk::DType DTypeNamed(std::string_view text) {
+  unsigned bytes = 0;
+  if (text.size() < 2 || text[1] == '0') return chunk::DType::kNone;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data() + 1, end, bytes);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return chunk::DType::kNone;
+  for (const chunk::DTypeInfo& type : chunk::kDTypes) {
+    if (type.bytes == bytes && type.kind == text[0]) return type.dtype;
+  }
+  return chunk::DType::kNone;
+}
+
 /// numpy.dtype(text, align=False, copy=...)
 std::optional<PickleValue> MakeDType(const PickleValue* arguments) {
   if (arguments == nullptr || arguments[0].kind != PickleKind::kText) return std::nullopt;
   const bool plain = arguments[1].kind == PickleKind::kBool && arguments[1].number == 0 &&
                      arguments[2].kind == PickleKind::kBool;
-  for (const auto& [text, dtype] : kDTypes) {
-    if (plain && arguments[0].text() == text) {
-      return PickleValue{.kind = PickleKind::kNumpyDType, .dtype = dtype, .number = 0};
-    }
-  }
-  return std::nullopt;
+  if (!plain) return std::nullopt;
+  const chunk::DType dtype = DTypeNamed(arguments[0].text());
+  if (dtype == chunk::DType::kNone) return std::nullopt;
+  return PickleValue{.kind = PickleKind::kNumpyDType, .dtype = dtype, .number = 0};
 }
 
 /// Whether the state of a dtype says nothing but that it is little-endian.
