@@ -13,6 +13,7 @@
 #include "base/process/unique_fd.h"
 #include "base/time/seconds_text.h"
 #include "feed/wire/frame.h"
+#include "feed/wire/frame_reader.h"
 #include "feed/wire/read_position.h"
 #include "feed/wire/region.h"
 #include "feed/wire/ring.h"
@@ -24,10 +25,6 @@ namespace {
 /// A host that is gone is to be noticed before the wait for progress is over. Here only, as the
 /// node reads at once whatever comes, and a task may take its results slowly.
 constexpr std::chrono::seconds kUnansweredLimit{60};
-
-std::string_view AsText(const Digest& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
 
 std::string NodeName(const Endpoint& endpoint) {
   return endpoint.host.empty() ? fmt::format("node {}", endpoint.node_id)
@@ -358,8 +355,7 @@ Status FeedClient::Impl::Authenticate(const Secret& token, std::uint32_t node_id
   TFOS_RETURN_IF_ERROR(Send(
       Encode(Hello{.nonce = nonce, .proof = FeederProof(token, challenge_->nonce, nonce)}), {}));
   TFOS_RETURN_IF_ERROR(wait_for(welcome_));
-  if (!ConstantTimeEqual(AsText(welcome_->proof),
-                         AsText(NodeProof(token, challenge_->nonce, nonce)))) {
+  if (!net::SameProof(NodeProof(token, challenge_->nonce, nonce), welcome_->proof)) {
     return {ErrorKind::kBadInput, fmt::format("{} does not know the cluster's token", node_)};
   }
   if (welcome_->node_id != node_id) {

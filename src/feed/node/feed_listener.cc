@@ -305,11 +305,7 @@ Status FeedListener::OnHello(Connection& connection) {
     return {ErrorKind::kBadInput, fmt::format("it speaks version {} of the feed protocol, we {}",
                                               hello.version, kProtocolVersion)};
   }
-  const auto text = [](const Digest& digest) {
-    return std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size());
-  };
-  const Digest expected = FeederProof(options_.token, connection.nonce, hello.nonce);
-  if (!ConstantTimeEqual(text(expected), text(hello.proof))) {
+  if (!net::SameProof(FeederProof(options_.token, connection.nonce, hello.nonce), hello.proof)) {
     return {ErrorKind::kBadInput, "it does not know the cluster's token"};
   }
   connection.authenticated = true;
