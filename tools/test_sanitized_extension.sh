@@ -13,7 +13,7 @@ case $preset in
 esac
 
 extension=$(echo "$PWD/build/$preset/src/python/"_native*.so)
-if ! nm --dynamic "$extension" | grep -q "__${runtime}_init"; then
+if [[ $(nm --dynamic "$extension") != *"__${runtime}_init"* ]]; then
   echo "$extension is missing or is not built with the sanitizer" >&2
   exit 1
 fi
