@@ -57,7 +57,7 @@ class TFNodeContext:
             mgr=internals.feed_source(node),
             tmp_socket=internals.port_socket(node),
         )
-        ctx.num_workers = node.num_workers
+        ctx.num_workers = node.size
         ctx.gpus = node.gpus
         ctx.log_dir = node.log_dir
         ctx.node = node

@@ -53,8 +53,7 @@ def public_names(module):
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    defined = {item.name for item in definitions(tree)}
-    return {name: module if name in defined else imported[name] for name in sorted(listed)}
+    return {name: imported.get(name, module) for name in sorted(listed)}
 
 
 def definitions(tree):

@@ -10,12 +10,13 @@ from typing import Any
 import cloudpickle
 
 from tfos.base.roles import plan_roles
+from tfos.base.setting import MOST_SECONDS
 from tfos.cluster.cluster import Cluster
 from tfos.cluster.feed import warn_of_speculation
 from tfos.cluster.plan import ClusterPlan, ClusterRequest
 from tfos.cluster.progress import Progress
 from tfos.errors import BadInputError
-from tfos.settings import MOST_SECONDS, Settings, unknown_key
+from tfos.settings import Settings, unknown_key
 from tfos.spark import slots
 from tfos.spark.jobs import use_this_python
 from tfos.spark.sessions import context_of

@@ -47,7 +47,6 @@ class NodeContext:
         job_name: ``chief``, ``master``, ``worker``, ``ps`` or ``evaluator``.
         task_index: number within its job, from 0.
         cluster_spec: dict of job name to list of ``host:port``.
-        num_workers: how many nodes train (chief, master and workers).
         nodes: every node of the cluster as a dict (docs/formats/control-protocol.md, NODE).
         host, address, port: where other nodes reach this one.
         default_fs, working_dir: Spark's default file system and the driver's working directory.
@@ -70,7 +69,6 @@ class NodeContext:
         self.job_name: str = bootstrap["job_name"]
         self.task_index: int = bootstrap["task_index"]
         self.cluster_spec: dict[str, list[str]] = tensorflow_cluster(bootstrap)
-        self.num_workers: int = bootstrap["num_workers"]
         self.nodes: list[dict[str, Any]] = bootstrap["nodes"]
         self.host: str = bootstrap["host"]
         self.address: str = bootstrap["address"]
@@ -102,7 +100,7 @@ class NodeContext:
     @property
     def size(self) -> int:
         """How many nodes train (chief, master and workers)."""
-        return self.num_workers
+        return self._bootstrap["num_workers"]
 
     @property
     def is_chief(self) -> bool:
@@ -303,7 +301,7 @@ class NodeContext:
             number=self.node_id,
             name=f"{self.job_name}:{self.task_index} on host {self.host}",
             starts=self.is_chief,
-            workers=self.num_workers,
+            workers=self.size,
         )
         return parameter_server.ParameterServer(
             model_or_variables,

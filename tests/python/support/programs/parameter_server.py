@@ -21,7 +21,7 @@ def train(ctx):
     import keras
     from tfos import collective
 
-    x, y = (part[ctx.task_index :: ctx.num_workers] for part in rows())
+    x, y = (part[ctx.task_index :: ctx.size] for part in rows())
     keras.utils.set_random_seed(ctx.task_index)
     model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
     model.compile(keras.optimizers.SGD(0.05), "mse")
@@ -57,7 +57,7 @@ def go_on(ctx):
         found = {"w": w[0].tolist(), "version": server.version}
         # As a worker of another host, which must go over TCP.
         servers = connection.servers_of(ctx.nodes, "of another host", encrypt=True)
-        worker = connection.Worker(1, "worker:1 on host h", starts=False, workers=ctx.num_workers)
+        worker = connection.Worker(1, "worker:1 on host h", starts=False, workers=ctx.size)
         far = [np.zeros_like(array) for array in w]
         with parameter_server.ParameterServer(
             far, servers, worker, ctx._bootstrap["token"]
