@@ -429,8 +429,9 @@ def test_paths_that_are_refused(source, tmp_path):
         source.read(tmp_path / "none")
     with pytest.raises(SPARK_ERRORS, match=missing):
         source.read(tmp_path / "n*")
-    with pytest.raises(SPARK_ERRORS, match="there is no file to read"):
-        source.read(tmp_path)
+    for path in (str(tmp_path), f"file://{tmp_path}", [str(tmp_path), f"{tmp_path}/"]):
+        with pytest.raises(SPARK_ERRORS, match=f"{tmp_path}.*: there is no file to read in it"):
+            source.read(path)
     with pytest.raises(
         SPARK_ERRORS, match="No FileSystem" if source.is_jvm else "nobody is known who serves gs://"
     ):

@@ -3,7 +3,6 @@ package tfos.internal.records;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.util.HashSet;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -37,21 +36,6 @@ public final class RecordIndexes {
 
   static Path indexOf(Path file) {
     return file.suffix(SUFFIX);
-  }
-
-  /**
-   * Takes what Spark has listed anyway, which spares a look at each directory. Only whole directories
-   * will do: of single files and patterns a listing does not show the indexes beside them.
-   */
-  public void know(List<FileStatus> listed) {
-    for (FileStatus status : listed) {
-      Path file = status.getPath();
-      Set<String> names =
-          found.computeIfAbsent(file.getParent(), directory -> ConcurrentHashMap.newKeySet());
-      if (isIndex(file)) {
-        names.add(file.getName());
-      }
-    }
   }
 
   /** {@code hadoop} is asked for each directory, not for each file: it takes long to make. */

@@ -17,7 +17,8 @@ import tfos.internal.records.WritePlan;
 
 /**
  * Has every session of Spark refuse what records can't hold, and to overwrite what a query reads,
- * when the query is planned: by itself Spark notices only after it has deleted what was there.
+ * when the query is planned: by itself Spark notices only after it has deleted what was there. Also
+ * has the format know which paths were asked for.
  *
  * <p>Owner: Spark, which finds it on the class path. Threads: any.
  */
@@ -28,6 +29,8 @@ public final class RecordChecks implements SparkSessionExtensionsProvider {
       check(plan);
       return BoxedUnit.UNIT;
     });
+    // Before Spark makes a relation of what is read.
+    extensions.injectHintResolutionRule(session -> new NamedPaths());
     return BoxedUnit.UNIT;
   }
 

@@ -8,7 +8,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
-import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
@@ -94,14 +93,12 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
       Seq<FileStatus> listed) {
     RecordOptions options = RecordOptions.forReading(given);
     ReadPlan plan = plan(spark, options);
-    if (listsWholeDirectories(options, CollectionConverters.asJava(listed))) {
-      indexes().know(CollectionConverters.asJava(listed));
-    }
     List<FileStatus> files = CollectionConverters.asJava(listed).stream()
         .filter(file -> !RecordIndexes.isIndex(file.getPath())).toList();
     if (files.isEmpty()) {
       throw new IllegalArgumentException(
-          options.get("path", "the given paths") + ": there is no file to read in it");
+          options.get(NamedPaths.OPTION, "the given paths")
+              + ": there is no file to read in it");
     }
     StructType schema = plan.recordType().equals(RecordOptions.BYTE_ARRAY)
         ? RecordColumns.BYTE_ARRAY_TABLE
@@ -110,20 +107,6 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
       schema = schema.add(plan.badColumn(), DataTypes.BinaryType);
     }
     return Option.apply(schema);
-  }
-
-  /** Whether Spark has listed all that is in the directories of the files. */
-  private static boolean listsWholeDirectories(RecordOptions options, List<FileStatus> listed) {
-    boolean filters = Stream.of("pathGlobFilter", "modifiedBefore", "modifiedAfter")
-        .anyMatch(options::has);
-    if (filters || !options.has("path")) { // Of several paths the options say nothing.
-      return false;
-    }
-    String path = options.get("path", "");
-    boolean pattern = path.matches(".*[*?\\[{].*");
-    String name = new Path(path).getName();
-    boolean single = listed.size() == 1 && listed.get(0).getPath().getName().equals(name);
-    return !pattern && !single;
   }
 
   private static StructType inferred(List<FileStatus> files, ReadPlan plan, RecordOptions options,
