@@ -51,7 +51,7 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
   std::vector<BalanceCandidate> candidates;
   std::vector<std::size_t> node_of_candidate;
   while (!stopped()) {
-    // In this order: who has been told that another attempt took over must not ask any more.
+    // In this order: a feeder that was told that another attempt took over must not ask any more.
     TFOS_RETURN_IF_ERROR(nodes_.ReadRoom());
     if (train) TFOS_RETURN_IF_ERROR(nodes_.LookAbroad());
     candidates.clear();

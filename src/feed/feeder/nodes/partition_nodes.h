@@ -101,7 +101,7 @@ class PartitionNodes {
 
   /// Leaves the node out when `status` says that it is gone; passes other failures on.
   Status LeaveOut(std::size_t node, const Status& status);
-  /// The same, but for nodes that chunks may have been sent to: then a lost one is a failure,
+  /// The same for nodes that chunks may have been sent to. There a lost one is a failure,
   /// unless what was not read can be sent to others.
   Status Lose(std::size_t node, const Status& status);
   /// What lost nodes have left unread, to be sent again.

@@ -17,7 +17,7 @@ struct PartitionWriterOptions {
   std::vector<Endpoint> endpoints;
   Secret token;
   SessionOptions session;
-  /// Longest time without a word of any node that may be fed, also for connecting to all of them.
+  /// How long no node that may be fed says anything; also the time for connecting to all of them.
   std::chrono::milliseconds progress_timeout{600'000};
   /// Ends waits early.
   InterruptCheck check = {};
