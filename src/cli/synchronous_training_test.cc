@@ -25,7 +25,7 @@
 
 #include "base/format.h"
 #include "control/coordinator/step_ticket_office.h"
-#include "feed/feeder/feed_client.h"
+#include "feed/feeder/client/feed_client.h"
 #include "feed/feeder/pass_rows.h"
 #include "feed/read/synchronous_batches.h"
 #include "feed/read/test_chunks.h"

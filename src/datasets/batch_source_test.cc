@@ -13,7 +13,7 @@
 
 #include "chunk/chunk.h"
 #include "datasets/row_converter.h"
-#include "feed/feeder/feed_client.h"
+#include "feed/feeder/client/feed_client.h"
 #include "tensorflow/tf_codes.h"
 
 namespace tfos::datasets {

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <atomic>
@@ -22,11 +23,14 @@
 #include "base/format.h"
 #include "feed/node/feed_server.h"
 #include "feed/wire/read_position.h"
+#include "net/socket.h"
 
 namespace tfos::feed {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
 // Far beyond what anything takes; only a hang reaches it.
@@ -216,6 +220,74 @@ TEST_F(PartitionWriterTest, ANodeThatIsGoneIsNotAsked) {
 }
 
 // Rows of one partition, and nodes on two hosts.
+/// A host where connections succeed and nobody says a word.
+class SilentHost {
+ public:
+  SilentHost() {
+    Result<net::TcpListener> listening = net::ListenTcp("127.0.0.1", 0, 0);
+    EXPECT_TRUE(listening.ok()) << listening.status().DebugString();
+    if (listening.ok()) listening_ = std::move(*listening);
+  }
+  Endpoint endpoint(std::uint32_t node_id) const {
+    return {.host = "127.0.0.1", .port = listening_.port, .node_id = node_id};
+  }
+  /// Whether somebody has connected.
+  bool called() const {
+    pollfd polled{.fd = listening_.fd.get(), .events = POLLIN, .revents = 0};
+    return ::poll(&polled, 1, 0) == 1;
+  }
+
+ private:
+  net::TcpListener listening_;
+};
+
+TEST_F(PartitionWriterTest, NodesAreLookedForAtTheSameTime) {
+  const SilentHost hosts[3];
+  PartitionWriterOptions options = Options(0);
+  for (std::uint32_t i = 0; i < 3; ++i) options.endpoints.push_back(hosts[i].endpoint(i));
+  // The first never answers, which stops none of the others.
+  options.check = [&] {
+    const bool all = std::ranges::all_of(hosts, &SilentHost::called);
+    return all ? Status(ErrorKind::kInterrupted, "all were called") : Status::Ok();
+  };
+  EXPECT_EQ(PartitionWriter::Open(options).status().kind(), ErrorKind::kInterrupted);
+}
+
+TEST_F(PartitionWriterTest, EveryNodeThatIsNotReachedInTimeIsNamed) {
+  StartServers(1, 2);
+  const SilentHost first;
+  const SilentHost second;
+  PartitionWriterOptions options = Options(5);
+  options.endpoints.push_back(first.endpoint(7));
+  options.endpoints.push_back(second.endpoint(8));
+  options.progress_timeout = 50ms;
+  const Status status = PartitionWriter::Open(options).status();
+  EXPECT_EQ(status.kind(), ErrorKind::kRetryLater);
+  EXPECT_THAT(status.ToString(),
+              AllOf(HasSubstr("feed partition 5: not reached within"),
+                    HasSubstr("node 7 on 127.0.0.1"), HasSubstr("node 8 on 127.0.0.1")));
+}
+
+TEST_F(PartitionWriterTest, WhereNoNodeIsLeftEachIsNamed) {
+  StartServers(2, 1);
+  const PartitionWriterOptions options = Options(5);
+  servers_.clear();
+  const Status status = PartitionWriter::Open(options).status();
+  EXPECT_EQ(status.kind(), ErrorKind::kReconnect);
+  EXPECT_THAT(status.ToString(),
+              AllOf(HasSubstr("feed partition 5: no node could be reached"),
+                    HasSubstr("node 0 on 127.0.0.1"), HasSubstr("node 1 on 127.0.0.1")));
+}
+
+TEST_F(PartitionWriterTest, AFailureIsNotHeldUpByASilentNode) {
+  StartServers(1, 1);
+  const SilentHost silent;
+  PartitionWriterOptions options = Options(0);
+  options.endpoints[0].node_id = 3;  // Another node than this answers there.
+  options.endpoints.insert(options.endpoints.begin(), silent.endpoint(7));
+  EXPECT_EQ(PartitionWriter::Open(options).status().kind(), ErrorKind::kBadInput);
+}
+
 TEST_F(PartitionWriterTest, ANodeOfAnotherHostThatLagsBehindIsFed) {
   StartServers(2, 8);
   PartitionWriterOptions options = Options(0);

@@ -6,7 +6,7 @@
 
 #include "base/format.h"
 #include "base/time/deadline.h"
-#include "feed/feeder/feed_client.h"
+#include "feed/feeder/client/feed_client.h"
 
 namespace tfos::feed {
 namespace {

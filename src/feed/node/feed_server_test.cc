@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "base/format.h"
-#include "feed/feeder/feed_client.h"
+#include "feed/feeder/client/feed_client.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/frame_reader.h"
 #include "net/socket.h"

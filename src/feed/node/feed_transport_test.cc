@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/format.h"
-#include "feed/feeder/feed_client.h"
+#include "feed/feeder/client/feed_client.h"
 #include "feed/node/feed_server.h"
 
 namespace tfos::feed {

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "feed/feeder/feed_client.h"
+#include "feed/feeder/client/feed_client.h"
 #include "feed/feeder/pass_rows.h"
 #include "feed/node/feed_server.h"
 

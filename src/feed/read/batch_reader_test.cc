@@ -14,7 +14,7 @@
 
 #include "base/format.h"
 #include "chunk/row_structure.h"
-#include "feed/feeder/feed_client.h"
+#include "feed/feeder/client/feed_client.h"
 #include "feed/feeder/pass_rows.h"
 #include "feed/read/test_chunks.h"
 #include "feed/wire/read_position.h"

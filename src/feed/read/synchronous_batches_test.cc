@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "chunk/row_structure.h"
-#include "feed/feeder/feed_client.h"
+#include "feed/feeder/client/feed_client.h"
 #include "feed/read/test_chunks.h"
 
 namespace tfos::feed {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/memory/aligned_buffer.h"
-#include "feed/feeder/feed_client.h"
+#include "feed/feeder/client/feed_client.h"
 #include "python/objects/python_object.h"
 
 namespace tfos::python {

@@ -1,5 +1,5 @@
-#ifndef TFOS_FEED_FEEDER_FEED_CLIENT_H_
-#define TFOS_FEED_FEEDER_FEED_CLIENT_H_
+#ifndef TFOS_FEED_FEEDER_CLIENT_FEED_CLIENT_H_
+#define TFOS_FEED_FEEDER_CLIENT_FEED_CLIENT_H_
 
 #include <chrono>
 #include <cstddef>
@@ -149,4 +149,4 @@ class FeedClient {
 
 }  // namespace tfos::feed
 
-#endif  // TFOS_FEED_FEEDER_FEED_CLIENT_H_
+#endif  // TFOS_FEED_FEEDER_CLIENT_FEED_CLIENT_H_

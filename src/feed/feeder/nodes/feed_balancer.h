@@ -1,5 +1,5 @@
-#ifndef TFOS_FEED_FEEDER_FEED_BALANCER_H_
-#define TFOS_FEED_FEEDER_FEED_BALANCER_H_
+#ifndef TFOS_FEED_FEEDER_NODES_FEED_BALANCER_H_
+#define TFOS_FEED_FEEDER_NODES_FEED_BALANCER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -42,4 +42,4 @@ BalanceChoice ChooseNode(std::span<const BalanceCandidate> candidates, std::uint
 
 }  // namespace tfos::feed
 
-#endif  // TFOS_FEED_FEEDER_FEED_BALANCER_H_
+#endif  // TFOS_FEED_FEEDER_NODES_FEED_BALANCER_H_

@@ -1,4 +1,4 @@
-#include "feed/feeder/feed_balancer.h"
+#include "feed/feeder/nodes/feed_balancer.h"
 
 #include <gtest/gtest.h>
 

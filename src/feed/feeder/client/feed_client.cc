@@ -1,0 +1,226 @@
+#include "feed/feeder/client/feed_client.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "base/format.h"
+#include "base/process/unique_fd.h"
+#include "feed/feeder/client/feed_client_impl.h"
+#include "feed/wire/frame.h"
+#include "feed/wire/read_position.h"
+#include "net/socket.h"
+
+namespace tfos::feed {
+namespace {
+
+/// A host that is gone is to be noticed before the wait for progress is over. Here only, as the
+/// node reads at once whatever comes, and a task may take its results slowly.
+constexpr std::chrono::seconds kUnansweredLimit{60};
+
+}  // namespace
+
+Result<Counted> FeedClient::Impl::Count(const PartitionKey& key, const Attempt& attempt) {
+  if (!queue_.empty() || counting_) {
+    return Status(ErrorKind::kBadInput, "a feed client counts before it opens");
+  }
+  counting_ = true;
+  TFOS_RETURN_IF_ERROR(Send(Encode(CountMessage{.key = key, .attempt = attempt}), {}));
+  TFOS_RETURN_IF_ERROR(
+      WaitFor([&] { return !counting_; }, "did not say which rows of the partition it has"));
+  return std::exchange(counted_, {});
+}
+
+Status FeedClient::Impl::BeginOpen(const SessionOptions& session) {
+  if (!queue_.empty() || session.queue.empty()) {
+    return Status(ErrorKind::kBadInput, "a feed client opens one partition of a named queue, once");
+  }
+  queue_ = session.queue;
+  until_read_ = session.until_read;
+  return Send(Encode(session), {});
+}
+
+Result<Opened> FeedClient::Impl::Open(const SessionOptions& session) {
+  TFOS_RETURN_IF_ERROR(BeginOpen(session));
+  TFOS_RETURN_IF_ERROR(WaitFor([&] { return opened_ || stopped_; }, "had no memory to give"));
+  if (stopped_) return Opened{.feed_over = true};
+  return Opened{};
+}
+
+Result<std::span<std::byte>> FeedClient::Impl::Reserve(std::size_t bytes) {
+  if (!stopped_ && (!opened_ || end_sent_ || bytes == 0)) {
+    return Status(ErrorKind::kBadInput, "Reserve needs an open partition and at least one byte");
+  }
+  reserved_ = 0;
+  // The node's last word is to be noticed also while there is room.
+  if (!stopped_) TFOS_RETURN_IF_ERROR(ReadSome().status());
+  if (!stopped_ && bytes > ring_.capacity()) TFOS_RETURN_IF_ERROR(Grow(bytes));
+  std::optional<std::uint64_t> offset;
+  TFOS_RETURN_IF_ERROR(WaitFor([&] { return stopped_ || (offset = ring_.Find(bytes)).has_value(); },
+                               "took no chunk"));
+  if (stopped_) return std::span<std::byte>();
+  if (!shares_memory_ && local_.size() < bytes) {
+    local_ = AlignedBuffer();
+    local_ = AlignedBuffer(bytes);
+    if (local_.size() < bytes) {
+      return Status(ErrorKind::kRetryLater,
+                    fmt::format("no memory for a chunk of {} bytes", bytes));
+    }
+  }
+  offset_ = *offset;
+  reserved_ = bytes;
+  return shares_memory_ ? region_->memory().subspan(offset_, bytes) : local_.bytes().first(bytes);
+}
+
+Status FeedClient::Impl::Grow(std::size_t bytes) {
+  if (!shares_memory_ && bytes > kDataLimit) {
+    return {ErrorKind::kUnsupported,
+            fmt::format("a chunk of {} bytes; over TCP at most {} fit", bytes, kDataLimit)};
+  }
+  TFOS_RETURN_IF_ERROR(
+      WaitFor([&] { return stopped_ || ring_.in_flight() == 0; }, "took no chunk"));
+  if (stopped_) return {};
+  region_.reset();
+  growing_ = true;
+  TFOS_RETURN_IF_ERROR(Send(EncodeGrow(bytes), {}));
+  return WaitFor([&] { return stopped_ || !growing_; }, "had no memory to give");
+}
+
+Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items,
+                                std::uint64_t rows_read) {
+  if (stopped_) return {};
+  if (bytes == 0 || bytes > reserved_) {
+    return {ErrorKind::kBadInput,
+            fmt::format("Commit of {} bytes where {} are reserved", bytes, reserved_)};
+  }
+  reserved_ = 0;
+  const std::optional<std::uint64_t> number = ring_.Place(offset_, bytes);
+  if (!number) return {ErrorKind::kBug, "the room that was reserved is not free"};
+  items_ += items.items();
+  const std::span<const std::byte> chunk =
+      shares_memory_ ? region_->memory().subspan(offset_, bytes) : local_.bytes().first(bytes);
+  if (until_read_) {
+    sent_.push_back({.number = *number,
+                     .bytes = chunk,
+                     .copy = std::move(local_),
+                     .items = items,
+                     .rows_read = rows_read});
+    local_ = AlignedBuffer();
+  }
+  if (shares_memory_) {
+    return Send(Encode(ChunkMessage{.offset = offset_,
+                                    .bytes = bytes,
+                                    .first = items.begin,
+                                    .items = items.items(),
+                                    .rows_read = rows_read}),
+                {});
+  }
+  return Send(
+      EncodeDataHead(
+          {.offset = offset_, .first = items.begin, .items = items.items(), .rows_read = rows_read},
+          static_cast<std::uint32_t>(bytes)),
+      chunk);
+}
+
+std::vector<UnreadChunk> FeedClient::Impl::Unread() const {
+  ReadPosition read;
+  if (region_ != nullptr) {
+    read = ReadPosition::Unpack(region_->read_position().load(std::memory_order_acquire));
+  }
+  std::vector<UnreadChunk> unread;
+  for (const Sent& sent : sent_) {
+    if (sent.number < read.chunk) continue;
+    const std::uint64_t rows = sent.number == read.chunk ? read.rows : 0;
+    unread.push_back(
+        {.bytes = sent.bytes, .items = sent.items, .rows_read = std::max(rows, sent.rows_read)});
+  }
+  return unread;
+}
+
+Result<std::size_t> FeedClient::Impl::FreeBytes() {
+  for (bool progressed = true; progressed && !stopped_;) {
+    TFOS_ASSIGN_OR_RETURN(progressed, ReadSome());
+  }
+  return stopped_ ? 0 : static_cast<std::size_t>(ring_.LargestFree());
+}
+
+Result<std::optional<ResultChunk>> FeedClient::Impl::TakeResult(bool block) {
+  const auto done = [&] { return !results_.empty() || ended_ || stopped_; };
+  if (block) TFOS_RETURN_IF_ERROR(WaitFor(done, "gave no result"));
+  for (bool progressed = true; progressed && !done();) {
+    TFOS_ASSIGN_OR_RETURN(progressed, ReadSome());
+  }
+  if (results_.empty()) return std::optional<ResultChunk>();
+  std::optional<ResultChunk> result(std::move(results_.front()));
+  results_.pop_front();
+  return result;
+}
+
+Status FeedClient::Impl::End() {
+  if (stopped_ || std::exchange(end_sent_, true)) return {};
+  return Send(EncodeEnd(items_), {});
+}
+
+Result<Ended> FeedClient::Impl::Finish() {
+  TFOS_RETURN_IF_ERROR(End());
+  TFOS_RETURN_IF_ERROR(WaitFor([&] { return ended_ || stopped_; }, "did not finish the partition"));
+  if (!ended_) return Ended{.stopped = true};
+  return Ended{.accepted_items = ended_->items, .result_rows = ended_->rows};
+}
+
+// ---------------------------------------------------------------------------------------------
+
+FeedClient::FeedClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+FeedClient::~FeedClient() = default;
+
+Result<std::unique_ptr<FeedClient>> FeedClient::Connect(const Endpoint& endpoint,
+                                                        const Secret& token,
+                                                        FeedClientOptions options,
+                                                        const Deadline& deadline) {
+  const Wait wait{.deadline = deadline, .check = options.check};
+  const std::string doing = fmt::format("connect to the feed of {}", Impl::NameOf(endpoint));
+  std::optional<UniqueFd> fd;
+  if (!endpoint.unix_name.empty()) {
+    Result<std::optional<UniqueFd>> local = net::ConnectUnix(endpoint.unix_name, wait);
+    if (!local.ok()) return local.status().Annotate(doing);
+    fd = std::move(*local);
+  }
+  if (!fd && !endpoint.host.empty() && endpoint.port != 0) {
+    Result<UniqueFd> remote = net::ConnectTcp(endpoint.host, endpoint.port, wait, kUnansweredLimit);
+    if (!remote.ok()) return remote.status().Annotate(doing);
+    fd = std::move(*remote);
+  }
+  if (!fd) {
+    return Status(ErrorKind::kReconnect, "nobody listens there any more").Annotate(doing);
+  }
+  auto impl = std::make_unique<Impl>(endpoint, std::move(options), std::move(*fd));
+  TFOS_RETURN_IF_ERROR(impl->Authenticate(token, endpoint.node_id, deadline).Annotate(doing));
+  return std::unique_ptr<FeedClient>(new FeedClient(std::move(impl)));
+}
+
+bool FeedClient::shares_memory() const { return impl_->shares_memory(); }
+Result<Opened> FeedClient::Open(const SessionOptions& session) { return impl_->Open(session); }
+Result<Counted> FeedClient::Count(const PartitionKey& key, const Attempt& attempt) {
+  return impl_->Count(key, attempt);
+}
+Status FeedClient::BeginOpen(const SessionOptions& session) { return impl_->BeginOpen(session); }
+bool FeedClient::opened() const { return impl_->opened(); }
+Result<std::span<std::byte>> FeedClient::Reserve(std::size_t bytes) {
+  return impl_->Reserve(bytes);
+}
+Status FeedClient::Commit(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read) {
+  return impl_->Commit(bytes, items, rows_read);
+}
+std::vector<UnreadChunk> FeedClient::Unread() const { return impl_->Unread(); }
+std::optional<std::uint64_t> FeedClient::accepted_bytes() const { return impl_->accepted_bytes(); }
+Result<std::size_t> FeedClient::FreeBytes() { return impl_->FreeBytes(); }
+Result<std::optional<ResultChunk>> FeedClient::TakeResult(bool block) {
+  return impl_->TakeResult(block);
+}
+Status FeedClient::End() { return impl_->End(); }
+Result<Ended> FeedClient::Finish() { return impl_->Finish(); }
+bool FeedClient::stopped() const { return impl_->stopped(); }
+int FeedClient::fd() const { return impl_->fd(); }
+
+}  // namespace tfos::feed

@@ -1,0 +1,38 @@
+#ifndef TFOS_FEED_FEEDER_NODES_NODE_SEARCH_H_
+#define TFOS_FEED_FEEDER_NODES_NODE_SEARCH_H_
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "feed/feeder/client/feed_client.h"
+#include "feed/feeder/nodes/partition_options.h"
+#include "feed/wire/session.h"
+#include "tfos/status.h"
+
+namespace tfos::feed {
+
+/// A node that has said what it has of a partition.
+struct FoundNode {
+  Endpoint endpoint;
+  std::unique_ptr<FeedClient> client;
+  Counted counted;
+};
+
+struct FoundNodes {
+  std::vector<FoundNode> nodes;  ///< In the order in which they were asked for.
+  Status unreachable;            ///< Names those that are gone.
+};
+
+/// Connects to all these nodes at the same time, and asks each what it has of the partition. One
+/// that is slow to answer delays nobody else, and all share one deadline: `progress_timeout`.
+///
+/// Any thread; it has threads of its own until it returns, of which none asks `options.check`.
+/// Errors: kRetryLater names all nodes that have not answered in time. Failures of FeedClient that
+/// concern the partition (kBadInput, kSuperseded) and what the check returned end the search.
+Result<FoundNodes> AskNodes(const PartitionWriterOptions& options,
+                            std::span<const Endpoint> endpoints);
+
+}  // namespace tfos::feed
+
+#endif  // TFOS_FEED_FEEDER_NODES_NODE_SEARCH_H_

@@ -1,0 +1,355 @@
+#include "feed/feeder/nodes/partition_nodes.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "base/format.h"
+#include "base/time/seconds_text.h"
+#include "feed/feeder/nodes/feed_balancer.h"
+#include "feed/feeder/nodes/node_search.h"
+
+namespace tfos::feed {
+namespace {
+
+/// A node that has memory answers at once. So long the others are waited for when one has it, so
+/// that a partition of a few chunks is spread over all.
+constexpr std::chrono::milliseconds kPatienceWithOthers{50};
+/// Between two questions to nodes of other hosts, how much they have got.
+constexpr std::chrono::milliseconds kCountInterval{100};
+
+std::string NodeNames(const std::vector<Endpoint>& endpoints) {
+  std::string names;
+  for (const Endpoint& endpoint : endpoints) {
+    names +=
+        fmt::format("{}node {} on {}", names.empty() ? "" : ", ", endpoint.node_id, endpoint.host);
+  }
+  return names;
+}
+
+}  // namespace
+
+bool PartitionNodes::stopped() const {
+  return !nodes_.empty() && std::ranges::none_of(nodes_, &FedNode::wants_rows);
+}
+
+Status PartitionNodes::Unreachable() const {
+  return unreachable_.Annotate(
+      fmt::format("feed partition {}: no node could be reached", options_.session.key.partition));
+}
+
+Status PartitionNodes::Find(ItemRanges& delivered) {
+  // All of them, and whatever the attempt's number: Spark counts from 0 again when it repeats a
+  // stage, and an earlier attempt may have run on another host.
+  TFOS_ASSIGN_OR_RETURN(FoundNodes found, AskNodes(options_, options_.endpoints));
+  // A node that is done has taken what it wanted; nothing more is known of it.
+  unreachable_ = std::move(found.unreachable);
+  std::vector<FedNode> remote;
+  for (FoundNode& answer : found.nodes) {
+    delivered.Add(answer.counted.ranges);
+    FedNode node;
+    node.endpoint = std::move(answer.endpoint);
+    node.remote = !answer.client->shares_memory();
+    node.client = std::move(answer.client);
+    node.accepted_bytes = answer.counted.accepted_bytes;
+    (node.remote ? remote : nodes_).push_back(std::move(node));
+  }
+  // Those that have got least come first, otherwise in the order of preference.
+  std::ranges::stable_sort(remote, {}, &FedNode::accepted_bytes);
+  for (std::size_t i = 0; i < remote.size(); ++i) {
+    // The others are connected to again should they be needed.
+    if (i >= options_.most_remote_nodes) remote[i].client.reset();
+    nodes_.push_back(std::move(remote[i]));
+  }
+  return Status::Ok();
+}
+
+Result<Counted> PartitionNodes::Count(FedNode& node) const {
+  if (node.client == nullptr) {
+    TFOS_ASSIGN_OR_RETURN(node.client, Connect(node.endpoint));
+  }
+  TFOS_ASSIGN_OR_RETURN(Counted counted,
+                        node.client->Count(options_.session.key, options_.session.attempt));
+  node.accepted_bytes = counted.accepted_bytes;
+  return counted;
+}
+
+Result<std::unique_ptr<FeedClient>> PartitionNodes::Connect(const Endpoint& endpoint) const {
+  return FeedClient::Connect(
+      endpoint, options_.token,
+      {.progress_timeout = options_.progress_timeout, .check = options_.check},
+      Deadline::After(options_.progress_timeout));
+}
+
+Status PartitionNodes::Open() {
+  // They are not waited for one by one: one that has no memory left may be waiting for rows of
+  // another one that has.
+  TFOS_RETURN_IF_ERROR(AskHere());
+  const auto any_asked = [&] { return std::ranges::any_of(nodes_, &FedNode::asked); };
+  while (!nodes_.empty() && !stopped() && !any_asked()) {
+    TFOS_RETURN_IF_ERROR(AskAbroad(options_.most_remote_nodes));
+  }
+  return nodes_.empty() ? Unreachable() : AwaitAnswer();
+}
+
+Status PartitionNodes::AskHere() {
+  for (std::size_t i = 0; i < nodes_.size();) {
+    const std::size_t before = nodes_.size();
+    if (!nodes_[i].remote && !nodes_[i].asked && nodes_[i].wants_rows()) {
+      TFOS_RETURN_IF_ERROR(Ask(i));
+    }
+    if (nodes_.size() == before) ++i;
+  }
+  return Status::Ok();
+}
+
+Status PartitionNodes::AskAbroad(std::size_t count) {
+  asked_abroad_at_ = Clock::Steady().Now();
+  for (; count > 0; --count) {
+    std::size_t least = nodes_.size();
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const FedNode& node = nodes_[i];
+      if (node.remote && !node.asked && node.wants_rows() &&
+          (least == nodes_.size() || node.accepted_bytes < nodes_[least].accepted_bytes)) {
+        least = i;
+      }
+    }
+    if (least == nodes_.size()) return Status::Ok();
+    TFOS_RETURN_IF_ERROR(Ask(least));
+  }
+  return Status::Ok();
+}
+
+Status PartitionNodes::Ask(std::size_t index) {
+  FedNode& node = nodes_[index];
+  if (node.client == nullptr) {
+    Result<std::unique_ptr<FeedClient>> client = Connect(node.endpoint);
+    if (!client.ok()) return LeaveOut(index, client.status());
+    node.client = std::move(*client);
+  }
+  if (const Status status = node.client->BeginOpen(options_.session); !status.ok()) {
+    return LeaveOut(index, status);
+  }
+  node.asked = true;
+  return Status::Ok();
+}
+
+Status PartitionNodes::LeaveOut(std::size_t node, const Status& status) {
+  if (status.kind() != ErrorKind::kReconnect) return status;
+  unreachable_ = status;
+  nodes_.erase(nodes_.begin() + static_cast<std::ptrdiff_t>(node));
+  return Status::Ok();
+}
+
+Status PartitionNodes::Lose(std::size_t node, const Status& status) {
+  if (status.kind() != ErrorKind::kReconnect) return status;
+  if (nodes_[node].fed) {
+    if (!options_.session.until_read) return status;
+    std::unique_ptr<FeedClient> client = std::move(nodes_[node].client);
+    for (UnreadChunk& chunk : client->Unread()) unread_.push_back(chunk);
+    lost_.push_back(std::move(client));
+  }
+  TFOS_RETURN_IF_ERROR(LeaveOut(node, status));
+  return nodes_.empty() ? Unreachable() : Status::Ok();
+}
+
+template <typename Call>
+Status PartitionNodes::ForEach(Call call) {
+  for (std::size_t i = 0; i < nodes_.size();) {
+    if (const Status status = call(nodes_[i]); !status.ok()) {
+      TFOS_RETURN_IF_ERROR(Lose(i, status));
+    } else {
+      ++i;
+    }
+  }
+  return Status::Ok();
+}
+
+Status PartitionNodes::OpenOne(Where where) {
+  for (Endpoint endpoint : options_.endpoints) {
+    if (where == Where::kThisHost) endpoint.port = 0;  // Leaves the Unix socket only.
+    Result<std::unique_ptr<FeedClient>> client = Connect(endpoint);
+    const Status status =
+        client.ok() ? (*client)->Open(options_.session).status() : client.status();
+    if (status.ok()) {
+      FedNode& node = nodes_.emplace_back();
+      node.endpoint = endpoint;
+      node.client = std::move(client).value();
+      node.asked = true;
+      return Status::Ok();
+    }
+    if (status.kind() != ErrorKind::kReconnect) return status;
+    unreachable_ = status;
+  }
+  return Status::Ok();
+}
+
+Status PartitionNodes::AwaitAnswer() {
+  Deadline deadline = Deadline::After(options_.progress_timeout);
+  const Deadline others = Deadline::After(kPatienceWithOthers);
+  while (true) {
+    TFOS_RETURN_IF_ERROR(ForEach([](FedNode& node) {
+      return node.asked && node.wants_rows() ? node.client->FreeBytes().status() : Status::Ok();
+    }));
+    const auto opened = std::ranges::count_if(nodes_, &FedNode::open);
+    const bool all_answered = std::ranges::none_of(nodes_, [](const FedNode& node) {
+      return node.asked && node.wants_rows() && !node.open();
+    });
+    if (all_answered || (opened > 0 && others.passed())) return Status::Ok();
+    TFOS_ASSIGN_OR_RETURN(const bool word,
+                          WaitForWord(opened > 0 ? others.Min(deadline) : deadline));
+    if (word) {
+      deadline = Deadline::After(options_.progress_timeout);
+    } else if (opened == 0) {
+      return NobodyReads();
+    }
+  }
+}
+
+Result<bool> PartitionNodes::AwaitBeginners() {
+  if (std::ranges::none_of(nodes_, &FedNode::beginning)) return false;
+  TFOS_ASSIGN_OR_RETURN(const bool word, WaitForWord(Deadline::After(kPatienceAtHome)));
+  if (word) return true;
+  // Its memory may be with feeders that wait in turn for a node whose memory is with this one. Then
+  // it has got rows of theirs by now.
+  std::vector<Endpoint> beginners;
+  for (FedNode& node : nodes_) {
+    if (!node.beginning()) continue;
+    beginners.push_back(node.endpoint);
+    node.silent = true;  // Unless it answers.
+  }
+  TFOS_ASSIGN_OR_RETURN(const FoundNodes asked_again, AskNodes(options_, beginners));
+  for (const FoundNode& answer : asked_again.nodes) {
+    for (FedNode& node : nodes_) {
+      if (node.endpoint.node_id != answer.endpoint.node_id) continue;
+      node.silent = false;
+      node.accepted_bytes = std::max(node.accepted_bytes, answer.counted.accepted_bytes);
+    }
+  }
+  return true;
+}
+
+Status PartitionNodes::ReadRoom() {
+  return ForEach([](FedNode& node) -> Status {
+    if (!node.asked || !node.wants_rows()) return Status::Ok();
+    TFOS_ASSIGN_OR_RETURN(node.free_bytes, node.client->FreeBytes());
+    node.accepted_bytes = std::max(node.accepted_bytes, node.client->accepted_bytes().value_or(0));
+    return Status::Ok();
+  });
+}
+
+Status PartitionNodes::LookAbroad() {
+  std::optional<std::uint64_t> accepted_here;
+  std::optional<std::uint64_t> accepted_abroad;  // By those that were asked.
+  std::size_t asked_abroad = 0;
+  std::size_t without_rows = 0;  // Of those.
+  bool any_left = false;
+  for (const FedNode& node : nodes_) {
+    if (!node.wants_rows()) continue;
+    if (!node.remote) {
+      accepted_here = std::min(accepted_here.value_or(node.accepted_bytes), node.accepted_bytes);
+    } else if (node.asked) {
+      accepted_abroad =
+          std::min(accepted_abroad.value_or(node.accepted_bytes), node.accepted_bytes);
+      ++asked_abroad;
+      if (node.accepted_bytes == 0) ++without_rows;
+    } else {
+      any_left = true;
+    }
+  }
+  if (!any_left) return Status::Ok();
+  if (!accepted_here && asked_abroad == 0) return AskAbroad(options_.most_remote_nodes);
+  const Clock::TimePoint now = Clock::Steady().Now();
+  const bool waiting = OutOfRoom(now);
+  // Another one each time that waiting has not helped: what all wait for may be its rows.
+  if (waiting && now - asked_abroad_at_ >= kPatienceAtHome) return AskAbroad(1);
+  const std::optional<std::uint64_t> accepted = accepted_here ? accepted_here : accepted_abroad;
+  if (!accepted) return Status::Ok();
+  return AskLaggard(*accepted, /*at_once=*/without_rows < options_.most_remote_nodes);
+}
+
+Status PartitionNodes::AskLaggard(std::uint64_t accepted_by_others, bool at_once) {
+  // What was heard of them at the start says little by now; of nodes without a row it is worth
+  // asking at once, as small data is soon over.
+  const Clock::TimePoint now = Clock::Steady().Now();
+  const bool due = !counted_at_ || now - *counted_at_ >= kCountInterval;
+  std::size_t laggard = nodes_.size();
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const FedNode& node = nodes_[i];
+    const bool now_or_never = at_once && node.accepted_bytes == 0;
+    if (node.remote && !node.asked && node.wants_rows() && (due || now_or_never) &&
+        LagsBehind(node.accepted_bytes, accepted_by_others) &&
+        (laggard == nodes_.size() || node.accepted_bytes < nodes_[laggard].accepted_bytes)) {
+      laggard = i;
+    }
+  }
+  if (laggard == nodes_.size()) return Status::Ok();
+  counted_at_ = now;
+  const Result<Counted> counted = Count(nodes_[laggard]);
+  if (!counted.ok()) return LeaveOut(laggard, counted.status());
+  if (LagsBehind(counted->accepted_bytes, accepted_by_others)) return Ask(laggard);
+  // There may be many nodes, and as many feeders with a connection to each.
+  nodes_[laggard].client.reset();
+  return Status::Ok();
+}
+
+Status PartitionNodes::SayEnd() {
+  ended_ = true;
+  return ForEach([](FedNode& node) -> Status {
+    if (node.client == nullptr) return Status::Ok();
+    if (node.asked && (node.client->opened() || node.client->stopped())) return node.client->End();
+    node.client.reset();  // It never had memory for this partition, and got nothing of it.
+    return Status::Ok();
+  });
+}
+
+Status PartitionNodes::AwaitEnd() {
+  return ForEach([this](FedNode& node) -> Status {
+    if (node.client == nullptr) return Status::Ok();
+    TFOS_ASSIGN_OR_RETURN(const Ended ended, node.client->Finish());
+    result_rows_ += ended.result_rows;
+    return Status::Ok();
+  });
+}
+
+Status PartitionNodes::Leave() {
+  TFOS_RETURN_IF_ERROR(SayEnd());
+  TFOS_RETURN_IF_ERROR(AwaitEnd());
+  for (FedNode& node : nodes_) {
+    node.stopped = !node.wants_rows();
+    node.asked = false;
+    node.client.reset();
+  }
+  ended_ = false;
+  return Status::Ok();
+}
+
+Result<bool> PartitionNodes::WaitForWord(const Deadline& deadline) const {
+  std::vector<pollfd> sockets;
+  for (const FedNode& node : nodes_) {
+    if (node.asked && node.wants_rows()) {
+      sockets.push_back({.fd = node.client->fd(), .events = POLLIN, .revents = 0});
+    }
+  }
+  while (true) {
+    const int milliseconds = Deadline::After(kCheckInterval).Min(deadline).PollMilliseconds();
+    const int ready = ::poll(sockets.data(), sockets.size(), milliseconds);
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return Status::FromErrno(errno, "wait for the nodes");
+    if (options_.check) TFOS_RETURN_IF_ERROR(options_.check());
+    if (deadline.passed()) return false;
+  }
+}
+
+Status PartitionNodes::NobodyReads() const {
+  return {ErrorKind::kRetryLater,
+          fmt::format("no row of partition {} was taken for {}: the programs are not reading "
+                      "({})",
+                      options_.session.key.partition, SecondsText(options_.progress_timeout),
+                      NodeNames(options_.endpoints))};
+}
+
+}  // namespace tfos::feed
