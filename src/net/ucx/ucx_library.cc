@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/thread/mutex.h"
 
 namespace tfos::net {
 namespace {
@@ -159,15 +159,19 @@ Result<UcxLibrary> UcxLibrary::LoadFirst(std::span<const std::string> files) {
 }
 
 Result<UcxLibrary> UcxLibrary::Load(const std::string& packaged) {
+  struct Loaded {
+    Mutex mutex;
+    std::optional<UcxLibrary> library TFOS_GUARDED_BY(mutex);
+  };
   // What was loaded with such wishes stays loaded.
-  static std::mutex mutex;
-  static std::optional<UcxLibrary>& loaded = *new std::optional<UcxLibrary>;
-  const std::lock_guard lock(mutex);
-  if (!loaded) {
+  static Loaded& loaded = *new Loaded;
+  const MutexLock lock(loaded.mutex);
+  if (!loaded.library) {
     const std::array<std::string, 2> files = {kFile, packaged};
-    TFOS_ASSIGN_OR_RETURN(loaded, LoadFirst(std::span(files).first(packaged.empty() ? 1 : 2)));
+    TFOS_ASSIGN_OR_RETURN(loaded.library,
+                          LoadFirst(std::span(files).first(packaged.empty() ? 1 : 2)));
   }
-  return *loaded;
+  return *loaded.library;
 }
 
 Status UcxLibrary::StatusOf(ucs_status_t status, std::string doing) const {

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "base/crypto/secret.h"
 #include "base/process/unique_fd.h"
+#include "base/thread/mutex.h"
 #include "net/stream.h"
 #include "tfos/status.h"
 
@@ -54,11 +54,11 @@ class Greeter {
   const Secret token_;
   const std::uint32_t number_;
   const bool encrypt_;
-  UniqueFd ready_;  // an eventfd
+  UniqueFd ready_;  ///< An eventfd.
   std::atomic<bool> stopping_ = false;
   std::atomic<int> greeting_ = 0;
-  std::mutex mutex_;
-  std::vector<Guest> guests_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Guest> guests_ TFOS_GUARDED_BY(mutex_);
   struct Greeting {
     std::atomic<bool> over = false;
     std::thread thread;
