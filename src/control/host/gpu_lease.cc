@@ -5,7 +5,11 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -20,6 +24,10 @@ namespace tfos::control {
 namespace {
 
 constexpr int kSlotsOfAGpu = 10;
+constexpr std::chrono::seconds kInventoryPatience(10);
+/// GPUs of a cluster that has just ended may be held for another moment.
+constexpr std::chrono::seconds kLeasePatience(10);
+constexpr std::chrono::milliseconds kLeaseInterval(100);
 
 std::string_view Trim(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -145,6 +153,30 @@ Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu
   return Status(ErrorKind::kRetryLater,
                 fmt::format("the node wants {}; the host has {}, of which other tfos nodes hold {}",
                             Describe(request), gpus.size(), fmt::join(taken, ", ")));
+}
+
+boost::asio::awaitable<Result<GpuLease>> TakeGpus(boost::asio::any_io_executor executor,
+                                                  const GpuRequest& request,
+                                                  GpuInventory& inventory,
+                                                  std::function<bool()> cancelled) {
+  std::vector<Gpu> gpus;
+  if (request.count > 0 && request.assigned.empty()) {
+    Result<std::vector<Gpu>> found =
+        co_await inventory.List(executor, Deadline::After(kInventoryPatience));
+    if (!found.ok()) co_return found.status();
+    gpus = std::move(found).value();
+  }
+  const Deadline deadline = Deadline::After(kLeasePatience);
+  boost::asio::steady_timer timer(executor);
+  while (true) {
+    Result<GpuLease> lease = GpuLease::Take(request, gpus);
+    if (lease.ok() || lease.status().kind() != ErrorKind::kRetryLater || deadline.passed() ||
+        cancelled()) {
+      co_return lease;
+    }
+    timer.expires_after(kLeaseInterval);
+    co_await timer.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
+  }
 }
 
 }  // namespace tfos::control

@@ -3,6 +3,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,14 @@ class GpuLease {
   std::vector<std::string> indices_;
   std::vector<UniqueFd> slots_;
 };
+
+/// Takes what `request` asks for among the GPUs of `inventory`. GPUs that others hold may be free
+/// in a moment, when their cluster has just ended: it tries again for some seconds, unless
+/// `cancelled`. Errors: those of the inventory and of `GpuLease::Take`.
+boost::asio::awaitable<Result<GpuLease>> TakeGpus(boost::asio::any_io_executor executor,
+                                                  const GpuRequest& request,
+                                                  GpuInventory& inventory,
+                                                  std::function<bool()> cancelled);
 
 }  // namespace tfos::control
 

@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_AGENT_TENSORBOARD_H_
-#define TFOS_CONTROL_AGENT_TENSORBOARD_H_
+#ifndef TFOS_CONTROL_AGENT_CHILD_TENSORBOARD_H_
+#define TFOS_CONTROL_AGENT_CHILD_TENSORBOARD_H_
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "control/agent/executor_log.h"
-#include "control/agent/supervised_child.h"
+#include "control/agent/child/executor_log.h"
+#include "control/agent/child/supervised_child.h"
 #include "control/messages/messages.h"
 #include "tfos/status.h"
 
@@ -56,4 +56,4 @@ class TensorBoard {
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_AGENT_TENSORBOARD_H_
+#endif  // TFOS_CONTROL_AGENT_CHILD_TENSORBOARD_H_

@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_AGENT_EXECUTOR_LOG_H_
-#define TFOS_CONTROL_AGENT_EXECUTOR_LOG_H_
+#ifndef TFOS_CONTROL_AGENT_CHILD_EXECUTOR_LOG_H_
+#define TFOS_CONTROL_AGENT_CHILD_EXECUTOR_LOG_H_
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -62,4 +62,4 @@ class ExecutorLog {
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_AGENT_EXECUTOR_LOG_H_
+#endif  // TFOS_CONTROL_AGENT_CHILD_EXECUTOR_LOG_H_

@@ -1,4 +1,4 @@
-#include "control/agent/tensorboard.h"
+#include "control/agent/child/tensorboard.h"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/ip/tcp.hpp>

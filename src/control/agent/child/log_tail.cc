@@ -1,4 +1,4 @@
-#include "control/agent/log_tail.h"
+#include "control/agent/child/log_tail.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_AGENT_LOG_TAIL_H_
-#define TFOS_CONTROL_AGENT_LOG_TAIL_H_
+#ifndef TFOS_CONTROL_AGENT_CHILD_LOG_TAIL_H_
+#define TFOS_CONTROL_AGENT_CHILD_LOG_TAIL_H_
 
 #include <cstddef>
 #include <deque>
@@ -28,4 +28,4 @@ class LogTail {
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_AGENT_LOG_TAIL_H_
+#endif  // TFOS_CONTROL_AGENT_CHILD_LOG_TAIL_H_

@@ -1,4 +1,4 @@
-#include "control/agent/supervised_child.h"
+#include "control/agent/child/supervised_child.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "control/agent/executor_log.h"
+#include "control/agent/child/executor_log.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_AGENT_SUPERVISED_CHILD_H_
-#define TFOS_CONTROL_AGENT_SUPERVISED_CHILD_H_
+#ifndef TFOS_CONTROL_AGENT_CHILD_SUPERVISED_CHILD_H_
+#define TFOS_CONTROL_AGENT_CHILD_SUPERVISED_CHILD_H_
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -11,8 +11,8 @@
 #include <string>
 
 #include "base/process/subprocess.h"
-#include "control/agent/executor_log.h"
-#include "control/agent/log_tail.h"
+#include "control/agent/child/executor_log.h"
+#include "control/agent/child/log_tail.h"
 #include "control/link/async_latch.h"
 #include "tfos/status.h"
 
@@ -74,4 +74,4 @@ class SupervisedChild {
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_AGENT_SUPERVISED_CHILD_H_
+#endif  // TFOS_CONTROL_AGENT_CHILD_SUPERVISED_CHILD_H_
