@@ -29,6 +29,7 @@
 #include "base/format.h"
 #include "feed/feeder/feed_client.h"
 #include "feed/wire/frame.h"
+#include "net/listen.h"
 #include "net/socket.h"
 
 namespace tfos::feed {
