@@ -1,6 +1,5 @@
 #include "collective/mesh/mesh.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -14,6 +13,7 @@
 #include "base/time/seconds_text.h"
 #include "collective/mesh/stream_choice.h"
 #include "net/handshake.h"
+#include "net/listen.h"
 #include "net/socket.h"
 
 namespace tfos::collective {
@@ -32,7 +32,6 @@ constexpr milliseconds kRetryInterval{50};
 constexpr int kMostRefusals = 10;
 /// Who is gone may have done all of an operation that others are about to finish.
 constexpr seconds kPatienceWithOthers{1};
-constexpr int kBacklog = 1024;
 /// Whoever left the group waits so long for what it said last to be on its way.
 constexpr seconds kFlushPatience{5};
 /// How long UCX is looked at before it is slept for: what comes within that takes no waking up.
@@ -54,11 +53,7 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
   mesh->links_.resize(o.members.size());
   mesh->begun_.resize(o.members.size());
   // Whoever has bound it may have meant to wait on it.
-  const int flags = ::fcntl(o.listener.get(), F_GETFL);
-  if (flags < 0 || ::fcntl(o.listener.get(), F_SETFL, flags | O_NONBLOCK) != 0 ||
-      ::listen(o.listener.get(), kBacklog) != 0) {
-    return Status::FromErrno(errno, "listen for the other members");
-  }
+  TFOS_RETURN_IF_ERROR(net::ListenOn(o.listener.get(), "for the other members"));
   if (o.encrypt && o.rdma != Rdma::kOff) {
     return Status(ErrorKind::kBadInput,
                   "tensors can't be encrypted over UCX: set spark.tfos.tensors.encrypt or "

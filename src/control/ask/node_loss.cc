@@ -8,7 +8,7 @@
 #include "base/format.h"
 #include "base/time/deadline.h"
 #include "control/ask/http_get.h"
-#include "control/messages/messages.h"
+#include "control/messages/parts/node_info.h"
 
 namespace tfos::control {
 namespace {

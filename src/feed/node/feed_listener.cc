@@ -17,6 +17,7 @@
 #include "base/logging.h"
 #include "base/thread/thread.h"
 #include "feed/wire/outbox.h"
+#include "net/listen.h"
 #include "net/socket.h"
 
 namespace tfos::feed {
