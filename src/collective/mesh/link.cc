@@ -34,7 +34,7 @@ constexpr std::size_t kDataLimit = std::size_t{1} << 20;
 constexpr std::size_t kStagingBytes = std::size_t{256} << 10;
 /// Of more than this it is worth a call of its own to learn where the next elements begin.
 constexpr std::size_t kWorthACall = std::size_t{16} << 10;
-/// A frame that has to be complete before it is looked at.
+/// A frame that must be complete before it is looked at.
 constexpr std::size_t kControlLimit = std::size_t{64} << 10;
 constexpr std::size_t kWaitingBytes = 12;
 /// Beside the socket an end may show before what came with it over the socket.
@@ -51,7 +51,7 @@ struct Header {
     const auto type = reader.Take<FrameType>();
     return {.type = type, .length = reader.Take<std::uint32_t>()};
   }
-  /// All of a frame that is no DATA, and so is filled up.
+  /// All of a frame other than DATA, which is filled up.
   std::size_t frame_bytes() const { return kHeaderBytes + AlignUp(length, kLineBytes); }
 };
 
@@ -418,7 +418,7 @@ void Link::Abort(const std::string& why) {
   std::string frame;
   AppendFrame(FrameType::kAbort, std::string_view(why).substr(0, kControlLimit), frame);
   const auto bytes = std::as_bytes(std::span(frame));
-  // If the peer doesn't take it, that it is closed has to do.
+  // If the peer doesn't take it, it sees that the connection is closed.
   if (beside_socket()) {
     static_cast<void>(net::Send(fd(), bytes, {}).ok());
   } else if (!sending()) {

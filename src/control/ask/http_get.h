@@ -24,7 +24,7 @@ struct HttpAnswer {
 /// Asks for one resource, over a connection of its own and through no proxy: the coordinator is
 /// inside the cluster. `target` begins with a slash. Threads: any.
 /// Errors: those of the connection; kRetryLater when the deadline passes; kReconnect for an answer
-/// that ends early or is no HTTP.
+/// that ends early or is not HTTP.
 Result<HttpAnswer> HttpGet(const CoordinatorAddress& coordinator, const std::string& target,
                            const Wait& wait);
 

@@ -23,6 +23,7 @@
 #include "base/format.h"
 #include "feed/node/feed_server.h"
 #include "feed/wire/read_position.h"
+#include "net/listen.h"
 #include "net/socket.h"
 
 namespace tfos::feed {

@@ -32,7 +32,7 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 /// Receives for one connection before the others get their turn.
 constexpr int kReceivesPerTurn = 16;
 
-/// Ids of the descriptors that are no connection; connections count on from there.
+/// Ids of the descriptors other than connections, which count on from there.
 enum : std::uint64_t { kWakeId, kUnixListenerId, kTcpListenerId, kFirstConnectionId };
 
 std::string DescribePeer(int fd, bool local) {
@@ -67,7 +67,7 @@ struct FeedListener::Connection {
   bool authenticated = false;
   Nonce nonce{};
   Clock::TimePoint authenticate_by;
-  std::string error_text;  ///< The payload being received, if it is no chunk.
+  std::string error_text;  ///< The payload being received, if it is an error.
 };
 
 FeedListener::FeedListener(const FeedServerOptions& options, std::shared_ptr<FeedSessions> sessions)
@@ -258,7 +258,7 @@ Result<bool> FeedListener::ReceiveOnce(Connection& connection) {
     TFOS_ASSIGN_OR_RETURN(const FrameReader::Event event, connection.reader.Next());
     if (event == FrameReader::Event::kNone) return more;
     const Status status = OnEvent(connection, event);
-    // Whoever has been given last words may not have heard them yet.
+    // A feeder that was sent last words may not have read them yet.
     if (!status.ok() && sessions_->Draining(connection.link)) return more;
     TFOS_RETURN_IF_ERROR(status);
   }

@@ -12,7 +12,7 @@ import tfos.internal.columns.ColumnTable;
 /**
  * Writes a file of records, and its index if there is to be one. Without a row there is no file.
  *
- * <p>Owner and lifetime: whoever made it, until {@link #close}, which alone says that all of it was
+ * <p>Owner and lifetime: its maker, until {@link #close}, which alone says that all of it was
  * written. Threads: one at a time. Errors: {@link IllegalArgumentException} for rows that records
  * can't hold, and those of the file system.
  */
