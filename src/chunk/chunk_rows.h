@@ -17,8 +17,11 @@ inline constexpr std::uint64_t kMostRowsInChunk = 1 << 16;
 inline std::uint64_t NextChunkRows(std::uint64_t wanted, std::uint64_t rows, std::uint64_t written,
                                    std::uint64_t chunk_bytes) {
   if (written == 0) return wanted;
-  const auto fitting = static_cast<std::uint64_t>(
-      static_cast<double>(chunk_bytes) / static_cast<double>(written) * static_cast<double>(rows));
+  const double room =
+      static_cast<double>(chunk_bytes) / static_cast<double>(written) * static_cast<double>(rows);
+  // Limited before it is an integer again: an unlimited chunk has room for over 2^64 rows.
+  const auto fitting =
+      static_cast<std::uint64_t>(std::min(room, static_cast<double>(kMostRowsInChunk)));
   const std::uint64_t grown = rows + std::max(kFirstChunkRows, rows / 4);
   return std::max<std::uint64_t>(1, std::min({fitting, grown, kMostRowsInChunk}));
 }

@@ -146,8 +146,7 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
   session.attempt.number = task.attempt;
   session.mode = task.mode;
   session.until_read = session.until_read && task.mode == Mode::kTrain;
-  options.progress_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::duration<double>(timeout_seconds));
+  options.progress_timeout = SaturatingSeconds(timeout_seconds);
 
   const auto endpoints = json.find("endpoints");
   if (endpoints == json.end() || !endpoints->is_array()) return Bad("has no list 'endpoints'");

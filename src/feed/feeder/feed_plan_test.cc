@@ -88,6 +88,14 @@ TEST(FeedPlanTest, ReadsAllOfIt) {
   EXPECT_EQ(options->endpoints[0].port, 4000);
 }
 
+TEST(FeedPlanTest, ATimeoutBeyondTheClockIsTheLongestThereIs) {
+  Json plan = PlanOf("a");
+  plan["timeout"] = 1e300;
+  const auto options = ReadFeedPlan(plan.dump(), Task(Mode::kTrain));
+  ASSERT_TRUE(options.ok()) << options.status().DebugString();
+  EXPECT_GT(options->progress_timeout, std::chrono::years(200));
+}
+
 TEST(FeedPlanTest, InferenceIsAnsweredAnyway) {
   const auto options = ReadFeedPlan(PlanOf("a").dump(), Task(Mode::kInference));
   ASSERT_TRUE(options.ok());

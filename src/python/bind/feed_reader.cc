@@ -105,8 +105,10 @@ void FeedReader::Read(bool cross_partition, std::optional<double> timeout_second
     feed::Next next = ValueOrThrow(WithoutGil([&] { return server().Next(queue_, wait); }));
     if (auto* loan = std::get_if<feed::ChunkLoan>(&next)) {
       if (loan->is_sample()) continue;
-      chunk_.emplace();
-      chunk_->loan = std::move(*loan);
+      // Not emplace(): Clang takes a nested class for not yet constructible within its class.
+      Chunk chunk;
+      chunk.loan = std::move(*loan);
+      chunk_ = std::move(chunk);
     } else if (const auto* end = std::get_if<feed::PartitionEnd>(&next)) {
       OnPartitionEnd(*end);
       if (!cross_partition && has_rows()) break;
