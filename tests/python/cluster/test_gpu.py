@@ -161,7 +161,7 @@ def test_packages_whose_nodes_share_a_gpu(monkeypatch, package, fraction):
     cluster_module = importlib.import_module(f"{package}.TFCluster")
     importlib.import_module(f"{package}.TFNode")
     asked = {}
-    monkeypatch.setattr(cluster_module.tfos, "run", lambda *_, **settings: asked.update(settings))
+    monkeypatch.setattr(cluster_module.start, "start", lambda *given: asked.update(given[-1]))
     cluster_module.run(None, len, [], 2)
     assert asked.get("gpu_fraction") == fraction
 

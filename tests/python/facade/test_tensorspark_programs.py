@@ -161,7 +161,7 @@ def test_constructors_of_both_kinds(spark, counting, leftovers):
     for number, spark_session in enumerate(made, start=1):
         spark_session.run(counting.step, *counting.data, weight_combiner=delta)
         assert session.run(counting.total) == 6 * number
-        assert spark_session._server is None, "as nobody has asked to keep it"
+        assert spark_session._training.server is None, "as nobody has asked to keep it"
         spark_session.close()
     for arguments in ({"sc": sc}, {"session": session}):
         with pytest.raises(BadInputError, match=r"SparkSession\(spark_context, session\)"):
@@ -181,7 +181,7 @@ def test_runs_of_both_kinds(spark, counting, leftovers):
         ):
             spark_session.run(counting.step, *counting.data, *arguments)
             assert counting.session.run(counting.total) == 6 * number
-            assert (spark_session._server is not None) == (number < 3)
+            assert (spark_session._training.server is not None) == (number < 3)
         assert spark_session.run(
             counting.total + counting.x, None, None, None, {counting.x: [1.0]}
         ).tolist() == [19.0]
