@@ -3,12 +3,31 @@
 namespace tfos::python {
 namespace {
 
-const char* ExceptionName(ErrorKind kind) {
+/// The exceptions of one domain where those differ.
+struct Names {
+  const char* timeout;
+  const char* lost;
+  const char* other;
+};
+
+Names NamesOf(Domain domain) {
+  switch (domain) {
+    case Domain::kFeed:
+      return {"FeedTimeoutError", "NodeLostError", "FeedError"};
+    case Domain::kTensors:
+      return {"TensorTimeoutError", "NodeLostError", "TensorError"};
+    case Domain::kCluster:
+      break;
+  }
+  return {"ClusterTimeoutError", "TfosError", "TfosError"};
+}
+
+const char* ExceptionName(ErrorKind kind, Domain domain) {
   switch (kind) {
     case ErrorKind::kRetryLater:
-      return "FeedTimeoutError";
+      return NamesOf(domain).timeout;
     case ErrorKind::kReconnect:
-      return "NodeLostError";
+      return NamesOf(domain).lost;
     case ErrorKind::kBadInput:
       return "BadInputError";
     case ErrorKind::kNoResources:
@@ -17,9 +36,9 @@ const char* ExceptionName(ErrorKind kind) {
     case ErrorKind::kSuperseded:
     case ErrorKind::kInterrupted:
     case ErrorKind::kBug:
-      return "FeedError";
+      break;
   }
-  return "FeedError";
+  return NamesOf(domain).other;
 }
 
 [[noreturn]] void Throw(const Status& status, const char* name) {
@@ -33,7 +52,9 @@ const char* ExceptionName(ErrorKind kind) {
 
 }  // namespace
 
-void ThrowStatus(const Status& status) { Throw(status, ExceptionName(status.kind())); }
+void ThrowStatus(const Status& status, Domain domain) {
+  Throw(status, ExceptionName(status.kind(), domain));
+}
 
 void ThrowFileStatus(const Status& status) {
   const int error = status.code().value();
