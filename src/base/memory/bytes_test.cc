@@ -1,10 +1,10 @@
 #include "base/memory/bytes.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
-
-#include "gtest/gtest.h"
 
 namespace tfos {
 namespace {

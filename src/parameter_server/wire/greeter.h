@@ -17,14 +17,14 @@
 
 namespace tfos::parameter_server {
 
-/// Lets in who knows the token, each in a thread of its own, so that a stranger who says nothing
-/// keeps nobody waiting.
+/// Lets in those that know the token, each in a separate thread, so that a stranger that says
+/// nothing keeps nobody waiting.
 ///
 /// Owner and lifetime: of a Server; its destructor waits for its threads, which end at once.
-/// Threads: one calls it. Errors: who is not let in is disconnected and logged.
+/// Threads: one calls it. Errors: a stranger is disconnected and logged.
 class Greeter {
  public:
-  /// `number` is the server's. With `encrypt` those over TCP have to go on with TLS.
+  /// `number` is the server's. With `encrypt` those over TCP must go on with TLS.
   static Result<std::unique_ptr<Greeter>> Create(const Secret& token, std::uint32_t number,
                                                  bool encrypt);
   ~Greeter();
