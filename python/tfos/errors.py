@@ -22,6 +22,14 @@ class FeedTimeoutError(FeedError, TimeoutError):
     """Nothing moved between a feeder and a node for as long as allowed."""
 
 
+class TensorError(TfosError):
+    """Tensors could not be exchanged between nodes, or with a parameter server."""
+
+
+class TensorTimeoutError(TensorError, TimeoutError):
+    """Nodes or parameter servers did not come, or did not answer, for as long as allowed."""
+
+
 class ResourceError(TfosError):
     """Memory, file descriptors, threads or disk are used up; the message says which and by what."""
 

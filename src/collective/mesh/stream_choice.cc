@@ -56,7 +56,7 @@ Result<Offer> ReceiveOffer(int socket, const Wait& wait) {
   return offer;
 }
 
-/// Tells the other end whether this one can go over UCX, and is told the same. Both must.
+/// Tells the other end whether this one can go over UCX, and is told. True if both can.
 Result<bool> BothCan(int socket, bool can, const Wait& wait) {
   std::byte ours{static_cast<std::uint8_t>(can ? 1 : 0)};
   std::byte theirs{};

@@ -41,7 +41,7 @@ constexpr const char* kWishes[] = {"UCX_HANDLE_ERRORS=none",
 /// Loads the library with an environment that has our wishes, except those that the user has set.
 /// The process's own is left as it is: others may read it meanwhile, and children inherit it.
 void* LoadWithWishes(const std::string& file) {
-  // A thread that reads a variable now may go on with this one; so each stays for good.
+  // A thread that asks for a variable at this moment may go on with this one; so each stays.
   static std::deque<std::vector<char*>>& kept = *new std::deque<std::vector<char*>>;
   std::vector<char*>& with_wishes = kept.emplace_back();
   char** const own = ::environ;
@@ -55,7 +55,7 @@ void* LoadWithWishes(const std::string& file) {
   with_wishes.push_back(nullptr);
   std::atomic_ref<char**>(::environ).store(with_wishes.data());
   void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  // A thread that set a variable meanwhile made a new environment, which stays.
+  // A thread that has set a variable meanwhile has made a new environment, which stays.
   char** ours = with_wishes.data();
   std::atomic_ref<char**>(::environ).compare_exchange_strong(ours, own);
   return library;

@@ -17,11 +17,11 @@
 
 namespace tfos::parameter_server {
 
-/// Lets in who knows the token, each in a thread of its own, so that a stranger who says nothing
-/// keeps nobody waiting.
+/// Lets in those that know the token, each in a separate thread, so that a stranger that says
+/// nothing keeps nobody waiting.
 ///
 /// Owner and lifetime: of a Server; its destructor waits for its threads, which end at once.
-/// Threads: one calls it. Errors: a refused worker is disconnected and logged.
+/// Threads: one calls it. Errors: a stranger is disconnected and logged.
 class Greeter {
  public:
   /// `number` is the server's. With `encrypt` those over TCP must go on with TLS.

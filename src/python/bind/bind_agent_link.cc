@@ -14,7 +14,8 @@ namespace tfos::python {
 namespace {
 
 std::shared_ptr<node::AgentLink> FromEnvironment() {
-  return ValueOrThrow(WithoutGil([] { return node::AgentLink::FromEnvironment(); }));
+  return ValueOrThrow(WithoutGil([] { return node::AgentLink::FromEnvironment(); }),
+                      Domain::kCluster);
 }
 
 nb::bytes TakePayload(node::AgentLink& link) {
@@ -23,11 +24,11 @@ nb::bytes TakePayload(node::AgentLink& link) {
 }
 
 void Send(node::AgentLink& link, const std::string& message) {
-  ThrowIfError(WithoutGil([&] { return link.Send(message); }));
+  ThrowIfError(WithoutGil([&] { return link.Send(message); }), Domain::kCluster);
 }
 
 void SetMetrics(node::AgentLink& link, const std::string& json) {
-  ThrowIfError(WithoutGil([&] { return link.SetMetrics(json); }));
+  ThrowIfError(WithoutGil([&] { return link.SetMetrics(json); }), Domain::kCluster);
 }
 
 }  // namespace

@@ -36,40 +36,43 @@ std::unique_ptr<datasets::TensorGroup> Join(
     options.members.push_back({.name = name, .address = address, .port = port});
   }
   options.rank = rank;
-  options.token = ValueOrThrow(Secret::FromHex(token));
+  options.token = ValueOrThrow(Secret::FromHex(token), Domain::kTensors);
   options.listener = UniqueFd(::fcntl(listener, F_DUPFD_CLOEXEC, 0));
   if (!options.listener.valid()) {
-    ThrowStatus(Status::FromErrno(errno, "take the socket of this node's port for tensors"));
+    ThrowStatus(Status::FromErrno(errno, "take the socket of this node's port for tensors"),
+                Domain::kTensors);
   }
   options.connect_timeout = SaturatingSeconds(connect_timeout);
   options.stall_after = SaturatingSeconds(stall_after);
   options.shared_memory = shared_memory;
   options.encrypt = encrypt;
-  options.rdma = ValueOrThrow(collective::RdmaFromWord(rdma));
+  options.rdma = ValueOrThrow(collective::RdmaFromWord(rdma), Domain::kTensors);
   options.packaged_ucx = packaged_ucx;
   options.timeline = timeline;
   // Only while it joins: ops run on threads of TensorFlow, where no signal of Python arrives.
   const auto joining = std::make_shared<std::atomic<bool>>(true);
   options.check = [joining] { return *joining ? CheckSignals() : Status(); };
   auto group =
-      ValueOrThrow(WithoutGil([&] { return datasets::TensorGroup::Join(std::move(options)); }));
+      ValueOrThrow(WithoutGil([&] { return datasets::TensorGroup::Join(std::move(options)); }),
+                   Domain::kTensors);
   *joining = false;
   return group;
 }
 
 std::int64_t Register(datasets::TensorGroup& group, std::uintptr_t add, std::uintptr_t remove) {
   return ValueOrThrow(group.Register(reinterpret_cast<tfos_register_group_function>(add),
-                                     reinterpret_cast<tfos_unregister_group_function>(remove)));
+                                     reinterpret_cast<tfos_unregister_group_function>(remove)),
+                      Domain::kTensors);
 }
 
 /// Where the UCX is that this process would use, its version, and whether it has InfiniBand.
 std::tuple<std::string, std::string, bool> FindUcx(const std::string& packaged) {
-  const collective::FoundUcx found = ValueOrThrow(collective::FindUcx(packaged));
+  const collective::FoundUcx found = ValueOrThrow(collective::FindUcx(packaged), Domain::kTensors);
   return {found.file, found.version, found.has_verbs};
 }
 
 void Barrier(datasets::TensorGroup& group, const std::string& name) {
-  ThrowIfError(WithoutGil([&] { return group.group().Barrier(name); }));
+  ThrowIfError(WithoutGil([&] { return group.group().Barrier(name); }), Domain::kTensors);
 }
 
 }  // namespace
@@ -95,7 +98,7 @@ void BindCollective(nb::module_& module) {
       .def(
           "leave",
           [](datasets::TensorGroup& group) {
-            ThrowIfError(WithoutGil([&] { return group.group().Leave(); }));
+            ThrowIfError(WithoutGil([&] { return group.group().Leave(); }), Domain::kTensors);
           },
           "Takes part, without anything of its own, in what the others do until all have left.")
       .def(

@@ -25,7 +25,7 @@ std::optional<GpuLease> Take(int count,
   const control::GpuRequest request = {.assigned = {}, .count = count, .fraction = 0.0};
   Result<GpuLease> lease = GpuLease::Take(request, gpus);
   if (!lease.ok() && lease.status().kind() == ErrorKind::kRetryLater) return std::nullopt;
-  return ValueOrThrow(std::move(lease));
+  return ValueOrThrow(std::move(lease), Domain::kCluster);
 }
 
 void Release(GpuLease& lease) { const GpuLease given_back = std::move(lease); }

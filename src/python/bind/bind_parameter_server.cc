@@ -61,7 +61,8 @@ T ValueNamed(const Named<T> (&all)[N], std::string_view name) {
   for (const Named<T>& one : all) {
     if (one.name == name) return one.value;
   }
-  ThrowStatus({ErrorKind::kBadInput, fmt::format("'{}' is not known here", name)});
+  ThrowStatus(Status{ErrorKind::kBadInput, fmt::format("'{}' is not known here", name)},
+              Domain::kTensors);
 }
 
 DType DTypeNamed(std::string_view name) {
@@ -69,7 +70,8 @@ DType DTypeNamed(std::string_view name) {
                             DType::kFloat16, DType::kBfloat16}) {
     if (collective::DTypeName(dtype) == name) return dtype;
   }
-  ThrowStatus({ErrorKind::kBadInput, fmt::format("a parameter server can't keep {}", name)});
+  ThrowStatus(Status{ErrorKind::kBadInput, fmt::format("a parameter server can't keep {}", name)},
+              Domain::kTensors);
 }
 
 /// The memory of objects with the buffer protocol, held while this lives.
@@ -113,17 +115,18 @@ std::unique_ptr<HeldClient> Connect(const std::vector<ServerTuple>& servers,
                                     std::optional<std::uint32_t> staleness, std::uint32_t worker,
                                     const std::string& name, bool starts, const std::string& token,
                                     double connect_timeout, double stall_after) {
-  parameter_server::ClientOptions options{.servers = {},
-                                          .variables = {},
-                                          .rule = rule,
-                                          .staleness = staleness,
-                                          .worker = worker,
-                                          .name = name,
-                                          .starts = starts,
-                                          .token = ValueOrThrow(Secret::FromHex(token)),
-                                          .connect_timeout = SaturatingSeconds(connect_timeout),
-                                          .stall_after = SaturatingSeconds(stall_after),
-                                          .check = &CheckSignals};
+  parameter_server::ClientOptions options{
+      .servers = {},
+      .variables = {},
+      .rule = rule,
+      .staleness = staleness,
+      .worker = worker,
+      .name = name,
+      .starts = starts,
+      .token = ValueOrThrow(Secret::FromHex(token), Domain::kTensors),
+      .connect_timeout = SaturatingSeconds(connect_timeout),
+      .stall_after = SaturatingSeconds(stall_after),
+      .check = &CheckSignals};
   for (const auto& [server, address, port, id, encrypt] : servers) {
     const auto number = static_cast<std::uint32_t>(options.servers.size());
     options.servers.push_back({.name = server,
@@ -137,7 +140,8 @@ std::unique_ptr<HeldClient> Connect(const std::vector<ServerTuple>& servers,
         {.dtype = DTypeNamed(dtype), .elements = elements, .averaged = averaged});
   }
   return std::make_unique<HeldClient>(
-      ValueOrThrow(WithoutGil([&] { return Client::Connect(std::move(options)); })),
+      ValueOrThrow(WithoutGil([&] { return Client::Connect(std::move(options)); }),
+                   Domain::kTensors),
       "client of the parameter servers");
 }
 
@@ -147,25 +151,29 @@ void Run(HeldClient& held, const std::optional<std::string>& push, bool pull, bo
   Client::Exchange exchange{.pull = pull, .overlapped = overlapped};
   if (push) exchange.push = ValueNamed(kPushed, *push);
   const Buffers buffers(tensors, PyBUF_SIMPLE);
-  ThrowIfError(WithoutGil([&] { return client->Run(exchange, buffers.constant()); }));
+  ThrowIfError(WithoutGil([&] { return client->Run(exchange, buffers.constant()); }),
+               Domain::kTensors);
 }
 
 void CopyValues(HeldClient& held, const std::vector<nb::object>& tensors) {
   const auto client = held.Enter("copy_values");
   const Buffers buffers(tensors, PyBUF_WRITABLE);
-  ThrowIfError(WithoutGil([&] { return client->CopyValues(buffers.writable()); }));
+  ThrowIfError(WithoutGil([&] { return client->CopyValues(buffers.writable()); }),
+               Domain::kTensors);
 }
 
 void Read(HeldClient& held, std::uint8_t part, const std::vector<nb::object>& tensors) {
   const auto client = held.Enter("read");
   const Buffers buffers(tensors, PyBUF_WRITABLE);
-  ThrowIfError(WithoutGil([&] { return client->Read(part, buffers.writable()); }));
+  ThrowIfError(WithoutGil([&] { return client->Read(part, buffers.writable()); }),
+               Domain::kTensors);
 }
 
 void Write(HeldClient& held, std::uint8_t part, const std::vector<nb::object>& tensors) {
   const auto client = held.Enter("write");
   const Buffers buffers(tensors, PyBUF_SIMPLE);
-  ThrowIfError(WithoutGil([&] { return client->Write(part, buffers.constant()); }));
+  ThrowIfError(WithoutGil([&] { return client->Write(part, buffers.constant()); }),
+               Domain::kTensors);
 }
 
 }  // namespace
@@ -200,7 +208,7 @@ void BindParameterServer(nb::module_& module) {
           "start_at",
           [](HeldClient& held, std::uint64_t version) {
             const auto client = held.Enter("start_at");
-            ThrowIfError(WithoutGil([&] { return client->StartAt(version); }));
+            ThrowIfError(WithoutGil([&] { return client->StartAt(version); }), Domain::kTensors);
           },
           nb::arg("version"), "What was written is what to go on from.")
       .def_prop_ro(

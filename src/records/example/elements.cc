@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/memory/unaligned.h"
 #include "base/text/utf8.h"
 #include "records/example/value_buffer.h"
 #include "records/schema/wire_format.h"
@@ -67,7 +68,7 @@ class FloatElements : public Elements {
       std::memcpy(to, packed.data(), packed.size());
     } else {
       for (std::size_t i = 0; i < count; ++i) {
-        to[i] = LoadLittle<float>(packed.data() + i * sizeof(float));
+        to[i] = Load<float>(packed.data() + i * sizeof(float));
       }
     }
     return Problem::kNone;
@@ -108,7 +109,7 @@ bool ForEachPacked(std::span<const std::byte> packed, Use&& use) {
   const std::byte* const end = at + packed.size();
   while (at != end) {
     if (static_cast<std::size_t>(end - at) >= sizeof(std::uint64_t)) {
-      const auto eight = LoadLittle<std::uint64_t>(at);
+      const auto eight = Load<std::uint64_t>(at);
       if ((eight & kHighBits) == 0) {
         for (std::size_t i = 0; i < sizeof eight; ++i) {
           if (!use(static_cast<std::int64_t>((eight >> (8 * i)) & 0x7F))) return false;

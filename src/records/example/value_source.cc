@@ -63,8 +63,8 @@ class FloatSource : public ValueSource {
       std::memcpy(to, static_cast<const float*>(data_) + offset_ + values.begin, packed);
     } else {
       for (std::uint64_t i = 0; i < values.size(); ++i) {
-        StoreLittle(static_cast<float>(LoadAt<T>(data_, offset_ + values.begin + i)),
-                    to + i * sizeof(float));
+        Store(static_cast<float>(LoadAt<T>(data_, offset_ + values.begin + i)),
+              to + i * sizeof(float));
       }
     }
     return to + packed;

@@ -82,43 +82,43 @@ Result<Ends> EndsOf(const FileStore& files, const std::string& path, std::uint64
 std::string RecordIndex::Serialize() const {
   std::string bytes(kHeaderBytes + entries.size() * kEntryBytes + kCrcBytes, 0);
   auto* const begin = reinterpret_cast<std::byte*>(bytes.data());
-  StoreLittle(kMagic, begin);
-  StoreLittle(kVersion, begin + kVersionAt);
-  StoreLittle(file_bytes, begin + kFileBytesAt);
-  StoreLittle(records, begin + kRecordsAt);
-  StoreLittle(fingerprint, begin + kFingerprintAt);
-  StoreLittle(static_cast<std::uint32_t>(entries.size()), begin + kEntriesAt);
+  Store(kMagic, begin);
+  Store(kVersion, begin + kVersionAt);
+  Store(file_bytes, begin + kFileBytesAt);
+  Store(records, begin + kRecordsAt);
+  Store(fingerprint, begin + kFingerprintAt);
+  Store(static_cast<std::uint32_t>(entries.size()), begin + kEntriesAt);
   std::byte* at = begin + kHeaderBytes;
   for (const Entry& entry : entries) {
-    StoreLittle(entry.offset, at);
-    StoreLittle(entry.record, at + sizeof entry.offset);
+    Store(entry.offset, at);
+    Store(entry.record, at + sizeof entry.offset);
     at += kEntryBytes;
   }
-  StoreLittle(MaskedCrc32c({begin, at}), at);
+  Store(MaskedCrc32c({begin, at}), at);
   return bytes;
 }
 
 Result<RecordIndex> RecordIndex::Parse(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeaderBytes + kCrcBytes) return Bad(fmt::format("{} bytes", bytes.size()));
   const std::byte* const begin = bytes.data();
-  if (LoadLittle<std::uint32_t>(begin) != kMagic) return Bad("it does not begin like one");
-  if (const auto version = LoadLittle<std::uint16_t>(begin + kVersionAt); version != kVersion) {
+  if (Load<std::uint32_t>(begin) != kMagic) return Bad("it does not begin like one");
+  if (const auto version = Load<std::uint16_t>(begin + kVersionAt); version != kVersion) {
     return Status(
         ErrorKind::kUnsupported,
         fmt::format("the index has version {}; this build reads version {}", version, kVersion));
   }
   const std::size_t guarded = bytes.size() - kCrcBytes;
-  if (MaskedCrc32c(bytes.first(guarded)) != LoadLittle<std::uint32_t>(begin + guarded)) {
+  if (MaskedCrc32c(bytes.first(guarded)) != Load<std::uint32_t>(begin + guarded)) {
     return Bad("its CRC is wrong");
   }
-  const std::size_t count = LoadLittle<std::uint32_t>(begin + kEntriesAt);
-  if (LoadLittle<std::uint16_t>(begin + kReservedAt) != 0 || count > kMostEntries ||
+  const std::size_t count = Load<std::uint32_t>(begin + kEntriesAt);
+  if (Load<std::uint16_t>(begin + kReservedAt) != 0 || count > kMostEntries ||
       guarded != kHeaderBytes + count * kEntryBytes) {
     return Bad(fmt::format("{} entries in {} bytes", count, bytes.size()));
   }
-  RecordIndex index{.file_bytes = LoadLittle<std::uint64_t>(begin + kFileBytesAt),
-                    .records = LoadLittle<std::uint64_t>(begin + kRecordsAt),
-                    .fingerprint = LoadLittle<std::uint32_t>(begin + kFingerprintAt),
+  RecordIndex index{.file_bytes = Load<std::uint64_t>(begin + kFileBytesAt),
+                    .records = Load<std::uint64_t>(begin + kRecordsAt),
+                    .fingerprint = Load<std::uint32_t>(begin + kFingerprintAt),
                     .entries = {}};
   if ((count == 0) != (index.records == 0) || (count == 0) != (index.file_bytes == 0)) {
     return Bad("its counts contradict each other");
@@ -126,8 +126,7 @@ Result<RecordIndex> RecordIndex::Parse(std::span<const std::byte> bytes) {
   index.entries.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     const std::byte* const at = begin + kHeaderBytes + i * kEntryBytes;
-    const Entry entry{LoadLittle<std::uint64_t>(at),
-                      LoadLittle<std::uint64_t>(at + sizeof(std::uint64_t))};
+    const Entry entry{Load<std::uint64_t>(at), Load<std::uint64_t>(at + sizeof(std::uint64_t))};
     const bool rises = i == 0 ? entry.offset == 0 && entry.record == 0
                               : entry.offset > index.entries.back().offset &&
                                     entry.record > index.entries.back().record;

@@ -1,13 +1,14 @@
 #include "records/framing/crc32c.h"
 
 #include <array>
-#include <cstring>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__ARM_FEATURE_CRC32)
 #include <arm_acle.h>
 #endif
+
+#include "base/memory/unaligned.h"
 
 namespace tfos::records {
 namespace {
@@ -17,13 +18,6 @@ constexpr std::uint32_t kPolynomial = 0x82F63B78;
 
 constexpr std::uint32_t TimesX(std::uint32_t value) {
   return (value >> 1) ^ ((value & 1) != 0 ? kPolynomial : 0);
-}
-
-template <typename T>
-T Load(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
 }
 
 // -- tables, eight bytes a step

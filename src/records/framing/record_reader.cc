@@ -94,10 +94,10 @@ Result<std::optional<Record>> RecordReader::Next() {
     return Lose(Bad(fmt::format("the file ends {} bytes into its length of {}{}", header.size(),
                                 kRecordHeaderBytes, CompressionHint())));
   }
-  const auto length = LoadLittle<std::uint64_t>(header.data());
+  const auto length = Load<std::uint64_t>(header.data());
   if (options_.validation != Validation::kNone &&
       MaskedCrc32c(header.first(kLengthBytes)) !=
-          LoadLittle<std::uint32_t>(header.data() + kLengthBytes)) {
+          Load<std::uint32_t>(header.data() + kLengthBytes)) {
     return Lose(
         Bad(fmt::format("the CRC of its length is wrong, so the rest of the file can't be "
                         "read; the file is damaged or holds no TFRecords{}",
@@ -122,8 +122,7 @@ Result<std::optional<Record>> RecordReader::Next() {
       .data = bytes.subspan(kRecordHeaderBytes, length), .offset = offset_, .number = number_};
   Status damaged;
   if (options_.validation == Validation::kFull &&
-      MaskedCrc32c(record.data) !=
-          LoadLittle<std::uint32_t>(record.data.data() + record.data.size())) {
+      MaskedCrc32c(record.data) != Load<std::uint32_t>(record.data.data() + record.data.size())) {
     damaged = Bad("the CRC of its data is wrong; the file is damaged");
   }
   block_->Drop(whole);

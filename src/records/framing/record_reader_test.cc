@@ -144,7 +144,7 @@ TEST(RecordReaderTest, RefusesWhatIsLongerThanTheLimit) {
 
 TEST(RecordReaderTest, AWrongLengthThatNobodyCheckedCostsNoMemory) {
   std::string file = FileOf({"hello"});
-  StoreLittle(std::uint64_t{1} << 62, reinterpret_cast<std::byte*>(file.data()));
+  Store(std::uint64_t{1} << 62, reinterpret_cast<std::byte*>(file.data()));
   const RecordReaderOptions options = {.validation = Validation::kNone,
                                        .max_record_bytes = std::uint64_t{1} << 63};
   const Outcome outcome = ReadAll(file, options);

@@ -18,10 +18,10 @@ Status RecordWriter::Write(std::span<const std::byte> record) {
   }
   TFOS_RETURN_IF_ERROR(failed_);
   std::byte header[kRecordHeaderBytes];
-  StoreLittle<std::uint64_t>(record.size(), header);
-  StoreLittle(MaskedCrc32c(std::span(header).first(kLengthBytes)), header + kLengthBytes);
+  Store<std::uint64_t>(record.size(), header);
+  Store(MaskedCrc32c(std::span(header).first(kLengthBytes)), header + kLengthBytes);
   std::byte footer[kRecordFooterBytes];
-  StoreLittle(MaskedCrc32c(record), footer);
+  Store(MaskedCrc32c(record), footer);
 
   const std::size_t whole = sizeof header + record.size() + sizeof footer;
   if (used_ + whole > kBlockBytes) TFOS_RETURN_IF_ERROR(Flush());

@@ -70,7 +70,7 @@ class WireReader {
 
   bool ReadFixed32(std::uint32_t& value) {
     if (left() < sizeof value) return false;
-    value = LoadLittle<std::uint32_t>(at_);
+    value = Load<std::uint32_t>(at_);
     at_ += sizeof value;
     return true;
   }

@@ -23,6 +23,8 @@ def test_errors_travel_between_processes(kind):
     assert isinstance(error, errors.TfosError)
 
 
-@pytest.mark.parametrize("kind", [errors.FeedTimeoutError, errors.ClusterTimeoutError])
+@pytest.mark.parametrize(
+    "kind", [errors.FeedTimeoutError, errors.TensorTimeoutError, errors.ClusterTimeoutError]
+)
 def test_times_that_are_over_are_timeout_errors(kind):
     assert issubclass(kind, TimeoutError)
