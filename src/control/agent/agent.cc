@@ -19,6 +19,7 @@
 #include "control/agent/agent_life.h"
 #include "control/agent/child/executor_log.h"
 #include "control/agent/child/tensorboard.h"
+#include "control/agent/event_details.h"
 #include "control/agent/executor_watch.h"
 #include "control/agent/node_place.h"
 #include "control/agent/node_process.h"
@@ -27,7 +28,11 @@
 #include "control/link/coordinator_link.h"
 #include "control/link/line_channel.h"
 #include "control/link/spawn.h"
-#include "control/messages/messages.h"
+#include "control/messages/agent_messages.h"
+#include "control/messages/node_messages.h"
+#include "control/messages/parts/message_text.h"
+#include "control/messages/parts/node_info.h"
+#include "control/messages/parts/shared_messages.h"
 
 namespace tfos::control {
 namespace {
@@ -39,30 +44,11 @@ using std::chrono::seconds;
 constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 
 constexpr seconds kBootstrapPatience(60);
-/// Between TERM and KILL when nobody said how long.
-constexpr milliseconds kGrace(3000);
 constexpr milliseconds kNoGrace(0);
 /// For a node that has said `done` or `failed` to leave by itself.
 constexpr seconds kLeavePatience(10);
 /// For the last messages to get away.
 constexpr seconds kFlushPatience(2);
-
-/// What an event brings along for the actions that it may cause.
-struct Details {
-  FailureReport failure = {};
-  milliseconds grace = kGrace;
-  std::string reason = {};                    // of a stop
-  const control::StartNode* start = nullptr;  // of a start
-};
-
-/// `lost`: as in FailureReport.
-Details Failing(std::string step, std::string message, bool lost = false) {
-  Details details;
-  details.failure.step = std::move(step);
-  details.failure.message = std::move(message);
-  details.failure.lost = lost;
-  return details;
-}
 
 class Agent {
  public:
@@ -98,8 +84,8 @@ class Agent {
   asio::awaitable<void> SendHeartbeats();
 
   // What is done about it.
-  void Handle(AgentEvent event, const Details& details = {});
-  void Do(AgentAction action, const Details& details);
+  void Handle(AgentEvent event, const EventDetails& details = {});
+  void Do(AgentAction action, const EventDetails& details);
   void StartNode(const control::StartNode& start);
   void StartTensorBoard();
   void EndAll(milliseconds grace);
@@ -116,8 +102,8 @@ class Agent {
     if (node_ != nullptr) failure.log_tail = node_->tail().Lines();
     return failure;
   }
-  Details ExecutorEnded() const {
-    Details details = Failing("watch the executor", watch_.EndedText(), /*lost=*/true);
+  EventDetails ExecutorEnded() const {
+    EventDetails details = Failing("watch the executor", watch_.EndedText(), /*lost=*/true);
     details.grace = kNoGrace;
     return details;
   }
@@ -184,8 +170,8 @@ asio::awaitable<void> Agent::FollowCoordinator() {
     if (!text.ok()) {
       Handle(AgentEvent::kCoordinatorLost,
              Failing("follow the coordinator",
-                     fmt::format("lost the coordinator at {}:{}: {}", coordinator.address,
-                                 coordinator.port, text.status().ToString())));
+                     fmt::format("lost the coordinator at {}: {}", coordinator.ToString(),
+                                 text.status().ToString())));
       co_return;
     }
     Result<AgentCommand> command = ParseMessage<AgentCommand>(*text);
@@ -200,7 +186,7 @@ asio::awaitable<void> Agent::FollowCoordinator() {
 
 void Agent::OnCommand(const AgentCommand& command) {
   if (const auto* start = std::get_if<control::StartNode>(&command)) {
-    Details details = Failing("start the node", "the coordinator sent `start` twice");
+    EventDetails details = Failing("start the node", "the coordinator sent `start` twice");
     details.start = start;
     Handle(AgentEvent::kStartAsked, details);
   } else if (const auto* ended = std::get_if<EndEpoch>(&command)) {
@@ -250,7 +236,7 @@ void Agent::OnNodeEnd(ExitStatus exit) {
 asio::awaitable<void> Agent::FollowTask() {
   const Status left =
       co_await FollowLaunchTask(task_, warnings_, [this] { Handle(AgentEvent::kTaskDetached); });
-  Details details = Failing("follow the launch task", left.ToString());
+  EventDetails details = Failing("follow the launch task", left.ToString());
   if (left.ok()) {
     // A task whose executor has ended has died of that.
     details = watch_.HasEnded() ? ExecutorEnded()
@@ -284,11 +270,11 @@ asio::awaitable<void> Agent::SendHeartbeats() {
   }
 }
 
-void Agent::Handle(AgentEvent event, const Details& details) {
+void Agent::Handle(AgentEvent event, const EventDetails& details) {
   for (const AgentAction action : life_.Handle(event)) Do(action, details);
 }
 
-void Agent::Do(AgentAction action, const Details& details) {
+void Agent::Do(AgentAction action, const EventDetails& details) {
   switch (action) {
     case AgentAction::kStartNode:
       StartNode(*details.start);

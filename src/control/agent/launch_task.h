@@ -7,7 +7,7 @@
 
 #include "control/agent/repeated_warnings.h"
 #include "control/link/line_channel.h"
-#include "control/messages/messages.h"
+#include "control/messages/launch_messages.h"
 #include "tfos/status.h"
 
 namespace tfos::control {

@@ -86,10 +86,9 @@ asio::awaitable<Status> NodePlace::Connect() {
   if (!link.ok()) {
     co_return Status(
         ErrorKind::kReconnect,
-        fmt::format("node {} on host {} can't reach the coordinator at {}:{}: {}; check the "
+        fmt::format("node {} on host {} can't reach the coordinator at {}: {}; check the "
                     "firewall between the hosts and spark.tfos.coordinator.advertisedAddress",
-                    bootstrap.node_id, host_, coordinator.address, coordinator.port,
-                    link.status().ToString()));
+                    bootstrap.node_id, host_, coordinator.ToString(), link.status().ToString()));
   }
   link_ = std::move(link).value();
   if (bootstrap.advertised_address.empty()) bootstrap.advertised_address = link_->local_address();

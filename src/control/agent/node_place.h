@@ -18,7 +18,8 @@
 #include "control/host/gpu_lease.h"
 #include "control/host/held_port.h"
 #include "control/link/coordinator_link.h"
-#include "control/messages/messages.h"
+#include "control/messages/agent_messages.h"
+#include "control/messages/launch_messages.h"
 #include "tfos/status.h"
 
 namespace tfos::control {

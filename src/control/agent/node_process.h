@@ -16,7 +16,9 @@
 #include "control/agent/repeated_warnings.h"
 #include "control/link/async_latch.h"
 #include "control/link/line_channel.h"
-#include "control/messages/messages.h"
+#include "control/messages/node_messages.h"
+#include "control/messages/parts/message_text.h"
+#include "control/messages/parts/shared_messages.h"
 #include "tfos/status.h"
 
 namespace tfos::control {

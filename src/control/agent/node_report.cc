@@ -46,7 +46,7 @@ void NodeReport::EndFeed() {
 void NodeReport::Relay(NodeMessage message, RepeatedWarnings& warnings) {
   if (auto* change = std::get_if<StateReport>(&message)) {
     if (change->feed.has_value()) state_.feed = change->feed;
-    // What the node does before it runs is no state of its own for the others.
+    // To the others a node has no state of its own before it runs.
     const bool runs = change->state == NodeState::kRunning;
     Report(runs ? NodeState::kRunning : NodeState::kRegistered, change->detail);
     if (feed_ended_) EnterDraining("its feed has ended");

@@ -8,7 +8,11 @@
 #include "control/agent/repeated_warnings.h"
 #include "control/link/coordinator_link.h"
 #include "control/link/line_channel.h"
-#include "control/messages/messages.h"
+#include "control/messages/agent_messages.h"
+#include "control/messages/node_messages.h"
+#include "control/messages/parts/metrics.h"
+#include "control/messages/parts/node_info.h"
+#include "control/messages/parts/shared_messages.h"
 
 namespace tfos::control {
 
@@ -43,7 +47,7 @@ class NodeReport {
   void SetPid(std::int64_t pid) { state_.pid = pid; }
   void SetTensorBoard(std::optional<TensorBoardProcess> process) { state_.tensorboard = process; }
 
-  /// Tells the coordinator the latest metrics, which are the sign of life as well. A coordinator
+  /// Tells the coordinator the latest metrics, which are also the sign of life. A coordinator
   /// that stands still finds one message.
   void SendHeartbeat();
   void TellFormed();

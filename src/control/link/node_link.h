@@ -15,7 +15,7 @@
 #include "base/text/line_buffer.h"
 #include "base/thread/mutex.h"
 #include "base/time/deadline.h"
-#include "control/messages/messages.h"
+#include "control/messages/node_messages.h"
 #include "tfos/status.h"
 
 namespace tfos::control {

@@ -29,6 +29,18 @@ void ReplacePort(std::vector<std::string>& argv, std::uint16_t port) {
   }
 }
 
+/// TENSORBOARD_PORT in its environment asks for one port, as it did in TensorFlowOnSpark.
+Result<PortRange> PortsOf(const TensorBoard::Options& options) {
+  constexpr std::string_view kVariable = "TENSORBOARD_PORT=";
+  for (const std::string& variable : options.environment) {
+    if (!variable.starts_with(kVariable)) continue;
+    Result<PortRange> asked = PortRange::Parse(std::string_view(variable).substr(kVariable.size()));
+    if (!asked.ok()) return asked.status().Annotate("read TENSORBOARD_PORT");
+    return asked;
+  }
+  return PortRange::Parse(options.ports);
+}
+
 asio::awaitable<bool> Accepts(const asio::any_io_executor& executor, const std::string& address,
                               std::uint16_t port) {
   boost::system::error_code not_numeric;
@@ -44,7 +56,7 @@ asio::awaitable<bool> Accepts(const asio::any_io_executor& executor, const std::
 Result<std::unique_ptr<TensorBoard>> TensorBoard::Start(const asio::any_io_executor& executor,
                                                         Options options, ExecutorLog& log,
                                                         OnListening on_listening, OnEnd on_end) {
-  TFOS_ASSIGN_OR_RETURN(const PortRange range, PortRange::Parse(options.ports));
+  TFOS_ASSIGN_OR_RETURN(const PortRange range, PortsOf(options));
   std::uint16_t port = 0;
   {
     // Only looked for: TensorBoard doesn't share its port, so it cannot be held while it starts.

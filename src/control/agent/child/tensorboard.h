@@ -12,7 +12,7 @@
 
 #include "control/agent/child/executor_log.h"
 #include "control/agent/child/supervised_child.h"
-#include "control/messages/messages.h"
+#include "control/messages/parts/node_info.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -27,7 +27,8 @@ class TensorBoard {
     std::vector<std::string> argv;
     std::vector<std::string> environment;  ///< NAME=value
     std::string cwd;
-    std::string ports;    ///< As PortRange::Parse takes it.
+    /// As PortRange::Parse takes it, unless TENSORBOARD_PORT in the environment says another.
+    std::string ports;
     std::string address;  ///< This host's own, where it may listen other than on loopback.
     std::chrono::seconds patience{60};  ///< For it to listen: it imports a lot first.
   };

@@ -1,4 +1,4 @@
-#include "control/coordinator/roster.h"
+#include "control/coordinator/roster/roster.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-#include "control/coordinator/roster.h"
+#include "control/coordinator/roster/roster.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/format.h"
+#include "control/coordinator/roster/node_words.h"
 
 namespace tfos::control {
 namespace {
@@ -14,57 +14,11 @@ using std::chrono::milliseconds;
 // How long a node that is stopped because of a failure may take to end by itself.
 constexpr milliseconds kGraceAfterFailure{5000};
 
-constexpr unsigned Bit(NodeState state) { return 1u << static_cast<unsigned>(state); }
-
-// Where each state may go, in the order of NodeState.
-constexpr std::array<unsigned, kNodeStates> kTransitions = {
-    // expected
-    Bit(NodeState::kRegistered) | Bit(NodeState::kLost),
-    // starting: a word of agents and nodes only, before they register or run
-    0,
-    // registered
-    Bit(NodeState::kRunning) | Bit(NodeState::kDraining) | Bit(NodeState::kDone) |
-        Bit(NodeState::kFailed) | Bit(NodeState::kLost),
-    // running
-    Bit(NodeState::kDraining) | Bit(NodeState::kDone) | Bit(NodeState::kFailed) |
-        Bit(NodeState::kLost),
-    // draining
-    Bit(NodeState::kDone) | Bit(NodeState::kFailed) | Bit(NodeState::kLost),
-    // done, failed, lost
-    0, 0, 0};
-
 milliseconds Elapsed(Clock::TimePoint from, Clock::TimePoint to) {
   return std::chrono::duration_cast<milliseconds>(to - from);
 }
 
-std::string Seconds(milliseconds duration) {
-  return duration < std::chrono::seconds(10) ? fmt::format("{:.1f} s", duration.count() / 1000.0)
-                                             : fmt::format("{} s", duration.count() / 1000);
-}
-
-std::string HostAndPort(const NodeInfo& node) {
-  const bool ipv6 = node.address.find(':') != std::string::npos;
-  return fmt::format(fmt::runtime(ipv6 ? "[{}]:{}" : "{}:{}"), node.address, node.port);
-}
-
-FailureReport Saying(std::string step, std::string message) {
-  FailureReport report;
-  report.step = std::move(step);
-  report.message = std::move(message);
-  return report;
-}
-
-Failure BlamingNobody(FailureReport report) {
-  Failure failure;
-  failure.report = std::move(report);
-  return failure;
-}
-
 }  // namespace
-
-bool MayBecome(NodeState from, NodeState to) {
-  return (kTransitions[static_cast<std::size_t>(from)] & Bit(to)) != 0;
-}
 
 Roster::Roster(RosterOptions options, TimePoint now) : options_(std::move(options)), begun_(now) {
   nodes_.reserve(options_.roles.size());
@@ -80,12 +34,7 @@ Roster::Roster(RosterOptions options, TimePoint now) : options_(std::move(option
 }
 
 Result<Effects> Roster::Register(const control::Register& message, TimePoint now) {
-  if (message.protocol != kProtocolVersion) {
-    return Status(ErrorKind::kBadInput,
-                  fmt::format("the agent speaks control protocol {} and the coordinator {}: both "
-                              "must come from the same version of tfos",
-                              message.protocol, kProtocolVersion));
-  }
+  TFOS_RETURN_IF_ERROR(CheckProtocol("agent", message.protocol));
   Node* node = Find(message.node_id);
   if (node == nullptr) {
     return Status(ErrorKind::kBadInput, fmt::format("there is no node {}: the cluster has {} nodes",
@@ -95,8 +44,9 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
     return Status(ErrorKind::kBadInput, "the cluster is stopping: " + stop_reason_);
   }
   if (!MayBecome(node->info.state, NodeState::kRegistered)) {
-    return Status(ErrorKind::kBadInput, fmt::format("{} has registered before and is {}",
-                                                    Name(*node), NodeStateName(node->info.state)));
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("{} has registered before and is {}", NodeName(node->info),
+                              NodeStateName(node->info.state)));
   }
   node->info.host = message.host;
   node->info.address = message.address;
@@ -150,12 +100,7 @@ Effects Roster::SetState(int node_id, const StateReport& report, TimePoint now) 
 Effects Roster::RecordHeartbeat(int node_id, const Heartbeat& heartbeat, TimePoint now) {
   if (Node* node = Find(node_id); node != nullptr) {
     node->heard = now;
-    for (const auto& [name, value] : heartbeat.metrics) {
-      const auto [known, added] = node->metrics.try_emplace(name, value);
-      if (!added && known->second == value) continue;
-      known->second = value;
-      node->metrics_changed = true;
-    }
+    node->metrics.Merge(heartbeat.metrics);
   }
   return {};
 }
@@ -198,7 +143,7 @@ Effects Roster::FeedEnded(int node_id, TimePoint now) {
     node->heard = now;
     node->feed_ended = true;
     effects.push_back(TellDriver{NodeFeedTerminated{node_id}});
-    // Whoever trains without it needs not wait for it.
+    // Those that train without it need not wait for it.
     Grant(step_tickets_.MembersChanged(Fed()), effects);
   }
   return effects;
@@ -218,8 +163,8 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
               effects)) {
     return effects;
   }
-  Spread(FailureOf(*node, report), fmt::format("{} failed: {}", Name(*node), report.message), now,
-         effects);
+  Spread(FailureOf(node->info, report),
+         fmt::format("{} failed: {}", NodeName(node->info), report.message), now, effects);
   CheckFinished(effects);
   return effects;
 }
@@ -247,11 +192,7 @@ Effects Roster::ConnectionLost(int node_id, TimePoint now) {
              effects);
     } else {
       const NodeState last = node->info.state;
-      const std::string message = fmt::format(
-          "{} is lost: the connection to its agent (pid {}) broke while it was {} for {}. "
-          "The agent or its host died, or the executor was killed (out of memory?)",
-          Name(*node), node->info.agent_pid, NodeStateName(last),
-          Seconds(Elapsed(node->since, now)));
+      const std::string message = LostConnection(Info(*node, now));
       Lose(*node, fmt::format("its agent vanished while it was {}", NodeStateName(last)), message,
            now, effects);
     }
@@ -308,7 +249,7 @@ Effects Roster::FailFromDriver(const DriverFailure& failure, TimePoint now) {
   if (node == nullptr) {
     Spread(BlamingNobody(failure.report), failure.report.message, now, effects);
   } else {
-    Spread(FailureOf(*node, failure.report), failure.report.message, now, effects);
+    Spread(FailureOf(node->info, failure.report), failure.report.message, now, effects);
   }
   CheckFinished(effects);
   return effects;
@@ -319,22 +260,17 @@ Effects Roster::Tick(TimePoint now) {
   const bool late = !formed_at_.has_value() && !failure_.has_value() && stop_reason_.empty() &&
                     now - begun_ >= options_.registration_timeout;
   if (late) {
-    Spread(BlamingNobody(Saying("start", Missing(now))), "the cluster was not complete in time",
-           now, effects);
+    Spread(BlamingNobody(Saying("start", MissingNodes(Nodes(now), options_.registration_timeout,
+                                                      options_.coordinator_address))),
+           "the cluster was not complete in time", now, effects);
   }
   for (Node& node : nodes_) {
     const milliseconds silence = Elapsed(node.heard, now);
     if (!node.connected || silence < options_.heartbeat_timeout) continue;
     node.connected = false;
     effects.push_back(Disconnect{node.info.node_id});
-    const NodeState last = node.info.state;
-    const std::string message = fmt::format(
-        "{} is lost: no heartbeat from its agent (pid {}) for {} while it was {}. Its host is "
-        "down, "
-        "unreachable or overloaded. See whether the host answers; if it was only slow, raise "
-        "spark.tfos.heartbeat.timeout",
-        Name(node), node.info.agent_pid, Seconds(silence), NodeStateName(last));
-    Lose(node, "no heartbeat for " + Seconds(silence), message, now, effects);
+    const std::string message = LostHeartbeats(node.info, silence);
+    Lose(node, "no heartbeat for " + SecondsForPeople(silence), message, now, effects);
   }
   const bool starts_are_late =
       formed_at_.has_value() && now - *formed_at_ >= options_.start_timeout;
@@ -347,14 +283,9 @@ Effects Roster::Tick(TimePoint now) {
 }
 
 void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
-  const std::string message = fmt::format(
-      "{} has not called its program within {} (spark.tfos.node.startTimeout): it is {} and last "
-      "said '{}'. What the program imports hangs (a file system that does not answer?) or takes "
-      "longer than that",
-      Name(node), Seconds(options_.start_timeout), NodeStateName(node.info.state),
-      node.info.detail);
+  const std::string message = LateStart(node.info, options_.start_timeout);
   Become(node, NodeState::kFailed, message, now, effects);
-  Spread(FailureOf(node, Saying("start the node", message)), message, now, effects);
+  Spread(FailureOf(node.info, Saying("start the node", message)), message, now, effects);
 }
 
 bool Roster::MayLose(const Node& node) const {
@@ -374,7 +305,7 @@ void Roster::Lose(Node& node, std::string detail, const std::string& message, Ti
     Grant(step_tickets_.MembersChanged(Fed()), effects);
     return;
   }
-  Spread(FailureOf(node, Saying("watch the node", message)), message, now, effects);
+  Spread(FailureOf(node.info, Saying("watch the node", message)), message, now, effects);
 }
 
 void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects) {
@@ -383,15 +314,6 @@ void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, E
   stop_reason_ = reason;
   effects.push_back(TellDriver{ClusterFailed{*failure_}});
   StopEach({.reason = reason, .grace = kGraceAfterFailure}, now, effects);
-}
-
-Failure Roster::FailureOf(const Node& node, FailureReport report) const {
-  return {.node_id = node.info.node_id,
-          .job_name = node.info.job_name,
-          .task_index = node.info.task_index,
-          .host = node.info.host,
-          .executor_id = node.info.executor_id,
-          .report = std::move(report)};
 }
 
 bool Roster::Become(Node& node, NodeState state, std::string detail, TimePoint now,
@@ -424,25 +346,25 @@ ClusterStatus Roster::Snapshot(TimePoint now) const {
   ClusterStatus status;
   status.cluster_id = options_.cluster_id;
   status.nodes = Nodes(now);
-  for (const Node& node : nodes_) status.metrics[std::to_string(node.info.node_id)] = node.metrics;
+  for (const Node& node : nodes_)
+    status.metrics[std::to_string(node.info.node_id)] = node.metrics.values();
   status.failure = failure_;
   return status;
 }
 
 StartNode Roster::Start(int node_id) const {
   const NodeInfo& info = nodes_[static_cast<std::size_t>(node_id)].info;
-  StartNode start;
-  start.job_name = info.job_name;
-  start.task_index = info.task_index;
-  start.tensorboard = node_id == options_.tensorboard_node;
-  return start;
+  return {.job_name = info.job_name,
+          .task_index = info.task_index,
+          .tensorboard = node_id == options_.tensorboard_node};
 }
 
 StartNode Roster::SharedStart(TimePoint now) const {
   StartNode start;
   start.nodes = Nodes(now);
   for (const Node& node : nodes_) {
-    start.cluster_spec[node.info.job_name].push_back(HostAndPort(node.info));
+    start.cluster_spec[node.info.job_name].push_back(
+        Endpoint{node.info.address, node.info.port}.ToString());
     if (!node.service) ++start.num_workers;
   }
   return start;
@@ -451,35 +373,16 @@ StartNode Roster::SharedStart(TimePoint now) const {
 std::vector<NodeMetrics> Roster::TakeChangedMetrics() {
   std::vector<NodeMetrics> changed;
   for (Node& node : nodes_) {
-    if (!std::exchange(node.metrics_changed, false)) continue;
-    changed.push_back({.node_id = node.info.node_id, .metrics = node.metrics});
+    if (node.metrics.TakeChanged()) {
+      changed.push_back({.node_id = node.info.node_id, .metrics = node.metrics.values()});
+    }
   }
   return changed;
 }
 
 std::string Roster::Explain(int node_id, TimePoint now) const {
-  const Node& node = nodes_[static_cast<std::size_t>(node_id)];
-  const std::string since = Seconds(Elapsed(node.since, now));
-  if (node.info.state == NodeState::kExpected) {
-    return fmt::format(
-        "{}: no word from its agent for {}: Spark had no free slot for its task, or its executor "
-        "can't reach the coordinator at {}",
-        Name(node), since, options_.coordinator_address);
-  }
-  const std::string why = node.info.detail.empty() ? "" : fmt::format(" ({})", node.info.detail);
-  return fmt::format("{}: {} for {}{}", Name(node), NodeStateName(node.info.state), since, why);
-}
-
-std::string Roster::Missing(TimePoint now) const {
-  std::string sentences;
-  std::size_t missing = 0;
-  for (const Node& node : nodes_) {
-    if (node.info.state != NodeState::kExpected) continue;
-    ++missing;
-    sentences += "\n" + Explain(node.info.node_id, now);
-  }
-  return fmt::format("{} of {} nodes did not register within {}:{}", missing, nodes_.size(),
-                     Seconds(options_.registration_timeout), sentences);
+  return ExplainNode(Info(nodes_[static_cast<std::size_t>(node_id)], now),
+                     options_.coordinator_address);
 }
 
 Roster::Node* Roster::Find(int node_id) {
@@ -491,12 +394,6 @@ NodeInfo Roster::Info(const Node& node, TimePoint now) const {
   NodeInfo info = node.info;
   info.since_ms = Elapsed(node.since, now);
   return info;
-}
-
-std::string Roster::Name(const Node& node) const {
-  const std::string host = node.info.host.empty() ? "" : " on " + node.info.host;
-  return fmt::format("{}:{} (node {}{})", node.info.job_name, node.info.task_index,
-                     node.info.node_id, host);
 }
 
 }  // namespace tfos::control

@@ -1,11 +1,11 @@
-#ifndef TFOS_CONTROL_COORDINATOR_ROLES_H_
-#define TFOS_CONTROL_COORDINATOR_ROLES_H_
+#ifndef TFOS_CONTROL_COORDINATOR_ROSTER_ROLES_H_
+#define TFOS_CONTROL_COORDINATOR_ROSTER_ROLES_H_
 
 #include <span>
 #include <string>
 #include <vector>
 
-#include "control/messages/messages.h"
+#include "control/messages/driver_messages.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -25,4 +25,4 @@ Result<std::vector<Role>> AssignRoles(std::span<const RoleCount> roles,
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_COORDINATOR_ROLES_H_
+#endif  // TFOS_CONTROL_COORDINATOR_ROSTER_ROLES_H_

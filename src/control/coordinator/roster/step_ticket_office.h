@@ -1,12 +1,12 @@
-#ifndef TFOS_CONTROL_COORDINATOR_STEP_TICKET_OFFICE_H_
-#define TFOS_CONTROL_COORDINATOR_STEP_TICKET_OFFICE_H_
+#ifndef TFOS_CONTROL_COORDINATOR_ROSTER_STEP_TICKET_OFFICE_H_
+#define TFOS_CONTROL_COORDINATOR_ROSTER_STEP_TICKET_OFFICE_H_
 
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "control/messages/messages.h"
+#include "control/messages/parts/shared_messages.h"
 
 namespace tfos::control {
 
@@ -51,4 +51,4 @@ class StepTicketOffice {
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_COORDINATOR_STEP_TICKET_OFFICE_H_
+#endif  // TFOS_CONTROL_COORDINATOR_ROSTER_STEP_TICKET_OFFICE_H_

@@ -1,4 +1,4 @@
-#include "control/coordinator/step_ticket_office.h"
+#include "control/coordinator/roster/step_ticket_office.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

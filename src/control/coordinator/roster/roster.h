@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_COORDINATOR_ROSTER_H_
-#define TFOS_CONTROL_COORDINATOR_ROSTER_H_
+#ifndef TFOS_CONTROL_COORDINATOR_ROSTER_ROSTER_H_
+#define TFOS_CONTROL_COORDINATOR_ROSTER_ROSTER_H_
 
 #include <chrono>
 #include <map>
@@ -9,15 +9,19 @@
 #include <vector>
 
 #include "base/time/deadline.h"
-#include "control/coordinator/roles.h"
-#include "control/coordinator/step_ticket_office.h"
-#include "control/messages/messages.h"
+#include "control/coordinator/roster/latest_metrics.h"
+#include "control/coordinator/roster/node_transitions.h"
+#include "control/coordinator/roster/roles.h"
+#include "control/coordinator/roster/step_ticket_office.h"
+#include "control/messages/agent_messages.h"
+#include "control/messages/driver_messages.h"
+#include "control/messages/parts/metrics.h"
+#include "control/messages/parts/node_info.h"
+#include "control/messages/parts/shared_messages.h"
+#include "control/messages/status_messages.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
-
-/// Whether a node's state may go from `from` to `to`.
-bool MayBecome(NodeState from, NodeState to);
 
 // What the roster wants done. It does nothing itself.
 
@@ -51,7 +55,7 @@ struct RosterOptions {
   std::string coordinator_address;  // as agents are told it, for explanations
 };
 
-/// Who belongs to a cluster and how each node is: the membership state machine.
+/// The nodes of a cluster and their states: the membership state machine.
 ///
 /// Everything that happens is told to it, with the time it happened, and it answers with what is to
 /// be done. The first failure wins: it is reported once, and every other node is stopped because of
@@ -113,13 +117,11 @@ class Roster {
     bool feed_ended = false;  // it wants no more rows
     TimePoint since;          // of the state
     TimePoint heard;          // the last sign of life
-    Metrics metrics;
-    bool metrics_changed = false;
+    LatestMetrics metrics;
   };
 
   Node* Find(int node_id);
   NodeInfo Info(const Node& node, TimePoint now) const;
-  std::string Name(const Node& node) const;
   /// Changes the state if the table allows it, and tells the driver. False when it does not.
   bool Become(Node& node, NodeState state, std::string detail, TimePoint now, Effects& effects);
   /// Whether the cluster goes on without the node.
@@ -137,9 +139,7 @@ class Roster {
   /// Tells these tickets to all nodes that take rows.
   void Grant(const std::vector<StepTickets>& tickets, Effects& effects) const;
   void StopEach(const Stop& stop, TimePoint now, Effects& effects);
-  Failure FailureOf(const Node& node, FailureReport report) const;
   void CheckFinished(Effects& effects);
-  std::string Missing(TimePoint now) const;
 
   RosterOptions options_;
   TimePoint begun_;
@@ -154,4 +154,4 @@ class Roster {
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_COORDINATOR_ROSTER_H_
+#endif  // TFOS_CONTROL_COORDINATOR_ROSTER_ROSTER_H_

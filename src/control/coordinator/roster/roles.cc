@@ -1,4 +1,4 @@
-#include "control/coordinator/roles.h"
+#include "control/coordinator/roster/roles.h"
 
 #include <algorithm>
 #include <map>
