@@ -191,10 +191,9 @@ Effects Roster::ConnectionLost(int node_id, TimePoint now) {
       Become(*node, NodeState::kDone, "its agent left while the cluster was stopping", now,
              effects);
     } else {
-      const NodeState last = node->info.state;
-      const std::string message = LostConnection(Info(*node, now));
-      Lose(*node, fmt::format("its agent vanished while it was {}", NodeStateName(last)), message,
-           now, effects);
+      Lose(*node,
+           fmt::format("its agent vanished while it was {}", NodeStateName(node->info.state)),
+           LostConnection(Info(*node, now)), now, effects);
     }
   }
   CheckFinished(effects);
@@ -354,9 +353,11 @@ ClusterStatus Roster::Snapshot(TimePoint now) const {
 
 StartNode Roster::Start(int node_id) const {
   const NodeInfo& info = nodes_[static_cast<std::size_t>(node_id)].info;
-  return {.job_name = info.job_name,
-          .task_index = info.task_index,
-          .tensorboard = node_id == options_.tensorboard_node};
+  StartNode start;
+  start.job_name = info.job_name;
+  start.task_index = info.task_index;
+  start.tensorboard = node_id == options_.tensorboard_node;
+  return start;
 }
 
 StartNode Roster::SharedStart(TimePoint now) const {
