@@ -98,8 +98,9 @@ Result<TcpListener> ListenTcp(const std::string& address, std::uint16_t first, s
       return Status::FromErrno(errno, fmt::format("listen on {} port {}", address, port));
     }
   }
-  return Status(ErrorKind::kRetryLater,
-                fmt::format("no free port from {} to {} at {}", first, last, address));
+  const std::string where = first == last ? fmt::format("port {}", first)
+                                          : fmt::format("any of the ports {}-{}", first, last);
+  return Status::FromErrno(EADDRINUSE, fmt::format("listen on {}, {}", address, where));
 }
 
 Status ListenOn(int fd, std::string_view what) {

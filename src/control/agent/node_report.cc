@@ -3,6 +3,8 @@
 #include <utility>
 #include <variant>
 
+#include "control/messages/launch_messages.h"
+
 namespace tfos::control {
 namespace {
 
