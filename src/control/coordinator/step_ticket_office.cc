@@ -24,8 +24,8 @@ bool AsEvenAsCanBe(const std::vector<Holding>& holdings, std::int64_t all, std::
          Batches(most.rows, batch) == Batches(all, step);
 }
 
-/// Who passes rows on to whom so that all hold as many, as far as they can be passed on. Changes
-/// `holdings` accordingly.
+/// Which nodes pass rows on, and to which, so that all hold as many, as far as they can be passed
+/// on. Changes `holdings` accordingly.
 std::vector<RowPass> EvenOut(std::vector<Holding>& holdings, std::int64_t batch) {
   std::vector<RowPass> passes;
   std::int64_t all = 0;
@@ -82,7 +82,7 @@ StepTickets StepTicketOffice::Decide(const Key& key, const Epoch& epoch, const M
     tickets.longest = std::max(tickets.longest, report.batches);
     tickets.ending = tickets.ending || report.ended;
     all_ended = all_ended && report.ended;
-    // Batches of different sizes are no measure for the rows.
+    // Batches of different sizes don't measure the rows.
     may_pass = may_pass && members.contains(node_id) && report.batch_rows > 0 &&
                (batch == 0 || batch == report.batch_rows);
     batch = report.batch_rows;
