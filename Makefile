@@ -19,6 +19,8 @@ RESULTS = build/test-results
 CTEST = mkdir -p $(RESULTS) && ctest --output-junit $(CURDIR)/$(RESULTS)
 # Each fuzz target runs so long.
 FUZZ_SECONDS ?= 20
+# What of the tests `make sanitize...` runs; empty: all (tools/sanitizer_parts.py has the names).
+PART ?=
 export JOBS
 
 help: ## Show this help.
@@ -82,25 +84,14 @@ analyse: ## Check all C++ sources with Clang's warnings and its analysis of mute
 
 # Both are Clang's builds of all there is, benchmarks and fuzz targets included, with its warnings as
 # errors.
-sanitize: ## Run the C++ tests and those of the extension under sanitizers.
+sanitize: ## Run the C++ tests and those of the extension under sanitizers; PART=NAME: a part of them.
 sanitize: sanitize-address sanitize-thread
 
-sanitize-address: ## As sanitize, under AddressSanitizer and UndefinedBehaviorSanitizer alone; then fuzz.
-	@tools/steps.sh \
-	  'Installing missing Debian packages' 'tools/install_packages.sh build test analyse' \
-	  'Making the Python environment .venv' 'tools/make_venv.sh' \
-	  'Building with Clang, AddressSanitizer and UndefinedBehaviorSanitizer' 'cmake --preset asan-ubsan && cmake --build --preset asan-ubsan -j $(JOBS)' \
-	  'Running the C++ tests' '$(CTEST)/asan-ubsan.xml --preset asan-ubsan -j $(JOBS)' \
-	  'Running tests of the extension' 'tools/test_sanitized_extension.sh asan-ubsan --junitxml $(RESULTS)/asan-ubsan-python.xml' \
-	  'Fuzzing' 'tools/fuzz.sh $(FUZZ_SECONDS)'
+sanitize-address: ## As sanitize, under AddressSanitizer and UndefinedBehaviorSanitizer alone.
+	@tools/sanitize.sh address "$(PART)"
 
 sanitize-thread: ## As sanitize, under ThreadSanitizer alone.
-	@tools/steps.sh \
-	  'Installing missing Debian packages' 'tools/install_packages.sh build test analyse' \
-	  'Making the Python environment .venv' 'tools/make_venv.sh' \
-	  'Building with Clang and ThreadSanitizer' 'cmake --preset tsan && cmake --build --preset tsan -j $(JOBS)' \
-	  'Running the C++ tests' '$(CTEST)/tsan.xml --preset tsan -j $(JOBS)' \
-	  'Running tests of the extension' 'tools/test_sanitized_extension.sh tsan --junitxml $(RESULTS)/tsan-python.xml'
+	@tools/sanitize.sh thread "$(PART)"
 
 fuzz: ## Run each fuzz target for FUZZ_SECONDS (20), from fuzz/corpus; what one finds is in build/fuzz.
 	@tools/steps.sh \

@@ -4,7 +4,7 @@ add_library(tfos_flags INTERFACE)
 target_include_directories(tfos_flags INTERFACE
   "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 target_compile_options(tfos_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
-  # What a mutex guards (base/thread/mutex.h) is no matter of taste: Clang refuses a breach in any build.
+  # What a mutex guards (base/thread/mutex.h) must be respected: Clang refuses a breach in any build.
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety> $<$<CXX_COMPILER_ID:Clang>:-Werror=thread-safety>
   $<$<BOOL:${TFOS_WERROR}>:-Werror>)
 # What GCC says only once it has inlined at -O3 is too often wrong: GCC 12 takes members that a
@@ -29,7 +29,9 @@ function(tfos_library name)
   target_link_libraries(${name} PUBLIC tfos_flags ${ARG_LINKS})
 endfunction()
 
-# tfos_test([FOLDER/]x_test LINKS ...): builds x_test from x_test.cc and registers its cases with ctest.
+# tfos_test([FOLDER/]x_test LINKS ...): builds x_test from x_test.cc and registers its cases with
+# ctest. Their label is the folder with its CMakeLists.txt, such as src/feed/wire; tools/sanitizer_parts.py
+# chooses by it.
 function(tfos_test source)
   get_filename_component(name "${source}" NAME)
   if(NOT TFOS_BUILD_TESTS)
@@ -39,7 +41,13 @@ function(tfos_test source)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
+  # ThreadSanitizer makes a program five to fifteen times slower.
+  if(TFOS_SANITIZE)
+    math(EXPR ARG_TIMEOUT "5 * ${ARG_TIMEOUT}")
+  endif()
   add_executable(${name} ${source}.cc)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${folder}")
 endfunction()

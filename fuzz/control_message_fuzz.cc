@@ -6,7 +6,11 @@
 #include <type_traits>
 #include <variant>
 
-#include "control/messages/messages.h"
+#include "control/messages/agent_messages.h"
+#include "control/messages/driver_messages.h"
+#include "control/messages/launch_messages.h"
+#include "control/messages/node_messages.h"
+#include "control/messages/parts/message_text.h"
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "feed/wire/frame.h"
+#include "feed/wire/frame_reader.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
-// What strangers may say to whoever recognizes them, introduces itself, offers UCX or begins TLS:
-// as the first byte says. Nobody can know the token, so that it never comes to an agreement.
+// What strangers may say to a peer that recognizes them, introduces itself, offers UCX or begins
+// TLS: the first byte chooses. Nobody can know the token, so they never come to an agreement.
 
 #include <sys/socket.h>
 

@@ -19,7 +19,7 @@ namespace {
 using namespace tfos::collective;  // NOLINT(google-build-using-namespace)
 
 constexpr std::size_t kElements = 16;
-/// What is behind the room, and has to stay.
+/// What is behind the room, and must stay.
 constexpr std::size_t kGuard = 64;
 constexpr std::byte kUntouched{0xa5};
 

@@ -24,7 +24,12 @@
 
 #include "base/process/unique_fd.h"
 #include "collective/mesh/link.h"
-#include "control/messages/messages.h"
+#include "control/messages/agent_messages.h"
+#include "control/messages/driver_messages.h"
+#include "control/messages/launch_messages.h"
+#include "control/messages/node_messages.h"
+#include "control/messages/parts/message_text.h"
+#include "control/messages/parts/shared_messages.h"
 #include "feed/read/test_chunks.h"
 #include "feed/wire/frame.h"
 #include "inference/test_saved_model.h"

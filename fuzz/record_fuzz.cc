@@ -23,7 +23,7 @@ using namespace tfos::records;
 constexpr std::size_t kMostBytes = std::size_t{1} << 22;
 
 /// Hands over its bytes in small pieces and keeps none of them, as a file does, so that the reader
-/// has to use a buffer of its own.
+/// must use its own buffer.
 class PiecewiseSource : public MemorySource {
  public:
   explicit PiecewiseSource(std::span<const std::byte> bytes) : MemorySource("fuzz", bytes) {}

@@ -26,7 +26,7 @@ while (($# > 0)); do
       declare "${1#--}=$2"
       shift 2
       ;;
-    -*) echo "$1 is no option; see --help" >&2; exit 2 ;;
+    -*) echo "$1 is not an option; see --help" >&2; exit 2 ;;
     *) directory=$1; shift ;;
   esac
 done

@@ -20,7 +20,7 @@ if [[ -e $stamp && ($(<"$stamp") == "$tests $wanted" || $(<"$stamp") == "ON $wan
   exit 0
 fi
 
-# A compiler that we don't know may warn of what is no fault.
+# A compiler that we don't know may warn of correct code.
 werror=OFF
 if [[ $tests == ON || $(${CXX:-g++} -dumpversion) == 12* ]]; then
   werror=ON

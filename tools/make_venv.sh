@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv with everything the demo, the examples and the tests import, but for tfos itself.
+# Makes .venv with everything the demo, the examples and the tests import, except tfos itself.
 # Does nothing when .venv already holds what this script and the requirements ask for.
 set -euo pipefail
 cd "$(dirname "$0")/.."

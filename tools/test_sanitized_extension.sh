@@ -12,12 +12,18 @@ case $preset in
   *) echo "$preset is neither asan-ubsan nor tsan" >&2; exit 2 ;;
 esac
 
+extension=$(echo "$PWD/build/$preset/src/python/"_native*.so)
+if [[ $(nm --dynamic "$extension") != *"__${runtime}_init"* ]]; then
+  echo "$extension is missing or is not built with the sanitizer" >&2
+  exit 1
+fi
+
 # The package with this build's extension in it; Python's own files as they are in the tree.
 site=build/$preset/site
 rm -rf "$site"
 mkdir -p "$site"
 cp -rs "$PWD/python/tfos" "$site/tfos"
-ln -s "$PWD/build/$preset/src/python/"_native*.so "$site/tfos/"
+ln -s "$extension" "$site/tfos/"
 
 # The runtime comes first, as Python itself has none. Python keeps what it has made until it ends, so
 # leaks are looked for in the C++ tests alone. What is not ours is not instrumented: libraries with

@@ -22,7 +22,9 @@
 #include "base/logging.h"
 #include "base/process/unique_fd.h"
 #include "control/coordinator/coordinator.h"
-#include "control/messages/messages.h"
+#include "control/messages/agent_messages.h"
+#include "control/messages/driver_messages.h"
+#include "control/messages/parts/message_text.h"
 #include "testing/raw_client.h"
 
 namespace tfos {

@@ -45,7 +45,7 @@ JVM_RATIO = 2
 #: Of tfos to tensorflowonspark 2.2.5, and how many rows are practical with that.
 RIVAL_RATIO, RIVAL_ROWS = 15, 20_000
 #: Of what is echoed.
-ECHO_QUEUE = "echo"
+ECHO_QUEUE = "validation"
 
 
 def make_rows(case, index, count):
@@ -148,7 +148,6 @@ def start_cluster(stack, spark, data, rows, feed_jvm):
             consume,
             nodes=2,
             args=directory,
-            queues=("input", ECHO_QUEUE),
             progress=False,
             feed_jvm=feed_jvm,
         )

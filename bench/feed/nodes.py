@@ -69,7 +69,6 @@ def measure(nodes, repeat):
             nodes=nodes,
             args=directory,
             progress=False,
-            queues=("input", single.ECHO_QUEUE),
         ) as cluster:
             warm_up_jobs = WARM_UP_JOBS_A_NODE * nodes
             for job in range(warm_up_jobs + repeat):

@@ -29,7 +29,7 @@ def read(ctx):
     """Both feeds, to their ends."""
 
     def rows():
-        feed = ctx.data_feed(queue="objects")
+        feed = ctx.data_feed(queue="validation")
         while not feed.should_stop():
             feed.next_batch(BATCH)
 
@@ -95,13 +95,13 @@ def main():
     samples = {}
     end = time.monotonic() + 60 * options.minutes
     epochs = 0
-    with tfos.run(spark, read, nodes=2, queues=("input", "objects")) as cluster:
+    with tfos.run(spark, read, nodes=2) as cluster:
         coordinator = next(
             child.pid for child in psutil.Process().children() if "coordinator" in child.cmdline()
         )
         while time.monotonic() < end or epochs < _FEWEST_EPOCHS:
             cluster.train(frame)
-            cluster.train(objects, queue="objects")
+            cluster.train(objects, queue="validation")
             epochs += 1
             pids = {f"agent {n.node_id}": n.agent_pid for n in cluster.status()}
             pids |= {f"node {n.node_id}": n.pid for n in cluster.status()}

@@ -1,4 +1,4 @@
-"""PySpark's daemon with TensorFlow, so that no worker that it forks has to import it.
+"""PySpark's daemon with TensorFlow, so that no worker that it forks needs to import it.
 
 Spark starts it in place of ``pyspark.daemon``. Saving an RDD to Hadoop gives up a worker each time, as
 Spark looks at the first record before; what is measured would be the import.

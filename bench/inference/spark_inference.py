@@ -136,7 +136,7 @@ def main():
         name = file.read()
     frame = spark.read.parquet(options.data).cache()
     count = frame.agg(functions.count("x")).first()[0]
-    for case in options.cases:  # Loads models as well, so the first ones that count are warm.
+    for case in options.cases:  # Loads models too, so the first ones that count are warm.
         result = scored(case, frame, options, name)
         assert result.count() == count
         if case != "bare":

@@ -9,8 +9,8 @@
 - one node: Keras 3 alone on the machine, with the batch of one node.
 
 Each node makes a step of a batch of its own. Runs alternate; of every run the median of its steps
-counts, after some that are not counted. Before a time counts, the nodes that train together have
-to have the same weights, and a smaller loss than at first.
+counts, after some that are not counted. Before a time counts, the nodes that train together must
+have the same weights, and a smaller loss than at first.
 """
 
 import argparse

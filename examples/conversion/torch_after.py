@@ -1,4 +1,4 @@
-"""A loop of one's own, fed by Spark: torch_after.py DIGITS.parquet MODEL.keras"""
+"""A custom loop, fed by Spark: torch_after.py DIGITS.parquet MODEL.keras"""
 
 import sys
 

@@ -1,11 +1,12 @@
-"""``TFCluster.run`` and the cluster that it returns, over ``tfos.run`` and ``tfos.Cluster``."""
+"""``TFCluster.run`` and the cluster that it returns, over ``tfos.cluster``."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 
-import tfos
+from tfos.cluster import start
+from tfos.cluster.plan import ClusterRequest
 from tfos.errors import BadInputError
 
 from . import TFSparkNode, reservation
@@ -22,7 +23,7 @@ DEFAULT_EPOCHS = 10
 
 
 class InputMode:
-    """Who reads the data: the program itself (TENSORFLOW), or Spark, which feeds it (SPARK)."""
+    """The reader of the data: the program itself (TENSORFLOW), or Spark, which feeds it (SPARK)."""
 
     TENSORFLOW = 0
     SPARK = 1
@@ -59,9 +60,8 @@ def run(
     settings = {"gpu_count_if_any": 1} if num_gpus is None else {"gpu_count": num_gpus}
     if _GPU_FRACTION:
         settings = {"gpu_fraction": _GPU_FRACTION}
-    cluster = tfos.run(
-        sc,
-        TFSparkNode.Program(map_fun),
+    settings["slots_timeout"] = reservation_timeout
+    request = ClusterRequest(
         nodes=num_executors,
         args=tf_args,
         ps=num_ps,
@@ -72,12 +72,11 @@ def run(
         log_dir=log_dir,
         driver_parameter_servers=driver_ps_nodes,
         registration_timeout=reservation_timeout,
-        slots_timeout=reservation_timeout,
         queues=tuple(queues),
-        release_port=release_port,
-        **settings,
+        hold_port=not release_port,
     )
-    return TFCluster(cluster, input_mode, release_port)
+    cluster = start.start(sc, TFSparkNode.Program(map_fun), request, settings)
+    return TFCluster(cluster, input_mode, queues, release_port)
 
 
 def reserve(
@@ -101,15 +100,17 @@ def reserve(
             queues=queues,
         ),
         input_mode,
+        queues,
     )
 
 
 class TFCluster:
     """A running cluster: see ``tfos.Cluster``, which is in ``cluster``."""
 
-    def __init__(self, cluster, input_mode, release_port):
+    def __init__(self, cluster, input_mode, queues, release_port):
         self.cluster = cluster
         self.input_mode = input_mode
+        self.queues = list(queues)
         self._release_port = release_port
 
     def start(self, map_fun, tf_args):
@@ -131,8 +132,11 @@ class TFCluster:
         return self.cluster.inference(dataRDD, feed_timeout=feed_timeout, queue=qname)
 
     def shutdown(self, ssc=None, grace_secs=0, timeout=259200):
-        """Ends the feed, waits for the nodes, and raises what failed in them."""
-        self.cluster.shutdown(streaming_context=ssc, grace_secs=grace_secs, timeout=timeout)
+        """Ends the feed, waits for the nodes, and raises what failed in them. With a
+        ``timeout`` of 0 or less it waits for ever."""
+        self.cluster.shutdown(
+            ssc, service_grace=grace_secs, timeout=timeout if timeout > 0 else None
+        )
 
     def tensorboard_url(self):
         """The address of TensorBoard, or None."""
@@ -161,10 +165,6 @@ class TFCluster:
     @property
     def cluster_id(self):
         return self.cluster.cluster_id
-
-    @property
-    def queues(self):
-        return list(self.cluster.queues)
 
     @property
     def server(self):
@@ -199,9 +199,10 @@ class TFCluster:
 class _ReservedCluster(TFCluster):
     """A cluster that ``reserve`` has described and ``start`` starts."""
 
-    def __init__(self, start, input_mode):
+    def __init__(self, start, input_mode, queues):
         self._start = start
         self.input_mode = input_mode
+        self.queues = list(queues)
         self._started = None
         self._release_port = True
 

@@ -9,7 +9,7 @@ import tfos.feed.datafeed
 from tfos.errors import BadInputError
 from tfos.files import paths
 from tfos.inference import saved_model
-from tfos.node import tensorflow_server
+from tfos.node import internals, tensorflow_server
 
 logger = logging.getLogger(__name__)
 
@@ -17,10 +17,13 @@ logger = logging.getLogger(__name__)
 _GPU_FRACTION = getattr(importlib.import_module(__package__), "GPU_FRACTION", 0.0)
 
 
-class DataFeed(tfos.feed.datafeed.ListFeed):
-    """``tfos.feed.datafeed.ListFeed`` with the argument names of TensorFlowOnSpark: with
-    ``input_mapping`` its batches hold lists, as programs ask ``if batch["x"]`` and join lists by
-    ``+``, which mean other things for arrays."""
+class DataFeed(tfos.feed.datafeed.DataFeed):
+    """A feed of tfos with the names and batches of TensorFlowOnSpark.
+
+    With ``input_mapping`` its batches hold lists of the rows' own values, found by position alone:
+    column i in sorted order is field i of every row, whatever its name is. Programs ask
+    ``if batch["x"]`` and join lists by ``+``, which mean other things for arrays.
+    """
 
     def __init__(
         self, mgr, train_mode=True, qname_in="input", qname_out="output", input_mapping=None
@@ -30,10 +33,36 @@ class DataFeed(tfos.feed.datafeed.ListFeed):
                 "this node is not fed by Spark: only chief, master and worker nodes of a cluster "
                 "with InputMode.SPARK have a DataFeed"
             )
-        super().__init__(mgr, train_mode, qname_in, input_mapping)
+        super().__init__(mgr, train_mode, qname_in)
         self.mgr = mgr
+        self.train_mode = train_mode
         self.qname_in = qname_in
         self.qname_out = qname_out
+        self.input_tensors = None
+        if input_mapping:
+            self.input_tensors = [tensor for _, tensor in sorted(input_mapping.items())]
+
+    @property
+    def done_feeding(self):
+        """Whether the end of the feed was reached."""
+        return self.should_stop()
+
+    def next_batch(self, batch_size):
+        """Up to ``batch_size`` rows; with ``input_mapping`` a dict of tensor name to list."""
+        rows = super().next_batch(batch_size)
+        if self.input_tensors is None:
+            return rows
+        wanted = len(self.input_tensors)
+        for row in rows:
+            if len(row) < wanted:
+                raise BadInputError(
+                    f"a row has {len(row)} fields and input_mapping {wanted} "
+                    f"({', '.join(self.input_tensors)})"
+                )
+        return {
+            tensor: [row[position] for row in rows]
+            for position, tensor in enumerate(self.input_tensors)
+        }
 
 
 def hdfs_path(ctx, path):
@@ -67,7 +96,7 @@ def start_cluster_server(ctx, num_gpus=1, rdma=False):
     cluster_and_server = tensorflow_server.start(
         ctx.node, gpus=num_gpus, gpu_fraction=_GPU_FRACTION
     )
-    ctx.tmp_socket = ctx.node.port_socket
+    ctx.tmp_socket = internals.port_socket(ctx.node)
     return cluster_and_server
 
 
@@ -80,8 +109,10 @@ def release_port(ctx):
     """Frees the node's port for the program to bind; ``ctx.tmp_socket`` becomes None."""
     if ctx.tmp_socket is None:
         return
-    holder = ctx.tmp_socket.close if ctx.node is None else ctx.node.release_port
-    holder()
+    if ctx.node is None:
+        ctx.tmp_socket.close()
+    else:
+        internals.release_port(ctx.node)
     ctx.tmp_socket = None
 
 

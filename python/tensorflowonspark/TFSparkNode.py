@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from tfos.node import internals
+
 from . import TFNode
 
 _TRAINING_JOBS = ("master", "chief", "worker")
@@ -52,10 +54,10 @@ class TFNodeContext:
             cluster_spec=node.cluster_spec,
             defaultFS=node.default_fs,
             working_dir=node.working_dir,
-            mgr=node.feed_source,
-            tmp_socket=node.port_socket,
+            mgr=internals.feed_source(node),
+            tmp_socket=internals.port_socket(node),
         )
-        ctx.num_workers = node.num_workers
+        ctx.num_workers = node.size
         ctx.gpus = node.gpus
         ctx.log_dir = node.log_dir
         ctx.node = node

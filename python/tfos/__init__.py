@@ -25,10 +25,11 @@ if TYPE_CHECKING:
         tensorflow,
         util,
     )
-    from tfos.cluster.cluster import Cluster, run
+    from tfos.cluster.cluster import Cluster
+    from tfos.cluster.start import run
     from tfos.cluster.status import NodeStatus
     from tfos.node.context import NodeContext
-    from tfos.records.spark.source import register, save_tfrecords
+    from tfos.records.spark.sessions import register, save_tfrecords
 
 __all__ = [
     "Cluster",
@@ -64,11 +65,11 @@ __getattr__, __dir__ = lazy.attach(
     __name__,
     {
         "Cluster": "tfos.cluster.cluster",
-        "run": "tfos.cluster.cluster",
+        "run": "tfos.cluster.start",
         "NodeContext": "tfos.node.context",
         "NodeStatus": "tfos.cluster.status",
-        "register": "tfos.records.spark.source",
-        "save_tfrecords": "tfos.records.spark.source",
+        "register": "tfos.records.spark.sessions",
+        "save_tfrecords": "tfos.records.spark.sessions",
         "collective": "tfos.collective",
         "errors": "tfos.errors",
         "inference": "tfos.inference",

@@ -6,7 +6,7 @@
         ...
         gradients = collective.all_reduce(tape.gradient(loss, variables))    # the mean of all nodes
 
-Every training node (chief or master, and workers) has to call the same functions in the same order,
+Every training node (chief or master, and workers) must call the same functions in the same order,
 in eager code or in a ``tf.function``. The first call connects the nodes. ``ctx.distribute`` does
 all of it for a Keras optimizer.
 
@@ -17,7 +17,7 @@ done with the other nodes any more then.
 A node whose program ends before those of the others has left: they go on without it, and their
 means are over those who have not left.
 
-Threads: any, but the order of calls has to be the same on all nodes.
+Threads: any, but the order of calls must be the same on all nodes.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def all_reduce(
 
     Args:
         tensors: a tensor, ``tf.IndexedSlices``, None, or a structure of them: float32, float64,
-            float16, bfloat16, and for sums int32 and int64. Shapes have to be the same everywhere;
+            float16, bfloat16, and for sums int32 and int64. Shapes must be the same everywhere;
             IndexedSlices (gradients of embeddings) may have any number of rows, and give the rows
             of all nodes.
         op: "mean" or "sum".

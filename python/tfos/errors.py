@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 
@@ -50,17 +51,6 @@ class NodeFailedError(TfosError):
     @classmethod
     def from_message(cls, failure: dict[str, Any]) -> NodeFailedError:
         """The error for a FAILURE message: who, where, at which step, why, and its evidence."""
-        if failure.get("node_id", -1) < 0:
-            head = f"the cluster failed: {failure['step']}: {failure['message']}"
-        else:
-            head = (
-                f"{failure['job_name']}:{failure['task_index']} (node {failure['node_id']}, "
-                f"executor {failure.get('executor_id') or '?'} on {failure.get('host') or '?'}) "
-                f"failed to {failure['step']}: {failure['message']}"
-            )
-        parts = [head]
-        if failure.get("traceback"):
-            parts.append("Remote traceback:\n" + failure["traceback"].rstrip())
-        elif failure.get("log_tail"):
-            parts.append("Its last lines:\n  " + "\n  ".join(failure["log_tail"]))
-        return cls("\n".join(parts), failure)
+        from tfos import _native
+
+        return cls(_native.failure_text(json.dumps(failure)), failure)

@@ -9,123 +9,19 @@ the configuration, which wins over the default. ``tfos doctor --settings`` print
 from __future__ import annotations
 
 import difflib
-import math
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from tfos.base import quantities
+from tfos.base.setting import PREFIX, Setting
 from tfos.errors import BadInputError
 
-PREFIX = "spark.tfos."
+__all__ = ["SETTINGS", "Setting", "Settings", "unknown_key"]
 
 #: Programs read them (:mod:`tfos.util`), tfos does not. The second is that of Hopsworks' sessions.
 PARAMETER_SERVERS = ("spark.tfos.parameterServers", "spark.tensorflow.num.ps")
 
-
-#: What a time may be at most: beyond it nobody waits, and the wire's milliseconds stay exact.
-MOST_SECONDS = 365 * 24 * 3600.0
-_MOST_BYTES = 1 << 50
-
 #: As Spark names them.
 LOG_LEVELS = ("all", "trace", "debug", "info", "warn", "warning", "error", "fatal", "off")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One setting: what it is called, how its text is read, what it is when nobody says."""
-
-    name: str
-    type: type
-    default: Any
-    unit: str
-    meaning: str
-    minimum: float = 0  # of numbers
-    maximum: float = math.inf  # of numbers; times and sizes have a bound of their own
-    choices: tuple[str, ...] = ()  # of a text: all that it may be, in lower case; none: anything
-    form: str = ""  # of a text: "port" or "size"
-    of_session: bool = False  # read of the SparkSession, whatever clusters it has
-
-    @property
-    def key(self) -> str:
-        return PREFIX + self.name
-
-    @property
-    def keyword(self) -> str:
-        """Of :func:`tfos.run`; "" for those of a session."""
-        if self.of_session:
-            return ""
-        return re.sub(r"([A-Z])", r"_\1", self.name.replace(".", "_")).lower()
-
-    def of(self, spark: Any) -> Any:
-        """What a SparkSession has it set to."""
-        value = spark.conf.get(self.key, None)
-        return self.default if value is None else self.read(value)
-
-    def read(self, value: Any) -> Any:
-        """``value`` as this setting's type; a :class:`BadInputError` names the key and the text."""
-        try:
-            if self.type is bool:
-                return _read_bool(value)
-            if self.type in (int, float):
-                number = quantities.read_number(value, self.unit, whole=self.type is int)
-                self._check_bounds(value, number)
-                return number
-        except BadInputError:
-            raise  # It says what is wrong already.
-        except (TypeError, ValueError, OverflowError) as error:
-            raise BadInputError(f"{self.key}={value!r}: expected {self._expected()}") from error
-        read = str(value)
-        if self.choices:
-            read = read.strip().lower()
-            if read not in self.choices:
-                raise BadInputError(
-                    f"{self.key}={value!r} is none of {', '.join(self.choices)} ({self.meaning})"
-                )
-        if self.form and read and not _HAS_FORM[self.form](read):
-            raise BadInputError(f"{self.key}={value!r}: expected {self._expected()}")
-        return read
-
-    def _expected(self) -> str:
-        """What a value looks like, for errors."""
-        form = self.form or self.unit
-        default = f", default {self.default}" if self.default != "" else ""
-        return f"{_FORMS.get(form, _TYPE_NAMES[self.type])} ({self.meaning}{default})"
-
-    def _check_bounds(self, value: Any, read: float) -> None:
-        most = min(self.maximum, _MOST.get(self.unit, math.inf))
-        if not read >= self.minimum:
-            raise BadInputError(
-                f"{self.key}={value!r} is too small: at least {self.minimum:g} {self.unit} "
-                f"({self.meaning})"
-            )
-        if read > most:
-            raise BadInputError(
-                f"{self.key}={value!r} is too large: at most {most:.16g} {self.unit} "
-                f"({self.meaning})"
-            )
-
-
-_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-_HAS_FORM = {"port": quantities.is_port_range, "size": quantities.is_size}
-_FORMS = {
-    "seconds": "a time such as 30, 30s, 10min or 2h",
-    "bytes": "a size such as 268435456, 256m or 1g",
-    "size": "a size such as 256m or 1g",
-    "port": "a port or a range of ports such as 5000-5100",
-}
-_MOST = {"seconds": MOST_SECONDS, "bytes": _MOST_BYTES}
-
-
-def _read_bool(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    word = str(value).strip().lower()
-    if word not in words:
-        raise ValueError(value)
-    return words[word]
 
 
 INFERENCE_JVM = Setting(

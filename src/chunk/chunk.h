@@ -3,13 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/memory/aligned_buffer.h"
+#include "base/memory/unaligned.h"
+#include "chunk/dtype.h"
 #include "tfos/status.h"
 
 namespace tfos::chunk {
@@ -25,7 +26,7 @@ inline constexpr std::size_t kMaxRowStructureBytes = std::size_t{1} << 20;
 inline constexpr std::int64_t kMaxChunkRows = std::int64_t{1} << 32;
 inline constexpr std::int64_t kUnknownRows = -1;
 
-// The numbers of the three enumerations are those of the format.
+// The numbers of the enumerations are those of the format.
 
 enum class ChunkKind : std::uint8_t { kColumnar = 0, kPickledRows = 1, kPickledBatches = 2 };
 
@@ -58,44 +59,6 @@ constexpr bool HoldsText(ColumnEncoding encoding) {
 /// Whether all values have one shape, of any rank.
 constexpr bool HasShape(ColumnEncoding encoding) {
   return !IsRagged(encoding) && encoding != ColumnEncoding::kOpaque;
-}
-
-enum class DType : std::uint8_t {
-  kNone = 0,
-  kBool = 1,
-  kInt8 = 2,
-  kInt16 = 3,
-  kInt32 = 4,
-  kInt64 = 5,
-  kUint8 = 6,
-  kUint16 = 7,
-  kUint32 = 8,
-  kUint64 = 9,
-  kFloat16 = 10,
-  kFloat32 = 11,
-  kFloat64 = 12,
-  kComplex64 = 13,
-  kComplex128 = 14,
-};
-
-/// Bytes of one element; 0 for kNone and for numbers that the format does not define.
-std::size_t DTypeBytes(DType dtype);
-
-/// NumPy's name of it, "none" for kNone, "unknown" for other numbers.
-std::string_view DTypeName(DType dtype);
-
-/// Reads a `T` at any alignment.
-template <typename T>
-T LoadAt(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-
-/// Writes a `T` at any alignment.
-template <typename T>
-void StoreAt(std::byte* to, const T& value) {
-  std::memcpy(to, &value, sizeof value);
 }
 
 /// What a column will hold; the input of ChunkBuilder.
@@ -139,11 +102,11 @@ class ChunkBuilder {
   /// After `Begin`: stores boundary `index` (0 to values, both included) of a ragged column, in
   /// elements. Boundary 0 is already written.
   void SetBoundary(std::size_t column, std::uint64_t index, std::uint64_t value) {
-    StoreAt(base_ + columns_[column].boundaries_offset + index * sizeof value, value);
+    Store(value, base_ + columns_[column].boundaries_offset + index * sizeof value);
   }
   /// Likewise of the strings (0 to their number) of a column that holds some, in bytes.
   void SetStringBoundary(std::size_t column, std::uint64_t index, std::uint64_t value) {
-    StoreAt(base_ + columns_[column].string_boundaries_offset + index * sizeof value, value);
+    Store(value, base_ + columns_[column].string_boundaries_offset + index * sizeof value);
   }
 
  private:
@@ -197,11 +160,11 @@ struct ColumnView {
 
   /// In elements. `index` is at most `values`.
   std::uint64_t Boundary(std::uint64_t index) const {
-    return LoadAt<std::uint64_t>(boundaries + index * sizeof(std::uint64_t));
+    return Load<std::uint64_t>(boundaries + index * sizeof(std::uint64_t));
   }
   /// In bytes. `index` is at most `elements`.
   std::uint64_t StringBoundary(std::uint64_t index) const {
-    return LoadAt<std::uint64_t>(string_boundaries + index * sizeof(std::uint64_t));
+    return Load<std::uint64_t>(string_boundaries + index * sizeof(std::uint64_t));
   }
   /// Those of value `index`, which is less than `values`.
   ElementRange ElementsOf(std::uint64_t index) const;

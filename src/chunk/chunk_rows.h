@@ -23,6 +23,17 @@ inline std::uint64_t NextChunkRows(std::uint64_t wanted, std::uint64_t rows, std
   return std::max<std::uint64_t>(1, std::min({fitting, grown, kMostRowsInChunk}));
 }
 
+/// The same for batches of rows that Spark has pickled, whose sizes are seen before they are sent:
+/// a chunk has that many of them, or fewer once they have the size asked for.
+inline constexpr std::uint64_t kFirstChunkBatches = 1;
+/// A JVM holds a reference to each while it sends them, and has a limit on those.
+inline constexpr std::uint64_t kMostBatchesInChunk = 1 << 15;
+
+/// How many batches the chunk may have after one that had `batches`.
+inline std::uint64_t NextChunkBatches(std::uint64_t batches) {
+  return std::min(batches + std::max(kFirstChunkBatches, batches / 4), kMostBatchesInChunk);
+}
+
 }  // namespace tfos::chunk
 
 #endif  // TFOS_CHUNK_CHUNK_ROWS_H_

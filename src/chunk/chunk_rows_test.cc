@@ -34,5 +34,21 @@ TEST(ChunkRowsTest, TinyRowsStayBelowTheMost) {
             kMostRowsInChunk);
 }
 
+TEST(ChunkRowsTest, PickledBatchesGrowByAQuarterToTheMost) {
+  std::uint64_t batches = kFirstChunkBatches;
+  while (batches < kMostBatchesInChunk) {
+    const std::uint64_t next = NextChunkBatches(batches);
+    EXPECT_GT(next, batches);
+    EXPECT_LE(next, batches + std::max<std::uint64_t>(1, batches / 4));
+    batches = next;
+  }
+  EXPECT_EQ(batches, kMostBatchesInChunk);
+  EXPECT_EQ(NextChunkBatches(batches), kMostBatchesInChunk);
+}
+
+TEST(ChunkRowsTest, AChunkThatWasFullBeforeItHadAllItsBatchesKeepsTheNextOneSmall) {
+  EXPECT_EQ(NextChunkBatches(1), 2u);
+}
+
 }  // namespace
 }  // namespace tfos::chunk

@@ -189,7 +189,7 @@ TEST(ChunkTest, RefusesOneLevelOfBoundariesWhereTwoAreNeeded) {
   constexpr std::size_t kLists = 64 + 4 * 64;  // The last entry of the column table.
   const auto error_with = [&](std::size_t at, std::uint64_t value) {
     std::vector<std::byte> bytes = good;
-    StoreAt(bytes.data() + kLists + at, value);
+    Store(value, bytes.data() + kLists + at);
     return ChunkView::Parse(bytes).status().ToString();
   };
   EXPECT_THAT(error_with(48, 2), HasSubstr("the last boundary is not the end"));
@@ -298,14 +298,14 @@ TEST(ChunkTest, ValuesStayInsideEvenIfBoundariesChangeAfterParsing) {
     for (std::uint64_t wild : {std::uint64_t{0}, std::uint64_t{7}, ~std::uint64_t{0}}) {
       for (std::size_t index = 0; index < 4; ++index) {
         std::byte* const boundary = begin + index * sizeof(std::uint64_t);
-        const auto before = LoadAt<std::uint64_t>(boundary);
-        StoreAt(boundary, wild);
+        const auto before = Load<std::uint64_t>(boundary);
+        Store(wild, boundary);
         for (std::size_t row = 0; row < Sample::kRows; ++row) {
           EXPECT_LE(column.ElementsOf(row).end, column.elements);
           EXPECT_LE(column.Value(row).size(), column.data.size());
         }
         Touch(*view);
-        StoreAt(boundary, before);
+        Store(before, boundary);
       }
     }
   };

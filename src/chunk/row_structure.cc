@@ -1,6 +1,7 @@
 #include "chunk/row_structure.h"
 
 #include "base/format.h"
+#include "base/memory/bytes.h"
 
 namespace tfos::chunk {
 namespace {
@@ -71,7 +72,7 @@ class Parser {
 
   Result<RowNode> ParseAll() {
     TFOS_ASSIGN_OR_RETURN(RowNode root, ParseNode(0));
-    if (!left_.empty()) return Bad("bytes follow the last node");
+    if (left_.left() != 0) return Bad("bytes follow the last node");
     if (next_column_ != columns_.size()) return Bad("a column belongs to no node");
     return root;
   }
@@ -105,14 +106,13 @@ class Parser {
     }
     TFOS_ASSIGN_OR_RETURN(const auto count, Take<std::uint32_t>());
     // Every child has at least its code, which bounds what a wrong count can make us allocate.
-    if (count > left_.size()) return Bad("more children than bytes");
+    if (count > left_.left()) return Bad("more children than bytes");
     node.children.reserve(count);
     for (std::uint32_t i = 0; i < count; ++i) {
       if (HasKeys(node.kind)) {
         TFOS_ASSIGN_OR_RETURN(const auto length, Take<std::uint32_t>());
-        if (length > left_.size()) return Bad("a key is cut off");
-        node.keys.emplace_back(reinterpret_cast<const char*>(left_.data()), length);
-        left_ = left_.subspan(length);
+        if (length > left_.left()) return Bad("a key is cut off");
+        node.keys.push_back(left_.TakeText(length));
       }
       TFOS_ASSIGN_OR_RETURN(RowNode child, ParseNode(depth + 1));
       node.children.push_back(std::move(child));
@@ -122,21 +122,14 @@ class Parser {
 
   template <typename T>
   Result<T> Take() {
-    if (left_.size() < sizeof(T)) return Bad("cut off");
-    const T value = LoadAt<T>(left_.data());
-    left_ = left_.subspan(sizeof(T));
-    return value;
+    if (left_.left() < sizeof(T)) return Bad("cut off");
+    return left_.Take<T>();
   }
 
   const std::vector<ColumnView>& columns_;
-  std::span<const std::byte> left_;
+  ByteReader left_;
   std::size_t next_column_ = 0;
 };
-
-void AppendU32(std::size_t value, std::string& out) {
-  const auto narrow = static_cast<std::uint32_t>(value);
-  out.append(reinterpret_cast<const char*>(&narrow), sizeof narrow);
-}
 
 }  // namespace
 
@@ -146,10 +139,10 @@ void AppendRowStructure(const RowNode& node, std::string& out) {
   out.push_back(static_cast<char>(node.kind));
   if (!HasChildren(node.kind)) return;
   if (node.kind == RowNodeKind::kSparkRow) out.push_back(static_cast<char>(node.fields));
-  AppendU32(node.children.size(), out);
+  AppendBytes(static_cast<std::uint32_t>(node.children.size()), out);
   for (std::size_t i = 0; i < node.children.size(); ++i) {
     if (HasKeys(node.kind)) {
-      AppendU32(node.keys[i].size(), out);
+      AppendBytes(static_cast<std::uint32_t>(node.keys[i].size()), out);
       out += node.keys[i];
     }
     AppendRowStructure(node.children[i], out);

@@ -11,7 +11,7 @@
 
 #include "base/logging.h"
 #include "control/agent/agent.h"
-#include "control/agent/executor_log.h"
+#include "control/agent/child/executor_log.h"
 #include "control/host/executor_process.h"
 #include "control/host/gpu_lease.h"
 

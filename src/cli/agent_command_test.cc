@@ -36,7 +36,9 @@
 #include "base/text/line_buffer.h"
 #include "base/time/deadline.h"
 #include "control/host/gpu_lease.h"
-#include "control/messages/messages.h"
+#include "control/host/held_port.h"
+#include "control/messages/launch_messages.h"
+#include "control/messages/parts/message_text.h"
 
 namespace tfos::cli {
 namespace {
@@ -743,6 +745,34 @@ TEST_F(AgentCommandTest, TensorBoardOutlivesTheProgramUntilTheStop) {
   EXPECT_FALSE(WaitForEnd(tensorboard, Deadline::After({})));
   coordinator_.Send({{"type", "stop"}, {"reason", "over"}, {"grace_ms", 5000}});
   EXPECT_TRUE(WaitForEnd(tensorboard, Deadline::After(kLong)));
+  EXPECT_TRUE(AgentEnds());
+}
+
+TEST_F(AgentCommandTest, TensorBoardTakesThePortOfItsEnvironment) {
+  std::optional<Result<control::HeldPort>> free_port = control::HeldPort::Bind({});
+  ASSERT_TRUE(free_port->ok());
+  const int port = (*free_port)->port();
+  free_port.reset();
+  json bootstrap = Bootstrap("say('state', state='running'); hear(); say('done')");
+  bootstrap["environment"].push_back("TENSORBOARD_PORT=" + std::to_string(port));
+  bootstrap["tensorboard"] = {"python3", "-m", "http.server", "--bind", "127.0.0.1", "PORT"};
+  Launch(bootstrap);
+  coordinator_.StartNode(/*tensorboard=*/true);
+  const json listening = coordinator_.Await([](const json& message) {
+    return message["type"] == "state" && !message["tensorboard"].is_null();
+  });
+  EXPECT_EQ(listening["tensorboard"]["port"], port);
+  coordinator_.Send({{"type", "stop"}, {"reason", "over"}, {"grace_ms", 5000}});
+  EXPECT_TRUE(AgentEnds());
+}
+
+TEST_F(AgentCommandTest, ALaterStopShortensTheGraceOfAnEarlierOne) {
+  RunProgram(
+      "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('state', state='running'); forever()");
+  coordinator_.Send({{"type", "stop"}, {"reason", "slowly"}, {"grace_ms", 3600'000}});
+  coordinator_.Send({{"type", "stop"}, {"reason", "at once"}, {"grace_ms", 0}});
+  EXPECT_TRUE(NodeEnds());
+  coordinator_.Await("done");
   EXPECT_TRUE(AgentEnds());
 }
 

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "base/format.h"
-#include "control/coordinator/step_ticket_office.h"
+#include "control/coordinator/roster/step_ticket_office.h"
 #include "feed/feeder/client/feed_client.h"
 #include "feed/feeder/pass_rows.h"
 #include "feed/read/synchronous_batches.h"

@@ -28,6 +28,7 @@ Result<std::unique_ptr<Group>> Group::Join(GroupOptions options) {
     return check ? check() : Status();
   };
   std::unique_ptr<Group> group(new Group(std::move(closed)));
+  const MutexLock lock(group->mutex_);
   TFOS_ASSIGN_OR_RETURN(group->mesh_, Mesh::Connect(std::move(options)));
   TFOS_ASSIGN_OR_RETURN(group->hosts_, MeetOnHosts(*group->mesh_, group->next_number_));
   const GroupOptions& joined = group->mesh_->options();
@@ -101,7 +102,7 @@ Status Group::AllReduce(DType dtype, std::span<std::byte> data, std::string_view
                         "or bfloat16",
                         DTypeName(dtype), DTypeName(*wire))};
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Operation operation = Begin({.kind = OperationKind::kAllReduce,
                                      .dtype = dtype,
                                      .wire = wire.value_or(Operation::kAsItIs),
@@ -157,7 +158,7 @@ Status Group::Broadcast(std::uint32_t root, std::span<std::byte> data, std::stri
   if (root >= size()) {
     return {ErrorKind::kBadInput, fmt::format("there is no member {} of {}", root, size())};
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Begin({.kind = OperationKind::kBroadcast, .root = root, .elements = data.size()}, name);
   return Finish(Spread(root, data));
 }
@@ -188,7 +189,7 @@ Status Group::Spread(std::uint32_t root, std::span<std::byte> data) {
 }
 
 Result<std::vector<std::size_t>> Group::GatherSizes(std::size_t bytes, std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Begin({.kind = OperationKind::kGatherSizes, .elements = sizeof(std::size_t)}, name);
   auto sizes = ShareSize(bytes);
   TFOS_RETURN_IF_ERROR(Finish(sizes.ok() ? Status() : sizes.status()));
@@ -205,7 +206,7 @@ Result<std::vector<std::size_t>> Group::ShareSize(std::size_t bytes) {
 
 Status Group::AllGather(const std::vector<std::size_t>& sizes, std::span<std::byte> data,
                         std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Begin({.kind = OperationKind::kAllGather, .elements = data.size()}, name);
   return Finish(Gather(sizes, data));
 }
@@ -221,12 +222,12 @@ Status Group::Gather(const std::vector<std::size_t>& sizes, std::span<std::byte>
 }
 
 Status Group::Barrier(std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return Finish(SumUp(Begin({.kind = OperationKind::kBarrier}, name), {}));
 }
 
 Status Group::Leave() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (hosts_.memory != nullptr) hosts_.memory->TellLeft();
   if (Status told = mesh_->TellLeft(); !told.ok()) return Fail(std::move(told));
   while (true) {
@@ -241,9 +242,10 @@ Status Group::Leave() {
 }
 
 Result<std::optional<Operation>> Group::AwaitOther() {
-  return mesh_->AwaitOther(next_number_, [this]() -> Result<std::optional<Operation>> {
+  const std::uint64_t number = next_number_;
+  return mesh_->AwaitOther(number, [this, number]() -> Result<std::optional<Operation>> {
     if (hosts_.memory == nullptr) return std::optional<Operation>();
-    return hosts_.memory->Find(next_number_);
+    return hosts_.memory->Find(number);
   });
 }
 
@@ -284,7 +286,7 @@ Status Group::TakePart(const Operation& operation) {
 
 void Group::Close(std::string_view why) {
   *closed_ = true;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   static_cast<void>(Fail({ErrorKind::kReconnect, std::string(why)}).ok());
 }
 

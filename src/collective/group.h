@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/thread/mutex.h"
 #include "collective/host/host_memory.h"
 #include "collective/host/host_watch.h"
 #include "collective/meeting.h"
@@ -70,21 +70,22 @@ class Group {
  private:
   explicit Group(std::unique_ptr<std::atomic<bool>> closed) : closed_(std::move(closed)) {}
 
-  // All need `mutex_`.
   /// Numbers an operation and begins it. Its name may be too long.
-  Operation Begin(Operation operation, std::string_view name);
-  Status SumUp(const Operation& operation, std::span<std::byte> data);
-  Status SumUpOverConnections(Team& team, const Operation& operation, std::span<std::byte> data);
-  Status Spread(std::uint32_t root, std::span<std::byte> data);
-  Status Gather(const std::vector<std::size_t>& sizes, std::span<std::byte> data);
-  Result<std::vector<std::size_t>> ShareSize(std::size_t bytes);
+  Operation Begin(Operation operation, std::string_view name) TFOS_REQUIRES(mutex_);
+  Status SumUp(const Operation& operation, std::span<std::byte> data) TFOS_REQUIRES(mutex_);
+  Status SumUpOverConnections(Team& team, const Operation& operation, std::span<std::byte> data)
+      TFOS_REQUIRES(mutex_);
+  Status Spread(std::uint32_t root, std::span<std::byte> data) TFOS_REQUIRES(mutex_);
+  Status Gather(const std::vector<std::size_t>& sizes, std::span<std::byte> data)
+      TFOS_REQUIRES(mutex_);
+  Result<std::vector<std::size_t>> ShareSize(std::size_t bytes) TFOS_REQUIRES(mutex_);
   /// What a member does that has left.
-  Status TakePart(const Operation& operation);
+  Status TakePart(const Operation& operation) TFOS_REQUIRES(mutex_);
   /// The next operation that another member has begun; none when all have left.
-  Result<std::optional<Operation>> AwaitOther();
+  Result<std::optional<Operation>> AwaitOther() TFOS_REQUIRES(mutex_);
   /// The end of the operation that was begun last. Ends the group with `status` if it is a failure.
-  Status Finish(Status status);
-  Status Fail(Status why);
+  Status Finish(Status status) TFOS_REQUIRES(mutex_);
+  Status Fail(Status why) TFOS_REQUIRES(mutex_);
 
   std::string DescribeTransport() const;
   Team All() const;
@@ -97,17 +98,19 @@ class Group {
   bool HasHosts() const { return hosts_.members.size() < size(); }
 
   const std::unique_ptr<std::atomic<bool>> closed_;  ///< Where the mesh sees it while it waits.
-  std::mutex mutex_;
+  // Set while the members join; from then on the pointers and values stay as they are.
   std::unique_ptr<Mesh> mesh_;
   Hosts hosts_;
   std::string transport_;
   std::optional<HostWatch> watch_;
-  std::unique_ptr<Timeline> timeline_;  ///< Null if none is wanted.
-  Timeline::Event event_;               ///< The operation that was begun last.
-  Clock::TimePoint event_begin_;
-  std::uint64_t next_number_ = 0;
-  std::vector<std::size_t> sizes_;  ///< As they were gathered last.
-  std::vector<std::byte> scratch_;
+
+  Mutex mutex_;
+  std::unique_ptr<Timeline> timeline_ TFOS_GUARDED_BY(mutex_);  ///< Null if none is wanted.
+  Timeline::Event event_ TFOS_GUARDED_BY(mutex_);  ///< The operation that was begun last.
+  Clock::TimePoint event_begin_ TFOS_GUARDED_BY(mutex_);
+  std::uint64_t next_number_ TFOS_GUARDED_BY(mutex_) = 0;
+  std::vector<std::size_t> sizes_ TFOS_GUARDED_BY(mutex_);  ///< As they were gathered last.
+  std::vector<std::byte> scratch_ TFOS_GUARDED_BY(mutex_);
 };
 
 }  // namespace tfos::collective

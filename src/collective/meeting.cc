@@ -20,6 +20,7 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "collective/algorithms.h"
+#include "net/listen.h"
 #include "net/socket.h"
 
 namespace tfos::collective {

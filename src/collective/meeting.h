@@ -10,7 +10,7 @@
 
 namespace tfos::collective {
 
-/// Who shares memory with whom.
+/// Which members share memory.
 struct Hosts {
   /// The members on each host, ascending; a member that shares memory with nobody is alone on one.
   /// In the order of their first members, which speak for their hosts.

@@ -78,7 +78,7 @@ Result<Buffer> Allocate(BufferPool& pool, std::uint64_t bytes) {
 /// Room for the boundaries of so many parts, of which the first is written.
 Result<Buffer> AllocateBoundaries(BufferPool& pool, std::uint64_t parts) {
   TFOS_ASSIGN_OR_RETURN(Buffer boundaries, Allocate(pool, (parts + 1) * sizeof(std::uint64_t)));
-  chunk::StoreAt(boundaries.data, std::uint64_t{0});
+  Store(std::uint64_t{0}, boundaries.data);
   return boundaries;
 }
 
@@ -96,7 +96,7 @@ chunk::ElementRange ShapedElements(const ColumnPart& part) {
 chunk::ElementRange WriteBoundaries(const ColumnPart& part, std::uint64_t base, std::byte* to) {
   const chunk::ColumnView& column = *part.column;
   const auto write = [&](std::uint64_t index, std::uint64_t value) {
-    chunk::StoreAt(to + index * sizeof value, value);
+    Store(value, to + index * sizeof value);
   };
   if (!chunk::IsRagged(column.encoding)) {
     for (std::uint64_t i = 0; i < part.count; ++i) write(i, base + (i + 1) * column.value_elements);
@@ -255,7 +255,7 @@ Result<OwnColumn> CopyColumn(BufferPool& pool, const ColumnPart& part) {
   if (chunk::HoldsStrings(column.encoding)) {
     TFOS_ASSIGN_OR_RETURN(Buffer boundaries, AllocateBoundaries(pool, range.size()));
     ForEachString(column, range, bytes, [&](std::uint64_t i, std::uint64_t end) {
-      chunk::StoreAt(boundaries.data + (i + 1) * sizeof end, end);
+      Store(end, boundaries.data + (i + 1) * sizeof end);
     });
     own.view.string_boundaries = boundaries.data;
     own.memory.push_back(std::move(boundaries.held));

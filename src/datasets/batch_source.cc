@@ -42,7 +42,7 @@ void AddMask(BatchStorage& storage, std::uint64_t fed, std::uint64_t rows) {
   if (memory->size() == 0) throw std::bad_alloc();
   const std::span<std::byte> room = memory->bytes();
   for (std::uint64_t row = 0; row < rows; ++row) {
-    chunk::StoreAt(room.data() + row * sizeof(float), row < fed ? 1.0F : 0.0F);
+    Store(row < fed ? 1.0F : 0.0F, room.data() + row * sizeof(float));
   }
   AddNumbers(storage, chunk::DType::kFloat32, {static_cast<std::int64_t>(rows)},
              {.bytes = room, .memory = std::move(memory)});

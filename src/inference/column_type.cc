@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "arrow/array_view.h"
 #include "base/format.h"
 #include "inference/number_conversion.h"
 #include "tensorflow/tf_codes.h"
@@ -12,10 +13,6 @@ namespace tfos::inference {
 namespace {
 
 using namespace tensorflow;  // NOLINT: its type codes.
-
-std::string_view FormatOf(const ArrowSchema& schema) {
-  return schema.format == nullptr ? std::string_view() : std::string_view(schema.format);
-}
 
 /// What a number becomes in a chunk: docs/dataframes.md.
 constexpr std::pair<std::string_view, int> kNumbers[] = {
@@ -32,14 +29,10 @@ std::optional<int> NumberType(std::string_view format) {
   return std::nullopt;
 }
 
-bool IsList(std::string_view format) {
-  return format == "+l" || format == "+L" || format.starts_with("+w:");
-}
-
 /// A vector of Spark ML, which is a struct.
 bool IsVector(const ArrowSchema& schema) {
   constexpr std::string_view kChildren[] = {"type", "size", "indices", "values"};
-  if (FormatOf(schema) != "+s" || schema.n_children != std::ssize(kChildren) ||
+  if (arrow::FormatOf(schema) != "+s" || schema.n_children != std::ssize(kChildren) ||
       schema.children == nullptr) {
     return false;
   }
@@ -96,13 +89,13 @@ std::optional<std::string> ElementMismatch(const ColumnType& column, const Tenso
 ColumnType ColumnType::Of(const ArrowSchema& schema) {
   ColumnType type;
   const ArrowSchema* leaf = &schema;
-  while (IsList(FormatOf(*leaf)) && leaf->n_children == 1 && leaf->children != nullptr &&
-         leaf->children[0] != nullptr) {
+  while (arrow::IsList(arrow::FormatOf(*leaf)) && leaf->n_children == 1 &&
+         leaf->children != nullptr && leaf->children[0] != nullptr) {
     type.text += type.depth == 0 ? "list of " : "lists of ";
     ++type.depth;
     leaf = leaf->children[0];
   }
-  const std::string_view format = FormatOf(*leaf);
+  const std::string_view format = arrow::FormatOf(*leaf);
   if (const auto dtype = NumberType(format); dtype && leaf->dictionary == nullptr) {
     type.kind = Kind::kNumbers;
     type.dtype = *dtype;

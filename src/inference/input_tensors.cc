@@ -296,9 +296,9 @@ class InputMaker {
     const auto add_split = [&] {
       std::byte* const to = splits->bytes().data() + row++ * split_bytes;
       if (wide) {
-        chunk::StoreAt(to, static_cast<std::int64_t>(elements));
+        Store(static_cast<std::int64_t>(elements), to);
       } else {
-        chunk::StoreAt(to, static_cast<std::int32_t>(elements));
+        Store(static_cast<std::int32_t>(elements), to);
       }
     };
     add_split();

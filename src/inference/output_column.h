@@ -23,8 +23,8 @@ std::optional<std::string> OutputMismatch(const TensorSpec& tensor);
 /// one inside the other.
 ///
 /// Owner and lifetime: owns its values until they are taken; borrows `output`. Threads: one at a
-/// time. Errors: kBadInput for tensors that are not one value for each row, and strings that are no
-/// UTF-8 in a column of text; kUnsupported beyond 2^31 - 1 elements.
+/// time. Errors: kBadInput for tensors that are not one value for each row, and strings in a
+/// column of text that are not UTF-8; kUnsupported beyond 2^31 - 1 elements.
 class OutputColumn {
  public:
   explicit OutputColumn(const PlannedOutput& output);

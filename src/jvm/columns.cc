@@ -19,8 +19,8 @@ Result<jlongArray> GiveColumns(JNIEnv* java, arrow::Field columns) {
 
 }  // namespace tfos::jvm
 
-extern "C" JNIEXPORT void JNICALL Java_tfos_internal_NativeColumns_release(JNIEnv* /*java*/,
-                                                                           jclass /*type*/,
-                                                                           jlong columns) {
+extern "C" JNIEXPORT void JNICALL Java_tfos_internal_columns_NativeColumns_release(JNIEnv* /*java*/,
+                                                                                   jclass /*type*/,
+                                                                                   jlong columns) {
   tfos::jvm::Release<tfos::arrow::Field>(columns);
 }

@@ -9,7 +9,7 @@
 namespace tfos::jvm {
 
 /// Hands columns to Java: their handle and their numbers (column_layout.h). They stay until Java
-/// calls tfos.internal.NativeColumns.release.
+/// calls tfos.internal.columns.NativeColumns.release.
 Result<jlongArray> GiveColumns(JNIEnv* java, arrow::Field columns);
 
 }  // namespace tfos::jvm

@@ -1,4 +1,4 @@
-// The native methods of tfos.internal.NativeFeeder: one of them feeds one partition of a Spark
+// The native methods of tfos.internal.feed.NativeFeeder: one of them feeds one partition of a Spark
 // task.
 
 #include <jni.h>
@@ -13,8 +13,11 @@
 #include <vector>
 
 #include "arrow/export.h"
+#include "base/python_error.h"
 #include "chunk/chunk_rows.h"
 #include "columns/arrow/arrow_columns.h"
+#include "control/ask/failure_text.h"
+#include "control/ask/node_loss.h"
 #include "feed/feeder/feed_plan.h"
 #include "feed/feeder/partition_feeder.h"
 #include "jvm/column_layout.h"
@@ -24,17 +27,26 @@
 namespace tfos::jvm {
 namespace {
 
-/// Throws a tfos.internal.FeedException, which keeps the kind; Enter leaves it alone.
-void ThrowFeedException(JNIEnv* java, const Status& status) {
+/// Throws a tfos.internal.feed.FeedException of a class of Python's tfos.errors. Enter leaves it
+/// alone.
+void ThrowFeedException(JNIEnv* java, const char* python_class, const std::string& text,
+                        bool superseded) {
   if (java->ExceptionCheck() == JNI_TRUE) return;
-  jclass type = java->FindClass("tfos/internal/FeedException");
+  jclass type = java->FindClass("tfos/internal/feed/FeedException");
   if (type == nullptr) return;
-  jmethodID make = java->GetMethodID(type, "<init>", "(Ljava/lang/String;Ljava/lang/String;)V");
-  jstring kind = ToJava(java, ErrorKindName(status.kind()));
-  jstring message = ToJava(java, status.ToString());
-  if (make == nullptr || kind == nullptr || message == nullptr) return;
-  auto* exception = static_cast<jthrowable>(java->NewObject(type, make, kind, message));
+  jmethodID make = java->GetMethodID(type, "<init>", "(Ljava/lang/String;ZLjava/lang/String;)V");
+  jstring error = ToJava(java, python_class);
+  jstring message = ToJava(java, text);
+  if (make == nullptr || error == nullptr || message == nullptr) return;
+  const auto by_another = static_cast<jboolean>(superseded ? JNI_TRUE : JNI_FALSE);
+  auto* exception =
+      static_cast<jthrowable>(java->NewObject(type, make, error, by_another, message));
   if (exception != nullptr) java->Throw(exception);
+}
+
+void ThrowFeedException(JNIEnv* java, const Status& status) {
+  ThrowFeedException(java, PythonErrorName(status.kind()), status.ToString(),
+                     status.kind() == ErrorKind::kSuperseded);
 }
 
 template <typename Work>
@@ -104,6 +116,7 @@ Result<jlong> Write(Feeder& feeder, std::uint64_t wanted,
   return static_cast<jlong>(chunk::NextChunkRows(wanted, rows, written, feeder.chunk_bytes));
 }
 
+/// Returns how many batches the next chunk may have.
 Result<jlong> WritePickled(JNIEnv* java, Feeder& feeder, jobjectArray batches, jint count) {
   // Its end drops the references to the batches.
   if (java->PushLocalFrame(count) != JNI_OK) throw std::bad_alloc();
@@ -120,7 +133,7 @@ Result<jlong> WritePickled(JNIEnv* java, Feeder& feeder, jobjectArray batches, j
   Result<std::uint64_t> written = feeder.partition->WritePickled(sizes, copy);
   java->PopLocalFrame(nullptr);
   TFOS_RETURN_IF_ERROR(written.status());
-  return static_cast<jlong>(*written);
+  return static_cast<jlong>(chunk::NextChunkBatches(static_cast<std::uint64_t>(count)));
 }
 
 }  // namespace
@@ -131,12 +144,10 @@ extern "C" {
 using namespace tfos;       // NOLINT(google-build-using-namespace)
 using namespace tfos::jvm;  // NOLINT(google-build-using-namespace)
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_open(JNIEnv* java, jclass /*type*/,
-                                                             jbyteArray plan,
-                                                             jbyteArray executor_id, jint partition,
-                                                             jint attempt, jbyteArray columns,
-                                                             jboolean decimals_as_float64,
-                                                             jlong chunk_bytes, jobject killed) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_open(
+    JNIEnv* java, jclass /*type*/, jbyteArray plan, jbyteArray executor_id, jint partition,
+    jint attempt, jbyteArray columns, jboolean decimals_as_float64, jlong chunk_bytes,
+    jobject killed) {
   return EnterFeed(java, [&]() -> Result<jlong> {
     feed::FeedTask task;
     task.executor_id = BytesFrom(java, executor_id);
@@ -158,33 +169,33 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_open(JNIEnv* java, jclas
   });
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_firstChunkRows(JNIEnv* /*java*/,
-                                                                       jclass /*type*/) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_firstChunkRows(JNIEnv* /*java*/,
+                                                                            jclass /*type*/) {
   return static_cast<jlong>(chunk::kFirstChunkRows);
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_write(JNIEnv* java, jclass /*type*/,
-                                                              jlong handle, jlong wanted,
-                                                              jlongArray numbers) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_write(JNIEnv* java, jclass /*type*/,
+                                                                   jlong handle, jlong wanted,
+                                                                   jlongArray numbers) {
   return EnterFeed(java, [&]() -> Result<jlong> {
     return Write(FeederOf(handle), static_cast<std::uint64_t>(wanted), NumbersFrom(java, numbers));
   });
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeFeeder_writePickled(JNIEnv* java, jclass /*type*/,
-                                                                     jlong handle,
-                                                                     jobjectArray batches,
-                                                                     jint count) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_writePickled(
+    JNIEnv* java, jclass /*type*/, jlong handle, jobjectArray batches, jint count) {
   return EnterFeed(java, [&] { return WritePickled(java, FeederOf(handle), batches, count); });
 }
 
-JNIEXPORT jboolean JNICALL Java_tfos_internal_NativeFeeder_stopped(JNIEnv* /*java*/,
-                                                                   jclass /*type*/, jlong handle) {
+JNIEXPORT jboolean JNICALL Java_tfos_internal_feed_NativeFeeder_stopped(JNIEnv* /*java*/,
+                                                                        jclass /*type*/,
+                                                                        jlong handle) {
   return FeederOf(handle).partition->stopped() ? JNI_TRUE : JNI_FALSE;
 }
 
-JNIEXPORT jlongArray JNICALL Java_tfos_internal_NativeFeeder_finish(JNIEnv* java, jclass /*type*/,
-                                                                    jlong handle) {
+JNIEXPORT jlongArray JNICALL Java_tfos_internal_feed_NativeFeeder_finish(JNIEnv* java,
+                                                                         jclass /*type*/,
+                                                                         jlong handle) {
   return EnterFeed(java, [&]() -> Result<jlongArray> {
     feed::PartitionFeeder& partition = *FeederOf(handle).partition;
     TFOS_RETURN_IF_ERROR(partition.Finish().status());
@@ -193,9 +204,28 @@ JNIEXPORT jlongArray JNICALL Java_tfos_internal_NativeFeeder_finish(JNIEnv* java
   });
 }
 
-JNIEXPORT void JNICALL Java_tfos_internal_NativeFeeder_close(JNIEnv* /*java*/, jclass /*type*/,
-                                                             jlong handle) {
+JNIEXPORT void JNICALL Java_tfos_internal_feed_NativeFeeder_close(JNIEnv* /*java*/, jclass /*type*/,
+                                                                  jlong handle) {
   Release<FeederPointer>(handle);
+}
+
+JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_firstChunkBatches(JNIEnv* /*java*/,
+                                                                               jclass /*type*/) {
+  return static_cast<jlong>(chunk::kFirstChunkBatches);
+}
+
+JNIEXPORT jboolean JNICALL Java_tfos_internal_feed_NativeFeeder_programsHaveReturned(
+    JNIEnv* java, jclass /*type*/, jbyteArray plan, jobject killed) {
+  return EnterFeed(java, [&]() -> Result<jboolean> {
+    TFOS_ASSIGN_OR_RETURN(const control::NodeLoss loss,
+                          control::WhyNodeWasLost(BytesFrom(java, plan), KillCheck(java, killed)));
+    if (loss.reason == control::LossReason::kClusterFailed) {
+      TFOS_ASSIGN_OR_RETURN(const std::string text, control::FailureText(loss.failure));
+      ThrowFeedException(java, "NodeFailedError", text, /*superseded=*/false);
+    }
+    const bool returned = loss.reason == control::LossReason::kProgramsReturned;
+    return static_cast<jboolean>(returned ? JNI_TRUE : JNI_FALSE);
+  });
 }
 
 }  // extern "C"

@@ -25,7 +25,7 @@ const char* ClassFor(ErrorKind kind) {
   return "java/lang/RuntimeException";
 }
 
-/// Messages may name anything, such as a key of a record that is no text.
+/// Messages may name anything, such as the key of a record, which may be binary.
 std::string Printable(std::string text) {
   if (IsUtf8(text)) return text;
   std::ranges::replace_if(

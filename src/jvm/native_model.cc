@@ -1,4 +1,4 @@
-// The native methods of tfos.internal.NativeModel: SavedModels over columns.
+// The native methods of tfos.internal.inference.NativeModel: SavedModels over columns.
 
 #include <jni.h>
 
@@ -92,17 +92,17 @@ using namespace tfos::jvm;  // NOLINT
 
 extern "C" {
 
-JNIEXPORT jstring JNICALL Java_tfos_internal_NativeModel_signature(JNIEnv* java, jclass /*type*/,
-                                                                   jbyteArray saved_model,
-                                                                   jstring tags, jstring name) {
+JNIEXPORT jstring JNICALL Java_tfos_internal_inference_NativeModel_signature(
+    JNIEnv* java, jclass /*type*/, jbyteArray saved_model, jstring tags, jstring name) {
   return Enter(java, [&]() -> Result<jstring> {
     TFOS_ASSIGN_OR_RETURN(const std::string found, SignatureOf(java, saved_model, tags, name));
     return ToJava(java, found);
   });
 }
 
-JNIEXPORT jstring JNICALL Java_tfos_internal_NativeModel_plan(JNIEnv* java, jclass /*type*/,
-                                                              jstring request) {
+JNIEXPORT jstring JNICALL Java_tfos_internal_inference_NativeModel_plan(JNIEnv* java,
+                                                                        jclass /*type*/,
+                                                                        jstring request) {
   return Enter(java, [&]() -> Result<jstring> {
     TFOS_ASSIGN_OR_RETURN(const PlannedTable planned,
                           PlanFromJson(json::parse(TextOf(java, request))));
@@ -110,10 +110,9 @@ JNIEXPORT jstring JNICALL Java_tfos_internal_NativeModel_plan(JNIEnv* java, jcla
   });
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeModel_load(JNIEnv* java, jclass /*type*/,
-                                                            jstring tensorflow, jstring directory,
-                                                            jstring tags, jstring op_libraries,
-                                                            jint threads) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_inference_NativeModel_load(
+    JNIEnv* java, jclass /*type*/, jstring tensorflow, jstring directory, jstring tags,
+    jstring op_libraries, jint threads) {
   return Enter(java, [&]() -> Result<jlong> {
     return Load(TextOf(java, tensorflow), {.directory = TextOf(java, directory),
                                            .tags = TextsOf(java, tags),
@@ -122,27 +121,30 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_NativeModel_load(JNIEnv* java, jclass
   });
 }
 
-JNIEXPORT void JNICALL Java_tfos_internal_NativeModel_unload(JNIEnv* /*java*/, jclass /*type*/,
-                                                             jlong session) {
+JNIEXPORT void JNICALL Java_tfos_internal_inference_NativeModel_unload(JNIEnv* /*java*/,
+                                                                       jclass /*type*/,
+                                                                       jlong session) {
   Release<std::shared_ptr<const Session>>(session);
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeModel_newRunner(JNIEnv* java, jclass /*type*/,
-                                                                 jlong session, jstring request) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_inference_NativeModel_newRunner(JNIEnv* java,
+                                                                           jclass /*type*/,
+                                                                           jlong session,
+                                                                           jstring request) {
   return Enter(java, [&] {
     return NewRunner(Held<std::shared_ptr<const Session>>(session),
                      json::parse(TextOf(java, request)));
   });
 }
 
-JNIEXPORT void JNICALL Java_tfos_internal_NativeModel_deleteRunner(JNIEnv* /*java*/,
-                                                                   jclass /*type*/, jlong runner) {
+JNIEXPORT void JNICALL Java_tfos_internal_inference_NativeModel_deleteRunner(JNIEnv* /*java*/,
+                                                                             jclass /*type*/,
+                                                                             jlong runner) {
   Release<Runner>(runner);
 }
 
-JNIEXPORT jlongArray JNICALL Java_tfos_internal_NativeModel_run(JNIEnv* java, jclass /*type*/,
-                                                                jlong runner, jlongArray columns,
-                                                                jlong first_row) {
+JNIEXPORT jlongArray JNICALL Java_tfos_internal_inference_NativeModel_run(
+    JNIEnv* java, jclass /*type*/, jlong runner, jlongArray columns, jlong first_row) {
   return Enter(java, [&]() -> Result<jlongArray> {
     TFOS_ASSIGN_OR_RETURN(arrow::Field results,
                           Run(Held<Runner>(runner), NumbersFrom(java, columns),

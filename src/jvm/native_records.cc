@@ -1,4 +1,4 @@
-// The native methods of tfos.internal.NativeRecords: TFRecord files.
+// The native methods of tfos.internal.records.NativeRecords: TFRecord files.
 
 #include <jni.h>
 
@@ -54,7 +54,7 @@ struct Writer {
   arrow::Field columns;
 };
 
-/// What is read of a file, and how: the options of tfos.internal.NativeRecords.newReader.
+/// What is read of a file, and how: the options of tfos.internal.records.NativeRecords.newReader.
 struct Reader {
   std::unique_ptr<ExampleReader> records;
   /// The bytes of bad records, as the last column.
@@ -227,9 +227,10 @@ using namespace tfos::jvm;  // NOLINT
 
 extern "C" {
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeRecords_newInference(JNIEnv* java, jclass /*type*/,
-                                                                      jstring record_type,
-                                                                      jboolean strings) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_records_NativeRecords_newInference(JNIEnv* java,
+                                                                              jclass /*type*/,
+                                                                              jstring record_type,
+                                                                              jboolean strings) {
   return Enter(java, [&]() -> Result<jlong> {
     TFOS_ASSIGN_OR_RETURN(const RecordType type, RecordTypeFrom(TextOf(java, record_type)));
     return Hold(SchemaInference(type, strings == JNI_TRUE ? records::BytesAs::kStringWhereUtf8
@@ -237,10 +238,9 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_NativeRecords_newInference(JNIEnv* ja
   });
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeRecords_infer(JNIEnv* java, jclass /*type*/,
-                                                               jlong inference, jobject stream,
-                                                               jstring name, jstring compression,
-                                                               jlong most, jboolean only_sound) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_records_NativeRecords_infer(
+    JNIEnv* java, jclass /*type*/, jlong inference, jobject stream, jstring name,
+    jstring compression, jlong most, jboolean only_sound) {
   return Enter(java, [&]() -> Result<jlong> {
     TFOS_ASSIGN_OR_RETURN(const auto reader,
                           OpenRecords(java, stream, name, TextOf(java, compression)));
@@ -252,23 +252,23 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_NativeRecords_infer(JNIEnv* java, jcl
   });
 }
 
-JNIEXPORT jstring JNICALL Java_tfos_internal_NativeRecords_inferred(JNIEnv* java, jclass /*type*/,
-                                                                    jlong inference) {
+JNIEXPORT jstring JNICALL Java_tfos_internal_records_NativeRecords_inferred(JNIEnv* java,
+                                                                            jclass /*type*/,
+                                                                            jlong inference) {
   return Enter(java, [&]() -> Result<jstring> {
     TFOS_ASSIGN_OR_RETURN(const auto schema, Held<SchemaInference>(inference).Finish());
     return ToJava(java, TypeToJson(records::FieldOf(schema)).dump());
   });
 }
 
-JNIEXPORT void JNICALL Java_tfos_internal_NativeRecords_deleteInference(JNIEnv* /*java*/,
-                                                                        jclass /*type*/,
-                                                                        jlong inference) {
+JNIEXPORT void JNICALL Java_tfos_internal_records_NativeRecords_deleteInference(JNIEnv* /*java*/,
+                                                                                jclass /*type*/,
+                                                                                jlong inference) {
   Release<SchemaInference>(inference);
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeRecords_newReader(JNIEnv* java, jclass /*type*/,
-                                                                   jobject stream, jstring name,
-                                                                   jstring options) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_records_NativeRecords_newReader(
+    JNIEnv* java, jclass /*type*/, jobject stream, jstring name, jstring options) {
   return Enter(java, [&]() -> Result<jlong> {
     TFOS_ASSIGN_OR_RETURN(Reader reader,
                           OpenReader(java, stream, name, json::parse(TextOf(java, options))));
@@ -276,33 +276,33 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_NativeRecords_newReader(JNIEnv* java,
   });
 }
 
-JNIEXPORT jlongArray JNICALL Java_tfos_internal_NativeRecords_next(JNIEnv* java, jclass /*type*/,
-                                                                   jlong reader) {
+JNIEXPORT jlongArray JNICALL Java_tfos_internal_records_NativeRecords_next(JNIEnv* java,
+                                                                           jclass /*type*/,
+                                                                           jlong reader) {
   return Enter(java, [&]() -> Result<jlongArray> {
     TFOS_ASSIGN_OR_RETURN(arrow::Field columns, Next(Held<Reader>(reader)));
     return GiveColumns(java, std::move(columns));
   });
 }
 
-JNIEXPORT jstring JNICALL Java_tfos_internal_NativeRecords_counts(JNIEnv* java, jclass /*type*/,
-                                                                  jlong reader) {
+JNIEXPORT jstring JNICALL Java_tfos_internal_records_NativeRecords_counts(JNIEnv* java,
+                                                                          jclass /*type*/,
+                                                                          jlong reader) {
   return Enter(java, [&]() -> Result<jstring> {
     return ToJava(java, CountsOf(Held<Reader>(reader).records->counts())
                             .dump(-1, ' ', false, json::error_handler_t::replace));
   });
 }
 
-JNIEXPORT void JNICALL Java_tfos_internal_NativeRecords_deleteReader(JNIEnv* /*java*/,
-                                                                     jclass /*type*/,
-                                                                     jlong reader) {
+JNIEXPORT void JNICALL Java_tfos_internal_records_NativeRecords_deleteReader(JNIEnv* /*java*/,
+                                                                             jclass /*type*/,
+                                                                             jlong reader) {
   Release<Reader>(reader);
 }
 
-JNIEXPORT jlongArray JNICALL Java_tfos_internal_NativeRecords_part(JNIEnv* java, jclass /*type*/,
-                                                                   jbyteArray index, jstring name,
-                                                                   jlong bytes, jbyteArray head,
-                                                                   jbyteArray tail, jlong begin,
-                                                                   jlong end) {
+JNIEXPORT jlongArray JNICALL Java_tfos_internal_records_NativeRecords_part(
+    JNIEnv* java, jclass /*type*/, jbyteArray index, jstring name, jlong bytes, jbyteArray head,
+    jbyteArray tail, jlong begin, jlong end) {
   return Enter(java, [&]() -> Result<jlongArray> {
     TFOS_ASSIGN_OR_RETURN(
         const auto part,
@@ -317,9 +317,8 @@ JNIEXPORT jlongArray JNICALL Java_tfos_internal_NativeRecords_part(JNIEnv* java,
   });
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_NativeRecords_newWriter(JNIEnv* java, jclass /*type*/,
-                                                                   jobject stream, jstring name,
-                                                                   jstring options) {
+JNIEXPORT jlong JNICALL Java_tfos_internal_records_NativeRecords_newWriter(
+    JNIEnv* java, jclass /*type*/, jobject stream, jstring name, jstring options) {
   return Enter(java, [&]() -> Result<jlong> {
     TFOS_ASSIGN_OR_RETURN(Writer writer,
                           OpenWriter(java, stream, name, json::parse(TextOf(java, options))));
@@ -327,18 +326,21 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_NativeRecords_newWriter(JNIEnv* java,
   });
 }
 
-JNIEXPORT void JNICALL Java_tfos_internal_NativeRecords_write(JNIEnv* java, jclass /*type*/,
-                                                              jlong writer, jlongArray columns) {
+JNIEXPORT void JNICALL Java_tfos_internal_records_NativeRecords_write(JNIEnv* java, jclass /*type*/,
+                                                                      jlong writer,
+                                                                      jlongArray columns) {
   Enter(java, [&] { return Write(Held<Writer>(writer), NumbersFrom(java, columns)); });
 }
 
-JNIEXPORT void JNICALL Java_tfos_internal_NativeRecords_finish(JNIEnv* java, jclass /*type*/,
-                                                               jlong writer) {
+JNIEXPORT void JNICALL Java_tfos_internal_records_NativeRecords_finish(JNIEnv* java,
+                                                                       jclass /*type*/,
+                                                                       jlong writer) {
   Enter(java, [&] { return Held<Writer>(writer).records->Close(); });
 }
 
-JNIEXPORT jbyteArray JNICALL Java_tfos_internal_NativeRecords_index(JNIEnv* java, jclass /*type*/,
-                                                                    jlong writer) {
+JNIEXPORT jbyteArray JNICALL Java_tfos_internal_records_NativeRecords_index(JNIEnv* java,
+                                                                            jclass /*type*/,
+                                                                            jlong writer) {
   return Enter(java, [&]() -> Result<jbyteArray> {
     Writer& held = Held<Writer>(writer);
     const std::string index = held.index->Finish(held.records->records()).Serialize();
@@ -351,9 +353,9 @@ JNIEXPORT jbyteArray JNICALL Java_tfos_internal_NativeRecords_index(JNIEnv* java
   });
 }
 
-JNIEXPORT void JNICALL Java_tfos_internal_NativeRecords_deleteWriter(JNIEnv* /*java*/,
-                                                                     jclass /*type*/,
-                                                                     jlong writer) {
+JNIEXPORT void JNICALL Java_tfos_internal_records_NativeRecords_deleteWriter(JNIEnv* /*java*/,
+                                                                             jclass /*type*/,
+                                                                             jlong writer) {
   Release<Writer>(writer);
 }
 

@@ -1,72 +1,24 @@
 #include "net/socket.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include "base/format.h"
+#include "net/resolve.h"
+#include "net/unix_address.h"
 
 namespace tfos::net {
 namespace {
 
-constexpr int kBacklog = 1024;
 constexpr int kCheckMilliseconds = static_cast<int>(kCheckInterval.count());
 constexpr int kSocketFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
-
-struct UnixAddress {
-  sockaddr_un address{};
-  socklen_t size = 0;
-};
-
-Result<UnixAddress> AbstractAddress(std::string_view name) {
-  UnixAddress result;
-  if (name.empty() || name.size() >= sizeof(result.address.sun_path)) {
-    return Status(ErrorKind::kBadInput, fmt::format("a socket name of {} characters", name.size()));
-  }
-  result.address.sun_family = AF_UNIX;
-  std::memcpy(result.address.sun_path + 1, name.data(), name.size());
-  result.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return result;
-}
-
-struct FreeAddresses {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
-using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
-
-Result<Addresses> Resolve(const std::string& host, std::uint16_t port, int flags) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
-  addrinfo* list = nullptr;
-  const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  if (error != 0) {
-    return Status(ErrorKind::kRetryLater,
-                  fmt::format("look up host {}: {}", host, ::gai_strerror(error)));
-  }
-  return Addresses(list);
-}
-
-Result<std::uint16_t> LocalPort(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return Status::FromErrno(errno, "ask for the port that was bound");
-  }
-  return address.ss_family == AF_INET6
-             ? ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port)
-             : ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
 
 Status FinishConnect(int fd, const Wait& wait) {
   TFOS_ASSIGN_OR_RETURN(const short ready, Poll(fd, POLLOUT, wait));
@@ -79,42 +31,6 @@ Status FinishConnect(int fd, const Wait& wait) {
 }
 
 }  // namespace
-
-Result<UniqueFd> ListenUnix(std::string_view name) {
-  TFOS_ASSIGN_OR_RETURN(const UnixAddress address, AbstractAddress(name));
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | kSocketFlags, 0));
-  if (!fd.valid()) return Status::FromErrno(errno, "create a Unix socket");
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.address), address.size) != 0 ||
-      ::listen(fd.get(), kBacklog) != 0) {
-    return Status::FromErrno(errno, "listen on a Unix socket");
-  }
-  return fd;
-}
-
-Result<TcpListener> ListenTcp(const std::string& address, std::uint16_t first, std::uint16_t last) {
-  if (first > last) {
-    return Status(ErrorKind::kBadInput, fmt::format("a port range from {} to {}", first, last));
-  }
-  for (unsigned port = first; port <= last; ++port) {
-    TFOS_ASSIGN_OR_RETURN(
-        const Addresses addresses,
-        Resolve(address, static_cast<std::uint16_t>(port), AI_PASSIVE | AI_NUMERICHOST));
-    UniqueFd fd(::socket(addresses->ai_family, SOCK_STREAM | kSocketFlags, 0));
-    if (!fd.valid()) return Status::FromErrno(errno, "create a TCP socket");
-    const int on = 1;
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (::bind(fd.get(), addresses->ai_addr, addresses->ai_addrlen) == 0 &&
-        ::listen(fd.get(), kBacklog) == 0) {
-      TFOS_ASSIGN_OR_RETURN(const std::uint16_t bound, LocalPort(fd.get()));
-      return TcpListener{std::move(fd), bound};
-    }
-    if (errno != EADDRINUSE) {
-      return Status::FromErrno(errno, fmt::format("listen on {} port {}", address, port));
-    }
-  }
-  return Status(ErrorKind::kRetryLater,
-                fmt::format("no free port from {} to {} at {}", first, last, address));
-}
 
 Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& wait) {
   TFOS_ASSIGN_OR_RETURN(const UnixAddress address, AbstractAddress(name));
@@ -138,7 +54,7 @@ Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& w
 
 Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const Wait& wait,
                             std::optional<std::chrono::milliseconds> unanswered_limit) {
-  TFOS_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port, 0));
+  TFOS_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port, wait));
   Status failure;
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | kSocketFlags, 0));

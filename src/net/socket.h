@@ -18,17 +18,6 @@
 
 namespace tfos::net {
 
-/// Listens on `name` in the abstract namespace (no file; the leading NUL is added here).
-Result<UniqueFd> ListenUnix(std::string_view name);
-
-struct TcpListener {
-  UniqueFd fd;
-  std::uint16_t port = 0;
-};
-
-/// Listens on the first free port of [first, last] at a numeric `address`.
-Result<TcpListener> ListenTcp(const std::string& address, std::uint16_t first, std::uint16_t last);
-
 /// None when nobody listens there: another host, another network namespace, or it is gone.
 Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& wait);
 /// With `unanswered_limit` a host that is gone is noticed once what was sent to it has been

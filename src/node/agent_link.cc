@@ -24,7 +24,7 @@ double Seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-/// The counters are read one after the other: a moment's difference is no negative number.
+/// The counters are read one after the other: a moment's difference must not become negative.
 std::uint64_t LeftOf(std::uint64_t all, std::uint64_t part) { return all > part ? all - part : 0; }
 
 json FeedMetrics(const NodeFeed& feed) {

@@ -15,7 +15,9 @@
 #include <variant>
 
 #include "base/process/unique_fd.h"
-#include "control/messages/messages.h"
+#include "control/messages/node_messages.h"
+#include "control/messages/parts/message_text.h"
+#include "control/messages/parts/shared_messages.h"
 
 namespace tfos::node {
 namespace {

@@ -1,6 +1,5 @@
 #include "parameter_server/server.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -14,12 +13,12 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/memory/shared_memory.h"
+#include "net/listen.h"
 #include "net/socket.h"
 
 namespace tfos::parameter_server {
 namespace {
 
-constexpr int kBacklog = 1024;
 /// Without descriptors or threads for a new connection.
 constexpr std::chrono::seconds kAcceptPause{1};
 
@@ -58,11 +57,7 @@ Result<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
     TFOS_ASSIGN_OR_RETURN(server->local_listener_, net::ListenUnix(server->options_.local_name));
   }
   const int listener = server->options_.listener.get();
-  const int flags = ::fcntl(listener, F_GETFL);
-  if (flags < 0 || ::fcntl(listener, F_SETFL, flags | O_NONBLOCK) != 0 ||
-      ::listen(listener, kBacklog) != 0) {
-    return Status::FromErrno(errno, "listen for workers");
-  }
+  TFOS_RETURN_IF_ERROR(net::ListenOn(listener, "for workers"));
   server->stop_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->stop_.valid()) return Status::FromErrno(errno, "open an eventfd");
   TFOS_ASSIGN_OR_RETURN(
@@ -135,8 +130,8 @@ void Server::Accept(int listener, bool local) {
     const Status greeted = socket.valid() ? greeter_->Greet(std::move(socket), local)
                                           : Status::FromErrno(error, "accept a worker");
     if (greeted.ok()) continue;
-    // The variables must outlive a moment without descriptors or threads. Whoever connects waits
-    // in the listener's queue.
+    // The variables must outlive a moment without descriptors or threads. A worker that connects
+    // waits in the listener's queue.
     LogWarning("The parameter server takes no new connection for {} s: {}", kAcceptPause.count(),
                greeted.ToString());
     accept_again_ = Deadline::After(kAcceptPause);
@@ -261,7 +256,7 @@ Status Server::OnPush(Client& client, std::span<const std::byte> body,
   }
   if (client.step == 0) {
     client.step = store_->BeginPush();
-    // Not before: who only reads, or has nothing to push yet, keeps nobody waiting.
+    // Not before: a worker that only reads, or has nothing to push yet, keeps nobody waiting.
     if (client.staleness) clocks_.Join(client.id, client.name);
   }
   bytes_combined_ += pushed.size();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "net/listen.h"
 #include "net/socket.h"
 #include "parameter_server/client.h"
 

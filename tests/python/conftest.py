@@ -21,7 +21,7 @@ pytest.register_assert_rewrite("support.comparing", "support.waiting", "support.
 
 from support import faults  # noqa: E402
 from support import leftovers as leftovers_of_tfos  # noqa: E402
-from support.places import IMPORT_PATHS, ROOT, RUN_ID, RUN_VARIABLE, SUPPORT  # noqa: E402
+from support.places import IMPORT_PATHS, ROOT, RUN_ID, RUN_VARIABLE, SCRIPTS, SUPPORT  # noqa: E402
 from support.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: E402, F401
 from support.waiting import wait_for  # noqa: E402
 
@@ -228,9 +228,9 @@ def hadoop(hdfs, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-    """A directory of SavedModels: see support/make_models.py."""
+    """A directory of SavedModels: see support/scripts/make_models.py."""
     directory = tmp_path_factory.mktemp("models")
-    subprocess.run([sys.executable, str(SUPPORT / "make_models.py"), str(directory)], check=True)
+    subprocess.run([sys.executable, str(SCRIPTS / "make_models.py"), str(directory)], check=True)
     return directory
 
 

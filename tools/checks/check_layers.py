@@ -2,8 +2,8 @@
 """Checks the layers of src/, python/tfos and jvm/: folders and packages use only those below them.
 
 The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that
-folders of src/ form no circle, that none holds too many files, that every C++ test is built and that
-no source uses what has a better replacement.
+folders of src/ form no circle, that none holds too many files, that every C++ test is built and
+that no source uses what has a better replacement.
 
 Prints one line for each violation and fails if there is any.
 """
@@ -33,8 +33,9 @@ ALLOWED = {
     "feed/node": {"base", "feed/queue", "feed/wire", "net"},
     "feed/read": {"base", "chunk", "columns", "feed/node", "feed/queue", "feed/wire"},
     "control/messages": {"base"},
-    "control/host": {"base", "control/messages"},
-    "control/link": {"base", "control/host", "control/messages"},
+    "control/ask": {"base", "control/messages", "net"},
+    "control/host": {"base", "control/messages", "net"},
+    "control/link": {"base", "control/host", "control/messages", "net"},
     "control/coordinator": {"base", "control/host", "control/link", "control/messages"},
     "control/agent": {"base", "control/host", "control/link", "control/messages"},
     "collective": {"base", "net"},
@@ -61,6 +62,7 @@ ALLOWED = {
         "base",
         "chunk",
         "columns",
+        "control/ask",
         "feed/feeder",
         "feed/wire",
         "hadoop",
@@ -84,6 +86,7 @@ ALLOWED = {
         "chunk",
         "collective",
         "columns",
+        "control/ask",
         "control/host",
         "datasets",
         "feed",

@@ -4,11 +4,31 @@ import re
 
 # What each package may use besides itself, of the packages of the jar.
 ALLOWED = {
-    "tfos.internal": set(),
-    "tfos": {"tfos.internal"},
-    "tfos.ml": {"tfos.internal"},
-    "com.yahoo.tensorflowonspark": {"tfos", "tfos.internal"},
-    "org.tensorflow.hadoop.io": {"tfos.internal"},
+    "tfos.internal.base": set(),
+    "tfos.internal.spark": set(),
+    "tfos.internal.columns": {"tfos.internal.base"},
+    "tfos.internal.feed": {"tfos.internal.base", "tfos.internal.columns"},
+    "tfos.internal.inference": {
+        "tfos.internal.base",
+        "tfos.internal.columns",
+        "tfos.internal.spark",
+    },
+    "tfos.internal.records": {"tfos.internal.base", "tfos.internal.columns"},
+    "tfos.internal.records.spark": {
+        "tfos.internal.base",
+        "tfos.internal.columns",
+        "tfos.internal.records",
+        "tfos.internal.spark",
+    },
+    "tfos": {"tfos.internal.records.spark"},
+    "tfos.ml": {"tfos.internal.base", "tfos.internal.inference", "tfos.internal.spark"},
+    "com.yahoo.tensorflowonspark": {
+        "tfos",
+        "tfos.internal.base",
+        "tfos.internal.inference",
+        "tfos.ml",
+    },
+    "org.tensorflow.hadoop.io": {"tfos.internal.records"},
 }
 
 _SOURCES = ("jvm", "src", "main", "java")

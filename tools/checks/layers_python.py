@@ -21,6 +21,7 @@ ALLOWED = {
     "records": {"base", "errors", "files"},
     "records.spark": {"base", "errors", "files", "records", "spark"},
     "parameter_server": {"base", "errors", "files", "keras"},
+    "parameter_server.session": {"base", "errors", "parameter_server", "settings", "spark"},
     "inference": {"base", "errors", "files", "settings", "spark", "tensorflow"},
     "node": {
         "base",

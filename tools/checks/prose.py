@@ -1,8 +1,8 @@
 """Checks the English of pages, comments and docstrings by the rules of tools/checks/prose.toml.
 
-    python tools/checks/prose.py                 # pages must be clean, comments no worse than the limit
-    python tools/checks/prose.py FILE...         # only these, pages or sources, every finding shown
-    python tools/checks/prose.py --code          # every finding in comments and docstrings
+    python tools/checks/prose.py          # pages must be clean, comments no worse than the limit
+    python tools/checks/prose.py FILE...  # only these, pages or sources, every finding shown
+    python tools/checks/prose.py --code   # every finding in comments and docstrings
 
 Exits with 1 where a page breaks a rule, or where comments have more findings than `code_findings`.
 Markdown is read by markdown-it-py, so code, links' targets and comments of HTML are left out, and a
@@ -203,7 +203,8 @@ def main() -> int:
     )
     if pages or len(code) > rules.code_findings:
         print(
-            "CONTRIBUTING.md explains the rules of tools/checks/prose.toml; --code shows all findings.",
+            "CONTRIBUTING.md explains the rules of tools/checks/prose.toml; "
+            "--code shows all findings.",
             file=sys.stderr,
         )
         return 1

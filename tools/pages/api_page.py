@@ -53,8 +53,7 @@ def public_names(module):
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    defined = {item.name for item in definitions(tree)}
-    return {name: module if name in defined else imported[name] for name in sorted(listed)}
+    return {name: imported.get(name, module) for name in sorted(listed)}
 
 
 def definitions(tree):
@@ -125,6 +124,6 @@ def page():
 if __name__ == "__main__":
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != page():
-            sys.exit(f"{PAGE.relative_to(ROOT)} differs from the sources: run tools/pages/api_page.py")
+            sys.exit(f"{PAGE.relative_to(ROOT)} differs from the sources: run {sys.argv[0]}")
     else:
         PAGE.write_text(page())

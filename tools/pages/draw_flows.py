@@ -185,7 +185,7 @@ FEED = Picture(
                 Room(
                     "task",
                     "python/tfos/feed/tasks.py",
-                    ("rows in a Python worker; in a JVM", "it is tfos.internal.PartitionFeed"),
+                    ("rows in a Python worker; in a JVM", "it is tfos.internal.feed.PartitionFeed"),
                 ),
                 Room("edge", "src/python or src/jvm", ("rows to the native side",)),
                 Room("columns", "src/columns, src/chunk", ("typed columns in one chunk",)),
@@ -327,7 +327,7 @@ FILES = Picture(
             222,
             "Spark's JVM: tfrecord",
             (
-                Room("format", "tfos.internal", ("the format for DataFrames",)),
+                Room("format", "tfos.internal.records", ("the format for DataFrames",)),
                 Room(
                     "jni", "src/jvm", ("JNI; its bytes go through", "Hadoop's streams of this JVM")
                 ),

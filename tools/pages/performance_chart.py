@@ -109,8 +109,6 @@ if __name__ == "__main__":
     drawn = chart(PAGE.read_text())
     if "--check" in sys.argv[1:]:
         if not IMAGE.exists() or IMAGE.read_text() != drawn:
-            sys.exit(
-                f"{IMAGE.relative_to(ROOT)} differs from the tables: run tools/pages/performance_chart.py"
-            )
+            sys.exit(f"{IMAGE.relative_to(ROOT)} differs from the tables: run {sys.argv[0]}")
     else:
         IMAGE.write_text(drawn)

@@ -38,8 +38,6 @@ def code(value):
 if __name__ == "__main__":
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != page():
-            sys.exit(
-                f"{PAGE.relative_to(ROOT)} differs from the settings: run tools/pages/settings_page.py"
-            )
+            sys.exit(f"{PAGE.relative_to(ROOT)} differs from the settings: run {sys.argv[0]}")
     else:
         PAGE.write_text(page())

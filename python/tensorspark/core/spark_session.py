@@ -9,35 +9,27 @@ graph in ``with tf.Graph().as_default():``.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from pyspark import SparkContext
 from pyspark.rdd import RDD
 
-from tensorspark.core.session_worker import SessionWorker, WorkerPlan, load, variables_by_name
 from tensorspark.core.weight_combiner import MeanWeightCombiner, WeightCombiner
-from tfos.base import network
 from tfos.errors import BadInputError
-from tfos.parameter_server import connection, rules
-from tfos.parameter_server.process import ParameterServerProcess
-from tfos.settings import Settings
-from tfos.spark.jobs import use_this_python
+from tfos.parameter_server.session.training import Options, SessionTraining, Step
+from tfos.parameter_server.session.worker import Combiner
 
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
 
 
 class SparkSession:
-    """Runs the operations of ``session`` on Spark, with the weights on a parameter server of the
-    driver.
+    """Runs the operations of ``session`` on Spark: see
+    :class:`tfos.parameter_server.session.training.SessionTraining`.
 
-    Owner and lifetime: the driver program. The server is a child process of it, kept from one run
-    to the next; ``stop_param_server`` (or leaving a ``with`` block) ends it, and so does the
-    program's end. Threads: one at a time. Errors: a failing worker's is raised by ``run``.
+    ``stop_param_server``, or leaving a ``with`` block, ends the server.
     """
 
     def __init__(
@@ -77,17 +69,18 @@ class SparkSession:
                 "a SparkSession needs a SparkContext and a session of TensorFlow: "
                 "SparkSession(spark_context, session)"
             )
-        if sync_interval < 1 or batch_size < 1:
-            raise BadInputError("sync_interval and batch_size must be at least 1")
-        self._sc = sc
         self._session = session
-        self._name = name or "spark_session"
-        self._host = server_host
-        self._port = server_port
-        self._sync_interval = sync_interval
-        self._batch_size = batch_size
-        self._server: ParameterServerProcess | None = None
-        self._served: Any = None  # what the server was made for
+        self._training = SessionTraining(
+            sc,
+            session,
+            Options(
+                name=name or "spark_session",
+                host=None if server_host == "localhost" else server_host,
+                port=server_port,
+                sync_interval=sync_interval,
+                batch_size=batch_size,
+            ),
+        )
 
     def run(
         self,
@@ -138,29 +131,20 @@ class SparkSession:
                 f"combiners: "
                 "the server is native and runs no Python"
             )
-        values = [np.array(value) for value in self._session.run(list(param_list))]
-        try:
-            driver = self._driver_client(combiner, values)
-            self._write(driver, values)
-            plan = self._plan(
-                fetches, feed_name_list, param_list, combiner, shuffle_within_partition, options
-            )
-            self._train(feed_rdd, plan)
-            driver.run(None, True, False, [])
-            driver.copy_values([connection.as_bytes(value) for value in values])
-            load(self._session, list(param_list), values)
-        except BaseException:
-            self.stop_param_server()  # Its clients may be in the middle of something.
-            raise
-        if not server_reusable:
-            self.stop_param_server()
+        step = Step(
+            fetches,
+            feed_name_list,
+            param_list,
+            Combiner(combiner.kind, getattr(combiner, "num", 0)),
+            shuffle_within_partition,
+            options,
+        )
+        self._training.run(feed_rdd, step, keep_server=server_reusable)
         return None
 
     def stop_param_server(self) -> None:
         """Ends the server, if there is one."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        self._training.stop_server()
 
     def close(self) -> None:
         """Ends the server, if there is one. The session stays open: the program made it."""
@@ -177,83 +161,3 @@ class SparkSession:
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         self.stop_param_server()
         self._session.__exit__(kind, error, traceback)
-
-    # -- how
-
-    def _driver_client(self, combiner: WeightCombiner, values: list[np.ndarray]) -> Any:
-        """A client, of a server that has nothing to do with other weights."""
-        count = getattr(combiner, "num", 0)
-        served = (combiner.kind, count, [(value.dtype, value.shape) for value in values])
-        if self._server is not None and (self._server.ended or self._served != served):
-            self.stop_param_server()
-        if self._server is None:
-            host = network.local_address() if self._host == "localhost" else self._host
-            settings = Settings.resolve(lambda key: self._sc.getConf().get(key), {})
-            self._server = ParameterServerProcess(host, self._port, settings.tensors_encrypt)
-            self._served = served
-        rule, _ = rules.make_rule(combiner.kind, None, count)
-        worker = connection.Worker(
-            number=_DRIVER,
-            name=f"the driver on host {socket.gethostname()}",
-            starts=True,
-            workers=count,
-        )
-        return connection.connect(
-            [self._server.server],
-            values,
-            rule,
-            worker,
-            self._server.token,
-            connect_timeout=connection.RUNNING_CONNECT_TIMEOUT,
-        )
-
-    def _write(self, driver: Any, values: list[np.ndarray]) -> None:
-        driver.write(0, [connection.as_bytes(value) for value in values])
-        driver.start_at(0)
-
-    def _plan(
-        self,
-        fetches: Any,
-        feed_names: Sequence[str],
-        parameters: Sequence[Any],
-        combiner: WeightCombiner,
-        shuffle: bool,
-        options: Any,
-    ) -> WorkerPlan:
-        graph = self._session.graph
-        names = [parameter.name for parameter in parameters]
-        variables = variables_by_name(graph)
-        if missing := [name for name in names if name not in variables]:
-            raise BadInputError(
-                f"param_list: {', '.join(missing)} is no variable of the session's graph"
-            )
-        others = {name: variable for name, variable in variables.items() if name not in names}
-        with graph.as_default():
-            meta_graph = tf1.train.export_meta_graph(graph=graph, clear_devices=True)
-        return WorkerPlan(
-            meta_graph=meta_graph.SerializeToString(),
-            values=self._session.run(others),
-            fetches=tf.nest.map_structure(lambda fetch: fetch.name, fetches),
-            feed_names=list(feed_names),
-            parameters=names,
-            batch_size=self._batch_size,
-            sync_interval=self._sync_interval,
-            shuffle=shuffle,
-            options=options,
-            combiner=combiner.kind,
-            count=getattr(combiner, "num", 0),
-            server=self._server.server,
-            token=self._server.token,
-        )
-
-    def _train(self, rdd: RDD, plan: WorkerPlan) -> None:
-        use_this_python(self._sc)
-        sent = self._sc.broadcast(plan)
-        try:
-            rdd.mapPartitionsWithIndex(SessionWorker(sent)).setName(self._name).count()
-        finally:
-            sent.destroy()
-
-
-#: The driver's number among the server's clients; partitions have theirs.
-_DRIVER = 0xFFFFFFFF

@@ -1,7 +1,7 @@
 """How the server combines its weights with those that a worker pushes.
 
 A ``SparkSession`` only asks a combiner which one it is: the native server combines. ``compute`` is
-the same calculation for whoever calls it.
+the same calculation for programs that call it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """pyarrow, which tfos does without until files of records or models over rows are asked for.
 
-Who needs it imports ``pa`` from here, so that its lack is said with what to do.
+Modules that need it import ``pa`` from here: if it is missing, the error says what to do.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def _run(what: str, step: Callable[[], str], uri: str, seconds: float) -> Check:
     def run() -> None:
         try:
             outcome.set_result(step())
-        except BaseException as error:  # It is raised again, by who waits for it.
+        except BaseException as error:  # `result` raises it again.
             outcome.set_exception(error)
 
     begin = time.monotonic()

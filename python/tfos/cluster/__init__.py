@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from tfos.base import lazy
 
 if TYPE_CHECKING:
-    from tfos.cluster.cluster import Cluster, run
+    from tfos.cluster.cluster import Cluster
+    from tfos.cluster.start import run
     from tfos.cluster.status import NodeStatus
 
 __all__ = ["Cluster", "NodeStatus", "run"]
@@ -17,6 +18,6 @@ __getattr__, __dir__ = lazy.attach(
     {
         "Cluster": "tfos.cluster.cluster",
         "NodeStatus": "tfos.cluster.status",
-        "run": "tfos.cluster.cluster",
+        "run": "tfos.cluster.start",
     },
 )

@@ -153,8 +153,8 @@ class Coordinator:
                 while_waiting()
 
     def wait_quietly(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """As ``wait``, for the end of a cluster: a failure, or the process's own end, is no
-        error."""
+        """As ``wait``, for the end of a cluster: neither a failure nor the process's own
+        end is an error."""
         with self._changed:
             return self._changed.wait_for(lambda: condition() or self._ended, timeout)
 

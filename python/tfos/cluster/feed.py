@@ -27,7 +27,7 @@ from tfos.spark.jobs import SparkJobs, pickled_batches
 
 logger = logging.getLogger(__name__)
 
-#: An hour of evaluating or exporting is no failure.
+#: A program may evaluate or export for an hour.
 FEED_TIMEOUT_SECONDS = 7200.0
 #: No timeout needs more; what counts milliseconds can hold it.
 _MOST_SECONDS = 1e9
@@ -92,7 +92,7 @@ class ClusterFeed:
 
     def nobody_wants_rows(self) -> bool:
         terminated = self._coordinator.terminated_nodes()
-        # A node that failed is no reason to be content: its failure is about to be raised.
+        # A node that failed does not count: its failure is about to be raised.
         content = ("done", "lost") if self._settings.max_lost_nodes else ("done",)
         return all(
             node["node_id"] in terminated or node["state"] in content for node in self.fed_nodes()

@@ -1,4 +1,4 @@
-"""What became of the rows that ``Cluster.train`` fed: the counts that have to add up."""
+"""What became of the rows that ``Cluster.train`` fed: the counts, which must add up."""
 
 from __future__ import annotations
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 import threading
 import time
 from typing import Any, TextIO
+
+from tfos.cluster.ledger import Ledger
+
+logger = logging.getLogger(__name__)
 
 #: From this share of their memory on, feeders are about to wait for the nodes.
 _FULL = 0.5
@@ -45,7 +50,7 @@ class Progress:
         now = time.monotonic()
         if not self._enabled or (now - self._last_time < self._interval and not last):
             return
-        # The last look comes when it likes: what came since the one before is no rate.
+        # The last look comes at any moment, so it gives no rate.
         line = self._line(nodes, doing, None if last else now - (self._last_time or self._started))
         if line != self._last_line or now - self._last_shown >= self._quiet:
             elapsed = now - self._started
@@ -63,6 +68,23 @@ class Progress:
             elapsed = time.monotonic() - self._started
             with self._lock:
                 print(f"tfos {elapsed:6.1f} s  {line}", file=self._stream or sys.stderr, flush=True)
+
+    def say_ledger(self, ledger: Ledger, failed: bool) -> None:
+        """What became of the rows that were fed. failed: whether the cluster did."""
+        for line in ledger.lines():
+            self.say(line)
+        # Of a cluster that failed, nodes may have ended without a last word.
+        if ledger.lines() and failed:
+            self.say("ledger | the cluster failed: nodes may have read more than they said")
+        if ledger.asked_for_more:
+            logger.warning(
+                "%s asked for an epoch that was not fed, and got one without rows: give train() as "
+                "many epochs as the program reads",
+                ", ".join(sorted(ledger.asked_for_more)),
+            )
+        complaint = ledger.complaint()
+        if complaint and not failed:
+            logger.warning("the feed's counts do not add up: %s", complaint)
 
     def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float | None) -> str:
         """``seconds`` since the last one; rates are shown only with them."""

@@ -14,7 +14,6 @@ VALIDATION_QUEUE = "validation"
 class FeedSource:
     """The feed of one node: its native server and the way to tell the driver about it.
 
-    This is the opaque handle that older programs know as ``mgr``.
     Owner and lifetime: the node process. Threads: any.
     """
 
@@ -68,8 +67,8 @@ class DataFeed:
 
     Args:
         source: the node's :class:`FeedSource`.
-        train_mode: whether a batch crosses the end of an inference partition.
-        queue_in: queue that rows come from; results always go back to their partition.
+        train: whether a batch crosses the end of an inference partition.
+        queue: that rows come from; results always go back to their partition.
         input_mapping: column to tensor name: batches become ``{tensor: NumPy array}``. Where rows
             have names (those of a DataFrame, Rows and dicts) a column is the field of its name;
             else field i of a row is column i in sorted order.
@@ -78,22 +77,16 @@ class DataFeed:
     def __init__(
         self,
         source: FeedSource,
-        train_mode: bool = True,
-        queue_in: str = "input",
+        train: bool = False,
+        queue: str = "input",
         input_mapping: dict[str, str] | None = None,
     ):
         mapping = sorted(input_mapping.items()) if input_mapping else []
-        self.train_mode = train_mode
-        self.queue_in = queue_in
-        self.input_tensors = [tensor for _, tensor in mapping] if mapping else None
+        self._train = train
+        self._tensors = [tensor for _, tensor in mapping] if mapping else None
         self._columns = [column for column, _ in mapping]
         self._source = source
-        self._reader = source.reader(queue_in)
-
-    @property
-    def done_feeding(self) -> bool:
-        """Whether the end of the feed was reached."""
-        return self._reader.ended
+        self._reader = source.reader(queue)
 
     def should_stop(self) -> bool:
         """True once the end of the feed was reached: no batch will come any more."""
@@ -102,8 +95,8 @@ class DataFeed:
     def next_batch(self, batch_size: int) -> Any:
         """Up to ``batch_size`` rows: a list of exactly the objects that were in the RDD.
 
-        Waits until there are as many. A batch is shorter at the end of the feed and, unless in
-        train mode, at the end of an inference partition, which it does not cross.
+        Waits until there are as many. A batch is shorter at the end of the feed and, unless
+        ``train`` is set, at the end of an inference partition, which it does not cross.
 
         With ``input_mapping`` it is a dict of tensor name to NumPy array, all of one length, cut
         from the columns that the rows travel in. Numbers and arrays (or lists of numbers) of one
@@ -114,10 +107,10 @@ class DataFeed:
         Raises :class:`tfos.errors.BadInputError` when the rows have not the columns; no row is lost
         then, the next call finds them again.
         """
-        if self.input_tensors is None:
-            return self._reader.next_rows(batch_size, self.train_mode)
-        arrays = self._reader.next_columns(self._columns, batch_size, self.train_mode)
-        return dict(zip(self.input_tensors, arrays, strict=True))
+        if self._tensors is None:
+            return self._reader.next_rows(batch_size, self._train)
+        arrays = self._reader.next_columns(self._columns, batch_size, self._train)
+        return dict(zip(self._tensors, arrays, strict=True))
 
     def batch_results(self, results: Any) -> None:
         """Answers the oldest unanswered rows, one result for each, in order.
@@ -158,28 +151,6 @@ class DataFeed:
         self._source.terminate()
 
 
-class ListFeed(DataFeed):
-    """A :class:`DataFeed` whose columns are lists of the rows' own values, found by position alone:
-    column i in sorted order is field i of every row, whatever its name is."""
-
-    def next_batch(self, batch_size: int) -> Any:
-        """As :meth:`DataFeed.next_batch`; with ``input_mapping`` a dict of tensor name to list."""
-        rows = self._reader.next_rows(batch_size, self.train_mode)
-        if self.input_tensors is None:
-            return rows
-        wanted = len(self.input_tensors)
-        for row in rows:
-            if len(row) < wanted:
-                raise BadInputError(
-                    f"a row has {len(row)} fields and input_mapping {wanted} "
-                    f"({', '.join(self.input_tensors)})"
-                )
-        return {
-            tensor: [row[position] for row in rows]
-            for position, tensor in enumerate(self.input_tensors)
-        }
-
-
 def _is_array(value: Any) -> bool:
     return hasattr(value, "__array__") or hasattr(value, "numpy")
 
@@ -188,7 +159,7 @@ def _as_column(values: Any) -> Any:
     """``values`` as what the native side takes: an array of numbers, else a list of objects."""
     if isinstance(values, list):
         return values
-    import numpy as np  # who has arrays has imported it
+    import numpy as np  # a program with arrays has imported it
 
     if hasattr(values, "numpy"):  # a tensor, ragged ones included
         values = values.numpy()

@@ -100,7 +100,7 @@ def make_dataset(
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     # Else it prefetches by itself, and a pass that is left early would lose rows that nobody has
-    # seen. A program that wants it calls prefetch().
+    # seen. Programs can call prefetch().
     options.experimental_optimization.inject_prefetch = False
     if all(len(parts) == 1 for parts in specs):
         element = tf.nest.pack_sequence_as(structure, [part for (part,) in specs])

@@ -1,8 +1,8 @@
 """The JVM feeder: rows from the executors' JVMs to the nodes, without Python workers. It feeds
 DataFrames, and RDDs whose rows Spark holds pickled.
 
-The jar does it (:mod:`tfos.spark.jar`, tfos.internal.FrameFeeder); here is what the driver has to
-know of it: how to call it, and what its errors are in Python.
+The jar does it (:mod:`tfos.spark.jar`, tfos.internal.feed.FrameFeeder). Here is what the driver
+needs to know of it: how to call it, and what its errors are in Python.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def train(
 ) -> list[tuple[int, int]]:
     """Feeds all rows of ``frame`` in a Spark job: for each partition how many, and how many of them
     a second time. Raises what the Python feeder would."""
-    feeder = frame.sparkSession.sparkContext._jvm.tfos.internal.FrameFeeder
+    feeder = frame.sparkSession.sparkContext._jvm.tfos.internal.feed.FrameFeeder
     return _counts(feeder.train, frame._jdf, plan.to_json().encode(), names, decimals == "float64")
 
 
 def train_pickled(batches: RDD, plan: FeedPlan) -> list[tuple[int, int]]:
     """The same for an RDD of ``spark.jobs.pickled_batches``, whose batches are counted."""
-    feeder = batches.ctx._jvm.tfos.internal.PickledFeeder
+    feeder = batches.ctx._jvm.tfos.internal.feed.PickledFeeder
     return _counts(feeder.train, batches._jrdd, plan.to_json().encode())
 
 
@@ -50,7 +50,7 @@ def _feed_error(error: Py4JJavaError) -> errors.TfosError | None:
     """The error of tfos that made a Spark job fail; None when it was another one."""
     cause = error.java_exception
     while cause is not None:
-        if cause.getClass().getName() == "tfos.internal.FeedException":
+        if cause.getClass().getName() == "tfos.internal.feed.FeedException":
             return getattr(errors, cause.error())(cause.getMessage())
         cause = cause.getCause()
     return None

@@ -10,8 +10,6 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfos.base.network import host_and_port
-
 
 @dataclass(frozen=True)
 class Replay:
@@ -52,7 +50,7 @@ class FeedPlan:
             {
                 "token": self.token,
                 "endpoints": self.endpoints,
-                "coordinator": host_and_port(*self.coordinator),
+                "coordinator": {"address": self.coordinator[0], "port": self.coordinator[1]},
                 "job_id": self.job_id.hex(),
                 "queue": self.queue,
                 "timeout": self.timeout,

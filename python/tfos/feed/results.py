@@ -230,7 +230,7 @@ def _as_list(value: Any) -> Any:
 
 def _convertible(found: Any, wanted: Any) -> bool:
     """Whether values of one type may stand for those of another, as far as they fit in: numbers for
-    wider and narrower ones, whole ones for times as well, UTF-8 for text."""
+    wider and narrower ones, whole ones for times too, UTF-8 for text."""
     is_of = pa.types
     if is_of.is_null(found):
         return True

@@ -1,6 +1,6 @@
 """Another order of the rows for each epoch, made by Spark.
 
-The order is a function of the rows and a seed. It must be: a task that Spark runs again has to
+The order is a function of the rows and a seed. It must be: a task that Spark runs again must
 bring the same rows in the same order, as the nodes tell it which positions they have.
 """
 
@@ -15,7 +15,7 @@ _KEY = "__tfos_shuffle_key"
 
 def shuffled_frame(frame: Any, seed: int) -> Any:
     """``frame`` with its rows in another order, over as many partitions as it has. Costs a Spark
-    shuffle. Names of columns have to be distinct, and their types such that can be fed."""
+    shuffle. Names of columns must be distinct, and their types such that can be fed."""
     from pyspark.ml.functions import vector_to_array
     from pyspark.sql import functions
     from pyspark.sql.types import UserDefinedType

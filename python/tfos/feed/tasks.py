@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from tfos.feed.failures import programs_have_returned, raise_first_failure
+from tfos.feed.failures import programs_have_returned
 from tfos.feed.plan import FeedPlan
 
 #: Rows are gathered in blocks that double up to this: after each, what they take is estimated.
@@ -65,10 +65,9 @@ class TrainFeeder(_Feeder):
         try:
             yield self._feed(index, rows)
         except NodeLostError as error:
-            raise_first_failure(self.plan, error)
-            if not programs_have_returned(self.plan):
+            if not programs_have_returned(self.plan, error):
                 raise
-            yield 0, 0  # nobody is left who wants rows, and that is no failure
+            yield 0, 0  # nobody is left who wants rows: that is fine
 
     def _feed(self, index: int, rows: Iterable[Any]) -> tuple[int, int]:
         writer = self._writer(index)
@@ -148,8 +147,8 @@ class InferenceFeeder(_Feeder):
         try:
             yield from self._infer(index, rows)
         except NodeLostError as error:
-            raise_first_failure(self.plan, error)
-            raise
+            programs_have_returned(self.plan, error)
+            raise  # Its rows lack their results, whether or not somebody wants more rows.
 
     def _infer(self, index: int, rows: Iterable[Any]) -> Iterator[Any]:
         from tfos.errors import FeedError
@@ -229,15 +228,17 @@ class ArrowInferenceFeeder(_ArrowFeeder, InferenceFeeder):
 
 
 def _batches_by_bytes(batches: Iterable[bytes], chunk_bytes: int) -> Iterator[list[bytes]]:
+    from tfos import _native
+
     chunk: list[bytes] = []
     size = 0
-    limit = 1
+    limit = _native.FIRST_CHUNK_BATCHES
     for batch in batches:
         chunk.append(batch)
         size += len(batch)
         if size >= chunk_bytes or len(chunk) >= limit:
             yield chunk
-            chunk, size, limit = [], 0, limit + max(1, limit // 4)
+            chunk, size, limit = [], 0, _native.next_chunk_batches(len(chunk))
     if chunk:
         yield chunk
 

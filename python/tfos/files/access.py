@@ -27,7 +27,7 @@ def scheme_of(path: str | os.PathLike[str]) -> str:
 
 
 def access_for(path: str | os.PathLike[str]) -> tuple[FileAccess, str]:
-    """Who serves ``path`` (a plain one is of this host), and the path in the form that it takes.
+    """What serves ``path`` (a plain one is of this host), and the path in the form that it takes.
 
     Raises :class:`BadInputError` for a scheme that nobody serves.
     """

@@ -86,7 +86,7 @@ class HadoopFiles:
         client().mkdirs(directory)
 
     def native_path(self, path: str) -> str:
-        client()  # The native side has the same one, which has to know where jars are.
+        client()  # The native side has the same one, which must know where jars are.
         return path
 
 

@@ -38,7 +38,7 @@ def environment(spark_conf: Any, settings: Settings) -> dict[str, str]:
 
 
 def of_session(spark_context: Any) -> dict[str, str]:
-    """The :func:`environment` of a session's configuration, for what is no cluster of ours."""
+    """The :func:`environment` of a session's configuration, for what runs outside of a cluster."""
     conf = spark_context.getConf()
     return environment(conf, Settings.resolve(conf.get, {}))
 
@@ -54,7 +54,7 @@ def properties(spark_conf: Any) -> str:
 
 
 def adopt(variables: Mapping[str, str]) -> None:
-    """Gives them to Hadoop's client of this process, but for those that the process has already.
+    """Gives them to Hadoop's client of this process, except for those that the process has.
 
     The client takes them at its first use, and later ones never.
     """

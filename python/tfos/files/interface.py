@@ -46,7 +46,7 @@ class FileAccess(Protocol):
         of it has arrived."""
 
     def rename(self, source: str, target: str) -> None:
-        """Moves a file within its file system, at once; its directory has to be there."""
+        """Moves a file within its file system, at once; the target's directory must exist."""
 
     def delete(self, path: str) -> None:
         """Deletes a file, or a directory and all in it; nothing happens where nothing is."""

@@ -1,7 +1,7 @@
 """DataFrames through a SavedModel in the executors' JVMs, without Python workers.
 
-The jar does it (:mod:`tfos.spark.jar`, tfos.internal.FrameInference), with the engine of
-:mod:`tfos.inference`; here is what the driver has to know of it.
+The jar does it (:mod:`tfos.spark.jar`, tfos.internal.inference.FrameInference), with the engine of
+:mod:`tfos.inference`; here is what the driver needs to know of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfos.spark import jar
 
 
 def why_unused(frame: Any) -> str:
-    """Why Python workers have to run a model over ``frame``; "" when executors' JVMs do. Raises
+    """Why Python workers must run a model over ``frame``; "" when executors' JVMs do. Raises
     :class:`BadInputError` when the session wants JVMs, which can't."""
     spark = frame.sparkSession
     wanted = INFERENCE_JVM.of(spark)
@@ -40,7 +40,7 @@ def transform(frame: Any, plan: model.Inference) -> DataFrame:
     path = plan.model.path
     if not scheme_of(path):
         path = f"file://{path}"  # Hadoop would look for it on the default file system.
-    runner = spark.sparkContext._jvm.tfos.internal.FrameInference
+    runner = spark.sparkContext._jvm.tfos.internal.inference.FrameInference
     try:
         result = runner.transform(frame._jdf, plan.to_json(), path, spark.sparkContext.pythonExec)
     except IllegalArgumentException as error:

@@ -52,8 +52,7 @@ class Model:
             too.
         tags: of the graph in it, separated by commas.
         signature: its name.
-        op_libraries: files with ops of the model's own, which have to be on every host that runs
-            it.
+        op_libraries: files with ops of the model's own, which must be on every host that runs it.
         threads: that compute; 0 for one for each core of the host.
     """
 

@@ -121,7 +121,7 @@ def _tensor_infos(v1: Any, name: str, signature: Mapping[str, Any], side: str) -
 
 
 def _is_keras3(model: Any) -> bool:
-    # Legacy Keras lives in tf_keras. It has ``export`` as well, but ``save`` keeps more of a model.
+    # Legacy Keras lives in tf_keras. It has ``export``, too, but ``save`` keeps more of a model.
     return any(base.__module__.startswith("keras.src.models") for base in type(model).__mro__)
 
 

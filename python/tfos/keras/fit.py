@@ -137,7 +137,7 @@ def prepare_steps() -> None:
 
 def _weigh_batches(model: Any) -> None:
     """Has each training step of the model tell its optimizer what its gradients weigh. There, as
-    the optimizer sees nothing of the batch; steps of one's own call ``compute_loss``, too."""
+    the optimizer sees nothing of the batch; custom steps call ``compute_loss``, too."""
     plain = model.compute_loss
     if hasattr(plain, "is_of_tfos"):
         return

@@ -13,12 +13,12 @@ from tfos.keras.callback import Callback
 
 class AverageMetrics(Callback):
     """Replaces the metrics at the end of an epoch by their means over the training nodes; all of
-    them have to have the same metrics and come to the end of as many epochs.
+    them must have the same metrics and come to the end of as many epochs.
 
     Keras' means (losses, accuracies, errors) weigh by what they are means of on each node: rows, or
     the sum of the sample weights, so they become what one machine would find with the rows of all.
     Other metrics, such as an AUC, weigh by rows: close to that of all rows where the nodes' rows
-    are alike. Values that are no metrics, such as a learning rate, do so, too.
+    are alike. Other values, such as a learning rate, do so, too.
 
     Args:
         batch_norm: average the moving statistics of the model's BatchNormalization layers, too, in

@@ -63,7 +63,7 @@ def _is_of(package: str, optimizer: Any) -> bool:
 
 
 def _in_mixed_precision(optimizer: Any) -> Any:
-    """With the loss scaling that ``compile`` would put around it: outside of it, every node has to
+    """With the loss scaling that ``compile`` would put around it: outside of it, every node must
     see the same overflow, or it would skip a step that others take."""
     import keras
 

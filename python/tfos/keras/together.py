@@ -2,7 +2,7 @@
 
 Three things, all of them collective: it begins with one node's values, averages gradients, and ends
 an epoch. A node whose rows are used up goes along with the steps of the others, without rows, until
-they have ended as well, and then takes the values of those that have made all steps.
+they have ended too, and then takes the values of those that have made all steps.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Together:
         variables = list(variables)
         kinds = [_kind_of(variable) for variable in variables]
         text = "\n".join(kinds).encode()
-        # Who has left has no row.
+        # A node that has left has no row.
         nodes = collective.all_gather(
             tf.constant(
                 [[collective.rank(), zlib.crc32(text), len(text), epoch, at_first_step]], tf.int64

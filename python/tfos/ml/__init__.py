@@ -12,4 +12,7 @@ docs/inference.md has what a column can be for a model.
 from tfos.ml.estimator import Estimator
 from tfos.ml.model import Model
 
+#: As the jar calls it: Spark finds it by that name in what either of the two has saved.
+TensorFlowModel = Model
+
 __all__ = ["Estimator", "Model"]

@@ -40,7 +40,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         build: ``build(args)`` returns a compiled Keras 3 model, made from the dict of the parameter
             ``args``. All nodes train it together (``ctx.distribute``), on every row once an epoch.
         train: ``train(ctx)``, a program of its own as for ``tfos.run``. ``ctx.args`` has the
-            parameters as attributes; the chief has to write a SavedModel to ``ctx.args.model_dir``.
+            parameters as attributes; the chief must write a SavedModel to ``ctx.args.model_dir``.
 
     ``settings`` are those of ``tfos.run``. ``fit`` returns a :class:`tfos.ml.Model` that has the
     parameters of this one; each fit writes to a directory of its own below ``modelDir``. Spark
@@ -178,7 +178,7 @@ class _KerasProgram:
         args = ctx.args
         model = self._build(args.args)
         if getattr(model, "optimizer", None) is None:
-            raise BadInputError("build() has to return a Keras model that was compiled")
+            raise BadInputError("build() must return a Keras model that was compiled")
         model.optimizer = ctx.distribute(model.optimizer)
         model.jit_compile = False  # As `compile` does for such an optimizer.
         # All nodes step together to the end: the last rows of a node are filled up, and masked.

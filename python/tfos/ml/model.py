@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from typing import Any
@@ -25,6 +26,8 @@ from tfos.files.access import access_for
 from tfos.inference import frames
 from tfos.ml.params import _InferenceParams
 
+#: What the jar calls its model, which has the same parameters.
+_JAVA_CLASS = "tfos.ml.TensorFlowModel"
 #: Of the SavedModel in the directory of a model that was saved.
 _SAVED_MODEL = "saved_model"
 _COPY_BYTES = 4 << 20
@@ -35,7 +38,8 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
     ``tf.saved_model.save`` or TensorFlow 1.
 
     An output of the shape [?, 1] becomes a plain number, as Spark's evaluators want it. ``save``
-    keeps the SavedModel along with the parameters, so what was saved can be moved.
+    keeps the SavedModel along with the parameters, so what was saved can be moved. The jar's
+    ``tfos.ml.TensorFlowModel`` loads it, and this loads what that one has saved.
     """
 
     @keyword_only
@@ -75,7 +79,7 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
         return result.withColumns({column: functions.col(f"`{column}`")[0] for column in single})
 
     def _saved_model(self, spark: SparkSession) -> inference.Model:
-        if not self.isDefined(self.modelDir):
+        if not self._has_model_dir():
             raise BadInputError("modelDir is not set: the directory of the SavedModel")
         return inference.Model(
             resolved(spark, self.getModelDir()),
@@ -85,12 +89,27 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
             frames.task_threads(spark),
         )
 
+    def _has_model_dir(self) -> bool:
+        return self.isDefined(self.modelDir) and self.getModelDir() != ""
+
     def write(self) -> MLWriter:
         return _Writer(self)
 
     @classmethod
     def read(cls) -> MLReader:
         return _Reader(cls)
+
+    @classmethod
+    def _from_java(cls, java_stage: Any) -> Model:
+        """What Spark calls for a stage of a pipeline that the JVM has saved and loaded."""
+        instance = cls()
+        instance._resetUid(java_stage.uid())
+        for param in instance.params:
+            java_param = java_stage.getParam(param.name)
+            value = java_stage.get(java_param)
+            if value.isDefined():
+                instance.set(param, json.loads(java_param.jsonEncode(value.get())))
+        return instance
 
 
 def resolved(spark: Any, path: str) -> str:
@@ -113,10 +132,12 @@ class _Writer(MLWriter):
 
     def saveImpl(self, path: str) -> None:
         spark = self.sparkSession
-        DefaultParamsWriter.saveMetadata(self._instance, path, spark)
-        _copy(
-            resolved(spark, self._instance.getModelDir()), f"{resolved(spark, path)}/{_SAVED_MODEL}"
-        )
+        # A class that derives from it is known in Python alone.
+        names = {"class": _JAVA_CLASS} if type(self._instance) is Model else None
+        DefaultParamsWriter.saveMetadata(self._instance, path, spark, names)
+        if self._instance._has_model_dir():
+            model = resolved(spark, self._instance.getModelDir())
+            _copy(model, f"{resolved(spark, path)}/{_SAVED_MODEL}")
 
 
 class _Reader(MLReader):
@@ -129,7 +150,9 @@ class _Reader(MLReader):
         instance = self._kind()
         instance._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(instance, metadata)
-        return instance.setModelDir(f"{resolved(self.sparkSession, path)}/{_SAVED_MODEL}")
+        saved = f"{resolved(self.sparkSession, path)}/{_SAVED_MODEL}"
+        files, name = access_for(saved)
+        return instance.setModelDir(saved) if files.status(name) else instance
 
 
 def _copy(source: str, target: str) -> None:

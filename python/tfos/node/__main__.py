@@ -20,6 +20,7 @@ from tfos.errors import TfosError
 from tfos.feed.datafeed import FeedSource
 from tfos.node.agent_link import AgentLink
 from tfos.node.context import NodeContext, tensorflow_cluster
+from tfos.node.internals import release_port
 
 
 def main() -> int:
@@ -40,8 +41,8 @@ def main() -> int:
         context = NodeContext(
             link.bootstrap, args, feed_source=source, reporter=link, **context_arguments
         )
-        if link.bootstrap["node"]["release_port"]:
-            context.release_port()
+        if not link.bootstrap["node"]["hold_port"]:
+            release_port(context)
         step = "run the program"
         link.send("state", state="running", feed=source.server.endpoint() if source else None)
         result = _call(program, context)

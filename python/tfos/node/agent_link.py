@@ -50,7 +50,7 @@ class AgentLink:
 
 def _json_value(name: str, value: Any) -> int | float | str:
     """``value`` as JSON can say it: NumPy and TensorFlow scalars are numbers to the caller only,
-    and NaN and the infinities are no numbers to JSON."""
+    and JSON has no numbers for NaN and the infinities."""
     if not name:
         raise BadInputError("a metric needs a name that isn't empty")
     if len(name.encode()) > MOST_METRIC_BYTES:

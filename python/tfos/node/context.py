@@ -47,14 +47,12 @@ class NodeContext:
         job_name: ``chief``, ``master``, ``worker``, ``ps`` or ``evaluator``.
         task_index: number within its job, from 0.
         cluster_spec: dict of job name to list of ``host:port``.
-        num_workers: how many nodes train (chief, master and workers).
         nodes: every node of the cluster as a dict (docs/formats/control-protocol.md, NODE).
         host, address, port: where other nodes reach this one.
         default_fs, working_dir: Spark's default file system and the driver's working directory.
         gpus: the GPUs of this node; gpu_fraction: its share of a shared one, else 0.0.
         log_dir: where the program should write its summaries, or None.
         args: what the driver passed as ``args``.
-        port_socket: the bound socket that holds ``port``, until ``release_port``; then None.
     """
 
     def __init__(
@@ -71,7 +69,6 @@ class NodeContext:
         self.job_name: str = bootstrap["job_name"]
         self.task_index: int = bootstrap["task_index"]
         self.cluster_spec: dict[str, list[str]] = tensorflow_cluster(bootstrap)
-        self.num_workers: int = bootstrap["num_workers"]
         self.nodes: list[dict[str, Any]] = bootstrap["nodes"]
         self.host: str = bootstrap["host"]
         self.address: str = bootstrap["address"]
@@ -82,8 +79,8 @@ class NodeContext:
         self.working_dir: str = node["working_dir"]
         self.log_dir: str | None = node["log_dir"]
         self.args = args
-        self.port_socket = port_socket
-        self.feed_source = feed_source
+        self._port_socket = port_socket
+        self._feed_source = feed_source
         self._reporter = reporter
         self._may_lose_nodes: bool = node.get("may_lose_nodes", False)
         self._bootstrap = bootstrap
@@ -103,7 +100,7 @@ class NodeContext:
     @property
     def size(self) -> int:
         """How many nodes train (chief, master and workers)."""
-        return self.num_workers
+        return self._bootstrap["num_workers"]
 
     @property
     def is_chief(self) -> bool:
@@ -304,7 +301,7 @@ class NodeContext:
             number=self.node_id,
             name=f"{self.job_name}:{self.task_index} on host {self.host}",
             starts=self.is_chief,
-            workers=self.num_workers,
+            workers=self.size,
         )
         return parameter_server.ParameterServer(
             model_or_variables,
@@ -324,12 +321,12 @@ class NodeContext:
         )
 
     def _fed(self) -> FeedSource:
-        if self.feed_source is None:
+        if self._feed_source is None:
             raise BadInputError(
                 f"{self.job_name}:{self.task_index} is not fed by Spark: "
                 "only chief, master and worker nodes in input mode 'spark' have a feed"
             )
-        return self.feed_source
+        return self._feed_source
 
     def report(self, **metrics: float | int | str) -> None:
         """Publishes metrics of the program (``step``, ``loss``, ...) to the driver, its progress
@@ -339,9 +336,3 @@ class NodeContext:
     def absolute_path(self, path: str | os.PathLike[str]) -> str:
         """``path`` as a URI, completed from the default file system and the working directory."""
         return paths.resolve(self.default_fs, self.working_dir, path)
-
-    def release_port(self) -> None:
-        """Frees the node's port for the program to bind; nothing happens the second time."""
-        if self.port_socket is not None:
-            self.port_socket.close()
-            self.port_socket = None

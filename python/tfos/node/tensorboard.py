@@ -1,6 +1,6 @@
 """``tfos tensorboard``: TensorBoard, which then reads ``hdfs://`` and what else Hadoop reaches.
 
-``python -m tfos.node.tensorboard`` takes TensorBoard's own arguments. Nodes run it so as well.
+``python -m tfos.node.tensorboard`` takes TensorBoard's own arguments. Nodes run it so, too.
 """
 
 from __future__ import annotations

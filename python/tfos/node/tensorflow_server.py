@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from tfos.errors import BadInputError
+from tfos.node.internals import release_port
 
 if TYPE_CHECKING:
     from tfos.node.context import NodeContext
@@ -26,7 +27,7 @@ def start(node: NodeContext, gpus: int | None = None, gpu_fraction: float = 0.0)
     _limit_gpus(tf, node, gpus)
     cluster = tf.train.ClusterSpec(node.cluster_spec)
     # As late as possible: from here until the server listens another process could take the port.
-    node.release_port()
+    release_port(node)
     config = tf.compat.v1.ConfigProto()
     if fraction := node.gpu_fraction or gpu_fraction:
         config.gpu_options.per_process_gpu_memory_fraction = fraction

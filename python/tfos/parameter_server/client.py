@@ -142,7 +142,7 @@ class ParameterServer:
                 "goes on with those",
                 self._restore,
             )
-        self._restore = None  # Whoever opens again goes on.
+        self._restore = None  # Opened again, it goes on.
         self._client = client
         self._steps = 0
         self._gradients = None
@@ -227,7 +227,7 @@ class ParameterServer:
         """For ``model.fit(callbacks=[...])``: connects when training begins, counts a step for each
         batch (for each execution of ``steps_per_execution`` batches), and finishes and closes at
         its end."""
-        from tfos.keras.callback import Callback  # TensorFlow is imported by who uses it.
+        from tfos.keras.callback import Callback  # It imports Keras.
 
         server = self
 

@@ -32,7 +32,7 @@ class Server:
 
 @dataclasses.dataclass(frozen=True)
 class Worker:
-    """Who uses the servers."""
+    """A user of the servers."""
 
     number: int
     name: str

@@ -17,7 +17,7 @@ _END_SECONDS = 10.0
 class ParameterServerProcess:
     """``tfos parameter-server``, which listens on all interfaces of this host.
 
-    Owner and lifetime: whoever makes it calls ``close``; it ends with this process in any case.
+    Owner and lifetime: its maker calls ``close``; it ends with this process in any case.
     Errors: TfosError when it can't listen.
     """
 

@@ -222,8 +222,8 @@ def read(
                 batch_rows=batch_rows,
             )
             continue
-        # What is to be text has to be read as text: 007 is no number then. Numbers of CSV are told
-        # by their values, as in the first file.
+        # What is to be text must be read as text, so that 007 is not read as a number. Numbers
+        # of CSV are told by their values, as in the first file.
         types = {
             field.name: field.type
             for field in schema

@@ -23,7 +23,7 @@ class _Column(NamedTuple):
     dtype: tf.DType
     #: Of the lists: 0 for single values, None if it varies.
     width: int | None
-    #: Each of these lists holds lists, of any length as well.
+    #: Each of these lists holds lists, of any length too.
     nested: bool = False
 
     def component_specs(self, size: int | None) -> list[tf.TensorSpec]:

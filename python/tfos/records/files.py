@@ -266,7 +266,7 @@ class SchemaSample:
         try:
             self.add_record(record)
         except BadInputError:
-            return False  # What becomes of such records is up to who reads them.
+            return False  # The caller decides what becomes of such records.
         return True
 
     def schema(self) -> pa.Schema:

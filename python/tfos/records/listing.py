@@ -1,5 +1,5 @@
-"""Which TFRecord files a path means, what their directories say of them, and who reads which
-part."""
+"""Which TFRecord files a path means, what their directories say of them, and how readers
+share them."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _escape(text: str) -> str:
 def _is_integer(value: str | None) -> bool:
     if value is None:
         return True
-    # Not "007", which has to stay what it is.
+    # Not "007", which must stay what it is.
     return (
         value.removeprefix("-").isdecimal()
         and value.isascii()

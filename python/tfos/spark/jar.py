@@ -29,7 +29,7 @@ def path() -> str:
 
 def why_unused(sc: Any, key: str, wanted: str) -> str:
     """Why executors' JVMs don't do what the setting ``key`` is about, which is ``wanted``: auto, on
-    or off. "" when they do. Raises :class:`BadInputError` when they have to and can't."""
+    or off. "" when they do. Raises :class:`BadInputError` when they must and can't."""
     if wanted == "off":
         return f"{key} is off"
     found = obstacle(sc)
@@ -42,7 +42,7 @@ def obstacle(sc: Any) -> str:
     """Why the jar can't be used in this session of Spark; "" when it can."""
     from py4j.java_gateway import JavaClass
 
-    feeder = sc._jvm.tfos.internal.FrameFeeder
+    feeder = sc._jvm.tfos.internal.feed.FrameFeeder
     if not isinstance(feeder, JavaClass):
         return (
             "the jar of tfos is not on the driver's class path: start Spark with "

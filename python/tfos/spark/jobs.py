@@ -20,7 +20,7 @@ _CANCEL_ATTEMPTS = 10
 class SparkJob:
     """A Spark action running in a thread of its own, in a job group of its own.
 
-    Owner and lifetime: whoever started it calls ``result`` or ``cancel``. Threads: any.
+    Owner and lifetime: its starter calls ``result`` or ``cancel``. Threads: any.
     ``on_done`` is called from the job's thread when the action has ended, either way.
     """
 
@@ -44,7 +44,7 @@ class SparkJob:
                 sc.setJobGroup(group, description, interruptOnCancel=True)
                 if not self._cancelled:
                     self._result = action()
-            except Exception as error:  # handed to whoever asks for the result
+            except Exception as error:  # `result` raises it
                 self._error = error
             finally:
                 self._done.set()
@@ -158,7 +158,7 @@ def pickled_batches(rdd: RDD) -> RDD | None:
     """``rdd`` as an RDD of the pickled batches that Spark already holds for it, or None.
 
     None where there are none yet: an RDD that is a Python function of another one and is not
-    cached would have to be pickled for this, in an extra pass.
+    cached would be pickled for this alone, in an extra pass.
     """
     if isinstance(rdd, PipelinedRDD) and not (rdd.is_cached or rdd.is_checkpointed):
         return None

@@ -51,7 +51,7 @@ def wait_for_slots(
 
     Raises BadInputError, with the numbers and what to change, at once when the master's size cannot
     suffice, and otherwise when no executor has registered for ``timeout`` seconds after the one
-    before it; the first one may take ``first_executor_timeout``, as a resource manager has to start
+    before it; the first one may take ``first_executor_timeout``, as a resource manager must start
     it. With dynamic allocation Spark asks for executors only when tasks wait, so nothing is
     checked. ``while_waiting`` is called again and again with what is waited for. ``what`` each of
     them runs is for messages.
@@ -80,7 +80,7 @@ def warn_of_idle_executors(spark_context: Any) -> None:
     """Warns if Spark may remove executors that run no task, with the nodes beside them.
 
     That is so with dynamic allocation once the launch tasks have ended (input mode 'spark'): a node
-    that computes is no task, and between two feeds there are none.
+    that computes is not a task, and between two feeds there are none.
     """
     conf = spark_context.getConf()
     if not _allocates_dynamically(conf):

@@ -1,12 +1,12 @@
 #include "base/memory/buffer_pool.h"
 
 #include <iterator>
-#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
 #include "base/memory/aligned_buffer.h"
+#include "base/thread/mutex.h"
 
 namespace tfos {
 namespace {
@@ -20,50 +20,58 @@ constexpr std::size_t kSpareShare = 8;
 
 }  // namespace
 
-struct BufferPool::Kept {
-  std::mutex mutex;
-  std::vector<AlignedBuffer> buffers;  ///< The oldest first. Guarded by the mutex, as is `bytes`.
-  std::size_t bytes = 0;
-  bool closed = false;  ///< The pool is gone: nobody takes anything any more.
-
+class BufferPool::Kept {
+ public:
   /// The smallest that has room and is not far too large; an empty one if there is none. Of equal
   /// ones that which was used last: most of it may be in a cache.
   AlignedBuffer Take(std::size_t wanted) {
-    const std::lock_guard lock(mutex);
-    auto best = buffers.end();
-    for (auto it = buffers.begin(); it != buffers.end(); ++it) {
+    const MutexLock lock(mutex_);
+    auto best = buffers_.end();
+    for (auto it = buffers_.begin(); it != buffers_.end(); ++it) {
       const bool fits = it->size() >= wanted && it->size() / kMostWaste <= wanted;
-      if (fits && (best == buffers.end() || it->size() <= best->size())) best = it;
+      if (fits && (best == buffers_.end() || it->size() <= best->size())) best = it;
     }
-    if (best == buffers.end()) return AlignedBuffer();
+    if (best == buffers_.end()) return AlignedBuffer();
     AlignedBuffer taken = std::move(*best);
-    buffers.erase(best);
-    bytes -= taken.size();
+    buffers_.erase(best);
+    bytes_ -= taken.size();
     return taken;
   }
 
   /// Frees the buffer instead where it could not be of use.
   void Keep(AlignedBuffer buffer) {
     std::vector<AlignedBuffer> dropped;  // Freed without the lock.
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex_);
     // One as large would drive out all others.
-    if (closed || buffer.size() > kMostKeptBytes) return;
+    if (closed_ || buffer.size() > kMostKeptBytes) return;
     const std::size_t size = buffer.size();
-    buffers.push_back(std::move(buffer));
-    bytes += size;  // Only now: the line before may throw.
-    auto last = buffers.begin();
-    for (; bytes > kMostKeptBytes && last != buffers.end(); ++last) bytes -= last->size();
-    dropped.assign(std::make_move_iterator(buffers.begin()), std::make_move_iterator(last));
-    buffers.erase(buffers.begin(), last);
+    buffers_.push_back(std::move(buffer));
+    bytes_ += size;  // Only now: the line before may throw.
+    auto last = buffers_.begin();
+    for (; bytes_ > kMostKeptBytes && last != buffers_.end(); ++last) bytes_ -= last->size();
+    dropped.assign(std::make_move_iterator(buffers_.begin()), std::make_move_iterator(last));
+    buffers_.erase(buffers_.begin(), last);
   }
 
   void Close() {
     std::vector<AlignedBuffer> dropped;
-    const std::lock_guard lock(mutex);
-    closed = true;
-    bytes = 0;
-    dropped.swap(buffers);
+    const MutexLock lock(mutex_);
+    closed_ = true;
+    bytes_ = 0;
+    dropped.swap(buffers_);
   }
+
+  std::size_t bytes() const {
+    const MutexLock lock(mutex_);
+    return bytes_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::vector<AlignedBuffer> buffers_ TFOS_GUARDED_BY(mutex_);  ///< The oldest first.
+  std::size_t bytes_ TFOS_GUARDED_BY(mutex_) = 0;
+  /// The pool is gone: nobody takes anything any more.
+  bool closed_ TFOS_GUARDED_BY(mutex_) = false;
 };
 
 PooledBuffer AllocateBuffer(std::size_t bytes) {
@@ -103,9 +111,6 @@ PooledBuffer BufferPool::Allocate(std::size_t bytes) {
   return {.bytes = room, .memory = std::move(memory)};
 }
 
-std::size_t BufferPool::kept_bytes() const {
-  const std::lock_guard lock(kept_->mutex);
-  return kept_->bytes;
-}
+std::size_t BufferPool::kept_bytes() const { return kept_->bytes(); }
 
 }  // namespace tfos

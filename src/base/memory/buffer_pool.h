@@ -39,7 +39,7 @@ class BufferPool {
   std::size_t kept_bytes() const;
 
  private:
-  struct Kept;
+  class Kept;
   const std::shared_ptr<Kept> kept_;
 };
 

@@ -1,10 +1,14 @@
 #ifndef TFOS_BASE_MEMORY_UNALIGNED_H_
 #define TFOS_BASE_MEMORY_UNALIGNED_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstring>
 
 namespace tfos {
+
+// Formats and protocols are little-endian, and so are the machines that this is built for.
+static_assert(std::endian::native == std::endian::little);
 
 /// The value at `at`, wherever that is: there are sizeof(T) bytes.
 template <typename T>

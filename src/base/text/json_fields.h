@@ -25,7 +25,7 @@
 //     fields.Optional("label", point.label);
 //   }
 //
-// `Describe` lies in the namespace of its struct. A type that is no object specialises JsonValue.
+// `Describe` lies in the namespace of its struct. Types that are not objects specialise JsonValue.
 //
 // Owner and lifetime: values; a JsonReader borrows its object. Threads: one at a time.
 // Errors: nothing throws; the first field that is wrong is named, and what it must be, not its
@@ -55,7 +55,7 @@ std::string TextOfBytes(std::string_view bytes);
 /// that is nested more than 64 deep, and anything but an object. `what` names it: "the message".
 Result<Json> ParseJsonObject(std::string_view text, std::size_t max_bytes, std::string_view what);
 
-/// One line; bytes that are no UTF-8 are replaced.
+/// One line; bytes that are not UTF-8 are replaced.
 std::string WriteJsonLine(const Json& json);
 
 /// How one type is read and written. `Read` returns what is wrong with the value ("must be ..."),

@@ -1,7 +1,6 @@
 #include "cli/doctor/host_checks.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
@@ -20,6 +19,7 @@
 #include "base/process/pidfd.h"
 #include "base/process/unique_fd.h"
 #include "control/host/address.h"
+#include "net/listen.h"
 
 namespace tfos::cli {
 namespace {
@@ -76,13 +76,10 @@ Check CheckAbstractSocket() {
 
 Check CheckPort() {
   constexpr const char* kWhat = "ports";
-  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  if (!socket.valid() ||
-      ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(socket.get(), 1) != 0) {
-    return {CheckLevel::kFail, kWhat, "cannot listen on any TCP port: " + ErrnoText(),
+  const auto listener = net::ListenTcp("0.0.0.0", 0, 0);
+  if (!listener.ok()) {
+    return {CheckLevel::kFail, kWhat,
+            "cannot listen on any TCP port: " + listener.status().ToString(),
             "allow TCP servers on this host"};
   }
   return {CheckLevel::kOk, kWhat, "any free TCP port can be bound", ""};

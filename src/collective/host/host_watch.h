@@ -10,8 +10,8 @@
 
 namespace tfos::collective {
 
-/// What a member that waits in shared memory knows from its connections: who is gone, who has left,
-/// who keeps all waiting.
+/// What a member that waits in shared memory knows from its connections: which members are gone,
+/// have left, or keep all waiting.
 ///
 /// Owner and lifetime: of a Group; borrows mesh and memory. Threads: as theirs. Errors: as Mesh.
 class HostWatch final : public HostMemory::Watch {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/memory/bytes.h"
 #include "net/socket.h"
 
 namespace tfos::collective {
@@ -33,7 +34,7 @@ constexpr std::size_t kDataLimit = std::size_t{1} << 20;
 constexpr std::size_t kStagingBytes = std::size_t{256} << 10;
 /// Of more than this it is worth a call of its own to learn where the next elements begin.
 constexpr std::size_t kWorthACall = std::size_t{16} << 10;
-/// A frame that has to be complete before it is looked at.
+/// A frame that must be complete before it is looked at.
 constexpr std::size_t kControlLimit = std::size_t{64} << 10;
 constexpr std::size_t kWaitingBytes = 12;
 /// Beside the socket an end may show before what came with it over the socket.
@@ -46,19 +47,19 @@ struct Header {
 
   /// `staged` has that much.
   static Header Of(std::span<const std::byte> staged) {
-    std::uint32_t fields[2];
-    std::memcpy(fields, staged.data(), sizeof(fields));
-    return {.type = static_cast<FrameType>(fields[0]), .length = fields[1]};
+    ByteReader reader(staged);
+    const auto type = reader.Take<FrameType>();
+    return {.type = type, .length = reader.Take<std::uint32_t>()};
   }
-  /// All of a frame that is no DATA, and so is filled up.
+  /// All of a frame other than DATA, which is filled up.
   std::size_t frame_bytes() const { return kHeaderBytes + AlignUp(length, kLineBytes); }
 };
 
 void AppendHeader(FrameType type, std::size_t length, std::string& to) {
-  const std::uint32_t fields[2] = {static_cast<std::uint32_t>(type),
-                                   static_cast<std::uint32_t>(length)};
-  to.append(reinterpret_cast<const char*>(fields), sizeof(fields));
-  to.append(kHeaderBytes - sizeof(fields), '\0');
+  const std::size_t begin = to.size();
+  AppendBytes(type, to);
+  AppendBytes(static_cast<std::uint32_t>(length), to);
+  to.append(begin + kHeaderBytes - to.size(), '\0');
 }
 
 void AppendFrame(FrameType type, std::string_view body, std::string& to) {
@@ -342,10 +343,9 @@ Result<bool> Link::TakeFrame() {
       if (length != kWaitingBytes) {
         return Status(ErrorKind::kBadInput, fmt::format("{} sent a bad frame", peer_));
       }
-      std::uint64_t number = 0;
-      std::uint32_t member = 0;
-      std::memcpy(&number, body.data(), sizeof(number));
-      std::memcpy(&member, body.data() + sizeof(number), sizeof(member));
+      ByteReader reader(body);
+      const auto number = reader.Take<std::uint64_t>();
+      const auto member = reader.Take<std::uint32_t>();
       if (number == operation_.number) waits_for_ = member;
       break;
     }
@@ -371,8 +371,9 @@ Status Link::OnOperation(std::span<const std::byte> body) {
 
 void Link::TellWaiting(std::uint32_t member) {
   if (sending()) return;
-  std::string body(reinterpret_cast<const char*>(&operation_.number), sizeof(operation_.number));
-  body.append(reinterpret_cast<const char*>(&member), sizeof(member));
+  std::string body;
+  AppendBytes(operation_.number, body);
+  AppendBytes(member, body);
   AppendFrame(FrameType::kWaiting, body, head_);
 }
 
@@ -417,7 +418,7 @@ void Link::Abort(const std::string& why) {
   std::string frame;
   AppendFrame(FrameType::kAbort, std::string_view(why).substr(0, kControlLimit), frame);
   const auto bytes = std::as_bytes(std::span(frame));
-  // If the peer doesn't take it, that it is closed has to do.
+  // If the peer doesn't take it, it sees that the connection is closed.
   if (beside_socket()) {
     static_cast<void>(net::Send(fd(), bytes, {}).ok());
   } else if (!sending()) {

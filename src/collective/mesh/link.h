@@ -18,9 +18,9 @@ namespace tfos::collective {
 
 /// One end of the connection of two members: frames of docs/formats/tensor-protocol.md over a
 /// stream, in both directions at a time. It never waits: `Push` and `Pull` move what can be moved
-/// now, and whoever calls them polls `fd()`, or what moves a stream beside the socket.
+/// now, and their caller polls `fd()`, or what moves a stream beside the socket.
 ///
-/// Owner and lifetime: of a Mesh; owns the stream. What was given to `Send` and `Receive` has to
+/// Owner and lifetime: of a Mesh; owns the stream. What was given to `Send` and `Receive` must
 /// stay until it is done. Threads: one at a time. Errors: reconnect when the peer is gone or gave
 /// up, with what it said; bad input when it does something else than this side. After one nothing
 /// is to be called but `Abort`.
@@ -35,7 +35,7 @@ class Link {
   const std::string& peer() const { return peer_; }
 
   /// All that is sent and received from now on belongs to `operation`, which the peer is told
-  /// with the first `Send` and has to do as well. Nothing may be under way.
+  /// with the first `Send` and must do, too. Nothing may be under way.
   void Begin(const Operation& operation);
 
   /// What was given to `Send` is being sent. An empty one just says which operation is done.
@@ -48,9 +48,9 @@ class Link {
   void Receive(std::span<std::byte> room, std::optional<DType> add);
   bool receiving() const { return !room_.empty() || (receive_wanted_ && !agreed_); }
   Status Pull();
-  /// Bytes that were moved so far: what has to change while somebody waits.
+  /// Bytes moved so far. While somebody waits, this must change.
   std::uint64_t moved() const { return moved_; }
-  /// The peer is known to do the operation as well.
+  /// The peer is known to do the operation, too.
   bool agreed() const { return agreed_; }
 
   /// Has the peer told that this side waits for `member`, if it is not in the middle of a frame.
@@ -89,7 +89,7 @@ class Link {
   std::span<std::byte> StagingRoom() { return staging_.bytes().subspan(staged_end_); }
   /// Bytes that the frame which begins there, or its header, still lacks.
   std::size_t LackingOfFrame();
-  /// Makes use of what is staged. False when more has to come, or nothing is wanted now.
+  /// Makes use of what is staged. False when more must come first, or nothing is wanted now.
   Result<bool> TakeStaged();
   Result<bool> TakePayload();
   /// Takes the frame that begins there. False when it is not complete, or is of a later operation.

@@ -44,7 +44,7 @@ struct GroupOptions {
   std::string packaged_ucx = {};
   /// A file to write a timeline of this member's operations to, as Timeline has it; empty: none.
   std::string timeline = {};
-  /// Until all members have to be connected.
+  /// How long all members may take to connect.
   std::chrono::milliseconds connect_timeout{std::chrono::minutes(10)};
   /// After so long without progress an operation says in the log whom it waits for.
   std::chrono::milliseconds stall_after{std::chrono::seconds(30)};

@@ -1,6 +1,5 @@
 #include "collective/mesh/mesh.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -14,6 +13,7 @@
 #include "base/time/seconds_text.h"
 #include "collective/mesh/stream_choice.h"
 #include "net/handshake.h"
+#include "net/listen.h"
 #include "net/socket.h"
 
 namespace tfos::collective {
@@ -30,10 +30,9 @@ constexpr milliseconds kRetryInterval{50};
 /// on a member that gets no processor for kHandshakePatience, which may be this one, and can't say
 /// so; a member with another token closes every time.
 constexpr int kMostRefusals = 10;
-/// Who is gone may have done all of an operation that others are about to finish.
+/// A member that is gone may have done all of an operation that others are about to finish.
 constexpr seconds kPatienceWithOthers{1};
-constexpr int kBacklog = 1024;
-/// Whoever left the group waits so long for what it said last to be on its way.
+/// A member that leaves waits so long for its last frame to be on its way.
 constexpr seconds kFlushPatience{5};
 /// How long UCX is looked at before it is slept for: what comes within that takes no waking up.
 constexpr std::chrono::microseconds kLookAtUcx{20};
@@ -53,12 +52,8 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
   }
   mesh->links_.resize(o.members.size());
   mesh->begun_.resize(o.members.size());
-  // Whoever has bound it may have meant to wait on it.
-  const int flags = ::fcntl(o.listener.get(), F_GETFL);
-  if (flags < 0 || ::fcntl(o.listener.get(), F_SETFL, flags | O_NONBLOCK) != 0 ||
-      ::listen(o.listener.get(), kBacklog) != 0) {
-    return Status::FromErrno(errno, "listen for the other members");
-  }
+  // The caller has bound it, but may not listen on it yet.
+  TFOS_RETURN_IF_ERROR(net::ListenOn(o.listener.get(), "for the other members"));
   if (o.encrypt && o.rdma != Rdma::kOff) {
     return Status(ErrorKind::kBadInput,
                   "tensors can't be encrypted over UCX: set spark.tfos.tensors.encrypt or "
@@ -333,7 +328,7 @@ Status Mesh::Announce(std::uint32_t member) {
 void Mesh::OnStall(const Link* waited_for, Clock::Duration waited) {
   const auto it = std::ranges::find(links_, waited_for, &std::unique_ptr<Link>::get);
   auto culprit = static_cast<std::uint32_t>(it - links_.begin());
-  // Who waits for somebody else is not to blame.
+  // A member that waits for another one is not to blame.
   if (const auto other = waited_for->waits_for(); other && *other < size()) culprit = *other;
   TellOfStall(culprit, waited);
   if (on_stall_) on_stall_(culprit);

@@ -10,6 +10,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/memory/bytes.h"
 #include "net/handshake.h"
 #include "net/tls/tls_stream.h"
 
@@ -25,11 +26,6 @@ struct Offer {
   std::vector<std::byte> address;
 };
 
-template <typename T>
-std::span<std::byte> BytesOf(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-
 Result<Offer> OfferOf(const net::UcxWorker* ucx) {
   Offer offer;
   if (ucx == nullptr) return offer;
@@ -40,9 +36,9 @@ Result<Offer> OfferOf(const net::UcxWorker* ucx) {
 }
 
 Status SendOffer(int socket, const Offer& offer, const Wait& wait) {
-  const auto size = static_cast<std::uint32_t>(offer.address.size());
-  std::string message(reinterpret_cast<const char*>(&size), sizeof(size));
-  message.append(reinterpret_cast<const char*>(&offer.tag), sizeof(offer.tag));
+  std::string message;
+  AppendBytes(static_cast<std::uint32_t>(offer.address.size()), message);
+  AppendBytes(offer.tag, message);
   message.append(reinterpret_cast<const char*>(offer.address.data()), offer.address.size());
   return net::SendAll(socket, std::as_bytes(std::span(message)), wait);
 }
@@ -50,8 +46,8 @@ Status SendOffer(int socket, const Offer& offer, const Wait& wait) {
 Result<Offer> ReceiveOffer(int socket, const Wait& wait) {
   std::uint32_t size = 0;
   Offer offer;
-  TFOS_RETURN_IF_ERROR(net::ReceiveAll(socket, BytesOf(size), wait));
-  TFOS_RETURN_IF_ERROR(net::ReceiveAll(socket, BytesOf(offer.tag), wait));
+  TFOS_RETURN_IF_ERROR(net::ReceiveAll(socket, WritableBytesOf(size), wait));
+  TFOS_RETURN_IF_ERROR(net::ReceiveAll(socket, WritableBytesOf(offer.tag), wait));
   if (size > kLongestAddress) {
     return Status(ErrorKind::kBadInput, fmt::format("an address of UCX of {} bytes", size));
   }
@@ -60,7 +56,7 @@ Result<Offer> ReceiveOffer(int socket, const Wait& wait) {
   return offer;
 }
 
-/// Tells the other end whether this one can go over UCX, and is told. Both have to.
+/// Tells the other end whether this one can go over UCX, and is told the same. Both must.
 Result<bool> BothCan(int socket, bool can, const Wait& wait) {
   std::byte ours{static_cast<std::uint8_t>(can ? 1 : 0)};
   std::byte theirs{};

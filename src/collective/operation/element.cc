@@ -24,6 +24,26 @@
 namespace tfos::collective {
 namespace {
 
+struct DTypeInfo {
+  DType dtype;
+  std::string_view name;
+  std::size_t bytes;  ///< Of one element.
+};
+
+constexpr DTypeInfo kDTypes[] = {
+    {DType::kFloat32, "float32", 4}, {DType::kFloat64, "float64", 8},
+    {DType::kInt32, "int32", 4},     {DType::kInt64, "int64", 8},
+    {DType::kFloat16, "float16", 2}, {DType::kBfloat16, "bfloat16", 2},
+    {DType::kBytes, "bytes", 1},
+};
+
+const DTypeInfo* Find(DType dtype) {
+  for (const DTypeInfo& info : kDTypes) {
+    if (info.dtype == dtype) return &info;
+  }
+  return nullptr;
+}
+
 template <typename T>
 T Sum(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -164,40 +184,13 @@ void WidenFloat16(const std::byte* from, std::byte* to, std::size_t count, bool 
 }  // namespace
 
 std::size_t ElementBytes(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-    case DType::kInt32:
-      return 4;
-    case DType::kFloat64:
-    case DType::kInt64:
-      return 8;
-    case DType::kFloat16:
-    case DType::kBfloat16:
-      return 2;
-    case DType::kBytes:
-      return 1;
-  }
-  return 0;
+  const DTypeInfo* const info = Find(dtype);
+  return info == nullptr ? 0 : info->bytes;
 }
 
 std::string_view DTypeName(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return "float32";
-    case DType::kFloat64:
-      return "float64";
-    case DType::kInt32:
-      return "int32";
-    case DType::kInt64:
-      return "int64";
-    case DType::kFloat16:
-      return "float16";
-    case DType::kBfloat16:
-      return "bfloat16";
-    case DType::kBytes:
-      return "bytes";
-  }
-  return "an unknown type";
+  const DTypeInfo* const info = Find(dtype);
+  return info == nullptr ? "an unknown type" : info->name;
 }
 
 void AddElements(DType dtype, std::span<const std::byte> from, std::span<std::byte> to) {

@@ -1,9 +1,9 @@
 #include "collective/operation/operation.h"
 
-#include <cstring>
 #include <string_view>
 
 #include "base/format.h"
+#include "base/memory/bytes.h"
 
 namespace tfos::collective {
 namespace {
@@ -26,20 +26,6 @@ std::string_view KindName(OperationKind kind) {
   return "an unknown operation";
 }
 
-template <typename T>
-void Append(T value, std::string& to) {
-  char bytes[sizeof(T)];
-  std::memcpy(bytes, &value, sizeof(T));  // Little-endian, as the machines are that tfos runs on.
-  to.append(bytes, sizeof(T));
-}
-
-template <typename T>
-T Read(std::span<const std::byte> body, std::size_t offset) {
-  T value;
-  std::memcpy(&value, body.data() + offset, sizeof(T));
-  return value;
-}
-
 }  // namespace
 
 std::string Operation::Describe() const {
@@ -56,13 +42,13 @@ std::string Operation::Describe() const {
 std::string Operation::Encode() const {
   std::string body;
   body.reserve(kHeadBytes + name.size());
-  Append(number, body);
-  Append(static_cast<std::uint8_t>(kind), body);
-  Append(static_cast<std::uint8_t>(dtype), body);
-  Append(static_cast<std::uint8_t>(wire), body);
-  Append(std::uint8_t{0}, body);
-  Append(root, body);
-  Append(elements, body);
+  AppendBytes(number, body);
+  AppendBytes(static_cast<std::uint8_t>(kind), body);
+  AppendBytes(static_cast<std::uint8_t>(dtype), body);
+  AppendBytes(static_cast<std::uint8_t>(wire), body);
+  AppendBytes(std::uint8_t{0}, body);
+  AppendBytes(root, body);
+  AppendBytes(elements, body);
   body.append(name, 0, kLongestName);
   return body;
 }
@@ -71,22 +57,22 @@ Result<Operation> Operation::Parse(std::span<const std::byte> body) {
   if (body.size() < kHeadBytes || body.size() > kHeadBytes + kLongestName) {
     return Status(ErrorKind::kBadInput, fmt::format("an operation of {} bytes", body.size()));
   }
+  ByteReader reader(body);
   Operation operation;
-  operation.number = Read<std::uint64_t>(body, 0);
-  operation.kind = static_cast<OperationKind>(Read<std::uint8_t>(body, 8));
-  operation.dtype = static_cast<DType>(Read<std::uint8_t>(body, 9));
-  operation.wire = static_cast<DType>(Read<std::uint8_t>(body, 10));
-  operation.root = Read<std::uint32_t>(body, 12);
-  operation.elements = Read<std::uint64_t>(body, 16);
+  operation.number = reader.Take<std::uint64_t>();
+  operation.kind = reader.Take<OperationKind>();
+  operation.dtype = reader.Take<DType>();
+  operation.wire = reader.Take<DType>();
+  const auto reserved = reader.Take<std::uint8_t>();
+  operation.root = reader.Take<std::uint32_t>();
+  operation.elements = reader.Take<std::uint64_t>();
+  operation.name = reader.TakeText(reader.left());
   const auto kind = static_cast<std::uint8_t>(operation.kind);
-  if (kind < 1 || kind > 6 || ElementBytes(operation.dtype) == 0 ||
-      Read<std::uint8_t>(body, 11) != 0 ||
+  if (kind < 1 || kind > 6 || ElementBytes(operation.dtype) == 0 || reserved != 0 ||
       (operation.wire != Operation::kAsItIs &&
        (!IsNarrow(operation.wire) || operation.dtype != DType::kFloat32))) {
     return Status(ErrorKind::kBadInput, "an operation of an unknown kind or type");
   }
-  operation.name.assign(reinterpret_cast<const char*>(body.data()) + kHeadBytes,
-                        body.size() - kHeadBytes);
   return operation;
 }
 

@@ -14,6 +14,8 @@
 
 namespace tfos::columns {
 
+class Column;
+
 /// What becomes of decimals, for which a chunk has no type.
 enum class Decimals {
   kRefuse,
@@ -58,11 +60,6 @@ class ArrowColumns {
   std::optional<std::vector<chunk::ColumnView>> InPlace() const;
 
  private:
-  class Column;
-  class NumberColumn;
-  class StringColumn;
-  class VectorColumn;
-
   ArrowColumns();
 
   std::size_t rows_ = 0;

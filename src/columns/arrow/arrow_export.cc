@@ -11,6 +11,7 @@
 #include "arrow/export.h"
 #include "base/format.h"
 #include "chunk/row_structure.h"
+#include "columns/arrow/number_type.h"
 
 namespace tfos::columns {
 namespace {
@@ -18,41 +19,6 @@ namespace {
 constexpr std::uint64_t kMostElements = std::numeric_limits<std::int32_t>::max();
 
 using arrow::Field;
-
-/// Arrow's text for numbers of `dtype`; null for those that it does not have.
-const char* FormatOf(chunk::DType dtype) {
-  switch (dtype) {
-    case chunk::DType::kBool:
-      return "b";
-    case chunk::DType::kInt8:
-      return "c";
-    case chunk::DType::kInt16:
-      return "s";
-    case chunk::DType::kInt32:
-      return "i";
-    case chunk::DType::kInt64:
-      return "l";
-    case chunk::DType::kUint8:
-      return "C";
-    case chunk::DType::kUint16:
-      return "S";
-    case chunk::DType::kUint32:
-      return "I";
-    case chunk::DType::kUint64:
-      return "L";
-    case chunk::DType::kFloat16:
-      return "e";
-    case chunk::DType::kFloat32:
-      return "f";
-    case chunk::DType::kFloat64:
-      return "g";
-    case chunk::DType::kNone:
-    case chunk::DType::kComplex64:
-    case chunk::DType::kComplex128:
-      break;
-  }
-  return nullptr;
-}
 
 class Exporter {
  public:
@@ -175,7 +141,7 @@ class Exporter {
 
   Result<Field> Numbers(const chunk::ColumnView& column, std::uint64_t count,
                         std::string name) const {
-    const char* const format = FormatOf(column.dtype);
+    const char* const format = ArrowFormat(column.dtype);
     if (format == nullptr) {
       return Status(ErrorKind::kUnsupported,
                     fmt::format("column {} is {}, which Arrow does not have", name,

@@ -1,13 +1,11 @@
 #include "control/coordinator/coordinator.h"
 
-#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <charconv>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -15,21 +13,25 @@
 #include <set>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/format.h"
 #include "base/logging.h"
-#include "control/coordinator/metrics_text.h"
-#include "control/coordinator/roles.h"
-#include "control/coordinator/roster.h"
+#include "control/coordinator/roster/roles.h"
+#include "control/coordinator/roster/roster.h"
+#include "control/coordinator/status_pages.h"
 #include "control/host/address.h"
 #include "control/host/held_port.h"
 #include "control/link/async_latch.h"
 #include "control/link/control_server.h"
 #include "control/link/line_channel.h"
 #include "control/link/spawn.h"
-#include "control/messages/messages.h"
+#include "control/messages/agent_messages.h"
+#include "control/messages/driver_messages.h"
+#include "control/messages/parts/message_text.h"
+#include "control/messages/parts/metrics.h"
+#include "control/messages/parts/node_info.h"
+#include "control/messages/parts/shared_messages.h"
 
 namespace tfos::control {
 namespace {
@@ -41,13 +43,15 @@ constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds kGraceAfterDriver{5000};
 constexpr std::chrono::seconds kEndAfterDriver(10);
 constexpr std::chrono::seconds kLastWords(2);
-constexpr milliseconds kLongestPoll{10'000};
 constexpr std::size_t kMaxUnknownTypes = 16;  // that are logged
 
 template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
+// Clang 16 does not deduce an aggregate's arguments by itself.
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
 
 Result<StartCluster> ParseStart(const std::string& line) {
   TFOS_ASSIGN_OR_RETURN(DriverMessage message, ParseMessage<DriverMessage>(line));
@@ -55,26 +59,9 @@ Result<StartCluster> ParseStart(const std::string& line) {
   if (start == nullptr) {
     return Status(ErrorKind::kBadInput, "the driver's first message is not 'start'");
   }
-  if (start->protocol != kProtocolVersion) {
-    return Status(ErrorKind::kBadInput,
-                  fmt::format("the driver speaks control protocol {} and the coordinator {}: both "
-                              "must come from the same version of tfos",
-                              start->protocol, kProtocolVersion));
-  }
+  TFOS_RETURN_IF_ERROR(CheckProtocol("driver", start->protocol));
   TFOS_RETURN_IF_ERROR(CheckHeartbeats(start->heartbeat_interval, start->heartbeat_timeout));
   return std::move(*start);
-}
-
-/// `wait_ms` of a query; nullopt when it is no number.
-std::optional<milliseconds> ParseWait(std::string_view query) {
-  constexpr std::string_view kName = "wait_ms=";
-  if (query.empty()) return milliseconds(0);
-  if (!query.starts_with(kName)) return std::nullopt;
-  query.remove_prefix(kName.size());
-  std::uint32_t count = 0;
-  const auto [end, error] = std::from_chars(query.data(), query.data() + query.size(), count);
-  if (error != std::errc() || end != query.data() + query.size()) return std::nullopt;
-  return std::min(milliseconds(count), kLongestPoll);
 }
 
 class Coordinator final : public ControlService {
@@ -111,8 +98,7 @@ class Coordinator final : public ControlService {
   }
 
   asio::awaitable<HttpAnswer> Get(std::string target, std::string query) override {
-    if (target == "/v1/failure") co_return co_await WaitForFailure(std::move(query));
-    co_return Page(target);
+    return pages_.Get(std::move(target), std::move(query));
   }
 
   Status OnMessage(AgentConnection& connection, std::string_view text) override {
@@ -165,17 +151,16 @@ class Coordinator final : public ControlService {
     const Endpoint endpoint = {
         .address = AdvertisedAddress(start.advertised_address, start.bind_address),
         .port = server_->port()};
-    roster_.emplace(
-        RosterOptions{.cluster_id = start.cluster_id,
-                      .roles = std::move(roles),
-                      .tensorboard_node = start.tensorboard_node,
-                      .registration_timeout = start.registration_timeout,
-                      .start_timeout = start.start_timeout,
-                      .heartbeat_timeout = start.heartbeat_timeout,
-                      .max_lost_nodes = start.max_lost_nodes,
-                      .coordinator_address = fmt::format("{}:{}", endpoint.address, endpoint.port)},
-        Now());
-    LogInfo("listening on {}:{}", endpoint.address, endpoint.port);
+    roster_.emplace(RosterOptions{.cluster_id = start.cluster_id,
+                                  .roles = std::move(roles),
+                                  .tensorboard_node = start.tensorboard_node,
+                                  .registration_timeout = start.registration_timeout,
+                                  .start_timeout = start.start_timeout,
+                                  .heartbeat_timeout = start.heartbeat_timeout,
+                                  .max_lost_nodes = start.max_lost_nodes,
+                                  .coordinator_address = endpoint.ToString()},
+                    Now());
+    LogInfo("listening on {}", endpoint.ToString());
     Tell(Listening{endpoint});
     // From the first moment on the driver can name the nodes that are missing.
     for (NodeInfo& node : roster_->Nodes(Now())) Tell(NodeChanged{std::move(node)});
@@ -286,37 +271,6 @@ class Coordinator final : public ControlService {
     return Status::Ok();
   }
 
-  // The answers are made outside of coroutines: GCC 12 destroys temporary aggregates in them twice.
-  HttpAnswer Page(std::string_view target) const {
-    if (target == "/v1/status") return {.body = SerializeStatus(roster_->Snapshot(Now()))};
-    if (target == "/metrics") {
-      return {.content_type = "text/plain; version=0.0.4",
-              .body = MetricsText(roster_->Snapshot(Now()))};
-    }
-    return {.status = 404, .content_type = "text/plain"};
-  }
-
-  HttpAnswer FailureAnswer() const {
-    if (!roster_->failure().has_value()) return {.status = 204, .content_type = ""};
-    return {.body = SerializeFailure(*roster_->failure())};
-  }
-
-  static HttpAnswer BadQuery() {
-    return {.status = 400, .content_type = "text/plain", .body = "expected wait_ms=N\n"};
-  }
-
-  asio::awaitable<HttpAnswer> WaitForFailure(std::string query) {
-    const std::optional<milliseconds> wait = ParseWait(query);
-    if (!wait.has_value()) co_return BadQuery();
-    if (!roster_->failure().has_value()) {
-      asio::steady_timer timer(executor_, *wait);
-      failure_waiters_.insert(&timer);
-      co_await timer.async_wait(kNoThrow);
-      failure_waiters_.erase(&timer);
-    }
-    co_return FailureAnswer();
-  }
-
   void Apply(Effects effects) {
     for (Effect& effect : effects) {
       std::visit(Overloaded{
@@ -341,7 +295,7 @@ class Coordinator final : public ControlService {
                    [&](const ClusterFailed& failed) {
                      LogError("failed: {}: {}", failed.failure.report.step,
                               failed.failure.report.message);
-                     for (asio::steady_timer* waiter : failure_waiters_) waiter->cancel();
+                     pages_.TellFailure();
                    },
                    [&](const Finished&) {
                      LogInfo("every node has ended");
@@ -401,10 +355,10 @@ class Coordinator final : public ControlService {
   asio::steady_timer heartbeat_timer_;
   AsyncLatch finished_;
   std::optional<Roster> roster_;  // from `start` on, as is server_
+  StatusPages pages_{executor_, roster_};
   std::unique_ptr<ControlServer> server_;
   std::unordered_map<AgentConnection*, int> node_of_;
   std::unordered_map<int, AgentConnection*> connection_of_;
-  std::unordered_set<asio::steady_timer*> failure_waiters_;
   std::set<std::string> unknown_types_;
 };
 

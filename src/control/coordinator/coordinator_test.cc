@@ -17,7 +17,7 @@
 #include "base/logging.h"
 #include "base/text/line_buffer.h"
 #include "base/time/deadline.h"
-#include "control/messages/messages.h"
+#include "control/messages/parts/message_text.h"
 #include "testing/raw_client.h"
 
 namespace tfos::control {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "control/messages/messages.h"
+#include "control/messages/status_messages.h"
 
 namespace tfos::control {
 

@@ -5,7 +5,11 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -20,6 +24,12 @@ namespace tfos::control {
 namespace {
 
 constexpr int kSlotsOfAGpu = 10;
+constexpr std::chrono::seconds kInventoryPatience(10);
+/// GPUs of a cluster that has just ended may be held for another moment.
+constexpr std::chrono::seconds kLeasePatience(10);
+constexpr std::chrono::milliseconds kLeaseInterval(100);
+/// What uses the GPUs may change meanwhile, and asking costs a process.
+constexpr std::chrono::seconds kListInterval(1);
 
 std::string_view Trim(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -51,20 +61,49 @@ Result<UniqueFd> TakeSlot(const Gpu& gpu, int slot) {
   return Status::FromErrno(errno, "lease GPU " + gpu.index);
 }
 
-/// `needed` slots of `gpu`, or an empty vector when not so many are free.
-Result<std::vector<UniqueFd>> TakeSlots(const Gpu& gpu, int needed) {
+/// What came of looking for slots of one GPU.
+struct SlotsTaken {
+  std::vector<UniqueFd> slots = {};  // empty when not as many as needed are free
+  bool foreign = false;              // a process that is none of ours uses the GPU
+};
+
+/// Takes `needed` slots of `gpu`, or none.
+Result<SlotsTaken> TakeSlots(const Gpu& gpu, int needed) {
   std::vector<UniqueFd> slots;
-  for (int slot = 0; slot < kSlotsOfAGpu && static_cast<int>(slots.size()) < needed; ++slot) {
+  for (int slot = 0; slot < kSlotsOfAGpu; ++slot) {
+    // The rest matters only where it says whose processes use the GPU.
+    if (!gpu.in_use && static_cast<int>(slots.size()) == needed) break;
     TFOS_ASSIGN_OR_RETURN(UniqueFd fd, TakeSlot(gpu, slot));
     if (fd.valid()) slots.push_back(std::move(fd));
   }
-  if (static_cast<int>(slots.size()) < needed) slots.clear();
-  return slots;
+  if (gpu.in_use && slots.size() == kSlotsOfAGpu) return SlotsTaken{.foreign = true};
+  if (static_cast<int>(slots.size()) < needed) return SlotsTaken{};
+  slots.resize(static_cast<std::size_t>(needed));
+  return SlotsTaken{.slots = std::move(slots)};
+}
+
+std::string OrNone(const std::vector<std::string>& gpus) {
+  return gpus.empty() ? "none" : fmt::format("{}", fmt::join(gpus, ", "));
 }
 
 std::string Describe(const GpuRequest& request) {
   if (request.fraction <= 0.0) return fmt::format("{} whole GPU(s)", request.count);
   return fmt::format("{} GPU(s) with a share of {} each", request.count, request.fraction);
+}
+
+/// What it prints.
+boost::asio::awaitable<Result<std::string>> AskNvidiaSmi(boost::asio::any_io_executor executor,
+                                                         std::string query, Deadline deadline) {
+  SubprocessOptions command;  // Named: GCC 12 destroys aggregates in an awaited call twice.
+  command.argv = {"nvidia-smi", std::move(query), "--format=csv,noheader"};
+  Result<CapturedRun> run = co_await RunCaptured(executor, std::move(command), deadline);
+  if (!run.ok()) co_return run.status().Annotate("list the GPUs");
+  if (!run->exit.success()) {
+    co_return Status(ErrorKind::kUnsupported,
+                     fmt::format("list the GPUs: nvidia-smi {}: {}", run->exit.Describe(),
+                                 Trim(run->output.substr(0, run->output.find('\n')))));
+  }
+  co_return std::move(run->output);
 }
 
 }  // namespace
@@ -87,21 +126,32 @@ Result<std::vector<Gpu>> ParseGpuList(const std::string& text) {
   return gpus;
 }
 
+void MarkGpusInUse(const std::string& text, std::vector<Gpu>& gpus) {
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view uuid = Trim(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    for (Gpu& gpu : gpus) gpu.in_use = gpu.in_use || gpu.uuid == uuid;
+  }
+}
+
 boost::asio::awaitable<Result<std::vector<Gpu>>> NvidiaSmiInventory::List(
     boost::asio::any_io_executor executor, Deadline deadline) {
-  SubprocessOptions command;  // Named: GCC 12 destroys aggregates in an awaited call twice.
-  command.argv = {"nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"};
-  Result<CapturedRun> run = co_await RunCaptured(executor, std::move(command), deadline);
-  if (!run.ok()) {
-    if (run.status().code().value() == ENOENT) co_return std::vector<Gpu>();
-    co_return run.status().Annotate("list the GPUs");
+  // Named, here and below: GCC 12 destroys aggregates in an awaited call twice.
+  std::string query = "--query-gpu=index,uuid";
+  Result<std::string> listed = co_await AskNvidiaSmi(executor, std::move(query), deadline);
+  if (!listed.ok()) {
+    if (listed.status().code().value() == ENOENT) co_return std::vector<Gpu>();
+    co_return listed.status();
   }
-  if (!run->exit.success()) {
-    co_return Status(ErrorKind::kUnsupported,
-                     fmt::format("list the GPUs: nvidia-smi {}: {}", run->exit.Describe(),
-                                 Trim(run->output.substr(0, run->output.find('\n')))));
-  }
-  co_return ParseGpuList(run->output);
+  Result<std::vector<Gpu>> gpus = ParseGpuList(*listed);
+  if (!gpus.ok()) co_return gpus.status();
+  query = "--query-compute-apps=gpu_uuid";
+  Result<std::string> used = co_await AskNvidiaSmi(executor, std::move(query), deadline);
+  if (!used.ok()) co_return used.status();
+  MarkGpusInUse(*used, *gpus);
+  co_return gpus;
 }
 
 Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu>& gpus) {
@@ -130,21 +180,49 @@ Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu
                                                     Describe(request), gpus.size()));
   }
   std::vector<std::string> taken;
+  std::vector<std::string> foreign;
   for (const Gpu& gpu : gpus) {
     if (lease.indices_.size() == count) break;
-    TFOS_ASSIGN_OR_RETURN(std::vector<UniqueFd> slots,
-                          TakeSlots(gpu, SlotsNeeded(request.fraction)));
-    if (slots.empty()) {
-      taken.push_back(gpu.index);
+    TFOS_ASSIGN_OR_RETURN(SlotsTaken took, TakeSlots(gpu, SlotsNeeded(request.fraction)));
+    if (took.slots.empty()) {
+      (took.foreign ? foreign : taken).push_back(gpu.index);
       continue;
     }
     lease.indices_.push_back(gpu.index);
-    std::move(slots.begin(), slots.end(), std::back_inserter(lease.slots_));
+    std::move(took.slots.begin(), took.slots.end(), std::back_inserter(lease.slots_));
   }
   if (lease.indices_.size() == count) return lease;
   return Status(ErrorKind::kRetryLater,
-                fmt::format("the node wants {}; the host has {}, of which other tfos nodes hold {}",
-                            Describe(request), gpus.size(), fmt::join(taken, ", ")));
+                fmt::format("the node wants {}; the host has {}, of which other tfos nodes hold {} "
+                            "and processes that are not of tfos use {}",
+                            Describe(request), gpus.size(), OrNone(taken), OrNone(foreign)));
+}
+
+boost::asio::awaitable<Result<GpuLease>> TakeGpus(boost::asio::any_io_executor executor,
+                                                  const GpuRequest& request,
+                                                  GpuInventory& inventory,
+                                                  std::function<bool()> cancelled) {
+  const bool choose = request.count > 0 && request.assigned.empty();
+  const Deadline deadline = Deadline::After(kLeasePatience);
+  Deadline listed_until = Deadline::After({});
+  std::vector<Gpu> gpus;
+  boost::asio::steady_timer timer(executor);
+  while (true) {
+    if (choose && listed_until.passed()) {
+      Result<std::vector<Gpu>> found =
+          co_await inventory.List(executor, Deadline::After(kInventoryPatience));
+      if (!found.ok()) co_return found.status();
+      gpus = std::move(found).value();
+      listed_until = Deadline::After(kListInterval);
+    }
+    Result<GpuLease> lease = GpuLease::Take(request, gpus);
+    if (lease.ok() || lease.status().kind() != ErrorKind::kRetryLater || deadline.passed() ||
+        cancelled()) {
+      co_return lease;
+    }
+    timer.expires_after(kLeaseInterval);
+    co_await timer.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
+  }
 }
 
 }  // namespace tfos::control

@@ -3,12 +3,13 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/process/unique_fd.h"
 #include "base/time/deadline.h"
-#include "control/messages/messages.h"
+#include "control/messages/launch_messages.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -16,6 +17,8 @@ namespace tfos::control {
 struct Gpu {
   std::string index;  ///< As CUDA_VISIBLE_DEVICES takes it, for example "0".
   std::string uuid;
+  /// Processes compute on it: of tfos nodes, or others that no lease knows of.
+  bool in_use = false;
 };
 
 /// Which GPUs this host has.
@@ -27,8 +30,8 @@ class GpuInventory {
       boost::asio::any_io_executor executor, Deadline deadline) = 0;
 };
 
-/// Asks `nvidia-smi`. A host without that program has no GPUs. Threads: the executor's, which
-/// serves others meanwhile.
+/// Asks `nvidia-smi`, twice: for the GPUs and for the processes that compute on them. A host
+/// without that program has no GPUs. Threads: the executor's, which serves others meanwhile.
 class NvidiaSmiInventory final : public GpuInventory {
  public:
   boost::asio::awaitable<Result<std::vector<Gpu>>> List(boost::asio::any_io_executor executor,
@@ -37,6 +40,10 @@ class NvidiaSmiInventory final : public GpuInventory {
 
 /// The GPUs in what `nvidia-smi --query-gpu=index,uuid --format=csv,noheader` prints.
 Result<std::vector<Gpu>> ParseGpuList(const std::string& text);
+
+/// Marks the GPUs that are in what `nvidia-smi --query-compute-apps=gpu_uuid --format=csv,noheader`
+/// prints, one line for each process.
+void MarkGpusInUse(const std::string& text, std::vector<Gpu>& gpus);
 
 /// GPUs that one node may use.
 ///
@@ -54,8 +61,10 @@ class GpuLease {
 
   /// Takes what `request` asks for among `gpus`, at once or not at all. GPUs that Spark assigned
   /// are used as they are: Spark has made sure that they are ours. A `fraction` of 0 means whole
-  /// GPUs that nobody shares. Errors: bad input for a request that can never be met; retry-later
-  /// when others hold the GPUs (the message says how many there are and which are taken).
+  /// GPUs that nobody shares. A GPU that is in use while no tfos node holds any of it belongs to a
+  /// foreign process and is left out. Errors: bad input for a request that can never be met;
+  /// retry-later when others hold the GPUs (the message says how many there are, which are taken
+  /// and which foreign processes use).
   static Result<GpuLease> Take(const GpuRequest& request, const std::vector<Gpu>& gpus);
 
   /// Indices in the order of their leasing; empty when none were asked for.
@@ -67,6 +76,14 @@ class GpuLease {
   std::vector<std::string> indices_;
   std::vector<UniqueFd> slots_;
 };
+
+/// Takes what `request` asks for among the GPUs of `inventory`. GPUs that others hold may be free
+/// in a moment, when their cluster has just ended: it tries again for some seconds, unless
+/// `cancelled`. Errors: those of the inventory and of `GpuLease::Take`.
+boost::asio::awaitable<Result<GpuLease>> TakeGpus(boost::asio::any_io_executor executor,
+                                                  const GpuRequest& request,
+                                                  GpuInventory& inventory,
+                                                  std::function<bool()> cancelled);
 
 }  // namespace tfos::control
 

@@ -2,11 +2,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
 #include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace tfos::control {
 namespace {
@@ -97,6 +106,97 @@ TEST(GpuLeaseTest, WhatTheHostDoesNotHaveIsBadInput) {
   EXPECT_EQ(lease.status().kind(), ErrorKind::kBadInput);
   EXPECT_THAT(lease.status().ToString(), HasSubstr("the host has 1"));
   EXPECT_FALSE(GpuLease::Take(Want(1, 1.5), MakeGpus(1)).ok());
+}
+
+TEST(GpuLeaseTest, AGpuThatAForeignProcessUsesIsLeftOut) {
+  auto gpus = MakeGpus(2);
+  MarkGpusInUse(gpus[0].uuid + "\n" + gpus[0].uuid + "\r\n", gpus);
+  EXPECT_TRUE(gpus[0].in_use);
+  EXPECT_FALSE(gpus[1].in_use);
+  for (const double fraction : {0.0, 0.3}) {
+    const auto lease = GpuLease::Take(Want(1, fraction), gpus);
+    ASSERT_TRUE(lease.ok()) << lease.status().ToString();
+    EXPECT_THAT(lease->indices(), ElementsAre("1"));
+  }
+  const auto both = GpuLease::Take(Want(2), gpus);
+  ASSERT_FALSE(both.ok());
+  EXPECT_EQ(both.status().kind(), ErrorKind::kRetryLater);
+  EXPECT_THAT(both.status().ToString(),
+              HasSubstr("other tfos nodes hold none and processes that are not of tfos use 0"));
+}
+
+TEST(GpuLeaseTest, AGpuThatItsOtherTfosNodesUseIsShared) {
+  auto gpus = MakeGpus(1);
+  const auto first = GpuLease::Take(Want(1, 0.3), gpus);
+  ASSERT_TRUE(first.ok());
+  gpus[0].in_use = true;  // by the first one's node
+  const auto second = GpuLease::Take(Want(1, 0.7), gpus);
+  ASSERT_TRUE(second.ok()) << second.status().ToString();
+  EXPECT_FALSE(GpuLease::Take(Want(1, 0.1), gpus).ok());
+}
+
+/// An `nvidia-smi` whose GPU a foreign process uses the first time that it is asked.
+class FakeNvidiaSmi {
+ public:
+  explicit FakeNvidiaSmi(const std::string& uuid) : path_(std::getenv("PATH")) {
+    EXPECT_NE(::mkdtemp(directory_.data()), nullptr);
+    std::ofstream(directory_ + "/nvidia-smi")
+        << "#!/bin/sh\ncase \"$1\" in\n--query-gpu=*) echo '0, " << uuid << "' ;;\n"
+        << "*) [ -e " << directory_ << "/asked ] || echo '" << uuid << "'; : >" << directory_
+        << "/asked ;;\nesac\n";
+    EXPECT_EQ(::chmod((directory_ + "/nvidia-smi").c_str(), 0700), 0);
+    ::setenv("PATH", (directory_ + ":" + path_).c_str(), 1);
+  }
+  ~FakeNvidiaSmi() {
+    ::setenv("PATH", path_.c_str(), 1);
+    std::filesystem::remove_all(directory_);
+  }
+
+ private:
+  std::string directory_ = ::testing::TempDir() + "gpus_XXXXXX";
+  std::string path_;
+};
+
+TEST(TakeGpusTest, WaitsUntilAForeignProcessHasLeft) {
+  const FakeNvidiaSmi fake(MakeGpus(1)[0].uuid);
+  boost::asio::io_context io;
+  NvidiaSmiInventory inventory;
+  std::vector<std::string> taken;
+  const GpuRequest request = Want(1);
+  boost::asio::co_spawn(
+      io,
+      [&]() -> boost::asio::awaitable<void> {
+        Result<GpuLease> lease =
+            co_await TakeGpus(io.get_executor(), request, inventory, [] { return false; });
+        EXPECT_TRUE(lease.ok()) << lease.status().ToString();
+        if (lease.ok()) taken = lease->indices();
+      },
+      [](const std::exception_ptr& thrown) { EXPECT_EQ(thrown, nullptr); });
+  io.run();
+  EXPECT_THAT(taken, ElementsAre("0"));
+}
+
+TEST(NvidiaSmiInventoryTest, SaysWhichGpusAreInUse) {
+  const std::string uuid = MakeGpus(1)[0].uuid;
+  const FakeNvidiaSmi fake(uuid);
+  boost::asio::io_context io;
+  NvidiaSmiInventory inventory;
+  std::vector<bool> in_use;
+  boost::asio::co_spawn(
+      io,
+      [&]() -> boost::asio::awaitable<void> {
+        for (int round = 0; round < 2; ++round) {
+          Result<std::vector<Gpu>> gpus =
+              co_await inventory.List(io.get_executor(), Deadline::Infinite());
+          EXPECT_TRUE(gpus.ok()) << gpus.status().ToString();
+          if (!gpus.ok() || gpus->size() != 1) co_return;
+          EXPECT_EQ(gpus->front().uuid, uuid);
+          in_use.push_back(gpus->front().in_use);
+        }
+      },
+      [](const std::exception_ptr& thrown) { EXPECT_EQ(thrown, nullptr); });
+  io.run();
+  EXPECT_THAT(in_use, ElementsAre(true, false));
 }
 
 TEST(GpuLeaseTest, EndsWithItsHolderHoweverThatEnds) {

@@ -115,6 +115,43 @@ TEST(HeldPortTest, TakesAPortInTimeWaitForItselfOnly) {
   EXPECT_TRUE(HeldPort::Bind({port, port}).ok());
 }
 
+/// Binds and listens as a server of IPv6 does that shares its port or not.
+bool ServerOfIpv6CanListen(std::uint16_t port, bool share) {
+  const UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  const int port_option = share ? 1 : 0;
+  ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &port_option, sizeof(port_option));
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_loopback;
+  address.sin6_port = htons(port);
+  return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+         ::listen(fd.get(), 1) == 0;
+}
+
+TEST(HeldPortTest, IsHeldForIpv6AsWell) {
+  if (!ServerOfIpv6CanListen(0, false)) GTEST_SKIP() << "this host has no IPv6";
+  auto held = HeldPort::Bind({});
+  ASSERT_TRUE(held.ok()) << held.status().ToString();
+  EXPECT_FALSE(ServerOfIpv6CanListen(held->port(), /*share=*/false));
+  EXPECT_TRUE(ServerOfIpv6CanListen(held->port(), /*share=*/true));
+  // Whoever inherits the port takes connections of both kinds.
+  ASSERT_EQ(::listen(held->fd(), 1), 0);
+  const UniqueFd six(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in6 address6{};
+  address6.sin6_family = AF_INET6;
+  address6.sin6_addr = in6addr_loopback;
+  address6.sin6_port = htons(held->port());
+  EXPECT_EQ(::connect(six.get(), reinterpret_cast<const sockaddr*>(&address6), sizeof(address6)),
+            0);
+  const UniqueFd four(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address4 = AddressOf(held->port());
+  address4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(four.get(), reinterpret_cast<const sockaddr*>(&address4), sizeof(address4)),
+            0);
+}
+
 TEST(HeldPortTest, IsFreeAgainAfterwards) {
   std::uint16_t port = 0;
   {

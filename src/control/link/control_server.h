@@ -61,7 +61,7 @@ class ControlService {
   virtual void OnClosed(AgentConnection& connection) = 0;
 };
 
-/// HTTP and WebSocket on one port, for whoever knows the cluster's secret (the HTTP library stays
+/// HTTP and WebSocket on one port, for all that know the cluster's secret (the HTTP library stays
 /// behind this interface). Everyone else is answered 401 before anything else is looked at.
 ///
 /// Owner and lifetime: borrows the service, which outlives it. Its executor must not run any more

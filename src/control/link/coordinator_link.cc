@@ -12,9 +12,10 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/text/endpoint.h"
 #include "control/link/async_latch.h"
 #include "control/link/spawn.h"
-#include "control/messages/messages.h"
+#include "control/messages/parts/message_text.h"
 
 namespace tfos::control {
 namespace {
@@ -141,7 +142,7 @@ asio::awaitable<Status> WebSocketLink::Open(const Options& options, const Secret
         request.set(beast::http::field::authorization, authorization);
         request.set(beast::http::field::user_agent, "tfos agent");
       }));
-  const std::string host = fmt::format("{}:{}", options.address, options.port);
+  const std::string host = Endpoint{options.address, options.port}.ToString();
   const std::string target = "/v1/agent";
   auto [declined] = co_await socket_.async_handshake(host, target, kNoThrow);
   if (declined == websocket::error::upgrade_declined) {
@@ -151,7 +152,7 @@ asio::awaitable<Status> WebSocketLink::Open(const Options& options, const Secret
   if (declined) co_return Broken(declined);
   // Neither the token nor a reference to it stays in the stream.
   socket_.set_option(websocket::stream_base::decorator([](websocket::request_type&) {}));
-  timeouts.handshake_timeout = kCloseTimeout;  // it bounds the closing handshake as well
+  timeouts.handshake_timeout = kCloseTimeout;  // it also bounds the closing handshake
   socket_.set_option(timeouts);
   socket_.text(true);
   co_return Status::Ok();

@@ -10,7 +10,7 @@
 
 #include "base/logging.h"
 #include "control/link/spawn.h"
-#include "control/messages/messages.h"
+#include "control/messages/parts/message_text.h"
 
 namespace tfos::control {
 namespace {

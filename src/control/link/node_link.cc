@@ -20,7 +20,9 @@
 
 #include "base/format.h"
 #include "base/logging.h"
-#include "control/messages/messages.h"
+#include "control/messages/node_messages.h"
+#include "control/messages/parts/message_text.h"
+#include "control/messages/parts/shared_messages.h"
 
 namespace tfos::control {
 namespace {

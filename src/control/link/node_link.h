@@ -16,7 +16,7 @@
 #include "base/thread/mutex.h"
 #include "base/thread/turn.h"
 #include "base/time/deadline.h"
-#include "control/messages/messages.h"
+#include "control/messages/node_messages.h"
 #include "tfos/status.h"
 
 namespace tfos::control {

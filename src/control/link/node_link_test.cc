@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "base/process/pidfd.h"
-#include "control/messages/messages.h"
+#include "control/messages/node_messages.h"
+#include "control/messages/parts/message_text.h"
+#include "control/messages/parts/shared_messages.h"
 
 namespace tfos::control {
 namespace {

@@ -107,8 +107,8 @@ class PartitionFeederTest : public ::testing::Test {
           chunk::ChunkView::Parse(std::get<ChunkLoan>(*next).bytes());
       EXPECT_TRUE(chunk.ok()) << chunk.status().DebugString();
       for (std::int64_t row = 0; chunk.ok() && row < chunk->rows(); ++row) {
-        values.push_back(chunk::LoadAt<std::int64_t>(
-            chunk->columns()[0].Value(static_cast<std::uint64_t>(row)).data()));
+        values.push_back(
+            Load<std::int64_t>(chunk->columns()[0].Value(static_cast<std::uint64_t>(row)).data()));
       }
     }
     return values;

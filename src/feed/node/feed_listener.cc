@@ -17,6 +17,7 @@
 #include "base/logging.h"
 #include "base/thread/thread.h"
 #include "feed/wire/outbox.h"
+#include "net/listen.h"
 #include "net/socket.h"
 
 namespace tfos::feed {
@@ -31,7 +32,7 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 /// Receives for one connection before the others get their turn.
 constexpr int kReceivesPerTurn = 16;
 
-/// Ids of the descriptors that are no connection; connections count on from there.
+/// Ids of the descriptors other than connections, which count on from there.
 enum : std::uint64_t { kWakeId, kUnixListenerId, kTcpListenerId, kFirstConnectionId };
 
 std::string DescribePeer(int fd, bool local) {
@@ -66,7 +67,7 @@ struct FeedListener::Connection {
   bool authenticated = false;
   Nonce nonce{};
   Clock::TimePoint authenticate_by;
-  std::string error_text;  ///< The payload being received, if it is no chunk.
+  std::string error_text;  ///< The payload being received, if it is an error.
 };
 
 FeedListener::FeedListener(const FeedServerOptions& options, std::shared_ptr<FeedSessions> sessions)
@@ -257,7 +258,7 @@ Result<bool> FeedListener::ReceiveOnce(Connection& connection) {
     TFOS_ASSIGN_OR_RETURN(const FrameReader::Event event, connection.reader.Next());
     if (event == FrameReader::Event::kNone) return more;
     const Status status = OnEvent(connection, event);
-    // Whoever has been given last words may not have heard them yet.
+    // A feeder that was sent last words may not have read them yet.
     if (!status.ok() && sessions_->Draining(connection.link)) return more;
     TFOS_RETURN_IF_ERROR(status);
   }
@@ -305,11 +306,7 @@ Status FeedListener::OnHello(Connection& connection) {
     return {ErrorKind::kBadInput, fmt::format("it speaks version {} of the feed protocol, we {}",
                                               hello.version, kProtocolVersion)};
   }
-  const auto text = [](const Digest& digest) {
-    return std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size());
-  };
-  const Digest expected = FeederProof(options_.token, connection.nonce, hello.nonce);
-  if (!ConstantTimeEqual(text(expected), text(hello.proof))) {
+  if (!net::SameProof(FeederProof(options_.token, connection.nonce, hello.nonce), hello.proof)) {
     return {ErrorKind::kBadInput, "it does not know the cluster's token"};
   }
   connection.authenticated = true;

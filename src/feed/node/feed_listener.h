@@ -15,6 +15,7 @@
 #include "feed/node/session/feed_sessions.h"
 #include "feed/node/session/node_types.h"
 #include "feed/wire/frame.h"
+#include "feed/wire/frame_reader.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"
 

@@ -29,6 +29,8 @@
 #include "base/format.h"
 #include "feed/feeder/client/feed_client.h"
 #include "feed/wire/frame.h"
+#include "feed/wire/frame_reader.h"
+#include "net/listen.h"
 #include "net/socket.h"
 
 namespace tfos::feed {

@@ -49,8 +49,8 @@ Result<columns::HeldBytes> ExtendBoundaries(const columns::HeldBytes& boundaries
   const std::uint64_t known =
       std::max<std::uint64_t>(1, boundaries.bytes.size() / sizeof(std::uint64_t));
   std::byte* const begin = extended->bytes().data();
-  const auto last = chunk::LoadAt<std::uint64_t>(begin + (known - 1) * sizeof(std::uint64_t));
-  for (std::uint64_t i = known; i <= rows; ++i) chunk::StoreAt(begin + i * sizeof last, last);
+  const auto last = Load<std::uint64_t>(begin + (known - 1) * sizeof(std::uint64_t));
+  for (std::uint64_t i = known; i <= rows; ++i) Store(last, begin + i * sizeof last);
   return Hold(std::move(extended));
 }
 

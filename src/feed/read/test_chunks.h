@@ -71,9 +71,9 @@ inline void StoreElements(chunk::DType dtype, std::uint64_t row, std::uint64_t c
                           std::byte*& to) {
   for (std::uint64_t i = 0; i < count; ++i, to += chunk::DTypeBytes(dtype)) {
     if (dtype == chunk::DType::kFloat32) {
-      chunk::StoreAt(to, Element<float>(row, i));
+      Store(Element<float>(row, i), to);
     } else {
-      chunk::StoreAt(to, Element<std::int64_t>(row, i));
+      Store(Element<std::int64_t>(row, i), to);
     }
   }
 }

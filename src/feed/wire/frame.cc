@@ -1,11 +1,12 @@
 #include "feed/wire/frame.h"
 
 #include <algorithm>
-#include <cstring>
+#include <concepts>
 #include <type_traits>
 #include <utility>
 
 #include "base/format.h"
+#include "base/memory/bytes.h"
 
 namespace tfos::feed {
 namespace {
@@ -16,36 +17,67 @@ constexpr std::size_t kQueueNameLimit = 255;
 constexpr std::string_view kCut = "\n... (cut) ...\n";
 constexpr std::size_t kKeptOfError = (kErrorTextLimit - kCut.size()) / 2;
 
+constexpr std::pair<MessageType, std::string_view> kMessageNames[] = {
+    {MessageType::kChallenge, "CHALLENGE"},
+    {MessageType::kHello, "HELLO"},
+    {MessageType::kWelcome, "WELCOME"},
+    {MessageType::kOpen, "OPEN"},
+    {MessageType::kOpened, "OPENED"},
+    {MessageType::kChunk, "CHUNK"},
+    {MessageType::kData, "DATA"},
+    {MessageType::kGrow, "GROW"},
+    {MessageType::kRegion, "REGION"},
+    {MessageType::kCredit, "CREDIT"},
+    {MessageType::kResult, "RESULT"},
+    {MessageType::kEnd, "END"},
+    {MessageType::kEnded, "ENDED"},
+    {MessageType::kError, "ERROR"},
+    {MessageType::kStop, "STOP"},
+    {MessageType::kProgress, "PROGRESS"},
+    {MessageType::kCount, "COUNT"},
+    {MessageType::kCounted, "COUNTED"},
+    {MessageType::kSuperseded, "SUPERSEDED"},
+};
+
 /// Builds one frame: header first, then fields in order.
 class Writer {
  public:
   explicit Writer(MessageType type) {
-    Put(kMagic);
-    Put(static_cast<std::uint8_t>(type));
-    Put(std::uint8_t{0});
-    Put(std::uint16_t{0});
-    Put(std::uint32_t{0});
+    AppendBytes(kMagic, frame_);
+    AppendBytes(type, frame_);
+    AppendBytes(std::uint8_t{0}, frame_);
+    AppendBytes(std::uint16_t{0}, frame_);
+    AppendBytes(std::uint32_t{0}, frame_);
   }
 
-  template <typename T>
-    requires std::is_unsigned_v<T>
-  void Put(T value) {
-    for (std::size_t i = 0; i < sizeof(T); ++i) {
-      frame_.push_back(static_cast<char>(value >> (8 * i) & 0xff));
-    }
-  }
   void Put(std::string_view bytes) { frame_.append(bytes); }
-  template <std::size_t kSize>
-  void Put(const std::array<std::uint8_t, kSize>& bytes) {
-    frame_.append(reinterpret_cast<const char*>(bytes.data()), kSize);
+
+  // What Fields calls.
+
+  template <typename... Field>
+  void operator()(const Field&... fields) {
+    (AppendBytes(fields, frame_), ...);
+  }
+  template <typename Enum>
+  void UpTo(Enum /*last*/, Enum value) {
+    AppendBytes(value, frame_);
+  }
+  void Flag(bool flag) { AppendBytes(static_cast<std::uint8_t>(flag), frame_); }
+  void FlagOfMany(bool flag) { AppendBytes(static_cast<std::uint32_t>(flag), frame_); }
+  void ShortText(std::string_view text) {
+    text = text.substr(0, kQueueNameLimit);
+    AppendBytes(static_cast<std::uint8_t>(text.size()), frame_);
+    Put(text);
+  }
+  void RangesToTheEnd(const std::vector<ItemRange>& ranges) {
+    for (const ItemRange& range : ranges) (*this)(range.begin, range.end);
   }
 
   /// `following` bytes of the body are sent after this string.
   std::string Finish(std::uint32_t following = 0) {
     const auto body = static_cast<std::uint32_t>(frame_.size() - kFrameHeaderBytes) + following;
-    for (std::size_t i = 0; i < sizeof(body); ++i) {
-      frame_[kFrameHeaderBytes - sizeof(body) + i] = static_cast<char>(body >> (8 * i) & 0xff);
-    }
+    auto* const header = reinterpret_cast<std::byte*>(frame_.data());
+    Store(body, header + kFrameHeaderBytes - sizeof(body));
     return std::move(frame_);
   }
 
@@ -53,226 +85,187 @@ class Writer {
   std::string frame_;
 };
 
-/// Takes fields off the front of a body; reading beyond its end is remembered, not done.
+/// Takes the fields of a body in order.
 class Reader {
  public:
-  explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}
+  explicit Reader(std::span<const std::byte> body) : rest_(body) {}
 
-  template <typename T>
-    requires std::is_unsigned_v<T>
-  T Take() {
-    T value = 0;
-    const std::span<const std::byte> bytes = TakeBytes(sizeof(T));
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-      value |= static_cast<T>(static_cast<T>(std::to_integer<std::uint8_t>(bytes[i])) << (8 * i));
+  // What Fields calls.
+
+  template <typename... Field>
+  void operator()(Field&... fields) {
+    ((fields = rest_.Take<Field>()), ...);
+  }
+  template <typename Enum>
+  void UpTo(Enum last, Enum& value) {
+    value = rest_.TakeEnum(last);
+  }
+  void Flag(bool& flag) { flag = rest_.TakeFlag(); }
+  void FlagOfMany(bool& flag) { flag = (rest_.Take<std::uint32_t>() & 1) != 0; }
+  void ShortText(std::string& text) { text = rest_.TakeText(rest_.Take<std::uint8_t>()); }
+  void RangesToTheEnd(std::vector<ItemRange>& ranges) {
+    if (rest_.left() / kRangeBytes > kRangesInCounted) rest_.Refuse();
+    while (rest_.left() != 0) {
+      ItemRange range{};
+      (*this)(range.begin, range.end);
+      if (range.begin >= range.end) rest_.Refuse();
+      ranges.push_back(range);
     }
-    return value;
   }
-  template <std::size_t kSize>
-  void Take(std::array<std::uint8_t, kSize>& out) {
-    const std::span<const std::byte> bytes = TakeBytes(kSize);
-    std::transform(bytes.begin(), bytes.end(), out.begin(), std::to_integer<std::uint8_t>);
-  }
-  std::span<const std::byte> TakeBytes(std::size_t count) {
-    if (count > left_.size()) {
-      short_ = true;
-      return {};
-    }
-    const std::span<const std::byte> taken = left_.first(count);
-    left_ = left_.subspan(count);
-    return taken;
-  }
-  void Fail() { short_ = true; }
 
   /// OK when all was taken and nothing was missing.
   Status Done(MessageType type) const {
-    if (!short_ && left_.empty()) return {};
+    if (rest_.complete()) return {};
     return {ErrorKind::kBadInput, fmt::format("malformed {} message", MessageTypeName(type))};
   }
 
  private:
-  std::span<const std::byte> left_;
-  bool short_ = false;
+  static constexpr std::size_t kRangeBytes = 2 * sizeof(std::uint64_t);
+
+  ByteReader rest_;
 };
 
-template <typename T>
-Result<T> Finished(const Reader& reader, MessageType type, T message) {
+template <typename Given, typename Message>
+concept Is = std::same_as<std::remove_const_t<Given>, Message>;
+
+// The fields of each message in the order of docs/formats/feed-protocol.md: for a Writer, which
+// reads them, and for a Reader, which sets them.
+
+template <Is<Challenge> Message>
+void Fields(auto& each, Message& message) {
+  each(message.version, message.nonce);
+}
+
+template <Is<Hello> Message>
+void Fields(auto& each, Message& message) {
+  each(message.version, message.nonce, message.proof);
+}
+
+template <Is<Welcome> Message>
+void Fields(auto& each, Message& message) {
+  each(message.proof, message.node_id);
+  each.FlagOfMany(message.shares_memory);
+}
+
+template <Is<PartitionKey> Key, Is<Attempt> Try>
+void Fields(auto& each, Key& key, Try& attempt) {
+  each(key.job, key.epoch, key.partition, attempt.number, attempt.id);
+}
+
+template <Is<SessionOptions> Message>
+void Fields(auto& each, Message& message) {
+  each.UpTo(Mode::kPass, message.mode);
+  each.ShortText(message.queue);
+  Fields(each, message.key, message.attempt);
+  each(message.region_bytes);
+  each.UpTo(CachePlace::kDisk, message.replay.place);
+  each(message.replay.epochs, message.replay.shuffle_seed);
+  each.Flag(message.until_read);
+}
+
+template <Is<OpenedMessage> Message>
+void Fields(auto& each, Message& message) {
+  each.UpTo(OpenStatus::kUnknownQueue, message.status);
+  each(message.result_limit, message.region_bytes);
+}
+
+template <Is<ChunkMessage> Message>
+void Fields(auto& each, Message& message) {
+  each(message.offset, message.bytes, message.first, message.items, message.rows_read);
+}
+
+template <Is<DataHead> Message>
+void Fields(auto& each, Message& message) {
+  each(message.offset, message.first, message.items, message.rows_read);
+}
+
+template <Is<CountMessage> Message>
+void Fields(auto& each, Message& message) {
+  Fields(each, message.key, message.attempt);
+}
+
+template <Is<CountedMessage> Message>
+void Fields(auto& each, Message& message) {
+  each.Flag(message.more);
+  each(message.accepted_bytes);
+  each.RangesToTheEnd(message.ranges);
+}
+
+template <Is<EndedMessage> Message>
+void Fields(auto& each, Message& message) {
+  each(message.items, message.rows);
+}
+
+template <Is<CreditMessage> Message>
+void Fields(auto& each, Message& message) {
+  each(message.chunks, message.accepted_bytes);
+}
+
+/// `following` as in Writer::Finish.
+template <typename Message>
+std::string EncodeAs(MessageType type, const Message& message, std::uint32_t following = 0) {
+  Writer writer(type);
+  Fields(writer, message);
+  return writer.Finish(following);
+}
+
+template <typename Message>
+Result<Message> ParseAs(MessageType type, std::span<const std::byte> body) {
+  Reader reader(body);
+  Message message;
+  Fields(reader, message);
   TFOS_RETURN_IF_ERROR(reader.Done(type));
   return message;
 }
 
-std::string EncodeU64(MessageType type, std::uint64_t value) {
+std::string EncodeU64(MessageType type, std::uint64_t value, std::uint32_t following = 0) {
   Writer writer(type);
-  writer.Put(value);
-  return writer.Finish();
-}
-
-Digest Proof(const Secret& token, std::string_view label, const Nonce& first, const Nonce& second) {
-  std::string text(label);
-  text.append(reinterpret_cast<const char*>(first.data()), first.size());
-  text.append(reinterpret_cast<const char*>(second.data()), second.size());
-  return HmacSha256(token, text);
+  writer(value);
+  return writer.Finish(following);
 }
 
 }  // namespace
 
 std::string_view MessageTypeName(MessageType type) {
-  switch (type) {
-    case MessageType::kChallenge:
-      return "CHALLENGE";
-    case MessageType::kHello:
-      return "HELLO";
-    case MessageType::kWelcome:
-      return "WELCOME";
-    case MessageType::kOpen:
-      return "OPEN";
-    case MessageType::kOpened:
-      return "OPENED";
-    case MessageType::kChunk:
-      return "CHUNK";
-    case MessageType::kData:
-      return "DATA";
-    case MessageType::kGrow:
-      return "GROW";
-    case MessageType::kRegion:
-      return "REGION";
-    case MessageType::kCredit:
-      return "CREDIT";
-    case MessageType::kResult:
-      return "RESULT";
-    case MessageType::kEnd:
-      return "END";
-    case MessageType::kEnded:
-      return "ENDED";
-    case MessageType::kError:
-      return "ERROR";
-    case MessageType::kStop:
-      return "STOP";
-    case MessageType::kProgress:
-      return "PROGRESS";
-    case MessageType::kCount:
-      return "COUNT";
-    case MessageType::kCounted:
-      return "COUNTED";
-    case MessageType::kSuperseded:
-      return "SUPERSEDED";
+  for (const auto& [known, name] : kMessageNames) {
+    if (type == known) return name;
   }
   return "unknown";
 }
 
-Result<Nonce> RandomNonce() {
-  TFOS_ASSIGN_OR_RETURN(const Secret random, Secret::Generate());
-  Nonce nonce;
-  std::copy(random.bytes().begin(), random.bytes().end(), nonce.begin());
-  return nonce;
-}
-
 Digest FeederProof(const Secret& token, const Nonce& server, const Nonce& feeder) {
-  return Proof(token, "tfos feeder", server, feeder);
+  return HmacSha256(token, net::ProofText("tfos feeder", server, feeder));
 }
 
 Digest NodeProof(const Secret& token, const Nonce& server, const Nonce& feeder) {
-  return Proof(token, "tfos node", feeder, server);
+  return HmacSha256(token, net::ProofText("tfos node", feeder, server));
 }
 
-std::string Encode(const Challenge& message) {
-  Writer writer(MessageType::kChallenge);
-  writer.Put(message.version);
-  writer.Put(message.nonce);
-  return writer.Finish();
-}
+std::string Encode(const Challenge& message) { return EncodeAs(MessageType::kChallenge, message); }
 
-std::string Encode(const Hello& message) {
-  Writer writer(MessageType::kHello);
-  writer.Put(message.version);
-  writer.Put(message.nonce);
-  writer.Put(message.proof);
-  return writer.Finish();
-}
+std::string Encode(const Hello& message) { return EncodeAs(MessageType::kHello, message); }
 
-std::string Encode(const Welcome& message) {
-  Writer writer(MessageType::kWelcome);
-  writer.Put(message.proof);
-  writer.Put(message.node_id);
-  writer.Put(static_cast<std::uint32_t>(message.shares_memory));
-  return writer.Finish();
-}
+std::string Encode(const Welcome& message) { return EncodeAs(MessageType::kWelcome, message); }
 
-std::string Encode(const SessionOptions& message) {
-  Writer writer(MessageType::kOpen);
-  const std::string_view queue = std::string_view(message.queue).substr(0, kQueueNameLimit);
-  writer.Put(static_cast<std::uint8_t>(message.mode));
-  writer.Put(static_cast<std::uint8_t>(queue.size()));
-  writer.Put(queue);
-  writer.Put(message.key.job);
-  writer.Put(message.key.epoch);
-  writer.Put(message.key.partition);
-  writer.Put(message.attempt.number);
-  writer.Put(message.attempt.id);
-  writer.Put(message.region_bytes);
-  writer.Put(static_cast<std::uint8_t>(message.replay.place));
-  writer.Put(message.replay.epochs);
-  writer.Put(message.replay.shuffle_seed);
-  writer.Put(static_cast<std::uint8_t>(message.until_read));
-  return writer.Finish();
-}
+std::string Encode(const SessionOptions& message) { return EncodeAs(MessageType::kOpen, message); }
 
-std::string Encode(const OpenedMessage& message) {
-  Writer writer(MessageType::kOpened);
-  writer.Put(static_cast<std::uint8_t>(message.status));
-  writer.Put(message.result_limit);
-  writer.Put(message.region_bytes);
-  return writer.Finish();
-}
+std::string Encode(const OpenedMessage& message) { return EncodeAs(MessageType::kOpened, message); }
 
-std::string Encode(const ChunkMessage& message) {
-  Writer writer(MessageType::kChunk);
-  writer.Put(message.offset);
-  writer.Put(message.bytes);
-  writer.Put(message.first);
-  writer.Put(message.items);
-  writer.Put(message.rows_read);
-  return writer.Finish();
-}
+std::string Encode(const ChunkMessage& message) { return EncodeAs(MessageType::kChunk, message); }
 
-std::string Encode(const CountMessage& message) {
-  Writer writer(MessageType::kCount);
-  writer.Put(message.key.job);
-  writer.Put(message.key.epoch);
-  writer.Put(message.key.partition);
-  writer.Put(message.attempt.number);
-  writer.Put(message.attempt.id);
-  return writer.Finish();
-}
+std::string Encode(const CountMessage& message) { return EncodeAs(MessageType::kCount, message); }
 
 std::string Encode(const CountedMessage& message) {
-  Writer writer(MessageType::kCounted);
-  writer.Put(static_cast<std::uint8_t>(message.more));
-  writer.Put(message.accepted_bytes);
-  for (const ItemRange& range : message.ranges) {
-    writer.Put(range.begin);
-    writer.Put(range.end);
-  }
-  return writer.Finish();
+  return EncodeAs(MessageType::kCounted, message);
 }
 
-std::string Encode(const EndedMessage& message) {
-  Writer writer(MessageType::kEnded);
-  writer.Put(message.items);
-  writer.Put(message.rows);
-  return writer.Finish();
-}
+std::string Encode(const EndedMessage& message) { return EncodeAs(MessageType::kEnded, message); }
 
 std::string EncodeGrow(std::uint64_t bytes) { return EncodeU64(MessageType::kGrow, bytes); }
 
 std::string EncodeRegion(std::uint64_t bytes) { return EncodeU64(MessageType::kRegion, bytes); }
 
-std::string Encode(const CreditMessage& message) {
-  Writer writer(MessageType::kCredit);
-  writer.Put(message.chunks);
-  writer.Put(message.accepted_bytes);
-  return writer.Finish();
-}
+std::string Encode(const CreditMessage& message) { return EncodeAs(MessageType::kCredit, message); }
 
 std::string EncodeEnd(std::uint64_t items) { return EncodeU64(MessageType::kEnd, items); }
 
@@ -297,138 +290,51 @@ std::string EncodeError(std::string_view text) {
 }
 
 std::string EncodeDataHead(const DataHead& head, std::uint32_t bytes) {
-  Writer writer(MessageType::kData);
-  writer.Put(head.offset);
-  writer.Put(head.first);
-  writer.Put(head.items);
-  writer.Put(head.rows_read);
-  return writer.Finish(bytes);
+  return EncodeAs(MessageType::kData, head, bytes);
 }
 
 std::string EncodeResultHead(std::uint64_t rows, std::uint32_t bytes) {
-  Writer writer(MessageType::kResult);
-  writer.Put(rows);
-  return writer.Finish(bytes);
+  return EncodeU64(MessageType::kResult, rows, bytes);
 }
 
 Result<Challenge> ParseChallenge(std::span<const std::byte> body) {
-  Reader reader(body);
-  Challenge message;
-  message.version = reader.Take<std::uint16_t>();
-  reader.Take(message.nonce);
-  return Finished(reader, MessageType::kChallenge, message);
+  return ParseAs<Challenge>(MessageType::kChallenge, body);
 }
 
 Result<Hello> ParseHello(std::span<const std::byte> body) {
-  Reader reader(body);
-  Hello message;
-  message.version = reader.Take<std::uint16_t>();
-  reader.Take(message.nonce);
-  reader.Take(message.proof);
-  return Finished(reader, MessageType::kHello, message);
+  return ParseAs<Hello>(MessageType::kHello, body);
 }
 
 Result<Welcome> ParseWelcome(std::span<const std::byte> body) {
-  Reader reader(body);
-  Welcome message;
-  reader.Take(message.proof);
-  message.node_id = reader.Take<std::uint32_t>();
-  message.shares_memory = (reader.Take<std::uint32_t>() & 1) != 0;
-  return Finished(reader, MessageType::kWelcome, message);
+  return ParseAs<Welcome>(MessageType::kWelcome, body);
 }
 
 Result<SessionOptions> ParseOpen(std::span<const std::byte> body) {
-  Reader reader(body);
-  SessionOptions message;
-  const auto mode = reader.Take<std::uint8_t>();
-  if (mode > static_cast<std::uint8_t>(Mode::kPass)) reader.Fail();
-  message.mode = static_cast<Mode>(mode);
-  const std::span<const std::byte> queue = reader.TakeBytes(reader.Take<std::uint8_t>());
-  message.queue.assign(reinterpret_cast<const char*>(queue.data()), queue.size());
-  reader.Take(message.key.job);
-  message.key.epoch = reader.Take<std::uint32_t>();
-  message.key.partition = reader.Take<std::uint32_t>();
-  message.attempt.number = reader.Take<std::uint32_t>();
-  message.attempt.id = reader.Take<std::uint64_t>();
-  message.region_bytes = reader.Take<std::uint64_t>();
-  const auto place = reader.Take<std::uint8_t>();
-  if (place > static_cast<std::uint8_t>(CachePlace::kDisk)) reader.Fail();
-  message.replay.place = static_cast<CachePlace>(place);
-  message.replay.epochs = reader.Take<std::uint32_t>();
-  message.replay.shuffle_seed = reader.Take<std::uint64_t>();
-  const auto until_read = reader.Take<std::uint8_t>();
-  if (until_read > 1) reader.Fail();
-  message.until_read = until_read == 1;
-  return Finished(reader, MessageType::kOpen, std::move(message));
+  return ParseAs<SessionOptions>(MessageType::kOpen, body);
 }
 
 Result<OpenedMessage> ParseOpened(std::span<const std::byte> body) {
-  Reader reader(body);
-  OpenedMessage message;
-  const auto status = reader.Take<std::uint8_t>();
-  if (status > static_cast<std::uint8_t>(OpenStatus::kUnknownQueue)) reader.Fail();
-  message.status = static_cast<OpenStatus>(status);
-  message.result_limit = reader.Take<std::uint32_t>();
-  message.region_bytes = reader.Take<std::uint64_t>();
-  return Finished(reader, MessageType::kOpened, message);
+  return ParseAs<OpenedMessage>(MessageType::kOpened, body);
 }
 
 Result<ChunkMessage> ParseChunk(std::span<const std::byte> body) {
-  Reader reader(body);
-  ChunkMessage message;
-  message.offset = reader.Take<std::uint64_t>();
-  message.bytes = reader.Take<std::uint64_t>();
-  message.first = reader.Take<std::uint64_t>();
-  message.items = reader.Take<std::uint64_t>();
-  message.rows_read = reader.Take<std::uint64_t>();
-  return Finished(reader, MessageType::kChunk, message);
+  return ParseAs<ChunkMessage>(MessageType::kChunk, body);
 }
 
 Result<DataHead> ParseDataHead(std::span<const std::byte> head) {
-  Reader reader(head);
-  DataHead message;
-  message.offset = reader.Take<std::uint64_t>();
-  message.first = reader.Take<std::uint64_t>();
-  message.items = reader.Take<std::uint64_t>();
-  message.rows_read = reader.Take<std::uint64_t>();
-  return Finished(reader, MessageType::kData, message);
+  return ParseAs<DataHead>(MessageType::kData, head);
 }
 
 Result<CountMessage> ParseCount(std::span<const std::byte> body) {
-  Reader reader(body);
-  CountMessage message;
-  reader.Take(message.key.job);
-  message.key.epoch = reader.Take<std::uint32_t>();
-  message.key.partition = reader.Take<std::uint32_t>();
-  message.attempt.number = reader.Take<std::uint32_t>();
-  message.attempt.id = reader.Take<std::uint64_t>();
-  return Finished(reader, MessageType::kCount, message);
+  return ParseAs<CountMessage>(MessageType::kCount, body);
 }
 
 Result<CountedMessage> ParseCounted(std::span<const std::byte> body) {
-  Reader reader(body);
-  CountedMessage message;
-  const auto more = reader.Take<std::uint8_t>();
-  if (more > 1) reader.Fail();
-  message.more = more == 1;
-  message.accepted_bytes = reader.Take<std::uint64_t>();
-  const std::size_t ranges = body.size() / (2 * sizeof(std::uint64_t));
-  if (ranges > kRangesInCounted) reader.Fail();
-  for (std::size_t i = 0; i < std::min(ranges, kRangesInCounted); ++i) {
-    const auto begin = reader.Take<std::uint64_t>();
-    const auto end = reader.Take<std::uint64_t>();
-    if (begin >= end) reader.Fail();
-    message.ranges.push_back({begin, end});
-  }
-  return Finished(reader, MessageType::kCounted, std::move(message));
+  return ParseAs<CountedMessage>(MessageType::kCounted, body);
 }
 
 Result<EndedMessage> ParseEnded(std::span<const std::byte> body) {
-  Reader reader(body);
-  EndedMessage message;
-  message.items = reader.Take<std::uint64_t>();
-  message.rows = reader.Take<std::uint64_t>();
-  return Finished(reader, MessageType::kEnded, message);
+  return ParseAs<EndedMessage>(MessageType::kEnded, body);
 }
 
 Result<std::uint64_t> ParseU64(std::span<const std::byte> body) {
@@ -436,109 +342,29 @@ Result<std::uint64_t> ParseU64(std::span<const std::byte> body) {
     return Status(ErrorKind::kBadInput,
                   fmt::format("a message with {} bytes instead of 8", body.size()));
   }
-  return Reader(body).Take<std::uint64_t>();
+  return Load<std::uint64_t>(body.data());
 }
 
 Result<CreditMessage> ParseCredit(std::span<const std::byte> body) {
-  Reader reader(body);
-  CreditMessage message;
-  message.chunks = reader.Take<std::uint32_t>();
-  message.accepted_bytes = reader.Take<std::uint64_t>();
-  return Finished(reader, MessageType::kCredit, message);
+  return ParseAs<CreditMessage>(MessageType::kCredit, body);
 }
 
-FrameReader::FrameReader() : buffer_(kFrameHeaderBytes + kPlainBodyLimit) {}
-
-std::span<std::byte> FrameReader::Space() {
-  if (in_payload_ && buffered() == 0) return target_;
-  // A whole plain frame fits once what was parsed is gone.
-  if (parsed_ > 0) {
-    std::memmove(buffer_.data(), buffer_.data() + parsed_, buffered());
-    filled_ -= parsed_;
-    parsed_ = 0;
-    body_ = {};
-  }
-  return std::span(buffer_).subspan(filled_);
-}
-
-void FrameReader::Filled(std::size_t bytes) {
-  if (in_payload_ && buffered() == 0) {
-    target_ = target_.subspan(bytes);
-  } else {
-    filled_ += bytes;
-  }
-}
-
-void FrameReader::SetTarget(std::span<std::byte> target) {
-  target_ = target.first(payload_bytes_);
-  in_payload_ = true;
-}
-
-Status FrameReader::ParseHeader() {
-  Reader reader({buffer_.data() + parsed_, kFrameHeaderBytes});
+Result<FrameHeader> ParseFrameHeader(std::span<const std::byte, kFrameHeaderBytes> header) {
+  ByteReader reader(header);
   const auto magic = reader.Take<std::uint32_t>();
   const auto type = reader.Take<std::uint8_t>();
   const auto flags = reader.Take<std::uint8_t>();
   const auto reserved = reader.Take<std::uint16_t>();
   const auto body_bytes = reader.Take<std::uint32_t>();
-  if (magic != kMagic) return {ErrorKind::kBadInput, "the other side does not speak tfos feed"};
+  if (magic != kMagic) {
+    return Status(ErrorKind::kBadInput, "the other side does not speak tfos feed");
+  }
   if (type < static_cast<std::uint8_t>(MessageType::kChallenge) ||
       type > static_cast<std::uint8_t>(MessageType::kSuperseded) || flags != 0 || reserved != 0) {
-    return {ErrorKind::kBadInput, fmt::format("unknown message (type {}, flags {})", type, flags)};
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("unknown message (type {}, flags {})", type, flags));
   }
-  type_ = static_cast<MessageType>(type);
-  std::uint64_t payload_limit = 0;
-  bool has_payload = true;
-  head_bytes_ = 0;
-  if (type_ == MessageType::kData) {
-    head_bytes_ = kDataHeadBytes;
-    payload_limit = limits_.data;
-  } else if (type_ == MessageType::kResult) {
-    head_bytes_ = kResultHeadBytes;
-    payload_limit = limits_.result;
-  } else if (type_ == MessageType::kError) {
-    payload_limit = limits_.error;
-  } else {
-    has_payload = false;
-    head_bytes_ = body_bytes;
-  }
-  if (has_payload ? body_bytes < head_bytes_ || body_bytes - head_bytes_ > payload_limit
-                  : body_bytes > kPlainBodyLimit) {
-    return {ErrorKind::kBadInput,
-            fmt::format("a {} message of {} bytes", MessageTypeName(type_), body_bytes)};
-  }
-  payload_bytes_ = body_bytes - head_bytes_;
-  return {};
-}
-
-Result<FrameReader::Event> FrameReader::Next() {
-  if (in_payload_) {
-    const std::size_t count = std::min(buffered(), target_.size());
-    if (count > 0) {
-      std::memcpy(target_.data(), buffer_.data() + parsed_, count);
-      parsed_ += count;
-      target_ = target_.subspan(count);
-    }
-    if (!target_.empty()) return Event::kNone;
-    in_payload_ = false;
-    in_frame_ = false;
-    body_ = {};
-    return Event::kPayloadEnd;
-  }
-  if (!in_frame_) {
-    if (buffered() < kFrameHeaderBytes) return Event::kNone;
-    TFOS_RETURN_IF_ERROR(ParseHeader());
-    parsed_ += kFrameHeaderBytes;
-    in_frame_ = true;
-  }
-  if (buffered() < head_bytes_) return Event::kNone;
-  body_ = std::span(buffer_).subspan(parsed_, head_bytes_);
-  parsed_ += head_bytes_;
-  const bool payload =
-      type_ == MessageType::kData || type_ == MessageType::kResult || type_ == MessageType::kError;
-  if (payload) return Event::kPayloadBegin;
-  in_frame_ = false;
-  return Event::kMessage;
+  return FrameHeader{.type = static_cast<MessageType>(type), .body_bytes = body_bytes};
 }
 
 }  // namespace tfos::feed

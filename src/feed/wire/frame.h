@@ -1,10 +1,8 @@
 #ifndef TFOS_FEED_WIRE_FRAME_H_
 #define TFOS_FEED_WIRE_FRAME_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +11,7 @@
 #include "base/crypto/secret.h"
 #include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
+#include "net/proof.h"
 #include "tfos/status.h"
 
 // The messages of docs/formats/feed-protocol.md as values and as bytes. Pure: no sockets.
@@ -55,7 +54,8 @@ enum class MessageType : std::uint8_t {
 
 std::string_view MessageTypeName(MessageType type);
 
-using Nonce = std::array<std::uint8_t, 32>;
+using net::Nonce;
+using net::RandomNonce;
 
 struct Challenge {
   std::uint16_t version = kProtocolVersion;
@@ -123,8 +123,6 @@ struct EndedMessage {
   std::uint64_t rows = 0;
 };
 
-Result<Nonce> RandomNonce();
-
 /// What a proof of the token is about: it binds the token to this connection and direction.
 Digest FeederProof(const Secret& token, const Nonce& server, const Nonce& feeder);
 Digest NodeProof(const Secret& token, const Nonce& server, const Nonce& feeder);
@@ -166,64 +164,14 @@ Result<EndedMessage> ParseEnded(std::span<const std::byte> body);
 Result<std::uint64_t> ParseU64(std::span<const std::byte> body);
 Result<CreditMessage> ParseCredit(std::span<const std::byte> body);
 
-/// Cuts a stream of bytes into frames without copying what is large.
-///
-/// Small frames are gathered in a buffer of its own. The bytes of DATA, RESULT and ERROR (the
-/// payload) go straight to where the owner wants them. Use:
-///   read from the socket into Space(); Filled(count);
-///   while Next() returns an event: handle it; for kPayloadBegin call SetTarget first.
-///
-/// Owner and lifetime: owns its buffer; a target must stay valid until its kPayloadEnd.
-/// Threads: one. Errors: kBadInput for anything but a frame, or beyond a limit; then it is dead.
-class FrameReader {
- public:
-  enum class Event {
-    kNone,          ///< More bytes are needed.
-    kMessage,       ///< `type()` and `body()` are one whole message.
-    kPayloadBegin,  ///< `body()` is the fixed part; `payload_bytes()` follow: SetTarget.
-    kPayloadEnd,    ///< All bytes of the payload are in the target.
-  };
-
-  /// Largest payloads that are taken; zero refuses the message altogether.
-  struct Limits {
-    std::uint64_t data = 0;
-    std::uint64_t result = 0;
-    std::uint64_t error = kErrorTextLimit;
-  };
-
-  FrameReader();
-
-  void set_limits(const Limits& limits) { limits_ = limits; }
-
-  /// Where the next bytes go; never empty.
-  std::span<std::byte> Space();
-  void Filled(std::size_t bytes);
-  Result<Event> Next();
-
-  MessageType type() const { return type_; }
-  /// Valid until the next call of Space.
-  std::span<const std::byte> body() const { return body_; }
-  std::uint32_t payload_bytes() const { return payload_bytes_; }
-  /// `target` holds payload_bytes() bytes.
-  void SetTarget(std::span<std::byte> target);
-
- private:
-  std::size_t buffered() const { return filled_ - parsed_; }
-  Status ParseHeader();
-
-  Limits limits_;
-  std::vector<std::byte> buffer_;
-  std::size_t parsed_ = 0;
-  std::size_t filled_ = 0;
-
-  bool in_frame_ = false;
-  bool in_payload_ = false;
-  MessageType type_ = MessageType::kError;
-  std::uint32_t head_bytes_ = 0;
-  std::uint32_t payload_bytes_ = 0;
-  std::span<const std::byte> body_;
-  std::span<std::byte> target_;  ///< What of the target is still to be filled.
+/// What every frame begins with.
+struct FrameHeader {
+  MessageType type = MessageType::kError;
+  std::uint32_t body_bytes = 0;
 };
+
+/// kBadInput for anything but the header of a known message.
+Result<FrameHeader> ParseFrameHeader(std::span<const std::byte, kFrameHeaderBytes> header);
 
 }  // namespace tfos::feed
 

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "feed/wire/frame_reader.h"
+
 namespace tfos::feed {
 namespace {
 

@@ -29,7 +29,7 @@ std::uint64_t WholePages(std::uint64_t bytes) { return AlignUp(bytes, PageBytes(
 
 }  // namespace
 
-/// Its pages are the region's but for those that Detach made the consumer's own. As chunks begin
+/// Its pages are the region's, except those that Detach made the consumer's own. As chunks begin
 /// and end within pages, such a page may hold the beginning of a later chunk as it was before that
 /// was written; so whoever detaches anything ends the use of the mapping for further views.
 class PrivateMapping {
@@ -70,14 +70,14 @@ class PrivateMapping {
       return Status::FromErrno(errno, "make a view of shared memory writable");
     }
     Status status = CopyPages(begin, size);
-    // Whoever writes to a view ends the process; that this fails changes nothing for the others.
+    // A write to a view ends the process. If this fails, nothing changes for the others.
     if (::mprotect(begin, size, PROT_READ) != 0 && status.ok()) {
       status = Status::FromErrno(errno, "protect a view of shared memory");
     }
     return status;
   }
 
-  /// Gives the copies of `bytes` back to the system, but for pages that others may be using too.
+  /// Gives the copies of `bytes` back to the system, except pages that others may be using too.
   void Forget(std::span<const std::byte> bytes) {
     const Extent pages = PagesOf(bytes);
     const std::size_t inner = pages.begin + PageBytes();

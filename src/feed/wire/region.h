@@ -72,7 +72,7 @@ class Region {
   /// Several threads may do so.
   Result<PrivateView> MapPrivately(std::span<const std::byte> bytes) TFOS_EXCLUDES(mutex_);
   /// Gives the pages behind the first `used` bytes, rounded up to whole pages, back to the system.
-  /// The memory stays mapped on both sides: whoever touches it gets fresh pages. Returns how many
+  /// The memory stays mapped on both sides: touching it brings fresh pages. Returns how many
   /// bytes are left; all of them where the kernel can't do it.
   std::uint64_t Trim(std::uint64_t used);
   /// Of `memory()`.
@@ -90,7 +90,7 @@ class Region {
   std::shared_ptr<PrivateMapping> private_ TFOS_GUARDED_BY(mutex_);  ///< Null until wanted.
 };
 
-/// Makes regions, and keeps those that came back in order for whoever wants one next, with their
+/// Makes regions, and keeps those that came back in order for the next user, with their
 /// pages.
 ///
 /// Owner and lifetime: owns the kept regions, shares none of those. Threads: any; no system call is

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/thread/mutex.h"
 
 namespace tfos::net {
 namespace {
@@ -30,7 +30,7 @@ constexpr char kInstall[] =
     "install a UCX of 1.14 or newer on this host, or pip install \"tfos[rdma]\" (which has no "
     "InfiniBand and no RoCE)";
 
-/// What libucx has to find in the environment while it is loaded: it reads these then, and has no
+/// What libucx must find in the environment while it is loaded: it reads these then, and has no
 /// function that sets them. Newer versions have other names for the same.
 constexpr const char* kWishes[] = {"UCX_HANDLE_ERRORS=none",
                                    "UCX_ERROR_SIGNALS=", "UCX_DEBUG_SIGNO=0", "UCX_MEM_EVENTS=no",
@@ -41,7 +41,7 @@ constexpr const char* kWishes[] = {"UCX_HANDLE_ERRORS=none",
 /// Loads the library with an environment that has our wishes, except those that the user has set.
 /// The process's own is left as it is: others may read it meanwhile, and children inherit it.
 void* LoadWithWishes(const std::string& file) {
-  // Who asks for a variable at this moment may go on with this one; so each stays for good.
+  // A thread that reads a variable now may go on with this one; so each stays for good.
   static std::deque<std::vector<char*>>& kept = *new std::deque<std::vector<char*>>;
   std::vector<char*>& with_wishes = kept.emplace_back();
   char** const own = ::environ;
@@ -55,7 +55,7 @@ void* LoadWithWishes(const std::string& file) {
   with_wishes.push_back(nullptr);
   std::atomic_ref<char**>(::environ).store(with_wishes.data());
   void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  // Who has set a variable meanwhile has made an environment of its own, which stays.
+  // A thread that set a variable meanwhile made a new environment, which stays.
   char** ours = with_wishes.data();
   std::atomic_ref<char**>(::environ).compare_exchange_strong(ours, own);
   return library;
@@ -159,15 +159,19 @@ Result<UcxLibrary> UcxLibrary::LoadFirst(std::span<const std::string> files) {
 }
 
 Result<UcxLibrary> UcxLibrary::Load(const std::string& packaged) {
+  struct Loaded {
+    Mutex mutex;
+    std::optional<UcxLibrary> library TFOS_GUARDED_BY(mutex);
+  };
   // What was loaded with such wishes stays loaded.
-  static std::mutex mutex;
-  static std::optional<UcxLibrary>& loaded = *new std::optional<UcxLibrary>;
-  const std::lock_guard lock(mutex);
-  if (!loaded) {
+  static Loaded& loaded = *new Loaded;
+  const MutexLock lock(loaded.mutex);
+  if (!loaded.library) {
     const std::array<std::string, 2> files = {kFile, packaged};
-    TFOS_ASSIGN_OR_RETURN(loaded, LoadFirst(std::span(files).first(packaged.empty() ? 1 : 2)));
+    TFOS_ASSIGN_OR_RETURN(loaded.library,
+                          LoadFirst(std::span(files).first(packaged.empty() ? 1 : 2)));
   }
-  return *loaded;
+  return *loaded.library;
 }
 
 Status UcxLibrary::StatusOf(ucs_status_t status, std::string doing) const {

@@ -106,7 +106,7 @@ class Worker final : public UcxWorker {
   /// UCX has not given back memory: nothing of its own is to be freed any more, and nothing is to
   /// move, as it may go to memory that others have back.
   void Abandon() { abandoned_ = true; }
-  /// What streams have to look at before they do anything.
+  /// What streams must look at before they do anything.
   Status Check() const;
 
   std::span<const std::byte> address() const override {

@@ -27,7 +27,7 @@ Result<FoundUcx> FindUcx(const std::string& packaged);
 /// This process's end of all its streams over UCX, which picks InfiniBand or RoCE where both hosts
 /// have it, else TCP.
 ///
-/// Owner and lifetime: of a Mesh; its streams have to be gone before. Threads: one at a time, its
+/// Owner and lifetime: of a Mesh; its streams must be gone before. Threads: one at a time, its
 /// streams included. Errors: unsupported when UCX is not there, or not in this build. Cost: some
 /// MiB, and a core only while something moves.
 class UcxWorker {

@@ -16,6 +16,8 @@ constexpr std::uint64_t kPageBytes = 4096;
 // block.
 constexpr std::size_t kVersionWord = 0;
 constexpr std::size_t kFirstCounter = 8;
+/// How much of a push is combined at a time, in the processor's nearest cache.
+constexpr std::uint64_t kChunkBytes = 16 * 1024;
 /// Looks at a block that keeps changing before the reader makes room for others.
 constexpr int kSpins = 64;
 
@@ -30,6 +32,33 @@ std::atomic_ref<std::uint64_t> WordOf(const SharedMemory& memory, std::size_t in
   return std::atomic_ref(reinterpret_cast<std::uint64_t*>(memory.bytes().data())[index]);
 }
 
+// Clients read values while they change, so both sides touch them only as words that are atomic.
+// Relaxed, these are plain moves on the machines that we know; the blocks' counters order them.
+// Ranges and variables begin at multiples of kAlignment, so that no word is of two variables.
+
+std::uint64_t WholeWords(std::uint64_t bytes) {
+  return (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t) * sizeof(std::uint64_t);
+}
+
+/// Writes `from`, which is whole words, where clients may read.
+void Publish(std::span<std::byte> to, std::span<const std::byte> from) {
+  auto* const words = reinterpret_cast<std::uint64_t*>(to.data());
+  for (std::size_t i = 0; i < from.size() / sizeof(std::uint64_t); ++i) {
+    std::uint64_t word;
+    std::memcpy(&word, from.data() + i * sizeof(word), sizeof(word));
+    std::atomic_ref(words[i]).store(word, std::memory_order_relaxed);
+  }
+}
+
+/// Reads `to`, which is whole words, from where a server may write.
+void Fetch(std::span<std::byte> to, std::byte* from) {
+  auto* const words = reinterpret_cast<std::uint64_t*>(from);
+  for (std::size_t i = 0; i < to.size() / sizeof(std::uint64_t); ++i) {
+    const std::uint64_t word = std::atomic_ref(words[i]).load(std::memory_order_relaxed);
+    std::memcpy(to.data() + i * sizeof(word), &word, sizeof(word));
+  }
+}
+
 }  // namespace
 
 std::uint64_t StoreMemoryBytes(std::uint64_t bytes) { return HeadBytes(bytes) + bytes; }
@@ -40,6 +69,7 @@ Result<std::unique_ptr<Store>> Store::Create(std::vector<Variable> share, const 
   std::unique_ptr<Store> store(new Store(std::move(layout), rule));
   const std::uint64_t bytes = store->bytes();
   TFOS_ASSIGN_OR_RETURN(store->memory_, SharedMemory::Create(kMemoryName, StoreMemoryBytes(bytes)));
+  store->scratch_.resize(kChunkBytes);
   store->values_ = store->memory_.bytes().subspan(HeadBytes(bytes));
   for (std::size_t slot = 0; slot < rule.slots(); ++slot) store->slots_[slot].resize(bytes);
   return store;
@@ -91,12 +121,20 @@ Status Store::Push(std::uint64_t step, std::uint64_t begin, std::span<const std:
   };
   ChangeBlocks(begin, begin + pushed.size(), [&](std::uint64_t from, std::uint64_t to) {
     for (const Layout::Part& part : layout_.PartsOf(from, to)) {
-      Combine(rule_, step,
-              {.dtype = part.dtype,
-               .averaged = part.averaged,
-               .pushed = pushed.subspan(part.begin - begin, part.bytes),
-               .values = values_.subspan(part.begin, part.bytes),
-               .slots = {slot_of(0, part.begin, part.bytes), slot_of(1, part.begin, part.bytes)}});
+      for (std::uint64_t done = 0; done < part.bytes; done += kChunkBytes) {
+        const std::uint64_t at = part.begin + done;
+        const std::uint64_t size = std::min(kChunkBytes, part.bytes - done);
+        // Nobody else writes the values, so reading them is free of races.
+        const std::span<std::byte> changed = std::span(scratch_).first(WholeWords(size));
+        std::memcpy(changed.data(), values_.data() + at, changed.size());
+        Combine(rule_, step,
+                {.dtype = part.dtype,
+                 .averaged = part.averaged,
+                 .pushed = pushed.subspan(at - begin, size),
+                 .values = changed.first(size),
+                 .slots = {slot_of(0, at, size), slot_of(1, at, size)}});
+        Publish(values_.subspan(at, changed.size()), changed);
+      }
     }
   });
   return {};
@@ -122,7 +160,7 @@ Status Store::Write(std::size_t part, std::uint64_t begin, std::span<const std::
     return {};
   }
   ChangeBlocks(begin, begin + data.size(), [&](std::uint64_t from, std::uint64_t to) {
-    std::memcpy(all.data() + from, data.data() + (from - begin), to - from);
+    Publish(all.subspan(from, to - from), data.subspan(from - begin, to - from));
   });
   return {};
 }
@@ -148,14 +186,14 @@ std::uint64_t StoreView::version() const { return WordOf(memory_, kVersionWord).
 // H.-J. Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?", 2012: the
 // reader's side with an acquire fence between the data and the second look at the counter.
 Status StoreView::Copy(std::span<std::byte> to, const std::function<Status()>& check) const {
-  const std::byte* const values = memory_.bytes().data() + HeadBytes(to.size());
+  std::byte* const values = memory_.bytes().data() + HeadBytes(to.size());
   for (std::uint64_t begin = 0; begin < to.size(); begin += kBlockBytes) {
     const std::uint64_t bytes = std::min<std::uint64_t>(kBlockBytes, to.size() - begin);
     const auto counter = WordOf(memory_, kFirstCounter + begin / kBlockBytes);
     for (int looks = 1;; ++looks) {
       const std::uint64_t before = counter.load(std::memory_order_acquire);
       if (before % 2 == 0) {
-        std::memcpy(to.data() + begin, values + begin, bytes);
+        Fetch(to.subspan(begin, bytes), values + begin);
         std::atomic_thread_fence(std::memory_order_acquire);
         if (counter.load(std::memory_order_relaxed) == before) break;
       }

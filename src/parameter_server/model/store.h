@@ -73,6 +73,7 @@ class Store {
   SharedMemory memory_;
   std::span<std::byte> values_;
   std::vector<std::byte> slots_[2];
+  std::vector<std::byte> scratch_;  // where values change before clients see them
   bool started_ = false;
   std::uint64_t pushes_ = 0;
 };

@@ -49,7 +49,7 @@ Status Greeter::Greet(UniqueFd socket, bool local) {
                   [this, &greeting, local, taken = std::make_shared<UniqueFd>(std::move(socket))] {
                     auto guest = Recognize(std::move(*taken), local);
                     if (guest.ok()) {
-                      const std::lock_guard lock(mutex_);
+                      const MutexLock lock(mutex_);
                       guests_.push_back(std::move(guest).value());
                     } else if (!stopping_) {
                       LogWarning("A connection to the parameter server was refused: {}",
@@ -96,7 +96,7 @@ std::vector<Greeter::Guest> Greeter::Take() {
   std::uint64_t count = 0;
   // Empty when nobody has come since.
   [[maybe_unused]] const ssize_t got = ::read(ready_.get(), &count, sizeof(count));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(guests_, {});
 }
 

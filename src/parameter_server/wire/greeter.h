@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "base/crypto/secret.h"
 #include "base/process/unique_fd.h"
+#include "base/thread/mutex.h"
 #include "net/stream.h"
 #include "tfos/status.h"
 
@@ -21,10 +21,10 @@ namespace tfos::parameter_server {
 /// keeps nobody waiting.
 ///
 /// Owner and lifetime: of a Server; its destructor waits for its threads, which end at once.
-/// Threads: one calls it. Errors: who is not let in is disconnected and logged.
+/// Threads: one calls it. Errors: a refused worker is disconnected and logged.
 class Greeter {
  public:
-  /// `number` is the server's. With `encrypt` those over TCP have to go on with TLS.
+  /// `number` is the server's. With `encrypt` those over TCP must go on with TLS.
   static Result<std::unique_ptr<Greeter>> Create(const Secret& token, std::uint32_t number,
                                                  bool encrypt);
   ~Greeter();
@@ -54,11 +54,11 @@ class Greeter {
   const Secret token_;
   const std::uint32_t number_;
   const bool encrypt_;
-  UniqueFd ready_;  // an eventfd
+  UniqueFd ready_;  ///< An eventfd.
   std::atomic<bool> stopping_ = false;
   std::atomic<int> greeting_ = 0;
-  std::mutex mutex_;
-  std::vector<Guest> guests_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Guest> guests_ TFOS_GUARDED_BY(mutex_);
   struct Greeting {
     std::atomic<bool> over = false;
     std::thread thread;

@@ -1,95 +1,53 @@
 #include "parameter_server/wire/protocol.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/format.h"
+#include "base/memory/bytes.h"
 
 namespace tfos::parameter_server {
 namespace {
 
 constexpr std::uint32_t kAnyStaleness = 0xffffffff;
 
-template <typename T>
-void Append(const T& value, std::string& to) {
-  to.append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
 void AppendText(std::string_view text, std::string& to) {
   text = text.substr(0, kLongestText);
-  Append(static_cast<std::uint16_t>(text.size()), to);
+  AppendBytes(static_cast<std::uint16_t>(text.size()), to);
   to.append(text);
 }
 
 std::string WithHeader(MessageType type, std::string_view body) {
   std::string message;
-  Append(type, message);
-  Append(static_cast<std::uint32_t>(body.size()), message);
+  AppendBytes(type, message);
+  AppendBytes(static_cast<std::uint32_t>(body.size()), message);
   message.append(body);
   return message;
 }
 
-/// Takes a body to pieces; after one that is missing all are.
-class Pieces {
- public:
-  explicit Pieces(std::span<const std::byte> body) : rest_(body) {}
+/// A text, which its length comes before.
+std::string TakeText(ByteReader& body) {
+  const auto bytes = body.Take<std::uint16_t>();
+  if (bytes > kLongestText) body.Refuse();
+  return body.TakeText(bytes);
+}
 
-  template <typename T>
-  T Take() {
-    T value{};
-    if (rest_.size() < sizeof(T)) {
-      Refuse();
-    } else {
-      std::memcpy(&value, rest_.data(), sizeof(T));
-      rest_ = rest_.subspan(sizeof(T));
-    }
-    return value;
-  }
-
-  /// Any value but 0 and 1 is wrong.
-  bool TakeFlag() {
-    const auto value = Take<std::uint8_t>();
-    if (value > 1) Refuse();
-    return value == 1;
-  }
-
-  std::string TakeText() {
-    const auto bytes = Take<std::uint16_t>();
-    if (bytes > kLongestText || rest_.size() < bytes) {
-      Refuse();
-      return {};
-    }
-    std::string text(reinterpret_cast<const char*>(rest_.data()), bytes);
-    rest_ = rest_.subspan(bytes);
-    return text;
-  }
-
-  std::size_t left() const { return rest_.size(); }
-  void Refuse() {
-    complete_ = false;
-    rest_ = {};
-  }
-  Status Finish(std::string_view what) const {
-    if (complete_ && rest_.empty()) return {};
-    return {ErrorKind::kBadInput, fmt::format("a message {} that makes no sense", what)};
-  }
-
- private:
-  std::span<const std::byte> rest_;
-  bool complete_ = true;
-};
+/// OK when all was taken and nothing was missing.
+Status Finish(const ByteReader& body, std::string_view what) {
+  if (body.complete()) return {};
+  return {ErrorKind::kBadInput, fmt::format("a message {} that makes no sense", what)};
+}
 
 void AppendRule(const Rule& rule, std::string& to) {
-  Append(rule.combiner, to);
-  Append(static_cast<std::uint8_t>(rule.nesterov), to);
-  Append(rule.workers, to);
+  AppendBytes(rule.combiner, to);
+  AppendBytes(static_cast<std::uint8_t>(rule.nesterov), to);
+  AppendBytes(rule.workers, to);
   for (const double number :
        {rule.learning_rate, rule.momentum, rule.beta_1, rule.beta_2, rule.epsilon}) {
-    Append(number, to);
+    AppendBytes(number, to);
   }
 }
 
-Rule TakeRule(Pieces& pieces) {
+Rule TakeRule(ByteReader& pieces) {
   Rule rule;
   rule.combiner = pieces.Take<Combiner>();
   rule.nesterov = pieces.TakeFlag();
@@ -104,7 +62,7 @@ Rule TakeRule(Pieces& pieces) {
 }  // namespace
 
 Result<Header> ParseHeader(std::span<const std::byte, kHeaderBytes> bytes) {
-  Pieces pieces(bytes);
+  ByteReader pieces(bytes);
   Header header;
   header.type = pieces.Take<MessageType>();
   header.bytes = pieces.Take<std::uint32_t>();
@@ -123,22 +81,22 @@ Result<Header> ParseHeader(std::span<const std::byte, kHeaderBytes> bytes) {
 std::string Encode(const Open& open) {
   std::string body;
   AppendRule(open.rule, body);
-  Append(static_cast<std::uint8_t>(open.starts), body);
-  Append(open.staleness.value_or(kAnyStaleness), body);
-  Append(open.region_bytes, body);
+  AppendBytes(static_cast<std::uint8_t>(open.starts), body);
+  AppendBytes(open.staleness.value_or(kAnyStaleness), body);
+  AppendBytes(open.region_bytes, body);
   AppendText(open.name, body);
-  Append(static_cast<std::uint32_t>(open.share.size()), body);
+  AppendBytes(static_cast<std::uint32_t>(open.share.size()), body);
   for (const Variable& variable : open.share) {
-    Append(variable.dtype, body);
-    Append(variable.elements, body);
-    Append(static_cast<std::uint8_t>(variable.averaged), body);
+    AppendBytes(variable.dtype, body);
+    AppendBytes(variable.elements, body);
+    AppendBytes(static_cast<std::uint8_t>(variable.averaged), body);
   }
   return WithHeader(MessageType::kOpen, body);
 }
 
 Result<Open> ParseOpen(std::span<const std::byte> body) {
   constexpr std::size_t kVariableBytes = sizeof(DType) + sizeof(std::uint64_t) + 1;
-  Pieces pieces(body);
+  ByteReader pieces(body);
   Open open;
   open.rule = TakeRule(pieces);
   open.starts = pieces.TakeFlag();
@@ -146,7 +104,7 @@ Result<Open> ParseOpen(std::span<const std::byte> body) {
     open.staleness = staleness;
   }
   open.region_bytes = pieces.Take<std::uint64_t>();
-  open.name = pieces.TakeText();
+  open.name = TakeText(pieces);
   const auto count = pieces.Take<std::uint32_t>();
   if (pieces.left() != count * kVariableBytes) pieces.Refuse();
   while (pieces.left() > 0) {
@@ -155,29 +113,29 @@ Result<Open> ParseOpen(std::span<const std::byte> body) {
     const bool averaged = pieces.TakeFlag();
     open.share.push_back({.dtype = dtype, .elements = elements, .averaged = averaged});
   }
-  TFOS_RETURN_IF_ERROR(pieces.Finish("OPEN"));
+  TFOS_RETURN_IF_ERROR(Finish(pieces, "OPEN"));
   return open;
 }
 
 std::string Encode(MessageType type, const Range& range) {
   std::string body;
-  Append(range.part, body);
-  Append(static_cast<std::uint8_t>(range.data_follow), body);
-  Append(range.begin, body);
-  Append(range.bytes, body);
-  Append(range.version, body);
+  AppendBytes(range.part, body);
+  AppendBytes(static_cast<std::uint8_t>(range.data_follow), body);
+  AppendBytes(range.begin, body);
+  AppendBytes(range.bytes, body);
+  AppendBytes(range.version, body);
   return WithHeader(type, body);
 }
 
 Result<Range> ParseRange(std::span<const std::byte> body) {
-  Pieces pieces(body);
+  ByteReader pieces(body);
   Range range;
   range.part = pieces.Take<std::uint8_t>();
   range.data_follow = pieces.TakeFlag();
   range.begin = pieces.Take<std::uint64_t>();
   range.bytes = pieces.Take<std::uint64_t>();
   range.version = pieces.Take<std::uint64_t>();
-  TFOS_RETURN_IF_ERROR(pieces.Finish("about a range"));
+  TFOS_RETURN_IF_ERROR(Finish(pieces, "about a range"));
   if (range.data_follow && range.bytes > kMostDataBytes) {
     return Status(ErrorKind::kBadInput, fmt::format("{} bytes in one message", range.bytes));
   }
@@ -186,32 +144,32 @@ Result<Range> ParseRange(std::span<const std::byte> body) {
 
 std::string EncodeVersion(MessageType type, std::uint64_t version) {
   std::string body;
-  Append(version, body);
+  AppendBytes(version, body);
   return WithHeader(type, body);
 }
 
 Result<std::uint64_t> ParseVersion(std::span<const std::byte> body) {
-  Pieces pieces(body);
+  ByteReader pieces(body);
   const auto version = pieces.Take<std::uint64_t>();
-  TFOS_RETURN_IF_ERROR(pieces.Finish("with a version"));
+  TFOS_RETURN_IF_ERROR(Finish(pieces, "with a version"));
   return version;
 }
 
 std::string Encode(const Waiting& waiting) {
   std::string body;
-  Append(waiting.clock, body);
-  Append(waiting.other_clock, body);
+  AppendBytes(waiting.clock, body);
+  AppendBytes(waiting.other_clock, body);
   AppendText(waiting.name, body);
   return WithHeader(MessageType::kWaiting, body);
 }
 
 Result<Waiting> ParseWaiting(std::span<const std::byte> body) {
-  Pieces pieces(body);
+  ByteReader pieces(body);
   Waiting waiting;
   waiting.clock = pieces.Take<std::uint64_t>();
   waiting.other_clock = pieces.Take<std::uint64_t>();
-  waiting.name = pieces.TakeText();
-  TFOS_RETURN_IF_ERROR(pieces.Finish("WAITING"));
+  waiting.name = TakeText(pieces);
+  TFOS_RETURN_IF_ERROR(Finish(pieces, "WAITING"));
   return waiting;
 }
 
@@ -228,19 +186,19 @@ constexpr auto kLastErrorKind = ErrorKind::kInterrupted;
 
 std::string Encode(const Failed& failed) {
   std::string body;
-  Append(static_cast<std::uint8_t>(failed.kind), body);
+  AppendBytes(static_cast<std::uint8_t>(failed.kind), body);
   AppendText(failed.text, body);
   return WithHeader(MessageType::kFailed, body);
 }
 
 Result<Failed> ParseFailed(std::span<const std::byte> body) {
-  Pieces pieces(body);
+  ByteReader pieces(body);
   Failed failed;
   const auto kind = pieces.Take<std::uint8_t>();
   failed.kind = kind <= static_cast<std::uint8_t>(kLastErrorKind) ? static_cast<ErrorKind>(kind)
                                                                   : ErrorKind::kBug;
-  failed.text = pieces.TakeText();
-  TFOS_RETURN_IF_ERROR(pieces.Finish("FAILED"));
+  failed.text = TakeText(pieces);
+  TFOS_RETURN_IF_ERROR(Finish(pieces, "FAILED"));
   return failed;
 }
 

@@ -1,16 +1,20 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/crypto/secret.h"
 #include "base/format.h"
 #include "chunk/chunk_rows.h"
+#include "control/ask/failure_text.h"
+#include "control/ask/node_loss.h"
 #include "control/host/held_port.h"
 #include "datasets/batch_source.h"
 #include "feed/feeder/feed_plan.h"
@@ -26,6 +30,12 @@ namespace tfos::python {
 namespace {
 
 using feed::FeedServer;
+
+std::pair<bool, std::string> WhyNodeWasLost(const std::string& plan) {
+  control::NodeLoss loss =
+      ValueOrThrow(WithoutGil([&] { return control::WhyNodeWasLost(plan, &CheckSignals); }));
+  return {loss.reason == control::LossReason::kProgramsReturned, std::move(loss.failure)};
+}
 
 std::shared_ptr<node::NodeFeed> StartServer(
     std::uint32_t node_id, const std::string& cluster_id, const std::string& token_hex,
@@ -187,6 +197,17 @@ void BindFeed(nb::module_& module) {
   module.def("next_chunk_rows", &chunk::NextChunkRows, nb::arg("wanted"), nb::arg("rows"),
              nb::arg("written"), nb::arg("chunk_bytes"),
              "How many rows the chunk gets after one of `rows` rows that took `written` bytes.");
+  module.attr("FIRST_CHUNK_BATCHES") = chunk::kFirstChunkBatches;
+  module.def("next_chunk_batches", &chunk::NextChunkBatches, nb::arg("batches"),
+             "How many pickled batches the chunk may have after one of `batches`.");
+  module.def(
+      "failure_text",
+      [](const std::string& failure) { return ValueOrThrow(control::FailureText(failure)); },
+      nb::arg("failure"), "What a person reads of a FAILURE, given as JSON.");
+  module.def(
+      "why_node_was_lost", &WhyNodeWasLost, nb::arg("plan"),
+      "(whether the programs of all nodes that were fed have returned, the cluster's failure "
+      "as JSON or \"\"), as the coordinator says.");
   nb::class_<FeedWriter>(module, "FeedWriter", "Feeds one partition into the nodes.")
       .def("__init__", &InitWriter, nb::arg("plan"), nb::arg("executor_id"), nb::arg("partition"),
            nb::arg("attempt"), nb::arg("mode"))

@@ -151,7 +151,7 @@ void FeedReader::OnTaken(std::size_t count) {
   if (chunk_->loan.mode() == feed::Mode::kInference) {
     SessionOf(chunk_->loan).handed_out += count;
   }
-  // The feed's lock is taken without the GIL: whoever holds it must never wait for Python.
+  // The feed's lock is taken without the GIL: its holder must never wait for Python.
   if (chunk_->decoder->at_end()) {
     feed::ChunkLoan read = std::move(chunk_->loan);
     chunk_.reset();

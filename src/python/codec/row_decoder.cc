@@ -12,7 +12,6 @@ namespace {
 using chunk::ColumnEncoding;
 using chunk::ColumnView;
 using chunk::DType;
-using chunk::LoadAt;
 using chunk::RowFields;
 using chunk::RowNode;
 using chunk::RowNodeKind;
@@ -29,8 +28,8 @@ PyObject* NewOrThrow(PyObject* object) {
 
 // The three Read functions make one number each; null when memory is short.
 
-PyObject* ReadFloat(const std::byte* from) { return PyFloat_FromDouble(LoadAt<double>(from)); }
-PyObject* ReadInt(const std::byte* from) { return PyLong_FromLongLong(LoadAt<std::int64_t>(from)); }
+PyObject* ReadFloat(const std::byte* from) { return PyFloat_FromDouble(Load<double>(from)); }
+PyObject* ReadInt(const std::byte* from) { return PyLong_FromLongLong(Load<std::int64_t>(from)); }
 PyObject* ReadBool(const std::byte* from) {
   return NewReference(*from == std::byte{0} ? Py_False : Py_True);
 }

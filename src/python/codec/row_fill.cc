@@ -18,7 +18,7 @@ using chunk::RowNodeKind;
 
 bool WriteFloat(PyObject* value, std::byte* to) {
   if (!IsExactly(value, &PyFloat_Type)) return false;
-  chunk::StoreAt(to, FloatValue(value));
+  Store(FloatValue(value), to);
   return true;
 }
 
@@ -26,7 +26,7 @@ bool WriteInt(PyObject* value, std::byte* to) {
   if (!IsExactly(value, &PyLong_Type)) return false;
   int overflow = 0;
   const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-  chunk::StoreAt(to, static_cast<std::int64_t>(number));
+  Store(static_cast<std::int64_t>(number), to);
   return overflow == 0;
 }
 

@@ -1,26 +1,9 @@
 #include "python/objects/errors.h"
 
+#include "base/python_error.h"
+
 namespace tfos::python {
 namespace {
-
-const char* ExceptionName(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kRetryLater:
-      return "FeedTimeoutError";
-    case ErrorKind::kReconnect:
-      return "NodeLostError";
-    case ErrorKind::kBadInput:
-      return "BadInputError";
-    case ErrorKind::kNoResources:
-      return "ResourceError";
-    case ErrorKind::kUnsupported:
-    case ErrorKind::kSuperseded:
-    case ErrorKind::kInterrupted:
-    case ErrorKind::kBug:
-      return "FeedError";
-  }
-  return "FeedError";
-}
 
 [[noreturn]] void Throw(const Status& status, const char* name) {
   if (PyErr_Occurred() == nullptr) {
@@ -33,7 +16,7 @@ const char* ExceptionName(ErrorKind kind) {
 
 }  // namespace
 
-void ThrowStatus(const Status& status) { Throw(status, ExceptionName(status.kind())); }
+void ThrowStatus(const Status& status) { Throw(status, PythonErrorName(status.kind())); }
 
 void ThrowFileStatus(const Status& status) {
   const int error = status.code().value();

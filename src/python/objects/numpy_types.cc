@@ -1,29 +1,11 @@
 #include "python/objects/numpy_types.h"
 
 #include <cstring>
+#include <string_view>
 
 namespace tfos::python {
-namespace {
 
 using chunk::DType;
-
-struct DTypeName {
-  DType dtype;
-  const char* name;  // Of the scalar type and of the dtype.
-  char code;  // dtype.char. 'q' and 'Q' are other types than 'l' and 'L', so they are not here.
-};
-
-constexpr DTypeName kNames[] = {
-    {DType::kBool, "bool_", '?'},          {DType::kInt8, "int8", 'b'},
-    {DType::kInt16, "int16", 'h'},         {DType::kInt32, "int32", 'i'},
-    {DType::kInt64, "int64", 'l'},         {DType::kUint8, "uint8", 'B'},
-    {DType::kUint16, "uint16", 'H'},       {DType::kUint32, "uint32", 'I'},
-    {DType::kUint64, "uint64", 'L'},       {DType::kFloat16, "float16", 'e'},
-    {DType::kFloat32, "float32", 'f'},     {DType::kFloat64, "float64", 'd'},
-    {DType::kComplex64, "complex64", 'F'}, {DType::kComplex128, "complex128", 'D'},
-};
-
-}  // namespace
 
 NumpyTypes::NumpyTypes() {
   const nb::module_ numpy = nb::module_::import_("numpy");
@@ -31,10 +13,10 @@ NumpyTypes::NumpyTypes() {
   empty_ = numpy.attr("empty");
   const nb::object make_dtype = numpy.attr("dtype");
   object_dtype_ = make_dtype(nb::str("O"));
-  for (const DTypeName& entry : kNames) {
-    const auto index = static_cast<std::size_t>(entry.dtype);
-    scalar_types_[index] = numpy.attr(entry.name);
-    dtypes_[index] = make_dtype(scalar_types_[index]);
+  for (std::size_t i = 1; i < kDTypes; ++i) {
+    const std::string_view name = chunk::kDTypes[i].name;
+    dtypes_[i] = make_dtype(nb::str(name.data(), name.size()));
+    scalar_types_[i] = dtypes_[i].attr("type");
   }
 }
 
@@ -58,8 +40,8 @@ std::optional<DType> NumpyTypes::FromDType(nb::handle dtype) const {
       !dtype.attr("metadata").is_none()) {
     return std::nullopt;
   }
-  for (const DTypeName& entry : kNames) {
-    if (entry.code == text[0]) return entry.dtype;
+  for (const chunk::DTypeInfo& type : chunk::kDTypes) {
+    if (type.bytes != 0 && type.code == text[0]) return type.dtype;
   }
   return std::nullopt;
 }

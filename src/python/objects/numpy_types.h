@@ -41,7 +41,7 @@ class NumpyTypes {
   nb::object CopyOf(std::span<const std::byte> bytes, chunk::DType dtype) const;
 
  private:
-  static constexpr std::size_t kDTypes = static_cast<std::size_t>(chunk::DType::kComplex128) + 1;
+  static constexpr std::size_t kDTypes = chunk::kDTypeCount;
 
   nb::object array_;
   nb::object empty_;

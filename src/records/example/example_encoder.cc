@@ -45,7 +45,7 @@ class ExampleEncoder::Column {
     const ArrowSchema* type = &schema;
     const ArrowArray* values = &array;
     for (std::optional<ListSource>* lists : {&column->outer_, &column->inner_}) {
-      if (!ListSource::IsList(type->format == nullptr ? "" : type->format)) break;
+      if (!arrow::IsList(arrow::FormatOf(*type))) break;
       TFOS_ASSIGN_OR_RETURN(*lists, ListSource::Open(column->name_, *type, *values));
       type = type->children[0];
       values = values->children[0];

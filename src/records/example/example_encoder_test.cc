@@ -176,7 +176,7 @@ TEST(ExampleEncoderTest, SaysWhatCannotBeWritten) {
               HasSubstr("column 'k': row 0 has a null inside a list"));
   EXPECT_THAT(failure({"k:[int64]"},
                       [](Exported& table) { table.array.children[0]->children[0]->length = 1; }),
-              HasSubstr("an offset is 2 where 1 values are"));
+              HasSubstr("an offset is 2 where 1 elements are"));
   EXPECT_THAT(failure({"k:[int64;2]"},
                       [](Exported& table) { table.array.children[0]->children[0]->length = 1; }),
               HasSubstr("its lists do not lie on its values"));

@@ -1,88 +1,38 @@
 #include "records/example/value_source.h"
 
 #include <bit>
-#include <charconv>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <type_traits>
 
 #include "base/format.h"
+#include "base/memory/unaligned.h"
 
 namespace tfos::records {
 namespace {
 
-// Arrays are far below this, so that sums and products of a few lengths cannot overflow.
-constexpr std::int64_t kMostValues = std::int64_t{1} << 40;
-
-std::string_view FormatOf(const ArrowSchema& schema) {
-  return schema.format == nullptr ? std::string_view() : std::string_view(schema.format);
-}
+using arrow::Bit;
+using arrow::FormatOf;
 
 Status Bad(std::string_view column, std::string_view format, std::string_view what) {
   return {ErrorKind::kBadInput,
           fmt::format("column '{}', a part of the Arrow type '{}': {}", column, format, what)};
 }
 
-/// Checks that an array is built of so many buffers and children.
-Status CheckArray(std::string_view column, const ArrowSchema& schema, const ArrowArray& array,
-                  std::int64_t buffers, std::int64_t children) {
-  const auto bad = [&](std::string_view what) {
-    return Bad(column, FormatOf(schema), fmt::format("not a valid array: {}", what));
-  };
-  if (schema.dictionary != nullptr || array.dictionary != nullptr) {
-    return Bad(column, FormatOf(schema), "dictionary-encoded values; decode them first");
-  }
-  if (array.length < 0 || array.length > kMostValues || array.offset < 0 ||
-      array.offset > kMostValues) {
-    return bad(fmt::format("length {}, offset {}", array.length, array.offset));
-  }
-  if (array.n_buffers != buffers || array.buffers == nullptr) {
-    return bad(fmt::format("{} buffers instead of {}", array.n_buffers, buffers));
-  }
-  if (array.buffers[0] == nullptr && array.null_count > 0) return bad("nulls without a bitmap");
-  if (buffers > 1 && array.buffers[1] == nullptr && array.length > 0) {
-    return bad("a buffer is missing");
-  }
-  if (schema.n_children != children || array.n_children != children ||
-      (children != 0 && (schema.children == nullptr || schema.children[0] == nullptr ||
-                         array.children == nullptr || array.children[0] == nullptr))) {
-    return bad("its children are not as the type wants");
-  }
-  return Status::Ok();
+/// What a view of Arrow's arrays found, with the column's name.
+Status Named(std::string_view column, const ArrowSchema& schema, const Status& found) {
+  return found.ok() ? found : Bad(column, FormatOf(schema), found.message());
+}
+
+/// The positions of all of an array in its buffers.
+Range AllOf(const ArrowArray& array) {
+  return Range{0, static_cast<std::uint64_t>(array.length)}.Shifted(array.offset);
 }
 
 template <typename T>
 T LoadAt(const void* buffer, std::uint64_t index) {
-  T value;
-  std::memcpy(&value, static_cast<const std::byte*>(buffer) + index * sizeof value, sizeof value);
-  return value;
-}
-
-/// Checks that offsets begin at 0 or more, never fall, and end at `limit` at most.
-template <typename Offset>
-Status CheckOffsets(std::string_view column, std::string_view format, const ArrowArray& array,
-                    std::int64_t limit) {
-  if (array.length == 0) return Status::Ok();
-  const auto first = static_cast<std::uint64_t>(array.offset);
-  const std::uint64_t last = first + static_cast<std::uint64_t>(array.length);
-  auto before = std::int64_t{LoadAt<Offset>(array.buffers[1], first)};
-  if (before < 0) return Bad(column, format, "an offset is negative");
-  for (std::uint64_t i = first + 1; i <= last; ++i) {
-    const auto next = std::int64_t{LoadAt<Offset>(array.buffers[1], i)};
-    if (next < before) return Bad(column, format, fmt::format("offset {} falls", i));
-    before = next;
-  }
-  if (before > limit) {
-    return Bad(column, format, fmt::format("an offset is {} where {} values are", before, limit));
-  }
-  return Status::Ok();
-}
-
-bool Bit(const void* bits, std::uint64_t index) {
-  return (static_cast<const std::uint8_t*>(bits)[index / 8] >> (index % 8) & 1) != 0;
-}
-
-const std::uint8_t* ValidityOf(const ArrowArray& array) {
-  return array.null_count == 0 ? nullptr : static_cast<const std::uint8_t*>(array.buffers[0]);
+  return Load<T>(static_cast<const std::byte*>(buffer) + index * sizeof(T));
 }
 
 /// The list whose packed values take `packed` bytes.
@@ -136,14 +86,14 @@ class IntegerSource : public ValueSource {
   std::byte* WriteList(Range values, std::size_t bytes, std::byte* to) const override {
     if (bytes == 0) return to;
     to = BeginPacked(PackedOfList(bytes), to);
-    for (std::uint64_t i = values.begin; i < values.end; ++i) to = WriteVarint(Load(i), to);
+    for (std::uint64_t i = values.begin; i < values.end; ++i) to = WriteVarint(At(i), to);
     return to;
   }
 
  private:
   std::size_t Packed(Range values) const {
     std::size_t bytes = 0;
-    for (std::uint64_t i = values.begin; i < values.end; ++i) bytes += VarintBytes(Load(i));
+    for (std::uint64_t i = values.begin; i < values.end; ++i) bytes += VarintBytes(At(i));
     return bytes;
   }
 
@@ -155,7 +105,7 @@ class IntegerSource : public ValueSource {
     return bytes - 1 - length_bytes;
   }
 
-  std::uint64_t Load(std::uint64_t index) const {
+  std::uint64_t At(std::uint64_t index) const {
     if constexpr (std::is_same_v<T, BitValue>) {
       return Bit(data_, offset_ + index) ? 1 : 0;
     } else {
@@ -227,9 +177,10 @@ template <typename Offset>
 Result<std::unique_ptr<ValueSource>> OpenStrings(std::string_view column, const ArrowSchema& schema,
                                                  const ArrowArray& array) {
   constexpr std::int64_t kBuffers = 3;
-  TFOS_RETURN_IF_ERROR(CheckArray(column, schema, array, kBuffers, 0));
-  TFOS_RETURN_IF_ERROR(
-      CheckOffsets<Offset>(column, FormatOf(schema), array, std::numeric_limits<Offset>::max()));
+  TFOS_RETURN_IF_ERROR(Named(column, schema, arrow::CheckArray(schema, array, kBuffers, 0)));
+  const arrow::Offsets offsets(array, sizeof(Offset) == sizeof(std::int64_t));
+  TFOS_RETURN_IF_ERROR(Named(
+      column, schema, offsets.Check(AllOf(array), std::numeric_limits<Offset>::max()).status()));
   return Make<StringSource<Offset>>(array);
 }
 
@@ -243,7 +194,7 @@ Result<std::unique_ptr<ValueSource>> ValueSource::Open(std::string_view column,
   const std::string_view format = FormatOf(schema);
   for (const NumberFormat& number : kNumberFormats) {
     if (format != number.format) continue;
-    TFOS_RETURN_IF_ERROR(CheckArray(column, schema, array, 2, 0));
+    TFOS_RETURN_IF_ERROR(Named(column, schema, arrow::CheckArray(schema, array, 2, 0)));
     return number.make(array);
   }
   if (format == "u" || format == "z") return OpenStrings<std::int32_t>(column, schema, array);
@@ -253,74 +204,44 @@ Result<std::unique_ptr<ValueSource>> ValueSource::Open(std::string_view column,
 }
 
 ValueSource::ValueSource(const ArrowArray& array)
-    : offset_(static_cast<std::uint64_t>(array.offset)), validity_(ValidityOf(array)) {}
+    : offset_(static_cast<std::uint64_t>(array.offset)), validity_(arrow::ValidityOf(array)) {}
 
 bool ValueSource::HasNull(Range values) const {
-  if (validity_ == nullptr) return false;
-  for (std::uint64_t i = values.begin; i < values.end; ++i) {
-    if (!Bit(validity_, offset_ + i)) return true;
-  }
-  return false;
-}
-
-bool ListSource::IsList(std::string_view format) {
-  return format == "+l" || format == "+L" || format.starts_with(kFixedListPrefix);
+  return arrow::FindNull(validity_, {offset_ + values.begin, offset_ + values.end}).has_value();
 }
 
 Result<ListSource> ListSource::Open(std::string_view column, const ArrowSchema& schema,
                                     const ArrowArray& array) {
   const std::string_view format = FormatOf(schema);
   ListSource source;
-  source.layout_ = format == "+l"   ? Layout::kNarrow
-                   : format == "+L" ? Layout::kWide
-                                    : Layout::kFixed;
+  source.fixed_ = format.starts_with(kFixedListPrefix);
   TFOS_RETURN_IF_ERROR(
-      CheckArray(column, schema, array, source.layout_ == Layout::kFixed ? 1 : 2, 1));
-  source.array_ = &array;
+      Named(column, schema, arrow::CheckArray(schema, array, source.fixed_ ? 1 : 2, 1)));
+  source.validity_ = arrow::ValidityOf(array);
   source.offset_ = static_cast<std::uint64_t>(array.offset);
   const std::int64_t values = array.children[0]->length;
-  switch (source.layout_) {
-    case Layout::kNarrow:
-      TFOS_RETURN_IF_ERROR(CheckOffsets<std::int32_t>(column, format, array, values));
-      break;
-    case Layout::kWide:
-      TFOS_RETURN_IF_ERROR(CheckOffsets<std::int64_t>(column, format, array, values));
-      break;
-    case Layout::kFixed: {
-      std::int32_t length = -1;
-      const char* const end = format.data() + format.size();
-      const auto parsed = std::from_chars(format.data() + kFixedListPrefix.size(), end, length);
-      if (parsed.ec != std::errc() || parsed.ptr != end || length < 0 ||
-          (length != 0 && array.offset + array.length > values / length)) {
-        return Bad(column, format, "its lists do not lie on its values");
-      }
-      source.length_ = static_cast<std::uint64_t>(length);
-      break;
-    }
+  if (!source.fixed_) {
+    source.offsets_ = arrow::Offsets(array, format == "+L");
+    TFOS_RETURN_IF_ERROR(
+        Named(column, schema, source.offsets_.Check(AllOf(array), values).status()));
+    return source;
   }
+  const std::optional<std::int32_t> length = arrow::NumberAfter(format, kFixedListPrefix);
+  if (!length || (*length != 0 && array.offset + array.length > values / *length)) {
+    return Bad(column, format, "its lists do not lie on its values");
+  }
+  source.length_ = static_cast<std::uint64_t>(*length);
   return source;
 }
 
 bool ListSource::IsNull(std::uint64_t index) const {
-  const std::uint8_t* const validity = ValidityOf(*array_);
-  return validity != nullptr && !Bit(validity, offset_ + index);
+  return validity_ != nullptr && !Bit(validity_, offset_ + index);
 }
 
 Range ListSource::ValuesOf(std::uint64_t index) const {
   const std::uint64_t at = offset_ + index;
-  const auto load = [&]<typename Offset>(Offset) {
-    return Range{static_cast<std::uint64_t>(LoadAt<Offset>(array_->buffers[1], at)),
-                 static_cast<std::uint64_t>(LoadAt<Offset>(array_->buffers[1], at + 1))};
-  };
-  switch (layout_) {
-    case Layout::kNarrow:
-      return load(std::int32_t{});
-    case Layout::kWide:
-      return load(std::int64_t{});
-    case Layout::kFixed:
-      break;
-  }
-  return {at * length_, (at + 1) * length_};
+  if (fixed_) return {at * length_, (at + 1) * length_};
+  return {offsets_[at], offsets_[at + 1]};
 }
 
 }  // namespace tfos::records

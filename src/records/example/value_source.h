@@ -6,6 +6,7 @@
 #include <memory>
 #include <string_view>
 
+#include "arrow/array_view.h"
 #include "arrow/c_data.h"
 #include "records/schema/feature.h"
 #include "tfos/status.h"
@@ -25,13 +26,7 @@ inline std::byte* WriteVarint(std::uint64_t value, std::byte* to) {
   return to;
 }
 
-/// Positions in an array, counted without its offset.
-struct Range {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-
-  std::uint64_t size() const { return end - begin; }
-};
+using arrow::Range;
 
 /// The numbers or strings of an array of Arrow, as what tf.Example has in a list.
 ///
@@ -52,7 +47,7 @@ class ValueSource {
   /// Writes that list to `to`, and returns what is behind it. `bytes` is what ListBytes said.
   virtual std::byte* WriteList(Range values, std::size_t bytes, std::byte* to) const = 0;
 
-  /// Whether one of the values is null.
+  /// Whether one of the values is null. Positions are counted without the array's offset.
   bool HasNull(Range values) const;
   bool IsNull(std::uint64_t index) const { return HasNull({index, index + 1}); }
 
@@ -70,8 +65,6 @@ class ValueSource {
 /// Owner and lifetime: borrows the array. Threads: readable from several. Errors: as ValueSource.
 class ListSource {
  public:
-  /// Whether Arrow's text `format` is that of lists.
-  static bool IsList(std::string_view format);
   static Result<ListSource> Open(std::string_view column, const ArrowSchema& schema,
                                  const ArrowArray& array);
 
@@ -80,12 +73,11 @@ class ListSource {
   Range ValuesOf(std::uint64_t index) const;
 
  private:
-  enum class Layout { kNarrow, kWide, kFixed };
-
-  Layout layout_ = Layout::kNarrow;
-  const ArrowArray* array_ = nullptr;
-  std::uint64_t offset_ = 0;
-  std::uint64_t length_ = 0;  ///< kFixed: of each list.
+  bool fixed_ = false;  ///< All lists have `length_` values; otherwise `offsets_` say.
+  arrow::Offsets offsets_;
+  std::uint64_t length_ = 0;
+  std::uint64_t offset_ = 0;                ///< Of list 0 in the buffers.
+  const std::uint8_t* validity_ = nullptr;  ///< Null: all are valid.
 };
 
 }  // namespace tfos::records

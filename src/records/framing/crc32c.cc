@@ -96,8 +96,8 @@ __attribute__((target("sse4.2,pclmul"))) inline std::uint64_t ThreeStreams(std::
   std::uint64_t third = 0;
   for (std::size_t i = 0; i < kStream; i += kStep) {
     if (kStream == kLongStream && i % kCacheLine == 0) {
-      // What lies behind, by three lines for each that is read: three streams within a page are no
-      // pattern that the processor guesses. Behind the end of the memory it does nothing. (In a
+      // What lies behind, by three lines for each that is read: the processor does not guess the
+      // pattern of three streams within a page. Behind the end of the memory it does nothing. (In a
       // function of its own the compiler would take it for one without an effect.)
       const auto* const behind = reinterpret_cast<const char*>(data + 3 * kStream + 3 * i);
       _mm_prefetch(behind, _MM_HINT_T0);

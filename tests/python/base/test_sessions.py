@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 
+import pyspark.sql
 import pytest
 
 import tfos
-import tfos.records.spark.source as record_source
 from support.fake_spark import FakeSparkContext, fake_session
 from tfos import parallel, util
 from tfos.errors import BadInputError, TfosError
@@ -75,6 +75,8 @@ def test_registering_with_an_older_spark_is_refused(version):
 
 def test_a_pyspark_without_python_data_sources_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark.sql.datasource", None)
-    monkeypatch.delitem(sys.modules, record_source.__name__)
+    monkeypatch.delattr(pyspark.sql, "datasource", raising=False)
+    for name in [name for name in sys.modules if name.startswith("tfos.records.spark.")]:
+        monkeypatch.delitem(sys.modules, name)
     with pytest.raises(TfosError, match="the format tfrecord needs Spark 4.1 or newer.*PySpark"):
-        importlib.import_module(record_source.__name__)
+        importlib.import_module("tfos.records.spark.sessions")

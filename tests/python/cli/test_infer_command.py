@@ -122,7 +122,7 @@ def test_small_batches_do_not_make_small_row_groups(two, table, tmp_path, monkey
 
 
 def test_a_dictionary_is_for_what_may_repeat(two, tmp_path):
-    # The names of the leaves have to be Parquet's: a wrong one would mean no dictionary.
+    # The names of the leaves must be Parquet's: a wrong one would mean no dictionary.
     kept = {
         "word": ["a", "b"],
         "words": [["a"], ["b"]],

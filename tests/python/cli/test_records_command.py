@@ -136,7 +136,7 @@ def test_index(capsys, files):
     assert len(records.split(f"{files}/a.tfrecord", 200)) > 1
     code, _, error = run(capsys, "index", f"{files}/*.gz")
     assert code == 1 and "is compressed" in error
-    assert len(run(capsys, "count", files)[1]) == 2  # The index is no file of records.
+    assert len(run(capsys, "count", files)[1]) == 2  # The index has no records.
 
 
 def test_convert(capsys, files, table):

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import Row
 
 import tfos
-from support import programs
 from support.comparing import assert_same
+from support.programs import nodes as programs
 from support.spark_errors import SPARK_ERRORS
 from support.waiting import BOUND_SECONDS, wait_for
 from tfos.cluster.coordinator import Coordinator
@@ -151,7 +151,7 @@ def test_inference_after_the_programs_have_returned_is_an_error(spark):
 )
 def test_an_exception_reaches_train_with_its_traceback(spark, program, train, leftovers):
     cluster = tfos.run(spark, program, nodes=2, args={"train": train})
-    with pytest.raises(NodeFailedError, match=r"ValueError: broken(.|\n)*programs\.py"):
+    with pytest.raises(NodeFailedError, match=r"ValueError: broken(.|\n)*nodes\.py"):
         cluster.train(spark.sparkContext.parallelize(range(100_000), 4), epochs=100)
     with pytest.raises(NodeFailedError):
         cluster.shutdown()
@@ -180,8 +180,8 @@ def test_a_good_run_leaves_no_failed_launch_job(spark, monkeypatch):
     monkeypatch.setattr(Coordinator, "fail", lambda self, *what: failures.append(what))
     with tfos.run(spark, programs.return_at_once, nodes=2, input_mode="tensorflow") as cluster:
         pass
-    assert cluster._launch_job.done
-    assert cluster._launch_job.error is None
+    assert cluster._launcher.job.done
+    assert cluster._launcher.job.error is None
     assert failures == []
 
 

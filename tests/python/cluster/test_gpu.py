@@ -9,8 +9,8 @@ import types
 import pytest
 
 import tfos
-from support import programs
 from support.places import SUPPORT
+from support.programs import nodes as programs
 from support.waiting import BOUND_SECONDS, wait_for
 from tensorflowonspark import gpu_info
 from tfos.base import gpu

@@ -1,7 +1,7 @@
 """Everything that can die is killed, at start, while feeding and at the end: nothing is left, and
 the message says what died.
 
-The driver is a process of its own (drive.py), so that it can be killed as well. Where neither it nor
+The driver is a process of its own (drive.py), so that it can be killed, too. Where neither it nor
 a process of Spark's is killed, it goes on with the next test: most of the time goes into starting Spark.
 """
 
@@ -17,11 +17,11 @@ import sys
 import psutil
 import pytest
 
-from support.places import SUPPORT
+from support.places import SCRIPTS
 from support.waiting import BOUND_SECONDS, wait_for
 
 pytestmark = pytest.mark.spark  # The driver, a process of its own, starts it.
-DRIVE = SUPPORT / "drive.py"
+DRIVE = SCRIPTS / "drive.py"
 
 
 class Driver:
@@ -192,7 +192,7 @@ def _role(process):
 
 
 def _is_connected(agent):
-    """Whether the agent has reached the coordinator. One that dies before is no node yet: Spark
+    """Whether the agent has reached the coordinator. One that dies before is not a node yet: Spark
     starts its launch task again, as it does with any task that fails."""
     try:
         return any(
@@ -255,7 +255,7 @@ def drive(lasting, tmp_path, tmp_path_factory, leftovers):
         one.driver.close()
 
 
-#: Who is killed: what the driver's error says, with that process's id for PID where it is named.
+#: The victim: what the driver's error says, with that process's id for PID where it is named.
 CAUSES = {
     "coordinator": "the coordinator (process PID on the driver's host) was killed by SIGKILL",
     "executor": "the Spark executor (process PID) has ended",

@@ -9,7 +9,7 @@ import pytest
 
 import tfos
 from support.fake_spark import FakeSparkContext, fake_session
-from tfos.cluster import cluster
+from tfos.cluster import start
 from tfos.errors import BadInputError
 
 
@@ -52,7 +52,7 @@ class Unpicklable:
 
 def test_arguments_are_pickled_once():
     Counted.pickled = 0
-    main, args = cloudpickle.loads(cluster._pickled(print, Counted()))
+    main, args = cloudpickle.loads(start._pickled(print, Counted()))
     assert Counted.pickled == 1 and main is print and isinstance(args, Counted)
 
 
@@ -61,4 +61,4 @@ def test_arguments_are_pickled_once():
 )
 def test_what_cannot_be_pickled_is_named(main, args, what):
     with pytest.raises(BadInputError, match=f"^{what} can't be sent to the nodes: .*holds a lock"):
-        cluster._pickled(main, args)
+        start._pickled(main, args)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions
 
 import tfos
-from support import programs
+from support.programs import nodes as programs
 from support.spark_errors import SPARK_ERRORS
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError

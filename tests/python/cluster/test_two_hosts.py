@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from spark_cluster import Host, SparkCluster
-from support.places import SUPPORT, TESTS
-from support.two_hosts_driver import OURS, ROWS
+from support.places import SCRIPTS, TESTS
+from support.scripts.two_hosts_driver import OURS, ROWS
 
 #: For all its clusters, one after the other.
 BOUND_SECONDS = 600
 # The driver, a process of its own, starts Spark.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
 _THEIRS = "10.213.77.2"
-_DRIVER = SUPPORT / "two_hosts_driver.py"
+_DRIVER = SCRIPTS / "two_hosts_driver.py"
 
 
 def _ip(*arguments: str) -> None:

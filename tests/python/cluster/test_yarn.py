@@ -13,12 +13,12 @@ import psutil
 import pytest
 
 import yarn_cluster
-from support.places import ROOT, RUN_VARIABLE, SUPPORT
+from support.places import ROOT, RUN_VARIABLE, SCRIPTS
 from support.waiting import wait_for
 from support.webhdfs import WebHdfs
 from tfos.base import executable
 
-PROGRAM = SUPPORT / "submitted_program.py"
+PROGRAM = SCRIPTS / "submitted_program.py"
 BOUND_SECONDS = 300
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2 * BOUND_SECONDS)]
 _FINAL_STATES = ("FINISHED", "FAILED", "KILLED")
@@ -122,7 +122,7 @@ def test_client_mode_trains_with_the_hosts_python(yarn, submit, tmp_path, leftov
     process = submit(
         "--no-env", "--py-files", ROOT / "examples" / "spark_session.py", program, "--rows", "400"
     )
-    # Spark puts a driver's standard error, where tfos tells its progress, into the output as well.
+    # Spark puts a driver's standard error, where tfos tells its progress, into the output, too.
     learned = [
         line.partition(": y = ")[0]
         for line in output_of(process, tmp_path).splitlines()

@@ -24,8 +24,11 @@ from tensorflowonspark import (
     reservation,
     util,
 )
+from tfos.cluster import start
+from tfos.cluster.plan import ClusterRequest
 from tfos.cluster.status import NodeStatus
 from tfos.errors import BadInputError
+from tfos.node import internals
 from tfos.node.context import NodeContext
 from tfos.settings import Settings
 
@@ -69,7 +72,6 @@ FACTS = {
     "cluster_id": "0123456789abcdef",
     "default_fs": "hdfs://nn",
     "working_dir": "/wd",
-    "queues": ("input", "output", "error"),
     "launch_rdd": "the launch RDD",
     "coordinator_address": ("10.0.0.9", 4242),
 }
@@ -118,19 +120,16 @@ def make_node(job_name="worker", port_socket=None, feed_source=None):
 
 @pytest.fixture
 def started(monkeypatch):
-    """What TFCluster.run passed to tfos.run."""
+    """What TFCluster.run has asked tfos for."""
     calls = SimpleNamespace(cluster=fake_cluster())
-    named = inspect.signature(tfos.run).parameters
 
-    def fake_run(spark, main, **kwargs):
-        # Keywords that `run` does not name are settings, of which it would refuse unknown ones.
-        Settings.resolve(
-            {}.get, {name: value for name, value in kwargs.items() if name not in named}
-        )
-        calls.spark, calls.main, calls.kwargs = spark, main, kwargs
+    def fake_start(spark, main, request, settings):
+        Settings.resolve({}.get, settings)  # It refuses unknown ones.
+        calls.spark, calls.main, calls.request, calls.settings = spark, main, request, settings
         return calls.cluster
 
-    monkeypatch.setattr("tfos.run", mock.create_autospec(tfos.run, side_effect=fake_run))
+    made = mock.create_autospec(start.start, side_effect=fake_start)
+    monkeypatch.setattr(start, "start", made)
     return calls
 
 
@@ -238,22 +237,22 @@ def test_run_passes_everything_under_its_new_name(started):
         release_port=False,
     )
     assert started.spark == "sc"
-    assert started.kwargs == {
-        "nodes": 4,
-        "args": ["argv"],
-        "ps": 1,
-        "chief": "chief",
-        "evaluator": True,
-        "input_mode": "spark",
-        "tensorboard": True,
-        "log_dir": "/logs",
-        "driver_parameter_servers": True,
-        "registration_timeout": 5,
-        "slots_timeout": 5,
-        "gpu_count_if_any": 1,
-        "queues": ("input", "extra"),
-        "release_port": False,
-    }
+    assert started.request == ClusterRequest(
+        nodes=4,
+        args=["argv"],
+        ps=1,
+        chief="chief",
+        evaluator=True,
+        input_mode="spark",
+        tensorboard=True,
+        log_dir="/logs",
+        driver_parameter_servers=True,
+        registration_timeout=5,
+        queues=("input", "extra"),
+        hold_port=True,
+    )
+    assert started.settings == {"slots_timeout": 5, "gpu_count_if_any": 1}
+    assert cluster.queues == ["input", "extra"]
     assert cluster.input_mode == TFCluster.InputMode.SPARK
     assert cluster.cluster_meta["release_port"] is False
 
@@ -270,12 +269,12 @@ def test_run_passes_everything_under_its_new_name(started):
 )
 def test_num_gpus_of_the_arguments_is_the_number_for_each_node(started, tf_args, settings):
     TFCluster.run("sc", print, tf_args, 2)
-    assert {k: v for k, v in started.kwargs.items() if k.startswith("gpu_")} == settings
+    assert {k: v for k, v in started.settings.items() if k.startswith("gpu_")} == settings
 
 
 def test_programs_read_their_own_data_unless_they_say_otherwise(started):
     TFCluster.run("sc", print, None, 1)
-    assert started.kwargs["input_mode"] == "tensorflow"
+    assert started.request.input_mode == "tensorflow"
 
 
 def test_feeding_and_ending_map_to_the_cluster(cluster):
@@ -288,8 +287,17 @@ def test_feeding_and_ending_map_to_the_cluster(cluster):
         mock.call.train("rdd", epochs=3, feed_timeout=7, queue="extra"),
         mock.call.train("rdd", epochs=10, feed_timeout=600, queue="input"),
         mock.call.inference("rows", feed_timeout=8, queue="extra"),
-        mock.call.shutdown(streaming_context="ssc", grace_secs=2, timeout=30),
+        mock.call.shutdown("ssc", service_grace=2, timeout=30),
         mock.call.tensorboard_url(),
+    ]
+
+
+def test_shutdown_waits_three_days_and_for_ever_on_demand(cluster):
+    cluster.shutdown()
+    cluster.shutdown(timeout=0)
+    assert cluster.cluster.shutdown.mock_calls == [
+        mock.call(None, service_grace=0, timeout=259200),
+        mock.call(None, service_grace=0, timeout=None),
     ]
 
 
@@ -379,7 +387,7 @@ def test_tmp_socket_is_there_until_released():
         other.bind(held.getsockname())
     address = held.getsockname()
     ctx.release_port()
-    assert ctx.tmp_socket is None and node.port_socket is None
+    assert ctx.tmp_socket is None and internals.port_socket(node) is None
     with socket.socket() as other:
         other.bind(address)
     ctx.release_port()

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 import tensorflowonspark.pipeline
-import tfos
 from tensorflowonspark import TFCluster, TFNode, TFSparkNode, gpu_info, pipeline
 from tfos.base import gpu
+from tfos.cluster import start
 from tfos.errors import BadInputError, NodeFailedError
 from tfos.node import tensorflow_server
 
@@ -45,16 +45,17 @@ def test_a_reserved_cluster_runs_once_it_is_started(spark, leftovers):
 
 
 def test_a_cluster_of_run_has_been_started():
-    cluster = TFCluster.TFCluster(None, TFCluster.InputMode.SPARK, True)
+    cluster = TFCluster.TFCluster(None, TFCluster.InputMode.SPARK, ["input"], True)
     with pytest.raises(BadInputError, match="TFCluster.run has started them"):
         cluster.start(len, [])
 
 
 def test_the_reservation_timeout_bounds_the_wait_for_executors(monkeypatch):
-    asked = {}
-    monkeypatch.setattr(tfos, "run", lambda *_, **settings: asked.update(settings))
+    asked = []
+    monkeypatch.setattr(start, "start", lambda *arguments: asked.extend(arguments[2:]))
     TFCluster.run(None, len, [], 2, reservation_timeout=77)
-    assert asked["registration_timeout"] == asked["slots_timeout"] == 77
+    request, settings = asked
+    assert request.registration_timeout == settings["slots_timeout"] == 77
 
 
 # -- GPUs
@@ -139,7 +140,7 @@ def server(monkeypatch):
             job_name=job,
             task_index=0,
             cluster_spec={job: ["h:1"]},
-            release_port=lambda: None,
+            _port_socket=None,
             gpu_fraction=node_fraction,
         )
         tensorflow_server.start(node, gpus=wanted, **options)
@@ -165,7 +166,7 @@ def test_a_module_of_the_fork_alone_takes_its_share_of_the_memory(monkeypatch, c
     monkeypatch.setattr(
         tensorflow_server, "start", lambda node, **settings: asked.update(settings) or (None, None)
     )
-    node = types.SimpleNamespace(gpu_fraction=0.0, port_socket=None)
+    node = types.SimpleNamespace(gpu_fraction=0.0, _port_socket=None)
     with caplog.at_level(logging.WARNING):
         fork.start_cluster_server(types.SimpleNamespace(node=node), 1)
     assert asked == {"gpus": 1, "gpu_fraction": 0.1}
@@ -190,11 +191,11 @@ def test_pipelines_of_the_fork_share_gpus(spark, monkeypatch, package, fraction)
     stages = importlib.import_module(f"{package}.pipeline")
     asked = {}
 
-    def run(*_, **settings):
+    def refuse(sc, main, request, settings):
         asked.update(settings)
         raise BadInputError("enough")
 
-    monkeypatch.setattr(tfos, "run", run)
+    monkeypatch.setattr(start, "start", refuse)
     with pytest.raises(BadInputError, match="enough"):
         stages.TFEstimator(len, {}).fit(spark.range(1))
     assert asked.get("gpu_fraction") == fraction

@@ -42,7 +42,7 @@ def adding_graph():
 
 def version_of(spark_session):
     """How many pushes its server has combined."""
-    process = spark_session._server
+    process = spark_session._training.server
     like = [np.zeros(3, np.float32), np.zeros((), np.float64)]
     rule, _ = rules.make_rule("delta", None, 0)
     client = connection.connect(
@@ -106,7 +106,7 @@ def test_combiners(spark, combiner, expected):
 
 
 def test_variables_made_from_one_tensor_get_values_of_their_own():
-    from tensorspark.core.session_worker import load
+    from tfos.parameter_server.session.graph import load
 
     with tf1.Graph().as_default(), tf1.Session() as session:
         initial = tf1.zeros([2])
@@ -138,20 +138,20 @@ def test_the_server_is_kept_if_asked(spark, leftovers):
         "server_reusable": True,
     }
     spark_session.run(step, **run)
-    kept = spark_session._server.pid
+    kept = spark_session._training.server.pid
     spark_session.run(step, **run)
-    assert spark_session._server.pid == kept
+    assert spark_session._training.server.pid == kept
     os.kill(kept, signal.SIGKILL)
-    spark_session._server._process.wait()
+    spark_session._training.server._process.wait()
     spark_session.run(step, **run)
-    assert spark_session._server.pid != kept, "one that has ended is replaced"
+    assert spark_session._training.server.pid != kept, "one that has ended is replaced"
     other = sps.SparkSession(
-        spark.sparkContext, session, server_port=spark_session._server.server.port
+        spark.sparkContext, session, server_port=spark_session._training.server.server.port
     )
     with pytest.raises(TfosError, match="choose another port"):
         other.run(step, **run)
     spark_session.run(step, **{**run, "server_reusable": False})
-    assert spark_session._server is None
+    assert spark_session._training.server is None
 
 
 def test_what_goes_wrong_is_raised(spark, leftovers):

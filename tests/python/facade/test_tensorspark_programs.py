@@ -75,7 +75,7 @@ def test_only_programs_lose_eager_execution():
         [
             sys.executable,
             "-c",
-            "import tensorflow as tf; import tensorspark.core.session_worker; print(tf.executing_eagerly());"
+            "import tensorflow as tf; import tfos.parameter_server.session.worker; print(tf.executing_eagerly());"
             "import tensorspark.core.spark_session; print(tf.executing_eagerly());"
             "tf.compat.v1.enable_eager_execution(); print(int(tf.constant(3) + 1))",
         ],

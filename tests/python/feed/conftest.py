@@ -19,7 +19,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def make_nodes(pool: ThreadPoolExecutor) -> Iterator[Any]:
-    # After the pool, so that it ends first: closed servers let go of whoever still waits.
+    # After the pool, so that it ends first: closed servers let go of all that still wait.
     made: list[Nodes] = []
 
     def make(*args: Any, **kwargs: Any) -> Nodes:

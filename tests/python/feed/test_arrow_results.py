@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as sql
 
-from support import programs
 from support.feed_nodes import Nodes, datafeed
+from support.programs import nodes as programs
 from support.sql_types import RESULT_TYPES
 from tfos.errors import BadInputError
 from tfos.feed.frames import _result_fields

@@ -16,8 +16,8 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer
 from pyspark.sql import types as sql
 
 import tfos
-from support import programs
 from support.comparing import assert_same
+from support.programs import nodes as programs
 from support.spark_errors import SPARK_ERRORS
 from support.sql_types import TYPES
 from support.waiting import BOUND_SECONDS, wait_for

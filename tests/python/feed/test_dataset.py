@@ -15,8 +15,8 @@ import pytest
 import tensorflow as tf
 
 import tfos
-from support import programs
 from support.feed_nodes import TIMEOUT
+from support.programs import nodes as programs
 from tfos.errors import BadInputError
 from tfos.feed.datafeed import FeedSource
 from tfos.feed.dataset import make_dataset

@@ -1,21 +1,25 @@
-"""When DataFrames are fed by the executors' JVMs, and what is said when they can't be."""
+"""When DataFrames are fed by the executors' JVMs, and what tasks say that lost a node."""
 
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PythonException
 
 from support.fake_spark import FakeSparkContext
 from tfos import _version
 from tfos.cluster.feed import ClusterFeed
-from tfos.errors import BadInputError, NodeFailedError, NodeLostError
+from tfos.errors import BadInputError, TfosError
 from tfos.feed import jvm
 from tfos.feed.plan import FeedPlan, Replay
+from tfos.feed.tasks import TrainFeeder
 from tfos.settings import Settings
 from tfos.spark import jar
 
@@ -77,7 +81,7 @@ def test_a_jar_of_another_version_is_not_used(spark, monkeypatch):
     ],
 )
 def test_executors_must_have_the_jar_too(spark, master, jars, conf, there):
-    location = spark.sparkContext._jvm.tfos.internal.FrameFeeder.location()
+    location = spark.sparkContext._jvm.tfos.internal.feed.FrameFeeder.location()
     directory, _, name = location.rpartition("/")
     conf = {key: value.format(name=name, directory=directory) for key, value in conf.items()}
     context = context_with_jar(spark, master, jars=jars.format(name=name), conf=conf)
@@ -115,11 +119,11 @@ class AskedCoordinator:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def train(self, spark):
-        """Feeds a row to node 3, which is gone."""
+    def plan(self):
+        """For a row to node 3, which is gone."""
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))  # and nobody listens
-            plan = FeedPlan(
+            return FeedPlan(
                 token=TOKEN,
                 coordinator=self.server.server_address,
                 job_id=bytes(16),
@@ -140,7 +144,6 @@ class AskedCoordinator:
                 pickled=False,
                 replay=Replay(),
             )
-            return jvm.train(spark.range(1, numPartitions=1), plan, ["id"], None)
 
 
 @pytest.fixture
@@ -152,14 +155,40 @@ def coordinator():
     assert coordinator.strangers == 0
 
 
-def test_a_node_that_is_gone_is_lost(spark, coordinator):
+def train_by_jvm(spark, plan):
+    return jvm.train(spark.range(1, numPartitions=1), plan, ["id"], None)
+
+
+def train_by_python(spark, plan):
+    return (
+        spark.sparkContext.range(1, numSlices=1).mapPartitionsWithIndex(TrainFeeder(plan)).collect()
+    )
+
+
+def error_of(train, spark, plan):
+    """The class in tfos.errors and the text of what ends a job."""
+    with pytest.raises((TfosError, PythonException, Py4JJavaError)) as raised:
+        train(spark, plan)
+    if isinstance(raised.value, TfosError):
+        return type(raised.value).__name__, str(raised.value)
+    # The last one: those that led to it come before.
+    return re.search(r"(?s).*tfos\.errors\.(\w+): (.*)", str(raised.value)).groups()
+
+
+@pytest.fixture(params=[train_by_jvm, train_by_python])
+def train(request):
+    return request.param
+
+
+def test_a_node_that_is_gone_is_lost(spark, coordinator, train):
     nodes = [{"node_id": 3, "state": "running"}]
     coordinator.answers["/v1/status"] = {"failure": None, "nodes": nodes}
-    with pytest.raises(NodeLostError, match="feed partition 0: no node could be reached: .*node 3"):
-        coordinator.train(spark)
+    name, text = error_of(train, spark, coordinator.plan())
+    assert name == "NodeLostError"
+    assert re.match("feed partition 0: no node could be reached: .*node 3", text)
 
 
-def test_the_clusters_first_failure_explains_why_a_node_is_gone(spark, coordinator):
+def test_the_clusters_first_failure_explains_why_a_node_is_gone(spark, coordinator, train):
     coordinator.answers["/v1/failure"] = {
         "node_id": 3,
         "job_name": "worker",
@@ -168,14 +197,18 @@ def test_the_clusters_first_failure_explains_why_a_node_is_gone(spark, coordinat
         "host": "h",
         "step": "run the program",
         "message": "ValueError: no",
+        "traceback": "Traceback:\n  raise ValueError('no')\n",
     }
     coordinator.answers["/v1/status"] = {"failure": {}, "nodes": [{"node_id": 3, "state": "done"}]}
-    said = r"worker:1 \(node 3, executor process 7 on h\) failed to run the program: ValueError: no"
-    with pytest.raises(NodeFailedError, match=said):
-        coordinator.train(spark)
+    name, text = error_of(train, spark, coordinator.plan())
+    assert name == "NodeFailedError"
+    assert text.startswith(
+        "worker:1 (node 3, executor process 7 on h) failed to run the program: ValueError: no\n"
+        "Remote traceback:\nTraceback:\n  raise ValueError('no')"
+    )
 
 
-def test_rows_that_nobody_is_left_to_want_are_no_failure(spark, coordinator):
+def test_rows_that_nobody_is_left_to_want_are_no_failure(spark, coordinator, train):
     nodes = [{"node_id": 3, "state": "done"}, {"node_id": 4, "state": "running"}]
     coordinator.answers["/v1/status"] = {"failure": None, "nodes": nodes}
-    assert coordinator.train(spark) == [(0, 0)]
+    assert train(spark, coordinator.plan()) == [(0, 0)]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as sql
 
 import tfos
-from support import programs
+from support.programs import nodes as programs
 from support.spark_errors import SPARK_ERRORS
 from support.sql_types import RESULT_TYPES, TYPES
 from tfos.errors import BadInputError, NodeFailedError

@@ -11,7 +11,7 @@ import pytest
 
 import keras
 import tfos
-from support import collective_programs as programs
+from support.programs import collective as programs
 from tfos.errors import BadInputError, NodeFailedError
 
 

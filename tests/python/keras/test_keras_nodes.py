@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import keras
-from support import keras_programs as programs
 from support.comparing import assert_same
+from support.programs import keras as programs
 from support.two_nodes import Died, TwoNodes
 
 

@@ -11,7 +11,7 @@ from pyspark.ml.tuning import CrossValidator, CrossValidatorModel, ParamGridBuil
 from pyspark.sql import functions
 
 import tfos.ml
-from support import ml_programs
+from support.programs import ml as ml_programs
 from support.spark_errors import SPARK_ERRORS
 from tensorflowonspark import TFCluster, pipeline
 from tfos.errors import BadInputError

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 import tfos
-from support import parameter_server_programs as programs
+from support.programs import parameter_server as programs
 from tfos.errors import BadInputError, NodeFailedError
 
 

@@ -30,7 +30,7 @@ from tfos.base import executable
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.records import listing
-from tfos.records.spark import source as tfrecord_source
+from tfos.records.spark import sessions as tfrecord_sessions
 from tfos.records.spark import types, writer
 
 SCALARS = {
@@ -50,7 +50,7 @@ SCALARS = {
 @pytest.fixture(scope="module", params=["jvm", "python"])
 def source(request, spark):
     tfos.register(spark)  # There is the jar, so it changes nothing.
-    tfrecord_source.register_python(spark, PYTHON_FORMAT)
+    tfrecord_sessions.register_python(spark, PYTHON_FORMAT)
     return Source(spark, request.param)
 
 
@@ -429,8 +429,9 @@ def test_paths_that_are_refused(source, tmp_path):
         source.read(tmp_path / "none")
     with pytest.raises(SPARK_ERRORS, match=missing):
         source.read(tmp_path / "n*")
-    with pytest.raises(SPARK_ERRORS, match="there is no file to read"):
-        source.read(tmp_path)
+    for path in (str(tmp_path), f"file://{tmp_path}", [str(tmp_path), f"{tmp_path}/"]):
+        with pytest.raises(SPARK_ERRORS, match=f"{tmp_path}.*: there is no file to read in it"):
+            source.read(path)
     with pytest.raises(
         SPARK_ERRORS, match="No FileSystem" if source.is_jvm else "nobody is known who serves gs://"
     ):

@@ -27,7 +27,7 @@ from tfos.files import paths
 from tfos.files.access import access_for
 from tfos.node import files as node_files
 from tfos.node.context import NodeContext
-from tfos.records.spark import source as tfrecord_source
+from tfos.records.spark import sessions as tfrecord_sessions
 
 BOUND_SECONDS = 120
 SLOW_ROWS = 20_000
@@ -41,7 +41,7 @@ def root(hdfs, empty_directory):
 @pytest.fixture(scope="module")
 def session(spark):
     tfos.register(spark)
-    tfrecord_source.register_python(spark, PYTHON_FORMAT)
+    tfrecord_sessions.register_python(spark, PYTHON_FORMAT)
     return spark
 
 
@@ -104,7 +104,7 @@ def test_paths_without_a_scheme_are_of_the_default_file_system(source, session, 
     name = uuid.uuid4().hex
     configuration.set("fs.defaultFS", hadoop.hdfs)
     try:
-        tfrecord_source.register_python(session, PYTHON_FORMAT)
+        tfrecord_sessions.register_python(session, PYTHON_FORMAT)
         source.save(session.range(5), root.removeprefix(hadoop.hdfs) + "/out")
         source.save(session.range(3), name)
         assert ids(source.read(root.removeprefix(hadoop.hdfs) + "/out", "id long")) == list(
@@ -112,7 +112,7 @@ def test_paths_without_a_scheme_are_of_the_default_file_system(source, session, 
         )
     finally:
         configuration.set("fs.defaultFS", before)
-        tfrecord_source.register_python(session, PYTHON_FORMAT)
+        tfrecord_sessions.register_python(session, PYTHON_FORMAT)
     assert "_SUCCESS" in names_in(f"{root}/out")
     assert "_SUCCESS" in names_in(f"{hadoop.hdfs}/user/{paths.current_user()}/{name}")
 

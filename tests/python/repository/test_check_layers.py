@@ -111,7 +111,7 @@ def test_an_import_upwards_or_sideways_is_found(tree, path, code, imported):
 @pytest.mark.parametrize(
     ("path", "code"),
     [
-        ("__init__.py", "from tfos.cluster.cluster import run"),
+        ("__init__.py", "from tfos.cluster.start import run"),
         ("base/a.py", "from tfos import _native, errors"),
         ("base/a.py", "from tfos.errors import TfosError"),
         ("base/a.py", "from tfos.base import network\nimport os.path"),
@@ -140,18 +140,18 @@ def test_a_python_package_without_a_layer_is_found(tree):
     ],
 )
 def test_a_java_package_that_uses_one_above_is_found(tree, code):
-    path = "jvm/src/main/java/tfos/internal/A.java"
-    (message,) = tree({path: f"package tfos.internal;\n/* One\n * two */\n{code}\n"})
-    assert message.startswith(f"{path}:4: tfos.internal must not use ")
+    path = "jvm/src/main/java/tfos/internal/base/A.java"
+    (message,) = tree({path: f"package tfos.internal.base;\n/* One\n * two */\n{code}\n"})
+    assert message.startswith(f"{path}:4: tfos.internal.base must not use ")
 
 
 def test_java_comments_and_strings_name_what_they_like(tree):
-    code = """package tfos.internal;
+    code = """package tfos.internal.base;
     /** For {@link tfos.ml.TensorFlowModel}. */
     class A { String name = "tfos.ml.TensorFlowModel"; }  // As tfos.ml.Model has.
     """
-    assert tree({"jvm/src/main/java/tfos/internal/A.java": code}) == []
-    assert tree({"jvm/src/main/java/tfos/ml/B.java": "import tfos.internal.A;"}) == []
+    assert tree({"jvm/src/main/java/tfos/internal/base/A.java": code}) == []
+    assert tree({"jvm/src/main/java/tfos/ml/B.java": "import tfos.internal.base.A;"}) == []
 
 
 def test_a_java_package_without_a_layer_is_found(tree):

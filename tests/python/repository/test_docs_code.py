@@ -366,7 +366,9 @@ def test_numbers_of_the_readme_are_those_of_the_measurements():
 
 
 def test_the_chart_is_drawn_from_the_measurements():
-    subprocess.run([sys.executable, ROOT / "tools/pages/performance_chart.py", "--check"], check=True)
+    subprocess.run(
+        [sys.executable, ROOT / "tools/pages/performance_chart.py", "--check"], check=True
+    )
 
 
 def test_hidden_code_and_fragments_are_told_apart(tmp_path):

@@ -22,7 +22,9 @@ def names(text, lengths=False):
 
 
 def test_pages_and_comments_keep_the_rules():
-    done = subprocess.run([sys.executable, ROOT / "tools/checks/prose.py"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools/checks/prose.py"], capture_output=True, text=True
+    )
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 

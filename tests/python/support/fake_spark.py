@@ -44,7 +44,9 @@ class FakeSparkContext:
         self.looks = list(slots_by_look)
         self._conf = FakeConf(conf or {})
         self._jvm = jvm or SimpleNamespace(
-            tfos=SimpleNamespace(internal=SimpleNamespace(FrameFeeder=object()))
+            tfos=SimpleNamespace(
+                internal=SimpleNamespace(feed=SimpleNamespace(FrameFeeder=object()))
+            )
         )
         profiles = SimpleNamespace(defaultResourceProfile=lambda: "default")
         context = SimpleNamespace(

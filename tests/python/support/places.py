@@ -6,6 +6,8 @@ import pathlib
 import uuid
 
 SUPPORT = pathlib.Path(__file__).resolve().parent
+#: Drivers and others, which are started by their path.
+SCRIPTS = SUPPORT / "scripts"
 #: Modules of tests are below it, and `support`.
 TESTS = SUPPORT.parent
 ROOT = TESTS.parents[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tfos
-from tfos.records.spark import source
+from tfos.records.spark import sessions
 
 #: What the format that is written in Python is called beside that of the jar.
 PYTHON_FORMAT = "tfrecord_python"
@@ -32,8 +32,8 @@ class Source:
             tfos.save_tfrecords(frame, str(path), mode, partition_by, **options)
             return
         columns = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-        source.check_writable(frame, mode, columns, options)
-        source.save_by_python(frame, str(path), mode, columns, self._format, options)
+        sessions.check_writable(frame, mode, columns, options)
+        sessions.save_by_python(frame, str(path), mode, columns, self._format, options)
 
 
 def ids(frame):

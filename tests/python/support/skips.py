@@ -1,7 +1,7 @@
 """Fails a test that is skipped for a reason that is not among :data:`MAY_BE_MISSING`.
 
-A skipped test tests nothing, and a run full of them looks as green as one that tested all. Whoever
-tests on a machine that lacks more sets ``TFOS_TESTS_MAY_SKIP``.
+A skipped test tests nothing, and a run full of them looks as green as one that tested all. On a
+machine that lacks more, set ``TFOS_TESTS_MAY_SKIP``.
 """
 
 from __future__ import annotations

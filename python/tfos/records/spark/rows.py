@@ -1,7 +1,7 @@
 """Rows of Spark and serialized tf.Examples, for programs that map over them in Python.
 
-``format("tfrecord")`` is many times as fast, see :mod:`tfos.records.spark.source`; this is for what
-needs objects. Threads: any. Errors: :class:`tfos.errors.BadInputError`.
+``format("tfrecord")`` is many times as fast, see :mod:`tfos.records.spark.sessions`; this is for
+what needs objects. Threads: any. Errors: :class:`tfos.errors.BadInputError`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tfos.base.arrow import pa
 from tfos.errors import BadInputError
 from tfos.records import files as record_files
 from tfos.records import listing
-from tfos.records.spark import source, types
+from tfos.records.spark import sessions, types
 
 #: Rows that are encoded at a time.
 _ROWS = 1_024
@@ -110,8 +110,8 @@ def _legacy_type(data_type: sql.DataType, is_binary: bool) -> sql.DataType:
 
 def load(spark: Any, path: str, binary: Sequence[str] = ()) -> Any:
     """A DataFrame of the tf.Examples at a path, with the types of :func:`legacy_schema`."""
-    source.register(spark)
-    files = source.list_files(spark, path)
+    sessions.register(spark)
+    files = sessions.list_files(spark, path)
     inferred = listing.infer_schema(
         files,
         record_type="Example",
@@ -121,4 +121,4 @@ def load(spark: Any, path: str, binary: Sequence[str] = ()) -> Any:
     )
     if not inferred.names:
         raise BadInputError(f"{path}: no record in it has a value, so it has no columns")
-    return spark.read.format(source.FORMAT).schema(legacy_schema(inferred, binary)).load(path)
+    return spark.read.format(sessions.FORMAT).schema(legacy_schema(inferred, binary)).load(path)

@@ -20,9 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import datasource
 from pyspark.sql import types as sql
-from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
 
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
@@ -33,15 +31,17 @@ from tfos.records import files as record_files
 from tfos.records import listing
 from tfos.records.listing import INDEX_SUFFIX, SUFFIX_OF
 from tfos.records.spark import types
+from tfos.records.spark.datasource import (
+    DataSourceArrowWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
 
 TEMPORARY = "_temporary"
 SUCCESS = "_SUCCESS"
 
 #: What becomes of a directory that has files already, by the names of Spark's save modes.
 IF_EXISTS = ("append", "overwrite", "error", "ignore")
-
-#: Spark 4.1 and later hand over record batches.
-_ArrowWriter = getattr(datasource, "DataSourceArrowWriter", None)
 
 
 @dataclass
@@ -74,8 +74,6 @@ def start(
 
     Raises :class:`BadInputError` for a directory that has files, if those are in the way.
     """
-    if _ArrowWriter is None:
-        raise BadInputError("writing TFRecords needs Spark 4.1 or newer")
     if if_exists not in IF_EXISTS:
         raise BadInputError(f"ifExists={if_exists!r} is none of {', '.join(IF_EXISTS)}")
     if layout.index and layout.compression:
@@ -105,7 +103,7 @@ def start(
 
 
 def _files_below(access: FileAccess, directory: str) -> Iterator[str]:
-    """The files in a directory to its depth, hidden ones too, but for those of jobs that run."""
+    """The files in a directory to its depth, hidden ones too, except for those of running jobs."""
     for found in access.list(directory):
         if os.path.basename(found.path) == TEMPORARY:
             continue
@@ -292,7 +290,7 @@ def _records_of(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[bytes]
         yield from column.cast(pa.binary()).to_pylist()
 
 
-class TFRecordWriter(_ArrowWriter or DataSourceWriter):  # type: ignore[misc]
+class TFRecordWriter(DataSourceArrowWriter):
     """Spark's writer. Owner: Spark; pickled from driver to tasks. Made by :func:`start`."""
 
     def __init__(

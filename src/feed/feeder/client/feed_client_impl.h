@@ -15,6 +15,7 @@
 #include "base/process/unique_fd.h"
 #include "feed/feeder/client/feed_client.h"
 #include "feed/wire/frame.h"
+#include "feed/wire/frame_reader.h"
 #include "feed/wire/region.h"
 #include "feed/wire/ring.h"
 

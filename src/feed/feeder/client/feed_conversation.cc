@@ -15,10 +15,6 @@
 namespace tfos::feed {
 namespace {
 
-std::string_view AsText(const Digest& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
 }  // namespace
 
 std::string FeedClient::Impl::NameOf(const Endpoint& endpoint) {
@@ -247,8 +243,7 @@ Status FeedClient::Impl::Authenticate(const Secret& token, std::uint32_t node_id
   TFOS_RETURN_IF_ERROR(Send(
       Encode(Hello{.nonce = nonce, .proof = FeederProof(token, challenge_->nonce, nonce)}), {}));
   TFOS_RETURN_IF_ERROR(wait_for(welcome_));
-  if (!ConstantTimeEqual(AsText(welcome_->proof),
-                         AsText(NodeProof(token, challenge_->nonce, nonce)))) {
+  if (!net::SameProof(NodeProof(token, challenge_->nonce, nonce), welcome_->proof)) {
     return {ErrorKind::kBadInput, fmt::format("{} does not know the cluster's token", node_)};
   }
   if (welcome_->node_id != node_id) {

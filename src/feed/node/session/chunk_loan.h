@@ -37,8 +37,8 @@ struct LentPartition {
 /// a chunk of a feeder that is gone stays readable until released.
 /// Threads: any one at a time, and another one than took it. Errors: none.
 ///
-/// Unless `is_private`, the bytes lie in memory that their feeder can still write to. Whoever
-/// parses them reads each size once and checks what was read.
+/// Unless `is_private`, the bytes lie in memory that their feeder can still write to: a parser
+/// reads each size once and checks what it read.
 class ChunkLoan {
  public:
   ChunkLoan() = default;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/logging.h"
+#include "feed/wire/frame_reader.h"
 
 namespace tfos::feed {
 namespace {

@@ -23,7 +23,7 @@ Status FeederMessages::OnMessage(FeederLink& link, MessageType type,
                                  std::span<const std::byte> body) {
   // What crossed our last word on its way.
   if (link.said_last_word()) return {};
-  // Its partition is over, and that it does not know is no mistake of the feeder.
+  // Its partition is over. The feeder can't know that yet, so it made no mistake.
   if (table_.phase() == FeedPhase::kClosed) return {ErrorKind::kReconnect, "the node closed"};
   switch (type) {
     case MessageType::kCount: {

@@ -11,8 +11,8 @@
 
 namespace tfos::feed {
 
-/// Which session gets how much of a node's memory for feeders, and when. It counts; whoever is told
-/// of a grant gets the memory.
+/// Which session gets how much of a node's memory for feeders, and when. It counts only; the
+/// receiver of a grant gets the memory.
 ///
 /// Owner and lifetime: a value. Threads: one at a time. Errors: none. Units: bytes.
 class MemoryGrants {

@@ -9,11 +9,11 @@
 
 namespace tfos::feed {
 
-/// What a node has to say to its feeders and their sockets have not asked for yet.
+/// Messages of a node to its feeders that their sockets have not asked for yet.
 ///
 /// What a feeder does not read does not pile up: its credits are added up, that the program goes on
 /// is said once, and a feeder that asks on without reading the answers is refused (`overfull`).
-/// Results are bounded by whoever posts them.
+/// The sender of results bounds them.
 ///
 /// Owner and lifetime: a value; it borrows the lines. Threads: one at a time. Errors: none.
 class Outgoing {

@@ -4,7 +4,7 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.types.StructType;
-import tfos.internal.RecordFiles;
+import tfos.internal.records.spark.RecordFiles;
 
 /**
  * DataFrames and TFRecord files of tf.Examples, on any file system of Hadoop's. What becomes of

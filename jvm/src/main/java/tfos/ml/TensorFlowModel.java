@@ -4,13 +4,11 @@ import java.util.List;
 import org.apache.spark.ml.param.BooleanParam;
 import org.apache.spark.ml.param.Param;
 import org.apache.spark.ml.param.StringArrayParam;
-import org.apache.spark.ml.util.DefaultParamsReader;
 import org.apache.spark.ml.util.Identifiable;
 import org.apache.spark.ml.util.MLReader;
-import tfos.internal.Inference;
-import tfos.internal.MappingParam;
-import tfos.internal.ModelStage;
-import tfos.internal.SavedModel;
+import org.apache.spark.ml.util.MLWriter;
+import tfos.internal.inference.Inference;
+import tfos.internal.inference.SavedModel;
 
 /**
  * Adds the outputs of a SavedModel to a DataFrame: of Keras' {@code export}, {@code
@@ -18,7 +16,7 @@ import tfos.internal.SavedModel;
  *
  * <p>Without an input mapping each input has the column of its name; without an output mapping all
  * outputs become columns of their names. An output of the shape [?, 1] becomes a plain number, as
- * Spark's evaluators want it.
+ * Spark's evaluators want it. What one of the two has saved the other loads.
  */
 public class TensorFlowModel extends ModelStage<TensorFlowModel> {
   private static final long serialVersionUID = 1;
@@ -30,6 +28,8 @@ public class TensorFlowModel extends ModelStage<TensorFlowModel> {
   private final Param<String> signature = new Param<>(this, "signature", "of the SavedModel");
   private final StringArrayParam binaryOutputs = new StringArrayParam(this, "binaryOutputs",
       "outputs whose strings are bytes (binary columns); those of others are text");
+  private final StringArrayParam opLibraries = new StringArrayParam(this, "opLibraries",
+      "files with ops of the model's own, which must be on every executor's host");
   private final BooleanParam keepInputs = new BooleanParam(this, "keepInputs",
       "whether transform keeps all columns in front of the outputs");
 
@@ -39,6 +39,7 @@ public class TensorFlowModel extends ModelStage<TensorFlowModel> {
     setDefault(tags, "serve");
     setDefault(signature, "serving_default");
     setDefault(binaryOutputs, new String[0]);
+    setDefault(opLibraries, new String[0]);
     setDefault(keepInputs, true);
   }
 
@@ -47,7 +48,13 @@ public class TensorFlowModel extends ModelStage<TensorFlowModel> {
   }
 
   public static MLReader<TensorFlowModel> read() {
-    return new DefaultParamsReader<>();
+    return new SavedStage.Reader();
+  }
+
+  /** Copies the SavedModel along. */
+  @Override
+  public MLWriter write() {
+    return new SavedStage.Writer(this);
   }
 
   public static TensorFlowModel load(String path) {
@@ -106,6 +113,19 @@ public class TensorFlowModel extends ModelStage<TensorFlowModel> {
     return this;
   }
 
+  public StringArrayParam opLibraries() {
+    return opLibraries;
+  }
+
+  public String[] getOpLibraries() {
+    return getOrDefault(opLibraries);
+  }
+
+  public TensorFlowModel setOpLibraries(String[] files) {
+    set(opLibraries, files);
+    return this;
+  }
+
   public BooleanParam keepInputs() {
     return keepInputs;
   }
@@ -122,7 +142,8 @@ public class TensorFlowModel extends ModelStage<TensorFlowModel> {
   @Override
   protected Inference.Options options() {
     return new Inference.Options(
-        new SavedModel.Source(getModelDir(), getTags(), getSignature(), List.of(), ""),
+        new SavedModel.Source(
+            getModelDir(), getTags(), getSignature(), List.of(getOpLibraries()), ""),
         Inference.Input.listOf(MappingParam.toJava(getInputMapping())),
         MappingParam.toJava(getOutputMapping()), List.of(getBinaryOutputs()), getBatchSize(),
         getKeepInputs(), true);

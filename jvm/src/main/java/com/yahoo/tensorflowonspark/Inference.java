@@ -7,7 +7,7 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.types.StructType;
-import tfos.internal.Json;
+import tfos.internal.base.Json;
 
 /** A program that runs TFRecords through a SavedModel and writes the outputs as lines of JSON. */
 public final class Inference {

@@ -6,10 +6,10 @@ import org.apache.spark.ml.param.Param;
 import org.apache.spark.ml.util.DefaultParamsReader;
 import org.apache.spark.ml.util.Identifiable;
 import org.apache.spark.ml.util.MLReader;
-import tfos.internal.Inference;
-import tfos.internal.MappingParam;
-import tfos.internal.ModelStage;
-import tfos.internal.SavedModel;
+import tfos.internal.inference.Inference;
+import tfos.internal.inference.SavedModel;
+import tfos.ml.MappingParam;
+import tfos.ml.ModelStage;
 
 /**
  * A Spark ML model over a SavedModel, as programs of tensorflowonspark use it: the result has the

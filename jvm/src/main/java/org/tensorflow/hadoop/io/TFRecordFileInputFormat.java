@@ -9,7 +9,7 @@ import org.apache.hadoop.mapreduce.JobContext;
 import org.apache.hadoop.mapreduce.RecordReader;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
 import org.apache.hadoop.mapreduce.lib.input.FileInputFormat;
-import tfos.internal.BytesRecordReader;
+import tfos.internal.records.BytesRecordReader;
 
 /**
  * Files of TFRecords as pairs of a record's bytes and nothing, under the name that programs give to

@@ -12,7 +12,7 @@ import org.apache.hadoop.mapreduce.RecordWriter;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
 import org.apache.hadoop.mapreduce.lib.output.FileOutputFormat;
 import org.apache.hadoop.util.ReflectionUtils;
-import tfos.internal.BytesRecordWriter;
+import tfos.internal.records.BytesRecordWriter;
 
 /**
  * Writes keys as TFRecords, under the name that programs give to {@code saveAsNewAPIHadoopFile}.

@@ -1,0 +1,168 @@
+package tfos.internal.inference;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.SerializableConfiguration;
+import tfos.internal.base.Json;
+import tfos.internal.columns.ColumnTypes;
+import tfos.internal.spark.FrameRows;
+import tfos.internal.spark.Sql;
+
+/**
+ * What a SavedModel makes of columns: what is behind the models of {@code tfos.ml} and {@code
+ * com.yahoo.tensorflowonspark}.
+ *
+ * <p>Made on the driver, where all that can be checked is checked. Threads: any. Errors: {@link
+ * IllegalArgumentException} with all that was expected and found.
+ */
+public final class Inference {
+  /**
+   * How columns go through a model.
+   *
+   * @param inputs empty: each input has the column of its name
+   * @param outputs output -> column; empty: all, under their names
+   * @param binary outputs whose strings are bytes
+   * @param keep results have the columns that there were in front of the outputs
+   * @param unwrap an output of the shape [?, 1] becomes a plain value
+   */
+  public record Options(SavedModel.Source source, List<Input> inputs, Map<String, String> outputs,
+      List<String> binary, int batchSize, boolean keep, boolean unwrap) {}
+
+  /** A column for an input; {@code splits} is "", or the input with the row splits of a ragged one. */
+  public record Input(String column, String tensor, String splits) {
+    /** Of column -> input. */
+    public static List<Input> listOf(Map<String, String> mapping) {
+      return mapping.entrySet().stream()
+          .map(entry -> new Input(entry.getKey(), entry.getValue(), "")).toList();
+    }
+  }
+
+  private final Options options;
+  private final SavedModel model;
+  private final String request;
+  private final String[] columns;
+  private final StructType outputs;
+  private final int batchSize;
+  /** Columns of one value in a list, which is to go. */
+  private final List<String> wrapped;
+  private final StructType result;
+  private final Configuration hadoop;
+
+  /** For columns of that schema. */
+  public Inference(SparkSession spark, StructType schema, Options options) {
+    if (options.batchSize < 1) {
+      throw new IllegalArgumentException(
+          "batchSize is " + options.batchSize + "; it has to be at least 1");
+    }
+    this.options = options;
+    hadoop = Sql.hadoop(spark);
+    model = SavedModel.read(options.source, hadoop);
+    request = request(schema).toString();
+    JsonNode plan;
+    try {
+      plan = Json.parse(NativeModel.plan(request));
+    } catch (IllegalArgumentException error) {
+      throw new IllegalArgumentException(model.path + ": " + error.getMessage(), error);
+    }
+    List<String> wanted = new ArrayList<>();
+    plan.get("columns").forEach(name -> wanted.add(name.asText()));
+    columns = wanted.toArray(String[]::new);
+    outputs = ColumnTypes.tableOf(plan.get("results"));
+    int fixedRows = plan.get("fixedRows").asInt();
+    batchSize = fixedRows == 0 ? options.batchSize : fixedRows;
+    wrapped = options.unwrap ? wrapped() : List.of();
+    result = joined(options.keep ? schema : new StructType());
+  }
+
+  /** What the native side plans with. */
+  private ObjectNode request(StructType schema) {
+    ObjectNode request = Json.object();
+    request.set("signature", Json.parse(model.signature));
+    List<String> known = model.names("inputs");
+    ArrayNode inputs = request.putArray("inputs");
+    options.inputs.forEach(input -> {
+      // A single column is the only input, whatever Keras has called that.
+      boolean only = options.inputs.size() == 1 && known.size() == 1;
+      String name = only ? known.get(0) : model.nameOf("inputs", input.tensor);
+      inputs.addArray().add(input.column).add(name).add(input.splits);
+    });
+    ArrayNode asked = request.putArray("outputs");
+    options.outputs.forEach((output, column) ->
+        asked.addArray().add(model.nameOf("outputs", output)).add(column));
+    ArrayNode binary = request.putArray("binary");
+    options.binary.forEach(binary::add);
+    request.set("table", ColumnTypes.toJson(schema));
+    return request;
+  }
+
+  private List<String> wrapped() {
+    List<String> columns = new ArrayList<>();
+    for (JsonNode tensor : Json.parse(model.signature).get("outputs")) {
+      String name = tensor.get("name").asText();
+      String column = options.outputs.isEmpty() ? name : options.outputs.get(name);
+      if (column != null && tensor.get("type").asText().endsWith("[?, 1]")) {
+        columns.add(column);
+      }
+    }
+    return columns;
+  }
+
+  private StructType joined(StructType kept) {
+    TreeSet<String> twice = new TreeSet<>(Arrays.asList(kept.fieldNames()));
+    twice.retainAll(Arrays.asList(outputs.fieldNames()));
+    if (!twice.isEmpty()) {
+      throw new IllegalArgumentException("column " + String.join(", ", twice)
+          + " would be there twice: give the outputs of " + model.path
+          + " other names in the output mapping");
+    }
+    StructType all = kept;
+    for (StructField field : outputs.fields()) {
+      all = all.add(field);
+    }
+    return all;
+  }
+
+  /** Of what {@link #apply} gives. */
+  public StructType schema() {
+    StructType schema = new StructType();
+    for (StructField field : result.fields()) {
+      schema = wrapped.contains(field.name())
+          ? schema.add(field.name(), ((ArrayType) field.dataType()).elementType(), true)
+          : schema.add(field);
+    }
+    return schema;
+  }
+
+  /** A lazy DataFrame with a row for each row, in order. */
+  public Dataset<Row> apply(Dataset<?> dataset) {
+    SparkSession spark = dataset.sparkSession();
+    Dataset<Row> rows = dataset.toDF();
+    if (!options.keep) {
+      rows = rows.select(Arrays.stream(columns).map(Sql::column).toArray(Column[]::new));
+    }
+    ModelTask task = new ModelTask(model, request, rows.schema(), columns, outputs,
+        batchSize, options.keep, new SerializableConfiguration(hadoop));
+    JavaRDD<InternalRow> results = new FrameRows(rows).toJavaRDD().mapPartitions(task);
+    Dataset<Row> frame = Sql.frame(spark, results, result);
+    for (String name : wrapped) {
+      frame = frame.withColumn(name, Sql.column(name).getItem(0));
+    }
+    return frame;
+  }
+}

@@ -1,0 +1,46 @@
+package tfos.internal.records;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.Serializable;
+import org.apache.spark.sql.types.StructType;
+import tfos.internal.base.Json;
+import tfos.internal.columns.ColumnTypes;
+
+/**
+ * How files of records are written. All of it was checked.
+ *
+ * @param compression "", "GZIP" or "ZLIB"
+ * @param level of compression, 0 to 9; -1 leaves it to zlib
+ * @param index each file gets an index beside it
+ */
+public record WritePlan(String recordType, String compression, int level, boolean index,
+    StructType columns) implements Serializable {
+  public static WritePlan of(RecordOptions options, StructType columns) {
+    String compression = options.compression() == null ? "" : options.compression();
+    long level = options.number("compressionLevel", -1, options.has("compressionLevel") ? 0 : -1);
+    if (level > 9) {
+      throw new IllegalArgumentException(
+          "compressionLevel='" + level + "' is none of 0 to 9");
+    }
+    WritePlan plan = new WritePlan(options.recordType(), compression, (int) level,
+        options.flag("index", false), columns);
+    if (plan.index && !compression.isEmpty()) {
+      throw new IllegalArgumentException(
+          "index goes with uncompressed files only, and these are " + compression);
+    }
+    RecordColumns.check(columns, plan.recordType, "written");
+    return plan;
+  }
+
+  public String extension() {
+    return ".tfrecord" + RecordOptions.suffixOf(compression);
+  }
+
+  /** For {@link NativeRecords#newWriter}. */
+  String toJson() {
+    ObjectNode json = Json.object().put("recordType", recordType).put("compression", compression)
+        .put("level", level).put("index", index);
+    json.set("columns", ColumnTypes.toJson(RecordColumns.codecTypes(columns)));
+    return json.toString();
+  }
+}

@@ -1,0 +1,52 @@
+package tfos.internal.spark;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * DataFrames as rows in Spark's own form and back: the one place that needs what Spark does not
+ * promise to keep. Its public Row costs many times as much. Threads: any.
+ */
+public final class Sql {
+  private Sql() {}
+
+  /** Rows as {@link FrameRows} has them, planned now. */
+  static RDD<InternalRow> planned(Dataset<?> frame) {
+    return ((org.apache.spark.sql.classic.Dataset<?>) frame).queryExecution().toRdd();
+  }
+
+  public static Dataset<Row> frame(SparkSession spark, JavaRDD<InternalRow> rows, StructType schema) {
+    return classic(spark).internalCreateDataFrame(rows.rdd(), schema, false);
+  }
+
+  /** Hadoop's configuration with the session's settings. */
+  public static Configuration hadoop(SparkSession spark) {
+    return classic(spark).sessionState().newHadoopConf();
+  }
+
+  /** The same, with the options of a reader or writer that are Hadoop's. */
+  public static Configuration hadoop(SparkSession spark, scala.collection.immutable.Map<String, String> options) {
+    return classic(spark).sessionState().newHadoopConfWithOptions(options);
+  }
+
+  /** By its name, whatever that has in it. */
+  public static Column column(String name) {
+    return functions.col("`" + name.replace("`", "``") + "`");
+  }
+
+  private static org.apache.spark.sql.classic.SparkSession classic(SparkSession spark) {
+    if (spark instanceof org.apache.spark.sql.classic.SparkSession session) {
+      return session;
+    }
+    throw new UnsupportedOperationException("tfos needs Spark itself on the driver and not Spark "
+        + "Connect: run the program with spark-submit or spark-shell");
+  }
+}

@@ -1,0 +1,68 @@
+package tfos.ml;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.FileUtil;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.ml.util.DefaultParamsReader;
+import org.apache.spark.ml.util.DefaultParamsWriter;
+import org.apache.spark.ml.util.MLReader;
+import org.apache.spark.ml.util.MLWriter;
+import tfos.internal.spark.Sql;
+
+/**
+ * A {@link TensorFlowModel} on a file system: its parameters as Spark ML keeps them, and beside them
+ * its SavedModel, so that what was saved can be moved. Python's {@code tfos.ml.Model} reads and writes
+ * the same.
+ *
+ * <p>Threads: one at a time. Errors: {@link UncheckedIOException}, naming both directories.
+ */
+final class SavedStage {
+  private static final String SAVED_MODEL = "saved_model";
+
+  private SavedStage() {}
+
+  static final class Writer extends MLWriter {
+    private final TensorFlowModel model;
+
+    Writer(TensorFlowModel model) {
+      this.model = model;
+    }
+
+    @Override
+    public void saveImpl(String path) {
+      DefaultParamsWriter parameters = new DefaultParamsWriter(model);
+      parameters.session(sparkSession());
+      parameters.saveImpl(path);
+      if (!model.getModelDir().isEmpty()) {
+        copy(new Path(model.getModelDir()), new Path(path, SAVED_MODEL), Sql.hadoop(sparkSession()));
+      }
+    }
+
+    private static void copy(Path from, Path to, Configuration hadoop) {
+      try {
+        FileUtil.copy(from.getFileSystem(hadoop), from, to.getFileSystem(hadoop), to, false, hadoop);
+      } catch (IOException error) {
+        throw new UncheckedIOException("copying the SavedModel " + from + " to " + to, error);
+      }
+    }
+  }
+
+  static final class Reader extends MLReader<TensorFlowModel> {
+    @Override
+    public TensorFlowModel load(String path) {
+      DefaultParamsReader<TensorFlowModel> parameters = new DefaultParamsReader<>();
+      parameters.session(sparkSession());
+      TensorFlowModel model = parameters.load(path);
+      Path saved = new Path(path, SAVED_MODEL);
+      try {
+        FileSystem files = saved.getFileSystem(Sql.hadoop(sparkSession()));
+        return files.exists(saved) ? model.setModelDir(files.makeQualified(saved).toString()) : model;
+      } catch (IOException error) {
+        throw new UncheckedIOException("looking for the SavedModel " + saved, error);
+      }
+    }
+  }
+}

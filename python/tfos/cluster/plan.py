@@ -1,0 +1,143 @@
+"""What a cluster is asked to be, and what its coordinator and its launch tasks are told of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfos.base.roles import SERVICE_JOBS, service_nodes, tensorboard_node
+from tfos.cluster import launch
+from tfos.feed.datafeed import VALIDATION_QUEUE
+from tfos.files import hadoop_settings
+from tfos.settings import Settings
+
+#: The feeds of a cluster: what ``train`` and ``inference`` fill, and ``train(validation=...)``.
+QUEUES = ("input", VALIDATION_QUEUE)
+
+#: The driver gives up first, as it can also ask Spark what holds the tasks back.
+_BEYOND_THE_DRIVER_MS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterRequest:
+    """What :func:`tfos.run` is asked for, under its names; and what only older APIs ask for:
+    ``queues``, the names of feeds, and ``hold_port``, which keeps the node's port bound until the
+    program releases it."""
+
+    nodes: int
+    args: Any = None
+    parameter_servers: int = 0
+    ps: int = 0
+    chief: str | None = None
+    evaluator: bool = False
+    input_mode: str = "spark"
+    tensorboard: bool = False
+    log_dir: str | os.PathLike[str] | None = None
+    driver_parameter_servers: bool = False
+    registration_timeout: float = 600
+    queues: tuple[str, ...] = QUEUES
+    hold_port: bool = False
+
+    @property
+    def on_driver(self) -> int:
+        """How many nodes run on the driver; they are the first ones."""
+        return self.ps + self.parameter_servers if self.driver_parameter_servers else 0
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """A request that was checked, with the roles and settings that follow from it."""
+
+    request: ClusterRequest
+    roles: list[dict[str, Any]]
+    settings: Settings
+    #: Pickled ``(main, args)``.
+    payload: bytes = field(repr=False)
+
+    @property
+    def node_count(self) -> int:
+        return sum(role["count"] for role in self.roles)
+
+    @property
+    def _registration_timeout_ms(self) -> int:
+        return int(self.request.registration_timeout * 1000) + _BEYOND_THE_DRIVER_MS
+
+    def of_coordinator(self, cluster_id: str, token: str) -> dict[str, Any]:
+        """What the coordinator is started with (docs/formats/control-protocol.md)."""
+        settings = self.settings
+        tensorboard = tensorboard_node(self.roles) if self.request.tensorboard else -1
+        return {
+            "protocol": launch.PROTOCOL,
+            "cluster_id": cluster_id,
+            "token": token,
+            "bind_address": settings.coordinator_bind_address,
+            "advertised_address": settings.coordinator_advertised_address,
+            "ports": settings.coordinator_port,
+            "roles": self.roles,
+            "service_jobs": list(SERVICE_JOBS),
+            "tensorboard_node": tensorboard,
+            "registration_timeout_ms": self._registration_timeout_ms,
+            "start_timeout_ms": int(settings.node_start_timeout * 1000),
+            "heartbeat_interval_ms": round(settings.heartbeat_interval * 1000),
+            "heartbeat_timeout_ms": round(settings.heartbeat_timeout * 1000),
+            "max_lost_nodes": settings.max_lost_nodes,
+            "log_level": settings.log_level,
+        }
+
+    def of_launch(
+        self,
+        conf: Any,
+        cluster_id: str,
+        token: str,
+        coordinator: tuple[str, int],
+        default_fs: str,
+        working_dir: str,
+    ) -> launch.LaunchPlan:
+        """What every launch task needs. conf: Spark's configuration."""
+        settings, request = self.settings, self.request
+        log_dir = None if request.log_dir is None else os.fspath(request.log_dir)
+        return launch.LaunchPlan(
+            cluster_id=cluster_id,
+            token=token,
+            coordinator_address=coordinator[0],
+            coordinator_port=coordinator[1],
+            node={
+                "input_mode": request.input_mode,
+                "default_fs": default_fs,
+                "working_dir": working_dir,
+                "log_dir": log_dir,
+                "queues": list(request.queues),
+                "hold_port": request.hold_port,
+                "parameter_servers": request.parameter_servers,
+                "feed_memory": settings.feed_memory,
+                "feed_cache_memory": settings.feed_cache_memory,
+                "may_lose_nodes": settings.max_lost_nodes > 0,
+                "feed_cache_directory": settings.feed_cache_directory,
+                "feed_bind_address": settings.feed_bind_address,
+                "tensors": {
+                    "shared_memory": settings.tensors_shared_memory,
+                    "encrypt": settings.tensors_encrypt,
+                    "rdma": settings.rdma,
+                    "timeline": settings.tensors_timeline,
+                },
+                "ports": settings.ports,
+            },
+            payload=self.payload,
+            stay=request.input_mode == "tensorflow",
+            registration_timeout_ms=self._registration_timeout_ms,
+            heartbeat_interval_ms=round(settings.heartbeat_interval * 1000),
+            heartbeat_timeout_ms=round(settings.heartbeat_timeout * 1000),
+            advertised_address=settings.node_advertised_address,
+            ports=settings.ports,
+            python=settings.python,
+            keep_omp_num_threads=conf.contains("spark.executorEnv.OMP_NUM_THREADS"),
+            gpu_count=settings.gpu_count,
+            gpu_count_if_any=settings.gpu_count_if_any,
+            gpu_fraction=settings.gpu_fraction,
+            nodes_without_gpus=service_nodes(self.roles),
+            parameter_servers=request.parameter_servers,
+            log_level=settings.log_level,
+            log_dir=log_dir,
+            hadoop_environment=hadoop_settings.environment(conf, settings),
+        )

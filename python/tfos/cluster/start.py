@@ -1,0 +1,154 @@
+"""Starting a cluster: ``tfos.run``, and ``start`` for packages with older APIs."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import cloudpickle
+
+from tfos.base.roles import plan_roles
+from tfos.base.setting import MOST_SECONDS
+from tfos.cluster.cluster import Cluster
+from tfos.cluster.feed import warn_of_speculation
+from tfos.cluster.plan import ClusterPlan, ClusterRequest
+from tfos.cluster.progress import Progress
+from tfos.errors import BadInputError
+from tfos.settings import Settings, unknown_key
+from tfos.spark import slots
+from tfos.spark.jobs import use_this_python
+from tfos.spark.sessions import context_of
+
+logger = logging.getLogger(__name__)
+
+
+def run(
+    spark: Any,
+    main: Callable[[Any], Any],
+    *,
+    nodes: int,
+    args: Any = None,
+    parameter_servers: int = 0,
+    ps: int = 0,
+    chief: str | None = None,
+    evaluator: bool = False,
+    input_mode: str = "spark",
+    tensorboard: bool = False,
+    log_dir: str | os.PathLike[str] | None = None,
+    driver_parameter_servers: bool = False,
+    registration_timeout: float = 600,
+    **settings: Any,
+) -> Cluster:
+    """Starts a TensorFlow cluster on the executors of ``spark`` and returns when it has formed.
+
+    Args:
+        spark: a SparkSession or SparkContext.
+        main: called as ``main(ctx)`` in every node, with a :class:`tfos.node.context.NodeContext`.
+        nodes: number of nodes, parameter servers, chief and evaluator included.
+        args: handed to the program as ``ctx.args``.
+        parameter_servers: how many native parameter servers, for ``ctx.parameter_server``; the
+            program does not run on them.
+        ps: how many nodes of job ``ps`` run the program, for TensorFlow's own parameter servers.
+        chief, evaluator: ``"chief"`` or ``"master"`` to name the first training node so; whether
+            one node evaluates.
+        input_mode: ``"spark"``: rows come from ``cluster.train`` and ``cluster.inference``;
+            ``"tensorflow"``: the program reads its data itself.
+        tensorboard, log_dir: run TensorBoard over ``log_dir`` beside the chief.
+        driver_parameter_servers: run the parameter servers, of either kind, on the driver.
+        registration_timeout: seconds for all nodes to come up.
+        settings: any of :data:`tfos.settings.SETTINGS` by keyword.
+
+    Raises:
+        BadInputError: sizes that can't be, too few executor slots; nothing was started.
+        NodeFailedError: a node failed, or didn't come up in time, with its name, state and reason.
+    """
+    request = ClusterRequest(
+        nodes=nodes,
+        args=args,
+        parameter_servers=parameter_servers,
+        ps=ps,
+        chief=chief,
+        evaluator=evaluator,
+        input_mode=input_mode,
+        tensorboard=tensorboard,
+        log_dir=log_dir,
+        driver_parameter_servers=driver_parameter_servers,
+        registration_timeout=registration_timeout,
+    )
+    return start(spark, main, request, settings)
+
+
+def start(
+    spark: Any, main: Callable[[Any], Any], request: ClusterRequest, settings: Mapping[str, Any]
+) -> Cluster:
+    """:func:`run` with all that may be asked for. settings: by keyword."""
+    sc = context_of(spark)
+    roles = plan_roles(
+        request.nodes,
+        ps=request.ps,
+        parameter_servers=request.parameter_servers,
+        chief=request.chief,
+        evaluator=request.evaluator,
+        input_mode=request.input_mode,
+        driver_parameter_servers=request.driver_parameter_servers,
+    )
+    conf = sc.getConf()
+    resolved = Settings.resolve(conf.get, settings)
+    for key, _ in conf.getAll():
+        if wrong := unknown_key(key):
+            logger.warning("%s", wrong)
+    _check(request, resolved)
+    progress = Progress(resolved.progress)
+    use_this_python(sc)
+    slots.wait_for_slots(
+        sc,
+        request.nodes - request.on_driver,
+        resolved.slots_timeout,
+        first_executor_timeout=request.registration_timeout,
+        while_waiting=lambda doing: progress.show([], doing),
+    )
+    if request.input_mode == "spark":
+        slots.warn_of_idle_executors(sc)
+        warn_of_speculation(sc)
+    payload = _pickled(main, request.args)
+    return Cluster(sc, ClusterPlan(request, roles, resolved, payload), progress)
+
+
+def _check(request: ClusterRequest, settings: Settings) -> None:
+    """Raises :class:`BadInputError` for what does not go together."""
+    if not 0 < request.registration_timeout <= MOST_SECONDS:
+        raise BadInputError(
+            f"registration_timeout={request.registration_timeout!r}: seconds, above 0 and at most "
+            f"{MOST_SECONDS:g}"
+        )
+    if settings.max_lost_nodes and request.input_mode != "spark":
+        raise BadInputError(
+            "max_lost_nodes is for nodes that Spark feeds: others read their data themselves, and "
+            "nobody knows what a lost one has left"
+        )
+    if settings.tensors_encrypt and settings.rdma != "false":
+        raise BadInputError(
+            "tensors_encrypt: what goes over UCX (rdma) can't be encrypted; ask for one or "
+            "the other"
+        )
+
+
+def _pickled(main: Callable[[Any], Any], args: Any) -> bytes:
+    try:
+        return cloudpickle.dumps((main, args))
+    except Exception as error:  # whatever pickling runs into is the caller's to mend
+        what = "args" if _can_be_pickled(main) else "the program"
+        raise BadInputError(
+            f"{what} can't be sent to the nodes: {type(error).__name__}: {error}. Create what "
+            "can't be pickled (locks, sessions, open files) inside the program"
+        ) from error
+
+
+def _can_be_pickled(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:  # as above: the caller says which
+        return False
+    return True

@@ -1,0 +1,103 @@
+"""Options of the format ``tfrecord`` (docs/tfrecords.md), and what they mean for reading."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tfos.errors import BadInputError
+from tfos.records import listing
+from tfos.records.spark import types
+
+#: Bytes that a task reads at most, where the files can be put together and split so; Spark's
+#: default of spark.sql.files.maxPartitionBytes.
+MAX_PARTITION_BYTES = 128 << 20
+
+#: Where bad records go in mode permissive if the schema has it, as in Spark's own sources; Spark's
+#: default of spark.sql.columnNameOfCorruptRecord.
+BAD_COLUMN = "_corrupt_record"
+
+READ_OPTIONS = {
+    "path",
+    "paths",
+    "recordtype",
+    "compression",
+    "mode",
+    "samplerecords",
+    "inferstrings",
+    "pathglobfilter",
+    "recursivefilelookup",
+    "maxpartitionbytes",
+    "validation",
+    "columnnameofcorruptrecord",
+}
+WRITE_OPTIONS = {
+    "path",
+    "recordtype",
+    "compression",
+    "compressionlevel",
+    "index",
+    "ifexists",
+    "partitioncolumns",
+}
+
+
+class Plan(NamedTuple):
+    """How files are read. All of it was checked."""
+
+    record_type: str
+    compression: str | None
+    mode: str
+    validation: str | None
+    #: The column that bad records go to; the schema need not have it.
+    bad_column: str | None
+
+
+def plan_reading(options: Mapping[str, str]) -> Plan:
+    """The plan for what may be read; :class:`BadInputError` names what can't be."""
+    mode = options.get("mode", "failfast").lower()
+    if mode not in ("failfast", "dropmalformed", "permissive"):
+        raise BadInputError(f"mode {mode!r} is none of failfast, dropmalformed, permissive")
+    compression = options.get("compression")
+    listing.compression_of("", compression)
+    record_type = types.record_type_of(options.get("recordType", "Example"))
+    keeps = mode == "permissive" and record_type != "ByteArray"
+    if "columnNameOfCorruptRecord" in options and not keeps:
+        raise BadInputError(
+            "columnNameOfCorruptRecord goes with mode permissive, and not with recordType ByteArray"
+        )
+    bad_column = options.get("columnNameOfCorruptRecord", BAD_COLUMN) if keeps else None
+    return Plan(record_type, compression, mode, options.get("validation"), bad_column)
+
+
+def paths_of(options: Mapping[str, str]) -> list[str]:
+    """What ``load`` or ``save`` was called with."""
+    if "paths" in options:
+        return list(json.loads(options["paths"]))
+    if not options.get("path"):
+        raise BadInputError('a path is missing, as in load("/data/digits") or save("/data/digits")')
+    return [options["path"]]
+
+
+def check_options(options: Any, known: set[str], action: str) -> None:
+    unknown = sorted(name for name in options if name.lower() not in known)
+    if unknown:
+        raise BadInputError(
+            f"TFRecords can't be {action} with the option {', '.join(unknown)}; there are "
+            f"{', '.join(sorted(known - {'path', 'paths'}))}"
+        )
+
+
+def flag(options: Any, name: str, default: bool) -> bool:
+    value = options.get(name, str(default)).lower()
+    if value not in ("true", "false"):
+        raise BadInputError(f"{name}={value!r} is neither true nor false")
+    return value == "true"
+
+
+def integer(options: Any, name: str, default: int) -> int:
+    value = options.get(name, str(default))
+    if not value.isascii() or not value.isdigit() or (int(value) == 0 and default):
+        raise BadInputError(f"{name}={value!r} is no positive number")
+    return int(value)

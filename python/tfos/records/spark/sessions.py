@@ -1,0 +1,144 @@
+"""Sessions and the format ``tfrecord``: :func:`register` makes it known, and
+:func:`save_tfrecords` writes with each of Spark's modes.
+
+With the jar (``tfos.jar_path()``) on the class path Spark knows the format, and no row crosses a
+Python worker. Without it the format of :mod:`tfos.records.spark.source` takes its place. Options
+and types are in docs/tfrecords.md.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from py4j.java_gateway import JavaClass
+
+from tfos.errors import BadInputError
+from tfos.files import hadoop_settings
+from tfos.records.listing import ListedFile
+from tfos.records.spark import types
+from tfos.records.spark import writer as records_spark_writer
+from tfos.records.spark.source import FORMAT, source_of
+from tfos.spark import jar
+from tfos.spark.sessions import context_of
+
+#: Major and minor version from which on Spark has all that the format uses.
+_OLDEST_SPARK = (4, 1)
+
+logger = logging.getLogger(__name__)
+
+
+def register(spark: Any) -> None:
+    """Makes ``format("tfrecord")`` known to a SparkSession; a second time changes nothing.
+
+    Where the jar of tfos is on the driver's class path, the format is there already, faster than
+    this one and with all of Spark's save modes: then nothing is registered.
+
+    Args:
+        spark: a SparkSession of Spark 4. Its default file system, working directory and
+            parallelism are taken over as they are now. Its ``spark.hadoop.*`` properties and
+            ``spark.tfos.hadoop.*`` settings go to Hadoop's client of this process as well
+            (:func:`tfos.files.hadoop_settings.adopt`).
+    """
+    context = context_of(spark)
+    if tuple(int(number) for number in context.version.split(".")[:2]) < _OLDEST_SPARK:
+        raise BadInputError(
+            f"the format tfrecord needs Spark 4.1 or newer, and this is {context.version}"
+        )
+    if _is_in_jvm(spark):
+        hadoop_settings.adopt(hadoop_settings.of_session(spark.sparkContext))
+    else:
+        register_python(spark, FORMAT)
+
+
+def _is_in_jvm(spark: Any) -> bool:
+    """Whether Spark finds the jar's format, which it then prefers to any that is written in
+    Python."""
+    records = spark.sparkContext._jvm.tfos.internal.records
+    if not isinstance(records.spark.TFRecordFormat, JavaClass):
+        return False
+    obstacle = jar.obstacle(spark.sparkContext)
+    if obstacle:
+        logger.warning("format(%r) is the one of the jar, and may not work: %s", FORMAT, obstacle)
+    return True
+
+
+def register_python(spark: Any, name: str) -> None:
+    """Makes the format that is written in Python known by a name, which no jar has."""
+    spark.dataSource.register(source_of(spark, name))
+    # Spark looks formats up in the thread's active session, which only its first thread has.
+    spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+
+
+def list_files(spark: Any, path: str) -> list[ListedFile]:
+    """The files that ``load(path)`` reads in a session."""
+    return source_of(spark)({"path": path}).files()
+
+
+def save_tfrecords(
+    frame: Any,
+    path: str | os.PathLike[str],
+    mode: str = "error",
+    partition_by: Sequence[str] = (),
+    **options: Any,
+) -> None:
+    """Writes a DataFrame as ``frame.write.format("tfrecord")`` does, with each of Spark's modes.
+
+    Without the jar Spark's own ``DataFrameWriter`` knows only append and overwrite.
+
+    Args:
+        path: of a directory.
+        mode: what becomes of one that has files: "error", "ignore", "append", "overwrite".
+        partition_by: columns that go into the names of directories ``name=value`` instead of
+            records; of strings, integers, booleans or dates. Each task sorts its rows by them.
+        options: those of docs/tfrecords.md.
+
+    Raises :class:`BadInputError` before anything runs for columns that records can't hold.
+    """
+    path = os.fspath(path)
+    context_of(frame.sparkSession)
+    partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    check_writable(frame, mode, partition_by, options)
+    if _is_in_jvm(frame.sparkSession):
+        frame.write.format(FORMAT).mode(mode).partitionBy(*partition_by).options(**options).save(
+            path
+        )
+    else:
+        save_by_python(frame, path, mode, partition_by, FORMAT, options)
+
+
+def check_writable(
+    frame: Any, mode: str, partition_by: Sequence[str], options: dict[str, Any]
+) -> None:
+    """Raises :class:`BadInputError` for what :func:`save_tfrecords` can't do."""
+    types.check_partition_columns(frame.schema, partition_by)
+    record_type = types.record_type_of(str(options.get("recordType", "Example")))
+    types.check_schema(
+        records_spark_writer.data_schema(frame.schema, partition_by), record_type, "written"
+    )
+    if mode not in ("error", "errorifexists", "ignore", "append", "overwrite"):
+        raise BadInputError(f"mode {mode!r} is none of error, ignore, append, overwrite")
+
+
+def save_by_python(
+    frame: Any,
+    path: str,
+    mode: str,
+    partition_by: Sequence[str],
+    format_name: str,
+    options: dict[str, Any],
+) -> None:
+    """Writes a DataFrame that was checked by the format that is written in Python, under that
+    name."""
+    register_python(frame.sparkSession, format_name)
+    options = dict(options)
+    if partition_by:
+        frame = frame.sortWithinPartitions(*(f"`{name}`" for name in partition_by))
+        options["partitionColumns"] = json.dumps(partition_by)
+    writer = frame.write.format(format_name).mode("overwrite" if mode == "overwrite" else "append")
+    if mode != "overwrite":
+        writer = writer.option("ifExists", "error" if mode == "errorifexists" else mode)
+    writer.options(**options).save(path)

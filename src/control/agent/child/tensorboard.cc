@@ -1,0 +1,98 @@
+#include "control/agent/child/tensorboard.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "base/logging.h"
+#include "control/host/held_port.h"
+#include "control/link/spawn.h"
+
+namespace tfos::control {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
+constexpr std::chrono::milliseconds kProbeInterval(250);
+
+void ReplacePort(std::vector<std::string>& argv, std::uint16_t port) {
+  constexpr std::string_view kPlaceholder = "PORT";
+  for (std::string& argument : argv) {
+    if (argument == kPlaceholder || argument.ends_with("=PORT")) {
+      argument.replace(argument.size() - kPlaceholder.size(), kPlaceholder.size(),
+                       std::to_string(port));
+    }
+  }
+}
+
+/// TENSORBOARD_PORT in its environment asks for one port, as it did in TensorFlowOnSpark.
+Result<PortRange> PortsOf(const TensorBoard::Options& options) {
+  constexpr std::string_view kVariable = "TENSORBOARD_PORT=";
+  for (const std::string& variable : options.environment) {
+    if (!variable.starts_with(kVariable)) continue;
+    Result<PortRange> asked = PortRange::Parse(std::string_view(variable).substr(kVariable.size()));
+    if (!asked.ok()) return asked.status().Annotate("read TENSORBOARD_PORT");
+    return asked;
+  }
+  return PortRange::Parse(options.ports);
+}
+
+asio::awaitable<bool> Accepts(const asio::any_io_executor& executor, const std::string& address,
+                              std::uint16_t port) {
+  boost::system::error_code not_numeric;
+  const auto numeric = asio::ip::make_address(address, not_numeric);
+  if (not_numeric) co_return false;
+  tcp::socket socket(executor);
+  auto [refused] = co_await socket.async_connect(tcp::endpoint(numeric, port), kNoThrow);
+  co_return !refused;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TensorBoard>> TensorBoard::Start(const asio::any_io_executor& executor,
+                                                        Options options, ExecutorLog& log,
+                                                        OnListening on_listening, OnEnd on_end) {
+  TFOS_ASSIGN_OR_RETURN(const PortRange range, PortsOf(options));
+  std::uint16_t port = 0;
+  {
+    // Only looked for: TensorBoard doesn't share its port, so it cannot be held while it starts.
+    TFOS_ASSIGN_OR_RETURN(const HeldPort free_port, HeldPort::Bind(range));
+    port = free_port.port();
+  }
+  ReplacePort(options.argv, port);
+  SubprocessOptions process{
+      .argv = options.argv, .environment = options.environment, .cwd = options.cwd};
+  std::unique_ptr<TensorBoard> tensorboard(
+      new TensorBoard(std::move(options), port, std::move(on_listening)));
+  TFOS_ASSIGN_OR_RETURN(tensorboard->child_, SupervisedChild::Start(executor, std::move(process),
+                                                                    log, std::move(on_end)));
+  Spawn(executor, "wait for TensorBoard", tensorboard->AwaitListening(executor),
+        [](const Status&) { LogWarning("where TensorBoard listens is not shown"); });
+  return tensorboard;
+}
+
+asio::awaitable<void> TensorBoard::AwaitListening(asio::any_io_executor executor) {
+  const Deadline deadline = Deadline::After(options_.patience);
+  asio::steady_timer timer(executor);
+  const std::string loopback = "127.0.0.1";
+  while (!child_->ended() && !deadline.passed()) {
+    bool listening = co_await Accepts(executor, loopback, port_);
+    if (!listening) listening = co_await Accepts(executor, options_.address, port_);
+    if (listening && !child_->ended()) {
+      on_listening_(TensorBoardProcess{.pid = child_->pid(), .port = port_});
+      co_return;
+    }
+    timer.expires_after(kProbeInterval);
+    co_await timer.async_wait(kNoThrow);
+  }
+  if (!child_->ended()) {
+    LogWarning("TensorBoard does not listen on port {} after {} s; it is left running", port_,
+               options_.patience.count());
+  }
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,60 @@
+#ifndef TFOS_CONTROL_AGENT_CHILD_TENSORBOARD_H_
+#define TFOS_CONTROL_AGENT_CHILD_TENSORBOARD_H_
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control/agent/child/executor_log.h"
+#include "control/agent/child/supervised_child.h"
+#include "control/messages/parts/node_info.h"
+#include "tfos/status.h"
+
+namespace tfos::control {
+
+/// TensorBoard beside a node.
+///
+/// Owner and lifetime: as of SupervisedChild. Threads: those of one single-threaded executor.
+class TensorBoard {
+ public:
+  struct Options {
+    /// Program and arguments; an argument PORT (also as in --port=PORT) becomes the port.
+    std::vector<std::string> argv;
+    std::vector<std::string> environment;  ///< NAME=value
+    std::string cwd;
+    /// As PortRange::Parse takes it, unless TENSORBOARD_PORT in the environment says another.
+    std::string ports;
+    std::string address;  ///< This host's own, where it may listen other than on loopback.
+    std::chrono::seconds patience{60};  ///< For it to listen: it imports a lot first.
+  };
+  using OnListening = std::function<void(TensorBoardProcess)>;
+  using OnEnd = std::function<void(ExitStatus)>;
+
+  /// `on_listening` is called at most once; `on_end` once, when the process has ended.
+  static Result<std::unique_ptr<TensorBoard>> Start(const boost::asio::any_io_executor& executor,
+                                                    Options options, ExecutorLog& log,
+                                                    OnListening on_listening, OnEnd on_end);
+
+  bool ended() const { return child_->ended(); }
+  void Stop(std::chrono::milliseconds grace) { child_->Stop(grace); }
+
+ private:
+  TensorBoard(Options options, std::uint16_t port, OnListening on_listening)
+      : options_(std::move(options)), port_(port), on_listening_(std::move(on_listening)) {}
+
+  boost::asio::awaitable<void> AwaitListening(boost::asio::any_io_executor executor);
+
+  Options options_;
+  std::uint16_t port_;
+  OnListening on_listening_;
+  std::unique_ptr<SupervisedChild> child_;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_AGENT_CHILD_TENSORBOARD_H_

@@ -1,0 +1,157 @@
+#include "control/agent/node_place.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "base/format.h"
+
+namespace tfos::control {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr std::chrono::seconds kConnectPatience(30);
+
+}  // namespace
+
+asio::awaitable<Status> NodePlace::ReadOrder(LineChannel& task) {
+  Result<LaunchOrder> order = co_await ReadLaunchOrder(task, host_);
+  if (order.ok()) order_ = std::move(order).value();
+  co_return order.status();
+}
+
+Status NodePlace::WatchExecutor(ExecutorWatch& watch, const Result<pid_t>& executor_jvm) {
+  step_ = "watch the executor";
+  auto pid = static_cast<pid_t>(order_.bootstrap.watch_pid);
+  if (pid < 0) {
+    if (!executor_jvm.ok()) return executor_jvm.status();
+    pid = *executor_jvm;
+  }
+  return watch.Begin(pid);
+}
+
+asio::awaitable<Status> NodePlace::Join(std::function<bool()> over) {
+  // Before connecting: the coordinator closes connections that don't register soon, and a cluster
+  // that is just ending may hold the GPUs for longer than that.
+  report_.Enter(NodeState::kStarting, "taking ports and GPUs");
+  const Status took = co_await TakeFromHost(over);
+  if (over()) co_return took;
+  const std::string taking = step_;
+
+  report_.Enter(NodeState::kStarting, "connecting to the coordinator");
+  step_ = "connect to the coordinator";
+  Status connected = co_await Connect();
+  if (!took.ok()) {
+    // The first failure is the one to tell; a coordinator that is there gets the registration too.
+    step_ = taking;
+    co_return took;
+  }
+  if (!connected.ok() || over()) co_return connected;
+
+  step_ = "register";
+  report_.SendRegister();
+  report_.Enter(NodeState::kRegistered, "waiting for the other nodes");
+  co_return Status::Ok();
+}
+
+asio::awaitable<Status> NodePlace::TakeFromHost(const std::function<bool()>& over) {
+  step_ = "take ports";
+  Result<PortRange> range = PortRange::Parse(order_.bootstrap.ports);
+  if (!range.ok()) co_return range.status();
+  for (std::optional<HeldPort>* held : {&port_, &tensor_port_}) {
+    Result<HeldPort> port = HeldPort::Bind(*range);
+    if (!port.ok()) co_return port.status();
+    *held = std::move(port).value();
+  }
+  step_ = "take GPUs";
+  Result<GpuLease> gpus = co_await TakeGpus(executor_, order_.bootstrap.gpus, inventory_, over);
+  if (!gpus.ok()) co_return gpus.status();
+  gpus_ = std::move(gpus).value();
+  co_return Status::Ok();
+}
+
+asio::awaitable<Status> NodePlace::Connect() {
+  AgentBootstrap& bootstrap = order_.bootstrap;
+  const Endpoint& coordinator = bootstrap.coordinator;
+  CoordinatorLink::Options options{.address = coordinator.address,
+                                   .port = static_cast<std::uint16_t>(coordinator.port),
+                                   .connect_timeout = kConnectPatience,
+                                   .idle_timeout = bootstrap.heartbeat_timeout};
+  Result<std::unique_ptr<CoordinatorLink>> link =
+      co_await CoordinatorLink::Connect(executor_, std::move(options), bootstrap.token);
+  if (!link.ok()) {
+    co_return Status(
+        ErrorKind::kReconnect,
+        fmt::format("node {} on host {} can't reach the coordinator at {}: {}; check the "
+                    "firewall between the hosts and spark.tfos.coordinator.advertisedAddress",
+                    bootstrap.node_id, host_, coordinator.ToString(), link.status().ToString()));
+  }
+  link_ = std::move(link).value();
+  if (bootstrap.advertised_address.empty()) bootstrap.advertised_address = link_->local_address();
+  report_.ConnectTo(*link_,
+                    Register{
+                        .node_id = bootstrap.node_id,
+                        .host = host_,
+                        .address = bootstrap.advertised_address,
+                        .port = port_.has_value() ? port_->port() : 0,
+                        .tensor_port = tensor_port_.has_value() ? tensor_port_->port() : 0,
+                        .agent_pid = ::getpid(),
+                        .executor_id = bootstrap.executor_id,
+                        .gpus = gpus_.has_value() ? gpus_->indices() : std::vector<std::string>(),
+                    });
+  co_return Status::Ok();
+}
+
+NodeProcess::Options NodePlace::OptionsOfNode(const StartNode& start) {
+  AgentBootstrap& bootstrap = order_.bootstrap;
+  NodeProcess::Options options;
+  options.process.argv = bootstrap.python;
+  options.process.cwd = bootstrap.cwd;
+  options.process.environment = bootstrap.environment;
+  options.process.keep_fds = {port_->fd(), tensor_port_->fd()};
+  options.payload = std::move(order_.payload);
+  options.bootstrap = {
+      .cluster_id = bootstrap.cluster_id,
+      .token = bootstrap.token,
+      .node_id = bootstrap.node_id,
+      .executor_id = bootstrap.executor_id,
+      .job_name = start.job_name,
+      .task_index = start.task_index,
+      .cluster_spec = start.cluster_spec,
+      .num_workers = start.num_workers,
+      .nodes = start.nodes,
+      .port = port_->port(),
+      .port_fd = port_->fd(),
+      .tensor_port_fd = tensor_port_->fd(),
+      .address = bootstrap.advertised_address,
+      .host = host_,
+      .gpus = gpus_->indices(),
+      .gpu_fraction = bootstrap.gpus.fraction,
+      .coordinator = bootstrap.coordinator,
+      .heartbeat_interval = bootstrap.heartbeat_interval,
+      .node = bootstrap.node,
+      .payload_bytes = static_cast<std::int64_t>(options.payload.size()),
+  };
+  return options;
+}
+
+TensorBoard::Options NodePlace::OptionsOfTensorBoard() const {
+  TensorBoard::Options options;
+  options.argv = order_.bootstrap.tensorboard;
+  options.cwd = order_.bootstrap.cwd;
+  options.ports = order_.bootstrap.ports;
+  options.address = link_->local_address();
+  options.environment = order_.bootstrap.environment;
+  return options;
+}
+
+void NodePlace::ReleasePorts() {
+  port_.reset();
+  tensor_port_.reset();
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,96 @@
+#include "control/agent/node_process.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "base/format.h"
+#include "base/time/deadline.h"
+#include "control/link/spawn.h"
+
+namespace tfos::control {
+
+namespace asio = boost::asio;
+
+namespace {
+
+/// A process that has left the node's group may hold its socket open for ever.
+constexpr std::chrono::seconds kLastWordsPatience(1);
+
+}  // namespace
+
+NodeProcess::NodeProcess(const asio::any_io_executor& executor, UniqueFd input, UniqueFd output,
+                         RepeatedWarnings& warnings, Events events)
+    : executor_(executor),
+      warnings_(warnings),
+      events_(std::move(events)),
+      lines_(executor, std::move(input), std::move(output)),
+      said_all_(executor) {}
+
+Result<std::unique_ptr<NodeProcess>> NodeProcess::Start(const asio::any_io_executor& executor,
+                                                        Options options, ExecutorLog& log,
+                                                        RepeatedWarnings& warnings, Events events) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+    return Status::FromErrno(errno, "open a socket pair to the node");
+  }
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  UniqueFd ours_too(::fcntl(ours.get(), F_DUPFD_CLOEXEC, 0));
+  if (!ours_too.valid()) return Status::FromErrno(errno, "open a socket pair to the node");
+  options.process.environment->push_back(fmt::format("TFOS_AGENT_FD={}", theirs.get()));
+  options.process.keep_fds.push_back(theirs.get());
+
+  std::unique_ptr<NodeProcess> node(
+      new NodeProcess(executor, std::move(ours), std::move(ours_too), warnings, std::move(events)));
+  NodeProcess* const self = node.get();
+  TFOS_ASSIGN_OR_RETURN(
+      node->child_,
+      SupervisedChild::Start(executor, std::move(options.process), log, [self](ExitStatus exit) {
+        self->Go("end with the node", self->End(exit));
+      }));
+  node->Send(options.bootstrap);
+  node->lines_.Send(std::move(options.payload));
+  node->Go("follow the node", node->Follow());
+  return node;
+}
+
+void NodeProcess::Go(std::string what, asio::awaitable<void> coroutine) {
+  Spawn(executor_, what, std::move(coroutine),
+        [this, what](const Status& failure) { events_.on_failure(what, failure.ToString()); });
+}
+
+void NodeProcess::Send(const StepTickets& tickets) {
+  lines_.SendLatest(fmt::format("{} {} {}", StepTickets::kType, tickets.queue, tickets.epoch),
+                    [tickets] { return SerializeMessage(tickets) + '\n'; });
+}
+
+asio::awaitable<void> NodeProcess::Follow() {
+  while (true) {
+    Result<std::optional<std::string>> line = co_await lines_.ReadLine();
+    if (line.ok() && !line->has_value()) break;
+    Result<NodeMessage> message =
+        line.ok() ? ParseMessage<NodeMessage>(**line) : Result<NodeMessage>(line.status());
+    if (!message.ok() && (!line.ok() || !IsJsonObject(**line))) {
+      events_.on_failure("follow the node", "the node sent something other than messages: " +
+                                                message.status().ToString());
+      break;
+    }
+    if (!message.ok()) {
+      warnings_.Log("a bad message of the node is ignored: " + message.status().ToString());
+      continue;
+    }
+    co_await events_.on_message(std::move(*message));
+  }
+  said_all_.Open();
+}
+
+asio::awaitable<void> NodeProcess::End(ExitStatus exit) {
+  co_await said_all_.Wait(Deadline::After(kLastWordsPatience));
+  events_.on_end(exit);
+}
+
+}  // namespace tfos::control

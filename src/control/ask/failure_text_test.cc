@@ -1,0 +1,58 @@
+#include "control/ask/failure_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tfos::control {
+namespace {
+
+using nlohmann::json;
+
+json NodeFailure() {
+  return {{"node_id", 3},
+          {"job_name", "worker"},
+          {"task_index", 1},
+          {"executor_id", "7"},
+          {"host", "h"},
+          {"step", "run map_fun"},
+          {"message", "ValueError: no"}};
+}
+
+std::string TextOf(const json& failure) { return FailureText(failure.dump()).value(); }
+
+TEST(FailureTextTest, ANodesFailureSaysWhoAndWhereAndWhy) {
+  EXPECT_EQ(TextOf(NodeFailure()),
+            "worker:1 (node 3, executor 7 on h) failed to run map_fun: ValueError: no");
+}
+
+TEST(FailureTextTest, AFailureOfNoNodeIsTheClusters) {
+  EXPECT_EQ(TextOf({{"node_id", -1}, {"step", "start"}, {"message", "no word"}}),
+            "the cluster failed: start: no word");
+}
+
+TEST(FailureTextTest, WhatIsNotKnownIsAQuestionMark) {
+  json failure = NodeFailure();
+  failure["executor_id"] = "";
+  failure.erase("host");
+  EXPECT_EQ(TextOf(failure),
+            "worker:1 (node 3, executor ? on ?) failed to run map_fun: ValueError: no");
+}
+
+TEST(FailureTextTest, TheTracebackComesBeforeTheLog) {
+  json failure = NodeFailure();
+  failure["log_tail"] = {"one", "two"};
+  EXPECT_THAT(TextOf(failure), testing::EndsWith(": no\nIts last lines:\n  one\n  two"));
+  failure["traceback"] = "Traceback:\n  line\n\n";
+  EXPECT_THAT(TextOf(failure), testing::EndsWith(": no\nRemote traceback:\nTraceback:\n  line"));
+}
+
+TEST(FailureTextTest, AnythingElseIsRefused) {
+  EXPECT_EQ(FailureText("[]").status().kind(), ErrorKind::kBadInput);
+  EXPECT_EQ(FailureText("{").status().kind(), ErrorKind::kBadInput);
+}
+
+}  // namespace
+}  // namespace tfos::control

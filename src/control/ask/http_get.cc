@@ -1,0 +1,78 @@
+#include "control/ask/http_get.h"
+
+#include <poll.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "base/format.h"
+#include "net/handshake.h"
+#include "net/socket.h"
+
+namespace tfos::control {
+namespace {
+
+namespace http = boost::beast::http;
+
+/// A status of a thousand nodes takes a few hundred kilobytes.
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+
+Status Broken(const boost::system::error_code& error) {
+  return {ErrorKind::kReconnect, "the coordinator's answer: " + error.message()};
+}
+
+/// Gives the parser what has come; drops what it has used.
+Status Parse(http::response_parser<http::string_body>& parser, std::string& received) {
+  while (!received.empty() && !parser.is_done()) {
+    boost::system::error_code error;
+    const std::size_t used = parser.put(boost::asio::buffer(received), error);
+    received.erase(0, used);
+    if (error == http::error::need_more) return Status::Ok();
+    if (error) return Broken(error);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<HttpAnswer> HttpGet(const CoordinatorAddress& coordinator, const std::string& target,
+                           const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(const UniqueFd socket,
+                        net::ConnectTcp(coordinator.host, coordinator.port, wait));
+  const std::string request = fmt::format(
+      "GET {} HTTP/1.1\r\nHost: {}:{}\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
+      target, coordinator.host, coordinator.port, coordinator.token);
+  TFOS_RETURN_IF_ERROR(net::SendAll(socket.get(), std::as_bytes(std::span(request)), wait));
+  http::response_parser<http::string_body> parser;
+  parser.eager(true);
+  parser.body_limit(kMostBytes);
+  std::string received;
+  while (!parser.is_done()) {
+    std::array<char, 1 << 14> room;
+    TFOS_ASSIGN_OR_RETURN(
+        const net::Transfer got,
+        net::Receive(socket.get(), std::as_writable_bytes(std::span(room)), nullptr));
+    received.append(room.data(), got.bytes);
+    TFOS_RETURN_IF_ERROR(Parse(parser, received));
+    if (got.ended && !parser.is_done()) {
+      boost::system::error_code error;
+      parser.put_eof(error);
+      if (error) return Broken(error);
+      break;
+    }
+    if (!got.blocked) continue;
+    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(socket.get(), POLLIN, wait));
+    if (ready == 0) {
+      return Status(ErrorKind::kRetryLater, "the coordinator did not answer in time");
+    }
+  }
+  http::response<http::string_body> answer = parser.release();
+  return HttpAnswer{.status = answer.result_int(), .body = std::move(answer.body())};
+}
+
+}  // namespace tfos::control

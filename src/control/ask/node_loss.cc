@@ -1,0 +1,111 @@
+#include "control/ask/node_loss.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/format.h"
+#include "base/time/deadline.h"
+#include "control/ask/http_get.h"
+#include "control/messages/parts/node_info.h"
+
+namespace tfos::control {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kAnswerLimit{5'000};
+/// So long a failure that the coordinator has not heard of yet may take.
+constexpr milliseconds kFailureWait{2'000};
+constexpr unsigned kOk = 200;
+
+json Parse(const std::optional<std::string>& answer) {
+  return answer ? json::parse(*answer, nullptr, /*allow_exceptions=*/false) : json();
+}
+
+bool HasEnded(const json& node) {
+  const auto state = node.find("state");
+  return state != node.end() &&
+         (*state == NodeStateName(NodeState::kDone) || *state == NodeStateName(NodeState::kLost));
+}
+
+bool ProgramsHaveReturned(const std::set<int>& fed, const AskCoordinator& ask) {
+  const json status = Parse(ask("/v1/status", kAnswerLimit));
+  if (!status.is_object() || !status.value("failure", json()).is_null()) return false;
+  const json nodes = status.value("nodes", json());
+  return nodes.is_array() && std::ranges::all_of(nodes, [&](const json& node) {
+           if (!node.is_object()) return false;
+           const json id = node.value("node_id", json());
+           if (!id.is_number_integer()) return false;
+           return !fed.contains(id.get<int>()) || HasEnded(node);
+         });
+}
+
+Status Bad(std::string_view what) {
+  return {ErrorKind::kBadInput, fmt::format("the plan of the feed {}", what)};
+}
+
+Result<CoordinatorAddress> AddressIn(const json& plan) {
+  const json coordinator = plan.value("coordinator", json());
+  const json host = coordinator.is_object() ? coordinator.value("address", json()) : json();
+  const json port = coordinator.is_object() ? coordinator.value("port", json()) : json();
+  const json token = plan.value("token", json());
+  if (!host.is_string() || !port.is_number_unsigned() || port.get<std::uint64_t>() > 65'535 ||
+      !token.is_string()) {
+    return Bad("does not say where the coordinator is");
+  }
+  return CoordinatorAddress{.host = host.get<std::string>(),
+                            .port = port.get<std::uint16_t>(),
+                            .token = token.get<std::string>()};
+}
+
+std::set<int> FedNodes(const json& plan) {
+  std::set<int> fed;
+  for (const json& endpoint : plan.value("endpoints", json::array())) {
+    if (endpoint.is_object() && endpoint.contains("node_id") &&
+        endpoint["node_id"].is_number_integer()) {
+      fed.insert(endpoint["node_id"].get<int>());
+    }
+  }
+  return fed;
+}
+
+}  // namespace
+
+NodeLoss ExplainNodeLoss(const std::set<int>& fed, const AskCoordinator& ask) {
+  const NodeLoss returned{.reason = LossReason::kProgramsReturned, .failure = ""};
+  if (ProgramsHaveReturned(fed, ask)) return returned;
+  std::optional<std::string> failure =
+      ask(fmt::format("/v1/failure?wait_ms={}", kFailureWait.count()), kAnswerLimit + kFailureWait);
+  if (Parse(failure).is_object()) {
+    return {.reason = LossReason::kClusterFailed, .failure = std::move(*failure)};
+  }
+  // The last of them may have ended while a failure was waited for.
+  return ProgramsHaveReturned(fed, ask) ? returned : NodeLoss{};
+}
+
+Result<NodeLoss> WhyNodeWasLost(std::string_view plan, const InterruptCheck& check) {
+  const json parsed = json::parse(plan, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return Bad("is no JSON object");
+  TFOS_ASSIGN_OR_RETURN(const CoordinatorAddress coordinator, AddressIn(parsed));
+  Status interrupted = Status::Ok();
+  const auto remembering = [&]() -> Status {
+    if (interrupted.ok() && check) interrupted = check();
+    return interrupted;
+  };
+  const auto ask = [&](const std::string& target,
+                       milliseconds limit) -> std::optional<std::string> {
+    if (!interrupted.ok()) return std::nullopt;
+    auto answer =
+        HttpGet(coordinator, target, {.deadline = Deadline::After(limit), .check = remembering});
+    if (!answer.ok() || answer->status != kOk) return std::nullopt;
+    return std::move(answer->body);
+  };
+  NodeLoss loss = ExplainNodeLoss(FedNodes(parsed), ask);
+  TFOS_RETURN_IF_ERROR(interrupted);
+  return loss;
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,92 @@
+#include "control/coordinator/roster/node_words.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "base/format.h"
+
+namespace tfos::control {
+
+using std::chrono::milliseconds;
+
+std::string SecondsForPeople(milliseconds duration) {
+  return duration < std::chrono::seconds(10) ? fmt::format("{:.1f} s", duration.count() / 1000.0)
+                                             : fmt::format("{} s", duration.count() / 1000);
+}
+
+std::string NodeName(const NodeInfo& node) {
+  const std::string host = node.host.empty() ? "" : " on " + node.host;
+  return fmt::format("{}:{} (node {}{})", node.job_name, node.task_index, node.node_id, host);
+}
+
+std::string ExplainNode(const NodeInfo& node, const std::string& coordinator_address) {
+  const std::string since = SecondsForPeople(node.since_ms);
+  if (node.state == NodeState::kExpected) {
+    return fmt::format(
+        "{}: no word from its agent for {}: Spark had no free slot for its task, or its executor "
+        "can't reach the coordinator at {}",
+        NodeName(node), since, coordinator_address);
+  }
+  const std::string why = node.detail.empty() ? "" : fmt::format(" ({})", node.detail);
+  return fmt::format("{}: {} for {}{}", NodeName(node), NodeStateName(node.state), since, why);
+}
+
+std::string MissingNodes(const std::vector<NodeInfo>& nodes, milliseconds registration_timeout,
+                         const std::string& coordinator_address) {
+  std::string sentences;
+  std::size_t missing = 0;
+  for (const NodeInfo& node : nodes) {
+    if (node.state != NodeState::kExpected) continue;
+    ++missing;
+    sentences += "\n" + ExplainNode(node, coordinator_address);
+  }
+  return fmt::format("{} of {} nodes did not register within {}:{}", missing, nodes.size(),
+                     SecondsForPeople(registration_timeout), sentences);
+}
+
+std::string LostConnection(const NodeInfo& node) {
+  return fmt::format(
+      "{} is lost: the connection to its agent (pid {}) broke while it was {} for {}. The agent or "
+      "its host died, or the executor was killed (out of memory?)",
+      NodeName(node), node.agent_pid, NodeStateName(node.state), SecondsForPeople(node.since_ms));
+}
+
+std::string LostHeartbeats(const NodeInfo& node, milliseconds silence) {
+  return fmt::format(
+      "{} is lost: no heartbeat from its agent (pid {}) for {} while it was {}. Its host is down, "
+      "unreachable or overloaded. See whether the host answers; if it was only slow, raise "
+      "spark.tfos.heartbeat.timeout",
+      NodeName(node), node.agent_pid, SecondsForPeople(silence), NodeStateName(node.state));
+}
+
+std::string LateStart(const NodeInfo& node, milliseconds start_timeout) {
+  return fmt::format(
+      "{} has not called its program within {} (spark.tfos.node.startTimeout): it is {} and last "
+      "said '{}'. What the program imports hangs (a file system that does not answer?) or takes "
+      "longer than that",
+      NodeName(node), SecondsForPeople(start_timeout), NodeStateName(node.state), node.detail);
+}
+
+FailureReport Saying(std::string step, std::string message) {
+  FailureReport report;
+  report.step = std::move(step);
+  report.message = std::move(message);
+  return report;
+}
+
+Failure FailureOf(const NodeInfo& node, FailureReport report) {
+  return {.node_id = node.node_id,
+          .job_name = node.job_name,
+          .task_index = node.task_index,
+          .host = node.host,
+          .executor_id = node.executor_id,
+          .report = std::move(report)};
+}
+
+Failure BlamingNobody(FailureReport report) {
+  Failure failure;
+  failure.report = std::move(report);
+  return failure;
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,38 @@
+#ifndef TFOS_CONTROL_COORDINATOR_ROSTER_NODE_WORDS_H_
+#define TFOS_CONTROL_COORDINATOR_ROSTER_NODE_WORDS_H_
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "control/messages/parts/node_info.h"
+
+// What the coordinator says to people about a node, and the failures that carry it.
+// `since_ms` of a node says for how long it has been in its state. Threads: pure functions.
+namespace tfos::control {
+
+/// "1.5 s", "12 s".
+std::string SecondsForPeople(std::chrono::milliseconds duration);
+
+/// For example "worker:1 (node 1 on host7)".
+std::string NodeName(const NodeInfo& node);
+
+/// One sentence: which it is, its state, for how long, and the reason.
+std::string ExplainNode(const NodeInfo& node, const std::string& coordinator_address);
+
+/// Which of the nodes have not registered, one sentence for each.
+std::string MissingNodes(const std::vector<NodeInfo>& nodes,
+                         std::chrono::milliseconds registration_timeout,
+                         const std::string& coordinator_address);
+
+std::string LostConnection(const NodeInfo& node);
+std::string LostHeartbeats(const NodeInfo& node, std::chrono::milliseconds silence);
+std::string LateStart(const NodeInfo& node, std::chrono::milliseconds start_timeout);
+
+FailureReport Saying(std::string step, std::string message);
+Failure FailureOf(const NodeInfo& node, FailureReport report);
+Failure BlamingNobody(FailureReport report);
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_COORDINATOR_ROSTER_NODE_WORDS_H_

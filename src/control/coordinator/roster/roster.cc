@@ -1,0 +1,399 @@
+#include "control/coordinator/roster/roster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/format.h"
+#include "control/coordinator/roster/node_words.h"
+
+namespace tfos::control {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long a node that is stopped because of a failure may take to end by itself.
+constexpr milliseconds kGraceAfterFailure{5000};
+
+milliseconds Elapsed(Clock::TimePoint from, Clock::TimePoint to) {
+  return std::chrono::duration_cast<milliseconds>(to - from);
+}
+
+}  // namespace
+
+Roster::Roster(RosterOptions options, TimePoint now) : options_(std::move(options)), begun_(now) {
+  nodes_.reserve(options_.roles.size());
+  for (const Role& role : options_.roles) {
+    Node node;
+    node.info.node_id = static_cast<int>(nodes_.size());
+    node.info.job_name = role.job_name;
+    node.info.task_index = role.task_index;
+    node.service = role.service;
+    node.since = now;
+    nodes_.push_back(std::move(node));
+  }
+}
+
+Result<Effects> Roster::Register(const control::Register& message, TimePoint now) {
+  TFOS_RETURN_IF_ERROR(CheckProtocol("agent", message.protocol));
+  Node* node = Find(message.node_id);
+  if (node == nullptr) {
+    return Status(ErrorKind::kBadInput, fmt::format("there is no node {}: the cluster has {} nodes",
+                                                    message.node_id, nodes_.size()));
+  }
+  if (!stop_reason_.empty()) {
+    return Status(ErrorKind::kBadInput, "the cluster is stopping: " + stop_reason_);
+  }
+  if (!MayBecome(node->info.state, NodeState::kRegistered)) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("{} has registered before and is {}", NodeName(node->info),
+                              NodeStateName(node->info.state)));
+  }
+  node->info.host = message.host;
+  node->info.address = message.address;
+  node->info.port = message.port;
+  node->info.tensor_port = message.tensor_port;
+  node->info.agent_pid = message.agent_pid;
+  node->info.executor_id = message.executor_id;
+  node->info.gpus = message.gpus;
+  node->connected = true;
+  node->heard = now;
+  Effects effects;
+  Become(*node, NodeState::kRegistered, "waiting for the other nodes", now, effects);
+  const bool all = std::ranges::none_of(
+      nodes_, [](const Node& other) { return other.info.state == NodeState::kExpected; });
+  if (all) Publish(now, effects);
+  return effects;
+}
+
+void Roster::Publish(TimePoint now, Effects& effects) {
+  formed_at_ = now;
+  for (Node& node : nodes_) node.info.detail = "starting its program";
+  effects.push_back(PublishStart{});
+  effects.push_back(TellDriver{ClusterFormed{Nodes(now)}});
+  if (feed_ended_) {
+    for (const Node& node : nodes_) {
+      if (!node.service) effects.push_back(TellAgent{node.info.node_id, control::EndFeed{}});
+    }
+  }
+}
+
+Effects Roster::SetState(int node_id, const StateReport& report, TimePoint now) {
+  Effects effects;
+  Node* node = Find(node_id);
+  if (node == nullptr || IsFinal(node->info.state)) return effects;
+  if (report.state == NodeState::kDone) return Finish(node_id, now);
+  node->heard = now;
+  // A report can be overtaken by what the driver asked for; what it says beyond the state is news.
+  node->info.detail = report.detail;
+  if (report.pid != 0) node->info.pid = report.pid;
+  if (report.feed.has_value()) node->info.feed = report.feed;
+  if (report.tensorboard.has_value()) node->info.tensorboard = report.tensorboard;
+  if (!Become(*node, report.state, report.detail, now, effects)) {
+    effects.push_back(TellDriver{NodeChanged{Info(*node, now)}});
+  }
+  if (feed_ended_ && !node->service && node->info.state == NodeState::kRunning) {
+    Become(*node, NodeState::kDraining, "finishing: no more rows will come", now, effects);
+  }
+  return effects;
+}
+
+Effects Roster::RecordHeartbeat(int node_id, const Heartbeat& heartbeat, TimePoint now) {
+  if (Node* node = Find(node_id); node != nullptr) {
+    node->heard = now;
+    node->metrics.Merge(heartbeat.metrics);
+  }
+  return {};
+}
+
+Effects Roster::RecordSteps(int node_id, const StepReport& report, TimePoint now) {
+  Effects effects;
+  if (Node* node = Find(node_id); node != nullptr && !node->service) {
+    node->heard = now;
+    Grant(step_tickets_.Report(node_id, report, Fed()), effects);
+  }
+  return effects;
+}
+
+StepTicketOffice::Members Roster::Fed() const {
+  StepTicketOffice::Members fed;
+  for (const Node& node : nodes_) {
+    if (node.service || node.feed_ended || !node.connected || IsFinal(node.info.state)) continue;
+    fed.emplace(node.info.node_id, fmt::format("{}:{}", node.info.job_name, node.info.task_index));
+  }
+  return fed;
+}
+
+void Roster::Grant(const std::vector<StepTickets>& tickets, Effects& effects) const {
+  if (tickets.empty()) return;
+  for (const auto& [node_id, name] : Fed()) {
+    for (StepTickets granted : tickets) {
+      for (RowPass& pass : granted.passes) {
+        const NodeInfo& to = nodes_[static_cast<std::size_t>(pass.to)].info;
+        pass.address = to.address;
+        pass.feed = to.feed.value_or(FeedEndpoint{});
+      }
+      effects.push_back(TellAgent{node_id, std::move(granted)});
+    }
+  }
+}
+
+Effects Roster::FeedEnded(int node_id, TimePoint now) {
+  Effects effects;
+  if (Node* node = Find(node_id); node != nullptr) {
+    node->heard = now;
+    node->feed_ended = true;
+    effects.push_back(TellDriver{NodeFeedTerminated{node_id}});
+    // Those that train without it need not wait for it.
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
+  }
+  return effects;
+}
+
+Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
+  Effects effects;
+  Node* node = Find(node_id);
+  if (node == nullptr) return effects;
+  node->heard = now;
+  if (report.lost && MayLose(*node)) {
+    Become(*node, NodeState::kLost, report.message, now, effects);
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
+    return effects;
+  }
+  if (!Become(*node, NodeState::kFailed, fmt::format("{}: {}", report.step, report.message), now,
+              effects)) {
+    return effects;
+  }
+  Spread(FailureOf(node->info, report),
+         fmt::format("{} failed: {}", NodeName(node->info), report.message), now, effects);
+  CheckFinished(effects);
+  return effects;
+}
+
+Effects Roster::Finish(int node_id, TimePoint now) {
+  Effects effects;
+  Node* node = Find(node_id);
+  if (node == nullptr) return effects;
+  node->heard = now;
+  // The agent stays connected until it leaves: it may still have a TensorBoard to stop.
+  if (Become(*node, NodeState::kDone, "", now, effects)) {
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
+  }
+  return effects;
+}
+
+Effects Roster::ConnectionLost(int node_id, TimePoint now) {
+  Effects effects;
+  Node* node = Find(node_id);
+  if (node == nullptr || !node->connected) return effects;
+  node->connected = false;
+  if (!IsFinal(node->info.state)) {
+    if (!stop_reason_.empty() && !failure_.has_value()) {
+      Become(*node, NodeState::kDone, "its agent left while the cluster was stopping", now,
+             effects);
+    } else {
+      const NodeState last = node->info.state;
+      const std::string message = LostConnection(Info(*node, now));
+      Lose(*node, fmt::format("its agent vanished while it was {}", NodeStateName(last)), message,
+           now, effects);
+    }
+  }
+  CheckFinished(effects);
+  return effects;
+}
+
+Effects Roster::EndEpoch(const control::EndEpoch& ended) {
+  Effects effects;
+  for (const Node& node : nodes_) {
+    if (!node.service && node.connected) effects.push_back(TellAgent{node.info.node_id, ended});
+  }
+  return effects;
+}
+
+Effects Roster::EndFeed(TimePoint now) {
+  Effects effects;
+  if (std::exchange(feed_ended_, true)) return effects;
+  for (Node& node : nodes_) {
+    if (node.service || !node.connected || !formed_at_.has_value()) continue;
+    effects.push_back(TellAgent{node.info.node_id, control::EndFeed{}});
+    if (node.info.state == NodeState::kRunning) {
+      Become(node, NodeState::kDraining, "finishing: no more rows will come", now, effects);
+    }
+  }
+  return effects;
+}
+
+Effects Roster::StopAll(const Stop& stop, TimePoint now) {
+  Effects effects;
+  if (stop_reason_.empty()) {
+    stop_reason_ = stop.reason.empty() ? "the driver asked for it" : stop.reason;
+  }
+  StopEach(stop, now, effects);
+  CheckFinished(effects);
+  return effects;
+}
+
+void Roster::StopEach(const Stop& stop, TimePoint now, Effects& effects) {
+  for (Node& node : nodes_) {
+    if (node.info.state == NodeState::kExpected) {
+      Become(node, NodeState::kLost, "never started: " + stop.reason, now, effects);
+    } else if (node.connected) {
+      effects.push_back(TellAgent{node.info.node_id, stop});
+      Become(node, NodeState::kDraining, "stopping: " + stop.reason, now, effects);
+    }
+  }
+}
+
+Effects Roster::FailFromDriver(const DriverFailure& failure, TimePoint now) {
+  Effects effects;
+  Node* node = Find(failure.node_id);
+  if (node == nullptr) {
+    Spread(BlamingNobody(failure.report), failure.report.message, now, effects);
+  } else {
+    Spread(FailureOf(node->info, failure.report), failure.report.message, now, effects);
+  }
+  CheckFinished(effects);
+  return effects;
+}
+
+Effects Roster::Tick(TimePoint now) {
+  Effects effects;
+  const bool late = !formed_at_.has_value() && !failure_.has_value() && stop_reason_.empty() &&
+                    now - begun_ >= options_.registration_timeout;
+  if (late) {
+    Spread(BlamingNobody(Saying("start", MissingNodes(Nodes(now), options_.registration_timeout,
+                                                      options_.coordinator_address))),
+           "the cluster was not complete in time", now, effects);
+  }
+  for (Node& node : nodes_) {
+    const milliseconds silence = Elapsed(node.heard, now);
+    if (!node.connected || silence < options_.heartbeat_timeout) continue;
+    node.connected = false;
+    effects.push_back(Disconnect{node.info.node_id});
+    const std::string message = LostHeartbeats(node.info, silence);
+    Lose(node, "no heartbeat for " + SecondsForPeople(silence), message, now, effects);
+  }
+  const bool starts_are_late =
+      formed_at_.has_value() && now - *formed_at_ >= options_.start_timeout;
+  for (Node& node : nodes_) {
+    if (!starts_are_late || node.info.state != NodeState::kRegistered) continue;
+    FailToStart(node, now, effects);
+  }
+  CheckFinished(effects);
+  return effects;
+}
+
+void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
+  const std::string message = LateStart(node.info, options_.start_timeout);
+  Become(node, NodeState::kFailed, message, now, effects);
+  Spread(FailureOf(node.info, Saying("start the node", message)), message, now, effects);
+}
+
+bool Roster::MayLose(const Node& node) const {
+  const auto chief = std::ranges::find(nodes_, false, &Node::service);
+  const auto lost = std::ranges::count(nodes_, NodeState::kLost,
+                                       [](const Node& other) { return other.info.state; });
+  return formed_at_.has_value() && stop_reason_.empty() && !node.service && &node != &*chief &&
+         lost < options_.max_lost_nodes;
+}
+
+void Roster::Lose(Node& node, std::string detail, const std::string& message, TimePoint now,
+                  Effects& effects) {
+  const bool bearable = MayLose(node);
+  // A node that had ended before has nothing left to lose.
+  if (!Become(node, NodeState::kLost, std::move(detail), now, effects)) return;
+  if (bearable) {
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
+    return;
+  }
+  Spread(FailureOf(node.info, Saying("watch the node", message)), message, now, effects);
+}
+
+void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects) {
+  if (failure_.has_value()) return;
+  failure_ = std::move(failure);
+  stop_reason_ = reason;
+  effects.push_back(TellDriver{ClusterFailed{*failure_}});
+  StopEach({.reason = reason, .grace = kGraceAfterFailure}, now, effects);
+}
+
+bool Roster::Become(Node& node, NodeState state, std::string detail, TimePoint now,
+                    Effects& effects) {
+  if (!MayBecome(node.info.state, state)) return false;
+  node.info.state = state;
+  node.info.detail = std::move(detail);
+  node.since = now;
+  effects.push_back(TellDriver{NodeChanged{Info(node, now)}});
+  return true;
+}
+
+void Roster::CheckFinished(Effects& effects) {
+  if (finished_) return;
+  const bool over = std::ranges::all_of(
+      nodes_, [](const Node& node) { return IsFinal(node.info.state) && !node.connected; });
+  if (!over) return;
+  finished_ = true;
+  effects.push_back(TellDriver{Finished{}});
+}
+
+std::vector<NodeInfo> Roster::Nodes(TimePoint now) const {
+  std::vector<NodeInfo> infos;
+  infos.reserve(nodes_.size());
+  for (const Node& node : nodes_) infos.push_back(Info(node, now));
+  return infos;
+}
+
+ClusterStatus Roster::Snapshot(TimePoint now) const {
+  ClusterStatus status;
+  status.cluster_id = options_.cluster_id;
+  status.nodes = Nodes(now);
+  for (const Node& node : nodes_)
+    status.metrics[std::to_string(node.info.node_id)] = node.metrics.values();
+  status.failure = failure_;
+  return status;
+}
+
+StartNode Roster::Start(int node_id) const {
+  const NodeInfo& info = nodes_[static_cast<std::size_t>(node_id)].info;
+  return {.job_name = info.job_name,
+          .task_index = info.task_index,
+          .tensorboard = node_id == options_.tensorboard_node};
+}
+
+StartNode Roster::SharedStart(TimePoint now) const {
+  StartNode start;
+  start.nodes = Nodes(now);
+  for (const Node& node : nodes_) {
+    start.cluster_spec[node.info.job_name].push_back(
+        Endpoint{node.info.address, node.info.port}.ToString());
+    if (!node.service) ++start.num_workers;
+  }
+  return start;
+}
+
+std::vector<NodeMetrics> Roster::TakeChangedMetrics() {
+  std::vector<NodeMetrics> changed;
+  for (Node& node : nodes_) {
+    if (node.metrics.TakeChanged()) {
+      changed.push_back({.node_id = node.info.node_id, .metrics = node.metrics.values()});
+    }
+  }
+  return changed;
+}
+
+std::string Roster::Explain(int node_id, TimePoint now) const {
+  return ExplainNode(Info(nodes_[static_cast<std::size_t>(node_id)], now),
+                     options_.coordinator_address);
+}
+
+Roster::Node* Roster::Find(int node_id) {
+  if (node_id < 0 || static_cast<std::size_t>(node_id) >= nodes_.size()) return nullptr;
+  return &nodes_[static_cast<std::size_t>(node_id)];
+}
+
+NodeInfo Roster::Info(const Node& node, TimePoint now) const {
+  NodeInfo info = node.info;
+  info.since_ms = Elapsed(node.since, now);
+  return info;
+}
+
+}  // namespace tfos::control

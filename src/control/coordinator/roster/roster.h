@@ -1,0 +1,157 @@
+#ifndef TFOS_CONTROL_COORDINATOR_ROSTER_ROSTER_H_
+#define TFOS_CONTROL_COORDINATOR_ROSTER_ROSTER_H_
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/time/deadline.h"
+#include "control/coordinator/roster/latest_metrics.h"
+#include "control/coordinator/roster/node_transitions.h"
+#include "control/coordinator/roster/roles.h"
+#include "control/coordinator/roster/step_ticket_office.h"
+#include "control/messages/agent_messages.h"
+#include "control/messages/driver_messages.h"
+#include "control/messages/parts/metrics.h"
+#include "control/messages/parts/node_info.h"
+#include "control/messages/parts/shared_messages.h"
+#include "control/messages/status_messages.h"
+#include "tfos/status.h"
+
+namespace tfos::control {
+
+// What the roster wants done. It does nothing itself.
+
+struct TellDriver {
+  CoordinatorEvent event;
+};
+struct TellAgent {
+  int node_id = 0;
+  AgentCommand command;
+};
+/// Send every agent its `start` (`Roster::Start`).
+struct PublishStart {};
+/// Close the connection of an agent that doesn't answer any more.
+struct Disconnect {
+  int node_id = 0;
+};
+
+using Effect = std::variant<TellDriver, TellAgent, PublishStart, Disconnect>;
+using Effects = std::vector<Effect>;
+
+struct RosterOptions {
+  std::string cluster_id;
+  std::vector<Role> roles;    // by node id
+  int tensorboard_node = -1;  // -1: none
+  std::chrono::milliseconds registration_timeout{600'000};
+  std::chrono::milliseconds start_timeout{600'000};  // from formed to `running`, of each node
+  std::chrono::milliseconds heartbeat_timeout{10'000};
+  /// Nodes that may be lost once the cluster has formed without ending it: any that are fed but the
+  /// chief, which is the first of them.
+  int max_lost_nodes = 0;
+  std::string coordinator_address;  // as agents are told it, for explanations
+};
+
+/// The nodes of a cluster and their states: the membership state machine.
+///
+/// Everything that happens is told to it, with the time it happened, and it answers with what is to
+/// be done. The first failure wins: it is reported once, and every other node is stopped because of
+/// it, unless it is a loss that the cluster was told to bear. It never heals: starting again is up
+/// to Spark and the driver.
+///
+/// Owner and lifetime: owned by the coordinator; a value. Threads: one at a time.
+/// Errors: only `Register` fails; what makes no sense (an unknown transition, a message of a node
+/// that is over) changes nothing. Units: times are those of one monotonic clock.
+class Roster {
+ public:
+  using TimePoint = Clock::TimePoint;
+
+  Roster(RosterOptions options, TimePoint now);
+
+  // What agents say. `node_id` must be one that registered on that connection.
+
+  /// Bad input, with the reason for the agent, when the node can't be taken.
+  Result<Effects> Register(const control::Register& message, TimePoint now);
+  Effects SetState(int node_id, const StateReport& report, TimePoint now);
+  Effects RecordHeartbeat(int node_id, const Heartbeat& heartbeat, TimePoint now);
+  Effects RecordSteps(int node_id, const StepReport& report, TimePoint now);
+  Effects FeedEnded(int node_id, TimePoint now);
+  Effects Fail(int node_id, const FailureReport& report, TimePoint now);
+  Effects Finish(int node_id, TimePoint now);
+  Effects ConnectionLost(int node_id, TimePoint now);
+
+  // What the driver says.
+
+  Effects EndEpoch(const control::EndEpoch& ended);
+  Effects EndFeed(TimePoint now);
+  Effects StopAll(const Stop& stop, TimePoint now);
+  Effects FailFromDriver(const DriverFailure& failure, TimePoint now);
+
+  /// Looks at the deadlines: of registration, of each node's start, and of each one's heartbeat.
+  Effects Tick(TimePoint now);
+
+  /// Every node is done, failed or lost, and its agent has left.
+  bool finished() const { return finished_; }
+  const std::optional<Failure>& failure() const { return failure_; }
+
+  std::vector<NodeInfo> Nodes(TimePoint now) const;
+  ClusterStatus Snapshot(TimePoint now) const;
+  /// The `start` of a node without the parts that all nodes share (`SharedStart`).
+  StartNode Start(int node_id) const;
+  /// Cluster specification, number of workers and nodes: the same in every node's `start`.
+  StartNode SharedStart(TimePoint now) const;
+  /// Metrics of nodes that reported any other than the last time this was called.
+  std::vector<NodeMetrics> TakeChangedMetrics();
+
+  /// One sentence about a node for people: which it is, its state, for how long, and the reason.
+  std::string Explain(int node_id, TimePoint now) const;
+
+ private:
+  struct Node {
+    NodeInfo info;
+    bool service = false;
+    bool connected = false;   // its agent is there, and its node may still run
+    bool feed_ended = false;  // it wants no more rows
+    TimePoint since;          // of the state
+    TimePoint heard;          // the last sign of life
+    LatestMetrics metrics;
+  };
+
+  Node* Find(int node_id);
+  NodeInfo Info(const Node& node, TimePoint now) const;
+  /// Changes the state if the table allows it, and tells the driver. False when it does not.
+  bool Become(Node& node, NodeState state, std::string detail, TimePoint now, Effects& effects);
+  /// Whether the cluster goes on without the node.
+  bool MayLose(const Node& node) const;
+  /// The end of a node whose agent is gone: a failure, told in `message`, unless it may be lost.
+  void Lose(Node& node, std::string detail, const std::string& message, TimePoint now,
+            Effects& effects);
+  void Publish(TimePoint now, Effects& effects);
+  /// The failure of a node that doesn't get to call its program.
+  void FailToStart(Node& node, TimePoint now, Effects& effects);
+  /// The first failure: tells the driver, and stops all nodes because of `reason`.
+  void Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects);
+  /// The nodes that take rows.
+  StepTicketOffice::Members Fed() const;
+  /// Tells these tickets to all nodes that take rows.
+  void Grant(const std::vector<StepTickets>& tickets, Effects& effects) const;
+  void StopEach(const Stop& stop, TimePoint now, Effects& effects);
+  void CheckFinished(Effects& effects);
+
+  RosterOptions options_;
+  TimePoint begun_;
+  std::vector<Node> nodes_;
+  std::optional<Failure> failure_;
+  std::string stop_reason_;  // empty until all nodes were asked to stop
+  bool feed_ended_ = false;
+  StepTicketOffice step_tickets_;
+  std::optional<TimePoint> formed_at_;
+  bool finished_ = false;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_COORDINATOR_ROSTER_ROSTER_H_

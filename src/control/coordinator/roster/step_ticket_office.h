@@ -1,0 +1,54 @@
+#ifndef TFOS_CONTROL_COORDINATOR_ROSTER_STEP_TICKET_OFFICE_H_
+#define TFOS_CONTROL_COORDINATOR_ROSTER_STEP_TICKET_OFFICE_H_
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/messages/parts/shared_messages.h"
+
+namespace tfos::control {
+
+/// Decides how many steps of synchronous training every node can make, from what each has told of
+/// the batches it can make: a step that one node began and another has no rows for would wait for
+/// ever in its all-reduce.
+///
+/// Of an epoch and a node:
+///   missing   nothing is granted
+///   reported  it has so many full batches, and perhaps more later
+///   ended     it has all its rows. That binds the others even when the node has left: it may have
+///             made, or never make, the steps that it reported
+/// A grant never shrinks. It is final and closed once all have ended. Then the nodes that have more
+/// rows than others pass some on, so that an epoch in full batches loses, and one with padding
+/// adds, fewer rows than a batch for each node. A node that leaves before it has ended is left out.
+///
+/// Owner and lifetime: a value. Threads: one at a time. Errors: none. Units: batches.
+class StepTicketOffice {
+ public:
+  /// The nodes that train, by id, with names for people.
+  using Members = std::map<int, std::string>;
+
+  /// What has changed, to be told to all members; an answer of the same epoch replaces the last.
+  std::vector<StepTickets> Report(int node_id, const StepReport& report, const Members& members);
+  std::vector<StepTickets> MembersChanged(const Members& members);
+
+ private:
+  struct Epoch {
+    std::map<int, StepReport> reports;
+    StepTickets told;
+  };
+  using Key = std::pair<std::string, int>;  // queue and epoch
+
+  static StepTickets Decide(const Key& key, const Epoch& epoch, const Members& members);
+  static void Update(const Key& key, Epoch& epoch, const Members& members,
+                     std::vector<StepTickets>& changed);
+  /// Epochs that every member has left behind.
+  void ForgetBefore(const std::string& queue, const Members& members);
+
+  std::map<Key, Epoch> epochs_;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_COORDINATOR_ROSTER_STEP_TICKET_OFFICE_H_

@@ -1,0 +1,77 @@
+#include "control/coordinator/status_pages.h"
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "base/time/deadline.h"
+#include "control/coordinator/metrics_text.h"
+
+namespace tfos::control {
+namespace {
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLongestPoll{10'000};
+
+/// `wait_ms` of a query; nullopt when it is not a number.
+std::optional<milliseconds> ParseWait(std::string_view query) {
+  constexpr std::string_view kName = "wait_ms=";
+  if (query.empty()) return milliseconds(0);
+  if (!query.starts_with(kName)) return std::nullopt;
+  query.remove_prefix(kName.size());
+  std::uint32_t count = 0;
+  const auto [end, error] = std::from_chars(query.data(), query.data() + query.size(), count);
+  if (error != std::errc() || end != query.data() + query.size()) return std::nullopt;
+  return std::min(milliseconds(count), kLongestPoll);
+}
+
+// The answers are made outside of coroutines: GCC 12 destroys temporary aggregates in them twice.
+HttpAnswer BadQuery() {
+  return {.status = 400, .content_type = "text/plain", .body = "expected wait_ms=N\n"};
+}
+
+}  // namespace
+
+asio::awaitable<HttpAnswer> StatusPages::Get(std::string target, std::string query) {
+  if (target == "/v1/failure") co_return co_await WaitForFailure(std::move(query));
+  co_return Page(target);
+}
+
+void StatusPages::TellFailure() {
+  for (asio::steady_timer* waiter : failure_waiters_) waiter->cancel();
+}
+
+HttpAnswer StatusPages::Page(std::string_view target) const {
+  if (target == "/v1/status")
+    return {.body = SerializeStatus(roster_->Snapshot(Clock::Steady().Now()))};
+  if (target == "/metrics") {
+    return {.content_type = "text/plain; version=0.0.4",
+            .body = MetricsText(roster_->Snapshot(Clock::Steady().Now()))};
+  }
+  return {.status = 404, .content_type = "text/plain"};
+}
+
+HttpAnswer StatusPages::FailureAnswer() const {
+  if (!roster_->failure().has_value()) return {.status = 204, .content_type = ""};
+  return {.body = SerializeFailure(*roster_->failure())};
+}
+
+asio::awaitable<HttpAnswer> StatusPages::WaitForFailure(std::string query) {
+  const std::optional<milliseconds> wait = ParseWait(query);
+  if (!wait.has_value()) co_return BadQuery();
+  if (!roster_->failure().has_value()) {
+    asio::steady_timer timer(executor_, *wait);
+    failure_waiters_.insert(&timer);
+    co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+    failure_waiters_.erase(&timer);
+  }
+  co_return FailureAnswer();
+}
+
+}  // namespace tfos::control

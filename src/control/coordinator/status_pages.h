@@ -1,0 +1,44 @@
+#ifndef TFOS_CONTROL_COORDINATOR_STATUS_PAGES_H_
+#define TFOS_CONTROL_COORDINATOR_STATUS_PAGES_H_
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "control/coordinator/roster/roster.h"
+#include "control/link/control_server.h"
+
+namespace tfos::control {
+
+/// What the coordinator answers over HTTP: its state, its metrics, and the failure that ended the
+/// cluster, for which a caller may wait.
+///
+/// Owner and lifetime: outlives the coroutines that use it; borrows the roster, which must be there
+/// before anybody asks. Threads: those of one single-threaded executor.
+class StatusPages {
+ public:
+  StatusPages(const boost::asio::any_io_executor& executor, const std::optional<Roster>& roster)
+      : executor_(executor), roster_(roster) {}
+
+  boost::asio::awaitable<HttpAnswer> Get(std::string target, std::string query);
+
+  /// Answers those that wait for the failure.
+  void TellFailure();
+
+ private:
+  HttpAnswer Page(std::string_view target) const;
+  HttpAnswer FailureAnswer() const;
+  boost::asio::awaitable<HttpAnswer> WaitForFailure(std::string query);
+
+  boost::asio::any_io_executor executor_;
+  const std::optional<Roster>& roster_;
+  std::unordered_set<boost::asio::steady_timer*> failure_waiters_;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_COORDINATOR_STATUS_PAGES_H_

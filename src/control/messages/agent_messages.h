@@ -1,0 +1,72 @@
+#ifndef TFOS_CONTROL_MESSAGES_AGENT_MESSAGES_H_
+#define TFOS_CONTROL_MESSAGES_AGENT_MESSAGES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "control/messages/parts/message_text.h"
+#include "control/messages/parts/metrics.h"
+#include "control/messages/parts/node_info.h"
+#include "control/messages/parts/shared_messages.h"
+
+// What agents and the coordinator tell each other.
+//
+// Owner and lifetime: values. Threads: plain data. Units: as docs/formats/control-protocol.md says,
+// where each field has its name of here.
+namespace tfos::control {
+
+// From an agent to the coordinator.
+
+struct Register {
+  static constexpr std::string_view kType = "register";
+  int protocol = kProtocolVersion;
+  int node_id = 0;
+  std::string host;
+  std::string address;
+  int port = 0;
+  int tensor_port = 0;
+  std::int64_t agent_pid = 0;
+  std::string executor_id;
+  std::vector<std::string> gpus;
+};
+
+struct Heartbeat {
+  static constexpr std::string_view kType = "heartbeat";
+  Metrics metrics;
+};
+
+using AgentMessage = std::variant<Register, StateReport, Heartbeat, StepReport, FeedTerminated,
+                                  FailureMessage, Done, UnknownMessage>;
+
+// From the coordinator to an agent.
+
+struct StartNode {
+  static constexpr std::string_view kType = "start";
+  std::string job_name;
+  int task_index = 0;
+  ClusterSpec cluster_spec;
+  /// Nodes that train.
+  int num_workers = 0;
+  std::vector<NodeInfo> nodes;
+  bool tensorboard = false;
+};
+
+struct Refused {
+  static constexpr std::string_view kType = "refused";
+  std::string message;
+};
+
+using AgentCommand =
+    std::variant<StartNode, EndEpoch, StepTickets, EndFeed, Stop, Refused, UnknownMessage>;
+
+/// `start` in two pieces that follow each other on the wire, so that all nodes of a large cluster
+/// share the long one: what is the node's own, and the cluster specification with all nodes.
+std::string SerializeStartHead(const StartNode& message);
+std::string SerializeStartTail(const StartNode& message);
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_MESSAGES_AGENT_MESSAGES_H_

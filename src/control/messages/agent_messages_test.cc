@@ -1,0 +1,95 @@
+#include "control/messages/agent_messages.h"
+
+#include "control/messages/parts/message_test_suite.h"
+
+namespace tfos::control {
+
+template <>
+std::vector<std::string> Examples<AgentMessage>() {
+  return {
+      R"({"type":"register","protocol":1,"node_id":0,"host":"h","address":"10.0.0.6","port":2222,"tensor_port":2223,
+          "agent_pid":2,"executor_id":"0","gpus":["0"]})",
+      R"({"type":"state","state":"running","detail":"d","pid":1,
+          "feed":{"socket":"s","port":1},"tensorboard":{"pid":3,"port":6006}})",
+      R"({"type":"heartbeat","metrics":{"rows":1,"loss":0.5,"x":"y"}})",
+      R"({"type":"step_report","queue":"input","epoch":3,"full_batches":5,"ended":true,
+          "batches":6,"rows":95,"passable_rows":40,"batch_rows":16})",
+      R"({"type":"feed_terminated"})",
+      R"({"type":"failed","failure":REPORT})",
+      R"({"type":"done"})",
+  };
+}
+
+template <>
+std::vector<std::string> Examples<AgentCommand>() {
+  return {
+      R"({"type":"start","job_name":"worker","task_index":0,"cluster_spec":{"worker":["a:1"]},
+          "num_workers":1,"nodes":[NODE],"tensorboard":true})",
+      R"({"type":"end_epoch","epoch":3,"queue":"input"})",
+      R"({"type":"step_tickets","queue":"input","epoch":3,"granted":5,"final":true,"longest":7,"closed":false,
+          "ending":true,"passes":[{"from":0,"to":1,"rows":9,"address":"10.0.0.6","feed":{"socket":"s","port":7}}],
+          "missing":["worker:1"]})",
+      R"({"type":"end_feed"})",
+      R"({"type":"stop","reason":"r","grace_ms":1})",
+      R"({"type":"refused","message":"m"})",
+  };
+}
+
+namespace {
+
+using Directions = testing::Types<AgentMessage, AgentCommand>;
+INSTANTIATE_TYPED_TEST_SUITE_P(Agent, MessagesTest, Directions);
+
+TEST(AgentMessagesTest, OnlyFieldsThatMayBeMissingMayBeMissing) {
+  EXPECT_FALSE(ParseMessage<AgentMessage>(R"({"type":"state"})").ok());
+  EXPECT_TRUE(ParseMessage<AgentMessage>(R"({"type":"state","state":"running"})").ok());
+  EXPECT_FALSE(ParseMessage<AgentMessage>(R"({"type":"heartbeat"})").ok());
+  EXPECT_FALSE(ParseMessage<AgentMessage>(R"({"type":"failed","failure":{"step":"s"}})").ok());
+}
+
+TEST(AgentMessagesTest, RefusesWhatIsNoMessage) {
+  for (const std::string text :
+       {"", "null", "[]", "1", "{", "{}", R"({"type":1})", "\xff\xfe", R"({"type":"done"}x)"}) {
+    EXPECT_FALSE(ParseMessage<AgentMessage>(text).ok()) << text;
+  }
+}
+
+TEST(AgentMessagesTest, RefusesMessagesThatAreTooLongOrTooDeep) {
+  std::string longest = R"({"type":"done","x":")";
+  longest += std::string(kMaxMessageBytes - longest.size() - 2, 'x') + "\"}";
+  EXPECT_TRUE(ParseMessage<AgentMessage>(longest).ok());
+  EXPECT_FALSE(ParseMessage<AgentMessage>(longest + " ").ok());
+  const auto nested = [](std::size_t depth) {
+    return R"({"type":"done","x":)" + std::string(depth, '[') + std::string(depth, ']') + "}";
+  };
+  EXPECT_TRUE(ParseMessage<AgentMessage>(nested(60)).ok());
+  EXPECT_FALSE(ParseMessage<AgentMessage>(nested(70)).ok());
+  EXPECT_FALSE(ParseMessage<AgentMessage>(nested(1'000'000)).ok());
+}
+
+TEST(AgentMessagesTest, MetricsAreBounded) {
+  json message = {{"type", "heartbeat"}, {"metrics", json::object()}};
+  for (int i = 0; i < 256; ++i) message["metrics"]["m" + std::to_string(i)] = i;
+  EXPECT_TRUE(ParseMessage<AgentMessage>(message.dump()).ok());
+  message["metrics"]["one more"] = 1;
+  EXPECT_FALSE(ParseMessage<AgentMessage>(message.dump()).ok());
+  message["metrics"] = {{"text", std::string(257, 'x')}};
+  EXPECT_FALSE(ParseMessage<AgentMessage>(message.dump()).ok());
+  message["metrics"] = {{"list", json::array()}};
+  EXPECT_FALSE(ParseMessage<AgentMessage>(message.dump()).ok());
+}
+
+TEST(AgentMessagesTest, StartInTwoPiecesIsTheWholeMessage) {
+  StartNode message;
+  message.job_name = "worker";
+  message.task_index = 3;
+  message.tensorboard = true;
+  message.num_workers = 2;
+  message.cluster_spec = {{"worker", {"a:1", "b:2"}}};
+  message.nodes.resize(2);
+  EXPECT_EQ(json::parse(SerializeStartHead(message) + SerializeStartTail(message)),
+            json::parse(SerializeMessage(message)));
+}
+
+}  // namespace
+}  // namespace tfos::control

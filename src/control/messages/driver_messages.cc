@@ -1,0 +1,103 @@
+#include "control/messages/driver_messages.h"
+
+#include "base/format.h"
+#include "control/messages/parts/bootstrap_parts_json.h"
+#include "control/messages/parts/metrics_json.h"
+#include "control/messages/parts/shared_messages_json.h"
+
+namespace tfos::control {
+
+template <typename F, DescribedAs<RoleCount> M>
+void Describe(F& f, M& m) {
+  f.Required("job", m.job);
+  f.Required("count", m.count, JsonRange{1, 1'000'000});
+}
+
+template <typename F, DescribedAs<StartCluster> M>
+void Describe(F& f, M& m) {
+  f.Required("protocol", m.protocol);
+  f.Required("cluster_id", m.cluster_id);
+  f.Required("token", m.token);
+  f.Required("bind_address", m.bind_address);
+  f.Required("advertised_address", m.advertised_address);
+  f.Required("ports", m.ports);
+  f.Required("roles", m.roles);
+  f.Required("service_jobs", m.service_jobs);
+  f.Optional("tensorboard_node", m.tensorboard_node, kNodeIdOrNone);
+  f.Required("registration_timeout_ms", m.registration_timeout);
+  f.Required("start_timeout_ms", m.start_timeout, JsonRange{1});
+  f.Required("heartbeat_interval_ms", m.heartbeat_interval, JsonRange{1});
+  f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, JsonRange{1});
+  f.Optional("max_lost_nodes", m.max_lost_nodes);
+  f.Required("log_level", m.log_level);
+}
+
+template <typename F, DescribedAs<DriverFailure> M>
+void Describe(F& f, M& m) {
+  f.Required("node", m.node_id, kNodeIdOrNone);
+  Describe(f, m.report);
+}
+
+template <typename F, DescribedAs<Listening> M>
+void Describe(F& f, M& m) {
+  Describe(f, m.endpoint);
+}
+
+template <typename F, DescribedAs<Fatal> M>
+void Describe(F& f, M& m) {
+  f.Required("message", m.message);
+}
+
+template <typename F, DescribedAs<NodeChanged> M>
+void Describe(F& f, M& m) {
+  f.Required("node", m.node);
+}
+
+template <typename F, DescribedAs<ClusterFormed> M>
+void Describe(F& f, M& m) {
+  f.Required("nodes", m.nodes);
+}
+
+template <typename F, DescribedAs<ClusterFailed> M>
+void Describe(F& f, M& m) {
+  f.Required("failure", m.failure);
+}
+
+template <typename F, DescribedAs<MetricsChanged> M>
+void Describe(F& f, M& m) {
+  f.Required("nodes", m.nodes);
+}
+
+template <typename F, DescribedAs<NodeFeedTerminated> M>
+void Describe(F& f, M& m) {
+  f.Required("node_id", m.node_id, kNodeId);
+}
+
+Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout) {
+  if (timeout > interval) return Status::Ok();
+  return Status(
+      ErrorKind::kBadInput,
+      fmt::format("the heartbeat timeout ({} s) must be longer than the heartbeat interval "
+                  "({} s), or every node counts as lost between two heartbeats: raise "
+                  "heartbeat_timeout (spark.tfos.heartbeat.timeout) or lower "
+                  "heartbeat_interval (spark.tfos.heartbeat.interval)",
+                  std::chrono::duration<double>(timeout).count(),
+                  std::chrono::duration<double>(interval).count()));
+}
+
+template Result<DriverMessage> ParseMessage<DriverMessage>(std::string_view);
+template Result<CoordinatorEvent> ParseMessage<CoordinatorEvent>(std::string_view);
+
+template std::string SerializeMessage(const StartCluster&);
+template std::string SerializeMessage(const DriverFailure&);
+template std::string SerializeMessage(const Exit&);
+template std::string SerializeMessage(const Listening&);
+template std::string SerializeMessage(const Fatal&);
+template std::string SerializeMessage(const NodeChanged&);
+template std::string SerializeMessage(const ClusterFormed&);
+template std::string SerializeMessage(const ClusterFailed&);
+template std::string SerializeMessage(const MetricsChanged&);
+template std::string SerializeMessage(const NodeFeedTerminated&);
+template std::string SerializeMessage(const Finished&);
+
+}  // namespace tfos::control

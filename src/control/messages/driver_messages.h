@@ -1,0 +1,114 @@
+#ifndef TFOS_CONTROL_MESSAGES_DRIVER_MESSAGES_H_
+#define TFOS_CONTROL_MESSAGES_DRIVER_MESSAGES_H_
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/crypto/secret.h"
+#include "control/messages/parts/message_text.h"
+#include "control/messages/parts/metrics.h"
+#include "control/messages/parts/node_info.h"
+#include "control/messages/parts/shared_messages.h"
+#include "tfos/status.h"
+
+// What the driver and the coordinator tell each other.
+//
+// Owner and lifetime: values. Threads: plain data. Units: as docs/formats/control-protocol.md says,
+// where each field has its name of here.
+namespace tfos::control {
+
+// From the driver to the coordinator.
+
+struct RoleCount {
+  std::string job;
+  int count = 0;
+};
+
+struct StartCluster {
+  static constexpr std::string_view kType = "start";
+  int protocol = kProtocolVersion;
+  std::string cluster_id;
+  Secret token;
+  std::string bind_address;
+  std::string advertised_address;
+  std::string ports;
+  std::vector<RoleCount> roles;
+  std::vector<std::string> service_jobs;
+  /// The node that TensorBoard runs beside; -1: none.
+  int tensorboard_node = -1;
+  std::chrono::milliseconds registration_timeout{600'000};
+  std::chrono::milliseconds start_timeout{600'000};
+  std::chrono::milliseconds heartbeat_interval{1'000};
+  std::chrono::milliseconds heartbeat_timeout{10'000};
+  /// Nodes that may be lost without ending the cluster.
+  int max_lost_nodes = 0;
+  std::string log_level;
+};
+
+struct DriverFailure {
+  static constexpr std::string_view kType = "fail";
+  int node_id = -1;
+  FailureReport report;
+};
+
+struct Exit {
+  static constexpr std::string_view kType = "exit";
+};
+
+/// Bad input, in words for the one who set them, when nodes would count as lost between two
+/// heartbeats.
+Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout);
+
+using DriverMessage =
+    std::variant<StartCluster, EndEpoch, EndFeed, Stop, DriverFailure, Exit, UnknownMessage>;
+
+// From the coordinator to the driver.
+
+struct Listening {
+  static constexpr std::string_view kType = "listening";
+  Endpoint endpoint;
+};
+
+struct Fatal {
+  static constexpr std::string_view kType = "fatal";
+  std::string message;
+};
+
+struct NodeChanged {
+  static constexpr std::string_view kType = "node";
+  NodeInfo node;
+};
+
+struct ClusterFormed {
+  static constexpr std::string_view kType = "formed";
+  std::vector<NodeInfo> nodes;
+};
+
+struct ClusterFailed {
+  static constexpr std::string_view kType = "failed";
+  Failure failure;
+};
+
+struct MetricsChanged {
+  static constexpr std::string_view kType = "metrics";
+  std::vector<NodeMetrics> nodes;
+};
+
+struct NodeFeedTerminated {
+  static constexpr std::string_view kType = "feed_terminated";
+  int node_id = 0;
+};
+
+struct Finished {
+  static constexpr std::string_view kType = "finished";
+};
+
+using CoordinatorEvent = std::variant<Listening, Fatal, NodeChanged, ClusterFormed, ClusterFailed,
+                                      MetricsChanged, NodeFeedTerminated, Finished, UnknownMessage>;
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_MESSAGES_DRIVER_MESSAGES_H_

@@ -1,0 +1,46 @@
+#include "control/messages/launch_messages.h"
+
+#include "control/messages/parts/bootstrap_parts_json.h"
+#include "control/messages/parts/shared_messages_json.h"
+
+namespace tfos::control {
+
+template <typename F, DescribedAs<GpuRequest> M>
+void Describe(F& f, M& m) {
+  f.Required("assigned", m.assigned);
+  f.Required("count", m.count);
+  f.Required("fraction", m.fraction);
+}
+
+template <typename F, DescribedAs<AgentBootstrap> M>
+void Describe(F& f, M& m) {
+  f.Required("protocol", m.protocol);
+  f.Required("cluster_id", m.cluster_id);
+  f.Required("token", m.token);
+  f.Required("coordinator", m.coordinator);
+  f.Required("node_id", m.node_id, kNodeId);
+  f.Required("executor_id", m.executor_id);
+  f.Required("watch_pid", m.watch_pid, JsonRange{-1});
+  f.RequiredBytes("python", m.python);
+  f.RequiredBytes("cwd", m.cwd);
+  f.RequiredBytes("environment", m.environment);
+  f.Required("advertised_address", m.advertised_address);
+  f.Required("ports", m.ports);
+  f.Required("gpus", m.gpus);
+  f.Required("log_level", m.log_level);
+  f.Required("node", m.node);
+  f.RequiredBytes("tensorboard", m.tensorboard);
+  f.Required("registration_timeout_ms", m.registration_timeout);
+  f.Required("heartbeat_interval_ms", m.heartbeat_interval, JsonRange{1});
+  f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, JsonRange{1});
+  f.Required("payload_bytes", m.payload_bytes, kSize);
+}
+
+template Result<LaunchMessage> ParseMessage<LaunchMessage>(std::string_view);
+template Result<LaunchEvent> ParseMessage<LaunchEvent>(std::string_view);
+
+template std::string SerializeMessage(const AgentBootstrap&);
+template std::string SerializeMessage(const Detach&);
+template std::string SerializeMessage(const NodesFormed&);
+
+}  // namespace tfos::control

@@ -1,0 +1,73 @@
+#ifndef TFOS_CONTROL_MESSAGES_LAUNCH_MESSAGES_H_
+#define TFOS_CONTROL_MESSAGES_LAUNCH_MESSAGES_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/crypto/secret.h"
+#include "control/messages/parts/bootstrap_parts.h"
+#include "control/messages/parts/message_text.h"
+#include "control/messages/parts/node_info.h"
+#include "control/messages/parts/shared_messages.h"
+
+// What a launch task and its agent tell each other.
+//
+// Owner and lifetime: values. Threads: plain data. Units: as docs/formats/control-protocol.md says,
+// where each field has its name of here.
+namespace tfos::control {
+
+// From a launch task to its agent.
+
+struct GpuRequest {
+  std::vector<std::string> assigned;
+  int count = 0;
+  double fraction = 0.0;
+};
+
+struct AgentBootstrap {
+  static constexpr std::string_view kType = "bootstrap";
+  int protocol = kProtocolVersion;
+  std::string cluster_id;
+  Secret token;
+  Endpoint coordinator;
+  int node_id = 0;
+  std::string executor_id;
+  /// The process that the node must not outlive; 0: none, -1: the executor above the caller.
+  std::int64_t watch_pid = 0;
+  std::vector<std::string> python;
+  std::string cwd;
+  /// All of the node's, each as `NAME=value`. As `python`, `cwd` and `tensorboard` bytes, not text.
+  std::vector<std::string> environment;
+  std::string advertised_address;
+  std::string ports;
+  GpuRequest gpus;
+  std::string log_level;
+  RawJson node;
+  std::vector<std::string> tensorboard;
+  std::chrono::milliseconds registration_timeout{600'000};
+  std::chrono::milliseconds heartbeat_interval{1'000};
+  std::chrono::milliseconds heartbeat_timeout{10'000};
+  std::int64_t payload_bytes = 0;
+};
+
+struct Detach {
+  static constexpr std::string_view kType = "detach";
+};
+
+using LaunchMessage = std::variant<AgentBootstrap, Detach, UnknownMessage>;
+
+// From an agent to its launch task.
+
+struct NodesFormed {
+  static constexpr std::string_view kType = "formed";
+};
+
+using LaunchEvent = std::variant<StateReport, NodesFormed, FailureMessage, UnknownMessage>;
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_MESSAGES_LAUNCH_MESSAGES_H_

@@ -1,0 +1,44 @@
+#include "control/messages/node_messages.h"
+
+#include "control/messages/parts/bootstrap_parts_json.h"
+#include "control/messages/parts/metrics_json.h"
+#include "control/messages/parts/shared_messages_json.h"
+
+namespace tfos::control {
+
+template <typename F, DescribedAs<NodeBootstrap> M>
+void Describe(F& f, M& m) {
+  f.Required("cluster_id", m.cluster_id);
+  f.Required("token", m.token);
+  f.Required("node_id", m.node_id, kNodeId);
+  f.Required("executor_id", m.executor_id);
+  f.Required("job_name", m.job_name);
+  f.Required("task_index", m.task_index);
+  f.Required("cluster_spec", m.cluster_spec);
+  f.Required("num_workers", m.num_workers);
+  f.Required("nodes", m.nodes);
+  f.Required("port", m.port, kPort);
+  f.Required("port_fd", m.port_fd, JsonRange{-1});
+  f.Required("tensor_port_fd", m.tensor_port_fd, JsonRange{-1});
+  f.Required("address", m.address);
+  f.Required("host", m.host);
+  f.Required("gpus", m.gpus);
+  f.Required("gpu_fraction", m.gpu_fraction);
+  f.Required("coordinator", m.coordinator);
+  f.Optional("heartbeat_interval_ms", m.heartbeat_interval, JsonRange{1});
+  f.Required("node", m.node);
+  f.Required("payload_bytes", m.payload_bytes, kSize);
+}
+
+template <typename F, DescribedAs<MetricsReport> M>
+void Describe(F& f, M& m) {
+  f.Required("metrics", m.metrics);
+}
+
+template Result<NodeCommand> ParseMessage<NodeCommand>(std::string_view);
+template Result<NodeMessage> ParseMessage<NodeMessage>(std::string_view);
+
+template std::string SerializeMessage(const NodeBootstrap&);
+template std::string SerializeMessage(const MetricsReport&);
+
+}  // namespace tfos::control

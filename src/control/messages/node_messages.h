@@ -1,0 +1,65 @@
+#ifndef TFOS_CONTROL_MESSAGES_NODE_MESSAGES_H_
+#define TFOS_CONTROL_MESSAGES_NODE_MESSAGES_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/crypto/secret.h"
+#include "control/messages/parts/bootstrap_parts.h"
+#include "control/messages/parts/message_text.h"
+#include "control/messages/parts/metrics.h"
+#include "control/messages/parts/node_info.h"
+#include "control/messages/parts/shared_messages.h"
+
+// What an agent and its node tell each other.
+//
+// Owner and lifetime: values. Threads: plain data. Units: as docs/formats/control-protocol.md says,
+// where each field has its name of here.
+namespace tfos::control {
+
+// From an agent to its node.
+
+struct NodeBootstrap {
+  static constexpr std::string_view kType = "bootstrap";
+  std::string cluster_id;
+  Secret token;
+  int node_id = 0;
+  std::string executor_id;
+  std::string job_name;
+  int task_index = 0;
+  ClusterSpec cluster_spec;
+  int num_workers = 0;
+  std::vector<NodeInfo> nodes;
+  int port = 0;
+  int port_fd = -1;
+  int tensor_port_fd = -1;
+  std::string address;
+  std::string host;
+  std::vector<std::string> gpus;
+  double gpu_fraction = 0.0;
+  Endpoint coordinator;
+  std::chrono::milliseconds heartbeat_interval{1'000};
+  RawJson node;
+  std::int64_t payload_bytes = 0;
+};
+
+using NodeCommand =
+    std::variant<NodeBootstrap, EndEpoch, StepTickets, EndFeed, Stop, UnknownMessage>;
+
+// From a node to its agent.
+
+struct MetricsReport {
+  static constexpr std::string_view kType = "metrics";
+  ReportedMetrics metrics;
+};
+
+using NodeMessage = std::variant<StateReport, MetricsReport, StepReport, FeedTerminated,
+                                 FailureMessage, Done, UnknownMessage>;
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_MESSAGES_NODE_MESSAGES_H_

@@ -1,0 +1,82 @@
+#include "control/messages/node_messages.h"
+
+#include <limits>
+
+#include "control/messages/parts/message_test_suite.h"
+
+namespace tfos::control {
+
+template <>
+std::vector<std::string> Examples<NodeCommand>() {
+  return {
+      R"({"type":"bootstrap","cluster_id":"c","token":"TOKEN","node_id":0,"executor_id":"0",
+          "job_name":"worker","task_index":0,"cluster_spec":{"worker":["a:1"]},"num_workers":1,
+          "nodes":[NODE],"port":1,"port_fd":5,"tensor_port_fd":6,"address":"a","host":"h","gpus":[],
+          "gpu_fraction":0.0,"coordinator":{"address":"10.0.0.5","port":1},
+          "heartbeat_interval_ms":1000,"node":{},"payload_bytes":3})",
+      R"({"type":"end_epoch","epoch":3,"queue":"input"})",
+      R"({"type":"step_tickets","queue":"input","epoch":3,"granted":5,"final":true,"longest":7,"closed":false,
+          "ending":true,"passes":[{"from":0,"to":1,"rows":9,"address":"10.0.0.6","feed":{"socket":"s","port":7}}],
+          "missing":["worker:1"]})",
+      R"({"type":"end_feed"})",
+      R"({"type":"stop","reason":"r","grace_ms":0})",
+  };
+}
+
+template <>
+std::vector<std::string> Examples<NodeMessage>() {
+  return {
+      R"({"type":"state","state":"running","detail":"d","pid":0,
+          "feed":{"socket":"s","port":1},"tensorboard":null})",
+      R"({"type":"metrics","metrics":{"rows":1}})",
+      R"({"type":"step_report","queue":"input","epoch":3,"full_batches":5,"ended":true,
+          "batches":6,"rows":95,"passable_rows":40,"batch_rows":16})",
+      R"({"type":"feed_terminated"})",
+      R"({"type":"failed","failure":REPORT})",
+      R"({"type":"done"})",
+  };
+}
+
+namespace {
+
+using Directions = testing::Types<NodeCommand, NodeMessage>;
+INSTANTIATE_TYPED_TEST_SUITE_P(Node, MessagesTest, Directions);
+
+TEST(NodeMessagesTest, AMetricBeyondSignedIntegersIsTheNearestNumber) {
+  const auto message = ParseMessage<NodeMessage>(
+      R"({"type":"metrics","metrics":{"most":9223372036854775807,"seed":18446744073709551615}})");
+  ASSERT_TRUE(message.ok()) << message.status().ToString();
+  const Metrics& metrics = std::get<MetricsReport>(*message).metrics.kept;
+  EXPECT_EQ(metrics.at("most"), MetricValue(std::numeric_limits<std::int64_t>::max()));
+  EXPECT_EQ(metrics.at("seed"), MetricValue(18446744073709551615.0));
+}
+
+TEST(NodeMessagesTest, MetricsOfAProgramThatCannotBeCarriedAreDroppedAndNamed) {
+  const std::string long_name(257, 'n');
+  json message = {{"type", "metrics"}, {"metrics", {{"good", 1}, {"", 2}, {"list", {1}}}}};
+  message["metrics"][long_name] = 3;
+  message["metrics"]["text"] = std::string(257, 'x');
+  const auto parsed = ParseMessage<NodeMessage>(message.dump());
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  const ReportedMetrics& metrics = std::get<MetricsReport>(*parsed).metrics;
+  EXPECT_THAT(metrics.kept, testing::ElementsAre(testing::Key("good")));
+  EXPECT_THAT(metrics.dropped,
+              testing::UnorderedElementsAre(
+                  "metric '' must have a name of 1 to 256 bytes",
+                  "metric '" + long_name.substr(0, 40) + "' must have a name of 1 to 256 bytes",
+                  "metric 'list' must be a number or a string of at most 256 bytes",
+                  "metric 'text' must be a number or a string of at most 256 bytes"));
+}
+
+TEST(NodeMessagesTest, MetricsBeyondTheMostAreDropped) {
+  json message = {{"type", "metrics"}, {"metrics", json::object()}};
+  for (int i = 0; i < 258; ++i) message["metrics"]["m" + std::to_string(i)] = i;
+  const auto parsed = ParseMessage<NodeMessage>(message.dump());
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  const ReportedMetrics& metrics = std::get<MetricsReport>(*parsed).metrics;
+  EXPECT_EQ(metrics.kept.size(), 256u);
+  EXPECT_EQ(metrics.dropped.size(), 2u);
+}
+
+}  // namespace
+}  // namespace tfos::control

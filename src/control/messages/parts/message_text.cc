@@ -1,0 +1,25 @@
+#include "control/messages/parts/message_text.h"
+
+#include "base/format.h"
+#include "control/messages/parts/message_json.h"
+
+namespace tfos::control {
+
+bool IsJsonObject(std::string_view text) {
+  return ParseJsonObject(text, kMaxMessageBytes, kTheMessage).ok();
+}
+
+Status CheckProtocol(std::string_view peer, int protocol) {
+  if (protocol == kProtocolVersion) return Status::Ok();
+  return Status(ErrorKind::kBadInput,
+                fmt::format("the {} speaks control protocol {} and the coordinator {}: both must "
+                            "come from the same version of tfos",
+                            peer, protocol, kProtocolVersion));
+}
+
+std::string LineOf(std::string_view type, Json fields) {
+  fields["type"] = type;
+  return WriteJsonLine(fields);
+}
+
+}  // namespace tfos::control

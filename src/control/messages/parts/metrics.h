@@ -1,0 +1,33 @@
+#ifndef TFOS_CONTROL_MESSAGES_PARTS_METRICS_H_
+#define TFOS_CONTROL_MESSAGES_PARTS_METRICS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+// What a program says about its training.
+//
+// Owner and lifetime: values. Threads: plain data. Units: as docs/formats/control-protocol.md says,
+// where each field has its name of here.
+namespace tfos::control {
+
+using MetricValue = std::variant<std::int64_t, double, std::string>;
+using Metrics = std::map<std::string, MetricValue>;
+
+/// Metrics as a program said them: those that can't be carried are dropped and named in words,
+/// since a number that nobody can read must not end a node.
+struct ReportedMetrics {
+  Metrics kept;
+  std::vector<std::string> dropped = {};
+};
+
+struct NodeMetrics {
+  int node_id = 0;
+  Metrics metrics;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_MESSAGES_PARTS_METRICS_H_

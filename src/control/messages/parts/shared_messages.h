@@ -1,0 +1,113 @@
+#ifndef TFOS_CONTROL_MESSAGES_PARTS_SHARED_MESSAGES_H_
+#define TFOS_CONTROL_MESSAGES_PARTS_SHARED_MESSAGES_H_
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/messages/parts/message_text.h"
+#include "control/messages/parts/node_info.h"
+
+// The messages that more than one link carries.
+//
+// Owner and lifetime: values. Threads: plain data. Units: as docs/formats/control-protocol.md says,
+// where each field has its name of here.
+namespace tfos::control {
+
+struct EndFeed {
+  static constexpr std::string_view kType = "end_feed";
+};
+
+/// Every row of this epoch of a queue, counted through the cluster's life, has been fed.
+struct EndEpoch {
+  static constexpr std::string_view kType = "end_epoch";
+  std::string queue;
+  int epoch = 0;
+};
+
+/// How many batches of an epoch a node can make for synchronous training.
+struct StepReport {
+  static constexpr std::string_view kType = "step_report";
+  std::string queue;
+  int epoch = 0;
+  /// Full ones that it has got the rows for, those it has made included.
+  std::int64_t full_batches = 0;
+  /// It has got all its rows of the epoch: `full_batches` is final, and `batches` counts.
+  bool ended = false;
+  /// Those, and one that is not full.
+  std::int64_t batches = 0;
+  /// Once it has ended: its rows of the epoch, those in batches included; of them the ones that it
+  /// can pass on to other nodes; and those of a batch.
+  std::int64_t rows = 0;
+  std::int64_t passable_rows = 0;
+  std::int64_t batch_rows = 0;
+};
+
+/// Rows of an epoch that one node passes on to another one, so that both end it with as many.
+struct RowPass {
+  int from = 0;
+  int to = 0;
+  std::int64_t rows = 0;
+  /// Of the one that gets them; the coordinator's roster has it.
+  std::string address;
+  FeedEndpoint feed;
+
+  friend bool operator==(const RowPass&, const RowPass&) = default;
+};
+
+/// How many steps of an epoch every node can make.
+struct StepTickets {
+  static constexpr std::string_view kType = "step_tickets";
+  std::string queue;
+  int epoch = 0;
+  std::int64_t granted = 0;
+  /// It will not grow: a node with no more full batches has got all its rows.
+  bool final = false;
+  /// The most batches that a node makes, as far as that is known.
+  std::int64_t longest = 0;
+  /// All nodes have got all their rows: it will not grow either.
+  bool closed = false;
+  /// A node has got all its rows: what the others have got is all, too.
+  bool ending = false;
+  /// What `granted` and `longest` count on once all have ended.
+  std::vector<RowPass> passes;
+  /// Nodes that have not reported yet, for people.
+  std::vector<std::string> missing;
+
+  friend bool operator==(const StepTickets&, const StepTickets&) = default;
+};
+
+struct Stop {
+  static constexpr std::string_view kType = "stop";
+  std::string reason;
+  std::chrono::milliseconds grace{0};
+};
+
+struct StateReport {
+  static constexpr std::string_view kType = "state";
+  NodeState state = NodeState::kExpected;
+  std::string detail;
+  std::int64_t pid = 0;
+  std::optional<FeedEndpoint> feed;
+  std::optional<TensorBoardProcess> tensorboard;
+};
+
+struct FailureMessage {
+  static constexpr std::string_view kType = "failed";
+  FailureReport failure;
+};
+
+struct FeedTerminated {
+  static constexpr std::string_view kType = "feed_terminated";
+};
+
+struct Done {
+  static constexpr std::string_view kType = "done";
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_MESSAGES_PARTS_SHARED_MESSAGES_H_

@@ -1,0 +1,77 @@
+#ifndef TFOS_CONTROL_MESSAGES_PARTS_SHARED_MESSAGES_JSON_H_
+#define TFOS_CONTROL_MESSAGES_PARTS_SHARED_MESSAGES_JSON_H_
+
+#include <limits>
+
+#include "control/messages/parts/message_json.h"
+#include "control/messages/parts/node_info_json.h"
+#include "control/messages/parts/shared_messages.h"
+
+// The fields of shared_messages.h as JSON. Only for the sources of messages.
+namespace tfos::control {
+
+inline constexpr JsonRange kEpoch = {0, std::numeric_limits<int>::max()};
+
+template <typename F, DescribedAs<EndEpoch> M>
+void Describe(F& f, M& m) {
+  f.Required("queue", m.queue);
+  f.Required("epoch", m.epoch, kEpoch);
+}
+
+template <typename F, DescribedAs<StepReport> M>
+void Describe(F& f, M& m) {
+  f.Required("queue", m.queue);
+  f.Required("epoch", m.epoch, kEpoch);
+  f.Required("full_batches", m.full_batches, kSize);
+  f.Required("ended", m.ended);
+  f.Required("batches", m.batches, kSize);
+  f.Required("rows", m.rows, kSize);
+  f.Required("passable_rows", m.passable_rows, kSize);
+  f.Required("batch_rows", m.batch_rows, kSize);
+}
+
+template <typename F, DescribedAs<RowPass> M>
+void Describe(F& f, M& m) {
+  f.Required("from", m.from, kNodeId);
+  f.Required("to", m.to, kNodeId);
+  f.Required("rows", m.rows, kSize);
+  f.Required("address", m.address);
+  f.Required("feed", m.feed);
+}
+
+template <typename F, DescribedAs<StepTickets> M>
+void Describe(F& f, M& m) {
+  f.Required("queue", m.queue);
+  f.Required("epoch", m.epoch, kEpoch);
+  f.Required("granted", m.granted, kSize);
+  f.Required("final", m.final);
+  f.Required("longest", m.longest, kSize);
+  f.Required("closed", m.closed);
+  f.Required("ending", m.ending);
+  f.Required("passes", m.passes);
+  f.Required("missing", m.missing);
+}
+
+template <typename F, DescribedAs<Stop> M>
+void Describe(F& f, M& m) {
+  f.Required("reason", m.reason);
+  f.Optional("grace_ms", m.grace);
+}
+
+template <typename F, DescribedAs<StateReport> M>
+void Describe(F& f, M& m) {
+  f.Required("state", m.state);
+  f.Optional("detail", m.detail);
+  f.Optional("pid", m.pid);
+  f.Optional("feed", m.feed);
+  f.Optional("tensorboard", m.tensorboard);
+}
+
+template <typename F, DescribedAs<FailureMessage> M>
+void Describe(F& f, M& m) {
+  f.Required("failure", m.failure);
+}
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_MESSAGES_PARTS_SHARED_MESSAGES_JSON_H_

@@ -1,0 +1,24 @@
+#include "control/messages/status_messages.h"
+
+#include "control/messages/parts/metrics_json.h"
+#include "control/messages/parts/node_info_json.h"
+
+namespace tfos::control {
+
+template <typename F, DescribedAs<ClusterStatus> M>
+void Describe(F& f, M& m) {
+  f.Required("cluster_id", m.cluster_id);
+  f.Required("nodes", m.nodes);
+  f.Required("metrics", m.metrics);
+  f.Optional("failure", m.failure);
+}
+
+std::string SerializeStatus(const ClusterStatus& status) {
+  return WriteJsonLine(JsonValue<ClusterStatus>::Write(status));
+}
+
+std::string SerializeFailure(const Failure& failure) {
+  return WriteJsonLine(JsonValue<Failure>::Write(failure));
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,31 @@
+#ifndef TFOS_CONTROL_MESSAGES_STATUS_MESSAGES_H_
+#define TFOS_CONTROL_MESSAGES_STATUS_MESSAGES_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/messages/parts/metrics.h"
+#include "control/messages/parts/node_info.h"
+
+// The coordinator's answers over HTTP.
+//
+// Owner and lifetime: values. Threads: plain data. Units: as docs/formats/control-protocol.md says,
+// where each field has its name of here.
+namespace tfos::control {
+
+struct ClusterStatus {
+  std::string cluster_id;
+  std::vector<NodeInfo> nodes;
+  /// By node id, written as text.
+  std::map<std::string, Metrics> metrics;
+  std::optional<Failure> failure;
+};
+
+std::string SerializeStatus(const ClusterStatus& status);
+std::string SerializeFailure(const Failure& failure);
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_MESSAGES_STATUS_MESSAGES_H_

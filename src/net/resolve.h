@@ -1,0 +1,39 @@
+#ifndef TFOS_NET_RESOLVE_H_
+#define TFOS_NET_RESOLVE_H_
+
+#include <netdb.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/time/wait.h"
+#include "tfos/status.h"
+
+namespace tfos::net {
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+/// At least one; the list's own order.
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+/// As getaddrinfo, which tests replace.
+using Lookup = int (*)(const char* host, const char* port, const addrinfo* hints, addrinfo** list);
+
+/// The addresses of a numeric `host`. Asks nobody.
+Result<Addresses> NumericAddress(const std::string& host, std::uint16_t port);
+
+/// The TCP addresses of `host`, a name or a number.
+///
+/// A name server that does not answer holds getaddrinfo for a minute and more, and nothing can
+/// interrupt it. So a thread asks, and is left behind when the caller stops waiting: it ends with
+/// the answer, which it frees.
+/// Errors: retry-later when the name is not known or there was no answer in time; what the
+/// interrupt check returned.
+Result<Addresses> Resolve(const std::string& host, std::uint16_t port, const Wait& wait,
+                          Lookup lookup = ::getaddrinfo);
+
+}  // namespace tfos::net
+
+#endif  // TFOS_NET_RESOLVE_H_

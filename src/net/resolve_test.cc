@@ -1,0 +1,87 @@
+#include "net/resolve.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <string>
+
+#include "base/thread/mutex.h"
+
+namespace tfos::net {
+namespace {
+
+using testing::HasSubstr;
+
+/// A name server that answers when the test lets it.
+struct SlowServer {
+  Mutex mutex;
+  CondVar changed;
+  bool may_answer TFOS_GUARDED_BY(mutex) = false;
+  int answered TFOS_GUARDED_BY(mutex) = 0;
+};
+
+SlowServer& Slow() {
+  static auto& server = *new SlowServer;  // outlives the threads that are left behind
+  return server;
+}
+
+int AskSlowServer(const char*, const char* port, const addrinfo* hints, addrinfo** list) {
+  SlowServer& server = Slow();
+  const MutexLock lock(server.mutex);
+  while (!server.may_answer) server.changed.Wait(server.mutex);
+  ++server.answered;
+  server.changed.NotifyAll();
+  return ::getaddrinfo("127.0.0.1", port, hints, list);
+}
+
+void LetItAnswer(int times) {
+  SlowServer& server = Slow();
+  const MutexLock lock(server.mutex);
+  server.may_answer = true;
+  server.changed.NotifyAll();
+  while (server.answered < times) server.changed.Wait(server.mutex);
+}
+
+int KnowsNobody(const char*, const char*, const addrinfo*, addrinfo**) { return EAI_NONAME; }
+
+TEST(ResolveTest, ANumberNeedsNoNameServer) {
+  const Result<Addresses> four = Resolve("127.0.0.1", 80, {}, KnowsNobody);
+  ASSERT_TRUE(four.ok()) << four.status().ToString();
+  EXPECT_EQ((*four)->ai_family, AF_INET);
+  const Result<Addresses> six = Resolve("::1", 80, {}, KnowsNobody);
+  ASSERT_TRUE(six.ok()) << six.status().ToString();
+  EXPECT_EQ((*six)->ai_family, AF_INET6);
+}
+
+TEST(ResolveTest, AnUnknownNameIsNamed) {
+  const Result<Addresses> nobody = Resolve("nobody.example", 80, {}, KnowsNobody);
+  ASSERT_FALSE(nobody.ok());
+  EXPECT_EQ(nobody.status().kind(), ErrorKind::kRetryLater);
+  EXPECT_THAT(nobody.status().ToString(), HasSubstr("look up host nobody.example"));
+}
+
+TEST(ResolveTest, ANameServerThatDoesNotAnswerHoldsNobody) {
+  const Wait past{.deadline = Deadline::After(std::chrono::milliseconds(10))};
+  const Result<Addresses> late = Resolve("slow.example", 80, past, AskSlowServer);
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.status().kind(), ErrorKind::kRetryLater);
+  EXPECT_THAT(late.status().ToString(), HasSubstr("look up host slow.example"));
+
+  const Wait interrupted{.check = [] { return Status(ErrorKind::kBug, "interrupted"); }};
+  const Result<Addresses> ended = Resolve("slow.example", 80, interrupted, AskSlowServer);
+  ASSERT_FALSE(ended.ok());
+  EXPECT_EQ(ended.status().kind(), ErrorKind::kBug);
+
+  // Both threads that were left behind end with their answers.
+  LetItAnswer(2);
+  const Result<Addresses> answer = Resolve("slow.example", 80, {}, AskSlowServer);
+  ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+  EXPECT_EQ((*answer)->ai_family, AF_INET);
+}
+
+}  // namespace
+}  // namespace tfos::net

@@ -1,0 +1,101 @@
+"""Models of Spark ML that Python has saved are loaded by the JVM, and the other way round."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from pyspark.ml import Pipeline, PipelineModel
+from pyspark.ml.feature import SQLTransformer
+from pyspark.sql import DataFrame
+
+import tfos.errors
+import tfos.ml
+
+
+@pytest.fixture
+def model_dir(models, tmp_path):
+    """Of a copy of the Keras model that a test may remove."""
+    return shutil.copytree(models / "keras", tmp_path / "model")
+
+
+@pytest.fixture
+def digits(spark, models):
+    rows = [(n, x.tolist()) for n, x in enumerate(np.load(models / "keras.npz")["x"])]
+    return spark.createDataFrame(rows, "id long, x array<float>")
+
+
+@pytest.fixture
+def java(spark):
+    """The class of the jar."""
+    return spark.sparkContext._jvm.tfos.ml.TensorFlowModel
+
+
+def values(frame):
+    return sorted(tuple(map(str, row)) for row in frame.collect())
+
+
+def test_java_loads_what_python_has_saved(spark, java, model_dir, digits, tmp_path):
+    model = tfos.ml.Model(
+        modelDir=str(model_dir),
+        inputMapping={"x": "keras_tensor"},
+        outputMapping={"output_0": "y"},
+        batchSize=9,
+        keepInputs=False,
+    )
+    expected = values(model.transform(digits))
+    model.save(str(tmp_path / "saved"))
+    pipeline = Pipeline(stages=[SQLTransformer(statement="SELECT * FROM __THIS__"), model])
+    pipeline.fit(digits).save(str(tmp_path / "pipeline"))
+    shutil.rmtree(model_dir)  # What was saved does not need it.
+    (stage,) = (tmp_path / "pipeline/stages").glob("1_*")
+    for path in (tmp_path / "saved", stage):
+        loaded = java.load(str(path))
+        assert (loaded.uid(), loaded.getBatchSize(), loaded.getKeepInputs()) == (
+            model.uid,
+            9,
+            False,
+        )
+        assert values(DataFrame(loaded.transform(digits._jdf), spark)) == expected
+
+
+def test_python_loads_what_java_has_saved(spark, java, model_dir, digits, tmp_path):
+    jvm, gateway = spark.sparkContext._jvm, spark.sparkContext._gateway
+    model = (
+        java()
+        .setModelDir(str(model_dir))
+        .setInputMapping({"x": "keras_tensor"})
+        .setOutputMapping({"output_0": "y"})
+        .setBatchSize(9)
+    )
+    expected = values(DataFrame(model.transform(digits._jdf), spark))
+    model.write().save(str(tmp_path / "saved"))
+    stages = gateway.new_array(jvm.org.apache.spark.ml.PipelineStage, 2)
+    stages[0] = jvm.org.apache.spark.ml.feature.SQLTransformer().setStatement(
+        "SELECT * FROM __THIS__"
+    )
+    stages[1] = model
+    jvm.org.apache.spark.ml.Pipeline().setStages(stages).fit(digits._jdf).save(
+        str(tmp_path / "pipeline")
+    )
+    shutil.rmtree(model_dir)
+    for loaded in (
+        tfos.ml.Model.load(str(tmp_path / "saved")),
+        PipelineModel.load(str(tmp_path / "pipeline")).stages[1],
+    ):
+        assert type(loaded) is tfos.ml.Model
+        assert (loaded.uid, loaded.getBatchSize(), loaded.getKeepInputs()) == (model.uid(), 9, True)
+        assert loaded.getInputMapping() == {"x": "keras_tensor"}
+        assert loaded.getOutputMapping() == {"output_0": "y"}
+        assert values(loaded.transform(digits)) == expected
+
+
+def test_a_model_without_a_directory_is_saved_as_it_is(spark, java, tmp_path):
+    tfos.ml.Model(batchSize=3).save(str(tmp_path / "python"))
+    assert java.load(str(tmp_path / "python")).getModelDir() == ""
+    java().setBatchSize(3).write().save(str(tmp_path / "java"))
+    loaded = tfos.ml.Model.load(str(tmp_path / "java"))
+    assert loaded.getBatchSize() == 3
+    with pytest.raises(tfos.errors.BadInputError, match="modelDir is not set"):
+        loaded.transform(spark.range(1))

@@ -1,0 +1,1 @@
+"""Programs that nodes run. They are here because nodes import them."""
