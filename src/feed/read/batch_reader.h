@@ -44,9 +44,9 @@ using BatchResult = std::variant<Batch, EndOfEpoch, EndOfFeed>;
 ///
 /// Owner and lifetime: borrows the server, which must outlive it; batches outlive both.
 /// Threads: any; a second caller waits for the first, as long as its own wait says.
-/// Errors: kBadInput for rows that do not make columns (nested ones, None) or not of the wanted types,
-/// and for an inference feed; each further call then fails in the same way. kRetryLater and what
-/// the interrupt check returned end a wait only: the next call goes on where this one stopped.
+/// Errors: kBadInput for rows that do not make columns (nested ones, None) or not of the wanted
+/// types, and for an inference feed; each further call then fails in the same way. kRetryLater and
+/// what the interrupt check returned end a wait only: the next call goes on where this one stopped.
 /// Units: rows.
 ///
 /// Rows are read in the order of the queue. A batch does not cross the end of an epoch. It is up

@@ -23,8 +23,8 @@ namespace tfos::feed {
 /// Threads: one at a time. Errors: those of RowChunk and of the converter.
 class ChunkOpener {
  public:
-  /// Makes a columnar chunk of a pickled one, or says why its rows do not make columns. Called for what
-  /// PickleColumns leaves to Python.
+  /// Makes a columnar chunk of a pickled one, or says why its rows do not make columns. Called for
+  /// what PickleColumns leaves to Python.
   using Converter = std::function<Result<AlignedBuffer>(std::span<const std::byte> chunk)>;
 
   explicit ChunkOpener(Converter converter) : converter_(std::move(converter)) {}

@@ -356,6 +356,8 @@ StartNode Roster::Start(int node_id) const {
   const NodeInfo& info = nodes_[static_cast<std::size_t>(node_id)].info;
   return {.job_name = info.job_name,
           .task_index = info.task_index,
+          .cluster_spec = {},
+          .nodes = {},
           .tensorboard = node_id == options_.tensorboard_node};
 }
 
