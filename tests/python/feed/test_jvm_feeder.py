@@ -160,7 +160,9 @@ def train_by_jvm(spark, plan):
 
 
 def train_by_python(spark, plan):
-    return spark.sparkContext.range(1, numSlices=1).mapPartitionsWithIndex(TrainFeeder(plan)).collect()
+    return (
+        spark.sparkContext.range(1, numSlices=1).mapPartitionsWithIndex(TrainFeeder(plan)).collect()
+    )
 
 
 def error_of(train, spark, plan):

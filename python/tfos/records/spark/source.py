@@ -116,7 +116,8 @@ def register(spark: Any) -> None:
 def _is_in_jvm(spark: Any) -> bool:
     """Whether Spark finds the jar's format, which it then prefers to any that is written in
     Python."""
-    if not isinstance(spark.sparkContext._jvm.tfos.internal.records.spark.TFRecordFormat, JavaClass):
+    found = spark.sparkContext._jvm.tfos.internal.records.spark.TFRecordFormat
+    if not isinstance(found, JavaClass):
         return False
     obstacle = jar.obstacle(spark.sparkContext)
     if obstacle:
