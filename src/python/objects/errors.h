@@ -11,7 +11,8 @@ namespace tfos::python {
 // How failures cross from C++ to Python. Inside this folder C++ exceptions are allowed, because
 // nanobind turns them into Python's at its edge; nothing below this folder throws.
 
-/// Throws the exception of tfos.errors that fits a failure of the feed (base/python_error.h). When Python's error indicator is set (a signal handler raised), that error wins. Needs the GIL.
+/// Throws the exception of tfos.errors that fits a failure of the feed (base/python_error.h). When
+/// Python's error indicator is set (a signal handler raised), that error wins. Needs the GIL.
 [[noreturn]] void ThrowStatus(const Status& status);
 
 /// Throws the exception that fits a failure with files: OSError where the operating system said no,
