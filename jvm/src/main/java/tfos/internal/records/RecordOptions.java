@@ -19,7 +19,6 @@ import org.apache.hadoop.fs.Path;
  */
 public final class RecordOptions {
   public static final String EXAMPLE = "Example";
-  public static final String SEQUENCE_EXAMPLE = "SequenceExample";
   public static final String BYTE_ARRAY = "ByteArray";
 
   private static final Set<String> READ = Set.of("recordtype", "compression", "mode",

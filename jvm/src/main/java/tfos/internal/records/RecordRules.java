@@ -13,7 +13,7 @@ final class RecordRules {
 
   private RecordRules() {}
 
-  /** One of {@link RecordOptions}, whatever its case. */
+  /** "Example", "SequenceExample" or "ByteArray", whatever the case of the name. */
   static native String recordType(String name);
 
   /** "", "GZIP" or "ZLIB": what an option names. */
