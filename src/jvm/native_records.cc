@@ -32,6 +32,7 @@
 #include "records/framing/record_reader.h"
 #include "records/framing/record_writer.h"
 #include "records/schema/example_schema.h"
+#include "records/schema/record_options.h"
 #include "records/schema/schema_inference.h"
 
 namespace tfos::jvm {
@@ -61,13 +62,6 @@ struct Reader {
   std::optional<records::ExampleColumn> bad;
 };
 
-Result<RecordType> RecordTypeFrom(const std::string& name) {
-  if (name == "Example") return RecordType::kExample;
-  if (name == "SequenceExample") return RecordType::kSequenceExample;
-  if (name == "ByteArray") return RecordType::kByteArray;
-  return Status(ErrorKind::kBug, fmt::format("Java says that records are '{}'", name));
-}
-
 Result<records::ExampleSchema> SchemaFrom(const json& type) {
   ArrowSchema schema = arrow::ExportSchema(TypeFromJson(type));
   auto result = records::ExampleSchema::FromArrow(schema);
@@ -96,7 +90,8 @@ Result<Reader> OpenReader(JNIEnv* java, jobject stream, jstring name, const json
                         records::BadRecordsFrom(options.at("mode").get<std::string>()));
   const std::string bad_column = options.at("badColumn");
   how.keep_bad = !bad_column.empty();
-  TFOS_ASSIGN_OR_RETURN(const RecordType type, RecordTypeFrom(options.at("recordType")));
+  TFOS_ASSIGN_OR_RETURN(const RecordType type,
+                        records::RecordTypeNamed(options.at("recordType").get<std::string>()));
   TFOS_ASSIGN_OR_RETURN(auto schema, SchemaFrom(options.at("columns")));
   TFOS_ASSIGN_OR_RETURN(auto decoder, ExampleDecoder::Create(std::move(schema), type));
   TFOS_ASSIGN_OR_RETURN(auto file,
@@ -144,7 +139,8 @@ json CountsOf(const records::ReadCounts& counts) {
 Result<Writer> OpenWriter(JNIEnv* java, jobject stream, jstring name, const json& options) {
   Writer writer;
   writer.columns = TypeFromJson(options.at("columns"));
-  TFOS_ASSIGN_OR_RETURN(writer.type, RecordTypeFrom(options.at("recordType")));
+  TFOS_ASSIGN_OR_RETURN(writer.type,
+                        records::RecordTypeNamed(options.at("recordType").get<std::string>()));
   TFOS_ASSIGN_OR_RETURN(const auto kind,
                         records::CompressionFrom(options.at("compression").get<std::string>()));
   TFOS_ASSIGN_OR_RETURN(auto sink, OpenSink(java, stream, TextOf(java, name)));
@@ -232,7 +228,8 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_records_NativeRecords_newInference(JN
                                                                               jstring record_type,
                                                                               jboolean strings) {
   return Enter(java, [&]() -> Result<jlong> {
-    TFOS_ASSIGN_OR_RETURN(const RecordType type, RecordTypeFrom(TextOf(java, record_type)));
+    TFOS_ASSIGN_OR_RETURN(const RecordType type,
+                          records::RecordTypeNamed(TextOf(java, record_type)));
     return Hold(SchemaInference(type, strings == JNI_TRUE ? records::BytesAs::kStringWhereUtf8
                                                           : records::BytesAs::kBinary));
   });

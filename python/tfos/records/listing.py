@@ -11,6 +11,7 @@ import urllib.parse
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from tfos import _native
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
@@ -18,12 +19,6 @@ from tfos.files.interface import FileAccess, has_wildcard, is_hidden, walk
 from tfos.records import files as record_files
 
 INDEX_SUFFIX = ".tfindex"
-
-#: Compression by the end of a file's name, where no option says it.
-_BY_SUFFIX = {".gz": "GZIP", ".gzip": "GZIP", ".zlib": "ZLIB", ".deflate": "ZLIB"}
-_BY_OPTION = {"none": "", "uncompressed": "", "": "", "gzip": "GZIP", "zlib": "ZLIB"}
-#: What a file name gets that was written so.
-SUFFIX_OF = {"": "", "GZIP": ".gz", "ZLIB": ".zlib"}
 
 #: Hive's name for the directory of rows whose column is null.
 _NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
@@ -53,10 +48,8 @@ class FilePart(NamedTuple):
 def compression_of(path: str, option: str | None) -> str:
     """ "", "GZIP" or "ZLIB": of the option where there is one, else of the file's name."""
     if option is None:
-        return _BY_SUFFIX.get(os.path.splitext(path)[1].lower(), "")
-    if option.lower() not in _BY_OPTION:
-        raise BadInputError(f"compression {option!r} is none of none, gzip, zlib")
-    return _BY_OPTION[option.lower()]
+        return _native.compression_of_path(path)
+    return _native.compression_named(option)
 
 
 def list_files(

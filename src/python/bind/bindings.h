@@ -15,6 +15,7 @@ void BindAgentLink(nanobind::module_& module);
 void BindGpuLease(nanobind::module_& module);
 void BindInference(nanobind::module_& module);
 void BindRecords(nanobind::module_& module);
+void BindRecordRules(nanobind::module_& module);
 void BindCollective(nanobind::module_& module);
 void BindParameterServer(nanobind::module_& module);
 

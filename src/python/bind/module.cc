@@ -13,6 +13,7 @@ NB_MODULE(_native, module) {
   tfos::python::BindGpuLease(module);
   tfos::python::BindFiles(module);
   tfos::python::BindRecords(module);
+  tfos::python::BindRecordRules(module);
   tfos::python::BindInference(module);
   tfos::python::BindCollective(module);
   tfos::python::BindParameterServer(module);

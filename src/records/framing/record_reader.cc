@@ -12,11 +12,16 @@
 namespace tfos::records {
 
 Result<Validation> ValidationFrom(std::string_view name) {
-  if (name == "none") return Validation::kNone;
-  if (name == "lengths") return Validation::kLengths;
-  if (name == "full") return Validation::kFull;
+  const auto is = [&](std::string_view known) {
+    return std::ranges::equal(name, known, [](char given, char letter) {
+      return given == letter || (given >= 'A' && given <= 'Z' && given - 'A' + 'a' == letter);
+    });
+  };
+  if (is("none")) return Validation::kNone;
+  if (is("lengths")) return Validation::kLengths;
+  if (is("full")) return Validation::kFull;
   return Status(ErrorKind::kBadInput,
-                fmt::format("validation '{}' is none of 'none', 'lengths' and 'full'", name));
+                fmt::format("validation '{}' is none of full, lengths, none", name));
 }
 
 namespace {

@@ -46,6 +46,15 @@ Outcome ReadAll(std::string_view file, RecordReaderOptions options = {}) {
 
 const std::vector<std::string> kRecords = {"hello", "", std::string(100, 'x'), "end"};
 
+TEST(RecordReaderTest, ValidationIsKnownWhateverTheCase) {
+  EXPECT_EQ(ValidationFrom("none").value(), Validation::kNone);
+  EXPECT_EQ(ValidationFrom("Lengths").value(), Validation::kLengths);
+  EXPECT_EQ(ValidationFrom("FULL").value(), Validation::kFull);
+  for (const char* name : {"", "ful", "fulls", "half"}) {
+    EXPECT_EQ(ValidationFrom(name).status().kind(), ErrorKind::kBadInput) << name;
+  }
+}
+
 TEST(RecordReaderTest, ReadsWhatTensorFlowWrote) {
   // tf.io.TFRecordWriter's file of the record b"hello".
   const std::string golden = FromHex("0500000000000000eab2043e68656c6c6fbb1f1c19");

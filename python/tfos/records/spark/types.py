@@ -20,11 +20,10 @@ from typing import Any
 
 from pyspark.sql import types as sql
 
+from tfos import _native
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
 from tfos.spark.arrow_types import arrow_type
-
-RECORD_TYPES = ("Example", "SequenceExample", "ByteArray")
 
 #: The only column of record type ByteArray, as Spark's TFRecord connectors call it.
 BYTE_ARRAY_COLUMN = "byteArray"
@@ -43,10 +42,7 @@ _ARROW = {
 
 def record_type_of(name: str) -> str:
     """The record type that an option names, whatever its case."""
-    for known in RECORD_TYPES:
-        if name.lower() == known.lower():
-            return known
-    raise BadInputError(f"recordType {name!r} is none of {', '.join(RECORD_TYPES)}")
+    return _native.record_type_named(name)
 
 
 def check_schema(schema: sql.StructType, record_type: str, action: str) -> None:
@@ -54,27 +50,7 @@ def check_schema(schema: sql.StructType, record_type: str, action: str) -> None:
 
     ``action`` is "written" or "read", for the message.
     """
-    if not schema.fields:
-        raise BadInputError(f"a schema without columns can't be {action} as TFRecords")
-    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
-    if twice:
-        raise BadInputError(f"column {', '.join(twice)} is there twice; rename one")
-    if record_type == "ByteArray":
-        if len(schema.fields) != 1 or not isinstance(
-            schema[0].dataType, (sql.BinaryType, sql.StringType)
-        ):
-            raise BadInputError(
-                "recordType ByteArray has one column, of binary or string, and not "
-                f"{schema.simpleString()}"
-            )
-        return
-    refused = [
-        f"column {field.name} is {field.dataType.simpleString()}: {advice}"
-        for field in schema
-        if (advice := _advice(field.dataType, record_type, action))
-    ]
-    if refused:
-        raise BadInputError(f"this can't be {action} as TFRecords: " + "; ".join(refused))
+    _native.check_record_columns(schema.json(), record_type, action == "written")
 
 
 def check_partition_columns(schema: sql.StructType, names: Sequence[str]) -> None:
@@ -97,28 +73,6 @@ def check_partition_columns(schema: sql.StructType, names: Sequence[str]) -> Non
                 f"{schema[name].dataType.simpleString()}; directories "
                 "are named after strings, integers, booleans and dates: cast it to one of them"
             )
-
-
-def _advice(data_type: sql.DataType, record_type: str, action: str) -> str | None:
-    """What to do about a column of that type; None where it is well."""
-    element, depth = _element(data_type)
-    if depth > 2:
-        return "arrays may be nested twice at most, flatten it"
-    if depth == 2 and record_type != "SequenceExample":
-        return "arrays of arrays need recordType SequenceExample; or flatten it"
-    if _is_vector(element):
-        if action == "read":
-            return "declare array<float>, and use pyspark.ml.functions.array_to_vector on it"
-        return None if depth == 0 else "an array of vectors can't be, flatten it"
-    if isinstance(element, (sql.StringType, sql.DecimalType, *_ARROW)):
-        return None
-    if isinstance(element, (sql.DateType, sql.TimestampType, sql.TimestampNTZType)):
-        return "cast it to a string, or to a number, as with unix_micros or unix_date"
-    if isinstance(element, sql.StructType):
-        return "select its fields as columns, as in s.*"
-    if isinstance(element, sql.MapType):
-        return "make an array of its keys and one of its values"
-    return "cast it to a number, a string or binary"
 
 
 def _element(data_type: sql.DataType) -> tuple[sql.DataType, int]:

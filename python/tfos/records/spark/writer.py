@@ -22,6 +22,7 @@ from typing import Any
 
 from pyspark.sql import types as sql
 
+from tfos import _native
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
 from tfos.files import hadoop_settings
@@ -29,7 +30,7 @@ from tfos.files.access import access_for
 from tfos.files.interface import FileAccess
 from tfos.records import files as record_files
 from tfos.records import listing
-from tfos.records.listing import INDEX_SUFFIX, SUFFIX_OF
+from tfos.records.listing import INDEX_SUFFIX
 from tfos.records.spark import types
 from tfos.records.spark.datasource import (
     DataSourceArrowWriter,
@@ -42,6 +43,9 @@ SUCCESS = "_SUCCESS"
 
 #: What becomes of a directory that has files already, by the names of Spark's save modes.
 IF_EXISTS = ("append", "overwrite", "error", "ignore")
+
+#: Of compression by zlib.
+_HIGHEST_LEVEL = 9
 
 
 @dataclass
@@ -80,6 +84,8 @@ def start(
         raise BadInputError(
             f"index goes with uncompressed files only, and these are {layout.compression}"
         )
+    if layout.level is not None and layout.level > _HIGHEST_LEVEL:
+        raise BadInputError(f"compressionLevel='{layout.level}' is none of 0 to {_HIGHEST_LEVEL}")
     access, path = access_for(directory)
     status = access.status(path)
     if status is not None and not status.is_directory:
@@ -206,7 +212,7 @@ def _write_file(
 ) -> None:
     """Writes a file, and its index if there is to be one, and counts it as written."""
     access, _ = access_for(output.directory)
-    suffix = ".tfrecord" + SUFFIX_OF[layout.compression]
+    suffix = ".tfrecord" + _native.compression_suffix(layout.compression)
     temporary, final = temporary + suffix, final + suffix
     path = posixpath.join(output.temporary, temporary)
     try:

@@ -13,9 +13,9 @@ import org.apache.spark.ml.util.MLWriter;
 import tfos.internal.spark.Sql;
 
 /**
- * A {@link TensorFlowModel} on a file system: its parameters as Spark ML keeps them, and beside them
- * its SavedModel, so that what was saved can be moved. Python's {@code tfos.ml.Model} reads and writes
- * the same.
+ * A {@link TensorFlowModel} on a file system: its parameters as Spark ML keeps them, and beside
+ * them its SavedModel, so that what was saved can be moved. Python's {@code tfos.ml.Model} reads
+ * and writes the same.
  *
  * <p>Threads: one at a time. Errors: {@link UncheckedIOException}, naming both directories.
  */
@@ -37,13 +37,15 @@ final class SavedStage {
       parameters.session(sparkSession());
       parameters.saveImpl(path);
       if (!model.getModelDir().isEmpty()) {
-        copy(new Path(model.getModelDir()), new Path(path, SAVED_MODEL), Sql.hadoop(sparkSession()));
+        copy(new Path(model.getModelDir()), new Path(path, SAVED_MODEL),
+            Sql.hadoop(sparkSession()));
       }
     }
 
     private static void copy(Path from, Path to, Configuration hadoop) {
       try {
-        FileUtil.copy(from.getFileSystem(hadoop), from, to.getFileSystem(hadoop), to, false, hadoop);
+        FileUtil.copy(
+            from.getFileSystem(hadoop), from, to.getFileSystem(hadoop), to, false, hadoop);
       } catch (IOException error) {
         throw new UncheckedIOException("copying the SavedModel " + from + " to " + to, error);
       }
@@ -59,7 +61,8 @@ final class SavedStage {
       Path saved = new Path(path, SAVED_MODEL);
       try {
         FileSystem files = saved.getFileSystem(Sql.hadoop(sparkSession()));
-        return files.exists(saved) ? model.setModelDir(files.makeQualified(saved).toString()) : model;
+        return files.exists(saved)
+            ? model.setModelDir(files.makeQualified(saved).toString()) : model;
       } catch (IOException error) {
         throw new UncheckedIOException("looking for the SavedModel " + saved, error);
       }

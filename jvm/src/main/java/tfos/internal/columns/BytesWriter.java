@@ -57,7 +57,8 @@ abstract class BytesWriter extends OffsetWriter {
       if (from instanceof UnsafeRow row) {
         // Its field says where in the row the bytes are, and how many: no array is made of them.
         long place = row.getLong(ordinal);
-        appendBytes(row.getBaseObject(), row.getBaseOffset() + (place >>> Integer.SIZE), (int) place);
+        long address = row.getBaseOffset() + (place >>> Integer.SIZE);
+        appendBytes(row.getBaseObject(), address, (int) place);
         return;
       }
       byte[] bytes = from.getBinary(ordinal);

@@ -21,11 +21,12 @@ import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.types.UserDefinedType;
 
 /**
- * A column of Spark SQL that becomes one of Arrow, value by value, in memory that native code reads.
+ * A column of Spark SQL that becomes one of Arrow, value by value, in memory that native code
+ * reads.
  *
- * <p>Owner and lifetime: owns its memory until {@link #close}. Threads: one at a time. Errors: {@link
- * IllegalArgumentException} for types that {@link ColumnTypes} has no format of, and for columns of
- * more than 2 GiB.
+ * <p>Owner and lifetime: owns its memory until {@link #close}. Threads: one at a time. Errors:
+ * {@link IllegalArgumentException} for types that {@link ColumnTypes} has no format of, and for
+ * columns of more than 2 GiB.
  */
 public abstract class ColumnWriter implements AutoCloseable {
   private final Memory validity = new Memory();
@@ -112,7 +113,9 @@ public abstract class ColumnWriter implements AutoCloseable {
     return 3 + buffers().length;
   }
 
-  /** Writes length, nulls and addresses to the numbers from {@code at} on; where the next ones go. */
+  /**
+   * Writes length, nulls and addresses to the numbers from {@code at} on; where the next ones go.
+   */
   protected int describe(long[] to, int at) {
     long[] buffers = buffers();
     to[at++] = length;

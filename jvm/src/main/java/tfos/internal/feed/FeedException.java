@@ -1,8 +1,8 @@
 package tfos.internal.feed;
 
 /**
- * Rows of a DataFrame could not be fed. Its text begins with the name of the class in Python's {@code
- * tfos.errors} that the driver's program gets, and says which partition, which node and why.
+ * Rows of a DataFrame could not be fed. Its text begins with the name of the class in Python's
+ * {@code tfos.errors} that the driver's program gets, and says which partition, which node and why.
  */
 public final class FeedException extends RuntimeException {
   private static final long serialVersionUID = 1;

@@ -14,8 +14,8 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /**
- * Feeds DataFrames to the nodes of a cluster without a Python worker: what {@code cluster.train(df)}
- * of the driver's Python program calls (python/tfos/feed/jvm.py).
+ * Feeds DataFrames to the nodes of a cluster without a Python worker: what {@code
+ * cluster.train(df)} of the driver's Python program calls (python/tfos/feed/jvm.py).
  */
 public final class FrameFeeder {
   private FrameFeeder() {}
@@ -34,8 +34,8 @@ public final class FrameFeeder {
   /**
    * Feeds all rows once, in a Spark job of the calling thread.
    *
-   * @param plan the JSON that {@code FeedPlan.to_json} of python/tfos/feed/plan.py makes; as bytes, as
-   *     py4j would show a text in its log
+   * @param plan the JSON that {@code FeedPlan.to_json} of python/tfos/feed/plan.py makes; as bytes,
+   *     as py4j would show a text in its log
    * @param names of the columns, in the rows that nodes get
    * @return for each partition its rows, and how many of them were sent twice, as JSON
    */
@@ -45,7 +45,8 @@ public final class FrameFeeder {
     var query = (org.apache.spark.sql.classic.Dataset<Row>) frame.select(functions.col("*"));
     QueryExecution execution = query.queryExecution();
     FrameFeed feed = new FrameFeed(plan, renamed(query.schema(), names), decimalsAsFloat64);
-    List<long[]> counts = SQLExecution.withNewExecutionId(execution, Option.apply("tfos feed"), () -> {
+    Option<String> name = Option.apply("tfos feed");
+    List<long[]> counts = SQLExecution.withNewExecutionId(execution, name, () -> {
       RDD<InternalRow> rows = execution.toRdd();
       return rows.toJavaRDD().mapPartitionsWithIndex(feed, false).collect();
     });

@@ -60,8 +60,9 @@ final class NativeFeeder implements AutoCloseable {
    * Asks the coordinator why a node was lost.
    *
    * @param plan the one of the feeder that lost it
-   * @return whether the programs of all nodes that were fed have returned, so that nobody wants rows
-   *     any more. Throws a {@link FeedException} with the cluster's failure where there is one.
+   * @return whether the programs of all nodes that were fed have returned, so that nobody wants
+   *     rows any more. Throws a {@link FeedException} with the cluster's failure where there is
+   *     one.
    */
   static native boolean programsHaveReturned(byte[] plan, BooleanSupplier killed);
 

@@ -44,7 +44,9 @@ public final class Inference {
   public record Options(SavedModel.Source source, List<Input> inputs, Map<String, String> outputs,
       List<String> binary, int batchSize, boolean keep, boolean unwrap) {}
 
-  /** A column for an input; {@code splits} is "", or the input with the row splits of a ragged one. */
+  /**
+   * A column for an input; {@code splits} is "", or the input with the row splits of a ragged one.
+   */
   public record Input(String column, String tensor, String splits) {
     /** Of column -> input. */
     public static List<Input> listOf(Map<String, String> mapping) {

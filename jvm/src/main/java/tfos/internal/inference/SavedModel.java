@@ -67,7 +67,8 @@ public final class SavedModel implements Serializable {
       throw new IllegalArgumentException("no model is set: the directory of a SavedModel");
     }
     String tagList = Json.text(
-        Arrays.stream(source.tags.split(",")).map(String::strip).filter(tag -> !tag.isEmpty()).toList());
+        Arrays.stream(source.tags.split(",")).map(String::strip).filter(tag -> !tag.isEmpty())
+            .toList());
     Path directory = new Path(path);
     try {
       FileSystem files = directory.getFileSystem(hadoop);
@@ -162,7 +163,8 @@ public final class SavedModel implements Serializable {
       FileSystem files = directory.getFileSystem(hadoop);
       if (!contentOf(files, directory).stamp.equals(stamp)) {
         throw new IllegalArgumentException(path
-            + " on this host is not the model that was checked: it was written anew meanwhile, or hosts have different copies of it");
+            + " on this host is not the model that was checked: it was written anew meanwhile, or "
+            + "hosts have different copies of it");
       }
       URI uri = directory.toUri();
       if (uri.getScheme().equals("file")) {

@@ -23,8 +23,8 @@ import tfos.internal.columns.NativeColumns;
  */
 public final class BytesRecordReader extends RecordReader<BytesWritable, NullWritable> {
   /** Decompression is the codec's. */
-  private static final ReadPlan PLAN = new ReadPlan(RecordOptions.BYTE_ARRAY, "", ReadPlan.FAIL_FAST,
-      "full", RecordColumns.BYTE_ARRAY_TABLE, "");
+  private static final ReadPlan PLAN = new ReadPlan(
+      RecordOptions.BYTE_ARRAY, "", ReadPlan.FAIL_FAST, "full", RecordColumns.BYTE_ARRAY_TABLE, "");
 
   private FSDataInputStream file;
   private InputStream stream;

@@ -13,8 +13,8 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 /**
  * Writes bytes as records, for Hadoop. A file without records is empty.
  *
- * <p>Owner and lifetime: Hadoop's or Spark's task, until {@link #close}, which alone says that all of
- * it was written. Threads: one at a time. Errors: those of the file system.
+ * <p>Owner and lifetime: Hadoop's or Spark's task, until {@link #close}, which alone says that all
+ * of it was written. Threads: one at a time. Errors: those of the file system.
  */
 public final class BytesRecordWriter extends RecordWriter<BytesWritable, NullWritable> {
   /** Compression is the codec's. */

@@ -5,11 +5,11 @@ import java.io.OutputStream;
 import tfos.internal.base.NativeLibrary;
 
 /**
- * The native methods of src/jvm/native_records.cc: files of records as columns, whose types are JSON
- * as src/jvm/column_layout.h has it. Handles are to be given back once; streams stay the caller's to
- * close. {@code name} is what messages call the file, {@code compression} "", "GZIP" or "ZLIB",
- * {@code recordType} one of {@link RecordOptions}. Threads: one for each handle. Errors: {@link
- * IllegalArgumentException} with file and record, and what streams throw.
+ * The native methods of src/jvm/native_records.cc: files of records as columns, whose types are
+ * JSON as src/jvm/column_layout.h has it. Handles are to be given back once; streams stay the
+ * caller's to close. {@code name} is what messages call the file, {@code compression} "", "GZIP" or
+ * "ZLIB", {@code recordType} one of {@link RecordOptions}. Threads: one for each handle. Errors:
+ * {@link IllegalArgumentException} with file and record, and what streams throw.
  */
 public final class NativeRecords {
   static {

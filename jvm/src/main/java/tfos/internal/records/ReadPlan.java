@@ -33,7 +33,8 @@ public record ReadPlan(String recordType, String compression, String mode, Strin
     ObjectNode json = Json.object().put("recordType", recordType)
         .put("compression", compressionOf(file)).put("mode", mode).put("validation", validation)
         .put("badColumn", badColumn).put("begin", begin).put("end", end)
-        .put("firstRecord", firstRecord).put("batchRows", BATCH_ROWS).put("batchBytes", BATCH_BYTES);
+        .put("firstRecord", firstRecord).put("batchRows", BATCH_ROWS)
+        .put("batchBytes", BATCH_BYTES);
     json.set("columns", ColumnTypes.toJson(RecordColumns.codecTypes(columns)));
     return json.toString();
   }

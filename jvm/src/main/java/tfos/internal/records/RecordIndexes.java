@@ -18,8 +18,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Which files have an index beside them, as it was when first asked; and what an index says.
  *
- * <p>Threads: any. Errors: those of the file system where an index is read; {@link IllegalArgumentException} for
- * an index that is damaged or of another content.
+ * <p>Threads: any. Errors: those of the file system where an index is read; {@link
+ * IllegalArgumentException} for an index that is damaged or of another content.
  */
 public final class RecordIndexes {
   private static final Logger LOG = LoggerFactory.getLogger(RecordIndexes.class);
@@ -27,7 +27,9 @@ public final class RecordIndexes {
   /** Of a file's begin and end that an index is checked with: kFingerprintBytes in C++. */
   private static final int FINGERPRINT_BYTES = 4_096;
 
-  /** The names of the indexes in a directory. Files come by the thousand, directory by directory. */
+  /**
+   * The names of the indexes in a directory. Files come by the thousand, directory by directory.
+   */
   private final Map<Path, Set<String>> found = new ConcurrentHashMap<>();
 
   public static boolean isIndex(Path file) {

@@ -11,15 +11,14 @@ import java.util.stream.Stream;
 import org.apache.hadoop.fs.Path;
 
 /**
- * The options of the format {@code tfrecord} (docs/tfrecords.md), whatever their case, and the names
- * in them.
+ * The options of the format {@code tfrecord} (docs/tfrecords.md), whatever their case, and the
+ * names in them.
  *
- * <p>Threads: readable from any. Errors: {@link IllegalArgumentException} for an option that there is
- * not, and for a value that it can't have.
+ * <p>Threads: readable from any. Errors: {@link IllegalArgumentException} for an option that there
+ * is not, and for a value that it can't have.
  */
 public final class RecordOptions {
   public static final String EXAMPLE = "Example";
-  public static final String SEQUENCE_EXAMPLE = "SequenceExample";
   public static final String BYTE_ARRAY = "ByteArray";
 
   private static final Set<String> READ = Set.of("recordtype", "compression", "mode",
@@ -102,21 +101,12 @@ public final class RecordOptions {
   }
 
   public String recordType() {
-    return oneOf("recordType", EXAMPLE, SEQUENCE_EXAMPLE, BYTE_ARRAY);
+    return RecordRules.recordType(get("recordType", EXAMPLE));
   }
 
   /** "", "GZIP" or "ZLIB"; null where files' names say it. */
   public String compression() {
-    if (!has("compression")) {
-      return null;
-    }
-    return switch (get("compression", "").toLowerCase(Locale.ROOT)) {
-      case "none", "uncompressed", "" -> "";
-      case "gzip" -> "GZIP";
-      case "zlib" -> "ZLIB";
-      default -> throw new IllegalArgumentException(
-          "compression '" + get("compression", "") + "' is none of none, gzip, zlib");
-    };
+    return has("compression") ? RecordRules.compression(get("compression", "")) : null;
   }
 
   public boolean flag(String name, boolean otherwise) {
@@ -144,19 +134,11 @@ public final class RecordOptions {
 
   /** "", "GZIP" or "ZLIB", by the end of a file's name. */
   public static String compressionOf(Path file) {
-    String name = file.getName().toLowerCase(Locale.ROOT);
-    if (name.endsWith(".gz") || name.endsWith(".gzip")) {
-      return "GZIP";
-    }
-    return name.endsWith(".zlib") || name.endsWith(".deflate") ? "ZLIB" : "";
+    return RecordRules.compressionOf(file.getName());
   }
 
   /** What the name of a file so compressed ends with. */
   static String suffixOf(String compression) {
-    return switch (compression) {
-      case "GZIP" -> ".gz";
-      case "ZLIB" -> ".zlib";
-      default -> "";
-    };
+    return RecordRules.suffixOf(compression);
   }
 }

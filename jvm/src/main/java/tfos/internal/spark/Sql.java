@@ -23,7 +23,8 @@ public final class Sql {
     return ((org.apache.spark.sql.classic.Dataset<?>) frame).queryExecution().toRdd();
   }
 
-  public static Dataset<Row> frame(SparkSession spark, JavaRDD<InternalRow> rows, StructType schema) {
+  public static Dataset<Row> frame(
+      SparkSession spark, JavaRDD<InternalRow> rows, StructType schema) {
     return classic(spark).internalCreateDataFrame(rows.rdd(), schema, false);
   }
 
@@ -33,7 +34,8 @@ public final class Sql {
   }
 
   /** The same, with the options of a reader or writer that are Hadoop's. */
-  public static Configuration hadoop(SparkSession spark, scala.collection.immutable.Map<String, String> options) {
+  public static Configuration hadoop(
+      SparkSession spark, scala.collection.immutable.Map<String, String> options) {
     return classic(spark).sessionState().newHadoopConfWithOptions(options);
   }
 

@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import scala.Tuple2;
 
 /**
- * Gives the format the paths that a reader was asked for, for its messages: Spark tells a format only
- * which files it has found there. Threads: any.
+ * Gives the format the paths that a reader was asked for, for its messages: Spark tells a format
+ * only which files it has found there. Threads: any.
  */
 final class NamedPaths extends Rule<LogicalPlan> {
   /** An option with a dot, which no user sets by mistake. */

@@ -61,7 +61,9 @@ final class RecordScan extends AbstractFunction1<PartitionedFile, Iterator<Inter
     }
   }
 
-  /** Spark tells missing, forbidden and corrupt files apart by the class, and names the file itself. */
+  /**
+   * Spark tells missing, forbidden and corrupt files apart by the class, and names the file itself.
+   */
   @SuppressWarnings("unchecked")
   private static <E extends Exception> E asItIs(Exception error) throws E {
     throw (E) error;

@@ -52,9 +52,9 @@ import tfos.internal.spark.Sql;
 /**
  * The format {@code tfrecord} for Spark's readers and writers (docs/tfrecords.md).
  *
- * <p>A file format of Spark's first interface and not of the second one: there Spark lists, packs and
- * prunes files, commits what tasks wrote, and knows all save modes and partitionBy; to sources of
- * the second interface it refuses half of that.
+ * <p>A file format of Spark's first interface and not of the second one: there Spark lists, packs
+ * and prunes files, commits what tasks wrote, and knows all save modes and partitionBy; to sources
+ * of the second interface it refuses half of that.
  *
  * <p>Owner: Spark. Threads: any. Errors: {@link IllegalArgumentException} for options and columns
  * that don't fit, before anything runs.
@@ -227,8 +227,8 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
     }
     StructField field = data.apply(badColumn);
     if (!field.dataType().equals(DataTypes.BinaryType)) {
-      throw new IllegalArgumentException("column " + badColumn + " takes bad records as they are, so "
-          + "it has to be binary that may be null, and not " + field.dataType().simpleString()
+      throw new IllegalArgumentException("column " + badColumn + " takes bad records as they are, "
+          + "so it has to be binary that may be null, and not " + field.dataType().simpleString()
           + "; or give another name with the option " + BAD_COLUMN_OPTION);
     }
   }
@@ -260,7 +260,8 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
 
     @Override
     public OutputWriter newInstance(String path, StructType schema, TaskAttemptContext context) {
-      return new Writer(path, new RecordFileWriter(new Path(path), context.getConfiguration(), plan));
+      return new Writer(
+          path, new RecordFileWriter(new Path(path), context.getConfiguration(), plan));
     }
   }
 

@@ -1,0 +1,30 @@
+package tfos.internal.records;
+
+import tfos.internal.base.NativeLibrary;
+
+/**
+ * The native methods of src/jvm/record_rules.cc: what the jar and Python decide alike. Threads:
+ * any. Errors: {@link IllegalArgumentException} with what there is instead, or what to do.
+ */
+final class RecordRules {
+  static {
+    NativeLibrary.load();
+  }
+
+  private RecordRules() {}
+
+  /** "Example", "SequenceExample" or "ByteArray", whatever the case of the name. */
+  static native String recordType(String name);
+
+  /** "", "GZIP" or "ZLIB": what an option names. */
+  static native String compression(String option);
+
+  /** The same by the end of a file's name. */
+  static native String compressionOf(String file);
+
+  /** What the name of a file so compressed ends with. */
+  static native String suffixOf(String compression);
+
+  /** Whether such records can hold the columns of a schema, given as Spark's JSON. */
+  static native void check(String schema, String recordType, boolean written);
+}

@@ -1,0 +1,148 @@
+"""The format of the jar and the one in Python: the same files, and the same words for what is wrong.
+
+test_tfrecord_source.py runs each of its tests with both. What differs is in docs/tfrecords.md.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from pyspark.ml.linalg import Vectors
+from pyspark.sql import functions
+
+from support.record_source import PYTHON_FORMAT, Source
+from support.spark_errors import SPARK_ERRORS
+from tfos.records.spark import source as tfrecord_source
+
+#: Where Spark's text about an error has that of tfos.
+_SAID = re.compile(r"(?:BadInputError|IllegalArgumentException): (.*)")
+
+
+@pytest.fixture(scope="module")
+def both(spark):
+    tfrecord_source.register_python(spark, PYTHON_FORMAT)
+    return [Source(spark, "jvm"), Source(spark, "python")]
+
+
+@pytest.fixture(scope="module")
+def path(both, tmp_path_factory):
+    """A directory with one file of ids."""
+    directory = tmp_path_factory.mktemp("records") / "ids"
+    both[0].write(both[0].spark.range(10).coalesce(1), directory)
+    return directory
+
+
+def said(action):
+    """What tfos says as it refuses something."""
+    with pytest.raises(SPARK_ERRORS) as raised:
+        action()
+    text = str(raised.value)
+    found = _SAID.findall(text)
+    return (found[-1] if found else text.split("\n")[0]).strip()
+
+
+def content_of(directory):
+    """The files by their names, of which each format makes the first part up."""
+    return {
+        re.sub(r"^part-[^.]*", "part", file.name): file.read_bytes()
+        for file in directory.iterdir()
+        if not file.name.endswith(".crc")
+    }
+
+
+VALUES = {
+    "Example": ["id", "cast(id as string) s", "array(id, id) a", "cast(id as decimal(8,2)) d"],
+    "SequenceExample": ["id", "array(array(id), array(id, id)) a"],
+    "ByteArray": ["cast(id as string) s"],
+}
+
+
+@pytest.mark.parametrize("record_type", VALUES)
+@pytest.mark.parametrize(
+    "options", [{"index": "true"}, {"compression": "gzip"}, {"compression": "ZLIB"}]
+)
+def test_both_write_the_same_bytes(both, tmp_path, record_type, options):
+    written = []
+    for source in both:
+        frame = source.spark.range(3000).coalesce(1).selectExpr(*VALUES[record_type])
+        directory = tmp_path / ("jvm" if source.is_jvm else "python")
+        source.write(frame, directory, recordType=record_type, **options)
+        written.append(content_of(directory))
+    assert written[0] == written[1]
+    assert len(written[0]) == 2 + ("index" in options)  # With _SUCCESS.
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "fast"},
+        {"recordType": "Other"},
+        {"compression": "lz4"},
+        {"validation": "half"},
+        {"sampleRecords": "0"},
+        {"inferStrings": "1"},
+        {"maxPartitionBytes": "x"},
+        {"columnNameOfCorruptRecord": "x"},
+        {"nonsense": "1", "other": "2"},
+    ],
+)
+def test_both_refuse_options_for_reading_alike(both, path, options):
+    jvm, python = (said(lambda: source.read(path, **options).collect()) for source in both)
+    assert jvm == python
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"mode": "PERMISSIVE"}, {"recordType": "bytearray"}, {"validation": "NONE"}]
+    + [{"compression": name} for name in ("", "None", "uncompressed")],
+)
+def test_both_take_options_in_any_case(both, path, options):
+    jvm, python = (source.read(path, **options).collect() for source in both)
+    assert jvm == python and len(jvm) == 10
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"recordType": "Other"},
+        {"compression": "lz4"},
+        {"index": "1"},
+        {"index": "true", "compression": "gzip"},
+        {"compressionLevel": "10"},
+        {"compressionLevel": "-1"},
+    ],
+)
+def test_both_refuse_options_for_writing_alike(both, tmp_path, options):
+    frame = both[0].spark.range(3)
+    jvm, python = (said(lambda: source.write(frame, tmp_path / "x", **options)) for source in both)
+    assert jvm == python
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("kind", ["date", "map<string,int>", "array<array<int>>", "interval day"])
+def test_both_refuse_types_alike(both, path, tmp_path, kind):
+    frame = both[0].spark.range(1).select(functions.lit(None).cast(kind).alias("c"))
+    jvm, python = (said(lambda: source.write(frame, tmp_path / "x")) for source in both)
+    assert jvm == python and "this can't be written as TFRecords: column c is" in jvm
+    jvm, python = (said(lambda: source.read(path, f"c {kind}").collect()) for source in both)
+    assert jvm == python and "this can't be read as TFRecords: column c is" in jvm
+
+
+def test_both_refuse_vectors_alike(both, path, tmp_path):
+    frame = both[0].spark.createDataFrame([([Vectors.dense([1.0])],)], ["v"])
+    jvm, python = (said(lambda: source.write(frame, tmp_path / "x")) for source in both)
+    assert jvm == python and "column v is array<vector>" in jvm
+    vector = both[0].spark.createDataFrame([(Vectors.dense([1.0]),)], ["v"]).schema
+    jvm, python = (said(lambda: source.read(path, vector).collect()) for source in both)
+    assert jvm == python and "array_to_vector" in jvm
+
+
+def test_both_refuse_columns_of_byte_arrays_alike(both, path, tmp_path):
+    frame = both[0].spark.range(1)
+    write = {"recordType": "ByteArray"}
+    jvm, python = (said(lambda: source.write(frame, tmp_path / "x", **write)) for source in both)
+    assert jvm == python and "and not struct<id:bigint>" in jvm
+    schema = "a int, b string"
+    jvm, python = (said(lambda: source.read(path, schema, **write).collect()) for source in both)
+    assert jvm == python and "and not struct<a:int,b:string>" in jvm
