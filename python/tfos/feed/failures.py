@@ -9,8 +9,11 @@ from tfos.feed.plan import FeedPlan
 
 def programs_have_returned(plan: FeedPlan, lost: Exception) -> bool:
     """Whether the programs of all nodes that could be fed have returned in order, so that nobody
-    wants rows any more and ``lost`` does not matter. Nodes that the cluster was allowed to lose count
-    as returned. Raises the cluster's first failure, which explains ``lost``, where there is one."""
+    wants rows any more and ``lost`` does not matter.
+
+    Nodes that the cluster was allowed to lose count as returned. Raises the cluster's first
+    failure, which explains ``lost``, where there is one.
+    """
     from tfos import _native
     from tfos.errors import NodeFailedError
 

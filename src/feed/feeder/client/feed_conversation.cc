@@ -13,9 +13,7 @@
 #include "net/socket.h"
 
 namespace tfos::feed {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 std::string FeedClient::Impl::NameOf(const Endpoint& endpoint) {
   return endpoint.host.empty() ? fmt::format("node {}", endpoint.node_id)
