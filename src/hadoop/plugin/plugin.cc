@@ -378,7 +378,8 @@ __attribute__((visibility("default"))) const char* tfos_hadoop_configure(
       reinterpret_cast<tfos::hadoop::SetStatus>(::dlsym(framework, "TF_SetStatus"));
   if (library.set_status == nullptr) return "this TensorFlow has no TF_SetStatus";
   const char* problem = nullptr;
-  tfos::Guarded([&] { library.scheme = scheme; },
+  std::string& kept = library.scheme;  // Clang sees the lock here, not in the function below.
+  tfos::Guarded([&] { kept = scheme; },
                 [&](tfos::ErrorKind, const char*) { problem = "no memory"; });
   library.files = *files;
   return problem;
