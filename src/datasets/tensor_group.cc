@@ -130,13 +130,13 @@ struct TensorGroup::Shared {
   static std::int32_t AllGather(void* context, const char* name, const std::uint64_t* sizes,
                                 const void* from, void* to, char** message) {
     return Run(message, [&] {
-      collective::Group& group = *Of(context).group;
-      const std::vector<std::size_t> by_member(sizes, sizes + group.size());
-      const std::size_t before = std::accumulate(sizes, sizes + group.rank(), std::size_t{0});
-      const std::size_t total = std::accumulate(sizes, sizes + group.size(), std::size_t{0});
+      collective::Group& joined = *Of(context).group;
+      const std::vector<std::size_t> by_member(sizes, sizes + joined.size());
+      const std::size_t before = std::accumulate(sizes, sizes + joined.rank(), std::size_t{0});
+      const std::size_t total = std::accumulate(sizes, sizes + joined.size(), std::size_t{0});
       auto* const bytes = static_cast<std::byte*>(to);
-      if (sizes[group.rank()] > 0) std::memcpy(bytes + before, from, sizes[group.rank()]);
-      return group.AllGather(by_member, {bytes, total}, name);
+      if (sizes[joined.rank()] > 0) std::memcpy(bytes + before, from, sizes[joined.rank()]);
+      return joined.AllGather(by_member, {bytes, total}, name);
     });
   }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "base/thread/guarded.h"
 #include "base/thread/mutex.h"
@@ -378,8 +379,10 @@ __attribute__((visibility("default"))) const char* tfos_hadoop_configure(
       reinterpret_cast<tfos::hadoop::SetStatus>(::dlsym(framework, "TF_SetStatus"));
   if (library.set_status == nullptr) return "this TensorFlow has no TF_SetStatus";
   const char* problem = nullptr;
-  tfos::Guarded([&] { library.scheme = scheme; },
+  std::string copy;
+  tfos::Guarded([&] { copy = scheme; },
                 [&](tfos::ErrorKind, const char*) { problem = "no memory"; });
+  if (problem == nullptr) library.scheme = std::move(copy);
   library.files = *files;
   return problem;
 }
