@@ -13,7 +13,7 @@ from pyspark.sql import functions
 
 from support.record_source import PYTHON_FORMAT, Source
 from support.spark_errors import SPARK_ERRORS
-from tfos.records.spark import source as tfrecord_source
+from tfos.records.spark import sessions as tfrecord_sessions
 
 #: Where Spark's text about an error has that of tfos.
 _SAID = re.compile(r"(?:BadInputError|IllegalArgumentException): (.*)")
@@ -21,7 +21,7 @@ _SAID = re.compile(r"(?:BadInputError|IllegalArgumentException): (.*)")
 
 @pytest.fixture(scope="module")
 def both(spark):
-    tfrecord_source.register_python(spark, PYTHON_FORMAT)
+    tfrecord_sessions.register_python(spark, PYTHON_FORMAT)
     return [Source(spark, "jvm"), Source(spark, "python")]
 
 

@@ -92,7 +92,8 @@ def test_each_part_leaves_time_for_lint_and_test():
 
 def test_the_command_of_each_part_is_one_that_make_knows():
     for part in PARTS:
-        done = run("make", "--dry-run", *part.command.split()[1:])
+        # `make test` runs this, and a make within a make says which directory it enters.
+        done = run("make", "--no-print-directory", "--dry-run", *part.command.split()[1:])
         assert done.returncode == 0, done.stderr
         if "/" in part.name:
             sanitizer, name = part.name.split("/")
