@@ -80,7 +80,7 @@ analyse: ## Check all C++ sources with Clang's warnings and its analysis of mute
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh build test analyse' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
-	  "Checking the C++ sources with Clang" 'cmake --preset clang >build/clang.log && python3 tools/checks/check_with_clang.py build/clang'
+	  "Checking the C++ sources with Clang" 'mkdir -p build && cmake --preset clang >build/clang.log && python3 tools/checks/check_with_clang.py build/clang'
 
 # Both are Clang's builds of all there is, benchmarks and fuzz targets included, with its warnings as
 # errors.

@@ -28,7 +28,7 @@ from daemons import LOG_TAIL_LINES, Cluster, Daemon, DaemonError, run_with
 from hadoop_daemons import LOOPBACK, fetch_jars, free_port, java_command, write_site
 from yarn_cluster import YarnCluster
 
-_RUN_TIMEOUT_S = 60
+_RUN_TIMEOUT_S = 300
 _NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
 _HA_ADMIN = "org.apache.hadoop.hdfs.tools.DFSHAAdmin"

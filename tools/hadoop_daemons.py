@@ -1,9 +1,11 @@
 """What the harnesses of Hadoop's daemons share (hadoop_cluster.py, yarn_cluster.py): jars, Java,
 configuration."""
 
+import contextlib
 import json
 import os
 import pathlib
+import random
 import shutil
 import socket
 import subprocess
@@ -25,6 +27,9 @@ ARTIFACTS = (
 )
 
 LOOPBACK = "127.0.0.1"
+#: Below the kernel's range, and above those that daemons have by default.
+_FIRST_PORT = 20000
+_PORT_RANGE = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range")
 _POLL_S = 0.1
 _FETCH_TIMEOUT_S = 600
 _JVM_OPTIONS = (
@@ -117,11 +122,17 @@ def write_site(directory, name, properties):
 
 
 def free_port():
-    """A port that nobody listens on now. The daemons have to know each other's before they
-    start."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens on now: daemons must know each other's before they start.
+
+    It lies below those that the kernel hands out, or another program's connection could take it
+    before the daemon does.
+    """
+    kernels_first = int(_PORT_RANGE.read_text().split()[0])
+    while True:
+        port = random.randrange(_FIRST_PORT, max(kernels_first, _FIRST_PORT + 1000))
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((LOOPBACK, port))
+            return port
 
 
 def get_json(url):

@@ -76,7 +76,7 @@ class SparkCluster(Cluster):
         cores=1,
         memory="2g",
         directory="build/spark",
-        start_timeout_s=90,
+        start_timeout_s=300,
         hosts=(Host(),),
     ):
         self.workers = workers

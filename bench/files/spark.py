@@ -278,7 +278,7 @@ def main():
     from pyspark.sql import SparkSession
 
     import tfos
-    from tfos.records.spark import source
+    from tfos.records.spark import sessions
 
     spark = (
         SparkSession.builder.master(f"local[{PARTS}]")
@@ -289,7 +289,7 @@ def main():
         .config("spark.python.daemon.module", "tensorflow_daemon")
         .getOrCreate()
     )
-    source.register_python(spark, OURS["tfos in Python"])
+    sessions.register_python(spark, OURS["tfos in Python"])
     spark.dataSource.register(Batches)
     titles = {"Python": "Python, `tf.train.Example`", "Parquet": "Parquet", "bound": "the bound"}
     lines = [

@@ -142,6 +142,8 @@ class TFEstimator(
     def _fit(self, dataset):
         spark = dataset.sparkSession
         args = self.merge_args_params()
+        if self.export_fn is not None and not args.export_dir:
+            raise BadInputError("export_fn needs export_dir: where it is to write")
         # A program that parses its own command line gets that.
         program_args = self.args.argv if self.args.argv else args
         cluster = TFCluster.run(
@@ -160,8 +162,6 @@ class TFEstimator(
                 cluster.train(dataset.select(sorted(args.input_mapping)).rdd, args.epochs)
             cluster.shutdown(grace_secs=args.grace_secs)
         if self.export_fn is not None:
-            if not args.export_dir:
-                raise BadInputError("export_fn needs export_dir: where it is to write")
             task = _ExportTask(self.export_fn, program_args)
             spark.sparkContext.parallelize([None], 1).foreachPartition(task)
         return self._copyValues(TFModel(self.args))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import secrets
 import threading
@@ -34,6 +35,10 @@ _END_MARGIN_SECONDS = 5.0
 _LAUNCH_END_SECONDS = 5.0
 #: As long, where they bring what the programs returned.
 _RESULTS_SECONDS = 120.0
+#: For TensorBoard to import what it needs on a busy host.
+_TENSORBOARD_SECONDS = 300.0
+
+logger = logging.getLogger(__name__)
 
 
 class Cluster:
@@ -272,14 +277,19 @@ class Cluster:
         return self._feed.ledger()
 
     def tensorboard_url(self) -> str | None:
-        """Where TensorBoard answers; None when it was not asked for. Waits until it listens."""
+        """Where TensorBoard answers. Waits until it listens. None when it was not asked for, or
+        does not listen after five minutes, for which the log of its node has the reason."""
 
         def started() -> bool:
             return any(node.get("tensorboard") for node in self._coordinator.nodes())
 
         if not self._has_tensorboard:
             return None
-        if not self._coordinator.wait(started, 60):
+        if not self._coordinator.wait(started, _TENSORBOARD_SECONDS):
+            logger.warning(
+                "TensorBoard does not listen after %d s; the log of its node says why",
+                _TENSORBOARD_SECONDS,
+            )
             return None
         node = next(n for n in self._coordinator.nodes() if n.get("tensorboard"))
         return "http://" + host_and_port(node["address"], node["tensorboard"]["port"])

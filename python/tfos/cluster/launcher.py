@@ -102,7 +102,9 @@ class Launcher:
         reasons = []
         for node in self._coordinator.nodes():
             if node["state"] == "expected":
-                if running < total:
+                if total == 0:
+                    why = "Spark has not begun its job yet"
+                elif running < total:
                     why = (
                         f"no executor slot (Spark runs {running} of {total} launch tasks; "
                         "free cores or lower the number of nodes)"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from tfos.cluster.progress import number
+from tfos.cluster.progress import counted, number
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ def status_html(
 def _row(node: dict[str, Any]) -> str:
     metrics = dict(node["metrics"])
     own = [number(metrics[name]) if name in metrics else "" for name in ("step", "loss", "rows")]
-    queued = metrics.get("feed_queued_bytes")
     reported = ", ".join(
         f"{name}={number(value)}"
         for name, value in sorted(metrics.items())
@@ -54,7 +53,11 @@ def _row(node: dict[str, Any]) -> str:
         _cell(node["host"] or ""),
         _colored("td", state, node["state"]),
         *map(_cell, own),
-        _cell("" if queued is None else f"{queued / 1e6:,.1f}"),
+        _cell(
+            f"{counted(metrics, 'feed_queued_bytes') / 1e6:,.1f}"
+            if "feed_queued_bytes" in metrics
+            else ""
+        ),
         _cell(reported),
     ]
     return f"<tr>{''.join(cells)}</tr>"
@@ -109,11 +112,11 @@ class Watch:
         over = False
         while not over and not self._stopped:
             over = self._ended.wait(self._interval)
-            table = self._html()
             with self._sending:
-                if table == self._shown or self._stopped:
-                    continue
                 try:
+                    table = self._html()
+                    if table == self._shown or self._stopped:
+                        continue
                     self._replace(table)
                 except Exception as error:  # a thread's boundary, and the training is worth more
                     logger.warning("the table of the nodes is not shown any more: %s", error)

@@ -88,13 +88,13 @@ class Progress:
 
     def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float | None) -> str:
         """``seconds`` since the last one; rates are shown only with them."""
-        nodes = [node | {"metrics": _without_program_rows(node["metrics"])} for node in nodes]
+        nodes = [node | {"metrics": _without_program_rows(node)} for node in nodes]
         grown = {
             name: [self._grown(node, name) / (seconds or 1) for node in nodes]
             for name in ("rows", "feed_bytes")
         }
         self._before = {
-            (job_and_task(node), name): node["metrics"].get(name, 0)
+            (job_and_task(node), name): counted(node["metrics"], name)
             for node in nodes
             for name in grown
         }
@@ -117,7 +117,9 @@ class Progress:
             if several and node["metrics"].get("rows"):
                 metrics = node["metrics"]
                 queue = _queue(
-                    metrics.get("feed_queued_bytes", 0), metrics.get("feed_memory_bytes", 0), doing
+                    counted(metrics, "feed_queued_bytes"),
+                    counted(metrics, "feed_memory_bytes"),
+                    doing,
                 )
                 parts[-1] += (
                     f" ({rows_a_second:,.0f} rows/s, {queue})" if seconds else f" ({queue})"
@@ -125,17 +127,26 @@ class Progress:
         return " | ".join(parts)
 
     def _grown(self, node: dict[str, Any], name: str) -> float:
-        return node["metrics"].get(name, 0) - self._before.get((job_and_task(node), name), 0)
+        return counted(node["metrics"], name) - self._before.get((job_and_task(node), name), 0)
 
 
-def _without_program_rows(metrics: dict[str, Any]) -> dict[str, Any]:
+def counted(metrics: dict[str, Any], name: str) -> float:
+    """A counter of the feed; 0 where there is none, or a program reports something else by its
+    name."""
+    value = metrics.get(name)
+    return value if isinstance(value, int | float) else 0
+
+
+def _without_program_rows(node: dict[str, Any]) -> dict[str, Any]:
     """Rows are counted where a feed counts them; without one the name is the program's."""
-    fed = any(name.startswith("feed_") for name in metrics)
-    return metrics if fed else {name: value for name, value in metrics.items() if name != "rows"}
+    metrics: dict[str, Any] = node["metrics"]
+    if node.get("feed"):
+        return metrics
+    return {name: value for name, value in metrics.items() if name != "rows"}
 
 
 def _sum(nodes: list[dict[str, Any]], name: str) -> float:
-    return sum(node["metrics"].get(name, 0) for node in nodes)
+    return sum(counted(node["metrics"], name) for node in nodes)
 
 
 def _queue(queued: float, memory: float, doing: str) -> str:

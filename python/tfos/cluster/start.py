@@ -100,6 +100,7 @@ def start(
         if wrong := unknown_key(key):
             logger.warning("%s", wrong)
     _check(request, resolved)
+    payload = _pickled(main, request.args)
     progress = Progress(resolved.progress)
     use_this_python(sc)
     slots.wait_for_slots(
@@ -112,7 +113,6 @@ def start(
     if request.input_mode == "spark":
         slots.warn_of_idle_executors(sc)
         warn_of_speculation(sc)
-    payload = _pickled(main, request.args)
     return Cluster(sc, ClusterPlan(request, roles, resolved, payload), progress)
 
 

@@ -130,13 +130,30 @@ class _Writer(MLWriter):
         super().__init__()
         self._instance = instance
 
+    def save(self, path: str) -> None:
+        # Spark deletes what is there before `saveImpl` gets a say.
+        if self.shouldOverwrite and self._instance._has_model_dir():
+            model = resolved(self.sparkSession, self._instance.getModelDir())
+            target = resolved(self.sparkSession, path)
+            if f"{model}/".startswith(f"{target}/"):
+                raise BadInputError(
+                    f"the SavedModel {model} is part of {target}, which this save would delete: "
+                    "save the stage to another directory"
+                )
+        super().save(path)
+
     def saveImpl(self, path: str) -> None:
         spark = self.sparkSession
+        model = ""
+        if self._instance._has_model_dir():
+            model = resolved(spark, self._instance.getModelDir())
+            files, name = access_for(model)
+            if files.status(f"{name}/saved_model.pb") is None:
+                raise BadInputError(f"there is no SavedModel in {model}: nothing was saved")
         # A class that derives from it is known in Python alone.
         names = {"class": _JAVA_CLASS} if type(self._instance) is Model else None
         DefaultParamsWriter.saveMetadata(self._instance, path, spark, names)
-        if self._instance._has_model_dir():
-            model = resolved(spark, self._instance.getModelDir())
+        if model:
             _copy(model, f"{resolved(spark, path)}/{_SAVED_MODEL}")
 
 
@@ -156,7 +173,7 @@ class _Reader(MLReader):
 
 
 def _copy(source: str, target: str) -> None:
-    """Copies a directory, also between file systems."""
+    """Copies the directory of a SavedModel, or one in it, also between file systems."""
     reader, source = access_for(source)
     writer, target = access_for(target)
     writer.mkdirs(target)

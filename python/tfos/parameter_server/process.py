@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import socket
@@ -37,15 +38,16 @@ class ParameterServerProcess:
             "id": identity,
             "encrypt": encrypt,
         }
-        self._input.write(json.dumps(first).encode() + b"\n")
-        self._input.flush()
+        with contextlib.suppress(BrokenPipeError):  # It has ended, as its output shows.
+            self._input.write(json.dumps(first).encode() + b"\n")
+            self._input.flush()
         said = json.loads(self._output.readline() or b"{}")
         if said.get("type") != "listening":
             self.close()
             raise TfosError(
                 f"the parameter server could not listen on port {port} of {socket.gethostname()}: "
-                f"{said.get('message', 'it has ended without a word')}; choose another port, or 0 "
-                "for a free one"
+                f"{said.get('message', 'it has ended without a word, see `tfos doctor`')}; choose "
+                "another port, or 0 for a free one"
             )
         self.server = Server(
             f"on host {socket.gethostname()}", address, said["port"], identity, encrypt
@@ -60,7 +62,8 @@ class ParameterServerProcess:
         return self._process.poll() is not None
 
     def close(self) -> None:
-        self._input.close()
+        with contextlib.suppress(BrokenPipeError):  # What was not written, it never read.
+            self._input.close()
         self._output.close()
         try:
             self._process.wait(_END_SECONDS)

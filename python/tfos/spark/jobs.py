@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -15,6 +16,8 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerial
 
 _CANCEL_INTERVAL_SECONDS = 0.2
 _CANCEL_ATTEMPTS = 10
+
+logger = logging.getLogger(__name__)
 
 
 class SparkJob:
@@ -74,12 +77,17 @@ class SparkJob:
         return self._result
 
     def cancel(self) -> None:
-        """Cancels the action. Repeated a few times, as Spark cancels only what it runs already."""
+        """Cancels the action, and what Spark would still start for it as soon as it has planned
+        that. Spark 3 only cancels what it runs already, hence the repetition."""
         self._cancelled = True
         for _ in range(_CANCEL_ATTEMPTS):
-            self._sc.cancelJobGroup(self.group)
+            if int(self._sc.version.partition(".")[0]) >= 4:
+                self._sc._jsc.sc().cancelJobGroupAndFutureJobs(self.group)
+            else:
+                self._sc.cancelJobGroup(self.group)
             if self._done.wait(_CANCEL_INTERVAL_SECONDS):
                 return
+        logger.warning("Spark has not ended its job %s yet, which was cancelled", self.group)
 
     def task_counts(self) -> tuple[int, int]:
         """(tasks running now, tasks in all) as Spark sees them."""

@@ -77,6 +77,9 @@ def test_a_pyspark_without_python_data_sources_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark.sql.datasource", None)
     monkeypatch.delattr(pyspark.sql, "datasource", raising=False)
     for name in [name for name in sys.modules if name.startswith("tfos.records.spark.")]:
+        package, _, module = name.rpartition(".")
+        # So that the package has the same module again afterwards as `sys.modules` has.
+        monkeypatch.setattr(sys.modules[package], module, sys.modules[name], raising=False)
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(TfosError, match="the format tfrecord needs Spark 4.1 or newer.*PySpark"):
         importlib.import_module("tfos.records.spark.sessions")

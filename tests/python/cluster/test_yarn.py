@@ -101,9 +101,10 @@ def output_of(process, tmp_path):
 
 
 def newest(yarn):
-    """The application that was submitted last, as the ResourceManager sees it."""
-    found = (yarn.get("cluster/apps")["apps"] or {"app": []})["app"]
-    return max(found, key=lambda application: application["id"], default=None)
+    """The application that was submitted last, as the ResourceManager sees it; {} as long as there
+    is none, or the ResourceManager does not answer."""
+    found = (yarn.get("cluster/apps") or {}).get("apps") or {"app": []}
+    return max(found["app"], key=lambda application: application["id"], default={})
 
 
 def results(yarn, application):
@@ -130,7 +131,7 @@ def test_client_mode_trains_with_the_hosts_python(yarn, submit, tmp_path, leftov
     ]
     assert learned == ["node 0", "node 1"]
     assert "spark-submit --master yarn" in (tmp_path / "log").read_text()
-    assert newest(yarn)["finalStatus"] == "SUCCEEDED"
+    wait_for(lambda: newest(yarn).get("finalStatus") == "SUCCEEDED", "YARN to know its end")
 
 
 def test_cluster_mode_runs_in_the_packed_python(
@@ -150,7 +151,7 @@ def test_cluster_mode_runs_in_the_packed_python(
         ),
         tmp_path,
     )
-    application = newest(yarn)
+    application = wait_for(lambda: newest(yarn), "YARN to name it")
     assert application["finalStatus"] == "SUCCEEDED"
     (result,) = results(yarn, application)
     assert application["id"].removeprefix("application_") in result["container"]
@@ -164,12 +165,12 @@ def test_cluster_mode_runs_in_the_packed_python(
 
 
 def test_a_killed_application_leaves_no_process(yarn, submit, leftovers):
+    before = newest(yarn).get("id")
     submit("--deploy-mode", "cluster", "--no-env", PROGRAM, "wait")
-    before = newest(yarn)
 
     def running():
         application = newest(yarn)
-        is_new = application is not None and (before is None or application["id"] != before["id"])
+        is_new = application.get("id") not in (None, before)
         return application if is_new and results(yarn, application) else None
 
     application = wait_for(running, "the nodes to run", BOUND_SECONDS)
@@ -182,8 +183,8 @@ def test_a_killed_application_leaves_no_process(yarn, submit, leftovers):
         method="PUT",
     )
     urllib.request.urlopen(request, timeout=BOUND_SECONDS).close()
-    wait_for(lambda: newest(yarn)["state"] in _FINAL_STATES, "YARN to kill it")
-    assert newest(yarn)["finalStatus"] == "KILLED"
+    wait_for(lambda: newest(yarn).get("state") in _FINAL_STATES, "YARN to kill it")
+    wait_for(lambda: newest(yarn).get("finalStatus") == "KILLED", "YARN to say so")
     wait_for(lambda: not processes_of(application), "its processes to end")
 
 

@@ -434,7 +434,7 @@ def test_a_node_that_gets_no_slot_is_named(run, args, tmp_path, spark):
     try:
         wait_for(started.exists, started)
         with pytest.raises(TfosError, match="node 1.*no executor slot"):
-            run(describe_node, args, 2, reservation_timeout=3)
+            run(describe_node, args, 2, reservation_timeout=10)
     finally:
         release.touch()
         holder.join()

@@ -388,7 +388,7 @@ def test_timeouts_say_which_side_is_idle(make_nodes: Any) -> None:
     reader = nodes.servers[0].reader("input")
     with pytest.raises(FeedTimeoutError):
         reader.next_rows(1, True, 0.05)
-    writer = nodes.writer(timeout=0.3)
+    writer = nodes.writer(timeout=3)
     with pytest.raises(FeedTimeoutError, match="not reading"):
         for _ in range(100):
             writer.write_rows([bytes(200_000)])

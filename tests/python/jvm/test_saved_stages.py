@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 import tfos.errors
 import tfos.ml
+from support.spark_errors import SPARK_ERRORS
 
 
 @pytest.fixture
@@ -89,6 +90,29 @@ def test_python_loads_what_java_has_saved(spark, java, model_dir, digits, tmp_pa
         assert loaded.getInputMapping() == {"x": "keras_tensor"}
         assert loaded.getOutputMapping() == {"output_0": "y"}
         assert values(loaded.transform(digits)) == expected
+
+
+def test_a_model_is_not_saved_over_the_one_that_it_runs(spark, java, model_dir, tmp_path):
+    """Spark deletes the directory before it writes a stage."""
+    saved = tmp_path / "saved"
+    tfos.ml.Model(modelDir=str(model_dir)).save(str(saved))
+    for path in (saved, saved / "saved_model"):
+        python = tfos.ml.Model.load(str(saved))
+        with pytest.raises(tfos.errors.BadInputError, match="which this save would delete"):
+            python.write().overwrite().save(str(path))
+        with pytest.raises(SPARK_ERRORS, match="which this save would delete"):
+            java.load(str(saved)).write().overwrite().save(str(path))
+    assert (saved / "saved_model/saved_model.pb").exists()
+    tfos.ml.Model.load(str(saved)).write().overwrite().save(str(tmp_path / "saved too"))
+    java.load(str(saved)).write().overwrite().save(str(tmp_path / "saved too"))
+    assert (tmp_path / "saved too/saved_model/saved_model.pb").exists()
+
+
+def test_a_directory_without_a_model_is_not_saved(spark, tmp_path):
+    model = tfos.ml.Model(modelDir=str(tmp_path))
+    with pytest.raises(tfos.errors.BadInputError, match="there is no SavedModel in"):
+        model.save(str(tmp_path / "saved"))
+    assert not (tmp_path / "saved").exists()
 
 
 def test_a_model_without_a_directory_is_saved_as_it_is(spark, java, tmp_path):

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -17,6 +16,7 @@ import pytest
 import tensorflow as tf
 
 import tfos
+from hadoop_daemons import free_port
 from support.waiting import wait_for
 from tfos.base import executable, import_hook
 from tfos.files import hadoop_settings
@@ -96,8 +96,7 @@ def runs_shown_by(url):
 
 
 def test_tfos_tensorboard_shows_what_is_on_hdfs(directory):
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [
         executable.path(),
         "tensorboard",

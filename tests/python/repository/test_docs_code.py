@@ -298,7 +298,7 @@ OTHERS_MESSAGES = (
 
 def messages_of_sources():
     """The texts of sources, literals that follow one another joined."""
-    patterns = ("python/**/*.py", "src/**/*.cc", "jvm/src/main/**/*.java")
+    patterns = ("python/**/*.py", "src/**/*.h", "src/**/*.cc", "jvm/src/main/**/*.java")
     files = [file for pattern in patterns for file in ROOT.glob(pattern)]
     files = [file for file in files if not file.name.endswith("_test.cc")]
     return "\n".join(re.sub(r'["\']\s*\+?\s*f?["\']', "", file.read_text()) for file in files)

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 
-#: Nothing that a test waits for takes so long on the slowest machine.
+#: One step of a cluster, such as a start, takes less on the slowest machine. A test of many steps
+#: or of more daemons has its own bound.
 BOUND_SECONDS = 120
 _POLL_SECONDS = 0.02
 

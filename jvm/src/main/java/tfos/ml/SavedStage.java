@@ -32,6 +32,25 @@ final class SavedStage {
     }
 
     @Override
+    public void save(String path) throws IOException {
+      // Spark deletes what is there before saveImpl gets a say.
+      if (shouldOverwrite() && !model.getModelDir().isEmpty()) {
+        String saved = qualified(model.getModelDir());
+        String target = qualified(path);
+        if ((saved + "/").startsWith(target + "/")) {
+          throw new IllegalArgumentException("the SavedModel " + saved + " is part of " + target
+              + ", which this save would delete: save the stage to another directory");
+        }
+      }
+      super.save(path);
+    }
+
+    private String qualified(String path) throws IOException {
+      Path given = new Path(path);
+      return given.getFileSystem(Sql.hadoop(sparkSession())).makeQualified(given).toString();
+    }
+
+    @Override
     public void saveImpl(String path) {
       DefaultParamsWriter parameters = new DefaultParamsWriter(model);
       parameters.session(sparkSession());

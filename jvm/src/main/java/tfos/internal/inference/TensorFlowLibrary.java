@@ -1,12 +1,15 @@
 package tfos.internal.inference;
 
 import java.io.IOException;
+import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
 
@@ -73,28 +76,34 @@ public final class TensorFlowLibrary {
   }
 
   private static String ask(String python) {
+    Process process = null;
     try {
-      Process process = new ProcessBuilder(python, "-c", PROGRAM)
+      process = new ProcessBuilder(python, "-c", PROGRAM)
           .redirectError(ProcessBuilder.Redirect.INHERIT).start();
       process.getOutputStream().close();
-      // A reader of its own: a deadline does not help who waits for a line.
-      CompletableFuture<String> answer = CompletableFuture.supplyAsync(() -> read(process));
-      if (!process.waitFor(PYTHON_SECONDS, TimeUnit.SECONDS)) {
-        process.destroyForcibly();
-        throw missing(python + " did not answer within " + PYTHON_SECONDS + " s");
-      }
-      return answer.join();
+      InputStream output = process.getInputStream();
+      // A reader of its own: a deadline does not help a thread that waits for a line.
+      CompletableFuture<String> answer = CompletableFuture.supplyAsync(() -> read(output));
+      return answer.get(PYTHON_SECONDS, TimeUnit.SECONDS);
+    } catch (TimeoutException error) {
+      throw missing(python + " did not answer within " + PYTHON_SECONDS + " s");
+    } catch (ExecutionException error) {
+      throw missing("what " + python + " says can't be read (" + error.getCause() + ")");
     } catch (IOException error) {
       throw missing(python + " could not be started (" + error.getMessage() + ")");
     } catch (InterruptedException error) {
       Thread.currentThread().interrupt();
       throw missing("interrupted while " + python + " was asked");
+    } finally {
+      if (process != null) {
+        process.destroyForcibly();
+      }
     }
   }
 
-  private static String read(Process process) {
+  private static String read(InputStream output) {
     try {
-      return new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
+      return new String(output.readAllBytes(), StandardCharsets.UTF_8).strip();
     } catch (IOException error) {
       return "";
     }

@@ -1,0 +1,61 @@
+"""The driver's progress line."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from tfos.cluster.notebook import status_html
+from tfos.cluster.progress import Progress
+
+FEED = {"socket": "tfos-x", "port": 40000}
+
+
+def node(feed, **metrics):
+    return {
+        "node_id": 0,
+        "job_name": "worker",
+        "task_index": 0,
+        "host": "host-a",
+        "state": "running",
+        "detail": "",
+        "feed": feed,
+        "metrics": metrics,
+    }
+
+
+def line_of(*nodes, doing="running"):
+    stream = io.StringIO()
+    Progress(True, stream=stream).show(list(nodes), doing, last=True)
+    return stream.getvalue().partition("s  ")[2].strip()
+
+
+def test_rows_of_the_feed_are_counted():
+    line = line_of(node(FEED, rows=1234, feed_bytes=5e6, feed_queued_bytes=0), doing="feeding")
+    assert "1,234 rows read" in line
+    assert "waits for rows" in line
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {"rows": "12 of 40"},
+        {"rows": 12},
+        {"feed_bytes": "1.2 MB"},
+        {"feed_rate": 3.0, "rows": "12 of 40"},
+        {"feed_queued_bytes": "none"},
+    ],
+    ids=str,
+)
+def test_a_program_without_a_feed_may_report_what_it_likes(metrics):
+    """Under any name: those of the feed's counters are its to use then."""
+    assert "rows read" not in line_of(node(None, **metrics))
+    assert "worker:0" in status_html("c1", [node(None, **metrics)])
+
+
+@pytest.mark.parametrize("name", ["rows", "feed_bytes", "feed_queued_bytes", "feed_memory_bytes"])
+def test_a_text_by_the_name_of_a_counter_counts_nothing(name):
+    nodes = [node(FEED, rows=5), node(FEED, **{"rows": 7, name: "many"})]
+    read = 5 if name == "rows" else 12
+    assert f"{read} rows read" in line_of(*nodes, doing="feeding")
