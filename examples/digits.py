@@ -81,7 +81,7 @@ def _read_pair(directory, prefix):
 
 def _read_idx(path, dimensions):
     if not path.exists():
-        raise SystemExit(f"{path} was not found: it has to be a directory with MNIST's .gz files")
+        raise SystemExit(f"{path} was not found: it must be a directory with MNIST's .gz files")
     with gzip.open(path) as file:
         data = file.read()
     if data[:4] != bytes([0, 0, _IDX_UNSIGNED_BYTE, dimensions]):

@@ -246,7 +246,7 @@ def unknown_key(key: str) -> str:
         return ""
     near = difflib.get_close_matches(key, known, 1)
     hint = f"; is {near[0]} meant?" if near else "."
-    return f"{key} is no setting of tfos{hint} `tfos doctor --settings` lists them"
+    return f"{key} is not a setting of tfos{hint} `tfos doctor --settings` lists them"
 
 
 class Settings:

@@ -48,5 +48,5 @@ def num_param_servers(spark: Any) -> int:
 def _count(configuration: Any, key: str) -> int:
     text = configuration.get(key)
     if not text.isdigit():
-        raise BadInputError(f"{key}={text} is no number of executors")
+        raise BadInputError(f"{key}={text} is not a number of executors")
     return int(text)

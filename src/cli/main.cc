@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   const std::vector<CLI::App*> known = app.get_subcommands({});
   const auto is_named = [&](const CLI::App* subcommand) { return subcommand->check_name(argv[1]); };
   if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(known, is_named)) {
-    std::cerr << "tfos: '" << argv[1] << "' is no subcommand; there are:";
+    std::cerr << "tfos: '" << argv[1] << "' is not a subcommand; there are:";
     for (const CLI::App* subcommand : known) std::cerr << ' ' << subcommand->get_name();
     std::cerr << '\n';
     return static_cast<int>(CLI::ExitCodes::ExtrasError);

@@ -145,7 +145,7 @@ Result<std::unique_ptr<Server>> ServerAsTold(const std::string& line, std::uint1
       !told.contains("id") || !told["id"].is_string() || !told.contains("encrypt") ||
       !told["encrypt"].is_boolean()) {
     return Status(ErrorKind::kBadInput,
-                  "the first line of the input has to be a JSON object with token, address, port, "
+                  "the first line of the input must be a JSON object with token, address, port, "
                   "id and encrypt");
   }
   TFOS_ASSIGN_OR_RETURN(const Secret token, Secret::FromHex(told["token"].get<std::string>()));

@@ -120,7 +120,7 @@ ColumnType ColumnType::Of(const ArrowSchema& schema) {
 std::optional<std::string> Mismatch(const ColumnType& column, const TensorSpec& tensor) {
   if (tensor.edge.empty()) return "sparse and ragged tensors of one name can't be given";
   if (tensor.shape && tensor.shape->empty()) {
-    return "it has no dimension for the rows: one value would have to do for all of a batch";
+    return "it has no dimension for the rows: one value would stand for all of a batch";
   }
   // The bytes of a binary value are uint8 numbers.
   if (column.kind == ColumnType::Kind::kBinary && column.depth == 0 && tensor.dtype == kTfUint8) {
@@ -141,7 +141,7 @@ std::optional<std::string> RaggedMismatch(const ColumnType& column, const Tensor
   if (values.shape && values.shape->size() != 1) return "its values have more than one dimension";
   if ((splits.dtype != kTfInt64 && splits.dtype != kTfInt32) ||
       (splits.shape && splits.shape->size() != 1)) {
-    return fmt::format("{} is {}, which are no row splits", splits.name, TypeText(splits));
+    return fmt::format("{} is {}, which are not row splits", splits.name, TypeText(splits));
   }
   return std::nullopt;
 }

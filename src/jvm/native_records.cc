@@ -165,8 +165,9 @@ Status WriteRecord(Writer& writer, std::span<const std::byte> record) {
 Status WriteBytes(Writer& writer, const arrow::Field& table) {
   const arrow::Field& column = table.children.at(0);
   if (column.nulls != 0) {
-    return {ErrorKind::kBadInput,
-            fmt::format("column {} has nulls, which are no records; filter them out", column.name)};
+    return {
+        ErrorKind::kBadInput,
+        fmt::format("column {} has nulls, which are not records; filter them out", column.name)};
   }
   const auto* const ends = static_cast<const std::int32_t*>(column.buffers.at(1));
   const auto* const data = static_cast<const std::byte*>(column.buffers.at(2));

@@ -220,7 +220,7 @@ Status Server::OnOpen(Client& client, std::span<const std::byte> body) {
 Status Server::CheckSame(const Open& open) const {
   if (open.share != store_->layout().variables()) {
     return {ErrorKind::kBadInput,
-            fmt::format("{} has other variables than the first worker: all have to name the same "
+            fmt::format("{} has other variables than the first worker: all must name the same "
                         "ones, in the same order",
                         open.name)};
   }

@@ -69,7 +69,7 @@ class DeltaWeightCombiner(WeightCombiner):
         self, origin_weight: Any, new_weight: Any, worker_id: Any = -1, name: str | None = None
     ) -> Any:
         if worker_id == -1:
-            raise ValueError("the combiner of changes has to know whose they are: worker_id")
+            raise ValueError("the combiner of changes must know whose they are: worker_id")
         updated = origin_weight + (new_weight - self._last.get((worker_id, name), 0))
         self._last[worker_id, name] = updated
         return updated

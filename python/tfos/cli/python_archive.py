@@ -33,8 +33,8 @@ def check(environment: Path) -> None:
     packed and that holds tfos."""
     if not (environment / "pyvenv.cfg").is_file():
         raise BadInputError(
-            f"{environment} is no virtual environment (it has no pyvenv.cfg): pass one made with "
-            "`python -m venv`, or an archive such as conda-pack makes of a conda environment"
+            f"{environment} is not a virtual environment (it has no pyvenv.cfg): pass one made "
+            "with `python -m venv`, or an archive such as conda-pack makes of a conda environment"
         )
     for origin in environment.glob("lib/python*/site-packages/*.dist-info/direct_url.json"):
         try:

@@ -74,7 +74,7 @@ def _check_alike(data: Any, validation: Any) -> None:
     """The program learns from the first rows of ``data`` what those of ``validation`` hold."""
     if hasattr(data, "mapInArrow") != hasattr(validation, "mapInArrow"):
         raise BadInputError(
-            "data and validation must both be DataFrames or both be RDDs, as their rows have to "
+            "data and validation must both be DataFrames or both be RDDs, as their rows must "
             f"look alike: they are {type(data).__name__} and {type(validation).__name__}"
         )
     if not hasattr(data, "mapInArrow"):

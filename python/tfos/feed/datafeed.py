@@ -165,7 +165,7 @@ def _as_column(values: Any) -> Any:
         values = values.numpy()
     array = np.asarray(values)
     if array.ndim == 0:
-        raise BadInputError(f"{array!r} is no column of results: it has no value for each row")
+        raise BadInputError(f"{array!r} is not a column of results: it has no value for each row")
     if array.dtype.kind == "M":
         array = array.astype("datetime64[us]")  # finer ones would become plain numbers
     return array if array.dtype.kind in "biufc" else array.tolist()

@@ -177,7 +177,7 @@ def _named_specs(spec: Any) -> dict[str, Any]:
 def _column_of_spec(name: str, spec: Any) -> Column:
     if not isinstance(spec, (tf.TensorSpec, tf.RaggedTensorSpec)):
         raise BadInputError(
-            f"spec of column {name!r} is {spec!r}; it has to be a tf.TensorSpec or a "
+            f"spec of column {name!r} is {spec!r}; it must be a tf.TensorSpec or a "
             "tf.RaggedTensorSpec of one row's value"
         )
     encoding, dtype = (_STRINGS, "") if spec.dtype == tf.string else (_DENSE, spec.dtype.name)

@@ -124,11 +124,11 @@ def _parse_schema(schema: Any) -> sql.StructType:
         try:
             schema = sql.DataType.fromDDL(schema)
         except PySparkException as error:
-            raise BadInputError(f"schema={schema!r} is no schema: {error}") from error
+            raise BadInputError(f"schema={schema!r} is not a schema: {error}") from error
     if not isinstance(schema, sql.StructType):
         shown = schema.simpleString() if isinstance(schema, sql.DataType) else repr(schema)
         raise BadInputError(
-            f"schema={shown} names no columns; it has to be a StructType or as in "
+            f"schema={shown} names no columns; it must be a StructType or as in "
             '"label int, score float"'
         )
     if not schema.fields:

@@ -114,7 +114,7 @@ class Model:
             keep: results have all columns of ``schema`` in front of the outputs.
         """
         if batch_size < 1:
-            raise BadInputError(f"batch_size is {batch_size}; it has to be at least 1")
+            raise BadInputError(f"batch_size is {batch_size}; it must be at least 1")
         return Inference(
             self,
             schema,
@@ -284,7 +284,7 @@ def _inputs(mapping: InputMapping) -> Iterator[tuple[str, str, str]]:
         names = [tensor] if isinstance(tensor, str) else list(tensor)
         if len(names) not in (1, 2):
             raise BadInputError(
-                f"input_mapping of column {column!r} is {tensor!r}; it has to be the name of an "
+                f"input_mapping of column {column!r} is {tensor!r}; it must be the name of an "
                 "input, or of two: those of a ragged tensor's values and of its row splits"
             )
         yield column, names[0], names[1] if len(names) == 2 else ""

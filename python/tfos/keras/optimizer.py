@@ -52,7 +52,7 @@ def distribute(optimizer: Any, compression: str | None = None) -> Any:
         fit.prepare(tf_keras)
         return _legacy_keras_class(type(optimizer), compression).from_config(optimizer.get_config())
     raise BadInputError(
-        f"{type(optimizer).__module__}.{type(optimizer).__name__} is no optimizer of Keras "
+        f"{type(optimizer).__module__}.{type(optimizer).__name__} is not an optimizer of Keras "
         f"3, nor one "
         "of tf_keras.optimizers (those of tf_keras.optimizers.legacy are not supported)"
     )

@@ -189,7 +189,7 @@ def _zeros(spec: tf.TensorSpec) -> tf.Tensor:
     if None in row:
         raise BadInputError(
             f"a gradient has the shape {spec.shape}: for nodes without rows to go "
-            "along with those that have some, it has to be known"
+            "along with those that have some, it must be known"
         )
     return tf.zeros([] if spec.shape.rank == 0 else [rows or 0, *row], spec.dtype)
 

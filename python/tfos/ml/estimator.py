@@ -113,7 +113,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         if access.status(f"{path}/saved_model.pb") is None:
             raise BadInputError(
                 f"training ended, and there is no SavedModel in {directory}: the chief has "
-                "to write one to ctx.args.model_dir, which all have to reach"
+                "to write one to ctx.args.model_dir, which all must reach"
             )
         inference.Model(
             directory, self.getTags(), self.getSignature(), tuple(self.getOpLibraries())

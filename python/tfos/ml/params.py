@@ -52,7 +52,7 @@ class _InferenceParams(Params):
     opLibraries = Param(
         Params._dummy(),
         "opLibraries",
-        "files with ops of the model's own, which have to be on every executor's host",
+        "files with ops of the model's own, which must be on every executor's host",
         TypeConverters.toListString,
     )
     modelDir = Param(

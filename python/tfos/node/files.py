@@ -65,7 +65,7 @@ def tfrecords(
     from tfos.records import dataset
 
     if batch_size < 1:
-        raise BadInputError(f"batch_size={batch_size} is no positive number")
+        raise BadInputError(f"batch_size={batch_size} is not a positive number")
     if mode == "permissive":
         raise BadInputError(
             "mode 'permissive' makes nulls, which tensors do not have; there are "

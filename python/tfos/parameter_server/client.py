@@ -44,7 +44,7 @@ def _variables_of(model_or_variables: Any, trainable: bool) -> list[Any]:
     for variable in variables:
         if isinstance(variable, np.ndarray):
             if not (variable.flags.c_contiguous and variable.flags.writeable):
-                raise BadInputError("an array has to be in one piece and writable")
+                raise BadInputError("an array must be in one piece and writable")
         elif not hasattr(variable, "assign"):
             raise BadInputError(
                 f"{type(variable).__name__} is neither a variable nor an array: parameter servers "
@@ -94,7 +94,7 @@ class ParameterServer:
         connect_timeout: float = CONNECT_TIMEOUT,
     ):
         if sync_interval < 1:
-            raise BadInputError(f"sync_interval={sync_interval} has to be at least 1")
+            raise BadInputError(f"sync_interval={sync_interval} must be at least 1")
         if staleness is not None and staleness < 0:
             raise BadInputError(f"staleness={staleness} can't be negative")
         self._rule, self._pushed = make_rule(combiner, optimizer, worker.workers)

@@ -56,8 +56,8 @@ def _on_the_server(optimizer: Any) -> Sgd | Adam:
     name = type(optimizer).__name__
     if name not in kinds or not hasattr(optimizer, "get_config"):
         raise BadInputError(
-            f"{name} is no optimizer of parameter servers: keras.optimizers.SGD and Adam are, and "
-            "Sgd and Adam of tfos.parameter_server"
+            f"{name} is not an optimizer of parameter servers: keras.optimizers.SGD and Adam are, "
+            "and Sgd and Adam of tfos.parameter_server"
         )
     config = optimizer.get_config()
     settings = kinds[name]

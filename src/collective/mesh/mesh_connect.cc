@@ -179,7 +179,7 @@ Status Mesh::CheckStreams() const {
   if (without.empty()) return {};
   if (options_.rdma == Rdma::kRequired) {
     return {ErrorKind::kUnsupported,
-            fmt::format("tensors have to go over UCX (rdma=\"required\"), and {} can't: its log "
+            fmt::format("tensors must go over UCX (rdma=\"required\"), and {} can't: its log "
                         "says why",
                         without)};
   }

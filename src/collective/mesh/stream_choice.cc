@@ -82,7 +82,7 @@ Result<std::unique_ptr<net::UcxWorker>> StartUcx(const GroupOptions& options) {
                                          .packaged = options.packaged_ucx});
   if (started.ok()) return started;
   if (options.rdma == Rdma::kRequired) {
-    return started.status().Annotate("tensors have to go over UCX (rdma=\"required\")");
+    return started.status().Annotate("tensors must go over UCX (rdma=\"required\")");
   }
   LogWarning("Tensors go over TCP, though rdma=True asks for UCX: {}", started.status().ToString());
   return std::unique_ptr<net::UcxWorker>();

@@ -78,7 +78,7 @@ Result<Operation> Operation::Parse(std::span<const std::byte> body) {
 
 Status OtherOperation(std::string_view peer, const Operation& theirs, const Operation& ours) {
   return {ErrorKind::kBadInput,
-          fmt::format("{} does {}, but this member does {}: every member of a group has to do the "
+          fmt::format("{} does {}, but this member does {}: every member of a group must do the "
                       "same operations in the same order",
                       peer, theirs.Describe(), ours.Describe())};
 }

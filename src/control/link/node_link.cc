@@ -99,7 +99,7 @@ Status NodeLink::ReadHead(Deadline deadline) {
   }
   TFOS_ASSIGN_OR_RETURN(const NodeCommand command, ParseMessage<NodeCommand>(bootstrap_));
   const auto* head = std::get_if<NodeBootstrap>(&command);
-  if (head == nullptr) return Status(ErrorKind::kBadInput, "the first message is no bootstrap");
+  if (head == nullptr) return Status(ErrorKind::kBadInput, "the first message is not a bootstrap");
   heartbeat_interval_ = head->heartbeat_interval;
   const auto payload_bytes = static_cast<std::size_t>(head->payload_bytes);
   while (true) {

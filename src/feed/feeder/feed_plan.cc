@@ -63,7 +63,7 @@ struct PlannedEndpoint {
 };
 
 Result<PlannedEndpoint> ReadEndpoint(const Json& entry) {
-  if (!entry.is_object()) return Bad("has an endpoint that is no object");
+  if (!entry.is_object()) return Bad("has an endpoint that is not an object");
   PlannedEndpoint planned;
   Members members(entry);
   members.Read("node_id", planned.endpoint.node_id);

@@ -249,7 +249,7 @@ Status Client::StartJava() {
     if (!IsMemory(*memory)) {
       return Status(
           ErrorKind::kBadInput,
-          fmt::format("TFOS_HADOOP_JVM_MEMORY={} is no size such as 256m or 1g", *memory));
+          fmt::format("TFOS_HADOOP_JVM_MEMORY={} is not a size such as 256m or 1g", *memory));
     }
     options.memory = *memory;
   }

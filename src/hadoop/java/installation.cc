@@ -138,7 +138,7 @@ Result<std::vector<std::string>> FindClassPath(const EnvironmentLookup& environm
   if (const auto configuration = Lookup(environment, "HADOOP_CONF_DIR")) {
     if (!IsDirectory(*configuration)) {
       return Status(ErrorKind::kBadInput,
-                    fmt::format("HADOOP_CONF_DIR={} is no directory: set it to the one with the "
+                    fmt::format("HADOOP_CONF_DIR={} is not a directory: set it to the one with the "
                                 "cluster's core-site.xml and hdfs-site.xml, or unset it",
                                 *configuration));
     }

@@ -164,7 +164,7 @@ Status Rule::Check(std::span<const Variable> variables) const {
   if (averages && combiner != Combiner::kDelta) return bad("statistics where nothing is added");
   if ((averages || combiner == Combiner::kMean) && workers == 0) return bad("a mean of no workers");
   if (momentum >= 1 || beta_1 >= 1 || beta_2 >= 1) {
-    return bad("momentum, beta_1 and beta_2 have to be less than 1");
+    return bad("momentum, beta_1 and beta_2 must be less than 1");
   }
   const auto calculable = [](const Variable& variable) {
     return variable.dtype == DType::kFloat32 || variable.dtype == DType::kFloat64;

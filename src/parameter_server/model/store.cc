@@ -65,7 +65,7 @@ Status Store::CheckRange(std::uint64_t begin, std::uint64_t size) const {
     return {};
   }
   return {ErrorKind::kBadInput,
-          fmt::format("{} bytes from {} on are no part of a share of {}", size, begin, bytes())};
+          fmt::format("{} bytes from {} on are not part of a share of {}", size, begin, bytes())};
 }
 
 void Store::ChangeBlocks(std::uint64_t begin, std::uint64_t end,

@@ -53,7 +53,7 @@ void BindCodec(nb::module_& module) {
              "All rows of a chunk, each exactly the object that was encoded.");
   module.def("columns_of_pickles", &ColumnsOfPickles, nb::arg("chunk"),
              "The columnar chunk that batches of the dataset are cut from where a chunk of pickled "
-             "batches comes in; None where Python has to read that.");
+             "batches comes in; None where Python must read that.");
 }
 
 }  // namespace tfos::python

@@ -167,7 +167,7 @@ void BindInference(nb::module_& module) {
            nb::arg("binary"), nb::arg("schema"),
            "inputs: (column, tensor, the tensor with its row splits or ''); outputs: (tensor, "
            "column); binary: outputs whose strings are bytes; schema: of all columns.")
-      .def_ro("columns", &InferencePlan::columns, "That record batches have to have.")
+      .def_ro("columns", &InferencePlan::columns, "That record batches must have.")
       .def_ro("fixed_rows", &InferencePlan::fixed_rows, "Of each run, or None.")
       .def("output_type",
            [](const InferencePlan& plan) { return ArrowType(inference::OutputType(plan)); });

@@ -19,10 +19,10 @@ class ArrowImport {
  public:
   /// A record batch. Throws BadInputError for an object that exports none.
   static ArrowImport Batch(nb::handle object) {
-    const nb::object capsules =
-        Export(object, "__arrow_c_array__",
-               "this is no record batch of pyarrow 14 or newer, or of another library that has the "
-               "method __arrow_c_array__");
+    const nb::object capsules = Export(
+        object, "__arrow_c_array__",
+        "this is not a record batch of pyarrow 14 or newer, or of another library that has the "
+        "method __arrow_c_array__");
     ArrowImport batch;
     batch.schema_ = capsules[0];
     batch.array_ = capsules[1];
@@ -32,9 +32,10 @@ class ArrowImport {
   /// A schema, without values. Throws BadInputError for an object that exports none.
   static ArrowImport Schema(nb::handle object) {
     ArrowImport schema;
-    schema.schema_ = Export(object, "__arrow_c_schema__",
-                            "this is no schema of pyarrow 14 or newer, or of another library that "
-                            "has the method __arrow_c_schema__");
+    schema.schema_ =
+        Export(object, "__arrow_c_schema__",
+               "this is not a schema of pyarrow 14 or newer, or of another library that "
+               "has the method __arrow_c_schema__");
     return schema;
   }
 

@@ -65,7 +65,7 @@ Status ExampleDecoder::Parse(std::span<const std::byte> record) {
       });
   if (parsed) return Status::Ok();
   return {ErrorKind::kBadInput,
-          fmt::format("the record is no valid tf.{}",
+          fmt::format("the record is not a valid tf.{}",
                       type_ == RecordType::kExample ? "Example" : "SequenceExample")};
 }
 

@@ -167,10 +167,11 @@ TEST(ExampleDecoderTest, SaysWhatDoesNotFit) {
               AllOf(HasSubstr("not UTF-8"), HasSubstr("binary")));
   EXPECT_THAT(Failure("k:int64!", with("")), HasSubstr("not nullable"));
   EXPECT_THAT(Failure("k:int64!", ExampleOf({})), HasSubstr("not nullable"));
-  EXPECT_THAT(Failure("k:int64", "\x01\x02\x03"), HasSubstr("no valid tf.Example"));
+  EXPECT_THAT(Failure("k:int64", "\x01\x02\x03"), HasSubstr("not a valid tf.Example"));
   EXPECT_THAT(Failure("k:[int64]", with(Delimited(3, Delimited(1, "\x80")))),
-              HasSubstr("column 'k': the record is no valid tf.Example there"));
-  EXPECT_THAT(Failure("k:[float]", with(Delimited(2, Delimited(1, "abc")))), HasSubstr("no valid"));
+              HasSubstr("column 'k': the record is not a valid tf.Example there"));
+  EXPECT_THAT(Failure("k:[float]", with(Delimited(2, Delimited(1, "abc")))),
+              HasSubstr("not a valid"));
 }
 
 TEST(ExampleDecoderTest, ARecordThatFailsLeavesNothingBehind) {

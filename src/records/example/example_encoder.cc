@@ -145,7 +145,7 @@ Result<std::unique_ptr<ExampleEncoder>> ExampleEncoder::Open(const ArrowSchema& 
   if (std::string_view(schema.format == nullptr ? "" : schema.format) != "+s" ||
       batch.n_children != schema.n_children || batch.length < 0 || batch.offset < 0 ||
       batch.null_count > 0) {
-    return Status(ErrorKind::kBadInput, "this is no record batch of Arrow");
+    return Status(ErrorKind::kBadInput, "this is not a record batch of Arrow");
   }
   auto encoder = std::unique_ptr<ExampleEncoder>(new ExampleEncoder);
   encoder->type_ = type;

@@ -234,7 +234,7 @@ Status FeatureColumn::Bad(Problem problem) const {
                                 "fewer records at once",
                                 column_.name, kMostElements));
   }
-  return Bad("the record is no valid tf.Example there");
+  return Bad("the record is not a valid tf.Example there");
 }
 
 }  // namespace tfos::records

@@ -27,7 +27,7 @@ constexpr std::size_t kFingerprintAt = 24;
 constexpr std::size_t kEntriesAt = 28;
 
 Status Bad(std::string_view what) {
-  return {ErrorKind::kBadInput, fmt::format("this is no valid index: {}", what)};
+  return {ErrorKind::kBadInput, fmt::format("this is not a valid index: {}", what)};
 }
 
 /// Up to `most` bytes of a file, from `offset`.

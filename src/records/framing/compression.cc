@@ -85,7 +85,7 @@ class InflateSource : public ByteSource {
   Status Bad(std::string_view what) const {
     const bool began = members_ > 0 || stream_.total_out > 0;
     return Status(ErrorKind::kBadInput,
-                  fmt::format("{}: this is no valid {} data: {}{}", name(), NameOf(compression_),
+                  fmt::format("{}: this is not valid {} data: {}{}", name(), NameOf(compression_),
                               what, began ? "" : "; if the file is not compressed, say so"));
   }
 

@@ -92,7 +92,7 @@ Status SchemaInference::Add(std::span<const std::byte> record, const std::string
       });
   if (read) return Status::Ok();
   return {ErrorKind::kBadInput,
-          fmt::format("{}: the record is no valid tf.{}", origin,
+          fmt::format("{}: the record is not a valid tf.{}", origin,
                       type_ == RecordType::kExample ? "Example" : "SequenceExample")};
 }
 

@@ -84,7 +84,7 @@ TEST(SchemaInferenceTest, ExplainsConflicts) {
   EXPECT_EQ(refused.status().message(),
             "key 'n' is an int64_list in record 0 and a float_list in record 2; give a schema with "
             "the type that it should have");
-  EXPECT_THAT(Infer({"\x09"}).status().message(), HasSubstr("record 0: the record is no valid"));
+  EXPECT_THAT(Infer({"\x09"}).status().message(), HasSubstr("record 0: the record is not a valid"));
 }
 
 TEST(SchemaInferenceTest, SurvivesEveryFlippedBit) {

@@ -164,11 +164,11 @@ def test_every_default_is_a_value_that_can_be():
 
 def test_a_misspelt_key_is_told_with_the_one_meant():
     assert unknown_key("spark.tfos.feed.memry") == (
-        "spark.tfos.feed.memry is no setting of tfos; is spark.tfos.feed.memory meant? "
+        "spark.tfos.feed.memry is not a setting of tfos; is spark.tfos.feed.memory meant? "
         "`tfos doctor --settings` lists them"
     )
     assert unknown_key("spark.tfos.nothing.like.it").startswith(
-        "spark.tfos.nothing.like.it is no setting"
+        "spark.tfos.nothing.like.it is not a setting"
     )
     for known in ("spark.tfos.feed.memory", "spark.executor.cores", "spark.tfos.inference.jvm"):
         assert unknown_key(known) == ""

@@ -234,7 +234,7 @@ def test_a_subcommand_that_is_none_is_named():
     done = subprocess.run([executable.path(), "frob"], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     said, _, subcommands = done.stderr.partition("; there are: ")
-    assert said == "tfos: 'frob' is no subcommand"
+    assert said == "tfos: 'frob' is not a subcommand"
     assert {"agent", "coordinator", "doctor", "infer", "records", "tensorboard"} <= set(
         subcommands.split()
     )

@@ -26,7 +26,9 @@ def test_a_misspelt_key_of_the_configuration_is_warned_of(caplog):
     with pytest.raises(BadInputError, match="2 nodes were asked for"):
         run(conf)
     (said,) = [record.getMessage() for record in caplog.records]
-    assert "spark.tfos.feed.memry is no setting of tfos; is spark.tfos.feed.memory meant?" in said
+    assert (
+        "spark.tfos.feed.memry is not a setting of tfos; is spark.tfos.feed.memory meant?" in said
+    )
 
 
 @pytest.mark.parametrize("timeout", [float("inf"), float("nan"), 0, -1])

@@ -412,7 +412,7 @@ def test_a_type_that_changes_names_both(node: Any) -> None:
             "its values are single strings",
         ),
         ({"spec": {"0": tf.TensorSpec([None], tf.string)}}, r"pass ragged=\['0'\]"),
-        ({"spec": {"0": "float"}}, "has to be a tf.TensorSpec"),
+        ({"spec": {"0": "float"}}, "must be a tf.TensorSpec"),
         ({"spec": [tf.TensorSpec([None], tf.float32)]}, r"pass ragged=\['0'\]"),
         ({"spec": [tf.TensorSpec([], tf.bfloat16)]}, "column '0' cannot be dense bfloat16"),
     ],

@@ -74,7 +74,7 @@ def test_what_is_missing_is_named_and_can_be_mended(hdfs):
     java, spark, configuration, memory, there, refused = done.stdout.splitlines()
     assert java.startswith("BadInputError") and "JAVA_HOME=/no/java" in java
     assert "no Hadoop client" in spark and "/no/spark/jars" in spark
-    assert "HADOOP_CONF_DIR=/no/conf is no directory" in configuration
+    assert "HADOOP_CONF_DIR=/no/conf is not a directory" in configuration
     assert "TFOS_HADOOP_JVM_MEMORY" in memory
     assert there == "True"
     assert refused.startswith("ConnectionRefusedError") and "ConnectException" in refused

@@ -261,8 +261,8 @@ def test_an_exception_in_the_program_reaches_the_action(spark):
 
 REFUSED = [
     ({}, "inference of a DataFrame needs to know what the results hold: pass schema="),
-    ({"schema": "number long,"}, "schema='number long,' is no schema"),
-    ({"schema": "long"}, "schema=bigint names no columns; it has to be a StructType"),
+    ({"schema": "number long,"}, "schema='number long,' is not a schema"),
+    ({"schema": "long"}, "schema=bigint names no columns; it must be a StructType"),
     ({"schema": 7}, "schema=7 names no columns"),
     ({"schema": sql.LongType()}, "schema=bigint names no columns"),
     ({"schema": sql.StructType([])}, "schema has no columns"),

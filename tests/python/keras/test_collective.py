@@ -41,7 +41,7 @@ def test_operations_on_tensors_and_structures(spark, tmp_path, leftovers):
         tensors_encrypt=True,
         tensors_timeline=str(tmp_path / "timeline"),
     )
-    assert nodes[0]["rounded"] == nodes[1]["rounded"], "nodes have to have the same bits"
+    assert nodes[0]["rounded"] == nodes[1]["rounded"], "nodes must have the same bits"
     for rank, found in enumerate(nodes):
         assert (found["rank"], found["size"], found["transport"]) == (rank, 2, "tcp with TLS")
         assert found["a"] == [3, 4] and found["b"] == 3 and found["none"]
@@ -66,7 +66,7 @@ def test_operations_on_tensors_and_structures(spark, tmp_path, leftovers):
 
 def test_keras_trains_as_on_one_machine(spark, tmp_path, leftovers):
     first, second = run(spark, programs.keras_training, tmp_path)
-    assert first["weights"] == second["weights"], "nodes have to have the same bits"
+    assert first["weights"] == second["weights"], "nodes must have the same bits"
     x, y = programs.rows_of(256)
     alone_by_name = {name: programs.train_alone(keras, name, x, y) for name in programs.OPTIMIZERS}
     alone_by_name["uneven"] = programs.train_alone(keras, "adam", x[:106], y[:106], epochs=1)

@@ -131,7 +131,7 @@ def test_decode_and_encode_in_memory(rows):
     batch = records.decode(serialized, SCHEMA)
     assert batch.to_pylist() == [row for _, row in rows]
     assert records.encode(batch).to_pylist() == serialized
-    with pytest.raises(BadInputError, match="record 1: the record is no valid tf.Example"):
+    with pytest.raises(BadInputError, match="record 1: the record is not a valid tf.Example"):
         records.decode([serialized[0], b"\x09"], SCHEMA)
 
 

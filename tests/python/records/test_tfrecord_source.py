@@ -391,7 +391,7 @@ def test_bad_records(source, tmp_path):
     assert [row[0] is None for row in only] == [n != 3 for n in range(10)]
     misfits = source.read(path, "id string, _corrupt_record binary", mode="permissive").collect()
     assert all(row.id is None and row._corrupt_record for row in misfits)
-    with pytest.raises(SPARK_ERRORS, match="has to be binary that may be null, and not string"):
+    with pytest.raises(SPARK_ERRORS, match="must be binary that may be null, and not string"):
         source.read(path, "id long, _corrupt_record string", mode="permissive").collect()
     raw = source.read(path, recordType="ByteArray", mode="permissive").collect()
     assert [row.byteArray is None for row in raw] == [n == 3 for n in range(10)]

@@ -99,5 +99,5 @@ def flag(options: Any, name: str, default: bool) -> bool:
 def integer(options: Any, name: str, default: int) -> int:
     value = options.get(name, str(default))
     if not value.isascii() or not value.isdigit() or (int(value) == 0 and default):
-        raise BadInputError(f"{name}={value!r} is no positive number")
+        raise BadInputError(f"{name}={value!r} is not a positive number")
     return int(value)

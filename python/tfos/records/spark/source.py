@@ -84,7 +84,7 @@ class TFRecordSource(DataSource):
             columns.remove(bad_column)
             if schema[bad_column].dataType != sql.BinaryType() or not schema[bad_column].nullable:
                 raise BadInputError(
-                    f"column {bad_column} takes bad records as they are, so it has to be "
+                    f"column {bad_column} takes bad records as they are, so it must be "
                     f"binary that "
                     f"may be null, and not {schema[bad_column].dataType.simpleString()}; or give "
                     "another name with the option columnNameOfCorruptRecord"

@@ -292,7 +292,7 @@ def _records_of(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[bytes]
     for batch in batches:
         column = batch.column(0)
         if column.null_count:
-            raise BadInputError(f"column {name} has nulls, which are no records; filter them out")
+            raise BadInputError(f"column {name} has nulls, which are not records; filter them out")
         yield from column.cast(pa.binary()).to_pylist()
 
 

@@ -75,7 +75,7 @@ public final class SimpleTypeParser {
   }
 
   private static IllegalArgumentException bad(String text, String what) {
-    return new IllegalArgumentException("'" + text + "' is no schema hint: " + what
+    return new IllegalArgumentException("'" + text + "' is not a schema hint: " + what
         + ". One is struct<image:array<float>,label:long>");
   }
 }

@@ -70,7 +70,7 @@ public final class Inference {
   public Inference(SparkSession spark, StructType schema, Options options) {
     if (options.batchSize < 1) {
       throw new IllegalArgumentException(
-          "batchSize is " + options.batchSize + "; it has to be at least 1");
+          "batchSize is " + options.batchSize + "; it must be at least 1");
     }
     this.options = options;
     hadoop = Sql.hadoop(spark);

@@ -127,9 +127,9 @@ public final class RecordOptions {
         return number;
       }
     } catch (NumberFormatException error) {
-      throw new IllegalArgumentException(name + "='" + given + "' is no positive number", error);
+      throw new IllegalArgumentException(name + "='" + given + "' is not a positive number", error);
     }
-    throw new IllegalArgumentException(name + "='" + given + "' is no positive number");
+    throw new IllegalArgumentException(name + "='" + given + "' is not a positive number");
   }
 
   /** "", "GZIP" or "ZLIB", by the end of a file's name. */

@@ -228,7 +228,7 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
     StructField field = data.apply(badColumn);
     if (!field.dataType().equals(DataTypes.BinaryType)) {
       throw new IllegalArgumentException("column " + badColumn + " takes bad records as they are, "
-          + "so it has to be binary that may be null, and not " + field.dataType().simpleString()
+          + "so it must be binary that may be null, and not " + field.dataType().simpleString()
           + "; or give another name with the option " + BAD_COLUMN_OPTION);
     }
   }
