@@ -38,7 +38,7 @@ Result<std::vector<Word>> Exchange(Mesh& mesh, std::uint64_t& next_operation, co
   mesh.Begin({.number = next_operation++,
               .kind = OperationKind::kMeet,
               .elements = sizeof(Word),
-              .name = "who is on which host"});
+              .name = "the hosts of members"});
   std::vector<Word> words(mesh.size());
   words[mesh.rank()] = word;
   std::vector<std::uint32_t> all(mesh.size());

@@ -131,7 +131,7 @@ Status OutputColumn::AppendStrings(const SessionApi& api, const TF_Tensor* tenso
     const std::string_view text(api.StringData(string), api.StringSize(string));
     if (!output_.binary && !IsUtf8(text)) {
       return Bad(
-          "a string is no UTF-8; declare the output as binary (binary_outputs=, or "
+          "a string is not UTF-8; declare the output as binary (binary_outputs=, or "
           "--binary-output of tfos infer)");
     }
     if (text.size() > kMostElements - values_.size()) {

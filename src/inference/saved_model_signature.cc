@@ -190,7 +190,7 @@ Result<std::vector<MetaGraph>> ReadSavedModel(Bytes saved_model) {
     return graphs.size() <= kMostGraphs && ReadGraph(bytes, graphs.back());
   });
   if (!read || graphs.empty()) {
-    return Status(ErrorKind::kBadInput, "these bytes are no SavedModel with a graph");
+    return Status(ErrorKind::kBadInput, "these bytes are not a SavedModel with a graph");
   }
   return graphs;
 }

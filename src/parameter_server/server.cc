@@ -171,7 +171,7 @@ void Server::CountBytes() {
 Status Server::OnMessage(Client& client, const Header& header, std::span<const std::byte> body,
                          std::span<const std::byte> data) {
   if (header.type == MessageType::kOpen) return OnOpen(client, body);
-  if (!client.opened) return {ErrorKind::kBadInput, "the first message is no OPEN"};
+  if (!client.opened) return {ErrorKind::kBadInput, "the first message is not OPEN"};
   switch (header.type) {
     case MessageType::kPush:
       return OnPush(client, body, data);

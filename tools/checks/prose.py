@@ -1,10 +1,11 @@
-"""Checks the English of pages, comments and docstrings by the rules of tools/checks/prose.toml.
+"""Checks the English of pages, comments, docstrings and messages by tools/checks/prose.toml.
 
     python tools/checks/prose.py          # pages must be clean, comments no worse than the limit
     python tools/checks/prose.py FILE...  # only these, pages or sources, every finding shown
-    python tools/checks/prose.py --code   # every finding in comments and docstrings
+    python tools/checks/prose.py --code   # every finding in sources
 
-Exits with 1 where a page breaks a rule, or where comments have more findings than `code_findings`.
+Exits with 1 where a page breaks a rule, or where sources have more findings than `code_findings`.
+A message is a literal of three words or more.
 Markdown is read by markdown-it-py, so code, links' targets and comments of HTML are left out, and a
 cell of a table is a text by itself.
 """
@@ -91,12 +92,26 @@ def texts_of_page(markdown: str, cells_too: bool = True) -> Iterator[tuple[int, 
 
 
 def texts_of_python(source: str) -> Iterator[tuple[int, str]]:
-    """(line, text) of each docstring, and of each run of comments."""
+    """(line, text) of each docstring, of each literal, and of each run of comments."""
+    docstrings: set[int] = set()
+    parts: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text:
+                docstrings.add(node.body[0].lineno)
                 yield node.body[0].lineno, re.sub(r"``[^`]*``", CODE, text)
+        elif isinstance(node, ast.JoinedStr):
+            parts.update(map(id, node.values))
+            pieces = [v.value if isinstance(v, ast.Constant) else CODE for v in node.values]
+            yield from _message(node.lineno, "".join(map(str, pieces)))
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in parts
+            and node.lineno not in docstrings
+        ):
+            yield from _message(node.lineno, node.value)
     comments = [
         (token.start[0], token.string.lstrip("#: "))
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
@@ -106,9 +121,11 @@ def texts_of_python(source: str) -> Iterator[tuple[int, str]]:
 
 
 def texts_of_c_family(source: str) -> Iterator[tuple[int, str]]:
-    """(line, text) of the comments of C++ or Java; runs of lines are one text."""
+    """(line, text) of the comments of C++ or Java, and of their literals. Runs of lines of
+    comments are one text, as are literals that follow one another."""
     lines = []
-    pattern = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+    literal = r'"(?:\\.|[^"\\\n])*"'
+    pattern = re.compile(rf"{literal}(?:\s*\+?\s*{literal})*|//[^\n]*|/\*.*?\*/", re.DOTALL)
     for found in pattern.finditer(source):
         first = source.count("\n", 0, found.start()) + 1
         if found[0].startswith("//"):
@@ -116,7 +133,15 @@ def texts_of_c_family(source: str) -> Iterator[tuple[int, str]]:
         elif found[0].startswith("/*"):
             for number, line in enumerate(found[0][2:-2].splitlines()):
                 lines.append((first + number, line.strip(" *")))
+        else:
+            yield from _message(first, re.sub(r'"\s*\+?\s*"', "", found[0])[1:-1])
     yield from _joined(lines)
+
+
+def _message(line: int, literal: str) -> Iterator[tuple[int, str]]:
+    """A literal that people read: it has three words or more."""
+    if len(literal.split()) > 2:
+        yield line, re.sub(r"`[^`]*`", CODE, literal)
 
 
 def _joined(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -183,9 +208,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--code", action="store_true", help="show each finding in comments and docstrings"
-    )
+    parser.add_argument("--code", action="store_true", help="show each finding in sources")
     parser.add_argument("files", nargs="*", type=lambda name: pathlib.Path(name).resolve())
     options = parser.parse_args()
     rules = read_rules()
@@ -199,7 +222,7 @@ def main() -> int:
     print("\n".join(pages + (code if options.code else [])))
     print(
         f"Pages: {len(pages)} findings (0 allowed). "
-        f"Comments and docstrings: {len(code)} (at most {rules.code_findings})."
+        f"Comments, docstrings and messages: {len(code)} (at most {rules.code_findings})."
     )
     if pages or len(code) > rules.code_findings:
         print(

@@ -41,7 +41,7 @@ def check(environment: Path) -> None:
             source = json.loads(origin.read_text())
         except ValueError as error:
             raise BadInputError(
-                f"{origin} is no JSON ({error}): install that package again"
+                f"{origin} is not JSON ({error}): install that package again"
             ) from error
         if source.get("dir_info", {}).get("editable"):
             raise BadInputError(
@@ -62,7 +62,7 @@ def check(environment: Path) -> None:
             "seconds to import tfos: is its disk slow?"
         ) from error
     if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["it ended and said nothing"])[-1]
         raise BadInputError(
             f"{environment} can't import tfos ({reason}): install the wheel into it"
         )

@@ -39,11 +39,9 @@ _EXPLANATION_SECONDS = 3.0
 def warn_of_speculation(sc: Any) -> None:
     if sc.getConf().get("spark.speculation", "false").lower() == "true":
         logger.warning(
-            "spark.speculation is on: a task that feeds is as slow as its node, a copy of "
-            "it takes over "
-            "without being faster, and where Python workers feed, each takeover counts as "
-            "a failure of the "
-            "task; turn it off"
+            "spark.speculation is on: turn it off. A task that feeds is as slow as its node, so a "
+            "copy of it takes over without being faster. Where Python workers feed, each "
+            "takeover counts as a failure of the task"
         )
 
 

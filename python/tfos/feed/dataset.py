@@ -185,8 +185,8 @@ def _column_of_spec(name: str, spec: Any) -> Column:
         return Column(name, encoding, dtype, []).as_ragged()
     if not spec.shape.is_fully_defined():
         raise BadInputError(
-            f"spec of column {name!r} has the shape {spec.shape}: the shape of one row's value has "
-            f"to be known; if it varies, pass ragged=[{name!r}] or a tf.RaggedTensorSpec"
+            f"spec of column {name!r} has the shape {spec.shape}: the shape of one row's value "
+            f"must be known; if it varies, pass ragged=[{name!r}] or a tf.RaggedTensorSpec"
         )
     return Column(name, encoding, dtype, spec.shape.as_list())
 

@@ -112,8 +112,8 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         access, path = access_for(directory)
         if access.status(f"{path}/saved_model.pb") is None:
             raise BadInputError(
-                f"training ended, and there is no SavedModel in {directory}: the chief has "
-                "to write one to ctx.args.model_dir, which all must reach"
+                f"training ended, and there is no SavedModel in {directory}: the chief must "
+                "write one to ctx.args.model_dir, which all must reach"
             )
         inference.Model(
             directory, self.getTags(), self.getSignature(), tuple(self.getOpLibraries())

@@ -46,7 +46,7 @@ class ParameterServerProcess:
             self.close()
             raise TfosError(
                 f"the parameter server could not listen on port {port} of {socket.gethostname()}: "
-                f"{said.get('message', 'it has ended without a word, see `tfos doctor`')}; choose "
+                f"{said.get('message', 'it has ended, and `tfos doctor` may say why')}; choose "
                 "another port, or 0 for a free one"
             )
         self.server = Server(

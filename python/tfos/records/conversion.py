@@ -234,7 +234,7 @@ def read(
             if missing:
                 raise BadInputError(
                     f"{source} has the columns {', '.join(found.names)}, and {sources[0]} has "
-                    f"{', '.join(missing)} as well"
+                    f"{', '.join(missing)} too"
                 )
             for batch in batches:
                 batch = batch.select(schema.names)

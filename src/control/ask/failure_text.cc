@@ -39,7 +39,7 @@ std::string WithoutTrailingSpace(const std::string& text) {
 
 Result<std::string> FailureText(std::string_view failure) {
   const json object = json::parse(failure, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return Status(ErrorKind::kBadInput, "the failure is no JSON object");
+  if (!object.is_object()) return Status(ErrorKind::kBadInput, "the failure is not a JSON object");
   std::string text = Head(object);
   const auto traceback = object.find("traceback");
   if (traceback != object.end() && traceback->is_string() &&

@@ -88,7 +88,7 @@ NodeLoss ExplainNodeLoss(const std::set<int>& fed, const AskCoordinator& ask) {
 
 Result<NodeLoss> WhyNodeWasLost(std::string_view plan, const InterruptCheck& check) {
   const json parsed = json::parse(plan, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) return Bad("is no JSON object");
+  if (!parsed.is_object()) return Bad("is not a JSON object");
   TFOS_ASSIGN_OR_RETURN(const CoordinatorAddress coordinator, AddressIn(parsed));
   Status interrupted = Status::Ok();
   const auto remembering = [&]() -> Status {

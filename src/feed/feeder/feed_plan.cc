@@ -120,7 +120,7 @@ void Rotate(std::span<PlannedEndpoint> endpoints, std::uint32_t partition) {
 Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTask& task) {
   // Never throws: the message of the parser's exception would repeat parts of the text.
   const Json json = Json::parse(plan, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return Bad("is no JSON object");
+  if (!json.is_object()) return Bad("is not a JSON object");
   std::string token;
   std::string job_id;
   std::string cache;

@@ -65,7 +65,7 @@ TEST_F(PassedRowsTest, AreTakenByTheirEpochAndApartFromWhatIsFed) {
   ASSERT_TRUE(Pass(0, {7, 8}).ok());
   ASSERT_TRUE(Pass(0, {9, 12}).ok());
   const Result<Next> fed = server_->Next("input", {.deadline = Deadline::After(0s)});
-  EXPECT_EQ(fed.status().kind(), ErrorKind::kRetryLater) << "they are no chunk of a feeder";
+  EXPECT_EQ(fed.status().kind(), ErrorKind::kRetryLater) << "they are not a chunk of a feeder";
   for (const ItemRange& rows : {ItemRange{7, 8}, ItemRange{9, 12}}) {
     const Result<ChunkLoan> loan = Take(0);
     ASSERT_TRUE(loan.ok()) << loan.status().DebugString();

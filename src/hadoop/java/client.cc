@@ -276,7 +276,7 @@ Status Client::SetProperties(JNIEnv* java, const HadoopMethods& methods) const {
   if (!properties.is_object() || !std::ranges::all_of(properties, is_text)) {
     // What it holds may be secret.
     return Status(ErrorKind::kBadInput,
-                  "TFOS_HADOOP_PROPERTIES is no JSON object of texts, as in "
+                  "TFOS_HADOOP_PROPERTIES is not a JSON object of texts, as in "
                   R"({"dfs.replication": "1"})");
   }
   for (const auto& [name, value] : properties.items()) {

@@ -125,7 +125,7 @@ Result<std::unique_ptr<Jvm>> Jvm::Start(const JvmOptions& options) {
   auto create = reinterpret_cast<CreateJavaVm>(::dlsym(library, "JNI_CreateJavaVM"));
   if (created == nullptr || create == nullptr) {
     return Status(ErrorKind::kBadInput,
-                  fmt::format("{} is no Java virtual machine: set JAVA_HOME", options.library));
+                  fmt::format("{} is not a Java virtual machine: set JAVA_HOME", options.library));
   }
   // HotSpot keeps half of what a failed start was given: a later one would lack its class path.
   static std::atomic<bool> spent = false;

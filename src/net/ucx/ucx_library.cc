@@ -86,7 +86,7 @@ Result<UcxLibrary> Examine(void* library) {
   decltype(&::ucp_get_version) get_version = nullptr;
   find(get_version, "ucp_get_version");
   if (get_version == nullptr) {
-    return Status(ErrorKind::kUnsupported, "is no UCX: it has no ucp_get_version");
+    return Status(ErrorKind::kUnsupported, "is not UCX: it has no ucp_get_version");
   }
   found.file = FileOf(reinterpret_cast<const void*>(get_version));
   unsigned major = 0;

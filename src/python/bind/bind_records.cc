@@ -311,11 +311,11 @@ std::uint64_t MakeIndex(const std::string& path, std::optional<std::uint64_t> in
 
 void BindRecords(nb::module_& module) {
   nb::class_<ArrowBatch>(module, "ArrowBatch",
-                         "A record batch, or an array, for who can take one of Arrow.")
+                         "A record batch, or an array, for a library that takes one of Arrow.")
       .def(
           "__arrow_c_array__", [](const ArrowBatch& batch, nb::handle) { return batch.capsules(); },
           nb::arg("requested_schema") = nb::none());
-  nb::class_<ArrowType>(module, "ArrowType", "A schema, for who can take one of Arrow.")
+  nb::class_<ArrowType>(module, "ArrowType", "A schema, for a library that takes one of Arrow.")
       .def("__arrow_c_schema__", &ArrowType::Capsule);
 
   nb::class_<FileArguments>(module, "RecordFile", "A TFRecord file, or a part of it.")

@@ -112,7 +112,9 @@ def test_strings_several_outputs_and_their_types(models):
         "bytes": b"blue\xff",
     }
     assert [row["upper"] for row in out.to_pylist()] == ["RED", "BLUE", "ä" * 40, ""]
-    with pytest.raises(BadInputError, match="output bytes.*no UTF-8; declare the output as binary"):
+    with pytest.raises(
+        BadInputError, match="output bytes.*not UTF-8; declare the output as binary"
+    ):
         results(model, batch)
 
 
@@ -298,7 +300,7 @@ def test_what_is_no_saved_model(models, tmp_path):
     with pytest.raises(BadInputError, match=f"{models / 'keras'}.* would be one"):
         inference.Model(str(models))
     (tmp_path / "saved_model.pb").write_bytes(b"nothing of the kind")
-    with pytest.raises(BadInputError, match="no SavedModel"):
+    with pytest.raises(BadInputError, match="not a SavedModel"):
         inference.Model(str(tmp_path))
 
 

@@ -149,7 +149,7 @@ def printed(program, uri, **environment):
 def test_properties_go_over_the_configuration(hdfs):
     refused, obeyed = printed(WRONG_PROPERTIES, hdfs.uri).splitlines()
     # The value, which may be a secret, is not shown.
-    assert "TFOS_HADOOP_PROPERTIES is no JSON object" in refused and "12345" not in refused
+    assert "TFOS_HADOOP_PROPERTIES is not a JSON object" in refused and "12345" not in refused
     assert "no.such.Implementation" in obeyed
 
 

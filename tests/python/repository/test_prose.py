@@ -94,14 +94,23 @@ def test_cells_of_tables_are_texts_by_themselves():
 
 
 def test_comments_and_docstrings_are_found_with_their_lines():
-    python = '"""Opens\nit."""\nx = "# no comment"  # One\n# two.\n\n\ndef f():\n    """Says `has to`."""\n'
+    python = '"""Opens\nit."""\nx = "# none"  # One\n# two.\n\n\ndef f():\n    """Says `has to`."""\n'
     assert sorted(prose.texts_of_python(python)) == [
         (1, "Opens\nit."),
         (3, "One two."),
         (8, "Says `has to`."),
     ]
-    native = '/// One\n/// two.\nint x = 1;  // three\nconst char* s = "// no comment";\n/* Four\n * five. */\n'
+    native = '/// One\n/// two.\nint x = 1;  // three\nconst char* s = "// none";\n/* Four\n * five. */\n'
     assert list(prose.texts_of_c_family(native)) == [(1, "One two. three"), (5, "Four five.")]
+
+
+def test_messages_are_found_as_people_read_them():
+    python = 'raise E(\n    f"host {name} has "\n    "to be reachable"\n)\nx = {"two words": 1}\n'
+    assert list(prose.texts_of_python(python)) == [(2, f"host {prose.CODE} has to be reachable")]
+    cpp = 'Bad("the file "\n    "{} is no index");\nx = "two words";\n'
+    assert list(prose.texts_of_c_family(cpp)) == [(1, "the file {} is no index")]
+    java = 'throw new E("it is " + what + " and has to be "\n    + "that one");\n'
+    assert [text for _, text in prose.texts_of_c_family(java)] == [" and has to be that one"]
 
 
 def test_a_file_s_findings_say_where_they_are(tmp_path):

@@ -21,7 +21,7 @@ public final class Json {
     try {
       return MAPPER.readTree(text);
     } catch (JsonProcessingException error) {
-      throw new IllegalArgumentException("this is no JSON: " + text, error);
+      throw new IllegalArgumentException("this is not JSON: " + text, error);
     }
   }
 

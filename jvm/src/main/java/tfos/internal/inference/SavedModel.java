@@ -92,7 +92,7 @@ public final class SavedModel implements Serializable {
     Path graph = new Path(directory, GRAPH);
     if (!files.exists(graph)) {
       throw new IllegalArgumentException(directory + " has no " + GRAPH
-          + ", so it is no SavedModel: export one with model.export(...) or "
+          + ", so it is not a SavedModel: export one with model.export(...) or "
           + "tf.saved_model.save(...)" + hint(files, directory));
     }
     try {
