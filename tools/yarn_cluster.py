@@ -3,14 +3,17 @@ HDFS.
 
 `hadoop_cluster.py --yarn` runs a command against both; `YarnCluster` is a context manager. Needs
 what that needs, and for its first start Maven, which fetches further jars into build/hadoop.
+
+    tools/yarn_cluster.py    # only fetches the jars, HDFS's and YARN's, where they are missing
 """
 
 import os
 import pathlib
+import sys
 import time
 
 import hadoop_daemons
-from daemons import Cluster, Daemon
+from daemons import Cluster, Daemon, DaemonError
 from hadoop_daemons import JARS, LOOPBACK, free_port, write_configuration, write_site
 from spark_cluster import spark_home
 
@@ -29,6 +32,11 @@ _DISK_CHECKER = "yarn.nodemanager.disk-health-checker"
 #: A NodeManager whose containers have ended still waits for ten seconds; nothing is lost by its
 #: end.
 _STOP_S = 4
+
+
+def fetch_jars():
+    """The folders with the jars of HDFS and of YARN; fetches what is not there yet."""
+    return hadoop_daemons.fetch_jars(), hadoop_daemons.fetch_jars(_JARS, _ARTIFACTS)
 
 
 class YarnCluster(Cluster):
@@ -61,8 +69,7 @@ class YarnCluster(Cluster):
 
     def _start(self):
         jars = [
-            f"{hadoop_daemons.fetch_jars()}/*",
-            f"{hadoop_daemons.fetch_jars(_JARS, _ARTIFACTS)}/*",
+            *(f"{directory}/*" for directory in fetch_jars()),
             *(jar for name in _SPARK_JARS for jar in (spark_home() / "jars").glob(f"{name}-*.jar")),
         ]
         command = hadoop_daemons.java_command(self.configuration, *jars)
@@ -143,3 +150,16 @@ class YarnCluster(Cluster):
     def stop(self):
         """Stops both daemons and what they run. Safe to call again."""
         hadoop_daemons.stop_all(self._daemons, _STOP_S)
+
+
+def main():
+    try:
+        fetch_jars()
+    except DaemonError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -94,7 +94,9 @@ def test_cells_of_tables_are_texts_by_themselves():
 
 
 def test_comments_and_docstrings_are_found_with_their_lines():
-    python = '"""Opens\nit."""\nx = "# none"  # One\n# two.\n\n\ndef f():\n    """Says `has to`."""\n'
+    python = (
+        '"""Opens\nit."""\nx = "# none"  # One\n# two.\n\n\ndef f():\n    """Says `has to`."""\n'
+    )
     assert sorted(prose.texts_of_python(python)) == [
         (1, "Opens\nit."),
         (3, "One two."),
