@@ -4,20 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "records/example/test_examples.h"
 #include "tensorflow/tf_codes.h"
+#include "testing/temporary_folder.h"
 
 namespace tfos::datasets {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 tfos_batch_source registered{};
 
@@ -29,12 +29,11 @@ std::int64_t Register(const tfos_batch_source* source) {
 }
 
 /// Files of records whose only key, n, has these numbers; files go when the test ends.
-class RecordDatasetTest : public testing::Test {
+class RecordDatasetTest : public ::testing::Test {
  protected:
   ~RecordDatasetTest() override {
     if (registered.context != nullptr) registered.release(registered.context);
     registered = {};
-    std::filesystem::remove_all(directory_);
   }
 
   void Add(const std::vector<std::int64_t>& numbers) {
@@ -42,8 +41,7 @@ class RecordDatasetTest : public testing::Test {
     for (const std::int64_t n : numbers) {
       records.push_back(records::ExampleOf({{"n", records::Int64Feature({n})}}));
     }
-    std::filesystem::create_directories(directory_);
-    const std::string path = directory_ / std::to_string(options_.files.size());
+    const std::string path = folder_.path() / std::to_string(options_.files.size());
     std::ofstream(path, std::ios::binary) << records::FileOf(records);
     options_.files.push_back({.path = path});
   }
@@ -74,9 +72,7 @@ class RecordDatasetTest : public testing::Test {
     }
   }
 
-  const std::filesystem::path directory_ =
-      std::filesystem::path(testing::TempDir()) /
-      testing::UnitTest::GetInstance()->current_test_info()->name();
+  const tfos::testing::TemporaryFolder folder_;
   records::ExampleBatchesOptions options_{
       .files = {}, .schema = records::SchemaOf({"n:int64"}), .rows = 2, .on_file_end = {}};
   std::int32_t code_ = 0;
@@ -101,7 +97,7 @@ TEST_F(RecordDatasetTest, EveryPassReadsAllFiles) {
 
 TEST_F(RecordDatasetTest, AFailureComesAgainAndNamesTheFile) {
   Add({1, 2});
-  options_.files.push_back({.path = directory_ / "missing"});
+  options_.files.push_back({.path = folder_.path() / "missing"});
   ASSERT_TRUE(RegisterRecordDataset(options_, &Register).ok());
   const tfos_batch_source source = Open();
   EXPECT_THAT(ReadAll(source), ElementsAre(ElementsAre(1, 2)));

@@ -30,8 +30,8 @@ addrinfo Hints(int flags) {
   return hints;
 }
 
-Status Unknown(const std::string& host, int error) {
-  return {ErrorKind::kRetryLater, fmt::format("look up host {}: {}", host, ::gai_strerror(error))};
+Status Unanswered(const std::string& host, int error, ErrorKind kind) {
+  return {kind, fmt::format("look up host {}: {}", host, ::gai_strerror(error))};
 }
 
 void Ask(const std::string& host, std::uint16_t port, Lookup lookup, Question& question) {
@@ -51,7 +51,7 @@ Result<Addresses> NumericAddress(const std::string& host, std::uint16_t port) {
   const addrinfo hints = Hints(AI_PASSIVE | AI_NUMERICHOST);
   addrinfo* list = nullptr;
   const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  if (error != 0) return Unknown(host, error);
+  if (error != 0) return Unanswered(host, error, ErrorKind::kRetryLater);
   return Addresses(list);
 }
 
@@ -69,7 +69,11 @@ Result<Addresses> Resolve(const std::string& host, std::uint16_t port, const Wai
     const Status round = question->changed.WaitRound(question->mutex, wait, "no answer");
     if (!round.ok()) return round.Annotate("look up host " + host);
   }
-  if (question->error != 0) return Unknown(host, question->error);
+  if (const int error = question->error; error != 0) {
+    // A name that is not known any more is that of a host that is gone, as in Kubernetes.
+    const bool gone = error == EAI_NONAME || error == EAI_NODATA;
+    return Unanswered(host, error, gone ? ErrorKind::kReconnect : ErrorKind::kRetryLater);
+  }
   return std::move(question->addresses);
 }
 

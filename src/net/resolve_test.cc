@@ -47,6 +47,8 @@ void LetItAnswer(int times) {
 }
 
 int KnowsNobody(const char*, const char*, const addrinfo*, addrinfo**) { return EAI_NONAME; }
+int KnowsNoAddress(const char*, const char*, const addrinfo*, addrinfo**) { return EAI_NODATA; }
+int CannotSayNow(const char*, const char*, const addrinfo*, addrinfo**) { return EAI_AGAIN; }
 
 TEST(ResolveTest, ANumberNeedsNoNameServer) {
   const Result<Addresses> four = Resolve("127.0.0.1", 80, {}, KnowsNobody);
@@ -57,11 +59,20 @@ TEST(ResolveTest, ANumberNeedsNoNameServer) {
   EXPECT_EQ((*six)->ai_family, AF_INET6);
 }
 
-TEST(ResolveTest, AnUnknownNameIsNamed) {
-  const Result<Addresses> nobody = Resolve("nobody.example", 80, {}, KnowsNobody);
-  ASSERT_FALSE(nobody.ok());
-  EXPECT_EQ(nobody.status().kind(), ErrorKind::kRetryLater);
-  EXPECT_THAT(nobody.status().ToString(), HasSubstr("look up host nobody.example"));
+TEST(ResolveTest, AnUnknownNameIsThatOfAHostThatIsGone) {
+  for (const Lookup lookup : {KnowsNobody, KnowsNoAddress}) {
+    const Result<Addresses> nobody = Resolve("nobody.example", 80, {}, lookup);
+    ASSERT_FALSE(nobody.ok());
+    EXPECT_EQ(nobody.status().kind(), ErrorKind::kReconnect);
+    EXPECT_THAT(nobody.status().ToString(), HasSubstr("look up host nobody.example"));
+  }
+}
+
+TEST(ResolveTest, AHostThatTheNameServerCannotTellNowMayBeThere) {
+  const Result<Addresses> unclear = Resolve("somebody.example", 80, {}, CannotSayNow);
+  ASSERT_FALSE(unclear.ok());
+  EXPECT_EQ(unclear.status().kind(), ErrorKind::kRetryLater);
+  EXPECT_THAT(unclear.status().ToString(), HasSubstr("look up host somebody.example"));
 }
 
 TEST(ResolveTest, ANameServerThatDoesNotAnswerHoldsNobody) {

@@ -90,7 +90,6 @@ struct AgentLink::State {
                              .granted = static_cast<std::uint64_t>(tickets->granted),
                              .final = tickets->final,
                              .longest = static_cast<std::uint64_t>(tickets->longest),
-                             .closed = tickets->closed,
                              .ending = tickets->ending,
                              .passes = std::move(passes),
                              .missing = tickets->missing});

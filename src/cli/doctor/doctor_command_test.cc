@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "testing/temporary_folder.h"
+
 namespace tfos::cli {
 namespace {
 
@@ -29,13 +31,13 @@ TEST(DoctorCommandTest, TheConfiguredPythonWins) {
 }
 
 TEST(DoctorCommandTest, FindsThePythonOfTheEnvironmentThatTheExecutableIsIn) {
-  const auto root = std::filesystem::path(::testing::TempDir()) / "doctor_command_test";
+  const tfos::testing::TemporaryFolder folder;
+  const std::filesystem::path& root = folder.path();
   const auto package = root / "lib" / "python3.11" / "site-packages" / "tfos" / "bin";
   std::filesystem::create_directories(package);
   std::filesystem::create_directories(root / "bin");
   std::ofstream(root / "bin" / "python3") << "";
   EXPECT_EQ(FindPython(NothingSet, package / "tfos"), (root / "bin" / "python3").string());
-  std::filesystem::remove_all(root);
 }
 
 TEST(DoctorCommandTest, FallsBackToPath) {

@@ -28,6 +28,7 @@
 #include "control/link/coordinator_link.h"
 #include "control/link/line_channel.h"
 #include "control/link/spawn.h"
+#include "control/link/time_limit.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/node_messages.h"
 #include "control/messages/parts/message_text.h"
@@ -58,7 +59,7 @@ class Agent {
         task_(executor_, std::move(options.input), std::move(options.output)),
         log_(executor_, std::move(options.log)),
         signals_(executor_, SIGTERM, SIGINT),
-        phase_timer_(executor_),
+        phase_limit_(executor_),
         watch_(executor_),
         report_(task_),
         place_(executor_, std::move(options.host), inventory, report_),
@@ -113,7 +114,7 @@ class Agent {
   LineChannel task_;
   ExecutorLog log_;
   asio::signal_set signals_;
-  asio::steady_timer phase_timer_;
+  TimeLimit phase_limit_;
   ExecutorWatch watch_;
 
   AgentLife life_;
@@ -128,7 +129,7 @@ class Agent {
 asio::awaitable<void> Agent::Serve() {
   LimitPhase(kBootstrapPatience, place_.step(), "the launch task has not sent the whole bootstrap");
   Status ready = co_await place_.ReadOrder(task_);
-  phase_timer_.cancel();
+  phase_limit_.Lift();
   if (ready.ok() && !life_.over()) {
     Go("follow the launch task", FollowTask());
     ready = co_await Join();
@@ -155,10 +156,8 @@ asio::awaitable<Status> Agent::Join() {
 }
 
 void Agent::LimitPhase(std::chrono::nanoseconds patience, std::string step, std::string what) {
-  phase_timer_.expires_after(patience);
-  phase_timer_.async_wait([this, step = std::move(step),
-                           what = std::move(what)](const boost::system::error_code& cancelled) {
-    if (!cancelled) Handle(AgentEvent::kFailed, Failing(step, what));
+  phase_limit_.Set(patience, [this, step = std::move(step), what = std::move(what)] {
+    Handle(AgentEvent::kFailed, Failing(step, what));
   });
 }
 
@@ -313,7 +312,7 @@ void Agent::Do(AgentAction action, const EventDetails& details) {
 }
 
 void Agent::StartNode(const control::StartNode& start) {
-  phase_timer_.cancel();
+  phase_limit_.Lift();
   report_.TellFormed();
   Result<std::unique_ptr<NodeProcess>> node = NodeProcess::Start(
       executor_, place_.OptionsOfNode(start), log_, warnings_,
@@ -362,7 +361,7 @@ void Agent::StartTensorBoard() {
 }
 
 void Agent::EndAll(milliseconds grace) {
-  phase_timer_.cancel();
+  phase_limit_.Lift();
   if (life_.node_runs()) node_->Stop(grace);
   if (life_.tensorboard_runs()) tensorboard_->Stop(grace);
 }

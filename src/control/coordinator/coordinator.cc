@@ -69,6 +69,7 @@ class Coordinator final : public ControlService {
   Coordinator(const asio::any_io_executor& executor, CoordinatorOptions options)
       : executor_(executor),
         set_up_logging_(std::move(options.set_up_logging)),
+        clock_(*options.clock),
         driver_(executor, std::move(options.input), std::move(options.output)),
         heartbeat_timer_(executor),
         finished_(executor) {}
@@ -127,7 +128,7 @@ class Coordinator final : public ControlService {
   }
 
  private:
-  static Clock::TimePoint Now() { return Clock::Steady().Now(); }
+  Clock::TimePoint Now() const { return clock_.Now(); }
 
   asio::awaitable<int> Refuse(const Status& status) {
     LogError("the coordinator can't start: {}", status.ToString());
@@ -351,6 +352,7 @@ class Coordinator final : public ControlService {
 
   asio::any_io_executor executor_;
   std::function<void(const std::string&, const std::string&)> set_up_logging_;
+  const Clock& clock_;
   LineChannel driver_;
   asio::steady_timer heartbeat_timer_;
   AsyncLatch finished_;

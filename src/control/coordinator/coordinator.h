@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/process/unique_fd.h"
+#include "base/time/deadline.h"
 
 namespace tfos::control {
 
@@ -14,6 +15,8 @@ struct CoordinatorOptions {
   /// Called once the driver has said whose lines the log is to hold and from which level on; the
   /// log belongs to the process, so that a caller with other threads may not want it changed.
   std::function<void(const std::string& cluster_id, const std::string& level)> set_up_logging = {};
+  /// What the nodes' deadlines are measured with. It is asked once a heartbeat interval.
+  const Clock* clock = &Clock::Steady();
 };
 
 /// Forms one cluster, watches it and ends it, as the driver says on `input`:

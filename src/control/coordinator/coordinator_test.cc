@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -43,6 +44,16 @@ struct Pipe {
   UniqueFd write;
 };
 
+/// Stands still until the test's thread moves it; the coordinator's reads it.
+class SharedClock final : public Clock {
+ public:
+  TimePoint Now() const override { return TimePoint(now_.load()); }
+  void Advance(Duration by) { now_ = now_.load() + by; }
+
+ private:
+  std::atomic<Duration> now_ = Duration::zero();
+};
+
 /// A coordinator in a thread of its own, and the driver's ends of its pipes.
 class CoordinatorTest : public ::testing::Test {
  protected:
@@ -53,10 +64,10 @@ class CoordinatorTest : public ::testing::Test {
     Pipe from;
     input_ = std::move(to.write);
     output_ = std::move(from.read);
-    exit_code_ = std::async(
-        std::launch::async, [in = std::move(to.read), out = std::move(from.write)]() mutable {
-          return RunCoordinator({.input = std::move(in), .output = std::move(out)});
-        });
+    exit_code_ = std::async(std::launch::async, [this, in = std::move(to.read),
+                                                 out = std::move(from.write)]() mutable {
+      return RunCoordinator({.input = std::move(in), .output = std::move(out), .clock = &clock_});
+    });
   }
 
   static json StartMessage() {
@@ -161,6 +172,7 @@ class CoordinatorTest : public ::testing::Test {
     if (exit_code_.valid()) exit_code_.wait();
   }
 
+  SharedClock clock_;
   UniqueFd input_;
   UniqueFd output_;
   LineBuffer events_;
@@ -243,9 +255,11 @@ TEST_F(CoordinatorTest, AnAgentThatVanishesIsLost) {
 
 TEST_F(CoordinatorTest, AMissingNodeIsNamed) {
   json start = StartMessage();
-  start["registration_timeout_ms"] = 200;
+  start["registration_timeout_ms"] = 1000;
   Start(start);
   RawClient ps = Agent(0);
+  ASSERT_FALSE(WaitForState(0, "registered").is_null());
+  clock_.Advance(std::chrono::seconds(1));
   const json failure = WaitFor("failed")["failure"];
   EXPECT_EQ(failure["step"], "start");
   EXPECT_EQ(failure["node_id"], -1);
@@ -255,9 +269,11 @@ TEST_F(CoordinatorTest, AMissingNodeIsNamed) {
 
 TEST_F(CoordinatorTest, ASilentAgentIsDisconnected) {
   json start = StartMessage();
-  start["heartbeat_timeout_ms"] = 100;
+  start["heartbeat_timeout_ms"] = 1000;
   Start(start);
   RawClient ps = Agent(0);
+  ASSERT_FALSE(WaitForState(0, "registered").is_null());
+  clock_.Advance(std::chrono::seconds(1));
   EXPECT_THAT(WaitFor("failed")["failure"]["message"], HasSubstr("no heartbeat"));
   while (ps.ReadText().has_value()) {
   }

@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -11,14 +10,15 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/format.h"
 #include "base/process/subprocess.h"
 #include "control/host/captured_run.h"
+#include "net/unix_address.h"
 
 namespace tfos::control {
 namespace {
@@ -43,20 +43,13 @@ int SlotsNeeded(double fraction) {
   return static_cast<int>(std::ceil(fraction * kSlotsOfAGpu - 1e-9));
 }
 
-/// An invalid descriptor when somebody else has the slot.
-Result<UniqueFd> TakeSlot(const Gpu& gpu, int slot) {
+/// A slot of the GPU, or its probe. An invalid descriptor when somebody else has it.
+Result<UniqueFd> TakeName(const Gpu& gpu, std::string_view what) {
+  const auto address = net::AbstractAddress(fmt::format("tfos/gpu/{}/{}", gpu.uuid, what));
+  if (!address.ok()) return address.status().Annotate("the UUID of GPU " + gpu.index);
   UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return Status::FromErrno(errno, "open a socket for a GPU lease");
-  const std::string name = fmt::format("tfos/gpu/{}/{}", gpu.uuid, slot);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  // The leading zero makes the name abstract: it is in no file system.
-  if (name.size() + 1 > sizeof(address.sun_path)) {
-    return Status(ErrorKind::kBadInput, "the UUID of GPU " + gpu.index + " is too long");
-  }
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) return fd;
+  if (::bind(fd.get(), address->get(), address->size) == 0) return fd;
   if (errno == EADDRINUSE) return UniqueFd();
   return Status::FromErrno(errno, "lease GPU " + gpu.index);
 }
@@ -70,10 +63,16 @@ struct SlotsTaken {
 /// Takes `needed` slots of `gpu`, or none.
 Result<SlotsTaken> TakeSlots(const Gpu& gpu, int needed) {
   std::vector<UniqueFd> slots;
+  UniqueFd probe;
+  if (gpu.in_use) {
+    // Two that look for slots at the same time would take each other for the GPU's users.
+    TFOS_ASSIGN_OR_RETURN(probe, TakeName(gpu, "probe"));
+    if (!probe.valid()) return SlotsTaken{};
+  }
   for (int slot = 0; slot < kSlotsOfAGpu; ++slot) {
     // The rest matters only where it says whose processes use the GPU.
     if (!gpu.in_use && static_cast<int>(slots.size()) == needed) break;
-    TFOS_ASSIGN_OR_RETURN(UniqueFd fd, TakeSlot(gpu, slot));
+    TFOS_ASSIGN_OR_RETURN(UniqueFd fd, TakeName(gpu, std::to_string(slot)));
     if (fd.valid()) slots.push_back(std::move(fd));
   }
   if (gpu.in_use && slots.size() == kSlotsOfAGpu) return SlotsTaken{.foreign = true};

@@ -53,7 +53,8 @@ void MarkGpusInUse(const std::string& text, std::vector<Gpu>& gpus);
 ///
 /// How: each GPU has ten slots, each the name of an abstract Unix socket. Binding one is atomic,
 /// and the kernel unbinds it with its last descriptor. A whole GPU takes all ten slots, a share as
-/// many as it needs.
+/// many as it needs. Whether a GPU that is in use has a tfos node on it, only one at a time finds
+/// out: the one that holds an eleventh name, its probe, for that moment.
 class GpuLease {
  public:
   GpuLease(GpuLease&&) = default;

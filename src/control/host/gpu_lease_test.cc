@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "net/unix_address.h"
 
 namespace tfos::control {
 namespace {
@@ -133,6 +136,32 @@ TEST(GpuLeaseTest, AGpuThatItsOtherTfosNodesUseIsShared) {
   const auto second = GpuLease::Take(Want(1, 0.7), gpus);
   ASSERT_TRUE(second.ok()) << second.status().ToString();
   EXPECT_FALSE(GpuLease::Take(Want(1, 0.1), gpus).ok());
+}
+
+UniqueFd Bind(const std::string& name) {
+  const auto address = net::AbstractAddress(name);
+  UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::bind(fd.get(), address->get(), address->size), 0) << name;
+  return fd;
+}
+
+TEST(GpuLeaseTest, WhoOnlyLooksForSlotsIsNoUserOfTheGpu) {
+  auto gpus = MakeGpus(1);
+  gpus[0].in_use = true;
+  {
+    // What another agent holds while it finds out who uses the GPU.
+    std::vector<UniqueFd> looking;
+    looking.push_back(Bind("tfos/gpu/" + gpus[0].uuid + "/probe"));
+    for (int slot = 0; slot < 5; ++slot) {
+      looking.push_back(Bind("tfos/gpu/" + gpus[0].uuid + "/" + std::to_string(slot)));
+    }
+    const auto lease = GpuLease::Take(Want(1, 0.3), gpus);
+    ASSERT_FALSE(lease.ok());
+    EXPECT_EQ(lease.status().kind(), ErrorKind::kRetryLater);
+  }
+  const auto lease = GpuLease::Take(Want(1, 0.3), gpus);
+  ASSERT_FALSE(lease.ok());
+  EXPECT_THAT(lease.status().ToString(), HasSubstr("processes that are not of tfos use 0"));
 }
 
 /// An `nvidia-smi` whose GPU a foreign process uses the first time that it is asked.

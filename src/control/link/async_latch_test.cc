@@ -5,7 +5,10 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
+
+#include "control/link/time_limit.h"
 
 namespace tfos::control {
 namespace {
@@ -60,6 +63,38 @@ TEST_F(AsyncLatchTest, ClosedAgainItIsWaitedForAgain) {
   Wait(Deadline::After(milliseconds(1)));
   io_.run();
   EXPECT_EQ(expired_, 1);
+}
+
+class TimeLimitTest : public ::testing::Test {
+ protected:
+  asio::io_context io_{1};
+  TimeLimit limit_{io_.get_executor()};
+  int late_ = 0;
+};
+
+TEST_F(TimeLimitTest, CallsOnceTheTimeIsOver) {
+  limit_.Set(minutes(5), [this] { late_ += 10; });
+  limit_.Set(milliseconds(1), [this] { ++late_; });
+  io_.run();
+  EXPECT_EQ(late_, 1);
+}
+
+TEST_F(TimeLimitTest, WhatComesInTheRoundInWhichItEndsIsInTime) {
+  limit_.Set(milliseconds(0), [this] { ++late_; });
+  // Over before the limit, so that its handler comes first; that of the limit is queued behind it.
+  asio::steady_timer word(io_, asio::steady_timer::time_point());
+  word.async_wait([this](const auto&) { limit_.Lift(); });
+  io_.run();
+  EXPECT_EQ(late_, 0);
+}
+
+TEST_F(TimeLimitTest, NothingIsCalledOnceItIsGone) {
+  {
+    TimeLimit gone(io_.get_executor());
+    gone.Set(milliseconds(0), [this] { ++late_; });
+  }
+  io_.run();
+  EXPECT_EQ(late_, 0);
 }
 
 }  // namespace

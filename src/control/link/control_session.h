@@ -26,6 +26,7 @@
 #include "control/link/send_queue.h"
 #include "control/link/spawn.h"
 #include "control/link/stranger_log.h"
+#include "control/link/time_limit.h"
 #include "control/messages/parts/message_text.h"
 
 // One connection of a ControlServer. Only for its source: everything here takes long to compile.
@@ -62,7 +63,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
           std::shared_ptr<const std::string> authorization, std::chrono::milliseconds timeout)
       : executor_(socket.get_executor()),
         socket_(std::move(socket)),
-        identification_timer_(executor_),
+        identification_limit_(executor_),
         service_(service),
         stranger_log_(stranger_log),
         authorization_(std::move(authorization)),
@@ -112,11 +113,11 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
 
   void Abort() override {
     open_ = false;
-    identification_timer_.cancel();
+    identification_limit_.Lift();
     tcp_stream().close();
   }
 
-  void MarkIdentified() override { identification_timer_.cancel(); }
+  void MarkIdentified() override { identification_limit_.Lift(); }
 
   // True until the peer has sent the cluster's token.
   bool is_stranger() const { return stranger_; }
@@ -131,12 +132,8 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   beast::tcp_stream& tcp_stream() { return socket_.next_layer(); }
 
   void LimitIdentification() {
-    identification_timer_.expires_after(identification_timeout_);
-    identification_timer_.async_wait([self = weak_from_this()](error_code cancelled) {
-      const auto session = self.lock();
-      if (cancelled || session == nullptr) return;
-      session->Refuse("it did not say who it is in time");
-    });
+    identification_limit_.Set(identification_timeout_,
+                              [this] { Refuse("it did not say who it is in time"); });
   }
 
   // Serves requests until the connection ends (nullopt) or asks to become an agent's.
@@ -288,7 +285,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
 
   asio::any_io_executor executor_;
   websocket::stream<beast::tcp_stream, /*deflateSupported=*/false> socket_;
-  asio::steady_timer identification_timer_;
+  TimeLimit identification_limit_;
   ControlService& service_;
   StrangerLog& stranger_log_;
   std::shared_ptr<const std::string> authorization_;

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <map>
 
+#include "testing/temporary_folder.h"
+
 namespace tfos::hadoop {
 namespace {
 
@@ -17,14 +19,6 @@ using ::testing::HasSubstr;
 
 class InstallationTest : public ::testing::Test {
  protected:
-  InstallationTest()
-      : root_(fs::path(::testing::TempDir()) /
-              ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  ~InstallationTest() override { fs::remove_all(root_); }
-
   std::string Make(const std::string& name) {
     fs::create_directories((root_ / name).parent_path());
     std::ofstream(root_ / name) << "x";
@@ -44,7 +38,8 @@ class InstallationTest : public ::testing::Test {
     };
   }
 
-  const fs::path root_;
+  const tfos::testing::TemporaryFolder folder_;
+  const fs::path& root_ = folder_.path();
   std::map<std::string, std::string> variables_;
 };
 

@@ -7,19 +7,18 @@
 #include <fstream>
 
 #include "records/example/test_examples.h"
+#include "testing/temporary_folder.h"
 
 namespace tfos::records {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 /// Files of records whose only key, n, has these numbers; files go when the test ends.
-class ExampleBatchesTest : public testing::Test {
+class ExampleBatchesTest : public ::testing::Test {
  protected:
-  ~ExampleBatchesTest() override { std::filesystem::remove_all(directory_); }
-
   void Add(const std::vector<std::int64_t>& numbers) {
     std::vector<std::string> records;
     for (const std::int64_t n : numbers) records.push_back(ExampleOf({{"n", Int64Feature({n})}}));
@@ -27,8 +26,7 @@ class ExampleBatchesTest : public testing::Test {
   }
 
   void AddFile(const std::string& content) {
-    std::filesystem::create_directories(directory_);
-    const std::string path = directory_ / std::to_string(options_.files.size());
+    const std::string path = folder_.path() / std::to_string(options_.files.size());
     std::ofstream(path, std::ios::binary) << content;
     options_.files.push_back({.path = path});
   }
@@ -51,9 +49,7 @@ class ExampleBatchesTest : public testing::Test {
     }
   }
 
-  const std::filesystem::path directory_ =
-      std::filesystem::path(testing::TempDir()) /
-      testing::UnitTest::GetInstance()->current_test_info()->name();
+  const tfos::testing::TemporaryFolder folder_;
   ExampleBatchesOptions options_{.files = {}, .schema = SchemaOf({"n:int64"}), .on_file_end = {}};
   std::string error_;
 };

@@ -92,7 +92,7 @@ StepTickets StepTicketOffice::Decide(const Key& key, const Epoch& epoch, const M
   // A node that got its tickets may have begun those steps.
   tickets.granted = std::max(tickets.granted, least.value_or(0));
   if (!all_ended || holdings.empty()) return tickets;
-  tickets.final = tickets.closed = true;
+  tickets.final = true;
   if (!may_pass) return tickets;
   tickets.passes = EvenOut(holdings, batch);
   const auto [fewest, most] = std::ranges::minmax(holdings, {}, &Holding::rows);

@@ -38,7 +38,7 @@ TEST(StepTicketOfficeTest, GrantsWhatEveryNodeHas) {
   const auto second = office.Report(1, Has(3), kBoth);
   ASSERT_THAT(second, SizeIs(1));
   EXPECT_EQ(second[0].granted, 3);
-  EXPECT_FALSE(second[0].closed);
+  EXPECT_FALSE(second[0].final);
   EXPECT_THAT(second[0].missing, IsEmpty());
 }
 
@@ -55,7 +55,7 @@ TEST(StepTicketOfficeTest, ClosesWhenAllHaveEnded) {
   office.Report(0, Ended(5, 6), kBoth);
   const auto closed = office.Report(1, Ended(3, 3), kBoth);
   ASSERT_THAT(closed, SizeIs(1));
-  EXPECT_TRUE(closed[0].closed);
+  EXPECT_TRUE(closed[0].final);
   EXPECT_EQ(closed[0].granted, 3);
   EXPECT_EQ(closed[0].longest, 6);
 }
@@ -68,7 +68,7 @@ TEST(StepTicketOfficeTest, WhenANodeHasEndedTheOthersAreAskedForTheirRows) {
   EXPECT_EQ(granted[0].granted, 10);
   EXPECT_TRUE(granted[0].ending);
   EXPECT_FALSE(granted[0].final) << "it may get rows of the other one";
-  EXPECT_FALSE(granted[0].closed);
+  EXPECT_FALSE(granted[0].final);
   EXPECT_EQ(granted[0].longest, 26);
 }
 
@@ -92,7 +92,7 @@ TEST(StepTicketOfficeTest, AnEpochEndsEvenly) {
   office.Report(1, EndedWith(100, 90), kThree);
   const auto final = office.Report(2, EndedWith(0, 0), kThree);
   ASSERT_THAT(final, SizeIs(1));
-  EXPECT_TRUE(final[0].final && final[0].closed);
+  EXPECT_TRUE(final[0].final);
   EXPECT_THAT(final[0].passes, ElementsAre(Pass(1, 2, 36), Pass(1, 0, 27)));
   EXPECT_EQ(final[0].granted, 3);  // 37, 36 and 36 rows.
   EXPECT_EQ(final[0].longest, 4);
@@ -187,7 +187,7 @@ TEST(StepTicketOfficeTest, ANodeThatLeavesBeforeItHasEndedIsNotWaitedFor) {
   office.Report(0, Ended(5, 5), kBoth);
   const auto closed = office.MembersChanged({{0, "worker:0"}});
   ASSERT_THAT(closed, SizeIs(1));
-  EXPECT_TRUE(closed[0].closed);
+  EXPECT_TRUE(closed[0].final);
   EXPECT_EQ(closed[0].granted, 5);
 }
 

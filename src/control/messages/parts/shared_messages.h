@@ -64,12 +64,10 @@ struct StepTickets {
   std::string queue;
   int epoch = 0;
   std::int64_t granted = 0;
-  /// It will not grow: a node with no more full batches has got all its rows.
+  /// All nodes have got all their rows: it will not grow.
   bool final = false;
   /// The most batches that a node makes, as far as that is known.
   std::int64_t longest = 0;
-  /// All nodes have got all their rows: it will not grow either.
-  bool closed = false;
   /// A node has got all its rows: what the others have got is all, too.
   bool ending = false;
   /// What `granted` and `longest` count on once all have ended.

@@ -46,7 +46,6 @@ void Describe(F& f, M& m) {
   f.Required("granted", m.granted, kSize);
   f.Required("final", m.final);
   f.Required("longest", m.longest, kSize);
-  f.Required("closed", m.closed);
   f.Required("ending", m.ending);
   f.Required("passes", m.passes);
   f.Required("missing", m.missing);

@@ -144,7 +144,7 @@ class Search {
       return Status(ErrorKind::kRetryLater,
                     fmt::format("feed partition {}: not reached within {}: {}",
                                 options_.session.key.partition,
-                                SecondsText(options_.progress_timeout), late));
+                                SecondsText(Clock::Steady().Now() - began_), late));
     }
     if (!gone.empty()) found.unreachable = Status(ErrorKind::kReconnect, std::move(gone));
     return found;
@@ -153,6 +153,7 @@ class Search {
   const PartitionWriterOptions& options_;
   const std::span<const Endpoint> endpoints_;
   const std::shared_ptr<Patience> patience_;
+  const Clock::TimePoint began_ = Clock::Steady().Now();
 
   Mutex mutex_;
   CondVar changed_;
