@@ -8,9 +8,8 @@ from typing import Any
 
 from tfos import _version
 from tfos.errors import BadInputError, TfosError
+from tfos.spark import versions
 
-#: Major and minor version from which on Spark has the classes that the jar was built for.
-_OLDEST_SPARK = (4, 1)
 #: Where Spark's configuration names the jars that executors have.
 _JARS_OF_EXECUTORS = ("spark.jars", "spark.yarn.dist.jars", "spark.executor.extraClassPath")
 
@@ -48,9 +47,8 @@ def obstacle(sc: Any) -> str:
             "the jar of tfos is not on the driver's class path: start Spark with "
             "--jars or spark.jars and the path that tfos.jar_path() gives"
         )
-    found = tuple(int(number) for number in sc.version.split(".")[:2])
-    if found < _OLDEST_SPARK or found[0] != _OLDEST_SPARK[0]:
-        return f"the jar of tfos needs Spark 4, from 4.1 on, and this is {sc.version}"
+    if not versions.fits_jar(sc.version):
+        return f"the jar of tfos needs Spark 4, with Scala 2.13, and this is {sc.version}"
     version = feeder.version()
     if version != _version.__version__:
         return (

@@ -56,7 +56,8 @@ def test_without_the_jar_python_feeds_unless_told_otherwise(caplog):
 def test_an_older_spark_is_fed_by_python(spark):
     context = context_with_jar(spark, "local")
     context.version = "3.5.7"
-    assert jar.obstacle(context) == "the jar of tfos needs Spark 4, from 4.1 on, and this is 3.5.7"
+    found = jar.obstacle(context)
+    assert found == "the jar of tfos needs Spark 4, with Scala 2.13, and this is 3.5.7"
 
 
 def test_a_jar_of_another_version_is_not_used(spark, monkeypatch):
