@@ -43,12 +43,13 @@ def obstacle(sc: Any) -> str:
 
     feeder = sc._jvm.tfos.internal.feed.FrameFeeder
     if not isinstance(feeder, JavaClass):
-        return (
+        java = sc._jvm.java.lang.System.getProperty("java.specification.version")
+        return versions.why_not_java(java) or (
             "the jar of tfos is not on the driver's class path: start Spark with "
             "--jars or spark.jars and the path that tfos.jar_path() gives"
         )
     if not versions.fits_jar(sc.version):
-        return f"the jar of tfos needs Spark 4, with Scala 2.13, and this is {sc.version}"
+        return f"the jar of tfos needs Spark 3.5 or 4, and this is {sc.version}"
     version = feeder.version()
     if version != _version.__version__:
         return (

@@ -18,8 +18,10 @@ WITHOUT_DATA_SOURCES = (
 )
 _PYTHON_DATA_SOURCES = (4, 0)
 _STAGES_BY_SESSION = (4, 0)
-#: Major version whose classes the jar was built for; it runs with each minor one.
-_OF_JAR = 4
+#: The jar runs from the first on, and below the second.
+_OF_JAR = ((3, 5), (5, 0))
+#: Java's version that the jar was compiled for.
+_JAVA_OF_JAR = 17
 
 
 def number_of(version: str) -> tuple[int, int]:
@@ -59,4 +61,13 @@ def has_python_data_sources(version: str) -> bool:
 
 def fits_jar(version: str) -> bool:
     """Whether the jar's classes fit this Spark."""
-    return number_of(version)[0] == _OF_JAR
+    oldest, too_new = _OF_JAR
+    return oldest <= number_of(version) < too_new
+
+
+def why_not_java(java: str) -> str:
+    """Why the jar can't run on a Java of that ``java.specification.version``, such as 17 or 1.8; ""
+    when it can."""
+    if int(java.removeprefix("1.")) >= _JAVA_OF_JAR:
+        return ""
+    return f"the jar of tfos needs Java {_JAVA_OF_JAR} or newer, and Spark runs on Java {java}"

@@ -49,8 +49,23 @@ def test_stages_are_saved_by_what_the_version_takes(version, used):
 
 @pytest.mark.parametrize(
     ("version", "in_python", "jar"),
-    [("3.5.7", False, False), ("4.0.0", True, True), ("4.3.0", True, True), ("5.0.0", True, False)],
+    [
+        ("3.4.4", False, False),
+        ("3.5.7", False, True),
+        ("4.0.0", True, True),
+        ("4.3.0", True, True),
+        ("5.0.0", True, False),
+    ],
 )
 def test_what_a_version_can_do(version, in_python, jar):
     assert versions.has_python_data_sources(version) is in_python
     assert versions.fits_jar(version) is jar
+
+
+@pytest.mark.parametrize(
+    ("java", "why"), [("1.8", "Java 1.8"), ("11", "Java 11"), ("17", ""), ("21", "")]
+)
+def test_the_jar_needs_java_17(java, why):
+    found = versions.why_not_java(java)
+    assert (found == "") is (why == "")
+    assert found.endswith(why)
