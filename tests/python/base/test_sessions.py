@@ -68,7 +68,7 @@ def test_parallel_takes_sessions_and_contexts(given):
         parallel.run(spark, print, instances=3)
 
 
-def test_registering_without_the_jar_is_refused_where_formats_are_never_python():
+def test_registering_without_the_jar_is_refused_where_formats_cannot_be_python():
     session = fake_session(FakeSparkContext(version="3.5.8"))
     expected = "needs Spark 4.0 or newer, and this is 3.5.8: write with tfos.save_tfrecords"
     with pytest.raises(BadInputError, match=expected):
