@@ -41,15 +41,14 @@ def obstacle(sc: Any) -> str:
     """Why the jar can't be used in this session of Spark; "" when it can."""
     from py4j.java_gateway import JavaClass
 
+    if reason := why_unloadable(sc):
+        return reason
     feeder = sc._jvm.tfos.internal.feed.FrameFeeder
     if not isinstance(feeder, JavaClass):
-        java = sc._jvm.java.lang.System.getProperty("java.specification.version")
-        return versions.why_not_java(java) or (
+        return (
             "the jar of tfos is not on the driver's class path: start Spark with "
             "--jars or spark.jars and the path that tfos.jar_path() gives"
         )
-    if not versions.fits_jar(sc.version):
-        return f"the jar of tfos needs Spark 3.5 or 4, and this is {sc.version}"
     version = feeder.version()
     if version != _version.__version__:
         return (
@@ -57,6 +56,18 @@ def obstacle(sc: Any) -> str:
             f"{_version.__version__}"
         )
     return _missing_on_executors(sc, feeder.location())
+
+
+def why_unloadable(sc: Any) -> str:
+    """Why this Spark can't load the jar's classes, so that none may be asked for; "" when it can.
+
+    An older Java ends the connection of py4j when it finds classes of a newer one.
+    """
+    if not versions.fits_jar(sc.version):
+        return f"the jar of tfos needs Spark 3.5 or 4, and this is {sc.version}"
+    return versions.why_not_java(
+        sc._jvm.java.lang.System.getProperty("java.specification.version")
+    )
 
 
 def _missing_on_executors(sc: Any, jar: str) -> str:

@@ -51,6 +51,8 @@ def register(spark: Any) -> None:
 def _is_in_jvm(spark: Any) -> bool:
     """Whether Spark finds the jar's format, which it then prefers to any that is written in
     Python."""
+    if jar.why_unloadable(spark.sparkContext):
+        return False
     records = spark.sparkContext._jvm.tfos.internal.records
     if not isinstance(records.spark.TFRecordFormat, JavaClass):
         return False
