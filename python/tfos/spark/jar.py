@@ -65,9 +65,7 @@ def why_unloadable(sc: Any) -> str:
     """
     if not versions.fits_jar(sc.version):
         return f"the jar of tfos needs Spark 3.5 or 4, and this is {sc.version}"
-    return versions.why_not_java(
-        sc._jvm.java.lang.System.getProperty("java.specification.version")
-    )
+    return versions.why_not_java(sc._jvm.java.lang.System.getProperty("java.specification.version"))
 
 
 def _missing_on_executors(sc: Any, jar: str) -> str:

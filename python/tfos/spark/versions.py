@@ -21,7 +21,7 @@ _STAGES_BY_SESSION = (4, 0)
 #: The jar runs from the first on, and below the second.
 _OF_JAR = ((3, 5), (5, 0))
 #: Java's version that the jar was compiled for.
-_JAVA_OF_JAR = 17
+_JAVA_OF_JAR = 11
 
 
 def number_of(version: str) -> tuple[int, int]:

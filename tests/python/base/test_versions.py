@@ -63,9 +63,9 @@ def test_what_a_version_can_do(version, in_python, jar):
 
 
 @pytest.mark.parametrize(
-    ("java", "why"), [("1.8", "Java 1.8"), ("11", "Java 11"), ("17", ""), ("21", "")]
+    ("java", "why"), [("1.8", "Java 1.8"), ("10", "Java 10"), ("11", ""), ("17", ""), ("21", "")]
 )
-def test_the_jar_needs_java_17(java, why):
+def test_the_jar_needs_java_11(java, why):
     found = versions.why_not_java(java)
     assert (found == "") is (why == "")
     assert found.endswith(why)

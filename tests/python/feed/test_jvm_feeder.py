@@ -61,8 +61,8 @@ def test_an_older_spark_is_fed_by_python(spark):
 
 
 def test_an_older_java_is_named_where_it_cannot_load_the_jar():
-    found = jar.obstacle(FakeSparkContext(java="11"))
-    assert found == "the jar of tfos needs Java 17 or newer, and Spark runs on Java 11"
+    found = jar.obstacle(FakeSparkContext(java="1.8"))
+    assert found == "the jar of tfos needs Java 11 or newer, and Spark runs on Java 1.8"
 
 
 def test_a_jar_of_another_version_is_not_used(spark, monkeypatch):

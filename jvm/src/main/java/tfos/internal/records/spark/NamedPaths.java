@@ -24,8 +24,11 @@ final class NamedPaths extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    if (!(plan instanceof UnresolvedDataSource source) || !FORMATS.contains(source.format())
-        || source.options().contains(OPTION)) {
+    if (!(plan instanceof UnresolvedDataSource)) {
+      return plan;
+    }
+    UnresolvedDataSource source = (UnresolvedDataSource) plan;
+    if (!FORMATS.contains(source.format()) || source.options().contains(OPTION)) {
       return plan;
     }
     return source.copy(source.format(), source.userSpecifiedSchema(),

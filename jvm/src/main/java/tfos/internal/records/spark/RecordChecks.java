@@ -36,8 +36,11 @@ public final class RecordChecks implements SparkSessionExtensionsProvider {
   }
 
   private static void check(LogicalPlan plan) {
-    if (plan instanceof InsertIntoHadoopFsRelationCommand write
-        && write.fileFormat() instanceof TFRecordFormat) {
+    if (!(plan instanceof InsertIntoHadoopFsRelationCommand)) {
+      return;
+    }
+    InsertIntoHadoopFsRelationCommand write = (InsertIntoHadoopFsRelationCommand) plan;
+    if (write.fileFormat() instanceof TFRecordFormat) {
       WritePlan.of(RecordOptions.forWriting(write.options()), columns(write));
       if (write.mode() == SaveMode.Overwrite && !write.dynamicPartitionOverwrite()) {
         DDLUtils.verifyNotReadPath(write.query(), write.outputPath(), write.catalogTable());

@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
@@ -100,7 +101,7 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
     RecordOptions options = RecordOptions.forReading(given);
     ReadPlan plan = plan(spark, options);
     List<FileStatus> files = ScalaCollections.toJava(listed).stream()
-        .filter(file -> !RecordIndexes.isIndex(file.getPath())).toList();
+        .filter(file -> !RecordIndexes.isIndex(file.getPath())).collect(Collectors.toList());
     if (files.isEmpty()) {
       throw new IllegalArgumentException(
           options.get(NamedPaths.OPTION, "the given paths")
