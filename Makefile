@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose clean
+.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose test-matrix clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -21,6 +21,8 @@ CTEST = mkdir -p $(RESULTS) && ctest --output-junit $(CURDIR)/$(RESULTS)
 FUZZ_SECONDS ?= 20
 # What of the tests `make sanitize...` runs; empty: all (tools/sanitizer_parts.py has the names).
 PART ?=
+# The versions of Spark that `make test-matrix` tries; empty: all of tools/spark_matrix.py.
+VERSIONS ?=
 export JOBS
 
 help: ## Show this help.
@@ -67,6 +69,13 @@ test: ## Build and run all tests: C++ (ctest), Python on real Spark clusters (py
 	  "Archiving Spark's classes" '.venv/bin/python tools/archive_spark_classes.py build/spark-classes.jsa' \
 	  'Running the Python tests' '$(PYTEST) --junitxml $(RESULTS)/python.xml tests/python $(PYTEST_ARGS)' \
 	  'Reporting' '.venv/bin/python tools/checks/report_tests.py $(RESULTS)/cpp.xml $(RESULTS)/python.xml'
+
+test-matrix: ## Try each version of Spark that tfos is made for; VERSIONS=3.5.7,4.0.1: these. Writes docs/versions.md.
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh run build' \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Building the native part and the wheel (ccache)' 'tools/install_wheel.sh' \
+	  'Trying each version of Spark' '.venv/bin/python tools/spark_matrix.py $(if $(VERSIONS),--only $(VERSIONS))'
 
 lint: ## Check format, Python's types and style, the layers, and the English of pages; Java's warnings are errors of the build.
 	@tools/steps.sh \

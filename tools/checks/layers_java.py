@@ -7,7 +7,11 @@ ALLOWED = {
     "tfos.internal.base": set(),
     "tfos.internal.spark": set(),
     "tfos.internal.columns": {"tfos.internal.base"},
-    "tfos.internal.feed": {"tfos.internal.base", "tfos.internal.columns"},
+    "tfos.internal.feed": {
+        "tfos.internal.base",
+        "tfos.internal.columns",
+        "tfos.internal.spark",
+    },
     "tfos.internal.inference": {
         "tfos.internal.base",
         "tfos.internal.columns",

@@ -34,7 +34,7 @@ ALLOWED = {
         "records",
         "tensorflow",
     },
-    "ml": {"errors", "files", "inference", "tfos"},
+    "ml": {"errors", "files", "inference", "spark", "tfos"},
     "cli": {
         "base",
         "errors",

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tfos.cli.checks import FAIL, OK, WARN, Check
+from tfos.spark import versions
 from tfos.spark.installation import spark_home
 
 _OLDEST_PYTHON = (3, 11)
@@ -25,7 +26,7 @@ _TENSORFLOW = ((2, 16), (2, 21))
 _TESTED_TENSORFLOW = "tested with 2.21, and its feed with 2.16"
 _OLDEST_SPARK = (3, 5)
 _OLDEST_UCX = "1.14"
-_TESTED_SPARK = (4, 1)
+_TESTED_SPARK = ((3, 5), (4, 0), (4, 1), (4, 2), (4, 3))
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
 #: tfos is not on PyPI: the wheel is built from a checkout.
 _INSTALL_THE_WHEEL = "install the wheel: pip install . in a checkout of tfos"
@@ -126,10 +127,13 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
             "pyspark",
             found,
             f"made for {_dotted(_OLDEST_SPARK)} and newer, tested with "
-            f"{_dotted(_TESTED_SPARK)}: upgrade",
+            f"{_dotted(_TESTED_SPARK[0])} to {_dotted(_TESTED_SPARK[-1])}: upgrade",
         )
-    if _numbers(version) != _TESTED_SPARK:
-        found += f"; tested with {_dotted(_TESTED_SPARK)}"
+    if _numbers(version) not in _TESTED_SPARK:
+        tested = f"{_dotted(_TESTED_SPARK[0])} to {_dotted(_TESTED_SPARK[-1])}"
+        found += f"; tested with {tested}"
+    if not versions.has_python_data_sources(version):
+        found += '; format("tfrecord") needs the jar here'
     return Check(OK, "pyspark", found)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import types as sql
 
 from tfos.errors import BadInputError
+from tfos.spark import versions
 from tfos.spark.arrow_types import arrow_type, as_arrow_source
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _parse_schema(schema: Any) -> sql.StructType:
         from pyspark.errors import PySparkException
 
         try:
-            schema = sql.DataType.fromDDL(schema)
+            schema = versions.type_from_ddl(schema)
         except PySparkException as error:
             raise BadInputError(f"schema={schema!r} is not a schema: {error}") from error
     if not isinstance(schema, sql.StructType):
@@ -157,7 +158,7 @@ def _check_distinct(names: list[str]) -> None:
 
 
 #: That Spark does not hand over to Python through Arrow.
-_NOT_IN_ARROW = (sql.CalendarIntervalType, sql.YearMonthIntervalType)
+_NOT_IN_ARROW = versions.types_named("CalendarIntervalType", "YearMonthIntervalType")
 
 
 def _check_keys(fields: list[sql.StructField]) -> None:

@@ -28,6 +28,7 @@ from tfos.inference import saved_model
 from tfos.inference.frames import quoted
 from tfos.ml.model import Model, resolved
 from tfos.ml.params import _TrainingParams
+from tfos.spark import versions
 
 #: The function and the settings, in the directory of an estimator that was saved.
 _PROGRAM = "program.pickle"
@@ -146,7 +147,7 @@ class _Writer(MLWriter):
     def saveImpl(self, path: str) -> None:
         spark = self.sparkSession
         program = cloudpickle.dumps((self._instance._program, self._instance._settings))
-        DefaultParamsWriter.saveMetadata(self._instance, path, spark)
+        DefaultParamsWriter.saveMetadata(self._instance, path, versions.of_stage_metadata(spark))
         access, directory = access_for(resolved(spark, path))
         with access.create(f"{directory}/{_PROGRAM}") as file:
             file.write(program)
@@ -158,7 +159,9 @@ class _Reader(MLReader):
         self._kind = kind
 
     def load(self, path: str) -> Estimator:
-        metadata = DefaultParamsReader.loadMetadata(path, self.sparkSession)
+        metadata = DefaultParamsReader.loadMetadata(
+            path, versions.of_stage_metadata(self.sparkSession)
+        )
         access, directory = access_for(resolved(self.sparkSession, path))
         with access.open(f"{directory}/{_PROGRAM}") as file:
             program, settings = cloudpickle.loads(file.read())

@@ -25,6 +25,7 @@ from tfos.files import paths
 from tfos.files.access import access_for
 from tfos.inference import frames
 from tfos.ml.params import _InferenceParams
+from tfos.spark import versions
 
 #: What the jar calls its model, which has the same parameters.
 _JAVA_CLASS = "tfos.ml.TensorFlowModel"
@@ -152,7 +153,9 @@ class _Writer(MLWriter):
                 raise BadInputError(f"there is no SavedModel in {model}: nothing was saved")
         # A class that derives from it is known in Python alone.
         names = {"class": _JAVA_CLASS} if type(self._instance) is Model else None
-        DefaultParamsWriter.saveMetadata(self._instance, path, spark, names)
+        DefaultParamsWriter.saveMetadata(
+            self._instance, path, versions.of_stage_metadata(spark), names
+        )
         if model:
             _copy(model, f"{resolved(spark, path)}/{_SAVED_MODEL}")
 
@@ -163,7 +166,9 @@ class _Reader(MLReader):
         self._kind = kind
 
     def load(self, path: str) -> Model:
-        metadata = DefaultParamsReader.loadMetadata(path, self.sparkSession)
+        metadata = DefaultParamsReader.loadMetadata(
+            path, versions.of_stage_metadata(self.sparkSession)
+        )
         instance = self._kind()
         instance._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(instance, metadata)

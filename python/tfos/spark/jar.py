@@ -8,9 +8,8 @@ from typing import Any
 
 from tfos import _version
 from tfos.errors import BadInputError, TfosError
+from tfos.spark import versions
 
-#: Major and minor version from which on Spark has the classes that the jar was built for.
-_OLDEST_SPARK = (4, 1)
 #: Where Spark's configuration names the jars that executors have.
 _JARS_OF_EXECUTORS = ("spark.jars", "spark.yarn.dist.jars", "spark.executor.extraClassPath")
 
@@ -42,15 +41,14 @@ def obstacle(sc: Any) -> str:
     """Why the jar can't be used in this session of Spark; "" when it can."""
     from py4j.java_gateway import JavaClass
 
+    if reason := why_unloadable(sc):
+        return reason
     feeder = sc._jvm.tfos.internal.feed.FrameFeeder
     if not isinstance(feeder, JavaClass):
         return (
             "the jar of tfos is not on the driver's class path: start Spark with "
             "--jars or spark.jars and the path that tfos.jar_path() gives"
         )
-    found = tuple(int(number) for number in sc.version.split(".")[:2])
-    if found < _OLDEST_SPARK or found[0] != _OLDEST_SPARK[0]:
-        return f"the jar of tfos needs Spark 4, from 4.1 on, and this is {sc.version}"
     version = feeder.version()
     if version != _version.__version__:
         return (
@@ -58,6 +56,16 @@ def obstacle(sc: Any) -> str:
             f"{_version.__version__}"
         )
     return _missing_on_executors(sc, feeder.location())
+
+
+def why_unloadable(sc: Any) -> str:
+    """Why this Spark can't load the jar's classes, so that none may be asked for; "" when it can.
+
+    An older Java ends the connection of py4j when it finds classes of a newer one.
+    """
+    if not versions.fits_jar(sc.version):
+        return f"the jar of tfos needs Spark 3.5 or 4, and this is {sc.version}"
+    return versions.why_not_java(sc._jvm.java.lang.System.getProperty("java.specification.version"))
 
 
 def _missing_on_executors(sc: Any, jar: str) -> str:

@@ -11,8 +11,9 @@ import pytest
 import tfos
 from support.fake_spark import FakeSparkContext, fake_session
 from tfos import parallel, util
-from tfos.errors import BadInputError, TfosError
+from tfos.errors import BadInputError
 from tfos.inference import frames
+from tfos.records.spark import sessions
 
 
 class ConnectSession:
@@ -67,13 +68,14 @@ def test_parallel_takes_sessions_and_contexts(given):
         parallel.run(spark, print, instances=3)
 
 
-@pytest.mark.parametrize("version", ["3.5.8", "4.0.1"])
-def test_registering_with_an_older_spark_is_refused(version):
-    with pytest.raises(BadInputError, match=f"needs Spark 4.1 or newer, and this is {version}"):
-        tfos.register(fake_session(FakeSparkContext(version=version)))
+def test_registering_without_the_jar_is_refused_where_formats_cannot_be_python():
+    session = fake_session(FakeSparkContext(version="3.5.8"))
+    expected = "needs Spark 4.0 or newer, and this is 3.5.8: write with tfos.save_tfrecords"
+    with pytest.raises(BadInputError, match=expected):
+        sessions.register_python(session, "tfrecord")
 
 
-def test_a_pyspark_without_python_data_sources_is_named(monkeypatch):
+def test_records_load_where_pyspark_has_no_data_sources(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark.sql.datasource", None)
     monkeypatch.delattr(pyspark.sql, "datasource", raising=False)
     for name in [name for name in sys.modules if name.startswith("tfos.records.spark.")]:
@@ -81,5 +83,7 @@ def test_a_pyspark_without_python_data_sources_is_named(monkeypatch):
         # So that the package has the same module again afterwards as `sys.modules` has.
         monkeypatch.setattr(sys.modules[package], module, sys.modules[name], raising=False)
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(TfosError, match="the format tfrecord needs Spark 4.1 or newer.*PySpark"):
-        importlib.import_module("tfos.records.spark.sessions")
+    reader = importlib.import_module("tfos.records.spark.reader")
+    assert reader.FileParts([]).value == []
+    source = importlib.import_module("tfos.records.spark.source")
+    assert source.TFRecordSource({"path": "/a"}).options == {"path": "/a"}

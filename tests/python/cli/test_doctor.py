@@ -83,11 +83,15 @@ def test_versions_that_were_not_run_are_told_from_those_that_were(tmp_path):
         in doctor.check_tensorflow(version_of(tensorflow_cpu="2.18.0")).found
     )
     assert "tested" not in doctor.check_spark(version_of(), tmp_path).found
+    assert "tested" not in doctor.check_spark(version_of(pyspark="4.3.0"), tmp_path).found
+    assert doctor.check_spark(version_of(pyspark="4.7.1"), tmp_path).found.endswith(
+        "; tested with 3.5 to 4.3"
+    )
     assert doctor.check_spark(version_of(pyspark="3.5.1"), tmp_path).found.endswith(
-        "; tested with 4.1"
+        '; format("tfrecord") needs the jar here'
     )
     assert (
-        "made for 3.5 and newer, tested with 4.1"
+        "made for 3.5 and newer, tested with 3.5 to 4.3"
         in doctor.check_spark(version_of(pyspark="3.4.1"), tmp_path).advice
     )
 

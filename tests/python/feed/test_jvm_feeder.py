@@ -55,8 +55,14 @@ def test_without_the_jar_python_feeds_unless_told_otherwise(caplog):
 
 def test_an_older_spark_is_fed_by_python(spark):
     context = context_with_jar(spark, "local")
-    context.version = "3.5.7"
-    assert jar.obstacle(context) == "the jar of tfos needs Spark 4, from 4.1 on, and this is 3.5.7"
+    context.version = "3.4.4"
+    found = jar.obstacle(context)
+    assert found == "the jar of tfos needs Spark 3.5 or 4, and this is 3.4.4"
+
+
+def test_an_older_java_is_named_where_it_cannot_load_the_jar():
+    found = jar.obstacle(FakeSparkContext(java="1.8"))
+    assert found == "the jar of tfos needs Java 11 or newer, and Spark runs on Java 1.8"
 
 
 def test_a_jar_of_another_version_is_not_used(spark, monkeypatch):

@@ -25,7 +25,7 @@ class FakeConf:
 class FakeSparkContext:
     """`conf` and `hadoop_conf` are by key. The executors register one after the other, one at each
     look (`slots_by_look`). `jvm` is the session's that the test has, or there is one without the jar
-    of tfos; `jars` are those that Spark lists.
+    of tfos, on Java `java`; `jars` are those that Spark lists.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class FakeSparkContext:
         version: str = "4.1.4",
         jars: str = "",
         jvm: Any = None,
+        java: str = "17",
         slots_by_look: tuple[int, ...] | list[int] = (),
         conf: dict[str, str] | None = None,
         hadoop_conf: dict[str, str | None] | None = None,
@@ -44,9 +45,12 @@ class FakeSparkContext:
         self.looks = list(slots_by_look)
         self._conf = FakeConf(conf or {})
         self._jvm = jvm or SimpleNamespace(
+            java=SimpleNamespace(
+                lang=SimpleNamespace(System=SimpleNamespace(getProperty=lambda name: java))
+            ),
             tfos=SimpleNamespace(
                 internal=SimpleNamespace(feed=SimpleNamespace(FrameFeeder=object()))
-            )
+            ),
         )
         profiles = SimpleNamespace(defaultResourceProfile=lambda: "default")
         context = SimpleNamespace(

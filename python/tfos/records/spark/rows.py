@@ -18,6 +18,7 @@ from tfos.errors import BadInputError
 from tfos.records import files as record_files
 from tfos.records import listing
 from tfos.records.spark import sessions, types
+from tfos.spark import versions
 
 #: Rows that are encoded at a time.
 _ROWS = 1_024
@@ -26,7 +27,7 @@ _ROWS = 1_024
 def parse_dtypes(dtypes: Sequence[tuple[str, str]]) -> sql.StructType:
     """The schema that ``DataFrame.dtypes`` describes; checked to fit into tf.Examples."""
     schema = sql.StructType(
-        [sql.StructField(name, sql.DataType.fromDDL(kind)) for name, kind in dtypes]
+        [sql.StructField(name, versions.type_from_ddl(kind)) for name, kind in dtypes]
     )
     types.check_schema(schema, "Example", "written")
     return schema
@@ -110,7 +111,6 @@ def _legacy_type(data_type: sql.DataType, is_binary: bool) -> sql.DataType:
 
 def load(spark: Any, path: str, binary: Sequence[str] = ()) -> Any:
     """A DataFrame of the tf.Examples at a path, with the types of :func:`legacy_schema`."""
-    sessions.register(spark)
     files = sessions.list_files(spark, path)
     inferred = listing.infer_schema(
         files,
@@ -121,4 +121,4 @@ def load(spark: Any, path: str, binary: Sequence[str] = ()) -> Any:
     )
     if not inferred.names:
         raise BadInputError(f"{path}: no record in it has a value, so it has no columns")
-    return spark.read.format(sessions.FORMAT).schema(legacy_schema(inferred, binary)).load(path)
+    return sessions.load(spark, path, legacy_schema(inferred, binary))

@@ -15,18 +15,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from py4j.java_gateway import JavaClass
+from pyspark.sql.types import StructType
 
 from tfos.errors import BadInputError
 from tfos.files import hadoop_settings
 from tfos.records.listing import ListedFile
-from tfos.records.spark import types
+from tfos.records.spark import jobs, types
 from tfos.records.spark import writer as records_spark_writer
 from tfos.records.spark.source import FORMAT, source_of
-from tfos.spark import jar
+from tfos.spark import jar, versions
 from tfos.spark.sessions import context_of
-
-#: Major and minor version from which on Spark has all that the format uses.
-_OLDEST_SPARK = (4, 1)
 
 logger = logging.getLogger(__name__)
 
@@ -38,16 +36,12 @@ def register(spark: Any) -> None:
     this one and with all of Spark's save modes: then nothing is registered.
 
     Args:
-        spark: a SparkSession of Spark 4. Its default file system, working directory and
-            parallelism are taken over as they are now. Its ``spark.hadoop.*`` properties and
-            ``spark.tfos.hadoop.*`` settings go to Hadoop's client of this process as well
-            (:func:`tfos.files.hadoop_settings.adopt`).
+        spark: a SparkSession; without the jar one of Spark 4. Its default file system, working
+            directory and parallelism are taken over as they are now. Its ``spark.hadoop.*``
+            properties and ``spark.tfos.hadoop.*`` settings go to Hadoop's client of this process
+            as well (:func:`tfos.files.hadoop_settings.adopt`).
     """
-    context = context_of(spark)
-    if tuple(int(number) for number in context.version.split(".")[:2]) < _OLDEST_SPARK:
-        raise BadInputError(
-            f"the format tfrecord needs Spark 4.1 or newer, and this is {context.version}"
-        )
+    context_of(spark)
     if _is_in_jvm(spark):
         hadoop_settings.adopt(hadoop_settings.of_session(spark.sparkContext))
     else:
@@ -57,6 +51,8 @@ def register(spark: Any) -> None:
 def _is_in_jvm(spark: Any) -> bool:
     """Whether Spark finds the jar's format, which it then prefers to any that is written in
     Python."""
+    if jar.why_unloadable(spark.sparkContext):
+        return False
     records = spark.sparkContext._jvm.tfos.internal.records
     if not isinstance(records.spark.TFRecordFormat, JavaClass):
         return False
@@ -67,7 +63,14 @@ def _is_in_jvm(spark: Any) -> bool:
 
 
 def register_python(spark: Any, name: str) -> None:
-    """Makes the format that is written in Python known by a name, which no jar has."""
+    """Makes the format that is written in Python known by a name, which no jar has. Raises
+    :class:`BadInputError` where Spark takes none in Python."""
+    version = context_of(spark).version
+    if not versions.has_python_data_sources(version):
+        raise BadInputError(
+            f'format("{FORMAT}") without the jar of tfos needs Spark 4.0 or newer, and this is '
+            f"{version}: {versions.WITHOUT_DATA_SOURCES}"
+        )
     spark.dataSource.register(source_of(spark, name))
     # Spark looks formats up in the thread's active session, which only its first thread has.
     spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
@@ -133,12 +136,37 @@ def save_by_python(
 ) -> None:
     """Writes a DataFrame that was checked by the format that is written in Python, under that
     name."""
-    register_python(frame.sparkSession, format_name)
+    spark = frame.sparkSession
     options = dict(options)
     if partition_by:
         frame = frame.sortWithinPartitions(*(f"`{name}`" for name in partition_by))
         options["partitionColumns"] = json.dumps(partition_by)
+    if not versions.has_python_data_sources(spark.version):
+        save_by_job(frame, path, mode, options)
+        return
+    register_python(spark, format_name)
     writer = frame.write.format(format_name).mode("overwrite" if mode == "overwrite" else "append")
     if mode != "overwrite":
         writer = writer.option("ifExists", "error" if mode == "errorifexists" else mode)
     writer.options(**options).save(path)
+
+
+def save_by_job(frame: Any, path: str, mode: str, options: dict[str, Any]) -> None:
+    """The same by a job of its own, which each version of Spark can run."""
+    given = {name: str(value) for name, value in options.items()}
+    given |= {"path": path, "ifExists": "error" if mode == "errorifexists" else mode}
+    writer = source_of(frame.sparkSession)(given).writer(frame.schema, mode == "overwrite")
+    jobs.save(frame, writer)
+
+
+def load(spark: Any, path: str, schema: StructType) -> Any:
+    """A DataFrame of the files at a path, by the jar's format, by Python's, or by a job."""
+    if not (versions.has_python_data_sources(spark.version) or _is_in_jvm(spark)):
+        return load_by_job(spark, path, schema)
+    register(spark)
+    return spark.read.format(FORMAT).schema(schema).load(path)
+
+
+def load_by_job(spark: Any, path: str, schema: StructType) -> Any:
+    """A DataFrame of the files at a path, read by such a job."""
+    return jobs.load(spark, source_of(spark)({"path": path}).reader(schema), schema)

@@ -1,12 +1,10 @@
 package tfos.ml;
 
-import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.spark.ml.param.Param;
 import org.apache.spark.ml.util.Identifiable;
-import scala.collection.immutable.ListMap;
-import scala.jdk.javaapi.CollectionConverters;
 import tfos.internal.base.Json;
+import tfos.internal.spark.ScalaCollections;
 
 /** A parameter of Spark ML that holds names by names, in their order. */
 public final class MappingParam extends Param<scala.collection.immutable.Map<String, String>> {
@@ -27,10 +25,10 @@ public final class MappingParam extends Param<scala.collection.immutable.Map<Str
   }
 
   public static Map<String, String> toJava(scala.collection.Map<String, String> map) {
-    return new LinkedHashMap<>(CollectionConverters.asJava(map));
+    return ScalaCollections.toJava(map);
   }
 
   public static scala.collection.immutable.Map<String, String> toScala(Map<String, String> map) {
-    return ListMap.from(CollectionConverters.asScala(map));
+    return ScalaCollections.toScala(map);
   }
 }

@@ -54,7 +54,8 @@ abstract class BytesWriter extends OffsetWriter {
   static final class OfBytes extends BytesWriter {
     @Override
     protected void appendValue(SpecializedGetters from, int ordinal) {
-      if (from instanceof UnsafeRow row) {
+      if (from instanceof UnsafeRow) {
+        UnsafeRow row = (UnsafeRow) from;
         // Its field says where in the row the bytes are, and how many: no array is made of them.
         long place = row.getLong(ordinal);
         long address = row.getBaseOffset() + (place >>> Integer.SIZE);

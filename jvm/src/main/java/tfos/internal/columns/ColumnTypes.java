@@ -51,16 +51,17 @@ public final class ColumnTypes {
   private static ObjectNode toJson(String name, DataType type, boolean nullable) {
     ObjectNode json = Json.object().put("name", name).put("nullable", nullable);
     ArrayNode children = json.putArray("children");
-    if (type instanceof ArrayType array) {
+    if (type instanceof ArrayType) {
+      ArrayType array = (ArrayType) type;
       json.put("format", "+l");
       children.add(toJson("item", array.elementType(), array.containsNull()));
-    } else if (type instanceof StructType struct) {
+    } else if (type instanceof StructType) {
       json.put("format", "+s");
-      for (StructField field : struct.fields()) {
+      for (StructField field : ((StructType) type).fields()) {
         children.add(toJson(field.name(), field.dataType(), field.nullable()));
       }
-    } else if (type instanceof UserDefinedType<?> user) {
-      return toJson(name, user.sqlType(), nullable);
+    } else if (type instanceof UserDefinedType) {
+      return toJson(name, ((UserDefinedType<?>) type).sqlType(), nullable);
     } else {
       json.put("format", formatOf(type));
     }
@@ -75,7 +76,8 @@ public final class ColumnTypes {
       return "tsu:UTC";
     } else if (type instanceof TimestampNTZType) {
       return "tsu:";
-    } else if (type instanceof DecimalType decimal) {
+    } else if (type instanceof DecimalType) {
+      DecimalType decimal = (DecimalType) type;
       return "d:" + decimal.precision() + "," + decimal.scale();
     } else if (type instanceof StringType) {
       return Simple.STRING.format; // With a collation or a limit, too.

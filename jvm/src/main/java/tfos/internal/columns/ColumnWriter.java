@@ -53,18 +53,18 @@ public abstract class ColumnWriter implements AutoCloseable {
       return new NumberWriter(NumberWriter.Kind.FLOAT);
     } else if (type instanceof DoubleType) {
       return new NumberWriter(NumberWriter.Kind.DOUBLE);
-    } else if (type instanceof DecimalType decimal) {
-      return new DecimalWriter(decimal);
+    } else if (type instanceof DecimalType) {
+      return new DecimalWriter((DecimalType) type);
     } else if (type instanceof StringType) {
       return new BytesWriter.OfText();
     } else if (type instanceof BinaryType) {
       return new BytesWriter.OfBytes();
-    } else if (type instanceof ArrayType array) {
-      return new ListWriter(of(array.elementType(), own));
-    } else if (type instanceof StructType struct) {
-      return new StructWriter(struct, own);
-    } else if (type instanceof UserDefinedType<?> user) {
-      return of(user.sqlType(), own);
+    } else if (type instanceof ArrayType) {
+      return new ListWriter(of(((ArrayType) type).elementType(), own));
+    } else if (type instanceof StructType) {
+      return new StructWriter((StructType) type, own);
+    } else if (type instanceof UserDefinedType) {
+      return of(((UserDefinedType<?>) type).sqlType(), own);
     }
     throw new IllegalArgumentException(
         "columns of " + type.simpleString() + " can't be given to native code; cast them first");

@@ -16,7 +16,9 @@ final class ListWriter extends OffsetWriter {
     ArrayData array = from.getArray(ordinal);
     int count = array.numElements();
     offset((long) elements.length + count);
-    if (!(elements instanceof NumberWriter numbers) || !numbers.appendAll(array)) {
+    boolean taken =
+        elements instanceof NumberWriter && ((NumberWriter) elements).appendAll(array);
+    if (!taken) {
       for (int i = 0; i < count; i++) {
         elements.append(array, i);
       }

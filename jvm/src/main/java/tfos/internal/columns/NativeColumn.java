@@ -58,9 +58,11 @@ public final class NativeColumn extends ColumnVector {
     validity = addresses[0];
     values = addresses[1];
     data = addresses[2];
-    if (type instanceof ArrayType array) {
+    if (type instanceof ArrayType) {
+      ArrayType array = (ArrayType) type;
       children = new NativeColumn[] {new NativeColumn(array.elementType(), numbers, owner)};
-    } else if (type instanceof StructType struct) {
+    } else if (type instanceof StructType) {
+      StructType struct = (StructType) type;
       children = new NativeColumn[struct.length()];
       for (int i = 0; i < children.length; i++) {
         children[i] = new NativeColumn(struct.fields()[i].dataType(), numbers, owner);

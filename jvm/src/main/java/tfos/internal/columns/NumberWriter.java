@@ -28,18 +28,36 @@ final class NumberWriter extends FixedWidthWriter {
   protected void appendValue(SpecializedGetters from, int ordinal) {
     long at = place();
     switch (kind) {
-      case BYTE -> Platform.putByte(null, at, from.getByte(ordinal));
-      case SHORT -> Platform.putShort(null, at, from.getShort(ordinal));
-      case INT -> Platform.putInt(null, at, from.getInt(ordinal));
-      case LONG -> Platform.putLong(null, at, from.getLong(ordinal));
-      case FLOAT -> Platform.putFloat(null, at, from.getFloat(ordinal));
-      case DOUBLE -> Platform.putDouble(null, at, from.getDouble(ordinal));
+      case BYTE:
+        Platform.putByte(null, at, from.getByte(ordinal));
+        break;
+      case SHORT:
+        Platform.putShort(null, at, from.getShort(ordinal));
+        break;
+      case INT:
+        Platform.putInt(null, at, from.getInt(ordinal));
+        break;
+      case LONG:
+        Platform.putLong(null, at, from.getLong(ordinal));
+        break;
+      case FLOAT:
+        Platform.putFloat(null, at, from.getFloat(ordinal));
+        break;
+      case DOUBLE:
+        Platform.putDouble(null, at, from.getDouble(ordinal));
+        break;
+      default:
+        throw new IllegalStateException(kind.name());
     }
   }
 
   /** All numbers of an array at once, which Spark keeps as native code wants them. */
   boolean appendAll(ArrayData array) {
-    if (!(array instanceof UnsafeArrayData numbers) || hasNulls(numbers)) {
+    if (!(array instanceof UnsafeArrayData)) {
+      return false;
+    }
+    UnsafeArrayData numbers = (UnsafeArrayData) array;
+    if (hasNulls(numbers)) {
       return false;
     }
     int count = numbers.numElements();

@@ -12,6 +12,7 @@ import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
+import tfos.internal.spark.SparkVersions;
 
 /**
  * Feeds DataFrames to the nodes of a cluster without a Python worker: what {@code
@@ -42,8 +43,8 @@ public final class FrameFeeder {
   public static String train(Dataset<Row> frame, byte[] plan, List<String> names,
       boolean decimalsAsFloat64) {
     // A query of its own: one that ran before would not know what was cached since.
-    var query = (org.apache.spark.sql.classic.Dataset<Row>) frame.select(functions.col("*"));
-    QueryExecution execution = query.queryExecution();
+    Dataset<Row> query = frame.select(functions.col("*"));
+    QueryExecution execution = SparkVersions.execution(query);
     FrameFeed feed = new FrameFeed(plan, renamed(query.schema(), names), decimalsAsFloat64);
     Option<String> name = Option.apply("tfos feed");
     List<long[]> counts = SQLExecution.withNewExecutionId(execution, name, () -> {

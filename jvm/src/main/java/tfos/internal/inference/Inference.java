@@ -8,6 +8,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.sql.Column;
@@ -32,26 +33,54 @@ import tfos.internal.spark.Sql;
  * IllegalArgumentException} with all that was expected and found.
  */
 public final class Inference {
-  /**
-   * How columns go through a model.
-   *
-   * @param inputs empty: each input has the column of its name
-   * @param outputs output -> column; empty: all, under their names
-   * @param binary outputs whose strings are bytes
-   * @param keep results have the columns that there were in front of the outputs
-   * @param unwrap an output of the shape [?, 1] becomes a plain value
-   */
-  public record Options(SavedModel.Source source, List<Input> inputs, Map<String, String> outputs,
-      List<String> binary, int batchSize, boolean keep, boolean unwrap) {}
+  /** How columns go through a model. */
+  public static final class Options {
+    private final SavedModel.Source source;
+    private final List<Input> inputs;
+    private final Map<String, String> outputs;
+    private final List<String> binary;
+    private final int batchSize;
+    private final boolean keep;
+    private final boolean unwrap;
+
+    /**
+     * @param inputs empty: each input has the column of its name
+     * @param outputs output -> column; empty: all, under their names
+     * @param binary outputs whose strings are bytes
+     * @param keep results have the columns that there were in front of the outputs
+     * @param unwrap an output of the shape [?, 1] becomes a plain value
+     */
+    public Options(SavedModel.Source source, List<Input> inputs, Map<String, String> outputs,
+        List<String> binary, int batchSize, boolean keep, boolean unwrap) {
+      this.source = source;
+      this.inputs = inputs;
+      this.outputs = outputs;
+      this.binary = binary;
+      this.batchSize = batchSize;
+      this.keep = keep;
+      this.unwrap = unwrap;
+    }
+  }
 
   /**
    * A column for an input; {@code splits} is "", or the input with the row splits of a ragged one.
    */
-  public record Input(String column, String tensor, String splits) {
+  public static final class Input {
+    private final String column;
+    private final String tensor;
+    private final String splits;
+
+    public Input(String column, String tensor, String splits) {
+      this.column = column;
+      this.tensor = tensor;
+      this.splits = splits;
+    }
+
     /** Of column -> input. */
     public static List<Input> listOf(Map<String, String> mapping) {
       return mapping.entrySet().stream()
-          .map(entry -> new Input(entry.getKey(), entry.getValue(), "")).toList();
+          .map(entry -> new Input(entry.getKey(), entry.getValue(), ""))
+          .collect(Collectors.toList());
     }
   }
 

@@ -6,13 +6,14 @@ import java.io.InputStream;
 import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.net.URI;
+import java.math.BigInteger;
 import java.nio.file.Files;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HexFormat;
 import java.util.List;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FileUtil;
@@ -30,15 +31,28 @@ public final class SavedModel implements Serializable {
   private static final long serialVersionUID = 1;
   private static final String GRAPH = "saved_model.pb";
 
-  /**
-   * Where a signature is found.
-   *
-   * @param tags separated by commas
-   * @param opLibraries files with ops of the model's own, on every host that runs it
-   * @param python whose package TensorFlow is; "": the one that {@link TensorFlowLibrary} finds
-   */
-  public record Source(String path, String tags, String signature, List<String> opLibraries,
-      String python) {}
+  /** Where a signature is found. */
+  public static final class Source {
+    private final String path;
+    private final String tags;
+    private final String signature;
+    private final List<String> opLibraries;
+    private final String python;
+
+    /**
+     * @param tags separated by commas
+     * @param opLibraries files with ops of the model's own, on every host that runs it
+     * @param python whose package TensorFlow is; "": the one that {@link TensorFlowLibrary} finds
+     */
+    public Source(String path, String tags, String signature, List<String> opLibraries,
+        String python) {
+      this.path = path;
+      this.tags = tags;
+      this.signature = signature;
+      this.opLibraries = opLibraries;
+      this.python = python;
+    }
+  }
 
   final String path;
   /** A JSON list. */
@@ -68,7 +82,7 @@ public final class SavedModel implements Serializable {
     }
     String tagList = Json.text(
         Arrays.stream(source.tags.split(",")).map(String::strip).filter(tag -> !tag.isEmpty())
-            .toList());
+            .collect(Collectors.toList()));
     Path directory = new Path(path);
     try {
       FileSystem files = directory.getFileSystem(hadoop);
@@ -86,7 +100,15 @@ public final class SavedModel implements Serializable {
     }
   }
 
-  private record Content(byte[] graph, String stamp) {}
+  private static final class Content {
+    private final byte[] graph;
+    private final String stamp;
+
+    Content(byte[] graph, String stamp) {
+      this.graph = graph;
+      this.stamp = stamp;
+    }
+  }
 
   private static Content contentOf(FileSystem files, Path directory) throws IOException {
     Path graph = new Path(directory, GRAPH);
@@ -104,7 +126,7 @@ public final class SavedModel implements Serializable {
       if (files.exists(index)) {
         digest.update(readAll(files, index));
       }
-      return new Content(content, HexFormat.of().formatHex(digest.digest()));
+      return new Content(content, String.format("%064x", new BigInteger(1, digest.digest())));
     } catch (NoSuchAlgorithmException error) {
       throw new IllegalStateException(error); // Every Java has it.
     }

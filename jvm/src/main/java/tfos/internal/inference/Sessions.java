@@ -1,6 +1,7 @@
 package tfos.internal.inference;
 
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 
@@ -14,18 +15,25 @@ final class Sessions {
   /** A process that runs many models, as in a search for parameters, does not keep them all. */
   private static final int MOST = 2;
 
-  private record Key(String path, String tags, String opLibraries, int threads) {}
+  private static final class Session {
+    private final String stamp;
+    private final long handle;
 
-  private record Session(String stamp, long handle) {}
+    Session(String stamp, long handle) {
+      this.stamp = stamp;
+      this.handle = handle;
+    }
+  }
 
-  private static final Map<Key, Session> KEPT = new LinkedHashMap<>();
+  /** By path, tags, libraries and threads. */
+  private static final Map<List<Object>, Session> KEPT = new LinkedHashMap<>();
 
   private Sessions() {}
 
   /** A runner over the session of a model, whose files are loaded where they aren't yet. */
   static synchronized long newRunner(SavedModel model, String request, int threads,
       Configuration hadoop) {
-    Key key = new Key(model.path, model.tags, model.opLibraries, threads);
+    List<Object> key = List.of(model.path, model.tags, model.opLibraries, threads);
     Session session = KEPT.remove(key);
     if (session != null && !session.stamp.equals(model.stamp)) {
       NativeModel.unload(session.handle);

@@ -17,8 +17,8 @@ final class RecordColumnWriters {
 
   /** A writer for columns of decimals or vectors; null for others. */
   static ColumnWriter of(DataType type) {
-    if (type instanceof DecimalType decimal) {
-      return new DecimalAsDoubleWriter(decimal);
+    if (type instanceof DecimalType) {
+      return new DecimalAsDoubleWriter((DecimalType) type);
     }
     return RecordColumns.isVector(type) ? new VectorWriter() : null;
   }

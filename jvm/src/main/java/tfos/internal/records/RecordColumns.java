@@ -42,7 +42,8 @@ public final class RecordColumns {
   }
 
   private static DataType codecType(DataType type) {
-    if (type instanceof ArrayType array) {
+    if (type instanceof ArrayType) {
+      ArrayType array = (ArrayType) type;
       return DataTypes.createArrayType(codecType(array.elementType()), array.containsNull());
     } else if (type instanceof DecimalType) {
       return DataTypes.DoubleType;

@@ -6,15 +6,46 @@ import org.apache.spark.sql.types.StructType;
 import tfos.internal.base.Json;
 import tfos.internal.columns.ColumnTypes;
 
-/**
- * How files of records are written. All of it was checked.
- *
- * @param compression "", "GZIP" or "ZLIB"
- * @param level of compression, 0 to 9; -1 leaves it to zlib
- * @param index each file gets an index beside it
- */
-public record WritePlan(String recordType, String compression, int level, boolean index,
-    StructType columns) implements Serializable {
+/** How files of records are written. All of it was checked. */
+public final class WritePlan implements Serializable {
+  private static final long serialVersionUID = 1;
+
+  private final String recordType;
+  private final String compression;
+  private final int level;
+  private final boolean index;
+  private final StructType columns;
+
+  /**
+   * @param compression "", "GZIP" or "ZLIB"
+   * @param level of compression, 0 to 9; -1 leaves it to zlib
+   * @param index each file gets an index beside it
+   */
+  public WritePlan(String recordType, String compression, int level, boolean index,
+      StructType columns) {
+    this.recordType = recordType;
+    this.compression = compression;
+    this.level = level;
+    this.index = index;
+    this.columns = columns;
+  }
+
+  public String recordType() {
+    return recordType;
+  }
+
+  public String compression() {
+    return compression;
+  }
+
+  public boolean index() {
+    return index;
+  }
+
+  public StructType columns() {
+    return columns;
+  }
+
   public static WritePlan of(RecordOptions options, StructType columns) {
     String compression = options.compression() == null ? "" : options.compression();
     long level = options.number("compressionLevel", -1, options.has("compressionLevel") ? 0 : -1);

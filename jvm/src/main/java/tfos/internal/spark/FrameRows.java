@@ -10,8 +10,6 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.functions;
 import scala.collection.Iterator;
-import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag;
 import scala.reflect.ClassTag$;
 
@@ -19,23 +17,25 @@ import scala.reflect.ClassTag$;
  * The rows of a DataFrame in Spark's own form, good until the next one is asked for. They are
  * planned when the first job asks for them: where Spark adapts plans, planning runs the shuffles.
  */
-public final class FrameRows extends RDD<InternalRow> {
+public final class FrameRows extends RDD<InternalRow> implements OlderRows {
   private static final long serialVersionUID = 1;
   private static final ClassTag<InternalRow> ROW = ClassTag$.MODULE$.apply(InternalRow.class);
 
   private final transient Dataset<?> frame;
 
   public FrameRows(Dataset<?> frame) {
-    super(frame.sparkSession().sparkContext(), seq(List.of()), ROW);
+    // Nothing comes of the parent: see getDependencies. The constructor that takes dependencies has
+    // another type in Scala 2.12.
+    super(frame.sparkSession().sparkContext().emptyRDD(ROW), ROW);
     this.frame = frame;
   }
 
   /** What this is based on, which the RDD asks for once, in the driver. */
   @Override
-  public Seq<Dependency<?>> getDependencies() {
+  public scala.collection.immutable.List<Dependency<?>> getDependencies() {
     // A query of its own: the one of the frame would not know what was cached since.
     Dataset<?> query = frame.select(functions.col("*"));
-    return seq(List.of(new OneToOneDependency<>(Sql.planned(query))));
+    return ScalaCollections.toScala(List.of(new OneToOneDependency<>(Sql.planned(query))));
   }
 
   @Override
@@ -47,8 +47,9 @@ public final class FrameRows extends RDD<InternalRow> {
   public Iterator<InternalRow> compute(Partition partition, TaskContext task) {
     return firstParent(ROW).iterator(partition, task);
   }
+}
 
-  private static Seq<Dependency<?>> seq(List<Dependency<?>> list) {
-    return CollectionConverters.asScala(list).toSeq();
-  }
+/** What an RDD has in Scala 2.12. Java makes a method of each type for that of FrameRows. */
+interface OlderRows {
+  scala.collection.Seq<Dependency<?>> getDependencies();
 }

@@ -20,35 +20,27 @@ public final class Sql {
 
   /** Rows as {@link FrameRows} has them, planned now. */
   static RDD<InternalRow> planned(Dataset<?> frame) {
-    return ((org.apache.spark.sql.classic.Dataset<?>) frame).queryExecution().toRdd();
+    return SparkVersions.execution(frame).toRdd();
   }
 
   public static Dataset<Row> frame(
       SparkSession spark, JavaRDD<InternalRow> rows, StructType schema) {
-    return classic(spark).internalCreateDataFrame(rows.rdd(), schema, false);
+    return SparkVersions.frame(spark, rows.rdd(), schema);
   }
 
   /** Hadoop's configuration with the session's settings. */
   public static Configuration hadoop(SparkSession spark) {
-    return classic(spark).sessionState().newHadoopConf();
+    return SparkVersions.state(spark).newHadoopConf();
   }
 
   /** The same, with the options of a reader or writer that are Hadoop's. */
   public static Configuration hadoop(
       SparkSession spark, scala.collection.immutable.Map<String, String> options) {
-    return classic(spark).sessionState().newHadoopConfWithOptions(options);
+    return SparkVersions.state(spark).newHadoopConfWithOptions(options);
   }
 
   /** By its name, whatever that has in it. */
   public static Column column(String name) {
     return functions.col("`" + name.replace("`", "``") + "`");
-  }
-
-  private static org.apache.spark.sql.classic.SparkSession classic(SparkSession spark) {
-    if (spark instanceof org.apache.spark.sql.classic.SparkSession session) {
-      return session;
-    }
-    throw new UnsupportedOperationException("tfos needs Spark itself on the driver and not Spark "
-        + "Connect: run the program with spark-submit or spark-shell");
   }
 }

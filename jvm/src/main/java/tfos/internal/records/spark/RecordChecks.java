@@ -10,10 +10,10 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.command.DDLUtils;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.types.StructType;
-import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.BoxedUnit;
 import tfos.internal.records.RecordOptions;
 import tfos.internal.records.WritePlan;
+import tfos.internal.spark.SparkVersions;
 
 /**
  * Has every session of Spark refuse what records can't hold, and to overwrite what a query reads,
@@ -29,14 +29,18 @@ public final class RecordChecks implements SparkSessionExtensionsProvider {
       check(plan);
       return BoxedUnit.UNIT;
     });
-    // Before Spark makes a relation of what is read.
-    extensions.injectHintResolutionRule(session -> new NamedPaths());
+    if (SparkVersions.resolvesSourcesByRules()) {
+      NamedPaths.inject(extensions);
+    }
     return BoxedUnit.UNIT;
   }
 
   private static void check(LogicalPlan plan) {
-    if (plan instanceof InsertIntoHadoopFsRelationCommand write
-        && write.fileFormat() instanceof TFRecordFormat) {
+    if (!(plan instanceof InsertIntoHadoopFsRelationCommand)) {
+      return;
+    }
+    InsertIntoHadoopFsRelationCommand write = (InsertIntoHadoopFsRelationCommand) plan;
+    if (write.fileFormat() instanceof TFRecordFormat) {
       WritePlan.of(RecordOptions.forWriting(write.options()), columns(write));
       if (write.mode() == SaveMode.Overwrite && !write.dynamicPartitionOverwrite()) {
         DDLUtils.verifyNotReadPath(write.query(), write.outputPath(), write.catalogTable());
@@ -47,11 +51,11 @@ public final class RecordChecks implements SparkSessionExtensionsProvider {
   /** Those that go into records, and not into names of directories. */
   private static StructType columns(InsertIntoHadoopFsRelationCommand write) {
     Set<Object> partitions = new HashSet<>();
-    for (Attribute partition : CollectionConverters.asJava(write.partitionColumns())) {
+    for (Attribute partition : SparkVersions.<Attribute>listOf(write, "partitionColumns")) {
       partitions.add(partition.exprId());
     }
     StructType columns = new StructType();
-    for (Attribute column : CollectionConverters.asJava(write.outputColumns())) {
+    for (Attribute column : SparkVersions.<Attribute>listOf(write, "outputColumns")) {
       if (!partitions.contains(column.exprId())) {
         columns = columns.add(column.name(), column.dataType(), column.nullable());
       }

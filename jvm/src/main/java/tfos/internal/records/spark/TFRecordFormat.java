@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
@@ -36,7 +37,6 @@ import scala.Option;
 import scala.collection.Iterator;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 import tfos.internal.base.Json;
 import tfos.internal.columns.ColumnTypes;
 import tfos.internal.columns.NativeColumn;
@@ -47,6 +47,7 @@ import tfos.internal.records.RecordFileWriter;
 import tfos.internal.records.RecordIndexes;
 import tfos.internal.records.RecordOptions;
 import tfos.internal.records.WritePlan;
+import tfos.internal.spark.ScalaCollections;
 import tfos.internal.spark.Sql;
 
 /**
@@ -91,10 +92,16 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
   @Override
   public Option<StructType> inferSchema(SparkSession spark, Map<String, String> given,
       Seq<FileStatus> listed) {
+    return inferSchema(spark, given, (scala.collection.Seq<FileStatus>) listed);
+  }
+
+  /** As Spark 3.5 calls it, whose Scala has another Seq. */
+  public Option<StructType> inferSchema(SparkSession spark, Map<String, String> given,
+      scala.collection.Seq<FileStatus> listed) {
     RecordOptions options = RecordOptions.forReading(given);
     ReadPlan plan = plan(spark, options);
-    List<FileStatus> files = CollectionConverters.asJava(listed).stream()
-        .filter(file -> !RecordIndexes.isIndex(file.getPath())).toList();
+    List<FileStatus> files = ScalaCollections.toJava(listed).stream()
+        .filter(file -> !RecordIndexes.isIndex(file.getPath())).collect(Collectors.toList());
     if (files.isEmpty()) {
       throw new IllegalArgumentException(
           options.get(NamedPaths.OPTION, "the given paths")
@@ -191,13 +198,21 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
     List<String> types = new ArrayList<>(
         Collections.nCopies(required.length(), NativeColumn.class.getName()));
     types.addAll(Collections.nCopies(partitions.length(), ConstantColumnVector.class.getName()));
-    return Option.apply(CollectionConverters.asScala(types).toList());
+    return Option.apply(ScalaCollections.toScala(types));
   }
 
   @Override
   public Function1<PartitionedFile, Iterator<InternalRow>> buildReaderWithPartitionValues(
       SparkSession spark, StructType data, StructType partitions, StructType required,
       Seq<Filter> filters, Map<String, String> given, Configuration hadoop) {
+    return buildReaderWithPartitionValues(spark, data, partitions, required,
+        (scala.collection.Seq<Filter>) filters, given, hadoop);
+  }
+
+  /** As Spark 3.5 calls it. */
+  public Function1<PartitionedFile, Iterator<InternalRow>> buildReaderWithPartitionValues(
+      SparkSession spark, StructType data, StructType partitions, StructType required,
+      scala.collection.Seq<Filter> filters, Map<String, String> given, Configuration hadoop) {
     ReadPlan plan = plan(spark, RecordOptions.forReading(given));
     String badColumn = Arrays.asList(data.fieldNames()).contains(plan.badColumn())
         ? plan.badColumn() : "";

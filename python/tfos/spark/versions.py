@@ -1,0 +1,73 @@
+"""What differs between the versions of Spark that tfos runs on: 3.5, and 4.0 to 4.3.
+
+All of it is looked up here, when it is used, and nowhere else. So the same package serves each.
+Errors: none but those that a function names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+#: What to do where formats can't be written in Python.
+WITHOUT_DATA_SOURCES = (
+    "write with tfos.save_tfrecords, and read with loadTFRecords of tensorflowonspark.dfutil; or "
+    "use a newer Spark"
+)
+_PYTHON_DATA_SOURCES = (4, 0)
+_STAGES_BY_SESSION = (4, 0)
+#: The jar runs from the first on, and below the second.
+_OF_JAR = ((3, 5), (5, 0))
+#: Java's version that the jar was compiled for.
+_JAVA_OF_JAR = 11
+
+
+def number_of(version: str) -> tuple[int, int]:
+    """Major and minor number of a version such as ``4.1.4`` or ``3.5.1-amzn-0``."""
+    major, minor = version.split(".")[:2]
+    return int(major), int("".join(c for c in minor if c.isdigit()))
+
+
+def types_named(*names: str) -> tuple[type, ...]:
+    """Those of Spark's SQL types that this version has, for ``isinstance``."""
+    from pyspark.sql import types as sql
+
+    found = (getattr(sql, name, None) for name in names)
+    return tuple(kind for kind in found if kind is not None)
+
+
+def type_from_ddl(ddl: str) -> DataType:
+    """The type that a text such as ``"label int, score float"`` declares.
+
+    Raises PySparkException for other texts. ``DataType.fromDDL`` is from Spark 4 on, and does this.
+    """
+    from pyspark.sql import types as sql
+
+    return sql._parse_datatype_string(ddl)
+
+
+def of_stage_metadata(spark: Any) -> Any:
+    """What reads and writes the metadata of stages in ``pyspark.ml``: the SparkSession, before
+    Spark 4 its SparkContext."""
+    return spark if number_of(spark.version) >= _STAGES_BY_SESSION else spark.sparkContext
+
+
+def has_python_data_sources(version: str) -> bool:
+    """Whether formats for Spark can be written in Python."""
+    return number_of(version) >= _PYTHON_DATA_SOURCES
+
+
+def fits_jar(version: str) -> bool:
+    """Whether the jar's classes fit this Spark."""
+    oldest, too_new = _OF_JAR
+    return oldest <= number_of(version) < too_new
+
+
+def why_not_java(java: str) -> str:
+    """Why the jar can't run on a Java of that ``java.specification.version``, such as 17 or 1.8; ""
+    when it can."""
+    if int(java.removeprefix("1.")) >= _JAVA_OF_JAR:
+        return ""
+    return f"the jar of tfos needs Java {_JAVA_OF_JAR} or newer, and Spark runs on Java {java}"
