@@ -14,6 +14,8 @@ from pyspark import InheritableThread, SparkContext
 from pyspark.rdd import RDD, PipelinedRDD
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
 
+from tfos.spark import versions
+
 _CANCEL_INTERVAL_SECONDS = 0.2
 _CANCEL_ATTEMPTS = 10
 
@@ -81,10 +83,7 @@ class SparkJob:
         that. Spark 3 only cancels what it runs already, hence the repetition."""
         self._cancelled = True
         for _ in range(_CANCEL_ATTEMPTS):
-            if int(self._sc.version.partition(".")[0]) >= 4:
-                self._sc._jsc.sc().cancelJobGroupAndFutureJobs(self.group)
-            else:
-                self._sc.cancelJobGroup(self.group)
+            versions.cancel_jobs(self._sc, self.group)
             if self._done.wait(_CANCEL_INTERVAL_SECONDS):
                 return
         logger.warning("Spark has not ended its job %s yet, which was cancelled", self.group)

@@ -18,6 +18,7 @@ WITHOUT_DATA_SOURCES = (
 )
 _PYTHON_DATA_SOURCES = (4, 0)
 _STAGES_BY_SESSION = (4, 0)
+_CANCELS_FUTURE_JOBS = (4, 0)
 #: The jar runs from the first on, and below the second.
 _OF_JAR = ((3, 5), (5, 0))
 #: Java's version that the jar was compiled for.
@@ -52,6 +53,14 @@ def of_stage_metadata(spark: Any) -> Any:
     """What reads and writes the metadata of stages in ``pyspark.ml``: the SparkSession, before
     Spark 4 its SparkContext."""
     return spark if number_of(spark.version) >= _STAGES_BY_SESSION else spark.sparkContext
+
+
+def cancel_jobs(sc: Any, group: str) -> None:
+    """Cancels the jobs of a group, and from Spark 4 on also those that it would still start."""
+    if number_of(sc.version) >= _CANCELS_FUTURE_JOBS:
+        sc._jsc.sc().cancelJobGroupAndFutureJobs(group)
+    else:
+        sc.cancelJobGroup(group)
 
 
 def has_python_data_sources(version: str) -> bool:
