@@ -22,7 +22,6 @@
 #include "base/logging.h"
 #include "control/messages/node_messages.h"
 #include "control/messages/parts/message_text.h"
-#include "control/messages/parts/shared_messages.h"
 
 namespace tfos::control {
 namespace {
@@ -168,10 +167,27 @@ void NodeLink::OnLine(const std::string& line) {
   Result<NodeCommand> command = ParseMessage<NodeCommand>(line);
   if (!command.ok()) DieWithGroup();
   const MutexLock lock(mutex_);
-  if (std::holds_alternative<EndEpoch>(*command) || std::holds_alternative<StepTickets>(*command) ||
-      std::holds_alternative<EndFeed>(*command)) {
+  if (auto* tickets = std::get_if<StepTickets>(&*command); tickets != nullptr) {
+    KeepLatest(std::move(*tickets));
+  } else if (std::holds_alternative<EndEpoch>(*command) ||
+             std::holds_alternative<EndFeed>(*command)) {
     feed_commands_.push_back(*std::move(command));
-    changed_.NotifyAll();
+  } else {
+    return;
+  }
+  changed_.NotifyAll();
+}
+
+void NodeLink::KeepLatest(StepTickets tickets) {
+  // A handler may block for long, and the agent sends tickets all the time.
+  const auto waiting = std::ranges::find_if(feed_commands_, [&](const NodeCommand& command) {
+    const auto* before = std::get_if<StepTickets>(&command);
+    return before != nullptr && before->queue == tickets.queue && before->epoch == tickets.epoch;
+  });
+  if (waiting != feed_commands_.end()) {
+    *waiting = std::move(tickets);
+  } else {
+    feed_commands_.emplace_back(std::move(tickets));
   }
 }
 

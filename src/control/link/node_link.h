@@ -17,6 +17,7 @@
 #include "base/thread/turn.h"
 #include "base/time/deadline.h"
 #include "control/messages/node_messages.h"
+#include "control/messages/parts/shared_messages.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -35,7 +36,8 @@ class NodeLink {
   /// Called on the link's second thread (`metrics` also where SendMetrics is), one at a time. They
   /// may block: then later ones wait. `stop` has none: TERM follows it, which programs can handle.
   struct Handlers {
-    /// What concerns the feed (`end_epoch`, `step_tickets`, `end_feed`), in the order it came.
+    /// What concerns the feed (`end_epoch`, `step_tickets`, `end_feed`), in the order it came. Of
+    /// an epoch's `step_tickets` that wait for a handler only the latest is kept.
     std::function<void(const NodeCommand& command)> on_feed;
     /// The node's metrics as a JSON object, asked for once a heartbeat interval; empty text:
     /// nothing new, nothing is sent.
@@ -84,6 +86,7 @@ class NodeLink {
   Status ReadMore(Deadline deadline);
   void Listen();
   void OnLine(const std::string& line);
+  void KeepLatest(StepTickets tickets) TFOS_REQUIRES(mutex_);
   void CallHandlers();
 
   UniqueFd fd_;
