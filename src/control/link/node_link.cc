@@ -15,11 +15,14 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <utility>
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/thread/guarded.h"
+#include "base/thread/thread.h"
 #include "control/messages/node_messages.h"
 #include "control/messages/parts/message_text.h"
 
@@ -125,7 +128,7 @@ Status NodeLink::ReadMore(Deadline deadline) {
 }
 
 Status NodeLink::Start(Handlers handlers) {
-  if (listener_.joinable()) return Status(ErrorKind::kBug, "the link was started before");
+  if (caller_.joinable()) return Status(ErrorKind::kBug, "the link was started before");
   if (::syscall(SYS_gettid) != ::getpid()) {
     return Status(ErrorKind::kBug, "the link must be started on the process's main thread");
   }
@@ -133,16 +136,22 @@ Status NodeLink::Start(Handlers handlers) {
     const MutexLock lock(handlers_mutex_);
     handlers_ = std::move(handlers);
   }
-  // The threads must not take signals that the program handles.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  listener_ = std::thread([this] { Listen(); });
-  caller_ = std::thread([this] { CallHandlers(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  // An earlier call may have got the process's last thread.
+  if (!listener_.joinable()) {
+    TFOS_RETURN_IF_ERROR(StartWork("tfos-hear-agent", &NodeLink::Listen, listener_));
+  }
+  TFOS_RETURN_IF_ERROR(StartWork("tfos-obey-agent", &NodeLink::CallHandlers, caller_));
   // From here on the agent's death shows as the end of the stream, however it comes about.
   ::prctl(PR_SET_PDEATHSIG, 0);
+  return Status::Ok();
+}
+
+Status NodeLink::StartWork(const char* name, void (NodeLink::*work)(), std::thread& thread) {
+  TFOS_ASSIGN_OR_RETURN(thread, StartThread(name, [this, work] {
+                          // A process that can't hear its agent any more is not to go on.
+                          Guarded([this, work] { (this->*work)(); },
+                                  [](ErrorKind, const char*) { std::terminate(); });
+                        }));
   return Status::Ok();
 }
 

@@ -65,7 +65,8 @@ class NodeLink {
   std::string TakePayload() { return std::move(payload_); }
 
   /// Starts to listen. Call it once, on the process's main thread: the kernel's own guard, which
-  /// would kill this process but not its group, is tied to that thread and is lifted here.
+  /// would kill this process but not its group, is tied to that thread and is lifted here. It may
+  /// be called again when the process had no thread to spare (retry-later).
   Status Start(Handlers handlers);
 
   /// Asks for the metrics and sends them now instead of at the next heartbeat. Don't call it from a
@@ -84,6 +85,7 @@ class NodeLink {
 
   Status ReadHead(Deadline deadline);
   Status ReadMore(Deadline deadline);
+  Status StartWork(const char* name, void (NodeLink::*work)(), std::thread& thread);
   void Listen();
   void OnLine(const std::string& line);
   void KeepLatest(StepTickets tickets) TFOS_REQUIRES(mutex_);

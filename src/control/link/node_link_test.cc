@@ -22,6 +22,7 @@
 #include "control/messages/node_messages.h"
 #include "control/messages/parts/message_text.h"
 #include "control/messages/parts/shared_messages.h"
+#include "testing/no_threads.h"
 
 namespace tfos::control {
 namespace {
@@ -216,6 +217,21 @@ TEST(NodeLinkTest, TakesOverFromTheKernelsGuard) {
   int signal = -1;
   ASSERT_EQ(::prctl(PR_GET_PDEATHSIG, &signal), 0);
   EXPECT_EQ(signal, 0);
+}
+
+TEST(NodeLinkTest, WithoutAThreadToSpareTheProgramKeepsItsSignals) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok());
+  {
+    const tfos::testing::NoThreads none;
+    EXPECT_EQ((*link)->Start({}).kind(), ErrorKind::kRetryLater);
+  }
+  sigset_t blocked;
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, nullptr, &blocked), 0);
+  EXPECT_EQ(::sigismember(&blocked, SIGTERM), 0);
+  EXPECT_TRUE((*link)->Start({}).ok());
 }
 
 TEST(NodeLinkTest, OfTicketsThatWaitOnlyTheLatestIsKept) {
