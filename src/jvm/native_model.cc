@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "arrow/export.h"
+#include "arrow/releasing.h"
 #include "hadoop/java/jvm.h"
 #include "inference/engine.h"
 #include "inference/saved_model_signature.h"
@@ -76,12 +77,11 @@ Result<arrow::Field> Run(const Runner& runner, std::span<const std::int64_t> num
   TFOS_ASSIGN_OR_RETURN(arrow::Field values, ValuesFrom(runner.columns, numbers));
   const std::uint64_t rows = values.length;
   ArrowSchema schema = arrow::ExportSchema(runner.columns);
+  const arrow::Releasing release_schema(schema);
   ArrowArray array = arrow::ExportArray(std::move(values));
+  const arrow::Releasing release_array(array);
   const Engine::RecordBatch batch{schema, array};
-  auto results = runner.engine->Run(std::span(&batch, 1), rows, first_row);
-  array.release(&array);
-  schema.release(&schema);
-  return results;
+  return runner.engine->Run(std::span(&batch, 1), rows, first_row);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "arrow/export.h"
+#include "arrow/releasing.h"
 #include "base/format.h"
 #include "base/memory/buffer_pool.h"
 #include "hadoop/java/jvm.h"
@@ -64,9 +65,8 @@ struct Reader {
 
 Result<records::ExampleSchema> SchemaFrom(const json& type) {
   ArrowSchema schema = arrow::ExportSchema(TypeFromJson(type));
-  auto result = records::ExampleSchema::FromArrow(schema);
-  schema.release(&schema);
-  return result;
+  const arrow::Releasing release(schema);
+  return records::ExampleSchema::FromArrow(schema);
 }
 
 Result<std::unique_ptr<records::RecordReader>> OpenRecords(
@@ -183,20 +183,16 @@ Status Write(Writer& writer, std::span<const std::int64_t> numbers) {
   TFOS_ASSIGN_OR_RETURN(arrow::Field values, ValuesFrom(writer.columns, numbers));
   if (writer.type == RecordType::kByteArray) return WriteBytes(writer, values);
   ArrowSchema schema = arrow::ExportSchema(writer.columns);
+  const arrow::Releasing release_schema(schema);
   ArrowArray array = arrow::ExportArray(std::move(values));
-  const auto encode = [&]() -> Status {
-    TFOS_ASSIGN_OR_RETURN(const auto encoder,
-                          records::ExampleEncoder::Open(schema, array, writer.type));
-    for (std::size_t row = 0; row < encoder->rows(); ++row) {
-      TFOS_ASSIGN_OR_RETURN(const std::span<const std::byte> record, encoder->Encode(row));
-      TFOS_RETURN_IF_ERROR(WriteRecord(writer, record));
-    }
-    return Status::Ok();
-  };
-  const Status encoded = encode();
-  array.release(&array);
-  schema.release(&schema);
-  return encoded;
+  const arrow::Releasing release_array(array);
+  TFOS_ASSIGN_OR_RETURN(const auto encoder,
+                        records::ExampleEncoder::Open(schema, array, writer.type));
+  for (std::size_t row = 0; row < encoder->rows(); ++row) {
+    TFOS_ASSIGN_OR_RETURN(const std::span<const std::byte> record, encoder->Encode(row));
+    TFOS_RETURN_IF_ERROR(WriteRecord(writer, record));
+  }
+  return Status::Ok();
 }
 
 /// [begin, end, first record] of the part of a file that its index says for bytes from `begin` to

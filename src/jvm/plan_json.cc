@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arrow/c_data.h"
+#include "arrow/releasing.h"
 #include "inference/engine.h"
 #include "jvm/column_layout.h"
 
@@ -75,9 +76,9 @@ Result<PlannedTable> PlanFromJson(const json& request) {
   }
   const arrow::Field table = TypeFromJson(request.at("table"));
   ArrowSchema schema = arrow::ExportSchema(table);
+  const arrow::Releasing release(schema);
   auto made =
       inference::InferencePlan::Make(SignatureFromJson(request.at("signature")), mapping, schema);
-  schema.release(&schema);
   if (!made.ok()) return made.status();
   PlannedTable planned{.plan = std::move(made).value(), .columns = table};
   planned.columns.children.clear();

@@ -62,6 +62,13 @@ TEST(PlanJson, SignaturesComeBackAsTheyWere) {
   EXPECT_EQ(found.outputs[0].edge, "y:1");
 }
 
+// LeakSanitizer looks whether the type of the table was released.
+TEST(PlanJson, ARequestWithoutItsSignatureIsRefused) {
+  nlohmann::json request = Request("f");
+  request.erase("signature");
+  EXPECT_THROW(static_cast<void>(PlanFromJson(request)), nlohmann::json::out_of_range);
+}
+
 TEST(PlanJson, APlanHasTheTypeOfTheColumnsThatItWants) {
   const auto planned = PlanFromJson(Request("f"));
   ASSERT_TRUE(planned.ok()) << planned.status().ToString();

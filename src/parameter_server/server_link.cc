@@ -8,6 +8,8 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/thread/guarded.h"
+#include "base/thread/thread.h"
 #include "net/handshake.h"
 #include "net/socket.h"
 #include "net/tls/tls_stream.h"
@@ -30,7 +32,8 @@ Result<std::unique_ptr<ServerLink>> ServerLink::Connect(Options options) {
   TFOS_RETURN_IF_ERROR(link->About(link->ConnectSocket()));
   TFOS_RETURN_IF_ERROR(link->About(link->OpenStore()));
   link->options_.wait = {};  // What follows has no end in time: a server that is there answers.
-  link->thread_ = std::thread([raw = link.get()] { raw->Work(); });
+  TFOS_ASSIGN_OR_RETURN(link->thread_,
+                        StartThread("tfos-ps-link", [raw = link.get()] { raw->Work(); }));
   return link;
 }
 
@@ -139,7 +142,10 @@ void ServerLink::Work() {
       if (closing_) return;
       job = *job_;
     }
-    Status status = About(Do(job));
+    Status status;
+    // The caller waits for the job's end, however it comes about.
+    Guarded([&] { status = About(Do(job)); },
+            [&](ErrorKind kind, const char* what) { status = Status(kind, what); });
     {
       const MutexLock lock(mutex_);
       status_ = std::move(status);

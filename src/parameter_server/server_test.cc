@@ -10,6 +10,7 @@
 #include <latch>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "net/listen.h"
 #include "net/socket.h"
 #include "parameter_server/client.h"
+#include "testing/no_threads.h"
 
 namespace tfos::parameter_server {
 namespace {
@@ -316,6 +318,28 @@ TEST_P(ServerTest, WhoWaitsForValuesInVainIsToldWhy) {
   EXPECT_EQ(client.status().kind(), ErrorKind::kRetryLater);
   EXPECT_NE(client.status().ToString().find("ps:0 on host h"), std::string::npos);
   EXPECT_NE(client.status().ToString().find("first worker"), std::string::npos);
+}
+
+TEST_P(ServerTest, AClientWithoutAThreadToSpareSaysSo) {
+  Start(1);
+  const auto first = Connect(Options(0));
+  const auto values = All(1);
+  ASSERT_TRUE(first->Write(0, Views(values)).ok());
+  const Server& server = servers_[0]->server();
+  std::optional<tfos::testing::NoThreads> none;
+  ClientOptions options = Options(1);
+  options.check = [&]() -> Status {
+    // Only once the server has greeted it, which takes a thread.
+    if (none || server.counters().workers < 2) return {};
+    none.emplace();
+    return first->StartAt(0);
+  };
+  const auto client = Client::Connect(options);
+  EXPECT_TRUE(none.has_value());
+  none.reset();
+  ASSERT_FALSE(client.ok());
+  EXPECT_EQ(client.status().kind(), ErrorKind::kRetryLater);
+  EXPECT_NE(client.status().ToString().find("start the thread"), std::string::npos);
 }
 
 // It has the values of a whole training: it must outlive a moment without descriptors.

@@ -15,14 +15,16 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <utility>
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/thread/guarded.h"
+#include "base/thread/thread.h"
 #include "control/messages/node_messages.h"
 #include "control/messages/parts/message_text.h"
-#include "control/messages/parts/shared_messages.h"
 
 namespace tfos::control {
 namespace {
@@ -126,7 +128,7 @@ Status NodeLink::ReadMore(Deadline deadline) {
 }
 
 Status NodeLink::Start(Handlers handlers) {
-  if (listener_.joinable()) return Status(ErrorKind::kBug, "the link was started before");
+  if (caller_.joinable()) return Status(ErrorKind::kBug, "the link was started before");
   if (::syscall(SYS_gettid) != ::getpid()) {
     return Status(ErrorKind::kBug, "the link must be started on the process's main thread");
   }
@@ -134,16 +136,22 @@ Status NodeLink::Start(Handlers handlers) {
     const MutexLock lock(handlers_mutex_);
     handlers_ = std::move(handlers);
   }
-  // The threads must not take signals that the program handles.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  listener_ = std::thread([this] { Listen(); });
-  caller_ = std::thread([this] { CallHandlers(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  // An earlier call may have got the process's last thread.
+  if (!listener_.joinable()) {
+    TFOS_RETURN_IF_ERROR(StartWork("tfos-hear-agent", &NodeLink::Listen, listener_));
+  }
+  TFOS_RETURN_IF_ERROR(StartWork("tfos-obey-agent", &NodeLink::CallHandlers, caller_));
   // From here on the agent's death shows as the end of the stream, however it comes about.
   ::prctl(PR_SET_PDEATHSIG, 0);
+  return Status::Ok();
+}
+
+Status NodeLink::StartWork(const char* name, void (NodeLink::*work)(), std::thread& thread) {
+  TFOS_ASSIGN_OR_RETURN(thread, StartThread(name, [this, work] {
+                          // A process that can't hear its agent any more is not to go on.
+                          Guarded([this, work] { (this->*work)(); },
+                                  [](ErrorKind, const char*) { std::terminate(); });
+                        }));
   return Status::Ok();
 }
 
@@ -168,10 +176,27 @@ void NodeLink::OnLine(const std::string& line) {
   Result<NodeCommand> command = ParseMessage<NodeCommand>(line);
   if (!command.ok()) DieWithGroup();
   const MutexLock lock(mutex_);
-  if (std::holds_alternative<EndEpoch>(*command) || std::holds_alternative<StepTickets>(*command) ||
-      std::holds_alternative<EndFeed>(*command)) {
+  if (auto* tickets = std::get_if<StepTickets>(&*command); tickets != nullptr) {
+    KeepLatest(std::move(*tickets));
+  } else if (std::holds_alternative<EndEpoch>(*command) ||
+             std::holds_alternative<EndFeed>(*command)) {
     feed_commands_.push_back(*std::move(command));
-    changed_.NotifyAll();
+  } else {
+    return;
+  }
+  changed_.NotifyAll();
+}
+
+void NodeLink::KeepLatest(StepTickets tickets) {
+  // A handler may block for long, and the agent sends tickets all the time.
+  const auto waiting = std::ranges::find_if(feed_commands_, [&](const NodeCommand& command) {
+    const auto* before = std::get_if<StepTickets>(&command);
+    return before != nullptr && before->queue == tickets.queue && before->epoch == tickets.epoch;
+  });
+  if (waiting != feed_commands_.end()) {
+    *waiting = std::move(tickets);
+  } else {
+    feed_commands_.emplace_back(std::move(tickets));
   }
 }
 

@@ -17,6 +17,7 @@
 #include "base/thread/turn.h"
 #include "base/time/deadline.h"
 #include "control/messages/node_messages.h"
+#include "control/messages/parts/shared_messages.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -35,7 +36,8 @@ class NodeLink {
   /// Called on the link's second thread (`metrics` also where SendMetrics is), one at a time. They
   /// may block: then later ones wait. `stop` has none: TERM follows it, which programs can handle.
   struct Handlers {
-    /// What concerns the feed (`end_epoch`, `step_tickets`, `end_feed`), in the order it came.
+    /// What concerns the feed (`end_epoch`, `step_tickets`, `end_feed`), in the order it came. Of
+    /// an epoch's `step_tickets` that wait for a handler only the latest is kept.
     std::function<void(const NodeCommand& command)> on_feed;
     /// The node's metrics as a JSON object, asked for once a heartbeat interval; empty text:
     /// nothing new, nothing is sent.
@@ -63,7 +65,8 @@ class NodeLink {
   std::string TakePayload() { return std::move(payload_); }
 
   /// Starts to listen. Call it once, on the process's main thread: the kernel's own guard, which
-  /// would kill this process but not its group, is tied to that thread and is lifted here.
+  /// would kill this process but not its group, is tied to that thread and is lifted here. It may
+  /// be called again when the process had no thread to spare (retry-later).
   Status Start(Handlers handlers);
 
   /// Asks for the metrics and sends them now instead of at the next heartbeat. Don't call it from a
@@ -82,8 +85,10 @@ class NodeLink {
 
   Status ReadHead(Deadline deadline);
   Status ReadMore(Deadline deadline);
+  Status StartWork(const char* name, void (NodeLink::*work)(), std::thread& thread);
   void Listen();
   void OnLine(const std::string& line);
+  void KeepLatest(StepTickets tickets) TFOS_REQUIRES(mutex_);
   void CallHandlers();
 
   UniqueFd fd_;

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -20,6 +22,7 @@
 #include "control/messages/node_messages.h"
 #include "control/messages/parts/message_text.h"
 #include "control/messages/parts/shared_messages.h"
+#include "testing/no_threads.h"
 
 namespace tfos::control {
 namespace {
@@ -61,6 +64,12 @@ class FakeAgent {
   void AwaitSome() {
     pollfd polled{.fd = ours_.get(), .events = POLLIN, .revents = 0};
     EXPECT_EQ(::poll(&polled, 1, static_cast<int>(milliseconds(kLong).count())), 1);
+  }
+  /// Until the node has read all that was written.
+  void AwaitTaken() {
+    int waiting = 1;
+    while (::ioctl(ours_.get(), SIOCOUTQ, &waiting) == 0 && waiting > 0) std::this_thread::yield();
+    EXPECT_EQ(waiting, 0);
   }
   void Close() { ours_.Reset(); }
   UniqueFd TakeNodeEnd() { return std::move(theirs_); }
@@ -208,6 +217,62 @@ TEST(NodeLinkTest, TakesOverFromTheKernelsGuard) {
   int signal = -1;
   ASSERT_EQ(::prctl(PR_GET_PDEATHSIG, &signal), 0);
   EXPECT_EQ(signal, 0);
+}
+
+TEST(NodeLinkTest, WithoutAThreadToSpareTheProgramKeepsItsSignals) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok());
+  {
+    const tfos::testing::NoThreads none;
+    EXPECT_EQ((*link)->Start({}).kind(), ErrorKind::kRetryLater);
+  }
+  sigset_t blocked;
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, nullptr, &blocked), 0);
+  EXPECT_EQ(::sigismember(&blocked, SIGTERM), 0);
+  EXPECT_TRUE((*link)->Start({}).ok());
+}
+
+TEST(NodeLinkTest, OfTicketsThatWaitOnlyTheLatestIsKept) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok());
+  std::promise<void> came;
+  std::promise<void> go_on;
+  std::promise<void> feed_ended;
+  std::vector<StepTickets> got;
+  const auto on_feed = [&](const NodeCommand& command) {
+    if (const auto* tickets = std::get_if<StepTickets>(&command)) {
+      got.push_back(*tickets);
+      if (got.size() > 1) return;
+      came.set_value();
+      go_on.get_future().wait();
+    }
+    if (std::holds_alternative<EndFeed>(command)) feed_ended.set_value();
+  };
+  ASSERT_TRUE((*link)->Start({.on_feed = on_feed, .metrics = {}}).ok());
+  constexpr int kSent = 10'000;
+  StepTickets tickets = {.queue = "input", .epoch = 1, .granted = 0, .passes = {}, .missing = {}};
+  const auto send = [&](int epoch) {
+    tickets.epoch = epoch;
+    agent.Write(SerializeMessage(tickets) + "\n");
+  };
+  send(1);
+  ASSERT_EQ(came.get_future().wait_for(kLong), std::future_status::ready);
+  send(0);
+  while (++tickets.granted < kSent) send(1);
+  agent.AwaitTaken();
+  go_on.set_value();
+  agent.Write("{\"type\":\"end_feed\"}\n");
+  ASSERT_EQ(feed_ended.get_future().wait_for(kLong), std::future_status::ready);
+  // The last that was read from the socket may not have been looked at when the handler went on.
+  EXPECT_LT(got.size(), 1000U);
+  ASSERT_GE(got.size(), 3U);
+  EXPECT_EQ(got[1].epoch, 0) << "another epoch's";
+  EXPECT_EQ(got.back().epoch, 1);
+  EXPECT_EQ(got.back().granted, kSent - 1);
 }
 
 /// A node process with a child of its own, both watched.

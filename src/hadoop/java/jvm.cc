@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/thread/thread.h"
 #include "hadoop/java/java_error.h"
 #include "hadoop/java/java_string.h"
 
@@ -66,7 +67,10 @@ Result<JavaVM*> Create(CreateJavaVm create, const JvmOptions& options) {
   ::sigaction(SIGPIPE, nullptr, &pipe);
   JavaVM* machine = nullptr;
   jint result = JNI_ERR;
-  std::thread([&] { result = CreateOnThisThread(create, texts, machine); }).join();
+  TFOS_ASSIGN_OR_RETURN(std::thread thread, StartThread("tfos-start-java", [&] {
+                          result = CreateOnThisThread(create, texts, machine);
+                        }));
+  thread.join();
   // The default is the one that Java can't live with: a closed connection would end the process.
   if ((pipe.sa_flags & SA_SIGINFO) != 0 || pipe.sa_handler != SIG_DFL) {
     ::sigaction(SIGPIPE, &pipe, nullptr);
@@ -138,7 +142,8 @@ Result<std::unique_ptr<Jvm>> Jvm::Start(const JvmOptions& options) {
   jsize count = 0;
   if (created(&machine, 1, &count) != JNI_OK || count == 0) {
     auto made = Create(create, options);
-    spent = !made.ok();
+    // Without a thread to spare nothing was tried.
+    spent = !made.ok() && made.status().kind() != ErrorKind::kRetryLater;
     TFOS_ASSIGN_OR_RETURN(machine, std::move(made));
   }
   pthread_key_t key{};

@@ -33,7 +33,9 @@ Result<std::unique_ptr<Greeter>> Greeter::Create(const Secret& token, std::uint3
 
 Greeter::~Greeter() {
   stopping_ = true;
-  for (Greeting& greeting : greetings_) greeting.thread.join();
+  for (Greeting& greeting : greetings_) {
+    if (greeting.thread.joinable()) greeting.thread.join();  // One without had no memory.
+  }
 }
 
 Status Greeter::Greet(UniqueFd socket, bool local) {
@@ -42,11 +44,11 @@ Status Greeter::Greet(UniqueFd socket, bool local) {
     greeting.thread.join();
     return true;
   });
-  ++greeting_;
   Greeting& greeting = greetings_.emplace_back();
   auto started =
       StartThread("tfos-greeter",
                   [this, &greeting, local, taken = std::make_shared<UniqueFd>(std::move(socket))] {
+                    const Over over(*this, greeting);
                     auto guest = Recognize(std::move(*taken), local);
                     if (guest.ok()) {
                       const MutexLock lock(mutex_);
@@ -55,16 +57,13 @@ Status Greeter::Greet(UniqueFd socket, bool local) {
                       LogWarning("A connection to the parameter server was refused: {}",
                                  guest.status().ToString());
                     }
-                    --greeting_;
-                    greeting.over = true;
-                    Signal();
                   });
   if (!started.ok()) {
-    --greeting_;
     greetings_.pop_back();
     return started.status();
   }
   greeting.thread = std::move(started).value();
+  ++greeting_;  // It may be over already.
   return {};
 }
 

@@ -64,6 +64,23 @@ class Greeter {
     std::thread thread;
   };
   std::list<Greeting> greetings_;
+
+  /// Makes room for another one, also where an exception such as that of no memory ends a greeting.
+  class Over {
+   public:
+    Over(Greeter& greeter, Greeting& greeting) : greeter_(greeter), greeting_(greeting) {}
+    ~Over() {
+      --greeter_.greeting_;
+      greeting_.over = true;
+      greeter_.Signal();
+    }
+    Over(const Over&) = delete;
+    Over& operator=(const Over&) = delete;
+
+   private:
+    Greeter& greeter_;
+    Greeting& greeting_;
+  };
 };
 
 }  // namespace tfos::parameter_server

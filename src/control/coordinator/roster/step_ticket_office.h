@@ -19,9 +19,9 @@ namespace tfos::control {
 ///   reported  it has so many full batches, and perhaps more later
 ///   ended     it has all its rows. That binds the others even when the node has left: it may have
 ///             made, or never make, the steps that it reported
-/// A grant never shrinks. It is final once all have ended. Then the nodes that have more
-/// rows than others pass some on, so that an epoch in full batches loses, and one with padding
-/// adds, fewer rows than a batch for each node. A node that leaves before it has ended is left out.
+/// A grant never shrinks. It is final once all have ended. Then the nodes that have more rows than
+/// others pass some on, so that an epoch in full batches loses, and one with padding adds, fewer
+/// rows than a batch for each node. A node that leaves before it has ended is left out.
 ///
 /// Owner and lifetime: a value. Threads: one at a time. Errors: none. Units: batches.
 class StepTicketOffice {

@@ -68,7 +68,6 @@ TEST(StepTicketOfficeTest, WhenANodeHasEndedTheOthersAreAskedForTheirRows) {
   EXPECT_EQ(granted[0].granted, 10);
   EXPECT_TRUE(granted[0].ending);
   EXPECT_FALSE(granted[0].final) << "it may get rows of the other one";
-  EXPECT_FALSE(granted[0].final);
   EXPECT_EQ(granted[0].longest, 26);
 }
 
