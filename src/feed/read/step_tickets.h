@@ -58,11 +58,12 @@ struct StepGrant {
 };
 
 /// A node's end of the step tickets: what it tells the coordinator and what that grants. The
-/// decision is the coordinator's (control/step_ticket_office.h).
+/// decision is the coordinator's (control/coordinator/roster/step_ticket_office.h).
 ///
 /// Owner and lifetime: owned by the node's feed. Threads: any.
-/// Errors: those of sending; kRetryLater when a wait's deadline passed, and what its check
-/// returned. Units: batches.
+/// Errors: those of sending, with kReconnect in place of kRetryLater: readers take that for a wait
+/// that goes on, and nothing goes on without the report. kRetryLater when a wait's deadline passed,
+/// and what its check returned. Units: batches.
 class StepTickets {
  public:
   /// Sends a report towards the coordinator; nothing is sent without one.
