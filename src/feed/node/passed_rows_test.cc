@@ -127,6 +127,27 @@ TEST_F(PassedRowsTest, AreNotWantedOnceTheFeedWasTerminated) {
   EXPECT_EQ(server_->counters().queued_chunks, 0u);
 }
 
+// A node that was not told that they arrived brings them again.
+TEST_F(PassedRowsTest, OfTheSameNumberAreTakenOnce) {
+  const auto pass = [&](std::uint32_t epoch, const PassOptions& options) {
+    return PassRows(server_->endpoint(), token_, "input", epoch,
+                    std::as_bytes(std::span(kChunk.data(), kChunk.size())), {0, 2}, options);
+  };
+  for (const PassOptions& options : {PassOptions{.from = 1, .number = 1},
+                                     {.from = 1, .number = 1},
+                                     {.from = 1, .number = 2},
+                                     {.from = 2, .number = 1}}) {
+    const Status passed = pass(0, options);
+    ASSERT_TRUE(passed.ok()) << passed.DebugString();
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Take(0, 0s).ok());
+  EXPECT_EQ(Take(0, 0s).status().kind(), ErrorKind::kRetryLater);
+  EXPECT_EQ(server_->counters().queued_chunks, 0u);
+  ASSERT_TRUE(pass(1, {.from = 1, .number = 1}).ok());
+  EXPECT_TRUE(Take(1, 0s).ok()) << "other rows, of another epoch";
+  EXPECT_EQ(server_->counters().region_bytes_in_use, 0u);
+}
+
 TEST_F(PassedRowsTest, NeedAQueueAndANode) {
   const Status unknown = Pass(0, {0, 1}, "nowhere");
   EXPECT_EQ(unknown.kind(), ErrorKind::kBadInput);

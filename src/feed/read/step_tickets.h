@@ -44,6 +44,15 @@ struct RowPass {
   Endpoint to = {};
 };
 
+/// Rows of one chunk that are passed on.
+struct PassedPiece {
+  std::span<const std::byte> chunk;
+  ItemRange rows;
+  /// The same whenever the same rows are tried again; from 1.
+  std::uint64_t number = 0;
+  InterruptCheck check = {};
+};
+
 /// How many steps of an epoch every node can make.
 struct StepGrant {
   std::string queue;
@@ -74,9 +83,9 @@ class StepTickets {
   /// batch before `made` reaches it, and otherwise now and then.
   Status Report(const StepReport& report, std::uint64_t made);
 
-  /// Brings rows [first, end) of the chunk to the node; nothing is passed on without one.
-  using Passer = std::function<Status(const StepGrant& grant, const RowPass& pass,
-                                      std::span<const std::byte> chunk, const ItemRange& rows)>;
+  /// Brings the rows to the node; nothing is passed on without one.
+  using Passer =
+      std::function<Status(const StepGrant& grant, const RowPass& pass, const PassedPiece& piece)>;
   void SetPasser(Passer passer);
   Passer passer();
 
