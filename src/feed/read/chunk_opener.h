@@ -37,7 +37,8 @@ class ChunkOpener {
     /// Set if the feeder is to be told what was read.
     std::shared_ptr<LentMemory> unread;
   };
-  Result<Opened> Open(ChunkLoan loan);
+  /// Takes the loan if it succeeds. One that is left can be opened again.
+  Result<Opened> Open(ChunkLoan& loan);
 
   /// Batches may refer to memory that a feeder waits for.
   bool HasLent();
