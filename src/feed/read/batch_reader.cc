@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/memory/aligned_buffer.h"
+#include "feed/queue/cached_epoch.h"
 #include "feed/wire/read_position.h"
 
 namespace tfos::feed {
@@ -145,14 +147,18 @@ Status BatchReader::PassOn(std::uint64_t rows, const PassRows& pass, const Wait&
     const std::uint64_t count = std::min(rows, last.count);
     const std::uint64_t end = last.first + last.count;
     const std::shared_ptr<LentMemory> source = last.chunk->source;
-    if (source == nullptr) break;
+    if (source == nullptr || source->loan.bytes().empty()) break;
     TFOS_RETURN_IF_ERROR(pass(source->loan.bytes(), {end - count, end}));
     rows -= count;
     piece_rows_ -= count;
     last.count -= count;
     if (last.count == 0) pieces_.pop_back();
   }
-  return {};
+  if (rows == 0) return {};
+  return {ErrorKind::kBadInput,
+          fmt::format("{} rows that other nodes wait for at the end of an epoch of '{}' were read "
+                      "here: read a queue with one remainder= only",
+                      rows, queue_)};
 }
 
 Result<std::uint64_t> BatchReader::TakePassed(const BatchOptions& options, std::uint32_t epoch,
@@ -340,9 +346,42 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   return Status::Ok();
 }
 
+Result<std::shared_ptr<const RowChunk>> BatchReader::Keep(const RowChunk& chunk) {
+  const ChunkLoan& loan = chunk.source->loan;
+  auto memory = std::make_shared<AlignedBuffer>(loan.bytes().size());
+  if (memory->size() != loan.bytes().size()) {
+    return Status(ErrorKind::kNoResources,
+                  fmt::format("no memory for a chunk of {} bytes", loan.bytes().size()));
+  }
+  std::ranges::copy(loan.bytes(), memory->bytes().begin());
+  ChunkLoan copy(CachedEpoch::Chunk{.memory = std::move(memory), .items = loan.items()});
+  if (chunk.of_feeder) {
+    TFOS_ASSIGN_OR_RETURN(ChunkOpener::Opened opened, opener_.Open(copy));
+    return std::shared_ptr<const RowChunk>(std::move(opened.chunk));
+  }
+  // Its columns have been converted. Only what they came from is the feeder's memory.
+  auto kept = std::make_shared<RowChunk>(chunk);
+  kept->source = std::make_shared<LentMemory>();
+  kept->source->loan = std::move(copy);
+  return std::shared_ptr<const RowChunk>(std::move(kept));
+}
+
 /// Makes the rows that wait for the rest of their batch independent of the feeders' memory.
 Status BatchReader::CopyPieces() {
+  std::shared_ptr<const RowChunk> original;  // Of the piece before, and what was made of it.
+  std::shared_ptr<const RowChunk> kept;
   for (Piece& piece : pieces_) {
+    const std::shared_ptr<LentMemory>& source = piece.chunk->source;
+    const bool passable = source != nullptr && !source->loan.bytes().empty();
+    if (PiecesArePromised() && piece.unread == nullptr && passable) {
+      if (source->loan.is_private()) continue;
+      if (piece.chunk != original) {
+        TFOS_ASSIGN_OR_RETURN(kept, Keep(*piece.chunk));
+        original = piece.chunk;
+      }
+      piece.chunk = kept;
+      continue;
+    }
     MarkRead(piece, piece.count);
     piece.unread.reset();
     if (!piece.chunk->of_feeder) {

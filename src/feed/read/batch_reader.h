@@ -104,7 +104,7 @@ class BatchReader {
 
   /// After LookToEnd: hands out rows of its end, which this reader then has no more, to `pass`
   /// (chunk, rows of the chunk), one chunk after the other. Those that it did not take stay. `wait`
-  /// is for other callers of this reader.
+  /// is for other callers of this reader. kBadInput: fewer are left, as others have read them.
   using PassRows = std::function<Status(std::span<const std::byte> chunk, const ItemRange& rows)>;
   Status PassOn(std::uint64_t rows, const PassRows& pass, const Wait& wait);
 
@@ -159,6 +159,12 @@ class BatchReader {
   /// them any more.
   static void MarkRead(const Piece& piece, std::uint64_t count);
   Status CopyPieces() TFOS_REQUIRES(turn_);
+  /// Other nodes may count on rows of the pieces: PassOn needs what they came from.
+  bool PiecesArePromised() const TFOS_REQUIRES(turn_) {
+    return EpochOver() && opener_.keeps_sources();
+  }
+  /// The rows of the chunk as they are, with a source, in memory that no feeder waits for.
+  Result<std::shared_ptr<const RowChunk>> Keep(const RowChunk& chunk) TFOS_REQUIRES(turn_);
   BatchResult AtEnd() TFOS_REQUIRES(turn_);
   Result<Batch> Assemble(const BatchOptions& options) TFOS_REQUIRES(turn_);
 

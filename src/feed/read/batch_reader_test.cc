@@ -650,6 +650,52 @@ TEST_F(BatchReaderTest, RowsGoOnToAnotherReaderFromTheEndOfTheEpoch) {
   EXPECT_EQ(reader_->TakePassed(options, 0, wait).status().kind(), ErrorKind::kBadInput);
 }
 
+// Another dataset of the queue asks what its rows hold while others wait for the rows of its end.
+TEST_F(BatchReaderTest, RowsThatAreToGoOnStayWhenTheFeederGetsItsMemoryBack) {
+  const BatchOptions options = {.rows = 2, .columns = {{.name = "1", .dtype = kInt64}}};
+  const Wait wait{.deadline = Deadline::After(kLong)};
+  int converted = 0;
+  reader_ = std::make_unique<BatchReader>(*server_, "input",
+                                          [&](std::span<const std::byte>) -> Result<AlignedBuffer> {
+                                            ++converted;
+                                            return InBuffer(MakeChunk(Wide(), 7, 2));
+                                          });
+  ASSERT_EQ(reader_->LookAhead(options, 1, {.deadline = Deadline::After(0s)}).status().kind(),
+            ErrorKind::kRetryLater);
+  const std::vector<std::byte> columnar = MakeChunk(Wide(), 0, 7);
+  const std::vector<std::byte> pickled = PickledChunk("abc");
+  Put(columnar);
+  Put(pickled);
+  Finish();
+  server_->EndEpoch("input", 0);
+  ASSERT_EQ(reader_->LookToEnd(options, wait)->passable_rows, 9u);
+  ASSERT_TRUE(std::holds_alternative<Batch>(*reader_->Next(options, wait)));
+  // Twice: what it has copied it need not copy again.
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(reader_->Peek({.deadline = Deadline::After(0s)}).status().kind(),
+              ErrorKind::kRetryLater);
+  }
+  EXPECT_EQ(server_->counters().region_bytes_in_use, 0u);
+
+  std::vector<ItemRange> passed;
+  std::vector<std::vector<std::byte>> chunks;
+  const auto pass = [&](std::span<const std::byte> bytes, const ItemRange& rows) {
+    passed.push_back(rows);
+    chunks.emplace_back(bytes.begin(), bytes.end());
+    return Status::Ok();
+  };
+  const Status on = reader_->PassOn(5, pass, wait);
+  ASSERT_TRUE(on.ok()) << on.DebugString();
+  EXPECT_THAT(passed, ElementsAre(ItemRange{0, 2}, ItemRange{4, 7}));
+  EXPECT_THAT(chunks, ElementsAre(pickled, columnar));
+  EXPECT_EQ(converted, 1);
+  const Result<BatchResult> next = reader_->Next(options, wait);
+  ASSERT_TRUE(next.ok()) << next.status().DebugString();
+  EXPECT_THAT(Numbers<std::int64_t>(std::get<Batch>(*next).columns[0].data), ElementsAre(2, 3));
+  EXPECT_EQ(reader_->PassOn(1, pass, wait).kind(), ErrorKind::kBadInput)
+      << "another node would wait for it";
+}
+
 TEST_F(BatchReaderTest, TerminateEndsAWait) {
   columns_ = {{.name = "0", .dtype = kInt64}};
   std::thread consumer([&] { EXPECT_THAT(Outline(4), ElementsAre("over")); });

@@ -31,6 +31,7 @@ class ChunkOpener {
 
   /// Chunks that are opened from now on keep what came, so that it can be passed on.
   void KeepSources() { keep_sources_ = true; }
+  bool keeps_sources() const { return keep_sources_; }
 
   struct Opened {
     std::shared_ptr<const RowChunk> chunk;
