@@ -429,6 +429,27 @@ TEST_F(PartitionWriterTest, ANodeThatAnswersLateIsWaitedForWhileItHasNoRow) {
   EXPECT_EQ(Take(*servers_[1]), "two");
 }
 
+// A feeder whose own source is slow holds the memory of a node that has no row yet.
+TEST_F(PartitionWriterTest, ANodeThatDoesNotBeginIsNotWaitedForWithoutEnd) {
+  StartServers(2, 1);
+  Result<std::unique_ptr<FeedClient>> slow =
+      FeedClient::Connect(Options(1).endpoints[1], token_, {}, Deadline::After(kLong));
+  ASSERT_TRUE(slow.ok() && (*slow)->Open(Options(1).session).ok());
+  PartitionWriterOptions options = Options(0);
+  options.patience_with_beginners = 300ms;
+  const Deadline hang = Deadline::After(kLong / 2);
+  options.check = [&] {
+    return hang.passed() ? Status(ErrorKind::kInterrupted, "it hangs") : Status::Ok();
+  };
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  for (const char* const chunk : {"one", "two", "three"}) {
+    const Status put = Put(**writer, chunk);
+    ASSERT_TRUE(put.ok()) << put.DebugString();
+    EXPECT_EQ(Take(*servers_[0]), chunk);
+  }
+}
+
 // Else two feeders could wait for ever, each for the memory that the other one holds.
 TEST_F(PartitionWriterTest, ANodeThatHasRowsOfAnotherFeederIsNotWaitedFor) {
   StartServers(2, 1);
