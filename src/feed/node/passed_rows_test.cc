@@ -15,6 +15,7 @@
 #include "feed/feeder/client/feed_client.h"
 #include "feed/feeder/pass_rows.h"
 #include "feed/node/feed_server.h"
+#include "net/listen.h"
 
 namespace tfos::feed {
 namespace {
@@ -146,6 +147,16 @@ TEST_F(PassedRowsTest, OfTheSameNumberAreTakenOnce) {
   ASSERT_TRUE(pass(1, {.from = 1, .number = 1}).ok());
   EXPECT_TRUE(Take(1, 0s).ok()) << "other rows, of another epoch";
   EXPECT_EQ(server_->counters().region_bytes_in_use, 0u);
+}
+
+TEST_F(PassedRowsTest, TheInterruptCheckEndsTheWait) {
+  const Result<net::TcpListener> silent = net::ListenTcp("127.0.0.1", 0, 0);
+  ASSERT_TRUE(silent.ok()) << silent.status().DebugString();
+  const Status passed =
+      PassRows({.host = "127.0.0.1", .port = silent->port}, token_, "input", 0,
+               std::as_bytes(std::span(kChunk.data(), kChunk.size())), {0, 1},
+               {.check = [] { return Status(ErrorKind::kInterrupted, "the dataset is gone"); }});
+  EXPECT_EQ(passed.kind(), ErrorKind::kInterrupted);
 }
 
 TEST_F(PassedRowsTest, NeedAQueueAndANode) {
