@@ -68,7 +68,7 @@ struct ColumnPart {
 
 /// The values of all parts, which CheckBatchType has let pass for `encoding`, as one column. They
 /// stay where they are if there is one part whose memory may be handed out and which is aligned;
-/// strings need not be for that. Errors: kRetryLater without memory.
+/// strings need not be for that. Errors: kNoResources without memory.
 Result<BatchColumn> GatherColumn(BufferPool& pool, std::span<const ColumnPart> parts,
                                  BatchEncoding encoding);
 
@@ -78,7 +78,7 @@ struct OwnColumn {
   std::vector<HeldBytes> memory;  ///< What the view borrows, except its name.
 };
 
-/// Copies the values of a part. Errors: kRetryLater without memory.
+/// Copies the values of a part. Errors: kNoResources without memory.
 Result<OwnColumn> CopyColumn(BufferPool& pool, const ColumnPart& part);
 
 }  // namespace tfos::columns

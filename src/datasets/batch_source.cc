@@ -18,7 +18,8 @@
 namespace tfos::datasets {
 namespace {
 
-/// How long one call of TfosAwaitBatch waits, and so what dropping an iterator may take.
+/// How long one call of TfosAwaitBatch waits for rows, and so what dropping an iterator mostly may
+/// take. At the end of an epoch rows may go on to other nodes, which takes as long as those do.
 constexpr std::chrono::milliseconds kAwaitFor{100};
 
 void AddNumbers(BatchStorage& storage, chunk::DType dtype, std::vector<std::int64_t> dims,

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -171,10 +170,11 @@ void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
                             .passable_rows = static_cast<std::int64_t>(report.passable_rows),
                             .batch_rows = static_cast<std::int64_t>(report.batch_rows)}));
   });
-  feed->steps().SetPasser([token = feed->server().token()](
-                              const feed::StepGrant& grant, const feed::RowPass& pass,
-                              std::span<const std::byte> chunk, const feed::ItemRange& rows) {
-    return feed::PassRows(pass.to, token, grant.queue, grant.epoch, chunk, rows);
+  feed->steps().SetPasser([token = feed->server().token()](const feed::StepGrant& grant,
+                                                           const feed::RowPass& pass,
+                                                           const feed::PassedPiece& piece) {
+    return feed::PassRows(pass.to, token, grant.queue, grant.epoch, piece.chunk, piece.rows,
+                          {.from = pass.from, .number = piece.number, .check = piece.check});
   });
   State& state = *state_;
   const MutexLock lock(state.mutex);

@@ -270,7 +270,7 @@ Result<std::optional<PooledBuffer>> PickleColumns::Try(const chunk::ChunkView& c
   if (!rows.Plan()) return std::optional<PooledBuffer>();
   PooledBuffer columns = pool_.Allocate(rows.bytes());
   if (columns.bytes.size() != rows.bytes()) {
-    return Status(ErrorKind::kRetryLater,
+    return Status(ErrorKind::kNoResources,
                   fmt::format("no memory for {} bytes of columns", rows.bytes()));
   }
   TFOS_RETURN_IF_ERROR(rows.Fill(columns.bytes));

@@ -16,7 +16,7 @@ namespace tfos::columns {
 ///
 /// Owner and lifetime: borrows the pool that the columns' memory comes from, and keeps its working
 /// memory from chunk to chunk. Threads: one at a time.
-/// Errors: kRetryLater without memory for the columns. Rows that it cannot read, or that make no
+/// Errors: kNoResources without memory for the columns. Rows that it cannot read, or that make no
 /// flat columns, are not an error here: they are left to Python, which knows what to say. Where
 /// that has happened several times in a row, it mostly doesn't try any more. Throws std::bad_alloc.
 ///

@@ -10,6 +10,7 @@
 
 #include "chunk/row_structure.h"
 #include "testing/pickler.h"
+#include "testing/scarce_memory.h"
 
 namespace tfos::columns {
 namespace {
@@ -219,6 +220,14 @@ TEST_F(PickleColumnsTest, TriesRarelyAfterSeveralRefusals) {
   EXPECT_GT(refused, 10);
   EXPECT_LT(refused, 100);
   EXPECT_TRUE(Convert(Rows().Int(1)));
+}
+
+// Readers take kRetryLater for a wait that goes on.
+TEST_F(PickleColumnsTest, SaysThatMemoryIsUsedUp) {
+  const std::vector<std::byte> chunk = ChunkOf({Pickler().Ints({1, 2, 3}).Stop()});
+  const ScarceMemory scarce(1);
+  EXPECT_EQ(columns_.Convert(*chunk::ChunkView::Parse(chunk)).status().kind(),
+            ErrorKind::kNoResources);
 }
 
 TEST_F(PickleColumnsTest, ReferencesMayNotGrowWithoutBounds) {

@@ -40,13 +40,15 @@ constexpr std::uint64_t kSmallRegion = 64 * 1024;
 
 class PartitionWriterTest : public ::testing::Test {
  protected:
-  void StartServers(std::uint32_t count, std::uint64_t regions) {
+  void StartServers(std::uint32_t count, std::uint64_t regions,
+                    const Clock* progress_clock = &Clock::Steady()) {
     for (std::uint32_t i = 0; i < count; ++i) {
       Result<std::unique_ptr<FeedServer>> server =
           FeedServer::Start({.node_id = i,
                              .token = token_,
                              .cluster_id = "c1",
                              .bind_address = "127.0.0.1",
+                             .progress_clock = progress_clock,
                              .memory_budget_bytes = regions * kSmallRegion,
                              .region_bytes = kSmallRegion});
       ASSERT_TRUE(server.ok()) << server.status().DebugString();
@@ -86,11 +88,22 @@ class PartitionWriterTest : public ::testing::Test {
   std::vector<std::unique_ptr<FeedServer>> servers_;
 };
 
+/// Shows a later minute each time.
+class HurriedClock final : public Clock {
+ public:
+  TimePoint Now() const override { return TimePoint(1min * ++minutes_); }
+
+ private:
+  mutable std::atomic<int> minutes_ = 0;
+};
+
 // The node has memory for one feeder, and its program reads that one's rows for longer than the
-// other one's timeout.
+// other one's timeout. It tells that with every chunk: the timeout, which must be real, is then
+// far longer than the time between two words, however busy the machine is.
 TEST_F(PartitionWriterTest, WhoWaitsForItsTurnOutwaitsABusyNode) {
-  constexpr auto kTimeout = 2s;
-  StartServers(1, 1);
+  constexpr auto kTimeout = 5s;
+  const HurriedClock clock;
+  StartServers(1, 1, &clock);
   std::atomic<bool> busy = true;
   std::atomic<bool> open = false;
   std::jthread first([&] {
@@ -119,6 +132,7 @@ TEST_F(PartitionWriterTest, WhoWaitsForItsTurnOutwaitsABusyNode) {
   while (!over) Take(*servers_[0], 100ms);
   first.join();
   EXPECT_EQ(servers_[0]->counters().broken_sessions, 0u);
+  servers_.clear();  // Before their clock.
 }
 
 // Each row needs nearly the whole memory of a node, while the other feeder has regions on both.
@@ -220,7 +234,6 @@ TEST_F(PartitionWriterTest, ANodeThatIsGoneIsNotAsked) {
   EXPECT_EQ(Take(*servers_[1]), "for the other");
 }
 
-// Rows of one partition, and nodes on two hosts.
 /// A host where connections succeed and nobody says a word.
 class SilentHost {
  public:
@@ -414,6 +427,27 @@ TEST_F(PartitionWriterTest, ANodeThatAnswersLateIsWaitedForWhileItHasNoRow) {
   ASSERT_TRUE((*writer)->Finish().ok());
   EXPECT_EQ(Take(*servers_[0]), "one");
   EXPECT_EQ(Take(*servers_[1]), "two");
+}
+
+// A feeder whose own source is slow holds the memory of a node that has no row yet.
+TEST_F(PartitionWriterTest, ANodeThatDoesNotBeginIsNotWaitedForWithoutEnd) {
+  StartServers(2, 1);
+  Result<std::unique_ptr<FeedClient>> slow =
+      FeedClient::Connect(Options(1).endpoints[1], token_, {}, Deadline::After(kLong));
+  ASSERT_TRUE(slow.ok() && (*slow)->Open(Options(1).session).ok());
+  PartitionWriterOptions options = Options(0);
+  options.patience_with_beginners = 300ms;
+  const Deadline hang = Deadline::After(kLong / 2);
+  options.check = [&] {
+    return hang.passed() ? Status(ErrorKind::kInterrupted, "it hangs") : Status::Ok();
+  };
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  for (const char* const chunk : {"one", "two", "three"}) {
+    const Status put = Put(**writer, chunk);
+    ASSERT_TRUE(put.ok()) << put.DebugString();
+    EXPECT_EQ(Take(*servers_[0]), chunk);
+  }
 }
 
 // Else two feeders could wait for ever, each for the memory that the other one holds.

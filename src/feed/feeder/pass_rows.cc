@@ -17,15 +17,19 @@ constexpr std::chrono::seconds kPatience{60};
 }  // namespace
 
 Status PassRows(const Endpoint& to, const Secret& token, const std::string& queue,
-                std::uint32_t epoch, std::span<const std::byte> chunk, const ItemRange& rows) {
+                std::uint32_t epoch, std::span<const std::byte> chunk, const ItemRange& rows,
+                const PassOptions& options) {
   const auto pass = [&]() -> Status {
-    TFOS_ASSIGN_OR_RETURN(const std::unique_ptr<FeedClient> client,
-                          FeedClient::Connect(to, token, {.progress_timeout = kPatience},
-                                              Deadline::After(kPatience)));
-    TFOS_ASSIGN_OR_RETURN(const Opened opened, client->Open({.mode = Mode::kPass,
-                                                             .queue = queue,
-                                                             .key = {.epoch = epoch},
-                                                             .region_bytes = chunk.size()}));
+    TFOS_ASSIGN_OR_RETURN(
+        const std::unique_ptr<FeedClient> client,
+        FeedClient::Connect(to, token, {.progress_timeout = kPatience, .check = options.check},
+                            Deadline::After(kPatience)));
+    TFOS_ASSIGN_OR_RETURN(const Opened opened,
+                          client->Open({.mode = Mode::kPass,
+                                        .queue = queue,
+                                        .key = {.epoch = epoch, .partition = options.from},
+                                        .attempt = {.id = options.number},
+                                        .region_bytes = chunk.size()}));
     if (opened.feed_over) return Status::Ok();
     TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, client->Reserve(chunk.size()));
     if (room.empty()) return Status::Ok();

@@ -15,6 +15,7 @@
 #include "feed/feeder/client/feed_client.h"
 #include "feed/feeder/pass_rows.h"
 #include "feed/node/feed_server.h"
+#include "net/listen.h"
 
 namespace tfos::feed {
 namespace {
@@ -125,6 +126,37 @@ TEST_F(PassedRowsTest, AreNotWantedOnceTheFeedWasTerminated) {
   EXPECT_TRUE(Pass(0, {4, 8}).ok()) << "the node that gives need not care";
   EXPECT_EQ(Take(0, 0s).status().kind(), ErrorKind::kRetryLater);
   EXPECT_EQ(server_->counters().queued_chunks, 0u);
+}
+
+// A node that was not told that they arrived brings them again.
+TEST_F(PassedRowsTest, OfTheSameNumberAreTakenOnce) {
+  const auto pass = [&](std::uint32_t epoch, const PassOptions& options) {
+    return PassRows(server_->endpoint(), token_, "input", epoch,
+                    std::as_bytes(std::span(kChunk.data(), kChunk.size())), {0, 2}, options);
+  };
+  for (const PassOptions& options : {PassOptions{.from = 1, .number = 1},
+                                     {.from = 1, .number = 1},
+                                     {.from = 1, .number = 2},
+                                     {.from = 2, .number = 1}}) {
+    const Status passed = pass(0, options);
+    ASSERT_TRUE(passed.ok()) << passed.DebugString();
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Take(0, 0s).ok());
+  EXPECT_EQ(Take(0, 0s).status().kind(), ErrorKind::kRetryLater);
+  EXPECT_EQ(server_->counters().queued_chunks, 0u);
+  ASSERT_TRUE(pass(1, {.from = 1, .number = 1}).ok());
+  EXPECT_TRUE(Take(1, 0s).ok()) << "other rows, of another epoch";
+  EXPECT_EQ(server_->counters().region_bytes_in_use, 0u);
+}
+
+TEST_F(PassedRowsTest, TheInterruptCheckEndsTheWait) {
+  const Result<net::TcpListener> silent = net::ListenTcp("127.0.0.1", 0, 0);
+  ASSERT_TRUE(silent.ok()) << silent.status().DebugString();
+  const Status passed =
+      PassRows({.host = "127.0.0.1", .port = silent->port}, token_, "input", 0,
+               std::as_bytes(std::span(kChunk.data(), kChunk.size())), {0, 1},
+               {.check = [] { return Status(ErrorKind::kInterrupted, "the dataset is gone"); }});
+  EXPECT_EQ(passed.kind(), ErrorKind::kInterrupted);
 }
 
 TEST_F(PassedRowsTest, NeedAQueueAndANode) {

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/memory/aligned_buffer.h"
+#include "feed/queue/cached_epoch.h"
 #include "feed/wire/read_position.h"
 
 namespace tfos::feed {
@@ -80,7 +82,7 @@ Result<BatchReader::Ahead> BatchReader::LookAhead(const BatchOptions& options,
     TFOS_RETURN_IF_ERROR(failure_);
     // Not Fetch: what it does while it waits, copying and giving memory back, is for a consumer
     // that can't go on without the next chunk.
-    Result<feed::Next> next = server_.Next(queue_, {.deadline = Deadline::After({})});
+    Result<feed::Next> next = NextOfQueue({.deadline = Deadline::After({})});
     if (NothingCame(next)) break;
     TFOS_RETURN_IF_ERROR(next.status());
     TFOS_RETURN_IF_ERROR(Remember(TakeNext(std::move(*next))));
@@ -129,7 +131,7 @@ Result<BatchReader::Ahead> BatchReader::LookToEnd(const BatchOptions& options, c
     }
     TFOS_RETURN_IF_ERROR(failure_);
     // Not Fetch: no feeder of this epoch waits for memory, and a copy could not be passed on.
-    Result<feed::Next> next = server_.Next(queue_, wait);
+    Result<feed::Next> next = NextOfQueue(wait);
     TFOS_RETURN_IF_ERROR(next.status());
     TFOS_RETURN_IF_ERROR(Remember(TakeNext(std::move(*next))));
   }
@@ -145,14 +147,18 @@ Status BatchReader::PassOn(std::uint64_t rows, const PassRows& pass, const Wait&
     const std::uint64_t count = std::min(rows, last.count);
     const std::uint64_t end = last.first + last.count;
     const std::shared_ptr<LentMemory> source = last.chunk->source;
-    if (source == nullptr) break;
+    if (source == nullptr || source->loan.bytes().empty()) break;
     TFOS_RETURN_IF_ERROR(pass(source->loan.bytes(), {end - count, end}));
     rows -= count;
     piece_rows_ -= count;
     last.count -= count;
     if (last.count == 0) pieces_.pop_back();
   }
-  return {};
+  if (rows == 0) return {};
+  return {ErrorKind::kBadInput,
+          fmt::format("{} rows that other nodes wait for at the end of an epoch of '{}' were read "
+                      "here: read a queue with one remainder= only",
+                      rows, queue_)};
 }
 
 Result<std::uint64_t> BatchReader::TakePassed(const BatchOptions& options, std::uint32_t epoch,
@@ -160,11 +166,15 @@ Result<std::uint64_t> BatchReader::TakePassed(const BatchOptions& options, std::
   Status late;
   if (!turn_.Take(wait, late)) return late;
   const TurnHolder holder(turn_);
-  TFOS_ASSIGN_OR_RETURN(ChunkLoan loan, server_.NextPassed(queue_, epoch, wait));
-  const std::uint64_t first = loan.first_item();
-  const std::uint64_t rows = loan.items();
-  const Result<ChunkOpener::Opened> opened = opener_.Open(std::move(loan));
+  if (!unopened_passed_ || unopened_epoch_ != epoch) {
+    TFOS_ASSIGN_OR_RETURN(unopened_passed_, server_.NextPassed(queue_, epoch, wait));
+    unopened_epoch_ = epoch;
+  }
+  const std::uint64_t first = unopened_passed_->first_item();
+  const std::uint64_t rows = unopened_passed_->items();
+  const Result<ChunkOpener::Opened> opened = opener_.Open(*unopened_passed_);
   TFOS_RETURN_IF_ERROR(Remember(opened.status()));
+  unopened_passed_.reset();
   const std::shared_ptr<const RowChunk>& chunk = opened->chunk;
   if (first > chunk->rows || rows > chunk->rows - first) {
     return Status(ErrorKind::kBadInput, fmt::format("rows [{}, {}) of a chunk of {} were passed on",
@@ -264,8 +274,18 @@ Status BatchReader::FetchUnlessFailed(const Wait& wait) {
 }
 
 Status BatchReader::Remember(Status status) {
-  if (!status.ok() && !MayPass(status.kind())) failure_ = status;
+  if (!status.ok() && !MayPass(status.kind())) {
+    failure_ = status;
+    // Nobody opens them again.
+    unopened_.reset();
+    unopened_passed_.reset();
+  }
   return status;
+}
+
+Result<feed::Next> BatchReader::NextOfQueue(const Wait& wait) {
+  if (unopened_) return feed::Next(*std::exchange(unopened_, std::nullopt));
+  return server_.Next(queue_, wait);
 }
 
 /// Takes the next thing from the queue, when there is no chunk.
@@ -273,7 +293,7 @@ Status BatchReader::Fetch(const Wait& wait) {
   const auto within = [](Clock::Duration duration) {
     return Wait{.deadline = Deadline::After(duration)};
   };
-  Result<feed::Next> next = server_.Next(queue_, within(Clock::Duration::zero()));
+  Result<feed::Next> next = NextOfQueue(within(Clock::Duration::zero()));
   const bool tells =
       std::ranges::any_of(pieces_, [](const Piece& piece) { return piece.unread != nullptr; });
   // Rows that go on to count as unread are not lost with the node.
@@ -312,7 +332,10 @@ Status BatchReader::TakeNext(feed::Next next) {
 Status BatchReader::TakeChunk(ChunkLoan loan) {
   const bool sample = loan.is_sample();
   const std::uint64_t rows_read = loan.rows_read();
-  TFOS_ASSIGN_OR_RETURN(ChunkOpener::Opened opened, opener_.Open(std::move(loan)));
+  // Here until it is open, as that may fail or throw for want of memory.
+  unopened_ = std::move(loan);
+  TFOS_ASSIGN_OR_RETURN(ChunkOpener::Opened opened, opener_.Open(*unopened_));
+  unopened_.reset();
   sampled_ = sample;
   if (opened.chunk->rows <= rows_read && !sample) return Status::Ok();
   types_ = opened.chunk->Types();
@@ -323,9 +346,42 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   return Status::Ok();
 }
 
+Result<std::shared_ptr<const RowChunk>> BatchReader::Keep(const RowChunk& chunk) {
+  const ChunkLoan& loan = chunk.source->loan;
+  auto memory = std::make_shared<AlignedBuffer>(loan.bytes().size());
+  if (memory->size() != loan.bytes().size()) {
+    return Status(ErrorKind::kNoResources,
+                  fmt::format("no memory for a chunk of {} bytes", loan.bytes().size()));
+  }
+  std::ranges::copy(loan.bytes(), memory->bytes().begin());
+  ChunkLoan copy(CachedEpoch::Chunk{.memory = std::move(memory), .items = loan.items()});
+  if (chunk.of_feeder) {
+    TFOS_ASSIGN_OR_RETURN(ChunkOpener::Opened opened, opener_.Open(copy));
+    return std::shared_ptr<const RowChunk>(std::move(opened.chunk));
+  }
+  // Its columns have been converted. Only what they came from is the feeder's memory.
+  auto kept = std::make_shared<RowChunk>(chunk);
+  kept->source = std::make_shared<LentMemory>();
+  kept->source->loan = std::move(copy);
+  return std::shared_ptr<const RowChunk>(std::move(kept));
+}
+
 /// Makes the rows that wait for the rest of their batch independent of the feeders' memory.
 Status BatchReader::CopyPieces() {
+  std::shared_ptr<const RowChunk> original;  // Of the piece before, and what was made of it.
+  std::shared_ptr<const RowChunk> kept;
   for (Piece& piece : pieces_) {
+    const std::shared_ptr<LentMemory>& source = piece.chunk->source;
+    const bool passable = source != nullptr && !source->loan.bytes().empty();
+    if (PiecesArePromised() && piece.unread == nullptr && passable) {
+      if (source->loan.is_private()) continue;
+      if (piece.chunk != original) {
+        TFOS_ASSIGN_OR_RETURN(kept, Keep(*piece.chunk));
+        original = piece.chunk;
+      }
+      piece.chunk = kept;
+      continue;
+    }
     MarkRead(piece, piece.count);
     piece.unread.reset();
     if (!piece.chunk->of_feeder) {

@@ -47,6 +47,7 @@ using BatchResult = std::variant<Batch, EndOfEpoch, EndOfFeed>;
 /// Errors: kBadInput for rows that do not make columns (nested ones, None) or not of the wanted
 /// types, and for an inference feed; each further call then fails in the same way. kRetryLater and
 /// what the interrupt check returned end a wait only: the next call goes on where this one stopped.
+/// So it does after kNoResources and after an exception.
 /// Units: rows.
 ///
 /// Rows are read in the order of the queue. A batch does not cross the end of an epoch. It is up
@@ -103,7 +104,7 @@ class BatchReader {
 
   /// After LookToEnd: hands out rows of its end, which this reader then has no more, to `pass`
   /// (chunk, rows of the chunk), one chunk after the other. Those that it did not take stay. `wait`
-  /// is for other callers of this reader.
+  /// is for other callers of this reader. kBadInput: fewer are left, as others have read them.
   using PassRows = std::function<Status(std::span<const std::byte> chunk, const ItemRange& rows)>;
   Status PassOn(std::uint64_t rows, const PassRows& pass, const Wait& wait);
 
@@ -145,6 +146,8 @@ class BatchReader {
   bool EpochOver() const TFOS_REQUIRES(turn_) {
     return !epoch_ends_.empty() || (chunk_ == nullptr && ended_);
   }
+  /// The next of the queue, or the chunk that could not be opened when it came.
+  Result<feed::Next> NextOfQueue(const Wait& wait) TFOS_REQUIRES(turn_);
   Status Fetch(const Wait& wait) TFOS_REQUIRES(turn_);
   Status FetchUnlessFailed(const Wait& wait) TFOS_REQUIRES(turn_);
   Status TakeNext(feed::Next next) TFOS_REQUIRES(turn_);
@@ -156,6 +159,12 @@ class BatchReader {
   /// them any more.
   static void MarkRead(const Piece& piece, std::uint64_t count);
   Status CopyPieces() TFOS_REQUIRES(turn_);
+  /// Other nodes may count on rows of the pieces: PassOn needs what they came from.
+  bool PiecesArePromised() const TFOS_REQUIRES(turn_) {
+    return EpochOver() && opener_.keeps_sources();
+  }
+  /// The rows of the chunk as they are, with a source, in memory that no feeder waits for.
+  Result<std::shared_ptr<const RowChunk>> Keep(const RowChunk& chunk) TFOS_REQUIRES(turn_);
   BatchResult AtEnd() TFOS_REQUIRES(turn_);
   Result<Batch> Assemble(const BatchOptions& options) TFOS_REQUIRES(turn_);
 
@@ -164,13 +173,18 @@ class BatchReader {
 
   Turn turn_;
   ChunkOpener opener_ TFOS_GUARDED_BY(turn_);
-  // In the order of the queue: the pieces, the ends of epochs, the chunk.
+  // In the order of the queue: the pieces, the ends of epochs, the chunk, the one to be opened.
   std::deque<Piece> pieces_ TFOS_GUARDED_BY(turn_);
   std::uint64_t piece_rows_ TFOS_GUARDED_BY(turn_) = 0;
   std::deque<std::uint32_t> epoch_ends_ TFOS_GUARDED_BY(turn_);
   std::shared_ptr<const RowChunk> chunk_ TFOS_GUARDED_BY(turn_);
   std::shared_ptr<LentMemory> unread_ TFOS_GUARDED_BY(turn_);  ///< Of `chunk_`, as in Piece.
   std::uint64_t next_row_ TFOS_GUARDED_BY(turn_) = 0;          ///< Of `chunk_`.
+  /// A chunk that has come: opening it again may succeed.
+  std::optional<ChunkLoan> unopened_ TFOS_GUARDED_BY(turn_);
+  /// Likewise of rows that another node has passed on, for this epoch.
+  std::optional<ChunkLoan> unopened_passed_ TFOS_GUARDED_BY(turn_);
+  std::uint32_t unopened_epoch_ TFOS_GUARDED_BY(turn_) = 0;
   /// Of the last chunk.
   std::optional<std::vector<columns::BatchColumnType>> types_ TFOS_GUARDED_BY(turn_);
   /// By a chunk without rows for this node, the last that came.

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <future>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -422,6 +424,12 @@ std::vector<std::byte> PickledChunk(const std::string& pickle) {
   return chunk;
 }
 
+AlignedBuffer InBuffer(const std::vector<std::byte>& chunk) {
+  AlignedBuffer buffer(chunk.size());
+  std::memcpy(buffer.bytes().data(), chunk.data(), chunk.size());
+  return buffer;
+}
+
 TEST_F(BatchReaderTest, PickledRowsThatAreColumnsAreNotConverted) {
   Put(PickledChunk(Pickler().Ints({1, 2, 3}).Stop()));
   Put(PickledChunk(Pickler().Ints({4, 5}).Stop()));
@@ -443,16 +451,52 @@ TEST_F(BatchReaderTest, OtherPickledChunksAreConverted) {
       *server_, "input", [&](std::span<const std::byte> chunk) -> Result<AlignedBuffer> {
         EXPECT_EQ(chunk.size(), pickled.size());
         if (++converted == 2) return Status(ErrorKind::kBadInput, "they have nothing in common");
-        const std::vector<std::byte> made = MakeChunk(Wide(), 40, 2);
-        AlignedBuffer buffer(made.size());
-        std::memcpy(buffer.bytes().data(), made.data(), made.size());
-        return buffer;
+        return InBuffer(MakeChunk(Wide(), 40, 2));
       });
   const Batch batch = NextBatch(2);
   EXPECT_THAT(Numbers<std::int64_t>(batch.columns[1].data), ElementsAre(40, 41));
   const Result<BatchResult> next = Next(2);
   ASSERT_FALSE(next.ok());
   EXPECT_THAT(next.status().ToString(), HasSubstr("nothing in common"));
+}
+
+/// Converts to two rows, and fails the first time.
+BatchReader::Converter FailsOnce(std::function<Status()> failure) {
+  return [failure = std::move(failure),
+          calls = 0](std::span<const std::byte>) mutable -> Result<AlignedBuffer> {
+    if (calls++ == 0) return failure();
+    return InBuffer(MakeChunk(Wide(), 40, 2));
+  };
+}
+
+TEST_F(BatchReaderTest, AChunkThatNoMemoryWasLeftForIsNotLost) {
+  Put(PickledChunk("abc"));
+  FinishAndEndFeed();
+  reader_ = std::make_unique<BatchReader>(
+      *server_, "input", FailsOnce([] { return Status(ErrorKind::kNoResources, "no memory"); }));
+  EXPECT_EQ(Next(2).status().kind(), ErrorKind::kNoResources);
+  EXPECT_THAT(Outline(2), ElementsAre("2", "epoch 0", "over"));
+}
+
+TEST_F(BatchReaderTest, AChunkThatAnExceptionCameBetweenIsNotLost) {
+  Put(PickledChunk("abc"));
+  FinishAndEndFeed();
+  reader_ = std::make_unique<BatchReader>(*server_, "input",
+                                          FailsOnce([]() -> Status { throw std::bad_alloc(); }));
+  EXPECT_THROW(static_cast<void>(Next(2)), std::bad_alloc);
+  EXPECT_THAT(Outline(2), ElementsAre("2", "epoch 0", "over"));
+}
+
+TEST_F(BatchReaderTest, RowsOfAnotherNodeThatNoMemoryWasLeftForAreNotLost) {
+  reader_ = std::make_unique<BatchReader>(
+      *server_, "input", FailsOnce([] { return Status(ErrorKind::kNoResources, "no memory"); }));
+  const BatchOptions options = {.rows = 2, .columns = {{.name = "1", .dtype = kInt64}}};
+  const Wait wait{.deadline = Deadline::After(kLong)};
+  ASSERT_TRUE(PassRows(server_->endpoint(), token_, "input", 0, PickledChunk("abc"), {0, 2}).ok());
+  EXPECT_EQ(reader_->TakePassed(options, 0, wait).status().kind(), ErrorKind::kNoResources);
+  const Result<std::uint64_t> taken = reader_->TakePassed(options, 0, wait);
+  ASSERT_TRUE(taken.ok()) << taken.status().DebugString();
+  EXPECT_EQ(*taken, 2u);
 }
 
 // Within one chunk and aligned: the bytes are where the feeder wrote them, so what it writes there
@@ -604,6 +648,52 @@ TEST_F(BatchReaderTest, RowsGoOnToAnotherReaderFromTheEndOfTheEpoch) {
   }
   ASSERT_TRUE(come_back({2, 4}).ok());
   EXPECT_EQ(reader_->TakePassed(options, 0, wait).status().kind(), ErrorKind::kBadInput);
+}
+
+// Another dataset of the queue asks what its rows hold while others wait for the rows of its end.
+TEST_F(BatchReaderTest, RowsThatAreToGoOnStayWhenTheFeederGetsItsMemoryBack) {
+  const BatchOptions options = {.rows = 2, .columns = {{.name = "1", .dtype = kInt64}}};
+  const Wait wait{.deadline = Deadline::After(kLong)};
+  int converted = 0;
+  reader_ = std::make_unique<BatchReader>(*server_, "input",
+                                          [&](std::span<const std::byte>) -> Result<AlignedBuffer> {
+                                            ++converted;
+                                            return InBuffer(MakeChunk(Wide(), 7, 2));
+                                          });
+  ASSERT_EQ(reader_->LookAhead(options, 1, {.deadline = Deadline::After(0s)}).status().kind(),
+            ErrorKind::kRetryLater);
+  const std::vector<std::byte> columnar = MakeChunk(Wide(), 0, 7);
+  const std::vector<std::byte> pickled = PickledChunk("abc");
+  Put(columnar);
+  Put(pickled);
+  Finish();
+  server_->EndEpoch("input", 0);
+  ASSERT_EQ(reader_->LookToEnd(options, wait)->passable_rows, 9u);
+  ASSERT_TRUE(std::holds_alternative<Batch>(*reader_->Next(options, wait)));
+  // Twice: what it has copied it need not copy again.
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(reader_->Peek({.deadline = Deadline::After(0s)}).status().kind(),
+              ErrorKind::kRetryLater);
+  }
+  EXPECT_EQ(server_->counters().region_bytes_in_use, 0u);
+
+  std::vector<ItemRange> passed;
+  std::vector<std::vector<std::byte>> chunks;
+  const auto pass = [&](std::span<const std::byte> bytes, const ItemRange& rows) {
+    passed.push_back(rows);
+    chunks.emplace_back(bytes.begin(), bytes.end());
+    return Status::Ok();
+  };
+  const Status on = reader_->PassOn(5, pass, wait);
+  ASSERT_TRUE(on.ok()) << on.DebugString();
+  EXPECT_THAT(passed, ElementsAre(ItemRange{0, 2}, ItemRange{4, 7}));
+  EXPECT_THAT(chunks, ElementsAre(pickled, columnar));
+  EXPECT_EQ(converted, 1);
+  const Result<BatchResult> next = reader_->Next(options, wait);
+  ASSERT_TRUE(next.ok()) << next.status().DebugString();
+  EXPECT_THAT(Numbers<std::int64_t>(std::get<Batch>(*next).columns[0].data), ElementsAre(2, 3));
+  EXPECT_EQ(reader_->PassOn(1, pass, wait).kind(), ErrorKind::kBadInput)
+      << "another node would wait for it";
 }
 
 TEST_F(BatchReaderTest, TerminateEndsAWait) {

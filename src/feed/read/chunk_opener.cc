@@ -15,7 +15,7 @@ void RemoveExpired(std::vector<std::weak_ptr<T>>& pointers) {
 
 }  // namespace
 
-Result<ChunkOpener::Opened> ChunkOpener::Open(ChunkLoan loan) {
+Result<ChunkOpener::Opened> ChunkOpener::Open(ChunkLoan& loan) {
   Opened opened;
   auto chunk = std::make_shared<RowChunk>();
   auto lent = std::make_shared<LentMemory>();
@@ -35,7 +35,6 @@ Result<ChunkOpener::Opened> ChunkOpener::Open(ChunkLoan loan) {
   if (keep_sources_) chunk->source = lent;
   if (loan.until_read()) opened.unread = lent;
   const std::uint64_t rows_read = loan.is_sample() ? 0 : loan.rows_read();
-  lent->loan = std::move(loan);
   chunk->memory = lent;
   TFOS_ASSIGN_OR_RETURN(chunk::ChunkView view, chunk::ChunkView::Parse(bytes));
   if (view.kind() != chunk::ChunkKind::kColumnar) {
@@ -52,6 +51,8 @@ Result<ChunkOpener::Opened> ChunkOpener::Open(ChunkLoan loan) {
     TFOS_ASSIGN_OR_RETURN(chunk->columns, RowChunk::ColumnsOf(view));
   }
   opened.chunk = std::move(chunk);
+  // Last: whatever failed before has left the rows where they were.
+  lent->loan = std::move(loan);
   return opened;
 }
 

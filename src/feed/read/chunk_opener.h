@@ -31,13 +31,15 @@ class ChunkOpener {
 
   /// Chunks that are opened from now on keep what came, so that it can be passed on.
   void KeepSources() { keep_sources_ = true; }
+  bool keeps_sources() const { return keep_sources_; }
 
   struct Opened {
     std::shared_ptr<const RowChunk> chunk;
     /// Set if the feeder is to be told what was read.
     std::shared_ptr<LentMemory> unread;
   };
-  Result<Opened> Open(ChunkLoan loan);
+  /// Takes the loan if it succeeds. One that is left can be opened again.
+  Result<Opened> Open(ChunkLoan& loan);
 
   /// Batches may refer to memory that a feeder waits for.
   bool HasLent();

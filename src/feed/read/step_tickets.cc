@@ -36,7 +36,7 @@ Status StepTickets::Report(const StepReport& report, std::uint64_t made) {
   Sender sender;
   {
     const MutexLock lock(mutex_);
-    StepReport& last = reported_[report.queue];
+    const StepReport& last = reported_[report.queue];
     const bool same_epoch = last.queue == report.queue && last.epoch == report.epoch;
     const bool worth_telling =
         !same_epoch || report.ended != last.ended ||
@@ -45,10 +45,19 @@ Status StepTickets::Report(const StepReport& report, std::uint64_t made) {
         (report.batches > last.batches && last.batches <= made);
     if (!worth_telling || !sender_) return {};
     sender = sender_;
-    last = report;
   }
   // Without the lock: it may take its time, and grants must not wait for it.
-  return sender(report);
+  const Status sent = sender(report);
+  if (sent.ok()) {
+    // Only now: what was not sent is news at the next call, too.
+    const MutexLock lock(mutex_);
+    reported_[report.queue] = report;
+  } else if (sent.kind() == ErrorKind::kRetryLater) {
+    return {ErrorKind::kReconnect,
+            fmt::format("the coordinator can't be told of epoch {} of '{}': {}", report.epoch,
+                        report.queue, sent.ToString())};
+  }
+  return sent;
 }
 
 void StepTickets::OnGrant(StepGrant grant) {

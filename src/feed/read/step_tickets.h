@@ -44,6 +44,15 @@ struct RowPass {
   Endpoint to = {};
 };
 
+/// Rows of one chunk that are passed on.
+struct PassedPiece {
+  std::span<const std::byte> chunk;
+  ItemRange rows;
+  /// The same whenever the same rows are tried again; from 1.
+  std::uint64_t number = 0;
+  InterruptCheck check = {};
+};
+
 /// How many steps of an epoch every node can make.
 struct StepGrant {
   std::string queue;
@@ -58,11 +67,12 @@ struct StepGrant {
 };
 
 /// A node's end of the step tickets: what it tells the coordinator and what that grants. The
-/// decision is the coordinator's (control/step_ticket_office.h).
+/// decision is the coordinator's (control/coordinator/roster/step_ticket_office.h).
 ///
 /// Owner and lifetime: owned by the node's feed. Threads: any.
-/// Errors: those of sending; kRetryLater when a wait's deadline passed, and what its check
-/// returned. Units: batches.
+/// Errors: those of sending, with kReconnect in place of kRetryLater: readers take that for a wait
+/// that goes on, and nothing goes on without the report. kRetryLater when a wait's deadline passed,
+/// and what its check returned. Units: batches.
 class StepTickets {
  public:
   /// Sends a report towards the coordinator; nothing is sent without one.
@@ -73,9 +83,9 @@ class StepTickets {
   /// batch before `made` reaches it, and otherwise now and then.
   Status Report(const StepReport& report, std::uint64_t made);
 
-  /// Brings rows [first, end) of the chunk to the node; nothing is passed on without one.
-  using Passer = std::function<Status(const StepGrant& grant, const RowPass& pass,
-                                      std::span<const std::byte> chunk, const ItemRange& rows)>;
+  /// Brings the rows to the node; nothing is passed on without one.
+  using Passer =
+      std::function<Status(const StepGrant& grant, const RowPass& pass, const PassedPiece& piece)>;
   void SetPasser(Passer passer);
   Passer passer();
 

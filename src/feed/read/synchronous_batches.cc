@@ -1,13 +1,16 @@
 #include "feed/read/synchronous_batches.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <memory>
 #include <utility>
 
 #include "base/format.h"
+#include "base/logging.h"
 #include "base/memory/aligned_buffer.h"
+#include "base/thread/mutex.h"
 #include "chunk/chunk.h"
 
 namespace tfos::feed {
@@ -16,6 +19,19 @@ namespace {
 /// What a node takes from its queue at once to tell how many batches it can make: enough for the
 /// answer to be there when they are wanted, and little of a queue that may be long.
 constexpr std::uint64_t kBatchesAhead = 16;
+
+/// After so long a wait it is worth a line what is waited for, and again after as much.
+constexpr std::chrono::seconds kLogInterval{15};
+/// A connection may break once or twice; a node where it does so more often is gone.
+constexpr int kMostBroken = 3;
+
+/// Until it is time to try again.
+Status Pause(const Wait& wait) {
+  Mutex mutex;
+  CondVar never;
+  const MutexLock lock(mutex);
+  return never.WaitRound(mutex, wait, "rows could not be passed on");
+}
 
 /// `held` with zeros behind it, `bytes` in all.
 Result<std::shared_ptr<AlignedBuffer>> Extend(const columns::HeldBytes& held, std::uint64_t bytes) {
@@ -109,7 +125,7 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
     const std::uint64_t full = ahead.rows / options.rows;
     const std::uint64_t all = (ahead.rows + options.rows - 1) / options.rows;
     // What is passed on is known to the coordinator: it has said it.
-    if (!passed_on_) {
+    if (!passed_on_ && passing_.empty()) {
       TFOS_RETURN_IF_ERROR(
           tickets_.Report({.queue = queue_,
                            .epoch = ahead.epoch,
@@ -145,24 +161,61 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
   }
 }
 
-Status SynchronousBatches::PassOn(const StepGrant& grant, const Wait& wait) {
+Status SynchronousBatches::PassOn(StepGrant grant, const Wait& wait) {
+  for (;;) {
+    const Status passed = PassRest(grant, wait);
+    if (passed.ok()) break;
+    if (passed.kind() != ErrorKind::kRetryLater && passed.kind() != ErrorKind::kReconnect) {
+      return passed;
+    }
+    if (IsWorthALine()) {
+      LogWarning("feed: another node waits for rows of epoch {} of '{}'; trying again: {}",
+                 grant.epoch, queue_, passed.ToString());
+    }
+    TFOS_RETURN_IF_ERROR(Pause(wait));
+    // Passes to a node that has left meanwhile are left out.
+    TFOS_ASSIGN_OR_RETURN(grant, Await(
+                                     grant.epoch, [](const StepGrant&) { return true; }, wait));
+  }
+  passed_on_ = true;
+  return {};
+}
+
+Status SynchronousBatches::PassRest(const StepGrant& grant, const Wait& wait) {
   const std::uint32_t self = reader_.node_id();
   const StepTickets::Passer passer = tickets_.passer();
-  passed_on_ = true;
+  if (!passer) return {};
   for (const RowPass& pass : grant.passes) {
-    if (pass.from != self || !passer) continue;
-    const Status passed = reader_.PassOn(
-        pass.rows,
-        [&](std::span<const std::byte> chunk, const ItemRange& rows) -> Status {
-          TFOS_RETURN_IF_ERROR(passer(grant, pass, chunk, rows));
-          rows_passed_on_ += rows.items();
-          return {};
-        },
-        wait);
+    if (pass.from != self) continue;
+    Passing& passing = passing_[pass.to.node_id];
+    if (passing.is_gone || passing.rows >= pass.rows) continue;
+    std::uint64_t pieces = pieces_passed_on_;
+    const auto bring = [&](std::span<const std::byte> chunk, const ItemRange& rows) -> Status {
+      TFOS_RETURN_IF_ERROR(passer(
+          grant, pass, {.chunk = chunk, .rows = rows, .number = pieces + 1, .check = wait.check}));
+      ++pieces;
+      passing.rows += rows.items();
+      passing.broken = 0;
+      rows_passed_on_ += rows.items();
+      return {};
+    };
+    const Status passed = reader_.PassOn(pass.rows - passing.rows, bring, wait);
+    pieces_passed_on_ = pieces;
+    if (passed.ok()) continue;
+    if (passed.kind() != ErrorKind::kReconnect || ++passing.broken < kMostBroken) return passed;
     // Nothing waits for rows at a node that is gone.
-    if (!passed.ok() && passed.kind() != ErrorKind::kReconnect) return passed;
+    passing.is_gone = true;
+    LogInfo("feed: rows stay here: {}", passed.ToString());
   }
   return {};
+}
+
+bool SynchronousBatches::IsWorthALine() {
+  const Clock::TimePoint now = Clock::Steady().Now();
+  if (!log_at_) log_at_ = now + kLogInterval;
+  if (now < *log_at_) return false;
+  log_at_ = now + kLogInterval;
+  return true;
 }
 
 Status SynchronousBatches::TakeOver(std::uint32_t epoch, const BatchOptions& options,
@@ -179,7 +232,13 @@ Status SynchronousBatches::TakeOver(std::uint32_t epoch, const BatchOptions& opt
     }
     if (reader_.terminated()) break;
     // Also what came of a node that has left since.
-    const bool enough = rows_taken_over_ - taken_before_epoch_ >= expected;
+    const std::uint64_t taken_over = rows_taken_over_ - taken_before_epoch_;
+    const bool enough = taken_over >= expected;
+    if (!enough && IsWorthALine()) {
+      LogWarning(
+          "feed: waiting for {} rows of epoch {} of '{}' that other nodes pass on to this one",
+          expected - taken_over, epoch, queue_);
+    }
     const auto patience = enough ? Clock::Duration::zero() : Clock::Duration(kCheckInterval);
     const Wait a_while{.deadline = Deadline::After(patience).Min(wait.deadline),
                        .check = wait.check};
@@ -243,6 +302,8 @@ void SynchronousBatches::BeginEpoch() {
   rows_made_ = 0;
   passed_on_ = false;
   taken_over_ = false;
+  passing_.clear();
+  log_at_.reset();
   taken_before_epoch_ = rows_taken_over_;
 }
 

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "base/thread/turn.h"
@@ -56,8 +58,11 @@ class SynchronousBatches {
     StepGrant grant = {};
   };
   Result<Step> AwaitStep(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
-  /// Passes rows on to the other nodes, as the final grant has it. Waits for no program.
-  Status PassOn(const StepGrant& grant, const Wait& wait) TFOS_REQUIRES(turn_);
+  /// Passes rows on to the other nodes, as the final grant has it, and tries that again until they
+  /// are there or the other node has left. Goes on where it stopped when the wait has failed.
+  Status PassOn(StepGrant grant, const Wait& wait) TFOS_REQUIRES(turn_);
+  /// One try.
+  Status PassRest(const StepGrant& grant, const Wait& wait) TFOS_REQUIRES(turn_);
   /// Takes what others pass on to this node.
   Status TakeOver(std::uint32_t epoch, const BatchOptions& options, const Wait& wait)
       TFOS_REQUIRES(turn_);
@@ -66,6 +71,15 @@ class SynchronousBatches {
   Result<StepGrant> Await(std::uint32_t epoch, const std::function<bool(const StepGrant&)>& enough,
                           const Wait& wait);
   Result<BatchResult> EndEpoch(const Wait& wait) TFOS_REQUIRES(turn_);
+  /// Whether the epoch's end has been waited for so long that a line should say for what.
+  bool IsWorthALine() TFOS_REQUIRES(turn_);
+
+  /// How far passing rows on to a node has come.
+  struct Passing {
+    std::uint64_t rows = 0;  ///< It has got.
+    int broken = 0;          ///< Connections, one after the other.
+    bool is_gone = false;
+  };
 
   BatchReader& reader_;
   StepTickets& tickets_;
@@ -76,6 +90,10 @@ class SynchronousBatches {
   std::uint64_t rows_made_ TFOS_GUARDED_BY(turn_) = 0;  ///< In those.
   bool passed_on_ TFOS_GUARDED_BY(turn_) = false;       ///< What the final grant says.
   bool taken_over_ TFOS_GUARDED_BY(turn_) = false;      ///< Likewise.
+  /// In this epoch, by the id of the other node.
+  std::map<std::uint32_t, Passing> passing_ TFOS_GUARDED_BY(turn_);
+  std::uint64_t pieces_passed_on_ TFOS_GUARDED_BY(turn_) = 0;  ///< Of all epochs.
+  std::optional<Clock::TimePoint> log_at_ TFOS_GUARDED_BY(turn_);
   std::uint64_t taken_before_epoch_ TFOS_GUARDED_BY(turn_) = 0;
   bool dropping_ TFOS_GUARDED_BY(turn_) = false;  ///< What is left of this epoch.
   std::atomic<std::uint64_t> rows_passed_on_ = 0;

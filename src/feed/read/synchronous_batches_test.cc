@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -244,6 +245,82 @@ TEST_F(SynchronousBatchesTest, TheEndOfTheFeedNeedsNoTickets) {
       node.batches().Next(Remainder::kPad, kTwoRows, {.deadline = Deadline::After(kLong)});
   ASSERT_TRUE(next.ok());
   EXPECT_TRUE(std::holds_alternative<EndOfFeed>(*next));
+}
+
+/// A node of three rows whose last two are to go to node 1.
+class PassingOnTest : public SynchronousBatchesTest {
+ protected:
+  void SetUp() override {
+    SynchronousBatchesTest::SetUp();
+    nodes_[0]->Feed(0, 2);
+    nodes_[0]->Feed(0, 1);
+    nodes_[0]->server().EndEpoch("input", 0);
+    Grant({{.from = 0, .rows = 2, .to = {.node_id = 1}}});
+    nodes_[0]->tickets().SetPasser(
+        [this](const StepGrant&, const RowPass& pass, const PassedPiece& piece) {
+          EXPECT_EQ(pass.to.node_id, 1u);
+          tried_.push_back(piece.number);
+          const Status answer = answer_(tried_.size());
+          if (answer.ok()) rows_passed_ += piece.rows.items();
+          return answer;
+        });
+  }
+
+  void Grant(std::vector<RowPass> passes) {
+    nodes_[0]->tickets().OnGrant({.queue = "input",
+                                  .epoch = 0,
+                                  .final = true,
+                                  .longest = 1,
+                                  .passes = std::move(passes),
+                                  .missing = {}});
+  }
+
+  Result<BatchResult> Next(Clock::Duration patience) {
+    return nodes_[0]->batches().Next(Remainder::kJoin, kTwoRows,
+                                     {.deadline = Deadline::After(patience)});
+  }
+
+  /// What comes of the nth try.
+  std::function<Status(std::size_t n)> answer_ = [](std::size_t) { return Status::Ok(); };
+  std::vector<std::uint64_t> tried_;
+  std::uint64_t rows_passed_ = 0;
+};
+
+TEST_F(PassingOnTest, GoesOnAtTheNextCallWhereItStopped) {
+  answer_ = [](std::size_t n) {
+    return n == 2 ? Status(ErrorKind::kRetryLater, "it reads nothing") : Status::Ok();
+  };
+  EXPECT_EQ(Next(0s).status().kind(), ErrorKind::kRetryLater);
+  EXPECT_EQ(rows_passed_, 1u);
+  const Result<BatchResult> next = Next(kLong);
+  ASSERT_TRUE(next.ok()) << next.status().DebugString();
+  EXPECT_EQ(std::get<Batch>(*next).rows, 1u);
+  EXPECT_EQ(rows_passed_, 2u);
+  EXPECT_THAT(tried_, ElementsAre(1, 2, 2)) << "the same rows have the same number";
+  EXPECT_EQ(nodes_[0]->batches().rows_passed_on(), 2u);
+}
+
+TEST_F(PassingOnTest, AFailureThatPassesIsNoneForAProgramThatWaits) {
+  answer_ = [](std::size_t n) {
+    return n == 1 ? Status(ErrorKind::kReconnect, "the connection broke") : Status::Ok();
+  };
+  EXPECT_EQ(std::get<Batch>(Next(kLong).value()).rows, 1u);
+  EXPECT_EQ(rows_passed_, 2u);
+}
+
+TEST_F(PassingOnTest, RowsForANodeThatIsGoneStay) {
+  answer_ = [](std::size_t) { return Status(ErrorKind::kReconnect, "nobody listens there"); };
+  EXPECT_EQ(std::get<Batch>(Next(kLong).value()).rows, 2u);
+  EXPECT_EQ(rows_passed_, 0u);
+}
+
+TEST_F(PassingOnTest, NobodyTriesLongerThanTheOtherNodeIsThere) {
+  answer_ = [this](std::size_t) {
+    Grant({});
+    return Status(ErrorKind::kRetryLater, "it does not answer");
+  };
+  EXPECT_EQ(std::get<Batch>(Next(kLong).value()).rows, 2u);
+  EXPECT_THAT(tried_, SizeIs(1));
 }
 
 TEST(PadBatchTest, FillsUpWithZerosAndEmptyValues) {

@@ -65,8 +65,11 @@ StepTickets StepTicketOffice::Decide(const Key& key, const Epoch& epoch, const M
   tickets.queue = key.first;
   tickets.epoch = key.second;
   tickets.missing.clear();
-  // What a node that has left was to pass on comes no more, unless it came before.
-  std::erase_if(tickets.passes, [&](const RowPass& pass) { return !members.contains(pass.from); });
+  // What a node that has left was to pass on comes no more, unless it came before. And nobody need
+  // try any longer to bring rows to a node that has left.
+  std::erase_if(tickets.passes, [&](const RowPass& pass) {
+    return !members.contains(pass.from) || !members.contains(pass.to);
+  });
   if (tickets.final) return tickets;
   for (const auto& [node_id, name] : members) {
     if (!epoch.reports.contains(node_id)) tickets.missing.push_back(name);

@@ -142,6 +142,15 @@ TEST(StepTicketOfficeTest, ANodeThatHasLeftPassesNothingOn) {
   EXPECT_EQ(left[0].granted, 5) << "a grant never shrinks";
 }
 
+TEST(StepTicketOfficeTest, NothingIsPassedOnToANodeThatHasLeft) {
+  StepTicketOffice office;
+  office.Report(0, EndedWith(100, 100), kBoth);
+  ASSERT_THAT(office.Report(1, EndedWith(0, 0), kBoth)[0].passes, SizeIs(1));
+  const auto left = office.MembersChanged({{0, "worker:0"}});
+  ASSERT_THAT(left, SizeIs(1));
+  EXPECT_THAT(left[0].passes, IsEmpty());
+}
+
 // Whatever the nodes have got: with full batches an epoch loses, and with padding it adds, fewer
 // rows than a batch for each node.
 TEST(StepTicketOfficeTest, TheBoundHoldsForRandomRows) {

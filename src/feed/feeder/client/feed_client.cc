@@ -64,7 +64,7 @@ Result<std::span<std::byte>> FeedClient::Impl::Reserve(std::size_t bytes) {
     local_ = AlignedBuffer();
     local_ = AlignedBuffer(bytes);
     if (local_.size() < bytes) {
-      return Status(ErrorKind::kRetryLater,
+      return Status(ErrorKind::kNoResources,
                     fmt::format("no memory for a chunk of {} bytes", bytes));
     }
   }

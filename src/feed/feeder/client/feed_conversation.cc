@@ -13,7 +13,6 @@
 #include "net/socket.h"
 
 namespace tfos::feed {
-namespace {}  // namespace
 
 std::string FeedClient::Impl::NameOf(const Endpoint& endpoint) {
   return endpoint.host.empty() ? fmt::format("node {}", endpoint.node_id)
@@ -65,7 +64,7 @@ Status FeedClient::Impl::OnEvent(FrameReader::Event event) {
       TFOS_ASSIGN_OR_RETURN(incoming_.rows, ParseU64(reader_.body()));
       incoming_.bytes = AlignedBuffer(reader_.payload_bytes());
       if (incoming_.bytes.size() != reader_.payload_bytes()) {
-        return {ErrorKind::kRetryLater,
+        return {ErrorKind::kNoResources,
                 fmt::format("no memory for a result of {} bytes", reader_.payload_bytes())};
       }
       reader_.SetTarget(incoming_.bytes.bytes());

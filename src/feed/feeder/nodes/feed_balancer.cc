@@ -25,21 +25,17 @@ BalanceChoice ChooseNode(std::span<const BalanceCandidate> candidates, std::uint
   BalanceChoice choice;
   std::optional<std::uint64_t> accepted_here;  // By that node of this host which has least.
   for (const BalanceCandidate& candidate : candidates) {
-    if (candidate.stopped || candidate.remote) continue;
+    if (candidate.remote) continue;
     accepted_here =
         std::min(accepted_here.value_or(candidate.accepted_bytes), candidate.accepted_bytes);
   }
   bool lags = false;  // The chosen one.
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const BalanceCandidate& candidate = candidates[i];
-    if (candidate.stopped) continue;
     const bool has_room = candidate.free_bytes >= std::min(bytes, candidate.capacity_bytes);
     const bool lagging =
         candidate.remote && accepted_here && LagsBehind(candidate.accepted_bytes, *accepted_here);
     if (!has_room || (candidate.remote && accepted_here && !lagging && !anywhere)) {
-      if (choice.action == BalanceChoice::Action::kDiscard) {
-        choice.action = BalanceChoice::Action::kWait;
-      }
       continue;
     }
     const bool better = choice.action != BalanceChoice::Action::kSend ||

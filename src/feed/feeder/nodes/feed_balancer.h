@@ -12,18 +12,16 @@ struct BalanceCandidate {
   std::uint64_t free_bytes = 0;      ///< Chunks that fit without waiting.
   std::uint64_t capacity_bytes = 0;  ///< `free_bytes` when the node has taken everything.
   std::uint64_t accepted_bytes = 0;  ///< By the node so far, as far as the feeder knows.
-  bool stopped = false;              ///< It wants no more rows.
   bool remote = false;               ///< On another host than the feeder.
 };
 
 /// What to do with the next chunk.
 struct BalanceChoice {
   enum class Action {
-    kSend,     ///< To candidate `index`.
-    kWait,     ///< All are busy; `index` has no meaning.
-    kDiscard,  ///< All have stopped.
+    kSend,  ///< To candidate `index`.
+    kWait,  ///< All are busy; `index` has no meaning.
   };
-  Action action = Action::kDiscard;
+  Action action = Action::kWait;
   std::size_t index = 0;
 };
 
@@ -31,12 +29,13 @@ struct BalanceChoice {
 /// here: what it lacks is worth the way over the network.
 bool LagsBehind(std::uint64_t remote_accepted_bytes, std::uint64_t accepted_bytes);
 
-/// Chooses the node for a chunk of `bytes`. Among nodes that keep up (their room is half free at
-/// least) it is the one that has accepted least, so that all get the same share of small data too;
-/// else the one with the most room, since that is the one that empties its queue fastest; of equals
-/// the first. A chunk larger than any node's room ever is goes to a node that has taken everything
-/// else. While nodes of this host want rows, one of another host gets a chunk only if it lags
-/// behind them, or if `anywhere`: they have had no room for a while.
+/// Chooses the node for a chunk of `bytes` among those that want rows. Among nodes that keep up
+/// (their room is half free at least) it is the one that has accepted least, so that all get the
+/// same share of small data too; else the one with the most room, since that is the one that
+/// empties its queue fastest; of equals the first. A chunk larger than any node's room ever is goes
+/// to a node that has taken everything else. While nodes of this host want rows, one of another
+/// host gets a chunk only if it lags behind them, or if `anywhere`: they have had no room for a
+/// while.
 BalanceChoice ChooseNode(std::span<const BalanceCandidate> candidates, std::uint64_t bytes,
                          bool anywhere);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/thread/guarded.h"
 #include "base/thread/mutex.h"
 #include "base/thread/thread.h"
 #include "base/time/deadline.h"
@@ -86,7 +87,7 @@ class Search {
         if (next_ == endpoints_.size()) return;
         index = next_++;
       }
-      Result<FoundNode> answer = Ask(endpoints_[index]);
+      Result<FoundNode> answer = AskSafely(endpoints_[index]);
       const bool fatal = !answer.ok() && answer.status().kind() != ErrorKind::kReconnect &&
                          answer.status().kind() != ErrorKind::kRetryLater;
       const MutexLock lock(mutex_);
@@ -98,6 +99,18 @@ class Search {
       ++answered_;
       changed_.NotifyAll();
     }
+  }
+
+  /// An answer comes of every question, or the caller would wait for ever.
+  Result<FoundNode> AskSafely(const Endpoint& endpoint) const {
+    std::optional<Result<FoundNode>> answer;
+    const auto ask = [&] { answer.emplace(Ask(endpoint)); };
+    const auto keep = [&](ErrorKind kind, const char* what) {
+      const auto store = [&] { answer.emplace(Status(kind, what).Annotate("look for a node")); };
+      Guarded(store, [&](ErrorKind, const char*) { answer.emplace(no_memory_); });
+    };
+    Guarded(ask, keep);
+    return *std::move(answer);
   }
 
   Result<FoundNode> Ask(const Endpoint& endpoint) const {
@@ -154,6 +167,8 @@ class Search {
   const std::span<const Endpoint> endpoints_;
   const std::shared_ptr<Patience> patience_;
   const Clock::TimePoint began_ = Clock::Steady().Now();
+  /// Made beforehand: later there may be no memory for it.
+  const Status no_memory_{ErrorKind::kNoResources, "no memory to look for a node"};
 
   Mutex mutex_;
   CondVar changed_;

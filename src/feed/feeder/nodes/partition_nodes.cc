@@ -18,6 +18,9 @@ namespace {
 /// A node that has memory answers at once. So long the others are waited for when one has it, so
 /// that a partition of a few chunks is spread over all.
 constexpr std::chrono::milliseconds kPatienceWithOthers{50};
+/// Between two questions to nodes without a row, each on a new connection: less would cost a busy
+/// node much, and more would hold feeders up that wait for each other.
+constexpr std::chrono::seconds kMostPause{1};
 /// Between two questions to nodes of other hosts, how much they have got.
 constexpr std::chrono::milliseconds kCountInterval{100};
 
@@ -210,9 +213,22 @@ Status PartitionNodes::AwaitAnswer() {
 }
 
 Result<bool> PartitionNodes::AwaitBeginners() {
-  if (std::ranges::none_of(nodes_, &FedNode::beginning)) return false;
-  TFOS_ASSIGN_OR_RETURN(const bool word, WaitForWord(Deadline::After(kPatienceAtHome)));
-  if (word) return true;
+  if (waited_for_beginners_ >= options_.patience_with_beginners ||
+      std::ranges::none_of(nodes_, &FedNode::beginning)) {
+    return false;
+  }
+  const Clock::TimePoint since = Clock::Steady().Now();
+  TFOS_RETURN_IF_ERROR(HearOfBeginners());
+  waited_for_beginners_ += Clock::Steady().Now() - since;
+  return true;
+}
+
+Status PartitionNodes::HearOfBeginners() {
+  const Clock::Duration left = options_.patience_with_beginners - waited_for_beginners_;
+  TFOS_ASSIGN_OR_RETURN(const bool word,
+                        WaitForWord(Deadline::After(std::min(beginners_pause_, left))));
+  if (word) return {};
+  beginners_pause_ = std::min<Clock::Duration>(2 * beginners_pause_, kMostPause);
   // Its memory may be with feeders that wait in turn for a node whose memory is with this one. Then
   // it has got rows of theirs by now.
   std::vector<Endpoint> beginners;
@@ -229,7 +245,7 @@ Result<bool> PartitionNodes::AwaitBeginners() {
       node.accepted_bytes = std::max(node.accepted_bytes, answer.counted.accepted_bytes);
     }
   }
-  return true;
+  return {};
 }
 
 Status PartitionNodes::ReadRoom() {

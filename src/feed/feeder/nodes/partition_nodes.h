@@ -78,7 +78,8 @@ class PartitionNodes {
   /// Training: asks nodes of other hosts for memory if they lag behind, if there is nobody to feed
   /// here, or if those that were asked have had no room for a while.
   Status LookAbroad();
-  /// Training: waits a while for the nodes that begin. False when there is none.
+  /// Training: waits a while for the nodes that begin. False when there is none, or when the
+  /// partition has waited long enough.
   Result<bool> AwaitBeginners();
   /// Until a node says something; false when `deadline` passes before.
   Result<bool> WaitForWord(const Deadline& deadline) const;
@@ -130,6 +131,8 @@ class PartitionNodes {
   /// those that are gone.
   template <typename Call>
   Status ForEach(Call call);
+  /// Until a node says something, or those that begin have said how much they have.
+  Status HearOfBeginners();
   /// Until all nodes that were asked have answered; once one has memory, for the others only a
   /// moment.
   Status AwaitAnswer();
@@ -142,7 +145,9 @@ class PartitionNodes {
   std::optional<Clock::TimePoint> counted_at_;     ///< When a remote node was last asked how much.
   std::optional<Clock::TimePoint> waiting_since_;  ///< There is no room for chunks here.
   Clock::TimePoint asked_abroad_at_;
-  std::vector<std::unique_ptr<FeedClient>> lost_;  ///< They keep `unread_`.
+  Clock::Duration waited_for_beginners_{};             ///< In all.
+  Clock::Duration beginners_pause_ = kPatienceAtHome;  ///< Before they are asked the next time.
+  std::vector<std::unique_ptr<FeedClient>> lost_;      ///< They keep `unread_`.
   std::deque<UnreadChunk> unread_;
 };
 

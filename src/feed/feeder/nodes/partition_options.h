@@ -23,6 +23,11 @@ struct PartitionWriterOptions {
   InterruptCheck check = {};
 
   // Performance.
+  /// How long the feeder of a partition waits, all in all, for nodes that have no row yet and no
+  /// memory for it. Such a wait is for an even start, which is worth less than the rows that others
+  /// could work at. Other feeders of a node, whose own source may be slow, can hold its memory for
+  /// any time.
+  std::chrono::milliseconds patience_with_beginners{10'000};
   /// Nodes of other hosts that one feeder feeds at once, those that have got least; more of them
   /// one by one, if they lag behind or nothing else helps.
   std::size_t most_remote_nodes = 2;

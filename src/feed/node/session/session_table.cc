@@ -314,7 +314,7 @@ void SessionTable::Accept(FeedSession& session, const QueuedChunk& chunk) {
   counters_.queued_bytes += chunk.bytes.size();
   FeedQueue& queue = QueueOf(session).epochs.chunks();
   if (mode == Mode::kPass) {
-    QueueOf(session).passed[session.options.key.epoch].push_back(chunk);
+    AcceptPassed(session, chunk);
   } else if (mode == Mode::kTrain) {
     counters_.train_items += chunk.items;
     if (session.options.until_read) session.reads.Accept();
@@ -325,6 +325,20 @@ void SessionTable::Accept(FeedSession& session, const QueuedChunk& chunk) {
     queue.PushInference(chunk);
   }
   WakeConsumers();
+}
+
+void SessionTable::AcceptPassed(const FeedSession& session, const QueuedChunk& chunk) {
+  Queue& queue = QueueOf(session);
+  const auto& [key, attempt] = std::tie(session.options.key, session.options.attempt);
+  if (attempt.id != 0) {
+    std::erase_if(queue.came, [&](const auto& seen) { return std::get<0>(seen) < key.epoch; });
+    // The giver did not hear that they were accepted, and has brought them again.
+    if (!queue.came.insert({key.epoch, key.partition, attempt.id}).second) {
+      ReleaseAll({chunk});
+      return;
+    }
+  }
+  queue.passed[key.epoch].push_back(chunk);
 }
 
 void SessionTable::CountOut(const QueuedChunk& chunk) {

@@ -7,8 +7,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/time/deadline.h"
@@ -82,6 +84,8 @@ class SessionTable {
     std::size_t open_sessions = 0;
     /// By epoch: what other nodes have passed on.
     std::map<std::uint32_t, std::deque<QueuedChunk>> passed = {};
+    /// Epoch, giver and number of what came of the latest of these epochs.
+    std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>> came = {};
   };
 
   explicit SessionTable(const FeedServerOptions& options);
@@ -143,6 +147,7 @@ class SessionTable {
   const std::shared_ptr<CacheAccount>& cache_account() const { return cache_account_; }
 
  private:
+  void AcceptPassed(const FeedSession& session, const QueuedChunk& chunk);
   /// Says `last_frame` to all feeders and drops what waits.
   void StopAll(const std::string& last_frame);
   void DropQueued();
