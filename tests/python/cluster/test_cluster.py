@@ -331,7 +331,7 @@ def test_feed_timeout_is_about_progress_and_names_the_idle_side(spark, tmp_path)
     with pytest.raises(
         SPARK_ERRORS,
         match="taken for 2 s: the programs are not reading .node 0|node 0 .*no memory to give"
-        "|node 0 .*not reached within 2 s",
+        "|not reached within .* node 0 on",
     ):
         cluster.train(rdd, feed_timeout=2)
     cluster._abort("test ends")
