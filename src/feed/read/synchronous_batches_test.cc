@@ -323,6 +323,16 @@ TEST_F(PassingOnTest, NobodyTriesLongerThanTheOtherNodeIsThere) {
   EXPECT_THAT(tried_, SizeIs(1));
 }
 
+TEST_F(PassingOnTest, TheCheckOfTheCallEndsATry) {
+  nodes_[0]->tickets().SetPasser([](const StepGrant&, const RowPass&, const PassedPiece& piece) {
+    return piece.check ? piece.check() : Status::Ok();
+  });
+  const Wait wait{.deadline = Deadline::After(kLong),
+                  .check = [] { return Status(ErrorKind::kInterrupted, "stop"); }};
+  EXPECT_EQ(nodes_[0]->batches().Next(Remainder::kJoin, kTwoRows, wait).status().kind(),
+            ErrorKind::kInterrupted);
+}
+
 TEST(PadBatchTest, FillsUpWithZerosAndEmptyValues) {
   const std::vector<std::int64_t> numbers = {7};
   const std::vector<std::int64_t> list = {1, 2, 3};
