@@ -135,7 +135,7 @@ def run(python, version, with_jar, cases):
 
 
 def verdict(name, case, text):
-    """ "ok", "refused" where that is right, "fails", or "" where the case did not run."""
+    """What the page says: ok, refused where that is right, fails, or "" where nothing was run."""
     version, _, jar = name.partition(" ")
     expected = REFUSED.get((".".join(version.split(".")[:2]), bool(jar), case))
     if text is None:
@@ -164,8 +164,8 @@ def page(reports):
         lines.append(table([title, *found]))
     lines += [
         "",
-        '"refused": this version lacks what it takes, and the error says what to do instead. An '
-        "empty field: the case does not depend on the jar, and was run without it only.",
+        '"refused": this version lacks what it takes, and the error says what to do instead. '
+        "An empty field: not run with the jar, only without it.",
         "",
         "## What they ran with",
         "",

@@ -96,7 +96,7 @@ def versions(spark):
 
 
 def outcome(case):
-    """ "ok", or the error in one line; all of it goes to the output."""
+    """The word "ok", or the error in one line; all of it goes to the output."""
     began = time.monotonic()
     try:
         case()
