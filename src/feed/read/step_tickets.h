@@ -60,7 +60,6 @@ struct StepGrant {
   std::uint64_t granted = 0;
   bool final = false;         ///< It will not grow.
   std::uint64_t longest = 0;  ///< The most batches that a node makes, as far as that is known.
-  bool closed = false;        ///< It will not grow.
   bool ending = false;        ///< A node has got all its rows: the others have, too.
   std::vector<RowPass> passes = {};  ///< What `granted` and `longest` count on once it is final.
   std::vector<std::string> missing;  ///< Nodes that have not reported yet.

@@ -123,7 +123,6 @@ class SynchronousBatchesTest : public ::testing::Test {
                                .granted = full,
                                .final = true,
                                .longest = longest,
-                               .closed = true,
                                .missing = {}});
       made.push_back(node->Epoch(remainder));
     }
@@ -173,7 +172,7 @@ TEST_F(SynchronousBatchesTest, JoinWithoutARemainderDropsLessThanABatch) {
   nodes_[0]->Feed(0, 5);
   nodes_[0]->server().EndEpoch("input", 0);
   nodes_[0]->tickets().OnGrant(
-      {.queue = "input", .epoch = 0, .granted = 2, .final = true, .closed = true, .missing = {}});
+      {.queue = "input", .epoch = 0, .granted = 2, .final = true, .missing = {}});
   BatchOptions full = kTwoRows;
   full.drop_remainder = true;
   const auto next = [&] {
