@@ -183,7 +183,7 @@ TEST(ExampleEncoderTest, SaysWhatCannotBeWritten) {
   EXPECT_THAT(failure({"k:[int64]"}, [](Exported& table) { table.array.length = 2; }),
               HasSubstr("column 'k': 1 values where 2 are needed"));
   EXPECT_THAT(failure({"k:[int64]"}, [](Exported& table) { table.schema.format = "l"; }),
-              HasSubstr("no record batch"));
+              HasSubstr("not a record batch"));
 }
 
 }  // namespace
