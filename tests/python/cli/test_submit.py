@@ -174,7 +174,7 @@ def test_keys_that_programs_read_are_no_misspelt_settings():
         (["--master", "spark://h:1", "--deploy-mode", "cluster", "p.py"], "client only"),
         (["--conf", "spark.tfos.feed.memry=1", "p.py"], "is spark.tfos.feed.memory meant"),
         (["--conf", "spark.tfos.feed.memory=many", "p.py"], "expected a size"),
-        (["--master", "yarn", "--python-env", "/nowhere", "p.py"], "no virtual environment"),
+        (["--master", "yarn", "--python-env", "/nowhere", "p.py"], "not a virtual environment"),
         (["--master", "yarn", "nofile.py"], "there is no file nofile.py"),
         (["--conf", "spark.tfos.gpu.fraction=2", "p.py"], "too large"),
         (["--conf", "spark.tfos.log.level=LOUD", "p.py"], "is none of"),

@@ -13,14 +13,16 @@ from tfos.spark.jobs import SparkJob
 
 def test_a_job_that_is_cancelled_before_spark_begins_it_never_runs(spark, tmp_path):
     """As while Spark still plans it, which may take long."""
-    planned = threading.Event()
+    begun, planned = threading.Event(), threading.Event()
     ran = tmp_path / "ran"
 
     def action():
+        begun.set()
         assert planned.wait(BOUND_SECONDS)
         spark.sparkContext.parallelize([0], 1).foreach(lambda _: ran.touch())
 
     job = SparkJob(spark.sparkContext, "tfos-test-cancelled", "a test", action, lambda _job: None)
+    assert begun.wait(BOUND_SECONDS)
     job.cancel()
     planned.set()
     with pytest.raises(SPARK_ERRORS, match="cancelled"):

@@ -257,7 +257,7 @@ def test_record_batches_that_cannot_be_fed(make_nodes: Any) -> None:
     )
     with pytest.raises(BadInputError, match=r"rows \[1, 3\) of a record batch of 2"):
         writer.write_arrow(good, 1, 3, False)
-    with pytest.raises(BadInputError, match="no record batch"):
+    with pytest.raises(BadInputError, match="not a record batch"):
         writer.write_arrow([1, 2], 0, 1, False)
     with pytest.raises(BadInputError, match="not a struct of columns"):
         writer.write_arrow(pa.array([1, 2]), 0, 1, False)

@@ -323,7 +323,7 @@ def test_parts_of_an_indexed_file(tmp_path):
             lambda path: records.write(path, [pa.record_batch({"t": pa.array([[1, None]])})]),
             "row 0 has a null inside a list",
         ),
-        (lambda path: records.write(path, [[1]]), "no record batch"),
+        (lambda path: records.write(path, [[1]]), "not a record batch"),
     ],
 )
 def test_what_is_refused(tmp_path, call, message):
