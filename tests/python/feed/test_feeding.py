@@ -99,11 +99,16 @@ def test_a_plan_does_not_show_its_token():
     assert "ffff" not in repr(plan)
 
 
+#: What a node that is fed says of its feed.
+LISTENING = {"socket": "tfos-x", "port": 40000}
+
+
 def test_progress_shows_rows_states_and_the_programs_step(capsys):
     node = {
         "job_name": "worker",
         "task_index": 0,
         "state": "running",
+        "feed": LISTENING,
         "metrics": {"rows": 1200, "feed_bytes": 10, "step": 3, "loss": 0.25},
     }
     assert describe(node) == "worker:0 running step=3 loss=0.2500"
@@ -131,6 +136,7 @@ def test_progress_tells_which_side_waits(capsys, queued, waits):
         "job_name": "worker",
         "task_index": 0,
         "state": "running",
+        "feed": LISTENING,
         "metrics": {"rows": 1, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6},
     }
     Progress(True).show([node], "feeding")
@@ -143,6 +149,7 @@ def test_progress_shows_which_of_several_nodes_is_slow(capsys):
             "job_name": "worker",
             "task_index": index,
             "state": "running",
+            "feed": LISTENING,
             "metrics": {"rows": rows, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6},
         }
 
@@ -160,6 +167,7 @@ def test_the_last_progress_line_has_no_rate_of_a_moment(capsys):
             "job_name": "worker",
             "task_index": index,
             "state": "done",
+            "feed": LISTENING,
             "metrics": {"rows": rows, "feed_bytes": 1e9},
         }
 
