@@ -277,8 +277,8 @@ class Cluster:
         return self._feed.ledger()
 
     def tensorboard_url(self) -> str | None:
-        """Where TensorBoard answers. Waits until it listens. None when it was not asked for, or
-        does not listen after five minutes, for which the log of its node has the reason."""
+        """Where TensorBoard answers; None when it was not asked for. Waits until it listens, for
+        five minutes at most: then it is None, too, and the log of its node has the reason."""
 
         def started() -> bool:
             return any(node.get("tensorboard") for node in self._coordinator.nodes())
