@@ -279,7 +279,7 @@ void Links() {
   const std::vector<std::byte> elements(64, std::byte{1});
   link.Send(elements);
   (void)link.Push().ok();
-  link.TellLeft();
+  link.TellLeft(3);
   (void)link.Push().ok();
   Write("link", "copied", Byte(20) + sent);
   Write("link", "added", Byte(21) + sent);

@@ -229,7 +229,7 @@ Status Group::Barrier(std::string_view name) {
 Status Group::Leave() {
   const MutexLock lock(mutex_);
   if (hosts_.memory != nullptr) hosts_.memory->TellLeft();
-  if (Status told = mesh_->TellLeft(); !told.ok()) return Fail(std::move(told));
+  if (Status told = mesh_->TellLeft(next_number_); !told.ok()) return Fail(std::move(told));
   while (true) {
     const auto next = AwaitOther();
     if (!next.ok()) return Fail(next.status());

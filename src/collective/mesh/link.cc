@@ -25,6 +25,7 @@ constexpr std::size_t kWorthACall = std::size_t{16} << 10;
 /// Of a frame that is looked at only once it is complete.
 constexpr std::size_t kControlLimit = std::size_t{64} << 10;
 constexpr std::size_t kWaitingBytes = 12;
+constexpr std::size_t kLeftBytes = 8;
 /// Beside the socket an end may show before what came with it over the socket.
 constexpr std::chrono::seconds kLastWordsPatience{1};
 
@@ -309,9 +310,15 @@ Result<bool> Link::TakeFrame() {
       if (number == operation_.number) waits_for_ = member;
       break;
     }
-    case FrameType::kLeft:
+    case FrameType::kLeft: {
+      if (length != kLeftBytes) {
+        return Status(ErrorKind::kBadInput, fmt::format("{} sent a bad frame", peer_));
+      }
+      ByteReader reader(body);
+      begun_ = reader.Take<std::uint64_t>();
       left_ = true;
       break;
+    }
     default:
       return Status(ErrorKind::kBadInput, fmt::format("{} sent a frame of unknown type {}", peer_,
                                                       static_cast<std::uint32_t>(header.type)));
@@ -337,8 +344,10 @@ void Link::TellWaiting(std::uint32_t member) {
   AppendFrame(FrameType::kWaiting, body, head_);
 }
 
-void Link::TellLeft() {
-  AppendFrame(FrameType::kLeft, {}, head_);
+void Link::TellLeft(std::uint64_t begun) {
+  std::string body;
+  AppendBytes(begun, body);
+  AppendFrame(FrameType::kLeft, body, head_);
   told_left_ = true;
 }
 

@@ -58,10 +58,13 @@ class Link {
   /// Whom the peer waits for in the current operation, as far as it said.
   std::optional<std::uint32_t> waits_for() const { return waits_for_; }
 
-  /// Tells the peer that this side begins no operation any more. Nothing may be under way.
-  void TellLeft();
+  /// Tells the peer that this side has begun the operations below the number `begun`, and begins
+  /// none any more. Nothing may be under way.
+  void TellLeft(std::uint64_t begun);
   /// The peer has said so.
   bool left() const { return left_; }
+  /// Of a peer that has left: the number after its last operation.
+  std::uint64_t begun() const { return begun_; }
   /// Has the peer told of the operation also if nothing is sent to it: one that has left waits for
   /// that.
   void Announce();
@@ -136,6 +139,7 @@ class Link {
   Status broken_;  ///< Sending has failed.
   std::uint64_t moved_ = 0;
   bool left_ = false;
+  std::uint64_t begun_ = 0;
   bool told_left_ = false;
   bool ended_ = false;
 

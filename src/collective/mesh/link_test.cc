@@ -28,6 +28,9 @@ Operation Sum() {
           .name = "sum"};
 }
 
+/// It has begun the operations 0 to 2.
+const std::string kLeftBody("\3\0\0\0\0\0\0\0", 8);
+
 void Append(std::uint32_t type, const std::string& body, std::string& to) {
   constexpr std::uint32_t kData = 2;
   constexpr std::size_t kLine = 64;
@@ -48,7 +51,7 @@ std::string Conversation() {
   Append(4, waiting, said);
   Append(2, std::string(40, '\1'), said);
   Append(2, std::string(kBytes - 40, '\1'), said);
-  Append(5, {}, said);
+  Append(5, kLeftBody, said);
   Append(3, "enough", said);
   return said;
 }
@@ -150,11 +153,12 @@ class DeafStream final : public net::Stream {
 
 TEST(LinkTest, APeerThatHasLeftAndIsGoneHasHeardThatThisOneLeft) {
   std::string said;
-  Append(5, {}, said);
+  Append(5, kLeftBody, said);
   Link link(std::make_unique<DeafStream>(said), "worker:1");
-  link.TellLeft();
+  link.TellLeft(1);
   EXPECT_EQ(link.Push().ToString(), Status().ToString());
   EXPECT_TRUE(link.left());
+  EXPECT_EQ(link.begun(), 3U);
   EXPECT_TRUE(link.ended());
   EXPECT_FALSE(link.sending());
   EXPECT_TRUE(link.Peek(1).ok());
@@ -162,8 +166,15 @@ TEST(LinkTest, APeerThatHasLeftAndIsGoneHasHeardThatThisOneLeft) {
 
 TEST(LinkTest, APeerThatIsGoneAndHasNotLeftIsAnError) {
   Link link(std::make_unique<DeafStream>(""), "worker:1");
-  link.TellLeft();
+  link.TellLeft(1);
   EXPECT_EQ(link.Push().ToString().find("worker:1 closed its connection"), 0U);
+}
+
+TEST(LinkTest, WhoLeavesSaysWhatItHasBegun) {
+  std::string said;
+  Append(5, {}, said);
+  Link link(std::make_unique<DeafStream>(said), "worker:1");
+  EXPECT_EQ(link.Peek(1).status().ToString(), "worker:1 sent a bad frame");
 }
 
 TEST(LinkTest, AnEndAnywhereIsAnEnd) {

@@ -179,12 +179,12 @@ void Mesh::TellOfStall(std::uint32_t culprit, Clock::Duration waited) {
   }
 }
 
-Status Mesh::TellLeft() {
+Status Mesh::TellLeft(std::uint64_t begun) {
   TFOS_RETURN_IF_ERROR(failure_);
   told_left_ = true;
   for (const auto& link : links_) {
     if (link == nullptr) continue;
-    link->TellLeft();
+    link->TellLeft(begun);
     if (Status sent = MoveAll(link.get(), nullptr); !sent.ok()) return Fail(std::move(sent));
   }
   return {};
@@ -209,12 +209,15 @@ Result<std::optional<Operation>> Mesh::AwaitOther(std::uint64_t number, const Fi
     if (*next) return next;
     std::vector<pollfd> entries;
     bool all_left = true;
+    std::uint64_t begun = 0;
     for (const auto& link : links_) {
       if (link == nullptr) continue;
       all_left = all_left && link->left();
+      begun = std::max(begun, link->begun());
       if (!link->ended()) entries.push_back({.fd = link->fd(), .events = POLLIN, .revents = 0});
     }
-    if (all_left) return next;
+    // The last operation may still be on its way to here, by members that have left, too.
+    if (all_left && (number >= begun || entries.empty())) return next;
     if (ucx_ != nullptr) {
       if (ProgressUcx()) continue;
       entries.push_back({.fd = ucx_->fd(), .events = POLLIN, .revents = 0});

@@ -80,12 +80,13 @@ class Mesh {
   /// Tells a member that has left of the current operation.
   Status Announce(std::uint32_t member);
 
-  /// Tells all members that this one begins no operation any more.
-  Status TellLeft();
+  /// Tells all members that this one has begun the operations below the number `begun`, and begins
+  /// none any more.
+  Status TellLeft(std::uint64_t begun);
   /// Finds an operation that another member has begun, in a way of its own.
   using Finder = std::function<Result<std::optional<Operation>>()>;
   /// Waits until another member has begun operation `number`, as it says over its connection or
-  /// `find` finds; none when all have left.
+  /// `find` finds; none when all have left, and none of them has begun it.
   Result<std::optional<Operation>> AwaitOther(std::uint64_t number, const Finder& find);
 
   /// Closes the connections, of which nobody expects anything any more: all have left.
