@@ -44,7 +44,10 @@ class InflateSource : public ByteSource {
 
   bool Begin() { return inflateInit2(&stream_, WindowBits(compression_)) == Z_OK; }
 
+  /// What is ahead of damage is handed out before the damage is reported, however the source cuts
+  /// its bytes.
   Result<std::size_t> Read(std::span<std::byte> room) override {
+    if (!damage_.ok()) return damage_;
     const std::size_t wanted = std::min(room.size(), kMostAtOnce);
     stream_.next_out = BytesOf(room.data());
     stream_.avail_out = static_cast<uInt>(wanted);
@@ -65,7 +68,9 @@ class InflateSource : public ByteSource {
         inside_ = false;
         ++members_;
       } else if (result != Z_OK && result != Z_BUF_ERROR) {
-        return Bad(MessageOf(stream_, result));
+        damage_ = Bad(MessageOf(stream_, result));
+        if (stream_.avail_out == wanted) return damage_;
+        break;
       }
     }
     return wanted - stream_.avail_out;
@@ -95,6 +100,7 @@ class InflateSource : public ByteSource {
   z_stream stream_{};
   bool inside_ = false;  ///< A member has begun and not ended.
   std::uint64_t members_ = 0;
+  Status damage_;  ///< What ended the reading.
 };
 
 class DeflateSink : public ByteSink {

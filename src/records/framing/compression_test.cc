@@ -98,6 +98,36 @@ TEST(CompressionTest, NoticesEveryTruncationAndFlippedBit) {
   }
 }
 
+/// The text that can be read until the file ends or fails.
+std::string ReadableText(std::string_view file, Compression compression, std::size_t at_once) {
+  auto source = Decompress(std::make_unique<TrickleSource>(file, at_once), compression);
+  EXPECT_TRUE(source.ok());
+  std::string text;
+  std::byte room[1'000];
+  while (true) {
+    const auto read = (*source)->Read(room);
+    if (!read.ok()) {
+      EXPECT_EQ((*source)->Read(room).status().message(), read.status().message());
+      return text;
+    }
+    if (*read == 0) return text;
+    text += Text(std::span(room).first(*read));
+  }
+}
+
+TEST(CompressionTest, HandsOutWhatIsAheadOfDamageHoweverTheBytesCome) {
+  const std::string text = Sample(300);
+  for (const auto compression : {Compression::kGzip, Compression::kZlib}) {
+    std::string file = Compressed(text, compression);
+    for (std::size_t bit = 0; bit < file.size() * 8; ++bit) {
+      file[bit / 8] ^= static_cast<char>(1 << (bit % 8));
+      EXPECT_EQ(ReadableText(file, compression, file.size()), ReadableText(file, compression, 1))
+          << bit;
+      file[bit / 8] ^= static_cast<char>(1 << (bit % 8));
+    }
+  }
+}
+
 TEST(CompressionTest, RefusesOtherNamesAndLevels) {
   EXPECT_EQ(CompressionFrom("").value(), Compression::kNone);
   EXPECT_EQ(CompressionFrom("GZIP").value(), Compression::kGzip);
