@@ -9,6 +9,13 @@
 #include "cli/parameter_server_command.h"
 #include "cli/python_command.h"
 
+namespace {
+
+/// The exit code for a wrong command line, as shells and Python's argparse have it.
+constexpr int kUsageError = 2;
+
+}  // namespace
+
 int main(int argc, char** argv) {
   CLI::App app("tfos: TensorFlow clusters on Spark", "tfos");
   app.set_version_flag("--version", TFOS_VERSION);
@@ -19,15 +26,20 @@ int main(int argc, char** argv) {
   tfos::cli::AddDoctorCommand(app, exit_code);
   tfos::cli::AddParameterServerCommand(app, exit_code);
   tfos::cli::AddPythonCommands(app, exit_code);
-  // CLI11 would only say that a subcommand is missing, and not which word is none.
+  // CLI11 would only say that a subcommand is missing, and not which word it does not know.
   const std::vector<CLI::App*> known = app.get_subcommands({});
   const auto is_named = [&](const CLI::App* subcommand) { return subcommand->check_name(argv[1]); };
   if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(known, is_named)) {
     std::cerr << "tfos: '" << argv[1] << "' is not a subcommand; there are:";
     for (const CLI::App* subcommand : known) std::cerr << ' ' << subcommand->get_name();
     std::cerr << '\n';
-    return static_cast<int>(CLI::ExitCodes::ExtrasError);
+    return kUsageError;
   }
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // --help and --version end here, too, with exit code 0.
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
   return exit_code;
 }

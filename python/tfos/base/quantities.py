@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from numbers import Integral
 from typing import Any
+
+from tfos.errors import BadInputError
 
 _PORTS = re.compile(r"\d+(-\d+)?")
 _WITH_UNIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-z]+)")
@@ -46,6 +49,16 @@ def read_number(value: Any, unit: str, *, whole: bool) -> float:
     if int(number) != number:
         raise ValueError(value)
     return int(number)
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A number of things as an int: also one of NumPy's. ``name`` is the argument that it came by.
+
+    Raises :class:`tfos.errors.BadInputError` for all else.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise BadInputError(f"{name}={value!r}: must be a whole number")
+    return int(value)
 
 
 def is_size(text: str) -> bool:

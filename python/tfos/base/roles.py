@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tfos.base.quantities import whole_number
 from tfos.errors import BadInputError
 
 #: Jobs that Spark does not feed and that are stopped when all others have finished.
@@ -37,6 +38,9 @@ def plan_roles(
     """
     if input_mode not in INPUT_MODES:
         raise BadInputError(f"input_mode is 'spark' or 'tensorflow', not {input_mode!r}")
+    nodes = whole_number("nodes", nodes)
+    ps = whole_number("ps", ps)
+    parameter_servers = whole_number("parameter_servers", parameter_servers)
     if nodes < 1:
         raise BadInputError(f"a cluster needs at least 1 node, not {nodes}")
     for argument, count in (("ps", ps), ("parameter_servers", parameter_servers)):

@@ -85,6 +85,8 @@ def start(
 ) -> Cluster:
     """:func:`run` with all that may be asked for. settings: by keyword."""
     sc = context_of(spark)
+    if not callable(main):
+        raise BadInputError(f"the program must be a function of ctx, not {main!r}")
     roles = plan_roles(
         request.nodes,
         ps=request.ps,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tfos.base import ops_library
+from tfos.base.quantities import whole_number
 from tfos.errors import BadInputError
 from tfos.feed import keras_epochs
 
@@ -64,6 +65,7 @@ def make_dataset(
 ) -> tf.data.Dataset:
     """The dataset that ``NodeContext.dataset`` describes, of a native ``BatchSource``. ``like`` is
     the source whose first rows say what the columns hold, if not ``source`` itself."""
+    batch_size = whole_number("batch_size", batch_size)
     if batch_size < 1:
         raise BadInputError(f"batch_size is {batch_size}; a batch has at least one row")
     all_full = remainder in ("drop", "pad")

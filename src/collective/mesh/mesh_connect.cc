@@ -44,7 +44,7 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
   const GroupOptions& o = mesh->options_;
   if (o.rank >= o.members.size()) {
     return Status(ErrorKind::kBadInput,
-                  fmt::format("there is no member {} of {}", o.rank, o.members.size()));
+                  fmt::format("rank {} does not exist: the group has {} members", o.rank, o.members.size()));
   }
   mesh->links_.resize(o.members.size());
   mesh->begun_.resize(o.members.size());

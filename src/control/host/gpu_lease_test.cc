@@ -149,7 +149,7 @@ TEST(GpuLeaseTest, WhoOnlyLooksForSlotsIsNoUserOfTheGpu) {
   auto gpus = MakeGpus(1);
   gpus[0].in_use = true;
   {
-    // What another agent holds while it finds out who uses the GPU.
+    // Another agent holds these locks while it looks at who uses the GPU.
     std::vector<UniqueFd> looking;
     looking.push_back(Bind("tfos/gpu/" + gpus[0].uuid + "/probe"));
     for (int slot = 0; slot < 5; ++slot) {

@@ -35,6 +35,10 @@ def test_order_and_counts(nodes, options, expected):
     "nodes, options, words",
     [
         (0, {}, "at least 1 node"),
+        ("2", {}, "nodes='2': must be a whole number"),
+        (1.5, {}, "nodes=1.5: must be a whole number"),
+        (True, {}, "nodes=True: must be a whole number"),
+        (2, {"ps": "1"}, "ps='1': must be a whole number"),
         (2, {"parameter_servers": 2}, "too few for 2 ps"),
         (4, {"ps": 1, "parameter_servers": 1}, "choose ps= or parameter_servers=, not both"),
         (4, {"ps": -1}, "ps=-1: must be 0 or more"),

@@ -37,6 +37,12 @@ def test_a_registration_timeout_that_cannot_be_is_refused(timeout):
         run(registration_timeout=timeout)
 
 
+def test_a_program_that_cannot_be_called_is_refused():
+    context = FakeSparkContext("local[1]")
+    with pytest.raises(BadInputError, match="must be a function of ctx, not 'train.py'"):
+        tfos.run(fake_session(context), "train.py", nodes=2)
+
+
 class Counted:
     """Counts how often it was pickled."""
 

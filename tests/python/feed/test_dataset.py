@@ -423,6 +423,12 @@ def test_bad_arguments(node: Any, options: Any, message: str) -> None:
         node.dataset(2, **options)
 
 
+@pytest.mark.parametrize("size", [12.5, "2", None])
+def test_a_batch_size_that_is_no_whole_number_is_refused(node: Any, size: Any) -> None:
+    with pytest.raises(BadInputError, match="^batch_size=.*: must be a whole number"):
+        node.dataset(size)
+
+
 def test_with_a_spec_nothing_is_waited_for(node: Any) -> None:
     spec = {
         "x": tf.TensorSpec([2], tf.float64),

@@ -290,6 +290,7 @@ OTHERS_MESSAGES = (
     "UnknownHostException",
     "AccessControlException: Permission denied: user=...",
     "Failed to replace a bad datanode",
+    'Cannot run program ".venv/bin/python"',
     "hdfs:",
     "MultiWorkerMirroredStrategy",
     "fit",

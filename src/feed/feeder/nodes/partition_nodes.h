@@ -143,7 +143,7 @@ class PartitionNodes {
   bool ended_ = false;
   std::uint64_t result_rows_ = 0;
   std::optional<Clock::TimePoint> counted_at_;     ///< When a remote node was last asked how much.
-  std::optional<Clock::TimePoint> waiting_since_;  ///< There is no room for chunks here.
+  std::optional<Clock::TimePoint> waiting_since_;  ///< Since when no node had room for chunks.
   Clock::TimePoint asked_abroad_at_;
   Clock::Duration waited_for_beginners_{};             ///< In all.
   Clock::Duration beginners_pause_ = kPatienceAtHome;  ///< Before they are asked the next time.
