@@ -156,7 +156,8 @@ Team Group::Speakers(std::uint32_t instead) const {
 
 Status Group::Broadcast(std::uint32_t root, std::span<std::byte> data, std::string_view name) {
   if (root >= size()) {
-    return {ErrorKind::kBadInput, fmt::format("rank {} does not exist: the group has {} members", root, size())};
+    return {ErrorKind::kBadInput,
+            fmt::format("rank {} does not exist: the group has {} members", root, size())};
   }
   const MutexLock lock(mutex_);
   Begin({.kind = OperationKind::kBroadcast, .root = root, .elements = data.size()}, name);

@@ -43,8 +43,9 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
   std::unique_ptr<Mesh> mesh(new Mesh(std::move(options)));
   const GroupOptions& o = mesh->options_;
   if (o.rank >= o.members.size()) {
-    return Status(ErrorKind::kBadInput,
-                  fmt::format("rank {} does not exist: the group has {} members", o.rank, o.members.size()));
+    return Status(
+        ErrorKind::kBadInput,
+        fmt::format("rank {} does not exist: the group has {} members", o.rank, o.members.size()));
   }
   mesh->links_.resize(o.members.size());
   mesh->begun_.resize(o.members.size());
