@@ -69,6 +69,8 @@ class Drive:
             name, _, rest = line.strip().partition(" ")
             if name == event:
                 return json.loads(rest) if rest else None
+            if name == "raised":
+                pytest.fail(f"the program ended before {event!r}: {json.loads(rest)['text']}")
         pytest.fail(f"the driver ended before {event!r}: {self.read_errors()}")
 
     def read_errors(self):

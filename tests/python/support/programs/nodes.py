@@ -235,6 +235,9 @@ class HangsWhileLoading:
     def __reduce__(self):
         return hang_while_loading, (self.directory,)
 
+    def __call__(self, ctx):
+        raise AssertionError("the node was not to get here")
+
 
 def hang_while_loading(directory):
     write_pids(directory, os.getpid(), os.getpid())
