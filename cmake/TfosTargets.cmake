@@ -18,8 +18,10 @@ if(TFOS_SANITIZE)
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(tfos_flags INTERFACE -fsanitize=${TFOS_SANITIZE})
 else()
-  # An executor has libc, and need not have our C++ runtime.
-  target_link_options(tfos_flags INTERFACE -static-libstdc++ -static-libgcc)
+  # An executor has libc and the libgcc_s that libc itself loads, and need not have our C++ runtime.
+  # libgcc must not be static: pthread_exit unwinds through our frames with libgcc_s, and a second
+  # copy of the unwinder aborts on its state.
+  target_link_options(tfos_flags INTERFACE -static-libstdc++)
 endif()
 
 # tfos_library(name SOURCES ... LINKS ...): one static library for one folder of src/.

@@ -6,8 +6,9 @@
 A shared object (``*.so``) may define no dynamic symbol but its module's ``PyInit_``, the C
 functions ``tfos_*``, the ``TF_InitPlugin`` that TensorFlow looks for in a plugin and the
 ``Java_tfos_*`` that Java looks for: it shares a process with TensorFlow. Neither it nor an
-executable may need other shared libraries than the C library: an executor has that, and need not
-have our C++ runtime or OpenSSL.
+executable may need other shared libraries than the C library and libgcc_s, which that loads itself:
+an executor has them, and need not have our C++ runtime or OpenSSL. Nor may either contain a copy of
+libgcc's unwinder: pthread_exit unwinds with libgcc_s, whose state another copy can't read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALLOWED_LIBRARIES = re.compile(r"(libc|libm|libpthread|libdl|librt|ld-linux-[\w-]+)\.so\.[\d.]+")
+ALLOWED_LIBRARIES = re.compile(r"(libc|libgcc_s|libm|libpthread|libdl|librt|ld-linux-[\w-]+)\.so\.[\d.]+")
 
 
 def output_of(*command: str) -> str:
@@ -43,6 +44,13 @@ def foreign_libraries(path: Path) -> list[str]:
     return [name for name in needed if not ALLOWED_LIBRARIES.fullmatch(name)]
 
 
+def contains_unwinder(path: Path) -> bool:
+    """Whether libgcc's unwinder was linked into ``path``: it defines what it should need."""
+    undefined = output_of("nm", "-D", "--undefined-only", str(path))
+    # Without exceptions there is neither.
+    return "_dl_find_object" in undefined or "dl_iterate_phdr" in undefined
+
+
 def main(paths: list[str]) -> int:
     if not paths:
         sys.exit(__doc__)
@@ -51,6 +59,8 @@ def main(paths: list[str]) -> int:
         if path.suffix == ".so":
             failures += [f"{path}: shows the symbol {name}" for name in leaked_symbols(path)]
         failures += [f"{path}: needs {name}" for name in foreign_libraries(path)]
+        if contains_unwinder(path):
+            failures.append(f"{path}: contains libgcc's unwinder; link libgcc_s")
     print("\n".join(failures) or f"{len(paths)} files are clean")
     return 1 if failures else 0
 

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "python/codec/row_decoder.h"
 #include "python/codec/row_encoder.h"
+#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {
@@ -54,7 +55,7 @@ namespace tfos::datasets {
 namespace nb = nanobind;
 
 Result<AlignedBuffer> ConvertToColumns(std::span<const std::byte> chunk) {
-  const nb::gil_scoped_acquire acquire;
+  const python::GilHeld held;
   try {
     return python::Convert(chunk);
   } catch (nb::python_error& error) {
