@@ -18,7 +18,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALLOWED_LIBRARIES = re.compile(r"(libc|libgcc_s|libm|libpthread|libdl|librt|ld-linux-[\w-]+)\.so\.[\d.]+")
+ALLOWED_LIBRARIES = re.compile(
+    r"(libc|libgcc_s|libm|libpthread|libdl|librt|ld-linux-[\w-]+)\.so\.[\d.]+"
+)
 
 
 def output_of(*command: str) -> str:
