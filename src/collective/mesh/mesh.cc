@@ -13,6 +13,7 @@
 namespace tfos::collective {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// A member that is gone may have done all of an operation that others are about to finish.
@@ -67,7 +68,7 @@ Status Mesh::MoveAll(Link* to, Link* from) {
     const Clock::TimePoint begin = Clock::Steady().Now();
     if (std::exchange(moved_before, moved()) != moved_before) since = begin;
     const bool begins = receives && !from->agreed();
-    TFOS_RETURN_IF_ERROR(Await(sends ? to : nullptr, receives ? from : nullptr));
+    TFOS_RETURN_IF_ERROR(Await(sends ? to : nullptr, receives ? from : nullptr, begin - since));
     if (begins) waited_ += Clock::Steady().Now() - begin;
     TFOS_RETURN_IF_ERROR(CheckWait(sends ? to : nullptr, receives ? from : nullptr, since));
   }
@@ -81,7 +82,7 @@ bool Mesh::ProgressUcx() {
   return !ucx_->Arm();
 }
 
-Status Mesh::Await(Link* to, Link* from) {
+Status Mesh::Await(Link* to, Link* from, Clock::Duration waited) {
   // The sockets, and UCX for both.
   pollfd entries[3];
   Link* links[3] = {};
@@ -104,11 +105,15 @@ Status Mesh::Await(Link* to, Link* from) {
   };
   add(to, POLLOUT);
   add(from, POLLIN);
+  milliseconds longest = kCheckInterval;
   if (beside) {
     if (ProgressUcx()) return {};
     entries[count++] = {.fd = ucx_->fd(), .events = POLLIN, .revents = 0};
+    // UCX 1.22 does not always wake up for what it has to do over TCP. As long again as this member
+    // has waited already is little then, and much for one that waits in vain.
+    longest = std::clamp(std::chrono::ceil<milliseconds>(waited), milliseconds(1), kCheckInterval);
   }
-  const int ready = ::poll(entries, count, static_cast<int>(kCheckInterval.count()));
+  const int ready = ::poll(entries, count, static_cast<int>(longest.count()));
   if (ready < 0 && errno != EINTR) return Status::FromErrno(errno, "wait for other members");
   for (nfds_t i = 0; ready > 0 && i < count; ++i) {
     if (entries[i].revents == 0 || links[i] == nullptr || !links[i]->beside_socket()) continue;

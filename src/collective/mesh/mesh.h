@@ -108,7 +108,8 @@ class Mesh {
   Result<std::optional<Operation>> LookFor(std::uint64_t number, const Finder& find);
   Status MoveAll(Link* to, Link* from);
   /// Waits until one of them may be able to go on, or until it is time to look at other things.
-  Status Await(Link* to, Link* from);
+  /// Nothing has moved for `waited`.
+  Status Await(Link* to, Link* from, Clock::Duration waited);
   /// What UCX has may be moved on, or something was. Else its descriptor is ready to be polled.
   bool ProgressUcx();
   /// Fails if another member has closed its connection, which those may wait for that this one
