@@ -20,7 +20,7 @@ from tfos.errors import TfosError
 from tfos.feed.datafeed import FeedSource
 from tfos.node.agent_link import AgentLink
 from tfos.node.context import NodeContext, tensorflow_cluster
-from tfos.node.internals import release_port
+from tfos.node.internals import share_port
 
 
 def main() -> int:
@@ -42,7 +42,7 @@ def main() -> int:
             link.bootstrap, args, feed_source=source, reporter=link, **context_arguments
         )
         if not link.bootstrap["node"]["hold_port"]:
-            release_port(context)
+            share_port(context)
         step = "run the program"
         link.send("state", state="running", feed=source.server.endpoint() if source else None)
         result = _call(program, context)

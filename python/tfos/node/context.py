@@ -80,6 +80,7 @@ class NodeContext:
         self.log_dir: str | None = node["log_dir"]
         self.args = args
         self._port_socket = port_socket
+        self._shared_port_socket: socket.socket | None = None
         self._feed_source = feed_source
         self._reporter = reporter
         self._may_lose_nodes: bool = node.get("may_lose_nodes", False)

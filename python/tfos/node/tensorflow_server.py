@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from tfos.errors import BadInputError
-from tfos.node.internals import release_port
+from tfos.node.internals import share_port
 
 if TYPE_CHECKING:
     from tfos.node.context import NodeContext
@@ -19,15 +19,14 @@ def start(node: NodeContext, gpus: int | None = None, gpu_fraction: float = 0.0)
 
     TensorFlow sees the first ``gpus`` of the node's GPUs (None: all), and none on a parameter
     server. It takes the share of their memory that the node has, else ``gpu_fraction`` (0: all of
-    it). The port that the node held so far is released first. BadInputError when the node has some
+    it). The node goes on holding the port beside the server. BadInputError when the node has some
     GPUs and fewer than ``gpus``.
     """
     import tensorflow as tf
 
     _limit_gpus(tf, node, gpus)
     cluster = tf.train.ClusterSpec(node.cluster_spec)
-    # As late as possible: from here until the server listens another process could take the port.
-    release_port(node)
+    share_port(node)
     config = tf.compat.v1.ConfigProto()
     if fraction := node.gpu_fraction or gpu_fraction:
         config.gpu_options.per_process_gpu_memory_fraction = fraction
