@@ -109,8 +109,8 @@ Status Mesh::Await(Link* to, Link* from, Clock::Duration waited) {
   if (beside) {
     if (ProgressUcx()) return {};
     entries[count++] = {.fd = ucx_->fd(), .events = POLLIN, .revents = 0};
-    // UCX 1.22 does not always wake up for what it has to do over TCP. As long again as this member
-    // has waited already is little then, and much for one that waits in vain.
+    // UCX 1.22 sometimes misses an event over TCP and does not wake up. Nothing has moved for
+    // `waited`, so looking again after as long costs little, and rarely happens in a long wait.
     longest = std::clamp(std::chrono::ceil<milliseconds>(waited), milliseconds(1), kCheckInterval);
   }
   const int ready = ::poll(entries, count, static_cast<int>(longest.count()));
