@@ -8,7 +8,8 @@ functions ``tfos_*``, the ``TF_InitPlugin`` that TensorFlow looks for in a plugi
 ``Java_tfos_*`` that Java looks for: it shares a process with TensorFlow. Neither it nor an
 executable may need other shared libraries than the C library and libgcc_s, which that loads itself:
 an executor has them, and need not have our C++ runtime or OpenSSL. Nor may either contain a copy of
-libgcc's unwinder: pthread_exit unwinds with libgcc_s, whose state another copy can't read.
+libgcc's unwinder: pthread_exit unwinds with libgcc_s, whose state another copy can't read. Nor may
+they need what only the newest glibc has: docs/status.md says which one executors need.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from pathlib import Path
 ALLOWED_LIBRARIES = re.compile(
     r"(libc|libgcc_s|libm|libpthread|libdl|librt|ld-linux-[\w-]+)\.so\.[\d.]+"
 )
+
+
+#: What the C++ runtime would take of glibc 2.36 and 2.35: executors have 2.34 and newer.
+TOO_NEW = re.compile(r"\b(arc4random|_dl_find_object)\b")
 
 
 def output_of(*command: str) -> str:
@@ -46,11 +51,11 @@ def foreign_libraries(path: Path) -> list[str]:
     return [name for name in needed if not ALLOWED_LIBRARIES.fullmatch(name)]
 
 
-def contains_unwinder(path: Path) -> bool:
-    """Whether libgcc's unwinder was linked into ``path``: it defines what it should need."""
+def too_new_symbols(path: Path) -> list[str]:
+    """What ``path`` needs of a glibc that an executor may not have. _dl_find_object also betrays a
+    copy of libgcc's unwinder."""
     undefined = output_of("nm", "-D", "--undefined-only", str(path))
-    # Without exceptions there is neither.
-    return "_dl_find_object" in undefined or "dl_iterate_phdr" in undefined
+    return sorted(set(TOO_NEW.findall(undefined)))
 
 
 def main(paths: list[str]) -> int:
@@ -61,8 +66,7 @@ def main(paths: list[str]) -> int:
         if path.suffix == ".so":
             failures += [f"{path}: shows the symbol {name}" for name in leaked_symbols(path)]
         failures += [f"{path}: needs {name}" for name in foreign_libraries(path)]
-        if contains_unwinder(path):
-            failures.append(f"{path}: contains libgcc's unwinder; link libgcc_s")
+        failures += [f"{path}: needs glibc's {name}" for name in too_new_symbols(path)]
     print("\n".join(failures) or f"{len(paths)} files are clean")
     return 1 if failures else 0
 
