@@ -1,5 +1,5 @@
-// The static libstdc++ calls arc4random where the building host has it, which is from glibc 2.36 on.
-// This one takes its place, so that what is built there also loads where glibc is 2.34 or 2.35.
+// The static libstdc++ calls arc4random where the building host has it, which is from glibc 2.36
+// on. This one takes its place, so that what is built there also loads where glibc is 2.34 or 2.35.
 
 #include <sys/random.h>
 
