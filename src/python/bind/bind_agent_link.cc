@@ -7,8 +7,8 @@
 
 #include "node/agent_link.h"
 #include "python/bind/bindings.h"
+#include "python/bind/gil.h"
 #include "python/objects/errors.h"
-#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {
@@ -42,7 +42,7 @@ void BindAgentLink(nb::module_& module) {
       .def_prop_ro("payload", &TakePayload, "The program as the driver sent it; given away once.")
       .def("send", &Send, nb::arg("message"), "Sends one message, as JSON text.")
       .def("attach_feed_server", &node::AgentLink::Attach, nb::arg("server"),
-           nb::call_guard<GilReleased>(),
+           nb::call_guard<nb::gil_scoped_release>(),
            "Ends this server's feed when the agent says so, and reports its counters.")
       .def("set_metrics", &SetMetrics, nb::arg("json"),
            "The program's own metrics, as the text of a JSON object.");

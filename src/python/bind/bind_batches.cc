@@ -15,8 +15,8 @@
 #include "base/format.h"
 #include "datasets/batch_source.h"
 #include "python/bind/bindings.h"
+#include "python/bind/gil.h"
 #include "python/objects/errors.h"
-#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {
@@ -126,7 +126,7 @@ void BindBatches(nb::module_& module) {
            nb::arg("remainder"), nb::arg("add"), nb::arg("remove"),
            "Makes a handle for the op TfosNextBatch. `add` and `remove` are the addresses of the "
            "ops library's functions.")
-      .def("close", &datasets::BatchSource::Close, nb::call_guard<GilReleased>(),
+      .def("close", &datasets::BatchSource::Close, nb::call_guard<nb::gil_scoped_release>(),
            "Takes all handles back.");
 }
 

@@ -18,8 +18,8 @@
 #include "collective/mesh/stream_choice.h"
 #include "datasets/tensor_group.h"
 #include "python/bind/bindings.h"
+#include "python/bind/gil.h"
 #include "python/objects/errors.h"
-#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {
@@ -104,7 +104,8 @@ void BindCollective(nb::module_& module) {
       .def(
           "close",
           [](datasets::TensorGroup& group, const std::string& why) { group.group().Close(why); },
-          nb::arg("why"), nb::call_guard<GilReleased>(), "Ends the group for all members.");
+          nb::arg("why"), nb::call_guard<nb::gil_scoped_release>(),
+          "Ends the group for all members.");
   module.def("find_ucx", &FindUcx, nb::arg("packaged"),
              "File and version of the UCX that nodes would use, and whether it has InfiniBand and "
              "RoCE. `packaged`: as of TensorGroup.join.");

@@ -23,8 +23,8 @@
 #include "python/bind/bindings.h"
 #include "python/bind/feed_reader.h"
 #include "python/bind/feed_writer.h"
+#include "python/bind/gil.h"
 #include "python/objects/errors.h"
-#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {
@@ -144,22 +144,23 @@ void BindFeed(nb::module_& module) {
           [](node::NodeFeed& feed, const std::string& queue, std::uint32_t epoch) {
             feed.server().EndEpoch(queue, epoch);
           },
-          nb::arg("queue"), nb::arg("epoch"), nb::call_guard<GilReleased>(),
+          nb::arg("queue"), nb::arg("epoch"), nb::call_guard<nb::gil_scoped_release>(),
           "All rows of this epoch have been fed: puts its end behind what is queued.")
       .def(
           "end_feed", [](node::NodeFeed& feed) { feed.server().EndFeed(); },
-          nb::call_guard<GilReleased>(),
+          nb::call_guard<nb::gil_scoped_release>(),
           "No partition will come any more: readers get what is there, then the end.")
       .def(
           "terminate", [](node::NodeFeed& feed) { feed.server().Terminate(); },
-          nb::call_guard<GilReleased>(), "Drops what is queued and lets feeders discard the rest.")
+          nb::call_guard<nb::gil_scoped_release>(),
+          "Drops what is queued and lets feeders discard the rest.")
       .def(
           "fail", [](node::NodeFeed& feed, const std::string& text) { feed.server().Fail(text); },
-          nb::arg("text"), nb::call_guard<GilReleased>(),
+          nb::arg("text"), nb::call_guard<nb::gil_scoped_release>(),
           "Every feeder gets `text` as its error from now on.")
       .def(
           "close", [](node::NodeFeed& feed) { feed.server().Close(); },
-          nb::call_guard<GilReleased>())
+          nb::call_guard<nb::gil_scoped_release>())
       .def("counters", &CountersOf, "A snapshot of what went through, by name.");
 
   nb::class_<FeedReader>(module, "FeedReader", "The program's end of one queue.")

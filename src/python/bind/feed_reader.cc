@@ -13,9 +13,9 @@
 #include "base/time/seconds.h"
 #include "datasets/row_converter.h"
 #include "python/bind/exclusive.h"
+#include "python/bind/gil.h"
 #include "python/codec/result_columns.h"
 #include "python/objects/errors.h"
-#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {

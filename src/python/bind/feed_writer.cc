@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "python/bind/gil.h"
 #include "python/codec/row_decoder.h"
 #include "python/objects/arrow_capsules.h"
 #include "python/objects/errors.h"
-#include "python/objects/gil.h"
 
 namespace tfos::python {
 

@@ -9,7 +9,6 @@
 #include "base/format.h"
 #include "python/codec/row_decoder.h"
 #include "python/codec/row_encoder.h"
-#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {
@@ -55,7 +54,7 @@ namespace tfos::datasets {
 namespace nb = nanobind;
 
 Result<AlignedBuffer> ConvertToColumns(std::span<const std::byte> chunk) {
-  const python::GilHeld held;
+  const nb::gil_scoped_acquire acquire;
   try {
     return python::Convert(chunk);
   } catch (nb::python_error& error) {
