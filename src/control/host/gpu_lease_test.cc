@@ -149,7 +149,7 @@ TEST(GpuLeaseTest, WhoOnlyLooksForSlotsIsNoUserOfTheGpu) {
   auto gpus = MakeGpus(1);
   gpus[0].in_use = true;
   {
-    // Another agent holds these locks while it looks at who uses the GPU.
+    // Another agent is checking who uses the GPU, and holds these locks meanwhile.
     std::vector<UniqueFd> looking;
     looking.push_back(Bind("tfos/gpu/" + gpus[0].uuid + "/probe"));
     for (int slot = 0; slot < 5; ++slot) {
