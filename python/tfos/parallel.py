@@ -19,7 +19,7 @@ from tfos.errors import BadInputError, TfosError
 from tfos.files import paths
 from tfos.settings import Settings
 from tfos.spark import slots
-from tfos.spark.sessions import context_of
+from tfos.spark.sessions import spark_context_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,7 @@ def run(
     """
     if instances < 1:
         raise BadInputError(f"{instances} instances were asked for: at least 1 is needed")
-    spark_context = context_of(spark)
+    spark_context = spark_context_of(spark)
     if barrier:
         settings = Settings.resolve(spark_context.getConf().get, {})
         slots.wait_for_slots(spark_context, instances, settings.slots_timeout, what="instances")

@@ -55,6 +55,15 @@ SETTINGS: tuple[Setting, ...] = (
         form="port",
     ),
     Setting(
+        "connect.lease",
+        float,
+        60.0,
+        "seconds",
+        "with Spark Connect: how long the program that started the cluster may be silent, or "
+        "cut off from Spark's server, before the cluster ends",
+        minimum=5,
+    ),
+    Setting(
         "node.advertisedAddress",
         str,
         "",

@@ -70,5 +70,11 @@ def is_port_range(text: str) -> bool:
     """Whether it is a port, or a range of them such as ``5000-5100``."""
     if not _PORTS.fullmatch(text):
         return False
-    ports = [int(port) for port in text.split("-")]
-    return ports == sorted(ports) and ports[-1] <= 65535
+    first, last = port_range(text)
+    return first <= last <= 65535
+
+
+def port_range(text: str) -> tuple[int, int]:
+    """The first and the last port of such a text."""
+    first, _, last = text.partition("-")
+    return int(first), int(last or first)

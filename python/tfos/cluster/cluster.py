@@ -7,14 +7,17 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tfos.base import program_result
 from tfos.base.network import host_and_port
 from tfos.base.roles import members_of
 from tfos.cluster import notebook
-from tfos.cluster.coordinator import Coordinator, node_name
+from tfos.cluster.connect import RemoteCoordinator
+from tfos.cluster.coordinator import Channel, Coordinator, node_name
+from tfos.cluster.coordinator_process import CoordinatorProcess
 from tfos.cluster.ending import Ending
 from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed
 from tfos.cluster.launcher import Launcher
@@ -27,6 +30,7 @@ from tfos.errors import BadInputError, ClusterTimeoutError
 from tfos.feed import frames
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.files import paths
+from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import SparkJobs
 
 #: Beyond the grace between TERM and KILL, for agents to say that their nodes have ended.
@@ -68,7 +72,7 @@ class Cluster:
         self._has_tensorboard = request.tensorboard
         self._progress = progress
         self._coordinator = Coordinator(
-            plan.of_coordinator(self.cluster_id, self._token), on_failure=self._jobs.cancel
+            plan.of_coordinator(self.cluster_id, self._token), self._jobs.cancel, _channel(sc, plan)
         )
         show = self._show_progress
         self._feed = ClusterFeed(self._coordinator, settings, self._token, self._jobs, show)
@@ -296,7 +300,7 @@ class Cluster:
 
     @property
     def launch_rdd(self) -> Any:
-        """The RDD whose tasks start the nodes."""
+        """The RDD whose tasks start the nodes; None with Spark Connect."""
         return self._launcher.rdd
 
     @property
@@ -367,3 +371,11 @@ class Cluster:
 
     def _show_progress(self, doing: str, *, last: bool = False) -> None:
         self._progress.show(self._coordinator.nodes(), doing, last=last)
+
+
+def _channel(context: Any, plan: ClusterPlan) -> Callable[[], Channel]:
+    """Where the coordinator runs: beside the driver, or beside an executor where the driver program
+    is a client of Spark Connect."""
+    if isinstance(context, ConnectContext):
+        return partial(RemoteCoordinator, context, plan.settings)
+    return CoordinatorProcess

@@ -1,18 +1,17 @@
-"""The driver's side of the coordinator process (docs/formats/control-protocol.md)."""
+"""The driver's side of the coordinator (docs/formats/control-protocol.md)."""
 
 from __future__ import annotations
 
 import json
 import logging
-import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
 
-from tfos.base import child, control_message, executable
-from tfos.errors import NodeFailedError, TfosError
+from tfos.base import control_message
+from tfos.cluster.coordinator_process import CoordinatorProcess
+from tfos.errors import NodeFailedError
 
 logger = logging.getLogger(__name__)
 
@@ -28,19 +27,49 @@ def node_name(node: Mapping[str, Any]) -> str:
     )
 
 
+class Channel(Protocol):
+    """The way to a coordinator: a :class:`CoordinatorProcess` of this host, or with Spark Connect
+    :class:`tfos.cluster.connect.RemoteCoordinator`. Their methods are described there."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def listen(self, start: dict[str, Any]) -> dict[str, Any]: ...
+
+    def send(self, line: str) -> None: ...
+
+    def lines(self) -> Iterator[str | bytes]: ...
+
+    def kill(self) -> None: ...
+
+    def how_it_ended(self) -> str: ...
+
+    def await_end(self, timeout: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Coordinator:
     """A running ``tfos coordinator`` and the last it said about the cluster.
 
     Owner and lifetime: the driver's :class:`tfos.Cluster`; ``close`` ends the process. When the
-    driver dies instead, the process sees the end of its input, stops every node and exits.
+    driver dies instead, the process stops every node and exits.
     Threads: one reader thread updates the state; all methods may be called from any thread.
     Errors: after the first failure of the cluster, ``wait`` raises it as
     :class:`tfos.errors.NodeFailedError`.
     """
 
-    def __init__(self, start: dict[str, Any], on_failure: Callable[[], None]):
-        """Starts the process and waits until it listens. ``on_failure`` is called once, from the
-        reader thread, at the first failure."""
+    def __init__(
+        self,
+        start: dict[str, Any],
+        on_failure: Callable[[], None],
+        channel: Callable[[], Channel] = CoordinatorProcess,
+    ):
+        """Starts it through the ``channel`` and waits until it listens. ``on_failure`` is called
+        once, from the reader thread, at the first failure."""
         self._changed = threading.Condition()
         self._on_failure = on_failure
         self._bears_losses = start["max_lost_nodes"] > 0
@@ -52,24 +81,8 @@ class Coordinator:
         self._finished = False
         self._ended = False
         self._closing = False
-        # A session of its own: Ctrl-C in the driver's terminal must not end the coordinator before
-        # the driver has decided what to do.
-        self._process, self._input, self._output = child.start(
-            [executable.path(), "coordinator"], own_session=True
-        )
-        self._send_lock = threading.Lock()
-        self.send("start", **start)
-        try:
-            first = json.loads(self._output.readline() or b"{}")
-            if first.get("type") != "listening":
-                raise TfosError(
-                    "the coordinator did not start: "
-                    + first.get("message", f"it exited with code {self._process.wait()}")
-                )
-        except BaseException:
-            self._process.kill()
-            self._process.wait()
-            raise
+        self._channel = channel()
+        first = self._channel.listen(start)
         self.address: str = first["address"]
         self.port: int = first["port"]
         self._reader = threading.Thread(
@@ -79,7 +92,8 @@ class Coordinator:
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        """Of its process, on the host that it runs on."""
+        return self._channel.pid
 
     @property
     def formed(self) -> bool:
@@ -114,13 +128,7 @@ class Coordinator:
     def send(self, message_type: str, **fields: Any) -> None:
         """Sends one message. A coordinator that is gone is not an error here: the reader thread
         reports it."""
-        line = control_message.encode(message_type, **fields).encode() + b"\n"
-        with self._send_lock:
-            try:
-                self._input.write(line)
-                self._input.flush()
-            except (BrokenPipeError, ValueError) as error:
-                logger.debug("coordinator is gone, %s not sent: %s", message_type, error)
+        self._channel.send(control_message.encode(message_type, **fields))
 
     def fail(self, step: str, message: str, traceback: str = "") -> None:
         """Makes a failure that the driver saw the cluster's failure."""
@@ -174,35 +182,24 @@ class Coordinator:
         with self._changed:
             self._closing = True
         self.send("exit")
-        try:
-            self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            logger.warning("coordinator %d did not exit within %s s; killing it", self.pid, timeout)
-            self._process.kill()
-            self._process.wait()
+        self._channel.await_end(timeout)
         self._reader.join()
-        try:
-            self._input.close()
-        except BrokenPipeError as error:
-            logger.debug("the coordinator had ended before it read everything: %s", error)
-        self._output.close()
+        self._channel.close()
 
     def _read_events(self) -> None:
         """Body of the reader thread. However it ends, whoever waits for the cluster hears of it."""
         trouble = ""
         try:
-            for line in self._output:
-                if not line.endswith(b"\n"):
-                    break  # The process ended in the middle of it.
+            for line in self._channel.lines():
                 self._take_event(line)
         except Exception as error:  # a thread's boundary: it becomes the cluster's failure
             logger.exception("an event of the coordinator could not be handled")
             trouble = f"sent an event that can't be handled ({type(error).__name__}: {error})"
-            self._process.kill()  # Its events are not read any more.
+            self._channel.kill()  # Its events are not read any more.
         finally:
             self._take_end(trouble)
 
-    def _take_event(self, line: bytes) -> None:
+    def _take_event(self, line: str | bytes) -> None:
         event = json.loads(line)
         with self._changed:
             failed_before = self._failure is not None
@@ -220,11 +217,11 @@ class Coordinator:
         with self._changed:
             unexpected = not self._closing and self._failure is None and not self._finished
             if unexpected:
-                what = trouble or _how_it_ended(self._process.wait())
+                what = trouble or self._channel.how_it_ended()
                 self._failure = {
                     "node_id": -1,
                     "step": "coordinate the cluster",
-                    "message": f"the coordinator (process {self.pid} on the driver's host) "
+                    "message": f"the coordinator ({self._channel.name}) "
                     f"{what}; all nodes stop with it. Start the cluster "
                     "again from the last checkpoint",
                 }
@@ -266,15 +263,3 @@ class Coordinator:
                 }
             case other:
                 logger.debug("ignored coordinator event %s", other)
-
-
-def _how_it_ended(code: int) -> str:
-    if code >= 0:
-        return f"ended with code {code}, which the driver's log may explain"
-    name = signal.Signals(-code).name
-    killer = (
-        ": the kernel does that when the host runs out of memory (see dmesg)"
-        if name == "SIGKILL"
-        else ""
-    )
-    return f"was killed by {name}{killer}"

@@ -219,11 +219,7 @@ def _node_environment(keep_omp_num_threads: bool, hadoop: dict[str, str]) -> dic
         environment["LD_PRELOAD"] = ":".join(filter(None, preloaded))
     if not keep_omp_num_threads:
         environment.pop("OMP_NUM_THREADS", None)
-    # Entries of a Spark worker's sys.path are relative to directories of Spark's; the node is a
-    # fresh interpreter and needs them absolute.
-    environment["PYTHONPATH"] = os.pathsep.join(
-        dict.fromkeys(os.path.abspath(entry) for entry in sys.path if entry)
-    )
+    environment["PYTHONPATH"] = executor.python_path()
     environment["PYTHONUNBUFFERED"] = "1"
     for name, value in NODE_MALLOC.items():
         environment.setdefault(name, value)

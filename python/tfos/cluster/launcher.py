@@ -43,10 +43,9 @@ class Launcher:
                 daemon=True,
                 name=f"tfos-launch-{node_id}",
             ).start()
-        ids = range(on_driver, nodes)
-        self.rdd = self._jobs.spark_context.parallelize(ids, len(ids))
-        tasks = self.rdd.mapPartitions(partial(launch.launch_task, plan))
-        self.job = self._jobs.start("nodes", tasks.collect, self._ended)
+        task = partial(launch.launch_task, plan)
+        collect, self.rdd = self._jobs.run_tasks(task, range(on_driver, nodes))
+        self.job = self._jobs.start("nodes", collect, self._ended)
 
     def wait_until_formed(self, timeout: float) -> None:
         """Returns when all nodes are there; :class:`NodeFailedError` says which are not."""

@@ -18,6 +18,7 @@ from tfos.cluster.progress import Progress
 from tfos.errors import BadInputError
 from tfos.settings import Settings, unknown_key
 from tfos.spark import slots
+from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import use_this_python
 from tfos.spark.sessions import context_of
 
@@ -44,7 +45,7 @@ def run(
     """Starts a TensorFlow cluster on the executors of ``spark`` and returns when it has formed.
 
     Args:
-        spark: a SparkSession or SparkContext.
+        spark: a SparkSession, also one of Spark Connect, or a SparkContext.
         main: called as ``main(ctx)`` in every node, with a :class:`tfos.node.context.NodeContext`.
         nodes: number of nodes, parameter servers, chief and evaluator included.
         args: handed to the program as ``ctx.args``.
@@ -102,6 +103,11 @@ def start(
         if wrong := unknown_key(key):
             logger.warning("%s", wrong)
     _check(request, resolved)
+    if request.on_driver and isinstance(sc, ConnectContext):
+        raise BadInputError(
+            "driver_parameter_servers: executors can't reach a client of Spark Connect, so it runs "
+            "no nodes. Leave it out: the parameter servers then run beside executors"
+        )
     payload = _pickled(main, request.args)
     progress = Progress(resolved.progress)
     use_this_python(sc)

@@ -10,6 +10,8 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tfos.spark.connect import is_connect
+
 _KEY = "__tfos_shuffle_key"
 
 
@@ -29,10 +31,17 @@ def shuffled_frame(frame: Any, seed: int) -> Any:
     ]
     return (
         frame.withColumn(_KEY, functions.xxhash64(functions.lit(seed), *columns))
-        .repartition(frame.rdd.getNumPartitions(), _KEY)
+        .repartition(_partitions(frame), _KEY)
         .sortWithinPartitions(_KEY)
         .drop(_KEY)
     )
+
+
+def _partitions(frame: Any) -> int:
+    """Of ``frame``; with Spark Connect, which does not tell, those of any shuffle."""
+    if is_connect(frame.sparkSession):
+        return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    return frame.rdd.getNumPartitions()
 
 
 def shuffled_rdd(rdd: Any, seed: int) -> Any:

@@ -10,6 +10,8 @@ import os
 import re
 from typing import Any
 
+from tfos.spark.connect import ConnectContext
+
 _ABSOLUTE_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
 
 #: File systems that give every user a home directory, which relative paths start from.
@@ -22,8 +24,10 @@ def current_user() -> str:
 
 
 def default_fs(spark_context: Any) -> str:
-    """The ``fs.defaultFS`` of a SparkContext, in the form that ``resolve`` takes: no trailing
-    slash."""
+    """The ``fs.defaultFS`` of a SparkContext or of a session of Spark Connect, in the form that
+    ``resolve`` takes: no trailing slash."""
+    if isinstance(spark_context, ConnectContext):
+        return _without_trailing_slash(spark_context.default_fs())
     configured = spark_context._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///"
     return _without_trailing_slash(configured)
 

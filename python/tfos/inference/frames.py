@@ -41,7 +41,7 @@ def transform(
     Arguments as of :meth:`tfos.inference.Model.on`. Raises :class:`BadInputError` before anything
     runs if the columns do not fit.
     """
-    context_of(frame.sparkSession)
+    context = context_of(frame.sparkSession)
     plan = model.on(
         _arrow_schema(frame.schema),
         input_mapping,
@@ -62,13 +62,13 @@ def transform(
     source, names = arrow_types.as_arrow_source(used)
     kept = frame.schema.fields if keep else []
     schema = sql.StructType([*kept, *_outputs(plan.output_schema)])
-    hadoop = hadoop_settings.of_session(frame.sparkSession.sparkContext)
+    hadoop = hadoop_settings.of_session(context)
     return source.mapInArrow(_Task(plan, names, hadoop), schema)
 
 
 def task_threads(spark: Any) -> int:
     """How many threads a session in a Python worker gets: the cores of its task."""
-    return int(spark.sparkContext.getConf().get("spark.task.cpus", "1"))
+    return int(context_of(spark).getConf().get("spark.task.cpus", "1"))
 
 
 class _Task:

@@ -16,6 +16,7 @@ from tfos.files.access import scheme_of
 from tfos.inference import model
 from tfos.settings import INFERENCE_JVM
 from tfos.spark import jar
+from tfos.spark.sessions import context_of
 
 
 def why_unused(frame: Any) -> str:
@@ -23,7 +24,7 @@ def why_unused(frame: Any) -> str:
     :class:`BadInputError` when the session wants JVMs, which can't."""
     spark = frame.sparkSession
     wanted = INFERENCE_JVM.of(spark)
-    unused = jar.why_unused(spark.sparkContext, INFERENCE_JVM.key, wanted)
+    unused = jar.why_unused(context_of(spark), INFERENCE_JVM.key, wanted)
     if unused or not frame.isStreaming:
         return unused
     if wanted == "on":

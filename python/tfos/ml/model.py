@@ -26,6 +26,7 @@ from tfos.files.access import access_for
 from tfos.inference import frames
 from tfos.ml.params import _InferenceParams
 from tfos.spark import versions
+from tfos.spark.sessions import context_of
 
 #: What the jar calls its model, which has the same parameters.
 _JAVA_CLASS = "tfos.ml.TensorFlowModel"
@@ -115,7 +116,7 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
 
 def resolved(spark: Any, path: str) -> str:
     """The path as programs of Spark mean it: without a scheme on the default file system."""
-    return paths.resolve(paths.default_fs(spark.sparkContext), os.getcwd(), path)
+    return paths.resolve(paths.default_fs(context_of(spark)), os.getcwd(), path)
 
 
 def _mapping(given: dict[str, Any], model: inference.Model) -> dict[str, Any]:

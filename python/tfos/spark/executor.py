@@ -1,8 +1,10 @@
-"""Which executor a Spark task runs in, as its Python worker can tell."""
+"""Which executor a Spark task runs in, as its Python worker can tell, and where Python finds
+modules there."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 
@@ -14,14 +16,23 @@ def executor_id() -> str:
     Elsewhere it is the process of the JVM above the worker (and its daemon): ``process 1234``.
     """
     given = os.environ.get("SPARK_EXECUTOR_ID")
-    if given:
-        return given
+    return given or f"process {executor_pid()}"
+
+
+def executor_pid() -> int:
+    """The executor's JVM above this task's Python worker, on this host."""
     parent = os.getppid()
     pid = parent
     while pid > 1:
         # pid (command) state ppid ...; the command may hold spaces and parentheses.
         command, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
         if command == "java":
-            return f"process {pid}"
+            return pid
         pid = int(rest.split()[1])
-    return f"process {parent}"
+    return parent
+
+
+def python_path() -> str:
+    """PYTHONPATH for a fresh interpreter that is to find what this worker finds: entries of a
+    worker's sys.path are relative to directories of Spark's."""
+    return os.pathsep.join(dict.fromkeys(os.path.abspath(entry) for entry in sys.path if entry))

@@ -9,6 +9,7 @@ from typing import Any
 from tfos import _version
 from tfos.errors import BadInputError, TfosError
 from tfos.spark import versions
+from tfos.spark.connect import ConnectContext
 
 #: Where Spark's configuration names the jars that executors have.
 _JARS_OF_EXECUTORS = ("spark.jars", "spark.yarn.dist.jars", "spark.executor.extraClassPath")
@@ -39,6 +40,8 @@ def why_unused(sc: Any, key: str, wanted: str) -> str:
 
 def obstacle(sc: Any) -> str:
     """Why the jar can't be used in this session of Spark; "" when it can."""
+    if isinstance(sc, ConnectContext):
+        return "a session of Spark Connect can't ask the server's JVM for the jar of tfos"
     from py4j.java_gateway import JavaClass
 
     if reason := why_unloadable(sc):

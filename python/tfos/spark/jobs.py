@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pyspark import InheritableThread, SparkContext
@@ -15,6 +15,7 @@ from pyspark.rdd import RDD, PipelinedRDD
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
 
 from tfos.spark import versions
+from tfos.spark.connect import ConnectContext, ConnectJobGroup
 
 _CANCEL_INTERVAL_SECONDS = 0.2
 _CANCEL_ATTEMPTS = 10
@@ -31,14 +32,14 @@ class SparkJob:
 
     def __init__(
         self,
-        sc: SparkContext,
+        sc: SparkContext | ConnectContext,
         group: str,
         description: str,
         action: Callable[[], Any],
         on_done: Callable[[SparkJob], None],
     ):
-        self._sc = sc
         self.group = group
+        self._jobs = _job_group(sc, group)
         self._error: Exception | None = None
         self._result: Any = None
         self._cancelled = False
@@ -46,16 +47,18 @@ class SparkJob:
 
         def run() -> None:
             try:
-                sc.setJobGroup(group, description, interruptOnCancel=True)
+                self._jobs.begin(description)
                 if not self._cancelled:
                     self._result = action()
             except Exception as error:  # `result` raises it
                 self._error = error
             finally:
+                self._jobs.end()
                 self._done.set()
                 on_done(self)
 
-        self._thread = InheritableThread(target=run, name=group, daemon=True)
+        kind = threading.Thread if isinstance(sc, ConnectContext) else InheritableThread
+        self._thread = kind(target=run, name=group, daemon=True)
         self._thread.start()
 
     @property
@@ -83,16 +86,36 @@ class SparkJob:
         that. Spark 3 only cancels what it runs already, hence the repetition."""
         self._cancelled = True
         for _ in range(_CANCEL_ATTEMPTS):
-            versions.cancel_jobs(self._sc, self.group)
+            self._jobs.cancel()
             if self._done.wait(_CANCEL_INTERVAL_SECONDS):
                 return
         logger.warning("Spark has not ended its job %s yet, which was cancelled", self.group)
 
     def task_counts(self) -> tuple[int, int]:
         """(tasks running now, tasks in all) as Spark sees them."""
+        return self._jobs.task_counts()
+
+
+class _ContextJobGroup:
+    """The Spark jobs of a thread in a session with a SparkContext."""
+
+    def __init__(self, sc: SparkContext, group: str):
+        self._sc = sc
+        self._group = group
+
+    def begin(self, description: str) -> None:
+        self._sc.setJobGroup(self._group, description, interruptOnCancel=True)
+
+    def end(self) -> None:
+        """The group ends with its thread."""
+
+    def cancel(self) -> None:
+        versions.cancel_jobs(self._sc, self._group)
+
+    def task_counts(self) -> tuple[int, int]:
         tracker = self._sc.statusTracker()
         running = total = 0
-        for job_id in tracker.getJobIdsForGroup(self.group):
+        for job_id in tracker.getJobIdsForGroup(self._group):
             job = tracker.getJobInfo(job_id)
             for stage_id in job.stageIds if job else ():
                 stage = tracker.getStageInfo(stage_id)
@@ -102,13 +125,19 @@ class SparkJob:
         return running, total
 
 
+def _job_group(
+    sc: SparkContext | ConnectContext, group: str
+) -> _ContextJobGroup | ConnectJobGroup:
+    return sc.job_group(group) if isinstance(sc, ConnectContext) else _ContextJobGroup(sc, group)
+
+
 class SparkJobs:
     """The Spark jobs of one cluster.
 
     Owner and lifetime: the cluster. Threads: any.
     """
 
-    def __init__(self, sc: SparkContext, cluster_id: str):
+    def __init__(self, sc: SparkContext | ConnectContext, cluster_id: str):
         self.spark_context = sc
         self._cluster_id = cluster_id
         self._lock = threading.Lock()
@@ -130,6 +159,17 @@ class SparkJobs:
             self._jobs.append(job)
         return job
 
+    def run_tasks(
+        self, task: Callable[..., Iterable[Any]], numbers: Sequence[int]
+    ) -> tuple[Callable[[], list[Any]], RDD | None]:
+        """What runs ``task([number])`` in a Spark task for each of the consecutive ``numbers`` and
+        returns all that they yield, pairs of the number and bytes or None; and its RDD, which Spark
+        Connect has not."""
+        if isinstance(self.spark_context, ConnectContext):
+            return self.spark_context.run_tasks(task, numbers), None
+        rdd = self.spark_context.parallelize(numbers, len(numbers))
+        return rdd.mapPartitions(task).collect, rdd
+
     def cancel(self) -> None:
         """Cancels those that still run."""
         with self._lock:
@@ -142,6 +182,8 @@ def use_this_python(sc: Any) -> None:
     """Has the executors of a local master run this very Python, unless the user names another one:
     Spark would take the PATH's ``python3``, which need not be the one that holds tfos."""
     named = "PYSPARK_PYTHON" in os.environ or sc.getConf().contains("spark.pyspark.python")
+    if isinstance(sc, ConnectContext):
+        return  # The server's own Python, which its environment names, is the executors' as well.
     if sc.master.startswith("local") and not named:
         sc.pythonExec = sys.executable
 

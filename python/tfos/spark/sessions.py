@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from tfos.errors import BadInputError
+from tfos.spark.connect import ConnectContext, is_connect
 
 
 def context_of(spark: Any) -> Any:
+    """The SparkContext of ``spark``, or the :class:`tfos.spark.connect.ConnectContext` of a session
+    of Spark Connect. Raises :class:`BadInputError` for what has none."""
+    return ConnectContext(spark) if is_connect(spark) else spark_context_of(spark)
+
+
+def spark_context_of(spark: Any) -> Any:
     """The SparkContext of ``spark``. Raises :class:`BadInputError` for what has none."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(spark):
         raise BadInputError(
-            "this SparkSession is one of Spark Connect, which has no SparkContext to start nodes "
-            "with: run the program where Spark's driver runs (tfos submit, or a session made with "
+            "this SparkSession is one of Spark Connect, which has no SparkContext: tfos.run, "
+            "tfos.ml and TFRecords do without one, and this does not. Run the program "
+            "where Spark's driver runs (tfos submit, or a session made with "
             '.config("spark.api.mode", "classic") and without SPARK_REMOTE)'
         )
     context = getattr(spark, "sparkContext", spark)

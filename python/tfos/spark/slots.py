@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfos.errors import BadInputError
+from tfos.spark.connect import ConnectContext
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +64,8 @@ def wait_for_slots(
     expected = expected_slots(spark_context.master, task_cpus)
     if expected is not None and expected < needed:
         raise _shortage(spark_context, conf, expected, needed, what)
+    if isinstance(spark_context, ConnectContext):
+        return  # Its server does not tell. A launch that lacks slots says so.
     before = 0
     deadline = time.monotonic() + max(timeout, first_executor_timeout)
     while (slots := available_slots(spark_context)) < needed:

@@ -24,6 +24,7 @@ from tfos.records.spark import jobs, types
 from tfos.records.spark import writer as records_spark_writer
 from tfos.records.spark.source import FORMAT, source_of
 from tfos.spark import jar, versions
+from tfos.spark.connect import is_connect
 from tfos.spark.sessions import context_of
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,6 @@ def register(spark: Any) -> None:
             properties and ``spark.tfos.hadoop.*`` settings go to Hadoop's client of this process
             as well (:func:`tfos.files.hadoop_settings.adopt`).
     """
-    context_of(spark)
     if _is_in_jvm(spark):
         hadoop_settings.adopt(hadoop_settings.of_session(spark.sparkContext))
     else:
@@ -51,12 +51,13 @@ def register(spark: Any) -> None:
 def _is_in_jvm(spark: Any) -> bool:
     """Whether Spark finds the jar's format, which it then prefers to any that is written in
     Python."""
-    if jar.why_unloadable(spark.sparkContext):
+    context = context_of(spark)
+    if is_connect(spark) or jar.why_unloadable(context):
         return False
-    records = spark.sparkContext._jvm.tfos.internal.records
+    records = context._jvm.tfos.internal.records
     if not isinstance(records.spark.TFRecordFormat, JavaClass):
         return False
-    obstacle = jar.obstacle(spark.sparkContext)
+    obstacle = jar.obstacle(context)
     if obstacle:
         logger.warning("format(%r) is the one of the jar, and may not work: %s", FORMAT, obstacle)
     return True
@@ -72,6 +73,8 @@ def register_python(spark: Any, name: str) -> None:
             f"{version}: {versions.WITHOUT_DATA_SOURCES}"
         )
     spark.dataSource.register(source_of(spark, name))
+    if is_connect(spark):
+        return
     # Spark looks formats up in the thread's active session, which only its first thread has.
     spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
 

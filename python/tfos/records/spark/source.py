@@ -35,6 +35,7 @@ from tfos.records.spark.options import (
     plan_reading,
 )
 from tfos.records.spark.reader import TFRecordReader, directory_constants
+from tfos.spark.sessions import context_of
 
 FORMAT = "tfrecord"
 
@@ -166,7 +167,7 @@ class TFRecordSource(DataSource):
 
 def source_of(spark: Any, name: str = FORMAT) -> type[TFRecordSource]:
     """The format, as a session needs it: with its file system and parallelism as they are now."""
-    context = spark.sparkContext
+    context = context_of(spark)
     known = {
         "format_name": name,
         "default_fs": paths.default_fs(context),

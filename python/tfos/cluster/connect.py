@@ -1,0 +1,171 @@
+"""The way to a coordinator on an executor, for a client of Spark Connect.
+
+The client may reach neither the executors nor they the client. So it asks the keeper
+(:mod:`tfos.cluster.keeper`) through Spark's server, in calls that take no task slot
+(:meth:`tfos.spark.connect.ConnectContext.on_server`). Each call renews the lease.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from tfos.cluster import keeper
+from tfos.errors import TfosError
+from tfos.settings import Settings
+from tfos.spark.connect import ConnectContext
+
+logger = logging.getLogger(__name__)
+
+#: How long the keeper may wait with its answer for the next event.
+_WAIT_MS = 2000
+#: Between two calls when one has failed.
+_PAUSE_SECONDS = 1.0
+
+
+class RemoteCoordinator:
+    """A ``tfos coordinator`` on an executor, as :class:`tfos.cluster.coordinator.Channel` has it.
+
+    Owner and lifetime: the :class:`tfos.cluster.coordinator.Coordinator`. When this process dies
+    instead, nobody renews the lease, and the keeper ends the cluster.
+    Threads: one asks for events and one sends; the methods may be called from any.
+    Errors: what can't be reached for as long as the lease, has ended.
+    """
+
+    def __init__(self, context: ConnectContext, settings: Settings):
+        self._context = context
+        self._lease = settings.connect_lease
+        self._ports = settings.coordinator_port
+        self.pid = -1
+        self.name = "not started"
+        self._call: Callable[[str], str] = lambda request: ""
+        self._events: queue.Queue[str | None] = queue.Queue()
+        self._messages: queue.Queue[str | None] = queue.Queue()
+        self._trouble = ""
+        self._ended = threading.Event()
+
+    def listen(self, start: dict[str, Any]) -> dict[str, Any]:
+        """Starts it in a Spark task and returns its ``listening``."""
+        bootstrap = {"start": start, "lease": self._lease, "ports": self._ports}
+        first = self._context.run_on_executor(partial(keeper.start, bootstrap))
+        if first["type"] != "listening":
+            raise TfosError(f"the coordinator did not start on an executor: {first['message']}")
+        self.pid = first["pid"]
+        self.name = f"process {self.pid} beside {first['place']}"
+        address = (first["address"], first["keeper_port"])
+        self._call = self._context.on_server(
+            f"tfos_{start['cluster_id']}", _asking(*address, keeper.PATH, start["token"])
+        )
+        for target in (self._ask_again_and_again, self._send_all):
+            threading.Thread(target=target, name="tfos-connect", daemon=True).start()
+        return first
+
+    def send(self, line: str) -> None:
+        """Sends a message soon, after those before it."""
+        self._messages.put(line)
+
+    def lines(self) -> Iterator[str]:
+        """What it says, until it ends or can't be reached."""
+        while (line := self._events.get()) is not None:
+            yield line
+
+    def kill(self) -> None:
+        """Its keeper ends it when nobody asks."""
+        self._ended.set()
+
+    def how_it_ended(self) -> str:
+        """For people."""
+        return self._trouble
+
+    def await_end(self, timeout: float) -> None:
+        """Waits until it has ended, as it was told; after ``timeout`` seconds leaves it to the
+        lease."""
+        if not self._ended.wait(timeout):
+            logger.warning(
+                "the coordinator (%s) did not say within %g s that it has ended; it ends by itself "
+                "%g s after the last call that reached it",
+                self.name,
+                timeout,
+                self._lease,
+            )
+        self._end("was left to its lease")
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._messages.put(None)
+
+    def _end(self, trouble: str) -> None:
+        self._trouble = self._trouble or trouble
+        self._ended.set()
+        self._events.put(None)
+
+    def _ask_again_and_again(self) -> None:
+        """Body of the thread that takes the events."""
+        after, reached = 0, time.monotonic()
+        while not self._ended.is_set():
+            answer, trouble = self._ask({"lines": [], "after": after, "wait_ms": _WAIT_MS})
+            if answer is None:
+                if time.monotonic() - reached >= self._lease or trouble.startswith(_GONE):
+                    self._end(f"can't be reached any more: {trouble}")
+                    return
+                self._ended.wait(_PAUSE_SECONDS)
+                continue
+            reached, after = time.monotonic(), answer["next"]
+            for event in answer["events"]:
+                self._events.put(event)
+            if answer["end"] is not None:
+                self._end(answer["end"])
+
+    def _send_all(self) -> None:
+        """Body of the thread that sends the messages."""
+        while (line := self._messages.get()) is not None:
+            answer = None
+            while answer is None and not self._ended.is_set():
+                answer, trouble = self._ask({"lines": [line]})
+                if answer is None:
+                    logger.debug("a message for the coordinator is sent again: %s", trouble)
+                    self._ended.wait(_PAUSE_SECONDS)
+
+    def _ask(self, request: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+        """The keeper's answer, or None and why there is none."""
+        try:
+            answer = json.loads(self._call(json.dumps(request)))
+        except Exception as error:  # Spark's and gRPC's, of many kinds: none may end the thread
+            return None, f"Spark Connect's server: {type(error).__name__}: {error}"
+        return (None, answer["trouble"]) if "trouble" in answer else (answer, "")
+
+
+#: Nothing listens on its port.
+_GONE = "gone"
+
+
+def _asking(address: str, port: int, path: str, token: str) -> Callable[[str], str]:
+    """What runs on Spark's server: asks the keeper. It uses nothing of tfos, which that may lack."""
+
+    def ask(request: str) -> str:
+        import http.client
+        import json
+
+        connection = http.client.HTTPConnection(address, port, timeout=20)
+        try:
+            connection.request("POST", path, request, {"Authorization": f"Bearer {token}"})
+            response = connection.getresponse()
+            body = response.read().decode()
+            if response.status == 200:
+                return body
+            trouble = f"the keeper at {address}:{port} answered {response.status}"
+        except ConnectionRefusedError:
+            trouble = f"gone: nothing listens at {address}:{port}, so its executor was lost"
+        except OSError as error:
+            trouble = f"the server can't reach the executor at {address}:{port}: {error}"
+        finally:
+            connection.close()
+        return json.dumps({"trouble": trouble})
+
+    return ask

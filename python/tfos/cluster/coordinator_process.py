@@ -1,0 +1,117 @@
+"""The coordinator as a child process of the driver."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from tfos.base import child, control_message, executable
+from tfos.errors import TfosError
+
+logger = logging.getLogger(__name__)
+
+
+class CoordinatorProcess:
+    """A ``tfos coordinator`` on this host, and both ends of its pipes.
+
+    Owner and lifetime: the :class:`tfos.cluster.coordinator.Coordinator`, which closes it. When
+    this process dies instead, the coordinator sees the end of its input, stops every node and
+    exits. Threads: one reads ``lines``; the rest may be called from any thread.
+    """
+
+    def __init__(self) -> None:
+        # A session of its own: Ctrl-C in the driver's terminal must not end the coordinator before
+        # the driver has decided what to do.
+        self._process, self._input, self._output = child.start(
+            [executable.path(), "coordinator"], own_session=True
+        )
+        self._send_lock = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"process {self.pid} on the driver's host"
+
+    def listen(self, start: dict[str, Any]) -> dict[str, Any]:
+        """Hands it the message ``start`` and returns its ``listening``. Raises
+        :class:`TfosError` with its reason if it could not start."""
+        self.send(control_message.encode("start", **start))
+        try:
+            first = json.loads(self._output.readline() or b"{}")
+            if first.get("type") != "listening":
+                raise TfosError(
+                    "the coordinator did not start: "
+                    + first.get("message", f"it exited with code {self._process.wait()}")
+                )
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
+        return first
+
+    def send(self, line: str) -> None:
+        """Sends a message. That it is gone is not an error here: whoever reads ``lines`` sees
+        their end."""
+        with self._send_lock:
+            try:
+                self._input.write(line.encode() + b"\n")
+                self._input.flush()
+            except (BrokenPipeError, ValueError) as error:
+                logger.debug("the coordinator is gone, a message was not sent: %s", error)
+
+    def lines(self) -> Iterator[str | bytes]:
+        """What it says, until it ends."""
+        for line in self._output:
+            if not line.endswith(b"\n"):
+                return  # It ended in the middle of it.
+            yield line
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._process.kill()
+
+    def how_it_ended(self) -> str:
+        """For people; waits for its end."""
+        return _how_it_ended(self._process.wait())
+
+    def await_end(self, timeout: float) -> None:
+        """Waits until it has ended, as it was told; after ``timeout`` seconds kills it."""
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            logger.warning("coordinator %d did not exit within %s s; killing it", self.pid, timeout)
+            self._process.kill()
+            self._process.wait()
+
+    def end_input(self) -> None:
+        """Closes its input: it stops every node and exits, if it has not yet."""
+        try:
+            self._input.close()
+        except BrokenPipeError as error:
+            logger.debug("the coordinator had ended before it read everything: %s", error)
+
+    def close(self) -> None:
+        """Once it has ended and everything was read."""
+        self.end_input()
+        self._output.close()
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with code {code}, which its log may explain"
+    name = signal.Signals(-code).name
+    killer = (
+        ": the kernel does that when the host runs out of memory (see dmesg)"
+        if name == "SIGKILL"
+        else ""
+    )
+    return f"was killed by {name}{killer}"

@@ -1,0 +1,253 @@
+"""Keeps a coordinator on an executor, for a driver program that reaches neither: the other end of
+:mod:`tfos.cluster.connect` (docs/formats/control-protocol.md, "Keeper").
+
+A Spark task starts it as a process of its own and ends. The keeper is what the coordinator takes
+for its driver: it holds both ends of its pipes, and hands messages and events on over HTTP. It ends
+the cluster when the executor dies, or when the client was silent for the time of its lease.
+"""
+
+from __future__ import annotations
+
+import hmac
+import http.server
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from tfos.base import quantities
+from tfos.cluster.coordinator_process import CoordinatorProcess
+from tfos.errors import TfosError
+from tfos.spark import executor
+
+PATH = "/v1/driver"
+#: Of a request.
+_MOST_BYTES = 8 << 20
+_MOST_CONNECTIONS = 64
+_CONNECTION_SECONDS = 10.0
+_LONGEST_WAIT_SECONDS = 10.0
+#: For the coordinator to stop all nodes at the end of its input.
+_END_SECONDS = 15.0
+#: For the client to hear of the end.
+_LINGER_SECONDS = 15.0
+
+
+def start(bootstrap: dict[str, Any]) -> dict[str, Any]:
+    """What a Spark task does: starts a keeper beside its executor, and returns what it said first,
+    ``listening`` or ``fatal``."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tfos.cluster.keeper"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": executor.python_path()},
+    )
+    request = {**bootstrap, "watch_pid": executor.executor_pid(), "executor": executor.executor_id()}
+    answer, _ = process.communicate(json.dumps(request).encode() + b"\n")
+    return json.loads(answer or b'{"type":"fatal","message":"its keeper ended at once"}')
+
+
+class Keeper:
+    """A coordinator, its events, and who may ask for them.
+
+    Owner and lifetime: its process. Threads: one reads events, one serves each connection, the
+    main one watches. Errors: told to the client as failures of the cluster.
+    """
+
+    def __init__(self, bootstrap: dict[str, Any]):
+        self._start = bootstrap["start"]
+        self._ports = bootstrap["ports"]
+        self._lease = bootstrap["lease"]
+        self._token = f"Bearer {self._start['token']}"
+        self._place = f"executor {bootstrap['executor']} on {socket.gethostname()}"
+        self._executor = os.pidfd_open(bootstrap["watch_pid"])
+        self._changed = threading.Condition()
+        self._events: list[str] = []
+        self._first = 0  # number of the first of them
+        self._urgent = 0  # so many events, up to the last that must not wait
+        self._end: str | None = None
+        self._end_was_told = threading.Event()
+        self._heard = time.monotonic()
+        self._awake, self._wake = os.pipe()
+        self._coordinator = CoordinatorProcess()
+
+    def listen(self) -> dict[str, Any]:
+        """Starts all; the message ``listening``."""
+        first = self._coordinator.listen(self._start)
+        try:
+            server = _serve(self._start["bind_address"], self._ports, self)
+        except BaseException:
+            self._coordinator.kill()
+            raise
+        threading.Thread(target=server.serve_forever, name="requests", daemon=True).start()
+        threading.Thread(target=self._read, name="events", daemon=True).start()
+        return {
+            **first,
+            "place": self._place,
+            "pid": self._coordinator.pid,
+            "keeper_port": server.server_address[1],
+        }
+
+    def watch(self) -> None:
+        """Returns when the coordinator and all nodes have ended."""
+        poll = select.poll()
+        for descriptor in (self._executor, self._awake):
+            poll.register(descriptor, select.POLLIN)
+        reason = ""
+        while not reason:
+            left = self._heard + self._lease - time.monotonic()
+            ready = {descriptor for descriptor, _ in poll.poll(max(0, left * 1000))}
+            if self._awake in ready:
+                break
+            if self._executor in ready:
+                reason = (
+                    f"{self._place}, which the coordinator runs beside, has ended. All nodes stop "
+                    "with it. Start the cluster again from the last checkpoint"
+                )
+            elif time.monotonic() - self._heard >= self._lease:
+                reason = (
+                    f"the program that started the cluster over Spark Connect was silent for "
+                    f"{self._lease:g} s (spark.tfos.connect.lease): it has died, or can't reach "
+                    "Spark's server"
+                )
+        if reason:
+            print(f"tfos: the cluster ends: {reason}", file=sys.stderr, flush=True)
+            failure = {"type": "fail", "node": -1, "step": "coordinate the cluster"}
+            self._coordinator.send(json.dumps({**failure, "message": reason, "traceback": ""}))
+            self._coordinator.end_input()
+        self._coordinator.await_end(_END_SECONDS)
+        if time.monotonic() - self._heard < self._lease:
+            self._end_was_told.wait(_LINGER_SECONDS)
+
+    def is_allowed(self, authorization: str) -> bool:
+        """Whether a request has the cluster's token."""
+        return hmac.compare_digest(authorization.encode(), self._token.encode())
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Hands the messages of a request on, and returns the events that it asks for."""
+        self._heard = time.monotonic()
+        for line in request["lines"]:
+            self._coordinator.send(line)
+        after = request.get("after")
+        if after is None:
+            return {}
+        wait = min(request["wait_ms"] / 1000, _LONGEST_WAIT_SECONDS)
+        with self._changed:
+            del self._events[: max(0, after - self._first)]
+            self._first = max(self._first, after)
+            self._changed.wait_for(lambda: self._urgent > after or self._end is not None, wait)
+            self._heard = time.monotonic()
+            if self._end is not None:
+                self._end_was_told.set()
+            return {
+                "events": list(self._events),
+                "next": self._first + len(self._events),
+                "end": self._end,
+            }
+
+    def _read(self) -> None:
+        """Body of the thread that takes the coordinator's events."""
+        for line in self._coordinator.lines():
+            text = bytes(line).decode() if isinstance(line, bytes) else line
+            with self._changed:
+                self._events.append(text)
+                if json.loads(text)["type"] != "metrics":
+                    self._urgent = self._first + len(self._events)
+                    self._changed.notify_all()
+        end = self._coordinator.how_it_ended()
+        with self._changed:
+            self._end = end
+            self._changed.notify_all()
+        os.write(self._wake, b"\n")
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    """Serves so many connections at a time; strangers can't take more."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], keeper: Keeper):
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.keeper = keeper
+        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """One request of a connection."""
+
+    timeout = _CONNECTION_SECONDS
+    server: _Server
+
+    def do_POST(self) -> None:
+        if not self.server.keeper.is_allowed(self.headers.get("Authorization", "")):
+            self.send_error(401)
+            return
+        size = int(self.headers.get("Content-Length", "0"))
+        if self.path != PATH or size > _MOST_BYTES:
+            self.send_error(404 if self.path != PATH else 413)
+            return
+        body = json.dumps(self.server.keeper.answer(json.loads(self.rfile.read(size)))).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests come every second or so: not for the log."""
+
+
+def _serve(address: str, ports: str, keeper: Keeper) -> _Server:
+    """A server on the first free port of a range."""
+    first, last = quantities.port_range(ports)
+    for port in range(first, last + 1):
+        try:
+            return _Server((address, port), keeper)
+        except OSError as error:
+            trouble = error
+    raise TfosError(
+        f"no port of spark.tfos.coordinator.port={ports} is free on {socket.gethostname()} for "
+        f"the coordinator's keeper, which Spark Connect needs beside it: {trouble}. Give a range of "
+        "two ports or more"
+    )
+
+
+def main() -> None:
+    """Reads the bootstrap from standard input, leaves the Spark task, and says on standard output
+    where it listens."""
+    bootstrap = json.loads(sys.stdin.readline())
+    if os.fork():
+        os._exit(0)  # The task reaps this one.
+    try:
+        keeper = Keeper(bootstrap)
+        said = keeper.listen()
+    except Exception as error:  # a process's boundary: the task tells the client
+        said = {"type": "fatal", "message": f"{type(error).__name__}: {error}"}
+    print(json.dumps(said), flush=True)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (sys.stdin.fileno(), sys.stdout.fileno()):
+        os.dup2(nothing, descriptor)
+    if said["type"] == "listening":
+        keeper.watch()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""What tfos asks of Spark in a session of Spark Connect, whose client has no SparkContext.
+
+The client talks to Spark's server alone. So a function runs on an executor as a job of one task,
+and on the server as part of planning a query: Spark calls a data source that is written in Python
+there, to learn its schema. That takes no task slot, so it also works while tasks fill them all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from tfos.errors import BadInputError
+from tfos.spark import versions
+
+_MODULES = "pyspark.sql.connect"
+_RESULT = "number long, result binary"
+#: As Spark has it for executors of one core, of which there are at least so many.
+_PARALLELISM = 2
+_NO_FILE = "/tfos-asks-for-the-default-file-system"
+
+
+def is_connect(spark: Any) -> bool:
+    """Whether ``spark`` is a SparkSession of Spark Connect."""
+    return type(spark).__module__.startswith(_MODULES)
+
+
+class ConnectConf:
+    """The configuration of a session, as a SparkConf has it."""
+
+    def __init__(self, values: dict[str, str]):
+        self._values = values
+
+    def get(self, key: str, default: str | None = None) -> str | None:
+        """The value of ``key``, or ``default``."""
+        return self._values.get(key, default)
+
+    def getAll(self) -> list[tuple[str, str]]:
+        """All keys with their values."""
+        return list(self._values.items())
+
+    def contains(self, key: str) -> bool:
+        """Whether ``key`` is set."""
+        return key in self._values
+
+
+class ConnectContext:
+    """What stands for the SparkContext in a session of Spark Connect.
+
+    Owner and lifetime: whoever made it, as long as the session lives. Threads: any.
+    Errors: Spark's own, and :class:`BadInputError` for a server that is too old.
+    """
+
+    def __init__(self, spark: Any):
+        self.session = spark
+        self.version: str = spark.version
+        if not versions.has_python_data_sources(self.version):
+            raise BadInputError(
+                f"Spark Connect needs Spark 4.0 or newer for tfos, and this server runs "
+                f"{self.version}: use a newer one, or run the program where Spark's driver runs"
+            )
+
+    @property
+    def master(self) -> str:
+        """The server's."""
+        return self.getConf().get("spark.master") or "not known"
+
+    @property
+    def defaultParallelism(self) -> int:
+        """Into how many parts Spark cuts what nobody cuts otherwise, as far as the server tells."""
+        return int(self.getConf().get("spark.default.parallelism") or _PARALLELISM)
+
+    def getConf(self) -> ConnectConf:
+        """The session's configuration as it is now."""
+        return ConnectConf(dict(self.session.conf.getAll))
+
+    def default_fs(self) -> str:
+        """The ``fs.defaultFS`` of the server.
+
+        Its value is not part of a session's configuration, but Spark names the file system when
+        it does not find a file."""
+        from pyspark.errors import AnalysisException
+
+        configured = self.getConf().get("spark.hadoop.fs.defaultFS")
+        if configured:
+            return configured
+        try:
+            _ = self.session.read.text(_NO_FILE).schema
+        except AnalysisException as error:
+            found = (error.getMessageParameters() or {}).get("path", "")
+            if found.endswith(_NO_FILE):
+                return found.removesuffix(_NO_FILE) or "file:///"
+            raise
+        return "file:///"
+
+    def run_tasks(self, task: Callable[..., Iterable[Any]], numbers: Sequence[int]) -> Any:
+        """A function that runs ``task([number])`` in a Spark task for each of the consecutive
+        ``numbers``, and returns all that they yield: numbers, each with bytes or None."""
+        source = self.session.range(numbers[0], numbers[-1] + 1, 1, len(numbers))
+        results = source.mapInArrow(_NumberedTask(task), _RESULT)
+        return lambda: [
+            (row.number, None if row.result is None else bytes(row.result))
+            for row in results.collect()
+        ]
+
+    def run_on_executor(self, function: Callable[[], Any]) -> Any:
+        """What ``function()`` returns in a task of its own. It must be known to the executors'
+        Python, or be pickled by value."""
+        import cloudpickle
+
+        [(_, result)] = self.run_tasks(_Call(function), [0])()
+        return cloudpickle.loads(result)
+
+    def on_server(self, name: str, function: Callable[[str], str]) -> Callable[[str], str]:
+        """``function``, to be called from here and to run on the server.
+
+        Args:
+            name: that no other has in this session.
+            function: the text that it returns must be its own each time. It is pickled by value,
+                so it must be made inside another function and import what it uses: the
+                server's Python need not have tfos.
+        """
+        self.session.dataSource.register(_source_of(name, function))
+        numbers = itertools.count()  # Spark keeps the plans of queries that are alike.
+
+        def call(request: str) -> str:
+            reader = self.session.read.format(name).option("number", str(next(numbers)))
+            return reader.option("request", request).load().schema[0].metadata["answer"]
+
+        return call
+
+    def job_group(self, group: str) -> ConnectJobGroup:
+        """For a job that is to be watched and cancelled."""
+        return ConnectJobGroup(self.session, group)
+
+
+class ConnectJobGroup:
+    """The Spark jobs of a thread, by which they are watched and cancelled."""
+
+    def __init__(self, session: Any, group: str):
+        self._session = session
+        self._group = group
+        self._thread: threading.Thread | None = None
+        self._counts = (0, 0)
+
+    def begin(self, description: str) -> None:
+        """Has the calling thread's jobs belong to the group."""
+        self._thread = threading.current_thread()
+        self._session.addTag(self._group)
+        self._session.registerProgressHandler(self._take_progress)
+
+    def end(self) -> None:
+        """The thread has no more jobs."""
+        self._session.removeProgressHandler(self._take_progress)
+
+    def cancel(self) -> None:
+        """Cancels what runs."""
+        self._session.interruptTag(self._group)
+
+    def task_counts(self) -> tuple[int, int]:
+        """(tasks running now, tasks in all) as Spark has last said."""
+        return self._counts
+
+    def _take_progress(self, stages: Any, inflight_tasks: int, *_: Any, **__: Any) -> None:
+        # Spark calls the handlers of a session for all its jobs, each from the thread that waits.
+        if threading.current_thread() is self._thread and stages:
+            self._counts = (inflight_tasks, sum(stage.num_tasks for stage in stages))
+
+
+class _NumberedTask:
+    """A function for ``DataFrame.mapInArrow``: hands the numbers to a task, and yields rows."""
+
+    def __init__(self, task: Callable[..., Iterable[Any]]):
+        self._task = task
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
+        for number, result in self._task(numbers):
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([number], pa.int64()), pa.array([result], pa.binary())],
+                names=["number", "result"],
+            )
+
+
+class _Call:
+    """A task that calls a function, and gives its result."""
+
+    def __init__(self, function: Callable[[], Any]):
+        self._function = function
+
+    def __call__(self, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+        import cloudpickle
+
+        for number in numbers:
+            yield number, cloudpickle.dumps(self._function())
+
+
+def _source_of(source_name: str, function: Callable[[str], str]) -> type:
+    """A data source whose schema holds what ``function`` makes of its option ``request``. It is
+    made in here, so that it is pickled by value."""
+    from pyspark.sql.datasource import DataSource
+
+    class ServerFunction(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return source_name
+
+        def schema(self) -> Any:
+            from pyspark.sql.types import StringType, StructField, StructType
+
+            answer = {"answer": function(self.options["request"])}
+            return StructType([StructField("answer", StringType(), True, answer)])
+
+    return ServerFunction
