@@ -187,8 +187,8 @@ class Cluster:
             return self._feed.infer_frame(wanted, feed_timeout, queue, decimals)
         if not hasattr(data, "mapPartitionsWithIndex"):
             raise BadInputError(
-                f"inference takes an RDD or a DataFrame, not {type(data).__name__}; "
-                "sc.parallelize makes an RDD of a list"
+                f"inference takes a DataFrame or an RDD, not {type(data).__name__}; "
+                "spark.createDataFrame makes a DataFrame of a list, sc.parallelize an RDD"
             )
         if schema is not None or keys or decimals is not None:
             raise BadInputError("schema, keys and decimals are for DataFrames, and this is an RDD")
@@ -249,6 +249,11 @@ class Cluster:
         """
         if self._shut_down:
             return
+        if streaming_context is not None and isinstance(self.spark_context, ConnectContext):
+            raise BadInputError(
+                "streaming_context: Spark Connect has no DStreams. Call train with a DataFrame of "
+                "what has come, as often as there is more, and then shutdown without it"
+            )
         self._shut_down = True
         try:
             if streaming_context is not None:

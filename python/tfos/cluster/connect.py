@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 #: How long the keeper may wait with its answer for the next event.
 _WAIT_MS = 2000
+#: Between two looks at the lease.
+_LOOK_SECONDS = 1.0
 #: Between two calls when one has failed.
 _PAUSE_SECONDS = 1.0
 
@@ -48,6 +50,8 @@ class RemoteCoordinator:
         self._events: queue.Queue[str | None] = queue.Queue()
         self._messages: queue.Queue[str | None] = queue.Queue()
         self._trouble = ""
+        self._reached = 0.0
+        self._why_unreached = "Spark Connect's server does not answer. It may have died"
         self._ended = threading.Event()
 
     def listen(self, start: dict[str, Any]) -> dict[str, Any]:
@@ -62,6 +66,7 @@ class RemoteCoordinator:
         self._call = self._context.on_server(
             f"tfos_{start['cluster_id']}", _asking(*address, keeper.PATH, start["token"])
         )
+        self._reached = time.monotonic() + keeper.FIRST_CALL_SECONDS
         for target in (self._ask_again_and_again, self._send_all):
             threading.Thread(target=target, name="tfos-connect", daemon=True).start()
         return first
@@ -72,7 +77,14 @@ class RemoteCoordinator:
 
     def lines(self) -> Iterator[str]:
         """What it says, until it ends or can't be reached."""
-        while (line := self._events.get()) is not None:
+        while True:
+            try:
+                line = self._events.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                self._check_lease()
+                continue
+            if line is None:
+                return
             yield line
 
     def kill(self) -> None:
@@ -105,18 +117,27 @@ class RemoteCoordinator:
         self._ended.set()
         self._events.put(None)
 
+    def _check_lease(self) -> None:
+        """Ends it when it was not reached for as long as the lease: it has ended itself by then."""
+        if time.monotonic() - self._reached >= self._lease:
+            self._end(
+                f"was not reached for {self._lease:g} s (spark.tfos.connect.lease) and has ended "
+                f"by itself: {self._why_unreached}"
+            )
+
     def _ask_again_and_again(self) -> None:
         """Body of the thread that takes the events."""
-        after, reached = 0, time.monotonic()
+        after = 0
         while not self._ended.is_set():
             answer, trouble = self._ask({"lines": [], "after": after, "wait_ms": _WAIT_MS})
             if answer is None:
-                if time.monotonic() - reached >= self._lease or trouble.startswith(_GONE):
+                self._why_unreached = trouble
+                if trouble.startswith(_GONE):
                     self._end(f"can't be reached any more: {trouble}")
                     return
                 self._ended.wait(_PAUSE_SECONDS)
                 continue
-            reached, after = time.monotonic(), answer["next"]
+            self._reached, after = time.monotonic(), answer["next"]
             for event in answer["events"]:
                 self._events.put(event)
             if answer["end"] is not None:
@@ -146,7 +167,7 @@ _GONE = "gone"
 
 
 def _asking(address: str, port: int, path: str, token: str) -> Callable[[str], str]:
-    """What runs on Spark's server: asks the keeper. It uses nothing of tfos, which that may lack."""
+    """What runs on Spark's server, which may lack tfos: asks the keeper."""
 
     def ask(request: str) -> str:
         import http.client

@@ -26,6 +26,8 @@ from tfos.errors import TfosError
 from tfos.spark import executor
 
 PATH = "/v1/driver"
+#: On top of the lease, for the client to hear of the keeper and for the server to start Python.
+FIRST_CALL_SECONDS = 60.0
 #: Of a request.
 _MOST_BYTES = 8 << 20
 _MOST_CONNECTIONS = 64
@@ -47,8 +49,8 @@ def start(bootstrap: dict[str, Any]) -> dict[str, Any]:
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": executor.python_path()},
     )
-    request = {**bootstrap, "watch_pid": executor.executor_pid(), "executor": executor.executor_id()}
-    answer, _ = process.communicate(json.dumps(request).encode() + b"\n")
+    watched = {"watch_pid": executor.executor_pid(), "executor": executor.executor_id()}
+    answer, _ = process.communicate(json.dumps({**bootstrap, **watched}).encode() + b"\n")
     return json.loads(answer or b'{"type":"fatal","message":"its keeper ended at once"}')
 
 
@@ -72,7 +74,7 @@ class Keeper:
         self._urgent = 0  # so many events, up to the last that must not wait
         self._end: str | None = None
         self._end_was_told = threading.Event()
-        self._heard = time.monotonic()
+        self._heard = time.monotonic() + FIRST_CALL_SECONDS
         self._awake, self._wake = os.pipe()
         self._coordinator = CoordinatorProcess()
 
@@ -224,9 +226,8 @@ def _serve(address: str, ports: str, keeper: Keeper) -> _Server:
         except OSError as error:
             trouble = error
     raise TfosError(
-        f"no port of spark.tfos.coordinator.port={ports} is free on {socket.gethostname()} for "
-        f"the coordinator's keeper, which Spark Connect needs beside it: {trouble}. Give a range of "
-        "two ports or more"
+        f"no port of spark.tfos.coordinator.port={ports} is free on {socket.gethostname()} for the "
+        f"coordinator's keeper, which Spark Connect needs: {trouble}. Give a range of two or more"
     )
 
 

@@ -51,8 +51,8 @@ def plan_training(
             hasattr(source, name) for name in ("foreachRDD", "mapInArrow", "getNumPartitions")
         ):
             raise BadInputError(
-                f"train takes an RDD, a DataFrame or a DStream, not {type(source).__name__}; "
-                "sc.parallelize makes an RDD of a list"
+                f"train takes a DataFrame, an RDD or a DStream, not {type(source).__name__}; "
+                "spark.createDataFrame makes a DataFrame of a list, sc.parallelize an RDD"
             )
     is_stream = any(hasattr(source, "foreachRDD") for source in sources.values())
     if is_stream and (epochs > 1 or others or shuffle is not False or cache):

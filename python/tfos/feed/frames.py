@@ -48,7 +48,7 @@ def check_schema(schema: sql.StructType, decimals: str | None) -> None:
         raise BadInputError(
             "this DataFrame can't be fed: "
             + "; ".join(refused)
-            + ". Or feed its rdd, whose rows may hold any object."
+            + ". Or, without Spark Connect, feed its rdd, whose rows may hold any object."
         )
 
 

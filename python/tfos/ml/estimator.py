@@ -26,7 +26,7 @@ from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.inference import saved_model
 from tfos.inference.frames import quoted
-from tfos.ml.model import Model, resolved
+from tfos.ml.model import Model, StageWriter, beside_files, exists, resolved
 from tfos.ml.params import _TrainingParams
 from tfos.spark import versions
 
@@ -110,14 +110,18 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
                 shuffle=self.getShuffle(),
                 cache="memory" if self.getEpochs() > 1 else None,
             )
-        access, path = access_for(directory)
-        if access.status(f"{path}/saved_model.pb") is None:
+        if not beside_files(spark, exists, f"{directory}/saved_model.pb"):
             raise BadInputError(
                 f"training ended, and there is no SavedModel in {directory}: the chief must "
                 "write one to ctx.args.model_dir, which all must reach"
             )
-        inference.Model(
-            directory, self.getTags(), self.getSignature(), tuple(self.getOpLibraries())
+        beside_files(
+            spark,
+            inference.Model,
+            directory,
+            self.getTags(),
+            self.getSignature(),
+            tuple(self.getOpLibraries()),
         )
         return self._copyValues(Model()).setModelDir(directory)
 
@@ -139,7 +143,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         )
 
 
-class _Writer(MLWriter):
+class _Writer(StageWriter):
     def __init__(self, instance: Estimator):
         super().__init__()
         self._instance = instance
@@ -148,9 +152,7 @@ class _Writer(MLWriter):
         spark = self.sparkSession
         program = cloudpickle.dumps((self._instance._program, self._instance._settings))
         DefaultParamsWriter.saveMetadata(self._instance, path, versions.of_stage_metadata(spark))
-        access, directory = access_for(resolved(spark, path))
-        with access.create(f"{directory}/{_PROGRAM}") as file:
-            file.write(program)
+        beside_files(spark, _write, f"{resolved(spark, path)}/{_PROGRAM}", program)
 
 
 class _Reader(MLReader):
@@ -162,13 +164,25 @@ class _Reader(MLReader):
         metadata = DefaultParamsReader.loadMetadata(
             path, versions.of_stage_metadata(self.sparkSession)
         )
-        access, directory = access_for(resolved(self.sparkSession, path))
-        with access.open(f"{directory}/{_PROGRAM}") as file:
-            program, settings = cloudpickle.loads(file.read())
+        spark = self.sparkSession
+        saved = beside_files(spark, _read, f"{resolved(spark, path)}/{_PROGRAM}")
+        program, settings = cloudpickle.loads(saved)
         instance = self._kind(train=program, settings=settings)
         instance._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(instance, metadata)
         return instance
+
+
+def _write(path: str, content: bytes) -> None:
+    files, name = access_for(path)
+    with files.create(name) as file:
+        file.write(content)
+
+
+def _read(path: str) -> bytes:
+    files, name = access_for(path)
+    with files.open(name) as file:
+        return file.read()
 
 
 class _KerasProgram:

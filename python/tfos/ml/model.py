@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pyspark.ml
@@ -21,11 +23,12 @@ from pyspark.sql import SparkSession, functions
 
 from tfos import inference
 from tfos.errors import BadInputError
-from tfos.files import paths
+from tfos.files import hadoop_settings, paths
 from tfos.files.access import access_for
 from tfos.inference import frames
 from tfos.ml.params import _InferenceParams
 from tfos.spark import versions
+from tfos.spark.connect import ConnectContext, is_connect
 from tfos.spark.sessions import context_of
 
 #: What the jar calls its model, which has the same parameters.
@@ -83,7 +86,9 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
     def _saved_model(self, spark: SparkSession) -> inference.Model:
         if not self._has_model_dir():
             raise BadInputError("modelDir is not set: the directory of the SavedModel")
-        return inference.Model(
+        return beside_files(
+            spark,
+            inference.Model,
             resolved(spark, self.getModelDir()),
             self.getTags(),
             self.getSignature(),
@@ -119,6 +124,29 @@ def resolved(spark: Any, path: str) -> str:
     return paths.resolve(paths.default_fs(context_of(spark)), os.getcwd(), path)
 
 
+def beside_files(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function of files returns: called here, and with Spark Connect in a task, because its
+    client may not reach the files."""
+    context = context_of(spark)
+    if not isinstance(context, ConnectContext):
+        return function(*arguments)
+    hadoop = hadoop_settings.of_session(context)
+    return context.run_on_executor(partial(_with_hadoop, hadoop, function, arguments))
+
+
+def _with_hadoop(
+    environment: Mapping[str, str], function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Any:
+    hadoop_settings.adopt(environment)
+    return function(*arguments)
+
+
+def exists(path: str) -> bool:
+    """Whether there is such a file or directory."""
+    files, name = access_for(path)
+    return files.status(name) is not None
+
+
 def _mapping(given: dict[str, Any], model: inference.Model) -> dict[str, Any]:
     """One column for a model of one input is that input, whatever it is called: Keras makes names
     up."""
@@ -127,7 +155,20 @@ def _mapping(given: dict[str, Any], model: inference.Model) -> dict[str, Any]:
     return given
 
 
-class _Writer(MLWriter):
+class StageWriter(MLWriter):
+    """Writes stages, also where pyspark can't replace a directory."""
+
+    def _handleOverwrite(self, path: str) -> None:
+        if not is_connect(self.sparkSession):
+            super()._handleOverwrite(path)
+        elif beside_files(self.sparkSession, exists, resolved(self.sparkSession, path)):
+            raise BadInputError(
+                f"{path} is there already, and pyspark can't replace what stages have saved over "
+                "Spark Connect: delete it first, or save to another directory"
+            )
+
+
+class _Writer(StageWriter):
     def __init__(self, instance: Model):
         super().__init__()
         self._instance = instance
@@ -149,8 +190,7 @@ class _Writer(MLWriter):
         model = ""
         if self._instance._has_model_dir():
             model = resolved(spark, self._instance.getModelDir())
-            files, name = access_for(model)
-            if files.status(f"{name}/saved_model.pb") is None:
+            if not beside_files(spark, exists, f"{model}/saved_model.pb"):
                 raise BadInputError(f"there is no SavedModel in {model}: nothing was saved")
         # A class that derives from it is known in Python alone.
         names = {"class": _JAVA_CLASS} if type(self._instance) is Model else None
@@ -158,7 +198,7 @@ class _Writer(MLWriter):
             self._instance, path, versions.of_stage_metadata(spark), names
         )
         if model:
-            _copy(model, f"{resolved(spark, path)}/{_SAVED_MODEL}")
+            beside_files(spark, _copy, model, f"{resolved(spark, path)}/{_SAVED_MODEL}")
 
 
 class _Reader(MLReader):
@@ -174,8 +214,8 @@ class _Reader(MLReader):
         instance._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(instance, metadata)
         saved = f"{resolved(self.sparkSession, path)}/{_SAVED_MODEL}"
-        files, name = access_for(saved)
-        return instance.setModelDir(saved) if files.status(name) else instance
+        is_there = beside_files(self.sparkSession, exists, saved)
+        return instance.setModelDir(saved) if is_there else instance
 
 
 def _copy(source: str, target: str) -> None:

@@ -8,12 +8,15 @@ there, to learn its schema. That takes no task slot, so it also works while task
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tfos.errors import BadInputError
 from tfos.spark import versions
+
+logger = logging.getLogger(__name__)
 
 _MODULES = "pyspark.sql.connect"
 _RESULT = "number long, result binary"
@@ -106,12 +109,15 @@ class ConnectContext:
         ]
 
     def run_on_executor(self, function: Callable[[], Any]) -> Any:
-        """What ``function()`` returns in a task of its own. It must be known to the executors'
-        Python, or be pickled by value."""
+        """What ``function()`` returns, or raises, in a task of its own. It must be known to the
+        executors' Python, or be pickled by value."""
         import cloudpickle
 
-        [(_, result)] = self.run_tasks(_Call(function), [0])()
-        return cloudpickle.loads(result)
+        [(_, said)] = self.run_tasks(_Call(function), [0])()
+        result, error = cloudpickle.loads(said)
+        if error is not None:
+            raise error
+        return result
 
     def on_server(self, name: str, function: Callable[[str], str]) -> Callable[[str], str]:
         """``function``, to be called from here and to run on the server.
@@ -144,6 +150,7 @@ class ConnectJobGroup:
         self._group = group
         self._thread: threading.Thread | None = None
         self._counts = (0, 0)
+        self._cancelling: threading.Thread | None = None
 
     def begin(self, description: str) -> None:
         """Has the calling thread's jobs belong to the group."""
@@ -156,12 +163,22 @@ class ConnectJobGroup:
         self._session.removeProgressHandler(self._take_progress)
 
     def cancel(self) -> None:
-        """Cancels what runs."""
-        self._session.interruptTag(self._group)
+        """Cancels what runs, soon: a server that is gone is called again for minutes."""
+        if self._cancelling is None or not self._cancelling.is_alive():
+            self._cancelling = threading.Thread(
+                target=self._interrupt, name="tfos-connect-cancel", daemon=True
+            )
+            self._cancelling.start()
 
     def task_counts(self) -> tuple[int, int]:
         """(tasks running now, tasks in all) as Spark has last said."""
         return self._counts
+
+    def _interrupt(self) -> None:
+        try:
+            self._session.interruptTag(self._group)
+        except Exception as error:  # Spark's and gRPC's, of many kinds: the jobs end with the server
+            logger.debug("the jobs of %s were not cancelled: %s", self._group, error)
 
     def _take_progress(self, stages: Any, inflight_tasks: int, *_: Any, **__: Any) -> None:
         # Spark calls the handlers of a session for all its jobs, each from the thread that waits.
@@ -187,7 +204,7 @@ class _NumberedTask:
 
 
 class _Call:
-    """A task that calls a function, and gives its result."""
+    """A task that calls a function, and gives its result or what it raised."""
 
     def __init__(self, function: Callable[[], Any]):
         self._function = function
@@ -195,8 +212,13 @@ class _Call:
     def __call__(self, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         import cloudpickle
 
+        result = error = None
+        try:
+            result = self._function()
+        except Exception as raised:  # raised again where it was asked for
+            error = raised
         for number in numbers:
-            yield number, cloudpickle.dumps(self._function())
+            yield number, cloudpickle.dumps((result, error))
 
 
 def _source_of(source_name: str, function: Callable[[str], str]) -> type:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from spark_cluster import Host, SparkCluster
+from support.namespaces import joined_host
 from support.places import SCRIPTS, TESTS
 from support.scripts.two_hosts_driver import OURS, ROWS
 
@@ -24,46 +25,11 @@ _THEIRS = "10.213.77.2"
 _DRIVER = SCRIPTS / "two_hosts_driver.py"
 
 
-def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
-
-
 @pytest.fixture
-def other_host(tmp_path):
+def other_host():
     """A network namespace joined to ours by a cable."""
-    name = f"tfos-{os.getpid()}"
-    cable = f"tfos{os.getpid() % 100000}"
-    try:
-        _ip("netns", "add", name)
-    except (FileNotFoundError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"network namespaces can't be made here: {getattr(error, 'stderr', error)}")
-    try:
-        try:
-            _ip(
-                "link",
-                "add",
-                f"{cable}a",
-                "type",
-                "veth",
-                "peer",
-                "name",
-                f"{cable}b",
-                "netns",
-                name,
-            )
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"network namespaces can't be joined here: {error.stderr}")
-        _ip("addr", "add", f"{OURS}/30", "dev", f"{cable}a")
-        _ip("link", "set", f"{cable}a", "up")
-        for command in (
-            ["addr", "add", f"{_THEIRS}/30", "dev", f"{cable}b"],
-            ["link", "set", f"{cable}b", "up"],
-            ["link", "set", "lo", "up"],
-        ):
-            _ip("netns", "exec", name, "ip", *command)
-        yield Host(_THEIRS, ("ip", "netns", "exec", name))
-    finally:
-        _ip("netns", "del", name)  # takes the cable along
+    with joined_host(OURS, _THEIRS) as host:
+        yield host
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import sys
+import time
 
 from daemons import Cluster, Daemon
 from spark_cluster import Host, spark_home
@@ -19,32 +20,28 @@ class ConnectServer(Cluster):
     """The server, which is the driver of the cluster's executors, from entry to exit of the `with`
     block: clients connect to its `url`.
 
-    directory: for its log. host: where it runs. environment: on top of this process's. conf: of Spark.
+    directory: for its log. All interfaces of this host lead to its `port`.
     """
 
-    def __init__(self, master, directory, host=Host(), environment=None, conf=None):
+    def __init__(self, master, directory):
         self._master = master
         self._directory = pathlib.Path(directory)
-        self._host = host
-        self._environment = environment or {}
-        self._conf = conf or {}
+        self._host = Host()
         self.daemon = None
 
     def _start(self):
         self._directory.mkdir(parents=True, exist_ok=True)
         paths = [*IMPORT_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]
         conf = {
-            "spark.connect.grpc.binding.address": self._host.address,
+            "spark.connect.grpc.binding.address": "0.0.0.0",
             "spark.connect.grpc.binding.port": 0,
             "spark.driver.host": self._host.address,
             "spark.ui.enabled": "false",
             "spark.executor.memory": "1g",
             "spark.sql.shuffle.partitions": 2,
             "spark.executorEnv.PYTHONPATH": os.pathsep.join(paths),
-            **self._conf,
         }
-        command = [*self._host.prefix, str(spark_home() / "bin" / "spark-submit")]
-        command += ["--master", self._master]
+        command = [str(spark_home() / "bin" / "spark-submit"), "--master", self._master]
         command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
         for key, value in conf.items():
             command += ["--conf", f"{key}={value}"]
@@ -53,7 +50,6 @@ class ConnectServer(Cluster):
             "SPARK_HOME": str(spark_home()),
             "SPARK_LOCAL_IP": self._host.address,
             "PYSPARK_PYTHON": sys.executable,
-            **self._environment,
         }
         self.daemon = Daemon(
             "connect",
@@ -62,8 +58,8 @@ class ConnectServer(Cluster):
             environment,
             self._directory,
         )
-        port = wait_for(self._port, "the server of Spark Connect")
-        self.url = f"sc://{self._host.address}:{port}"
+        self.port = wait_for(self._port, "the server of Spark Connect")
+        self.url = f"sc://{self._host.address}:{self.port}"
 
     def _port(self):
         self.daemon.check_alive()
@@ -71,7 +67,5 @@ class ConnectServer(Cluster):
         return found and int(found.group(1))
 
     def stop(self, timeout_s=15):
-        import time
-
         if self.daemon is not None:
             self.daemon.stop(time.monotonic() + timeout_s)

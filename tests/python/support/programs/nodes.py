@@ -216,6 +216,17 @@ def return_at_once(ctx):
     return None
 
 
+def return_rank(ctx):
+    return ctx.rank
+
+
+def answer_halves(ctx):
+    """Answers each row with four times the column ``half``."""
+    while not ctx.feed.should_stop():
+        rows = ctx.feed.next_batch(ctx.args["batch"])
+        ctx.feed.batch_results([4 * float(row.half) for row in rows])
+
+
 def read_slowly_with_a_child(ctx):
     """Starts a child process of its own, says its pids, and reads one row at a time for ever."""
     child = subprocess.Popen(["sleep", "1000"])

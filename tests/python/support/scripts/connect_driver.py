@@ -1,0 +1,251 @@
+"""A client of Spark Connect for test_connect.py: URL DIRECTORY SCENARIO...
+
+Runs the scenarios one after the other in one session. Each returns what the test is to look at, or
+raises; both go to DIRECTORY/SCENARIO.json. Scenarios for tests that kill say on standard output how
+far they are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import pickle
+import signal
+import socket
+import sys
+import threading
+import traceback
+
+from pyspark.sql import SparkSession
+
+import tfos
+from support.programs import ml as ml_programs
+from support.programs import nodes as programs
+from support.waiting import wait_for
+from tfos import parallel, util
+from tfos.errors import BadInputError
+
+ROWS = 2000
+#: Seconds; a busy machine answers late.
+LEASE = 15
+
+
+def main(url, directory, *scenarios):
+    spark = SparkSession.builder.remote(url).getOrCreate()
+    for name in scenarios:
+        own = pathlib.Path(directory, name)
+        own.mkdir()
+        try:
+            said = {"result": globals()[name](spark, own)}
+        except Exception as error:
+            said = {"raised": type(error).__name__, "text": str(error)}
+            traceback.print_exc()
+        part = own.with_suffix(".part")
+        part.write_text(json.dumps(said))
+        part.rename(own.with_suffix(".json"))
+    spark.stop()
+
+
+def say(event, **what):
+    print(event, json.dumps(what), flush=True)
+
+
+def frame(spark, rows=ROWS, partitions=4):
+    """Of more partitions than the executors have slots."""
+    return spark.range(0, rows, 1, partitions).selectExpr("id", "cast(id as float) / 2 as half")
+
+
+def fed_ids(directory):
+    """The ids that each of two nodes has got."""
+    return [
+        [int(row.id) for row in pickle.loads((directory / f"rows-{node}").read_bytes())]
+        for node in range(2)
+    ]
+
+
+def train(spark, directory):
+    arguments = {"dir": str(directory), "batch": 100}
+    with tfos.run(spark, programs.collect_rows, nodes=2, args=arguments) as cluster:
+        states = [node.state for node in cluster.status()]
+        cluster.train(frame(spark), epochs=2)
+    fed = fed_ids(directory)
+    return {
+        "states": states,
+        "ended": [node.state for node in cluster.status()],
+        "ids": sorted(fed[0] + fed[1]),
+        "each": [len(ids) for ids in fed],
+        "complaint": cluster.ledger().complaint(),
+        "read": cluster.ledger().read,
+    }
+
+
+def shuffled_with_validation(spark, directory):
+    arguments = {"dir": str(directory), "batch": 100, "queues": ["input", "validation"]}
+    arguments |= {"passes": 3, "remainder": "drop"}
+    data = frame(spark).selectExpr("half as x", "id as y")
+    with tfos.run(spark, programs.read_passes, nodes=1, args=arguments) as cluster:
+        cluster.train(
+            data, epochs=3, shuffle=7, cache="memory", validation=data.where("y < 200")
+        )
+    return cluster.ledger().complaint()
+
+
+def infer(spark, directory):
+    with tfos.run(spark, programs.answer_halves, nodes=2, args={"batch": 50}) as cluster:
+        keyed = frame(spark).selectExpr("*", "concat('k', id) as key")
+        results = cluster.inference(keyed, schema="twice double", keys=["key"])
+        return sorted([row.key, row.twice] for row in results.collect())
+
+
+def fail(spark, directory):
+    with tfos.run(spark, programs.fail_after_first_batch, nodes=2, args={"train": True}) as cluster:
+        cluster.train(frame(spark))
+
+
+def fail_after_all(spark, directory):
+    with tfos.run(spark, programs.fail_after_the_feed, nodes=2) as cluster:
+        cluster.train(frame(spark))
+
+
+def stop_early(spark, directory):
+    with tfos.run(spark, programs.take_one_batch_and_stop, nodes=2) as cluster:
+        cluster.train(frame(spark, 200_000, 8), epochs=100)
+    return [node.state for node in cluster.status()]
+
+
+def wait_for_results(spark, directory):
+    run = tfos.run(spark, programs.return_rank, nodes=2, input_mode="tensorflow")
+    with run as cluster:
+        return cluster.wait(120)
+
+
+def too_many_nodes(spark, directory):
+    tfos.run(spark, programs.return_at_once, nodes=3, registration_timeout=10)
+
+
+def interrupted(spark, directory):
+    """Ctrl-C while tasks feed and fill all slots."""
+    arguments = {"dir": str(directory)}
+    try:
+        with tfos.run(spark, programs.read_slowly_with_a_child, nodes=2, args=arguments) as cluster:
+            threading.Thread(target=_interrupt_when_fed, args=(cluster,), daemon=True).start()
+            cluster.train(frame(spark, 1_000_000, 4))
+    except KeyboardInterrupt:
+        return [node.state for node in cluster.status()]
+
+
+def _interrupt_when_fed(cluster):
+    wait_for(lambda: any(node.metrics.get("rows") for node in cluster.status()), "rows")
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def learn(spark, directory):
+    points = spark.range(0, 400, 1, 4).selectExpr(
+        "array((id * 37 % 100) / 100D, 1D) as x", "float(3 * (id * 37 % 100) / 100D) as y"
+    )
+    estimator = tfos.ml.Estimator(
+        build=ml_programs.build_line,
+        inputMapping={"x": "x"},
+        labelCol="y",
+        nodes=2,
+        epochs=30,
+        batchSize=10,
+        modelDir=str(directory / "models"),
+        outputMapping={"output_0": "prediction"},
+    )
+    model = estimator.fit(points)
+    rows = model.transform(points).collect()
+    saved = str(directory / "saved")
+    model.save(saved)
+    again = tfos.ml.Model.load(saved).transform(points).collect()
+    estimator.save(str(directory / "estimator"))
+    loaded = tfos.ml.Estimator.load(str(directory / "estimator"))
+    return {
+        "worst": max(abs(row.prediction - row.y) for row in rows),
+        "same": [row.prediction for row in rows] == [row.prediction for row in again],
+        "epochs": loaded.getEpochs(),
+        "overwriting": _refusal(lambda: model.write().overwrite().save(saved)),
+    }
+
+
+def records(spark, directory):
+    path = str(directory / "records")
+    tfos.save_tfrecords(frame(spark), path)
+    tfos.register(spark)
+    back = spark.read.format("tfrecord").load(path)
+    written = str(directory / "by-format")
+    frame(spark, 10).write.format("tfrecord").mode("append").save(written)
+    return {
+        "ids": sorted(row.id for row in back.collect()),
+        "columns": back.columns,
+        "by_format": spark.read.format("tfrecord").load(written).count(),
+    }
+
+
+def refuse(spark, directory):
+    """What each of these says."""
+    data = frame(spark)
+    with tfos.run(spark, programs.return_at_once, nodes=1) as cluster:
+        calls = {
+            "train a list": lambda: cluster.train([1, 2]),
+            "infer a list": lambda: cluster.inference([1, 2]),
+            "infer without schema": lambda: cluster.inference(data),
+            "map column": lambda: cluster.train(data.selectExpr("map('a', id) as m")),
+            "stream": lambda: cluster.shutdown(streaming_context=object()),
+            "jar": lambda: _train_by_jvm(spark),
+            "parallel": lambda: parallel.run(spark, print, instances=1),
+            "executors": lambda: util.num_executors(spark),
+            "on driver": lambda: tfos.run(
+                spark,
+                print,
+                nodes=2,
+                parameter_servers=1,
+                driver_parameter_servers=True,
+                input_mode="tensorflow",
+            ),
+        }
+        jar = calls.pop("jar")
+        said = {name: _refusal(call) for name, call in calls.items()}
+    return {**said, "jar": _refusal(jar)}
+
+
+def _train_by_jvm(spark):
+    with tfos.run(spark, programs.return_at_once, nodes=1, feed_jvm="on") as cluster:
+        cluster.train(frame(spark))
+
+
+def _refusal(call):
+    try:
+        call()
+    except BadInputError as error:
+        return str(error)
+    return "was not refused"
+
+
+def train_apart(spark, directory):
+    """As `train`, from a host that reaches the server only."""
+    arguments = {"dir": str(directory), "batch": 100}
+    with tfos.run(spark, programs.collect_rows, nodes=2, args=arguments) as cluster:
+        try:
+            socket.create_connection(cluster.coordinator_address, timeout=5).close()
+            reached = True
+        except OSError:
+            reached = False
+        cluster.train(frame(spark))
+    fed = fed_ids(directory)
+    return {"reached": reached, "ids": sorted(fed[0] + fed[1])}
+
+
+def feed_for_ever(spark, directory):
+    """For kills: nodes that are fed, until something is killed."""
+    arguments = {"dir": str(directory)}
+    with tfos.run(
+        spark, programs.read_slowly_with_a_child, nodes=2, args=arguments, connect_lease=LEASE
+    ) as cluster:
+        say("cluster", place=cluster._coordinator._channel.name)
+        cluster.train(frame(spark, 1_000_000, 4))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
