@@ -12,7 +12,7 @@ from typing import Any
 
 from tfos.errors import BadInputError
 from tfos.settings import PARAMETER_SERVERS
-from tfos.spark.sessions import spark_context_of
+from tfos.spark.sessions import context_of, spark_context_of
 
 _DYNAMIC = "spark.dynamicAllocation.enabled"
 _MOST_EXECUTORS = "spark.dynamicAllocation.maxExecutors"
@@ -21,7 +21,7 @@ _MOST_EXECUTORS = "spark.dynamicAllocation.maxExecutors"
 def num_executors(spark: Any) -> int:
     """How many executors the session asks for: ``spark.executor.instances``, or with dynamic
     allocation ``spark.dynamicAllocation.maxExecutors``; else how many there are at the moment."""
-    configuration = spark_context_of(spark).getConf()
+    configuration = context_of(spark).getConf()
     dynamic = configuration.get(_DYNAMIC, "false").lower() == "true"
     key = _MOST_EXECUTORS if dynamic else "spark.executor.instances"
     if configuration.contains(key):
@@ -38,7 +38,7 @@ def num_executors(spark: Any) -> int:
 def num_param_servers(spark: Any) -> int:
     """How many parameter servers the session asks for, with ``spark.tfos.parameterServers``; else
     none. They count among the executors."""
-    configuration = spark_context_of(spark).getConf()
+    configuration = context_of(spark).getConf()
     for key in PARAMETER_SERVERS:
         if configuration.contains(key):
             return _count(configuration, key)

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 #: How long the keeper may wait with its answer for the next event.
 _WAIT_MS = 2000
+#: Calls that must not all fail before one has reached the keeper.
+_FIRST_ATTEMPTS = 3
 #: Between two looks at the lease.
 _LOOK_SECONDS = 1.0
 #: Between two calls when one has failed.
@@ -127,14 +129,20 @@ class RemoteCoordinator:
 
     def _ask_again_and_again(self) -> None:
         """Body of the thread that takes the events."""
-        after = 0
+        after, attempts = 0, 0
         while not self._ended.is_set():
             answer, trouble = self._ask({"lines": [], "after": after, "wait_ms": _WAIT_MS})
             if answer is None:
                 self._why_unreached = trouble
-                if trouble.startswith(_GONE):
+                attempts += 1
+                if after == 0 and attempts == _FIRST_ATTEMPTS:
+                    self._end(
+                        f"was never reached: {trouble}. Spark's server needs Python with pyspark "
+                        "(PYSPARK_PYTHON in its environment), and must reach the executors' hosts "
+                        "on the ports of spark.tfos.coordinator.port"
+                    )
+                elif after and trouble.startswith(_GONE):
                     self._end(f"can't be reached any more: {trouble}")
-                    return
                 self._ended.wait(_PAUSE_SECONDS)
                 continue
             self._reached, after = time.monotonic(), answer["next"]
@@ -158,7 +166,8 @@ class RemoteCoordinator:
         try:
             answer = json.loads(self._call(json.dumps(request)))
         except Exception as error:  # Spark's and gRPC's, of many kinds: none may end the thread
-            return None, f"Spark Connect's server: {type(error).__name__}: {error}"
+            text = str(error).partition("\n")[0]
+            return None, f"Spark Connect's server: {type(error).__name__}: {text}"
         return (None, answer["trouble"]) if "trouble" in answer else (answer, "")
 
 

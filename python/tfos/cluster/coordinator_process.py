@@ -59,8 +59,7 @@ class CoordinatorProcess:
         return first
 
     def send(self, line: str) -> None:
-        """Sends a message. That it is gone is not an error here: whoever reads ``lines`` sees
-        their end."""
+        """Sends a message. That it is gone is not an error here: ``lines`` end."""
         with self._send_lock:
             try:
                 self._input.write(line.encode() + b"\n")

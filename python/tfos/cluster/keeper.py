@@ -8,6 +8,7 @@ the cluster when the executor dies, or when the client was silent for the time o
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import http.server
 import json
@@ -55,7 +56,7 @@ def start(bootstrap: dict[str, Any]) -> dict[str, Any]:
 
 
 class Keeper:
-    """A coordinator, its events, and who may ask for them.
+    """A coordinator and its events, for those with its token.
 
     Owner and lifetime: its process. Threads: one reads events, one serves each connection, the
     main one watches. Errors: told to the client as failures of the cluster.
@@ -118,10 +119,11 @@ class Keeper:
                     "Spark's server"
                 )
         if reason:
-            print(f"tfos: the cluster ends: {reason}", file=sys.stderr, flush=True)
             failure = {"type": "fail", "node": -1, "step": "coordinate the cluster"}
             self._coordinator.send(json.dumps({**failure, "message": reason, "traceback": ""}))
             self._coordinator.end_input()
+            with contextlib.suppress(BrokenPipeError):  # The executor that reads this may be gone.
+                print(f"tfos: the cluster ends: {reason}", file=sys.stderr, flush=True)
         self._coordinator.await_end(_END_SECONDS)
         if time.monotonic() - self._heard < self._lease:
             self._end_was_told.wait(_LINGER_SECONDS)

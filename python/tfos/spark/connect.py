@@ -7,6 +7,7 @@ there, to learn its schema. That takes no task slot, so it also works while task
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import threading
@@ -52,7 +53,7 @@ class ConnectConf:
 class ConnectContext:
     """What stands for the SparkContext in a session of Spark Connect.
 
-    Owner and lifetime: whoever made it, as long as the session lives. Threads: any.
+    Owner and lifetime: its maker, as long as the session lives. Threads: any.
     Errors: Spark's own, and :class:`BadInputError` for a server that is too old.
     """
 
@@ -160,7 +161,8 @@ class ConnectJobGroup:
 
     def end(self) -> None:
         """The thread has no more jobs."""
-        self._session.removeProgressHandler(self._take_progress)
+        with contextlib.suppress(ValueError):  # The program may have removed all handlers.
+            self._session.removeProgressHandler(self._take_progress)
 
     def cancel(self) -> None:
         """Cancels what runs, soon: a server that is gone is called again for minutes."""
@@ -177,7 +179,9 @@ class ConnectJobGroup:
     def _interrupt(self) -> None:
         try:
             self._session.interruptTag(self._group)
-        except Exception as error:  # Spark's and gRPC's, of many kinds: the jobs end with the server
+        except (
+            Exception
+        ) as error:  # Spark's and gRPC's, of many kinds: the jobs end with the server
             logger.debug("the jobs of %s were not cancelled: %s", self._group, error)
 
     def _take_progress(self, stages: Any, inflight_tasks: int, *_: Any, **__: Any) -> None:

@@ -125,9 +125,7 @@ class _ContextJobGroup:
         return running, total
 
 
-def _job_group(
-    sc: SparkContext | ConnectContext, group: str
-) -> _ContextJobGroup | ConnectJobGroup:
+def _job_group(sc: SparkContext | ConnectContext, group: str) -> _ContextJobGroup | ConnectJobGroup:
     return sc.job_group(group) if isinstance(sc, ConnectContext) else _ContextJobGroup(sc, group)
 
 
@@ -183,7 +181,7 @@ def use_this_python(sc: Any) -> None:
     Spark would take the PATH's ``python3``, which need not be the one that holds tfos."""
     named = "PYSPARK_PYTHON" in os.environ or sc.getConf().contains("spark.pyspark.python")
     if isinstance(sc, ConnectContext):
-        return  # The server's own Python, which its environment names, is the executors' as well.
+        return  # Executors have the Python that the server's environment names.
     if sc.master.startswith("local") and not named:
         sc.pythonExec = sys.executable
 

@@ -12,7 +12,6 @@ import tfos
 from support.fake_spark import FakeSparkContext, fake_session
 from tfos import parallel, util
 from tfos.errors import BadInputError
-from tfos.inference import frames
 from tfos.records.spark import sessions
 
 
@@ -20,14 +19,11 @@ class ConnectSession:
     """As Spark Connect's: it has no SparkContext, and its error for that is an AttributeError."""
 
     __module__ = "pyspark.sql.connect.session"
+    version = "3.5.8"
 
     @property
     def sparkContext(self):
         raise AttributeError("[JVM_ATTRIBUTE_NOT_SUPPORTED]")
-
-
-class ConnectFrame:
-    sparkSession = ConnectSession()
 
 
 ENTRIES = {
@@ -39,9 +35,15 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_a_session_of_spark_connect_is_refused_with_what_to_do(name):
+@pytest.mark.parametrize("name", ["parallel.run", "num_executors"])
+def test_what_needs_a_context_is_refused_with_spark_connect(name):
     with pytest.raises(BadInputError, match="one of Spark Connect.*tfos submit.*SPARK_REMOTE"):
+        ENTRIES[name](ConnectSession())
+
+
+@pytest.mark.parametrize("name", ["run", "register", "num_param_servers"])
+def test_an_old_server_of_spark_connect_is_refused(name):
+    with pytest.raises(BadInputError, match="needs Spark 4.0 or newer .* this server runs 3.5.8"):
         ENTRIES[name](ConnectSession())
 
 
@@ -51,13 +53,6 @@ def test_what_is_no_session_is_named(name):
         BadInputError, match="expected a SparkSession or a SparkContext, not a list"
     ):
         ENTRIES[name]([])
-
-
-def test_frames_of_spark_connect_are_refused_too():
-    with pytest.raises(BadInputError, match="one of Spark Connect"):
-        frames.transform(ConnectFrame, model=None)
-    with pytest.raises(BadInputError, match="one of Spark Connect"):
-        tfos.save_tfrecords(ConnectFrame, "/somewhere")
 
 
 @pytest.mark.parametrize("given", [FakeSparkContext, fake_session])

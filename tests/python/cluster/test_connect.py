@@ -15,6 +15,7 @@ import sys
 
 import pytest
 
+from support import pages
 from support.connect_server import ConnectServer
 from support.namespaces import joined_host
 from support.places import SCRIPTS, TESTS
@@ -25,7 +26,7 @@ from support.waiting import wait_for
 BOUND_SECONDS = 900
 # Servers and clients, processes of their own, start Spark.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
-_SCENARIOS = tuple(filter(None, os.environ.get("ONLY","").split(","))) or (
+_SCENARIOS = (
     "train",
     "shuffled_with_validation",
     "infer",
@@ -38,6 +39,7 @@ _SCENARIOS = tuple(filter(None, os.environ.get("ONLY","").split(","))) or (
     "learn",
     "records",
     "refuse",
+    "follow_the_page",
 )
 
 
@@ -87,9 +89,7 @@ def test_shuffled_epochs_validation_and_caches(said):
 
 
 def test_inference_has_a_result_for_each_row(said):
-    assert said("infer")["result"] == sorted(
-        [f"k{n}", 2.0 * n] for n in range(ROWS)
-    )
+    assert said("infer")["result"] == sorted([f"k{n}", 2.0 * n] for n in range(ROWS))
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,11 @@ def test_tfrecords_go_both_ways(said):
     result = said("records")["result"]
     assert result["ids"] == list(range(ROWS))
     assert sorted(result["columns"]) == ["half", "id"] and result["by_format"] == 10
+
+
+def test_the_program_of_the_page_runs(said):
+    assert "docs/connect.md" in {pages.name(page) for page in pages.PAGES}
+    assert said("follow_the_page")["result"] == ["done", "done"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,10 @@ from support.places import ROOT
 from tfos.base import executable
 
 #: Pages whose programs have tests of their own.
-TESTED_ELSEWHERE = {"docs/tfrecords.md": "records/test_tfrecord_source.py"}
+TESTED_ELSEWHERE = {
+    "docs/connect.md": "cluster/test_connect.py",
+    "docs/tfrecords.md": "records/test_tfrecord_source.py",
+}
 
 PYTHON = [
     block for page in pages.PAGES for block in pages.blocks(page) if block.language == "python"

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import pickle
+import re
 import signal
 import socket
 import sys
@@ -20,6 +21,8 @@ import traceback
 from pyspark.sql import SparkSession
 
 import tfos
+from support import pages
+from support.places import ROOT
 from support.programs import ml as ml_programs
 from support.programs import nodes as programs
 from support.waiting import wait_for
@@ -85,9 +88,7 @@ def shuffled_with_validation(spark, directory):
     arguments |= {"passes": 3, "remainder": "drop"}
     data = frame(spark).selectExpr("half as x", "id as y")
     with tfos.run(spark, programs.read_passes, nodes=1, args=arguments) as cluster:
-        cluster.train(
-            data, epochs=3, shuffle=7, cache="memory", validation=data.where("y < 200")
-        )
+        cluster.train(data, epochs=3, shuffle=7, cache="memory", validation=data.where("y < 200"))
     return cluster.ledger().complaint()
 
 
@@ -235,6 +236,16 @@ def train_apart(spark, directory):
         cluster.train(frame(spark))
     fed = fed_ids(directory)
     return {"reached": reached, "ids": sorted(fed[0] + fed[1])}
+
+
+def follow_the_page(spark, directory):
+    """Runs the program of docs/connect.md, in this session."""
+    namespace = {"__name__": "__main__"}
+    for block in pages.blocks(ROOT / "docs/connect.md"):
+        if block.language == "python":
+            remote = re.sub(r"\.remote\(.*?\)", "", block.code)
+            exec(compile(remote, str(block), "exec", dont_inherit=True), namespace)
+    return [node.state for node in namespace["cluster"].status()]
 
 
 def feed_for_ever(spark, directory):

@@ -1,0 +1,196 @@
+"""The keeper of a coordinator, as a process, and its client, both without Spark."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from support.waiting import BOUND_SECONDS, wait_for
+from tfos.cluster import keeper
+from tfos.cluster.connect import RemoteCoordinator, _asking
+from tfos.cluster.coordinator import Coordinator
+from tfos.errors import NodeFailedError, TfosError
+
+TOKEN = secrets.token_hex(32)
+START = {
+    "protocol": 1,
+    "cluster_id": "0123456789abcdef",
+    "token": TOKEN,
+    "bind_address": "127.0.0.1",
+    "advertised_address": "127.0.0.1",
+    "ports": "0",
+    "roles": [{"job": "worker", "count": 1}],
+    "service_jobs": [],
+    "tensorboard_node": -1,
+    "registration_timeout_ms": 600_000,
+    "start_timeout_ms": 600_000,
+    "heartbeat_interval_ms": 1000,
+    "heartbeat_timeout_ms": 10_000,
+    "max_lost_nodes": 0,
+    "log_level": "warn",
+}
+
+
+def start(lease, watched, ports="0"):
+    """A keeper beside a process: what it says first."""
+    bootstrap = {"start": START, "lease": lease, "ports": ports, "watch_pid": watched}
+    done = subprocess.run(
+        [sys.executable, "-m", "tfos.cluster.keeper"],
+        input=json.dumps({**bootstrap, "executor": "process 7"}) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def executor():
+    """A process that stands for an executor's JVM."""
+    process = subprocess.Popen(["sleep", "1000"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def listening(executor, leftovers):
+    said = start(300, executor.pid)
+    assert said["type"] == "listening", said
+    yield said
+    os.kill(said["pid"], signal.SIGKILL)
+    _ask(said, after=0)  # So that the keeper need not wait for somebody who wants to hear of it.
+
+
+def _ask(said, *lines, **more):
+    call = _asking("127.0.0.1", said["keeper_port"], keeper.PATH, TOKEN)
+    return json.loads(call(json.dumps({"lines": list(lines), "wait_ms": 10_000, **more})))
+
+
+def _post(said, path, headers, body="{}"):
+    connection = http.client.HTTPConnection("127.0.0.1", said["keeper_port"], timeout=BOUND_SECONDS)
+    try:
+        connection.request("POST", path, body, headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_events_are_kept_until_they_were_taken(listening):
+    first = _ask(listening, after=0)
+    assert [json.loads(event)["type"] for event in first["events"]] == ["node"]
+    assert _ask(listening, after=0)["events"] == first["events"], "they were not taken yet"
+    fail = {"type": "fail", "node": -1, "step": "test", "message": "on purpose", "traceback": ""}
+    assert _ask(listening, json.dumps(fail)) == {}
+    later = _ask(listening, after=first["next"])
+    failed = [json.loads(event) for event in later["events"]]
+    assert failed[0]["failure"]["message"] == "on purpose" and later["end"] is None
+
+
+def test_strangers_get_nothing(listening):
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    assert _post(listening, keeper.PATH, {}) == 401
+    assert _post(listening, keeper.PATH, {"Authorization": f"Bearer {'0' * 64}"}) == 401
+    assert _post(listening, "/elsewhere", token) == 404
+    assert _post(listening, keeper.PATH, {**token, "Content-Length": str(9 << 20)}, None) == 413
+
+
+def test_a_silent_client_ends_the_cluster(executor, leftovers):
+    said = start(1, executor.pid)
+    _ask(said, after=0)  # Before this one it would wait a minute longer.
+    wait_for(lambda: not os.path.exists(f"/proc/{said['pid']}"), "the end of the lease")
+
+
+def test_the_end_of_its_executor_is_told(executor, leftovers):
+    said = start(300, executor.pid)
+    taken = _ask(said, after=0)
+    executor.kill()
+    events = []
+    while taken["end"] is None:
+        taken = _ask(said, after=taken["next"])
+        events += map(json.loads, taken["events"])
+    [failed] = [event["failure"] for event in events if event["type"] == "failed"]
+    assert failed["message"].startswith(f"executor process 7 on {socket.gethostname()}, which")
+
+
+def test_a_range_that_is_used_up_is_said(executor, leftovers):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        said = start(300, executor.pid, str(taken.getsockname()[1]))
+    assert said["type"] == "fatal" and "Give a range of two or more" in said["message"]
+
+
+class FakeContext:
+    """Of a session whose executors are this process, and whose server answers as `answers` says."""
+
+    def __init__(self, first, answers):
+        self._first = first
+        self._answers = answers
+
+    def run_on_executor(self, function):
+        return self._first
+
+    def on_server(self, name, function):
+        return self._answers
+
+
+def remote(answers, first=None, lease=300):
+    said = {"type": "listening", "address": "h", "port": 1, "pid": 2, "place": "x", "keeper_port": 3}
+    settings = SimpleNamespace(connect_lease=lease, coordinator_port="0")
+    context = FakeContext(first or said, answers)
+    return Coordinator(START, lambda: None, lambda: RemoteCoordinator(context, settings))
+
+
+def test_a_keeper_that_did_not_start_says_why():
+    with pytest.raises(TfosError, match="did not start on an executor: no port"):
+        remote(None, {"type": "fatal", "message": "no port"})
+
+
+def test_a_server_that_reaches_no_executor_is_said():
+    coordinator = remote(lambda request: '{"trouble": "gone: nothing listens"}')
+    with pytest.raises(NodeFailedError, match=r"was never reached: gone.*PYSPARK_PYTHON"):
+        coordinator.wait(lambda: False, BOUND_SECONDS)
+    coordinator.close()
+
+
+def test_a_server_that_falls_silent_ends_the_wait(monkeypatch):
+    monkeypatch.setattr(keeper, "FIRST_CALL_SECONDS", 0)
+
+    def fail(request):
+        raise ConnectionError("no server\nand much more")
+
+    monkeypatch.setattr("tfos.cluster.connect._FIRST_ATTEMPTS", 1 << 30)
+    coordinator = remote(fail, lease=0.1)
+    expected = r"was not reached for 0.1 s .*server: ConnectionError: no server;"
+    with pytest.raises(NodeFailedError, match=expected):
+        coordinator.wait(lambda: False, BOUND_SECONDS)
+    coordinator.close()
+
+
+def test_messages_arrive_in_their_order_though_calls_fail():
+    taken = []
+    failures = iter([True, False, False])
+
+    def answer(request):
+        asked = json.loads(request)
+        if asked["lines"]:
+            if next(failures):
+                raise ConnectionError("for a moment")
+            taken.extend(json.loads(line)["type"] for line in asked["lines"])
+            return "{}"
+        ended = "ended with code 0" if "exit" in taken else None
+        return json.dumps({"events": [], "next": asked["after"] + 1, "end": ended})
+
+    coordinator = remote(answer)
+    coordinator.send("end_feed")
+    coordinator.close()
+    assert taken == ["end_feed", "exit"]
