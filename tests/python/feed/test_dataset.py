@@ -18,6 +18,7 @@ import tfos
 from support.feed_nodes import TIMEOUT
 from support.programs import nodes as programs
 from tfos.errors import BadInputError
+from tfos.feed.columns import Request
 from tfos.feed.datafeed import FeedSource
 from tfos.feed.dataset import make_dataset
 
@@ -54,12 +55,7 @@ class Node:
             self.server.end_epoch("input", epoch)
 
     def dataset(self, batch_size: int, **options: Any) -> Any:
-        defaults = dict(
-            features=None, label=None, drop_remainder=False, remainder=None, ragged=(), spec=None
-        )
-        return make_dataset(
-            self.source.batch_source("input"), batch_size, **{**defaults, **options}
-        )
+        return make_dataset(self.source.batch_source("input"), Request(batch_size, **options))
 
 
 @pytest.fixture
@@ -473,13 +469,12 @@ LEAVE_WHILE_WAITING = """
 import secrets, sys
 import tensorflow as tf
 from tfos import _native
+from tfos.feed.columns import Request
 from tfos.feed.dataset import make_dataset
 server = _native.FeedServer(
     node_id=0, cluster_id="test", token_hex=secrets.token_hex(32), queues=["input"],
     memory_bytes=64 << 20, cache_memory_bytes=0, cache_directory="/tmp", bind_address="127.0.0.1", ports="0")
-dataset = make_dataset(server.batch_source("input"), 2, features=None, label=None,
-                       drop_remainder=False, remainder=None, ragged=(),
-                       spec=tf.TensorSpec([], tf.int64))
+dataset = make_dataset(server.batch_source("input"), Request(2, spec=tf.TensorSpec([], tf.int64)))
 iterator = iter(dataset.prefetch(1))
 print("waiting", flush=True)
 """
