@@ -90,15 +90,18 @@ nb::dlpack::dtype DlpackType(std::int32_t dtype) {
   ThrowStatus(Status(ErrorKind::kBug, "a type of the feed is unknown to NumPy; report this"));
 }
 
-nb::object NumberArray(const tfos_tensor& tensor, std::unique_ptr<AlignedBuffer> memory) {
+nb::object NumberArray(const tfos_tensor& tensor, std::unique_ptr<AlignedBuffer> memory,
+                       const NumpyTypes& numpy) {
   const std::vector<std::size_t> shape(tensor.dims, tensor.dims + tensor.rank);
   void* const data = memory->bytes().data();
   const nb::capsule owner(memory.get(),
                           [](void* held) noexcept { delete static_cast<AlignedBuffer*>(held); });
   memory.release();  // The capsule's now.
-  return nb::ndarray<nb::numpy>(data, shape.size(), shape.data(), owner, nullptr,
-                                DlpackType(tensor.dtype))
-      .cast();
+  nb::object array = nb::ndarray<nb::numpy>(data, shape.size(), shape.data(), owner, nullptr,
+                                            DlpackType(tensor.dtype))
+                         .cast();
+  // Else int64 would be C's `long long`, which NumPy tells from its own.
+  return array.attr("view")(numpy.DTypeObject(static_cast<chunk::DType>(tensor.dtype)));
 }
 
 nb::object StringArray(const tfos_tensor& tensor, const NumpyTypes& numpy) {
@@ -143,7 +146,7 @@ std::optional<nb::list> ArrayBatches::Next() {
   nb::list arrays;
   for (std::size_t i = 0; i < copies.size(); ++i) {
     const tfos_tensor& tensor = loan.tensors()[i];
-    arrays.append(tensor.strings == nullptr ? NumberArray(tensor, std::move(copies[i]))
+    arrays.append(tensor.strings == nullptr ? NumberArray(tensor, std::move(copies[i]), numpy_)
                                             : StringArray(tensor, numpy_));
   }
   return arrays;

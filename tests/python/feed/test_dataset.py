@@ -15,11 +15,10 @@ import pytest
 import tensorflow as tf
 
 import tfos
-from support.feed_nodes import TIMEOUT
+from support.feed_nodes import TIMEOUT, FedNode
 from support.programs import nodes as programs
 from tfos.errors import BadInputError
 from tfos.feed.columns import Request
-from tfos.feed.datafeed import FeedSource
 from tfos.feed.dataset import make_dataset
 
 
@@ -28,31 +27,8 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return array
 
 
-class Node:
-    """A feed server with the context that a program would get, and what feeds it."""
-
-    def __init__(self, nodes: Any):
-        self.nodes = nodes
-        (self.server,) = nodes.servers
-        self.source = FeedSource(self.server, None, ["input"])
-        self.partitions = 0
-
-    def feed(self, *chunks: list[Any], pickled: bool = False) -> None:
-        """One partition of these chunks."""
-        writer = self.nodes.writer(self.partitions)
-        self.partitions += 1
-        for chunk in chunks:
-            if pickled:
-                writer.write_pickled([pickle.dumps(chunk, 5)])
-            else:
-                writer.write_rows(chunk)
-        writer.finish()
-        writer.close()
-
-    def feed_epochs(self, *epochs: list[Any]) -> None:
-        for epoch, rows in enumerate(epochs):
-            self.feed(rows)
-            self.server.end_epoch("input", epoch)
+class Node(FedNode):
+    """Whose program reads datasets."""
 
     def dataset(self, batch_size: int, **options: Any) -> Any:
         return make_dataset(self.source.batch_source("input"), Request(batch_size, **options))
