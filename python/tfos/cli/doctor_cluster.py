@@ -117,13 +117,16 @@ def check_cluster(spark_context: Any) -> dict[str, list[Check]]:
 
     Raises :class:`tfos.errors.TfosError` when there is no executor or the job fails.
     """
-    count = _settled_slots(spark_context)
-    tasks = spark_context.parallelize(range(count), count).barrier()
-    try:
-        reports = tasks.mapPartitions(host_check(_CHECK_SECONDS)).collect()
-    except Exception as error:
-        raise TfosError(f"the job that checks the hosts failed: {_cause(error)}") from error
-    return {host: [Check(**check) for check in checks] for host, checks in reports}
+    while True:
+        count = _settled_slots(spark_context)
+        tasks = spark_context.parallelize(range(count), count).barrier()
+        try:
+            reports = tasks.mapPartitions(host_check(_CHECK_SECONDS)).collect()
+        except Exception as error:
+            raise TfosError(f"the job that checks the hosts failed: {_cause(error)}") from error
+        # On a slow cluster executors may have registered meanwhile: on hosts that had no task.
+        if slots.available_slots(spark_context) <= count:
+            return {host: [Check(**check) for check in checks] for host, checks in reports}
 
 
 def _settled_slots(spark_context: Any) -> int:
@@ -161,8 +164,9 @@ def _session(master: str, settings: Mapping[str, str]) -> Any:
         # All that there is, at once.
         "spark.dynamicAllocation.enabled": "false",
     }
-    if "PYSPARK_PYTHON" not in os.environ:
-        defaults["spark.pyspark.python"] = sys.executable
+    # Only spark-submit reads spark.pyspark.python. The executors' Python is this one, else.
+    python = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = python or sys.executable
     builder = SparkSession.builder.master(master).appName("tfos doctor")
     for key, value in {**defaults, **settings}.items():
         builder = builder.config(key, value)
