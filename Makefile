@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose test-matrix clean
+.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose test-matrix test-backends clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -76,6 +76,13 @@ test-matrix: ## Try each version of Spark that tfos is made for; VERSIONS=3.5.7,
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Building the native part and the wheel (ccache)' 'tools/install_wheel.sh' \
 	  'Trying each version of Spark' '.venv/bin/python tools/spark_matrix.py $(if $(VERSIONS),--only $(VERSIONS))'
+
+test-backends: ## Train on JAX and PyTorch with nodes that have no TensorFlow; downloads 3 GB once.
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh run build' \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Building the native part and the wheel (ccache)' 'tools/install_wheel.sh' \
+	  'Trying JAX and PyTorch' 'tools/test_backends.sh'
 
 lint: ## Check format, Python's types and style, the layers, and the English of pages; Java's warnings are errors of the build.
 	@tools/steps.sh \

@@ -232,6 +232,15 @@ SETTINGS: tuple[Setting, ...] = (
         form="size",
     ),
     Setting("hadoop.jvmOptions", str, "", "", "further options of Java in such a node or task"),
+    Setting(
+        "keras.backend",
+        str,
+        "",
+        "",
+        "KERAS_BACKEND of the nodes. With jax or torch, they get the variables that JAX, PyTorch "
+        "and keras.distribution read, and no TF_CONFIG; empty: what the executors' environment has",
+        choices=("", "tensorflow", "jax", "torch"),
+    ),
     Setting("python", str, "", "", "Python of the nodes; empty: that of the Spark tasks"),
     Setting(
         "log.level",

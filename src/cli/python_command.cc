@@ -1,22 +1,13 @@
 #include "cli/python_command.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
-#include <iostream>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "cli/doctor/doctor_command.h"
 
 namespace tfos::cli {
 namespace {
-
-// As a shell says that a program was not found.
-constexpr int kNotFound = 127;
 
 struct PythonCommand {
   const char* name;
@@ -36,21 +27,6 @@ std::string PythonFor(const PythonCommand& command) {
   return std::string_view(command.name) == "submit" ? FindOwnPython() : FindPython();
 }
 
-/// Becomes the command's Python; returns only when that failed.
-int Run(const PythonCommand& command, const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = {PythonFor(command), "-m", command.module};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
-  std::cerr << "tfos " << command.name << ": cannot run " << words[0] << ": "
-            << std::strerror(errno) << "; run it as PYTHON -m " << command.module
-            << ", with the Python that has tfos\n";
-  return kNotFound;
-}
-
 }  // namespace
 
 void AddPythonCommands(CLI::App& app, int& exit_code) {
@@ -58,8 +34,10 @@ void AddPythonCommands(CLI::App& app, int& exit_code) {
     CLI::App* added = app.add_subcommand(command.name, command.description);
     added->set_help_flag();
     added->prefix_command();
-    added->callback(
-        [&command, added, &exit_code] { exit_code = Run(command, added->remaining()); });
+    added->callback([&command, added, &exit_code] {
+      exit_code =
+          BecomePython(command.name, PythonFor(command), command.module, added->remaining());
+    });
   }
 }
 

@@ -168,25 +168,30 @@ feed::BatchReader& BatchSource::reader() { return reading_->reader; }
 
 void BatchSource::CountBatch(std::uint64_t rows) { reading_->feed->CountBatch(rows); }
 
-Result<std::int64_t> BatchSource::Register(feed::BatchOptions options, feed::Remainder remainder,
-                                           tfos_register_function add,
-                                           tfos_unregister_function remove) {
-  const MutexLock lock(mutex_);
+Result<tfos_batch_source> BatchSource::Open(feed::BatchOptions options, feed::Remainder remainder) {
   if (reading_->closed)
     return Status(ErrorKind::kBadInput, "the feed was closed: no dataset can be made");
   auto* const stream =
       new Stream{.reading = reading_, .options = std::move(options), .remainder = remainder};
-  const tfos_batch_source source{.version = TFOS_BATCH_SOURCE_VERSION,
-                                 .context = stream,
-                                 .retain = &Stream::Retain,
-                                 .release = &Stream::Release,
-                                 .begin = &Begin,
-                                 .await = &Await,
-                                 .next = &NextBatch,
-                                 .release_batch = &BatchStorage::Release,
-                                 .open = nullptr};
-  const std::int64_t handle = add(&source);
-  Stream::Release(stream);
+  return tfos_batch_source{.version = TFOS_BATCH_SOURCE_VERSION,
+                           .context = stream,
+                           .retain = &Stream::Retain,
+                           .release = &Stream::Release,
+                           .begin = &Begin,
+                           .await = &Await,
+                           .next = &NextBatch,
+                           .release_batch = &BatchStorage::Release,
+                           .open = nullptr};
+}
+
+Result<std::int64_t> BatchSource::Register(feed::BatchOptions options, feed::Remainder remainder,
+                                           tfos_register_function add,
+                                           tfos_unregister_function remove) {
+  const MutexLock lock(mutex_);
+  const Result<tfos_batch_source> source = Open(std::move(options), remainder);
+  if (!source.ok()) return source.status();
+  const std::int64_t handle = add(&*source);
+  source->release(source->context);
   if (handle == 0) {
     return Status(ErrorKind::kUnsupported,
                   "tfos/_tensorflow_ops.so is of another version than tfos/_native: install tfos "

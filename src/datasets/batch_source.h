@@ -14,7 +14,7 @@
 
 namespace tfos::datasets {
 
-/// The batches of one queue of a node's feed, for the ops of src/tensorflow.
+/// The batches of one queue of a node's feed, for the ops of src/tensorflow and for NumPy.
 ///
 /// Owner and lifetime: shares the feed; what the op uses stays until its call returns, Close or
 /// not. Threads: any. Errors: Status; nothing here throws but std::bad_alloc.
@@ -28,8 +28,12 @@ class BatchSource {
   feed::BatchReader& reader();
   void CountBatch(std::uint64_t rows);
 
-  /// Registers a dataset of these batches with the ops library and returns its handle. With kPad
-  /// each batch has one tensor more, the last: float32[rows], 1 for a row that was fed, else 0.
+  /// A dataset of these batches; the caller releases its context. With kPad each batch has one
+  /// tensor more, the last: float32[rows], 1 for a row that was fed, else 0.
+  ///   kBadInput     closed
+  Result<tfos_batch_source> Open(feed::BatchOptions options, feed::Remainder remainder);
+
+  /// The same, registered with the ops library: its handle.
   ///   kUnsupported  the library is of another version
   ///   kBadInput     closed
   Result<std::int64_t> Register(feed::BatchOptions options, feed::Remainder remainder,

@@ -107,6 +107,7 @@ class ClusterPlan:
                 "default_fs": default_fs,
                 "working_dir": working_dir,
                 "log_dir": log_dir,
+                "keras_backend": settings.keras_backend,
                 "queues": list(request.queues),
                 "hold_port": request.hold_port,
                 "parameter_servers": request.parameter_servers,

@@ -18,6 +18,7 @@ from tfos.base import control_message, gpu, import_hook, program_result
 from tfos.base.roles import SERVICE_JOBS
 from tfos.errors import TfosError
 from tfos.feed.datafeed import FeedSource
+from tfos.node import backends
 from tfos.node.agent_link import AgentLink
 from tfos.node.context import NodeContext, tensorflow_cluster
 from tfos.node.internals import share_port
@@ -72,9 +73,16 @@ def _call(program: Any, context: NodeContext) -> Any:
 
 
 def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
-    """Sets up the environment that TensorFlow reads, before anything imports it."""
+    """Sets up the environment that TensorFlow, or another backend of Keras, reads before anything
+    imports it."""
+    backend = bootstrap["node"]["keras_backend"] or os.environ.get("KERAS_BACKEND", "")
+    if backend:
+        os.environ["KERAS_BACKEND"] = backend
     cluster_spec = tensorflow_cluster(bootstrap)
-    if sum(len(addresses) for addresses in cluster_spec.values()) > 1:
+    if backend in backends.BACKENDS:
+        os.environ.pop("TF_CONFIG", None)
+        os.environ.update(backends.environment(bootstrap["nodes"], bootstrap["node_id"]))
+    elif sum(len(addresses) for addresses in cluster_spec.values()) > 1:
         os.environ["TF_CONFIG"] = json.dumps(
             {
                 "cluster": cluster_spec,

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Union
 
 from tfos.base.roles import CHIEF_JOBS, members_of
 from tfos.errors import BadInputError
+from tfos.feed.columns import Request
 from tfos.feed.datafeed import VALIDATION_QUEUE, DataFeed, FeedSource
 from tfos.files import paths
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from tfos.feed.batches import Batches
     from tfos.parameter_server import ParameterServer
 
 #: A column by name or position, some of them, or (None) those that are left.
@@ -187,26 +189,50 @@ class NodeContext:
         """
         from tfos.feed.dataset import make_dataset  # TensorFlow is imported only where it is used.
 
-        if self._may_lose_nodes and remainder is not None:
+        request = Request(batch_size, features, label, drop_remainder, remainder, ragged, spec)
+        return make_dataset(*self._batch_source(queue, request))
+
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        features: Columns = None,
+        label: Columns = None,
+        drop_remainder: bool = False,
+        remainder: str | None = None,
+        ragged: Sequence[str | int] = (),
+        queue: str = "input",
+        spec: Any = None,
+    ) -> Batches:
+        """The rows of ``cluster.train`` as batches of NumPy arrays, for JAX, PyTorch and other
+        libraries; TensorFlow is not needed. Iterate over it once for each epoch, or give it to
+        ``fit`` of Keras 3 with the JAX or PyTorch backend.
+
+        Passes, arguments and elements are those of :meth:`dataset`, with an array in place of each
+        tensor. Arrays belong to the program. ``torch.from_dlpack`` and ``jax.dlpack.from_dlpack``
+        take those of numbers without a copy. Strings are arrays of ``bytes``, with text in UTF-8. A
+        ragged column is a :class:`tfos.feed.batches.Ragged`. ``spec`` has for each column what
+        ``numpy.dtype`` takes: ``{"pixels": ("float32", (784,)), "label": "int64", "name": str}``,
+        and for a ragged one the type of its values.
+        """
+        from tfos.feed.batches import Batches
+
+        request = Request(batch_size, features, label, drop_remainder, remainder, ragged, spec)
+        return Batches(*self._batch_source(queue, request))
+
+    def _batch_source(self, queue: str, request: Request) -> tuple[Any, Request, Any]:
+        """The source of a queue's batches, the request, and the source that knows the columns, if
+        that is another one."""
+        if self._may_lose_nodes and request.remainder is not None:
             raise BadInputError(
-                f"remainder={remainder!r} is for nodes that train in step, which can't go "
+                f"remainder={request.remainder!r} is for nodes that train in step, which can't go "
                 f"on without "
                 "a lost one: it does not go with max_lost_nodes"
             )
         feed = self._fed()
         # The first row of that queue comes when the first epoch of this one has been fed.
         like = feed.batch_source("input") if queue == VALIDATION_QUEUE else None
-        return make_dataset(
-            feed.batch_source(queue),
-            batch_size,
-            features=features,
-            label=label,
-            drop_remainder=drop_remainder,
-            remainder=remainder,
-            ragged=ragged,
-            spec=spec,
-            like=like,
-        )
+        return feed.batch_source(queue), request, like
 
     def files(self, pattern: Paths) -> list[str]:
         """This node's share of the files that ``pattern`` (a file, a directory, a pattern, or

@@ -1,8 +1,12 @@
 #include "cli/doctor/doctor_command.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -21,6 +25,8 @@ namespace {
 constexpr std::chrono::seconds kCommandTimeout{60};
 // It has a shorter deadline of its own (hdfs_doctor.py), and says at which step it passed.
 constexpr std::chrono::seconds kHdfsTimeout{240};
+// As a shell says that a program was not found.
+constexpr int kNotFound = 127;
 
 std::optional<std::string> GetEnvironment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
@@ -58,6 +64,14 @@ int PrintSettings(const std::string& python, bool json, std::ostream& out) {
 }  // namespace
 
 int RunDoctor(const DoctorOptions& options, std::ostream& out) {
+  if (!options.cluster.empty()) {
+    std::vector<std::string> arguments = {options.cluster};
+    for (const std::string& setting : options.conf) {
+      arguments.insert(arguments.end(), {"--conf", setting});
+    }
+    if (options.json) arguments.emplace_back("--json");
+    return BecomePython("doctor", FindOwnPython(), "tfos.cli.doctor_cluster", arguments);
+  }
   const std::string python = FindPython();
   if (options.settings) return PrintSettings(python, options.json, out);
   std::vector<Check> checks;
@@ -83,7 +97,28 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
   command->add_flag("--settings", options->settings, "Print the table of settings");
   command->add_option("--hdfs", options->hdfs,
                       "Instead check this directory on HDFS (hdfs://...) step by step");
+  CLI::Option* cluster = command->add_option(
+      "--cluster", options->cluster,
+      "Instead check every host of this Spark cluster (spark://HOST:PORT, yarn)");
+  command->add_option("--conf", options->conf, "With --cluster: KEY=VALUE for Spark")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->needs(cluster);
   command->callback([options, &exit_code] { exit_code = RunDoctor(*options, std::cout); });
+}
+
+int BecomePython(const std::string& name, const std::string& python, const std::string& module,
+                 const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {python, "-m", module};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  std::cerr << "tfos " << name << ": cannot run " << words[0] << ": " << std::strerror(errno)
+            << "; run it as PYTHON -m " << module << ", with the Python that has tfos\n";
+  return kNotFound;
 }
 
 std::string FindPython(const EnvironmentLookup& environment,

@@ -19,6 +19,8 @@ struct DoctorOptions {
   bool json = false;      ///< A JSON array instead of lines for people.
   bool settings = false;  ///< The table of settings instead of checks.
   std::string hdfs;       ///< A directory of Hadoop's to use step by step, instead; "" for none.
+  std::string cluster;    ///< A master of Spark whose hosts to check, instead; "" for none.
+  std::vector<std::string> conf = {};  ///< KEY=VALUE of Spark's for that.
 };
 
 /// `tfos doctor`: says what this host and its Python offer, and what to do about what is missing.
@@ -29,6 +31,11 @@ int RunDoctor(const DoctorOptions& options, std::ostream& out);
 /// Adds the subcommand to `app`: parsing a command line with it runs it and sets `exit_code`, which
 /// must live until then.
 void AddDoctorCommand(CLI::App& app, int& exit_code);
+
+/// Becomes `python -m module arguments...`. Returns, with what a shell says of a program that was
+/// not found, only when that failed, and has said so on standard error as `tfos name`.
+int BecomePython(const std::string& name, const std::string& python, const std::string& module,
+                 const std::vector<std::string>& arguments);
 
 /// The interpreter that a cluster would use: PYSPARK_PYTHON, else `bin/python3` in the closest
 /// directory above `executable` (its virtual environment), else `python3` on PATH.

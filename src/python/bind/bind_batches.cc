@@ -3,9 +3,11 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -14,6 +16,7 @@
 
 #include "base/format.h"
 #include "datasets/batch_source.h"
+#include "python/bind/array_batches.h"
 #include "python/bind/bindings.h"
 #include "python/bind/gil.h"
 #include "python/objects/errors.h"
@@ -112,9 +115,21 @@ std::int64_t Register(datasets::BatchSource& source, const std::vector<ColumnTup
                                       reinterpret_cast<tfos_unregister_function>(remove)));
 }
 
+std::unique_ptr<ArrayBatches> Arrays(datasets::BatchSource& source,
+                                     const std::vector<ColumnTuple>& columns, std::uint64_t rows,
+                                     bool drop_remainder, const std::string& remainder) {
+  return std::make_unique<ArrayBatches>(ValueOrThrow(
+      source.Open(OptionsFrom(columns, rows, drop_remainder), RemainderFrom(remainder))));
+}
+
 }  // namespace
 
 void BindBatches(nb::module_& module) {
+  nb::class_<ArrayBatches>(module, "ArrayBatches", "A dataset of batches as NumPy arrays.")
+      .def("begin", &ArrayBatches::Begin, "A new pass begins.")
+      .def("next", &ArrayBatches::Next,
+           "Waits for the next batch: a list with the array of each tensor. Strings are arrays of "
+           "bytes objects. None at the end of the pass.");
   nb::class_<datasets::BatchSource>(module, "BatchSource",
                                     "One queue of the feed as batches of columns.")
       .def("peek", &Peek, nb::arg("known"),
@@ -126,6 +141,8 @@ void BindBatches(nb::module_& module) {
            nb::arg("remainder"), nb::arg("add"), nb::arg("remove"),
            "Makes a handle for the op TfosNextBatch. `add` and `remove` are the addresses of the "
            "ops library's functions.")
+      .def("arrays", &Arrays, nb::arg("columns"), nb::arg("rows"), nb::arg("drop_remainder"),
+           nb::arg("remainder"), "The same dataset as NumPy arrays, without TensorFlow.")
       .def("close", &datasets::BatchSource::Close, nb::call_guard<nb::gil_scoped_release>(),
            "Takes all handles back.");
 }

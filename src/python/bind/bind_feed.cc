@@ -138,7 +138,7 @@ void BindFeed(nb::module_& module) {
           [](std::shared_ptr<node::NodeFeed> feed, const std::string& queue) {
             return std::make_shared<datasets::BatchSource>(std::move(feed), queue);
           },
-          nb::arg("queue"), "The batches of one queue, for tf.data.")
+          nb::arg("queue"), "The batches of one queue, for tf.data and NumPy.")
       .def(
           "end_epoch",
           [](node::NodeFeed& feed, const std::string& queue, std::uint32_t epoch) {

@@ -31,6 +31,11 @@ class NumpyTypes {
   /// another byte order, metadata, structured, dates, text, objects.
   std::optional<chunk::DType> FromDType(nb::handle dtype) const;
 
+  /// NumPy's own object for a dtype.
+  nb::handle DTypeObject(chunk::DType dtype) const {
+    return dtypes_[static_cast<std::size_t>(dtype)];
+  }
+
   /// A new array with undefined content. `shape` is a tuple.
   nb::object NewArray(nb::handle shape, chunk::DType dtype) const;
 

@@ -15,10 +15,10 @@ import pytest
 import tensorflow as tf
 
 import tfos
-from support.feed_nodes import TIMEOUT
+from support.feed_nodes import TIMEOUT, FedNode
 from support.programs import nodes as programs
 from tfos.errors import BadInputError
-from tfos.feed.datafeed import FeedSource
+from tfos.feed.columns import Request
 from tfos.feed.dataset import make_dataset
 
 
@@ -27,39 +27,11 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return array
 
 
-class Node:
-    """A feed server with the context that a program would get, and what feeds it."""
-
-    def __init__(self, nodes: Any):
-        self.nodes = nodes
-        (self.server,) = nodes.servers
-        self.source = FeedSource(self.server, None, ["input"])
-        self.partitions = 0
-
-    def feed(self, *chunks: list[Any], pickled: bool = False) -> None:
-        """One partition of these chunks."""
-        writer = self.nodes.writer(self.partitions)
-        self.partitions += 1
-        for chunk in chunks:
-            if pickled:
-                writer.write_pickled([pickle.dumps(chunk, 5)])
-            else:
-                writer.write_rows(chunk)
-        writer.finish()
-        writer.close()
-
-    def feed_epochs(self, *epochs: list[Any]) -> None:
-        for epoch, rows in enumerate(epochs):
-            self.feed(rows)
-            self.server.end_epoch("input", epoch)
+class Node(FedNode):
+    """Whose program reads datasets."""
 
     def dataset(self, batch_size: int, **options: Any) -> Any:
-        defaults = dict(
-            features=None, label=None, drop_remainder=False, remainder=None, ragged=(), spec=None
-        )
-        return make_dataset(
-            self.source.batch_source("input"), batch_size, **{**defaults, **options}
-        )
+        return make_dataset(self.source.batch_source("input"), Request(batch_size, **options))
 
 
 @pytest.fixture
@@ -473,13 +445,12 @@ LEAVE_WHILE_WAITING = """
 import secrets, sys
 import tensorflow as tf
 from tfos import _native
+from tfos.feed.columns import Request
 from tfos.feed.dataset import make_dataset
 server = _native.FeedServer(
     node_id=0, cluster_id="test", token_hex=secrets.token_hex(32), queues=["input"],
     memory_bytes=64 << 20, cache_memory_bytes=0, cache_directory="/tmp", bind_address="127.0.0.1", ports="0")
-dataset = make_dataset(server.batch_source("input"), 2, features=None, label=None,
-                       drop_remainder=False, remainder=None, ragged=(),
-                       spec=tf.TensorSpec([], tf.int64))
+dataset = make_dataset(server.batch_source("input"), Request(2, spec=tf.TensorSpec([], tf.int64)))
 iterator = iter(dataset.prefetch(1))
 print("waiting", flush=True)
 """

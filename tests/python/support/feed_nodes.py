@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import secrets
 from typing import Any
 
@@ -111,3 +112,32 @@ def datafeed(server: Any, mapping: dict[str, str] | None = None, train: bool = T
     from tfos.feed.datafeed import DataFeed, FeedSource
 
     return DataFeed(FeedSource(server, None, ["input"]), train, input_mapping=mapping)
+
+
+class FedNode:
+    """A feed server with the source that a program's context would have, and what feeds it."""
+
+    def __init__(self, nodes: Nodes):
+        from tfos.feed.datafeed import FeedSource
+
+        self.nodes = nodes
+        (self.server,) = nodes.servers
+        self.source = FeedSource(self.server, None, ["input"])
+        self.partitions = 0
+
+    def feed(self, *chunks: list[Any], pickled: bool = False) -> None:
+        """One partition of these chunks."""
+        writer = self.nodes.writer(self.partitions)
+        self.partitions += 1
+        for chunk in chunks:
+            if pickled:
+                writer.write_pickled([pickle.dumps(chunk, 5)])
+            else:
+                writer.write_rows(chunk)
+        writer.finish()
+        writer.close()
+
+    def feed_epochs(self, *epochs: list[Any]) -> None:
+        for epoch, rows in enumerate(epochs):
+            self.feed(rows)
+            self.server.end_epoch("input", epoch)

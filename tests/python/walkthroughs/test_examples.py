@@ -19,6 +19,7 @@ EXAMPLES = ROOT / "examples"
 RUNS = [
     ("quickstart.py",),
     ("dataset.py",),
+    ("jax_digits.py",),
     ("images.py", "--pieces", "120", "--epochs", "5"),
     ("text.py", "--lines", "1500", "--epochs", "3"),
     ("mnist_tensorflow.py", "--epochs", "5", "--min-accuracy", "0.8"),

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""One Keras 3 model on two nodes with the JAX backend: `ctx.batches` and `keras.distribution`.
+
+    python examples/jax_digits.py [--epochs N]
+
+Needs `pip install jax`; nodes need no TensorFlow. JAX's own collectives average the gradients. The
+variables that it and Keras read are set in each node.
+"""
+
+import argparse
+
+import digits
+import spark_session
+
+import tfos
+
+
+def train(ctx):
+    """Runs in every node, which reads batches of its own rows."""
+    import keras
+
+    keras.distribution.initialize()
+    keras.distribution.set_distribution(keras.distribution.DataParallel())
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.layers.Input((64,)),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10, activation="softmax"),
+        ]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+
+    class Report(keras.callbacks.Callback):
+        """Shows in the driver how far this node is."""
+
+        def on_epoch_end(self, epoch, logs=None):
+            ctx.report(step=int(model.optimizer.iterations), **logs)
+
+    rows = ctx.batches(32, features="pixels", label="label", remainder="drop")
+    model.fit(rows, epochs=ctx.args, callbacks=[Report()], verbose=0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    spark_session.add_master_argument(parser)
+    parser.add_argument("--epochs", type=int, default=12)
+    options = parser.parse_args()
+
+    spark = spark_session.session("jax-digits", options.master)
+    known, _ = digits.load()
+    data = spark.createDataFrame(known, "pixels array<float>, label int").repartition(4).cache()
+    with tfos.run(spark, train, nodes=2, keras_backend="jax", args=options.epochs) as cluster:
+        cluster.train(data, epochs=options.epochs, shuffle=True)
+    accuracies = [node.metrics["accuracy"] for node in cluster.status()]
+    steps = [node.metrics["step"] for node in cluster.status()]
+    print(f"steps of the nodes: {steps}, accuracy {min(accuracies):.2%}")
+    spark.stop()
+    return 0 if min(accuracies) > 0.9 and len(set(steps)) == 1 else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,112 @@
+"""`tfos doctor --cluster`: the checks of every host as one table."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+import spark_cluster
+from tfos.base import executable
+from tfos.cli import doctor_cluster
+from tfos.cli.checks import FAIL, OK, WARN, Check
+
+#: Hides TensorFlow from the Pythons of one host: they look into its packages' metadata.
+LACKS_TENSORFLOW = """
+import importlib.metadata
+plain = importlib.metadata.version
+
+def version(name):
+    if name.startswith("tensorflow"):
+        raise importlib.metadata.PackageNotFoundError(name)
+    return plain(name)
+
+importlib.metadata.version = version
+"""
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [executable.path(), "doctor", *arguments], capture_output=True, text=True, timeout=240
+    )
+
+
+def test_equal_results_of_hosts_are_one_line() -> None:
+    python = Check(OK, "Python", "3.11.7")
+    reports = {
+        "b": [python, Check(FAIL, "numpy", "not installed", "pip install numpy")],
+        "a": [python, Check(OK, "numpy", "2.4.6")],
+        "c": [python, Check(WARN, "numpy", "1.0", "upgrade"), Check(OK, "more", "there")],
+    }
+    lines = doctor_cluster.lines_of(reports)
+    assert [(line.check.what, line.hosts) for line in lines] == [
+        ("Python", ["a", "b", "c"]),
+        ("numpy", ["a"]),
+        ("numpy", ["b"]),
+        ("numpy", ["c"]),
+        ("more", ["c"]),
+    ]
+    assert doctor_cluster.table_of(lines, 3).splitlines() == [
+        "      check   hosts  found",
+        "ok    Python  all 3  3.11.7",
+        "ok    numpy   a      2.4.6",
+        "FAIL  numpy   b      not installed; pip install numpy",
+        "WARN  numpy   c      1.0; upgrade",
+        "ok    more    c      there",
+    ]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The master of two Workers, each a host of its own to Spark; the second lacks TensorFlow."""
+    directory = tmp_path_factory.mktemp("hosts")
+    lacking = directory / "lacking"
+    lacking.mkdir()
+    (lacking / "sitecustomize.py").write_text(LACKS_TENSORFLOW)
+    path = os.pathsep.join(filter(None, [str(lacking), os.environ.get("PYTHONPATH")]))
+    hosts = (
+        spark_cluster.Host("127.0.0.1"),
+        spark_cluster.Host("127.0.0.2", ("env", f"PYTHONPATH={path}")),
+    )
+    with spark_cluster.SparkCluster(directory=directory, hosts=hosts) as started:
+        yield started.url
+
+
+@pytest.mark.spark
+def test_a_host_that_lacks_something_is_named(cluster: str, leftovers: None) -> None:
+    done = run("--cluster", cluster)
+    assert done.returncode == 1, done.stderr
+    lines = done.stdout.splitlines()
+    (python,) = [line for line in lines if " Python " in line]
+    assert python.startswith("ok") and "all 2" in python
+    (lacks,) = [line for line in lines if line.startswith("FAIL")]
+    assert "TensorFlow" in lacks and "127.0.0.2" in lacks and "127.0.0.1" not in lacks
+    assert 'not installed; pip install "tensorflow' in lacks
+    (has,) = [line for line in lines if "TensorFlow" in line and line.startswith("ok")]
+    assert "127.0.0.1" in has and "2." in has
+
+
+@pytest.mark.spark
+def test_the_table_is_json_too_and_spark_takes_settings(cluster: str) -> None:
+    # With one core there is one executor, so the other host is not asked.
+    done = run("--cluster", cluster, "--json", "--conf", "spark.cores.max=1")
+    (hosts,) = {tuple(check["hosts"]) for check in json.loads(done.stdout)}
+    assert hosts in (("127.0.0.1",), ("127.0.0.2",))
+    assert done.returncode == (hosts == ("127.0.0.2",)), done.stderr
+
+
+@pytest.mark.spark
+def test_a_python_that_is_nowhere_is_named(cluster: str) -> None:
+    done = run("--cluster", cluster, "--conf", "spark.pyspark.python=/nowhere/python")
+    assert (done.returncode, done.stdout) == (1, "")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("tfos doctor: the job that checks the hosts failed: ")
+    assert "/nowhere/python" in last
+
+
+def test_a_setting_needs_a_value() -> None:
+    done = run("--cluster", "spark://127.0.0.1:1", "--conf", "spark.cores.max")
+    assert done.returncode == 2
+    assert "'spark.cores.max' is not KEY=VALUE" in done.stderr
