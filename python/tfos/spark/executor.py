@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def executor_id() -> str:
-    """A name of this task's executor: the same in all its tasks, and another one in every other
-    executor of the host.
+    """Spark's id of this task's executor, such as ``3``.
 
-    Spark tells its Python workers no executor id, but on Kubernetes, in SPARK_EXECUTOR_ID.
-    Elsewhere it is the process of the JVM above the worker (and its daemon): ``process 1234``.
+    Spark tells its Python workers no executor id, except on Kubernetes, in SPARK_EXECUTOR_ID.
+    Elsewhere the command line of the JVM above the worker (and its daemon) has it. The JVM of a
+    local master has none: then it is ``process 1234``, which is no other executor's id either.
     """
     given = os.environ.get("SPARK_EXECUTOR_ID")
     if given:
@@ -22,6 +22,15 @@ def executor_id() -> str:
         # pid (command) state ppid ...; the command may hold spaces and parentheses.
         command, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
         if command == "java":
-            return f"process {pid}"
+            return _id_in(Path(f"/proc/{pid}/cmdline").read_bytes()) or f"process {pid}"
         pid = int(rest.split()[1])
     return f"process {parent}"
+
+
+def _id_in(command_line: bytes) -> str | None:
+    """What follows ``--executor-id`` in a command line whose words end with a zero byte."""
+    words = command_line.split(b"\0")
+    for name, value in zip(words, words[1:], strict=False):
+        if name == b"--executor-id":
+            return os.fsdecode(value)
+    return None
