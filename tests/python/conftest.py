@@ -133,8 +133,12 @@ def spark_on(tmp_path_factory):
         nonlocal running, where
         asked = {"master": master, **conf}
         if running is not None and where != asked:
+            jvm = running._jvm
             running.stop()
             running = None
+            # What the first one was given is a property of the JVM, which stays.
+            for name in where.keys() - asked.keys():
+                jvm.java.lang.System.clearProperty(name)
         where = asked
         running = running or _session(master, tmp_path_factory.getbasetemp(), conf)
         return running

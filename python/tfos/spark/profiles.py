@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfos.errors import BadInputError
+from tfos.spark import allocation
 
 
 def profile_of_nodes(spark_context: Any, resources: Any, gpu_count: int) -> Any:
@@ -59,13 +60,27 @@ def _of_gpus(spark_context: Any, gpu_count: int) -> Any:
             "(spark.executor.resource.gpu.amount): ask for fewer for each node, or give the "
             "executors more"
         )
-    from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
+    from pyspark.resource import (
+        ExecutorResourceRequests,
+        ResourceProfileBuilder,
+        TaskResourceRequests,
+    )
 
     cores = int(conf.get("spark.executor.cores", "1"))
     nodes_of_executor = int(of_executor) // gpu_count
-    requests = TaskResourceRequests().resource("gpu", gpu_count)
     # Spark before 4.0 counts slots by the GPUs of its other tasks. So each node also takes so many
     # cores that no more nodes fit into an executor than it has GPUs for.
     cpus = min(cores // (nodes_of_executor + 1) + 1, cores // nodes_of_executor)
-    requests = requests.cpus(max(cpus, 1))
-    return ResourceProfileBuilder().require(requests).build
+    tasks = TaskResourceRequests().cpus(max(cpus, 1)).resource("gpu", gpu_count)
+    builder = ResourceProfileBuilder().require(tasks)
+    if allocation.is_dynamic(spark_context):
+        # Spark brings executors for each profile, which are the default's in all that it leaves
+        # out except GPUs.
+        script, vendor = (
+            conf.get(f"spark.executor.resource.gpu.{name}", "")
+            for name in ("discoveryScript", "vendor")
+        )
+        builder.require(
+            ExecutorResourceRequests().resource("gpu", int(of_executor), script, vendor)
+        )
+    return builder.build
