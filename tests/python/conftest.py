@@ -102,8 +102,7 @@ def _session(master, directory, conf):
     paths = [*IMPORT_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]
     builder = SparkSession.builder.master(master).appName("tfos-tests").config(map=conf)
     return (
-        builder
-        .config("spark.jars", tfos.jar_path())
+        builder.config("spark.jars", tfos.jar_path())
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))

@@ -18,8 +18,8 @@ _INTERVAL_SECONDS = 0.2
 class LeavingWatch:
     """Looks which executors Spark decommissions, and tells the coordinator the nodes beside them.
 
-    Whoever asks for it, the resource manager, the executor itself or Spark's own allocation: Spark's
-    driver knows. It can't call Python, so it is asked.
+    The resource manager, the executor itself or dynamic allocation may ask for it, and Spark's
+    driver knows in each case. It can't call Python, so Python asks it again and again.
 
     Owner and lifetime: a thread of its own that ends with the cluster. It is not started where
     Spark decommissions no executor (``spark.decommission.enabled``). Threads: any.
@@ -40,7 +40,9 @@ class LeavingWatch:
                 self._look()
             except Exception as error:  # a thread's boundary: without Spark nothing is left to see
                 if not self._ended.is_set():
-                    logger.warning("nodes hear of no more executors that Spark takes away: %s", error)
+                    logger.warning(
+                        "nodes hear of no more executors that Spark takes away: %s", error
+                    )
                 return
 
     def _look(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -10,8 +11,8 @@ def executor_id() -> str:
     """Spark's id of this task's executor, such as ``3``.
 
     Spark tells its Python workers no executor id, except on Kubernetes, in SPARK_EXECUTOR_ID.
-    Elsewhere the command line of the JVM above the worker (and its daemon) has it. The JVM of a
-    local master has none: then it is ``process 1234``, which is no other executor's id either.
+    Elsewhere the command line of the JVM above the worker (and its daemon) has it. That of a local
+    master has none: then it is ``process 1234``.
     """
     given = os.environ.get("SPARK_EXECUTOR_ID")
     if given:
@@ -30,7 +31,7 @@ def executor_id() -> str:
 def _id_in(command_line: bytes) -> str | None:
     """What follows ``--executor-id`` in a command line whose words end with a zero byte."""
     words = command_line.split(b"\0")
-    for name, value in zip(words, words[1:], strict=False):
+    for name, value in itertools.pairwise(words):
         if name == b"--executor-id":
             return os.fsdecode(value)
     return None

@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 
-import kubernetes_validate
 import kubeflow_spark_api.models as operator
+import kubernetes_validate
 import pydantic
 import pytest
 import yaml
@@ -150,16 +150,22 @@ def test_the_connect_server_is_where_the_operator_looks_for_it(in_image):
     words = in_image("start-connect-server.sh", "--master", "k8s://x")
     assert words[:2] == ["spark-submit", "--class"]
     assert words[-3:] == ["--master", "k8s://x", "spark-internal"]
-    assert "deploy/image/start-connect-server.sh /opt/spark/sbin/" in (
-        IMAGE / "Dockerfile"
-    ).read_text()
+    assert (
+        "deploy/image/start-connect-server.sh /opt/spark/sbin/"
+        in (IMAGE / "Dockerfile").read_text()
+    )
 
 
 def test_a_pod_that_ends_tells_its_executor_and_waits_for_it(tmp_path):
     name = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
     told = tmp_path / "told"
     executor = subprocess.Popen(
-        ["bash", "-c", f"trap 'touch {told}' PWR; touch {told}.ready; while :; do sleep 0.1; done", name]
+        [
+            "bash",
+            "-c",
+            f"trap 'touch {told}' PWR; touch {told}.ready; while :; do sleep 0.1; done",
+            name,
+        ]
     )
     wait_for((tmp_path / "told.ready").exists, "the executor's handler")
     hook = subprocess.Popen([IMAGE / "decommission.sh"])
