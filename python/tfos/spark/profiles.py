@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+
 from tfos.errors import BadInputError
 from tfos.spark import allocation
 
@@ -38,12 +40,20 @@ def profile_of_nodes(spark_context: Any, resources: Any, gpu_count: int) -> Any:
 
 
 def java_profile(spark_context: Any, profile: Any) -> Any:
-    """Spark's own object for ``profile`` (None: the default), registered with its manager."""
+    """Spark's own object for ``profile`` (None: the default), registered with its manager.
+
+    Raises BadInputError for a profile that Spark can't do, with its reason.
+    """
     manager = spark_context._jsc.sc().resourceProfileManager()
     if profile is None:
         return manager.defaultResourceProfile()
     # Spark registers a profile with the first RDD that has it.
-    rdd = spark_context.parallelize([], 1).withResources(profile)
+    try:
+        rdd = spark_context.parallelize([], 1).withResources(profile)
+    except Py4JJavaError as error:
+        raise BadInputError(
+            f"Spark refuses the resources of nodes: {error.java_exception.getMessage()}"
+        ) from error
     return rdd._jrdd.rdd().getResourceProfile()
 
 

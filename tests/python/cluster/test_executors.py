@@ -191,6 +191,15 @@ def test_a_profile_of_the_programs_own(dynamic, tmp_path):
     assert len(gpus_of_nodes(dynamic, tmp_path, nodes=2, resources=profile)) == 2
 
 
+def test_a_profile_that_spark_refuses_is_said(dynamic):
+    from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
+
+    tasks = TaskResourceRequests().cpus(1).resource("gpu", 1)
+    profile = ResourceProfileBuilder().require(tasks).build
+    with pytest.raises(BadInputError, match="Spark refuses the resources of nodes: No executor"):
+        tfos.run(dynamic, programs.write_gpus, nodes=2, resources=profile)
+
+
 def gpus_of_nodes(sc, directory, *, nodes, **options):
     """The GPUs that the programs saw; each node had one, on an executor of its own."""
     with tfos.run(
