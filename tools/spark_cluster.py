@@ -66,6 +66,7 @@ class SparkCluster(Cluster):
         interface.
     directory: holds the daemons' logs and, below `work`, the executors' directories and logs.
     start_timeout_s: bound on the start of the whole cluster.
+    worker_options: Java properties of the Workers by name, such as `spark.worker.resource.*`.
 
     Not safe for use from several threads. The Workers end with the thread that started them.
     """
@@ -78,6 +79,7 @@ class SparkCluster(Cluster):
         directory="build/spark",
         start_timeout_s=300,
         hosts=(Host(),),
+        worker_options=None,
     ):
         self.workers = workers
         self.cores = cores
@@ -85,6 +87,7 @@ class SparkCluster(Cluster):
         self.directory = pathlib.Path(directory).resolve()
         self.start_timeout_s = start_timeout_s
         self.hosts = hosts
+        self.worker_options = worker_options or {}
         self.url = None
         self._ui_port = None
         self._daemons = []
@@ -103,8 +106,10 @@ class SparkCluster(Cluster):
         deadline = time.monotonic() + self.start_timeout_s
         work_dir = self.directory / "work"
         work_dir.mkdir(parents=True, exist_ok=True)
+        options = " ".join(f"-D{name}={value}" for name, value in self.worker_options.items())
         environment = {
             **os.environ,
+            "SPARK_WORKER_OPTS": f"{os.environ.get('SPARK_WORKER_OPTS', '')} {options}".strip(),
             "SPARK_HOME": str(spark_home()),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",

@@ -522,6 +522,18 @@ TEST_F(AgentCommandTest, EndOfFeedIsRelayedHoweverEarlyItComes) {
   EXPECT_TRUE(AgentEnds());
 }
 
+TEST_F(AgentCommandTest, ALeavingExecutorIsAnnouncedHoweverEarlyThatComes) {
+  Launch(
+      Bootstrap("assert hear()['reason'] == 'first'; say('state', state='running'); "
+                "assert hear()['reason'] == 'second'; say('done')"));
+  coordinator_.Send({{"type", "leaving"}, {"node_id", 1}, {"reason", "first"}});
+  coordinator_.StartNode();
+  agent_->AwaitState("running");
+  coordinator_.Send({{"type", "leaving"}, {"node_id", 0}, {"reason", "second"}});
+  coordinator_.Await("done");
+  EXPECT_TRUE(AgentEnds());
+}
+
 TEST_F(AgentCommandTest, StopEndsTheNodeAsDone) {
   RunProgram("say('state', state='running'); forever()");
   coordinator_.Send({{"type", "stop"}, {"reason", "another node failed"}, {"grace_ms", 20000}});

@@ -1,6 +1,7 @@
 #include "node/agent_link.h"
 
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -65,11 +66,16 @@ struct AgentLink::State {
   std::shared_ptr<NodeFeed> feed TFOS_GUARDED_BY(mutex);
   bool feed_ended TFOS_GUARDED_BY(mutex) = false;
   bool said_renamed TFOS_GUARDED_BY(mutex) = false;
+  std::map<int, std::string> leaving TFOS_GUARDED_BY(mutex);
   json program_metrics TFOS_GUARDED_BY(mutex) = json::object();
   std::string reported TFOS_GUARDED_BY(mutex);
 
   void OnFeed(const control::NodeCommand& command) {
     const MutexLock lock(mutex);
+    if (const auto* notice = std::get_if<control::NodeLeaving>(&command)) {
+      leaving[notice->node_id] = notice->reason;
+      return;
+    }
     if (std::holds_alternative<control::EndFeed>(command)) feed_ended = true;
     if (!feed) return;
     if (const auto* ended = std::get_if<control::EndEpoch>(&command)) {
@@ -185,6 +191,11 @@ void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
 Status AgentLink::Send(const std::string& message) {
   link_->SendMetrics();
   return link_->Send(message);
+}
+
+std::map<int, std::string> AgentLink::Leaving() const {
+  const MutexLock lock(state_->mutex);
+  return state_->leaving;
 }
 
 Status AgentLink::SetMetrics(const std::string& text) {

@@ -1,6 +1,7 @@
 #ifndef TFOS_NODE_AGENT_LINK_H_
 #define TFOS_NODE_AGENT_LINK_H_
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -34,6 +35,9 @@ class AgentLink {
 
   /// The program's own metrics: a JSON object, reported with the feed's at the next heartbeat.
   Status SetMetrics(const std::string& json);
+
+  /// The nodes whose executors Spark is about to take away, by number, and why.
+  std::map<int, std::string> Leaving() const;
 
  private:
   struct State;

@@ -140,6 +140,16 @@ TEST_F(AgentLinkTest, GrantsArrive) {
   EXPECT_THAT(grant->missing, ElementsAre("worker:1"));
 }
 
+TEST_F(AgentLinkTest, KnowsWhichNodesLeave) {
+  Open(std::chrono::hours(1));
+  link_->Attach(feed_);
+  EXPECT_TRUE(link_->Leaving().empty());
+  Tell(control::NodeLeaving{.node_id = 2, .reason = "why"});
+  Tell(control::EndFeed{});
+  EXPECT_TRUE(FeedEnds());  // which was told later
+  EXPECT_THAT(link_->Leaving(), ElementsAre(std::pair(2, "why")));
+}
+
 TEST_F(AgentLinkTest, AFeedThatComesAfterItsEndEndsAtOnce) {
   Open(std::chrono::milliseconds(10));
   Tell(control::EndFeed{});

@@ -97,16 +97,15 @@ def needs_of(item):
     return sorted(needs)
 
 
-def _session(master, directory):
+def _session(master, directory, conf):
     from pyspark.sql import SparkSession
 
     import tfos
 
     paths = [*IMPORT_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]
+    builder = SparkSession.builder.master(master).appName("tfos-tests").config(map=conf)
     return (
-        SparkSession.builder.master(master)
-        .appName("tfos-tests")
-        .config("spark.jars", tfos.jar_path())
+        builder.config("spark.jars", tfos.jar_path())
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))
@@ -126,19 +125,24 @@ def _path_of_executors():
 
 @pytest.fixture(scope="session")
 def spark_on(tmp_path_factory):
-    """A function that returns the SparkSession on a master. A process has one at a time, so it is
-    kept for as long as the tests ask for the same. All have the jar, because their driver's JVM is
-    the one of the first."""
+    """A function that returns the SparkSession on a master, with further settings if they are given.
+    A process has one at a time, so it is kept for as long as the tests ask for the same. All have
+    the jar, because their driver's JVM is the one of the first."""
     running = None
     where = None
 
-    def session(master):
+    def session(master, **conf):
         nonlocal running, where
-        if running is not None and where != master:
+        asked = {"master": master, **conf}
+        if running is not None and where != asked:
+            jvm = running._jvm
             running.stop()
             running = None
-        where = master
-        running = running or _session(master, tmp_path_factory.getbasetemp())
+            # What the first one was given is a property of the JVM, which stays.
+            for name in where.keys() - asked.keys():
+                jvm.java.lang.System.clearProperty(name)
+        where = asked
+        running = running or _session(master, tmp_path_factory.getbasetemp(), conf)
         return running
 
     yield session

@@ -21,6 +21,7 @@ from tfos.cluster.coordinator_process import CoordinatorProcess
 from tfos.cluster.ending import Ending
 from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed
 from tfos.cluster.launcher import Launcher
+from tfos.cluster.leaving import LeavingWatch
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.plan import ClusterPlan
 from tfos.cluster.progress import Progress
@@ -89,8 +90,9 @@ class Cluster:
                 self.default_fs,
                 self.working_dir,
             )
-            self._launcher.start(launch_plan, plan.node_count, request.on_driver)
+            self._launcher.start(launch_plan, plan.node_count, request.on_driver, plan.profile)
             self._launcher.wait_until_formed(request.registration_timeout)
+            LeavingWatch(sc, self._coordinator, self._ended)
         except BaseException:
             self._abort("the cluster could not be started")
             raise
@@ -372,6 +374,7 @@ class Cluster:
             self._launcher.wait(_RESULTS_SECONDS if self._wants_results else _LAUNCH_END_SECONDS)
         if cancel:
             self._jobs.cancel()
+            self._launcher.release_executors()
         self._coordinator.close(timeout=self._settings.stop_grace + 10)
 
     def _show_progress(self, doing: str, *, last: bool = False) -> None:

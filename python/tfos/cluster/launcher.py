@@ -10,9 +10,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from pyspark import StorageLevel
+
 from tfos.cluster import launch
 from tfos.cluster.coordinator import Coordinator
 from tfos.errors import NodeFailedError, TfosError
+from tfos.spark import allocation
+from tfos.spark.connect import ConnectTasks
 from tfos.spark.jobs import SparkJob, SparkJobs, first_cause
 
 
@@ -31,11 +35,15 @@ class Launcher:
         self._coordinator = coordinator
         self._show_progress = show_progress
         self._closing = False
+        self._held: Any = None
         self.job: SparkJob | None = None
-        self.rdd: Any = None
+        self._tasks: Any = None
 
-    def start(self, plan: launch.LaunchPlan, nodes: int, on_driver: int) -> None:
-        """Starts all nodes, the first ones on the driver, and returns at once."""
+    def start(
+        self, plan: launch.LaunchPlan, nodes: int, on_driver: int, profile: Any = None
+    ) -> None:
+        """Starts all nodes, the first ones on the driver, and returns at once. ``profile`` is what
+        each launch task asks of Spark; None: its default."""
         for node_id in range(on_driver):
             threading.Thread(
                 target=self._launch_on_driver,
@@ -44,8 +52,17 @@ class Launcher:
                 name=f"tfos-launch-{node_id}",
             ).start()
         task = partial(launch.launch_task, plan)
-        collect, self.rdd = self._jobs.run_tasks(task, range(on_driver, nodes))
-        self.job = self._jobs.start("nodes", collect, self._ended)
+        self._tasks = self._jobs.tasks(task, range(on_driver, nodes), profile)
+        if not plan.stay and not isinstance(self._tasks, ConnectTasks):
+            # Once the tasks have ended, Spark does not see that an executor has a node. But with
+            # dynamic allocation it keeps executors that hold cached data, however idle.
+            self._held = self._tasks.persist(StorageLevel.MEMORY_AND_DISK)
+        self.job = self._jobs.start("nodes", self._tasks.collect, self._ended)
+
+    @property
+    def rdd(self) -> Any:
+        """That of the launch tasks, which Spark Connect has not: then it is None."""
+        return None if isinstance(self._tasks, ConnectTasks) else self._tasks
 
     def wait_until_formed(self, timeout: float) -> None:
         """Returns when all nodes are there; :class:`NodeFailedError` says which are not."""
@@ -83,6 +100,12 @@ class Launcher:
         if self.job is not None:
             self.job.wait(seconds)
 
+    def release_executors(self) -> None:
+        """From now on dynamic allocation may remove the executors of nodes that were fed."""
+        # A program may stop its session first, which gives back everything.
+        if self._held is not None and self._jobs.spark_context._jsc is not None:
+            self._held.unpersist()
+
     def _ended(self, job: SparkJob) -> None:
         # What ends with the cluster, or because of its end, is not a failure of it.
         over = self._closing or self._coordinator.finished
@@ -106,7 +129,7 @@ class Launcher:
                 elif running < total:
                     why = (
                         f"no executor slot (Spark runs {running} of {total} launch tasks; "
-                        "free cores or lower the number of nodes)"
+                        f"{self._why_no_slot()})"
                     )
                 else:
                     why = "its launch task runs, but no agent has connected"
@@ -115,3 +138,10 @@ class Launcher:
                     f"expected, {why}"
                 )
         return reasons or ["no node is missing, but the roster was not published"]
+
+    def _why_no_slot(self) -> str:
+        sc = self._jobs.spark_context
+        what_to_do = "free cores or lower the number of nodes"
+        if not allocation.is_dynamic(sc):
+            return what_to_do
+        return f"{allocation.executors_for_people(sc)}; {what_to_do}"

@@ -48,6 +48,8 @@ def _row(node: dict[str, Any]) -> str:
     state = node["state"]
     if state != "running" and node.get("detail"):
         state += f" ({node['detail']})"
+    if node.get("leaving"):
+        state += f" ({node['leaving']})"
     cells = [
         _cell(f"{node['job_name']}:{node['task_index']}"),
         _cell(node["host"] or ""),

@@ -36,6 +36,7 @@ class ClusterRequest:
     log_dir: str | os.PathLike[str] | None = None
     driver_parameter_servers: bool = False
     registration_timeout: float = 600
+    resources: Any = None
     queues: tuple[str, ...] = QUEUES
     hold_port: bool = False
 
@@ -54,6 +55,8 @@ class ClusterPlan:
     settings: Settings
     #: Pickled ``(main, args)``.
     payload: bytes = field(repr=False)
+    #: The ResourceProfile of the launch tasks; None: Spark's default.
+    profile: Any = None
 
     @property
     def node_count(self) -> int:

@@ -169,6 +169,8 @@ def describe(node: dict[str, Any]) -> str:
     words = [job_and_task(node), node["state"]]
     if node["state"] in ("expected", "registered") and node.get("detail"):
         words.append(f"({node['detail']})")
+    if node.get("leaving"):
+        words.append(f"({node['leaving']})")
     metrics = node["metrics"]
     words += [f"{name}={number(metrics[name])}" for name in ("step", "loss") if name in metrics]
     return " ".join(words)

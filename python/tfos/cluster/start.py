@@ -17,7 +17,7 @@ from tfos.cluster.plan import ClusterPlan, ClusterRequest
 from tfos.cluster.progress import Progress
 from tfos.errors import BadInputError
 from tfos.settings import Settings, unknown_key
-from tfos.spark import slots
+from tfos.spark import allocation, profiles, slots
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import use_this_python
 from tfos.spark.sessions import context_of
@@ -40,6 +40,7 @@ def run(
     log_dir: str | os.PathLike[str] | None = None,
     driver_parameter_servers: bool = False,
     registration_timeout: float = 600,
+    resources: Any = None,
     **settings: Any,
 ) -> Cluster:
     """Starts a TensorFlow cluster on the executors of ``spark`` and returns when it has formed.
@@ -59,6 +60,9 @@ def run(
         tensorboard, log_dir: run TensorBoard over ``log_dir`` beside the chief.
         driver_parameter_servers: run the parameter servers, of either kind, on the driver.
         registration_timeout: seconds for all nodes to come up.
+        resources: a ``pyspark.resource.ResourceProfile``: what each node asks of Spark, where that
+            differs from what the application's other tasks ask for. A ``gpu_count`` makes one by
+            itself where Spark manages GPUs.
         settings: any of :data:`tfos.settings.SETTINGS` by keyword.
 
     Raises:
@@ -77,6 +81,7 @@ def run(
         log_dir=log_dir,
         driver_parameter_servers=driver_parameter_servers,
         registration_timeout=registration_timeout,
+        resources=resources,
     )
     return start(spark, main, request, settings)
 
@@ -111,17 +116,19 @@ def start(
     payload = _pickled(main, request.args)
     progress = Progress(resolved.progress)
     use_this_python(sc)
+    profile = profiles.profile_of_nodes(sc, request.resources, resolved.gpu_count)
     slots.wait_for_slots(
         sc,
         request.nodes - request.on_driver,
         resolved.slots_timeout,
         first_executor_timeout=request.registration_timeout,
         while_waiting=lambda doing: progress.show([], doing),
+        profile=profile,
     )
     if request.input_mode == "spark":
-        slots.warn_of_idle_executors(sc)
+        allocation.warn_of_idle_executors(sc)
         warn_of_speculation(sc)
-    return Cluster(sc, ClusterPlan(request, roles, resolved, payload), progress)
+    return Cluster(sc, ClusterPlan(request, roles, resolved, payload, profile), progress)
 
 
 def _check(request: ClusterRequest, settings: Settings) -> None:

@@ -17,6 +17,7 @@ class NodeStatus:
         state: ``expected``, ``registered``, ``starting``, ``running``, ``draining``, ``done``,
             ``failed`` or ``lost``.
         detail: more about the state, for people.
+        leaving: why Spark is about to take its executor away; empty as long as it is not.
         host, address, port: where it runs, and where other nodes reach it.
         executor_id: Spark's name of the executor that it runs beside.
         pid, agent_pid: its process, and that of its agent.
@@ -31,6 +32,7 @@ class NodeStatus:
     task_index: int
     state: str
     detail: str
+    leaving: str
     host: str | None
     address: str | None
     port: int | None
@@ -58,6 +60,7 @@ class NodeStatus:
             task_index=node["task_index"],
             state=node["state"],
             detail=node.get("detail") or "",
+            leaving=node.get("leaving") or "",
             host=node.get("host"),
             address=node.get("address"),
             port=node.get("port"),

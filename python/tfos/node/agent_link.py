@@ -31,6 +31,10 @@ class AgentLink:
     def send(self, message_type: str, **fields: Any) -> None:
         self._native.send(control_message.encode(message_type, **fields))
 
+    def leaving(self) -> dict[int, str]:
+        """Why, by the numbers of the nodes whose executors Spark is about to take away."""
+        return self._native.leaving()
+
     def send_feed_terminated(self) -> None:
         self.send("feed_terminated")
 

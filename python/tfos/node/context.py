@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from tfos.base.roles import CHIEF_JOBS, members_of
@@ -275,6 +275,21 @@ class NodeContext:
         if not self.is_chief:
             return []
         return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+
+    @property
+    def leaving(self) -> dict[int, str]:
+        """The nodes that will be lost, because Spark is about to take their executors away: why, by
+        node id. Empty as long as all stay. All nodes hear of it, so that the chief can save in
+        time. Cheap: look at it after each step."""
+        return self._reporter.leaving()
+
+    def on_leaving(self, save: Callable[[Any], Any]) -> Any:
+        """A callback of Keras 3 or legacy Keras that calls ``save(model)`` after the batch in which
+        this node hears that a node will be lost (see ``leaving``), once for each such node:
+        ``fit(callbacks=ctx.chief_only(ctx.on_leaving(lambda model: model.save(path))))``."""
+        from tfos.keras.leaving import SaveBeforeLoss
+
+        return SaveBeforeLoss(save, lambda: self.leaving)
 
     def average_metrics(self, batch_norm: bool = False) -> Any:
         """A callback of Keras 3 or legacy Keras that averages metrics over all training nodes. At

@@ -99,22 +99,12 @@ class ConnectContext:
             raise
         return "file:///"
 
-    def run_tasks(self, task: Callable[..., Iterable[Any]], numbers: Sequence[int]) -> Any:
-        """A function that runs ``task([number])`` in a Spark task for each of the consecutive
-        ``numbers``, and returns all that they yield: numbers, each with bytes or None."""
-        source = self.session.range(numbers[0], numbers[-1] + 1, 1, len(numbers))
-        results = source.mapInArrow(_NumberedTask(task), _RESULT)
-        return lambda: [
-            (row.number, None if row.result is None else bytes(row.result))
-            for row in results.collect()
-        ]
-
     def run_on_executor(self, function: Callable[[], Any]) -> Any:
         """What ``function()`` returns, or raises, in a task of its own. It must be known to the
         executors' Python, or be pickled by value."""
         import cloudpickle
 
-        [(_, said)] = self.run_tasks(_Call(function), [0])()
+        [(_, said)] = ConnectTasks(self.session, _Call(function), [0]).collect()
         result, error = cloudpickle.loads(said)
         if error is not None:
             raise error
@@ -141,6 +131,28 @@ class ConnectContext:
     def job_group(self, group: str) -> ConnectJobGroup:
         """For a job that is to be watched and cancelled."""
         return ConnectJobGroup(self.session, group)
+
+
+class ConnectTasks:
+    """What runs ``task([number])`` in a Spark task for each of the consecutive ``numbers``.
+    ``profile`` is the ResourceProfile of each task; None: Spark's default."""
+
+    def __init__(
+        self,
+        session: Any,
+        task: Callable[..., Iterable[Any]],
+        numbers: Sequence[int],
+        profile: Any = None,
+    ):
+        source = session.range(numbers[0], numbers[-1] + 1, 1, len(numbers))
+        self._results = source.mapInArrow(_NumberedTask(task), _RESULT, profile=profile)
+
+    def collect(self) -> list[tuple[int, bytes | None]]:
+        """Runs the tasks, and returns all that they yield: numbers, each with bytes or None."""
+        return [
+            (row.number, None if row.result is None else bytes(row.result))
+            for row in self._results.collect()
+        ]
 
 
 class ConnectJobGroup:

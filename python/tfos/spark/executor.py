@@ -3,20 +3,24 @@ modules there."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from pathlib import Path
 
 
 def executor_id() -> str:
-    """A name of this task's executor: the same in all its tasks, and another one in every other
-    executor of the host.
+    """Spark's id of this task's executor, such as ``3``.
 
-    Spark tells its Python workers no executor id, but on Kubernetes, in SPARK_EXECUTOR_ID.
-    Elsewhere it is the process of the JVM above the worker (and its daemon): ``process 1234``.
+    Spark tells its Python workers no executor id, except on Kubernetes, in SPARK_EXECUTOR_ID.
+    Elsewhere the command line of the JVM above the worker (and its daemon) has it. That of a local
+    master has none: then it is ``process 1234``.
     """
     given = os.environ.get("SPARK_EXECUTOR_ID")
-    return given or f"process {executor_pid()}"
+    if given:
+        return given
+    pid = executor_pid()
+    return _id_in(Path(f"/proc/{pid}/cmdline").read_bytes()) or f"process {pid}"
 
 
 def executor_pid() -> int:
@@ -36,3 +40,12 @@ def python_path() -> str:
     """PYTHONPATH for a fresh interpreter that is to find what this worker finds: entries of a
     worker's sys.path are relative to directories of Spark's."""
     return os.pathsep.join(dict.fromkeys(os.path.abspath(entry) for entry in sys.path if entry))
+
+
+def _id_in(command_line: bytes) -> str | None:
+    """What follows ``--executor-id`` in a command line whose words end with a zero byte."""
+    words = command_line.split(b"\0")
+    for name, value in itertools.pairwise(words):
+        if name == b"--executor-id":
+            return os.fsdecode(value)
+    return None

@@ -15,7 +15,7 @@ from pyspark.rdd import RDD, PipelinedRDD
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
 
 from tfos.spark import versions
-from tfos.spark.connect import ConnectContext, ConnectJobGroup
+from tfos.spark.connect import ConnectContext, ConnectJobGroup, ConnectTasks
 
 _CANCEL_INTERVAL_SECONDS = 0.2
 _CANCEL_ATTEMPTS = 10
@@ -157,16 +157,16 @@ class SparkJobs:
             self._jobs.append(job)
         return job
 
-    def run_tasks(
-        self, task: Callable[..., Iterable[Any]], numbers: Sequence[int]
-    ) -> tuple[Callable[[], list[Any]], RDD | None]:
-        """What runs ``task([number])`` in a Spark task for each of the consecutive ``numbers`` and
-        returns all that they yield, pairs of the number and bytes or None; and its RDD, which Spark
-        Connect has not."""
+    def tasks(
+        self, task: Callable[..., Iterable[Any]], numbers: Sequence[int], profile: Any = None
+    ) -> RDD | ConnectTasks:
+        """What runs ``task([number])`` in a Spark task for each of the consecutive ``numbers`` once
+        it is collected: all that they yield, pairs of the number and bytes or None. ``profile`` is
+        the ResourceProfile of each task; None: Spark's default."""
         if isinstance(self.spark_context, ConnectContext):
-            return self.spark_context.run_tasks(task, numbers), None
-        rdd = self.spark_context.parallelize(numbers, len(numbers))
-        return rdd.mapPartitions(task).collect, rdd
+            return ConnectTasks(self.spark_context.session, task, numbers, profile)
+        rdd = self.spark_context.parallelize(numbers, len(numbers)).mapPartitions(task)
+        return rdd if profile is None else rdd.withResources(profile)
 
     def cancel(self) -> None:
         """Cancels those that still run."""

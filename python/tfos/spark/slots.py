@@ -6,24 +6,24 @@ silently, so the shortage is said before anything starts.
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Callable
 from typing import Any
 
 from tfos.errors import BadInputError
+from tfos.spark import allocation, profiles
 from tfos.spark.connect import ConnectContext
-
-logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.1
 
 
-def available_slots(spark_context: Any) -> int:
-    """Tasks that the executors registered so far can run at the same time, busy ones included."""
+def available_slots(spark_context: Any, profile: Any = None) -> int:
+    """Tasks that the executors registered so far can run at the same time, busy ones included.
+    ``profile`` is Spark's own, of Java, of these tasks; None: the default."""
     context = spark_context._jsc.sc()
-    profile = context.resourceProfileManager().defaultResourceProfile()
+    if profile is None:
+        profile = context.resourceProfileManager().defaultResourceProfile()
     return context.maxNumConcurrentTasks(profile)
 
 
@@ -47,28 +47,33 @@ def wait_for_slots(
     first_executor_timeout: float = 600,
     while_waiting: Callable[[str], None] = lambda doing: None,
     what: str = "nodes",
+    profile: Any = None,
 ) -> None:
     """Returns once ``needed`` tasks can run at the same time, waiting for executors to register.
 
     Raises BadInputError, with the numbers and what to change, at once when the master's size cannot
     suffice, and otherwise when no executor has registered for ``timeout`` seconds after the one
     before it; the first one may take ``first_executor_timeout``, as a resource manager must start
-    it. With dynamic allocation Spark asks for executors only when tasks wait, so nothing is
-    checked. ``while_waiting`` is called again and again with what is waited for. ``what`` each of
-    them runs is for messages.
+    it. With dynamic allocation Spark asks for executors only when tasks wait, so only the most that
+    it may ask for is checked. ``while_waiting`` is called again and again with what is waited for.
+    ``what`` each of them runs is for messages. ``profile``: the ResourceProfile of these tasks;
+    None: Spark's default.
     """
     conf = spark_context.getConf()
-    if _allocates_dynamically(conf):
-        return
-    task_cpus = int(conf.get("spark.task.cpus", "1"))
-    expected = expected_slots(spark_context.master, task_cpus)
-    if expected is not None and expected < needed:
-        raise _shortage(spark_context, conf, expected, needed, what)
+    dynamic = allocation.is_dynamic(spark_context)
+    if profile is None and not dynamic:  # Of a profile, only Spark itself knows what it takes.
+        expected = expected_slots(spark_context.master, int(conf.get("spark.task.cpus", "1")))
+        if expected is not None and expected < needed:
+            raise _shortage(spark_context, conf, expected, needed, what)
     if isinstance(spark_context, ConnectContext):
         return  # Its server does not tell. A launch that lacks slots says so.
+    of_java = profiles.java_profile(spark_context, profile)
+    if dynamic:
+        allocation.check_most_executors(spark_context, of_java, needed, what)
+        return
     before = 0
     deadline = time.monotonic() + max(timeout, first_executor_timeout)
-    while (slots := available_slots(spark_context)) < needed:
+    while (slots := available_slots(spark_context, of_java)) < needed:
         if slots > before:
             before = slots
             deadline = time.monotonic() + timeout
@@ -77,30 +82,6 @@ def wait_for_slots(
             raise _shortage(spark_context, conf, slots, needed, what)
         while_waiting(f"waiting for executors: {slots} of {needed} task slots")
         time.sleep(_POLL_SECONDS)
-
-
-def warn_of_idle_executors(spark_context: Any) -> None:
-    """Warns if Spark may remove executors that run no task, with the nodes beside them.
-
-    That is so with dynamic allocation once the launch tasks have ended (input mode 'spark'): a node
-    that computes is not a task, and between two feeds there are none.
-    """
-    conf = spark_context.getConf()
-    if not _allocates_dynamically(conf):
-        return
-    idle = conf.get("spark.dynamicAllocation.executorIdleTimeout", "60s")
-    logger.warning(
-        "spark.dynamicAllocation.enabled is true and rows are fed by Spark: an executor that runs "
-        "no task for spark.dynamicAllocation.executorIdleTimeout (%s), or with cached blocks for "
-        "spark.dynamicAllocation.cachedExecutorIdleTimeout, is removed, which ends its nodes and "
-        "fails the cluster. Raise both above the longest time between two feeds, or switch "
-        "dynamic allocation off for this application",
-        idle,
-    )
-
-
-def _allocates_dynamically(conf: Any) -> bool:
-    return conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
 
 
 def _shortage(spark_context: Any, conf: Any, slots: int, needed: int, what: str) -> BadInputError:

@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/format.h"
 #include "base/logging.h"
@@ -118,6 +119,7 @@ class Agent {
   ExecutorWatch watch_;
 
   AgentLife life_;
+  std::vector<NodeLeaving> leaving_;  // for a node that starts later
   NodeReport report_;
   NodePlace place_;
   const Result<pid_t> executor_jvm_;
@@ -195,6 +197,9 @@ void Agent::OnCommand(const AgentCommand& command) {
   } else if (std::holds_alternative<EndFeed>(command)) {
     report_.EndFeed();
     if (life_.node_runs()) node_->Send(EndFeed{});
+  } else if (const auto* leaving = std::get_if<NodeLeaving>(&command)) {
+    leaving_.push_back(*leaving);
+    if (life_.node_runs()) node_->Send(*leaving);
   } else if (const auto* stop = std::get_if<Stop>(&command)) {
     LogInfo("told to stop: {}", stop->reason);
     Handle(AgentEvent::kStopAsked, {.grace = stop->grace, .reason = stop->reason});
@@ -331,6 +336,7 @@ void Agent::StartNode(const control::StartNode& start) {
   // The node holds the ports from here on, and only the node's own close is to free them.
   place_.ReleasePorts();
   if (report_.feed_ended()) node_->Send(EndFeed{});
+  for (const NodeLeaving& leaving : leaving_) node_->Send(leaving);
   report_.SetPid(node_->pid());
   report_.Report(NodeState::kRegistered, "starting its process");
   if (start.tensorboard) StartTensorBoard();

@@ -220,6 +220,7 @@ class Coordinator final : public ControlService {
         Overloaded{
             [&](const EndEpoch& ended) { return roster_->EndEpoch(ended); },
             [&](const EndFeed&) { return roster_->EndFeed(Now()); },
+            [&](const NodeLeaving& leaving) { return roster_->Leave(leaving, Now()); },
             [&](const Stop& stop) { return roster_->StopAll(stop, Now()); },
             [&](const DriverFailure& failure) { return roster_->FailFromDriver(failure, Now()); },
             [&](const UnknownMessage& unknown) { return LogUnknown(unknown); },

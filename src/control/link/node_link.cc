@@ -179,7 +179,8 @@ void NodeLink::OnLine(const std::string& line) {
   if (auto* tickets = std::get_if<StepTickets>(&*command); tickets != nullptr) {
     KeepLatest(std::move(*tickets));
   } else if (std::holds_alternative<EndEpoch>(*command) ||
-             std::holds_alternative<EndFeed>(*command)) {
+             std::holds_alternative<EndFeed>(*command) ||
+             std::holds_alternative<NodeLeaving>(*command)) {
     feed_commands_.push_back(*std::move(command));
   } else {
     return;

@@ -62,8 +62,8 @@ struct Exit {
 /// heartbeats.
 Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout);
 
-using DriverMessage =
-    std::variant<StartCluster, EndEpoch, EndFeed, Stop, DriverFailure, Exit, UnknownMessage>;
+using DriverMessage = std::variant<StartCluster, EndEpoch, EndFeed, NodeLeaving, Stop,
+                                   DriverFailure, Exit, UnknownMessage>;
 
 // From the coordinator to the driver.
 

@@ -13,6 +13,7 @@ std::vector<std::string> Examples<DriverMessage>() {
           "start_timeout_ms":1000,"heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"max_lost_nodes":1,"log_level":"INFO"})",
       R"({"type":"end_epoch","epoch":3,"queue":"input"})",
       R"({"type":"end_feed"})",
+      R"({"type":"leaving","node_id":1,"reason":"r"})",
       R"({"type":"stop","reason":"r","grace_ms":5000})",
       R"({"type":"fail","node":-1,"step":"launch","message":"m","traceback":"t","log_tail":[],"lost":false})",
       R"({"type":"exit"})",

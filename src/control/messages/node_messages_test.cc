@@ -19,6 +19,7 @@ std::vector<std::string> Examples<NodeCommand>() {
           "ending":true,"passes":[{"from":0,"to":1,"rows":9,"address":"10.0.0.6","feed":{"socket":"s","port":7}}],
           "missing":["worker:1"]})",
       R"({"type":"end_feed"})",
+      R"({"type":"leaving","node_id":1,"reason":"r"})",
       R"({"type":"stop","reason":"r","grace_ms":0})",
   };
 }

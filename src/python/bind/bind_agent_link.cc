@@ -1,4 +1,5 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
@@ -45,7 +46,9 @@ void BindAgentLink(nb::module_& module) {
            nb::call_guard<nb::gil_scoped_release>(),
            "Ends this server's feed when the agent says so, and reports its counters.")
       .def("set_metrics", &SetMetrics, nb::arg("json"),
-           "The program's own metrics, as the text of a JSON object.");
+           "The program's own metrics, as the text of a JSON object.")
+      .def("leaving", &node::AgentLink::Leaving,
+           "{node id: why} of the nodes whose executors Spark is about to take away.");
 }
 
 }  // namespace tfos::python

@@ -8,6 +8,7 @@ import pathlib
 import signal
 
 import numpy as np
+import psutil
 import pytest
 
 import tfos
@@ -140,8 +141,16 @@ def kill_executor(ctx):
         keep(ctx, [row[1] for row in ctx.feed.next_batch(BATCH)])
         batches += 1
         if ctx.node_id == ctx.args["victim"] and batches == ctx.args["batches"]:
-            os.kill(int(ctx.executor_id.removeprefix("process ")), signal.SIGKILL)
+            _executor().kill()
             signal.pause()  # its agent ends it
+
+
+def _executor():
+    """The JVM of this node's executor, which works in the same directory."""
+    for process in psutil.process_iter(["name"]):
+        if process.info["name"] == "java" and process.cwd() == os.getcwd():
+            return process
+    raise AssertionError(f"no executor works in {os.getcwd()}")
 
 
 def test_no_row_is_missing_when_an_executor_dies(spark, tmp_path):

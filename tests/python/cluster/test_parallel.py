@@ -3,13 +3,14 @@
 import argparse
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from support.fake_spark import FakeSparkContext
 from tensorflowonspark import TFParallel
 from tfos.errors import BadInputError, TfosError
-from tfos.spark import slots
+from tfos.spark import allocation, profiles, slots
 
 
 @pytest.mark.parametrize(
@@ -54,29 +55,49 @@ def test_executors_that_never_register_are_waited_for_until_the_timeout():
         slots.wait_for_slots(sc, 2, timeout=0.2)
 
 
+def dynamic(master="yarn", **conf):
+    settings = {f"spark.dynamicAllocation.{name}": value for name, value in conf.items()}
+    return FakeSparkContext(
+        master, slots_by_look=[0], conf={"spark.dynamicAllocation.enabled": "true", **settings}
+    )
+
+
 def test_dynamic_allocation_is_not_second_guessed():
-    sc = FakeSparkContext(
-        "yarn", slots_by_look=[0], conf={"spark.dynamicAllocation.enabled": "true"}
+    slots.wait_for_slots(dynamic(), 2, timeout=0)
+
+
+def test_a_local_master_allocates_nothing():
+    assert allocation.is_dynamic(dynamic("local-cluster[2,1,1024]"))
+    for master in ("local", "local[4]"):
+        assert not allocation.is_dynamic(dynamic(master))
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_no_more_executors_are_counted_on_than_may_come(is_known):
+    profile = SimpleNamespace(
+        maxTasksPerExecutor=lambda conf: 2, isCoresLimitKnown=lambda: is_known
     )
-    slots.wait_for_slots(sc, 2, timeout=0)
+    sc = dynamic(maxExecutors="3")
+    allocation.check_most_executors(sc, profile, 6, "nodes")
+    allocation.check_most_executors(dynamic(), profile, 7, "nodes")
+    if not is_known:
+        allocation.check_most_executors(sc, profile, 7, "nodes")
+        return
+    with pytest.raises(BadInputError) as caught:
+        allocation.check_most_executors(sc, profile, 7, "nodes")
+    assert "may bring 3 executor(s)" in str(caught.value)
+    assert "Ask for at most 6 nodes" in str(caught.value)
 
 
-def test_idle_executors_that_dynamic_allocation_may_remove_are_warned_of(caplog):
-    slots.warn_of_idle_executors(FakeSparkContext("yarn"))
+def test_executors_with_nodes_that_dynamic_allocation_may_remove_are_warned_of(caplog):
+    timeout = {"cachedExecutorIdleTimeout": "90s"}
+    for harmless in (dynamic(), dynamic("local[2]", **timeout), FakeSparkContext("yarn")):
+        allocation.warn_of_idle_executors(harmless)
     assert caplog.records == []
-    slots.warn_of_idle_executors(
-        FakeSparkContext(
-            "yarn",
-            conf={
-                "spark.dynamicAllocation.enabled": "true",
-                "spark.dynamicAllocation.executorIdleTimeout": "90s",
-            },
-        )
-    )
+    allocation.warn_of_idle_executors(dynamic(**timeout))
     (record,) = caplog.records
     assert record.levelname == "WARNING"
-    assert "spark.dynamicAllocation.executorIdleTimeout (90s)" in record.getMessage()
-    assert "spark.dynamicAllocation.cachedExecutorIdleTimeout" in record.getMessage()
+    assert "spark.dynamicAllocation.cachedExecutorIdleTimeout is 90s" in record.getMessage()
 
 
 @pytest.mark.parametrize("use_barrier", [True, False])
@@ -147,3 +168,28 @@ def test_the_gpus_of_an_instance_do_not_stay_set_in_a_reused_worker(spark):
 def test_no_instances_are_refused(spark):
     with pytest.raises(BadInputError, match="0 instances"):
         TFParallel.run(spark.sparkContext, lambda args, ctx: None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("gpu_count", "conf"),
+    [
+        (0, {"spark.executor.resource.gpu.amount": "1"}),
+        (1, {}),
+        (1, {"spark.executor.resource.gpu.amount": "1"}),
+        (2, {"spark.executor.resource.gpu.amount": "4", "spark.task.resource.gpu.amount": "2"}),
+    ],
+)
+def test_nodes_need_no_profile_where_tasks_have_what_they_need(gpu_count, conf):
+    sc = FakeSparkContext("yarn", conf=conf)
+    assert profiles.profile_of_nodes(sc, None, gpu_count) is None
+
+
+def test_a_profile_is_one_of_spark_and_for_executors():
+    from pyspark.resource import ResourceProfile
+
+    with pytest.raises(BadInputError, match="a pyspark.resource.ResourceProfile"):
+        profiles.profile_of_nodes(FakeSparkContext("yarn"), {"gpu": 1}, 0)
+    profile = ResourceProfile()
+    assert profiles.profile_of_nodes(FakeSparkContext("yarn"), profile, 0) is profile
+    with pytest.raises(BadInputError, match=r"local\[2\] has none"):
+        profiles.profile_of_nodes(FakeSparkContext("local[2]"), profile, 0)

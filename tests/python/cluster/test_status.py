@@ -43,7 +43,7 @@ def test_a_node_that_has_not_registered_has_neither_host_nor_feed():
     expected = {"node_id": 0, "job_name": "ps", "task_index": 0, "state": "expected"}
     node = NodeStatus.from_message({**expected, "host": None, "feed": None, "tensorboard": None})
     assert (node.host, node.feed_port, node.tensorboard_pid) == (None, None, None)
-    assert (node.detail, node.gpus, node.metrics) == ("", (), {})
+    assert (node.detail, node.leaving, node.gpus, node.metrics) == ("", "", (), {})
 
 
 def test_every_field_is_documented():

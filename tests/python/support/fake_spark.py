@@ -57,6 +57,7 @@ class FakeSparkContext:
             listJars=lambda: SimpleNamespace(mkString=lambda separator: jars),
             resourceProfileManager=lambda: profiles,
             maxNumConcurrentTasks=self._slots,
+            conf=lambda: None,
         )
         hadoop = FakeConf(hadoop_conf or {})
         self._jsc = SimpleNamespace(sc=lambda: context, hadoopConfiguration=lambda: hadoop)

@@ -59,6 +59,10 @@ std::string LostHeartbeats(const NodeInfo& node, milliseconds silence) {
       NodeName(node), node.agent_pid, SecondsForPeople(silence), NodeStateName(node.state));
 }
 
+std::string BecauseItLeft(const NodeInfo& node) {
+  return node.leaving.empty() ? "" : fmt::format(". Spark had announced it: {}", node.leaving);
+}
+
 std::string LateStart(const NodeInfo& node, milliseconds start_timeout) {
   return fmt::format(
       "{} has not called its program within {} (spark.tfos.node.startTimeout): it is {} and last "

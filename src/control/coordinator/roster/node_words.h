@@ -27,6 +27,8 @@ std::string MissingNodes(const std::vector<NodeInfo>& nodes,
 
 std::string LostConnection(const NodeInfo& node);
 std::string LostHeartbeats(const NodeInfo& node, std::chrono::milliseconds silence);
+/// What the loss of a node adds to its message when Spark had announced it; else empty.
+std::string BecauseItLeft(const NodeInfo& node);
 std::string LateStart(const NodeInfo& node, std::chrono::milliseconds start_timeout);
 
 FailureReport Saying(std::string step, std::string message);

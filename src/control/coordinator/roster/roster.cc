@@ -154,17 +154,19 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
   Node* node = Find(node_id);
   if (node == nullptr) return effects;
   node->heard = now;
+  FailureReport told = report;
+  if (report.lost) told.message += BecauseItLeft(node->info);
   if (report.lost && MayLose(*node)) {
-    Become(*node, NodeState::kLost, report.message, now, effects);
+    Become(*node, NodeState::kLost, told.message, now, effects);
     Grant(step_tickets_.MembersChanged(Fed()), effects);
     return effects;
   }
-  if (!Become(*node, NodeState::kFailed, fmt::format("{}: {}", report.step, report.message), now,
+  if (!Become(*node, NodeState::kFailed, fmt::format("{}: {}", told.step, told.message), now,
               effects)) {
     return effects;
   }
-  Spread(FailureOf(node->info, report),
-         fmt::format("{} failed: {}", NodeName(node->info), report.message), now, effects);
+  Spread(FailureOf(node->info, told),
+         fmt::format("{} failed: {}", NodeName(node->info), told.message), now, effects);
   CheckFinished(effects);
   return effects;
 }
@@ -218,6 +220,18 @@ Effects Roster::EndFeed(TimePoint now) {
     if (node.info.state == NodeState::kRunning) {
       Become(node, NodeState::kDraining, "finishing: no more rows will come", now, effects);
     }
+  }
+  return effects;
+}
+
+Effects Roster::Leave(const NodeLeaving& leaving, TimePoint now) {
+  Effects effects;
+  Node* leaver = Find(leaving.node_id);
+  if (leaver == nullptr || IsFinal(leaver->info.state)) return effects;
+  leaver->info.leaving = leaving.reason;
+  effects.push_back(TellDriver{NodeChanged{Info(*leaver, now)}});
+  for (const Node& node : nodes_) {
+    if (node.connected) effects.push_back(TellAgent{node.info.node_id, leaving});
   }
   return effects;
 }
@@ -296,16 +310,18 @@ bool Roster::MayLose(const Node& node) const {
          lost < options_.max_lost_nodes;
 }
 
-void Roster::Lose(Node& node, std::string detail, const std::string& message, TimePoint now,
+void Roster::Lose(Node& node, const std::string& detail, const std::string& message, TimePoint now,
                   Effects& effects) {
   const bool bearable = MayLose(node);
   // A node that had ended before has nothing left to lose.
-  if (!Become(node, NodeState::kLost, std::move(detail), now, effects)) return;
+  const std::string why = BecauseItLeft(node.info);
+  if (!Become(node, NodeState::kLost, detail + why, now, effects)) return;
   if (bearable) {
     Grant(step_tickets_.MembersChanged(Fed()), effects);
     return;
   }
-  Spread(FailureOf(node.info, Saying("watch the node", message)), message, now, effects);
+  const std::string told = message + why;
+  Spread(FailureOf(node.info, Saying("watch the node", told)), told, now, effects);
 }
 
 void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects) {

@@ -87,6 +87,7 @@ class Roster {
 
   Effects EndEpoch(const control::EndEpoch& ended);
   Effects EndFeed(TimePoint now);
+  Effects Leave(const NodeLeaving& leaving, TimePoint now);
   Effects StopAll(const Stop& stop, TimePoint now);
   Effects FailFromDriver(const DriverFailure& failure, TimePoint now);
 
@@ -127,7 +128,7 @@ class Roster {
   /// Whether the cluster goes on without the node.
   bool MayLose(const Node& node) const;
   /// The end of a node whose agent is gone: a failure, told in `message`, unless it may be lost.
-  void Lose(Node& node, std::string detail, const std::string& message, TimePoint now,
+  void Lose(Node& node, const std::string& detail, const std::string& message, TimePoint now,
             Effects& effects);
   void Publish(TimePoint now, Effects& effects);
   /// The failure of a node that doesn't get to call its program.

@@ -449,6 +449,33 @@ TEST_F(RosterTest, TheEndOfAnEpochReachesFedNodesOnly) {
               ElementsAre("agent 1 end_epoch", "agent 2 end_epoch"));
 }
 
+TEST_F(RosterTest, AllNodesHearWhoseExecutorSparkTakesAwayAndItsLossNamesThat) {
+  RunAll();
+  EXPECT_THAT(Words(roster_.Leave({.node_id = 1, .reason = "executor 7 goes"}, clock_.Now())),
+              ElementsAre("driver node 1 running", "agent 0 leaving", "agent 1 leaving",
+                          "agent 2 leaving"));
+  EXPECT_EQ(roster_.Nodes(clock_.Now())[1].leaving, "executor 7 goes");
+  roster_.Fail(1, Loss("its executor has ended"), clock_.Now());
+  EXPECT_EQ(roster_.failure()->report.message,
+            "its executor has ended. Spark had announced it: executor 7 goes");
+  EXPECT_THAT(roster_.Leave({.node_id = 1, .reason = "again"}, clock_.Now()), IsEmpty());
+  EXPECT_THAT(roster_.Leave({.node_id = 99, .reason = "nobody"}, clock_.Now()), IsEmpty());
+}
+
+TEST_F(RosterTest, AConnectionThatBreaksAsAnnouncedSaysSo) {
+  RunAll();
+  roster_.Leave({.node_id = 1, .reason = "executor 7 goes"}, clock_.Now());
+  roster_.ConnectionLost(1, clock_.Now());
+  EXPECT_THAT(roster_.failure()->report.message, HasSubstr("announced it: executor 7 goes"));
+}
+
+TEST_F(RosterTest, AProgramThatFailsOnALeavingExecutorIsToBlameItself) {
+  RunAll();
+  roster_.Leave({.node_id = 1, .reason = "executor 7 goes"}, clock_.Now());
+  roster_.Fail(1, Report("ValueError"), clock_.Now());
+  EXPECT_EQ(roster_.failure()->report.message, "ValueError");
+}
+
 TEST_F(RosterTest, AStateReportThatComesTooLateStillBringsItsNews) {
   Form();
   roster_.SetState(1, State(kRunning), clock_.Now());

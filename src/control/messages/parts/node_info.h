@@ -59,6 +59,8 @@ struct NodeInfo {
   int task_index = 0;
   NodeState state = NodeState::kExpected;
   std::string detail;
+  /// Why Spark is about to take its executor away; empty as long as it is not.
+  std::string leaving;
   std::chrono::milliseconds since_ms{0};
   std::string host;
   std::string address;

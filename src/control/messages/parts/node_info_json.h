@@ -53,6 +53,7 @@ void Describe(F& f, M& m) {
   f.Required("task_index", m.task_index);
   f.Required("state", m.state);
   f.Required("detail", m.detail);
+  f.Optional("leaving", m.leaving);
   f.Required("since_ms", m.since_ms, kSize);
   f.Required("host", m.host);
   f.Required("address", m.address);

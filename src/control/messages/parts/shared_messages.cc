@@ -8,6 +8,7 @@ template std::string SerializeMessage(const EndFeed&);
 template std::string SerializeMessage(const EndEpoch&);
 template std::string SerializeMessage(const StepReport&);
 template std::string SerializeMessage(const StepTickets&);
+template std::string SerializeMessage(const NodeLeaving&);
 template std::string SerializeMessage(const Stop&);
 template std::string SerializeMessage(const StateReport&);
 template std::string SerializeMessage(const FailureMessage&);

@@ -78,6 +78,14 @@ struct StepTickets {
   friend bool operator==(const StepTickets&, const StepTickets&) = default;
 };
 
+/// Spark is about to take a node's executor away: what every node hears of it.
+struct NodeLeaving {
+  static constexpr std::string_view kType = "leaving";
+  int node_id = 0;
+  /// For people.
+  std::string reason;
+};
+
 struct Stop {
   static constexpr std::string_view kType = "stop";
   std::string reason;

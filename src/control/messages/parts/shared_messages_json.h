@@ -51,6 +51,12 @@ void Describe(F& f, M& m) {
   f.Required("missing", m.missing);
 }
 
+template <typename F, DescribedAs<NodeLeaving> M>
+void Describe(F& f, M& m) {
+  f.Required("node_id", m.node_id, kNodeId);
+  f.Required("reason", m.reason);
+}
+
 template <typename F, DescribedAs<Stop> M>
 void Describe(F& f, M& m) {
   f.Required("reason", m.reason);

@@ -383,3 +383,12 @@ def train_in_step(ctx):
             steps[-1] += 1
     path = pathlib.Path(ctx.args["dir"], f"fit-{ctx.node_id}")
     path.write_text(json.dumps({"steps": steps, "weights": weights.numpy().tolist()}))
+
+
+def save_once_a_node_leaves(ctx):
+    """Writes who leaves, and why, as soon as it hears of it. Then it waits to be ended."""
+    while not ctx.leaving:
+        time.sleep(0.01)
+    said = {str(number): why for number, why in ctx.leaving.items()}
+    _write_whole(pathlib.Path(ctx.args["dir"], f"saved-{ctx.node_id}"), json.dumps(said).encode())
+    signal.pause()

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.util.Iterator;
 import java.util.List;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
 import org.apache.spark.api.java.function.Function2;
@@ -68,7 +69,7 @@ abstract class PartitionFeed<T> implements Function2<Integer, Iterator<T>, Itera
 
   /** As the nodes of this executor call it: see python/tfos/spark/executor.py. */
   private static String executorId() {
-    String given = System.getenv("SPARK_EXECUTOR_ID");
-    return given != null && !given.isEmpty() ? given : "process " + ProcessHandle.current().pid();
+    String id = SparkEnv.get().executorId();
+    return id.equals("driver") ? "process " + ProcessHandle.current().pid() : id;
   }
 }

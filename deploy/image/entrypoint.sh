@@ -1,0 +1,38 @@
+#!/bin/sh
+# What a container of this image runs. Spark's pods on Kubernetes are started with the word `driver`
+# or `executor`, and with environment variables of Spark's; anything else is a command of its own.
+set -eu
+
+java=${JAVA_HOME:+$JAVA_HOME/bin/}java
+role=${1:-}
+
+case $role in
+  driver)
+    shift
+    exec tini -s -- "$SPARK_HOME/bin/spark-submit" \
+      --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" --deploy-mode client "$@"
+    ;;
+  executor)
+    # Spark's options for Java are variables SPARK_JAVA_OPT_0, _1 and so on, each one word.
+    set --
+    number=0
+    while value=$(printenv "SPARK_JAVA_OPT_$number"); do
+      set -- "$@" "$value"
+      number=$((number + 1))
+    done
+    exec tini -s -- "$java" "$@" \
+      "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
+      -cp "${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}${SPARK_CONF_DIR:-$SPARK_HOME/conf}:$SPARK_HOME/jars/*:." \
+      org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+      --driver-url "$SPARK_DRIVER_URL" \
+      --executor-id "$SPARK_EXECUTOR_ID" \
+      --cores "$SPARK_EXECUTOR_CORES" \
+      --app-id "$SPARK_APPLICATION_ID" \
+      --hostname "$SPARK_EXECUTOR_POD_IP" \
+      --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" \
+      --podName "$SPARK_EXECUTOR_POD_NAME"
+    ;;
+  *)
+    exec tini -s -- "$@"
+    ;;
+esac

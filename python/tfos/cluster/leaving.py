@@ -1,0 +1,62 @@
+"""Telling the nodes of a cluster whose executors Spark is about to take away."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
+from tfos.spark.connect import ConnectContext
+
+logger = logging.getLogger(__name__)
+
+_ENABLED = "spark.decommission.enabled"
+#: An executor that runs no task ends a second after the notice, so nodes hear of it well before.
+_INTERVAL_SECONDS = 0.2
+
+
+class LeavingWatch:
+    """Looks which executors Spark decommissions, and tells the coordinator the nodes beside them.
+
+    The resource manager, the executor itself or dynamic allocation may ask for it, and Spark's
+    driver knows in each case. It can't call Python, so Python asks it again and again.
+
+    Owner and lifetime: a thread of its own that ends with the cluster. It is not started where
+    Spark decommissions no executor (``spark.decommission.enabled``), nor with Spark Connect, whose
+    server does not tell. Threads: any.
+    Errors: none; what ends it is logged.
+    """
+
+    def __init__(self, spark_context: Any, coordinator: Coordinator, ended: threading.Event):
+        self._spark_context = spark_context
+        self._coordinator = coordinator
+        self._ended = ended
+        self._told: set[int] = set()
+        enabled = spark_context.getConf().get(_ENABLED, "false").lower() == "true"
+        if enabled and not isinstance(spark_context, ConnectContext):
+            threading.Thread(target=self._run, name="tfos-leaving", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_INTERVAL_SECONDS):
+            try:
+                self._look()
+            except Exception as error:  # a thread's boundary: without Spark nothing is left to see
+                if not self._ended.is_set():
+                    logger.warning(
+                        "nodes hear of no more executors that Spark takes away: %s", error
+                    )
+                return
+
+    def _look(self) -> None:
+        scheduler = self._spark_context._jsc.sc().taskScheduler()
+        for node in self._coordinator.nodes():
+            number, executor = node["node_id"], node["executor_id"]
+            if number in self._told or not executor or node["state"] in FINAL_STATES:
+                continue
+            if not scheduler.getExecutorDecommissionState(executor).isDefined():
+                continue
+            self._told.add(number)
+            reason = f"executor {executor} is being decommissioned"
+            logger.warning("%s will be lost: %s", node_name(node), reason)
+            self._coordinator.send("leaving", node_id=number, reason=reason)

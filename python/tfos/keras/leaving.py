@@ -1,0 +1,29 @@
+"""The callback that saves before a node is lost: what is behind ``ctx.on_leaving``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tfos.keras.callback import Callback
+
+
+class SaveBeforeLoss(Callback):
+    """Calls ``save(model)`` after the batch during which this node has heard that another node, or
+    itself, will be lost: once for each such node.
+
+    Args:
+        save: what is done with the model.
+        leaving: the nodes that will be lost, as ``ctx.leaving`` tells them.
+    """
+
+    def __init__(self, save: Callable[[Any], Any], leaving: Callable[[], Mapping[int, str]]):
+        self._save = save
+        self._leaving = leaving
+        self._known: set[int] = set()
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        new = self._leaving().keys() - self._known
+        if new:
+            self._known |= new
+            self._save(self.model)

@@ -1,0 +1,96 @@
+"""Stage-level scheduling: what the launch tasks ask of Spark, where that differs from what the
+application's other tasks ask for.
+
+Threads: any. Errors: BadInputError where they are named.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from tfos.errors import BadInputError
+from tfos.spark import allocation
+
+
+def profile_of_nodes(spark_context: Any, resources: Any, gpu_count: int) -> Any:
+    """The ``pyspark.resource.ResourceProfile`` of the launch tasks; None for Spark's default.
+
+    resources: one that the program made. Without it, there is one where nodes get ``gpu_count``
+    whole GPUs, and Spark manages GPUs and gives its tasks another number of them.
+
+    Raises BadInputError for a ``resources`` of another type, and on local masters.
+    """
+    from pyspark.resource import ResourceProfile
+
+    if resources is None:
+        return _of_gpus(spark_context, gpu_count)
+    if not isinstance(resources, ResourceProfile):
+        raise BadInputError(
+            f"resources={resources!r}: a pyspark.resource.ResourceProfile, as "
+            "ResourceProfileBuilder builds it"
+        )
+    if spark_context.master.startswith("local") and "cluster" not in spark_context.master:
+        raise BadInputError(
+            f"resources are asked of executors, and {spark_context.master} has none: leave "
+            "resources out there"
+        )
+    return resources
+
+
+def java_profile(spark_context: Any, profile: Any) -> Any:
+    """Spark's own object for ``profile`` (None: the default), registered with its manager.
+
+    Raises BadInputError for a profile that Spark can't do, with its reason.
+    """
+    manager = spark_context._jsc.sc().resourceProfileManager()
+    if profile is None:
+        return manager.defaultResourceProfile()
+    # Spark registers a profile with the first RDD that has it.
+    try:
+        rdd = spark_context.parallelize([], 1).withResources(profile)
+    except Py4JJavaError as error:
+        raise BadInputError(
+            f"Spark refuses the resources of nodes: {error.java_exception.getMessage()}"
+        ) from error
+    return rdd._jrdd.rdd().getResourceProfile()
+
+
+def _of_gpus(spark_context: Any, gpu_count: int) -> Any:
+    conf = spark_context.getConf()
+    of_executor = conf.get("spark.executor.resource.gpu.amount")
+    if gpu_count == 0 or of_executor is None:
+        return None
+    if float(conf.get("spark.task.resource.gpu.amount", "1")) == gpu_count:
+        return None
+    if int(of_executor) < gpu_count:
+        raise BadInputError(
+            f"gpu_count={gpu_count}: Spark's executors have {of_executor} GPU(s) "
+            "(spark.executor.resource.gpu.amount): ask for fewer for each node, or give the "
+            "executors more"
+        )
+    from pyspark.resource import (
+        ExecutorResourceRequests,
+        ResourceProfileBuilder,
+        TaskResourceRequests,
+    )
+
+    cores = int(conf.get("spark.executor.cores", "1"))
+    nodes_of_executor = int(of_executor) // gpu_count
+    # Spark before 4.0 counts slots by the GPUs of its other tasks. So each node also takes so many
+    # cores that no more nodes fit into an executor than it has GPUs for.
+    cpus = min(cores // (nodes_of_executor + 1) + 1, cores // nodes_of_executor)
+    tasks = TaskResourceRequests().cpus(max(cpus, 1)).resource("gpu", gpu_count)
+    builder = ResourceProfileBuilder().require(tasks)
+    if allocation.is_dynamic(spark_context):
+        # Spark brings executors for each profile, which are the default's in all that it leaves
+        # out except GPUs.
+        script, vendor = (
+            conf.get(f"spark.executor.resource.gpu.{name}", "")
+            for name in ("discoveryScript", "vendor")
+        )
+        builder.require(
+            ExecutorResourceRequests().resource("gpu", int(of_executor), script, vendor)
+        )
+    return builder.build

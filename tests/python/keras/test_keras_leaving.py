@@ -1,0 +1,41 @@
+"""The callback that saves before a node is lost, without a cluster."""
+
+from __future__ import annotations
+
+import importlib
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tfos.node.context import NodeContext
+
+
+class Context(NodeContext):
+    """A node's context that hears what the test says of leaving nodes."""
+
+    def __init__(self, leaving):
+        self._reporter = SimpleNamespace(leaving=lambda: leaving)
+
+
+@pytest.mark.parametrize("package", ["keras", "tf_keras"])
+def test_the_model_is_saved_after_the_batch_of_each_notice(package):
+    keras = importlib.import_module(package)
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    leaving, saved = {}, []
+    notices = {2: 1, 3: 1, 5: 0}  # the batch in which a node's notice comes, or comes again
+
+    def hear(batch, logs=None):
+        if batch in notices:
+            leaving[notices[batch]] = "executor 3 is being decommissioned"
+
+    seen = []
+    callbacks = [
+        keras.callbacks.LambdaCallback(on_train_batch_begin=hear),
+        Context(leaving).on_leaving(lambda found: saved.append((found, len(seen)))),
+        keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch)),
+    ]
+    rows = np.zeros((8, 1), np.float32)
+    model.fit(rows, rows, batch_size=1, epochs=1, verbose=0, callbacks=callbacks)
+    assert saved == [(model, 2), (model, 5)]

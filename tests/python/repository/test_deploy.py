@@ -1,0 +1,178 @@
+"""The image and the manifests for Kubernetes: their fields are those of Kubernetes and of the Spark
+operator, as the packages with their schemas know them, and the image's scripts start what they should."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import kubeflow_spark_api.models as operator
+import kubernetes_validate
+import pydantic
+import pytest
+import yaml
+
+from support.places import ROOT
+from support.waiting import wait_for
+
+IMAGE = ROOT / "deploy/image"
+MANIFESTS = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
+KUBERNETES = "1.34"
+OF_OPERATOR = {
+    ("sparkoperator.k8s.io/v1beta2", "SparkApplication"): operator.SparkV1beta2SparkApplication,
+    ("sparkoperator.k8s.io/v1alpha1", "SparkConnect"): operator.SparkV1alpha1SparkConnect,
+}
+
+
+def documents():
+    for manifest in MANIFESTS:
+        for document in yaml.safe_load_all(manifest.read_text()):
+            yield pytest.param(document, id=f"{manifest.name}-{document['kind']}")
+
+
+def check(document):
+    """Raises where Kubernetes or the operator would refuse the document or not know a field of it."""
+    model = OF_OPERATOR.get((document["apiVersion"], document["kind"]))
+    if model is None:
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+        return
+    known = model.from_dict(document).to_dict()
+    assert known == document, "the operator does not know a field"
+
+
+@pytest.mark.parametrize("document", list(documents()))
+def test_a_manifest_fits_its_schema(document):
+    check(document)
+
+
+@pytest.mark.parametrize("document", list(documents()))
+def test_a_field_that_is_misspelt_or_of_another_type_does_not_fit(document):
+    misspelt = {**document, "metadata": {**document["metadata"]}, "speck": {}}
+    with pytest.raises((AssertionError, kubernetes_validate.ValidationError)):
+        check(misspelt)
+    if (document["apiVersion"], document["kind"]) in OF_OPERATOR:
+        executor = {**document["spec"]["executor"], "cores": "many"}
+        with pytest.raises(pydantic.ValidationError):
+            check({**document, "spec": {**document["spec"], "executor": executor}})
+
+
+def test_all_of_the_operators_kinds_are_there():
+    kinds = {document.values[0]["kind"] for document in documents()}
+    assert {"SparkApplication", "SparkConnect", "Job"} <= kinds
+
+
+def containers(document):
+    for value in document.values() if isinstance(document, dict) else document:
+        if isinstance(value, (dict, list)):
+            yield from containers(value)
+    if isinstance(document, dict) and "securityContext" in document:
+        yield document
+
+
+def test_no_container_asks_for_root():
+    for document in documents():
+        for container in containers(document.values[0]):
+            assert container["securityContext"]["runAsUser"] == 185
+    instructions = (IMAGE / "Dockerfile").read_text().splitlines()
+    assert [line for line in instructions if line.startswith("USER")] == ["USER 185"]
+
+
+@pytest.fixture
+def in_image(tmp_path):
+    """A function that runs a script of the image, where tini, java and spark-submit say how they were
+    called."""
+    home = tmp_path / "spark"
+    (home / "bin").mkdir(parents=True)
+    for name in ("tini", "java", "spark-submit"):
+        command = home / "bin" / name
+        command.write_text(f'#!/bin/sh\nfor word in {name} "$@"; do printf "%s\\n" "$word"; done\n')
+        command.chmod(0o755)
+
+    def run(script, *arguments, **variables):
+        path = f"{home}/bin:{os.environ['PATH']}"
+        found = subprocess.run(
+            [IMAGE / script, *arguments],
+            env={"PATH": path, "SPARK_HOME": str(home), **variables},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        return found.stdout.replace(str(home), "HOME").splitlines()
+
+    return run
+
+
+def test_a_driver_pod_submits_its_program(in_image):
+    words = in_image(
+        "entrypoint.sh", "driver", "--class", "A", "x y", SPARK_DRIVER_BIND_ADDRESS="10.0.0.1"
+    )
+    assert words == [
+        *["tini", "-s", "--", "HOME/bin/spark-submit"],
+        *["--conf", "spark.driver.bindAddress=10.0.0.1", "--deploy-mode", "client"],
+        *["--class", "A", "x y"],
+    ]
+
+
+def test_an_executor_pod_is_what_spark_says_in_variables(in_image):
+    of_executor = {
+        "--driver-url": "SPARK_DRIVER_URL",
+        "--executor-id": "SPARK_EXECUTOR_ID",
+        "--cores": "SPARK_EXECUTOR_CORES",
+        "--app-id": "SPARK_APPLICATION_ID",
+        "--hostname": "SPARK_EXECUTOR_POD_IP",
+        "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
+        "--podName": "SPARK_EXECUTOR_POD_NAME",
+    }
+    words = in_image(
+        "entrypoint.sh",
+        "executor",
+        **{variable: f"of {variable}" for variable in of_executor.values()},
+        SPARK_EXECUTOR_MEMORY="2g",
+        SPARK_JAVA_OPT_0="-Dfirst=a b",
+        SPARK_JAVA_OPT_1="-Dsecond=",
+        SPARK_JAVA_OPT_3="-Dafter-a-gap",
+        SPARK_CLASSPATH="/more/*",
+    )
+    assert words == [
+        *["tini", "-s", "--", "java", "-Dfirst=a b", "-Dsecond=", "-Xms2g", "-Xmx2g"],
+        *["-cp", "/more/*:HOME/conf:HOME/jars/*:."],
+        "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
+        *[w for option, variable in of_executor.items() for w in (option, f"of {variable}")],
+    ]
+
+
+def test_any_other_command_runs_as_it_is(in_image):
+    assert in_image("entrypoint.sh", "tfos", "doctor") == ["tini", "-s", "--", "tfos", "doctor"]
+
+
+def test_the_connect_server_is_where_the_operator_looks_for_it(in_image):
+    words = in_image("start-connect-server.sh", "--master", "k8s://x")
+    assert words[:2] == ["spark-submit", "--class"]
+    assert words[-3:] == ["--master", "k8s://x", "spark-internal"]
+    assert (
+        "deploy/image/start-connect-server.sh /opt/spark/sbin/"
+        in (IMAGE / "Dockerfile").read_text()
+    )
+
+
+def test_a_pod_that_ends_tells_its_executor_and_waits_for_it(tmp_path):
+    name = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+    told = tmp_path / "told"
+    executor = subprocess.Popen(
+        [
+            "bash",
+            "-c",
+            f"trap 'touch {told}' PWR; touch {told}.ready; while :; do sleep 0.1; done",
+            name,
+        ]
+    )
+    wait_for((tmp_path / "told.ready").exists, "the executor's handler")
+    hook = subprocess.Popen([IMAGE / "decommission.sh"])
+    try:
+        wait_for(told.exists, "the signal")
+        assert hook.poll() is None
+    finally:
+        executor.send_signal(signal.SIGKILL)
+        executor.wait()
+    assert hook.wait(60) == 0
