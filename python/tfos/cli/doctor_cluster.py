@@ -1,8 +1,8 @@
 """``tfos doctor --cluster MASTER``: the checks of every host of a Spark cluster, as one table.
 
 A small barrier job holds every task slot at once, so that no host is left out, and runs ``tfos
-doctor`` in one task of each host, with the Python that nodes would have there. Exit codes: 0, 1 if a
-check failed on any host or the job did, 2 if the command line is wrong.
+doctor`` in one task of each host, with the Python that nodes would have there. Exit codes: 0, 1 if
+a check failed on any host or the job did, 2 if the command line is wrong.
 """
 
 from __future__ import annotations
@@ -59,11 +59,14 @@ def table_of(lines: Sequence[Line], hosts: int) -> str:
         where = f"all {hosts}" if len(line.hosts) == hosts else ", ".join(line.hosts)
         found = f"{check.found}; {check.advice}" if check.advice else check.found
         rows.append((_SHOWN[check.level], check.what, where, found))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return "\n".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[3]]).rstrip()
-        for row in rows
-    )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD) - 1)]
+    return "\n".join(_line_of(row, widths) for row in rows)
+
+
+def _line_of(row: Sequence[str], widths: Sequence[int]) -> str:
+    *cells, last = row
+    aligned = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+    return "  ".join([*aligned, last]).rstrip()
 
 
 def host_check(check_seconds: int) -> Callable[[Any], Any]:

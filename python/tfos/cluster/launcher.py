@@ -103,7 +103,7 @@ class Launcher:
     def release_executors(self) -> None:
         """From now on dynamic allocation may remove the executors of nodes that were fed."""
         # A program may stop its session first, which gives back everything.
-        if self._held is not None and self._jobs.spark_context._jsc is not None:
+        if self._held is not None and self._held.ctx._jsc is not None:
             self._held.unpersist()
 
     def _ended(self, job: SparkJob) -> None:

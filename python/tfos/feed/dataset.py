@@ -96,7 +96,8 @@ def _column_of_spec(name: str, spec: Any, _ragged: bool) -> Column:
             f"spec of column {name!r} is {spec!r}; it must be a tf.TensorSpec or a "
             "tf.RaggedTensorSpec of one row's value"
         )
-    encoding, dtype = (columns.STRINGS, "") if spec.dtype == tf.string else (columns.DENSE, spec.dtype.name)
+    is_text = spec.dtype == tf.string
+    encoding, dtype = (columns.STRINGS, "") if is_text else (columns.DENSE, spec.dtype.name)
     if isinstance(spec, tf.RaggedTensorSpec):
         return Column(name, encoding, dtype, []).as_ragged()
     if not spec.shape.is_fully_defined():

@@ -61,9 +61,11 @@ def executors_for_people(spark_context: Any) -> str:
 
 
 def warn_of_idle_executors(spark_context: Any) -> None:
-    """Warns if Spark may remove idle executors of nodes that are fed. Cached data keeps them
-    (:class:`tfos.cluster.launcher.Launcher`), unless such executors, too, have a timeout; with Spark
-    Connect nothing does, because what a lost client has cached would stay for ever."""
+    """Warns if Spark may remove idle executors of nodes that are fed.
+
+    Cached data keeps them (:class:`tfos.cluster.launcher.Launcher`), unless such executors have a
+    timeout, too. With Spark Connect nothing does: what a lost client has cached would stay.
+    """
     if not is_dynamic(spark_context):
         return
     conf = spark_context.getConf()

@@ -59,9 +59,8 @@ struct Refused {
   std::string message;
 };
 
-using AgentCommand =
-    std::variant<StartNode, EndEpoch, StepTickets, EndFeed, NodeLeaving, Stop, Refused,
-                 UnknownMessage>;
+using AgentCommand = std::variant<StartNode, EndEpoch, StepTickets, EndFeed, NodeLeaving, Stop,
+                                  Refused, UnknownMessage>;
 
 /// `start` in two pieces that follow each other on the wire, so that all nodes of a large cluster
 /// share the long one: what is the node's own, and the cluster specification with all nodes.

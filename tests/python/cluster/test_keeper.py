@@ -144,7 +144,14 @@ class FakeContext:
 
 
 def remote(answers, first=None, lease=300):
-    said = {"type": "listening", "address": "h", "port": 1, "pid": 2, "place": "x", "keeper_port": 3}
+    said = {
+        "type": "listening",
+        "address": "h",
+        "port": 1,
+        "pid": 2,
+        "place": "x",
+        "keeper_port": 3,
+    }
     settings = SimpleNamespace(connect_lease=lease, coordinator_port="0")
     context = FakeContext(first or said, answers)
     return Coordinator(START, lambda: None, lambda: RemoteCoordinator(context, settings))

@@ -203,7 +203,10 @@ def test_rows_must_be_those_of_the_spec(make_nodes: Any) -> None:
     "options, message",
     [
         ({"features": "x"}, "no column 'x'; they have 0, 1"),
-        ({"spec": {"0": "no type"}}, "spec of column '0' is 'no type'; it must be what numpy.dtype"),
+        (
+            {"spec": {"0": "no type"}},
+            "spec of column '0' is 'no type'; it must be what numpy.dtype",
+        ),
         ({"spec": ["datetime64[s]"]}, r"column '0' cannot be dense datetime64\[s\]"),
         ({"spec": [("float32", (2, 2))], "ragged": [0]}, "column '0' cannot be ragged"),
         ({"remainder": "pad", "drop_remainder": True}, "every batch is full"),

@@ -111,7 +111,9 @@ def test_keras_fits_from_batches_on_each_node(spark: Any, tmp_path: Any) -> None
         python=PYTHON,
         args={"dir": str(tmp_path), "epochs": EPOCHS},
     ) as cluster:
-        cluster.train(programs.table(spark, 300), epochs=EPOCHS, validation=programs.table(spark, 100))
+        cluster.train(
+            programs.table(spark, 300), epochs=EPOCHS, validation=programs.table(spark, 100)
+        )
     nodes = programs.told(tmp_path)
     assert [node["backend"] for node in nodes] == ["jax", "jax"]
     assert [node["steps"] for node in nodes] == [EPOCHS * math.ceil(300 / 32)] * 2

@@ -144,6 +144,4 @@ def table(spark, rows):
 
 def told(directory):
     """What both nodes have told of their training."""
-    return [
-        json.loads(pathlib.Path(directory, f"node-{rank}").read_text()) for rank in range(2)
-    ]
+    return [json.loads(pathlib.Path(directory, f"node-{rank}").read_text()) for rank in range(2)]
