@@ -21,7 +21,7 @@ from tfos.errors import TfosError
 from tfos.spark import slots
 
 _POLL_SECONDS = 0.2
-#: So long executors have to register after the one before them, and the first one.
+#: How long an executor may take to register after the one before it, and the first one.
 _LAST_EXECUTOR_SECONDS = 5.0
 _FIRST_EXECUTOR_SECONDS = 120.0
 #: Of one host; a cold Python on a slow disk takes seconds.

@@ -24,8 +24,8 @@ class Ragged(NamedTuple):
 class Batches:
     """An iterable of NumPy batches that ``ctx.batches`` describes.
 
-    Owner and lifetime: the program; at the end of the feed it is empty. Arrays belong to whoever
-    got them: they may be written and kept, and start at a multiple of 64 bytes. Threads: any; each
+    Owner and lifetime: the program; at the end of the feed it is empty. Arrays belong to the
+    program: it may write and keep them. They start at a multiple of 64 bytes. Threads: any; each
     batch goes to one of them. Errors: :class:`tfos.errors.TfosError`; BadInputError for rows that
     do not make the columns of the first ones.
     """

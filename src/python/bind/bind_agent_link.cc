@@ -8,8 +8,8 @@
 
 #include "node/agent_link.h"
 #include "python/bind/bindings.h"
-#include "python/bind/gil.h"
 #include "python/objects/errors.h"
+#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {

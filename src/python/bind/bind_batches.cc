@@ -16,10 +16,10 @@
 
 #include "base/format.h"
 #include "datasets/batch_source.h"
-#include "python/bind/array_batches.h"
 #include "python/bind/bindings.h"
-#include "python/bind/gil.h"
+#include "python/feed/array_batches.h"
 #include "python/objects/errors.h"
+#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "columns/pickle/pickle_columns.h"
 #include "python/bind/bindings.h"
-#include "python/bind/gil.h"
 #include "python/codec/row_decoder.h"
 #include "python/codec/row_encoder.h"
 #include "python/objects/errors.h"
+#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {

@@ -18,8 +18,8 @@
 #include "collective/mesh/stream_choice.h"
 #include "datasets/tensor_group.h"
 #include "python/bind/bindings.h"
-#include "python/bind/gil.h"
 #include "python/objects/errors.h"
+#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {

@@ -21,10 +21,10 @@
 #include "feed/node/feed_server.h"
 #include "node/node_feed.h"
 #include "python/bind/bindings.h"
-#include "python/bind/feed_reader.h"
-#include "python/bind/feed_writer.h"
-#include "python/bind/gil.h"
+#include "python/feed/feed_reader.h"
+#include "python/feed/feed_writer.h"
 #include "python/objects/errors.h"
+#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {

@@ -16,8 +16,8 @@
 #include "hadoop/files/file_system.h"
 #include "hadoop/plugin/served_file_system.h"
 #include "python/bind/bindings.h"
-#include "python/bind/gil.h"
 #include "python/objects/errors.h"
+#include "python/objects/gil.h"
 #include "python/objects/numpy_types.h"
 
 namespace tfos::python {

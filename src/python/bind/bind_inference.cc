@@ -18,9 +18,9 @@
 #include "inference/inference_plan.h"
 #include "inference/saved_model_signature.h"
 #include "python/bind/bindings.h"
-#include "python/bind/gil.h"
 #include "python/objects/arrow_capsules.h"
 #include "python/objects/errors.h"
+#include "python/objects/gil.h"
 #include "tensorflow/saved_model.h"
 #include "tensorflow/session_api.h"
 

@@ -19,9 +19,9 @@
 #include "parameter_server/client.h"
 #include "parameter_server/server.h"
 #include "python/bind/bindings.h"
-#include "python/bind/exclusive.h"
-#include "python/bind/gil.h"
 #include "python/objects/errors.h"
+#include "python/objects/exclusive.h"
+#include "python/objects/gil.h"
 #include "python/objects/numpy_types.h"
 
 namespace tfos::python {

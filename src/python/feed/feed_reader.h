@@ -1,5 +1,5 @@
-#ifndef TFOS_PYTHON_BIND_FEED_READER_H_
-#define TFOS_PYTHON_BIND_FEED_READER_H_
+#ifndef TFOS_PYTHON_FEED_FEED_READER_H_
+#define TFOS_PYTHON_FEED_FEED_READER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -109,4 +109,4 @@ class FeedReader {
 
 }  // namespace tfos::python
 
-#endif  // TFOS_PYTHON_BIND_FEED_READER_H_
+#endif  // TFOS_PYTHON_FEED_FEED_READER_H_

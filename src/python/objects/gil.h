@@ -1,5 +1,5 @@
-#ifndef TFOS_PYTHON_BIND_GIL_H_
-#define TFOS_PYTHON_BIND_GIL_H_
+#ifndef TFOS_PYTHON_OBJECTS_GIL_H_
+#define TFOS_PYTHON_OBJECTS_GIL_H_
 
 #include <utility>
 
@@ -28,4 +28,4 @@ inline Status CheckSignals() {
 
 }  // namespace tfos::python
 
-#endif  // TFOS_PYTHON_BIND_GIL_H_
+#endif  // TFOS_PYTHON_OBJECTS_GIL_H_

@@ -1,5 +1,5 @@
-#ifndef TFOS_PYTHON_BIND_ARRAY_BATCHES_H_
-#define TFOS_PYTHON_BIND_ARRAY_BATCHES_H_
+#ifndef TFOS_PYTHON_FEED_ARRAY_BATCHES_H_
+#define TFOS_PYTHON_FEED_ARRAY_BATCHES_H_
 
 #include <optional>
 
@@ -37,4 +37,4 @@ class ArrayBatches {
 
 }  // namespace tfos::python
 
-#endif  // TFOS_PYTHON_BIND_ARRAY_BATCHES_H_
+#endif  // TFOS_PYTHON_FEED_ARRAY_BATCHES_H_

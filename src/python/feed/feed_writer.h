@@ -1,5 +1,5 @@
-#ifndef TFOS_PYTHON_BIND_FEED_WRITER_H_
-#define TFOS_PYTHON_BIND_FEED_WRITER_H_
+#ifndef TFOS_PYTHON_FEED_FEED_WRITER_H_
+#define TFOS_PYTHON_FEED_FEED_WRITER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 #include "columns/arrow/arrow_columns.h"
 #include "feed/feeder/partition_feeder.h"
-#include "python/bind/exclusive.h"
 #include "python/codec/result_batch.h"
 #include "python/codec/row_encoder.h"
+#include "python/objects/exclusive.h"
 #include "python/objects/python_object.h"
 
 namespace tfos::python {
@@ -80,4 +80,4 @@ class FeedWriter {
 
 }  // namespace tfos::python
 
-#endif  // TFOS_PYTHON_BIND_FEED_WRITER_H_
+#endif  // TFOS_PYTHON_FEED_FEED_WRITER_H_

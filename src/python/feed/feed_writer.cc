@@ -1,14 +1,14 @@
-#include "python/bind/feed_writer.h"
+#include "python/feed/feed_writer.h"
 
 #include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "python/bind/gil.h"
 #include "python/codec/row_decoder.h"
 #include "python/objects/arrow_capsules.h"
 #include "python/objects/errors.h"
+#include "python/objects/gil.h"
 
 namespace tfos::python {
 

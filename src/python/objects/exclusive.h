@@ -1,5 +1,5 @@
-#ifndef TFOS_PYTHON_BIND_EXCLUSIVE_H_
-#define TFOS_PYTHON_BIND_EXCLUSIVE_H_
+#ifndef TFOS_PYTHON_OBJECTS_EXCLUSIVE_H_
+#define TFOS_PYTHON_OBJECTS_EXCLUSIVE_H_
 
 #include <memory>
 #include <utility>
@@ -69,4 +69,4 @@ class Exclusive {
 
 }  // namespace tfos::python
 
-#endif  // TFOS_PYTHON_BIND_EXCLUSIVE_H_
+#endif  // TFOS_PYTHON_OBJECTS_EXCLUSIVE_H_

@@ -1,4 +1,4 @@
-#include "python/bind/feed_reader.h"
+#include "python/feed/feed_reader.h"
 
 #include <fmt/ranges.h>
 
@@ -12,10 +12,10 @@
 #include "base/memory/aligned_buffer.h"
 #include "base/time/seconds.h"
 #include "datasets/row_converter.h"
-#include "python/bind/exclusive.h"
-#include "python/bind/gil.h"
 #include "python/codec/result_columns.h"
 #include "python/objects/errors.h"
+#include "python/objects/exclusive.h"
+#include "python/objects/gil.h"
 
 namespace tfos::python {
 namespace {

@@ -1,4 +1,4 @@
-#include "python/bind/array_batches.h"
+#include "python/feed/array_batches.h"
 
 #include <nanobind/ndarray.h>
 
@@ -14,8 +14,8 @@
 
 #include "base/memory/aligned_buffer.h"
 #include "chunk/chunk.h"
-#include "python/bind/gil.h"
 #include "python/objects/errors.h"
+#include "python/objects/gil.h"
 #include "tensorflow/tf_codes.h"
 #include "tfos/status.h"
 
