@@ -76,6 +76,7 @@ def build(python: Python, sysroot: Sysroot, libraries: Path, folder: Path, packa
         # Paths of the machine that built it say nothing to users, and differ.
         "CMAKE_CXX_FLAGS": f"-ffile-prefix-map={ROOT}=. -ffile-prefix-map={libraries}=libraries",
         "Python_INCLUDE_DIR": python.include,
+        "nanobind_DIR": packages / "nanobind" / "cmake",
         "TFOS_HARDEN": "ON",
         "TFOS_WERROR": "ON",
     }
