@@ -23,6 +23,17 @@ else()
   # copy of the unwinder aborts on its state.
   target_link_options(tfos_flags INTERFACE -static-libstdc++)
 endif()
+# What distributions build their packages with; tools/dist/check_wheel.py looks for the traces. No
+# -fcf-protection: the processor heeds it only in programs whose every part has it, and the C++
+# runtime of Debian has not.
+if(TFOS_HARDEN)
+  include(CheckPIESupported)
+  check_pie_supported(LANGUAGES CXX)
+  target_compile_options(tfos_flags INTERFACE -fstack-protector-strong -fstack-clash-protection
+    -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+    $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},aarch64>:-mbranch-protection=standard>)
+  target_link_options(tfos_flags INTERFACE LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
+endif()
 
 # tfos_library(name SOURCES ... LINKS ...): one static library for one folder of src/.
 function(tfos_library name)

@@ -5,6 +5,8 @@ import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.util.Map;
+import java.util.TreeSet;
 
 /**
  * The C++ part of tfos, which this jar contains.
@@ -16,8 +18,9 @@ import java.nio.file.StandardCopyOption;
  * <p>Threads: any. Errors: {@link UnsatisfiedLinkError}, which says what this host lacks.
  */
 public final class NativeLibrary {
-  private static final String RESOURCE = "/tfos/native/libtfos_jvm.so";
-  private static final String PLATFORM = "Linux on amd64";
+  /** Java's names of the processors that tfos is built for, and GCC's, which name the folders. */
+  private static final Map<String, String> MACHINES =
+      Map.of("amd64", "x86_64", "aarch64", "aarch64");
 
   static {
     loadOnce();
@@ -32,18 +35,20 @@ public final class NativeLibrary {
   public static native String version();
 
   private static void loadOnce() {
-    String platform = System.getProperty("os.name") + " on " + System.getProperty("os.arch");
-    if (!platform.equals(PLATFORM)) {
-      throw new UnsatisfiedLinkError("tfos has a native library for " + PLATFORM
-          + "; this JVM says that it is " + platform);
+    String machine = MACHINES.get(System.getProperty("os.arch"));
+    if (machine == null || !System.getProperty("os.name").equals("Linux")) {
+      throw new UnsatisfiedLinkError("tfos has native libraries for Linux on "
+          + String.join(" and ", new TreeSet<>(MACHINES.keySet())) + "; this JVM says that it is "
+          + System.getProperty("os.name") + " on " + System.getProperty("os.arch"));
     }
+    String resource = "/tfos/native/linux-" + machine + "/libtfos_jvm.so";
     Path directory = Path.of(System.getProperty("java.io.tmpdir"));
     Path file = null;
-    try (InputStream library = NativeLibrary.class.getResourceAsStream(RESOURCE)) {
+    try (InputStream library = NativeLibrary.class.getResourceAsStream(resource)) {
       if (library == null) {
-        throw new UnsatisfiedLinkError("this jar of tfos has no native library (" + RESOURCE
-            + "): use the one in the wheel, which `python -c 'import tfos; "
-            + "print(tfos.jar_path())'` names");
+        throw new UnsatisfiedLinkError("this jar of tfos has no native library for this processor ("
+            + resource + "): use the one in the wheel, which `python -c 'import tfos; "
+            + "print(tfos.jar_path())'` names, on a host like this one");
       }
       file = Files.createTempFile(directory, "libtfos_jvm", ".so");
       Files.copy(library, file, StandardCopyOption.REPLACE_EXISTING);

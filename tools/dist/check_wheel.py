@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Checks that wheels load where TensorFlow's do, and that their binaries are hardened.
+
+    tools/dist/check_wheel.py WHEEL...
+
+Looks into every executable and shared object of a wheel, and of the jar in it: which symbols of
+which glibc it needs, which libraries, and what the compiler and the linker did against attacks on
+memory. Prints what is wrong and fails if there is any of it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from targets import GLIBC
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "checks"))
+from check_symbols import foreign_libraries, leaked_symbols
+
+#: TensorFlow's wheel alone is two hundred times as much; ours shall be no burden.
+LIMIT_BYTES = 40 * 1024 * 1024
+ELF = b"\x7fELF"
+
+
+def binaries(archive: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Unpacks each ELF file of ``archive``, and of the jars in it, into ``folder``: its name in
+    the archive, and its path."""
+    with zipfile.ZipFile(archive) as content:
+        for name in content.namelist():
+            data = content.read(name)
+            path = folder / name
+            if data.startswith(ELF):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+                yield f"{archive.name}: {name}", path
+            elif name.endswith(".jar"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+                yield from binaries(path, folder / f"{name}.content")
+
+
+def readelf(option: str, path: Path) -> str:
+    command = ["readelf", "--wide", option, str(path)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def too_new(path: Path) -> list[str]:
+    """The versions of glibc's symbols that ``path`` needs and the oldest system lacks."""
+    limit = [int(part) for part in GLIBC.split(".")]
+    versions = set(re.findall(r"GLIBC_(\d+(?:\.\d+)+)", readelf("--version-info", path)))
+    found = ([int(part) for part in version.split(".")] for version in versions)
+    return [".".join(map(str, version)) for version in sorted(found) if version > limit]
+
+
+def soft_spots(path: Path) -> list[str]:
+    """What ``path`` lacks of what TFOS_HARDEN asks for."""
+    headers = readelf("--program-headers", path)
+    dynamic = readelf("--dynamic", path)
+    symbols = readelf("--dyn-syms", path)
+    stack = re.search(r"GNU_STACK.*\s([RWE]+)\s+0x", headers)
+    found = {
+        "a stack that is not executable": stack is not None and "E" not in stack.group(1),
+        "relocations that are read-only (RELRO)": "GNU_RELRO" in headers,
+        "symbols that are bound at once (BIND_NOW)": bool(re.search(r"BIND_NOW|\bNOW\b", dynamic)),
+        "canaries on the stack": "__stack_chk_fail" in symbols,
+        "addresses that move (PIE)": "DYN" in readelf("--file-header", path),
+    }
+    return [what for what, there in found.items() if not there]
+
+
+def problems(wheel: Path) -> list[str]:
+    found = []
+    if wheel.stat().st_size > LIMIT_BYTES:
+        found.append(f"{wheel.name}: has {wheel.stat().st_size} bytes, and may have {LIMIT_BYTES}")
+    count = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, path in binaries(wheel, Path(folder)):
+            count += 1
+            found += [f"{name}: needs glibc {version}" for version in too_new(path)]
+            found += [f"{name}: needs {library}" for library in foreign_libraries(path)]
+            found += [f"{name}: lacks {what}" for what in soft_spots(path)]
+            if path.suffix == ".so":
+                found += [f"{name}: shows the symbol {symbol}" for symbol in leaked_symbols(path)]
+    if count < 4:
+        found.append(f"{wheel.name}: has {count} binaries only; the extension, the ops, the file "
+                     "system, the executable and the library of the jar are expected")
+    return found
+
+
+def main(paths: list[str]) -> int:
+    if not paths:
+        sys.exit(__doc__)
+    found = [problem for path in paths for problem in problems(Path(path))]
+    print("\n".join(found) or f"{len(paths)} wheels load from glibc {GLIBC} on and are hardened")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
