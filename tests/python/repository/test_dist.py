@@ -8,14 +8,20 @@ import re
 import subprocess
 import zipfile
 
+import pytest
+
 import bill_of_materials
 import check_wheel
 import make_dist
-import pytest
 import sources
 
 HARD = [
-    "-O2", "-fstack-protector-all", "-fPIE", "-pie", "-Wl,-z,relro", "-Wl,-z,now",
+    "-O2",
+    "-fstack-protector-all",
+    "-fPIE",
+    "-pie",
+    "-Wl,-z,relro",
+    "-Wl,-z,now",
     "-Wl,-z,noexecstack",
 ]
 PROGRAM = '#include <stdio.h>\nint main(int count, char** words) { char line[64]; return sprintf(line, "%s", words[count - 1]); }\n'
