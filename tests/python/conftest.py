@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -313,6 +314,14 @@ def leftovers():
     wait_for(
         lambda: not left(), lambda: "\n".join(["the end of what is left behind:", *sorted(left())])
     )
+
+
+@pytest.fixture
+def ctrl_c():
+    """Python's own handler: a shell lets what it runs in the background ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -77,15 +77,27 @@ def host_check(check_seconds: int) -> Callable[[Any], Any]:
         import importlib.util
         import json
         import os
+        import socket
         import subprocess
         import sys
 
         from pyspark import BarrierTaskContext
 
+        def own_host() -> str:
+            """The host as Spark calls it: its executors have that on their command lines."""
+            pid = os.getpid()
+            while pid > 1:
+                with open(f"/proc/{pid}/cmdline", "rb") as line:
+                    words = line.read().split(b"\0")
+                if b"--hostname" in words:
+                    return os.fsdecode(words[words.index(b"--hostname") + 1])
+                with open(f"/proc/{pid}/stat") as status:
+                    pid = int(status.read().rpartition(")")[2].split()[1])
+            return socket.gethostname()
+
         context = BarrierTaskContext.get()
-        hosts = [info.address.rpartition(":")[0] for info in context.getTaskInfos()]
-        host = hosts[context.partitionId()]
-        context.barrier()  # all slots are held until every task has begun
+        host = own_host()
+        hosts = context.allGather(host)  # all slots are held until every task has begun
         if hosts.index(host) != context.partitionId():
             return
 

@@ -146,13 +146,16 @@ class Keeper:
             self._first = max(self._first, after)
             self._changed.wait_for(lambda: self._urgent > after or self._end is not None, wait)
             self._heard = time.monotonic()
-            if self._end is not None:
-                self._end_was_told.set()
             return {
                 "events": list(self._events),
                 "next": self._first + len(self._events),
                 "end": self._end,
             }
+
+    def was_sent(self, answer: dict[str, Any]) -> None:
+        """An answer has left this process, which may end once it told of the coordinator's end."""
+        if answer.get("end") is not None:
+            self._end_was_told.set()
 
     def _read(self) -> None:
         """Body of the thread that takes the coordinator's events."""
@@ -208,12 +211,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.path != PATH or size > _MOST_BYTES:
             self.send_error(404 if self.path != PATH else 413)
             return
-        body = json.dumps(self.server.keeper.answer(json.loads(self.rfile.read(size)))).encode()
+        answer = self.server.keeper.answer(json.loads(self.rfile.read(size)))
+        body = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+        self.server.keeper.was_sent(answer)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests come every second or so: not for the log."""

@@ -79,8 +79,8 @@ def test_a_host_that_lacks_something_is_named(cluster: str, leftovers: None) -> 
     done = run("--cluster", cluster)
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
-    (python,) = [line for line in lines if " Python " in line]
-    assert python.startswith("ok") and "all 2" in python
+    (python,) = [line for line in lines if line.split()[1:3] == ["Python", "all"]]
+    assert python.startswith("ok") and "  all 2  " in python
     (lacks,) = [line for line in lines if line.startswith("FAIL")]
     assert "TensorFlow" in lacks and "127.0.0.2" in lacks and "127.0.0.1" not in lacks
     assert 'not installed; pip install "tensorflow' in lacks

@@ -46,7 +46,7 @@ def start(lease, watched, ports="0"):
     done = subprocess.run(
         [sys.executable, "-m", "tfos.cluster.keeper"],
         input=json.dumps({**bootstrap, "executor": "process 7"}) + "\n",
-        capture_output=True,
+        stdout=subprocess.PIPE,  # Its standard error stays open as long as it runs.
         text=True,
         timeout=BOUND_SECONDS,
     )

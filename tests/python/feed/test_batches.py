@@ -233,7 +233,7 @@ def test_a_pass_that_waits_ends(node: Any, pool: Any, end: Any) -> None:
     assert waiting.result(TIMEOUT) == []
 
 
-def test_a_signal_ends_a_wait_and_the_next_pass_goes_on(node: Any) -> None:
+def test_a_signal_ends_a_wait_and_the_next_pass_goes_on(node: Any, ctrl_c: None) -> None:
     node.feed(pairs(0, 3))
     batches = node.batches(2)
     iterator = iter(batches)

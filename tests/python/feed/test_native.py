@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -420,14 +419,6 @@ def test_bad_arguments(make_nodes: Any) -> None:
         nodes.writer(token=secrets.token_hex(32))
     with pytest.raises(BadInputError):
         nodes.servers[0].reader("other").next_rows(1, True, 1.0)
-
-
-@pytest.fixture
-def ctrl_c() -> Iterator[None]:
-    """Python's own handler: a shell lets what it runs in the background ignore SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def test_a_signal_ends_a_wait(make_nodes: Any, ctrl_c: None) -> None:

@@ -296,6 +296,7 @@ OTHERS_MESSAGES = (
     'Cannot run program ".venv/bin/python"',
     "hdfs:",
     "MultiWorkerMirroredStrategy",
+    "No executor resource configs were specified for the following task configs: gpu",
     "fit",
 )
 

@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import pickle
-import re
 import signal
 import socket
 import sys
@@ -127,6 +126,8 @@ def too_many_nodes(spark, directory):
 
 def interrupted(spark, directory):
     """Ctrl-C while tasks feed and fill all slots."""
+    # A shell lets what it runs in the background ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     arguments = {"dir": str(directory)}
     try:
         with tfos.run(spark, programs.read_slowly_with_a_child, nodes=2, args=arguments) as cluster:
@@ -239,12 +240,13 @@ def train_apart(spark, directory):
 
 
 def follow_the_page(spark, directory):
-    """Runs the program of docs/connect.md, in this session."""
+    """Runs the program of docs/connect.md, on this server."""
     namespace = {"__name__": "__main__"}
     for block in pages.blocks(ROOT / "docs/connect.md"):
         if block.language == "python":
-            remote = re.sub(r"\.remote\(.*?\)", "", block.code)
-            exec(compile(remote, str(block), "exec", dont_inherit=True), namespace)
+            code = block.code.replace("sc://spark-server:15002", sys.argv[1])
+            assert code != block.code
+            exec(compile(code, str(block), "exec", dont_inherit=True), namespace)
     return [node.state for node in namespace["cluster"].status()]
 
 
