@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose test-matrix test-backends clean
+.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose dist test-matrix test-backends clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -129,6 +129,11 @@ prose: ## Check the English of pages, comments and docstrings (tools/checks/pros
 	@tools/steps.sh \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Checking the English' '.venv/bin/python tools/checks/prose.py'
+
+dist: ## Make a release in dist/: wheels for many Linuxes and two processors, the jar, sources, checksums, an SBOM.
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh build dist' \
+	  'Making a release in dist (half an hour the first time)' 'python3 tools/dist/make_dist.py'
 
 clean: ## Remove everything built, .venv included.
 	rm -rf build dist jvm/target .venv .venv-lint .pytest_cache spark-warehouse

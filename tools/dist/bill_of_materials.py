@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,7 @@ def licence_texts() -> dict[str, Path]:
 
 
 def write(folder: Path) -> list[Path]:
-    version = (ROOT / "python" / "tfos" / "_version.py").read_text().split('"')[1]
+    version = runpy.run_path(str(ROOT / "python" / "tfos" / "_version.py"))["__version__"]
     bill = folder / f"tfos-{version}.cdx.json"
     bill.write_text(json.dumps(sbom(version), indent=2) + os.linesep)
     licences = folder / f"tfos-{version}-licences.txt"
