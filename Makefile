@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose dist test-matrix test-backends clean
+.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose dist test-dist test-matrix test-backends clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -134,6 +134,12 @@ dist: ## Make a release in dist/: wheels for many Linuxes and two processors, th
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh build dist' \
 	  'Making a release in dist (half an hour the first time)' 'python3 tools/dist/make_dist.py'
+
+test-dist: ## Take the wheels of dist/ to a Debian 11 of their processor without sources, and run them there; needs root.
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh test-dist' \
+	  'Running the wheel for x86-64' 'python3 tools/dist/try_wheel.py --machine x86_64' \
+	  'Running the wheel for AArch64, emulated' 'python3 tools/dist/try_wheel.py --machine aarch64'
 
 clean: ## Remove everything built, .venv included.
 	rm -rf build dist jvm/target .venv .venv-lint .pytest_cache spark-warehouse

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a set of jobs needs, as far as they are missing:
-#   tools/install_packages.sh JOB...      JOB: run, build, test, hdfs, bench, analyse, dist
+#   tools/install_packages.sh JOB...      JOB: run, build, test, hdfs, bench, analyse, dist,
+#                                           test-dist
 # Without the right to install it names the missing packages and stops. Leaves apt alone when nothing
 # is missing.
 set -euo pipefail
@@ -14,6 +15,7 @@ declare -A packages_of=(
   [bench]="libgloo-dev"
   [analyse]="clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev"
   [dist]="gcc-12 g++-12 gcc-12-aarch64-linux-gnu g++-12-aarch64-linux-gnu libc6-dev-arm64-cross make perl"
+  [test-dist]="debootstrap qemu-user-static binfmt-support"
 )
 
 # Spark needs some Java of 17 or newer; which package brings it doesn't matter.

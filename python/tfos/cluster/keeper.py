@@ -103,7 +103,8 @@ class Keeper:
             poll.register(descriptor, select.POLLIN)
         reason = ""
         while not reason:
-            left = self._heard + self._lease - time.monotonic()
+            # The first call shortens what is left, so it is looked at again after a lease.
+            left = min(self._heard + self._lease - time.monotonic(), self._lease)
             ready = {descriptor for descriptor, _ in poll.poll(max(0, left * 1000))}
             if self._awake in ready:
                 break

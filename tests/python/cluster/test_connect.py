@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from support import pages
@@ -222,9 +224,17 @@ def test_a_killed_client_leaves_nothing_once_its_lease_is_over(client):
 
 
 def test_the_end_of_the_coordinators_executor_is_named(client):
-    executor = re.search(r"beside executor (process (\d+)) on ", client.place)
-    os.kill(int(executor[2]), signal.SIGKILL)
-    assert executor[1] in client.error()
+    place = re.match(r"process (\d+) beside (executor \d+) on ", client.place)
+    keeper = psutil.Process(int(place[1])).ppid()
+    os.kill(watched_by(keeper), signal.SIGKILL)
+    assert place[2] in client.error()
+
+
+def watched_by(pid):
+    """The process that another one holds a descriptor of."""
+    infos = [file.read_text() for file in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir()]
+    (watched,) = {found[1] for info in infos if (found := re.search(r"Pid:\s+(\d+)", info))}
+    return int(watched)
 
 
 def test_a_killed_coordinator_is_named(client):

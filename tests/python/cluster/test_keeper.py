@@ -68,12 +68,21 @@ def listening(executor, leftovers):
     assert said["type"] == "listening", said
     yield said
     os.kill(said["pid"], signal.SIGKILL)
-    _ask(said, after=0)  # So that the keeper need not wait for somebody who wants to hear of it.
+    _events_until_end(said)  # Else the keeper waits for a client that wants to hear of it.
 
 
 def _ask(said, *lines, **more):
     call = _asking("127.0.0.1", said["keeper_port"], keeper.PATH, TOKEN)
     return json.loads(call(json.dumps({"lines": list(lines), "wait_ms": 10_000, **more})))
+
+
+def _events_until_end(said):
+    events, after, end = [], 0, None
+    while end is None:
+        taken = _ask(said, after=after)
+        after, end = taken["next"], taken["end"]
+        events += map(json.loads, taken["events"])
+    return events
 
 
 def _post(said, path, headers, body="{}"):
@@ -112,12 +121,8 @@ def test_a_silent_client_ends_the_cluster(executor, leftovers):
 
 def test_the_end_of_its_executor_is_told(executor, leftovers):
     said = start(300, executor.pid)
-    taken = _ask(said, after=0)
     executor.kill()
-    events = []
-    while taken["end"] is None:
-        taken = _ask(said, after=taken["next"])
-        events += map(json.loads, taken["events"])
+    events = _events_until_end(said)
     [failed] = [event["failure"] for event in events if event["type"] == "failed"]
     assert failed["message"].startswith(f"executor process 7 on {socket.gethostname()}, which")
 
