@@ -175,7 +175,7 @@ def test_one_node_without_any_row_pads_when_it_knows_the_columns(spark, tmp_path
     [
         (dict(epochs=0), "epochs"),
         (dict(cache="tape"), "'tape'"),
-        (dict(validation=[1]), "RDD, a DataFrame"),
+        (dict(validation=[1]), "a DataFrame, an RDD or a DStream, not list"),
     ],
 )
 def test_arguments_that_cannot_be(spark, how, message):
