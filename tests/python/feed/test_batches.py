@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from support.feed_nodes import TIMEOUT, FedNode
+from support.feed_nodes import TIMEOUT, FedNode, labels, pairs
 from tfos.errors import BadInputError
 from tfos.feed.batches import Batches, Ragged
 from tfos.feed.columns import Request
@@ -34,14 +34,6 @@ class Node(FedNode):
 @pytest.fixture
 def node(make_nodes: Any) -> Any:
     return Node(make_nodes(1))
-
-
-def pairs(first: int, count: int) -> list[Any]:
-    return [([float(n), n + 0.5], n) for n in range(first, first + count)]
-
-
-def labels(batches: Any) -> list[int]:
-    return [int(label) for _, batch in batches for label in batch]
 
 
 def described(value: Any) -> Any:

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 import tfos
-from support.feed_nodes import TIMEOUT, FedNode
+from support.feed_nodes import TIMEOUT, FedNode, labels, pairs
 from support.programs import nodes as programs
 from tfos.errors import BadInputError
 from tfos.feed.columns import Request
@@ -37,14 +37,6 @@ class Node(FedNode):
 @pytest.fixture
 def node(make_nodes: Any) -> Any:
     return Node(make_nodes(1))
-
-
-def pairs(first: int, count: int) -> list[Any]:
-    return [([float(n), n + 0.5], n) for n in range(first, first + count)]
-
-
-def labels(dataset: Any) -> list[int]:
-    return [int(label) for _, batch in dataset for label in batch]
 
 
 def test_two_columns_are_a_pair_of_whole_batches(node: Any) -> None:

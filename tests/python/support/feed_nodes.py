@@ -70,6 +70,16 @@ class Nodes:
             server.end_feed()
 
 
+def pairs(first: int, count: int) -> list[Any]:
+    """Rows of two columns, the second of which numbers them."""
+    return [([float(n), n + 0.5], n) for n in range(first, first + count)]
+
+
+def labels(batches: Any) -> list[int]:
+    """The second column of all batches of such rows."""
+    return [int(label) for _, batch in batches for label in batch]
+
+
 def read_all(server: Any, batch: int = 7) -> list[Any]:
     reader = server.reader("input")
     rows = []
