@@ -130,7 +130,7 @@ def host_check(check_seconds: int) -> Callable[[Any], Any]:
 def check_cluster(spark_context: Any) -> dict[str, list[Check]]:
     """The checks of each host by its name, as Spark calls it.
 
-    Raises :class:`tfos.errors.TfosError` when there is no executor or the job fails.
+    Raises :class:`tfos.errors.TfosError` if no executor registers, or if the job fails.
     """
     while True:
         count = _settled_slots(spark_context)
