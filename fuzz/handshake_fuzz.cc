@@ -62,12 +62,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 3:
       agreed =
-          net::TlsStream::Open(std::move(socket), net::TlsStream::Side::kAccepting, Token(), kWait)
+          net::TlsStream::Open(std::move(socket), net::TlsStream::Side::kAccepting, Token(), kWait, {})
               .ok();
       break;
     default:
       agreed =
-          net::TlsStream::Open(std::move(socket), net::TlsStream::Side::kConnecting, Token(), kWait)
+          net::TlsStream::Open(std::move(socket), net::TlsStream::Side::kConnecting, Token(), kWait, {})
               .ok();
   }
   if (agreed) std::abort();

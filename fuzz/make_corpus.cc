@@ -237,7 +237,7 @@ void Handshakes() {
                                   }));
   Write("handshake", "tls", Byte(3) + FirstWords([&](UniqueFd fd, const Wait& wait) {
                               (void)net::TlsStream::Open(
-                                  std::move(fd), net::TlsStream::Side::kConnecting, token, wait)
+                                  std::move(fd), net::TlsStream::Side::kConnecting, token, wait, {})
                                   .ok();
                             }));
   std::string offer(12, '\0');

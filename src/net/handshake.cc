@@ -1,7 +1,5 @@
 #include "net/handshake.h"
 
-#include <poll.h>
-
 #include <array>
 #include <span>
 #include <string>
@@ -16,7 +14,6 @@ namespace tfos::net {
 namespace {
 
 constexpr std::size_t kMagicBytes = 8;
-Status TooLate() { return {ErrorKind::kRetryLater, "no answer within the deadline"}; }
 
 std::string Words(const Protocol& protocol, std::string_view role, const Nonce& accepting,
                   const Nonce& connecting, Numbers numbers) {
@@ -53,29 +50,6 @@ Status SendText(int socket, std::string_view text, const Wait& wait) {
 }
 
 }  // namespace
-
-Status ReceiveAll(int socket, std::span<std::byte> room, const Wait& wait) {
-  while (!room.empty()) {
-    TFOS_ASSIGN_OR_RETURN(const Transfer got, Receive(socket, room, nullptr));
-    if (got.ended) return {ErrorKind::kReconnect, "the other end closed the connection"};
-    room = room.subspan(got.bytes);
-    if (!got.blocked) continue;
-    TFOS_ASSIGN_OR_RETURN(const short ready, Poll(socket, POLLIN, wait));
-    if (ready == 0) return TooLate();
-  }
-  return {};
-}
-
-Status SendAll(int socket, std::span<const std::byte> data, const Wait& wait) {
-  while (!data.empty()) {
-    TFOS_ASSIGN_OR_RETURN(const Transfer sent, Send(socket, data, {}));
-    data = data.subspan(sent.bytes);
-    if (!sent.blocked) continue;
-    TFOS_ASSIGN_OR_RETURN(const short ready, Poll(socket, POLLOUT, wait));
-    if (ready == 0) return TooLate();
-  }
-  return {};
-}
 
 Result<Peer> Introduce(int socket, const Protocol& protocol, const Secret& token, Numbers numbers,
                        const Wait& wait) {

@@ -114,7 +114,7 @@ TEST(HandshakeTest, AnyWrongBitEndsIt) {
   std::atomic<std::size_t> passed = 0;
   const auto count = [&](std::size_t place, char& /*byte*/) { passed = place + 1; };
   ASSERT_TRUE(Meet(token, token, kProtocol, count).first.ok());
-  ASSERT_EQ(passed, 8u + 2 + 32 + 2 + 8 + 32 + 32 + 32);
+  ASSERT_EQ(passed, 8u + 2 + 32 + 2 + 12 + 32 + 32 + 32);
   for (std::size_t bit = 0; bit < passed * 8; ++bit) {
     const auto change = [bit](std::size_t place, char& byte) {
       if (place == bit / 8) byte = static_cast<char>(byte ^ (1 << bit % 8));

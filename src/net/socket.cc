@@ -30,6 +30,8 @@ Status FinishConnect(int fd, const Wait& wait) {
   return {};
 }
 
+Status TooLate() { return {ErrorKind::kRetryLater, "no answer within the deadline"}; }
+
 }  // namespace
 
 Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& wait) {
@@ -161,6 +163,29 @@ Result<Transfer> Receive(int fd, std::span<std::byte> space, UniqueFd* passed) {
     }
     return Transfer{.bytes = static_cast<std::size_t>(received), .ended = received == 0};
   }
+}
+
+Status ReceiveAll(int socket, std::span<std::byte> room, const Wait& wait) {
+  while (!room.empty()) {
+    TFOS_ASSIGN_OR_RETURN(const Transfer got, Receive(socket, room, nullptr));
+    if (got.ended) return {ErrorKind::kReconnect, "the other end closed the connection"};
+    room = room.subspan(got.bytes);
+    if (!got.blocked) continue;
+    TFOS_ASSIGN_OR_RETURN(const short ready, Poll(socket, POLLIN, wait));
+    if (ready == 0) return TooLate();
+  }
+  return {};
+}
+
+Status SendAll(int socket, std::span<const std::byte> data, const Wait& wait) {
+  while (!data.empty()) {
+    TFOS_ASSIGN_OR_RETURN(const Transfer sent, Send(socket, data, {}));
+    data = data.subspan(sent.bytes);
+    if (!sent.blocked) continue;
+    TFOS_ASSIGN_OR_RETURN(const short ready, Poll(socket, POLLOUT, wait));
+    if (ready == 0) return TooLate();
+  }
+  return {};
 }
 
 }  // namespace tfos::net

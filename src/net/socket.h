@@ -48,6 +48,11 @@ Result<Transfer> Send(int fd, std::span<const std::byte> first, std::span<const 
 /// where `passed` is null it is refused by the kernel.
 Result<Transfer> Receive(int fd, std::span<std::byte> space, UniqueFd* passed);
 
+/// Fills `room`. Reconnect when the other end closes before.
+Status ReceiveAll(int socket, std::span<std::byte> room, const Wait& wait);
+/// Sends all of `data`.
+Status SendAll(int socket, std::span<const std::byte> data, const Wait& wait);
+
 }  // namespace tfos::net
 
 #endif  // TFOS_NET_SOCKET_H_

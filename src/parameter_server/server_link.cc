@@ -72,7 +72,7 @@ Status ServerLink::ConnectSocket() {
       }
       TFOS_ASSIGN_OR_RETURN(
           stream_, net::TlsStream::Open(std::move(socket).value(),
-                                        net::TlsStream::Side::kConnecting, peer.key, wait));
+                                        net::TlsStream::Side::kConnecting, peer.key, wait, {}));
       return {};
     }
     // It holds its port from the start, and listens once its process has come so far.

@@ -94,7 +94,7 @@ Result<std::unique_ptr<net::Stream>> ChooseStream(UniqueFd socket, bool connecti
   if (options.encrypt) {
     const auto side =
         connecting ? net::TlsStream::Side::kConnecting : net::TlsStream::Side::kAccepting;
-    TFOS_ASSIGN_OR_RETURN(auto stream, net::TlsStream::Open(std::move(socket), side, key, wait));
+    TFOS_ASSIGN_OR_RETURN(auto stream, net::TlsStream::Open(std::move(socket), side, key, wait, {}));
     return std::unique_ptr<net::Stream>(std::move(stream));
   }
   TFOS_ASSIGN_OR_RETURN(const Offer ours, OfferOf(ucx));

@@ -13,7 +13,7 @@
 #include "base/logging.h"
 #include "control/link/control_session.h"
 #include "control/link/spawn.h"
-#include "control/link/stranger_log.h"
+#include "net/stranger_log.h"
 #include "net/listen.h"
 
 namespace tfos::control {
@@ -93,7 +93,7 @@ class Server final : public ControlServer {
 
   Options options_;
   ControlService& service_;
-  StrangerLog stranger_log_;
+  net::StrangerLog stranger_log_;
   std::shared_ptr<const std::string> authorization_;
   tcp::acceptor acceptor_;
   asio::steady_timer retry_timer_;

@@ -25,7 +25,7 @@
 #include "control/link/control_server.h"
 #include "control/link/send_queue.h"
 #include "control/link/spawn.h"
-#include "control/link/stranger_log.h"
+#include "net/stranger_log.h"
 #include "control/link/time_limit.h"
 #include "control/messages/parts/message_text.h"
 
@@ -59,7 +59,7 @@ inline bool Authorized(const Request& request, std::string_view expected) {
 /// single-threaded executor.
 class Session final : public AgentConnection, public std::enable_shared_from_this<Session> {
  public:
-  Session(tcp::socket socket, ControlService& service, StrangerLog& stranger_log,
+  Session(tcp::socket socket, ControlService& service, net::StrangerLog& stranger_log,
           std::shared_ptr<const std::string> authorization, std::chrono::milliseconds timeout)
       : executor_(socket.get_executor()),
         socket_(std::move(socket)),
@@ -287,7 +287,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   websocket::stream<beast::tcp_stream, /*deflateSupported=*/false> socket_;
   TimeLimit identification_limit_;
   ControlService& service_;
-  StrangerLog& stranger_log_;
+  net::StrangerLog& stranger_log_;
   std::shared_ptr<const std::string> authorization_;
   std::chrono::milliseconds identification_timeout_;
   std::string peer_;

@@ -66,86 +66,107 @@ int FindKey(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_SESSI
   return 1;  // Without a session TLS goes on, and fails for want of a certificate.
 }
 
-}  // namespace
-
-void TlsStream::Deleter::operator()(ssl_st* ssl) const { ::SSL_free(ssl); }
-
-TlsStream::TlsStream(UniqueFd socket, std::unique_ptr<ssl_st, Deleter> ssl, const Secret& key,
-                     std::uint64_t bytes_per_key)
-    : Stream(std::move(socket)),
-      wire_(fd()),
-      ssl_(std::move(ssl)),
-      key_(key),
-      bytes_per_key_(bytes_per_key) {
-  SSL_set_app_data(ssl_.get(), const_cast<Secret*>(&key_));
-}
-
-TlsStream::~TlsStream() = default;
-
-Result<std::unique_ptr<TlsStream>> TlsStream::Open(UniqueFd socket, Side side, const Secret& key,
-                                                   const Wait& wait, std::uint64_t bytes_per_key) {
+/// What all streams of a process have in common at one side; it holds no key.
+Result<SSL_CTX*> MakeContext(bool connecting) {
   StartOpenSsl();
   ::ERR_clear_error();
-  const bool connecting = side == Side::kConnecting;
-  const std::unique_ptr<SSL_CTX, FreeContext> context(
+  std::unique_ptr<SSL_CTX, FreeContext> context(
       ::SSL_CTX_new(connecting ? ::TLS_client_method() : ::TLS_server_method()));
   if (context == nullptr || ::SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1 ||
       ::SSL_CTX_set_ciphersuites(context.get(), kCipherSuiteName) != 1 ||
       ::SSL_CTX_set_num_tickets(context.get(), 0) != 1) {
     return CantBegin();
   }
+  ::SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  ::SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
   ::SSL_CTX_set_psk_use_session_callback(context.get(), UseKey);
   ::SSL_CTX_set_psk_find_session_callback(context.get(), FindKey);
   // A member that dies says no goodbye; that it has left it says in its protocol.
   ::SSL_CTX_set_options(context.get(), SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_RENEGOTIATION);
   // To a server without the key a client would offer to look at a certificate: none is good.
   if (connecting) ::SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
-  std::unique_ptr<ssl_st, Deleter> ssl(::SSL_new(context.get()));
+  return context.release();
+}
+
+/// Made at first use and never freed: streams refer to it to their end.
+Result<SSL_CTX*> ContextOf(TlsStream::Side side) {
+  static const Result<SSL_CTX*> connecting = MakeContext(true);
+  static const Result<SSL_CTX*> accepting = MakeContext(false);
+  return side == TlsStream::Side::kConnecting ? connecting : accepting;
+}
+
+}  // namespace
+
+void TlsStream::Deleter::operator()(ssl_st* ssl) const { ::SSL_free(ssl); }
+
+TlsStream::TlsStream(UniqueFd socket, std::unique_ptr<ssl_st, Deleter> ssl, const Secret& key,
+                     const Options& options)
+    : Stream(std::move(socket)),
+      wire_(fd(), options.batch_bytes),
+      ssl_(std::move(ssl)),
+      key_(key),
+      options_(options) {
+  SSL_set_app_data(ssl_.get(), const_cast<Secret*>(&key_));
+}
+
+TlsStream::~TlsStream() = default;
+
+Result<std::unique_ptr<TlsStream>> TlsStream::Begin(UniqueFd socket, Side side, const Secret& key,
+                                                    const Options& options) {
+  TFOS_ASSIGN_OR_RETURN(SSL_CTX* const context, ContextOf(side));
+  ::ERR_clear_error();
+  std::unique_ptr<ssl_st, Deleter> ssl(::SSL_new(context));
   if (ssl == nullptr) return CantBegin();
-  if (connecting) {
+  if (side == Side::kConnecting) {
     ::SSL_set_connect_state(ssl.get());
   } else {
     ::SSL_set_accept_state(ssl.get());
   }
   std::unique_ptr<TlsStream> stream(
-      new TlsStream(std::move(socket), std::move(ssl), key, bytes_per_key));
+      new TlsStream(std::move(socket), std::move(ssl), key, options));
   BIO* const bio = stream->wire_.MakeBio();
   if (bio == nullptr) return CantBegin();
   ::SSL_set_bio(stream->ssl_.get(), bio, bio);  // Which owns it now.
-  TFOS_RETURN_IF_ERROR(stream->ShakeHands(wait));
   return stream;
 }
 
-Status TlsStream::ShakeHands(const Wait& wait) {
-  const auto await = [&](short event) -> Status {
-    TFOS_ASSIGN_OR_RETURN(const short ready, Poll(fd(), event, wait));
-    if (ready == 0) return {ErrorKind::kRetryLater, "no TLS within the deadline"};
-    return {};
-  };
+Result<std::unique_ptr<TlsStream>> TlsStream::Open(UniqueFd socket, Side side, const Secret& key,
+                                                   const Wait& wait, const Options& options) {
+  TFOS_ASSIGN_OR_RETURN(auto stream, Begin(std::move(socket), side, key, options));
   while (true) {
+    TFOS_ASSIGN_OR_RETURN(const Progress progress, stream->ShakeHands());
+    if (progress == Progress::kDone) return stream;
+    const short event = progress == Progress::kReading ? POLLIN : POLLOUT;
+    TFOS_ASSIGN_OR_RETURN(const short ready, Poll(stream->fd(), event, wait));
+    if (ready == 0) return Status(ErrorKind::kRetryLater, "no TLS within the deadline");
+  }
+}
+
+Result<TlsStream::Progress> TlsStream::ShakeHands() {
+  while (true) {
+    TFOS_ASSIGN_OR_RETURN(const bool flushed, wire_.Flush());
+    if (!flushed) return Progress::kWriting;
+    if (handshake_done_) break;
     ::ERR_clear_error();
     const int done = ::SSL_do_handshake(ssl_.get());
     const int error = done == 1 ? SSL_ERROR_NONE : ::SSL_get_error(ssl_.get(), done);
-    if (error != SSL_ERROR_NONE && error != SSL_ERROR_WANT_READ) {
-      if (error == SSL_ERROR_ZERO_RETURN || error == SSL_ERROR_SYSCALL) {
-        return {ErrorKind::kReconnect, "the other end closed the connection before TLS began"};
-      }
+    handshake_done_ = done == 1;
+    if (handshake_done_) continue;  // To send the last of it.
+    if (error == SSL_ERROR_ZERO_RETURN || error == SSL_ERROR_SYSCALL) {
+      return Status(ErrorKind::kReconnect, "the other end closed the connection before TLS began");
+    }
+    if (error != SSL_ERROR_WANT_READ) {
       const std::string reason = Reason();
       static_cast<void>(wire_.Flush().ok());  // The other end learns it if it can be told.
-      return {ErrorKind::kBadInput, "TLS with the other end failed: " + reason};
+      return Status(ErrorKind::kBadInput, "TLS with the other end failed: " + reason);
     }
-    TFOS_ASSIGN_OR_RETURN(bool flushed, wire_.Flush());
-    while (!flushed) {
-      TFOS_RETURN_IF_ERROR(await(POLLOUT));
-      TFOS_ASSIGN_OR_RETURN(flushed, wire_.Flush());
-    }
-    if (done == 1) break;
-    TFOS_RETURN_IF_ERROR(await(POLLIN));
+    if (wire_.holds_output()) continue;
+    return Progress::kReading;
   }
   if (::SSL_session_reused(ssl_.get()) != 1) {
-    return {ErrorKind::kBadInput, "the other end did not use the connection's key for TLS"};
+    return Status(ErrorKind::kBadInput, "the other end did not use the connection's key for TLS");
   }
-  return {};
+  return Progress::kDone;
 }
 
 Status TlsStream::Write(std::span<const std::byte> data) {
@@ -161,14 +182,14 @@ Status TlsStream::Write(std::span<const std::byte> data) {
 }
 
 Status TlsStream::Encrypt(std::span<const std::byte> first, std::span<const std::byte> second) {
-  if (sent_ >= bytes_per_key_) {
+  if (sent_ >= options_.bytes_per_key) {
     ::ERR_clear_error();
     if (::SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
       return {ErrorKind::kBug, "take another key for TLS: " + Reason()};
     }
     sent_ = 0;
   }
-  first = first.first(std::min(first.size(), TlsWire::kBatchBytes));
+  first = first.first(std::min(first.size(), options_.batch_bytes));
   // What comes first is short: no record for it alone.
   const std::size_t rest = first.size() % kRecordBytes;
   TFOS_RETURN_IF_ERROR(Write(first.first(first.size() - rest)));
@@ -179,7 +200,7 @@ Status TlsStream::Encrypt(std::span<const std::byte> first, std::span<const std:
     TFOS_RETURN_IF_ERROR(Write(std::span(record_, rest + of_second)));
     second = second.subspan(of_second);
   }
-  return Write(second.first(std::min(second.size(), TlsWire::kBatchBytes - encrypted_)));
+  return Write(second.first(std::min(second.size(), options_.batch_bytes - encrypted_)));
 }
 
 Result<Transfer> TlsStream::Send(std::span<const std::byte> first,

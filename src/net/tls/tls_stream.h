@@ -27,13 +27,26 @@ class TlsStream final : public Stream {
   /// After so many bytes a direction takes another key. AES-GCM is safe for 2^24.5 full records
   /// with one (RFC 8446, 5.5); this is a quarter of that.
   static constexpr std::uint64_t kBytesPerKey = std::uint64_t{1} << 36;
+  static constexpr std::size_t kBatchBytes = TlsWire::kBatchBytes;
 
-  /// Does TLS's handshake on a connected socket, where nothing is under way. `key` is one that
-  /// only the two ends of this connection have (net::Peer). Errors: bad input when the other end
-  /// has another one; reconnect when it closes; retry later when the deadline passes.
+  struct Options {
+    std::uint64_t bytes_per_key = kBytesPerKey;
+    /// That are encrypted and sent together. A connection costs twice as much memory.
+    std::size_t batch_bytes = kBatchBytes;
+  };
+  /// Where TLS's handshake is: poll the socket for input or output, or it is done.
+  enum class Progress { kReading, kWriting, kDone };
+
+  /// A stream over a connected socket, where nothing is under way. Nothing may be sent or received
+  /// before ShakeHands is done. `key` is one that only the two ends of this connection have.
+  static Result<std::unique_ptr<TlsStream>> Begin(UniqueFd socket, Side side, const Secret& key,
+                                                  const Options& options);
+  /// Does what can be done of TLS's handshake without waiting. Errors: bad input when the other end
+  /// has another key; reconnect when it closes.
+  Result<Progress> ShakeHands();
+  /// Both, waiting. Errors: also retry later when the deadline passes.
   static Result<std::unique_ptr<TlsStream>> Open(UniqueFd socket, Side side, const Secret& key,
-                                                 const Wait& wait,
-                                                 std::uint64_t bytes_per_key = kBytesPerKey);
+                                                 const Wait& wait, const Options& options);
   ~TlsStream() override;
 
   std::string Describe() const override { return "tcp with TLS"; }
@@ -49,9 +62,8 @@ class TlsStream final : public Stream {
   static constexpr std::size_t kRecordBytes = std::size_t{16} << 10;
 
   TlsStream(UniqueFd socket, std::unique_ptr<ssl_st, Deleter> ssl, const Secret& key,
-            std::uint64_t bytes_per_key);
+            const Options& options);
 
-  Status ShakeHands(const Wait& wait);
   /// Makes records of a batch.
   Status Encrypt(std::span<const std::byte> first, std::span<const std::byte> second);
   Status Write(std::span<const std::byte> data);
@@ -59,7 +71,8 @@ class TlsStream final : public Stream {
   TlsWire wire_;  ///< Before what uses it.
   std::unique_ptr<ssl_st, Deleter> ssl_;
   const Secret key_;
-  const std::uint64_t bytes_per_key_;
+  const Options options_;
+  bool handshake_done_ = false;
   std::size_t encrypted_ = 0;  ///< Bytes whose records the socket has not taken all of yet.
   std::uint64_t sent_ = 0;     ///< With the current key.
   bool drained_ = false;       ///< Nothing is left of what has come.

@@ -45,10 +45,10 @@ std::pair<Opened, Opened> Open(std::pair<UniqueFd, UniqueFd> ends, const Secret&
   Opened accepted = Status(ErrorKind::kBug, "not run");
   std::thread acceptor([&] {
     accepted = TlsStream::Open(std::move(ends.second), TlsStream::Side::kAccepting, accepting, wait,
-                               bytes_per_key);
+                               {.bytes_per_key = bytes_per_key});
   });
   auto connected = TlsStream::Open(std::move(ends.first), TlsStream::Side::kConnecting, connecting,
-                                   wait, bytes_per_key);
+                                   wait, {.bytes_per_key = bytes_per_key});
   acceptor.join();
   return {std::move(connected), std::move(accepted)};
 }
@@ -126,7 +126,7 @@ TEST(TlsStreamTest, SilenceEndsAtTheDeadline) {
   auto [one, other] = Connected();
   const Wait wait{.deadline = Deadline::After(std::chrono::milliseconds(20))};
   const auto opened =
-      TlsStream::Open(std::move(one), TlsStream::Side::kAccepting, NewSecret(), wait);
+      TlsStream::Open(std::move(one), TlsStream::Side::kAccepting, NewSecret(), wait, {});
   EXPECT_EQ(opened.status().kind(), ErrorKind::kRetryLater);
 }
 

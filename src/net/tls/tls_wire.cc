@@ -12,8 +12,8 @@
 namespace tfos::net {
 namespace {
 
-/// A batch, and what its records have around it.
-constexpr std::size_t kOutBytes = TlsWire::kBatchBytes + (std::size_t{4} << 10);
+/// For what records have around them, in a batch.
+constexpr std::size_t kAround = std::size_t{4} << 10;
 
 struct FreeMethod {
   void operator()(BIO_METHOD* method) const { ::BIO_meth_free(method); }
@@ -37,7 +37,7 @@ struct TlsWireBio {
     TlsWire& wire = WireOf(bio);
     ::BIO_clear_retry_flags(bio);
     if (wire.unread_.empty()) {
-      const ssize_t got = ::recv(wire.socket_, wire.in_.get(), TlsWire::kBatchBytes, MSG_DONTWAIT);
+      const ssize_t got = ::recv(wire.socket_, wire.in_.get(), wire.batch_bytes_, MSG_DONTWAIT);
       if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
         ::BIO_set_retry_read(bio);
       }
@@ -77,9 +77,11 @@ struct TlsWireBio {
   }
 };
 
-TlsWire::TlsWire(int socket)
-    : socket_(socket), in_(std::make_unique_for_overwrite<std::byte[]>(kBatchBytes)) {
-  out_.reserve(kOutBytes);
+TlsWire::TlsWire(int socket, std::size_t batch_bytes)
+    : socket_(socket),
+      batch_bytes_(batch_bytes),
+      in_(std::make_unique_for_overwrite<std::byte[]>(batch_bytes)) {
+  out_.reserve(batch_bytes + kAround);
 }
 
 bio_st* TlsWire::MakeBio() {

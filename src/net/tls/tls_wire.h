@@ -17,14 +17,14 @@ namespace tfos::net {
 /// more than to encrypt one.
 ///
 /// Owner and lifetime: of a TlsStream; goes after the BIO that was made of it. Threads: one at a
-/// time. Cost: twice kBatchBytes of memory.
+/// time. Cost: twice `batch_bytes` of memory.
 class TlsWire {
  public:
   /// Stays in a core's cache, and keeps the other end busy while the next is encrypted.
   static constexpr std::size_t kBatchBytes = std::size_t{64} << 10;
 
   /// `socket` stays the caller's, and must stay open.
-  explicit TlsWire(int socket);
+  explicit TlsWire(int socket, std::size_t batch_bytes = kBatchBytes);
   TlsWire(const TlsWire&) = delete;
   TlsWire& operator=(const TlsWire&) = delete;
 
@@ -34,11 +34,14 @@ class TlsWire {
 
   /// Sends what OpenSSL has written. False when the socket does not take all of it now.
   Result<bool> Flush();
+  /// OpenSSL has written what was not sent yet.
+  bool holds_output() const { return sent_ < out_.size(); }
 
  private:
   friend struct TlsWireBio;
 
   const int socket_;
+  const std::size_t batch_bytes_;
   std::vector<std::byte> out_;
   std::size_t sent_ = 0;  ///< Of it.
   std::unique_ptr<std::byte[]> in_;

@@ -87,7 +87,7 @@ Result<Greeter::Guest> Greeter::Recognize(UniqueFd socket, bool local) {
   }
   TFOS_ASSIGN_OR_RETURN(
       auto stream,
-      net::TlsStream::Open(std::move(socket), net::TlsStream::Side::kAccepting, peer.key, wait));
+      net::TlsStream::Open(std::move(socket), net::TlsStream::Side::kAccepting, peer.key, wait, {}));
   return Guest{.stream = std::move(stream), .local = false};
 }
 

@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_LINK_STRANGER_LOG_H_
-#define TFOS_CONTROL_LINK_STRANGER_LOG_H_
+#ifndef TFOS_NET_STRANGER_LOG_H_
+#define TFOS_NET_STRANGER_LOG_H_
 
 #include <chrono>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "base/logging.h"
 #include "base/time/deadline.h"
 
-namespace tfos::control {
+namespace tfos::net {
 
 /// The log about strangers, who may come and err as often as they like: it gets a bounded number of
 /// lines about that in a while. Threads: one at a time.
@@ -34,6 +34,6 @@ class StrangerLog {
   std::int64_t lines_ = 0;
 };
 
-}  // namespace tfos::control
+}  // namespace tfos::net
 
-#endif  // TFOS_CONTROL_LINK_STRANGER_LOG_H_
+#endif  // TFOS_NET_STRANGER_LOG_H_

@@ -1,0 +1,33 @@
+#ifndef TFOS_BASE_CRYPTO_PURPOSE_H_
+#define TFOS_BASE_CRYPTO_PURPOSE_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/crypto/secret.h"
+#include "tfos/status.h"
+
+namespace tfos {
+
+/// What a key of a cluster is for. Each key is derived from the cluster's token, which stays with the
+/// driver and its coordinator. Who has one key can't find another one.
+enum class Purpose : std::uint8_t {
+  kJoin,        ///< Agents, at the coordinator.
+  kFeed,        ///< Feeders and nodes.
+  kTensors,     ///< Nodes that exchange tensors.
+  kParameters,  ///< Workers and parameter servers.
+  kRead,        ///< Spark's tasks, and people: status and failures, at the coordinator.
+  kScrape,      ///< Prometheus: metrics, at the coordinator.
+};
+
+/// `join`, `feed`, `tensors`, `parameters`, `read`, `scrape`.
+std::string_view PurposeName(Purpose purpose);
+/// Bad input for a name that is none of those.
+Result<Purpose> PurposeFromName(std::string_view name);
+
+/// The key for `purpose` in the cluster whose token this is.
+Secret KeyFor(const Secret& token, Purpose purpose);
+
+}  // namespace tfos
+
+#endif  // TFOS_BASE_CRYPTO_PURPOSE_H_

@@ -1,0 +1,184 @@
+#include "net/handshake/acceptor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "net/listen.h"
+#include "net/socket.h"
+
+namespace tfos::net {
+namespace {
+
+using ::testing::HasSubstr;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Protocol kProtocol{.magic = "tfos-tst", .version = 1, .name = "tests"};
+
+Wait Long() { return {.deadline = Deadline::After(seconds(60))}; }
+
+class AcceptorTest : public testing::Test {
+ protected:
+  void Start(Acceptor::Options options = {}) {
+    options.party = party_;
+    options.what = "the tests' port";
+    auto acceptor = Acceptor::Create(std::move(options));
+    ASSERT_TRUE(acceptor.ok()) << acceptor.status().ToString();
+    acceptor_ = std::move(acceptor).value();
+    auto listener = ListenTcp("127.0.0.1", 0, 0);
+    ASSERT_TRUE(listener.ok());
+    port_ = listener->port;
+    ASSERT_TRUE(acceptor_->Listen(std::move(listener->fd)).ok());
+  }
+
+  /// Works until there are guests, or `until` says that it is enough.
+  template <typename Until>
+  std::vector<Guest> Work(const Until& until) {
+    const Deadline deadline = Deadline::After(seconds(60));
+    while (!deadline.passed()) {
+      std::vector<Guest> guests = acceptor_->Progress();
+      if (!guests.empty() || until()) return guests;
+      EXPECT_TRUE(Poll(acceptor_->fd(), POLLIN, {.deadline = deadline}).ok());
+    }
+    ADD_FAILURE() << "nothing happened";
+    return {};
+  }
+  std::vector<Guest> AwaitGuest() {
+    return Work([] { return false; });
+  }
+
+  UniqueFd Connect() {
+    auto socket = ConnectTcp("127.0.0.1", port_, Long());
+    EXPECT_TRUE(socket.ok()) << socket.status().ToString();
+    return std::move(socket).value();
+  }
+
+  /// A member that comes in another thread.
+  std::thread Member(Result<Connection>& connection) {
+    return std::thread([this, &connection] {
+      connection = ShakeHands(Connect(), party_, {.connecting = 1}, Long());
+    });
+  }
+
+  static bool Closed(const UniqueFd& socket) {
+    pollfd entry{.fd = socket.get(), .events = POLLRDHUP, .revents = 0};
+    return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP)) != 0;
+  }
+
+  const Party party_{.protocol = kProtocol, .key = Secret::Generate().value()};
+  std::unique_ptr<Acceptor> acceptor_;
+  std::uint16_t port_ = 0;
+};
+
+TEST_F(AcceptorTest, LetsMembersIn) {
+  Start();
+  Result<Connection> connection = Status(ErrorKind::kBug, "not run");
+  std::thread member = Member(connection);
+  const std::vector<Guest> guests = AwaitGuest();
+  member.join();
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  ASSERT_EQ(guests.size(), 1);
+  EXPECT_EQ(guests[0].connection.numbers.connecting, 1);
+  EXPECT_THAT(guests[0].peer, HasSubstr("127.0.0.1 port "));
+  EXPECT_EQ(acceptor_->strangers(), 0);
+}
+
+TEST_F(AcceptorTest, SilentStrangersDelayNobody) {
+  Start();
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 100; ++i) silent.push_back(Connect());
+  Work([this] { return acceptor_->strangers() == 100; });
+  Result<Connection> connection = Status(ErrorKind::kBug, "not run");
+  std::thread member = Member(connection);
+  EXPECT_EQ(AwaitGuest().size(), 1);
+  member.join();
+  EXPECT_TRUE(connection.ok());
+  EXPECT_EQ(acceptor_->strangers(), 100);
+}
+
+TEST_F(AcceptorTest, OneStrangerTooManyCostsTheOldestItsPlace) {
+  Start({.most_strangers = 3});
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 3; ++i) {
+    silent.push_back(Connect());
+    Work([&] { return acceptor_->strangers() == silent.size(); });
+  }
+  EXPECT_FALSE(Closed(silent[0]));
+  silent.push_back(Connect());
+  Work([&] { return Closed(silent[0]); });
+  EXPECT_EQ(acceptor_->strangers(), 3);
+  EXPECT_FALSE(Closed(silent[1]));
+}
+
+TEST_F(AcceptorTest, WhoSaysNothingInTimeHasToGo) {
+  Start({.patience = milliseconds(20)});
+  const UniqueFd silent = Connect();
+  Work([this] { return acceptor_->strangers() == 1; });
+  Work([this] { return acceptor_->strangers() == 0; });
+  Work([&] { return Closed(silent); });
+}
+
+TEST_F(AcceptorTest, NonsenseEndsAtOnce) {
+  Start();
+  const UniqueFd stranger = Connect();
+  const std::string nonsense(Hello::kBytes, 'x');
+  ASSERT_TRUE(SendAll(stranger.get(), std::as_bytes(std::span(nonsense)), Long()).ok());
+  Work([&] { return Closed(stranger); });
+}
+
+TEST_F(AcceptorTest, OtherProtocolsAreHandedOn) {
+  Start({.others = true});
+  const UniqueFd browser = Connect();
+  const std::string request = "GET / HTTP/1.1\r\n\r\n";
+  ASSERT_TRUE(SendAll(browser.get(), std::as_bytes(std::span(request)), Long()).ok());
+  std::vector<Guest> guests = AwaitGuest();
+  ASSERT_EQ(guests.size(), 1);
+  EXPECT_EQ(guests[0].connection.stream, nullptr);
+  ASSERT_TRUE(guests[0].other.valid());
+  std::string rest(request.size() - guests[0].received.size(), '\0');
+  ASSERT_TRUE(
+      ReceiveAll(guests[0].other.get(), std::as_writable_bytes(std::span(rest)), Long()).ok());
+  EXPECT_EQ(guests[0].received + rest, request);
+}
+
+TEST_F(AcceptorTest, WaitsWhereThereAreNoDescriptors) {
+  Start();
+  Result<Connection> connection = Status(ErrorKind::kBug, "not run");
+  UniqueFd early = Connect();  // While there are descriptors.
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_TRUE(acceptor_->Progress().empty());
+  EXPECT_EQ(acceptor_->strangers(), 0);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  std::thread member([&] {
+    connection = ShakeHands(std::move(early), party_, {.connecting = 1}, Long());
+  });
+  EXPECT_EQ(AwaitGuest().size(), 1);
+  member.join();
+  EXPECT_TRUE(connection.ok()) << connection.status().ToString();
+}
+
+TEST_F(AcceptorTest, CloseEndsStrangersAndListeners) {
+  Start();
+  const UniqueFd stranger = Connect();
+  Work([this] { return acceptor_->strangers() == 1; });
+  acceptor_->Close();
+  EXPECT_EQ(acceptor_->strangers(), 0);
+  EXPECT_TRUE(acceptor_->Progress().empty());
+  EXPECT_FALSE(ConnectTcp("127.0.0.1", port_, Long()).ok());
+}
+
+}  // namespace
+}  // namespace tfos::net
