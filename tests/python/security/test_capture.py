@@ -17,7 +17,7 @@ from spark_cluster import Host, SparkCluster
 from support.capture import captured
 from support.namespaces import joined_host
 from support.places import SCRIPTS, TESTS
-from support.scripts.captured_driver import WEIGHT
+from support.scripts.captured_driver import ROW, WEIGHT
 from support.scripts.two_hosts_driver import OURS
 
 BOUND_SECONDS = 600
@@ -99,6 +99,7 @@ def test_a_listener_finds_no_secret_no_row_and_no_weight(traffic):
                 "column": f"{marker}-column".encode(),
                 "object": f"{marker}-object".encode(),
                 "result": f"{marker}-object-1-result".encode(),
+                "class": ROW[encrypt].__name__.encode(),
                 "weights": weights,
                 "metric": f"conspicuous_{encrypt}_metric".encode(),
                 "failure": f"{marker}-failure".encode(),
@@ -114,4 +115,3 @@ def test_a_listener_finds_no_secret_no_row_and_no_weight(traffic):
     open_to_all = times("false")
     assert open_to_all.pop("keys") == 0, "keys must not cross the network even in the open"
     assert all(open_to_all.values()), open_to_all
-    assert b"ConspicuousRow" in everything

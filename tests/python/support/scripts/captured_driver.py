@@ -22,11 +22,22 @@ ROWS = 2_000
 WEIGHT = {"true": 4321.125, "false": 1234.875}
 
 
-class ConspicuousRow:
-    """Travels as a pickle, which names this class."""
+class Row:
+    """Travels as a pickle, which names its class."""
 
     def __init__(self, text):
         self.text = text
+
+
+class ConspicuousSealedRow(Row):
+    pass
+
+
+class ConspicuousOpenRow(Row):
+    pass
+
+
+ROW = {"true": ConspicuousSealedRow, "false": ConspicuousOpenRow}
 
 
 def main(master, directory):
@@ -57,7 +68,8 @@ def run_all(spark, encrypt):
 
     one_partition = spark.range(ROWS, numPartitions=1)
     table = one_partition.selectExpr(f"concat('{marker}-column-', id) AS text", "float(id) AS x")
-    objects = one_partition.rdd.map(lambda row: ConspicuousRow(f"{marker}-object-{row.id}"))
+    kind = ROW[encrypt]
+    objects = one_partition.rdd.map(lambda row: kind(f"{marker}-object-{row.id}"))
     with run(read_columns, nodes=2) as cluster:
         cluster.train(table)
     with run(read_objects, nodes=2) as cluster:
