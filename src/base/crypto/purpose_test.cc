@@ -9,7 +9,8 @@ namespace tfos {
 namespace {
 
 constexpr Purpose kAll[] = {Purpose::kJoin,       Purpose::kFeed, Purpose::kTensors,
-                            Purpose::kParameters, Purpose::kRead, Purpose::kScrape};
+                            Purpose::kParameters, Purpose::kRead, Purpose::kScrape,
+                            Purpose::kSteer};
 
 TEST(PurposeTest, EachHasItsKey) {
   const Secret token = *Secret::FromHex(std::string(64, 'a'));
