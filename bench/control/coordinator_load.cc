@@ -128,8 +128,8 @@ int Measure(int agents, int seconds, bool encrypted) {
   std::vector<testing::RawClient> clients;
   clients.reserve(static_cast<std::size_t>(agents));
   for (int i = 0; i < agents; ++i) {
-    testing::RawClient& client =
-        clients.emplace_back(port, party, net::Numbers{.connecting = static_cast<std::uint32_t>(i)});
+    testing::RawClient& client = clients.emplace_back(
+        port, party, net::Numbers{.connecting = static_cast<std::uint32_t>(i)});
     client.Upgrade("/v1/agent");
     control::Register registration;
     registration.node_id = i;
@@ -143,7 +143,8 @@ int Measure(int agents, int seconds, bool encrypted) {
   for (testing::RawClient& client : clients) started += client.ReadText().has_value() ? 1 : 0;
   const double registered = duration<double>(steady_clock::now() - begin).count();
   fmt::print("{}: {} of {} agents registered and started in {:.2f} s, coordinator's peak {} MB\n",
-             encrypted ? "encrypted" : "plain", started, agents, registered, PeakKilobytes(driver.coordinator) / 1024);
+             encrypted ? "encrypted" : "plain", started, agents, registered,
+             PeakKilobytes(driver.coordinator) / 1024);
 
   control::Heartbeat heartbeat;
   heartbeat.metrics = {{"rows", std::int64_t{12345}}, {"step", std::int64_t{67}}};

@@ -119,6 +119,7 @@ TEST_ONLY = {
     "feed/node": {"feed/feeder"},
     "feed/read": {"feed/feeder"},
     "cli": {"chunk", "feed"},
+    "control/coordinator": {"control/ask"},
     "datasets": {"feed/feeder"},
 }
 TESTING = "testing"

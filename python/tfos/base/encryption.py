@@ -7,7 +7,7 @@ KEY = "spark.tfos.encrypt"
 _IN_FORCE = {
     "auto": "Connections between hosts are encrypted",
     "true": "All TCP connections are encrypted, also within a host",
-    "false": "Connections between hosts are not encrypted: who listens on the network can read "
+    "false": "Connections between hosts are not encrypted: a listener on the network can read "
     "rows and tensors",
 }
 

@@ -8,14 +8,14 @@
 namespace tfos {
 
 /// What a server of TLS shows, and the private key that belongs to it, both as PEM. Nobody has
-/// signed it: who connects must have got it by another way, and take no other.
+/// signed it: a client must have got it by another way, and take no other.
 struct Certificate {
   std::string certificate;
   std::string private_key;  ///< Never shown or written to a file.
 };
 
-/// A new one, with a key on P-256. It is valid for longer than any cluster lives, and from a day ago,
-/// as clocks differ. Threads: any. Errors: what OpenSSL lacks.
+/// A new one, with a key on P-256. It is valid for longer than any cluster lives, and from a day
+/// ago, as clocks differ. Threads: any. Errors: what OpenSSL lacks.
 Result<Certificate> MakeCertificate();
 
 }  // namespace tfos

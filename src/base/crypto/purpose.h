@@ -9,8 +9,8 @@
 
 namespace tfos {
 
-/// What a key of a cluster is for. Each key is derived from the cluster's token, which stays with the
-/// driver and its coordinator. Who has one key can't find another one.
+/// What a key of a cluster is for. Each key is derived from the cluster's token, which stays with
+/// the driver and its coordinator. One key leads to no other one.
 enum class Purpose : std::uint8_t {
   kJoin,        ///< Agents, at the coordinator.
   kFeed,        ///< Feeders and nodes.

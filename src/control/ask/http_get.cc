@@ -44,8 +44,7 @@ Status Parse(http::response_parser<http::string_body>& parser, std::string& rece
 
 Result<HttpAnswer> HttpGet(const CoordinatorAddress& coordinator, const std::string& target,
                            const Wait& wait) {
-  TFOS_ASSIGN_OR_RETURN(UniqueFd socket,
-                        net::ConnectTcp(coordinator.host, coordinator.port, wait));
+  TFOS_ASSIGN_OR_RETURN(UniqueFd socket, net::ConnectTcp(coordinator.host, coordinator.port, wait));
   TFOS_ASSIGN_OR_RETURN(const net::Connection connection,
                         net::ShakeHands(std::move(socket),
                                         {.protocol = kAskProtocol,

@@ -27,8 +27,8 @@ struct HttpAnswer {
 /// Asks for one resource, over a connection of its own and through no proxy: the coordinator is
 /// inside the cluster. `target` begins with a slash. Threads: any.
 /// Both ends prove first that they have the key.
-/// Errors: those of the connection and the handshake; kRetryLater when the deadline passes; kReconnect for an answer
-/// that ends early or is not HTTP.
+/// Errors: those of the connection and the handshake; kRetryLater when the deadline passes;
+/// kReconnect for an answer that ends early or is not HTTP.
 Result<HttpAnswer> HttpGet(const CoordinatorAddress& coordinator, const std::string& target,
                            const Wait& wait);
 

@@ -56,8 +56,7 @@ class OneAnswer {
     if (net::Poll(listener_.fd.get(), POLLIN, wait).value() == 0) return;
     UniqueFd socket(::accept4(listener_.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     net::Handshake handshake = net::Handshake::Accepting(
-        std::move(socket),
-        {.protocol = kAskProtocol, .key = key_, .encryption = encryption_}, {});
+        std::move(socket), {.protocol = kAskProtocol, .key = key_, .encryption = encryption_}, {});
     if (!net::Finish(handshake, wait).ok()) return;
     connection_ = handshake.Take().stream;
     while (!request_.ends_with("\r\n\r\n")) {

@@ -10,8 +10,7 @@
 namespace tfos::control {
 
 /// With the key for `join`. The connecting number is the node's.
-inline constexpr net::Protocol kAgentProtocol{
-    .magic = "tfos-agt", .version = 1, .name = "agents"};
+inline constexpr net::Protocol kAgentProtocol{.magic = "tfos-agt", .version = 1, .name = "agents"};
 /// With the key for `read`.
 inline constexpr net::Protocol kAskProtocol{.magic = "tfos-ask", .version = 1, .name = "questions"};
 

@@ -143,8 +143,7 @@ class Coordinator final : public ControlService {
     if (set_up_logging_) set_up_logging_(start.cluster_id, start.log_level);
     TFOS_ASSIGN_OR_RETURN(std::vector<Role> roles, AssignRoles(start.roles, start.service_jobs));
     TFOS_ASSIGN_OR_RETURN(const PortRange ports, PortRange::Parse(start.ports));
-    TFOS_ASSIGN_OR_RETURN(const net::Encryption encryption,
-                          net::EncryptionFromWord(start.encrypt));
+    TFOS_ASSIGN_OR_RETURN(const net::Encryption encryption, net::EncryptionFromWord(start.encrypt));
     TFOS_ASSIGN_OR_RETURN(
         server_,
         ControlServer::Listen(executor_,

@@ -14,7 +14,7 @@
 #include "control/ask/protocols.h"
 #include "control/link/control_session.h"
 #include "control/link/spawn.h"
-#include "control/link/watched_fd.h"
+#include "control/link/stream/watched_fd.h"
 #include "net/handshake/acceptor.h"
 #include "net/listen.h"
 #include "net/stranger_log.h"
@@ -71,8 +71,8 @@ class Server final : public ControlServer {
     } else {
       visitor.came_as = session::CameAs::kAsker;
     }
-    auto session = std::make_shared<Session>(executor_, std::move(visitor), service_,
-                                             stranger_log_, keys_, options_.identification_timeout);
+    auto session = std::make_shared<Session>(executor_, std::move(visitor), service_, stranger_log_,
+                                             keys_, options_.identification_timeout);
     sessions_.insert(session);
     if (session->is_stranger()) strangers_.push_back(session);
     asio::co_spawn(executor_, session->Run(), [this, session](const std::exception_ptr& thrown) {

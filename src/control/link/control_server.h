@@ -68,15 +68,16 @@ class ControlService {
 ///
 /// - agents shake hands with the key for `join`, and may open a WebSocket;
 /// - Spark's tasks shake hands with the key for `read`, and may ask for pages;
-/// - people and Prometheus speak HTTP at once. They send the key for `read` or, for the metrics, that
+/// - people and Prometheus speak HTTP at once. They send the key for `read` or, for the metrics,
+/// that
 ///   for `scrape`. Everyone else is answered 401 before anything else is looked at.
 ///
 /// Owner and lifetime: borrows the service, which outlives it. Its executor must not run any more
 /// once it is destroyed.
 /// Threads: those of one single-threaded executor.
 /// Errors: a bad peer loses its connection, with one line in the log, and changes nothing else.
-/// Strangers (who have not shown a key yet) hold a bounded number of connections and write a bounded
-/// number of lines.
+/// Strangers (who have not shown a key yet) hold a bounded number of connections and write a
+/// bounded number of lines.
 class ControlServer {
  public:
   struct Options {

@@ -90,9 +90,7 @@ TEST_F(ControlServerTest, AnAgentIsTakenEncryptedToo) {
   }
 }
 
-TEST_F(ControlServerTest, AnAgentGetsNoPages) {
-  EXPECT_THAT(Agent().Get("/"), IsEmpty());
-}
+TEST_F(ControlServerTest, AnAgentGetsNoPages) { EXPECT_THAT(Agent().Get("/"), IsEmpty()); }
 
 TEST_F(ControlServerTest, OneStrangerMoreCostsTheOldestItsPlace) {
   RawClient oldest(server_->port());

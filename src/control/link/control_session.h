@@ -19,10 +19,10 @@
 #include "base/crypto/secret.h"
 #include "base/format.h"
 #include "base/logging.h"
-#include "control/link/async_stream.h"
 #include "control/link/control_server.h"
 #include "control/link/send_queue.h"
 #include "control/link/spawn.h"
+#include "control/link/stream/async_stream.h"
 #include "control/link/time_limit.h"
 #include "control/messages/parts/message_text.h"
 #include "net/stranger_log.h"
@@ -52,13 +52,12 @@ class BearerKeys {
  public:
   BearerKeys(const Secret& token, const std::string& scrape_token)
       : read_("Bearer " + KeyFor(token, Purpose::kRead).ToHex()),
-        scrape_("Bearer " + (scrape_token.empty() ? KeyFor(token, Purpose::kScrape).ToHex()
-                                                  : scrape_token)) {}
+        scrape_("Bearer " +
+                (scrape_token.empty() ? KeyFor(token, Purpose::kScrape).ToHex() : scrape_token)) {}
 
   bool Open(const Request& request, std::string_view page) const {
     const auto field = request[http::field::authorization];
-    return ConstantTimeEqual({field.data(), field.size()},
-                             page == kMetricsPage ? scrape_ : read_);
+    return ConstantTimeEqual({field.data(), field.size()}, page == kMetricsPage ? scrape_ : read_);
   }
 
  private:

@@ -1,8 +1,8 @@
 #include "control/link/coordinator_link.h"
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/connect.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -16,10 +16,10 @@
 #include "base/text/endpoint.h"
 #include "control/ask/protocols.h"
 #include "control/link/async_latch.h"
-#include "control/link/async_stream.h"
 #include "control/link/spawn.h"
+#include "control/link/stream/async_stream.h"
+#include "control/link/stream/watched_fd.h"
 #include "control/link/time_limit.h"
-#include "control/link/watched_fd.h"
 #include "control/messages/parts/message_text.h"
 #include "net/handshake/handshake.h"
 #include "net/socket.h"

@@ -97,8 +97,7 @@ class CoordinatorLinkTest : public ::testing::Test {
   }
 
   /// Says each text, and hears it again.
-  asio::awaitable<void> Converse(CoordinatorLink::Options options,
-                                 std::vector<std::string> texts) {
+  asio::awaitable<void> Converse(CoordinatorLink::Options options, std::vector<std::string> texts) {
     auto link = co_await CoordinatorLink::Connect(io_.get_executor(), std::move(options));
     EXPECT_TRUE(link.ok()) << link.status().ToString();
     if (!link.ok()) co_return;

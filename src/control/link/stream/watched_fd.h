@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_LINK_WATCHED_FD_H_
-#define TFOS_CONTROL_LINK_WATCHED_FD_H_
+#ifndef TFOS_CONTROL_LINK_STREAM_WATCHED_FD_H_
+#define TFOS_CONTROL_LINK_STREAM_WATCHED_FD_H_
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -43,4 +43,4 @@ class WatchedFd {
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_LINK_WATCHED_FD_H_
+#endif  // TFOS_CONTROL_LINK_STREAM_WATCHED_FD_H_

@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_LINK_ASYNC_STREAM_H_
-#define TFOS_CONTROL_LINK_ASYNC_STREAM_H_
+#ifndef TFOS_CONTROL_LINK_STREAM_ASYNC_STREAM_H_
+#define TFOS_CONTROL_LINK_STREAM_ASYNC_STREAM_H_
 
 #include <sys/socket.h>
 
@@ -17,7 +17,7 @@
 #include <span>
 #include <utility>
 
-#include "control/link/watched_fd.h"
+#include "control/link/stream/watched_fd.h"
 #include "net/stream.h"
 #include "tfos/status.h"
 
@@ -173,4 +173,4 @@ void async_teardown(boost::beast::role_type /*role*/, AsyncStream& stream, Handl
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_LINK_ASYNC_STREAM_H_
+#endif  // TFOS_CONTROL_LINK_STREAM_ASYNC_STREAM_H_
