@@ -100,7 +100,7 @@ Result<bool> WantsEncryption(const control::RawJson& settings) {
 Status ServeAsNode(control::NodeLink& link, const control::NodeBootstrap& node, int signals) {
   TFOS_ASSIGN_OR_RETURN(const bool encrypt, WantsEncryption(node.node));
   parameter_server::ServerOptions options{
-      .token = node.token,
+      .token = node.keys.parameters,
       .number = static_cast<std::uint32_t>(node.task_index),
       .listener = UniqueFd(node.tensor_port_fd),
       .local_name =

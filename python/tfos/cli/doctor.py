@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tfos.base import encryption
 from tfos.cli.checks import FAIL, OK, WARN, Check
 from tfos.spark import versions
 from tfos.spark.installation import spark_home
@@ -61,6 +62,7 @@ def all_checks(
         check_tensorboard(version_of),
         check_pyarrow(version_of),
         check_ucx(),
+        check_encryption(spark, environ),
         check_required("cloudpickle", version_of),
         check_required("numpy", version_of),
     ]
@@ -135,6 +137,32 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
     if not versions.has_python_data_sources(version):
         found += '; format("tfrecord") needs the jar here'
     return Check(OK, "pyspark", found)
+
+
+def check_encryption(home: Path | None, environ: Mapping[str, str]) -> Check:
+    """As Spark's own configuration on this host has it; a program or a session may say another."""
+    what = "encryption"
+    setting = _spark_default(encryption.KEY, home, environ) or "auto"
+    try:
+        found = encryption.in_force(setting.lower())
+    except KeyError:
+        return Check(FAIL, what, f"{encryption.KEY}={setting}", "set it to auto, true or false")
+    if setting.lower() == "false":
+        return Check(WARN, what, found, f"set {encryption.KEY}=auto unless nobody can listen")
+    return Check(OK, what, found)
+
+
+def _spark_default(key: str, home: Path | None, environ: Mapping[str, str]) -> str | None:
+    """What spark-defaults.conf says."""
+    directory = environ.get("SPARK_CONF_DIR") or (home and home / "conf")
+    file = Path(directory or "") / "spark-defaults.conf"
+    if not directory or not file.is_file():
+        return None
+    for line in file.read_text().splitlines():
+        words = line.replace("=", " ", 1).split(None, 1)
+        if len(words) == 2 and words[0] == key:
+            return words[1].strip()
+    return None
 
 
 def check_hadoop_client() -> Check:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tfos.base import keys
 from tfos.base.roles import SERVICE_JOBS
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.cluster.ledger import Ledger
@@ -223,7 +224,9 @@ class ClusterFeed:
             if node["feed"] and node["state"] != "lost"
         ]
         return FeedPlan(
-            token=self._token,
+            token=keys.key_for(self._token, "feed"),
+            read_key=keys.key_for(self._token, "read"),
+            encrypt=self._settings.encrypt,
             endpoints=endpoints,
             coordinator=(self._coordinator.address, self._coordinator.port),
             job_id=secrets.token_bytes(16),

@@ -38,10 +38,13 @@ NODE_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_"
 @dataclass(frozen=True)
 class LaunchPlan:
     """What every launch task of a cluster needs. Travels to executors inside the Spark job; the
-    token it holds is kept out of its text form."""
+    keys it holds are kept out of its text form."""
 
     cluster_id: str
-    token: str = field(repr=False)
+    #: By purpose: join, feed, tensors, parameters.
+    keys: dict[str, str] = field(repr=False)
+    #: As ``spark.tfos.encrypt`` has it.
+    encrypt: str
     coordinator_address: str
     coordinator_port: int
     #: Passed to ``tfos.node`` as they are.
@@ -68,6 +71,8 @@ class LaunchPlan:
     log_level: str
     #: Directory for TensorBoard, or None for the node's working directory.
     log_dir: str | None
+    #: That TensorBoard listens on.
+    tensorboard_address: str
     #: Environment variables for Hadoop's client; its properties may be secrets.
     hadoop_environment: dict[str, str] = field(repr=False)
 
@@ -160,7 +165,8 @@ def _bootstrap(
         "tfos.node.tensorboard",
         "--port",
         "PORT",
-        "--bind_all",
+        "--host",
+        plan.tensorboard_address,
         "--logdir",
         plan.log_dir or os.getcwd(),
     ]
@@ -174,7 +180,8 @@ def _bootstrap(
         "bootstrap",
         protocol=PROTOCOL,
         cluster_id=plan.cluster_id,
-        token=plan.token,
+        keys=plan.keys,
+        encrypt=plan.encrypt,
         coordinator={"address": plan.coordinator_address, "port": plan.coordinator_port},
         node_id=node_id,
         executor_id=executor_id,

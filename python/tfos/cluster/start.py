@@ -9,6 +9,7 @@ from typing import Any
 
 import cloudpickle
 
+from tfos.base import encryption
 from tfos.base.roles import plan_roles
 from tfos.base.setting import MOST_SECONDS
 from tfos.cluster.cluster import Cluster
@@ -115,6 +116,7 @@ def start(
         )
     payload = _pickled(main, request.args)
     progress = Progress(resolved.progress)
+    _say_what_is_encrypted(progress, resolved)
     use_this_python(sc)
     profile = profiles.profile_of_nodes(sc, request.resources, resolved.gpu_count)
     slots.wait_for_slots(
@@ -143,10 +145,20 @@ def _check(request: ClusterRequest, settings: Settings) -> None:
             "max_lost_nodes is for nodes that Spark feeds: others read their data themselves, and "
             "nobody knows what a lost one has left"
         )
-    if settings.tensors_encrypt and settings.rdma != "false":
+    if settings.encrypt == "true" and settings.rdma != "false":
         raise BadInputError(
-            "tensors_encrypt: what goes over UCX (rdma) can't be encrypted; ask for one or "
-            "the other"
+            "encrypt: what goes over UCX (rdma) can't be encrypted. Leave rdma out, or set "
+            "spark.tfos.encrypt=auto, which encrypts everything else between hosts"
+        )
+
+
+def _say_what_is_encrypted(progress: Progress, settings: Settings) -> None:
+    progress.say(encryption.in_force(settings.encrypt))
+    if settings.rdma != "false" and settings.encrypt == "auto":
+        logger.warning(
+            "tensors that go over UCX (spark.tfos.rdma=%s) are not encrypted, though "
+            "spark.tfos.encrypt=auto: use it on a network that you trust, or leave rdma out",
+            settings.rdma,
         )
 
 

@@ -24,10 +24,14 @@ class Replay:
 
 @dataclass(frozen=True)
 class FeedPlan:
-    """What the feed tasks of one Spark job need. It travels inside the job; the token it holds is
+    """What the feed tasks of one Spark job need. It travels inside the job; the keys it holds are
     kept out of its text form."""
 
     token: str = field(repr=False)
+    #: Opens the coordinator's status, for a task that has lost its node.
+    read_key: str = field(repr=False)
+    #: As ``spark.tfos.encrypt`` has it.
+    encrypt: str
     #: dicts with node_id, address, port, socket, executor_id.
     endpoints: list[dict[str, Any]]
     coordinator: tuple[str, int]
@@ -45,10 +49,12 @@ class FeedPlan:
     until_read: bool = False
 
     def to_json(self) -> str:
-        """The plan as the native feeders read it (src/feed/feeder/feed_plan.h), token included."""
+        """The plan as the native feeders read it (src/feed/feeder/feed_plan.h), keys included."""
         return json.dumps(
             {
                 "token": self.token,
+                "read_key": self.read_key,
+                "encrypt": self.encrypt,
                 "endpoints": self.endpoints,
                 "coordinator": {"address": self.coordinator[0], "port": self.coordinator[1]},
                 "job_id": self.job_id.hex(),

@@ -107,7 +107,7 @@ def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
     collective.use(
         bootstrap["nodes"],
         bootstrap["node_id"],
-        bootstrap["token"],
+        bootstrap["keys"]["tensors"],
         bootstrap["tensor_port_fd"],
         **bootstrap["node"]["tensors"],
     )
@@ -143,7 +143,7 @@ def _start_feed(link: AgentLink) -> FeedSource | None:
     server = _native.FeedServer(
         node_id=link.bootstrap["node_id"],
         cluster_id=link.bootstrap["cluster_id"],
-        token_hex=link.bootstrap["token"],
+        token_hex=link.bootstrap["keys"]["feed"],
         queues=node["queues"],
         memory_bytes=node["feed_memory"],
         cache_memory_bytes=node["feed_cache_memory"],

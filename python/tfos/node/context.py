@@ -351,7 +351,7 @@ class NodeContext:
                 self.nodes, bootstrap["cluster_id"], encrypt=bootstrap["node"]["tensors"]["encrypt"]
             ),
             worker,
-            bootstrap["token"],
+            bootstrap["keys"]["parameters"],
             combiner=combiner,
             sync_interval=sync_interval,
             staleness=staleness,

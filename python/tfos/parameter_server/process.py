@@ -8,7 +8,7 @@ import secrets
 import socket
 import subprocess
 
-from tfos.base import child, executable
+from tfos.base import child, executable, keys
 from tfos.errors import TfosError
 from tfos.parameter_server.connection import Server
 
@@ -25,7 +25,7 @@ class ParameterServerProcess:
     def __init__(self, address: str, port: int = 0, encrypt: bool = False):
         """``address``: where clients find this host. ``port``: 0 for a free one. ``encrypt``: what
         goes over TCP goes over TLS."""
-        self.token = secrets.token_hex(32)
+        self.token = keys.key_for(keys.new_token(), "parameters")
         identity = secrets.token_hex(8)
         # A session of its own: Ctrl-C at a terminal is for the program to deal with.
         self._process, self._input, self._output = child.start(

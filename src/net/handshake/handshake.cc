@@ -135,6 +135,7 @@ Status Handshake::Begin() {
 
 Status Handshake::OnHello() {
   TFOS_ASSIGN_OR_RETURN(const Hello hello, ParseHello(room_));
+  ChooseDoor({hello.magic.data(), hello.magic.size()});
   // Answered before it is looked at, so that the other end can say what is wrong.
   Challenge challenge{
       .version = party_.protocol.version, .least = channel_, .nonce = nonce_};
@@ -165,6 +166,16 @@ Status Handshake::OnHello() {
     Expect(Step::kAwaitProof, sizeof(Digest));
   }
   return {};
+}
+
+void Handshake::ChooseDoor(std::string_view magic) {
+  for (const Door& door : party_.doors) {
+    if (door.protocol.magic != magic) continue;
+    party_.protocol = door.protocol;
+    party_.key = door.key;
+    transcript_.name = door.protocol.name;
+    return;
+  }
 }
 
 Status Handshake::OnChallenge() {
@@ -285,7 +296,10 @@ Status Handshake::CheckVersion(std::string_view magic, std::uint16_t version) co
 }
 
 Connection Handshake::Take() {
-  Connection connection{.stream = std::move(stream_), .numbers = numbers_, .channel = channel_};
+  Connection connection{.stream = std::move(stream_),
+                        .numbers = numbers_,
+                        .channel = channel_,
+                        .protocol = party_.protocol};
   if (connection.stream == nullptr) {
     connection.stream = std::make_unique<SocketStream>(std::move(socket_));
   }

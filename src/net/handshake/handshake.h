@@ -8,6 +8,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/crypto/secret.h"
 #include "base/process/unique_fd.h"
@@ -19,6 +21,12 @@
 
 namespace tfos::net {
 
+/// One more protocol of a port, and what opens it.
+struct Door {
+  Protocol protocol;
+  Secret key;
+};
+
 /// What one end of a connection brings along.
 struct Party {
   Protocol protocol;
@@ -26,6 +34,8 @@ struct Party {
   Encryption encryption = Encryption::kBetweenHosts;
   /// Bytes of a TLS connection that are encrypted and sent together; costs twice as much memory.
   std::size_t tls_batch_bytes = TlsStream::kBatchBytes;
+  /// For the accepting end: what it takes besides. Their magics begin with the same letter.
+  std::vector<Door> doors = {};
 };
 
 /// The accepting end agrees to the numbers, which are true, or says why not.
@@ -83,6 +93,8 @@ class Handshake {
 
   Status Begin();
   Status OnHello();
+  /// Goes on by the protocol that the connecting end has asked for, if it is one of this port.
+  void ChooseDoor(std::string_view magic);
   Status OnChallenge();
   Status OnProof();
   Status BeginTls();

@@ -180,6 +180,28 @@ TEST_P(ShakeHandsTest, AnotherPortIsNamedAtBothEnds) {
   EXPECT_THAT(accepting.status().ToString(), HasSubstr("does not look for tests"));
 }
 
+/// One port, several protocols, each with its own key.
+TEST_P(ShakeHandsTest, APortMayHaveSeveralDoors) {
+  constexpr Protocol kOther{.magic = "tfos-oth", .version = 7, .name = "others"};
+  Party port = NewParty(NewSecret(), GetParam().encryption);
+  port.doors = {{.protocol = kOther, .key = NewSecret()}};
+  const Party first = NewParty(port.key, GetParam().encryption);
+  Party second = NewParty(port.doors[0].key, GetParam().encryption);
+  second.protocol = kOther;
+  for (const Party& party : {first, second}) {
+    const auto [connecting, accepting] = Meet(GetParam().connect(), party, port);
+    ASSERT_TRUE(connecting.ok()) << connecting.status().ToString();
+    ASSERT_TRUE(accepting.ok()) << accepting.status().ToString();
+    EXPECT_EQ(accepting->protocol.name, party.protocol.name);
+    EXPECT_EQ(connecting->protocol.name, party.protocol.name);
+  }
+  // The key of one door does not open the other.
+  second.key = port.key;
+  const auto [connecting, accepting] = Meet(GetParam().connect(), second, port);
+  EXPECT_FALSE(connecting.ok());
+  EXPECT_THAT(accepting.status().ToString(), HasSubstr("does not know the cluster's key"));
+}
+
 TEST_P(ShakeHandsTest, NumbersThatAreNotAgreedToEndIt) {
   const Party party = NewParty(NewSecret(), GetParam().encryption);
   const auto [connecting, accepting] =

@@ -130,7 +130,7 @@ class SessionTraining:
             options = self._options
             settings = Settings.resolve(lambda key: self._sc.getConf().get(key), {})
             self._server = ParameterServerProcess(
-                options.host or network.local_address(), options.port, settings.tensors_encrypt
+                options.host or network.local_address(), options.port, settings.encrypt == "true"
             )
             self._served = served
         return self._server

@@ -60,7 +60,7 @@ def go_on(ctx):
         worker = connection.Worker(1, "worker:1 on host h", starts=False, workers=ctx.size)
         far = [np.zeros_like(array) for array in w]
         with parameter_server.ParameterServer(
-            far, servers, worker, ctx._bootstrap["token"]
+            far, servers, worker, ctx._bootstrap["keys"]["parameters"]
         ) as other:
             found |= {"encrypted": far[0].tolist(), "local_servers": other.local_servers}
     pathlib.Path(ctx.args["directory"], "again.json").write_text(json.dumps(found))
