@@ -34,7 +34,8 @@
 #include "feed/wire/frame.h"
 #include "inference/test_saved_model.h"
 #include "jvm/plan_json.h"
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
+#include "net/handshake/messages.h"
 #include "net/socket.h"
 #include "net/tls/tls_stream.h"
 #include "parameter_server/wire/protocol.h"
@@ -222,24 +223,27 @@ std::string FirstWords(const Action& action) {
 }
 
 void Handshakes() {
-  constexpr net::Protocol kProtocol{.magic = "tfos-ten", .version = 4, .name = "tensors"};
-  const Secret token = Must(Secret::Generate());
-  Write("handshake", "introduction", Byte(0) + FirstWords([&](UniqueFd fd, const Wait& wait) {
-                                       (void)net::Introduce(fd.get(), kProtocol, token,
-                                                            {.connecting = 1, .accepting = 0}, wait)
-                                           .ok();
-                                     }));
-  Write("handshake", "challenge", Byte(1) + FirstWords([&](UniqueFd fd, const Wait& wait) {
-                                    (void)net::Recognize(
-                                        fd.get(), kProtocol, token,
-                                        [](net::Numbers) { return Status(); }, wait)
-                                        .ok();
-                                  }));
-  Write("handshake", "tls", Byte(3) + FirstWords([&](UniqueFd fd, const Wait& wait) {
-                              (void)net::TlsStream::Open(
-                                  std::move(fd), net::TlsStream::Side::kConnecting, token, wait, {})
-                                  .ok();
-                            }));
+  constexpr net::Protocol kProtocol{.magic = "tfos-ten", .version = 5, .name = "tensors"};
+  const Secret key = Must(Secret::Generate());
+  const net::Party party{.protocol = kProtocol, .key = key};
+  std::string hello = FirstWords([&](UniqueFd fd, const Wait& wait) {
+    (void)net::ShakeHands(std::move(fd), party, {.connecting = 1, .accepting = 0}, wait).ok();
+  });
+  const std::string proof(sizeof(Digest), 'p');
+  Write("handshake", "hello", Byte(0) + hello + proof);
+  net::Challenge challenge{.version = kProtocol.version, .least = net::Channel::kLocal};
+  kProtocol.magic.copy(challenge.magic.data(), challenge.magic.size());
+  Write("handshake", "challenge", Byte(1) + net::Encode(challenge) + proof);
+  const std::string tls = FirstWords([&](UniqueFd fd, const Wait& wait) {
+    (void)net::TlsStream::Open(std::move(fd), net::TlsStream::Side::kConnecting, key, wait, {})
+        .ok();
+  });
+  Write("handshake", "tls", Byte(3) + tls);
+  constexpr std::size_t kChannelAt = 10;
+  hello[kChannelAt] = static_cast<char>(net::Channel::kTls);
+  Write("handshake", "hello_tls", Byte(5) + hello + tls);
+  challenge.least = net::Channel::kTls;
+  Write("handshake", "challenge_tls", Byte(6) + net::Encode(challenge) + tls);
   std::string offer(12, '\0');
   offer[0] = 5;
   Write("handshake", "offer", Byte(2) + offer + "where" + Byte(1));

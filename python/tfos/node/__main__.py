@@ -104,12 +104,13 @@ def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
     lets it reach Hadoop's file systems; a program may not need them."""
     from tfos import collective
 
+    tensors = bootstrap["node"]["tensors"]
     collective.use(
         bootstrap["nodes"],
         bootstrap["node_id"],
         bootstrap["token"],
         bootstrap["tensor_port_fd"],
-        **bootstrap["node"]["tensors"],
+        **{**tensors, "encrypt": "true" if tensors["encrypt"] else "auto"},
     )
     if bootstrap["gpu_fraction"]:
         import tensorflow

@@ -73,7 +73,7 @@ Result<net::Transfer> Link::ReceiveLastWords(std::span<std::byte> space) {
   const Wait wait{.deadline = Deadline::After(kLastWordsPatience)};
   TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(fd(), POLLIN, wait));
   if (ready == 0) return net::Transfer{.blocked = true};
-  return net::Receive(fd(), space, nullptr);
+  return stream_->beside()->Receive(space);
 }
 
 bool Link::SocketEnded() const {
@@ -389,7 +389,7 @@ void Link::Abort(const std::string& why) {
   const auto bytes = std::as_bytes(std::span(frame));
   // If the peer doesn't take it, the closed connection tells it enough.
   if (beside_socket()) {
-    static_cast<void>(net::Send(fd(), bytes, {}).ok());
+    static_cast<void>(stream_->beside()->Send(bytes, {}).ok());
   } else if (!sending()) {
     static_cast<void>(stream_->Send(bytes, {}).ok());
   }

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/format.h"
-#include "net/handshake.h"
 #include "net/socket.h"
 
 namespace tfos::control {

@@ -17,7 +17,6 @@
 
 #include "base/process/unique_fd.h"
 #include "control/ask/node_loss.h"
-#include "net/handshake.h"
 #include "net/listen.h"
 #include "net/socket.h"
 

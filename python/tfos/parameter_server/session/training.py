@@ -130,7 +130,7 @@ class SessionTraining:
             options = self._options
             settings = Settings.resolve(lambda key: self._sc.getConf().get(key), {})
             self._server = ParameterServerProcess(
-                options.host or network.local_address(), options.port, settings.tensors_encrypt
+                options.host or network.local_address(), options.port, _encryption(settings)
             )
             self._served = served
         return self._server
@@ -158,7 +158,7 @@ class SessionTraining:
             options=step.options,
             combiner=step.combiner,
             server=server.server,
-            token=server.token,
+            key=server.key,
         )
 
     def _train(self, rdd: Any, plan: WorkerPlan) -> None:
@@ -168,6 +168,10 @@ class SessionTraining:
             rdd.mapPartitionsWithIndex(SessionWorker(sent)).setName(self._options.name).count()
         finally:
             sent.destroy()
+
+
+def _encryption(settings: Settings) -> str:
+    return "true" if settings.tensors_encrypt else "auto"
 
 
 def _connect(
@@ -186,6 +190,6 @@ def _connect(
         values,
         rule,
         worker,
-        server.token,
+        server.key,
         connect_timeout=connection.RUNNING_CONNECT_TIMEOUT,
     )
