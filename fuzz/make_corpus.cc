@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -289,6 +290,80 @@ void Links() {
   Write("link", "added", Byte(21) + sent);
 }
 
+/// What the second of two members says in each of the ways of group_fuzz.cc.
+void Groups() {
+  using namespace collective;  // NOLINT(google-build-using-namespace)
+  const auto said = [](const Operation& operation, const std::vector<std::size_t>& steps) {
+    std::string sent;
+    Link link(std::make_unique<KeepingStream>(sent), "worker:0");
+    link.Begin(operation);
+    for (const std::size_t bytes : steps) {
+      const std::vector<std::byte> elements(bytes, std::byte{2});
+      link.Send(elements);
+      (void)link.Push().ok();
+    }
+    return sent;
+  };
+  const auto left = [](std::uint64_t begun) {
+    std::string sent;
+    Link link(std::make_unique<KeepingStream>(sent), "worker:0");
+    link.TellLeft(begun);
+    (void)link.Push().ok();
+    return sent;
+  };
+  Operation sum{.number = 1,
+                .kind = OperationKind::kAllReduce,
+                .dtype = DType::kFloat32,
+                .elements = 16,
+                .name = "sum"};
+  Write("group", "sum", Byte(0) + said(sum, {64}));
+  Write("group", "take_part", Byte(5) + said(sum, {64}) + left(2));
+  Write("group", "leave", Byte(5) + left(1));
+  sum.elements = 20'000;
+  Write("group", "large_sum", Byte(1) + said(sum, {40'000, 40'000}));
+  sum.wire = DType::kBfloat16;
+  Write("group", "narrow_sum", Byte(2) + said(sum, {20'000, 20'000}));
+  const Operation values{.number = 1,
+                         .kind = OperationKind::kBroadcast,
+                         .root = 1,
+                         .elements = 80'000,
+                         .name = "values"};
+  Write("group", "broadcast", Byte(3) + said(values, {80'000}));
+  const Operation sizes{
+      .number = 1, .kind = OperationKind::kGatherSizes, .elements = 8, .name = "rows"};
+  const Operation rows{
+      .number = 2, .kind = OperationKind::kAllGather, .elements = 16, .name = "rows"};
+  std::string size = said(sizes, {8});
+  const std::uint64_t bytes = 8;
+  std::memcpy(size.data() + size.size() - sizeof(bytes), &bytes, sizeof(bytes));
+  Write("group", "gather", Byte(4) + size + said(rows, {8}));
+}
+
+/// What clients say in each of the ways of parameter_server_fuzz.cc.
+void ParameterClients() {
+  using namespace parameter_server;  // NOLINT(google-build-using-namespace)
+  Open open{.rule = {.combiner = Combiner::kAdam,
+                     .learning_rate = 0.001,
+                     .beta_1 = 0.9,
+                     .beta_2 = 0.999,
+                     .epsilon = 1e-7},
+            .starts = true,
+            .staleness = 3,
+            .region_bytes = 0,
+            .name = "worker:0",
+            .share = {{.dtype = DType::kFloat32, .elements = 32}}};
+  const Range with_data{.data_follow = true, .bytes = 128};
+  const std::string data(128, '\1');
+  const std::string rest =
+      Encode(MessageType::kWrite, with_data) + data + EncodeVersion(MessageType::kStart, 7) +
+      Encode(MessageType::kPush, with_data) + data + EncodeVersion(MessageType::kCommit, 0) +
+      Encode(MessageType::kRead, Range{.part = 1, .bytes = 128});
+  Write("parameter_server", "over_tcp", Byte(1) + Encode(open) + rest);
+  open.region_bytes = 128;
+  Write("parameter_server", "over_unix",
+        Byte(0) + Encode(open) + rest + Encode(MessageType::kPush, Range{.bytes = 128}));
+}
+
 void ParameterMessages() {
   using namespace parameter_server;  // NOLINT(google-build-using-namespace)
   const Open open{.rule = {.combiner = Combiner::kAdam,
@@ -381,6 +456,8 @@ int main(int argc, char** argv) {
   FeedFrames();
   Handshakes();
   Links();
+  Groups();
+  ParameterClients();
   ParameterMessages();
   Pickles();
   Models();
