@@ -125,7 +125,6 @@ class ClusterPlan:
                 "feed_bind_address": settings.feed_bind_address,
                 "tensors": {
                     "shared_memory": settings.tensors_shared_memory,
-                    "encrypt": settings.encrypt == "true",
                     "rdma": settings.rdma,
                     "timeline": settings.tensors_timeline,
                 },

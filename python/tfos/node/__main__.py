@@ -109,6 +109,7 @@ def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
         bootstrap["node_id"],
         bootstrap["keys"]["tensors"],
         bootstrap["tensor_port_fd"],
+        encrypt=bootstrap["encrypt"],
         **bootstrap["node"]["tensors"],
     )
     if bootstrap["gpu_fraction"]:

@@ -348,7 +348,9 @@ class NodeContext:
         return parameter_server.ParameterServer(
             model_or_variables,
             connection.servers_of(
-                self.nodes, bootstrap["cluster_id"], encrypt=bootstrap["node"]["tensors"]["encrypt"]
+                self.nodes,
+                bootstrap["cluster_id"],
+                encrypt=bootstrap["encrypt"],
             ),
             worker,
             bootstrap["keys"]["parameters"],

@@ -100,6 +100,7 @@ class Handshake {
   Status BeginTls();
   Status AfterTls();
   Status Agree();
+  Status Refuse(std::span<const std::byte> words, const Status& why);
   void Expect(Step step, std::size_t bytes);
   void Say(std::string_view bytes) { out_ += bytes; }
   /// Whether all of `out_` has been sent.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/memory/memory_of_host.h"
 
 namespace tfos::parameter_server {
 namespace {
@@ -39,6 +40,15 @@ Result<std::unique_ptr<Store>> Store::Create(std::vector<Variable> share, const 
   TFOS_ASSIGN_OR_RETURN(Layout layout, Layout::Of(std::move(share)));
   std::unique_ptr<Store> store(new Store(std::move(layout), rule));
   const std::uint64_t bytes = store->bytes();
+  // What a client says makes the server take memory. A layout is far too small for this to wrap.
+  const std::uint64_t taken = (1 + rule.slots()) * StoreMemoryBytes(bytes);
+  if (taken > MemoryOfHost()) {
+    return Status(
+        ErrorKind::kBadInput,
+        fmt::format("a share of {} bytes takes {} bytes with what the optimizer keeps, and "
+                    "the server's host has {}: use more parameter servers",
+                    bytes, taken, MemoryOfHost()));
+  }
   TFOS_ASSIGN_OR_RETURN(store->memory_, SharedMemory::Create(kMemoryName, StoreMemoryBytes(bytes)));
   store->values_ = store->memory_.bytes().subspan(HeadBytes(bytes));
   for (std::size_t slot = 0; slot < rule.slots(); ++slot) store->slots_[slot].resize(bytes);

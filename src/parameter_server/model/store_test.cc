@@ -64,6 +64,14 @@ TEST(StoreTest, SlotsAreKeptBesideTheValues) {
   EXPECT_FALSE(store->Write(2, 0, Bytes(gradient)).ok());
 }
 
+TEST(StoreTest, AShareThatTheHostHasNoMemoryForIsRefused) {
+  const auto store = Store::Create({{DType::kFloat32, std::uint64_t{1} << 40}},
+                                   {.combiner = Combiner::kAdam, .learning_rate = 0.1});
+  ASSERT_EQ(store.status().kind(), ErrorKind::kBadInput);
+  EXPECT_NE(store.status().ToString().find("use more parameter servers"), std::string::npos)
+      << store.status().ToString();
+}
+
 TEST(StoreTest, RangesOutsideAreRefused) {
   const auto store = Make(32);
   const std::vector<float> data(16);

@@ -145,8 +145,8 @@ def test_a_node_that_dies_ends_the_others_operations(spark, tmp_path, leftovers)
 def test_a_program_that_wants_rdma_where_tensors_are_encrypted_hears_it_at_once(monkeypatch):
     from tfos import collective
 
-    monkeypatch.setattr(collective, "_cluster", ((), {"encrypt": True, "rdma": "false"}))
-    with pytest.raises(BadInputError, match="spark.tfos.tensors.encrypt"):
+    monkeypatch.setattr(collective, "_cluster", ((), {"encrypt": "true", "rdma": "false"}))
+    with pytest.raises(BadInputError, match="encrypts everything"):
         collective.prefer_rdma()
 
 
