@@ -114,7 +114,7 @@ TEST(HttpGetTest, AnAnswerThatDoesNotComeEndsWithTheDeadline) {
 TEST(HttpGetTest, ATaskThatIsKilledWaitsNoLonger) {
   OneAnswer server("");
   const CoordinatorAddress address = server.address();
-  const nlohmann::json plan = {{"token", address.token},
+  const nlohmann::json plan = {{"read_key", address.token},
                                {"coordinator", {{"address", address.host}, {"port", address.port}}},
                                {"endpoints", nlohmann::json::array()}};
   const auto killed = [] { return Status(ErrorKind::kInterrupted, "the task was killed"); };

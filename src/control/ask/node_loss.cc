@@ -51,7 +51,7 @@ Result<CoordinatorAddress> AddressIn(const json& plan) {
   const json coordinator = plan.value("coordinator", json());
   const json host = coordinator.is_object() ? coordinator.value("address", json()) : json();
   const json port = coordinator.is_object() ? coordinator.value("port", json()) : json();
-  const json token = plan.value("token", json());
+  const json token = plan.value("read_key", json());
   if (!host.is_string() || !port.is_number_unsigned() || port.get<std::uint64_t>() > 65'535 ||
       !token.is_string()) {
     return Bad("does not say where the coordinator is");

@@ -97,7 +97,8 @@ TEST(NodeLossTest, ACoordinatorThatIsGoneOrTalksNonsenseExplainsNothing) {
 TEST(NodeLossTest, APlanWithoutACoordinatorIsRefusedWithoutItsToken) {
   for (const char* coordinator : {R"("h:1")", R"({"address":"h","port":70000})", "null"}) {
     const auto loss = WhyNodeWasLost(
-        std::string(R"({"token":"secret","endpoints":[],"coordinator":)") + coordinator + "}", {});
+        std::string(R"({"read_key":"secret","endpoints":[],"coordinator":)") + coordinator + "}",
+        {});
     EXPECT_EQ(loss.status().kind(), ErrorKind::kBadInput);
     EXPECT_THAT(loss.status().ToString(), HasSubstr("where the coordinator is"));
     EXPECT_THAT(loss.status().ToString(), Not(HasSubstr("secret")));

@@ -65,6 +65,8 @@ class Acceptor {
   std::vector<Guest> Progress();
   /// Those who have not proved themselves yet.
   std::size_t strangers() const { return strangers_.size(); }
+  /// Those who were not let in, so far.
+  std::uint64_t refused() const { return refused_; }
   /// Stops listening; no stranger gets in any more.
   void Close();
 
@@ -95,6 +97,7 @@ class Acceptor {
   std::vector<int> listeners_;
   Strangers strangers_;  ///< The oldest comes first.
   std::uint64_t next_id_ = 0;
+  std::uint64_t refused_ = 0;
   std::optional<Clock::TimePoint> accept_again_;
   StrangerLog log_;
 };

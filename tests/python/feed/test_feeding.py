@@ -82,9 +82,12 @@ def test_huge_rows_go_one_by_one():
     assert [len(chunk) for chunk in chunks[1:]] == [1] * 24
 
 
-def test_a_plan_does_not_show_its_token():
+def test_a_plan_does_not_show_its_keys():
     plan = FeedPlan(
-        token="f" * 64,
+        feed_key="f" * 64,
+        read_key="f" * 64,
+        encrypt="auto",
+        pickle=True,
         endpoints=[],
         coordinator=("h", 1),
         job_id=b"",
