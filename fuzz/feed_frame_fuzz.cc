@@ -20,15 +20,6 @@ using tfos::feed::MessageType;
 
 void ParseAs(MessageType type, std::span<const std::byte> body) {
   switch (type) {
-    case MessageType::kChallenge:
-      (void)tfos::feed::ParseChallenge(body).ok();
-      break;
-    case MessageType::kHello:
-      (void)tfos::feed::ParseHello(body).ok();
-      break;
-    case MessageType::kWelcome:
-      (void)tfos::feed::ParseWelcome(body).ok();
-      break;
     case MessageType::kOpen:
       // What was parsed is written the same way again.
       if (const auto open = tfos::feed::ParseOpen(body); open.ok()) {

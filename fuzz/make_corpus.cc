@@ -166,7 +166,6 @@ void FeedFrames() {
   open.key = {.epoch = 3, .partition = 7};
   open.region_bytes = 1 << 20;
   open.replay = {.place = CachePlace::kMemory, .epochs = 4, .shuffle_seed = 9};
-  const std::string hello = Encode(Challenge{}) + Encode(Hello{});
   const std::string taken = Encode(OpenedMessage{.region_bytes = 4096}) +
                             Encode(CreditMessage{.chunks = 2, .accepted_bytes = 700}) +
                             EncodeProgress() + Encode(EndedMessage{.items = 5, .rows = 5});
@@ -175,15 +174,15 @@ void FeedFrames() {
   const std::string counts =
       Encode(CountMessage{.key = open.key}) +
       Encode(CountedMessage{.more = true, .accepted_bytes = 9, .ranges = {{1, 4}, {7, 9}}});
-  const std::string rest = Encode(Welcome{}) + Encode(ChunkMessage{.bytes = 64, .items = 2}) +
-                           EncodeGrow(8192) + EncodeRegion(8192) + EncodeSuperseded(2) +
-                           EncodeError("a node failed");
-  const std::pair<const char*, std::string> all[] = {{"hello", hello},   {"open", Encode(open)},
-                                                     {"taken", taken},   {"data", data},
-                                                     {"counts", counts}, {"rest", rest}};
+  const std::string rest = Encode(ChunkMessage{.bytes = 64, .items = 2}) + EncodeGrow(8192) +
+                           EncodeRegion(8192) + EncodeSuperseded(2) + EncodeError("a node failed");
+  const std::pair<const char*, std::string> all[] = {
+      {"open", Encode(open)}, {"taken", taken}, {"data", data}, {"counts", counts}, {"rest", rest}};
   for (const auto& [name, frames] : all) Write("feed_frame", name, Byte(6) + frames);
 
-  const nlohmann::json plan = {{"token", std::string(64, 'f')},
+  const nlohmann::json plan = {{"feed_key", std::string(64, 'f')},
+                               {"encrypt", "auto"},
+                               {"pickle", true},
                                {"job_id", "000102030405060708090a0b0c0d0eff"},
                                {"queue", "input"},
                                {"epoch", 7},
@@ -201,6 +200,92 @@ void FeedFrames() {
                                   {"port", 4000},
                                   {"executor_id", "0"}}}}};
   Write("feed_plan", "one_node", plan.dump());
+}
+
+/// A step of a script for the sessions of a node.
+std::string Step(int what, std::string_view said = {}) {
+  return Byte(what) + Byte(static_cast<int>(said.size())) + std::string(said);
+}
+
+void FeedSessions() {
+  using namespace feed;  // NOLINT(google-build-using-namespace)
+  // Feeder 0 comes over TCP, and 1 and 2 share memory. See the target for what the steps are.
+  const auto train = [](std::uint32_t partition, bool until_read = false) {
+    return Encode(SessionOptions{.key = {.partition = partition},
+                                 .attempt = {.id = partition + 1},
+                                 .until_read = until_read});
+  };
+  const std::string count = Encode(CountMessage{.attempt = {.id = 1}});
+  const std::string data = EncodeDataHead({.items = 2}, 10) + std::string(10, 'd');
+  const std::string chunk = Encode(ChunkMessage{.bytes = 64, .items = 3});
+  Write("feed_sessions", "tcp",
+        Step(0, count) + Step(0, train(0)) + Step(0, data) + Byte(3) + Byte(0) + Step(4) +
+            Step(0, EncodeEnd(2)) + Step(7));
+  Write("feed_sessions", "memory",
+        Step(1, train(1)) + Step(2, train(2, true)) + Step(1, chunk) + Step(2, chunk) + Step(3) +
+            Step(3) + Step(4) + Step(1, EncodeEnd(3)) + Step(2, EncodeEnd(3)) + Step(7));
+  Write("feed_sessions", "inference",
+        Step(1, Encode(SessionOptions{.mode = Mode::kInference})) + Step(1, chunk) + Step(3) +
+            Byte(5) + Byte(3) + Step(1, EncodeEnd(3)) + Step(3) + Byte(5) + Byte(4) + Byte(7) +
+            Byte(1));
+  Write("feed_sessions", "grow",
+        Step(1, train(1)) + Step(1, EncodeGrow(16'384)) +
+            Step(1, Encode(ChunkMessage{.bytes = 16'000, .items = 1})) + Step(3) + Step(6));
+  Write("feed_sessions", "passed",
+        Step(2, Encode(SessionOptions{.mode = Mode::kPass, .attempt = {.id = 7}})) +
+            Step(2, chunk) + Byte(3) + Byte(1) + Step(2, EncodeEnd(3)) + Byte(8) + Byte(1));
+  Write("feed_sessions", "replayed",
+        Step(1, Encode(SessionOptions{.attempt = {.id = 3},
+                                      .replay = {.place = CachePlace::kMemory, .epochs = 2}})) +
+            Step(1, chunk) + Step(1, EncodeEnd(3)) + Step(3) + Byte(8) + Byte(2) + Step(3) +
+            Step(3) + Step(9));
+  Write("feed_sessions", "superseded",
+        Step(1, train(1)) + Step(1, chunk) +
+            Step(2, Encode(CountMessage{.key = {.partition = 1}, .attempt = {.id = 9}})) + Byte(9) +
+            Byte(2));
+}
+
+void FeedClients() {
+  using namespace feed;  // NOLINT(google-build-using-namespace)
+  // The first byte: shared memory, with a descriptor, inference, and a COUNT before.
+  const std::string opened = Encode(OpenedMessage{.result_limit = 1 << 20, .region_bytes = 8192});
+  const std::string credits = Encode(CreditMessage{.chunks = 2, .accepted_bytes = 5100});
+  const std::string ended = Encode(EndedMessage{.items = 3, .rows = 0});
+  Write("feed_client", "tcp", Byte(0) + opened + credits + EncodeRegion(20'480) + ended);
+  Write("feed_client", "memory", Byte(3) + opened + EncodeProgress() + credits + EncodeStop());
+  Write("feed_client", "counted",
+        Byte(8) + Encode(CountedMessage{.more = true, .accepted_bytes = 9, .ranges = {{1, 4}}}) +
+            Encode(CountedMessage{.accepted_bytes = 9, .ranges = {{7, 9}}}) + opened);
+  Write("feed_client", "results",
+        Byte(4) + opened + EncodeResultHead(1, 4) + "rows" + credits + EncodeRegion(20'480) +
+            EncodeResultHead(2, 0) + ended);
+  Write("feed_client", "superseded", Byte(1) + EncodeSuperseded(2));
+  Write("feed_client", "failed", Byte(0) + opened + EncodeError("a traceback"));
+}
+
+void ChangingChunks() {
+  using chunk::DType;
+  using chunk::RowNodeKind;
+  const std::vector<feed::TestColumn> columns = {
+      {.kind = RowNodeKind::kNumpyArray, .dtype = DType::kFloat32, .shape = {2, 3}, .name = "x"},
+      {.kind = RowNodeKind::kNumpyRagged, .dtype = DType::kInt64, .ragged = true, .name = "y"},
+      {.kind = RowNodeKind::kText, .name = "text"},
+      {.kind = RowNodeKind::kStringList, .ragged = true, .name = "texts"}};
+  Write("changing_chunk", "columns", Byte(0) + std::string(TextOf(feed::MakeChunk(columns, 0, 9))));
+  Pickler rows;
+  rows.Op("](").Int(1).Text("a").Op("\x86").Int(2).Text("b").Op("\x86").Op("e");
+  const std::string pickle = rows.Stop();
+  chunk::ChunkBuilder builder(chunk::ChunkKind::kPickledBatches, chunk::kUnknownRows);
+  builder.AddColumn({.encoding = chunk::ColumnEncoding::kOpaque,
+                     .shape = {},
+                     .values = 1,
+                     .data_bytes = pickle.size(),
+                     .name = {}});
+  std::vector<std::byte> bytes(Must(builder.Plan()));
+  if (!builder.Begin(bytes).ok()) std::exit(1);
+  std::memcpy(builder.data(0).data(), pickle.data(), pickle.size());
+  builder.SetStringBoundary(0, 1, pickle.size());
+  Write("changing_chunk", "pickle", Byte(90) + std::string(TextOf(bytes)));
 }
 
 /// What one end of a connection says first.
@@ -454,6 +539,9 @@ int main(int argc, char** argv) {
   ControlMessages<control::NodeMessage>("node");
   Examples();
   FeedFrames();
+  FeedSessions();
+  FeedClients();
+  ChangingChunks();
   Handshakes();
   Links();
   Groups();

@@ -1,4 +1,5 @@
-"""From a feeder to tensors, without Spark: shared memory against memcpy, TCP against a bare socket.
+"""From a feeder to tensors, without Spark: shared memory against memcpy, TCP against a bare socket,
+TLS against TCP.
 
     python bench/feed/channels.py [--repeat 5] [--output docs/performance.md]
 
@@ -69,17 +70,19 @@ class Rig:
     def __init__(self):
         from tfos import _native
 
-        self.token = secrets.token_hex(32)
+        self.key = secrets.token_hex(32)
         self.server = _native.FeedServer(
             node_id=0,
             cluster_id="bench",
-            token_hex=self.token,
+            key_hex=self.key,
             queues=["input"],
             memory_bytes=256 << 20,
             cache_memory_bytes=4 << 30,
             cache_directory="/tmp",
             bind_address="127.0.0.1",
             ports="0",
+            encrypt="auto",
+            pickle=True,
         )
         self.source = self.server.batch_source("input")
         self.process = subprocess.Popen(
@@ -90,7 +93,7 @@ class Rig:
         )
         self.epoch = 0
 
-    def feed(self, batches, remote=False, replays=0, partitions=1):
+    def feed(self, batches, remote=False, encrypt=False, replays=0, partitions=1):
         """Feeds an epoch, which each partition brings so many batches of, in the background.
         Returns the thread, which ends when all is fed."""
         endpoint = {
@@ -106,7 +109,10 @@ class Rig:
         job = {
             "rows": batches * BATCH,
             "endpoints": [endpoint],
-            "token": self.token,
+            "feed_key": self.key,
+            "read_key": self.key,
+            "encrypt": "true" if encrypt else "auto",
+            "pickle": True,
             "job_id": "6a" * 16,
             "epoch": first,
             "queue": "input",
@@ -290,6 +296,13 @@ def main():
     )
     line("cached epochs, copied", lambda: cached(copy), lambda: timed(copy, own), "own memory", 0.7)
     line("over loopback TCP", lambda: fed(take, remote=True), through_socket, "a bare socket", 0.7)
+    line(
+        "the same with TLS",
+        lambda: fed(take, remote=True, encrypt=True),
+        lambda: fed(take, remote=True),
+        "plain TCP",
+        0.5,
+    )
     used = pairs(lambda: cached(take), lambda: timed(take, own))
     ours, theirs = (statistics.median(m.cpu for m in side) for side in zip(*used))
     lines.append(

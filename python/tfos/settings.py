@@ -162,6 +162,14 @@ SETTINGS: tuple[Setting, ...] = (
         choices=("auto", "on", "off"),
     ),
     Setting(
+        "feed.pickle",
+        bool,
+        True,
+        "",
+        "rows, and results of inference, that make no columns travel as pickles, which can run any "
+        "code where they are read; false: they are refused",
+    ),
+    Setting(
         "feed.cacheMemory",
         int,
         1 << 30,

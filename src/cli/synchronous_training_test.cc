@@ -192,7 +192,7 @@ class SynchronousTrainingTest : public ::testing::TestWithParam<int> {
     for (std::uint32_t epoch = 0; epoch < fed_epochs; ++epoch) {
       for (std::uint64_t fed = 0; fed < rows[epoch];) {
         auto client = feed::FeedClient::Connect(
-            server.endpoint(), token_, {.progress_timeout = kLong}, Deadline::After(kLong));
+            server.endpoint(), key_, {.progress_timeout = kLong}, Deadline::After(kLong));
         ASSERT_TRUE(client.ok()) << client.status().DebugString();
         ASSERT_TRUE((*client)
                         ->Open({.key = {.job = {1},
@@ -219,7 +219,7 @@ class SynchronousTrainingTest : public ::testing::TestWithParam<int> {
     server.EndFeed();
   }
 
-  const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
+  const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
 };
 
 TEST_P(SynchronousTrainingTest, NodesEndEpochsTogether) {
@@ -230,7 +230,7 @@ TEST_P(SynchronousTrainingTest, NodesEndEpochsTogether) {
   std::vector<feed::StepTickets*> borrowed;
   for (std::size_t i = 0; i < nodes; ++i) {
     auto server = feed::FeedServer::Start({.node_id = static_cast<std::uint32_t>(i),
-                                           .token = token_,
+                                           .key = key_,
                                            .cluster_id = "c1",
                                            .bind_address = ""});
     ASSERT_TRUE(server.ok()) << server.status().DebugString();
@@ -240,7 +240,7 @@ TEST_P(SynchronousTrainingTest, NodesEndEpochsTogether) {
   }
   std::vector<feed::Endpoint> endpoints;
   for (const auto& server : servers) endpoints.push_back(server->endpoint());
-  Office office(borrowed, endpoints, token_, static_cast<std::uint32_t>(given.rows[0].size()),
+  Office office(borrowed, endpoints, key_, static_cast<std::uint32_t>(given.rows[0].size()),
                 GetParam() % 6 == 0);
   AllReduce all_reduce(nodes);
   std::vector<std::vector<std::uint64_t>> steps(nodes);      // Of each node and epoch.

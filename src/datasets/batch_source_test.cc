@@ -45,7 +45,7 @@ void Unregister(std::int64_t handle) {
 class BatchSourceTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto server = feed::FeedServer::Start({.token = token_,
+    auto server = feed::FeedServer::Start({.key = key_,
                                            .cluster_id = "c1",
                                            .bind_address = "",
                                            .memory_budget_bytes = 256 << 10,
@@ -68,7 +68,7 @@ class BatchSourceTest : public testing::Test {
                        .data_bytes = 3,
                        .name = {}});
     ASSERT_TRUE(builder.Plan().ok());
-    auto client = feed::FeedClient::Connect(feed_->server().endpoint(), token_,
+    auto client = feed::FeedClient::Connect(feed_->server().endpoint(), key_,
                                             {.progress_timeout = kLong}, Deadline::After(kLong));
     ASSERT_TRUE(client.ok()) << client.status().DebugString();
     ASSERT_TRUE((*client)->Open({.mode = feed::Mode::kTrain, .key = {.job = {1}}}).ok());
@@ -90,7 +90,7 @@ class BatchSourceTest : public testing::Test {
     return told;
   }
 
-  const Secret token_ = Secret::Generate().value();
+  const Secret key_ = Secret::Generate().value();
   std::shared_ptr<node::NodeFeed> feed_;
   std::unique_ptr<BatchSource> source_;
 };

@@ -176,12 +176,15 @@ void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
                             .passable_rows = static_cast<std::int64_t>(report.passable_rows),
                             .batch_rows = static_cast<std::int64_t>(report.batch_rows)}));
   });
-  feed->steps().SetPasser([token = feed->server().token()](const feed::StepGrant& grant,
-                                                           const feed::RowPass& pass,
-                                                           const feed::PassedPiece& piece) {
-    return feed::PassRows(pass.to, token, grant.queue, grant.epoch, piece.chunk, piece.rows,
-                          {.from = pass.from, .number = piece.number, .check = piece.check});
-  });
+  feed->steps().SetPasser(
+      [key = feed->server().key(), encryption = feed->server().encryption()](
+          const feed::StepGrant& grant, const feed::RowPass& pass, const feed::PassedPiece& piece) {
+        return feed::PassRows(pass.to, key, grant.queue, grant.epoch, piece.chunk, piece.rows,
+                              {.from = pass.from,
+                               .number = piece.number,
+                               .encryption = encryption,
+                               .check = piece.check});
+      });
   State& state = *state_;
   const MutexLock lock(state.mutex);
   state.feed = std::move(feed);

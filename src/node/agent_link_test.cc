@@ -36,7 +36,7 @@ class AgentLinkTest : public testing::Test {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     agent_.Reset(ends[0]);
     node_.Reset(ends[1]);
-    auto server = feed::FeedServer::Start({.token = token_,
+    auto server = feed::FeedServer::Start({.key = key_,
                                            .cluster_id = "c1",
                                            .bind_address = "",
                                            .memory_budget_bytes = 256 << 10,
@@ -87,7 +87,7 @@ class AgentLinkTest : public testing::Test {
     return next.ok() && std::holds_alternative<feed::EndOfFeed>(*next);
   }
 
-  const Secret token_ = Secret::Generate().value();
+  const Secret key_ = Secret::Generate().value();
   UniqueFd agent_;
   UniqueFd node_;
   std::shared_ptr<NodeFeed> feed_;

@@ -30,7 +30,7 @@ ALLOWED = {
     "feed/wire": {"base", "net"},
     "feed/feeder": {"base", "chunk", "columns", "feed/wire", "net"},
     "feed/queue": {"base", "feed/wire"},
-    "feed/node": {"base", "feed/queue", "feed/wire", "net"},
+    "feed/node": {"base", "chunk", "feed/queue", "feed/wire", "net"},
     "feed/read": {"base", "chunk", "columns", "feed/node", "feed/queue", "feed/wire"},
     "control/messages": {"base"},
     "control/ask": {"base", "control/messages", "net"},

@@ -200,7 +200,8 @@ class ClusterFeed:
         self, rdd: Any, timeout: float, queue: str, epoch: int = 0, replay: Replay = Replay()
     ) -> tuple[Any, FeedPlan]:
         """The RDD to feed from and the plan for its tasks, once every fed node listens."""
-        pickled = pickled_batches(rdd)
+        # Where rows may not be pickles, Spark's batches are opened by its own workers.
+        pickled = pickled_batches(rdd) if self._settings.feed_pickle else None
         source = rdd if pickled is None else pickled
         return source, self._plan(pickled is not None, timeout, queue, epoch, replay)
 
@@ -224,7 +225,7 @@ class ClusterFeed:
             if node["feed"] and node["state"] != "lost"
         ]
         return FeedPlan(
-            token=keys.key_for(self._token, "feed"),
+            feed_key=keys.key_for(self._token, "feed"),
             read_key=keys.key_for(self._token, "read"),
             encrypt=self._settings.encrypt,
             endpoints=endpoints,
@@ -235,6 +236,7 @@ class ClusterFeed:
             region_bytes=self._settings.feed_region,
             chunk_bytes=self._settings.feed_chunk,
             epoch=epoch,
+            pickle=self._settings.feed_pickle,
             pickled=pickled,
             replay=replay,
             until_read=self._settings.max_lost_nodes > 0,

@@ -123,6 +123,7 @@ class ClusterPlan:
                 "may_lose_nodes": settings.max_lost_nodes > 0,
                 "feed_cache_directory": settings.feed_cache_directory,
                 "feed_bind_address": settings.feed_bind_address,
+                "feed_pickle": settings.feed_pickle,
                 "tensors": {
                     "shared_memory": settings.tensors_shared_memory,
                     "rdma": settings.rdma,

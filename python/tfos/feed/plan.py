@@ -27,11 +27,10 @@ class FeedPlan:
     """What the feed tasks of one Spark job need. It travels inside the job; the keys it holds are
     kept out of its text form."""
 
-    token: str = field(repr=False)
-    #: Opens the coordinator's status, for a task that has lost its node.
+    #: Opens the nodes' feeds.
+    feed_key: str = field(repr=False)
+    #: For asking the coordinator why a node was lost.
     read_key: str = field(repr=False)
-    #: As ``spark.tfos.encrypt`` has it.
-    encrypt: str
     #: dicts with node_id, address, port, socket, executor_id.
     endpoints: list[dict[str, Any]]
     coordinator: tuple[str, int]
@@ -42,6 +41,10 @@ class FeedPlan:
     chunk_bytes: int
     #: Number of the epoch that the job feeds, through the cluster's life.
     epoch: int
+    #: ``spark.tfos.encrypt``: which TCP connections are encrypted.
+    encrypt: str
+    #: ``spark.tfos.feed.pickle``: whether rows may go as pickles.
+    pickle: bool
     #: The RDD's elements are batches as Spark pickled them, passed on unopened.
     pickled: bool
     replay: Replay
@@ -52,9 +55,10 @@ class FeedPlan:
         """The plan as the native feeders read it (src/feed/feeder/feed_plan.h), keys included."""
         return json.dumps(
             {
-                "token": self.token,
+                "feed_key": self.feed_key,
                 "read_key": self.read_key,
                 "encrypt": self.encrypt,
+                "pickle": self.pickle,
                 "endpoints": self.endpoints,
                 "coordinator": {"address": self.coordinator[0], "port": self.coordinator[1]},
                 "job_id": self.job_id.hex(),

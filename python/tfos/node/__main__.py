@@ -144,13 +144,15 @@ def _start_feed(link: AgentLink) -> FeedSource | None:
     server = _native.FeedServer(
         node_id=link.bootstrap["node_id"],
         cluster_id=link.bootstrap["cluster_id"],
-        token_hex=link.bootstrap["keys"]["feed"],
+        key_hex=link.bootstrap["keys"]["feed"],
         queues=node["queues"],
         memory_bytes=node["feed_memory"],
         cache_memory_bytes=node["feed_cache_memory"],
         cache_directory=node["feed_cache_directory"] or _local_directory(),
         bind_address=node["feed_bind_address"],
         ports=node["ports"],
+        encrypt=link.bootstrap["encrypt"],
+        pickle=node["feed_pickle"],
     )
     link.attach(server)
     return FeedSource(server, link, node["queues"])

@@ -121,14 +121,17 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
   // Never throws: the message of the parser's exception would repeat parts of the text.
   const Json json = Json::parse(plan, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return Bad("is not a JSON object");
-  std::string token;
+  std::string key;
+  std::string encrypt;
   std::string job_id;
   std::string cache;
   double timeout_seconds = 0;
   PartitionWriterOptions options;
   SessionOptions& session = options.session;
   Members members(json);
-  members.Read("token", token);
+  members.Read("feed_key", key);
+  members.Read("encrypt", encrypt);
+  members.Read("pickle", options.pickles);
   members.Read("job_id", job_id);
   members.Read("queue", session.queue);
   members.Read("epoch", session.key.epoch);
@@ -139,7 +142,8 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
   members.Read("shuffle_seed", session.replay.shuffle_seed);
   members.Read("until_read", session.until_read);
   TFOS_RETURN_IF_ERROR(members.status());
-  TFOS_ASSIGN_OR_RETURN(options.token, Secret::FromHex(token));
+  TFOS_ASSIGN_OR_RETURN(options.key, Secret::FromHex(key));
+  TFOS_ASSIGN_OR_RETURN(options.encryption, net::EncryptionFromWord(encrypt));
   TFOS_ASSIGN_OR_RETURN(session.key.job, ReadJobId(job_id));
   TFOS_ASSIGN_OR_RETURN(session.replay.place, ReadCachePlace(cache));
   session.key.partition = task.partition;

@@ -24,7 +24,7 @@ struct FeedTask {
 /// partition that needs only some should take them: the executor's own nodes first, and of nodes
 /// that are alike another one for each partition.
 ///
-/// Errors: kBadInput, naming what the plan lacks; never with its token.
+/// Errors: kBadInput, naming what the plan lacks; never with its key.
 Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTask& task);
 
 }  // namespace tfos::feed

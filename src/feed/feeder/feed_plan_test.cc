@@ -20,11 +20,14 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using namespace std::chrono_literals;
 
-const std::string kToken(64, 'f');
+const std::string kKey(64, 'f');
 
 /// A plan with a node for each of `executors`.
 Json PlanOf(std::string_view executors) {
-  Json plan = {{"token", kToken},
+  Json plan = {{"feed_key", kKey},
+               {"read_key", kKey},
+               {"encrypt", "auto"},
+               {"pickle", true},
                {"job_id", "000102030405060708090a0b0c0d0eff"},
                {"queue", "rows"},
                {"epoch", 7},
@@ -70,7 +73,7 @@ TEST(FeedPlanTest, ReadsAllOfIt) {
   const auto options = ReadFeedPlan(
       PlanOf("a").dump(), {.executor_id = "a", .partition = 4, .attempt = 2, .mode = Mode::kTrain});
   ASSERT_TRUE(options.ok()) << options.status().DebugString();
-  EXPECT_EQ(options->token.ToHex(), kToken);
+  EXPECT_EQ(options->key.ToHex(), kKey);
   EXPECT_EQ(options->progress_timeout, 1500ms);
   const SessionOptions& session = options->session;
   EXPECT_EQ(session.queue, "rows");
@@ -129,8 +132,9 @@ TEST(FeedPlanTest, SaysWhatIsWrongWithoutTheToken) {
     EXPECT_FALSE(options.ok());
     return options.ok() ? std::string() : options.status().ToString();
   };
-  for (const char* name : {"token", "job_id", "queue", "epoch", "timeout", "region_bytes", "cache",
-                           "replays", "shuffle_seed", "until_read", "endpoints"}) {
+  for (const char* name :
+       {"feed_key", "encrypt", "pickle", "job_id", "queue", "epoch", "timeout", "region_bytes",
+        "cache", "replays", "shuffle_seed", "until_read", "endpoints"}) {
     Json plan = PlanOf("a");
     plan.erase(name);
     EXPECT_THAT(refused(plan), HasSubstr(name));

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "chunk/chunk.h"
+#include "chunk/pickle_leave.h"
 
 namespace tfos::feed {
 namespace {
@@ -29,17 +30,19 @@ Result<T> OfNode(Result<T> result) {
 }  // namespace
 
 PartitionFeeder::PartitionFeeder(std::unique_ptr<PartitionWriter> writer,
-                                 const SessionOptions& session)
+                                 const SessionOptions& session, bool pickles)
     : writer_(std::move(writer)),
       chunk_limit_bytes_(session.region_bytes == 0 ? kDefaultChunkBytes
                                                    : session.region_bytes / kChunksInRegion),
-      partition_(session.key.partition) {}
+      partition_(session.key.partition),
+      pickles_(pickles) {}
 
 Result<std::unique_ptr<PartitionFeeder>> PartitionFeeder::Open(PartitionWriterOptions options) {
   const SessionOptions session = options.session;
+  const bool pickles = options.pickles;
   TFOS_ASSIGN_OR_RETURN(std::unique_ptr<PartitionWriter> writer,
                         OfNode(PartitionWriter::Open(std::move(options))));
-  return std::unique_ptr<PartitionFeeder>(new PartitionFeeder(std::move(writer), session));
+  return std::unique_ptr<PartitionFeeder>(new PartitionFeeder(std::move(writer), session, pickles));
 }
 
 std::vector<ItemRange> PartitionFeeder::Take(std::uint64_t count) {
@@ -106,6 +109,9 @@ Result<std::uint64_t> PartitionFeeder::WriteRows(columns::ArrowColumns& batch, s
 
 Result<std::uint64_t> PartitionFeeder::WritePickled(std::span<const std::uint64_t> sizes,
                                                     const CopyBatch& copy) {
+  if (!pickles_) {
+    return chunk::PicklesRefused("batches of rows that Spark has pickled were to be passed on");
+  }
   const std::uint64_t first_item = next_item_;
   std::uint64_t written = 0;
   for (const ItemRange& items : Take(sizes.size())) {

@@ -49,8 +49,11 @@ class PartitionFeeder {
 
   /// Writes batch `i` at the address, all of it.
   using CopyBatch = std::function<void(std::size_t i, std::byte* to)>;
+  /// Whether rows may go as pickles.
+  bool pickles() const { return pickles_; }
   /// The same for batches of rows that Spark has pickled, which are passed on unopened: each is an
-  /// item. `sizes` are their bytes; `copy` is called for those that are sent.
+  /// item. Bad input where rows may not go as pickles. `sizes` are their bytes; `copy` is called
+  /// for those that are sent.
   Result<std::uint64_t> WritePickled(std::span<const std::uint64_t> sizes, const CopyBatch& copy);
 
   /// Inference: as PartitionWriter's.
@@ -66,7 +69,8 @@ class PartitionFeeder {
   bool stopped() const { return writer_->stopped(); }
 
  private:
-  PartitionFeeder(std::unique_ptr<PartitionWriter> writer, const SessionOptions& session);
+  PartitionFeeder(std::unique_ptr<PartitionWriter> writer, const SessionOptions& session,
+                  bool pickles);
 
   /// `items.begin` is row `first` of the batch.
   Result<std::uint64_t> WriteRows(columns::ArrowColumns& batch, std::size_t first,
@@ -79,6 +83,7 @@ class PartitionFeeder {
   const std::unique_ptr<PartitionWriter> writer_;
   const std::uint64_t chunk_limit_bytes_;
   const std::uint32_t partition_;
+  const bool pickles_;
   std::uint64_t next_item_ = 0;
   std::uint64_t delivered_items_ = 0;
 };

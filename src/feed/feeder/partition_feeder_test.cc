@@ -75,10 +75,8 @@ class Batch {
 class PartitionFeederTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    Result<std::unique_ptr<FeedServer>> server = FeedServer::Start({.token = token_,
-                                                                    .cluster_id = "c1",
-                                                                    .bind_address = "127.0.0.1",
-                                                                    .region_bytes = kRegion});
+    Result<std::unique_ptr<FeedServer>> server = FeedServer::Start(
+        {.key = key_, .cluster_id = "c1", .bind_address = "127.0.0.1", .region_bytes = kRegion});
     ASSERT_TRUE(server.ok()) << server.status().DebugString();
     server_ = std::move(*server);
   }
@@ -86,7 +84,7 @@ class PartitionFeederTest : public ::testing::Test {
   std::unique_ptr<PartitionFeeder> Open(std::uint32_t attempt = 0) {
     PartitionWriterOptions options;
     options.endpoints = {server_->endpoint()};
-    options.token = token_;
+    options.key = key_;
     options.session.attempt.number = attempt;
     options.session.region_bytes = kRegion;
     auto feeder = PartitionFeeder::Open(std::move(options));
@@ -114,7 +112,7 @@ class PartitionFeederTest : public ::testing::Test {
     return values;
   }
 
-  const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
+  const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
   std::unique_ptr<FeedServer> server_;
 };
 

@@ -9,6 +9,7 @@
 #include "feed/feeder/nodes/feed_balancer.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/read_position.h"
+#include "net/proof.h"
 
 namespace tfos::feed {
 
@@ -17,7 +18,7 @@ Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOp
     return Status(ErrorKind::kBadInput, "there is no node to feed");
   }
   const bool train = options.session.mode == Mode::kTrain;
-  TFOS_ASSIGN_OR_RETURN(const Nonce random, RandomNonce());
+  TFOS_ASSIGN_OR_RETURN(const net::Nonce random, net::RandomNonce());
   std::memcpy(&options.session.attempt.id, random.data(), sizeof options.session.attempt.id);
   std::unique_ptr<PartitionWriter> writer(new PartitionWriter(std::move(options)));
   if (train) {

@@ -45,7 +45,7 @@ class PartitionWriterTest : public ::testing::Test {
     for (std::uint32_t i = 0; i < count; ++i) {
       Result<std::unique_ptr<FeedServer>> server =
           FeedServer::Start({.node_id = i,
-                             .token = token_,
+                             .key = key_,
                              .cluster_id = "c1",
                              .bind_address = "127.0.0.1",
                              .progress_clock = progress_clock,
@@ -58,7 +58,7 @@ class PartitionWriterTest : public ::testing::Test {
 
   PartitionWriterOptions Options(std::uint32_t partition) const {
     PartitionWriterOptions options;
-    options.token = token_;
+    options.key = key_;
     options.session.key.partition = partition;
     options.progress_timeout = kLong;
     for (const std::unique_ptr<FeedServer>& server : servers_) {
@@ -84,7 +84,7 @@ class PartitionWriterTest : public ::testing::Test {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 
-  const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
+  const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
   std::vector<std::unique_ptr<FeedServer>> servers_;
 };
 
@@ -206,7 +206,7 @@ TEST_F(PartitionWriterTest, EveryAttemptLearnsExactlyWhatAllNodesHave) {
   const PartitionWriterOptions options = Options(3);
   const auto bring = [&](std::size_t node, std::vector<ItemRange> chunks) {
     Result<std::unique_ptr<FeedClient>> client =
-        FeedClient::Connect(options.endpoints[node], token_, {}, Deadline::After(kLong));
+        FeedClient::Connect(options.endpoints[node], key_, {}, Deadline::After(kLong));
     ASSERT_TRUE(client.ok() && (*client)->Open(options.session).ok());
     for (const ItemRange& items : chunks) {
       ASSERT_TRUE((*client)->Reserve(1).ok());
@@ -297,7 +297,7 @@ TEST_F(PartitionWriterTest, AFailureIsNotHeldUpByASilentNode) {
   StartServers(1, 1);
   const SilentHost silent;
   PartitionWriterOptions options = Options(0);
-  options.endpoints[0].node_id = 3;  // Another node than this answers there.
+  servers_[0]->Fail("the program has failed");
   options.endpoints.insert(options.endpoints.begin(), silent.endpoint(7));
   EXPECT_EQ(PartitionWriter::Open(options).status().kind(), ErrorKind::kBadInput);
 }
@@ -411,7 +411,7 @@ TEST_F(PartitionWriterTest, NoNodeGetsASecondChunkBeforeAllHaveOne) {
 TEST_F(PartitionWriterTest, ANodeThatAnswersLateIsWaitedForWhileItHasNoRow) {
   StartServers(2, 1);
   Result<std::unique_ptr<FeedClient>> other =
-      FeedClient::Connect(Options(1).endpoints[1], token_, {}, Deadline::After(kLong));
+      FeedClient::Connect(Options(1).endpoints[1], key_, {}, Deadline::After(kLong));
   ASSERT_TRUE(other.ok() && (*other)->Open(Options(1).session).ok());
   PartitionWriterOptions options = Options(0);
   bool first_is_sent = false;
@@ -433,7 +433,7 @@ TEST_F(PartitionWriterTest, ANodeThatAnswersLateIsWaitedForWhileItHasNoRow) {
 TEST_F(PartitionWriterTest, ANodeThatDoesNotBeginIsNotWaitedForWithoutEnd) {
   StartServers(2, 1);
   Result<std::unique_ptr<FeedClient>> slow =
-      FeedClient::Connect(Options(1).endpoints[1], token_, {}, Deadline::After(kLong));
+      FeedClient::Connect(Options(1).endpoints[1], key_, {}, Deadline::After(kLong));
   ASSERT_TRUE(slow.ok() && (*slow)->Open(Options(1).session).ok());
   PartitionWriterOptions options = Options(0);
   options.patience_with_beginners = 300ms;
@@ -454,7 +454,7 @@ TEST_F(PartitionWriterTest, ANodeThatDoesNotBeginIsNotWaitedForWithoutEnd) {
 TEST_F(PartitionWriterTest, ANodeThatHasRowsOfAnotherFeederIsNotWaitedFor) {
   StartServers(2, 1);
   Result<std::unique_ptr<FeedClient>> other =
-      FeedClient::Connect(Options(1).endpoints[1], token_, {}, Deadline::After(kLong));
+      FeedClient::Connect(Options(1).endpoints[1], key_, {}, Deadline::After(kLong));
   ASSERT_TRUE(other.ok() && (*other)->Open(Options(1).session).ok());
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(0));
   ASSERT_TRUE(writer.ok()) << writer.status().DebugString();

@@ -16,14 +16,17 @@ constexpr std::chrono::seconds kPatience{60};
 
 }  // namespace
 
-Status PassRows(const Endpoint& to, const Secret& token, const std::string& queue,
+Status PassRows(const Endpoint& to, const Secret& key, const std::string& queue,
                 std::uint32_t epoch, std::span<const std::byte> chunk, const ItemRange& rows,
                 const PassOptions& options) {
   const auto pass = [&]() -> Status {
-    TFOS_ASSIGN_OR_RETURN(
-        const std::unique_ptr<FeedClient> client,
-        FeedClient::Connect(to, token, {.progress_timeout = kPatience, .check = options.check},
-                            Deadline::After(kPatience)));
+    TFOS_ASSIGN_OR_RETURN(const std::unique_ptr<FeedClient> client,
+                          FeedClient::Connect(to, key,
+                                              {.progress_timeout = kPatience,
+                                               .encryption = options.encryption,
+                                               .number = options.from,
+                                               .check = options.check},
+                                              Deadline::After(kPatience)));
     TFOS_ASSIGN_OR_RETURN(const Opened opened,
                           client->Open({.mode = Mode::kPass,
                                         .queue = queue,

@@ -1,16 +1,13 @@
 #include "feed/node/feed_listener.h"
 
-#include <netdb.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/format.h"
@@ -18,56 +15,41 @@
 #include "base/thread/thread.h"
 #include "feed/wire/outbox.h"
 #include "net/listen.h"
-#include "net/socket.h"
+#include "net/stream.h"
 
 namespace tfos::feed {
 namespace {
 
-/// Connections that have not proved the token yet; one more costs the oldest its place.
-constexpr std::size_t kStrangersLimit = 256;
 /// How long closing waits for feeders to take what was already said to them.
 constexpr std::chrono::milliseconds kCloseGrace{500};
-/// After running out of descriptors: the pause before the next accept.
-constexpr std::chrono::milliseconds kAcceptPause{100};
-/// Receives for one connection before the others get their turn.
-constexpr int kReceivesPerTurn = 16;
+/// Received from one connection before the others get their turn.
+constexpr std::size_t kBytesPerTurn = std::size_t{1} << 20;
+/// Strangers at a time, however many descriptors there may be: TLS with each takes memory.
+constexpr std::size_t kMostStrangers = 4096;
 
 /// Ids of the descriptors other than connections, which count on from there.
-enum : std::uint64_t { kWakeId, kUnixListenerId, kTcpListenerId, kFirstConnectionId };
+enum : std::uint64_t { kWakeId, kAcceptorId, kFirstConnectionId };
 
-std::string DescribePeer(int fd, bool local) {
-  if (local) {
-    ucred peer{};
-    socklen_t size = sizeof(peer);
-    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return "this host";
-    return fmt::format("process {} of this host", peer.pid);
-  }
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  std::array<char, NI_MAXHOST> host{};
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host.data(), host.size(), nullptr,
-                    0, NI_NUMERICHOST) != 0) {
-    return "another host";
-  }
-  return host.data();
+/// Every feeder of the cluster may come at the same moment, and nobody here knows how many there
+/// are. So all are let wait that leave as many descriptors for those who are in.
+std::size_t StrangersAtATime() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return net::Acceptor::kMostStrangers;
+  return std::clamp<std::size_t>(limit.rlim_cur / 2, 1, kMostStrangers);
 }
 
 }  // namespace
 
-/// One feeder's socket.
+/// One feeder that is let in.
 struct FeedListener::Connection {
   FeederLink link;
-  UniqueFd fd;
+  std::unique_ptr<net::Stream> stream;
   std::string peer;
   FrameReader reader;
   Outbox outbox;
   std::uint32_t watched = 0;  ///< Events asked of epoll.
   bool said_goodbye = false;  ///< Our side is shut down.
-  bool authenticated = false;
-  Nonce nonce{};
-  Clock::TimePoint authenticate_by;
-  std::string error_text;  ///< The payload being received, if it is an error.
+  std::string error_text;     ///< The payload being received, if it is an error.
 };
 
 FeedListener::FeedListener(const FeedServerOptions& options, std::shared_ptr<FeedSessions> sessions)
@@ -85,25 +67,39 @@ Result<std::unique_ptr<FeedListener>> FeedListener::Start(const FeedServerOption
 Status FeedListener::Listen() {
   epoll_.Reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) return Status::FromErrno(errno, "create an epoll set");
+  const std::uint32_t node_id = options_.node_id;
+  TFOS_ASSIGN_OR_RETURN(
+      acceptor_,
+      net::Acceptor::Create(
+          {.party = {.protocol = kFeedProtocol,
+                     .key = options_.key,
+                     .encryption = options_.encryption},
+           .what = fmt::format("the feed of node {}", node_id),
+           .accepts = [node_id](const net::Numbers& numbers) -> Status {
+             if (numbers.accepting == node_id) return {};
+             return {ErrorKind::kBadInput, fmt::format("it looks for node {}", numbers.accepting)};
+           },
+           .most_strangers = StrangersAtATime(),
+           .patience = options_.handshake_patience}));
   TFOS_ASSIGN_OR_RETURN(const std::string random, RandomHex(16));
-  endpoint_.unix_name = fmt::format("tfos-{}-{}-{}", options_.cluster_id, options_.node_id, random);
-  endpoint_.node_id = options_.node_id;
-  TFOS_ASSIGN_OR_RETURN(unix_listener_, net::ListenUnix(endpoint_.unix_name));
+  endpoint_.unix_name = fmt::format("tfos-{}-{}-{}", options_.cluster_id, node_id, random);
+  endpoint_.node_id = node_id;
+  TFOS_ASSIGN_OR_RETURN(UniqueFd local, net::ListenUnix(endpoint_.unix_name));
+  TFOS_RETURN_IF_ERROR(acceptor_->Listen(std::move(local)));
   if (!options_.bind_address.empty()) {
     TFOS_ASSIGN_OR_RETURN(
         net::TcpListener listener,
         net::ListenTcp(options_.bind_address, options_.first_port, options_.last_port));
-    tcp_listener_ = std::move(listener.fd);
+    TFOS_RETURN_IF_ERROR(acceptor_->Listen(std::move(listener.fd)));
     endpoint_.port = listener.port;
   }
-  const auto add = [&](int fd, std::uint64_t id) -> Status {
+  for (const auto& [fd, id] : {std::pair(sessions_->wake_fd(), std::uint64_t{kWakeId}),
+                               std::pair(acceptor_->fd(), std::uint64_t{kAcceptorId})}) {
     epoll_event event{.events = EPOLLIN, .data = {.u64 = id}};
-    if (fd < 0 || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
-    return Status::FromErrno(errno, "watch a descriptor");
-  };
-  TFOS_RETURN_IF_ERROR(add(sessions_->wake_fd(), kWakeId));
-  TFOS_RETURN_IF_ERROR(add(unix_listener_.get(), kUnixListenerId));
-  TFOS_RETURN_IF_ERROR(add(tcp_listener_.get(), kTcpListenerId));
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      return Status::FromErrno(errno, "watch a descriptor");
+    }
+  }
   TFOS_ASSIGN_OR_RETURN(thread_, StartThread("tfos-feed", [this] { Run(); }));
   return {};
 }
@@ -113,145 +109,123 @@ void FeedListener::Join() {
 }
 
 void FeedListener::Run() {
-  std::array<epoll_event, 64> events;
   std::optional<Clock::TimePoint> close_by;
   for (;;) {
-    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                                   PollTimeout(close_by));
-    for (int i = 0; i < count; ++i) {
-      const std::uint64_t id = events[static_cast<std::size_t>(i)].data.u64;
-      const std::uint32_t what = events[static_cast<std::size_t>(i)].events;
-      if (id == kWakeId) continue;  // What is to be said comes below.
-      if (id == kUnixListenerId) {
-        Accept(unix_listener_, /*local=*/true);
-      } else if (id == kTcpListenerId) {
-        Accept(tcp_listener_, /*local=*/false);
-      } else {
-        if ((what & EPOLLOUT) != 0) {
-          if (const auto it = connections_.find(id); it != connections_.end()) Flush(*it->second);
-        }
-        if ((what & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) {
-          if (const auto it = connections_.find(id); it != connections_.end()) {
-            OnReadable(*it->second);
-          }
-        }
-      }
-    }
+    OnEvents(WaitForEvents(close_by));
+    ReadHeld();
     FlushChanged();
-    DropStrangers();
     if (!close_by) {
       if (!sessions_->closed()) continue;
       close_by = Clock::Steady().Now() + kCloseGrace;
+      acceptor_->Close();
     }
-    unix_listener_.Reset();
-    tcp_listener_.Reset();
-    const bool late = Clock::Steady().Now() >= *close_by;
-    for (auto it = connections_.begin(); it != connections_.end();) {
-      const Connection& connection = *(it++)->second;
-      if (late || (connection.outbox.empty() && sessions_->Settled(connection.link))) {
-        Drop(connection.link.id, {ErrorKind::kReconnect, "the node closed"});
-      }
-    }
-    if (connections_.empty()) return;
+    if (CloseConnections(*close_by)) return;
   }
 }
 
-int FeedListener::PollTimeout(std::optional<Clock::TimePoint> close_by) const {
-  std::optional<Clock::TimePoint> first = close_by;
-  const auto consider = [&first](Clock::TimePoint at) {
-    if (!first || at < *first) first = at;
-  };
-  if (accept_again_) consider(*accept_again_);
-  if (!strangers_.empty()) {
-    consider(connections_.find(*strangers_.begin())->second->authenticate_by);
+std::size_t FeedListener::WaitForEvents(std::optional<Clock::TimePoint> close_by) {
+  int milliseconds = -1;
+  if (close_by) {
+    milliseconds = Deadline::After(*close_by - Clock::Steady().Now()).PollMilliseconds();
   }
-  if (!first) return -1;
-  return Deadline::After(*first - Clock::Steady().Now()).PollMilliseconds();
+  if (!holding_.empty()) milliseconds = 0;
+  const int count =
+      ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), milliseconds);
+  return count < 0 ? 0 : static_cast<std::size_t>(count);
 }
 
-void FeedListener::Accept(const UniqueFd& listener, bool local) {
-  for (;;) {
-    UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd.valid()) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      LogWarning("feed: can't accept a connection: {}", std::strerror(errno));
-      accept_again_ = Clock::Steady().Now() + kAcceptPause;
-      ListenFor(0);
-      return;
+void FeedListener::OnEvents(std::size_t count) {
+  for (const epoll_event& event : std::span(events_).first(count)) {
+    const std::uint64_t id = event.data.u64;
+    if (id == kWakeId) continue;  // What is to be said comes later.
+    if (id == kAcceptorId) {
+      LetIn();
+      continue;
     }
-    if (!local) net::TuneTcp(fd.get());
+    if ((event.events & EPOLLOUT) != 0) {
+      if (const auto it = connections_.find(id); it != connections_.end()) Flush(*it->second);
+    }
+    if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) {
+      if (const auto it = connections_.find(id); it != connections_.end()) OnReadable(*it->second);
+    }
+  }
+}
+
+void FeedListener::LetIn() {
+  for (net::Guest& guest : acceptor_->Progress()) {
     auto connection = std::make_unique<Connection>();
     connection->link.id = next_connection_++;
-    connection->link.local = local;
-    connection->peer = DescribePeer(fd.get(), local);
-    connection->fd = std::move(fd);
-    connection->authenticate_by = Clock::Steady().Now() + options_.authentication_timeout;
-    connection->reader.set_limits({.data = 0, .result = 0, .error = 0});
-    const Result<Nonce> nonce = RandomNonce();
+    connection->link.local = guest.connection.channel == net::Channel::kLocal;
+    connection->peer = std::move(guest.peer);
+    connection->stream = std::move(guest.connection.stream);
+    connection->reader.set_limits({.data = connection->link.local ? 0 : kDataLimit, .result = 0});
     epoll_event event{.events = EPOLLIN, .data = {.u64 = connection->link.id}};
-    if (!nonce.ok() ||
-        ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection->fd.get(), &event) != 0) {
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection->stream->fd(), &event) != 0) {
+      LogWarning("feed: can't watch the connection of {}: {}", connection->peer,
+                 Status::FromErrno(errno, "epoll_ctl").ToString());
       continue;  // The connection closes.
     }
     connection->watched = EPOLLIN;
-    connection->nonce = *nonce;
-    sessions_->Say(connection->link, Encode(Challenge{.nonce = *nonce}));
-    strangers_.insert(connection->link.id);
+    if (connection->stream->holds_bytes()) holding_.insert(connection->link.id);
     connections_.emplace(connection->link.id, std::move(connection));
-    // At once, not when the backlog is drained: that may be more than there are descriptors.
-    if (strangers_.size() > kStrangersLimit) {
-      Refuse(*connections_.find(*strangers_.begin())->second,
-             {ErrorKind::kBadInput, "too many others wait for authentication"});
+  }
+  for (; refused_ < acceptor_->refused(); ++refused_) sessions_->CountRefusal();
+}
+
+bool FeedListener::CloseConnections(Clock::TimePoint close_by) {
+  const bool late = Clock::Steady().Now() >= close_by;
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    const Connection& connection = *(it++)->second;
+    if (late || (connection.outbox.empty() && sessions_->Settled(connection.link))) {
+      Drop(connection.link.id, {ErrorKind::kReconnect, "the node closed"});
     }
   }
+  return connections_.empty();
 }
 
-void FeedListener::ListenFor(std::uint32_t events) {
-  for (const auto& [listener, id] :
-       {std::pair(&unix_listener_, kUnixListenerId), std::pair(&tcp_listener_, kTcpListenerId)}) {
-    epoll_event event{.events = events, .data = {.u64 = id}};
-    if (listener->valid()) ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener->get(), &event);
-  }
-}
-
-void FeedListener::DropStrangers() {
-  const Clock::TimePoint now = Clock::Steady().Now();
-  if (accept_again_ && now >= *accept_again_) {
-    accept_again_.reset();
-    ListenFor(EPOLLIN);
-  }
-  while (!strangers_.empty()) {
-    Connection& oldest = *connections_.find(*strangers_.begin())->second;
-    if (now < oldest.authenticate_by) return;
-    Refuse(oldest, {ErrorKind::kBadInput, "it did not authenticate in time"});
+/// Once for each, so that the others get their turn.
+void FeedListener::ReadHeld() {
+  for (const std::uint64_t id : std::exchange(holding_, {})) {
+    if (const auto it = connections_.find(id); it != connections_.end()) OnReadable(*it->second);
   }
 }
 
 void FeedListener::OnReadable(Connection& connection) {
-  for (int i = 0; i < kReceivesPerTurn; ++i) {
-    const Result<bool> more = ReceiveOnce(connection);
+  const std::uint64_t id = connection.link.id;
+  for (std::size_t received = 0; received < kBytesPerTurn;) {
+    const Result<bool> more = ReceiveOnce(connection, received);
     if (!more.ok()) {
       if (more.status().kind() == ErrorKind::kReconnect) {
-        Drop(connection.link.id, more.status());
+        Drop(id, more.status());
       } else {
         Refuse(connection, more.status());
+        if (connection.stream->holds_bytes()) holding_.insert(id);
       }
       return;
     }
     if (!*more) return;
   }
+  // The socket shows what is left, and what is not in the socket any more is remembered.
+  if (connection.stream->holds_bytes()) holding_.insert(id);
 }
 
 /// Whether there may be more. kReconnect: the connection is over; kBadInput: refuse it.
-Result<bool> FeedListener::ReceiveOnce(Connection& connection) {
+Result<bool> FeedListener::ReceiveOnce(Connection& connection, std::size_t& received) {
   const bool draining = sessions_->Draining(connection.link);
   const std::span<std::byte> space = draining ? std::span(scratch_) : connection.reader.Space();
-  const Result<net::Transfer> transfer = net::Receive(connection.fd.get(), space, nullptr);
-  if (!transfer.ok()) return Status(ErrorKind::kReconnect, transfer.status().ToString());
+  const Result<net::Transfer> transfer = connection.stream->Receive(space);
+  if (!transfer.ok()) {
+    return Status(ErrorKind::kReconnect,
+                  transfer.status().kind() == ErrorKind::kBadInput
+                      ? fmt::format("what came is not what it sent: something between the hosts "
+                                    "changes it: {}",
+                                    transfer.status().ToString())
+                      : transfer.status().ToString());
+  }
   if (transfer->ended) return Status(ErrorKind::kReconnect, "closed by the feeder");
   if (transfer->blocked) return false;
-  const bool more = transfer->bytes == space.size();
+  received += transfer->bytes;
+  const bool more = transfer->bytes == space.size() || connection.stream->holds_bytes();
   if (draining) return more;
   connection.reader.Filled(transfer->bytes);
   for (;;) {
@@ -266,12 +240,6 @@ Result<bool> FeedListener::ReceiveOnce(Connection& connection) {
 
 Status FeedListener::OnEvent(Connection& connection, FrameReader::Event event) {
   const MessageType type = connection.reader.type();
-  if (!connection.authenticated) {
-    if (event == FrameReader::Event::kMessage && type == MessageType::kHello) {
-      return OnHello(connection);
-    }
-    return {ErrorKind::kBadInput, "a message before authentication"};
-  }
   switch (event) {
     case FrameReader::Event::kMessage:
       return sessions_->OnMessage(connection.link, type, connection.reader.body());
@@ -292,41 +260,16 @@ Status FeedListener::OnEvent(Connection& connection, FrameReader::Event event) {
               fmt::format("a {} message from a feeder", MessageTypeName(type))};
     case FrameReader::Event::kPayloadEnd:
       if (type == MessageType::kError) return {ErrorKind::kReconnect, connection.error_text};
-      sessions_->OnDataEnd(connection.link);
-      return {};
+      return sessions_->OnDataEnd(connection.link);
     case FrameReader::Event::kNone:
       break;
   }
   return {};
 }
 
-Status FeedListener::OnHello(Connection& connection) {
-  TFOS_ASSIGN_OR_RETURN(const Hello hello, ParseHello(connection.reader.body()));
-  if (hello.version != kProtocolVersion) {
-    return {ErrorKind::kBadInput, fmt::format("it speaks version {} of the feed protocol, we {}",
-                                              hello.version, kProtocolVersion)};
-  }
-  if (!net::SameProof(FeederProof(options_.token, connection.nonce, hello.nonce), hello.proof)) {
-    return {ErrorKind::kBadInput, "it does not know the cluster's token"};
-  }
-  connection.authenticated = true;
-  strangers_.erase(connection.link.id);
-  connection.reader.set_limits({.data = connection.link.local ? 0 : kDataLimit, .result = 0});
-  sessions_->Say(connection.link,
-                 Encode(Welcome{.proof = NodeProof(options_.token, connection.nonce, hello.nonce),
-                                .node_id = options_.node_id,
-                                .shares_memory = connection.link.local}));
-  return {};
-}
-
 void FeedListener::Refuse(Connection& connection, const Status& reason) {
   LogWarning("feed: refused a connection from {}: {}", connection.peer, reason.ToString());
-  if (connection.authenticated) {
-    sessions_->Refuse(connection.link, reason);
-    return;
-  }
-  sessions_->CountRefusal();
-  Drop(connection.link.id, reason);
+  sessions_->Refuse(connection.link, reason);
 }
 
 void FeedListener::Drop(std::uint64_t connection_id, const Status& reason) {
@@ -334,7 +277,7 @@ void FeedListener::Drop(std::uint64_t connection_id, const Status& reason) {
   Connection& connection = *it->second;
   sessions_->Gone(connection.link,
                   fmt::format("its feeder ({}) is gone: {}", connection.peer, reason.ToString()));
-  strangers_.erase(connection_id);
+  holding_.erase(connection_id);
   connections_.erase(it);
 }
 
@@ -356,7 +299,7 @@ void FeedListener::Flush(Connection& connection) {
         connection.outbox.Add(std::move(frame));
       }
     }
-    const Result<Outbox::Flushed> result = connection.outbox.Flush(connection.fd.get());
+    const Result<Outbox::Flushed> result = connection.outbox.Flush(*connection.stream);
     if (!result.ok()) {
       Drop(connection.link.id, result.status());
       return;
@@ -366,7 +309,7 @@ void FeedListener::Flush(Connection& connection) {
   } while (after.more && connection.outbox.empty());
   if (after.last_word && connection.outbox.empty() &&
       !std::exchange(connection.said_goodbye, true)) {
-    ::shutdown(connection.fd.get(), SHUT_WR);
+    ::shutdown(connection.stream->fd(), SHUT_WR);
   }
   Watch(connection, flushed.blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
@@ -374,7 +317,7 @@ void FeedListener::Flush(Connection& connection) {
 void FeedListener::Watch(Connection& connection, std::uint32_t events) {
   if (std::exchange(connection.watched, events) == events) return;
   epoll_event event{.events = events, .data = {.u64 = connection.link.id}};
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.stream->fd(), &event);
 }
 
 }  // namespace tfos::feed

@@ -1,6 +1,8 @@
 #ifndef TFOS_FEED_NODE_FEED_LISTENER_H_
 #define TFOS_FEED_NODE_FEED_LISTENER_H_
 
+#include <sys/epoll.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -17,12 +19,13 @@
 #include "feed/wire/frame.h"
 #include "feed/wire/frame_reader.h"
 #include "feed/wire/session.h"
+#include "net/handshake/acceptor.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
 
-/// The sockets of a node's feed: accepts feeders, has them prove the token, and carries frames
-/// between them and the sessions.
+/// The sockets of a node's feed: lets feeders in that have its key, and carries frames between them
+/// and the sessions.
 ///
 /// Owner and lifetime: the server; shares the sessions. To be joined after `sessions->Close()`.
 /// Threads: does all its work in one of its own. Errors: a connection's end with that connection.
@@ -44,14 +47,16 @@ class FeedListener {
 
   Status Listen();
   void Run();
-  int PollTimeout(std::optional<Clock::TimePoint> close_by) const;
-  void Accept(const UniqueFd& listener, bool local);
-  void ListenFor(std::uint32_t events);
-  void DropStrangers();
+  /// Until something happens, or is due.
+  std::size_t WaitForEvents(std::optional<Clock::TimePoint> close_by);
+  void OnEvents(std::size_t count);
+  void LetIn();
+  /// Whether all are gone.
+  bool CloseConnections(Clock::TimePoint close_by);
   void OnReadable(Connection& connection);
-  Result<bool> ReceiveOnce(Connection& connection);
+  Result<bool> ReceiveOnce(Connection& connection, std::size_t& received);
   Status OnEvent(Connection& connection, FrameReader::Event event);
-  Status OnHello(Connection& connection);
+  void ReadHeld();
   void Flush(Connection& connection);
   void FlushChanged();
   void Watch(Connection& connection, std::uint32_t events);
@@ -62,15 +67,15 @@ class FeedListener {
   const std::shared_ptr<FeedSessions> sessions_;
   Endpoint endpoint_;
   UniqueFd epoll_;
-  UniqueFd unix_listener_;
-  UniqueFd tcp_listener_;
+  std::unique_ptr<net::Acceptor> acceptor_;
   std::thread thread_;
 
   // The thread only.
+  std::vector<epoll_event> events_ = std::vector<epoll_event>(64);
   std::map<std::uint64_t, std::unique_ptr<Connection>> connections_;
   std::uint64_t next_connection_;
-  std::set<std::uint64_t> strangers_;  ///< Not authenticated yet; the oldest comes first.
-  std::optional<Clock::TimePoint> accept_again_;
+  std::set<std::uint64_t> holding_;  ///< Connections with bytes that epoll does not show.
+  std::uint64_t refused_ = 0;        ///< Strangers, as far as they are counted.
   std::vector<std::byte> scratch_ = std::vector<std::byte>(64 * 1024);
 };
 

@@ -53,7 +53,9 @@ void FeedServer::Close() {
   sessions_->Close();
   listener_->Join();
 }
-const Secret& FeedServer::token() const { return sessions_->token(); }
+const Secret& FeedServer::key() const { return sessions_->options().key; }
+net::Encryption FeedServer::encryption() const { return sessions_->options().encryption; }
+bool FeedServer::pickles() const { return sessions_->options().pickles; }
 
 FeedCounters FeedServer::counters() const { return sessions_->counters(); }
 

@@ -86,8 +86,11 @@ class FeedServer {
 
   FeedCounters counters() const;
 
-  /// Of the cluster.
-  const Secret& token() const;
+  /// For whoever connects to another node's feed.
+  const Secret& key() const;
+  net::Encryption encryption() const;
+  /// Whether rows may be pickles. If not, a chunk that is one must not be read.
+  bool pickles() const;
 
  private:
   FeedServer(std::shared_ptr<FeedSessions> sessions, std::unique_ptr<FeedListener> listener);

@@ -14,8 +14,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -30,8 +33,11 @@
 #include "feed/feeder/client/feed_client.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/frame_reader.h"
+#include "net/handshake/handshake.h"
+#include "net/handshake/messages.h"
 #include "net/listen.h"
 #include "net/socket.h"
+#include "net/stream.h"
 
 namespace tfos::feed {
 namespace {
@@ -46,24 +52,25 @@ std::string Chunk(std::uint64_t offset, std::uint64_t bytes, std::uint64_t items
   return Encode(ChunkMessage{.offset = offset, .bytes = bytes, .items = items});
 }
 
+/// How a feeder comes.
+enum class Way { kMemory, kTcp, kTls };
+
+constexpr Way kWays[] = {Way::kMemory, Way::kTcp, Way::kTls};
+
 /// Speaks the protocol word by word, so that it can say what no feeder should.
 class RawFeeder {
  public:
-  explicit RawFeeder(UniqueFd fd) : fd_(std::move(fd)) {
+  /// A stranger.
+  explicit RawFeeder(UniqueFd fd) : RawFeeder(std::make_unique<net::SocketStream>(std::move(fd))) {}
+  explicit RawFeeder(std::unique_ptr<net::Stream> stream) : stream_(std::move(stream)) {
     reader_.set_limits({.data = 0, .result = 1 << 20});
   }
 
   /// False when the node has hung up.
   bool Say(std::string_view bytes) {
-    std::span<const std::byte> left = std::as_bytes(std::span(bytes));
-    while (!left.empty()) {
-      const Result<net::Transfer> sent = net::Send(fd_.get(), left, {});
-      if (!sent.ok()) return false;
-      left = left.subspan(sent->bytes);
-      if (sent->blocked)
-        (void)net::Poll(fd_.get(), POLLOUT, {.deadline = Deadline::After(kLong)}).ok();
-    }
-    return true;
+    return net::SendAll(*stream_, std::as_bytes(std::span(bytes)),
+                        {.deadline = Deadline::After(kLong)})
+        .ok();
   }
 
   /// The next message as "NAME", for an error as "ERROR text", or "hung up".
@@ -84,11 +91,12 @@ class RawFeeder {
         case FrameReader::Event::kNone:
           break;
       }
-      const Result<net::Transfer> got = net::Receive(fd_.get(), reader_.Space(), &passed_);
+      // A descriptor that comes along is of no use here.
+      const Result<net::Transfer> got = stream_->Receive(reader_.Space());
       if (!got.ok() || got->ended) return "hung up";
       if (got->blocked) {
         const Result<short> ready =
-            net::Poll(fd_.get(), POLLIN, {.deadline = Deadline::After(kLong)});
+            net::Poll(stream_->fd(), POLLIN, {.deadline = Deadline::After(kLong)});
         if (!ready.ok() || *ready == 0) return "silence";
       } else {
         reader_.Filled(got->bytes);
@@ -98,22 +106,9 @@ class RawFeeder {
 
   std::span<const std::byte> body() const { return std::as_bytes(std::span(body_)); }
 
-  std::string Hello(const Secret& token) {
-    EXPECT_EQ(Hear(), "CHALLENGE");
-    const Nonce server = ParseChallenge(body())->nonce;
-    const Nonce own{1, 2, 3};
-    return Encode(feed::Hello{.nonce = own, .proof = FeederProof(token, server, own)});
-  }
-
-  void Authenticate(const Secret& token) {
-    EXPECT_TRUE(Say(Hello(token)));
-    EXPECT_EQ(Hear(), "WELCOME");
-  }
-
  private:
-  UniqueFd fd_;
+  std::unique_ptr<net::Stream> stream_;
   FrameReader reader_;
-  UniqueFd passed_;
   std::string body_;
 };
 
@@ -121,49 +116,72 @@ class FeedServerTest : public ::testing::Test {
  protected:
   void SetUp() override { StartServer(std::chrono::milliseconds(kLong)); }
 
-  void StartServer(std::chrono::milliseconds authentication_timeout) {
+  void StartServer(std::chrono::milliseconds patience) {
     Result<std::unique_ptr<FeedServer>> server =
         FeedServer::Start({.node_id = 3,
-                           .token = token_,
+                           .key = key_,
                            .cluster_id = "c1",
                            .bind_address = "127.0.0.1",
-                           .authentication_timeout = authentication_timeout,
+                           .handshake_patience = patience,
                            .memory_budget_bytes = 4 * kRegionBytes,
                            .region_bytes = kRegionBytes});
     ASSERT_TRUE(server.ok()) << server.status().DebugString();
     server_ = std::move(*server);
   }
 
-  RawFeeder Stranger(bool local = true) {
+  UniqueFd Socket(Way way = Way::kMemory) {
     const Wait wait{.deadline = Deadline::After(kLong)};
-    if (local) {
+    if (way == Way::kMemory) {
       Result<std::optional<UniqueFd>> fd = net::ConnectUnix(server_->endpoint().unix_name, wait);
       EXPECT_TRUE(fd.ok() && *fd);
-      return RawFeeder(std::move(**fd));
+      return std::move(**fd);
     }
     Result<UniqueFd> fd = net::ConnectTcp("127.0.0.1", server_->endpoint().port, wait);
     EXPECT_TRUE(fd.ok());
-    return RawFeeder(std::move(*fd));
+    return std::move(*fd);
   }
 
-  RawFeeder Feeder(bool local = true) {
-    RawFeeder feeder = Stranger(local);
-    feeder.Authenticate(token_);
-    return feeder;
+  RawFeeder Stranger(Way way = Way::kMemory) { return RawFeeder(Socket(way)); }
+
+  Result<net::Connection> ShakeHands(Way way, const Secret& key, std::uint32_t node = 3) {
+    const net::Encryption encryption =
+        way == Way::kTls ? net::Encryption::kAlways : net::Encryption::kBetweenHosts;
+    return net::ShakeHands(
+        Socket(way), {.protocol = kFeedProtocol, .key = key, .encryption = encryption},
+        {.connecting = 7, .accepting = node}, {.deadline = Deadline::After(kLong)});
   }
 
-  RawFeeder OpenFeeder(bool local = true, Mode mode = Mode::kTrain) {
-    RawFeeder feeder = Feeder(local);
+  RawFeeder Feeder(Way way = Way::kMemory) {
+    Result<net::Connection> connection = ShakeHands(way, key_);
+    EXPECT_TRUE(connection.ok()) << connection.status().DebugString();
+    EXPECT_EQ(connection->channel == net::Channel::kTls, way == Way::kTls);
+    return RawFeeder(std::move(connection->stream));
+  }
+
+  RawFeeder OpenFeeder(Way way = Way::kMemory, Mode mode = Mode::kTrain) {
+    RawFeeder feeder = Feeder(way);
     EXPECT_TRUE(feeder.Say(Encode(SessionOptions{.mode = mode})));
     EXPECT_EQ(feeder.Hear(), "OPENED");
     return feeder;
+  }
+
+  /// Whatever it still says before.
+  static bool HangsUp(int fd) {
+    std::array<std::byte, 4096> space;
+    while (true) {
+      const Result<net::Transfer> got = net::Receive(fd, space, nullptr);
+      if (!got.ok() || got->ended) return true;
+      if (!got->blocked) continue;
+      const Result<short> ready = net::Poll(fd, POLLIN, {.deadline = Deadline::After(kLong)});
+      if (!ready.ok() || *ready == 0) return false;
+    }
   }
 
   /// A proper feeder brings the chunk "proof".
   void FeedOneProof() {
     Endpoint endpoint = server_->endpoint();
     Result<std::unique_ptr<FeedClient>> client =
-        FeedClient::Connect(endpoint, token_, {.progress_timeout = kLong}, Deadline::After(kLong));
+        FeedClient::Connect(endpoint, key_, {.progress_timeout = kLong}, Deadline::After(kLong));
     ASSERT_TRUE(client.ok()) << client.status().DebugString();
     ASSERT_TRUE((*client)->Open({.key = {.job = {99}, .partition = next_partition_++}}).ok());
     Result<std::span<std::byte>> room = (*client)->Reserve(5);
@@ -187,7 +205,7 @@ class FeedServerTest : public ::testing::Test {
     }
   }
 
-  const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
+  const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
   std::unique_ptr<FeedServer> server_;
   std::uint32_t next_partition_ = 0;
 };
@@ -198,39 +216,43 @@ TEST_F(FeedServerTest, SocketNamesAreNotGuessable) {
   EXPECT_NE(server_->endpoint().port, 0);
 }
 
-TEST_F(FeedServerTest, AWrongTokenIsRefused) {
-  for (const bool local : {true, false}) {
-    RawFeeder stranger = Stranger(local);
-    const Secret wrong = *Secret::FromHex(std::string(64, 'b'));
-    EXPECT_TRUE(stranger.Say(stranger.Hello(wrong)));
-    EXPECT_EQ(stranger.Hear(), "hung up");
+TEST_F(FeedServerTest, AWrongKeyIsRefused) {
+  const Secret wrong = *Secret::FromHex(std::string(64, 'b'));
+  for (const Way way : kWays) {
+    const Result<net::Connection> connection = ShakeHands(way, wrong);
+    EXPECT_FALSE(connection.ok());
   }
-  EXPECT_EQ(server_->counters().refused_connections, 2u);
   ExpectServing();
+  EXPECT_EQ(server_->counters().refused_connections, 3u);
 }
 
-TEST_F(FeedServerTest, AProofIsGoodForOneConnectionOnly) {
-  RawFeeder first = Stranger();
-  const std::string hello = first.Hello(token_);
-  RawFeeder second = Stranger();
-  EXPECT_EQ(second.Hear(), "CHALLENGE");
-  EXPECT_TRUE(second.Say(hello));
-  EXPECT_EQ(second.Hear(), "hung up");
+TEST_F(FeedServerTest, WhoLooksForAnotherNodeIsRefused) {
+  for (const Way way : kWays) {
+    const Result<net::Connection> connection = ShakeHands(way, key_, 4);
+    ASSERT_FALSE(connection.ok());
+    EXPECT_EQ(connection.status().kind(), ErrorKind::kReconnect);
+  }
+  ExpectServing();
+  EXPECT_EQ(server_->counters().refused_connections, 3u);
 }
 
-TEST_F(FeedServerTest, TheClientRefusesANodeWithAnotherTokenOrNumber) {
-  const auto connect = [&](const Endpoint& endpoint, const Secret& token) {
-    return FeedClient::Connect(endpoint, token, {}, Deadline::After(kLong)).status();
+// As if the node at this address were another one by now: the partition goes to others.
+TEST_F(FeedServerTest, TheClientTakesAnotherNodeOrKeyForOneThatIsGone) {
+  const auto connect = [&](const Endpoint& endpoint, const Secret& key) {
+    return FeedClient::Connect(endpoint, key, {}, Deadline::After(kLong)).status();
   };
   Endpoint other = server_->endpoint();
   other.node_id = 4;
-  const Status wrong_node = connect(other, token_);
-  ASSERT_FALSE(wrong_node.ok());
-  EXPECT_THAT(wrong_node.ToString(), HasSubstr("node 4 was expected and node 3 answered"));
-  EXPECT_FALSE(connect(server_->endpoint(), *Secret::FromHex(std::string(64, 'b'))).ok());
+  for (const Status& refused :
+       {connect(other, key_),
+        connect(server_->endpoint(), *Secret::FromHex(std::string(64, 'b')))}) {
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.kind(), ErrorKind::kReconnect);
+    EXPECT_THAT(refused.ToString(), HasSubstr("does not let this feeder in, or is another node"));
+  }
 }
 
-// A false node that knows everything but the token.
+// A false node that knows everything but the key.
 TEST_F(FeedServerTest, TheClientRefusesAFalseNode) {
   const std::string name = "tfos-false-node-" + *RandomHex(16);
   const Result<UniqueFd> listener = net::ListenUnix(name);
@@ -239,64 +261,82 @@ TEST_F(FeedServerTest, TheClientRefusesAFalseNode) {
   std::jthread node([fd] {
     const Wait wait{.deadline = Deadline::After(kLong)};
     ASSERT_TRUE(net::Poll(fd, POLLIN, wait).ok());
-    RawFeeder peer(UniqueFd(::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK)));
-    EXPECT_TRUE(peer.Say(Encode(Challenge{})));
-    EXPECT_EQ(peer.Hear(), "HELLO");
-    EXPECT_TRUE(peer.Say(Encode(Welcome{.proof = {1, 2, 3}, .node_id = 3})));
-    EXPECT_EQ(peer.Hear(), "hung up");
+    const UniqueFd peer(::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK));
+    std::array<std::byte, net::Hello::kBytes> hello;
+    ASSERT_TRUE(net::ReceiveAll(peer.get(), hello, wait).ok());
+    net::Challenge challenge{.version = kFeedProtocol.version, .least = net::Channel::kLocal};
+    kFeedProtocol.magic.copy(challenge.magic.data(), challenge.magic.size());
+    const std::string said = net::Encode(challenge) + std::string(sizeof(Digest), 'p');
+    ASSERT_TRUE(net::SendAll(peer.get(), std::as_bytes(std::span(said)), wait).ok());
+    std::array<std::byte, 1 + sizeof(Digest)> proof;
+    EXPECT_FALSE(net::ReceiveAll(peer.get(), proof, wait).ok()) << "it hangs up";
   });
   const Status status =
-      FeedClient::Connect({.unix_name = name, .node_id = 3}, token_, {}, Deadline::After(kLong))
+      FeedClient::Connect({.unix_name = name, .node_id = 3}, key_, {}, Deadline::After(kLong))
           .status();
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.kind(), ErrorKind::kBadInput);
-  EXPECT_THAT(status.ToString(), HasSubstr("does not know the cluster's token"));
-}
-
-TEST_F(FeedServerTest, AnotherVersionIsRefused) {
-  RawFeeder stranger = Stranger();
-  std::string hello = stranger.Hello(token_);
-  hello[kFrameHeaderBytes] += 1;
-  EXPECT_TRUE(stranger.Say(hello));
-  EXPECT_EQ(stranger.Hear(), "hung up");
+  EXPECT_THAT(status.ToString(), HasSubstr("does not know the cluster's key for this"));
 }
 
 TEST_F(FeedServerTest, GarbageIsRefused) {
   for (const std::string& garbage :
-       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100'000, '\0'), EncodeStop(),
-        EncodeError("let me in"), EncodeDataHead({}, 1'000'000),
-        std::string("TFF1\x02\0\0\0\xff\xff\xff\xff", 12), Encode(SessionOptions{})}) {
-    for (const bool local : {true, false}) {
-      RawFeeder stranger = Stranger(local);
-      EXPECT_EQ(stranger.Hear(), "CHALLENGE");
-      (void)stranger.Say(garbage);
-      EXPECT_EQ(stranger.Hear(), "hung up");
+       {std::string("GET / HTTP/1.1\r\n\r\n") + std::string(60, ' '), std::string(100'000, '\0'),
+        EncodeStop() + std::string(60, 's'), EncodeError("let me in") + std::string(60, 'e'),
+        EncodeDataHead({}, 1'000'000) + std::string(60, 'd'), Encode(SessionOptions{})}) {
+    for (const Way way : {Way::kMemory, Way::kTcp}) {
+      const UniqueFd stranger = Socket(way);
+      // It may hang up while this is said.
+      (void)net::SendAll(stranger.get(), std::as_bytes(std::span(garbage)),
+                         {.deadline = Deadline::After(kLong)})
+          .ok();
+      EXPECT_TRUE(HangsUp(stranger.get()));
     }
   }
   ExpectServing();
 }
 
-TEST_F(FeedServerTest, WhoDoesNotAuthenticateInTimeIsDropped) {
+TEST_F(FeedServerTest, WhoDoesNotProveItselfInTimeIsDropped) {
   StartServer(2s);  // Enough for the feeder that comes last, on a busy machine too.
-  RawFeeder silent = Stranger();
-  RawFeeder slow = Stranger(/*local=*/false);
-  EXPECT_TRUE(slow.Say("TFF1"));
-  EXPECT_EQ(silent.Hear(), "CHALLENGE");
-  EXPECT_EQ(silent.Hear(), "hung up");
-  EXPECT_EQ(slow.Hear(), "CHALLENGE");
-  EXPECT_EQ(slow.Hear(), "hung up");
+  const UniqueFd silent = Socket();
+  const UniqueFd slow = Socket(Way::kTcp);
+  EXPECT_TRUE(net::SendAll(slow.get(), std::as_bytes(std::span("tfos-fee", 8)),
+                           {.deadline = Deadline::After(kLong)})
+                  .ok());
+  EXPECT_TRUE(HangsUp(silent.get()));
+  EXPECT_TRUE(HangsUp(slow.get()));
   ExpectServing();
 }
 
 TEST_F(FeedServerTest, ManyStrangersDoNotKeepAFeederOut) {
-  std::vector<RawFeeder> strangers;
-  for (int i = 0; i < 300; ++i) strangers.push_back(Stranger());
-  // Perhaps before its challenge was on its way.
-  std::string heard = strangers.front().Hear();
-  if (heard == "CHALLENGE") heard = strangers.front().Hear();
-  EXPECT_EQ(heard, "hung up") << "the oldest makes room";
-  EXPECT_EQ(strangers.back().Hear(), "CHALLENGE");
+  server_.reset();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{.rlim_cur = 600, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  StartServer(std::chrono::milliseconds(kLong));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 320; ++i) strangers.push_back(Socket());
+  EXPECT_TRUE(HangsUp(strangers.front().get())) << "the oldest makes room";
+  std::byte space[1];
+  EXPECT_TRUE(net::Receive(strangers.back().get(), space, nullptr)->blocked);
   ExpectServing();
+}
+
+TEST_F(FeedServerTest, AFloodOfStrangersKeepsNoFeederOut) {
+  std::atomic<bool> over = false;
+  // On both sockets, and one that comes goes on to be silent while 200 more come.
+  std::thread flood([&] {
+    std::deque<UniqueFd> strangers;
+    for (int i = 0; !over; ++i) {
+      strangers.push_back(Socket(i % 2 == 0 ? Way::kMemory : Way::kTcp));
+      if (strangers.size() > 200) strangers.pop_front();
+    }
+  });
+  for (int i = 0; i < 20; ++i) ExpectServing();
+  over = true;
+  flood.join();
 }
 
 // A node that was busy for a moment finds more strangers in its backlog than it has descriptors.
@@ -324,14 +364,16 @@ TEST_F(FeedServerTest, AFullBacklogDoesNotUseUpTheDescriptors) {
   ASSERT_EQ(::kill(node, SIGSTOP), 0);
   ASSERT_EQ(::waitpid(node, nullptr, WUNTRACED), node);
   const Wait wait{.deadline = Deadline::After(kLong)};
-  std::vector<RawFeeder> strangers;
+  std::vector<UniqueFd> strangers;
   for (int i = 0; i < 500; ++i) {
     Result<std::optional<UniqueFd>> fd = net::ConnectUnix(name, wait);
     ASSERT_TRUE(fd.ok() && *fd) << i;
-    strangers.emplace_back(std::move(**fd));
+    strangers.push_back(std::move(**fd));
   }
   ASSERT_EQ(::kill(node, SIGCONT), 0);
-  EXPECT_EQ(strangers.back().Hear(), "CHALLENGE");
+  const Result<std::unique_ptr<FeedClient>> feeder =
+      FeedClient::Connect({.unix_name = name, .node_id = 3}, key_, {}, Deadline::After(kLong));
+  EXPECT_TRUE(feeder.ok()) << feeder.status().DebugString();
   ::kill(node, SIGKILL);
   ::waitpid(node, nullptr, 0);
   std::string said;
@@ -340,14 +382,15 @@ TEST_F(FeedServerTest, AFullBacklogDoesNotUseUpTheDescriptors) {
     said.append(buffer, static_cast<std::size_t>(count));
   }
   for (const int fd : {to_parent[0], to_parent[1], log[0]}) ::close(fd);
-  EXPECT_THAT(said, HasSubstr("too many others wait"));
+  EXPECT_THAT(said, HasSubstr("others wait for their turn"));
   EXPECT_THAT(said, ::testing::Not(HasSubstr("can't accept")));
 }
 
 TEST_F(FeedServerTest, WhoWaitsHearsAtMostOnceASecondThatTheProgramConsumes) {
   ManualClock clock;
   Result<std::unique_ptr<FeedServer>> server =
-      FeedServer::Start({.token = token_,
+      FeedServer::Start({.node_id = 3,
+                         .key = key_,
                          .bind_address = "",
                          .progress_clock = &clock,
                          .memory_budget_bytes = kRegionBytes,
@@ -422,20 +465,23 @@ INSTANTIATE_TEST_SUITE_P(
                {Encode(CreditMessage{.chunks = 1})},
                "CREDIT message from a feeder"},
         Breach{"ResultFromAFeeder", true, {EncodeResultHead(1, 0)}, "RESULT message from a feeder"},
-        Breach{"HelloAgain", true, {Encode(Hello{})}, "HELLO message from a feeder"},
+        Breach{"OldHello", true, {std::string("TFF1\x02\0\0\0\0\0\0\0", 12)}, "unknown message"},
         Breach{"Garbage", false, {std::string(100, 'x')}, "does not speak"}),
     [](const auto& tested) { return tested.param.name; });
 
 TEST_P(FeedServerBreachTest, EndsOnlyThatFeedersSession) {
   const Breach& breach = GetParam();
-  RawFeeder feeder = OpenFeeder(breach.local);
-  for (const std::string& bytes : breach.said) EXPECT_TRUE(feeder.Say(bytes));
-  std::string heard = feeder.Hear();
-  if (heard == "ENDED") heard = feeder.Hear();
-  EXPECT_THAT(heard, ::testing::StartsWith("ERROR "));
-  EXPECT_THAT(heard, HasSubstr(breach.answer));
-  EXPECT_EQ(feeder.Hear(), "hung up");
-  EXPECT_EQ(server_->counters().open_sessions, 0u);
+  for (const Way way : kWays) {
+    if ((way == Way::kMemory) != breach.local) continue;
+    RawFeeder feeder = OpenFeeder(way);
+    for (const std::string& bytes : breach.said) EXPECT_TRUE(feeder.Say(bytes));
+    std::string heard = feeder.Hear();
+    if (heard == "ENDED") heard = feeder.Hear();
+    EXPECT_THAT(heard, ::testing::StartsWith("ERROR "));
+    EXPECT_THAT(heard, HasSubstr(breach.answer));
+    EXPECT_EQ(feeder.Hear(), "hung up");
+    EXPECT_EQ(server_->counters().open_sessions, 0u);
+  }
   ExpectServing();
 }
 
@@ -450,7 +496,7 @@ TEST_F(FeedServerTest, AFeederMayLeaveInTheMiddleOfAnything) {
   const std::string data = EncodeDataHead({.items = 1}, 50'000) + std::string(50'000, 'd');
   const std::string stream = Encode(SessionOptions{}) + data + EncodeEnd(1);
   for (std::size_t cut = 0; cut < stream.size(); cut += cut < 200 ? 1 : 9'973) {
-    RawFeeder feeder = Feeder(/*local=*/false);
+    RawFeeder feeder = Feeder(cut % 2 == 0 ? Way::kTcp : Way::kTls);
     EXPECT_TRUE(feeder.Say(std::string_view(stream).substr(0, cut)));
   }
   ExpectServing();
@@ -489,7 +535,7 @@ TEST_F(FeedServerTest, NoBitFlipOfAFeederHarmsTheNode) {
                             chunk + EncodeGrow(100'000) + EncodeEnd(2);
       bits = flipped.size() * 8;
       flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-      RawFeeder feeder = Feeder(local);
+      RawFeeder feeder = Feeder(local ? Way::kMemory : Way::kTcp);
       EXPECT_TRUE(feeder.Say(flipped));
     }
     FeedOneProof();
@@ -551,7 +597,7 @@ TEST_F(FeedServerTest, AFeederOfALaterEpochEndsTheEarlierOnes) {
   FeedOneProof();
   const auto feed = [&](std::uint32_t epoch) {
     Result<std::unique_ptr<FeedClient>> client = FeedClient::Connect(
-        server_->endpoint(), token_, {.progress_timeout = kLong}, Deadline::After(kLong));
+        server_->endpoint(), key_, {.progress_timeout = kLong}, Deadline::After(kLong));
     ASSERT_TRUE(client.ok()) << client.status().DebugString();
     ASSERT_TRUE((*client)->Open({.key = {.job = {7}, .epoch = epoch}}).ok());
   };
@@ -603,7 +649,7 @@ TEST_F(FeedServerTest, ClosingTwiceIsFine) {
 TEST_F(FeedServerTest, NobodyListensAfterClose) {
   const Endpoint endpoint = server_->endpoint();
   server_->Close();
-  const Status status = FeedClient::Connect(endpoint, token_, {}, Deadline::After(kLong)).status();
+  const Status status = FeedClient::Connect(endpoint, key_, {}, Deadline::After(kLong)).status();
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.kind(), ErrorKind::kReconnect);
 }

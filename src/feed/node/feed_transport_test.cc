@@ -1,4 +1,4 @@
-// One suite for both ways from a feeder to a node: shared memory and TCP.
+// One suite for all ways from a feeder to a node: shared memory, plain TCP, and TLS.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,17 @@ using namespace std::chrono_literals;
 constexpr auto kLong = 60s;
 constexpr std::uint64_t kSmallRegion = 64 * 1024;
 
-enum class Channel { kMemory, kTcp };
+enum class Channel { kMemory, kTcp, kTls };
+
+std::string NameOf(Channel channel) {
+  if (channel == Channel::kMemory) return "Memory";
+  return channel == Channel::kTcp ? "Tcp" : "Tls";
+}
+
+/// Both ends are on one host.
+net::Encryption EncryptionOf(Channel channel) {
+  return channel == Channel::kTls ? net::Encryption::kAlways : net::Encryption::kBetweenHosts;
+}
 
 std::string AsString(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -54,7 +64,7 @@ class FeedTransportTest : public ::testing::TestWithParam<Channel> {
 
   void StartServer(FeedServerOptions options = {}) {
     options.node_id = 3;
-    options.token = token_;
+    options.key = key_;
     options.cluster_id = "c1";
     options.bind_address = "127.0.0.1";
     Result<std::unique_ptr<FeedServer>> server = FeedServer::Start(std::move(options));
@@ -65,13 +75,14 @@ class FeedTransportTest : public ::testing::TestWithParam<Channel> {
   Endpoint ServerEndpoint() const {
     Endpoint endpoint = server_->endpoint();
     endpoint.host = "127.0.0.1";
-    if (GetParam() == Channel::kTcp) endpoint.unix_name.clear();
+    if (GetParam() != Channel::kMemory) endpoint.unix_name.clear();
     return endpoint;
   }
 
   std::unique_ptr<FeedClient> Connect(FeedClientOptions options = {.progress_timeout = kLong}) {
+    options.encryption = EncryptionOf(GetParam());
     Result<std::unique_ptr<FeedClient>> client =
-        FeedClient::Connect(ServerEndpoint(), token_, std::move(options), Deadline::After(kLong));
+        FeedClient::Connect(ServerEndpoint(), key_, std::move(options), Deadline::After(kLong));
     EXPECT_TRUE(client.ok()) << client.status().DebugString();
     return client.ok() ? std::move(*client) : nullptr;
   }
@@ -117,20 +128,19 @@ class FeedTransportTest : public ::testing::TestWithParam<Channel> {
     return true;
   }
 
-  const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
+  const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
   std::unique_ptr<FeedServer> server_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Channels, FeedTransportTest,
-                         ::testing::Values(Channel::kMemory, Channel::kTcp),
-                         [](const auto& tested) {
-                           return tested.param == Channel::kMemory ? "Memory" : "Tcp";
-                         });
+                         ::testing::Values(Channel::kMemory, Channel::kTcp, Channel::kTls),
+                         [](const auto& tested) { return NameOf(tested.param); });
 
 TEST_P(FeedTransportTest, ChunksArriveAsTheyWereSent) {
   StartServer();
   std::unique_ptr<FeedClient> client = Open(Mode::kTrain);
   EXPECT_EQ(client->shares_memory(), GetParam() == Channel::kMemory);
+  EXPECT_EQ(client->channel() == net::Channel::kTls, GetParam() == Channel::kTls);
   ASSERT_TRUE(Put(*client, "first", 2).ok());
   ASSERT_TRUE(Put(*client, "second", 3).ok());
   const Result<Ended> ended = client->Finish();
@@ -735,12 +745,13 @@ TEST_P(FeedTransportTest, AKilledFeederHarmsNobody) {
     std::uint16_t port = 0;
     if (::read(ends[0], &port, sizeof(port)) != sizeof(port)) return;
     if (::read(ends[0], name, sizeof(name)) < 0) return;
-    Result<std::unique_ptr<FeedClient>> client =
-        FeedClient::Connect({.unix_name = channel == Channel::kTcp ? "" : name,
-                             .host = "127.0.0.1",
-                             .port = port,
-                             .node_id = 3},
-                            token_, {.progress_timeout = kLong}, Deadline::After(kLong));
+    Result<std::unique_ptr<FeedClient>> client = FeedClient::Connect(
+        {.unix_name = channel != Channel::kMemory ? "" : name,
+         .host = "127.0.0.1",
+         .port = port,
+         .node_id = 3},
+        key_, {.progress_timeout = kLong, .encryption = EncryptionOf(GetParam())},
+        Deadline::After(kLong));
     if (!client.ok() || !(*client)->Open({.key = {.partition = 8}}).ok()) return;
     std::uint64_t first = 0;
     while (Put(**client, std::string(3'000, 'k'), 10, first).ok()) first += 10;
@@ -790,11 +801,12 @@ TEST_P(FeedTransportTest, AKilledNodeIsSeenAtOnce) {
   ASSERT_GT(::read(ends[0], name, sizeof(name)), 0);
   ::close(ends[0]);
   Result<std::unique_ptr<FeedClient>> client =
-      FeedClient::Connect({.unix_name = GetParam() == Channel::kTcp ? "" : name,
+      FeedClient::Connect({.unix_name = GetParam() != Channel::kMemory ? "" : name,
                            .host = "127.0.0.1",
                            .port = port,
                            .node_id = 3},
-                          token_, {.progress_timeout = kLong}, Deadline::After(kLong));
+                          key_, {.progress_timeout = kLong, .encryption = EncryptionOf(GetParam())},
+                          Deadline::After(kLong));
   ASSERT_TRUE(client.ok()) << client.status().DebugString();
   ASSERT_TRUE((*client)->Open({}).ok());
   ASSERT_TRUE(Put(**client, "row").ok());

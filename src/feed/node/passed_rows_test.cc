@@ -32,7 +32,7 @@ class PassedRowsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     Result<std::unique_ptr<FeedServer>> server =
-        FeedServer::Start({.token = token_,
+        FeedServer::Start({.key = key_,
                            .cluster_id = "c1",
                            .bind_address = "",
                            .memory_budget_bytes = kRegionBytes,
@@ -43,13 +43,13 @@ class PassedRowsTest : public ::testing::Test {
 
   std::unique_ptr<FeedClient> Connect() {
     Result<std::unique_ptr<FeedClient>> client = FeedClient::Connect(
-        server_->endpoint(), token_, {.progress_timeout = kLong}, Deadline::After(kLong));
+        server_->endpoint(), key_, {.progress_timeout = kLong}, Deadline::After(kLong));
     EXPECT_TRUE(client.ok()) << client.status().DebugString();
     return std::move(*client);
   }
 
   Status Pass(std::uint32_t epoch, const ItemRange& rows, const std::string& queue = "input") {
-    return PassRows(server_->endpoint(), token_, queue, epoch,
+    return PassRows(server_->endpoint(), key_, queue, epoch,
                     std::as_bytes(std::span(kChunk.data(), kChunk.size())), rows);
   }
 
@@ -57,7 +57,7 @@ class PassedRowsTest : public ::testing::Test {
     return server_->NextPassed("input", epoch, {.deadline = Deadline::After(patience)});
   }
 
-  const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
+  const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
   std::unique_ptr<FeedServer> server_;
 };
 
@@ -131,7 +131,7 @@ TEST_F(PassedRowsTest, AreNotWantedOnceTheFeedWasTerminated) {
 // A node that was not told that they arrived brings them again.
 TEST_F(PassedRowsTest, OfTheSameNumberAreTakenOnce) {
   const auto pass = [&](std::uint32_t epoch, const PassOptions& options) {
-    return PassRows(server_->endpoint(), token_, "input", epoch,
+    return PassRows(server_->endpoint(), key_, "input", epoch,
                     std::as_bytes(std::span(kChunk.data(), kChunk.size())), {0, 2}, options);
   };
   for (const PassOptions& options : {PassOptions{.from = 1, .number = 1},
@@ -153,7 +153,7 @@ TEST_F(PassedRowsTest, TheInterruptCheckEndsTheWait) {
   const Result<net::TcpListener> silent = net::ListenTcp("127.0.0.1", 0, 0);
   ASSERT_TRUE(silent.ok()) << silent.status().DebugString();
   const Status passed =
-      PassRows({.host = "127.0.0.1", .port = silent->port}, token_, "input", 0,
+      PassRows({.host = "127.0.0.1", .port = silent->port}, key_, "input", 0,
                std::as_bytes(std::span(kChunk.data(), kChunk.size())), {0, 1},
                {.check = [] { return Status(ErrorKind::kInterrupted, "the dataset is gone"); }});
   EXPECT_EQ(passed.kind(), ErrorKind::kInterrupted);

@@ -22,21 +22,20 @@ constexpr std::size_t kBytes = 10'000;
 class ScarceMemoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto server =
-        FeedServer::Start({.token = token_, .cluster_id = "c1", .bind_address = "127.0.0.1"});
+    auto server = FeedServer::Start({.key = key_, .cluster_id = "c1", .bind_address = "127.0.0.1"});
     ASSERT_TRUE(server.ok()) << server.status().DebugString();
     server_ = std::move(*server);
     Endpoint endpoint = server_->endpoint();
     endpoint.host = "127.0.0.1";
     endpoint.unix_name.clear();
     auto client =
-        FeedClient::Connect(endpoint, token_, {.progress_timeout = kLong}, Deadline::After(kLong));
+        FeedClient::Connect(endpoint, key_, {.progress_timeout = kLong}, Deadline::After(kLong));
     ASSERT_TRUE(client.ok()) << client.status().DebugString();
     client_ = std::move(*client);
     ASSERT_TRUE(client_->Open({.mode = Mode::kInference}).ok());
   }
 
-  const Secret token_ = Secret::Generate().value();
+  const Secret key_ = Secret::Generate().value();
   std::unique_ptr<FeedServer> server_;
   std::unique_ptr<FeedClient> client_;
 };

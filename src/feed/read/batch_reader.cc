@@ -28,7 +28,7 @@ bool MayPass(ErrorKind kind) {
 }  // namespace
 
 BatchReader::BatchReader(FeedServer& server, std::string queue, Converter converter)
-    : server_(server), queue_(std::move(queue)), opener_(std::move(converter)) {}
+    : server_(server), queue_(std::move(queue)), opener_(std::move(converter), server.pickles()) {}
 
 Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::Peek(const Wait& wait) {
   Status late;

@@ -47,7 +47,7 @@ class BatchReaderTest : public ::testing::Test {
  protected:
   void SetUp() override {
     Result<std::unique_ptr<FeedServer>> server =
-        FeedServer::Start({.token = token_,
+        FeedServer::Start({.key = key_,
                            .cluster_id = "c1",
                            .bind_address = "",
                            .memory_budget_bytes = 4 * kRegionBytes,
@@ -60,7 +60,7 @@ class BatchReaderTest : public ::testing::Test {
 
   std::unique_ptr<FeedClient> Open(Mode mode, bool until_read = false) {
     Result<std::unique_ptr<FeedClient>> client = FeedClient::Connect(
-        server_->endpoint(), token_, {.progress_timeout = kLong}, Deadline::After(kLong));
+        server_->endpoint(), key_, {.progress_timeout = kLong}, Deadline::After(kLong));
     EXPECT_TRUE(client.ok()) << client.status().DebugString();
     const Status opened = (*client)
                               ->Open({.mode = mode,
@@ -137,7 +137,7 @@ class BatchReaderTest : public ::testing::Test {
     return next.status().ToString();
   }
 
-  const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
+  const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
   std::unique_ptr<FeedServer> server_;
   std::unique_ptr<FeedClient> client_;
   std::unique_ptr<BatchReader> reader_;
@@ -492,7 +492,7 @@ TEST_F(BatchReaderTest, RowsOfAnotherNodeThatNoMemoryWasLeftForAreNotLost) {
       *server_, "input", FailsOnce([] { return Status(ErrorKind::kNoResources, "no memory"); }));
   const BatchOptions options = {.rows = 2, .columns = {{.name = "1", .dtype = kInt64}}};
   const Wait wait{.deadline = Deadline::After(kLong)};
-  ASSERT_TRUE(PassRows(server_->endpoint(), token_, "input", 0, PickledChunk("abc"), {0, 2}).ok());
+  ASSERT_TRUE(PassRows(server_->endpoint(), key_, "input", 0, PickledChunk("abc"), {0, 2}).ok());
   EXPECT_EQ(reader_->TakePassed(options, 0, wait).status().kind(), ErrorKind::kNoResources);
   const Result<std::uint64_t> taken = reader_->TakePassed(options, 0, wait);
   ASSERT_TRUE(taken.ok()) << taken.status().DebugString();
@@ -637,7 +637,7 @@ TEST_F(BatchReaderTest, RowsGoOnToAnotherReaderFromTheEndOfTheEpoch) {
 
   // They come back behind the others; a range that the chunk does not hold is refused.
   const auto come_back = [&](const ItemRange& rows) {
-    return PassRows(server_->endpoint(), token_, "input", 0, chunk, rows);
+    return PassRows(server_->endpoint(), key_, "input", 0, chunk, rows);
   };
   ASSERT_TRUE(come_back({1, 3}).ok());
   EXPECT_EQ(*reader_->TakePassed(options, 0, wait), 2u);

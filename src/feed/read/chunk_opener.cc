@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/logging.h"
+#include "chunk/pickle_leave.h"
 
 namespace tfos::feed {
 namespace {
@@ -37,6 +38,7 @@ Result<ChunkOpener::Opened> ChunkOpener::Open(ChunkLoan& loan) {
   const std::uint64_t rows_read = loan.is_sample() ? 0 : loan.rows_read();
   chunk->memory = lent;
   TFOS_ASSIGN_OR_RETURN(chunk::ChunkView view, chunk::ChunkView::Parse(bytes));
+  TFOS_RETURN_IF_ERROR(chunk::CheckLeave(view, pickles_allowed_));
   if (view.kind() != chunk::ChunkKind::kColumnar) {
     TFOS_ASSIGN_OR_RETURN(columns::HeldBytes converted, Convert(view, bytes));
     TFOS_ASSIGN_OR_RETURN(view, chunk::ChunkView::Parse(converted.bytes));

@@ -27,7 +27,9 @@ class ChunkOpener {
   /// what PickleColumns leaves to Python.
   using Converter = std::function<Result<AlignedBuffer>(std::span<const std::byte> chunk)>;
 
-  explicit ChunkOpener(Converter converter) : converter_(std::move(converter)) {}
+  /// `pickles`: rows may be pickles. If not, a chunk of such is bad input.
+  ChunkOpener(Converter converter, bool pickles)
+      : converter_(std::move(converter)), pickles_allowed_(pickles) {}
 
   /// Chunks that are opened from now on keep what came, so that it can be passed on.
   void KeepSources() { keep_sources_ = true; }
@@ -55,6 +57,7 @@ class ChunkOpener {
   bool MayLend();
 
   const Converter converter_;
+  const bool pickles_allowed_;
   BufferPool pool_;
   columns::PickleColumns pickles_{pool_};
   bool keep_sources_ = false;

@@ -140,7 +140,7 @@ class FeedPropertyTest : public ::testing::TestWithParam<int> {
   void StartNodes(const Case& given) {
     for (std::uint32_t i = 0; i < given.nodes; ++i) {
       auto server = FeedServer::Start({.node_id = i,
-                                       .token = token_,
+                                       .key = key_,
                                        .cluster_id = "c1",
                                        .bind_address = given.remote ? "127.0.0.1" : "",
                                        .memory_budget_bytes = 3 * kRegionBytes,
@@ -153,7 +153,7 @@ class FeedPropertyTest : public ::testing::TestWithParam<int> {
   PartitionWriterOptions Options(const Case& given, std::uint32_t partition,
                                  std::uint32_t attempt) const {
     PartitionWriterOptions options;
-    options.token = token_;
+    options.key = key_;
     options.session.key.partition = partition;
     options.session.attempt.number = attempt;
     options.session.until_read = given.nodes_die;
@@ -201,7 +201,7 @@ class FeedPropertyTest : public ::testing::TestWithParam<int> {
     return ended.ok();
   }
 
-  const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
+  const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
   std::vector<std::unique_ptr<FeedServer>> servers_;
 };
 

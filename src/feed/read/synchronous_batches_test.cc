@@ -40,7 +40,7 @@ class TestNode {
  public:
   explicit TestNode(std::uint32_t id) {
     auto server =
-        FeedServer::Start({.node_id = id, .token = token_, .cluster_id = "c1", .bind_address = ""});
+        FeedServer::Start({.node_id = id, .key = key_, .cluster_id = "c1", .bind_address = ""});
     EXPECT_TRUE(server.ok()) << server.status().DebugString();
     server_ = std::move(*server);
     reader_ = std::make_unique<BatchReader>(*server_, "input", nullptr);
@@ -49,7 +49,7 @@ class TestNode {
 
   /// Feeds a partition of this epoch with as many rows.
   void Feed(std::uint32_t epoch, std::uint64_t rows) {
-    auto client = FeedClient::Connect(server_->endpoint(), token_, {.progress_timeout = kLong},
+    auto client = FeedClient::Connect(server_->endpoint(), key_, {.progress_timeout = kLong},
                                       Deadline::After(kLong));
     ASSERT_TRUE(client.ok()) << client.status().DebugString();
     const SessionOptions session = {.key = {.job = {1}, .epoch = epoch, .partition = 0}};
@@ -87,7 +87,7 @@ class TestNode {
   }
 
  private:
-  const Secret token_ = *Secret::FromHex(std::string(64, 'a'));
+  const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
   std::unique_ptr<FeedServer> server_;
   std::unique_ptr<BatchReader> reader_;
   StepTickets tickets_;

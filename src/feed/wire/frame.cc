@@ -18,25 +18,14 @@ constexpr std::string_view kCut = "\n... (cut) ...\n";
 constexpr std::size_t kKeptOfError = (kErrorTextLimit - kCut.size()) / 2;
 
 constexpr std::pair<MessageType, std::string_view> kMessageNames[] = {
-    {MessageType::kChallenge, "CHALLENGE"},
-    {MessageType::kHello, "HELLO"},
-    {MessageType::kWelcome, "WELCOME"},
-    {MessageType::kOpen, "OPEN"},
-    {MessageType::kOpened, "OPENED"},
-    {MessageType::kChunk, "CHUNK"},
-    {MessageType::kData, "DATA"},
-    {MessageType::kGrow, "GROW"},
-    {MessageType::kRegion, "REGION"},
-    {MessageType::kCredit, "CREDIT"},
-    {MessageType::kResult, "RESULT"},
-    {MessageType::kEnd, "END"},
-    {MessageType::kEnded, "ENDED"},
-    {MessageType::kError, "ERROR"},
-    {MessageType::kStop, "STOP"},
-    {MessageType::kProgress, "PROGRESS"},
-    {MessageType::kCount, "COUNT"},
-    {MessageType::kCounted, "COUNTED"},
-    {MessageType::kSuperseded, "SUPERSEDED"},
+    {MessageType::kOpen, "OPEN"},         {MessageType::kOpened, "OPENED"},
+    {MessageType::kChunk, "CHUNK"},       {MessageType::kData, "DATA"},
+    {MessageType::kGrow, "GROW"},         {MessageType::kRegion, "REGION"},
+    {MessageType::kCredit, "CREDIT"},     {MessageType::kResult, "RESULT"},
+    {MessageType::kEnd, "END"},           {MessageType::kEnded, "ENDED"},
+    {MessageType::kError, "ERROR"},       {MessageType::kStop, "STOP"},
+    {MessageType::kProgress, "PROGRESS"}, {MessageType::kCount, "COUNT"},
+    {MessageType::kCounted, "COUNTED"},   {MessageType::kSuperseded, "SUPERSEDED"},
 };
 
 /// Builds one frame: header first, then fields in order.
@@ -63,7 +52,6 @@ class Writer {
     AppendBytes(value, frame_);
   }
   void Flag(bool flag) { AppendBytes(static_cast<std::uint8_t>(flag), frame_); }
-  void FlagOfMany(bool flag) { AppendBytes(static_cast<std::uint32_t>(flag), frame_); }
   void ShortText(std::string_view text) {
     text = text.substr(0, kQueueNameLimit);
     AppendBytes(static_cast<std::uint8_t>(text.size()), frame_);
@@ -101,7 +89,6 @@ class Reader {
     value = rest_.TakeEnum(last);
   }
   void Flag(bool& flag) { flag = rest_.TakeFlag(); }
-  void FlagOfMany(bool& flag) { flag = (rest_.Take<std::uint32_t>() & 1) != 0; }
   void ShortText(std::string& text) { text = rest_.TakeText(rest_.Take<std::uint8_t>()); }
   void RangesToTheEnd(std::vector<ItemRange>& ranges) {
     if (rest_.left() / kRangeBytes > kRangesInCounted) rest_.Refuse();
@@ -130,22 +117,6 @@ concept Is = std::same_as<std::remove_const_t<Given>, Message>;
 
 // The fields of each message in the order of docs/formats/feed-protocol.md: for a Writer, which
 // reads them, and for a Reader, which sets them.
-
-template <Is<Challenge> Message>
-void Fields(auto& each, Message& message) {
-  each(message.version, message.nonce);
-}
-
-template <Is<Hello> Message>
-void Fields(auto& each, Message& message) {
-  each(message.version, message.nonce, message.proof);
-}
-
-template <Is<Welcome> Message>
-void Fields(auto& each, Message& message) {
-  each(message.proof, message.node_id);
-  each.FlagOfMany(message.shares_memory);
-}
 
 template <Is<PartitionKey> Key, Is<Attempt> Try>
 void Fields(auto& each, Key& key, Try& attempt) {
@@ -233,20 +204,6 @@ std::string_view MessageTypeName(MessageType type) {
   return "unknown";
 }
 
-Digest FeederProof(const Secret& token, const Nonce& server, const Nonce& feeder) {
-  return HmacSha256(token, net::ProofText("tfos feeder", server, feeder));
-}
-
-Digest NodeProof(const Secret& token, const Nonce& server, const Nonce& feeder) {
-  return HmacSha256(token, net::ProofText("tfos node", feeder, server));
-}
-
-std::string Encode(const Challenge& message) { return EncodeAs(MessageType::kChallenge, message); }
-
-std::string Encode(const Hello& message) { return EncodeAs(MessageType::kHello, message); }
-
-std::string Encode(const Welcome& message) { return EncodeAs(MessageType::kWelcome, message); }
-
 std::string Encode(const SessionOptions& message) { return EncodeAs(MessageType::kOpen, message); }
 
 std::string Encode(const OpenedMessage& message) { return EncodeAs(MessageType::kOpened, message); }
@@ -295,18 +252,6 @@ std::string EncodeDataHead(const DataHead& head, std::uint32_t bytes) {
 
 std::string EncodeResultHead(std::uint64_t rows, std::uint32_t bytes) {
   return EncodeU64(MessageType::kResult, rows, bytes);
-}
-
-Result<Challenge> ParseChallenge(std::span<const std::byte> body) {
-  return ParseAs<Challenge>(MessageType::kChallenge, body);
-}
-
-Result<Hello> ParseHello(std::span<const std::byte> body) {
-  return ParseAs<Hello>(MessageType::kHello, body);
-}
-
-Result<Welcome> ParseWelcome(std::span<const std::byte> body) {
-  return ParseAs<Welcome>(MessageType::kWelcome, body);
 }
 
 Result<SessionOptions> ParseOpen(std::span<const std::byte> body) {
@@ -359,7 +304,7 @@ Result<FrameHeader> ParseFrameHeader(std::span<const std::byte, kFrameHeaderByte
   if (magic != kMagic) {
     return Status(ErrorKind::kBadInput, "the other side does not speak tfos feed");
   }
-  if (type < static_cast<std::uint8_t>(MessageType::kChallenge) ||
+  if (type < static_cast<std::uint8_t>(MessageType::kOpen) ||
       type > static_cast<std::uint8_t>(MessageType::kSuperseded) || flags != 0 || reserved != 0) {
     return Status(ErrorKind::kBadInput,
                   fmt::format("unknown message (type {}, flags {})", type, flags));

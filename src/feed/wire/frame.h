@@ -8,17 +8,19 @@
 #include <string_view>
 #include <vector>
 
-#include "base/crypto/secret.h"
 #include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
-#include "net/proof.h"
+#include "net/handshake/protocol.h"
 #include "tfos/status.h"
 
 // The messages of docs/formats/feed-protocol.md as values and as bytes. Pure: no sockets.
 
 namespace tfos::feed {
 
-inline constexpr std::uint16_t kProtocolVersion = 2;
+/// How a connection begins. Numbers: a feeder's partition or a node's id connects, the id of the
+/// node that is to be fed accepts.
+inline constexpr net::Protocol kFeedProtocol{.magic = "tfos-fee", .version = 3, .name = "feed"};
+
 inline constexpr std::size_t kFrameHeaderBytes = 12;
 inline constexpr std::uint32_t kPlainBodyLimit = 64 * 1024;
 inline constexpr std::uint32_t kErrorTextLimit = 1024 * 1024;
@@ -31,9 +33,7 @@ inline constexpr std::size_t kRangesInCounted = 2000;
 inline constexpr std::uint64_t kDataLimit = 0xffff'0000;
 
 enum class MessageType : std::uint8_t {
-  kChallenge = 1,
-  kHello = 2,
-  kWelcome = 3,
+  // 1 to 3 were the handshake of earlier versions.
   kOpen = 4,
   kOpened = 5,
   kChunk = 6,
@@ -53,26 +53,6 @@ enum class MessageType : std::uint8_t {
 };
 
 std::string_view MessageTypeName(MessageType type);
-
-using net::Nonce;
-using net::RandomNonce;
-
-struct Challenge {
-  std::uint16_t version = kProtocolVersion;
-  Nonce nonce{};
-};
-
-struct Hello {
-  std::uint16_t version = kProtocolVersion;
-  Nonce nonce{};
-  Digest proof{};
-};
-
-struct Welcome {
-  Digest proof{};
-  std::uint32_t node_id = 0;
-  bool shares_memory = false;
-};
 
 enum class OpenStatus : std::uint8_t { kGoOn = 0, kFeedOver = 1, kUnknownQueue = 2 };
 
@@ -123,13 +103,6 @@ struct EndedMessage {
   std::uint64_t rows = 0;
 };
 
-/// What a proof of the token is about: it binds the token to this connection and direction.
-Digest FeederProof(const Secret& token, const Nonce& server, const Nonce& feeder);
-Digest NodeProof(const Secret& token, const Nonce& server, const Nonce& feeder);
-
-std::string Encode(const Challenge& message);
-std::string Encode(const Hello& message);
-std::string Encode(const Welcome& message);
 std::string Encode(const SessionOptions& message);
 std::string Encode(const OpenedMessage& message);
 std::string Encode(const ChunkMessage& message);
@@ -150,9 +123,6 @@ std::string EncodeDataHead(const DataHead& head, std::uint32_t bytes);
 std::string EncodeResultHead(std::uint64_t rows, std::uint32_t bytes);
 
 // Each fails with kBadInput for a body that is not exactly such a message.
-Result<Challenge> ParseChallenge(std::span<const std::byte> body);
-Result<Hello> ParseHello(std::span<const std::byte> body);
-Result<Welcome> ParseWelcome(std::span<const std::byte> body);
 Result<SessionOptions> ParseOpen(std::span<const std::byte> body);
 Result<OpenedMessage> ParseOpened(std::span<const std::byte> body);
 Result<ChunkMessage> ParseChunk(std::span<const std::byte> body);

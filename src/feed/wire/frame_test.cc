@@ -72,10 +72,7 @@ CountMessage SomeCount() {
 
 /// One of each, the ones with a payload included.
 std::string EveryFrame() {
-  std::string stream = Encode(Challenge{.nonce = {1}});
-  stream += Encode(Hello{.nonce = {2}, .proof = {3}});
-  stream += Encode(Welcome{.proof = {4}, .node_id = 5, .shares_memory = true});
-  stream += Encode(SomeSession());
+  std::string stream = Encode(SomeSession());
   stream += Encode(OpenedMessage{.result_limit = 2, .region_bytes = 3});
   stream += Encode(ChunkMessage{.offset = 64, .bytes = 2, .first = 7, .items = 3});
   stream += EncodeDataHead({.offset = 64, .first = 10, .items = 9}, 5) + "hello";
@@ -91,12 +88,6 @@ std::string EveryFrame() {
 }
 
 TEST(FrameTest, MessagesSurviveTheWire) {
-  const Result<Hello> hello = ParseHello(Body(Encode(Hello{.nonce = {7}, .proof = {8}})));
-  ASSERT_TRUE(hello.ok());
-  EXPECT_EQ(hello->version, kProtocolVersion);
-  EXPECT_EQ(hello->nonce, Nonce{7});
-  EXPECT_EQ(hello->proof, Digest{8});
-
   const Result<SessionOptions> open = ParseOpen(Body(Encode(SomeSession())));
   ASSERT_TRUE(open.ok());
   EXPECT_EQ(open->mode, Mode::kInference);
@@ -165,7 +156,6 @@ TEST(FrameTest, ABodyOfAnotherLengthIsMalformed) {
   EXPECT_FALSE(ParseOpen(Body(open + "x")).ok());
   EXPECT_FALSE(ParseCredit(Bytes("12345")).ok());
   EXPECT_FALSE(ParseU64(Bytes("1234567")).ok());
-  EXPECT_FALSE(ParseHello({}).ok());
 }
 
 TEST(FrameTest, UnknownModesAreMalformed) {
@@ -189,8 +179,8 @@ TEST(FrameReaderTest, TheStreamMayBeCutAnywhere) {
   const std::string stream = EveryFrame();
   const Result<std::vector<Message>> whole = ReadAll(stream, stream.size());
   ASSERT_TRUE(whole.ok()) << whole.status().DebugString();
-  ASSERT_EQ(whole->size(), 21u);
-  EXPECT_EQ((*whole)[6].payload, "hello");
+  ASSERT_EQ(whole->size(), 18u);
+  EXPECT_EQ((*whole)[3].payload, "hello");
   for (std::size_t step = 1; step < 40; ++step) {
     const Result<std::vector<Message>> pieces = ReadAll(stream, step);
     ASSERT_TRUE(pieces.ok());
@@ -239,9 +229,6 @@ TEST(FrameReaderTest, EveryBitFlipIsReadOrRefused) {
     }
     for (const Message& message : *messages) {
       const std::span<const std::byte> body = Bytes(message.body);
-      (void)ParseChallenge(body).ok();
-      (void)ParseHello(body).ok();
-      (void)ParseWelcome(body).ok();
       (void)ParseOpen(body).ok();
       (void)ParseOpened(body).ok();
       (void)ParseChunk(body).ok();
@@ -251,19 +238,16 @@ TEST(FrameReaderTest, EveryBitFlipIsReadOrRefused) {
       (void)ParseCounted(body).ok();
     }
   }
-  EXPECT_GT(refused, 20u * 8 * 6) << "magic, flags and reserved of 20 frames at least";
+  EXPECT_GT(refused, 18u * 8 * 6) << "magic, flags and reserved of 18 frames at least";
 }
 
-TEST(ProofTest, BindsTokenNoncesAndDirection) {
-  const Secret token = *Secret::FromHex(std::string(64, 'a'));
-  const Secret other = *Secret::FromHex(std::string(64, 'b'));
-  const Nonce one{1};
-  const Nonce two{2};
-  EXPECT_EQ(FeederProof(token, one, two), FeederProof(token, one, two));
-  EXPECT_NE(FeederProof(token, one, two), FeederProof(other, one, two));
-  EXPECT_NE(FeederProof(token, one, two), FeederProof(token, two, one));
-  EXPECT_NE(FeederProof(token, one, two), NodeProof(token, one, two));
-  EXPECT_NE(FeederProof(token, one, two), NodeProof(token, two, one));
+// As an earlier version began.
+TEST(FrameTest, TheHandshakeOfEarlierVersionsIsUnknown) {
+  for (const char type : {'\1', '\2', '\3'}) {
+    std::string frame = EncodeStop();
+    frame[4] = type;
+    EXPECT_FALSE(ReadAll(frame, 4096).ok());
+  }
 }
 
 }  // namespace

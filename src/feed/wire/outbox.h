@@ -8,6 +8,7 @@
 
 #include "base/memory/aligned_buffer.h"
 #include "base/process/unique_fd.h"
+#include "net/stream.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
@@ -15,16 +16,16 @@ namespace tfos::feed {
 /// One frame on its way out.
 struct OutFrame {
   std::string bytes;
-  UniqueFd pass = UniqueFd();  ///< Sent along when valid.
+  UniqueFd pass = UniqueFd();  ///< Sent along when valid: over a Unix socket only.
   AlignedBuffer result = {};   ///< Follows the bytes; counts against the limit of unread results.
 
   std::size_t size() const { return bytes.size() + result.size(); }
 };
 
-/// Frames that a socket has not taken yet.
+/// Frames that a stream has not taken yet.
 ///
-/// Owner and lifetime: owns the frames; borrows the socket. Threads: one at a time. Errors: those
-/// of the socket; it is useless afterwards.
+/// Owner and lifetime: owns the frames; borrows the stream, always the same. Threads: one at a
+/// time. Errors: those of the stream; it is useless afterwards.
 class Outbox {
  public:
   void Add(OutFrame frame) { frames_.push_back(std::move(frame)); }
@@ -34,7 +35,8 @@ class Outbox {
     bool blocked = false;            ///< Something is left: wait for POLLOUT.
     std::uint64_t result_bytes = 0;  ///< Of the frames that are now out completely.
   };
-  Result<Flushed> Flush(int fd);
+  /// Descriptors go through the stream's socket, a Unix socket.
+  Result<Flushed> Flush(net::Stream& stream);
 
  private:
   std::deque<OutFrame> frames_;

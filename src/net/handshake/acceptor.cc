@@ -168,6 +168,7 @@ void Acceptor::Continue(Strangers::iterator stranger, std::vector<Guest>& guests
 
 void Acceptor::Refuse(Strangers::iterator stranger, std::string_view why) {
   log_.Write(fmt::format("{}: {} was refused: {}", options_.what, stranger->second.peer, why));
+  ++refused_;
   strangers_.erase(stranger);  // Its descriptor leaves the epoll set as it closes.
 }
 

@@ -68,6 +68,8 @@ class Acceptor {
   std::size_t strangers() const { return strangers_.size(); }
   /// How often it has stopped accepting for a moment, for want of descriptors.
   std::uint64_t pauses() const { return pauses_; }
+  /// Those who were not let in, so far.
+  std::uint64_t refused() const { return refused_; }
   /// Stops listening; no stranger gets in any more.
   void Close();
 
@@ -98,6 +100,7 @@ class Acceptor {
   std::vector<int> listeners_;
   Strangers strangers_;  ///< The oldest comes first.
   std::uint64_t next_id_ = 0;
+  std::uint64_t refused_ = 0;
   std::optional<Clock::TimePoint> accept_again_;
   std::uint64_t pauses_ = 0;
   StrangerLog log_;

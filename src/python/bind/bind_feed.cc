@@ -38,14 +38,17 @@ std::pair<bool, std::string> WhyNodeWasLost(const std::string& plan) {
 }
 
 std::shared_ptr<node::NodeFeed> StartServer(
-    std::uint32_t node_id, const std::string& cluster_id, const std::string& token_hex,
+    std::uint32_t node_id, const std::string& cluster_id, const std::string& key_hex,
     const std::vector<std::string>& queues, std::uint64_t memory_bytes,
     std::uint64_t cache_memory_bytes, const std::string& cache_directory,
-    const std::string& bind_address, const std::string& ports) {
+    const std::string& bind_address, const std::string& ports, const std::string& encrypt,
+    bool pickle) {
   const auto range = ValueOrThrow(control::PortRange::Parse(ports));
   feed::FeedServerOptions options;
   options.node_id = node_id;
-  options.token = ValueOrThrow(Secret::FromHex(token_hex));
+  options.key = ValueOrThrow(Secret::FromHex(key_hex));
+  options.encryption = ValueOrThrow(net::EncryptionFromWord(encrypt));
+  options.pickles = pickle;
   options.cluster_id = cluster_id;
   options.queues = queues;
   options.bind_address = bind_address;
@@ -123,9 +126,10 @@ nb::dict FinishWriter(FeedWriter& writer) {
 void BindFeed(nb::module_& module) {
   nb::class_<node::NodeFeed>(module, "FeedServer",
                              "Takes rows from Spark tasks into this node and gives results back.")
-      .def(nb::new_(&StartServer), nb::arg("node_id"), nb::arg("cluster_id"), nb::arg("token_hex"),
+      .def(nb::new_(&StartServer), nb::arg("node_id"), nb::arg("cluster_id"), nb::arg("key_hex"),
            nb::arg("queues"), nb::arg("memory_bytes"), nb::arg("cache_memory_bytes"),
-           nb::arg("cache_directory"), nb::arg("bind_address"), nb::arg("ports"))
+           nb::arg("cache_directory"), nb::arg("bind_address"), nb::arg("ports"),
+           nb::arg("encrypt"), nb::arg("pickle"))
       .def("endpoint", &EndpointOf, "Where feeders connect to: a dict of socket and port.")
       .def(
           "reader",

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "chunk/chunk.h"
+#include "chunk/pickle_leave.h"
 #include "chunk/row_structure.h"
 #include "columns/arrow/arrow_export.h"
 #include "python/codec/row_decoder.h"
@@ -14,8 +15,9 @@
 namespace tfos::python {
 namespace {
 
-const char* FormOf(std::span<const std::byte> bytes) {
+const char* FormOf(std::span<const std::byte> bytes, bool pickles) {
   const chunk::ChunkView chunk = ValueOrThrow(chunk::ChunkView::Parse(bytes));
+  ThrowIfError(chunk::CheckLeave(chunk, pickles));
   if (chunk.kind() != chunk::ChunkKind::kColumnar) return "object";
   switch (ValueOrThrow(chunk::ParseRowStructure(chunk)).kind) {
     case chunk::RowNodeKind::kList:
@@ -32,10 +34,10 @@ const char* FormOf(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-ResultBatch::ResultBatch(feed::ResultChunk chunk)
+ResultBatch::ResultBatch(feed::ResultChunk chunk, bool pickles)
     : bytes_(std::make_shared<const AlignedBuffer>(std::move(chunk.bytes))),
       rows_(chunk.rows),
-      form_(FormOf(bytes_->bytes())) {}
+      form_(FormOf(bytes_->bytes(), pickles)) {}
 
 nb::list ResultBatch::Objects() const { return DecodeAll(bytes_->bytes()); }
 

@@ -16,7 +16,8 @@ namespace tfos::python {
 /// with the GIL. Errors: throws as errors.h says.
 class ResultBatch {
  public:
-  explicit ResultBatch(feed::ResultChunk chunk);
+  /// Unless `pickles`, results that are pickles are bad input.
+  ResultBatch(feed::ResultChunk chunk, bool pickles);
 
   std::uint64_t rows() const { return rows_; }
   /// What a result is: "value" (one column), "list", "tuple" or "mapping" of columns; "object" when

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "chunk/pickle_leave.h"
 #include "python/objects/errors.h"
 
 namespace tfos::python {
@@ -118,7 +119,9 @@ void ObjectVector::Truncate(std::size_t size) {
   }
 }
 
-RowDecoder::RowDecoder(std::span<const std::byte> chunk) : chunk_(ParseOrThrow(chunk)) {
+RowDecoder::RowDecoder(std::span<const std::byte> chunk, bool pickles)
+    : chunk_(ParseOrThrow(chunk)) {
+  ThrowIfError(chunk::CheckLeave(chunk_, pickles));
   if (chunk_.kind() != chunk::ChunkKind::kColumnar) return;
   root_ = Prepare(ValueOrThrow(chunk::ParseRowStructure(chunk_)));
 }

@@ -82,7 +82,8 @@ struct DecodeNode {
 /// ThrowStatus for bytes that aren't a valid chunk.
 class RowDecoder {
  public:
-  explicit RowDecoder(std::span<const std::byte> chunk);
+  /// Unless `pickles`, a chunk of pickles is bad input.
+  explicit RowDecoder(std::span<const std::byte> chunk, bool pickles = true);
   RowDecoder(const RowDecoder&) = delete;
   RowDecoder& operator=(const RowDecoder&) = delete;
 

@@ -2,7 +2,10 @@
 
 #include <utility>
 
+#include "chunk/pickle_leave.h"
+#include "python/codec/row_refusal.h"
 #include "python/codec/row_values.h"
+#include "python/objects/errors.h"
 
 namespace tfos::python {
 namespace {
@@ -17,7 +20,12 @@ nb::object ImportedModule(const char* name) {
 }  // namespace
 
 void RowEncoder::Plan(nb::list rows, std::size_t begin, std::size_t end) {
-  if (!PlanIfColumnar(std::move(rows), begin, end)) pickled_.Plan(rows_, begin_, end_);
+  if (!PlanIfColumnar(std::move(rows), begin, end)) PlanPickle();
+}
+
+void RowEncoder::PlanPickle() {
+  if (!pickles_) ThrowStatus(chunk::PicklesRefused(WhyNoColumns(rows_, begin_, end_)));
+  pickled_.Plan(rows_, begin_, end_);
 }
 
 bool RowEncoder::PlanIfColumnar(nb::list rows, std::size_t begin, std::size_t end) {
@@ -49,7 +57,7 @@ bool RowEncoder::Fill(std::span<std::byte> out) {
   }
   if (filled) return true;
   columnar_ = false;
-  pickled_.Plan(rows_, begin_, end_);
+  PlanPickle();
   return false;
 }
 

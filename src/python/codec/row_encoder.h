@@ -36,13 +36,16 @@ struct EncodeNode {
 ///   encoder.Plan(rows, begin, end);
 ///   do { room = memory for encoder.bytes() bytes; } while (!encoder.Fill(room));
 ///
+/// Where rows may not be pickles, those without columns are bad input.
+///
 /// Owner and lifetime: between Plan and Fill it refers to the list, which it keeps alive.
 /// Threads: one at a time, with the GIL. The GIL may be released between the calls; rows that
 /// another thread changes meanwhile are noticed.
-/// Errors: throws nb::python_error, with what pickle raised when a row cannot be pickled.
+/// Errors: throws nb::python_error, with what pickle raised when a row cannot be pickled, and
+/// BadInputError for rows that would have to be.
 class RowEncoder {
  public:
-  RowEncoder() = default;
+  explicit RowEncoder(bool pickles = true) : pickles_(pickles) {}
 
   /// Plans a chunk of rows [begin, end) of `rows`.
   void Plan(nb::list rows, std::size_t begin, std::size_t end);
@@ -69,6 +72,8 @@ class RowEncoder {
   using Values = std::span<PyObject* const>;
   using Columns = std::vector<std::vector<PyObject*>>;
 
+  /// Plans a pickle, or throws where that may not be.
+  void PlanPickle();
   bool PlanAtDepth(nb::list rows, std::size_t begin, std::size_t end, int depth);
   bool PlanColumnar(int depth);
   bool PlanNode(Values values, int depth, EncodeNode& node);
@@ -100,6 +105,7 @@ class RowEncoder {
   /// pyspark.sql.Row likewise; null without it.
   PyTypeObject* spark_row();
 
+  const bool pickles_;
   nb::list rows_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

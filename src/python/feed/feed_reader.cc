@@ -124,7 +124,7 @@ bool FeedReader::has_rows() const {
 
 void FeedReader::Open(Chunk& chunk, bool as_columns) {
   if (chunk.decoder != nullptr) return;
-  chunk.decoder = std::make_unique<RowDecoder>(chunk.loan.bytes());
+  chunk.decoder = std::make_unique<RowDecoder>(chunk.loan.bytes(), server().pickles());
   if (as_columns && !chunk.decoder->columnar() && convertible_) {
     Result<AlignedBuffer> columns = datasets::ConvertToColumns(chunk.loan.bytes());
     // Rows without common columns may have some of those that are wanted: they are looked at one by

@@ -29,7 +29,7 @@ namespace tfos::python {
 class FeedReader {
  public:
   FeedReader(std::shared_ptr<node::NodeFeed> feed, std::string queue)
-      : feed_(std::move(feed)), queue_(std::move(queue)) {}
+      : feed_(std::move(feed)), queue_(std::move(queue)), encoder_(server().pickles()) {}
 
   /// Waits for `count` rows. Returns fewer only at the end of the feed and, unless
   /// `cross_partition`, at the end of an inference partition that had some. Without

@@ -12,7 +12,8 @@
 
 namespace tfos::python {
 
-FeedWriter::FeedWriter(feed::PartitionWriterOptions options) {
+FeedWriter::FeedWriter(feed::PartitionWriterOptions options)
+    : pickles_(options.pickles), encoder_(options.pickles) {
   options.check = &CheckSignals;
   feeder_ =
       ValueOrThrow(WithoutGil([&] { return feed::PartitionFeeder::Open(std::move(options)); }));
@@ -124,7 +125,7 @@ std::optional<ResultBatch> FeedWriter::TakeResultBatch(bool block) {
   std::optional<feed::ResultChunk> result =
       ValueOrThrow(WithoutGil([&] { return feeder_->TakeResult(block); }));
   if (!result) return std::nullopt;
-  return ResultBatch(std::move(*result));
+  return ResultBatch(std::move(*result), pickles_);
 }
 
 void FeedWriter::End() {

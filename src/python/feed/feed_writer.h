@@ -75,6 +75,7 @@ class FeedWriter {
   std::unique_ptr<feed::PartitionFeeder> feeder_;
   bool running_ = false;
   bool closed_ = false;
+  const bool pickles_;
   RowEncoder encoder_;
 };
 

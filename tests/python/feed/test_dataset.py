@@ -440,8 +440,9 @@ from tfos import _native
 from tfos.feed.columns import Request
 from tfos.feed.dataset import make_dataset
 server = _native.FeedServer(
-    node_id=0, cluster_id="test", token_hex=secrets.token_hex(32), queues=["input"],
-    memory_bytes=64 << 20, cache_memory_bytes=0, cache_directory="/tmp", bind_address="127.0.0.1", ports="0")
+    node_id=0, cluster_id="test", key_hex=secrets.token_hex(32), queues=["input"],
+    memory_bytes=64 << 20, cache_memory_bytes=0, cache_directory="/tmp", bind_address="127.0.0.1", ports="0",
+    encrypt="auto", pickle=True)
 dataset = make_dataset(server.batch_source("input"), Request(2, spec=tf.TensorSpec([], tf.int64)))
 iterator = iter(dataset.prefetch(1))
 print("waiting", flush=True)

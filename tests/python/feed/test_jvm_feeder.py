@@ -135,9 +135,10 @@ class AskedCoordinator:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))  # and nobody listens
             return FeedPlan(
-                token=TOKEN,
+                feed_key=TOKEN,
                 read_key=READ_KEY,
                 encrypt="auto",
+                pickle=True,
                 coordinator=self.server.server_address,
                 job_id=bytes(16),
                 queue="input",

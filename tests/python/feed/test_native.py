@@ -356,8 +356,9 @@ NODE_PROCESS = """
 import json, sys, time
 from tfos import _native
 server = _native.FeedServer(
-    node_id=0, cluster_id="test", token_hex=sys.argv[1], queues=["input"], memory_bytes=64 << 20,
-    cache_memory_bytes=0, cache_directory="/tmp", bind_address="127.0.0.1", ports="0")
+    node_id=0, cluster_id="test", key_hex=sys.argv[1], queues=["input"], memory_bytes=64 << 20,
+    cache_memory_bytes=0, cache_directory="/tmp", bind_address="127.0.0.1", ports="0",
+    encrypt="auto", pickle=True)
 print(json.dumps(server.endpoint()), flush=True)
 sys.stdin.read()
 """
@@ -366,7 +367,7 @@ sys.stdin.read()
 def test_a_killed_node_and_nobody_to_feed(make_nodes: Any) -> None:
     nodes = make_nodes(0)
     node = subprocess.Popen(
-        [sys.executable, "-c", NODE_PROCESS, nodes.token],
+        [sys.executable, "-c", NODE_PROCESS, nodes.key],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -412,11 +413,13 @@ def test_bad_arguments(make_nodes: Any) -> None:
     with pytest.raises(BadInputError, match="neither 'train' nor 'inference'"):
         nodes.writer(mode="both")
     with pytest.raises(BadInputError):
-        nodes.writer(token="xyz")
+        nodes.writer(feed_key="xyz")
+    with pytest.raises(BadInputError, match="encrypt"):
+        nodes.writer(encrypt="perhaps")
     with pytest.raises(FeedError, match="no queue 'other'"):
         nodes.writer(queue="other")
     with pytest.raises(NodeLostError, match="no node could be reached.*hung up|closed"):
-        nodes.writer(token=secrets.token_hex(32))
+        nodes.writer(feed_key=secrets.token_hex(32))
     with pytest.raises(BadInputError):
         nodes.servers[0].reader("other").next_rows(1, True, 1.0)
 

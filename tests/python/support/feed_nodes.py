@@ -17,19 +17,29 @@ TIMEOUT = 120.0
 class Nodes:
     """Some feed servers on this host and the writers that feed them."""
 
-    def __init__(self, count: int, memory_bytes: int = 64 << 20):
-        self.token = secrets.token_hex(32)
+    def __init__(
+        self,
+        count: int,
+        memory_bytes: int = 64 << 20,
+        encrypt: str = "auto",
+        pickle: bool = True,
+    ):
+        self.key = secrets.token_hex(32)
+        self.encrypt = encrypt
+        self.pickle = pickle
         self.servers = [
             _native.FeedServer(
                 node_id=i,
                 cluster_id="test",
-                token_hex=self.token,
+                key_hex=self.key,
                 queues=["input"],
                 memory_bytes=memory_bytes,
                 cache_memory_bytes=1 << 20,
                 cache_directory="/tmp",
                 bind_address="127.0.0.1",
                 ports="0",
+                encrypt=encrypt,
+                pickle=pickle,
             )
             for i in range(count)
         ]
@@ -46,7 +56,10 @@ class Nodes:
     ) -> Any:
         plan = {
             "endpoints": self.endpoints(),
-            "token": self.token,
+            "feed_key": self.key,
+            "read_key": self.key,
+            "encrypt": self.encrypt,
+            "pickle": self.pickle,
             "job_id": JOB.hex(),
             "epoch": 0,
             "queue": "input",

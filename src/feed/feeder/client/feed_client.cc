@@ -10,6 +10,7 @@
 #include "feed/feeder/client/feed_client_impl.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/read_position.h"
+#include "net/handshake/handshake.h"
 #include "net/socket.h"
 
 namespace tfos::feed {
@@ -18,6 +19,46 @@ namespace {
 /// A host that is gone is to be noticed before the wait for progress is over. Here only, as the
 /// node reads at once whatever comes, and a task may take its results slowly.
 constexpr std::chrono::seconds kUnansweredLimit{60};
+
+/// Before the second handshake; twice as long before each further one.
+constexpr std::chrono::milliseconds kFirstPause{20};
+
+/// A socket of the node: the Unix socket if that is there, else TCP.
+Result<UniqueFd> ConnectSocket(const Endpoint& endpoint, const Wait& wait) {
+  if (!endpoint.unix_name.empty()) {
+    TFOS_ASSIGN_OR_RETURN(std::optional<UniqueFd> local,
+                          net::ConnectUnix(endpoint.unix_name, wait));
+    if (local) return *std::move(local);
+  }
+  if (!endpoint.host.empty() && endpoint.port != 0) {
+    return net::ConnectTcp(endpoint.host, endpoint.port, wait, kUnansweredLimit);
+  }
+  return Status(ErrorKind::kReconnect, "nobody listens there any more");
+}
+
+Result<net::Connection> ConnectOnce(const Endpoint& endpoint, const net::Party& party,
+                                    const net::Numbers& numbers, const Wait& wait, bool& hung_up) {
+  TFOS_ASSIGN_OR_RETURN(UniqueFd fd, ConnectSocket(endpoint, wait));
+  Result<net::Connection> connection = net::ShakeHands(std::move(fd), party, numbers, wait);
+  hung_up = !connection.ok() && connection.status().kind() == ErrorKind::kReconnect;
+  return connection;
+}
+
+Result<net::Connection> ConnectTo(const Endpoint& endpoint, const net::Party& party,
+                                  const net::Numbers& numbers, int handshakes, const Wait& wait) {
+  std::chrono::milliseconds pause = kFirstPause;
+  for (int tried = 1;; ++tried, pause *= 2) {
+    bool hung_up = false;
+    Result<net::Connection> connection = ConnectOnce(endpoint, party, numbers, wait, hung_up);
+    if (!hung_up) return connection;
+    if (tried >= handshakes) {
+      return connection.status().Annotate(
+          "it does not let this feeder in, or is another node (its log says why)");
+    }
+    const Wait moment{.deadline = Deadline::After(pause).Min(wait.deadline), .check = wait.check};
+    TFOS_RETURN_IF_ERROR(net::Poll(-1, 0, moment).status());
+  }
+}
 
 }  // namespace
 
@@ -60,7 +101,7 @@ Result<std::span<std::byte>> FeedClient::Impl::Reserve(std::size_t bytes) {
   TFOS_RETURN_IF_ERROR(WaitFor([&] { return stopped_ || (offset = ring_.Find(bytes)).has_value(); },
                                "took no chunk"));
   if (stopped_) return std::span<std::byte>();
-  if (!shares_memory_ && local_.size() < bytes) {
+  if (!shares_memory() && local_.size() < bytes) {
     local_ = AlignedBuffer();
     local_ = AlignedBuffer(bytes);
     if (local_.size() < bytes) {
@@ -70,11 +111,11 @@ Result<std::span<std::byte>> FeedClient::Impl::Reserve(std::size_t bytes) {
   }
   offset_ = *offset;
   reserved_ = bytes;
-  return shares_memory_ ? region_->memory().subspan(offset_, bytes) : local_.bytes().first(bytes);
+  return shares_memory() ? region_->memory().subspan(offset_, bytes) : local_.bytes().first(bytes);
 }
 
 Status FeedClient::Impl::Grow(std::size_t bytes) {
-  if (!shares_memory_ && bytes > kDataLimit) {
+  if (!shares_memory() && bytes > kDataLimit) {
     return {ErrorKind::kUnsupported,
             fmt::format("a chunk of {} bytes; over TCP at most {} fit", bytes, kDataLimit)};
   }
@@ -99,7 +140,7 @@ Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items,
   if (!number) return {ErrorKind::kBug, "the room that was reserved is not free"};
   items_ += items.items();
   const std::span<const std::byte> chunk =
-      shares_memory_ ? region_->memory().subspan(offset_, bytes) : local_.bytes().first(bytes);
+      shares_memory() ? region_->memory().subspan(offset_, bytes) : local_.bytes().first(bytes);
   if (until_read_) {
     sent_.push_back({.number = *number,
                      .bytes = chunk,
@@ -108,7 +149,7 @@ Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items,
                      .rows_read = rows_read});
     local_ = AlignedBuffer();
   }
-  if (shares_memory_) {
+  if (shares_memory()) {
     return Send(Encode(ChunkMessage{.offset = offset_,
                                     .bytes = bytes,
                                     .first = items.begin,
@@ -174,32 +215,27 @@ Result<Ended> FeedClient::Impl::Finish() {
 FeedClient::FeedClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 FeedClient::~FeedClient() = default;
 
-Result<std::unique_ptr<FeedClient>> FeedClient::Connect(const Endpoint& endpoint,
-                                                        const Secret& token,
+Result<std::unique_ptr<FeedClient>> FeedClient::Connect(const Endpoint& endpoint, const Secret& key,
                                                         FeedClientOptions options,
                                                         const Deadline& deadline) {
   const Wait wait{.deadline = deadline, .check = options.check};
-  const std::string doing = fmt::format("connect to the feed of {}", Impl::NameOf(endpoint));
-  std::optional<UniqueFd> fd;
-  if (!endpoint.unix_name.empty()) {
-    Result<std::optional<UniqueFd>> local = net::ConnectUnix(endpoint.unix_name, wait);
-    if (!local.ok()) return local.status().Annotate(doing);
-    fd = std::move(*local);
+  Result<net::Connection> connection = ConnectTo(
+      endpoint, {.protocol = kFeedProtocol, .key = key, .encryption = options.encryption},
+      {.connecting = options.number, .accepting = endpoint.node_id}, options.handshakes, wait);
+  if (!connection.ok()) {
+    return connection.status().Annotate(
+        fmt::format("connect to the feed of {}", Impl::NameOf(endpoint)));
   }
-  if (!fd && !endpoint.host.empty() && endpoint.port != 0) {
-    Result<UniqueFd> remote = net::ConnectTcp(endpoint.host, endpoint.port, wait, kUnansweredLimit);
-    if (!remote.ok()) return remote.status().Annotate(doing);
-    fd = std::move(*remote);
-  }
-  if (!fd) {
-    return Status(ErrorKind::kReconnect, "nobody listens there any more").Annotate(doing);
-  }
-  auto impl = std::make_unique<Impl>(endpoint, std::move(options), std::move(*fd));
-  TFOS_RETURN_IF_ERROR(impl->Authenticate(token, endpoint.node_id, deadline).Annotate(doing));
-  return std::unique_ptr<FeedClient>(new FeedClient(std::move(impl)));
+  return Over(std::move(*connection), endpoint, std::move(options));
 }
 
-bool FeedClient::shares_memory() const { return impl_->shares_memory(); }
+std::unique_ptr<FeedClient> FeedClient::Over(net::Connection connection, const Endpoint& endpoint,
+                                             FeedClientOptions options) {
+  return std::unique_ptr<FeedClient>(
+      new FeedClient(std::make_unique<Impl>(endpoint, std::move(options), std::move(connection))));
+}
+
+net::Channel FeedClient::channel() const { return impl_->channel(); }
 Result<Opened> FeedClient::Open(const SessionOptions& session) { return impl_->Open(session); }
 Result<Counted> FeedClient::Count(const PartitionKey& key, const Attempt& attempt) {
   return impl_->Count(key, attempt);

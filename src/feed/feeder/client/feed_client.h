@@ -15,6 +15,7 @@
 #include "base/time/wait.h"
 #include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
+#include "net/handshake/protocol.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
@@ -23,6 +24,16 @@ struct FeedClientOptions {
   /// The longest time that a call waits without a sign of progress: a credit or result for this
   /// feeder, or the node's word that its program consumes what others bring.
   std::chrono::milliseconds progress_timeout{600'000};
+  /// Which TCP connections are encrypted.
+  net::Encryption encryption = net::Encryption::kBetweenHosts;
+  /// Who connects, for the node's log: the number of the partition, or of the node that passes rows
+  /// on.
+  std::uint32_t number = 0;
+  /// How often a node is asked that hangs up before the handshake is done, which one does that has
+  /// too many strangers.
+  int handshakes = 5;
+  /// The largest result that is taken, in bytes, whatever the node says.
+  std::uint32_t most_result_bytes = 1u << 30;
   /// Ends waits early.
   InterruptCheck check = {};
 };
@@ -73,17 +84,23 @@ struct ResultChunk {
 /// and Finish succeeds, so that a caller just stops reading its rows.
 class FeedClient {
  public:
-  /// Connects through the Unix socket, else over TCP, and authenticates both sides.
-  ///   kReconnect  nobody listens there, or it hung up
-  ///   kBadInput   it does not know the token, or is another node
+  /// Connects through the Unix socket, else over TCP, and shakes hands: both sides prove that they
+  /// have `key`, of the purpose `feed`. A node that hangs up meanwhile may have had no room for
+  /// another stranger, so it is asked again.
+  ///   kReconnect  nobody listens there, or it hung up every time: also if it is another node
+  ///   kBadInput   it does not know the key, or wants another channel
   ///   kRetryLater the deadline passed
-  static Result<std::unique_ptr<FeedClient>> Connect(const Endpoint& endpoint, const Secret& token,
+  static Result<std::unique_ptr<FeedClient>> Connect(const Endpoint& endpoint, const Secret& key,
                                                      FeedClientOptions options,
                                                      const Deadline& deadline);
+  /// Over a connection that has been made, and whose two ends have proved who they are.
+  static std::unique_ptr<FeedClient> Over(net::Connection connection, const Endpoint& endpoint,
+                                          FeedClientOptions options);
   ~FeedClient();
 
   /// True when chunks go through shared memory, false over TCP.
-  bool shares_memory() const;
+  bool shares_memory() const { return channel() == net::Channel::kLocal; }
+  net::Channel channel() const;
 
   /// Asks which items of a training partition the node has accepted, of any attempt, and takes over
   /// from the attempt that came before. Needs none of the node's memory. Before Open.

@@ -18,6 +18,8 @@
 #include "feed/wire/frame_reader.h"
 #include "feed/wire/region.h"
 #include "feed/wire/ring.h"
+#include "net/handshake/protocol.h"
+#include "net/stream.h"
 
 namespace tfos::feed {
 
@@ -28,13 +30,15 @@ class FeedClient::Impl {
   /// For messages.
   static std::string NameOf(const Endpoint& endpoint);
 
-  Impl(const Endpoint& endpoint, FeedClientOptions options, UniqueFd fd)
-      : node_(NameOf(endpoint)), options_(std::move(options)), fd_(std::move(fd)) {
-    reader_.set_limits({.data = 0, .result = 0, .error = 0});
-  }
+  /// Over a connection whose two ends have proved who they are.
+  Impl(const Endpoint& endpoint, FeedClientOptions options, net::Connection connection)
+      : node_(NameOf(endpoint)),
+        options_(std::move(options)),
+        stream_(std::move(connection.stream)),
+        channel_(connection.channel) {}
 
-  Status Authenticate(const Secret& token, std::uint32_t node_id, const Deadline& deadline);
-  bool shares_memory() const { return shares_memory_; }
+  net::Channel channel() const { return channel_; }
+  bool shares_memory() const { return channel_ == net::Channel::kLocal; }
   Result<Counted> Count(const PartitionKey& key, const Attempt& attempt);
   Status BeginOpen(const SessionOptions& session);
   bool opened() const { return opened_.has_value() && !stopped_; }
@@ -48,7 +52,7 @@ class FeedClient::Impl {
   Status End();
   Result<Ended> Finish();
   bool stopped() const { return stopped_; }
-  int fd() const { return fd_.get(); }
+  int fd() const { return stream_->fd(); }
 
  private:
   /// A chunk that the node has not given back. Kept only if the session lasts until all is read.
@@ -75,19 +79,17 @@ class FeedClient::Impl {
   Status LastWord(const Status& cause);
   Status Grow(std::size_t bytes);
   Status Gone(const Status& cause) const;
+  /// Receiving failed.
+  Status Broken(const Status& cause) const;
   Status NoProgress(std::string_view what) const;
   Deadline Patience() const { return Deadline::After(options_.progress_timeout); }
 
   const std::string node_;
   const FeedClientOptions options_;
-  UniqueFd fd_;
+  const std::unique_ptr<net::Stream> stream_;
+  const net::Channel channel_;
   FrameReader reader_;
   UniqueFd passed_;  ///< Came with the last bytes; belongs to the next OPENED or REGION.
-  bool shares_memory_ = false;
-
-  // Authentication.
-  std::optional<Challenge> challenge_;
-  std::optional<Welcome> welcome_;
 
   // The partition.
   bool counting_ = false;  ///< COUNT is sent, and not all of the answer is there.

@@ -25,6 +25,15 @@ Status FeedClient::Impl::Gone(const Status& cause) const {
                     : Status(ErrorKind::kReconnect, fmt::format("{}: {}", text, cause.ToString()));
 }
 
+Status FeedClient::Impl::Broken(const Status& cause) const {
+  if (cause.kind() != ErrorKind::kBadInput) return Gone(cause);
+  // TLS has refused bytes. The node is well, so the partition can be fed again.
+  return {ErrorKind::kReconnect,
+          fmt::format("what came from {} is not what it sent, so the connection was closed: "
+                      "something between the hosts changes it: {}",
+                      node_, cause.ToString())};
+}
+
 Status FeedClient::Impl::NoProgress(std::string_view what) const {
   return {ErrorKind::kRetryLater,
           fmt::format("{} {} for {} (it holds {} chunk{} of this feeder); its program is busy or "
@@ -36,8 +45,9 @@ Status FeedClient::Impl::NoProgress(std::string_view what) const {
 
 Result<bool> FeedClient::Impl::ReadSome() {
   const std::span<std::byte> space = reader_.Space();
-  const Result<net::Transfer> transfer = net::Receive(fd_.get(), space, &passed_);
-  if (!transfer.ok()) return Gone(transfer.status());
+  const Result<net::Transfer> transfer =
+      shares_memory() ? net::Receive(fd(), space, &passed_) : stream_->Receive(space);
+  if (!transfer.ok()) return Broken(transfer.status());
   if (transfer->ended) return Gone({});
   if (transfer->blocked) return false;
   reader_.Filled(transfer->bytes);
@@ -87,16 +97,6 @@ Status FeedClient::Impl::OnEvent(FrameReader::Event event) {
 Status FeedClient::Impl::OnMessage() {
   const std::span<const std::byte> body = reader_.body();
   switch (reader_.type()) {
-    case MessageType::kChallenge: {
-      if (challenge_) break;
-      TFOS_ASSIGN_OR_RETURN(challenge_, ParseChallenge(body));
-      return {};
-    }
-    case MessageType::kWelcome: {
-      if (!challenge_ || welcome_) break;
-      TFOS_ASSIGN_OR_RETURN(welcome_, ParseWelcome(body));
-      return {};
-    }
     case MessageType::kCounted: {
       if (!counting_) break;
       TFOS_ASSIGN_OR_RETURN(const CountedMessage counted, ParseCounted(body));
@@ -106,7 +106,7 @@ Status FeedClient::Impl::OnMessage() {
       return {};
     }
     case MessageType::kOpened: {
-      if (!welcome_ || opened_) break;
+      if (queue_.empty() || opened_) break;
       TFOS_ASSIGN_OR_RETURN(opened_, ParseOpened(body));
       return OnOpened(*opened_);
     }
@@ -159,12 +159,13 @@ Status FeedClient::Impl::OnOpened(const OpenedMessage& opened) {
     case OpenStatus::kGoOn:
       break;
   }
-  reader_.set_limits({.data = 0, .result = opened.result_limit});
+  reader_.set_limits(
+      {.data = 0, .result = std::min(opened.result_limit, options_.most_result_bytes)});
   return UseRegion(opened.region_bytes);
 }
 
 Status FeedClient::Impl::UseRegion(std::uint64_t bytes) {
-  if (shares_memory_) {
+  if (shares_memory()) {
     if (!passed_.valid()) {
       return {ErrorKind::kBadInput, fmt::format("{} passed no shared memory", node_)};
     }
@@ -177,9 +178,8 @@ Status FeedClient::Impl::UseRegion(std::uint64_t bytes) {
 Result<bool> FeedClient::Impl::ReadOrWait(const Deadline& deadline, bool* progressed) {
   TFOS_ASSIGN_OR_RETURN(*progressed, ReadSome());
   if (*progressed) return true;
-  TFOS_ASSIGN_OR_RETURN(
-      const short ready,
-      net::Poll(fd_.get(), POLLIN, {.deadline = deadline, .check = options_.check}));
+  TFOS_ASSIGN_OR_RETURN(const short ready,
+                        net::Poll(fd(), POLLIN, {.deadline = deadline, .check = options_.check}));
   return ready != 0;
 }
 
@@ -187,7 +187,7 @@ Status FeedClient::Impl::Send(std::string_view head, std::span<const std::byte> 
   std::span<const std::byte> first = std::as_bytes(std::span(head));
   Deadline deadline = Patience();
   while (!stopped_ && first.size() + payload.size() > 0) {
-    const Result<net::Transfer> transfer = net::Send(fd_.get(), first, payload);
+    const Result<net::Transfer> transfer = stream_->Send(first, payload);
     if (!transfer.ok()) return LastWord(transfer.status());
     const std::size_t of_first = std::min(first.size(), transfer->bytes);
     first = first.subspan(of_first);
@@ -196,11 +196,15 @@ Status FeedClient::Impl::Send(std::string_view head, std::span<const std::byte> 
       deadline = Patience();
       continue;
     }
-    TFOS_ASSIGN_OR_RETURN(
-        const short ready,
-        net::Poll(fd_.get(), POLLIN | POLLOUT, {.deadline = deadline, .check = options_.check}));
-    if (ready == 0) return NoProgress("read nothing");
-    if ((ready & POLLIN) != 0) {
+    bool may_read = stream_->holds_bytes();
+    if (!may_read) {
+      TFOS_ASSIGN_OR_RETURN(
+          const short ready,
+          net::Poll(fd(), POLLIN | POLLOUT, {.deadline = deadline, .check = options_.check}));
+      if (ready == 0) return NoProgress("read nothing");
+      may_read = (ready & POLLIN) != 0;
+    }
+    if (may_read) {
       TFOS_ASSIGN_OR_RETURN(const bool progressed, ReadSome());
       if (progressed) deadline = Patience();
     }
@@ -214,41 +218,6 @@ Status FeedClient::Impl::LastWord(const Status& cause) {
     TFOS_ASSIGN_OR_RETURN(const bool progressed, ReadSome());
     if (!progressed) return Gone(cause);
   }
-  return {};
-}
-
-Status FeedClient::Impl::Authenticate(const Secret& token, std::uint32_t node_id,
-                                      const Deadline& deadline) {
-  const auto wait_for = [&](const auto& message) -> Status {
-    while (!message) {
-      bool progressed = false;
-      TFOS_ASSIGN_OR_RETURN(const bool in_time, ReadOrWait(deadline, &progressed));
-      if (!in_time) {
-        return {ErrorKind::kRetryLater,
-                fmt::format("{} did not answer within the deadline", node_)};
-      }
-    }
-    return {};
-  };
-  TFOS_RETURN_IF_ERROR(wait_for(challenge_));
-  if (challenge_->version != kProtocolVersion) {
-    return {ErrorKind::kUnsupported,
-            fmt::format("{} speaks version {} of the feed protocol, this feeder version {}", node_,
-                        challenge_->version, kProtocolVersion)};
-  }
-  TFOS_ASSIGN_OR_RETURN(const Nonce nonce, RandomNonce());
-  TFOS_RETURN_IF_ERROR(Send(
-      Encode(Hello{.nonce = nonce, .proof = FeederProof(token, challenge_->nonce, nonce)}), {}));
-  TFOS_RETURN_IF_ERROR(wait_for(welcome_));
-  if (!net::SameProof(NodeProof(token, challenge_->nonce, nonce), welcome_->proof)) {
-    return {ErrorKind::kBadInput, fmt::format("{} does not know the cluster's token", node_)};
-  }
-  if (welcome_->node_id != node_id) {
-    return {ErrorKind::kBadInput,
-            fmt::format("{} was expected and node {} answered", node_, welcome_->node_id)};
-  }
-  shares_memory_ = welcome_->shares_memory;
-  reader_.set_limits({});
   return {};
 }
 

@@ -118,11 +118,13 @@ class Search {
     const auto check = [patience = patience_] { return patience->Check(); };
     TFOS_RETURN_IF_ERROR(check());
     FoundNode node{.endpoint = endpoint, .client = nullptr, .counted = {}};
-    TFOS_ASSIGN_OR_RETURN(
-        node.client,
-        FeedClient::Connect(endpoint, options_.token,
-                            {.progress_timeout = options_.progress_timeout, .check = check},
-                            patience_->deadline()));
+    TFOS_ASSIGN_OR_RETURN(node.client,
+                          FeedClient::Connect(endpoint, options_.key,
+                                              {.progress_timeout = options_.progress_timeout,
+                                               .encryption = options_.encryption,
+                                               .number = options_.session.key.partition,
+                                               .check = check},
+                                              patience_->deadline()));
     TFOS_ASSIGN_OR_RETURN(node.counted,
                           node.client->Count(options_.session.key, options_.session.attempt));
     return node;

@@ -37,7 +37,7 @@ namespace {
 
 TEST(NodeSearchTest, AThreadWithoutMemoryEndsTheSearch) {
   PartitionWriterOptions options;
-  options.token = *Secret::FromHex(std::string(64, 'a'));
+  options.key = *Secret::FromHex(std::string(64, 'a'));
   for (std::uint32_t i = 0; i < 2; ++i) {
     options.endpoints.push_back({.unix_name = "tfos/nobody-listens-under-this-name",
                                  .host = "127.0.0.1",

@@ -81,10 +81,12 @@ Result<Counted> PartitionNodes::Count(FedNode& node) const {
 }
 
 Result<std::unique_ptr<FeedClient>> PartitionNodes::Connect(const Endpoint& endpoint) const {
-  return FeedClient::Connect(
-      endpoint, options_.token,
-      {.progress_timeout = options_.progress_timeout, .check = options_.check},
-      Deadline::After(options_.progress_timeout));
+  return FeedClient::Connect(endpoint, options_.key,
+                             {.progress_timeout = options_.progress_timeout,
+                              .encryption = options_.encryption,
+                              .number = options_.session.key.partition,
+                              .check = options_.check},
+                             Deadline::After(options_.progress_timeout));
 }
 
 Status PartitionNodes::Open() {

@@ -8,6 +8,7 @@
 #include "base/crypto/secret.h"
 #include "base/time/wait.h"
 #include "feed/wire/session.h"
+#include "net/handshake/protocol.h"
 
 namespace tfos::feed {
 
@@ -15,7 +16,11 @@ struct PartitionWriterOptions {
   // Behaviour.
   /// The nodes that may be fed, in order of preference.
   std::vector<Endpoint> endpoints;
-  Secret token;
+  Secret key;  ///< Of the purpose `feed`.
+  /// Which TCP connections are encrypted.
+  net::Encryption encryption = net::Encryption::kBetweenHosts;
+  /// Whether rows may go as pickles. If not, those that make no columns are refused here.
+  bool pickles = true;
   SessionOptions session;
   /// How long no node that may be fed says anything; also the time for connecting to all of them.
   std::chrono::milliseconds progress_timeout{600'000};

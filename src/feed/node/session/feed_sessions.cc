@@ -31,7 +31,7 @@ FeedSessions::FeedSessions(FeedServerOptions options, UniqueFd wake, RegionPool:
       wake_(std::move(wake)),
       pool_(std::move(source)),
       table_(options_),
-      messages_(table_) {}
+      messages_(table_, options_.pickles) {}
 
 // ---------------------------------------------------------------------------------------------
 // The lock, and what is done without it.
@@ -177,9 +177,9 @@ Result<std::span<std::byte>> FeedSessions::OnDataBegin(FeederLink& link,
   return messages_.OnDataBegin(link, body, bytes);
 }
 
-void FeedSessions::OnDataEnd(FeederLink& link) {
+Status FeedSessions::OnDataEnd(FeederLink& link) {
   const Turn turn(*this);
-  messages_.OnDataEnd(link);
+  return messages_.OnDataEnd(link);
 }
 
 void FeedSessions::Refuse(FeederLink& link, const Status& reason) {

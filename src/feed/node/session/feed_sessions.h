@@ -55,7 +55,7 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
   void Close() TFOS_EXCLUDES(mutex_);
   bool closed() const TFOS_EXCLUDES(mutex_);
   FeedCounters counters() const TFOS_EXCLUDES(mutex_);
-  const Secret& token() const { return options_.token; }
+  const FeedServerOptions& options() const { return options_; }
 
   // For loans.
   Result<PrivateView> MapPrivately(const QueuedChunk& chunk) const override TFOS_EXCLUDES(mutex_);
@@ -63,7 +63,7 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
       TFOS_EXCLUDES(mutex_);
   void Release(std::uint64_t session, std::uint64_t number) override TFOS_EXCLUDES(mutex_);
 
-  // For the listener, about links whose feeder has authenticated itself.
+  // For the listener.
   /// Whether what it still sends is to be discarded unread.
   bool Draining(FeederLink& link) TFOS_EXCLUDES(mutex_);
   /// For these three see FeederMessages.
@@ -71,7 +71,7 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
       TFOS_EXCLUDES(mutex_);
   Result<std::span<std::byte>> OnDataBegin(FeederLink& link, std::span<const std::byte> body,
                                            std::uint32_t bytes) TFOS_EXCLUDES(mutex_);
-  void OnDataEnd(FeederLink& link) TFOS_EXCLUDES(mutex_);
+  Status OnDataEnd(FeederLink& link) TFOS_EXCLUDES(mutex_);
   /// Tells the feeder why nothing more is taken from it.
   void Refuse(FeederLink& link, const Status& reason) TFOS_EXCLUDES(mutex_);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "chunk/pickle_leave.h"
 #include "feed/wire/item_ranges.h"
 
 namespace tfos::feed {
@@ -127,9 +128,12 @@ Status FeederMessages::OnChunk(FeederLink& link, const ChunkMessage& message) {
   if (!link.local) return {ErrorKind::kBadInput, "a CHUNK message without shared memory"};
   TFOS_ASSIGN_OR_RETURN(const std::uint64_t number, PlaceChunk(link, message));
   FeedSession& session = *link.session;
+  const std::span<const std::byte> bytes =
+      session.region->memory().subspan(message.offset, message.bytes);
+  TFOS_RETURN_IF_ERROR(chunk::CheckLeave(bytes, pickles_));
   table_.Accept(session, {.session = session.id,
                           .number = number,
-                          .bytes = session.region->memory().subspan(message.offset, message.bytes),
+                          .bytes = bytes,
                           .first = message.first,
                           .items = message.items,
                           .rows_read = message.rows_read});
@@ -159,13 +163,15 @@ Result<std::span<std::byte>> FeederMessages::OnDataBegin(FeederLink& link,
   return target;
 }
 
-void FeederMessages::OnDataEnd(FeederLink& link) {
+Status FeederMessages::OnDataEnd(FeederLink& link) {
   if (link.session->phase == SessionPhase::kOver) {
     AbandonData(link);
-    return;
+    return {};
   }
+  TFOS_RETURN_IF_ERROR(chunk::CheckLeave(link.receiving->bytes, pickles_));
   const QueuedChunk chunk = *std::exchange(link.receiving, std::nullopt);
   table_.Accept(*link.session, chunk);
+  return {};
 }
 
 void FeederMessages::AbandonData(FeederLink& link) {

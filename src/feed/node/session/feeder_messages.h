@@ -19,13 +19,14 @@ namespace tfos::feed {
 /// Errors: kBadInput: the feeder broke the protocol, refuse it; kReconnect: the node has closed.
 class FeederMessages {
  public:
-  explicit FeederMessages(SessionTable& table) : table_(table) {}
+  /// `pickles`: rows may be pickles.
+  FeederMessages(SessionTable& table, bool pickles) : table_(table), pickles_(pickles) {}
 
   Status OnMessage(FeederLink& link, MessageType type, std::span<const std::byte> body);
   /// Where a chunk that comes over TCP is to be written: `bytes` of the session's region.
   Result<std::span<std::byte>> OnDataBegin(FeederLink& link, std::span<const std::byte> body,
                                            std::uint32_t bytes);
-  void OnDataEnd(FeederLink& link);
+  Status OnDataEnd(FeederLink& link);
   /// What is left of a chunk that was on its way does not come.
   void AbandonData(FeederLink& link);
 
@@ -39,6 +40,7 @@ class FeederMessages {
   static Result<std::uint64_t> PlaceChunk(FeederLink& link, const ChunkMessage& message);
 
   SessionTable& table_;
+  const bool pickles_;
 };
 
 }  // namespace tfos::feed

@@ -10,6 +10,7 @@
 #include "base/crypto/secret.h"
 #include "base/time/deadline.h"
 #include "feed/node/session/chunk_loan.h"
+#include "net/handshake/protocol.h"
 
 // What a node's feed is told, what it gives, and what it counts.
 
@@ -18,7 +19,11 @@ namespace tfos::feed {
 struct FeedServerOptions {
   // Behaviour.
   std::uint32_t node_id = 0;
-  Secret token = {};
+  Secret key = {};  ///< Of the purpose `feed`.
+  /// Which TCP connections are encrypted.
+  net::Encryption encryption = net::Encryption::kBetweenHosts;
+  /// Whether rows may be pickles, which can run any code when they are read.
+  bool pickles = true;
   std::string cluster_id = {};
   /// The queues that may be fed; a feeder of another one is refused.
   std::vector<std::string> queues = {"input"};
@@ -27,8 +32,8 @@ struct FeedServerOptions {
   /// TCP ports to try, first to last; 0 to 0 is any free one.
   std::uint16_t first_port = 0;
   std::uint16_t last_port = 0;
-  /// How long a new connection may take to prove that it knows the token.
-  std::chrono::milliseconds authentication_timeout{5000};
+  /// How long a new connection may take to prove that it knows the key.
+  std::chrono::milliseconds handshake_patience{10'000};
   /// Says when feeders are to hear again that the program consumes. Outlives the server.
   const Clock* progress_clock = &Clock::Steady();
 
@@ -67,7 +72,7 @@ struct FeedCounters {
   std::uint64_t cache_memory_bytes = 0;   ///< Now.
   std::uint64_t cache_file_bytes = 0;     ///< Now.
   std::uint64_t broken_sessions = 0;
-  std::uint64_t refused_connections = 0;      ///< Failed authentication or broke the protocol.
+  std::uint64_t refused_connections = 0;      ///< Did not prove themselves, or broke the protocol.
   std::chrono::nanoseconds consumer_wait{0};  ///< Consumers waited for chunks.
   std::chrono::nanoseconds feeder_wait{0};    ///< Feeders waited for memory to be granted.
 };
