@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -464,6 +465,51 @@ TEST_P(TransportTest, NothingIsBroadcastFromWhoHasLeft) {
     EXPECT_THAT(group.Broadcast(0, Bytes(values), "weights").ToString(),
                 HasSubstr("of a member that has left"));
   });
+}
+
+TEST_P(TransportTest, ASizeThatWrapsIsRefusedByAllWithTheMembersName) {
+  // With what the others have the sum is 16, modulo 2^64.
+  std::vector<std::string> told(3);
+  RunMembers(Make(3), [&told](Group& group) {
+    const std::size_t bytes = group.rank() == 1 ? ~std::size_t{0} - 15 : 16;
+    const auto sizes = group.GatherSizes(bytes, "rows");
+    told[group.rank()] = sizes.status().ToString();
+  });
+  for (const std::string& text : told) EXPECT_THAT(text, HasSubstr("worker:1 on host h1 wants"));
+}
+
+TEST_P(TransportTest, SizesThatAreNotThoseOfTheDataAreRefusedAndEndNothing) {
+  RunMembers(Make(2), [](Group& group) {
+    std::vector<std::byte> data(16);
+    const auto gather = [&](const std::vector<std::size_t>& sizes) {
+      return group.AllGather(sizes, data, "rows").ToString();
+    };
+    EXPECT_THAT(gather({8, 9}), HasSubstr("16 bytes for what"));
+    EXPECT_THAT(gather({8, 4, 4}), HasSubstr("3 sizes"));
+    EXPECT_THAT(gather({~std::size_t{0} - 15, 32}), HasSubstr("worker:0 on host h0 wants"));
+    EXPECT_EQ(gather({8, 8}), "ok");
+  });
+}
+
+TEST_P(TransportTest, WhoHasLeftTakesNoMoreMemoryThanThereIs) {
+  // Zeros that take no memory before somebody writes to them.
+  constexpr std::size_t kBytes = std::size_t{1} << 44;
+  void* const zeros = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(zeros, MAP_FAILED);
+  std::vector<std::string> told(2);
+  RunMembers(Make(2), [&](Group& group) {
+    told[group.rank()] =
+        group.rank() == 0
+            ? group.AllReduce(DType::kFloat32, {static_cast<std::byte*>(zeros), kBytes}, "huge")
+                  .ToString()
+            : group.Leave().ToString();
+  });
+  for (const std::string& text : told) {
+    EXPECT_THAT(text, AllOf(HasSubstr("\"huge\" of float32["), HasSubstr("worker:1 on host h1"),
+                            HasSubstr("bytes of memory")));
+  }
+  ::munmap(zeros, kBytes);
 }
 
 TEST_P(TransportTest, WhoDiesAfterOthersHaveLeftIsNoticed) {
