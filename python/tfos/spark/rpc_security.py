@@ -55,9 +55,9 @@ class RpcSecurity:
         """For people: what follows from what lacks; "" when nothing does."""
         dangers = []
         if not self.authenticated:
-            dangers.append("whoever reaches its ports can run code as this user")
+            dangers.append("anyone with access to its ports can run code as this user")
         if not self.encrypted_by:
-            dangers.append("whoever reads its traffic gets the program and the cluster's token")
+            dangers.append("anyone with access to its traffic gets the program and the cluster's token")
         return ", and ".join(dangers)
 
 
@@ -71,7 +71,7 @@ def rpc_security(get: Get, master: str, version: str) -> RpcSecurity:
     Spark."""
     authenticated = _is_true(get(AUTHENTICATE))
     encrypted_by = ""
-    # Spark's TLS asks for no certificate of whoever connects, so it authenticates the server alone.
+    # Spark's TLS wants no certificate from clients, so it authenticates the server alone.
     if _is_true(get(SSL_RPC)) and versions.number_of(version) >= _SSL_RPC_SINCE:
         encrypted_by = SSL_RPC
     elif authenticated:  # Without a secret Spark refuses to start with the others.

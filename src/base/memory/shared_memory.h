@@ -17,7 +17,7 @@ namespace tfos {
 class SharedMemory {
  public:
   enum class Writers {
-    kAll,  ///< Whoever maps it for writing.
+    kAll,  ///< All that map it for writing.
     /// This object's mapping alone: nobody makes another one that can be written to, nor writes
     /// by a descriptor, also by opening the descriptor again.
     kCreator,

@@ -40,8 +40,8 @@ std::string Quoted(std::string_view text) {
 Result<std::unique_ptr<Timeline>> Timeline::Create(const std::string& path,
                                                    const std::string& member, std::uint32_t rank,
                                                    const std::string& transport) {
-  // The name can be guessed: what others have put there is replaced, never written through. Who
-  // may read it is up to the user, who can change its mode.
+  // The name can be guessed: what others have put there is replaced, never written through. The
+  // user may let others read it.
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return Status::FromErrno(errno, fmt::format("replace the timeline {}", path));
   }

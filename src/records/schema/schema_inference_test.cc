@@ -57,7 +57,7 @@ TEST(SchemaInferenceTest, KeysWithoutEndAreRefused) {
   EXPECT_TRUE(many.Add(Bytes(ExampleOf({{"key 7", Int64Feature({1})}})), "f").ok());
   const Status refused = many.Add(Bytes(ExampleOf({{"new", Int64Feature({1})}})), "record 9 of f");
   EXPECT_THAT(refused.ToString(), HasSubstr("record 9 of f: with it there are more than 65536"));
-  // Whoever passes over records that are refused does not take the rest for all.
+  // A caller that passes over refused records does not take the rest for all.
   EXPECT_EQ(many.Finish().status().ToString(), refused.ToString());
 
   SchemaInference longer(RecordType::kExample, BytesAs::kBinary);
