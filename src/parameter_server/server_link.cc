@@ -86,7 +86,8 @@ Status ServerLink::ConnectSocket() {
 Status ServerLink::OpenStore() {
   Open& open = options_.open;
   if (local_socket_) {
-    TFOS_ASSIGN_OR_RETURN(region_, SharedMemory::Create(kMemoryName, options_.share_bytes));
+    TFOS_ASSIGN_OR_RETURN(region_, SharedMemory::Create(kMemoryName, options_.share_bytes,
+                                                        SharedMemory::Writers::kCreator));
     outgoing_ = region_.bytes();
     open.region_bytes = options_.share_bytes;
   } else {

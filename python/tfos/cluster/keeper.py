@@ -27,6 +27,7 @@ from typing import Any
 
 from tfos import _native
 from tfos.base import keys, quantities
+from tfos.base.environment import without_spark_secrets
 from tfos.cluster.coordinator_process import CoordinatorProcess
 from tfos.errors import TfosError
 from tfos.spark import executor
@@ -53,7 +54,7 @@ def start(bootstrap: dict[str, Any]) -> dict[str, Any]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": executor.python_path()},
+        env={**without_spark_secrets(os.environ), "PYTHONPATH": executor.python_path()},
     )
     watched = {"watch_pid": executor.executor_pid(), "executor": executor.executor_id()}
     answer, _ = process.communicate(json.dumps({**bootstrap, **watched}).encode() + b"\n")

@@ -11,17 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfos.base import child, control_message, executable, gpu, program_result
+from tfos.base.environment import without_spark_secrets
 from tfos.errors import TfosError
 from tfos.files import hadoop_settings
 from tfos.spark import executor
 
 PROTOCOL = 1
 
-#: Belong to the Spark worker, not to the node: secrets of its daemon, and a thread count that
-#: Spark chose for NumPy and that would starve TensorFlow.
+#: Belong to the Spark worker, not to the node, beside Spark's secrets.
 _WORKER_ONLY = (
     "PYTHON_WORKER_FACTORY_PORT",
-    "PYTHON_WORKER_FACTORY_SECRET",
     "PYTHON_WORKER_FACTORY_SOCK_DIR",
     "PYTHON_WORKER_FACTORY_SOCK_PATH",
     "SPARK_BUFFER_SIZE",
@@ -219,12 +218,14 @@ def _gpu_request(plan: LaunchPlan, node_id: int, assigned: list[str]) -> dict[st
 
 def _node_environment(keep_omp_num_threads: bool, hadoop: dict[str, str]) -> dict[str, str]:
     environment = {k: v for k, v in os.environ.items() if k not in _WORKER_ONLY}
+    environment = without_spark_secrets(environment)
     environment.update(hadoop)
     # The program may want handlers of signals that Java, once a path of Hadoop's is used, needs.
     preloaded = [environment.get("LD_PRELOAD", ""), hadoop_settings.signal_chain(environment)]
     if any(preloaded):
         environment["LD_PRELOAD"] = ":".join(filter(None, preloaded))
     if not keep_omp_num_threads:
+        # Spark chose it for NumPy. It would starve TensorFlow.
         environment.pop("OMP_NUM_THREADS", None)
     environment["PYTHONPATH"] = executor.python_path()
     environment["PYTHONUNBUFFERED"] = "1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from tfos.cluster.plan import ClusterPlan, ClusterRequest
 from tfos.cluster.progress import Progress
 from tfos.errors import BadInputError
 from tfos.settings import Settings, unknown_key
-from tfos.spark import allocation, profiles, slots
+from tfos.spark import allocation, profiles, rpc_security, slots
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import use_this_python
 from tfos.spark.sessions import context_of
@@ -130,6 +131,7 @@ def start(
     if request.input_mode == "spark":
         allocation.warn_of_idle_executors(sc)
         warn_of_speculation(sc)
+    _warn_of_open_rpc(sc)
     return Cluster(sc, ClusterPlan(request, roles, resolved, payload, profile), progress)
 
 
@@ -160,6 +162,23 @@ def _say_what_is_encrypted(progress: Progress, settings: Settings) -> None:
             "spark.tfos.encrypt=auto: use it on a network that you trust, or leave rdma out",
             settings.rdma,
         )
+
+
+def _warn_of_open_rpc(sc: Any) -> None:
+    """Says once in an application what it means that Spark's RPC is not protected."""
+    if rpc_security.is_local(sc.master):
+        return
+    security = rpc_security.rpc_security(sc.getConf().get, sc.master, sc.version)
+    if not security.protected:
+        _warn_once(
+            f"Spark's RPC ({sc.master}) is {security.found}: {security.meaning}. Where that is "
+            f"not acceptable, {security.advice} (docs/security.md)"
+        )
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    logger.warning("%s", text)
 
 
 def _pickled(main: Callable[[Any], Any], args: Any) -> bytes:
