@@ -603,7 +603,7 @@ UniqueFd ConnectOnceItListens(std::uint16_t port, const Wait& wait) {
   return {};
 }
 
-/// Somebody between two members who passes on what they say, but for one bit behind so many bytes
+/// Somebody between two members who passes on what they say, except for one bit behind so many bytes
 /// of one of them. Ends when one of them closes its connection.
 class Middle {
  public:
