@@ -35,7 +35,8 @@
 #include "feed/wire/frame.h"
 #include "inference/test_saved_model.h"
 #include "jvm/plan_json.h"
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
+#include "net/handshake/messages.h"
 #include "net/socket.h"
 #include "net/tls/tls_stream.h"
 #include "parameter_server/wire/protocol.h"
@@ -308,24 +309,27 @@ std::string FirstWords(const Action& action) {
 }
 
 void Handshakes() {
-  constexpr net::Protocol kProtocol{.magic = "tfos-ten", .version = 4, .name = "tensors"};
-  const Secret token = Must(Secret::Generate());
-  Write("handshake", "introduction", Byte(0) + FirstWords([&](UniqueFd fd, const Wait& wait) {
-                                       (void)net::Introduce(fd.get(), kProtocol, token,
-                                                            {.connecting = 1, .accepting = 0}, wait)
-                                           .ok();
-                                     }));
-  Write("handshake", "challenge", Byte(1) + FirstWords([&](UniqueFd fd, const Wait& wait) {
-                                    (void)net::Recognize(
-                                        fd.get(), kProtocol, token,
-                                        [](net::Numbers) { return Status(); }, wait)
-                                        .ok();
-                                  }));
-  Write("handshake", "tls", Byte(3) + FirstWords([&](UniqueFd fd, const Wait& wait) {
-                              (void)net::TlsStream::Open(
-                                  std::move(fd), net::TlsStream::Side::kConnecting, token, wait, {})
-                                  .ok();
-                            }));
+  constexpr net::Protocol kProtocol{.magic = "tfos-ten", .version = 5, .name = "tensors"};
+  const Secret key = Must(Secret::Generate());
+  const net::Party party{.protocol = kProtocol, .key = key};
+  std::string hello = FirstWords([&](UniqueFd fd, const Wait& wait) {
+    (void)net::ShakeHands(std::move(fd), party, {.connecting = 1, .accepting = 0}, wait).ok();
+  });
+  const std::string proof(sizeof(Digest), 'p');
+  Write("handshake", "hello", Byte(0) + hello + proof);
+  net::Challenge challenge{.version = kProtocol.version, .least = net::Channel::kLocal};
+  kProtocol.magic.copy(challenge.magic.data(), challenge.magic.size());
+  Write("handshake", "challenge", Byte(1) + net::Encode(challenge) + proof);
+  const std::string tls = FirstWords([&](UniqueFd fd, const Wait& wait) {
+    (void)net::TlsStream::Open(std::move(fd), net::TlsStream::Side::kConnecting, key, wait, {})
+        .ok();
+  });
+  Write("handshake", "tls", Byte(3) + tls);
+  constexpr std::size_t kChannelAt = 10;
+  hello[kChannelAt] = static_cast<char>(net::Channel::kTls);
+  Write("handshake", "hello_tls", Byte(5) + hello + tls);
+  challenge.least = net::Channel::kTls;
+  Write("handshake", "challenge_tls", Byte(6) + net::Encode(challenge) + tls);
   std::string offer(12, '\0');
   offer[0] = 5;
   Write("handshake", "offer", Byte(2) + offer + "where" + Byte(1));
@@ -369,6 +373,80 @@ void Links() {
   (void)link.Push().ok();
   Write("link", "copied", Byte(20) + sent);
   Write("link", "added", Byte(21) + sent);
+}
+
+/// What the second of two members says in each of the ways of group_fuzz.cc.
+void Groups() {
+  using namespace collective;  // NOLINT(google-build-using-namespace)
+  const auto said = [](const Operation& operation, const std::vector<std::size_t>& steps) {
+    std::string sent;
+    Link link(std::make_unique<KeepingStream>(sent), "worker:0");
+    link.Begin(operation);
+    for (const std::size_t bytes : steps) {
+      const std::vector<std::byte> elements(bytes, std::byte{2});
+      link.Send(elements);
+      (void)link.Push().ok();
+    }
+    return sent;
+  };
+  const auto left = [](std::uint64_t begun) {
+    std::string sent;
+    Link link(std::make_unique<KeepingStream>(sent), "worker:0");
+    link.TellLeft(begun);
+    (void)link.Push().ok();
+    return sent;
+  };
+  Operation sum{.number = 1,
+                .kind = OperationKind::kAllReduce,
+                .dtype = DType::kFloat32,
+                .elements = 16,
+                .name = "sum"};
+  Write("group", "sum", Byte(0) + said(sum, {64}));
+  Write("group", "take_part", Byte(5) + said(sum, {64}) + left(2));
+  Write("group", "leave", Byte(5) + left(1));
+  sum.elements = 20'000;
+  Write("group", "large_sum", Byte(1) + said(sum, {40'000, 40'000}));
+  sum.wire = DType::kBfloat16;
+  Write("group", "narrow_sum", Byte(2) + said(sum, {20'000, 20'000}));
+  const Operation values{.number = 1,
+                         .kind = OperationKind::kBroadcast,
+                         .root = 1,
+                         .elements = 80'000,
+                         .name = "values"};
+  Write("group", "broadcast", Byte(3) + said(values, {80'000}));
+  const Operation sizes{
+      .number = 1, .kind = OperationKind::kGatherSizes, .elements = 8, .name = "rows"};
+  const Operation rows{
+      .number = 2, .kind = OperationKind::kAllGather, .elements = 16, .name = "rows"};
+  std::string size = said(sizes, {8});
+  const std::uint64_t bytes = 8;
+  std::memcpy(size.data() + size.size() - sizeof(bytes), &bytes, sizeof(bytes));
+  Write("group", "gather", Byte(4) + size + said(rows, {8}));
+}
+
+/// What clients say in each of the ways of parameter_server_fuzz.cc.
+void ParameterClients() {
+  using namespace parameter_server;  // NOLINT(google-build-using-namespace)
+  Open open{.rule = {.combiner = Combiner::kAdam,
+                     .learning_rate = 0.001,
+                     .beta_1 = 0.9,
+                     .beta_2 = 0.999,
+                     .epsilon = 1e-7},
+            .starts = true,
+            .staleness = 3,
+            .region_bytes = 0,
+            .name = "worker:0",
+            .share = {{.dtype = DType::kFloat32, .elements = 32}}};
+  const Range with_data{.data_follow = true, .bytes = 128};
+  const std::string data(128, '\1');
+  const std::string rest =
+      Encode(MessageType::kWrite, with_data) + data + EncodeVersion(MessageType::kStart, 7) +
+      Encode(MessageType::kPush, with_data) + data + EncodeVersion(MessageType::kCommit, 0) +
+      Encode(MessageType::kRead, Range{.part = 1, .bytes = 128});
+  Write("parameter_server", "over_tcp", Byte(1) + Encode(open) + rest);
+  open.region_bytes = 128;
+  Write("parameter_server", "over_unix",
+        Byte(0) + Encode(open) + rest + Encode(MessageType::kPush, Range{.bytes = 128}));
 }
 
 void ParameterMessages() {
@@ -466,6 +544,8 @@ int main(int argc, char** argv) {
   ChangingChunks();
   Handshakes();
   Links();
+  Groups();
+  ParameterClients();
   ParameterMessages();
   Pickles();
   Models();

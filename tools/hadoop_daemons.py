@@ -2,6 +2,7 @@
 configuration."""
 
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -25,6 +26,9 @@ ARTIFACTS = (
     ("org.apache.hadoop", "hadoop-client-api", HADOOP_VERSION),
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
+
+#: Of those and of what they need: as `sha256sum` writes it.
+_HASHES = pathlib.Path(__file__).resolve().parent / "locked" / "hadoop-jars.sha256"
 
 LOOPBACK = "127.0.0.1"
 #: Below the kernel's range, and above those that daemons have by default.
@@ -72,6 +76,7 @@ def fetch_jars(directory=JARS, artifacts=ARTIFACTS):
                 "mvn",
                 "-B",
                 "-q",
+                "--strict-checksums",
                 "-f",
                 str(partial / "pom.xml"),
                 "dependency:copy-dependencies",
@@ -87,11 +92,27 @@ def fetch_jars(directory=JARS, artifacts=ARTIFACTS):
             raise DaemonError(
                 f"Maven could not fetch Hadoop's jars from Maven Central:\n{done.stdout}"
             )
+        _check_hashes(partial / "jars")
         if not directory.is_dir():
             (partial / "jars").rename(directory)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return directory
+
+
+def _check_hashes(directory):
+    """Raises DaemonError unless each jar is the one that it was when it was chosen."""
+    lines = (line.split() for line in _HASHES.read_text().splitlines())
+    wanted = {name: digest for digest, name in lines}
+    for jar in sorted(directory.iterdir()):
+        with open(jar, "rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != wanted.get(jar.name):
+            raise DaemonError(
+                f"{jar.name} has the SHA-256 {found}, and {_HASHES} has "
+                f"{wanted.get(jar.name, 'none for that name')}. If another version is meant to be "
+                "fetched, put its hash there"
+            )
 
 
 def _pom(artifacts):

@@ -50,7 +50,11 @@ if [[ -z $python ]]; then
     wheel=$(echo "$work"/tfos-*.whl)
   fi
   echo "Installing Python packages into $directory/python ..."
-  "${pip[@]}" install -r tools/requirements-run.txt "$tensorflow"
+  if [[ $tensorflow == tensorflow@(|-cpu)==2.21.\* ]]; then
+    "${pip[@]}" install --require-hashes -r "tools/locked/component-${tensorflow%%=*}.txt"
+  else
+    "${pip[@]}" install -r tools/requirements-run.txt "$tensorflow"  # As it was asked for.
+  fi
   "${pip[@]}" install --no-deps --force-reinstall "$wheel"
 else
   python=$(command -v "$python") || { echo "--python $python: there is no such program" >&2; exit 2; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes .venv with everything the demo, the examples and the tests import, except tfos itself.
-# Does nothing when .venv already holds what this script and the requirements ask for.
+# Does nothing when .venv already holds what this script and the locked requirements ask for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,17 +17,19 @@ if [[ -e /dev/nvidia0 ]]; then
 fi
 
 stamp=.venv/made-from
-wanted=$("$python" --version; echo "$tensorflow"; sha256sum tools/make_venv.sh tools/requirements*.txt)
+# Made of tools/requirements.txt by tools/locked/lock.sh: each file that pip takes has its hash there.
+locked=tools/locked/environment-$tensorflow.txt
+wanted=$("$python" --version; sha256sum tools/make_venv.sh "$locked" tools/locked/legacy-keras.txt)
 if [[ -e $stamp && $(<"$stamp") == "$wanted" ]]; then
   echo ".venv is up to date."
   exit 0
 fi
 
 "$python" -m venv --clear .venv
-pip=(.venv/bin/python -m pip --disable-pip-version-check install --progress-bar off)
+pip=(.venv/bin/python -m pip --disable-pip-version-check install --progress-bar off --require-hashes)
 echo "Installing Python packages ($tensorflow, pyspark and what they need) ..."
-"${pip[@]}" -r tools/requirements.txt "$tensorflow==2.21.*" |
+"${pip[@]}" -r "$locked" |
   sed -un 's/^\(Collecting [^ ]*\).*/\1/p; s/^\(Installing\) .*/\1 all of them/p'
 # Its dependency on `tensorflow` would pull that over tensorflow-cpu.
-"${pip[@]}" --no-deps --quiet 'tf_keras==2.21.*'
+"${pip[@]}" --no-deps --quiet -r tools/locked/legacy-keras.txt
 printf '%s' "$wanted" >"$stamp"

@@ -58,6 +58,10 @@ def _daemon(name, class_name, arguments, host, log_dir, environment):
     )
 
 
+def _with_properties(options, properties):
+    return " ".join([options, *(f"-D{name}={value}" for name, value in properties.items())]).strip()
+
+
 class SparkCluster(Cluster):
     """A Master and `workers` Workers, started on entry and stopped on exit of the `with` block.
 
@@ -67,6 +71,7 @@ class SparkCluster(Cluster):
     directory: holds the daemons' logs and, below `work`, the executors' directories and logs.
     start_timeout_s: bound on the start of the whole cluster.
     worker_options: Java properties of the Workers by name, such as `spark.worker.resource.*`.
+    daemon_options: those of all daemons, such as `spark.authenticate`.
 
     Not safe for use from several threads. The Workers end with the thread that started them.
     """
@@ -80,6 +85,7 @@ class SparkCluster(Cluster):
         start_timeout_s=300,
         hosts=(Host(),),
         worker_options=None,
+        daemon_options=None,
     ):
         self.workers = workers
         self.cores = cores
@@ -88,6 +94,7 @@ class SparkCluster(Cluster):
         self.start_timeout_s = start_timeout_s
         self.hosts = hosts
         self.worker_options = worker_options or {}
+        self.daemon_options = daemon_options or {}
         self.url = None
         self._ui_port = None
         self._daemons = []
@@ -106,13 +113,16 @@ class SparkCluster(Cluster):
         deadline = time.monotonic() + self.start_timeout_s
         work_dir = self.directory / "work"
         work_dir.mkdir(parents=True, exist_ok=True)
-        options = " ".join(f"-D{name}={value}" for name, value in self.worker_options.items())
         environment = {
             **os.environ,
-            "SPARK_WORKER_OPTS": f"{os.environ.get('SPARK_WORKER_OPTS', '')} {options}".strip(),
+            "SPARK_WORKER_OPTS": _with_properties(
+                os.environ.get("SPARK_WORKER_OPTS", ""), self.worker_options
+            ),
             "SPARK_HOME": str(spark_home()),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "SPARK_DAEMON_JAVA_OPTS": _with_properties(
+                "-XX:+UseSerialGC -XX:TieredStopAtLevel=1", self.daemon_options
+            ),
         }
         master = _daemon(
             "master",

@@ -85,7 +85,10 @@ def environment(version):
     print(f"Installing PySpark {version} ...", flush=True)
     subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    subprocess.run([*pip, f"pyspark=={version}"], check=True)
+    locked = ROOT / "tools" / "locked" / f"pyspark-{version}.txt"
+    # A version that is tried by hand has no hashes there.
+    wanted = ["--require-hashes", "-r", locked] if locked.exists() else [f"pyspark=={version}"]
+    subprocess.run([*pip, *wanted], check=True)
     found = sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)})
     # Behind its own packages come those of the environment that runs this, with tfos.
     (Path(found) / "project.pth").write_text(

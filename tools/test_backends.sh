@@ -7,10 +7,11 @@ cd "$(dirname "$0")/.."
 
 venv=build/backends
 stamp=$venv/made-from
-wanted=$(.venv/bin/python --version; sha256sum tools/requirements-backends.txt)
+wanted=$(.venv/bin/python --version; sha256sum tools/locked/backends.txt)
 if [[ ! -e $stamp || $(<"$stamp") != "$wanted" ]]; then
   "$(.venv/bin/python -c 'import sys; print(sys._base_executable)')" -m venv --clear "$venv"
-  "$venv/bin/python" -m pip --disable-pip-version-check install --quiet -r tools/requirements-backends.txt
+  "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --require-hashes \
+    -r tools/locked/backends.txt
   printf '%s' "$wanted" >"$stamp"
 fi
 # The package as .venv has it: no second build.

@@ -211,8 +211,8 @@ std::vector<Way> Ways(const Plan& plan) {
 }
 
 std::vector<GroupOptions> MakeGroup(std::size_t members, const Way& way) {
-  auto token = Secret::Generate();
-  Must(token.ok() ? Status() : token.status());
+  auto key = Secret::Generate();
+  Must(key.ok() ? Status() : key.status());
   std::vector<GroupOptions> options(members);
   std::vector<Member> all(members);
   for (std::size_t rank = 0; rank < members; ++rank) {
@@ -222,9 +222,9 @@ std::vector<GroupOptions> MakeGroup(std::size_t members, const Way& way) {
   for (std::size_t rank = 0; rank < members; ++rank) {
     options[rank].members = all;
     options[rank].rank = static_cast<std::uint32_t>(rank);
-    options[rank].token = *token;
+    options[rank].key = *key;
     options[rank].shared_memory = way.shared_memory;
-    options[rank].encrypt = way.encrypt;
+    options[rank].encryption = way.encrypt ? net::Encryption::kAlways : net::Encryption::kNever;
     options[rank].ucx_transports = way.ucx;
     options[rank].packaged_ucx = TFOS_PACKAGED_UCX;
     if (!way.ucx.empty()) options[rank].rdma = Rdma::kRequired;

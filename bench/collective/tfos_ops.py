@@ -38,7 +38,7 @@ collective.use(
     token,
     listener.fileno(),
     shared_memory=transport == "shared-memory",
-    encrypt=transport == "tls",
+    encrypt="true" if transport == "tls" else "false",
     rdma="required" if transport == "ucx" else "false",
 )
 

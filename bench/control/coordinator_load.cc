@@ -17,14 +17,17 @@
 #include <thread>
 #include <vector>
 
+#include "base/crypto/purpose.h"
 #include "base/crypto/secret.h"
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/process/unique_fd.h"
+#include "control/ask/protocols.h"
 #include "control/coordinator/coordinator.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/driver_messages.h"
 #include "control/messages/parts/message_text.h"
+#include "net/handshake/handshake.h"
 #include "testing/raw_client.h"
 
 namespace tfos {
@@ -89,7 +92,7 @@ double CpuSeconds(pid_t pid) {
          static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-int Measure(int agents, int seconds) {
+int Measure(int agents, int seconds, bool encrypted) {
   ::signal(SIGPIPE, SIG_IGN);
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -100,6 +103,7 @@ int Measure(int agents, int seconds) {
   control::StartCluster start;
   start.cluster_id = "load";
   start.token = *Secret::Generate();
+  start.encrypt = encrypted ? "true" : "false";
   start.bind_address = "127.0.0.1";
   start.ports = "0";
   start.roles = {{.job = "worker", .count = agents}};
@@ -115,12 +119,18 @@ int Measure(int agents, int seconds) {
     }
   });
 
+  const net::Party party{
+      .protocol = control::kAgentProtocol,
+      .key = KeyFor(start.token, Purpose::kJoin),
+      .encryption = encrypted ? net::Encryption::kAlways : net::Encryption::kNever,
+      .tls_batch_bytes = control::kTlsBatchBytes};
   const auto begin = steady_clock::now();
   std::vector<testing::RawClient> clients;
   clients.reserve(static_cast<std::size_t>(agents));
   for (int i = 0; i < agents; ++i) {
-    testing::RawClient& client = clients.emplace_back(port);
-    client.Upgrade("/v1/agent", start.token.ToHex());
+    testing::RawClient& client = clients.emplace_back(
+        port, party, net::Numbers{.connecting = static_cast<std::uint32_t>(i)});
+    client.Upgrade("/v1/agent");
     control::Register registration;
     registration.node_id = i;
     registration.host = fmt::format("host-{}", i);
@@ -132,8 +142,9 @@ int Measure(int agents, int seconds) {
   int started = 0;
   for (testing::RawClient& client : clients) started += client.ReadText().has_value() ? 1 : 0;
   const double registered = duration<double>(steady_clock::now() - begin).count();
-  fmt::print("{} of {} agents registered and started in {:.2f} s, coordinator's peak {} MB\n",
-             started, agents, registered, PeakKilobytes(driver.coordinator) / 1024);
+  fmt::print("{}: {} of {} agents registered and started in {:.2f} s, coordinator's peak {} MB\n",
+             encrypted ? "encrypted" : "plain", started, agents, registered,
+             PeakKilobytes(driver.coordinator) / 1024);
 
   control::Heartbeat heartbeat;
   heartbeat.metrics = {{"rows", std::int64_t{12345}}, {"step", std::int64_t{67}}};
@@ -162,8 +173,10 @@ int main(int argc, char** argv) {
   CLI::App app("Measures a coordinator under many simulated agents");
   int agents = 1000;
   int seconds = 10;
+  bool plain = false;
   app.add_option("--agents", agents, "How many agents")->capture_default_str();
   app.add_option("--seconds", seconds, "How long to send heartbeats")->capture_default_str();
+  app.add_flag("--plain", plain, "Without encryption; otherwise with, though it is one host");
   CLI11_PARSE(app, argc, argv);
-  return tfos::Measure(agents, seconds);
+  return tfos::Measure(agents, seconds, !plain);
 }

@@ -57,7 +57,7 @@ class Exchange:
         self.bytes = [connection.as_bytes(self.values)]
         rule, self.pushed = rules.make_rule(combiner, None, 0)
         worker = connection.Worker(0, "the bench", True, 1)
-        self.client = connection.connect([server], [self.values], rule, worker, process.token)
+        self.client = connection.connect([server], [self.values], rule, worker, process.key)
         assert self.client.local_servers == int(local)
         self.client.write(0, self.bytes)
         self.client.start_at(0)

@@ -50,10 +50,10 @@ class Group:
         self,
         nodes: Sequence[Mapping[str, Any]],
         node_id: int,
-        token: str,
+        key: str,
         listener: int,
         shared_memory: bool = True,
-        encrypt: bool = False,
+        encrypt: str = "auto",
         rdma: str = "false",
         timeline: str = "",
     ):
@@ -61,9 +61,10 @@ class Group:
 
         Args:
             nodes: of the cluster, as ``ctx.nodes``.
+            key: for tensors, in hexadecimal.
             listener: a descriptor of the socket that holds this node's ``tensor_port``.
             shared_memory: between nodes of one host that have set this.
-            encrypt: what goes over TCP goes over TLS.
+            encrypt: "auto", "true" or "false", as ``spark.tfos.encrypt``.
             rdma: "true" for UCX between hosts, where it is there; "required" for nothing else.
             timeline: a directory for the file that says what operations took; "" for none.
         """
@@ -78,7 +79,7 @@ class Group:
         self._native = _native.TensorGroup.join(
             [(_name_of(node), node["address"], node["tensor_port"]) for node in members],
             ids.index(node_id),
-            token,
+            key,
             listener,
             CONNECT_TIMEOUT,
             STALL_AFTER,
@@ -164,19 +165,19 @@ _joining = threading.Lock()
 
 
 def use(
-    nodes: Sequence[Mapping[str, Any]], node_id: int, token: str, listener: int, **options: Any
+    nodes: Sequence[Mapping[str, Any]], node_id: int, key: str, listener: int, **options: Any
 ) -> None:
     """Says which cluster this process is a node of; ``tfos.node`` does. Connects nothing yet.
     Arguments are those of :class:`Group`."""
     global _cluster
-    _cluster = ((nodes, node_id, token, listener), options)
+    _cluster = ((nodes, node_id, key, listener), options)
 
 
 def prefer_rdma() -> None:
     """Has this node exchange tensors over UCX where that is there, as ``spark.tfos.rdma=true`` does
     for all. For programs that ask for it themselves, before their first collective operation.
-    Raises :class:`tfos.errors.BadInputError` after that, and where the cluster encrypts its
-    tensors."""
+    Raises :class:`tfos.errors.BadInputError` after that, and where the cluster encrypts
+    everything."""
     global _cluster
     with _joining:
         if _group is not None:
@@ -186,10 +187,10 @@ def prefer_rdma() -> None:
             )
         if _cluster is not None:
             arguments, options = _cluster
-            if options.get("encrypt"):
+            if options.get("encrypt") == "true":
                 raise BadInputError(
-                    "rdma=True: this cluster encrypts its tensors "
-                    "(spark.tfos.tensors.encrypt), which UCX can't: leave one away"
+                    "rdma=True: this cluster encrypts everything (encrypt=\"true\"), which UCX "
+                    "can't: leave one away"
                 )
             if options.get("rdma", "false") == "false":
                 _cluster = (arguments, {**options, "rdma": "true"})

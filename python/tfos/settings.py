@@ -55,6 +55,25 @@ SETTINGS: tuple[Setting, ...] = (
         form="port",
     ),
     Setting(
+        "encrypt",
+        str,
+        "auto",
+        "",
+        "whether connections between agents, nodes, tasks and the coordinator are encrypted (TLS "
+        "1.3 with keys made of the cluster's token). auto: all that leave a host; true: all over "
+        "TCP, and no rdma; false: none",
+        choices=("auto", "true", "false"),
+    ),
+    Setting(
+        "scrape.token",
+        str,
+        "",
+        "",
+        "what Prometheus sends to read the metrics, 16 characters or more; empty: "
+        "cluster.auth_header() has a new one for each cluster",
+        form="token",
+    ),
+    Setting(
         "connect.lease",
         float,
         60.0,
@@ -174,15 +193,6 @@ SETTINGS: tuple[Setting, ...] = (
         "each; false: over TCP",
     ),
     Setting(
-        "tensors.encrypt",
-        bool,
-        False,
-        "",
-        "nodes that train together, and their parameter servers, encrypt the tensors that "
-        "leave their "
-        "host (TLS 1.3 with keys made of the cluster's token); refused together with rdma",
-    ),
-    Setting(
         "rdma",
         str,
         "false",
@@ -200,6 +210,14 @@ SETTINGS: tuple[Setting, ...] = (
         "directory on the nodes' hosts where each training node writes what its collective "
         "operations "
         "took, as a Chrome trace; empty: none",
+    ),
+    Setting(
+        "tensorboard.bindAddress",
+        str,
+        "127.0.0.1",
+        "",
+        "address TensorBoard listens on. It asks nobody for a key: 127.0.0.1 lets only users of "
+        "its host in, 0.0.0.0 everyone who reaches the host",
     ),
     Setting(
         "gpu.count", int, 0, "GPUs", "whole GPUs for each node that computes; 0: none asked for"

@@ -35,10 +35,12 @@
 #include "base/process/unique_fd.h"
 #include "base/text/line_buffer.h"
 #include "base/time/deadline.h"
+#include "control/ask/protocols.h"
 #include "control/host/gpu_lease.h"
 #include "control/host/held_port.h"
 #include "control/messages/launch_messages.h"
 #include "control/messages/parts/message_text.h"
+#include "net/handshake/handshake.h"
 
 namespace tfos::cli {
 namespace {
@@ -52,7 +54,8 @@ using ::testing::HasSubstr;
 
 constexpr std::chrono::seconds kLong(30);
 
-const char* const kToken = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+const char* const kJoinKey = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+const char* const kOtherKey = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
 
 bool Readable(int fd, Deadline deadline) {
   pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
@@ -73,31 +76,25 @@ class FakeCoordinator {
   /// True when somebody has connected and waits to be accepted.
   bool HasVisitor() { return Readable(acceptor_.native_handle(), Deadline::After({})); }
 
-  /// True when the agent has connected with the right token.
+  /// True when the agent has connected with the right key.
   bool Accept() {
-    if (!Readable(acceptor_.native_handle(), Deadline::After(kLong))) return false;
-    agent_.emplace(acceptor_.accept());
+    auto connection = ShakeHands(kJoinKey);
+    if (!connection.ok()) return false;
+    EXPECT_EQ(connection->numbers.connecting, 3U);
+    // Within a host, what follows goes through the socket as it is.
+    EXPECT_EQ(connection->channel, net::Channel::kPlain);
+    agent_.emplace(tcp::socket(io_, tcp::v4(), ::dup(connection->stream->fd())));
     beast::flat_buffer buffer;
     beast::http::request<beast::http::string_body> request;
     beast::http::read(agent_->next_layer().socket(), buffer, request);
     EXPECT_EQ(request.target(), "/v1/agent");
-    if (request[beast::http::field::authorization] != std::string("Bearer ") + kToken) {
-      return false;
-    }
+    EXPECT_EQ(request.count(beast::http::field::authorization), 0);
     agent_->accept(request);
     return true;
   }
 
-  /// Refuses the agent as an HTTP server that does not know its token.
-  void Decline() {
-    ASSERT_TRUE(Readable(acceptor_.native_handle(), Deadline::After(kLong)));
-    tcp::socket socket = acceptor_.accept();
-    beast::flat_buffer buffer;
-    beast::http::request<beast::http::string_body> request;
-    beast::http::read(socket, buffer, request);
-    beast::http::write(socket, beast::http::response<beast::http::empty_body>(
-                                   beast::http::status::unauthorized, 11));
-  }
+  /// As the coordinator of another cluster, whose key is another one.
+  void Decline() { EXPECT_FALSE(ShakeHands(kOtherKey).ok()); }
 
   /// The next message; null when the connection has ended.
   json Next() {
@@ -159,6 +156,19 @@ class FakeCoordinator {
   void Die() { agent_->next_layer().close(); }
 
  private:
+  Result<net::Connection> ShakeHands(const char* key) {
+    if (!Readable(acceptor_.native_handle(), Deadline::After(kLong))) {
+      return Status(ErrorKind::kRetryLater, "nobody has come");
+    }
+    tcp::socket socket = acceptor_.accept();
+    socket.native_non_blocking(true);
+    auto handshake = net::Handshake::Accepting(
+        UniqueFd(socket.release()),
+        {.protocol = control::kAgentProtocol, .key = *Secret::FromHex(key)}, {});
+    TFOS_RETURN_IF_ERROR(net::Finish(handshake, {.deadline = Deadline::After(kLong)}));
+    return handshake.Take();
+  }
+
   asio::io_context io_;
   tcp::acceptor acceptor_;
   std::optional<beast::websocket::stream<beast::tcp_stream>> agent_;
@@ -292,7 +302,12 @@ class AgentCommandTest : public ::testing::Test {
         {"type", "bootstrap"},
         {"protocol", 1},
         {"cluster_id", "0123456789abcdef"},
-        {"token", kToken},
+        {"keys",
+         {{"join", kJoinKey},
+          {"feed", kOtherKey},
+          {"tensors", kOtherKey},
+          {"parameters", kOtherKey}}},
+        {"encrypt", "auto"},
         {"coordinator", {{"address", "127.0.0.1"}, {"port", coordinator_.port()}}},
         {"node_id", 3},
         {"executor_id", "7"},
@@ -354,7 +369,9 @@ TEST_F(AgentCommandTest, ANodeThatReturnsIsDone) {
 assert payload == b'pay\nload', payload
 assert os.environb[b'GIVEN'] == b'caf\xe9' and 'HOME' not in os.environ, os.environ
 assert os.getcwd() == '/' and bootstrap['node'] == {'anything': [1, 2]}
-assert bootstrap['job_name'] == 'worker' and bootstrap['token']
+assert bootstrap['job_name'] == 'worker' and bootstrap['encrypt'] == 'auto'
+assert sorted(bootstrap['keys']) == ['feed', 'parameters', 'tensors']
+assert 'token' not in bootstrap
 port = socket.socket(fileno=bootstrap['port_fd'])
 assert port.getsockname()[1] == bootstrap['port']
 print('to the log', flush=True)
@@ -659,11 +676,11 @@ TEST_F(AgentCommandTest, AnUnreachableCoordinatorIsExplained) {
   EXPECT_TRUE(agent_->AwaitEnd());
 }
 
-TEST_F(AgentCommandTest, ARefusedTokenIsExplained) {
+TEST_F(AgentCommandTest, ARefusedKeyIsExplained) {
   agent_ = std::make_unique<LaunchedAgent>(Bootstrap("forever()"));
   coordinator_.Decline();
   EXPECT_THAT(agent_->Await("failed")["failure"]["message"].get<std::string>(),
-              HasSubstr("refused the token"));
+              HasSubstr("the coordinator of another cluster"));
   EXPECT_TRUE(agent_->AwaitEnd());
 }
 
@@ -730,15 +747,15 @@ TEST_F(AgentCommandTest, SparksGpusAreRegisteredAndHandedOn) {
   coordinator_.Await("done");
 }
 
-TEST_F(AgentCommandTest, ABadBootstrapFailsWithoutRepeatingTheToken) {
+TEST_F(AgentCommandTest, ABadBootstrapFailsWithoutRepeatingAKey) {
   json bootstrap = Bootstrap("forever()");
   bootstrap.erase("python");
   agent_ = std::make_unique<LaunchedAgent>(bootstrap);
   const std::string message = agent_->Await("failed")["failure"]["message"];
   EXPECT_THAT(message, HasSubstr("python"));
-  EXPECT_EQ(message.find(kToken), std::string::npos);
+  EXPECT_EQ(message.find(kJoinKey), std::string::npos);
   EXPECT_TRUE(agent_->AwaitEnd());
-  EXPECT_EQ(agent_->AwaitLog().find(kToken), std::string::npos);
+  EXPECT_EQ(agent_->AwaitLog().find(kJoinKey), std::string::npos);
 }
 
 TEST_F(AgentCommandTest, TensorBoardOutlivesTheProgramUntilTheStop) {

@@ -1,29 +1,19 @@
 #include "cli/coordinator_command.h"
 
 #include <signal.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <string>
 
 #include "base/logging.h"
+#include "base/process/descriptor_limit.h"
 #include "base/process/unique_fd.h"
 #include "control/coordinator/coordinator.h"
 #include "tfos/status.h"
 
 namespace tfos::cli {
 namespace {
-
-// Each agent costs a descriptor, and the usual soft limit of 1024 is there for select(2) only.
-Status RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) < 0) return Status::FromErrno(errno, "ask for the limit");
-  limit.rlim_cur = limit.rlim_max;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) < 0) return Status::FromErrno(errno, "raise the limit");
-  return Status::Ok();
-}
 
 int RunCoordinator() {
   SetUpLogging("coordinator", "INFO");

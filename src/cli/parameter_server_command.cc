@@ -20,6 +20,7 @@
 #include "base/crypto/secret.h"
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/process/descriptor_limit.h"
 #include "base/process/pidfd.h"
 #include "base/process/unique_fd.h"
 #include "control/link/node_link.h"
@@ -29,6 +30,7 @@
 #include "control/messages/parts/metrics.h"
 #include "control/messages/parts/node_info.h"
 #include "control/messages/parts/shared_messages.h"
+#include "net/handshake/protocol.h"
 #include "net/listen.h"
 #include "parameter_server/server.h"
 #include "tfos/status.h"
@@ -87,25 +89,15 @@ std::string Metrics(const ServerCounters& counters) {
       .dump();
 }
 
-/// Whether what leaves a host is to be encrypted, as the node's settings have it.
-Result<bool> WantsEncryption(const control::RawJson& settings) {
-  const json node = json::parse(settings.text, nullptr, false);
-  const json::json_pointer setting("/tensors/encrypt");
-  if (!node.is_object() || !node.contains(setting) || !node[setting].is_boolean()) {
-    return Status(ErrorKind::kBug, "the bootstrap says nothing of tensors.encrypt");
-  }
-  return node[setting].get<bool>();
-}
-
 Status ServeAsNode(control::NodeLink& link, const control::NodeBootstrap& node, int signals) {
-  TFOS_ASSIGN_OR_RETURN(const bool encrypt, WantsEncryption(node.node));
+  TFOS_ASSIGN_OR_RETURN(const net::Encryption encryption, net::EncryptionFromWord(node.encrypt));
+  const auto number = static_cast<std::uint32_t>(node.task_index);
   parameter_server::ServerOptions options{
-      .token = node.token,
-      .number = static_cast<std::uint32_t>(node.task_index),
+      .key = node.keys.parameters,
+      .number = number,
       .listener = UniqueFd(node.tensor_port_fd),
-      .local_name =
-          parameter_server::LocalName(node.cluster_id, static_cast<std::uint32_t>(node.task_index)),
-      .encrypt = encrypt};
+      .local_name = parameter_server::LocalName(node.keys.parameters, node.cluster_id, number),
+      .encryption = encryption};
   TFOS_ASSIGN_OR_RETURN(const auto server, Server::Create(std::move(options)));
   TFOS_RETURN_IF_ERROR(
       link.Start({.on_feed = {}, .metrics = [&server] { return Metrics(server->counters()); }}));
@@ -139,25 +131,27 @@ Status RunNode(int signals) {
 
 Result<std::unique_ptr<Server>> ServerAsTold(const std::string& line, std::uint16_t& port) {
   const json told = json::parse(line, nullptr, false);
-  if (!told.is_object() || !told.contains("token") || !told["token"].is_string() ||
+  if (!told.is_object() || !told.contains("key") || !told["key"].is_string() ||
       !told.contains("address") || !told["address"].is_string() || !told.contains("port") ||
       !told["port"].is_number_unsigned() || told["port"].get<std::uint64_t>() > 0xffff ||
       !told.contains("id") || !told["id"].is_string() || !told.contains("encrypt") ||
-      !told["encrypt"].is_boolean()) {
+      !told["encrypt"].is_string()) {
     return Status(ErrorKind::kBadInput,
-                  "the first line of the input must be a JSON object with token, address, port, "
-                  "id and encrypt");
+                  "the first line of the input must be a JSON object with key, address, port, id "
+                  "and encrypt");
   }
-  TFOS_ASSIGN_OR_RETURN(const Secret token, Secret::FromHex(told["token"].get<std::string>()));
+  TFOS_ASSIGN_OR_RETURN(const Secret key, Secret::FromHex(told["key"].get<std::string>()));
+  TFOS_ASSIGN_OR_RETURN(const net::Encryption encryption,
+                        net::EncryptionFromWord(told["encrypt"].get<std::string>()));
   const auto wanted = told["port"].get<std::uint16_t>();
   TFOS_ASSIGN_OR_RETURN(net::TcpListener listener,
                         net::ListenTcp(told["address"].get<std::string>(), wanted, wanted));
   port = listener.port;
   return Server::Create(
-      {.token = token,
+      {.key = key,
        .listener = std::move(listener.fd),
-       .local_name = parameter_server::LocalName(told["id"].get<std::string>(), 0),
-       .encrypt = told["encrypt"].get<bool>()});
+       .local_name = parameter_server::LocalName(key, told["id"].get<std::string>(), 0),
+       .encryption = encryption});
 }
 
 Status RunAsChild(int signals) {
@@ -178,6 +172,9 @@ Status RunAsChild(int signals) {
 int Run() {
   SetUpLogging("parameter-server", "INFO");
   ::signal(SIGPIPE, SIG_IGN);
+  if (const Status raised = RaiseDescriptorLimit(); !raised.ok()) {
+    LogWarning("keeping the limit of open files: {}", raised.ToString());
+  }
   const auto signals = BlockSignals();
   const bool is_node = std::getenv(control::NodeLink::kFdVariable) != nullptr;
   const Status served = !signals.ok() ? signals.status()

@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/memory/memory_of_host.h"
 #include "collective/algorithms.h"
 #include "collective/host/host_algorithms.h"
 
@@ -202,11 +203,27 @@ Result<std::vector<std::size_t>> Group::ShareSize(std::size_t bytes) {
   sizes_[rank()] = bytes;
   TFOS_RETURN_IF_ERROR(Gather(std::vector<std::size_t>(size(), sizeof(std::size_t)),
                               std::as_writable_bytes(std::span(sizes_))));
+  // Offsets are made of them: what others say is checked first.
+  TFOS_RETURN_IF_ERROR(SumOf(sizes_).status());
   return sizes_;
+}
+
+Result<std::size_t> Group::SumOf(std::span<const std::size_t> sizes) const {
+  return SumOfSizes(sizes,
+                    [this](std::size_t member) { return mesh_->options().members[member].name; });
 }
 
 Status Group::AllGather(const std::vector<std::size_t>& sizes, std::span<std::byte> data,
                         std::string_view name) {
+  if (sizes.size() != size()) {
+    return {ErrorKind::kBadInput,
+            fmt::format("{} sizes for a gather of {} members", sizes.size(), size())};
+  }
+  TFOS_ASSIGN_OR_RETURN(const std::size_t sum, SumOf(sizes));
+  if (data.size() != sum) {
+    return {ErrorKind::kBadInput, fmt::format("{} bytes for what {} members gather of {} bytes",
+                                              data.size(), size(), sum)};
+  }
   const MutexLock lock(mutex_);
   Begin({.kind = OperationKind::kAllGather, .elements = data.size()}, name);
   return Finish(Gather(sizes, data));
@@ -253,6 +270,15 @@ Result<std::optional<Operation>> Group::AwaitOther() {
 Status Group::TakePart(const Operation& operation) {
   // A member that began something else before it left is told so by the comparison of numbers.
   Begin(operation, operation.name);
+  // What another member says makes this one take memory, and all of it is touched.
+  if (const std::uint64_t bytes = operation.elements * ElementBytes(operation.dtype),
+      most = MemoryOfHost();
+      bytes > most) {
+    return {ErrorKind::kBadInput,
+            fmt::format("{} takes {} bytes of every member, and {}, which has left and takes part "
+                        "with zeros, has {} bytes of memory",
+                        operation.Describe(), bytes, mesh_->options().members[rank()].name, most)};
+  }
   std::vector<std::byte> nothing;
   switch (operation.kind) {
     case OperationKind::kAllReduce:
@@ -270,6 +296,7 @@ Status Group::TakePart(const Operation& operation) {
       return sizes.ok() ? Status() : sizes.status();
     }
     case OperationKind::kAllGather:
+      // The sum was checked when the sizes came.
       if (sizes_.size() != size() ||
           std::accumulate(sizes_.begin(), sizes_.end(), std::uint64_t{0}) != operation.elements) {
         return {ErrorKind::kBadInput,

@@ -52,9 +52,15 @@ class Group {
                    std::optional<DType> wire = {});
   /// `data` becomes that of member `root`.
   Status Broadcast(std::uint32_t root, std::span<std::byte> data, std::string_view name);
-  /// How many bytes each member has, by member.
+  /// How many bytes each member has, by member. Errors: also bad input, naming the member, when
+  /// they are more than Operation::kMostBytes; so their sum does not wrap.
   Result<std::vector<std::size_t>> GatherSizes(std::size_t bytes, std::string_view name);
+  /// The sum of `sizes`, one of each member. Bad input, naming the member, when it is more than
+  /// Operation::kMostBytes.
+  Result<std::size_t> SumOf(std::span<const std::size_t> sizes) const;
   /// Everybody's data, one behind the other, as `sizes` has it; this member's is in its place.
+  /// Bad input, which ends nothing, when there are other sizes than members, or `data` is not as
+  /// long as they are together.
   Status AllGather(const std::vector<std::size_t>& sizes, std::span<std::byte> data,
                    std::string_view name);
   /// Returns when everybody has called it.
@@ -79,7 +85,7 @@ class Group {
   Status Gather(const std::vector<std::size_t>& sizes, std::span<std::byte> data)
       TFOS_REQUIRES(mutex_);
   Result<std::vector<std::size_t>> ShareSize(std::size_t bytes) TFOS_REQUIRES(mutex_);
-  /// What a member does that has left.
+  /// What a member does that has left. Bad input when that takes more memory than there is.
   Status TakePart(const Operation& operation) TFOS_REQUIRES(mutex_);
   /// The next operation that another member has begun; none when all have left.
   Result<std::optional<Operation>> AwaitOther() TFOS_REQUIRES(mutex_);

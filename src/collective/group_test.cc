@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "collective/test_members.h"
+#include "net/listen.h"
 #include "net/socket.h"
 
 namespace tfos::collective {
@@ -466,6 +468,51 @@ TEST_P(TransportTest, NothingIsBroadcastFromWhoHasLeft) {
   });
 }
 
+TEST_P(TransportTest, ASizeThatWrapsIsRefusedByAllWithTheMembersName) {
+  // With what the others have the sum is 16, modulo 2^64.
+  std::vector<std::string> told(3);
+  RunMembers(Make(3), [&told](Group& group) {
+    const std::size_t bytes = group.rank() == 1 ? ~std::size_t{0} - 15 : 16;
+    const auto sizes = group.GatherSizes(bytes, "rows");
+    told[group.rank()] = sizes.status().ToString();
+  });
+  for (const std::string& text : told) EXPECT_THAT(text, HasSubstr("worker:1 on host h1 wants"));
+}
+
+TEST_P(TransportTest, SizesThatAreNotThoseOfTheDataAreRefusedAndEndNothing) {
+  RunMembers(Make(2), [](Group& group) {
+    std::vector<std::byte> data(16);
+    const auto gather = [&](const std::vector<std::size_t>& sizes) {
+      return group.AllGather(sizes, data, "rows").ToString();
+    };
+    EXPECT_THAT(gather({8, 9}), HasSubstr("16 bytes for what"));
+    EXPECT_THAT(gather({8, 4, 4}), HasSubstr("3 sizes"));
+    EXPECT_THAT(gather({~std::size_t{0} - 15, 32}), HasSubstr("worker:0 on host h0 wants"));
+    EXPECT_EQ(gather({8, 8}), "ok");
+  });
+}
+
+TEST_P(TransportTest, WhoHasLeftTakesNoMoreMemoryThanThereIs) {
+  // Zeros that take no memory before somebody writes to them.
+  constexpr std::size_t kBytes = std::size_t{1} << 44;
+  void* const zeros = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(zeros, MAP_FAILED);
+  std::vector<std::string> told(2);
+  RunMembers(Make(2), [&](Group& group) {
+    told[group.rank()] =
+        group.rank() == 0
+            ? group.AllReduce(DType::kFloat32, {static_cast<std::byte*>(zeros), kBytes}, "huge")
+                  .ToString()
+            : group.Leave().ToString();
+  });
+  for (const std::string& text : told) {
+    EXPECT_THAT(text, AllOf(HasSubstr("\"huge\" of float32["), HasSubstr("worker:1 on host h1"),
+                            HasSubstr("bytes of memory")));
+  }
+  ::munmap(zeros, kBytes);
+}
+
 TEST_P(TransportTest, WhoDiesAfterOthersHaveLeftIsNoticed) {
   RunMembers(Make(3), [](Group& group) {
     if (group.rank() == 2) {
@@ -486,23 +533,150 @@ TEST(GroupJoinTest, WhoDoesNotComeIsNamed) {
               AllOf(HasSubstr("worker:1 on host h1"), HasSubstr("worker:2 on host h2")));
 }
 
-TEST(GroupJoinTest, WithoutTheTokenNobodyJoins) {
-  std::vector<GroupOptions> options = MakeMembers(2);
+/// What both members say when the second one does not belong to the first one's group. Nobody else
+/// is to come then.
+struct Refusal {
+  Status first;
+  Status second;
+  std::string log;
+};
+Refusal Refuse(std::vector<GroupOptions> options) {
+  Refusal refusal;
+  std::atomic<bool> other_has_ended = false;
+  options[0].check = [&] {
+    return other_has_ended ? Status(ErrorKind::kInterrupted, "alone") : Status();
+  };
+  ::testing::internal::CaptureStdout();  // The log, as nobody has set it up.
+  std::thread other([&] {
+    refusal.second = Group::Join(std::move(options[1])).status();
+    other_has_ended = true;
+  });
+  refusal.first = Group::Join(std::move(options[0])).status();
+  other.join();
+  refusal.log = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(refusal.first.kind(), ErrorKind::kInterrupted);
+  EXPECT_EQ(refusal.second.kind(), ErrorKind::kBadInput) << "it need not try again";
+  return refusal;
+}
+
+class JoinOverTest : public ::testing::TestWithParam<Transport> {};
+
+INSTANTIATE_TEST_SUITE_P(Channels, JoinOverTest,
+                         ::testing::Values(Transport::kTcp, Transport::kTls),
+                         [](const auto& test) { return NameOf(test.param); });
+
+TEST_P(JoinOverTest, WithoutTheKeyNobodyJoins) {
+  std::vector<GroupOptions> options = MakeMembers(2, GetParam());
   auto other = Secret::Generate();
   ASSERT_TRUE(other.ok());
-  options[1].token = *other;
-  std::atomic<bool> stranger_has_ended = false;
-  options[0].check = [&] {
-    return stranger_has_ended ? Status(ErrorKind::kInterrupted, "alone") : Status();
-  };
-  std::thread stranger([&] {
-    const auto joined = Group::Join(std::move(options[1]));
-    EXPECT_FALSE(joined.ok());
-    stranger_has_ended = true;
+  options[1].key = *other;
+  const Refusal refusal = Refuse(std::move(options));
+  EXPECT_THAT(refusal.log, AllOf(HasSubstr("the port of tensors of worker:0 on host h0"),
+                                 HasSubstr("does not know the cluster's key")));
+}
+
+TEST_P(JoinOverTest, AMemberOfAnotherGenerationIsRefusedAndNamed) {
+  std::vector<GroupOptions> options = MakeMembers(2, GetParam());
+  options[1].generation = 1;
+  const Refusal refusal = Refuse(std::move(options));
+  EXPECT_THAT(refusal.second.ToString(), HasSubstr("the other end refuses this one"));
+  EXPECT_THAT(refusal.log, HasSubstr("member 1 is of generation 1 of the group"));
+}
+
+/// As somebody in the middle would lead it there.
+TEST_P(JoinOverTest, WhoIsLedToAnotherMembersPortIsRefusedAndNamed) {
+  std::vector<GroupOptions> options = MakeMembers(3, GetParam());
+  options[2].members[1].port = options[0].members[0].port;
+  options.erase(options.begin() + 1);
+  const Refusal refusal = Refuse(std::move(options));
+  EXPECT_THAT(refusal.second.ToString(), HasSubstr("connect to worker:1 on host h1"));
+  EXPECT_THAT(refusal.log,
+              HasSubstr("member 2 connected to what it took for member 1, and this is 0"));
+}
+
+UniqueFd ConnectOnceItListens(std::uint16_t port, const Wait& wait) {
+  while (!wait.deadline.passed()) {
+    if (auto socket = net::ConnectTcp("127.0.0.1", port, wait); socket.ok()) {
+      return std::move(socket).value();
+    }
+  }
+  return {};
+}
+
+/// Somebody between two members who passes on what they say, except for one bit behind so many bytes
+/// of one of them. Ends when one of them closes its connection.
+class Middle {
+ public:
+  Middle(std::uint16_t port, std::size_t place)
+      : listener_(net::ListenTcp("127.0.0.1", 0, 0).value()),
+        thread_([this, port, place] { PassOn(port, place); }) {}
+  ~Middle() { thread_.join(); }
+
+  std::uint16_t port() const { return listener_.port; }
+
+ private:
+  void PassOn(std::uint16_t port, std::size_t place) {
+    const Wait wait{.deadline = Deadline::After(std::chrono::seconds(60))};
+    ASSERT_NE(net::Poll(listener_.fd.get(), POLLIN, wait).value(), 0);
+    const UniqueFd near(::accept4(listener_.fd.get(), nullptr, nullptr, SOCK_NONBLOCK));
+    const UniqueFd far = ConnectOnceItListens(port, wait);
+    ASSERT_TRUE(near.valid() && far.valid());
+    while (true) {
+      pollfd ends[2] = {{.fd = near.get(), .events = POLLIN, .revents = 0},
+                        {.fd = far.get(), .events = POLLIN, .revents = 0}};
+      ASSERT_GT(::poll(ends, 2, 60'000), 0);
+      for (int i : {0, 1}) {
+        if (ends[i].revents == 0) continue;
+        std::byte bytes[4096];
+        const auto got = net::Receive(ends[i].fd, bytes, nullptr);
+        if (!got.ok() || got->ended) return;
+        if (i == 0 && place < got->bytes) bytes[place] ^= std::byte{1};
+        if (i == 0) place -= std::min(place, got->bytes);
+        if (i == 0 && place == 0) place = ~std::size_t{0};
+        if (!net::SendAll(ends[1 - i].fd, std::span(bytes, got->bytes), wait).ok()) return;
+      }
+    }
+  }
+
+  net::TcpListener listener_;
+  std::thread thread_;
+};
+
+TEST(GroupJoinTest, ABitThatSomebodyInTheMiddleChangesEndsTheGroup) {
+  std::vector<GroupOptions> options = MakeMembers(2, Transport::kTls);
+  // Behind the handshake and what members say when they meet.
+  const Middle middle(options[0].members[0].port, 100'000);
+  options[1].members[0].port = middle.port();
+  RunMembers(std::move(options), [](Group& group) {
+    std::vector<float> values(100'000, 1);
+    const Status summed = group.AllReduce(DType::kFloat32, Bytes(values), "sum");
+    ASSERT_FALSE(summed.ok());
+    EXPECT_THAT(summed.ToString(), HasSubstr(group.rank() == 0 ? "worker:1" : "worker:0"));
+    if (group.rank() == 0) {
+      EXPECT_THAT(summed.ToString(), HasSubstr("TLS"));
+    }
   });
-  const auto group = Group::Join(std::move(options[0]));
-  EXPECT_EQ(group.status().kind(), ErrorKind::kInterrupted);
-  stranger.join();
+}
+
+/// Strangers that say nothing keep nobody from coming, however many there are.
+TEST_P(JoinOverTest, SilentStrangersDelayNobody) {
+  std::vector<GroupOptions> options = MakeMembers(2, GetParam());
+  ASSERT_TRUE(net::ListenOn(options[0].listener.get(), "for the test").ok());
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 200; ++i) {
+    auto stranger = net::ConnectTcp("127.0.0.1", options[0].members[0].port, {});
+    ASSERT_TRUE(stranger.ok()) << stranger.status().ToString();
+    silent.push_back(std::move(stranger).value());
+  }
+  RunMembers(std::move(options), [&](Group& group) {
+    EXPECT_TRUE(group.Barrier("here").ok());
+    if (group.rank() != 0) return;
+    // They are disconnected once all members have come: none was given up before.
+    for (const UniqueFd& stranger : silent) {
+      std::byte none{};
+      EXPECT_FALSE(net::ReceiveAll(stranger.get(), std::span(&none, 1), {}).ok());
+    }
+  });
 }
 
 // A member that gets no processor for seconds is given up by the one that it connects to.
@@ -528,26 +702,25 @@ TEST(GroupJoinTest, AConnectionThatIsClosedDuringTheHandshakeIsTriedAgain) {
 TEST(GroupJoinTest, WhoEncryptsLetsNobodyInWhoDoesNot) {
   for (const std::uint32_t encrypts : {0u, 1u}) {
     std::vector<GroupOptions> options = MakeMembers(2, Transport::kTcp);
-    options[encrypts].encrypt = true;
-    // Nobody else is to come then.
-    std::atomic<bool> other_has_ended = false;
-    options[0].check = [&] {
-      return other_has_ended ? Status(ErrorKind::kInterrupted, "alone") : Status();
-    };
-    std::thread other([&] {
-      const auto group = Group::Join(std::move(options[1]));
-      other_has_ended = true;
-      EXPECT_THAT(group.status().ToString(),
-                  HasSubstr(encrypts == 1 ? "is not for encrypted tensors" : "is not for tensors"));
-    });
-    EXPECT_EQ(Group::Join(std::move(options[0])).status().kind(), ErrorKind::kInterrupted);
-    other.join();
+    options[encrypts].encryption = net::Encryption::kAlways;
+    options[1 - encrypts].encryption = net::Encryption::kNever;
+    if (encrypts == 1) {
+      // It may think otherwise of an address; what is stronger is taken.
+      RunMembers(std::move(options), [](Group& group) {
+        EXPECT_EQ(group.transport(), "tcp with TLS");
+        EXPECT_TRUE(group.Barrier("here").ok());
+      });
+      continue;
+    }
+    const Refusal refusal = Refuse(std::move(options));
+    EXPECT_THAT(refusal.second.ToString(), HasSubstr("spark.tfos.encrypt"));
+    EXPECT_THAT(refusal.log, HasSubstr("wants plain TCP, and this one TLS"));
   }
 }
 
-TEST(GroupJoinTest, EncryptionAndUcxExcludeEachOther) {
+TEST(GroupJoinTest, EncryptionOfAllAndUcxExcludeEachOther) {
   std::vector<GroupOptions> options = MakeMembers(1);
-  options[0].encrypt = true;
+  options[0].encryption = net::Encryption::kAlways;
   options[0].rdma = Rdma::kPreferred;
   EXPECT_EQ(Group::Join(std::move(options[0])).status().kind(), ErrorKind::kBadInput);
 }
@@ -571,15 +744,6 @@ TEST(GroupJoinTest, WhoInsistsOnUcxNamesThoseWithoutIt) {
   EXPECT_THAT(group.status().ToString(), HasSubstr("worker:1 on host h1"));
 #endif
   other.join();
-}
-
-UniqueFd ConnectOnceItListens(std::uint16_t port, const Wait& wait) {
-  while (!wait.deadline.passed()) {
-    if (auto socket = net::ConnectTcp("127.0.0.1", port, wait); socket.ok()) {
-      return std::move(socket).value();
-    }
-  }
-  return {};
 }
 
 TEST(GroupJoinTest, GarbageOnThePortHarmsNobody) {

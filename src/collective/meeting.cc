@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +22,8 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "collective/algorithms.h"
+#include "net/handshake/acceptor.h"
+#include "net/handshake/handshake.h"
 #include "net/listen.h"
 #include "net/socket.h"
 
@@ -49,9 +53,9 @@ Result<std::vector<Word>> Exchange(Mesh& mesh, std::uint64_t& next_operation, co
   return words;
 }
 
-/// What members have in common that can share memory: the running kernel, and the network
-/// namespace, outside of which a socket without a file can't be reached. Nothing if that can't be
-/// told.
+/// What members have in common that can share memory: the running kernel, the network namespace,
+/// outside of which a socket without a file can't be reached, and the user. Nothing if that can't
+/// be told.
 Word HostWord(const GroupOptions& options) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -59,9 +63,9 @@ Word HostWord(const GroupOptions& options) {
   if (!options.shared_memory || boot.empty() || ::stat("/proc/self/ns/net", &network) != 0) {
     return kNothing;
   }
-  const Digest digest = HmacSha256(
-      options.token,
-      fmt::format("tfos host {} {} {} {}", boot, network.st_dev, network.st_ino, options.host));
+  const Digest digest =
+      HmacSha256(options.key, fmt::format("tfos host {} {} {} {} {}", boot, network.st_dev,
+                                          network.st_ino, ::geteuid(), options.host));
   Word word;
   std::memcpy(word.data(), digest.data(), word.size());
   return word;
@@ -75,66 +79,67 @@ std::string SocketName(const Word& word) {
 
 /// What the first member on a host has for the others.
 struct Offer {
-  UniqueFd listener;
+  std::unique_ptr<net::Acceptor> acceptor;
   Word name = kNothing;  ///< Of the socket; nothing if there is none.
   std::unique_ptr<HostMemory> memory;
 };
 
-Result<Offer> MakeOffer(std::size_t members) {
+Result<Offer> MakeOffer(const Mesh& mesh, std::size_t members) {
   Offer offer;
   TFOS_ASSIGN_OR_RETURN(offer.memory, HostMemory::Create(members));
   TFOS_ASSIGN_OR_RETURN(const Secret random, Secret::Generate());
   std::memcpy(offer.name.data(), random.bytes().data(), offer.name.size());
-  TFOS_ASSIGN_OR_RETURN(offer.listener, net::ListenUnix(SocketName(offer.name)));
+  TFOS_ASSIGN_OR_RETURN(
+      offer.acceptor,
+      net::Acceptor::Create(
+          {.party = mesh.party(),
+           .what = fmt::format("the shared memory of {}", mesh.options().members[mesh.rank()].name),
+           .accepts = [&mesh](const net::Numbers& given) { return mesh.CheckNumbers(given); },
+           .most_strangers = net::Acceptor::kMostStrangers + members}));
+  TFOS_ASSIGN_OR_RETURN(UniqueFd listener, net::ListenUnix(SocketName(offer.name)));
+  TFOS_RETURN_IF_ERROR(offer.acceptor->Listen(std::move(listener)));
   return offer;
 }
 
 /// Hands the memory to one that has connected.
-Result<std::uint32_t> HandOver(const Mesh& mesh, const Offer& offer, const Wait& wait) {
-  TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(offer.listener.get(), POLLIN, wait));
-  if (ready == 0) return Status(ErrorKind::kRetryLater, "nobody connected within the deadline");
-  const UniqueFd socket(
-      ::accept4(offer.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket.valid()) return Status::FromErrno(errno, "accept a member on this host");
-  TFOS_ASSIGN_OR_RETURN(
-      const net::Peer peer,
-      net::Recognize(
-          socket.get(), kTensorProtocol, mesh.options().token,
-          [&mesh](net::Numbers given) { return mesh.CheckNumbers(given); }, wait));
+Status HandOver(const Offer& offer, const net::Guest& guest) {
   constexpr std::byte kHere{1};
-  TFOS_ASSIGN_OR_RETURN(const net::Transfer sent,
-                        net::Send(socket.get(), std::span(&kHere, 1), {}, offer.memory->fd()));
-  if (sent.bytes != 1) return Status(ErrorKind::kRetryLater, "a new socket takes nothing");
-  return peer.numbers.connecting;
+  TFOS_ASSIGN_OR_RETURN(
+      const net::Transfer sent,
+      net::Send(guest.connection.stream->fd(), std::span(&kHere, 1), {}, offer.memory->fd()));
+  if (sent.bytes == 1) return {};
+  return {ErrorKind::kRetryLater, "a new socket takes nothing"};
 }
 
 /// Hands the memory to as many as have connected. A member that does not get it says so.
-void HandOverToAll(const Mesh& mesh, const Offer& offer, std::size_t count, const Wait& wait) {
-  while (count > 0) {
-    const auto member = HandOver(mesh, offer, wait);
-    if (member.ok()) {
-      --count;
-      continue;
+Status HandOverToAll(const Offer& offer, std::size_t count, const Wait& wait) {
+  std::set<std::uint32_t> served;
+  while (served.size() < count) {
+    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(offer.acceptor->fd(), POLLIN, wait));
+    if (ready == 0) return {ErrorKind::kRetryLater, "not all have connected within the deadline"};
+    for (const net::Guest& guest : offer.acceptor->Progress()) {
+      if (const Status given = HandOver(offer, guest); !given.ok()) {
+        LogWarning("{} gets no shared memory: {}", guest.peer, given.ToString());
+      }
+      served.insert(guest.connection.numbers.connecting);
     }
-    LogWarning("A connection to the socket of shared memory was refused: {}",
-               member.status().ToString());
-    if (wait.deadline.passed()) return;
   }
+  return {};
 }
 
-Result<std::unique_ptr<HostMemory>> TakeOver(const Mesh& mesh, int socket, std::uint32_t first,
+Result<std::unique_ptr<HostMemory>> TakeOver(const Mesh& mesh, UniqueFd socket, std::uint32_t first,
                                              std::size_t members, std::size_t rank,
                                              const Wait& wait) {
-  TFOS_RETURN_IF_ERROR(net::Introduce(socket, kTensorProtocol, mesh.options().token,
-                                      {.connecting = mesh.rank(), .accepting = first}, wait)
-                           .status());
+  TFOS_ASSIGN_OR_RETURN(
+      const net::Connection connection,
+      net::ShakeHands(std::move(socket), mesh.party(), mesh.NumbersTo(first), wait));
+  const int fd = connection.stream->fd();
   UniqueFd memory;
   std::byte here{};
   while (!memory.valid()) {
-    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(socket, POLLIN, wait));
+    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(fd, POLLIN, wait));
     if (ready == 0) return Status(ErrorKind::kRetryLater, "no memory within the deadline");
-    TFOS_ASSIGN_OR_RETURN(const net::Transfer got,
-                          net::Receive(socket, std::span(&here, 1), &memory));
+    TFOS_ASSIGN_OR_RETURN(const net::Transfer got, net::Receive(fd, std::span(&here, 1), &memory));
     if (got.ended || (got.bytes == 1 && !memory.valid())) {
       return Status(ErrorKind::kReconnect, "the other end passed no memory");
     }
@@ -172,7 +177,7 @@ Result<Hosts> MeetOnHosts(Mesh& mesh, std::uint64_t& next_operation) {
     const Wait wait{.deadline = Deadline::After(kPatience), .check = mesh.options().check};
     Offer offer;
     if (near.size() > 1 && rank_near == 0) {
-      if (auto made = MakeOffer(near.size()); made.ok()) {
+      if (auto made = MakeOffer(mesh, near.size()); made.ok()) {
         offer = std::move(made).value();
       } else {
         LogWarning("This host's members share no memory: {}", made.status().ToString());
@@ -189,11 +194,13 @@ Result<Hosts> MeetOnHosts(Mesh& mesh, std::uint64_t& next_operation) {
     if (offer.memory != nullptr) {
       const auto count = std::ranges::count_if(
           near, [&](std::uint32_t member) { return connected[member] == yes; });
-      HandOverToAll(mesh, offer, static_cast<std::size_t>(count), wait);
+      if (Status given = HandOverToAll(offer, static_cast<std::size_t>(count), wait); !given.ok()) {
+        LogWarning("A member on this host may share no memory: {}", given.ToString());
+      }
       hosts.memory = std::move(offer.memory);
       hosts.memory->Seal();
     } else if (socket) {
-      auto memory = TakeOver(mesh, socket->get(), near[0], near.size(), rank_near, wait);
+      auto memory = TakeOver(mesh, std::move(*socket), near[0], near.size(), rank_near, wait);
       if (memory.ok()) {
         hosts.memory = std::move(memory).value();
       } else {

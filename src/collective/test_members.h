@@ -68,8 +68,8 @@ inline void LetUcxShareMemory() { ::setenv("UCX_POSIX_ERROR_HANDLING", "y", 1); 
 inline std::vector<GroupOptions> MakeMembers(std::uint32_t count,
                                              Transport transport = Transport::kSharedMemory) {
   if (transport == Transport::kUcxSharedMemory) LetUcxShareMemory();
-  auto token = Secret::Generate();
-  EXPECT_TRUE(token.ok());
+  auto key = Secret::Generate();
+  EXPECT_TRUE(key.ok());
   std::vector<Member> members;
   std::vector<UniqueFd> listeners;
   for (std::uint32_t rank = 0; rank < count; ++rank) {
@@ -90,11 +90,12 @@ inline std::vector<GroupOptions> MakeMembers(std::uint32_t count,
     GroupOptions one;
     one.members = members;
     one.rank = rank;
-    one.token = *token;
+    one.key = *key;
     one.listener = std::move(listeners[rank]);
     one.connect_timeout = std::chrono::seconds(60);
     one.shared_memory = transport == Transport::kSharedMemory || transport == Transport::kTwoHosts;
-    one.encrypt = transport == Transport::kTls;
+    one.encryption =
+        transport == Transport::kTls ? net::Encryption::kAlways : net::Encryption::kBetweenHosts;
     one.packaged_ucx = TFOS_PACKAGED_UCX;
     if (UsesUcx(transport)) {
       one.rdma = Rdma::kRequired;

@@ -129,11 +129,11 @@ struct TensorGroup::Shared {
 
   static std::int32_t AllGather(void* context, const char* name, const std::uint64_t* sizes,
                                 const void* from, void* to, char** message) {
-    return Run(message, [&] {
+    return Run(message, [&]() -> Status {
       collective::Group& joined = *Of(context).group;
       const std::vector<std::size_t> by_member(sizes, sizes + joined.size());
+      TFOS_ASSIGN_OR_RETURN(const std::size_t total, joined.SumOf(by_member));
       const std::size_t before = std::accumulate(sizes, sizes + joined.rank(), std::size_t{0});
-      const std::size_t total = std::accumulate(sizes, sizes + joined.size(), std::size_t{0});
       auto* const bytes = static_cast<std::byte*>(to);
       if (sizes[joined.rank()] > 0) std::memcpy(bytes + before, from, sizes[joined.rank()]);
       return joined.AllGather(by_member, {bytes, total}, name);

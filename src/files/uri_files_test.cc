@@ -17,7 +17,7 @@ namespace tfos::files {
 namespace {
 
 using records::Compression;
-using records::RecordReaderOptions;
+using records::RecordFileOptions;
 
 /// A file system in memory, each operation of which can be told to fail.
 struct Disk {
@@ -132,7 +132,7 @@ class UriFilesTest : public ::testing::Test {
   }
 
   Result<records::Survey> Survey(const std::string& path, Compression compression,
-                                 RecordReaderOptions options = {}) {
+                                 RecordFileOptions options = {}) {
     TFOS_ASSIGN_OR_RETURN(const auto reader,
                           records::OpenRecordFile(path, compression, options, files_));
     return records::SurveyRecords(*reader);

@@ -71,17 +71,16 @@ Result<records::ExampleSchema> SchemaFrom(const json& type) {
 
 Result<std::unique_ptr<records::RecordReader>> OpenRecords(
     JNIEnv* java, jobject stream, jstring name, const std::string& compression,
-    records::RecordReaderOptions options = {}) {
+    records::RecordFileOptions options = {}) {
   TFOS_ASSIGN_OR_RETURN(const auto kind, records::CompressionFrom(compression));
   TFOS_ASSIGN_OR_RETURN(auto file, OpenSource(java, stream, TextOf(java, name)));
-  TFOS_ASSIGN_OR_RETURN(auto source, records::Decompress(std::move(file), kind));
-  return std::make_unique<records::RecordReader>(std::move(source), options);
+  return records::OpenRecordFile(std::move(file), kind, options);
 }
 
 Result<Reader> OpenReader(JNIEnv* java, jobject stream, jstring name, const json& options) {
-  records::RecordReaderOptions part{.begin_offset = options.at("begin"),
-                                    .end_offset = options.at("end"),
-                                    .first_record = options.at("firstRecord")};
+  records::RecordFileOptions part{.begin_offset = options.at("begin"),
+                                  .end_offset = options.at("end"),
+                                  .first_record = options.at("firstRecord")};
   TFOS_ASSIGN_OR_RETURN(part.validation,
                         records::ValidationFrom(options.at("validation").get<std::string>()));
   ExampleReaderOptions how{.batch_rows = options.at("batchRows"),

@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -80,6 +81,18 @@ Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const W
     if (failure.ok()) failure = connected;
   }
   return failure.Annotate(fmt::format("connect to {} port {}", host, port));
+}
+
+Status CheckUser(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return Status::FromErrno(errno, "ask who is at the other end of a Unix socket");
+  }
+  if (peer.uid == ::geteuid()) return {};
+  return {ErrorKind::kBadInput,
+          fmt::format("process {} at the other end belongs to user {}, and this one to user {}",
+                      peer.pid, peer.uid, ::geteuid())};
 }
 
 void TuneTcp(int fd) {

@@ -26,6 +26,10 @@ Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& w
 Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const Wait& wait,
                             std::optional<std::chrono::milliseconds> unanswered_limit = {});
 
+/// Only a process of this user may be at the other end of a Unix socket: the names of abstract
+/// sockets can be read, and taken, by every user of the host. Bad input if it belongs to another.
+Status CheckUser(int socket);
+
 /// Small messages leave at once, and a host that vanished is noticed.
 void TuneTcp(int fd);
 

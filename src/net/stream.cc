@@ -3,6 +3,11 @@
 #include <poll.h>
 
 namespace tfos::net {
+namespace {
+
+Status TooLate() { return {ErrorKind::kRetryLater, "no answer within the deadline"}; }
+
+}  // namespace
 
 Status SendAll(Stream& stream, std::span<const std::byte> data, const Wait& wait) {
   while (!data.empty()) {
@@ -10,7 +15,19 @@ Status SendAll(Stream& stream, std::span<const std::byte> data, const Wait& wait
     data = data.subspan(sent.bytes);
     if (!sent.blocked) continue;
     TFOS_ASSIGN_OR_RETURN(const short ready, Poll(stream.fd(), POLLOUT, wait));
-    if (ready == 0) return {ErrorKind::kRetryLater, "no answer within the deadline"};
+    if (ready == 0) return TooLate();
+  }
+  return {};
+}
+
+Status ReceiveAll(Stream& stream, std::span<std::byte> room, const Wait& wait) {
+  while (!room.empty()) {
+    TFOS_ASSIGN_OR_RETURN(const Transfer got, stream.Receive(room));
+    if (got.ended) return {ErrorKind::kReconnect, "the other end closed the connection"};
+    room = room.subspan(got.bytes);
+    if (!got.blocked) continue;
+    TFOS_ASSIGN_OR_RETURN(const short ready, Poll(stream.fd(), POLLIN, wait));
+    if (ready == 0) return TooLate();
   }
   return {};
 }

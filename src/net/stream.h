@@ -27,11 +27,14 @@ class Stream {
   virtual ~Stream() = default;
 
   /// The socket shows when the peer is gone.
-  int fd() const { return socket_.get(); }
+  int fd() const { return socket_.valid() || beside_ == nullptr ? socket_.get() : beside_->fd(); }
   /// The bytes take another way, and the socket is left to what ends the connection.
   virtual bool beside_socket() const { return false; }
-  /// For a stream beside a socket, that was opened without it.
-  void Adopt(UniqueFd socket) { socket_ = std::move(socket); }
+  /// For a stream beside a socket, that was opened without it: takes the stream through that
+  /// socket.
+  void Adopt(std::unique_ptr<Stream> beside) { beside_ = std::move(beside); }
+  /// What was adopted, for what ends the connection; null without.
+  Stream* beside() const { return beside_.get(); }
   /// How the bytes travel, for the log: `tcp`, `ucx (tcp/eth0)`.
   virtual std::string Describe() const = 0;
 
@@ -51,6 +54,7 @@ class Stream {
 
  private:
   UniqueFd socket_;
+  std::unique_ptr<Stream> beside_;
 };
 
 /// The bytes go through the socket as they are.
@@ -68,8 +72,12 @@ class SocketStream final : public Stream {
   }
 };
 
-/// Sends all of `data` over a stream that goes through its socket, and waits for that.
+// Over a stream that goes through its socket. Errors: also retry later at the deadline.
+
+/// Sends all of `data`.
 Status SendAll(Stream& stream, std::span<const std::byte> data, const Wait& wait);
+/// Fills `room`. Reconnect when the other end closes before.
+Status ReceiveAll(Stream& stream, std::span<std::byte> room, const Wait& wait);
 
 }  // namespace tfos::net
 

@@ -45,7 +45,7 @@ Status Client::Connect() {
     ServerLink::Options link{.server = options_.servers[server],
                              .number = static_cast<std::uint32_t>(server),
                              .worker = options_.worker,
-                             .token = options_.token,
+                             .key = options_.key,
                              .open = {.rule = options_.rule,
                                       .starts = options_.starts,
                                       .staleness = options_.staleness,

@@ -29,7 +29,7 @@ struct ClientOptions {
   std::string name;  ///< Of this client, for messages: `worker:1 on host b`.
   /// Gives the first values (`Write` and `StartAt`); all others wait for them.
   bool starts = false;
-  Secret token;
+  Secret key;  ///< For parameters (base/crypto/purpose.h).
   std::chrono::milliseconds connect_timeout{std::chrono::minutes(10)};
   /// After so long an operation says in the log whom it waits for.
   std::chrono::milliseconds stall_after{std::chrono::seconds(30)};

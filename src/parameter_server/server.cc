@@ -2,11 +2,9 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -19,18 +17,19 @@
 namespace tfos::parameter_server {
 namespace {
 
-/// Without descriptors or threads for a new connection.
-constexpr std::chrono::seconds kAcceptPause{1};
+/// Of a name that nobody can guess.
+constexpr std::size_t kNameDigits = 32;
 
 }  // namespace
 
-std::string LocalName(std::string_view id, std::uint32_t number) {
-  return fmt::format("tfos-{}-ps-{}", id, number);
+std::string LocalName(const Secret& key, std::string_view id, std::uint32_t number) {
+  const Secret name = DeriveSecret(key, fmt::format("tfos parameter server {} {}", id, number));
+  return "tfos-ps-" + name.ToHex().substr(0, kNameDigits);
 }
 
 struct Server::Client {
-  Client(Greeter::Guest guest, std::uint64_t number)
-      : connection(std::move(guest.stream), guest.local), id(number) {}
+  Client(net::Connection made, std::uint64_t number)
+      : connection(std::move(made.stream), made.channel == net::Channel::kLocal), id(number) {}
 
   Connection connection;
   const std::uint64_t id;
@@ -52,17 +51,27 @@ struct Server::Client {
 
 Result<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
   std::unique_ptr<Server> server(new Server(std::move(options)));
+  ServerOptions& given = server->options_;
+  const auto accepts = [number = given.number](const net::Numbers& numbers) -> Status {
+    if (numbers.accepting == number) return {};
+    return {ErrorKind::kBadInput,
+            fmt::format("it looks for server {}, and this is {}", numbers.accepting, number)};
+  };
+  TFOS_ASSIGN_OR_RETURN(
+      server->acceptor_,
+      net::Acceptor::Create(
+          {.party = {.protocol = kProtocol, .key = given.key, .encryption = given.encryption},
+           .what = fmt::format("parameter server {}", given.number),
+           .accepts = accepts}));
   // Before clients get through over TCP: those of this host are to find the other one.
-  if (!server->options_.local_name.empty()) {
-    TFOS_ASSIGN_OR_RETURN(server->local_listener_, net::ListenUnix(server->options_.local_name));
+  if (!given.local_name.empty()) {
+    TFOS_ASSIGN_OR_RETURN(UniqueFd local, net::ListenUnix(given.local_name));
+    TFOS_RETURN_IF_ERROR(server->acceptor_->Listen(std::move(local)));
   }
-  const int listener = server->options_.listener.get();
-  TFOS_RETURN_IF_ERROR(net::ListenOn(listener, "for workers"));
+  TFOS_RETURN_IF_ERROR(net::ListenOn(given.listener.get(), "for workers"));
+  TFOS_RETURN_IF_ERROR(server->acceptor_->Listen(std::move(given.listener)));
   server->stop_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->stop_.valid()) return Status::FromErrno(errno, "open an eventfd");
-  TFOS_ASSIGN_OR_RETURN(
-      server->greeter_,
-      Greeter::Create(server->options_.token, server->options_.number, server->options_.encrypt));
   return server;
 }
 
@@ -83,12 +92,8 @@ Status Server::Run() {
     const auto watch = [&entries](int fd, short events) {
       entries.push_back({.fd = fd, .events = events, .revents = 0});
     };
-    const bool paused = !accept_again_.passed();
-    const short accepting = greeter_->busy() || paused ? short{0} : short{POLLIN};
     watch(stop_.get(), POLLIN);
-    watch(greeter_->ready_fd(), POLLIN);
-    watch(options_.listener.get(), accepting);
-    watch(local_listener_.get(), accepting);  // Ignored by poll when there is none.
+    watch(acceptor_->fd(), POLLIN);
     const std::size_t others = entries.size();
     bool at_once = false;
     for (const Client& client : clients_) {
@@ -96,8 +101,7 @@ Status Server::Run() {
       watch(client.connection.fd(), static_cast<short>(events | POLLRDHUP));
       at_once = at_once || client.has_said();
     }
-    const int patience = at_once ? 0 : paused ? accept_again_.PollMilliseconds() : -1;
-    if (::poll(entries.data(), entries.size(), patience) < 0) {
+    if (::poll(entries.data(), entries.size(), at_once ? 0 : -1) < 0) {
       if (errno == EINTR) continue;
       return Status::FromErrno(errno, "wait for workers");
     }
@@ -113,34 +117,13 @@ Status Server::Run() {
     }
     AnswerWaiting();
     CountBytes();
-    if (entries[1].revents != 0) {
-      for (Greeter::Guest& guest : greeter_->Take()) Welcome(std::move(guest));
+    if (entries[1].revents == 0) continue;
+    for (net::Guest& guest : acceptor_->Progress()) {
+      clients_.emplace_back(std::move(guest.connection), ++next_id_);
     }
-    if (entries[2].revents != 0) Accept(options_.listener.get(), false);
-    if (entries[3].revents != 0) Accept(local_listener_.get(), true);
+    accept_pauses_ = acceptor_->pauses();
   }
 }
-
-void Server::Accept(int listener, bool local) {
-  while (!greeter_->busy()) {
-    UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    const int error = socket.valid() ? 0 : errno;
-    if (error == EAGAIN || error == EWOULDBLOCK) return;
-    if (error == EINTR || error == ECONNABORTED) continue;
-    const Status greeted = socket.valid() ? greeter_->Greet(std::move(socket), local)
-                                          : Status::FromErrno(error, "accept a worker");
-    if (greeted.ok()) continue;
-    // The variables must outlive a moment without descriptors or threads. A worker that connects
-    // waits in the listener's queue.
-    LogWarning("The parameter server takes no new connection for {} s: {}", kAcceptPause.count(),
-               greeted.ToString());
-    accept_again_ = Deadline::After(kAcceptPause);
-    ++accept_pauses_;
-    return;
-  }
-}
-
-void Server::Welcome(Greeter::Guest guest) { clients_.emplace_back(std::move(guest), ++next_id_); }
 
 void Server::Serve(Client& client, short ready) {
   Status status;

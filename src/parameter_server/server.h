@@ -12,26 +12,27 @@
 
 #include "base/crypto/secret.h"
 #include "base/process/unique_fd.h"
+#include "net/handshake/acceptor.h"
+#include "net/handshake/protocol.h"
 #include "parameter_server/clocks.h"
 #include "parameter_server/model/store.h"
 #include "parameter_server/wire/connection.h"
-#include "parameter_server/wire/greeter.h"
 #include "parameter_server/wire/protocol.h"
 #include "tfos/status.h"
 
 namespace tfos::parameter_server {
 
-/// The name in the abstract namespace of server `number` of the cluster (or whatever else) `id`.
-std::string LocalName(std::string_view id, std::uint32_t number);
+/// The name in the abstract namespace of server `number` of the cluster (or whatever else) `id`,
+/// whose key for parameters this is. Nobody without the key can know it before the server has it.
+std::string LocalName(const Secret& key, std::string_view id, std::uint32_t number);
 
 struct ServerOptions {
-  Secret token;
+  Secret key;                ///< For parameters (base/crypto/purpose.h).
   std::uint32_t number = 0;  ///< Among the servers; clients ask for it.
   UniqueFd listener;         ///< A TCP socket that is bound.
   /// In the abstract namespace, for clients of this host; empty for none.
   std::string local_name;
-  /// What goes over TCP goes over TLS. The same on all clients.
-  bool encrypt = false;
+  net::Encryption encryption = net::Encryption::kBetweenHosts;
 };
 
 /// Of a server, since its start.
@@ -42,7 +43,7 @@ struct ServerCounters {
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_combined = 0;
   std::uint64_t values_bytes = 0;  ///< Of the share.
-  /// How often new connections were put off for want of descriptors or threads.
+  /// How often new connections were put off for want of descriptors.
   std::uint64_t accept_pauses = 0;
 };
 
@@ -69,8 +70,6 @@ class Server {
 
   explicit Server(ServerOptions options);
 
-  void Accept(int listener, bool local);
-  void Welcome(Greeter::Guest guest);
   void Serve(Client& client, short ready);
   Status OnMessage(Client& client, const Header& header, std::span<const std::byte> body,
                    std::span<const std::byte> data);
@@ -89,10 +88,8 @@ class Server {
   void CountBytes();
 
   ServerOptions options_;
-  UniqueFd local_listener_;
   UniqueFd stop_;  // an eventfd
-  std::unique_ptr<Greeter> greeter_;
-  Deadline accept_again_ = Deadline::After({});
+  std::unique_ptr<net::Acceptor> acceptor_;
   std::unique_ptr<Store> store_;
   Clocks clocks_;
   std::list<Client> clients_;

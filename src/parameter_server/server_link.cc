@@ -10,15 +10,15 @@
 #include "base/logging.h"
 #include "base/thread/guarded.h"
 #include "base/thread/thread.h"
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
+#include "net/handshake/reach.h"
 #include "net/socket.h"
-#include "net/tls/tls_stream.h"
 
 namespace tfos::parameter_server {
 namespace {
 
-/// Between attempts to reach a server that does not listen yet.
-constexpr int kRetryMilliseconds = 50;
+/// With the queue of a server of this host: that of somebody who took its name may stay full.
+constexpr std::chrono::seconds kLocalPatience{2};
 /// Ranges that are asked for before the first has come.
 constexpr int kReadsAhead = 4;
 
@@ -47,45 +47,47 @@ ServerLink::~ServerLink() {
   if (thread_.joinable()) thread_.join();
 }
 
+Result<std::optional<UniqueFd>> ServerLink::ConnectLocally() const {
+  const std::string& name = options_.server.local_name;
+  if (name.empty()) return std::optional<UniqueFd>();
+  const Deadline deadline = options_.wait.deadline.Min(Deadline::After(kLocalPatience));
+  auto local = net::ConnectUnix(name, {.deadline = deadline, .check = options_.wait.check});
+  Status usable = local.status();
+  if (usable.ok() && *local) usable = net::CheckUser((*local)->get());
+  if (usable.ok()) return local;
+  const bool taken = usable.kind() == ErrorKind::kBadInput;
+  if (!taken && usable.kind() != ErrorKind::kRetryLater) return usable;
+  // Where the server is not on this host, any user can take its name, and be silent.
+  LogWarning("{} passes over a socket with the name of parameter server {}, and takes TCP: {}",
+             options_.open.name, options_.server.name, usable.ToString());
+  return std::optional<UniqueFd>();
+}
+
 Status ServerLink::ConnectSocket() {
   const Wait& wait = options_.wait;
   const ServerAddress& server = options_.server;
+  const net::Party party{
+      .protocol = kProtocol, .key = options_.key, .encryption = server.encryption};
   const net::Numbers numbers{.connecting = options_.worker, .accepting = options_.number};
-  while (true) {
-    if (!server.local_name.empty()) {
-      TFOS_ASSIGN_OR_RETURN(auto local, net::ConnectUnix(server.local_name, wait));
-      if (local) {
-        stream_ = std::make_unique<net::SocketStream>(std::move(*local));
-        local_socket_ = true;
-        return net::Introduce(stream_->fd(), kProtocol, options_.token, numbers, wait).status();
-      }
+  return net::Reach(wait, [&](bool& connected) -> Status {
+    TFOS_ASSIGN_OR_RETURN(std::optional<UniqueFd> socket, ConnectLocally());
+    if (!socket) {
+      TFOS_ASSIGN_OR_RETURN(socket, net::ConnectTcp(server.address, server.port, wait));
     }
-    auto socket = net::ConnectTcp(server.address, server.port, wait);
-    if (socket.ok()) {
-      TFOS_ASSIGN_OR_RETURN(
-          const net::Peer peer,
-          net::Introduce(socket->get(), server.encrypt ? kEncryptedProtocol : kProtocol,
-                         options_.token, numbers, wait));
-      if (!server.encrypt) {
-        stream_ = std::make_unique<net::SocketStream>(std::move(socket).value());
-        return {};
-      }
-      TFOS_ASSIGN_OR_RETURN(
-          stream_, net::TlsStream::Open(std::move(socket).value(),
-                                        net::TlsStream::Side::kConnecting, peer.key, wait, {}));
-      return {};
-    }
-    // It holds its port from the start, and listens once its process has come so far.
-    if (wait.deadline.passed()) return socket.status();
-    if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
-    ::poll(nullptr, 0, kRetryMilliseconds);
-  }
+    connected = true;
+    TFOS_ASSIGN_OR_RETURN(net::Connection connection,
+                          net::ShakeHands(std::move(*socket), party, numbers, wait));
+    stream_ = std::move(connection.stream);
+    local_socket_ = connection.channel == net::Channel::kLocal;
+    return {};
+  });
 }
 
 Status ServerLink::OpenStore() {
   Open& open = options_.open;
   if (local_socket_) {
-    TFOS_ASSIGN_OR_RETURN(region_, SharedMemory::Create(kMemoryName, options_.share_bytes));
+    TFOS_ASSIGN_OR_RETURN(region_, SharedMemory::Create(kMemoryName, options_.share_bytes,
+                                                        SharedMemory::Writers::kCreator));
     outgoing_ = region_.bytes();
     open.region_bytes = options_.share_bytes;
   } else {

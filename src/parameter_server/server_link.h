@@ -16,6 +16,7 @@
 #include "base/process/unique_fd.h"
 #include "base/thread/mutex.h"
 #include "base/time/wait.h"
+#include "net/handshake/protocol.h"
 #include "net/stream.h"
 #include "parameter_server/model/store.h"
 #include "parameter_server/wire/protocol.h"
@@ -30,8 +31,7 @@ struct ServerAddress {
   std::uint16_t port = 0;
   /// Its socket in the abstract namespace of its host; empty: over TCP from everywhere.
   std::string local_name;
-  /// It wants TLS over TCP.
-  bool encrypt = false;
+  net::Encryption encryption = net::Encryption::kBetweenHosts;
 };
 
 /// A client's end of the connection to one server, with a thread of its own that pushes and pulls
@@ -46,7 +46,7 @@ class ServerLink {
     ServerAddress server;
     std::uint32_t number = 0;  ///< Of the server.
     std::uint32_t worker = 0;
-    Secret token;
+    Secret key;  ///< For parameters.
     Open open;
     std::uint64_t share_bytes = 0;
     std::chrono::milliseconds stall_after{0};
@@ -94,6 +94,8 @@ class ServerLink {
   /// From here on it waits, as TellOfStall has it.
   void BeginToWait();
   Status ConnectSocket();
+  /// The socket of a server on this host. None when nobody listens there, or somebody else does.
+  Result<std::optional<UniqueFd>> ConnectLocally() const;
   Status OpenStore();
   void Work();
   Status Do(const Job& job);

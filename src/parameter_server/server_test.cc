@@ -1,10 +1,15 @@
 #include "parameter_server/server.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <latch>
@@ -17,6 +22,7 @@
 #include "base/format.h"
 #include "net/listen.h"
 #include "net/socket.h"
+#include "net/unix_address.h"
 #include "parameter_server/client.h"
 #include "testing/no_threads.h"
 
@@ -25,26 +31,28 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::HasSubstr;
 
 enum class Way { kSharedMemory, kTcp, kTls };
 
 /// A server in a thread, until it is stopped.
 class Serving {
  public:
-  Serving(const Secret& token, std::uint32_t number, Way way) {
+  Serving(const Secret& key, std::uint32_t number, Way way) {
     auto listener = net::ListenTcp("127.0.0.1", 0, 0);
     EXPECT_TRUE(listener.ok());
-    address_ = {.name = fmt::format("ps:{} on host h", number),
-                .address = "127.0.0.1",
-                .port = listener->port,
-                .local_name =
-                    way == Way::kSharedMemory ? fmt::format("tfos-ps-test-{}", listener->port) : "",
-                .encrypt = way == Way::kTls};
-    auto server = Server::Create({.token = token,
+    address_ = {
+        .name = fmt::format("ps:{} on host h", number),
+        .address = "127.0.0.1",
+        .port = listener->port,
+        .local_name =
+            way == Way::kSharedMemory ? fmt::format("tfos-ps-test-{}", listener->port) : "",
+        .encryption = way == Way::kTls ? net::Encryption::kAlways : net::Encryption::kBetweenHosts};
+    auto server = Server::Create({.key = key,
                                   .number = number,
                                   .listener = std::move(listener->fd),
                                   .local_name = address_.local_name,
-                                  .encrypt = address_.encrypt});
+                                  .encryption = address_.encryption});
     EXPECT_TRUE(server.ok()) << server.status().ToString();
     server_ = std::move(*server);
     thread_ = std::thread([this] { EXPECT_TRUE(server_->Run().ok()); });
@@ -70,11 +78,11 @@ class Serving {
 
 class ServerTest : public ::testing::TestWithParam<Way> {
  protected:
-  ServerTest() : token_(*Secret::Generate()) {}
+  ServerTest() : key_(*Secret::Generate()) {}
 
   void Start(std::uint32_t servers) {
     for (std::uint32_t i = 0; i < servers; ++i) {
-      servers_.push_back(std::make_unique<Serving>(token_, i, GetParam()));
+      servers_.push_back(std::make_unique<Serving>(key_, i, GetParam()));
     }
   }
 
@@ -86,7 +94,7 @@ class ServerTest : public ::testing::TestWithParam<Way> {
     options.worker = worker;
     options.name = fmt::format("worker:{} on host h", worker);
     options.starts = worker == 0;
-    options.token = token_;
+    options.key = key_;
     options.connect_timeout = seconds(60);
     return options;
   }
@@ -130,7 +138,7 @@ class ServerTest : public ::testing::TestWithParam<Way> {
     return values;
   }
 
-  Secret token_;
+  Secret key_;
   std::vector<Variable> variables_{{DType::kFloat32, 300'000}, {DType::kFloat32, 10}};
   std::vector<std::unique_ptr<Serving>> servers_;
   std::vector<std::span<const std::byte>> views_;
@@ -329,7 +337,7 @@ TEST_P(ServerTest, AClientWithoutAThreadToSpareSaysSo) {
   std::optional<tfos::testing::NoThreads> none;
   ClientOptions options = Options(1);
   options.check = [&]() -> Status {
-    // Only once the server has greeted it, which takes a thread.
+    // Only once the server knows it.
     if (none || server.counters().workers < 2) return {};
     none.emplace();
     return first->StartAt(0);
@@ -521,7 +529,7 @@ TEST_P(ServerTest, StrangersGetNowhere) {
   Start(1);
   const auto first = First(0);
   ClientOptions options = Options(1);
-  options.token = *Secret::Generate();
+  options.key = *Secret::Generate();
   options.connect_timeout = seconds(5);
   EXPECT_FALSE(Client::Connect(options).ok());
   // A silent client keeps nobody from coming.
@@ -531,21 +539,128 @@ TEST_P(ServerTest, StrangersGetNowhere) {
   EXPECT_TRUE(other->Run({.pull = true}, {}).ok());
 }
 
-TEST_P(ServerTest, WhoIsToldOtherwiseOfEncryptionIsNotLetIn) {
+TEST_P(ServerTest, SilentStrangersDelayNobody) {
   Start(1);
-  ClientOptions options = Options(0);
-  options.servers[0].encrypt = !options.servers[0].encrypt;
+  const auto first = First(0);
+  const ServerAddress& address = servers_[0]->address();
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 200; ++i) {
+    if (GetParam() == Way::kSharedMemory) {
+      auto stranger = net::ConnectUnix(address.local_name, {});
+      ASSERT_TRUE(stranger.ok() && stranger->has_value());
+      silent.push_back(std::move(**stranger));
+    } else {
+      auto stranger = net::ConnectTcp("127.0.0.1", address.port, {});
+      ASSERT_TRUE(stranger.ok()) << stranger.status().ToString();
+      silent.push_back(std::move(stranger).value());
+    }
+  }
+  const auto other = Connect(Options(1));
+  EXPECT_TRUE(other->Run({.pull = true}, {}).ok());
+  // None was given up before.
+  for (const UniqueFd& stranger : silent) {
+    std::byte none{};
+    const auto got = net::Receive(stranger.get(), std::span(&none, 1), nullptr);
+    EXPECT_TRUE(got.ok() && got->blocked);
+  }
+}
+
+/// A process of another user, with a socket of the name `name` and a queue of `backlog`, which
+/// takes no connection. It ends with this.
+class Squatter {
+ public:
+  Squatter(const std::string& name, int backlog) {
+    int ready[2];
+    EXPECT_EQ(::pipe2(ready, O_CLOEXEC), 0);
+    const UniqueFd says(ready[0]);
+    UniqueFd said(ready[1]);
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const auto address = net::AbstractAddress(name);
+      const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+      const bool listens = ::setuid(kNobody) == 0 && address.ok() &&
+                           ::bind(socket, address->get(), address->size) == 0 &&
+                           ::listen(socket, backlog) == 0 && ::write(said.get(), "x", 1) == 1;
+      if (listens) ::pause();
+      ::_exit(1);
+    }
+    said.Reset();
+    char listens = 0;
+    EXPECT_EQ(::read(says.get(), &listens, 1), 1) << "it can't listen as another user";
+  }
+  ~Squatter() {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+  }
+
+ private:
+  static constexpr uid_t kNobody = 65534;
+  pid_t child_ = -1;
+};
+
+// The server's name is free on all hosts but its own, and any user can read it there.
+TEST(SquatterTest, AnotherUsersSocketIsPassedOver) {
+  const Secret key = *Secret::Generate();
+  const Serving server(key, 0, Way::kTcp);
+  const std::string name = LocalName(key, "test", 0);
+  const Squatter squatter(name, 16);
+  ClientOptions options;
+  options.servers = {server.address()};
+  options.servers[0].local_name = name;
+  options.variables = {{DType::kFloat32, 10}};
+  options.name = "worker:0 on host h";
+  options.starts = true;
+  options.key = key;
+  ::testing::internal::CaptureStdout();  // The log, as nobody has set it up.
   const auto client = Client::Connect(options);
-  if (GetParam() == Way::kSharedMemory) {
-    EXPECT_TRUE(client.ok()) << "nothing leaves the host: " << client.status().ToString();
+  const std::string log = ::testing::internal::GetCapturedStdout();
+  ASSERT_TRUE(client.ok()) << client.status().ToString();
+  EXPECT_EQ((*client)->local_servers(), 0U);
+  EXPECT_THAT(log, HasSubstr("passes over a socket with the name of parameter server ps:0"));
+  EXPECT_THAT(log, HasSubstr("belongs to user 65534"));
+}
+
+TEST(SquatterTest, NorDoesOneWithAFullQueueKeepAnybodyWaiting) {
+  const Secret key = *Secret::Generate();
+  const Serving server(key, 0, Way::kTcp);
+  const std::string name = LocalName(key, "test", 0);
+  const Squatter squatter(name, 0);
+  const auto fills = net::ConnectUnix(name, {});
+  ASSERT_TRUE(fills.ok() && fills->has_value());
+  ClientOptions options;
+  options.servers = {server.address()};
+  options.servers[0].local_name = name;
+  options.variables = {{DType::kFloat32, 10}};
+  options.name = "worker:0 on host h";
+  options.starts = true;
+  options.key = key;
+  const auto client = Client::Connect(options);
+  ASSERT_TRUE(client.ok()) << client.status().ToString();
+  EXPECT_EQ((*client)->local_servers(), 0U);
+}
+
+TEST(LocalNameTest, OnlyTheKeyTellsIt) {
+  const Secret key = *Secret::Generate();
+  EXPECT_EQ(LocalName(key, "cluster", 1), LocalName(key, "cluster", 1));
+  EXPECT_NE(LocalName(key, "cluster", 1), LocalName(key, "cluster", 2));
+  EXPECT_NE(LocalName(key, "cluster", 1), LocalName(key, "other", 1));
+  EXPECT_NE(LocalName(key, "cluster", 1), LocalName(*Secret::Generate(), "cluster", 1));
+}
+
+TEST_P(ServerTest, WhoEncryptsLessThanTheServerIsNotLetIn) {
+  Start(1);
+  const bool tls = GetParam() == Way::kTls;
+  ClientOptions options = Options(0);
+  options.servers[0].encryption = tls ? net::Encryption::kNever : net::Encryption::kAlways;
+  const auto client = Client::Connect(options);
+  if (!tls) {
+    EXPECT_TRUE(client.ok()) << "more is taken, and nothing leaves the host over the socket: "
+                             << client.status().ToString();
     return;
   }
-  ASSERT_FALSE(client.ok());
-  EXPECT_NE(
-      client.status().ToString().find(GetParam() == Way::kTls ? "is not for parameters"
-                                                              : "is not for encrypted parameters"),
-      std::string::npos)
-      << client.status().ToString();
+  EXPECT_EQ(client.status().kind(), ErrorKind::kBadInput);
+  EXPECT_THAT(client.status().ToString(), HasSubstr("spark.tfos.encrypt"));
 }
 
 TEST_P(ServerTest, CountersSayWhatWasDone) {

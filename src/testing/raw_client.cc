@@ -1,61 +1,63 @@
 #include "testing/raw_client.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/time.h>
+#include <poll.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <span>
 #include <utility>
+
+#include "net/socket.h"
 
 namespace tfos::testing {
 namespace {
 
-constexpr timeval kTimeout = {.tv_sec = 20, .tv_usec = 0};
+Wait Soon() { return {.deadline = Deadline::After(std::chrono::seconds(20))}; }
+
 constexpr unsigned char kText = 1;
 constexpr unsigned char kClose = 8;
 constexpr unsigned char kPing = 9;
 constexpr unsigned char kPong = 10;
 
-std::string RequestHead(const std::string& target, const std::string& token) {
+std::string RequestHead(const std::string& target, const std::string& key) {
   std::string head = "GET " + target + " HTTP/1.1\r\nHost: localhost\r\n";
-  if (!token.empty()) head += "Authorization: Bearer " + token + "\r\n";
+  if (!key.empty()) head += "Authorization: Bearer " + key + "\r\n";
   return head;
 }
 
 }  // namespace
 
-RawClient::RawClient(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
-  ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof(kTimeout));
-  if (::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) < 0) {
-    Close();
-  }
+RawClient::RawClient(std::uint16_t port) {
+  auto socket = net::ConnectTcp("127.0.0.1", port, Soon());
+  if (socket.ok()) stream_ = std::make_unique<net::SocketStream>(std::move(socket).value());
+}
+
+RawClient::RawClient(std::uint16_t port, const net::Party& party, const net::Numbers& numbers) {
+  auto socket = net::ConnectTcp("127.0.0.1", port, Soon());
+  if (!socket.ok()) return;
+  auto connection = net::ShakeHands(std::move(socket).value(), party, numbers, Soon());
+  if (connection.ok()) stream_ = std::move(connection->stream);
 }
 
 void RawClient::Send(std::string_view bytes) {
-  while (connected() && !bytes.empty()) {
-    const ssize_t sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    // The peer may refuse the rest; what it answered can still be read.
-    if (sent < 0) return;
-    bytes.remove_prefix(static_cast<std::size_t>(sent));
-  }
+  if (!connected()) return;
+  // The peer may refuse the rest; what it answered can still be read.
+  static_cast<void>(net::SendAll(*stream_, std::as_bytes(std::span(bytes)), Soon()).ok());
 }
 
 bool RawClient::ReadSome() {
   std::array<char, 65536> bytes;
-  const ssize_t got = connected() ? ::recv(fd_.get(), bytes.data(), bytes.size(), 0) : 0;
-  if (got <= 0) {
-    Close();
-    return false;
+  while (connected()) {
+    const auto got = stream_->Receive(std::as_writable_bytes(std::span(bytes)));
+    if (!got.ok() || got->ended) break;
+    buffer_.append(bytes.data(), got->bytes);
+    if (got->bytes > 0) return true;
+    const auto ready = net::Poll(stream_->fd(), POLLIN, Soon());
+    if (!ready.ok() || *ready == 0) break;
   }
-  buffer_.append(bytes.data(), static_cast<std::size_t>(got));
-  return true;
+  Close();
+  return false;
 }
 
 bool RawClient::Fill(std::size_t bytes) {
@@ -81,8 +83,8 @@ std::string RawClient::ReadHeaders() {
   return headers;
 }
 
-std::string RawClient::Get(const std::string& target, const std::string& token) {
-  Send(RequestHead(target, token) + "\r\n");
+std::string RawClient::Get(const std::string& target, const std::string& key) {
+  Send(RequestHead(target, key) + "\r\n");
   std::string answer = ReadHeaders();
   constexpr std::string_view kLength = "Content-Length: ";
   const std::size_t at = answer.find(kLength);
@@ -95,8 +97,8 @@ std::string RawClient::Get(const std::string& target, const std::string& token) 
   return answer;
 }
 
-std::string RawClient::Upgrade(const std::string& target, const std::string& token) {
-  Send(RequestHead(target, token) +
+std::string RawClient::Upgrade(const std::string& target, const std::string& key) {
+  Send(RequestHead(target, key) +
        "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
   return ReadHeaders();

@@ -2,11 +2,13 @@
 #define TFOS_TESTING_RAW_CLIENT_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "base/process/unique_fd.h"
+#include "net/handshake/handshake.h"
+#include "net/stream.h"
 
 namespace tfos::testing {
 
@@ -18,18 +20,21 @@ namespace tfos::testing {
 class RawClient {
  public:
   explicit RawClient(std::uint16_t port);
+  /// Shakes hands first. Closed where that fails.
+  RawClient(std::uint16_t port, const net::Party& party, const net::Numbers& numbers);
 
-  bool connected() const { return fd_.valid(); }
-  void Close() { fd_.Reset(); }
+  bool connected() const { return stream_ != nullptr; }
+  void Close() { stream_.reset(); }
 
   void Send(std::string_view bytes);
   /// Everything up to the end of the connection.
   std::string ReadAll();
 
-  /// Sends a request and returns status line, headers and, if its length is told, the body.
-  std::string Get(const std::string& target, const std::string& token);
+  /// Sends a request, with `key` as a bearer if there is one, and returns status line, headers and,
+  /// if its length is told, the body.
+  std::string Get(const std::string& target, const std::string& key = {});
   /// Asks for a WebSocket and returns the answer's headers ("HTTP/1.1 101 ..." when it worked).
-  std::string Upgrade(const std::string& target, const std::string& token);
+  std::string Upgrade(const std::string& target, const std::string& key = {});
 
   void SendText(std::string_view message);
   /// A masked frame with any header: `announced_bytes` may differ from the payload's length.
@@ -43,7 +48,7 @@ class RawClient {
   bool Fill(std::size_t bytes);
   bool ReadSome();
 
-  UniqueFd fd_;
+  std::unique_ptr<net::Stream> stream_;
   std::string buffer_;
 };
 

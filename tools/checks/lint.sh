@@ -9,10 +9,11 @@ cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3}
 venv=.venv-lint
 stamp=$venv/made-from
-wanted=$("$python" --version; sha256sum tools/checks/requirements-lint.txt)
+wanted=$("$python" --version; sha256sum tools/locked/lint.txt)
 if [[ ! -e $stamp || $(<"$stamp") != "$wanted" ]]; then
   "$python" -m venv --clear "$venv"
-  "$venv/bin/pip" --disable-pip-version-check install --quiet -r tools/checks/requirements-lint.txt
+  "$venv/bin/pip" --disable-pip-version-check install --quiet --require-hashes \
+    -r tools/locked/lint.txt
   printf '%s' "$wanted" >"$stamp"
 fi
 

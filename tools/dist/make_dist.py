@@ -39,12 +39,15 @@ def make_tools() -> tuple[Path, Path]:
     """A virtual environment with what makes wheels: its python, and the folder of its packages."""
     folder = BUILD / "venv"
     python = folder / "bin" / "python"
-    requirements = Path(__file__).resolve().parent / "requirements.txt"
+    requirements = ROOT / "tools" / "locked" / "release.txt"
     stamp = folder / "made-from"
     if not (stamp.exists() and stamp.read_text() == requirements.read_text()):
         print("Making the Python environment build/dist/venv", flush=True)
         run(sys.executable, "-m", "venv", "--clear", folder)
-        run(python, "-m", "pip", "--disable-pip-version-check", "install", "-r", requirements)
+        run(
+            python, "-m", "pip", "--disable-pip-version-check", "install", "--require-hashes",
+            "-r", requirements,
+        )
         stamp.write_text(requirements.read_text())
     (packages,) = folder.glob("lib/python3*/site-packages")
     return python, packages

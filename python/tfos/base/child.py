@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from typing import IO
+
+from tfos.base.environment import without_spark_secrets
 
 
 def start(
     command: Sequence[str], *, own_session: bool = False
 ) -> tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]:
     """A child, what it reads, and what it writes. With ``own_session`` Ctrl-C at a terminal is for
-    this process to deal with, not for the child."""
+    this process to deal with, not for the child. It does not inherit Spark's secrets."""
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=own_session
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=without_spark_secrets(os.environ),
+        start_new_session=own_session,
     )
     assert process.stdin is not None and process.stdout is not None  # As was asked for.
     return process, process.stdin, process.stdout

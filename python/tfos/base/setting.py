@@ -29,7 +29,7 @@ class Setting:
     minimum: float = 0  # of numbers
     maximum: float = math.inf  # of numbers; times and sizes have a bound of their own
     choices: tuple[str, ...] = ()  # of a text: all that it may be, in lower case; none: anything
-    form: str = ""  # of a text: "port" or "size"
+    form: str = ""  # of a text: "port", "size" or "token"
     of_session: bool = False  # read of the SparkSession, whatever clusters it has
 
     @property
@@ -68,6 +68,8 @@ class Setting:
                 raise BadInputError(
                     f"{self.key}={value!r} is none of {', '.join(self.choices)} ({self.meaning})"
                 )
+        if self.form == "token" and read and not _IS_TOKEN(read):
+            raise BadInputError(f"{self.key}: expected {self._expected()}")  # Never shown.
         if self.form and read and not _HAS_FORM[self.form](read):
             raise BadInputError(f"{self.key}={value!r}: expected {self._expected()}")
         return read
@@ -93,11 +95,14 @@ class Setting:
 
 
 _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-_HAS_FORM = {"port": quantities.is_port_range, "size": quantities.is_size}
+#: As HTTP's "Bearer" takes it (RFC 6750), and too long to be guessed.
+_IS_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,256}=*").fullmatch
+_HAS_FORM = {"port": quantities.is_port_range, "size": quantities.is_size, "token": _IS_TOKEN}
 _FORMS = {
     "seconds": "a time such as 30, 30s, 10min or 2h",
     "bytes": "a size such as 268435456, 256m or 1g",
     "size": "a size such as 256m or 1g",
+    "token": "16 to 256 letters, digits and any of ._~+/-",
     "port": "a port or a range of ports such as 5000-5100",
 }
 _MOST = {"seconds": MOST_SECONDS, "bytes": _MOST_BYTES}

@@ -16,9 +16,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tfos.base import encryption
 from tfos.cli.checks import FAIL, OK, WARN, Check
-from tfos.spark import versions
-from tfos.spark.installation import spark_home
+from tfos.spark import rpc_security, versions
+from tfos.spark.installation import spark_defaults, spark_home
 
 _OLDEST_PYTHON = (3, 11)
 #: What the code is written for, and what of it was run.
@@ -31,6 +32,9 @@ _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "ten
 #: tfos is not on PyPI: the wheel is built from a checkout.
 _INSTALL_THE_WHEEL = "install the wheel: pip install . in a checkout of tfos"
 _HADOOP_JARS = ("hadoop-client-api-", "hadoop-client-runtime-")
+
+#: The check of what protects Spark's own connections.
+RPC = "Spark's RPC"
 
 VersionOf = Callable[[str], str | None]
 
@@ -54,6 +58,7 @@ def all_checks(
         check_executable(),
         check_jar(),
         check_spark(version_of, spark),
+        check_rpc_of_defaults(environ, version_of),
         check_hadoop_client(),
         check_hadoop_configuration(environ),
         check_tensorflow(version_of),
@@ -61,6 +66,7 @@ def all_checks(
         check_tensorboard(version_of),
         check_pyarrow(version_of),
         check_ucx(),
+        check_encryption(environ),
         check_required("cloudpickle", version_of),
         check_required("numpy", version_of),
     ]
@@ -135,6 +141,55 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
     if not versions.has_python_data_sources(version):
         found += '; format("tfrecord") needs the jar here'
     return Check(OK, "pyspark", found)
+
+
+def check_encryption(environ: Mapping[str, str]) -> Check:
+    """As Spark's own configuration on this host has it; a program or a session may say another."""
+    what = "encryption"
+    try:
+        _, defaults = spark_defaults(environ)
+    except OSError as error:
+        return Check(WARN, what, str(error), "let this user read Spark's defaults")
+    setting = defaults.get(encryption.KEY, "auto").lower()
+    try:
+        found = encryption.in_force(setting)
+    except KeyError:
+        return Check(FAIL, what, f"{encryption.KEY}={setting}", "set it to auto, true or false")
+    if setting == "false":
+        return Check(WARN, what, found, f"set {encryption.KEY}=auto unless nobody can listen")
+    return Check(OK, what, found)
+
+
+def check_rpc(get: rpc_security.Get, master: str, version: str) -> Check:
+    """Whether Spark's RPC is authenticated and encrypted, of an application so configured."""
+    if rpc_security.is_local(master):
+        return Check(OK, RPC, f"only this host takes part ({master})")
+    security = rpc_security.rpc_security(get, master, version)
+    if security.protected:
+        return Check(OK, RPC, security.found)
+    return Check(
+        WARN,
+        RPC,
+        f"{security.found}: {security.meaning}",
+        f"unless all on the network are trusted, {security.advice}",
+    )
+
+
+def check_rpc_of_defaults(environ: Mapping[str, str], version_of: VersionOf) -> Check:
+    """The same of applications that say nothing of it themselves."""
+    try:
+        file, defaults = spark_defaults(environ)
+    except OSError as error:
+        return Check(WARN, RPC, str(error), "let this user read Spark's defaults")
+    if file is None:
+        return Check(OK, RPC, "no spark-defaults.conf: as each application sets it (docs/security.md)")
+    master = defaults.get("spark.master", "")
+    # Without pyspark its version is not known; then what newer ones know counts.
+    check = check_rpc(defaults.get, master, version_of("pyspark") or "4.0")
+    found = f"{check.found}, by {file}"
+    if not master:  # A program may run on this host alone, or set it itself.
+        return Check(OK, RPC, f"{found}, which names no spark.master")
+    return dataclasses.replace(check, found=found)
 
 
 def check_hadoop_client() -> Check:

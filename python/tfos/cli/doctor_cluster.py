@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfos.cli.checks import FAIL, OK, WARN, Check
+from tfos.cli.doctor import check_rpc
 from tfos.errors import TfosError
 from tfos.spark import slots
 
@@ -49,6 +50,17 @@ def lines_of(reports: Mapping[str, Sequence[Check]]) -> list[Line]:
             hosts_of.setdefault(check, []).append(host)
     lines = [Line(check, hosts) for check, hosts in hosts_of.items()]
     return sorted(lines, key=lambda line: order[line.check.what])
+
+
+def with_application(
+    reports: Mapping[str, Sequence[Check]], application: Check
+) -> dict[str, list[Check]]:
+    """The reports with what is known of the running application, in the place of what each host
+    would do by default."""
+    return {
+        host: [application if check.what == application.what else check for check in checks]
+        for host, checks in reports.items()
+    }
 
 
 def table_of(lines: Sequence[Line], hosts: int) -> str:
@@ -209,7 +221,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         spark = _session(options.master, dict(options.conf))
         try:
             spark.sparkContext.setLogLevel("ERROR")
-            reports = check_cluster(spark.sparkContext)
+            context = spark.sparkContext
+            rpc = check_rpc(context.getConf().get, context.master, context.version)
+            reports = with_application(check_cluster(context), rpc)
         finally:
             spark.stop()
     except Exception as error:  # the boundary: Spark's own errors say what is wrong, too

@@ -26,6 +26,7 @@ SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip", ".jar")
 #: Wheels are mostly machine code: more effort takes minutes and gains a tenth.
 _COMPRESSION_LEVEL = 1
 _CHECK_TIMEOUT_SECONDS = 120
+_PRIVATE = ("pip.conf", ".netrc", ".pypirc", ".env")
 
 
 def check(environment: Path) -> None:
@@ -96,10 +97,15 @@ def pack(environment: Path, archive: Path) -> None:
     """Writes the archive, unless it is there already. It is whole or not there."""
     if archive.exists():
         return
-    archive.parent.mkdir(parents=True, exist_ok=True)
+    archive.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     partial = archive.with_name(f".{archive.name}.{uuid.uuid4().hex}")
     try:
-        with tarfile.open(partial, "w:gz", compresslevel=_COMPRESSION_LEVEL) as tar:
+        # For this user alone: nobody knows what a program has put into its environment.
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with (
+            open(descriptor, "wb") as file,
+            tarfile.open(fileobj=file, mode="w:gz", compresslevel=_COMPRESSION_LEVEL) as tar,
+        ):
             for path in _entries(environment):
                 # With its times, by which bytecode knows that it is up to date.
                 tar.add(path, str(path.relative_to(environment)), recursive=False)
@@ -133,9 +139,14 @@ def upload(archive: Path, directory: str, say: Callable[[str], None]) -> str:
 
 
 def _entries(environment: Path) -> Iterator[Path]:
-    """All in it, in an order that depends on the names only."""
+    """All in it but pip's own settings, in an order that depends on the names only.
+
+    Hosts install nothing, and those settings may hold passwords of package indexes.
+    """
     for folder, folders, files in os.walk(environment):
         folders.sort()
+        if Path(folder) == environment:
+            files = [name for name in files if name not in _PRIVATE]
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         for name in sorted([*links, *files]):
             yield Path(folder, name)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from tfos.base import program_result
-from tfos.base.network import host_and_port
+from tfos.base import keys, program_result
+from tfos.base.network import host_and_port, is_loopback
 from tfos.base.roles import members_of
 from tfos.cluster import notebook
 from tfos.cluster.connect import RemoteCoordinator
@@ -65,7 +65,7 @@ class Cluster:
         self.working_dir = os.getcwd()
         self._queues = request.queues
         self._settings = settings
-        self._token = secrets.token_hex(32)
+        self._token = keys.new_token()
         self._jobs = SparkJobs(sc, self.cluster_id)
         self._shut_down = False
         self._wants_results = False
@@ -289,7 +289,10 @@ class Cluster:
 
     def tensorboard_url(self) -> str | None:
         """Where TensorBoard answers; None when it was not asked for. Waits until it listens, for
-        five minutes at most: then it is None, too, and the log of its node has the reason."""
+        five minutes at most: then it is None, too, and the log of its node has the reason.
+
+        Unless ``spark.tfos.tensorboard.bindAddress`` says another address, it answers on its own
+        host only, as its address says; the log tells how to reach it from elsewhere."""
 
         def started() -> bool:
             return any(node.get("tensorboard") for node in self._coordinator.nodes())
@@ -303,7 +306,20 @@ class Cluster:
             )
             return None
         node = next(n for n in self._coordinator.nodes() if n.get("tensorboard"))
-        return "http://" + host_and_port(node["address"], node["tensorboard"]["port"])
+        port = node["tensorboard"]["port"]
+        address = self._settings.tensorboard_bind_address
+        if is_loopback(address):
+            logger.warning(
+                "TensorBoard answers on host %s only, as it asks nobody for a key: "
+                "`ssh -L %d:%s %s` brings it to another host, and "
+                "spark.tfos.tensorboard.bindAddress=0.0.0.0 opens it to everyone",
+                node["host"],
+                port,
+                host_and_port(address, port),
+                node["host"],
+            )
+            return "http://" + host_and_port(address, port)
+        return "http://" + host_and_port(node["address"], port)
 
     @property
     def launch_rdd(self) -> Any:
@@ -320,9 +336,20 @@ class Cluster:
         return f"http://{host_and_port(*self.coordinator_address)}/metrics"
 
     def auth_header(self) -> dict[str, str]:
-        """The HTTP header that the coordinator wants. It holds the cluster's token, with which one
-        can also feed the cluster and join it: hand it on with care and never log it."""
-        return {"Authorization": f"Bearer {self._token}"}
+        """The HTTP header that ``metrics_url`` wants, for Prometheus. What it holds opens the
+        metrics and nothing else; ``spark.tfos.scrape.token`` chooses it."""
+        key = self._settings.scrape_token or keys.key_for(self._token, "scrape")
+        return {"Authorization": f"Bearer {key}"}
+
+    @property
+    def status_url(self) -> str:
+        """Where the coordinator serves the state of all nodes as JSON, with ``status_header``."""
+        return f"http://{host_and_port(*self.coordinator_address)}/v1/status"
+
+    def status_header(self) -> dict[str, str]:
+        """The HTTP header that ``status_url`` wants, for people. What it holds opens the nodes'
+        states and the cluster's failure, to read, and nothing else. It ends with the cluster."""
+        return {"Authorization": f"Bearer {keys.key_for(self._token, 'read')}"}
 
     def __enter__(self) -> Cluster:
         return self

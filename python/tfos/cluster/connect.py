@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from tfos.base import keys
 from tfos.cluster import keeper
 from tfos.errors import TfosError
 from tfos.settings import Settings
@@ -64,10 +65,11 @@ class RemoteCoordinator:
             raise TfosError(f"the coordinator did not start on an executor: {first['message']}")
         self.pid = first["pid"]
         self.name = f"process {self.pid} beside {first['place']}"
-        address = (first["address"], first["keeper_port"])
-        self._call = self._context.on_server(
-            f"tfos_{start['cluster_id']}", _asking(*address, keeper.PATH, start["token"])
+        key = keys.key_for(start["token"], "steer")
+        asking = _asking(
+            first["address"], first["keeper_port"], keeper.PATH, key, first["certificate"]
         )
+        self._call = self._context.on_server(f"tfos_{start['cluster_id']}", asking)
         self._reached = time.monotonic() + keeper.FIRST_CALL_SECONDS
         for target in (self._ask_again_and_again, self._send_all):
             threading.Thread(target=target, name="tfos-connect", daemon=True).start()
@@ -175,21 +177,31 @@ class RemoteCoordinator:
 _GONE = "gone"
 
 
-def _asking(address: str, port: int, path: str, token: str) -> Callable[[str], str]:
-    """What runs on Spark's server, which may lack tfos: asks the keeper."""
+def _asking(
+    address: str, port: int, path: str, key: str, certificate: str
+) -> Callable[[str], str]:
+    """What runs on Spark's server, which may lack tfos: asks the keeper that has this certificate,
+    and no other."""
 
     def ask(request: str) -> str:
         import http.client
         import json
+        import ssl
 
-        connection = http.client.HTTPConnection(address, port, timeout=20)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        tls.minimum_version = ssl.TLSVersion.TLSv1_3
+        tls.check_hostname = False  # The certificate is the keeper's own, wherever it runs.
+        tls.load_verify_locations(cadata=certificate)
+        connection = http.client.HTTPSConnection(address, port, timeout=20, context=tls)
         try:
-            connection.request("POST", path, request, {"Authorization": f"Bearer {token}"})
+            connection.request("POST", path, request, {"Authorization": f"Bearer {key}"})
             response = connection.getresponse()
             body = response.read().decode()
             if response.status == 200:
                 return body
             trouble = f"the keeper at {address}:{port} answered {response.status}"
+        except ssl.SSLCertVerificationError:
+            trouble = f"gone: something else than the keeper listens at {address}:{port}"
         except ConnectionRefusedError:
             trouble = f"gone: nothing listens at {address}:{port}, so its executor was lost"
         except OSError as error:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tfos.base import keys
 from tfos.base.roles import SERVICE_JOBS
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.cluster.ledger import Ledger
@@ -224,8 +225,9 @@ class ClusterFeed:
             if node["feed"] and node["state"] != "lost"
         ]
         return FeedPlan(
-            feed_key=self._token,
-            read_key=self._token,
+            feed_key=keys.key_for(self._token, "feed"),
+            read_key=keys.key_for(self._token, "read"),
+            encrypt=self._settings.encrypt,
             endpoints=endpoints,
             coordinator=(self._coordinator.address, self._coordinator.port),
             job_id=secrets.token_bytes(16),
@@ -234,7 +236,6 @@ class ClusterFeed:
             region_bytes=self._settings.feed_region,
             chunk_bytes=self._settings.feed_chunk,
             epoch=epoch,
-            encrypt="auto",
             pickle=self._settings.feed_pickle,
             pickled=pickled,
             replay=replay,

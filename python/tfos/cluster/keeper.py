@@ -2,8 +2,11 @@
 :mod:`tfos.cluster.connect` (docs/formats/control-protocol.md, "Keeper").
 
 A Spark task starts it as a process of its own and ends. The keeper is what the coordinator takes
-for its driver: it holds both ends of its pipes, and hands messages and events on over HTTP. It ends
-the cluster when the executor dies, or when the client was silent for the time of its lease.
+for its driver: it holds both ends of its pipes, and hands messages and events on over HTTPS. It
+ends the cluster when the executor dies, or when the client was silent for the time of its lease.
+
+Its certificate is made for this one keeper, and reaches the client through Spark. So the client's
+end on Spark's server, which may lack tfos, needs nothing but Python's own TLS.
 """
 
 from __future__ import annotations
@@ -15,13 +18,16 @@ import json
 import os
 import select
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from typing import Any
 
-from tfos.base import quantities
+from tfos import _native
+from tfos.base import keys, quantities
+from tfos.base.environment import without_spark_secrets
 from tfos.cluster.coordinator_process import CoordinatorProcess
 from tfos.errors import TfosError
 from tfos.spark import executor
@@ -48,7 +54,7 @@ def start(bootstrap: dict[str, Any]) -> dict[str, Any]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": executor.python_path()},
+        env={**without_spark_secrets(os.environ), "PYTHONPATH": executor.python_path()},
     )
     watched = {"watch_pid": executor.executor_pid(), "executor": executor.executor_id()}
     answer, _ = process.communicate(json.dumps({**bootstrap, **watched}).encode() + b"\n")
@@ -56,7 +62,7 @@ def start(bootstrap: dict[str, Any]) -> dict[str, Any]:
 
 
 class Keeper:
-    """A coordinator and its events, for those with its token.
+    """A coordinator and its events, for the client that has the key to steer it.
 
     Owner and lifetime: its process. Threads: one reads events, one serves each connection, the
     main one watches. Errors: told to the client as failures of the cluster.
@@ -66,7 +72,7 @@ class Keeper:
         self._start = bootstrap["start"]
         self._ports = bootstrap["ports"]
         self._lease = bootstrap["lease"]
-        self._token = f"Bearer {self._start['token']}"
+        self._authorization = f"Bearer {keys.key_for(self._start['token'], 'steer')}"
         self._place = f"executor {bootstrap['executor']} on {socket.gethostname()}"
         self._executor = os.pidfd_open(bootstrap["watch_pid"])
         self._changed = threading.Condition()
@@ -83,7 +89,9 @@ class Keeper:
         """Starts all; the message ``listening``."""
         first = self._coordinator.listen(self._start)
         try:
-            server = _serve(self._start["bind_address"], self._ports, self)
+            certificate, private_key = _native.new_certificate()
+            tls = _tls(certificate, private_key)
+            server = _serve(self._start["bind_address"], self._ports, self, tls)
         except BaseException:
             self._coordinator.kill()
             raise
@@ -94,6 +102,7 @@ class Keeper:
             "place": self._place,
             "pid": self._coordinator.pid,
             "keeper_port": server.server_address[1],
+            "certificate": certificate,
         }
 
     def watch(self) -> None:
@@ -130,8 +139,8 @@ class Keeper:
             self._end_was_told.wait(_LINGER_SECONDS)
 
     def is_allowed(self, authorization: str) -> bool:
-        """Whether a request has the cluster's token."""
-        return hmac.compare_digest(authorization.encode(), self._token.encode())
+        """Whether a request has the key."""
+        return hmac.compare_digest(authorization.encode(), self._authorization.encode())
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Hands the messages of a request on, and returns the events that it asks for."""
@@ -179,9 +188,10 @@ class _Server(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], keeper: Keeper):
+    def __init__(self, address: tuple[str, int], keeper: Keeper, tls: ssl.SSLContext):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.keeper = keeper
+        self._tls = tls
         self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         super().__init__(address, _Handler)
 
@@ -193,7 +203,13 @@ class _Server(http.server.ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
-            super().process_request_thread(request, client_address)
+            request.settimeout(_CONNECTION_SECONDS)
+            try:
+                secured = self._tls.wrap_socket(request, server_side=True)
+            except OSError:  # A stranger, who does not speak TLS or takes too long.
+                self.shutdown_request(request)
+                return
+            super().process_request_thread(secured, client_address)
         finally:
             self._free.release()
 
@@ -225,12 +241,24 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Requests come every second or so: not for the log."""
 
 
-def _serve(address: str, ports: str, keeper: Keeper) -> _Server:
+def _tls(certificate: str, private_key: str) -> ssl.SSLContext:
+    """A server's. The key lies in memory only, under a name of this process."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    descriptor = os.memfd_create("tfos-keeper")
+    with open(descriptor, "w") as file:
+        file.write(certificate + private_key)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+    return context
+
+
+def _serve(address: str, ports: str, keeper: Keeper, tls: ssl.SSLContext) -> _Server:
     """A server on the first free port of a range."""
     first, last = quantities.port_range(ports)
     for port in range(first, last + 1):
         try:
-            return _Server((address, port), keeper)
+            return _Server((address, port), keeper, tls)
         except OSError as error:
             trouble = error
     raise TfosError(

@@ -11,17 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfos.base import child, control_message, executable, gpu, program_result
+from tfos.base.environment import without_spark_secrets
 from tfos.errors import TfosError
 from tfos.files import hadoop_settings
 from tfos.spark import executor
 
 PROTOCOL = 1
 
-#: Belong to the Spark worker, not to the node: secrets of its daemon, and a thread count that
-#: Spark chose for NumPy and that would starve TensorFlow.
+#: Belong to the Spark worker, not to the node, beside Spark's secrets.
 _WORKER_ONLY = (
     "PYTHON_WORKER_FACTORY_PORT",
-    "PYTHON_WORKER_FACTORY_SECRET",
     "PYTHON_WORKER_FACTORY_SOCK_DIR",
     "PYTHON_WORKER_FACTORY_SOCK_PATH",
     "SPARK_BUFFER_SIZE",
@@ -38,10 +37,13 @@ NODE_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_"
 @dataclass(frozen=True)
 class LaunchPlan:
     """What every launch task of a cluster needs. Travels to executors inside the Spark job; the
-    token it holds is kept out of its text form."""
+    keys it holds are kept out of its text form."""
 
     cluster_id: str
-    token: str = field(repr=False)
+    #: By purpose: join, feed, tensors, parameters.
+    keys: dict[str, str] = field(repr=False)
+    #: As ``spark.tfos.encrypt`` has it.
+    encrypt: str
     coordinator_address: str
     coordinator_port: int
     #: Passed to ``tfos.node`` as they are.
@@ -68,6 +70,8 @@ class LaunchPlan:
     log_level: str
     #: Directory for TensorBoard, or None for the node's working directory.
     log_dir: str | None
+    #: That TensorBoard listens on.
+    tensorboard_address: str
     #: Environment variables for Hadoop's client; its properties may be secrets.
     hadoop_environment: dict[str, str] = field(repr=False)
 
@@ -160,7 +164,8 @@ def _bootstrap(
         "tfos.node.tensorboard",
         "--port",
         "PORT",
-        "--bind_all",
+        "--host",
+        plan.tensorboard_address,
         "--logdir",
         plan.log_dir or os.getcwd(),
     ]
@@ -174,7 +179,8 @@ def _bootstrap(
         "bootstrap",
         protocol=PROTOCOL,
         cluster_id=plan.cluster_id,
-        token=plan.token,
+        keys=plan.keys,
+        encrypt=plan.encrypt,
         coordinator={"address": plan.coordinator_address, "port": plan.coordinator_port},
         node_id=node_id,
         executor_id=executor_id,
@@ -212,12 +218,14 @@ def _gpu_request(plan: LaunchPlan, node_id: int, assigned: list[str]) -> dict[st
 
 def _node_environment(keep_omp_num_threads: bool, hadoop: dict[str, str]) -> dict[str, str]:
     environment = {k: v for k, v in os.environ.items() if k not in _WORKER_ONLY}
+    environment = without_spark_secrets(environment)
     environment.update(hadoop)
     # The program may want handlers of signals that Java, once a path of Hadoop's is used, needs.
     preloaded = [environment.get("LD_PRELOAD", ""), hadoop_settings.signal_chain(environment)]
     if any(preloaded):
         environment["LD_PRELOAD"] = ":".join(filter(None, preloaded))
     if not keep_omp_num_threads:
+        # Spark chose it for NumPy. It would starve TensorFlow.
         environment.pop("OMP_NUM_THREADS", None)
     environment["PYTHONPATH"] = executor.python_path()
     environment["PYTHONUNBUFFERED"] = "1"

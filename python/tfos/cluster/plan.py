@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
+from tfos.base import keys
 from tfos.base.roles import SERVICE_JOBS, service_nodes, tensorboard_node
 from tfos.cluster import launch
 from tfos.feed.datafeed import VALIDATION_QUEUE
@@ -74,6 +75,8 @@ class ClusterPlan:
             "protocol": launch.PROTOCOL,
             "cluster_id": cluster_id,
             "token": token,
+            "scrape_token": settings.scrape_token,
+            "encrypt": settings.encrypt,
             "bind_address": settings.coordinator_bind_address,
             "advertised_address": settings.coordinator_advertised_address,
             "ports": settings.coordinator_port,
@@ -102,7 +105,8 @@ class ClusterPlan:
         log_dir = None if request.log_dir is None else os.fspath(request.log_dir)
         return launch.LaunchPlan(
             cluster_id=cluster_id,
-            token=token,
+            keys=keys.keys_of_launch(token),
+            encrypt=settings.encrypt,
             coordinator_address=coordinator[0],
             coordinator_port=coordinator[1],
             node={
@@ -122,7 +126,6 @@ class ClusterPlan:
                 "feed_pickle": settings.feed_pickle,
                 "tensors": {
                     "shared_memory": settings.tensors_shared_memory,
-                    "encrypt": settings.tensors_encrypt,
                     "rdma": settings.rdma,
                     "timeline": settings.tensors_timeline,
                 },
@@ -144,5 +147,6 @@ class ClusterPlan:
             parameter_servers=request.parameter_servers,
             log_level=settings.log_level,
             log_dir=log_dir,
+            tensorboard_address=settings.tensorboard_bind_address,
             hadoop_environment=hadoop_settings.environment(conf, settings),
         )

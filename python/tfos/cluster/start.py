@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from typing import Any
 
 import cloudpickle
 
+from tfos.base import encryption
 from tfos.base.roles import plan_roles
 from tfos.base.setting import MOST_SECONDS
 from tfos.cluster.cluster import Cluster
@@ -17,7 +19,7 @@ from tfos.cluster.plan import ClusterPlan, ClusterRequest
 from tfos.cluster.progress import Progress
 from tfos.errors import BadInputError
 from tfos.settings import Settings, unknown_key
-from tfos.spark import allocation, profiles, slots
+from tfos.spark import allocation, profiles, rpc_security, slots
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import use_this_python
 from tfos.spark.sessions import context_of
@@ -115,6 +117,7 @@ def start(
         )
     payload = _pickled(main, request.args)
     progress = Progress(resolved.progress)
+    _say_what_is_encrypted(progress, resolved)
     use_this_python(sc)
     profile = profiles.profile_of_nodes(sc, request.resources, resolved.gpu_count)
     slots.wait_for_slots(
@@ -128,6 +131,7 @@ def start(
     if request.input_mode == "spark":
         allocation.warn_of_idle_executors(sc)
         warn_of_speculation(sc)
+    _warn_of_open_rpc(sc)
     return Cluster(sc, ClusterPlan(request, roles, resolved, payload, profile), progress)
 
 
@@ -143,11 +147,38 @@ def _check(request: ClusterRequest, settings: Settings) -> None:
             "max_lost_nodes is for nodes that Spark feeds: others read their data themselves, and "
             "nobody knows what a lost one has left"
         )
-    if settings.tensors_encrypt and settings.rdma != "false":
+    if settings.encrypt == "true" and settings.rdma != "false":
         raise BadInputError(
-            "tensors_encrypt: what goes over UCX (rdma) can't be encrypted; ask for one or "
-            "the other"
+            "encrypt: what goes over UCX (rdma) can't be encrypted. Leave rdma out, or set "
+            "spark.tfos.encrypt=auto, which encrypts everything else between hosts"
         )
+
+
+def _say_what_is_encrypted(progress: Progress, settings: Settings) -> None:
+    progress.say(encryption.in_force(settings.encrypt))
+    if settings.rdma != "false" and settings.encrypt == "auto":
+        logger.warning(
+            "tensors that go over UCX (spark.tfos.rdma=%s) are not encrypted, though "
+            "spark.tfos.encrypt=auto: use it on a network that you trust, or leave rdma out",
+            settings.rdma,
+        )
+
+
+def _warn_of_open_rpc(sc: Any) -> None:
+    """Says once in an application what it means that Spark's RPC is not protected."""
+    if rpc_security.is_local(sc.master):
+        return
+    security = rpc_security.rpc_security(sc.getConf().get, sc.master, sc.version)
+    if not security.protected:
+        _warn_once(
+            f"Spark's RPC ({sc.master}) is {security.found}: {security.meaning}. Where that is "
+            f"not acceptable, {security.advice} (docs/security.md)"
+        )
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    logger.warning("%s", text)
 
 
 def _pickled(main: Callable[[Any], Any], args: Any) -> bytes:

@@ -107,8 +107,9 @@ def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
     collective.use(
         bootstrap["nodes"],
         bootstrap["node_id"],
-        bootstrap["token"],
+        bootstrap["keys"]["tensors"],
         bootstrap["tensor_port_fd"],
+        encrypt=bootstrap["encrypt"],
         **bootstrap["node"]["tensors"],
     )
     if bootstrap["gpu_fraction"]:
@@ -143,14 +144,14 @@ def _start_feed(link: AgentLink) -> FeedSource | None:
     server = _native.FeedServer(
         node_id=link.bootstrap["node_id"],
         cluster_id=link.bootstrap["cluster_id"],
-        key_hex=link.bootstrap["token"],
+        key_hex=link.bootstrap["keys"]["feed"],
         queues=node["queues"],
         memory_bytes=node["feed_memory"],
         cache_memory_bytes=node["feed_cache_memory"],
         cache_directory=node["feed_cache_directory"] or _local_directory(),
         bind_address=node["feed_bind_address"],
         ports=node["ports"],
-        encrypt="auto",
+        encrypt=link.bootstrap["encrypt"],
         pickle=node["feed_pickle"],
     )
     link.attach(server)

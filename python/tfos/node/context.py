@@ -348,10 +348,12 @@ class NodeContext:
         return parameter_server.ParameterServer(
             model_or_variables,
             connection.servers_of(
-                self.nodes, bootstrap["cluster_id"], encrypt=bootstrap["node"]["tensors"]["encrypt"]
+                self.nodes,
+                bootstrap["cluster_id"],
+                encrypt=bootstrap["encrypt"],
             ),
             worker,
-            bootstrap["token"],
+            bootstrap["keys"]["parameters"],
             combiner=combiner,
             sync_interval=sync_interval,
             staleness=staleness,

@@ -82,7 +82,7 @@ class ParameterServer:
         model_or_variables: Any,
         servers: Sequence[Server],
         worker: Worker,
-        token: str,
+        key: str,
         *,
         combiner: str = "delta",
         sync_interval: int = 10,
@@ -105,7 +105,7 @@ class ParameterServer:
         ]
         self._servers = servers
         self._worker = worker
-        self._token = token
+        self._key = key
         self._sync_interval = sync_interval
         self._staleness = staleness
         self._overlap = overlap
@@ -129,7 +129,7 @@ class ParameterServer:
             arrays,
             self._rule,
             self._worker,
-            self._token,
+            self._key,
             self._staleness,
             self._connect_timeout,
             self._averaged,

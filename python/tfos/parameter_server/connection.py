@@ -21,13 +21,13 @@ STALL_AFTER = 30.0
 @dataclasses.dataclass(frozen=True)
 class Server:
     """A parameter server: what messages call it, where it is, the id of what it belongs to, and
-    whether it wants TLS over TCP."""
+    which connections it encrypts: "auto", "true" or "false", as ``spark.tfos.encrypt``."""
 
     name: str
     address: str
     port: int
     id: str
-    encrypt: bool
+    encrypt: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Worker:
     workers: int
 
 
-def servers_of(nodes: Iterable[Mapping[str, Any]], cluster_id: str, encrypt: bool) -> list[Server]:
+def servers_of(nodes: Iterable[Mapping[str, Any]], cluster_id: str, encrypt: str) -> list[Server]:
     """The parameter servers among the nodes of a cluster, in their order."""
     servers = sorted(
         (node for node in nodes if node["job_name"] == "ps"), key=lambda node: node["task_index"]
@@ -64,13 +64,13 @@ def connect(
     arrays: Sequence[np.ndarray],
     rule: Any,
     worker: Worker,
-    token: str,
+    key: str,
     staleness: int | None = None,
     connect_timeout: float = CONNECT_TIMEOUT,
     averaged: Sequence[bool] | None = None,
 ) -> Any:
     """A native client for variables like ``arrays``; those that are ``averaged`` are so also where
-    changes are added."""
+    changes are added. ``key``: for parameters, in hexadecimal."""
     return _native.ParameterClient.connect(
         [dataclasses.astuple(server) for server in servers],
         [
@@ -82,7 +82,7 @@ def connect(
         worker.number,
         worker.name,
         worker.starts,
-        token,
+        key,
         connect_timeout,
         STALL_AFTER,
     )

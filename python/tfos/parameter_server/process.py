@@ -8,7 +8,7 @@ import secrets
 import socket
 import subprocess
 
-from tfos.base import child, executable
+from tfos.base import child, executable, keys
 from tfos.errors import TfosError
 from tfos.parameter_server.connection import Server
 
@@ -22,17 +22,18 @@ class ParameterServerProcess:
     Errors: TfosError when it can't listen.
     """
 
-    def __init__(self, address: str, port: int = 0, encrypt: bool = False):
-        """``address``: where clients find this host. ``port``: 0 for a free one. ``encrypt``: what
-        goes over TCP goes over TLS."""
-        self.token = secrets.token_hex(32)
+    def __init__(self, address: str, port: int = 0, encrypt: str = "auto"):
+        """``address``: where clients find this host. ``port``: 0 for a free one. ``encrypt``:
+        "auto", "true" or "false", as ``spark.tfos.encrypt``."""
+        #: What workers and the server know: its key for parameters, in hexadecimal.
+        self.key = keys.key_for(keys.new_token(), "parameters")
         identity = secrets.token_hex(8)
         # A session of its own: Ctrl-C at a terminal is for the program to deal with.
         self._process, self._input, self._output = child.start(
             [executable.path(), "parameter-server"], own_session=True
         )
         first = {
-            "token": self.token,
+            "key": self.key,
             "address": "0.0.0.0",
             "port": port,
             "id": identity,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,3 +25,24 @@ def pyspark_home() -> Path | None:
     directories = [entry for entry in sys.path if os.path.isdir(entry)]
     spec = importlib.machinery.PathFinder.find_spec("pyspark", directories)
     return Path(spec.origin).parent if spec is not None and spec.origin else None
+
+
+def spark_defaults(environ: Mapping[str, str]) -> tuple[Path | None, dict[str, str]]:
+    """The file with Spark's defaults (spark-defaults.conf) and the properties in it, as
+    spark-submit finds them; (None, {}) where there is none.
+
+    Raises OSError for a file that can't be read.
+    """
+    home = spark_home(environ)
+    directory = environ.get("SPARK_CONF_DIR") or (home / "conf" if home else None)
+    if directory is None or not (Path(directory) / "spark-defaults.conf").is_file():
+        return None, {}
+    path = Path(directory) / "spark-defaults.conf"
+    lines = (line.strip() for line in path.read_text(errors="replace").splitlines())
+    # A key, then white space, = or :, then its value.
+    pairs = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if _is_pair(line))
+    return path, {key: value for key, value in pairs}
+
+
+def _is_pair(line: str) -> bool:
+    return bool(re.match(r"[^#!\s=:]+[=:\s]", line))

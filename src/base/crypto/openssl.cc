@@ -10,4 +10,6 @@ void StartOpenSsl() {
       ::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr));
 }
 
+const char* OpenSslVersion() { return ::OpenSSL_version(OPENSSL_VERSION); }
+
 }  // namespace tfos

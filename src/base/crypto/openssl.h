@@ -9,6 +9,10 @@ namespace tfos {
 /// enough. Threads: any.
 void StartOpenSsl();
 
+/// Which one is linked in, for people: "OpenSSL 3.0.17 1 Jul 2025". Its fixes come with another
+/// build of tfos.
+const char* OpenSslVersion();
+
 }  // namespace tfos
 
 #endif  // TFOS_BASE_CRYPTO_OPENSSL_H_

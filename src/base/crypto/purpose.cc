@@ -5,7 +5,8 @@
 namespace tfos {
 namespace {
 
-constexpr std::string_view kNames[] = {"join", "feed", "tensors", "parameters", "read", "scrape"};
+constexpr std::string_view kNames[] = {"join", "feed",   "tensors", "parameters",
+                                       "read", "scrape", "steer"};
 
 }  // namespace
 

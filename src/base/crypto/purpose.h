@@ -9,8 +9,8 @@
 
 namespace tfos {
 
-/// What a key of a cluster is for. Each key is derived from the cluster's token, which stays with the
-/// driver and its coordinator. Who has one key can't find another one.
+/// What a key of a cluster is for. Each key is derived from the cluster's token, which stays with
+/// the driver and its coordinator. One key leads to no other one.
 enum class Purpose : std::uint8_t {
   kJoin,        ///< Agents, at the coordinator.
   kFeed,        ///< Feeders and nodes.
@@ -18,9 +18,10 @@ enum class Purpose : std::uint8_t {
   kParameters,  ///< Workers and parameter servers.
   kRead,        ///< Spark's tasks, and people: status and failures, at the coordinator.
   kScrape,      ///< Prometheus: metrics, at the coordinator.
+  kSteer,       ///< A client of Spark Connect, at the keeper of its coordinator.
 };
 
-/// `join`, `feed`, `tensors`, `parameters`, `read`, `scrape`.
+/// `join`, `feed`, `tensors`, `parameters`, `read`, `scrape`, `steer`.
 std::string_view PurposeName(Purpose purpose);
 /// Bad input for a name that is none of those.
 Result<Purpose> PurposeFromName(std::string_view name);

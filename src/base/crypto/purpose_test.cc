@@ -9,7 +9,8 @@ namespace tfos {
 namespace {
 
 constexpr Purpose kAll[] = {Purpose::kJoin,       Purpose::kFeed, Purpose::kTensors,
-                            Purpose::kParameters, Purpose::kRead, Purpose::kScrape};
+                            Purpose::kParameters, Purpose::kRead, Purpose::kScrape,
+                            Purpose::kSteer};
 
 TEST(PurposeTest, EachHasItsKey) {
   const Secret token = *Secret::FromHex(std::string(64, 'a'));
@@ -23,7 +24,8 @@ TEST(PurposeTest, EachHasItsKey) {
 /// Processes of one cluster may have different builds of one version.
 TEST(PurposeTest, KeysDoNotChange) {
   const Secret token = *Secret::FromHex(std::string(64, '0'));
-  EXPECT_EQ(KeyFor(token, Purpose::kJoin).ToHex(), "0af6362277b8280c77d4c3512487e46c1c1d7a20bdd00fa580f29892a7429270");
+  EXPECT_EQ(KeyFor(token, Purpose::kJoin).ToHex(),
+            "0af6362277b8280c77d4c3512487e46c1c1d7a20bdd00fa580f29892a7429270");
 }
 
 TEST(PurposeTest, NamesAreReadBack) {

@@ -67,6 +67,8 @@ Result<Secret> Secret::FromHex(std::string_view hex) {
   return secret;
 }
 
+Secret::~Secret() { ::OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
+
 std::string Secret::ToHex() const { return Hex(bytes_); }
 
 Digest HmacSha256(const Secret& secret, std::string_view message) {

@@ -15,7 +15,8 @@ namespace tfos {
 /// The shared secret of one cluster: 256 random bits. Everything that connects to a port or socket
 /// of the cluster proves that it knows it.
 ///
-/// Owner and lifetime: a value. It has no formatter on purpose: a secret must not reach a log.
+/// Owner and lifetime: a value; its bytes are overwritten when it goes. It has no formatter on
+/// purpose: a secret must not reach a log.
 class Secret {
  public:
   static constexpr std::size_t kBytes = 32;
@@ -23,6 +24,12 @@ class Secret {
   static Result<Secret> Generate();
   /// From 64 hexadecimal digits; anything else is bad input, and the message does not repeat it.
   static Result<Secret> FromHex(std::string_view hex);
+
+  /// Zeros, for a place that gets one later.
+  Secret() = default;
+  Secret(const Secret&) = default;
+  Secret& operator=(const Secret&) = default;
+  ~Secret();
 
   std::string ToHex() const;
   std::span<const std::uint8_t> bytes() const { return bytes_; }

@@ -4,6 +4,11 @@
 #include <openssl/evp.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <new>
+
 #include "base/format.h"
 
 namespace tfos {
@@ -43,6 +48,14 @@ TEST(SecretDeathTest, EndsTheProcessWhenOpenSslRefusesToHash) {
         HmacSha256(*Secret::FromHex(std::string(64, '0')), "abc");
       },
       ::testing::KilledBySignal(SIGABRT), "could not compute HMAC-SHA256");
+}
+
+TEST(SecretTest, NothingOfItStaysBehind) {
+  alignas(Secret) std::array<std::uint8_t, sizeof(Secret)> place;
+  auto* const secret = new (place.data()) Secret(*Secret::FromHex(std::string(64, 'f')));
+  EXPECT_EQ(place[7], 0xff);
+  secret->~Secret();
+  EXPECT_TRUE(std::ranges::all_of(place, [](std::uint8_t byte) { return byte == 0; }));
 }
 
 TEST(SecretTest, ConstantTimeEqualComparesContent) {

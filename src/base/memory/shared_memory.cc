@@ -14,6 +14,10 @@ namespace tfos {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+// Of Linux 5.1; older C libraries do not name it.
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 
 Result<std::span<std::byte>> MapShared(int fd, std::uint64_t bytes, int protection) {
   void* address = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
@@ -25,17 +29,22 @@ Result<std::span<std::byte>> MapShared(int fd, std::uint64_t bytes, int protecti
 
 }  // namespace
 
-Result<SharedMemory> SharedMemory::Create(const char* name, std::uint64_t bytes) {
+Result<SharedMemory> SharedMemory::Create(const char* name, std::uint64_t bytes, Writers writers) {
   SharedMemory memory;
   memory.fd_.Reset(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.fd_.valid()) return Status::FromErrno(errno, "create shared memory");
   if (::ftruncate(memory.fd(), static_cast<off_t>(bytes)) != 0) {
     return Status::FromErrno(errno, fmt::format("size shared memory to {} bytes", bytes));
   }
-  if (::fcntl(memory.fd(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
-    return Status::FromErrno(errno, "seal shared memory");
+  // Its size before it is mapped, and writing after that: the mapping stays writable.
+  if (::fcntl(memory.fd(), F_ADD_SEALS, kSeals) != 0) {
+    return Status::FromErrno(errno, "seal the size of shared memory");
   }
   TFOS_ASSIGN_OR_RETURN(memory.bytes_, MapShared(memory.fd(), bytes, PROT_READ | PROT_WRITE));
+  const int last = writers == Writers::kCreator ? F_SEAL_FUTURE_WRITE | F_SEAL_SEAL : F_SEAL_SEAL;
+  if (::fcntl(memory.fd(), F_ADD_SEALS, last) != 0) {
+    return Status::FromErrno(errno, "seal shared memory");
+  }
   return memory;
 }
 

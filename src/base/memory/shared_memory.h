@@ -16,9 +16,15 @@ namespace tfos {
 /// Owner and lifetime: move-only; unmaps on destruction. Threads: as plain memory. Units: bytes.
 class SharedMemory {
  public:
+  enum class Writers {
+    kAll,  ///< All that map it for writing.
+    /// This object's mapping alone: nobody makes another one that can be written to, nor writes
+    /// by a descriptor, also by opening the descriptor again.
+    kCreator,
+  };
   /// New memory of zeros; the system's tools show `name`. Nobody can change its size afterwards:
   /// shrinking it would kill the others with SIGBUS.
-  static Result<SharedMemory> Create(const char* name, std::uint64_t bytes);
+  static Result<SharedMemory> Create(const char* name, std::uint64_t bytes, Writers writers);
   /// Maps what another process created, for reading only unless `writable`. Bad input unless it is
   /// `bytes` large and sealed.
   static Result<SharedMemory> Map(UniqueFd fd, std::uint64_t bytes, bool writable);
@@ -33,7 +39,8 @@ class SharedMemory {
   int fd() const { return fd_.get(); }
   /// Nobody else is to get it. The mapping stays.
   void CloseFd() { fd_.Reset(); }
-  /// Another descriptor of it, through which nobody can write.
+  /// Another descriptor of it, for others that are to read it. It alone does not keep them from
+  /// writing, as it can be opened again; Writers::kCreator does.
   Result<UniqueFd> OpenForReading() const;
 
  private:

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/crypto/openssl.h"
 #include "base/format.h"
 #include "base/process/pidfd.h"
 #include "base/process/unique_fd.h"
@@ -101,6 +102,7 @@ std::vector<Check> CheckHost(const EnvironmentLookup& environment, const Command
       CheckSharedMemory(),
       CheckAbstractSocket(),
       CheckPort(),
+      {CheckLevel::kOk, "encryption", fmt::format("{}, built in", OpenSslVersion()), ""},
       JudgeAddress(control::ReachableAddress()),
       JudgeJava(run({JavaCommand(environment), "-version"})),
       JudgeGpus(run({"nvidia-smi", "-L"})),

@@ -45,6 +45,15 @@ TEST(HostChecksTest, AHostWithoutGpusIsFine) {
             CheckLevel::kWarn);
 }
 
+TEST(HostChecksTest, SaysWhichOpenSslIsBuiltIn) {
+  const auto none = [](const auto&) { return std::nullopt; };
+  const std::vector<Check> checks = CheckHost(none, [](const auto&) { return NotThere(); });
+  const auto found = std::ranges::find(checks, "encryption", &Check::what);
+  ASSERT_NE(found, checks.end());
+  EXPECT_EQ(found->level, CheckLevel::kOk);
+  EXPECT_EQ(found->found.substr(0, 10), "OpenSSL 3.");
+}
+
 TEST(HostChecksTest, SmallSharedMemoryIsWarnedOf) {
   EXPECT_EQ(JudgeSharedMemory(std::nullopt).level, CheckLevel::kWarn);
   EXPECT_EQ(JudgeSharedMemory((64u << 20) - 1).level, CheckLevel::kWarn);

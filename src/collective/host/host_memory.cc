@@ -102,8 +102,8 @@ std::size_t HostMemory::BytesFor(std::size_t members) {
 }
 
 Result<std::unique_ptr<HostMemory>> HostMemory::Create(std::size_t members) {
-  TFOS_ASSIGN_OR_RETURN(SharedMemory memory,
-                        SharedMemory::Create("tfos-tensors", BytesFor(members)));
+  TFOS_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::Create("tfos-tensors", BytesFor(members),
+                                                                  SharedMemory::Writers::kAll));
   return std::unique_ptr<HostMemory>(new HostMemory(std::move(memory), members, 0));
 }
 
@@ -151,9 +151,10 @@ Result<std::optional<Operation>> HostMemory::Find(std::uint64_t number) const {
     if (member == rank_ || begun <= number || begun - number >= kDescriptions) continue;
     const Control::Description& description = other.descriptions[number % kDescriptions];
     const std::size_t bytes = std::min<std::size_t>(description.bytes, kDescriptionBytes);
-    TFOS_ASSIGN_OR_RETURN(Operation found,
-                          Operation::Parse(std::span(description.text).first(bytes)));
-    return std::optional(std::move(found));
+    auto found = Operation::Parse(std::span(description.text).first(bytes));
+    if (found.ok()) return std::optional(std::move(found).value());
+    return Status(found.status().kind(),
+                  fmt::format("{} begins {}", watch_->NameOf(member), found.status().message()));
   }
   return std::optional<Operation>();
 }

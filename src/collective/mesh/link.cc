@@ -26,6 +26,8 @@ constexpr std::size_t kWorthACall = std::size_t{16} << 10;
 constexpr std::size_t kControlLimit = std::size_t{64} << 10;
 constexpr std::size_t kWaitingBytes = 12;
 constexpr std::size_t kLeftBytes = 8;
+/// What was on its way when a peer ended lies in the sockets' buffers, which hold less.
+constexpr std::size_t kLastWordsLimit = std::size_t{1} << 30;
 /// Beside the socket an end may show before what came with it over the socket.
 constexpr std::chrono::seconds kLastWordsPatience{1};
 
@@ -73,7 +75,7 @@ Result<net::Transfer> Link::ReceiveLastWords(std::span<std::byte> space) {
   const Wait wait{.deadline = Deadline::After(kLastWordsPatience)};
   TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(fd(), POLLIN, wait));
   if (ready == 0) return net::Transfer{.blocked = true};
-  return net::Receive(fd(), space, nullptr);
+  return stream_->beside()->Receive(space);
 }
 
 bool Link::SocketEnded() const {
@@ -88,7 +90,8 @@ Status Link::LastWords(const Status& cause) {
     left_to_stream_ = std::exchange(staging_, MakeStaging());
     staged_begin_ = staged_end_ = payload_left_ = 0;
   }
-  while (true) {
+  std::size_t looked_through = 0;
+  while (looked_through <= kLastWordsLimit) {
     const std::span<std::byte> staged = Staged();
     if (payload_left_ > 0 && !staged.empty()) {
       const std::size_t bytes = std::min<std::size_t>(staged.size(), payload_left_);
@@ -121,7 +124,9 @@ Status Link::LastWords(const Status& cause) {
     const auto received = ReceiveLastWords(StagingRoom());
     if (!received.ok() || received->ended || received->blocked) return Gone(cause);
     staged_end_ += received->bytes;
+    looked_through += received->bytes;
   }
+  return Gone(cause);
 }
 
 void Link::TakeWhatCame() {
@@ -327,8 +332,15 @@ Result<bool> Link::TakeFrame() {
   return true;
 }
 
+Result<Operation> Link::ParseOperation(std::span<const std::byte> body) const {
+  auto theirs = Operation::Parse(body);
+  if (theirs.ok()) return theirs;
+  return Status(theirs.status().kind(),
+                fmt::format("{} sent {}", peer_, theirs.status().message()));
+}
+
 Status Link::OnOperation(std::span<const std::byte> body) {
-  TFOS_ASSIGN_OR_RETURN(const Operation theirs, Operation::Parse(body));
+  TFOS_ASSIGN_OR_RETURN(const Operation theirs, ParseOperation(body));
   // Of an operation in which this side had nothing to receive from the peer.
   if (theirs.number < operation_.number) return {};
   if (theirs != operation_) return OtherOperation(peer_, theirs, operation_);
@@ -360,7 +372,7 @@ Result<std::optional<Operation>> Link::Peek(std::uint64_t number) {
       const FrameHeader header = FrameHeader::Of(staged);
       if (header.type == FrameType::kOperation && staged.size() >= header.frame_bytes()) {
         TFOS_ASSIGN_OR_RETURN(Operation next,
-                              Operation::Parse(staged.subspan(kHeaderBytes, header.length)));
+                              ParseOperation(staged.subspan(kHeaderBytes, header.length)));
         if (next.number >= number) return std::optional(std::move(next));
         staged_begin_ += header.frame_bytes();
         continue;
@@ -389,7 +401,7 @@ void Link::Abort(const std::string& why) {
   const auto bytes = std::as_bytes(std::span(frame));
   // If the peer doesn't take it, the closed connection tells it enough.
   if (beside_socket()) {
-    static_cast<void>(net::Send(fd(), bytes, {}).ok());
+    static_cast<void>(stream_->beside()->Send(bytes, {}).ok());
   } else if (!sending()) {
     static_cast<void>(stream_->Send(bytes, {}).ok());
   }

@@ -97,6 +97,8 @@ class Link {
   Result<bool> TakePayload();
   /// Takes the frame that begins there. False when it is not complete, or is of a later operation.
   Result<bool> TakeFrame();
+  /// As Operation::Parse, with the peer's name in what is refused.
+  Result<Operation> ParseOperation(std::span<const std::byte> body) const;
   Status OnOperation(std::span<const std::byte> body);
   Status Gone(const Status& cause) const;
   /// Nothing can be sent to the peer any more.
@@ -104,6 +106,7 @@ class Link {
   /// Takes what the peer has said until it says something of an operation.
   void TakeWhatCame();
   /// What the peer has said before its end, else that it is gone. Nothing else is read any more.
+  /// A peer that sends without end is gone, too, after as much as may have been on its way.
   Status LastWords(const Status& cause);
   /// For a stream beside its socket: looks for the peer's last words there, which may take a
   /// moment.

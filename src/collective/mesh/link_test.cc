@@ -205,7 +205,9 @@ TEST(LinkTest, AnyBitMayBeWrong) {
 /// A stream beside its socket that was given space, and puts something there when it likes.
 class LateStream final : public net::Stream {
  public:
-  explicit LateStream(UniqueFd socket) : Stream(std::move(socket)) {}
+  explicit LateStream(UniqueFd socket) : Stream(UniqueFd()) {
+    Adopt(std::make_unique<net::SocketStream>(std::move(socket)));
+  }
 
   bool beside_socket() const override { return true; }
   std::string Describe() const override { return "late"; }

@@ -9,6 +9,7 @@
 #include "base/crypto/secret.h"
 #include "base/process/unique_fd.h"
 #include "base/time/wait.h"
+#include "net/handshake/protocol.h"
 
 namespace tfos::collective {
 
@@ -27,16 +28,18 @@ enum class Rdma {
 };
 
 struct GroupOptions {
-  std::vector<Member> members;  ///< In the same order everywhere.
-  std::uint32_t rank = 0;       ///< This one's place among them.
-  Secret token;
-  UniqueFd listener;  ///< A TCP socket that is bound to this member's port.
+  std::vector<Member> members;   ///< In the same order everywhere.
+  std::uint32_t rank = 0;        ///< This one's place among them.
+  Secret key;                    ///< For tensors (base/crypto/purpose.h).
+  std::uint32_t generation = 0;  ///< Of the group; the same on all members.
+  UniqueFd listener;             ///< A TCP socket that is bound to this member's port.
   /// Members on one host exchange tensors through memory that they share: 2 MiB of it for each.
   bool shared_memory = true;
   /// Members share memory when they are on one machine and have the same name for it here.
   std::string host = {};
-  /// What goes over TCP goes over TLS. Not together with `rdma`. The same on all members.
-  bool encrypt = false;
+  /// Which connections go over TLS. `kAlways` is not possible together with `rdma`: with the
+  /// others, what goes over UCX is not encrypted.
+  net::Encryption encryption = net::Encryption::kBetweenHosts;
   Rdma rdma = Rdma::kOff;
   /// What UCX may use, as its UCX_TLS has it; empty: what it chooses.
   std::string ucx_transports = {};

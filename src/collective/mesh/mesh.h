@@ -14,7 +14,8 @@
 #include "collective/mesh/member.h"
 #include "collective/operation/element.h"
 #include "collective/operation/operation.h"
-#include "net/handshake.h"
+#include "net/handshake/acceptor.h"
+#include "net/handshake/handshake.h"
 #include "net/ucx/ucx_worker.h"
 #include "tfos/status.h"
 
@@ -22,10 +23,7 @@ namespace tfos::collective {
 
 /// Of all connections between members: docs/formats/tensor-protocol.md.
 inline constexpr net::Protocol kTensorProtocol{
-    .magic = "tfos-ten", .version = 4, .name = "tensors"};
-/// Of connections that go on with TLS.
-inline constexpr net::Protocol kEncryptedTensorProtocol{
-    .magic = "tfos-tls", .version = 4, .name = "encrypted tensors"};
+    .magic = "tfos-ten", .version = 5, .name = "tensors"};
 
 /// A member's connections to all others, and the one step that all algorithms are made of: send to
 /// one member while receiving from another.
@@ -61,8 +59,12 @@ class Mesh {
   };
   Status Move(const Step& step);
 
+  /// What this member brings along to its connections.
+  net::Party party() const;
+  /// Of a connection to member `accepting`.
+  net::Numbers NumbersTo(std::uint32_t accepting) const;
   /// Of a member that wants to connect to this one: those after it do.
-  Status CheckNumbers(net::Numbers numbers) const;
+  Status CheckNumbers(const net::Numbers& numbers) const;
 
   /// How elements travel to the other members, for people: `tcp`, `ucx (rc_mlx5/mlx5_0:1)`.
   std::string DescribeStreams() const;
@@ -99,12 +101,11 @@ class Mesh {
 
   Status ConnectTo(std::uint32_t member, const Wait& wait);
   Status AcceptAll(const Wait& wait);
+  /// Has a link to `member` over a connection that has just been made.
+  Status Connected(std::uint32_t member, net::Connection connection, const Wait& wait);
   Status Missing() const;
   /// Says in the log whom UCX does not reach; fails if this member insists on it.
   Status CheckStreams() const;
-  const net::Protocol& protocol() const {
-    return options_.encrypt ? kEncryptedTensorProtocol : kTensorProtocol;
-  }
   Result<std::optional<Operation>> LookFor(std::uint64_t number, const Finder& find);
   Status MoveAll(Link* to, Link* from);
   /// Waits until one of them may be able to go on, or until it is time to look at other things.
@@ -125,7 +126,8 @@ class Mesh {
   std::vector<std::unique_ptr<Link>> links_;  ///< By member; null for this one.
   std::vector<bool> begun_;                   ///< Links that know the current operation.
   Operation operation_;
-  bool told_left_ = false;  ///< From then on others may close their connections.
+  bool unencrypted_ = false;  ///< UCX is used where TLS would be without it.
+  bool told_left_ = false;    ///< From then on others may close their connections.
   std::function<void(std::uint32_t)> on_stall_;
   Clock::Duration waited_{};
   Status failure_;

@@ -1,7 +1,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -11,7 +11,9 @@
 #include "base/time/seconds_text.h"
 #include "collective/mesh/mesh.h"
 #include "collective/mesh/stream_choice.h"
-#include "net/handshake.h"
+#include "net/handshake/acceptor.h"
+#include "net/handshake/handshake.h"
+#include "net/handshake/reach.h"
 #include "net/listen.h"
 #include "net/socket.h"
 
@@ -21,17 +23,10 @@
 namespace tfos::collective {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// For a stranger that connects and says nothing.
-constexpr seconds kHandshakePatience{3};
-/// Between attempts to reach a member that does not listen yet.
-constexpr milliseconds kRetryInterval{50};
-/// How often a member may close the connection during the handshake before that counts. It gives up
-/// on a member that gets no processor for kHandshakePatience, which may be this one, and can't say
-/// so; a member with another token closes every time.
-constexpr int kMostRefusals = 10;
+/// For a member that has shaken hands and does not say whether it has UCX.
+constexpr seconds kOfferPatience{10};
 
 Wait Shorter(const Wait& wait, Clock::Duration bound) {
   return {.deadline = wait.deadline.Min(Deadline::After(bound)), .check = wait.check};
@@ -51,9 +46,9 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
   mesh->begun_.resize(o.members.size());
   // The caller has bound it, but may not listen on it yet.
   TFOS_RETURN_IF_ERROR(net::ListenOn(o.listener.get(), "for the other members"));
-  if (o.encrypt && o.rdma != Rdma::kOff) {
+  if (o.encryption == net::Encryption::kAlways && o.rdma != Rdma::kOff) {
     return Status(ErrorKind::kBadInput,
-                  "tensors can't be encrypted over UCX: set spark.tfos.tensors.encrypt or "
+                  "tensors can't be encrypted over UCX: set spark.tfos.encrypt=true or "
                   "spark.tfos.rdma, not both");
   }
   TFOS_ASSIGN_OR_RETURN(mesh->ucx_, StartUcx(o));
@@ -69,78 +64,70 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
   return mesh;
 }
 
+net::Party Mesh::party() const {
+  return {.protocol = kTensorProtocol, .key = options_.key, .encryption = options_.encryption};
+}
+
+net::Numbers Mesh::NumbersTo(std::uint32_t accepting) const {
+  return {.connecting = options_.rank, .accepting = accepting, .generation = options_.generation};
+}
+
 Status Mesh::ConnectTo(std::uint32_t member, const Wait& wait) {
   const Member& other = options_.members[member];
-  int refusals = 0;
-  while (true) {
-    Status status;
-    auto socket = net::ConnectTcp(other.address, other.port, wait);
-    if (socket.ok()) {
-      const auto peer = net::Introduce(socket->get(), protocol(), options_.token,
-                                       {.connecting = options_.rank, .accepting = member}, wait);
-      status = peer.status();
-      if (peer.ok()) {
-        auto stream =
-            ChooseStream(std::move(socket).value(), true, peer->key, options_, ucx_.get(), wait);
-        status = stream.status();
-        if (stream.ok()) {
-          links_[member] = std::make_unique<Link>(std::move(stream).value(), other.name);
-          return {};
-        }
-      }
-    } else {
-      status = socket.status();
-    }
-    // It holds its port from the start, and listens once its program has come so far; names and
-    // routes may take a while, too.
-    if (socket.ok()) ++refusals;
-    const bool for_good =
-        socket.ok() && (status.kind() != ErrorKind::kReconnect || refusals == kMostRefusals);
-    if (for_good || wait.deadline.passed()) {
-      return status.Annotate(fmt::format("connect to {}", other.name));
-    }
-    if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
-    ::poll(nullptr, 0, static_cast<int>(kRetryInterval.count()));
-  }
+  const Status reached = net::Reach(wait, [&](bool& connected) -> Status {
+    TFOS_ASSIGN_OR_RETURN(UniqueFd socket, net::ConnectTcp(other.address, other.port, wait));
+    connected = true;
+    TFOS_ASSIGN_OR_RETURN(net::Connection connection,
+                          net::ShakeHands(std::move(socket), party(), NumbersTo(member), wait));
+    return Connected(member, std::move(connection), wait);
+  });
+  return reached.ok() ? reached : reached.Annotate(fmt::format("connect to {}", other.name));
+}
+
+Status Mesh::Connected(std::uint32_t member, net::Connection connection, const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(auto stream, ChooseStream(std::move(connection.stream), ucx_.get(), wait));
+  if (connection.channel == net::Channel::kTls && stream->beside_socket()) unencrypted_ = true;
+  links_[member] = std::make_unique<Link>(std::move(stream), options_.members[member].name);
+  return {};
 }
 
 Status Mesh::AcceptAll(const Wait& wait) {
-  std::uint32_t missing = size() - options_.rank - 1;
-  while (missing > 0) {
-    UniqueFd socket(
-        ::accept4(options_.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket.valid()) {
-      if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR && errno != ECONNABORTED) {
-        return Status::FromErrno(errno, "accept another member");
-      }
-      TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(options_.listener.get(), POLLIN, wait));
-      if (ready == 0) return Missing();
-      continue;
+  TFOS_ASSIGN_OR_RETURN(
+      const auto acceptor,
+      net::Acceptor::Create(
+          {.party = party(),
+           .what = fmt::format("the port of tensors of {}", options_.members[options_.rank].name),
+           .accepts = [this](const net::Numbers& given) { return CheckNumbers(given); },
+           .most_strangers = net::Acceptor::kMostStrangers + size()}));
+  TFOS_RETURN_IF_ERROR(acceptor->ListenAt(options_.listener.get()));
+  const auto complete = [this] {
+    return std::ranges::all_of(links_.begin() + options_.rank + 1, links_.end(),
+                               [](const auto& link) { return link != nullptr; });
+  };
+  while (!complete()) {
+    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(acceptor->fd(), POLLIN, wait));
+    if (ready == 0) return Missing();
+    for (net::Guest& guest : acceptor->Progress()) {
+      const std::uint32_t member = guest.connection.numbers.connecting;
+      // Of a member that comes once more the last connection counts.
+      const Status taken =
+          Connected(member, std::move(guest.connection), Shorter(wait, kOfferPatience));
+      if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
+      if (taken.ok()) continue;
+      LogWarning("{} could not be connected, and may try again: {}", options_.members[member].name,
+                 taken.ToString());
     }
-    net::TuneTcp(socket.get());
-    const Wait patience = Shorter(wait, kHandshakePatience);
-    const auto peer = net::Recognize(
-        socket.get(), protocol(), options_.token,
-        [this](net::Numbers given) { return CheckNumbers(given); }, patience);
-    Result<std::unique_ptr<net::Stream>> stream = peer.status();
-    if (peer.ok()) {
-      stream = ChooseStream(std::move(socket), false, peer->key, options_, ucx_.get(), patience);
-    }
-    if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
-    if (!stream.ok()) {
-      LogWarning("A connection to the port of tensors was refused: {}", stream.status().ToString());
-      continue;
-    }
-    const std::uint32_t member = peer->numbers.connecting;
-    if (links_[member] == nullptr) --missing;
-    links_[member] =
-        std::make_unique<Link>(std::move(stream).value(), options_.members[member].name);
   }
   return {};
 }
 
-Status Mesh::CheckNumbers(net::Numbers numbers) const {
+Status Mesh::CheckNumbers(const net::Numbers& numbers) const {
   const std::uint32_t rank = options_.rank;
+  if (numbers.generation != options_.generation) {
+    return {ErrorKind::kBadInput,
+            fmt::format("member {} is of generation {} of the group, and this is generation {}",
+                        numbers.connecting, numbers.generation, options_.generation)};
+  }
   if (numbers.accepting == rank && numbers.connecting > rank && numbers.connecting < size()) {
     return {};
   }
@@ -172,6 +159,11 @@ std::string Mesh::DescribeStreams() const {
 
 Status Mesh::CheckStreams() const {
   if (ucx_ == nullptr) return {};
+  if (unencrypted_) {
+    LogWarning(
+        "Tensors go over UCX to other hosts, which does not encrypt them: use it on a network that "
+        "you trust, or leave spark.tfos.rdma away");
+  }
   std::string without;
   for (std::uint32_t member = 0; member < size(); ++member) {
     if (links_[member] == nullptr || links_[member]->beside_socket()) continue;

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/crypto/secret.h"
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/memory/bytes.h"
-#include "net/handshake.h"
-#include "net/tls/tls_stream.h"
+#include "net/socket.h"
 
 namespace tfos::collective {
 namespace {
@@ -35,33 +35,33 @@ Result<Offer> OfferOf(const net::UcxWorker* ucx) {
   return offer;
 }
 
-Status SendOffer(int socket, const Offer& offer, const Wait& wait) {
+Status SendOffer(net::Stream& stream, const Offer& offer, const Wait& wait) {
   std::string message;
   AppendBytes(static_cast<std::uint32_t>(offer.address.size()), message);
   AppendBytes(offer.tag, message);
   message.append(reinterpret_cast<const char*>(offer.address.data()), offer.address.size());
-  return net::SendAll(socket, std::as_bytes(std::span(message)), wait);
+  return net::SendAll(stream, std::as_bytes(std::span(message)), wait);
 }
 
-Result<Offer> ReceiveOffer(int socket, const Wait& wait) {
+Result<Offer> ReceiveOffer(net::Stream& stream, const Wait& wait) {
   std::uint32_t size = 0;
   Offer offer;
-  TFOS_RETURN_IF_ERROR(net::ReceiveAll(socket, WritableBytesOf(size), wait));
-  TFOS_RETURN_IF_ERROR(net::ReceiveAll(socket, WritableBytesOf(offer.tag), wait));
+  TFOS_RETURN_IF_ERROR(net::ReceiveAll(stream, WritableBytesOf(size), wait));
+  TFOS_RETURN_IF_ERROR(net::ReceiveAll(stream, WritableBytesOf(offer.tag), wait));
   if (size > kLongestAddress) {
     return Status(ErrorKind::kBadInput, fmt::format("an address of UCX of {} bytes", size));
   }
   offer.address.resize(size);
-  TFOS_RETURN_IF_ERROR(net::ReceiveAll(socket, offer.address, wait));
+  TFOS_RETURN_IF_ERROR(net::ReceiveAll(stream, offer.address, wait));
   return offer;
 }
 
 /// Tells the other end whether this one can go over UCX, and is told. True if both can.
-Result<bool> BothCan(int socket, bool can, const Wait& wait) {
+Result<bool> BothCan(net::Stream& stream, bool can, const Wait& wait) {
   std::byte ours{static_cast<std::uint8_t>(can ? 1 : 0)};
   std::byte theirs{};
-  TFOS_RETURN_IF_ERROR(net::SendAll(socket, std::span(&ours, 1), wait));
-  TFOS_RETURN_IF_ERROR(net::ReceiveAll(socket, std::span(&theirs, 1), wait));
+  TFOS_RETURN_IF_ERROR(net::SendAll(stream, std::span(&ours, 1), wait));
+  TFOS_RETURN_IF_ERROR(net::ReceiveAll(stream, std::span(&theirs, 1), wait));
   return can && theirs == std::byte{1};
 }
 
@@ -88,30 +88,20 @@ Result<std::unique_ptr<net::UcxWorker>> StartUcx(const GroupOptions& options) {
   return std::unique_ptr<net::UcxWorker>();
 }
 
-Result<std::unique_ptr<net::Stream>> ChooseStream(UniqueFd socket, bool connecting,
-                                                  const Secret& key, const GroupOptions& options,
+Result<std::unique_ptr<net::Stream>> ChooseStream(std::unique_ptr<net::Stream> stream,
                                                   net::UcxWorker* ucx, const Wait& wait) {
-  if (options.encrypt) {
-    const auto side =
-        connecting ? net::TlsStream::Side::kConnecting : net::TlsStream::Side::kAccepting;
-    TFOS_ASSIGN_OR_RETURN(auto stream, net::TlsStream::Open(std::move(socket), side, key, wait, {}));
-    return std::unique_ptr<net::Stream>(std::move(stream));
-  }
   TFOS_ASSIGN_OR_RETURN(const Offer ours, OfferOf(ucx));
-  TFOS_RETURN_IF_ERROR(SendOffer(socket.get(), ours, wait));
-  TFOS_ASSIGN_OR_RETURN(const Offer theirs, ReceiveOffer(socket.get(), wait));
-  if (!ours.address.empty() && !theirs.address.empty()) {
-    auto opened = ucx->Open(theirs.address, ours.tag, theirs.tag);
-    if (!opened.ok()) {
-      LogWarning("No connection of UCX to another member: {}", opened.status().ToString());
-    }
-    TFOS_ASSIGN_OR_RETURN(const bool both, BothCan(socket.get(), opened.ok(), wait));
-    if (both) {
-      (*opened)->Adopt(std::move(socket));
-      return opened;
-    }
+  TFOS_RETURN_IF_ERROR(SendOffer(*stream, ours, wait));
+  TFOS_ASSIGN_OR_RETURN(const Offer theirs, ReceiveOffer(*stream, wait));
+  if (ours.address.empty() || theirs.address.empty()) return stream;
+  auto opened = ucx->Open(theirs.address, ours.tag, theirs.tag);
+  if (!opened.ok()) {
+    LogWarning("No connection of UCX to another member: {}", opened.status().ToString());
   }
-  return std::unique_ptr<net::Stream>(std::make_unique<net::SocketStream>(std::move(socket)));
+  TFOS_ASSIGN_OR_RETURN(const bool both, BothCan(*stream, opened.ok(), wait));
+  if (!both) return stream;
+  (*opened)->Adopt(std::move(stream));
+  return opened;
 }
 
 }  // namespace tfos::collective

@@ -4,8 +4,6 @@
 #include <memory>
 #include <string_view>
 
-#include "base/crypto/secret.h"
-#include "base/process/unique_fd.h"
 #include "base/time/wait.h"
 #include "collective/mesh/member.h"
 #include "net/stream.h"
@@ -27,13 +25,11 @@ using net::FoundUcx;
 /// it insists and can't.
 Result<std::unique_ptr<net::UcxWorker>> StartUcx(const GroupOptions& options);
 
-/// What goes over a socket over which both ends have just proved who they are: TLS when `options`
-/// want that; else, when both have UCX, UCX beside it; else the bytes as they are. `key` is that of
-/// the connection. `ucx` may be null.
+/// How frames go between two members that have just shaken hands over `stream`: UCX beside it when
+/// both have that, else it. `ucx` is null for a member that does not want it.
 ///
-/// Errors: as TLS and UCX, what the socket says, retry later at the deadline.
-Result<std::unique_ptr<net::Stream>> ChooseStream(UniqueFd socket, bool connecting,
-                                                  const Secret& key, const GroupOptions& options,
+/// Errors: bad input for a malformed offer, what the stream says, retry later at the deadline.
+Result<std::unique_ptr<net::Stream>> ChooseStream(std::unique_ptr<net::Stream> stream,
                                                   net::UcxWorker* ucx, const Wait& wait);
 
 }  // namespace tfos::collective

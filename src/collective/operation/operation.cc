@@ -73,7 +73,28 @@ Result<Operation> Operation::Parse(std::span<const std::byte> body) {
        (!IsNarrow(operation.wire) || operation.dtype != DType::kFloat32))) {
     return Status(ErrorKind::kBadInput, "an operation of an unknown kind or type");
   }
+  if (operation.elements > kMostBytes / ElementBytes(operation.dtype)) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("{} has more than the {} bytes that a tensor may have",
+                              operation.Describe(), kMostBytes));
+  }
   return operation;
+}
+
+Result<std::size_t> SumOfSizes(std::span<const std::size_t> sizes,
+                               const std::function<std::string(std::size_t)>& name_of) {
+  std::size_t sum = 0;
+  for (std::size_t member = 0; member < sizes.size(); ++member) {
+    // Each bounded before they are added, so that the sum can't wrap.
+    if (sizes[member] > Operation::kMostBytes || sum + sizes[member] > Operation::kMostBytes) {
+      return Status(ErrorKind::kBadInput,
+                    fmt::format("{} wants to gather {} bytes beside the {} bytes of the members "
+                                "before it: a group gathers at most {} bytes at a time",
+                                name_of(member), sizes[member], sum, Operation::kMostBytes));
+    }
+    sum += sizes[member];
+  }
+  return sum;
 }
 
 Status OtherOperation(std::string_view peer, const Operation& theirs, const Operation& ours) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,9 @@ enum class OperationKind : std::uint8_t {
 struct Operation {
   static constexpr std::size_t kLongestName = 256;  ///< Bytes; longer names are cut.
   static constexpr std::size_t kHeadBytes = 24;
+  /// Of a tensor, and of what all members gather together. More is not what a program wants, and
+  /// below it no sum of sizes wraps.
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
 
   static constexpr DType kAsItIs{};
 
@@ -46,6 +50,12 @@ struct Operation {
   /// Errors: bad input for what no member sends.
   static Result<Operation> Parse(std::span<const std::byte> body);
 };
+
+/// The sum of the `sizes` of what members gather, which they have told each other. `name_of` has a
+/// member's name. Errors: bad input, naming the first member with which it is more than
+/// Operation::kMostBytes.
+Result<std::size_t> SumOfSizes(std::span<const std::size_t> sizes,
+                               const std::function<std::string(std::size_t)>& name_of);
 
 /// The failure of a member that does `ours` while `peer` does `theirs`.
 Status OtherOperation(std::string_view peer, const Operation& theirs, const Operation& ours);

@@ -1,6 +1,11 @@
 #include "collective/operation/operation.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/format.h"
 
 namespace tfos::collective {
 namespace {
@@ -52,6 +57,36 @@ TEST(OperationTest, EveryFlippedBitIsNoticedOrAnotherOperation) {
     const auto parsed = Operation::Parse(Bytes(flipped));
     EXPECT_TRUE(!parsed.ok() || *parsed != Example()) << bit;
   }
+}
+
+TEST(OperationTest, MoreElementsThanATensorMayHaveAreRefused) {
+  Operation operation = Example();
+  operation.elements = Operation::kMostBytes / 4;
+  EXPECT_TRUE(Operation::Parse(Bytes(operation.Encode())).ok());
+  // The last one's product with the size of an element would be 4.
+  for (const std::uint64_t elements : {Operation::kMostBytes / 4 + 1, Operation::kMostBytes,
+                                       ~std::uint64_t{0}, (std::uint64_t{1} << 62) + 1}) {
+    operation.elements = elements;
+    const auto parsed = Operation::Parse(Bytes(operation.Encode()));
+    ASSERT_FALSE(parsed.ok()) << elements;
+    EXPECT_THAT(parsed.status().ToString(), ::testing::HasSubstr("\"weights\""));
+  }
+}
+
+TEST(OperationTest, SizesThatWouldWrapAreRefusedWithTheMembersName) {
+  const auto sum = [](std::vector<std::size_t> sizes) {
+    return SumOfSizes(sizes, [](std::size_t member) { return fmt::format("worker:{}", member); });
+  };
+  constexpr std::size_t kMost = Operation::kMostBytes;
+  EXPECT_EQ(sum({}).value(), 0U);
+  EXPECT_EQ(sum({3, 0, 4}).value(), 7U);
+  EXPECT_EQ(sum({kMost - 1, 1}).value(), kMost);
+  EXPECT_THAT(sum({kMost - 1, 2}).status().ToString(), ::testing::HasSubstr("worker:1 wants"));
+  // Their sum is 8, modulo 2^64.
+  EXPECT_THAT(sum({~std::size_t{0} - 7, 16}).status().ToString(),
+              ::testing::HasSubstr("worker:0 wants"));
+  EXPECT_THAT(sum({5, 8, ~std::size_t{0} - 4}).status().ToString(),
+              ::testing::HasSubstr("worker:2 wants"));
 }
 
 TEST(OperationTest, WrongSizesAreRefused) {

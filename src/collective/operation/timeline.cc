@@ -40,7 +40,12 @@ std::string Quoted(std::string_view text) {
 Result<std::unique_ptr<Timeline>> Timeline::Create(const std::string& path,
                                                    const std::string& member, std::uint32_t rank,
                                                    const std::string& transport) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  // The name can be guessed: what others have put there is replaced, never written through. The
+  // user may let others read it.
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return Status::FromErrno(errno, fmt::format("replace the timeline {}", path));
+  }
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.valid()) return Status::FromErrno(errno, fmt::format("write the timeline {}", path));
   std::unique_ptr<Timeline> timeline(new Timeline(std::move(fd), path, rank));
   TFOS_RETURN_IF_ERROR(timeline->Append(

@@ -56,6 +56,29 @@ TEST(TimelineTest, IsCompleteAfterEveryEvent) {
   std::filesystem::remove(path);
 }
 
+TEST(TimelineTest, WhatOthersHavePutThereIsReplaced) {
+  const std::string path = PathOf(9);
+  const std::string victim = PathOf(10);
+  std::ofstream(victim) << "precious";
+  std::filesystem::create_symlink(victim, path);
+  ASSERT_TRUE(Timeline::Create(path, "worker:1", 9, "tcp").ok());
+  EXPECT_EQ(std::filesystem::file_size(victim), 8U) << "a link is not followed";
+  EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(path)));
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
+  // Nor is a file of others written to, which they may have open.
+  std::filesystem::remove(path);
+  std::filesystem::create_hard_link(victim, path);
+  ASSERT_TRUE(Timeline::Create(path, "worker:1", 9, "tcp").ok());
+  EXPECT_EQ(std::filesystem::file_size(victim), 8U);
+  // What can't be replaced is said.
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  const auto refused = Timeline::Create(path, "worker:1", 9, "tcp");
+  EXPECT_THAT(refused.status().ToString(), HasSubstr(path));
+  std::filesystem::remove(path);
+  std::filesystem::remove(victim);
+}
+
 TEST(TimelineTest, HasTheOperationsOfAGroup) {
   for (const Transport transport : {Transport::kTcp, Transport::kSharedMemory}) {
     std::vector<GroupOptions> options = MakeMembers(2, transport);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "net/handshake/protocol.h"
 
 namespace tfos::control {
 
@@ -77,12 +78,17 @@ asio::awaitable<Status> NodePlace::TakeFromHost(const std::function<bool()>& ove
 asio::awaitable<Status> NodePlace::Connect() {
   AgentBootstrap& bootstrap = order_.bootstrap;
   const Endpoint& coordinator = bootstrap.coordinator;
+  const Result<net::Encryption> encryption = net::EncryptionFromWord(bootstrap.encrypt);
+  if (!encryption.ok()) co_return encryption.status();
   CoordinatorLink::Options options{.address = coordinator.address,
                                    .port = static_cast<std::uint16_t>(coordinator.port),
+                                   .key = bootstrap.keys.join,
+                                   .encryption = *encryption,
+                                   .node_id = static_cast<std::uint32_t>(bootstrap.node_id),
                                    .connect_timeout = kConnectPatience,
                                    .idle_timeout = bootstrap.heartbeat_timeout};
   Result<std::unique_ptr<CoordinatorLink>> link =
-      co_await CoordinatorLink::Connect(executor_, std::move(options), bootstrap.token);
+      co_await CoordinatorLink::Connect(executor_, std::move(options));
   if (!link.ok()) {
     co_return Status(
         ErrorKind::kReconnect,
@@ -116,7 +122,10 @@ NodeProcess::Options NodePlace::OptionsOfNode(const StartNode& start) {
   options.payload = std::move(order_.payload);
   options.bootstrap = {
       .cluster_id = bootstrap.cluster_id,
-      .token = bootstrap.token,
+      .keys = {.feed = bootstrap.keys.feed,
+               .tensors = bootstrap.keys.tensors,
+               .parameters = bootstrap.keys.parameters},
+      .encrypt = bootstrap.encrypt,
       .node_id = bootstrap.node_id,
       .executor_id = bootstrap.executor_id,
       .job_name = start.job_name,

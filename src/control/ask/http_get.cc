@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "base/format.h"
-#include "net/handshake.h"
+#include "control/ask/protocols.h"
+#include "net/handshake/handshake.h"
 #include "net/socket.h"
+#include "net/stream.h"
 
 namespace tfos::control {
 namespace {
@@ -42,21 +44,27 @@ Status Parse(http::response_parser<http::string_body>& parser, std::string& rece
 
 Result<HttpAnswer> HttpGet(const CoordinatorAddress& coordinator, const std::string& target,
                            const Wait& wait) {
-  TFOS_ASSIGN_OR_RETURN(const UniqueFd socket,
-                        net::ConnectTcp(coordinator.host, coordinator.port, wait));
-  const std::string request = fmt::format(
-      "GET {} HTTP/1.1\r\nHost: {}:{}\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
-      target, coordinator.host, coordinator.port, coordinator.token);
-  TFOS_RETURN_IF_ERROR(net::SendAll(socket.get(), std::as_bytes(std::span(request)), wait));
+  TFOS_ASSIGN_OR_RETURN(UniqueFd socket, net::ConnectTcp(coordinator.host, coordinator.port, wait));
+  TFOS_ASSIGN_OR_RETURN(const net::Connection connection,
+                        net::ShakeHands(std::move(socket),
+                                        {.protocol = kAskProtocol,
+                                         .key = coordinator.key,
+                                         .encryption = coordinator.encryption,
+                                         .tls_batch_bytes = kTlsBatchBytes},
+                                        {}, wait));
+  net::Stream& stream = *connection.stream;
+  const std::string request =
+      fmt::format("GET {} HTTP/1.1\r\nHost: {}:{}\r\nConnection: close\r\n\r\n", target,
+                  coordinator.host, coordinator.port);
+  TFOS_RETURN_IF_ERROR(net::SendAll(stream, std::as_bytes(std::span(request)), wait));
   http::response_parser<http::string_body> parser;
   parser.eager(true);
   parser.body_limit(kMostBytes);
   std::string received;
   while (!parser.is_done()) {
     std::array<char, 1 << 14> room;
-    TFOS_ASSIGN_OR_RETURN(
-        const net::Transfer got,
-        net::Receive(socket.get(), std::as_writable_bytes(std::span(room)), nullptr));
+    TFOS_ASSIGN_OR_RETURN(const net::Transfer got,
+                          stream.Receive(std::as_writable_bytes(std::span(room))));
     received.append(room.data(), got.bytes);
     TFOS_RETURN_IF_ERROR(Parse(parser, received));
     if (got.ended && !parser.is_done()) {
@@ -66,7 +74,7 @@ Result<HttpAnswer> HttpGet(const CoordinatorAddress& coordinator, const std::str
       break;
     }
     if (!got.blocked) continue;
-    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(socket.get(), POLLIN, wait));
+    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(stream.fd(), POLLIN, wait));
     if (ready == 0) {
       return Status(ErrorKind::kRetryLater, "the coordinator did not answer in time");
     }

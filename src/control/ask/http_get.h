@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "base/crypto/secret.h"
 #include "base/time/wait.h"
+#include "net/handshake/protocol.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -13,7 +15,8 @@ namespace tfos::control {
 struct CoordinatorAddress {
   std::string host;
   std::uint16_t port = 0;
-  std::string token;  ///< Never shown.
+  Secret key;  ///< For `read`.
+  net::Encryption encryption = net::Encryption::kBetweenHosts;
 };
 
 struct HttpAnswer {
@@ -23,8 +26,9 @@ struct HttpAnswer {
 
 /// Asks for one resource, over a connection of its own and through no proxy: the coordinator is
 /// inside the cluster. `target` begins with a slash. Threads: any.
-/// Errors: those of the connection; kRetryLater when the deadline passes; kReconnect for an answer
-/// that ends early or is not HTTP.
+/// Both ends prove first that they have the key.
+/// Errors: those of the connection and the handshake; kRetryLater when the deadline passes;
+/// kReconnect for an answer that ends early or is not HTTP.
 Result<HttpAnswer> HttpGet(const CoordinatorAddress& coordinator, const std::string& target,
                            const Wait& wait);
 

@@ -7,7 +7,7 @@
 
 #include <array>
 #include <chrono>
-#include <cstddef>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -17,7 +17,8 @@
 
 #include "base/process/unique_fd.h"
 #include "control/ask/node_loss.h"
-#include "net/handshake.h"
+#include "control/ask/protocols.h"
+#include "net/handshake/handshake.h"
 #include "net/listen.h"
 #include "net/socket.h"
 
@@ -26,19 +27,22 @@ namespace {
 
 using std::chrono::seconds;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 /// Answers one request with these bytes; with none it leaves the connection open.
 class OneAnswer {
  public:
-  explicit OneAnswer(std::string answer)
-      : listener_(net::ListenTcp("127.0.0.1", 0, 0).value()),
+  explicit OneAnswer(std::string answer,
+                     net::Encryption encryption = net::Encryption::kBetweenHosts)
+      : encryption_(encryption),
+        listener_(net::ListenTcp("127.0.0.1", 0, 0).value()),
         thread_([this, answer = std::move(answer)] { Serve(answer); }) {}
 
   ~OneAnswer() { Join(); }
 
   CoordinatorAddress address() const {
-    return {.host = "127.0.0.1", .port = listener_.port, .token = "5e5e"};
+    return {.host = "127.0.0.1", .port = listener_.port, .key = key_, .encryption = encryption_};
   }
   /// Once it has answered.
   const std::string& request() {
@@ -50,23 +54,32 @@ class OneAnswer {
   void Serve(const std::string& answer) {
     const Wait wait{.deadline = Deadline::After(seconds(60))};
     if (net::Poll(listener_.fd.get(), POLLIN, wait).value() == 0) return;
-    connection_ = UniqueFd(::accept(listener_.fd.get(), nullptr, nullptr));
+    UniqueFd socket(::accept4(listener_.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    net::Handshake handshake = net::Handshake::Accepting(
+        std::move(socket), {.protocol = kAskProtocol, .key = key_, .encryption = encryption_}, {});
+    if (!net::Finish(handshake, wait).ok()) return;
+    connection_ = handshake.Take().stream;
     while (!request_.ends_with("\r\n\r\n")) {
-      std::array<std::byte, 1> byte;
-      if (!net::ReceiveAll(connection_.get(), byte, wait).ok()) return;
-      request_.push_back(static_cast<char>(byte[0]));
+      std::array<char, 1000> room;
+      const auto got = connection_->Receive(std::as_writable_bytes(std::span(room)));
+      if (!got.ok() || got->ended) return;
+      request_.append(room.data(), got->bytes);
+      if (!got->blocked) continue;
+      EXPECT_TRUE(net::Poll(connection_->fd(), POLLIN, wait).ok());
     }
     if (answer.empty()) return;
-    EXPECT_TRUE(net::SendAll(connection_.get(), std::as_bytes(std::span(answer)), wait).ok());
-    connection_.Reset();
+    EXPECT_TRUE(net::SendAll(*connection_, std::as_bytes(std::span(answer)), wait).ok());
+    connection_.reset();
   }
 
   void Join() {
     if (thread_.joinable()) thread_.join();
   }
 
+  const Secret key_ = Secret::Generate().value();
+  const net::Encryption encryption_;
   net::TcpListener listener_;
-  UniqueFd connection_;
+  std::unique_ptr<net::Stream> connection_;
   std::string request_;
   std::thread thread_;
 };
@@ -75,14 +88,24 @@ Result<HttpAnswer> Get(const CoordinatorAddress& address, Clock::Duration limit 
   return HttpGet(address, "/v1/status", {.deadline = Deadline::After(limit)});
 }
 
-TEST(HttpGetTest, AsksWithTheTokenAndGivesTheAnswer) {
+TEST(HttpGetTest, AsksAndGivesTheAnswer) {
+  for (const net::Encryption encryption : {net::Encryption::kNever, net::Encryption::kAlways}) {
+    OneAnswer server("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", encryption);
+    const auto answer = Get(server.address());
+    ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+    EXPECT_EQ(answer->status, 200U);
+    EXPECT_EQ(answer->body, "hello");
+    EXPECT_THAT(server.request(), StartsWith("GET /v1/status HTTP/1.1\r\n"));
+    EXPECT_THAT(server.request(), Not(HasSubstr("Authorization")));
+  }
+}
+
+TEST(HttpGetTest, AsksNobodyWhoDoesNotHaveTheKey) {
   OneAnswer server("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
-  const auto answer = Get(server.address());
-  ASSERT_TRUE(answer.ok()) << answer.status().ToString();
-  EXPECT_EQ(answer->status, 200U);
-  EXPECT_EQ(answer->body, "hello");
-  EXPECT_THAT(server.request(), StartsWith("GET /v1/status HTTP/1.1\r\n"));
-  EXPECT_THAT(server.request(), HasSubstr("\r\nAuthorization: Bearer 5e5e\r\n"));
+  CoordinatorAddress address = server.address();
+  address.key = Secret::Generate().value();
+  EXPECT_EQ(Get(address).status().kind(), ErrorKind::kReconnect);
+  EXPECT_EQ(server.request(), "");
 }
 
 TEST(HttpGetTest, ABodyWithoutALengthEndsWithTheConnection) {
@@ -114,7 +137,8 @@ TEST(HttpGetTest, AnAnswerThatDoesNotComeEndsWithTheDeadline) {
 TEST(HttpGetTest, ATaskThatIsKilledWaitsNoLonger) {
   OneAnswer server("");
   const CoordinatorAddress address = server.address();
-  const nlohmann::json plan = {{"read_key", address.token},
+  const nlohmann::json plan = {{"read_key", address.key.ToHex()},
+                               {"encrypt", "auto"},
                                {"coordinator", {{"address", address.host}, {"port", address.port}}},
                                {"endpoints", nlohmann::json::array()}};
   const auto killed = [] { return Status(ErrorKind::kInterrupted, "the task was killed"); };

@@ -51,14 +51,19 @@ Result<CoordinatorAddress> AddressIn(const json& plan) {
   const json coordinator = plan.value("coordinator", json());
   const json host = coordinator.is_object() ? coordinator.value("address", json()) : json();
   const json port = coordinator.is_object() ? coordinator.value("port", json()) : json();
-  const json token = plan.value("read_key", json());
+  const json key = plan.value("read_key", json());
+  const json encrypt = plan.value("encrypt", json());
   if (!host.is_string() || !port.is_number_unsigned() || port.get<std::uint64_t>() > 65'535 ||
-      !token.is_string()) {
+      !key.is_string() || !encrypt.is_string()) {
     return Bad("does not say where the coordinator is");
   }
+  TFOS_ASSIGN_OR_RETURN(const Secret secret, Secret::FromHex(key.get<std::string>()));
+  TFOS_ASSIGN_OR_RETURN(const net::Encryption encryption,
+                        net::EncryptionFromWord(encrypt.get<std::string>()));
   return CoordinatorAddress{.host = host.get<std::string>(),
                             .port = port.get<std::uint16_t>(),
-                            .token = token.get<std::string>()};
+                            .key = secret,
+                            .encryption = encryption};
 }
 
 std::set<int> FedNodes(const json& plan) {

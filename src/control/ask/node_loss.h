@@ -36,7 +36,7 @@ NodeLoss ExplainNodeLoss(const std::set<int>& fed, const AskCoordinator& ask);
 
 /// The same by the plan of the job, the JSON that each of its tasks has (FeedPlan in
 /// python/tfos/feed/plan.py). `check` may end it early.
-/// Errors: kBadInput for a plan without the coordinator, never with its token; those of `check`.
+/// Errors: kBadInput for a plan without the coordinator, never with its keys; those of `check`.
 Result<NodeLoss> WhyNodeWasLost(std::string_view plan, const InterruptCheck& check);
 
 }  // namespace tfos::control

@@ -94,10 +94,11 @@ TEST(NodeLossTest, ACoordinatorThatIsGoneOrTalksNonsenseExplainsNothing) {
   }
 }
 
-TEST(NodeLossTest, APlanWithoutACoordinatorIsRefusedWithoutItsToken) {
+TEST(NodeLossTest, APlanWithoutACoordinatorIsRefusedWithoutItsKey) {
   for (const char* coordinator : {R"("h:1")", R"({"address":"h","port":70000})", "null"}) {
     const auto loss = WhyNodeWasLost(
-        std::string(R"({"read_key":"secret","endpoints":[],"coordinator":)") + coordinator + "}",
+        std::string(R"({"read_key":"secret","encrypt":"auto","endpoints":[],"coordinator":)") +
+            coordinator + "}",
         {});
     EXPECT_EQ(loss.status().kind(), ErrorKind::kBadInput);
     EXPECT_THAT(loss.status().ToString(), HasSubstr("where the coordinator is"));

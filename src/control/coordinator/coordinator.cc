@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -32,6 +33,7 @@
 #include "control/messages/parts/metrics.h"
 #include "control/messages/parts/node_info.h"
 #include "control/messages/parts/shared_messages.h"
+#include "net/handshake/protocol.h"
 
 namespace tfos::control {
 namespace {
@@ -141,14 +143,18 @@ class Coordinator final : public ControlService {
     if (set_up_logging_) set_up_logging_(start.cluster_id, start.log_level);
     TFOS_ASSIGN_OR_RETURN(std::vector<Role> roles, AssignRoles(start.roles, start.service_jobs));
     TFOS_ASSIGN_OR_RETURN(const PortRange ports, PortRange::Parse(start.ports));
+    TFOS_ASSIGN_OR_RETURN(const net::Encryption encryption, net::EncryptionFromWord(start.encrypt));
     TFOS_ASSIGN_OR_RETURN(
         server_,
         ControlServer::Listen(executor_,
                               {.bind_address = start.bind_address,
                                .ports = ports,
+                               .token = start.token,
+                               .scrape_token = start.scrape_token,
+                               .encryption = encryption,
                                // All agents of a cluster may connect at the same moment.
                                .max_strangers = ControlServer::kMaxStrangers + roles.size()},
-                              start.token, *this));
+                              *this));
     const Endpoint endpoint = {
         .address = AdvertisedAddress(start.advertised_address, start.bind_address),
         .port = server_->port()};
@@ -259,8 +265,16 @@ class Coordinator final : public ControlService {
     return {};
   }
 
+  Result<Effects> AdmitNode(const AgentConnection& connection, const Register& registration) {
+    if (registration.node_id == static_cast<std::int64_t>(connection.node_id())) {
+      return roster_->Register(registration, Now());
+    }
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("its handshake was node {}'s", connection.node_id()));
+  }
+
   Status Admit(AgentConnection& connection, const Register& registration) {
-    Result<Effects> effects = roster_->Register(registration, Now());
+    Result<Effects> effects = AdmitNode(connection, registration);
     if (!effects.ok()) {
       connection.Send({SerializeMessage(Refused{effects.status().message()})});
       return effects.status().Annotate(

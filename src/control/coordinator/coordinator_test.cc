@@ -9,15 +9,18 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/crypto/purpose.h"
 #include "base/logging.h"
 #include "base/text/line_buffer.h"
 #include "base/time/deadline.h"
+#include "control/ask/protocols.h"
 #include "control/messages/parts/message_text.h"
 #include "testing/raw_client.h"
 
@@ -31,6 +34,8 @@ using tfos::testing::RawClient;
 
 const std::string kToken = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 const std::string kOtherToken(64, 'a');
+
+Secret KeyOf(Purpose purpose) { return KeyFor(*Secret::FromHex(kToken), purpose); }
 constexpr std::chrono::seconds kPatience(20);  // far beyond what anything here takes
 
 struct Pipe {
@@ -76,6 +81,7 @@ class CoordinatorTest : public ::testing::Test {
         {"protocol", 1},
         {"cluster_id", "c1"},
         {"token", kToken},
+        {"encrypt", "auto"},
         {"bind_address", "127.0.0.1"},
         {"advertised_address", ""},
         {"ports", "0"},
@@ -150,9 +156,16 @@ class CoordinatorTest : public ::testing::Test {
             {"gpus", json::array()}};
   }
 
-  RawClient Agent(int node_id) {
-    RawClient agent(port_);
-    EXPECT_THAT(agent.Upgrade("/v1/agent", kToken), StartsWith("HTTP/1.1 101"));
+  /// An agent that has not said anything yet.
+  RawClient SilentAgent(int node_id) const {
+    RawClient agent(port_, {.protocol = kAgentProtocol, .key = KeyOf(Purpose::kJoin)},
+                    {.connecting = static_cast<std::uint32_t>(node_id)});
+    EXPECT_THAT(agent.Upgrade("/v1/agent"), StartsWith("HTTP/1.1 101"));
+    return agent;
+  }
+
+  RawClient Agent(int node_id) const {
+    RawClient agent = SilentAgent(node_id);
     agent.SendText(Registration(node_id).dump());
     return agent;
   }
@@ -230,7 +243,7 @@ TEST_F(CoordinatorTest, AFailureReachesTheDriverThePollAndEveryOtherNode) {
   RawClient worker = Agent(1);
   Message(ps);
   auto poll = std::async(std::launch::async, [port = port_] {
-    return RawClient(port).Get("/v1/failure?wait_ms=10000", kToken);
+    return RawClient(port).Get("/v1/failure?wait_ms=10000", KeyOf(Purpose::kRead).ToHex());
   });
   worker.SendText(R"({"type":"failed","failure":{"step":"run map_fun","message":"ValueError: 7",)"
                   R"("traceback":"tb","log_tail":["l"]}})");
@@ -283,16 +296,29 @@ TEST_F(CoordinatorTest, ASilentAgentIsDisconnected) {
 TEST_F(CoordinatorTest, StrangersGetNothing) {
   ::testing::internal::CaptureStderr();
   Start();
-  EXPECT_THAT(RawClient(port_).Get("/v1/status", ""), StartsWith("HTTP/1.1 401"));
-  EXPECT_THAT(RawClient(port_).Get("/v1/status", kOtherToken), StartsWith("HTTP/1.1 401"));
-  EXPECT_THAT(RawClient(port_).Get("/metrics", kToken.substr(0, 63)), StartsWith("HTTP/1.1 401"));
-  EXPECT_THAT(RawClient(port_).Upgrade("/v1/agent", kOtherToken), StartsWith("HTTP/1.1 401"));
-  EXPECT_THAT(RawClient(port_).Get("/v1/status", kToken), StartsWith("HTTP/1.1 200"));
+  const std::string read = KeyOf(Purpose::kRead).ToHex();
+  EXPECT_THAT(RawClient(port_).Get("/v1/status"), StartsWith("HTTP/1.1 401"));
+  // Neither the token nor a key for something else opens what people may see.
+  for (const std::string& key :
+       {kToken, kOtherToken, read.substr(0, 63), KeyOf(Purpose::kJoin).ToHex(),
+        KeyOf(Purpose::kFeed).ToHex(), KeyOf(Purpose::kScrape).ToHex()}) {
+    EXPECT_THAT(RawClient(port_).Get("/v1/status", key), StartsWith("HTTP/1.1 401"));
+    EXPECT_THAT(RawClient(port_).Upgrade("/v1/agent", key), StartsWith("HTTP/1.1 401"));
+  }
+  EXPECT_THAT(RawClient(port_).Get("/metrics", read), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(RawClient(port_).Upgrade("/v1/agent", read), StartsWith("HTTP/1.1 404"));
+  for (const Purpose purpose : {Purpose::kFeed, Purpose::kRead, Purpose::kScrape}) {
+    const RawClient agent(port_, {.protocol = kAgentProtocol, .key = KeyOf(purpose)}, {});
+    EXPECT_FALSE(agent.connected());
+  }
+  EXPECT_THAT(RawClient(port_).Get("/v1/status", read), StartsWith("HTTP/1.1 200"));
   Tell({{"type", "exit"}});
   EXPECT_EQ(ExitCode(), 0);
   const std::string log = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, HasSubstr("does not know the cluster's token"));
+  EXPECT_THAT(log, HasSubstr("does not have the key for what it asks for"));
+  EXPECT_THAT(log, HasSubstr("does not know the cluster's key"));
   EXPECT_THAT(log, ::testing::Not(HasSubstr(kToken)));
+  EXPECT_THAT(log, ::testing::Not(HasSubstr(read)));
   EXPECT_THAT(log, ::testing::Not(HasSubstr(kOtherToken)));
 }
 
@@ -306,21 +332,17 @@ TEST_F(CoordinatorTest, GarbageEndsItsConnectionOnlyAndIsLoggedOnce) {
   RawClient endless(port_);
   endless.Send("GET / HTTP/1.1\r\nX: " + std::string(100'000, 'x'));
   endless.ReadAll();
-  RawClient no_json(port_);
-  no_json.Upgrade("/v1/agent", kToken);
+  RawClient no_json = SilentAgent(1);
   no_json.SendText("{garbage}");
   no_json.SendText("{garbage}");
   EXPECT_FALSE(no_json.ReadText().has_value());
-  RawClient oversized(port_);
-  oversized.Upgrade("/v1/agent", kToken);
+  RawClient oversized = SilentAgent(1);
   oversized.SendFrame(1, kMaxMessageBytes + 1, "x");
   EXPECT_FALSE(oversized.ReadText().has_value());
-  RawClient truncated(port_);
-  truncated.Upgrade("/v1/agent", kToken);
+  RawClient truncated = SilentAgent(1);
   truncated.SendFrame(1, 100, "{");
   truncated.Close();
-  RawClient early(port_);
-  early.Upgrade("/v1/agent", kToken);
+  RawClient early = SilentAgent(1);
   early.SendText(R"({"type":"done"})");
   EXPECT_FALSE(early.ReadText().has_value());
 
@@ -371,15 +393,47 @@ TEST_F(CoordinatorTest, AnswersHttp) {
   RawClient agent = Agent(0);
   WaitForState(0, "registered");
   RawClient client(port_);  // one connection for all requests
-  const std::string status = client.Get("/v1/status", kToken);
+  const std::string read = KeyOf(Purpose::kRead).ToHex();
+  const std::string status = client.Get("/v1/status", read);
   const json body = json::parse(status.substr(status.find("\r\n\r\n")));
   EXPECT_EQ(body["cluster_id"], "c1");
   EXPECT_EQ(body["nodes"][0]["state"], "registered");
   EXPECT_TRUE(body["failure"].is_null());
-  EXPECT_THAT(client.Get("/metrics", kToken), HasSubstr("tfos_nodes{state=\"registered\"} 1\n"));
-  EXPECT_THAT(client.Get("/v1/failure?wait_ms=1", kToken), StartsWith("HTTP/1.1 204"));
-  EXPECT_THAT(client.Get("/v1/failure?wait_ms=x", kToken), StartsWith("HTTP/1.1 400"));
-  EXPECT_THAT(client.Get("/nothing", kToken), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(client.Get("/metrics", KeyOf(Purpose::kScrape).ToHex()),
+              HasSubstr("tfos_nodes{state=\"registered\"} 1\n"));
+  EXPECT_THAT(client.Get("/v1/failure?wait_ms=1", read), StartsWith("HTTP/1.1 204"));
+  EXPECT_THAT(client.Get("/v1/failure?wait_ms=x", read), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(client.Get("/nothing", read), StartsWith("HTTP/1.1 404"));
+}
+
+TEST_F(CoordinatorTest, TheOperatorMayChooseWhatOpensTheMetrics) {
+  json start = StartMessage();
+  start["scrape_token"] = "chosen-by-the-operator";
+  Start(start);
+  EXPECT_THAT(RawClient(port_).Get("/metrics", "chosen-by-the-operator"),
+              StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(RawClient(port_).Get("/v1/status", "chosen-by-the-operator"),
+              StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(RawClient(port_).Get("/metrics", KeyOf(Purpose::kScrape).ToHex()),
+              StartsWith("HTTP/1.1 401"));
+}
+
+TEST_F(CoordinatorTest, AnswersTasksThatShakeHands) {
+  Start();
+  RawClient task(port_, {.protocol = kAskProtocol, .key = KeyOf(Purpose::kRead)}, {});
+  EXPECT_THAT(task.Get("/v1/status"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(task.Get("/v1/failure?wait_ms=1"), StartsWith("HTTP/1.1 204"));
+  EXPECT_THAT(task.Upgrade("/v1/agent"), StartsWith("HTTP/1.1 404"));
+}
+
+TEST_F(CoordinatorTest, AnAgentRegistersAsTheNodeOfItsHandshakeOnly) {
+  Start();
+  RawClient agent = SilentAgent(0);
+  agent.SendText(Registration(1).dump());
+  const json refused = Message(agent);
+  EXPECT_EQ(refused["type"], "refused");
+  EXPECT_THAT(std::string(refused["message"]), HasSubstr("its handshake was node 0's"));
+  EXPECT_FALSE(agent.ReadText().has_value());
 }
 
 TEST_F(CoordinatorTest, SaysWhyItCannotStart) {

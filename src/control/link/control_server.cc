@@ -1,82 +1,89 @@
 #include "control/link/control_server.h"
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <cstddef>
 #include <exception>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "base/crypto/purpose.h"
 #include "base/format.h"
 #include "base/logging.h"
+#include "control/ask/protocols.h"
 #include "control/link/control_session.h"
 #include "control/link/spawn.h"
-#include "net/stranger_log.h"
+#include "control/link/stream/watched_fd.h"
+#include "net/handshake/acceptor.h"
 #include "net/listen.h"
+#include "net/stranger_log.h"
 
 namespace tfos::control {
 namespace {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
 using boost::system::error_code;
 using session::kNoThrow;
 using session::Session;
 
-constexpr std::chrono::milliseconds kAcceptRetry(100);
-
 class Server final : public ControlServer {
  public:
-  Server(tcp::acceptor acceptor, Options options, const Secret& secret, ControlService& service)
-      : options_(std::move(options)),
+  Server(asio::any_io_executor executor, std::unique_ptr<net::Acceptor> acceptor,
+         std::uint16_t port, Options options, ControlService& service)
+      : executor_(std::move(executor)),
+        options_(std::move(options)),
         service_(service),
-        authorization_(std::make_shared<const std::string>("Bearer " + secret.ToHex())),
+        keys_(std::make_shared<const session::BearerKeys>(options_.token, options_.scrape_token)),
         acceptor_(std::move(acceptor)),
-        retry_timer_(acceptor_.get_executor()),
-        port_(acceptor_.local_endpoint().port()) {}
+        waiting_(executor_, acceptor_->fd()),
+        port_(port) {}
 
   ~Server() override { Close(); }
 
   std::uint16_t port() const override { return port_; }
 
   void Close() override {
-    error_code ignored;  // the descriptor is released either way
-    acceptor_.close(ignored);
-    retry_timer_.cancel();
+    waiting_.Release();
+    acceptor_->Close();
     for (const auto& session : sessions_) session->Abort();
   }
 
   asio::awaitable<void> Run() {
-    while (acceptor_.is_open()) {
-      auto [error, socket] = co_await acceptor_.async_accept(kNoThrow);
-      if (error == asio::error::operation_aborted || !acceptor_.is_open()) co_return;
-      if (error) {
-        // Out of descriptors or the like: the connection waits in the backlog, so trying again at
-        // once would only burn CPU.
-        LogWarning("can't accept a connection: {}", error.message());
-        retry_timer_.expires_after(kAcceptRetry);
-        co_await retry_timer_.async_wait(kNoThrow);
-        continue;
-      }
-      MakeRoomForAStranger();
-      auto session = std::make_shared<Session>(std::move(socket), service_, stranger_log_,
-                                               authorization_, options_.identification_timeout);
-      sessions_.insert(session);
-      strangers_.push_back(session);
-      asio::co_spawn(acceptor_.get_executor(), session->Run(),
-                     [this, session](const std::exception_ptr& thrown) {
-                       if (thrown != nullptr) {
-                         LogError("{}", StatusOf(thrown, "serve a connection").message());
-                         session->End();
-                       }
-                       sessions_.erase(session);
-                     });
+    while (waiting_.watched()) {
+      auto [error] = co_await waiting_.Wait(WatchedFd::kInput, kNoThrow);
+      if (error || !waiting_.watched()) co_return;
+      for (net::Guest& guest : acceptor_->Progress()) Serve(std::move(guest));
     }
   }
 
  private:
+  void Serve(net::Guest guest) {
+    session::Visitor visitor{.stream = std::move(guest.connection.stream),
+                             .peer = std::move(guest.peer),
+                             .node_id = guest.connection.numbers.connecting};
+    if (visitor.stream == nullptr) {
+      MakeRoomForAStranger();
+      visitor.stream = std::make_unique<net::SocketStream>(std::move(guest.other));
+      visitor.received = std::move(guest.received);
+    } else if (guest.connection.protocol.name == kAgentProtocol.name) {
+      visitor.came_as = session::CameAs::kAgent;
+    } else {
+      visitor.came_as = session::CameAs::kAsker;
+    }
+    auto session = std::make_shared<Session>(executor_, std::move(visitor), service_, stranger_log_,
+                                             keys_, options_.identification_timeout);
+    sessions_.insert(session);
+    if (session->is_stranger()) strangers_.push_back(session);
+    asio::co_spawn(executor_, session->Run(), [this, session](const std::exception_ptr& thrown) {
+      if (thrown != nullptr) {
+        LogError("{}", StatusOf(thrown, "serve a connection").message());
+        session->End();
+      }
+      sessions_.erase(session);
+    });
+  }
+
   void MakeRoomForAStranger() {
     if (strangers_.size() < options_.max_strangers) return;
     // Only now, so that a connection costs no search as long as there are few strangers.
@@ -91,12 +98,13 @@ class Server final : public ControlServer {
     strangers_.erase(strangers_.begin());
   }
 
+  asio::any_io_executor executor_;
   Options options_;
   ControlService& service_;
   net::StrangerLog stranger_log_;
-  std::shared_ptr<const std::string> authorization_;
-  tcp::acceptor acceptor_;
-  asio::steady_timer retry_timer_;
+  std::shared_ptr<const session::BearerKeys> keys_;
+  std::unique_ptr<net::Acceptor> acceptor_;
+  WatchedFd waiting_;  // For the acceptor, which outlives it.
   std::uint16_t port_;
   std::unordered_set<std::shared_ptr<Session>> sessions_;
   // In the order in which they came, with some that are strangers no more or have left.
@@ -106,7 +114,7 @@ class Server final : public ControlServer {
 }  // namespace
 
 Result<std::unique_ptr<ControlServer>> ControlServer::Listen(asio::any_io_executor executor,
-                                                             Options options, const Secret& secret,
+                                                             Options options,
                                                              ControlService& service) {
   error_code error;
   const asio::ip::address address = asio::ip::make_address(options.bind_address, error);
@@ -117,8 +125,21 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Listen(asio::any_io_execut
   TFOS_ASSIGN_OR_RETURN(
       net::TcpListener listener,
       net::ListenTcp(address.to_string(), options.ports.first, options.ports.last));
-  tcp::acceptor acceptor(executor, address.is_v6() ? tcp::v6() : tcp::v4(), listener.fd.Release());
-  auto server = std::make_unique<Server>(std::move(acceptor), std::move(options), secret, service);
+  TFOS_ASSIGN_OR_RETURN(
+      std::unique_ptr<net::Acceptor> acceptor,
+      net::Acceptor::Create(
+          {.party = {.protocol = kAgentProtocol,
+                     .key = KeyFor(options.token, Purpose::kJoin),
+                     .encryption = options.encryption,
+                     .tls_batch_bytes = kTlsBatchBytes,
+                     .doors = {{kAskProtocol, KeyFor(options.token, Purpose::kRead)}}},
+           .what = "the coordinator",
+           .others = true,
+           .most_strangers = options.max_strangers,
+           .patience = options.identification_timeout}));
+  TFOS_RETURN_IF_ERROR(acceptor->Listen(std::move(listener.fd)));
+  auto server = std::make_unique<Server>(executor, std::move(acceptor), listener.port,
+                                         std::move(options), service);
   // Without it no agent can come: those that are there must not wait for the others for ever.
   Spawn(executor, "accept connections", server->Run(),
         [server = server.get()](const Status&) { server->Close(); });

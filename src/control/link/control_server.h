@@ -12,6 +12,7 @@
 
 #include "base/crypto/secret.h"
 #include "control/host/held_port.h"
+#include "net/handshake/protocol.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -41,6 +42,8 @@ class AgentConnection {
   virtual void Abort() = 0;
   /// The peer has said who it is: the time limit for that no longer counts.
   virtual void MarkIdentified() = 0;
+  /// Of the node whose agent this is, as its handshake has proved.
+  virtual std::uint32_t node_id() const = 0;
 };
 
 struct HttpAnswer {
@@ -61,32 +64,40 @@ class ControlService {
   virtual void OnClosed(AgentConnection& connection) = 0;
 };
 
-/// HTTP and WebSocket on one port, for all that know the cluster's secret (the HTTP library stays
-/// behind this interface). Everyone else is answered 401 before anything else is looked at.
+/// HTTP and WebSocket on one port (the HTTP library stays behind this interface), by three ways:
+///
+/// - agents shake hands with the key for `join`, and may open a WebSocket;
+/// - Spark's tasks shake hands with the key for `read`, and may ask for pages;
+/// - people and Prometheus speak HTTP at once. They send the key for `read` or, for the metrics,
+/// that
+///   for `scrape`. Everyone else is answered 401 before anything else is looked at.
 ///
 /// Owner and lifetime: borrows the service, which outlives it. Its executor must not run any more
 /// once it is destroyed.
 /// Threads: those of one single-threaded executor.
 /// Errors: a bad peer loses its connection, with one line in the log, and changes nothing else.
-/// Strangers (who have not sent the secret yet) hold a bounded number of connections and write a
+/// Strangers (who have not shown a key yet) hold a bounded number of connections and write a
 /// bounded number of lines.
 class ControlServer {
  public:
   struct Options {
     std::string bind_address = "0.0.0.0";
     PortRange ports;
-    /// For a peer to say who it is, from the connection's first byte on.
+    /// The cluster's token, of which the keys are made.
+    Secret token = {};
+    std::string scrape_token = {};  ///< In place of the key for `scrape`. Empty: that one.
+    net::Encryption encryption = net::Encryption::kBetweenHosts;
+    /// For a peer to shake hands, and then for an agent to register or for another one to ask.
     std::chrono::milliseconds identification_timeout{10'000};
     /// One stranger more costs the one that has been here longest its connection. Allow for as many
-    /// honest peers as may come at the same moment.
+    /// honest peers as may come at the same moment. Those that speak HTTP at once count apart.
     std::size_t max_strangers = kMaxStrangers;
   };
   static constexpr std::size_t kMaxStrangers = 256;
 
   /// Bad input for an address that is none; retry-later when no port of the range is free.
   static Result<std::unique_ptr<ControlServer>> Listen(boost::asio::any_io_executor executor,
-                                                       Options options, const Secret& secret,
-                                                       ControlService& service);
+                                                       Options options, ControlService& service);
 
   virtual ~ControlServer() = default;
   virtual std::uint16_t port() const = 0;

@@ -2,11 +2,8 @@
 #define TFOS_CONTROL_LINK_CONTROL_SESSION_H_
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
 #include <chrono>
@@ -18,16 +15,18 @@
 #include <utility>
 #include <vector>
 
+#include "base/crypto/purpose.h"
 #include "base/crypto/secret.h"
 #include "base/format.h"
 #include "base/logging.h"
-#include "base/text/endpoint.h"
 #include "control/link/control_server.h"
 #include "control/link/send_queue.h"
 #include "control/link/spawn.h"
-#include "net/stranger_log.h"
+#include "control/link/stream/async_stream.h"
 #include "control/link/time_limit.h"
 #include "control/messages/parts/message_text.h"
+#include "net/stranger_log.h"
+#include "net/stream.h"
 
 // One connection of a ControlServer. Only for its source: everything here takes long to compile.
 namespace tfos::control::session {
@@ -36,7 +35,6 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
 namespace websocket = beast::websocket;
-using asio::ip::tcp;
 using boost::system::error_code;
 
 inline constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
@@ -49,29 +47,64 @@ inline constexpr std::size_t kKeptBufferBytes = 65536;
 
 using Request = http::request<http::empty_body>;
 
-inline bool Authorized(const Request& request, std::string_view expected) {
-  const auto field = request[http::field::authorization];
-  return ConstantTimeEqual({field.data(), field.size()}, expected);
-}
+/// What who speaks HTTP at once sends, by page.
+class BearerKeys {
+ public:
+  BearerKeys(const Secret& token, const std::string& scrape_token)
+      : read_("Bearer " + KeyFor(token, Purpose::kRead).ToHex()),
+        scrape_("Bearer " +
+                (scrape_token.empty() ? KeyFor(token, Purpose::kScrape).ToHex() : scrape_token)) {}
+
+  bool Open(const Request& request, std::string_view page) const {
+    const auto field = request[http::field::authorization];
+    return ConstantTimeEqual({field.data(), field.size()}, page == kMetricsPage ? scrape_ : read_);
+  }
+
+ private:
+  static constexpr std::string_view kMetricsPage = "/metrics";
+
+  const std::string read_;
+  const std::string scrape_;
+};
+
+/// What a peer has proved so far.
+enum class CameAs {
+  kStranger,  ///< Nothing: it speaks HTTP at once.
+  kAgent,
+  kAsker,
+};
+
+/// A connection that was let in.
+struct Visitor {
+  std::unique_ptr<net::Stream> stream;
+  std::string peer;
+  std::string received = {};  ///< What a stranger has said already.
+  CameAs came_as = CameAs::kStranger;
+  std::uint32_t node_id = 0;  ///< An agent's.
+};
 
 /// One accepted connection: HTTP requests, or after an upgrade one agent.
 /// Owner and lifetime: shared by the server and its own operations. Threads: those of one
 /// single-threaded executor.
 class Session final : public AgentConnection, public std::enable_shared_from_this<Session> {
  public:
-  Session(tcp::socket socket, ControlService& service, net::StrangerLog& stranger_log,
-          std::shared_ptr<const std::string> authorization, std::chrono::milliseconds timeout)
-      : executor_(socket.get_executor()),
-        socket_(std::move(socket)),
-        identification_limit_(executor_),
+  Session(const asio::any_io_executor& executor, Visitor visitor, ControlService& service,
+          net::StrangerLog& stranger_log, std::shared_ptr<const BearerKeys> keys,
+          std::chrono::milliseconds timeout)
+      : executor_(executor),
+        socket_(executor, std::move(visitor.stream)),
+        identification_limit_(executor),
+        exchange_limit_(executor),
         service_(service),
         stranger_log_(stranger_log),
-        authorization_(std::move(authorization)),
-        identification_timeout_(timeout) {
-    error_code ignored;  // a socket that broke already shows it at the first read
-    const tcp::endpoint peer = tcp_stream().socket().remote_endpoint(ignored);
-    peer_ = Endpoint{peer.address().to_string(), peer.port()}.ToString();
-    tcp_stream().socket().set_option(tcp::no_delay(true), ignored);
+        keys_(std::move(keys)),
+        identification_timeout_(timeout),
+        peer_(std::move(visitor.peer)),
+        came_as_(visitor.came_as),
+        node_id_(visitor.node_id),
+        stranger_(came_as_ == CameAs::kStranger) {
+    asio::buffer_copy(buffer_.prepare(visitor.received.size()), asio::buffer(visitor.received));
+    buffer_.commit(visitor.received.size());
   }
 
   asio::awaitable<void> Run() {
@@ -114,22 +147,29 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   void Abort() override {
     open_ = false;
     identification_limit_.Lift();
-    tcp_stream().close();
+    exchange_limit_.Lift();
+    stream().Close();
   }
 
   void MarkIdentified() override { identification_limit_.Lift(); }
+  std::uint32_t node_id() const override { return node_id_; }
 
-  // True until the peer has sent the cluster's token.
+  // True until the peer has shown a key.
   bool is_stranger() const { return stranger_; }
 
   // Closes the connection because of `what`.
   void Refuse(std::string_view what) {
     LogBad(what);
-    tcp_stream().close();
+    stream().Close();
   }
 
  private:
-  beast::tcp_stream& tcp_stream() { return socket_.next_layer(); }
+  AsyncStream& stream() { return socket_.next_layer(); }
+
+  // For what is read or written next.
+  void LimitExchange() {
+    exchange_limit_.Set(kHttpTimeout, [this] { stream().Close(); });
+  }
 
   void LimitIdentification() {
     identification_limit_.Set(identification_timeout_,
@@ -142,36 +182,38 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
       http::request_parser<http::empty_body> parser;
       parser.header_limit(kMaxHeaderBytes);
       parser.body_limit(0);
-      tcp_stream().expires_after(kHttpTimeout);
-      auto [error, size] = co_await http::async_read(tcp_stream(), buffer_, parser, kNoThrow);
+      LimitExchange();
+      auto [error, size] = co_await http::async_read(stream(), buffer_, parser, kNoThrow);
+      exchange_limit_.Lift();  // What answers bounds how long it takes.
       if (error) {
-        const bool ended = error == http::error::end_of_stream || error == beast::error::timeout ||
+        const bool ended = error == http::error::end_of_stream ||
                            error == asio::error::operation_aborted ||
                            error == asio::error::connection_reset;
         if (!ended) LogBad("its request is not one: " + error.message());
         co_return std::nullopt;
       }
       const Request request = parser.release();
-      if (!Authorized(request, *authorization_)) {
-        LogBad("it does not know the cluster's token");
+      const std::string_view target(request.target().data(), request.target().size());
+      const std::size_t question = target.find('?');
+      const std::string_view page = target.substr(0, question);
+      if (came_as_ == CameAs::kStranger && !keys_->Open(request, page)) {
+        LogBad("it does not have the key for what it asks for");
         // Named, not a temporary: GCC 12 destroys aggregates in an awaited call twice.
         HttpAnswer unauthorized = {.status = 401, .content_type = "text/plain"};
         co_await Answer(std::move(unauthorized), request, false);
         co_return std::nullopt;
       }
       stranger_ = false;
-      const std::string_view target(request.target().data(), request.target().size());
-      if (websocket::is_upgrade(request) && target == kAgentTarget) {
-        co_return request;
+      if (came_as_ == CameAs::kAgent) {
+        if (websocket::is_upgrade(request) && target == kAgentTarget) co_return request;
+        LogBad("it came as an agent, and asks for something else");
+        co_return std::nullopt;
       }
       MarkIdentified();
       HttpAnswer answer = {.status = 405, .content_type = "text/plain"};
       if (request.method() == http::verb::get) {
-        const std::size_t question = target.find('?');
-        tcp_stream().expires_never();  // the service bounds how long it takes
-        std::string page(target.substr(0, question));
         std::string query(question == std::string_view::npos ? "" : target.substr(question + 1));
-        answer = co_await service_.Get(std::move(page), std::move(query));
+        answer = co_await service_.Get(std::string(page), std::move(query));
       }
       if (!co_await Answer(std::move(answer), request, request.keep_alive())) {
         co_return std::nullopt;
@@ -192,20 +234,17 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     response.keep_alive(keep_alive);
     response.body() = std::move(answer.body);
     response.prepare_payload();
-    tcp_stream().expires_after(kHttpTimeout);
-    auto [error, size] = co_await http::async_write(tcp_stream(), response, kNoThrow);
-    if (!error && !keep_alive) {
-      error_code ignored;  // the peer may have closed first
-      tcp_stream().socket().shutdown(tcp::socket::shutdown_send, ignored);
-    }
+    LimitExchange();
+    auto [error, size] = co_await http::async_write(stream(), response, kNoThrow);
+    exchange_limit_.Lift();
+    if (!error && !keep_alive) stream().ShutDownSending();
     co_return !error && keep_alive;
   }
 
   asio::awaitable<bool> Accept(const Request& upgrade) {
-    tcp_stream().expires_never();  // heartbeats watch an agent
     websocket::stream_base::timeout timeouts{};
     timeouts.handshake_timeout = identification_timeout_;
-    timeouts.idle_timeout = websocket::stream_base::none();
+    timeouts.idle_timeout = websocket::stream_base::none();  // Heartbeats watch an agent.
     timeouts.keep_alive_pings = false;
     socket_.set_option(timeouts);
     socket_.read_message_max(kMaxMessageBytes);
@@ -284,14 +323,17 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   }
 
   asio::any_io_executor executor_;
-  websocket::stream<beast::tcp_stream, /*deflateSupported=*/false> socket_;
+  websocket::stream<AsyncStream, /*deflateSupported=*/false> socket_;
   TimeLimit identification_limit_;
+  TimeLimit exchange_limit_;
   ControlService& service_;
   net::StrangerLog& stranger_log_;
-  std::shared_ptr<const std::string> authorization_;
+  std::shared_ptr<const BearerKeys> keys_;
   std::chrono::milliseconds identification_timeout_;
   std::string peer_;
-  bool stranger_ = true;
+  const CameAs came_as_;
+  const std::uint32_t node_id_;
+  bool stranger_;
   beast::flat_buffer buffer_;
   SendQueue<OutgoingMessage> queue_{kMaxQueuedBytes};
   bool open_ = false;

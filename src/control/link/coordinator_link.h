@@ -13,6 +13,7 @@
 #include "base/crypto/secret.h"
 #include "base/time/deadline.h"
 #include "control/link/send_queue.h"
+#include "net/handshake/protocol.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -30,14 +31,17 @@ class CoordinatorLink {
   struct Options {
     std::string address;
     std::uint16_t port = 0;
+    Secret key;  ///< For `join`.
+    net::Encryption encryption = net::Encryption::kBetweenHosts;
+    std::uint32_t node_id = 0;
     std::chrono::milliseconds connect_timeout{30000};
     /// A coordinator that is silent for so long, pings unanswered, counts as gone.
     std::chrono::milliseconds idle_timeout{10000};
   };
 
-  /// Connects and authenticates. Errors: reconnect with the reason.
+  /// Connects; both ends prove that they have the key. Errors: reconnect with the reason.
   static boost::asio::awaitable<Result<std::unique_ptr<CoordinatorLink>>> Connect(
-      boost::asio::any_io_executor executor, Options options, Secret token);
+      boost::asio::any_io_executor executor, Options options);
 
   virtual ~CoordinatorLink() = default;
 

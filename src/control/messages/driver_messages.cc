@@ -18,6 +18,8 @@ void Describe(F& f, M& m) {
   f.Required("protocol", m.protocol);
   f.Required("cluster_id", m.cluster_id);
   f.Required("token", m.token);
+  f.Optional("scrape_token", m.scrape_token);
+  f.Required("encrypt", m.encrypt);
   f.Required("bind_address", m.bind_address);
   f.Required("advertised_address", m.advertised_address);
   f.Required("ports", m.ports);

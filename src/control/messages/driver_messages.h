@@ -32,6 +32,8 @@ struct StartCluster {
   int protocol = kProtocolVersion;
   std::string cluster_id;
   Secret token;
+  std::string scrape_token;  ///< For the metrics, in place of a key of the token's. Empty: that.
+  std::string encrypt = "auto";  ///< As `spark.tfos.encrypt` has it.
   std::string bind_address;
   std::string advertised_address;
   std::string ports;

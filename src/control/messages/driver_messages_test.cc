@@ -7,7 +7,8 @@ namespace tfos::control {
 template <>
 std::vector<std::string> Examples<DriverMessage>() {
   return {
-      R"({"type":"start","protocol":1,"cluster_id":"c","token":"TOKEN","bind_address":"0.0.0.0",
+      R"({"type":"start","protocol":1,"cluster_id":"c","token":"TOKEN",
+          "scrape_token":"s","encrypt":"auto","bind_address":"0.0.0.0",
           "advertised_address":"","ports":"0","roles":[{"job":"worker","count":2}],
           "service_jobs":["ps"],"tensorboard_node":1,"registration_timeout_ms":1000,
           "start_timeout_ms":1000,"heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"max_lost_nodes":1,"log_level":"INFO"})",

@@ -12,11 +12,20 @@ void Describe(F& f, M& m) {
   f.Required("fraction", m.fraction);
 }
 
+template <typename F, DescribedAs<LaunchKeys> M>
+void Describe(F& f, M& m) {
+  f.Required("join", m.join);
+  f.Required("feed", m.feed);
+  f.Required("tensors", m.tensors);
+  f.Required("parameters", m.parameters);
+}
+
 template <typename F, DescribedAs<AgentBootstrap> M>
 void Describe(F& f, M& m) {
   f.Required("protocol", m.protocol);
   f.Required("cluster_id", m.cluster_id);
-  f.Required("token", m.token);
+  f.Required("keys", m.keys);
+  f.Required("encrypt", m.encrypt);
   f.Required("coordinator", m.coordinator);
   f.Required("node_id", m.node_id, kNodeId);
   f.Required("executor_id", m.executor_id);

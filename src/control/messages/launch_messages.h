@@ -28,11 +28,20 @@ struct GpuRequest {
   double fraction = 0.0;
 };
 
+/// What the agent and its node need, never the cluster's token.
+struct LaunchKeys {
+  Secret join;
+  Secret feed;
+  Secret tensors;
+  Secret parameters;
+};
+
 struct AgentBootstrap {
   static constexpr std::string_view kType = "bootstrap";
   int protocol = kProtocolVersion;
   std::string cluster_id;
-  Secret token;
+  LaunchKeys keys;
+  std::string encrypt = "auto";  ///< As `spark.tfos.encrypt` has it.
   Endpoint coordinator;
   int node_id = 0;
   std::string executor_id;

@@ -7,7 +7,8 @@ namespace tfos::control {
 template <>
 std::vector<std::string> Examples<LaunchMessage>() {
   return {
-      R"({"type":"bootstrap","protocol":1,"cluster_id":"c","token":"TOKEN",
+      R"({"type":"bootstrap","protocol":1,"cluster_id":"c","encrypt":"auto",
+          "keys":{"join":"TOKEN","feed":"TOKEN","tensors":"TOKEN","parameters":"TOKEN"},
           "coordinator":{"address":"10.0.0.5","port":1},"node_id":0,"executor_id":"0",
           "watch_pid":1234,"python":["python3"],"cwd":"/\u00ff","environment":["A=b\u00e9","C="],
           "advertised_address":"","ports":"0",

@@ -6,10 +6,18 @@
 
 namespace tfos::control {
 
+template <typename F, DescribedAs<NodeKeys> M>
+void Describe(F& f, M& m) {
+  f.Required("feed", m.feed);
+  f.Required("tensors", m.tensors);
+  f.Required("parameters", m.parameters);
+}
+
 template <typename F, DescribedAs<NodeBootstrap> M>
 void Describe(F& f, M& m) {
   f.Required("cluster_id", m.cluster_id);
-  f.Required("token", m.token);
+  f.Required("keys", m.keys);
+  f.Required("encrypt", m.encrypt);
   f.Required("node_id", m.node_id, kNodeId);
   f.Required("executor_id", m.executor_id);
   f.Required("job_name", m.job_name);

@@ -23,10 +23,18 @@ namespace tfos::control {
 
 // From an agent to its node.
 
+/// What opens other nodes, and this one to others.
+struct NodeKeys {
+  Secret feed;
+  Secret tensors;
+  Secret parameters;
+};
+
 struct NodeBootstrap {
   static constexpr std::string_view kType = "bootstrap";
   std::string cluster_id;
-  Secret token;
+  NodeKeys keys;
+  std::string encrypt = "auto";  ///< As `spark.tfos.encrypt` has it.
   int node_id = 0;
   std::string executor_id;
   std::string job_name;

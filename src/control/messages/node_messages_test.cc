@@ -9,7 +9,8 @@ namespace tfos::control {
 template <>
 std::vector<std::string> Examples<NodeCommand>() {
   return {
-      R"({"type":"bootstrap","cluster_id":"c","token":"TOKEN","node_id":0,"executor_id":"0",
+      R"({"type":"bootstrap","cluster_id":"c","encrypt":"true",
+          "keys":{"feed":"TOKEN","tensors":"TOKEN","parameters":"TOKEN"},"node_id":0,"executor_id":"0",
           "job_name":"worker","task_index":0,"cluster_spec":{"worker":["a:1"]},"num_workers":1,
           "nodes":[NODE],"port":1,"port_fd":5,"tensor_port_fd":6,"address":"a","host":"h","gpus":[],
           "gpu_fraction":0.0,"coordinator":{"address":"10.0.0.5","port":1},

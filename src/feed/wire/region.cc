@@ -150,7 +150,8 @@ Result<std::unique_ptr<Region>> Region::Create(std::uint64_t bytes) {
     return Status(ErrorKind::kBadInput, fmt::format("a shared region of {} bytes", bytes));
   }
   TFOS_ASSIGN_OR_RETURN(SharedMemory shared,
-                        SharedMemory::Create("tfos-feed", WholePages(bytes) + PageBytes()));
+                        SharedMemory::Create("tfos-feed", WholePages(bytes) + PageBytes(),
+                                             SharedMemory::Writers::kAll));
   return std::unique_ptr<Region>(new Region(std::move(shared)));
 }
 

@@ -32,7 +32,8 @@ constexpr std::uint64_t kFirstStrangerId = 1 << 10;
 std::string DescribePeer(int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "a closed socket";
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    return "a closed socket";
   if (address.ss_family == AF_UNIX) {
     ucred peer{};
     size = sizeof(peer);
@@ -119,11 +120,11 @@ void Acceptor::Accept(int listener, std::vector<Guest>& guests) {
     const std::uint64_t id = next_id_++;
     const auto stranger =
         strangers_
-            .emplace(id, Stranger{.handshake = Handshake::Accepting(std::move(fd), options_.party,
-                                                                    options_.accepts,
-                                                                    options_.others),
-                                  .peer = std::move(peer),
-                                  .until = Clock::Steady().Now() + options_.patience})
+            .emplace(id,
+                     Stranger{.handshake = Handshake::Accepting(std::move(fd), options_.party,
+                                                                options_.accepts, options_.others),
+                              .peer = std::move(peer),
+                              .until = Clock::Steady().Now() + options_.patience})
             .first;
     // Before its own handshake: that needs no room any more if it ends at once.
     if (strangers_.size() > options_.most_strangers) {
@@ -149,7 +150,7 @@ void Acceptor::Continue(Strangers::iterator stranger, std::vector<Guest>& guests
     if (!watched.ok()) Refuse(stranger, watched.ToString());
     return;
   }
-  // Whoever gets the socket watches it, not this.
+  // The next owner of the socket watches it, not this.
   if (who.watched != 0) {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, who.handshake.fd(), nullptr);
   }
@@ -166,8 +167,7 @@ void Acceptor::Continue(Strangers::iterator stranger, std::vector<Guest>& guests
 }
 
 void Acceptor::Refuse(Strangers::iterator stranger, std::string_view why) {
-  log_.Write(
-      fmt::format("{}: {} was refused: {}", options_.what, stranger->second.peer, why));
+  log_.Write(fmt::format("{}: {} was refused: {}", options_.what, stranger->second.peer, why));
   ++refused_;
   strangers_.erase(stranger);  // Its descriptor leaves the epoll set as it closes.
 }
@@ -186,6 +186,7 @@ void Acceptor::DropLate() {
 void Acceptor::Pause(std::string_view why) {
   log_.Write(fmt::format("{}: can't accept a connection: {}", options_.what, why));
   accept_again_ = Clock::Steady().Now() + kAcceptPause;
+  ++pauses_;
   ListenFor(0);
 }
 

@@ -24,14 +24,14 @@ namespace tfos::net {
 /// protocol and has proved nothing.
 struct Guest {
   Connection connection;  ///< No stream if it is somebody else.
-  std::string peer;       ///< Who it is, for messages: an address, or a process of this host.
+  std::string peer;       ///< For messages: an address, or a process of this host.
   UniqueFd other;         ///< The socket of somebody else.
   std::string received;   ///< From it.
 };
 
 /// Lets members of a cluster in, at every port and Unix socket of tfos. All shake hands at the same
-/// time, so a stranger that says nothing delays nobody. Each has a deadline; when too many wait, the
-/// one that has been here longest goes. A lack of descriptors pauses it. The log is bounded.
+/// time, so a stranger that says nothing delays nobody. Each has a deadline; when too many wait,
+/// the one that has been here longest goes. A lack of descriptors pauses it. The log is bounded.
 ///
 /// Never waits: poll `fd` for input and call Progress.
 ///
@@ -54,7 +54,8 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  /// Also takes those who connect to `listener`, a listening TCP or Unix socket that does not block.
+  /// Also takes those who connect to `listener`, a listening TCP or Unix socket that does not
+  /// block.
   Status Listen(UniqueFd listener);
   /// As Listen, with a socket that stays its owner's and must outlive this.
   Status ListenAt(int listener);
@@ -65,6 +66,8 @@ class Acceptor {
   std::vector<Guest> Progress();
   /// Those who have not proved themselves yet.
   std::size_t strangers() const { return strangers_.size(); }
+  /// How often it has stopped accepting for a moment, for want of descriptors.
+  std::uint64_t pauses() const { return pauses_; }
   /// Those who were not let in, so far.
   std::uint64_t refused() const { return refused_; }
   /// Stops listening; no stranger gets in any more.
@@ -99,6 +102,7 @@ class Acceptor {
   std::uint64_t next_id_ = 0;
   std::uint64_t refused_ = 0;
   std::optional<Clock::TimePoint> accept_again_;
+  std::uint64_t pauses_ = 0;
   StrangerLog log_;
 };
 

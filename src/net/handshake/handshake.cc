@@ -1,8 +1,6 @@
 #include "net/handshake/handshake.h"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -30,18 +28,15 @@ std::string_view TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Only a process of this user may be at the other end of a Unix socket: its name is known to all
-/// users of the host.
-Status CheckUser(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return Status::FromErrno(errno, "ask who is at the other end of a Unix socket");
-  }
-  if (peer.uid == ::geteuid()) return {};
+/// What an end says instead of agreeing. An attacker in the middle can say it, too, or close.
+constexpr std::byte kRefusal{0};
+constexpr Digest kRefusingProof{};
+
+Status Refused(const Protocol& protocol) {
   return {ErrorKind::kBadInput,
-          fmt::format("process {} at the other end belongs to user {}, and this one to user {}",
-                      peer.pid, peer.uid, ::geteuid())};
+          fmt::format("the other end refuses this one: it belongs to another cluster, or expects "
+                      "somebody else; its log about {} says which",
+                      protocol.name)};
 }
 
 }  // namespace
@@ -108,6 +103,7 @@ Result<Handshake::State> Handshake::Continue() {
         TFOS_RETURN_IF_ERROR(OnProof());
         break;
       default:  // kAwaitWelcome
+        if (room_[0] == kRefusal) return Refused(party_.protocol);
         if (room_[0] != kWelcome) return Status(ErrorKind::kBadInput, "the welcome is malformed");
         step_ = Step::kDone;
     }
@@ -135,9 +131,9 @@ Status Handshake::Begin() {
 
 Status Handshake::OnHello() {
   TFOS_ASSIGN_OR_RETURN(const Hello hello, ParseHello(room_));
+  ChooseDoor({hello.magic.data(), hello.magic.size()});
   // Answered before it is looked at, so that the other end can say what is wrong.
-  Challenge challenge{
-      .version = party_.protocol.version, .least = channel_, .nonce = nonce_};
+  Challenge challenge{.version = party_.protocol.version, .least = channel_, .nonce = nonce_};
   party_.protocol.magic.copy(challenge.magic.data(), challenge.magic.size());
   transcript_.hello = TextOf(room_);
   transcript_.challenge = Encode(challenge);
@@ -167,6 +163,16 @@ Status Handshake::OnHello() {
   return {};
 }
 
+void Handshake::ChooseDoor(std::string_view magic) {
+  for (const Door& door : party_.doors) {
+    if (door.protocol.magic != magic) continue;
+    party_.protocol = door.protocol;
+    party_.key = door.key;
+    transcript_.name = door.protocol.name;
+    return;
+  }
+}
+
 Status Handshake::OnChallenge() {
   TFOS_ASSIGN_OR_RETURN(const Challenge challenge,
                         ParseChallenge(std::span(room_).first(Challenge::kBytes)));
@@ -193,14 +199,16 @@ Status Handshake::OnChallenge() {
 Status Handshake::OnProof() {
   Digest given;
   std::memcpy(&given, room_.data(), sizeof(given));
-  if (!SameProof(transcript_.Proof(party_.key, connecting_ ? "accept" : "connect"), given)) {
-    return NoMember();
-  }
+  const bool proved =
+      SameProof(transcript_.Proof(party_.key, connecting_ ? "accept" : "connect"), given);
   if (connecting_) {
+    if (given == kRefusingProof) return Refused(party_.protocol);
+    if (!proved) return NoMember();
     step_ = Step::kDone;
     return {};
   }
-  TFOS_RETURN_IF_ERROR(Agree());
+  const Status agreed = proved ? Agree() : NoMember();
+  if (!agreed.ok()) return Refuse(std::as_bytes(std::span(kRefusingProof)), agreed);
   std::string proof;
   AppendBytes(transcript_.Proof(party_.key, "accept"), proof);
   Say(proof);
@@ -209,9 +217,9 @@ Status Handshake::OnProof() {
 
 Status Handshake::BeginTls() {
   const auto side = connecting_ ? TlsStream::Side::kConnecting : TlsStream::Side::kAccepting;
-  TFOS_ASSIGN_OR_RETURN(stream_, TlsStream::Begin(std::move(socket_), side,
-                                                  transcript_.ConnectionKey(party_.key),
-                                                  {.batch_bytes = party_.tls_batch_bytes}));
+  TFOS_ASSIGN_OR_RETURN(
+      stream_, TlsStream::Begin(std::move(socket_), side, transcript_.ConnectionKey(party_.key),
+                                {.batch_bytes = party_.tls_batch_bytes}));
   step_ = Step::kTls;
   return {};
 }
@@ -222,9 +230,18 @@ Status Handshake::AfterTls() {
     Expect(Step::kAwaitWelcome, sizeof(kWelcome));
     return {};
   }
-  TFOS_RETURN_IF_ERROR(Agree());
+  if (const Status agreed = Agree(); !agreed.ok()) {
+    return Refuse(std::span(&kRefusal, 1), agreed);
+  }
   Say(TextOf(std::span(&kWelcome, 1)));
   return {};
+}
+
+/// So that the other end need not try again.
+Status Handshake::Refuse(std::span<const std::byte> words, const Status& why) {
+  Say(TextOf(words));
+  static_cast<void>(Flush().ok());  // What fails is this connection.
+  return why;
 }
 
 /// What the other end says of itself is true from here on.
@@ -243,9 +260,8 @@ void Handshake::Expect(Step step, std::size_t bytes) {
 Result<bool> Handshake::Flush() {
   while (!out_.empty()) {
     const auto bytes = std::as_bytes(std::span(out_));
-    TFOS_ASSIGN_OR_RETURN(const Transfer sent, stream_ != nullptr
-                                                   ? stream_->Send(bytes, {})
-                                                   : Send(socket_.get(), bytes, {}));
+    TFOS_ASSIGN_OR_RETURN(const Transfer sent, stream_ != nullptr ? stream_->Send(bytes, {})
+                                                                  : Send(socket_.get(), bytes, {}));
     out_.erase(0, sent.bytes);
     if (sent.blocked) return false;
   }
@@ -285,7 +301,10 @@ Status Handshake::CheckVersion(std::string_view magic, std::uint16_t version) co
 }
 
 Connection Handshake::Take() {
-  Connection connection{.stream = std::move(stream_), .numbers = numbers_, .channel = channel_};
+  Connection connection{.stream = std::move(stream_),
+                        .numbers = numbers_,
+                        .channel = channel_,
+                        .protocol = party_.protocol};
   if (connection.stream == nullptr) {
     connection.stream = std::make_unique<SocketStream>(std::move(socket_));
   }

@@ -8,6 +8,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/crypto/secret.h"
 #include "base/process/unique_fd.h"
@@ -19,6 +21,12 @@
 
 namespace tfos::net {
 
+/// One more protocol of a port, and what opens it.
+struct Door {
+  Protocol protocol;
+  Secret key;
+};
+
 /// What one end of a connection brings along.
 struct Party {
   Protocol protocol;
@@ -26,6 +34,8 @@ struct Party {
   Encryption encryption = Encryption::kBetweenHosts;
   /// Bytes of a TLS connection that are encrypted and sent together; costs twice as much memory.
   std::size_t tls_batch_bytes = TlsStream::kBatchBytes;
+  /// For the accepting end: what it takes besides. Their magics begin with the same letter.
+  std::vector<Door> doors = {};
 };
 
 /// The accepting end agrees to the numbers, which are true, or says why not.
@@ -37,7 +47,7 @@ using AcceptsNumbers = std::function<Status(const Numbers&)>;
 /// Never waits: call Continue, poll the socket for what it says, and call it again.
 ///
 /// Owner and lifetime: its user's; owns the socket until Take. Threads: one at a time.
-/// Errors: bad input when the other end is no member, has another version, or asks for a channel
+/// Errors: bad input when the other end isn't a member, has another version, or asks for a channel
 /// that is too weak; reconnect when it closes. Nothing is to be done with the socket then.
 class Handshake {
  public:
@@ -49,7 +59,7 @@ class Handshake {
   };
 
   static Handshake Connecting(UniqueFd socket, const Party& party, const Numbers& numbers);
-  /// With `others`, a peer that speaks another protocol, such as HTTP, is no error: see kOther.
+  /// With `others`, a peer that speaks another protocol, such as HTTP, isn't an error: see kOther.
   static Handshake Accepting(UniqueFd socket, const Party& party, AcceptsNumbers accepts,
                              bool others = false);
 
@@ -83,11 +93,14 @@ class Handshake {
 
   Status Begin();
   Status OnHello();
+  /// Goes on by the protocol that the connecting end has asked for, if it is one of this port.
+  void ChooseDoor(std::string_view magic);
   Status OnChallenge();
   Status OnProof();
   Status BeginTls();
   Status AfterTls();
   Status Agree();
+  Status Refuse(std::span<const std::byte> words, const Status& why);
   void Expect(Step step, std::size_t bytes);
   void Say(std::string_view bytes) { out_ += bytes; }
   /// Whether all of `out_` has been sent.

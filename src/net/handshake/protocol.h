@@ -53,6 +53,7 @@ struct Connection {
   std::unique_ptr<Stream> stream;
   Numbers numbers;
   Channel channel = Channel::kPlain;
+  Protocol protocol = {};  ///< That it came by, where a port has several.
 };
 
 }  // namespace tfos::net

@@ -73,9 +73,9 @@ Met Meet(Ends ends, const Party& connecting, const Party& accepting,
   return {std::move(connected), std::move(accepted)};
 }
 
-/// Passes bytes on between the two until one end closes, each through `change` with its place in all
-/// that passes. Also ends when both ends are silent for a while: a length that was changed makes
-/// them wait for what never comes.
+/// Passes bytes on between the two until one end closes, each through `change` with its place in
+/// all that passes. Also ends when both ends are silent for a while: a length that was changed
+/// makes them wait for what never comes.
 void PassOn(UniqueFd near, UniqueFd far, const std::function<void(std::size_t, char&)>& change) {
   std::size_t place = 0;
   while (true) {
@@ -140,7 +140,8 @@ TEST_P(ShakeHandsTest, BothEndsAgree) {
   }
   // Bytes go both ways.
   const std::byte sent{42};
-  for (const auto& [from, to] : {std::pair(&*connecting, &*accepting), {&*accepting, &*connecting}}) {
+  for (const auto& [from, to] :
+       {std::pair(&*connecting, &*accepting), {&*accepting, &*connecting}}) {
     ASSERT_TRUE(SendAll(*from->stream, std::span(&sent, 1), Long()).ok());
     ASSERT_TRUE(Poll(to->stream->fd(), POLLIN, Long()).ok());
     std::byte got{};
@@ -154,7 +155,7 @@ TEST_P(ShakeHandsTest, WithoutTheKeyNobodyComesIn) {
   const auto [connecting, accepting] =
       Meet(GetParam().connect(), NewParty(NewSecret(), GetParam().encryption),
            NewParty(NewSecret(), GetParam().encryption));
-  EXPECT_FALSE(connecting.ok());
+  EXPECT_EQ(connecting.status().kind(), ErrorKind::kBadInput) << "it need not try again";
   EXPECT_EQ(accepting.status().kind(), ErrorKind::kBadInput);
   EXPECT_THAT(accepting.status().ToString(), HasSubstr("does not know the cluster's key"));
 }
@@ -180,12 +181,35 @@ TEST_P(ShakeHandsTest, AnotherPortIsNamedAtBothEnds) {
   EXPECT_THAT(accepting.status().ToString(), HasSubstr("does not look for tests"));
 }
 
+/// One port, several protocols, each with its own key.
+TEST_P(ShakeHandsTest, APortMayHaveSeveralDoors) {
+  constexpr Protocol kOther{.magic = "tfos-oth", .version = 7, .name = "others"};
+  Party port = NewParty(NewSecret(), GetParam().encryption);
+  port.doors = {{.protocol = kOther, .key = NewSecret()}};
+  const Party first = NewParty(port.key, GetParam().encryption);
+  Party second = NewParty(port.doors[0].key, GetParam().encryption);
+  second.protocol = kOther;
+  for (const Party& party : {first, second}) {
+    const auto [connecting, accepting] = Meet(GetParam().connect(), party, port);
+    ASSERT_TRUE(connecting.ok()) << connecting.status().ToString();
+    ASSERT_TRUE(accepting.ok()) << accepting.status().ToString();
+    EXPECT_EQ(accepting->protocol.name, party.protocol.name);
+    EXPECT_EQ(connecting->protocol.name, party.protocol.name);
+  }
+  // The key of one door does not open the other.
+  second.key = port.key;
+  const auto [connecting, accepting] = Meet(GetParam().connect(), second, port);
+  EXPECT_FALSE(connecting.ok());
+  EXPECT_THAT(accepting.status().ToString(), HasSubstr("does not know the cluster's key"));
+}
+
 TEST_P(ShakeHandsTest, NumbersThatAreNotAgreedToEndIt) {
   const Party party = NewParty(NewSecret(), GetParam().encryption);
-  const auto [connecting, accepting] =
-      Meet(GetParam().connect(), party, party,
-           [](const Numbers&) { return Status(ErrorKind::kBadInput, "this is member 2"); });
-  EXPECT_EQ(connecting.status().kind(), ErrorKind::kReconnect);
+  const auto [connecting, accepting] = Meet(GetParam().connect(), party, party, [](const Numbers&) {
+    return Status(ErrorKind::kBadInput, "this is member 2");
+  });
+  EXPECT_EQ(connecting.status().kind(), ErrorKind::kBadInput) << "it need not try again";
+  EXPECT_THAT(connecting.status().ToString(), HasSubstr("the other end refuses this one"));
   EXPECT_THAT(accepting.status().ToString(), HasSubstr("this is member 2"));
 }
 
@@ -225,8 +249,8 @@ TEST_P(ShakeHandsTest, AnyWrongBitEndsIt) {
 
 TEST(ChannelTest, WhatIsTooWeakIsRefusedAndNamed) {
   const Secret key = NewSecret();
-  const auto [connecting, accepting] = Meet(OverTcp(), NewParty(key, Encryption::kNever),
-                                            NewParty(key, Encryption::kAlways));
+  const auto [connecting, accepting] =
+      Meet(OverTcp(), NewParty(key, Encryption::kNever), NewParty(key, Encryption::kAlways));
   EXPECT_THAT(connecting.status().ToString(), HasSubstr("spark.tfos.encrypt"));
   EXPECT_THAT(accepting.status().ToString(), HasSubstr("wants plain TCP, and this one TLS"));
 }

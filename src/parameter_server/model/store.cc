@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/memory/memory_of_host.h"
 
 namespace tfos::parameter_server {
 namespace {
@@ -39,7 +40,17 @@ Result<std::unique_ptr<Store>> Store::Create(std::vector<Variable> share, const 
   TFOS_ASSIGN_OR_RETURN(Layout layout, Layout::Of(std::move(share)));
   std::unique_ptr<Store> store(new Store(std::move(layout), rule));
   const std::uint64_t bytes = store->bytes();
-  TFOS_ASSIGN_OR_RETURN(store->memory_, SharedMemory::Create(kMemoryName, StoreMemoryBytes(bytes)));
+  // A worker says how large the share is. All of it is touched sooner or later.
+  const std::uint64_t needed = StoreMemoryBytes(bytes) + rule.slots() * bytes;
+  if (const std::uint64_t most = MemoryOfHost(); needed > most) {
+    return Status(ErrorKind::kNoResources,
+                  fmt::format("a share of {} bytes takes {} with what its optimizer keeps, and the "
+                              "parameter server's host has {} bytes of memory; use more parameter "
+                              "servers",
+                              bytes, needed, most));
+  }
+  TFOS_ASSIGN_OR_RETURN(store->memory_, SharedMemory::Create(kMemoryName, StoreMemoryBytes(bytes),
+                                                             SharedMemory::Writers::kCreator));
   store->values_ = store->memory_.bytes().subspan(HeadBytes(bytes));
   for (std::size_t slot = 0; slot < rule.slots(); ++slot) store->slots_[slot].resize(bytes);
   return store;

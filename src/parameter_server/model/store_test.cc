@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/memory/memory_of_host.h"
+
 namespace tfos::parameter_server {
 namespace {
 
@@ -62,6 +64,16 @@ TEST(StoreTest, SlotsAreKeptBesideTheValues) {
   EXPECT_EQ(store->Read(2, 0, 64).status().ToString(),
             "part 2 was asked for, and this combiner or optimizer has parts 0 to 1");
   EXPECT_FALSE(store->Write(2, 0, Bytes(gradient)).ok());
+}
+
+TEST(StoreTest, AShareThatTheHostHasNoMemoryForIsRefused) {
+  // With its two slots it is three times as large.
+  const Rule adam{.combiner = Combiner::kAdam, .learning_rate = 1};
+  const std::uint64_t elements = MemoryOfHost() / 2 / sizeof(float);
+  const auto store = Store::Create({{DType::kFloat32, elements}}, adam);
+  ASSERT_FALSE(store.ok());
+  EXPECT_EQ(store.status().kind(), ErrorKind::kNoResources);
+  EXPECT_NE(store.status().message().find("use more parameter servers"), std::string::npos);
 }
 
 TEST(StoreTest, RangesOutsideAreRefused) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "net/handshake.h"
+#include "net/handshake/protocol.h"
 #include "parameter_server/model/layout.h"
 #include "parameter_server/model/rule.h"
 #include "tfos/status.h"
@@ -19,10 +19,7 @@
 
 namespace tfos::parameter_server {
 
-inline constexpr net::Protocol kProtocol{.magic = "tfos-par", .version = 1, .name = "parameters"};
-/// Of connections that go on with TLS.
-inline constexpr net::Protocol kEncryptedProtocol{
-    .magic = "tfos-pat", .version = 1, .name = "encrypted parameters"};
+inline constexpr net::Protocol kProtocol{.magic = "tfos-par", .version = 2, .name = "parameters"};
 
 enum class MessageType : std::uint32_t {
   kOpen = 1,

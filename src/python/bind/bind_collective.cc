@@ -27,16 +27,19 @@ namespace {
 /// A member: what messages call it, its address and its port.
 using MemberTuple = std::tuple<std::string, std::string, std::uint16_t>;
 
-std::unique_ptr<datasets::TensorGroup> Join(
-    const std::vector<MemberTuple>& members, std::uint32_t rank, const std::string& token,
-    int listener, double connect_timeout, double stall_after, bool shared_memory, bool encrypt,
-    const std::string& rdma, const std::string& packaged_ucx, const std::string& timeline) {
+std::unique_ptr<datasets::TensorGroup> Join(const std::vector<MemberTuple>& members,
+                                            std::uint32_t rank, const std::string& key,
+                                            int listener, double connect_timeout,
+                                            double stall_after, bool shared_memory,
+                                            const std::string& encrypt, const std::string& rdma,
+                                            const std::string& packaged_ucx,
+                                            const std::string& timeline) {
   collective::GroupOptions options;
   for (const auto& [name, address, port] : members) {
     options.members.push_back({.name = name, .address = address, .port = port});
   }
   options.rank = rank;
-  options.token = ValueOrThrow(Secret::FromHex(token), Domain::kTensors);
+  options.key = ValueOrThrow(Secret::FromHex(key), Domain::kTensors);
   options.listener = UniqueFd(::fcntl(listener, F_DUPFD_CLOEXEC, 0));
   if (!options.listener.valid()) {
     ThrowStatus(Status::FromErrno(errno, "take the socket of this node's port for tensors"),
@@ -45,7 +48,7 @@ std::unique_ptr<datasets::TensorGroup> Join(
   options.connect_timeout = SaturatingSeconds(connect_timeout);
   options.stall_after = SaturatingSeconds(stall_after);
   options.shared_memory = shared_memory;
-  options.encrypt = encrypt;
+  options.encryption = ValueOrThrow(net::EncryptionFromWord(encrypt), Domain::kTensors);
   options.rdma = ValueOrThrow(collective::RdmaFromWord(rdma), Domain::kTensors);
   options.packaged_ucx = packaged_ucx;
   options.timeline = timeline;
@@ -79,11 +82,12 @@ void Barrier(datasets::TensorGroup& group, const std::string& name) {
 
 void BindCollective(nb::module_& module) {
   nb::class_<datasets::TensorGroup>(module, "TensorGroup", "The nodes that train together.")
-      .def_static("join", &Join, nb::arg("members"), nb::arg("rank"), nb::arg("token"),
+      .def_static("join", &Join, nb::arg("members"), nb::arg("rank"), nb::arg("key"),
                   nb::arg("listener"), nb::arg("connect_timeout"), nb::arg("stall_after"),
                   nb::arg("shared_memory"), nb::arg("encrypt"), nb::arg("rdma"),
                   nb::arg("packaged_ucx"), nb::arg("timeline"),
                   "Waits until all members have joined: tuples of name, address and port. "
+                  "`key`: for tensors, in hexadecimal. `encrypt`: auto, true or false. "
                   "`listener`: a socket that is bound to this one's port. `packaged_ucx`: the "
                   "libucp to take where the system has none. `timeline`: a file, or empty.")
       .def_prop_ro("rank", [](const datasets::TensorGroup& group) { return group.group().rank(); })

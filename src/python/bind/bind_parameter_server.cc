@@ -36,9 +36,9 @@ using parameter_server::Rule;
 /// What Python holds of a client, whose methods let go of the GIL.
 using HeldClient = Exclusive<Client>;
 
-/// A server: what messages call it, its address, its port, the id of what it belongs to, and
-/// whether it wants TLS.
-using ServerTuple = std::tuple<std::string, std::string, std::uint16_t, std::string, bool>;
+/// A server: what messages call it, its address, its port, the id of what it belongs to, and which
+/// connections it encrypts.
+using ServerTuple = std::tuple<std::string, std::string, std::uint16_t, std::string, std::string>;
 /// A variable: NumPy's name of its type, how many elements, and whether it is averaged.
 using VariableTuple = std::tuple<std::string, std::uint64_t, bool>;
 
@@ -113,7 +113,7 @@ Rule MakeRule(const std::string& combiner, bool nesterov, std::uint32_t workers,
 std::unique_ptr<HeldClient> Connect(const std::vector<ServerTuple>& servers,
                                     const std::vector<VariableTuple>& variables, const Rule& rule,
                                     std::optional<std::uint32_t> staleness, std::uint32_t worker,
-                                    const std::string& name, bool starts, const std::string& token,
+                                    const std::string& name, bool starts, const std::string& key,
                                     double connect_timeout, double stall_after) {
   parameter_server::ClientOptions options{
       .servers = {},
@@ -123,17 +123,18 @@ std::unique_ptr<HeldClient> Connect(const std::vector<ServerTuple>& servers,
       .worker = worker,
       .name = name,
       .starts = starts,
-      .token = ValueOrThrow(Secret::FromHex(token), Domain::kTensors),
+      .key = ValueOrThrow(Secret::FromHex(key), Domain::kTensors),
       .connect_timeout = SaturatingSeconds(connect_timeout),
       .stall_after = SaturatingSeconds(stall_after),
       .check = &CheckSignals};
   for (const auto& [server, address, port, id, encrypt] : servers) {
     const auto number = static_cast<std::uint32_t>(options.servers.size());
-    options.servers.push_back({.name = server,
-                               .address = address,
-                               .port = port,
-                               .local_name = parameter_server::LocalName(id, number),
-                               .encrypt = encrypt});
+    options.servers.push_back(
+        {.name = server,
+         .address = address,
+         .port = port,
+         .local_name = parameter_server::LocalName(options.key, id, number),
+         .encryption = ValueOrThrow(net::EncryptionFromWord(encrypt), Domain::kTensors)});
   }
   for (const auto& [dtype, elements, averaged] : variables) {
     options.variables.push_back(
@@ -190,10 +191,10 @@ void BindParameterServer(nb::module_& module) {
       .def_static(
           "connect", &Connect, nb::arg("servers"), nb::arg("variables"), nb::arg("rule"),
           nb::arg("staleness").none(), nb::arg("worker"), nb::arg("name"), nb::arg("starts"),
-          nb::arg("token"), nb::arg("connect_timeout"), nb::arg("stall_after"),
+          nb::arg("key"), nb::arg("connect_timeout"), nb::arg("stall_after"),
           "Waits for the servers, and for their first values unless this one `starts`. "
-          "`servers`: tuples of name, address, port, the id of their cluster, and whether they "
-          "want TLS; "
+          "`servers`: tuples of name, address, port, the id of their cluster, and auto, true or "
+          "false for what they encrypt; `key`: for parameters, in hexadecimal; "
           "`variables`: tuples of type, number of elements, and whether it is averaged.")
       .def("run", &Run, nb::arg("push").none(), nb::arg("pull"), nb::arg("overlapped"),
            nb::arg("tensors"),

@@ -74,11 +74,11 @@ struct FileArguments {
 };
 
 std::unique_ptr<RecordReader> Open(const FileArguments& arguments) {
-  records::RecordReaderOptions options;
+  records::RecordFileOptions options;
   if (arguments.validation) {
     options.validation = FileValueOrThrow(records::ValidationFrom(*arguments.validation));
   }
-  Set(options.max_record_bytes, arguments.max_record_bytes);
+  options.max_record_bytes = arguments.max_record_bytes;
   if (arguments.part) {
     std::tie(options.begin_offset, options.end_offset, options.first_record) = *arguments.part;
   }

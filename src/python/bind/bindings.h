@@ -13,6 +13,7 @@ void BindFeed(nanobind::module_& module);
 void BindFiles(nanobind::module_& module);
 void BindAgentLink(nanobind::module_& module);
 void BindGpuLease(nanobind::module_& module);
+void BindKeys(nanobind::module_& module);
 void BindInference(nanobind::module_& module);
 void BindRecords(nanobind::module_& module);
 void BindRecordRules(nanobind::module_& module);

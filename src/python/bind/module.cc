@@ -17,6 +17,7 @@ NB_MODULE(_native, module) {
   tfos::python::BindRecords(module);
   tfos::python::BindRecordRules(module);
   tfos::python::BindInference(module);
+  tfos::python::BindKeys(module);
   tfos::python::BindCollective(module);
   tfos::python::BindParameterServer(module);
 }

@@ -11,6 +11,8 @@ namespace {
 /// Of a file that was taken for what it is not, no record may be sound.
 constexpr std::uint64_t kMostUnsound = 10'000;
 
+constexpr std::uint64_t kLimitWhenCompressed = std::uint64_t{256} << 20;
+
 /// What messages about a schema call a record.
 std::string OriginOf(const RecordReader& reader, const Record& record) {
   return fmt::format("record {} of {}", record.number, reader.source().name());
@@ -20,7 +22,7 @@ std::string OriginOf(const RecordReader& reader, const Record& record) {
 
 Result<std::unique_ptr<RecordReader>> OpenRecordFile(const std::string& path,
                                                      Compression compression,
-                                                     RecordReaderOptions options,
+                                                     RecordFileOptions options,
                                                      const FileStore& files) {
   if (compression != Compression::kNone && options.begin_offset != 0) {
     return Status(ErrorKind::kBadInput,
@@ -29,8 +31,27 @@ Result<std::unique_ptr<RecordReader>> OpenRecordFile(const std::string& path,
                               path, options.begin_offset));
   }
   TFOS_ASSIGN_OR_RETURN(auto file, files.Open(path, options.begin_offset));
+  return OpenRecordFile(std::move(file), compression, options);
+}
+
+Result<std::unique_ptr<RecordReader>> OpenRecordFile(std::unique_ptr<ByteSource> file,
+                                                     Compression compression,
+                                                     RecordFileOptions options) {
+  const std::uint64_t limit = options.max_record_bytes.value_or(
+      compression == Compression::kNone ? RecordReaderOptions().max_record_bytes
+                                        : kLimitWhenCompressed);
+  if (limit > kLongestRecord) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("{}: max_record_bytes is {}; it can be at most {}", file->name(),
+                              limit, kLongestRecord));
+  }
   TFOS_ASSIGN_OR_RETURN(auto source, Decompress(std::move(file), compression));
-  return std::make_unique<RecordReader>(std::move(source), options);
+  return std::make_unique<RecordReader>(std::move(source),
+                                        RecordReaderOptions{.validation = options.validation,
+                                                            .max_record_bytes = limit,
+                                                            .begin_offset = options.begin_offset,
+                                                            .end_offset = options.end_offset,
+                                                            .first_record = options.first_record});
 }
 
 Result<std::unique_ptr<RecordWriter>> CreateRecordFile(const std::string& path,

@@ -2,7 +2,9 @@
 #define TFOS_RECORDS_FILES_RECORD_FILES_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "records/files/file_store.h"
@@ -14,12 +16,29 @@
 
 namespace tfos::records {
 
+/// How a file is read.
+struct RecordFileOptions {
+  Validation validation = Validation::kFull;
+  /// Longer records are refused. Bytes, at most kLongestRecord. Without it 1 GiB, and 256 MiB in a
+  /// compressed file: there a thousandth of a record's bytes may be enough to make a reader get
+  /// memory for all of them.
+  std::optional<std::uint64_t> max_record_bytes = {};
+  /// What part of it, as RecordReaderOptions has it.
+  std::uint64_t begin_offset = 0;
+  std::uint64_t end_offset = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t first_record = 0;
+};
+
 /// A reader of a file, or of the part that `options` say. kBadInput for a part of a
-/// compressed file, which can only be read as a whole.
+/// compressed file, which can only be read as a whole, and for a limit over kLongestRecord.
 Result<std::unique_ptr<RecordReader>> OpenRecordFile(const std::string& path,
                                                      Compression compression,
-                                                     RecordReaderOptions options = {},
+                                                     RecordFileOptions options = {},
                                                      const FileStore& files = LocalFiles());
+/// The same of a file that is open, at the begin of its part.
+Result<std::unique_ptr<RecordReader>> OpenRecordFile(std::unique_ptr<ByteSource> file,
+                                                     Compression compression,
+                                                     RecordFileOptions options = {});
 
 /// A writer of a file, which is emptied first.
 Result<std::unique_ptr<RecordWriter>> CreateRecordFile(const std::string& path,

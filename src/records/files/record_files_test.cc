@@ -12,6 +12,7 @@
 namespace tfos::records {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 class RecordFilesTest : public testing::Test {
@@ -48,6 +49,37 @@ TEST_F(RecordFilesTest, WritesAndReadsEachCompression) {
               HasSubstr("is compressed"));
   EXPECT_FALSE(OpenRecordFile(Path("none"), Compression::kNone).ok());
   EXPECT_FALSE(CreateRecordFile(Path("none/f"), Compression::kNone).ok());
+}
+
+TEST_F(RecordFilesTest, ACompressedFileMayHoldShorterRecordsUnlessTheCallerSaysOtherwise) {
+  // A record of zeros, of which gzip leaves a thousandth.
+  constexpr std::uint64_t kBytes = (std::uint64_t{256} << 20) + 1;
+  auto writer = CreateRecordFile(Path("f"), Compression::kGzip, 1);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE((*writer)->Write(std::vector<std::byte>(kBytes)).ok());
+  ASSERT_TRUE((*writer)->Close().ok());
+  EXPECT_LT(std::filesystem::file_size(Path("f")), kBytes / 200);
+
+  auto reader = OpenRecordFile(Path("f"), Compression::kGzip);
+  ASSERT_TRUE(reader.ok());
+  EXPECT_THAT((*reader)->Next().status().ToString(), HasSubstr("over the limit of 268435456"));
+  reader = OpenRecordFile(Path("f"), Compression::kGzip, {.max_record_bytes = kBytes});
+  ASSERT_TRUE(reader.ok());
+  const auto record = (*reader)->Next();
+  ASSERT_TRUE(record.ok()) << record.status().ToString();
+  EXPECT_EQ((*record)->data.size(), kBytes);
+}
+
+TEST_F(RecordFilesTest, ALimitThatNoRecordMayHaveIsRefused) {
+  std::ofstream(Path("f"), std::ios::binary) << FileOf({"first"});
+  for (const std::uint64_t limit : {~std::uint64_t{0}, kLongestRecord + 1}) {
+    EXPECT_THAT(OpenRecordFile(Path("f"), Compression::kNone, {.max_record_bytes = limit})
+                    .status()
+                    .ToString(),
+                AllOf(HasSubstr("max_record_bytes is"), HasSubstr("at most 281474976710656")));
+  }
+  EXPECT_TRUE(
+      OpenRecordFile(Path("f"), Compression::kNone, {.max_record_bytes = kLongestRecord}).ok());
 }
 
 TEST_F(RecordFilesTest, SurveysDamage) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/crypto/secret.h"
 #include "base/format.h"
 #include "records/framing/byte_stream.h"
 #include "records/framing/crc32c.h"
@@ -57,10 +58,13 @@ Status WriteFile(const FileStore& files, const std::string& path,
   return sink->Close();
 }
 
-/// The name, in the same directory, of a file that is not complete yet.
-std::string HiddenPathOf(std::string_view path) {
+/// The name, in the same directory, of a file that is not complete yet. Nobody can guess it, to put
+/// a link there in a directory that others may write, nor does another writer take it.
+Result<std::string> HiddenPathOf(std::string_view path) {
+  constexpr std::size_t kRandomBytes = 16;
+  TFOS_ASSIGN_OR_RETURN(const std::string random, RandomHex(kRandomBytes));
   const auto name = path.find_last_of('/') + 1;
-  return fmt::format("{}.{}.new", path.substr(0, name), path.substr(name));
+  return fmt::format("{}.{}.{}.new", path.substr(0, name), path.substr(name), random);
 }
 
 /// The bytes at either end of a file.
@@ -206,7 +210,7 @@ Result<RecordIndex> IndexFile(const std::string& path, std::uint64_t interval_by
 
 Status SaveIndex(const RecordIndex& index, const std::string& path, const FileStore& files) {
   const std::string final_path = IndexPathOf(path);
-  const std::string new_path = HiddenPathOf(final_path);
+  TFOS_ASSIGN_OR_RETURN(const std::string new_path, HiddenPathOf(final_path));
   Status saved = WriteFile(files, new_path, BytesOf(index.Serialize()));
   if (saved.ok()) saved = files.Rename(new_path, final_path);
   // If that fails too, there is a file that readers pass over.

@@ -24,13 +24,6 @@ Result<Validation> ValidationFrom(std::string_view name) {
                 fmt::format("validation '{}' is none of full, lengths, none", name));
 }
 
-namespace {
-
-/// The most that fits into memory together with its frame; far beyond any memory.
-constexpr std::uint64_t kLongestRecord = std::uint64_t{1} << 62;
-
-}  // namespace
-
 /// What was read of the source and not yet handed out: the source's own memory where it has any,
 /// else a buffer. That grows with what is really there, so that a wrong length alone costs no
 /// memory.
@@ -108,12 +101,13 @@ Result<std::optional<Record>> RecordReader::Next() {
                         "read; the file is damaged or holds no TFRecords{}",
                         CompressionHint())));
   }
-  // Whatever the caller allows, the frame's own size must not overflow.
-  if (length > std::min(options_.max_record_bytes, kLongestRecord)) {
+  // Whatever the caller allows, the frame's own size must not wrap.
+  const std::uint64_t limit = std::min(options_.max_record_bytes, kLongestRecord);
+  if (length > limit) {
     return Lose(
         Bad(fmt::format("its length of {} bytes is over the limit of {}; raise the limit "
                         "if such records are meant to be{}",
-                        length, options_.max_record_bytes, CompressionHint())));
+                        length, limit, CompressionHint())));
   }
 
   const std::size_t whole = kRecordHeaderBytes + length + kRecordFooterBytes;

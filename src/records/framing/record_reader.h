@@ -24,9 +24,14 @@ enum class Validation {
 /// By name: "none", "lengths", "full". kBadInput for another name.
 Result<Validation> ValidationFrom(std::string_view name);
 
+/// The longest record that any limit allows. Bytes; no machine has that much memory, and below it
+/// no sum of lengths wraps.
+inline constexpr std::uint64_t kLongestRecord = std::uint64_t{1} << 48;
+
 struct RecordReaderOptions {
   Validation validation = Validation::kFull;
-  /// Longer records are refused, before memory is got for them. Bytes.
+  /// Longer records are refused, before memory is got for them. Bytes; those over kLongestRecord
+  /// are refused whatever it is.
   std::uint64_t max_record_bytes = std::uint64_t{1} << 30;
   /// What is read at once. Bytes; a few times the usual record, but not more than stays cached.
   std::size_t block_bytes = std::size_t{256} << 10;

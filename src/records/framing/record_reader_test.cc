@@ -153,9 +153,9 @@ TEST(RecordReaderTest, RefusesWhatIsLongerThanTheLimit) {
 
 TEST(RecordReaderTest, AWrongLengthThatNobodyCheckedCostsNoMemory) {
   std::string file = FileOf({"hello"});
-  Store(std::uint64_t{1} << 62, reinterpret_cast<std::byte*>(file.data()));
+  Store(kLongestRecord, reinterpret_cast<std::byte*>(file.data()));
   const RecordReaderOptions options = {.validation = Validation::kNone,
-                                       .max_record_bytes = std::uint64_t{1} << 63};
+                                       .max_record_bytes = kLongestRecord};
   const Outcome outcome = ReadAll(file, options);
   EXPECT_TRUE(outcome.lost);
   EXPECT_THAT(outcome.errors[0], HasSubstr("it was cut off"));
@@ -163,7 +163,8 @@ TEST(RecordReaderTest, AWrongLengthThatNobodyCheckedCostsNoMemory) {
 
 TEST(RecordReaderTest, ALengthNearTheLargestNumberIsRefusedWhateverTheLimit) {
   std::string file(12, '\xff');
-  for (const std::uint64_t length : {~std::uint64_t{0}, ~std::uint64_t{0} - 15}) {
+  for (const std::uint64_t length :
+       {~std::uint64_t{0}, ~std::uint64_t{0} - 15, kLongestRecord + 1}) {
     std::memcpy(file.data(), &length, sizeof(length));
     const Outcome outcome =
         ReadAll(file + "0123456789012345",

@@ -75,9 +75,9 @@ Status SchemaInference::Add(std::span<const std::byte> record, const std::string
       [&](std::uint32_t map, std::string_view key, std::span<const std::byte> value) {
         const bool in_context = map == kFeaturesField;
         Keys& keys = in_context ? features_ : feature_lists_;
-        auto found = keys.find(key);
-        if (found == keys.end()) found = keys.emplace(key, Facts()).first;
-        Facts& facts = found->second;
+        Facts* const known = FactsOf(keys, key, origin);
+        if (known == nullptr) return false;
+        Facts& facts = *known;
         if (in_context) {
           Feature feature;
           return feature.Parse(value) && Learn(facts, feature, origin);
@@ -91,9 +91,28 @@ Status SchemaInference::Add(std::span<const std::byte> record, const std::string
         });
       });
   if (read) return Status::Ok();
+  TFOS_RETURN_IF_ERROR(too_many_);
   return {ErrorKind::kBadInput,
           fmt::format("{}: the record is not a valid tf.{}", origin,
                       type_ == RecordType::kExample ? "Example" : "SequenceExample")};
+}
+
+SchemaInference::Facts* SchemaInference::FactsOf(Keys& keys, std::string_view key,
+                                                 const std::string& origin) {
+  const auto found = keys.find(key);
+  if (found != keys.end()) return &found->second;
+  if (features_.size() + feature_lists_.size() == kMostKeys ||
+      key.size() > kMostKeyBytes - key_bytes_) {
+    if (too_many_.ok()) {
+      too_many_ = {ErrorKind::kBadInput,
+                   fmt::format("{}: with it there are more than {} keys, or {} bytes of their "
+                               "names; give a schema with the columns that are wanted",
+                               origin, kMostKeys, kMostKeyBytes)};
+    }
+    return nullptr;
+  }
+  key_bytes_ += key.size();
+  return &keys.emplace(key, Facts()).first->second;
 }
 
 bool SchemaInference::Learn(Facts& facts, const Feature& feature, const std::string& origin) const {
@@ -118,6 +137,7 @@ bool SchemaInference::Learn(Facts& facts, const Feature& feature, const std::str
 }
 
 Result<ExampleSchema> SchemaInference::Finish() const {
+  TFOS_RETURN_IF_ERROR(too_many_);
   ExampleSchema schema;
   for (const Keys* keys : {&features_, &feature_lists_}) {
     for (const auto& [key, facts] : *keys) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "records/schema/example_schema.h"
 #include "records/schema/feature.h"
@@ -23,9 +24,14 @@ enum class BytesAs {
 ///
 /// Owner and lifetime: keeps nothing of the records but their keys. Threads: one at a time.
 /// Errors: kBadInput. `Add` fails for any other message; `Finish` when a key has two kinds,
-/// naming a record of each.
+/// naming a record of each. Both fail once there are more keys than kMostKeys, or their names are
+/// longer than kMostKeyBytes together: then the records are not what they are taken for, or are
+/// meant to use up memory.
 class SchemaInference {
  public:
+  static constexpr std::size_t kMostKeys = 65'536;
+  static constexpr std::size_t kMostKeyBytes = std::size_t{16} << 20;
+
   SchemaInference(RecordType type, BytesAs bytes_as) : type_(type), bytes_as_(bytes_as) {}
 
   /// `origin` is what messages call the record, such as its file and number.
@@ -50,12 +56,16 @@ class SchemaInference {
   };
   using Keys = std::map<std::string, Facts, std::less<>>;
 
+  /// What is known of the key; null when there are too many.
+  Facts* FactsOf(Keys& keys, std::string_view key, const std::string& origin);
   bool Learn(Facts& facts, const Feature& feature, const std::string& origin) const;
   Status Describe(const std::string& key, const Facts& facts, ExampleSchema& schema) const;
 
   const RecordType type_;
   const BytesAs bytes_as_;
   std::uint64_t records_ = 0;
+  std::size_t key_bytes_ = 0;
+  Status too_many_;  ///< Failed once there are too many keys.
   Keys features_;
   Keys feature_lists_;
 };

@@ -47,6 +47,26 @@ TEST(SchemaInferenceTest, KindsAndShapes) {
                                                   "same:[float]!", "some:int64"));
 }
 
+TEST(SchemaInferenceTest, KeysWithoutEndAreRefused) {
+  SchemaInference many(RecordType::kExample, BytesAs::kBinary);
+  for (std::size_t i = 0; i < SchemaInference::kMostKeys; ++i) {
+    ASSERT_TRUE(
+        many.Add(Bytes(ExampleOf({{fmt::format("key {}", i), Int64Feature({1})}})), "f").ok());
+  }
+  EXPECT_TRUE(many.Finish().ok());
+  EXPECT_TRUE(many.Add(Bytes(ExampleOf({{"key 7", Int64Feature({1})}})), "f").ok());
+  const Status refused = many.Add(Bytes(ExampleOf({{"new", Int64Feature({1})}})), "record 9 of f");
+  EXPECT_THAT(refused.ToString(), HasSubstr("record 9 of f: with it there are more than 65536"));
+  // A caller that passes over refused records does not take the rest for all.
+  EXPECT_EQ(many.Finish().status().ToString(), refused.ToString());
+
+  SchemaInference longer(RecordType::kExample, BytesAs::kBinary);
+  const std::string half(SchemaInference::kMostKeyBytes / 2, 'k');
+  EXPECT_TRUE(longer.Add(Bytes(ExampleOf({{half, Int64Feature({1})}})), "f").ok());
+  EXPECT_TRUE(longer.Add(Bytes(ExampleOf({{half, Int64Feature({1})}})), "f").ok());
+  EXPECT_FALSE(longer.Add(Bytes(ExampleOf({{half + "k", Int64Feature({1})}})), "f").ok());
+}
+
 TEST(SchemaInferenceTest, WhatIsNeverThereIsLeftOut) {
   EXPECT_THAT(Infer({GoldenExample()}).value(),
               ElementsAre("b:[binary]!", "f:[float]!", "i:[int64]!"));

@@ -172,10 +172,16 @@ void AllGather(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
       (*group)->gather_sizes((*group)->context, kernel.name.c_str(), bytes, sizes.data(), &message);
   SetFailure(*group, code, message, status);
   if (code != kTfOk) return;
+  // The group has refused sizes whose sum would wrap.
   const std::uint64_t total = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
   // A row's size comes from its shape, as this node may have no rows.
   std::uint64_t row = Api().DataTypeSize(Api().TensorType(input.get()));
-  for (std::size_t i = 1; i < shape.size(); ++i) row *= static_cast<std::uint64_t>(shape[i]);
+  for (std::size_t i = 1; i < shape.size(); ++i) {
+    if (__builtin_mul_overflow(row, static_cast<std::uint64_t>(shape[i]), &row)) {
+      Api().SetStatus(status, kTfInvalidArgument, "a row of this shape is too large to gather");
+      return;
+    }
+  }
   if (row == 0 ? total != 0 : total % row != 0) {
     Api().SetStatus(status, kTfInvalidArgument, "the nodes' rows are of different shapes");
     return;

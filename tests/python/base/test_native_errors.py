@@ -16,7 +16,7 @@ from tfos.errors import (
     TfosError,
 )
 
-TOKEN = "ab" * 32
+KEY = "ab" * 32
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ def join(listener, members=1, connect_timeout=0.0, rdma="false"):
     return _native.TensorGroup.join(
         members=[(f"worker {rank}", "127.0.0.1", port) for rank in range(members)],
         rank=0,
-        token=TOKEN,
+        key=KEY,
         listener=listener.fileno(),
         connect_timeout=connect_timeout,
         stall_after=60.0,
         shared_memory=False,
-        encrypt=False,
+        encrypt="auto",
         rdma=rdma,
         packaged_ucx="",
         timeline="",

@@ -278,3 +278,32 @@ def test_the_executable_fails_without_tfos_in_python(tmp_path):
     assert process.returncode == 1
     (failed,) = [check for check in json.loads(process.stdout) if check["level"] == "fail"]
     assert "No module named tfos" in failed["found"] and str(python) in failed["advice"]
+
+
+def rpc_of(directory, text):
+    (directory / "spark-defaults.conf").write_text(text)
+    return doctor.check_rpc_of_defaults({"SPARK_CONF_DIR": str(directory)}, version_of())
+
+
+def test_sparks_rpc_is_checked_as_its_defaults_have_it(tmp_path):
+    open_to_all = rpc_of(tmp_path, "# of the cluster\nspark.master   spark://h:7077\n")
+    assert open_to_all.level == checks_of.WARN
+    assert "not authenticated, not encrypted" in open_to_all.found
+    assert "spark.authenticate.secret" in open_to_all.advice
+    protected = rpc_of(
+        tmp_path,
+        "spark.master=yarn\nspark.authenticate : true\nspark.network.crypto.enabled\ttrue\n",
+    )
+    assert (protected.level, protected.advice) == (checks_of.OK, "")
+    assert str(tmp_path / "spark-defaults.conf") in protected.found
+    assert rpc_of(tmp_path, "spark.master local[4]\n").level == checks_of.OK
+    # Who names no master may run on one host alone.
+    unknown = rpc_of(tmp_path, "spark.authenticate true\nnonsense\n")
+    assert unknown.level == checks_of.OK
+    assert "authenticated, not encrypted" in unknown.found
+
+
+def test_without_defaults_each_application_decides(tmp_path):
+    check = doctor.check_rpc_of_defaults({"SPARK_CONF_DIR": str(tmp_path)}, version_of())
+    assert (check.level, check.advice) == (checks_of.OK, "")
+    assert "no spark-defaults.conf" in check.found

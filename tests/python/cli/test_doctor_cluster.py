@@ -58,6 +58,15 @@ def test_equal_results_of_hosts_are_one_line() -> None:
     ]
 
 
+def test_what_hosts_would_do_by_default_gives_way_to_what_the_application_does() -> None:
+    rpc = Check(WARN, "Spark's RPC", "not authenticated", "set it")
+    reports = {"a": [Check(OK, "Python", "3.11"), Check(OK, "Spark's RPC", "no file")], "b": []}
+    assert doctor_cluster.with_application(reports, rpc) == {
+        "a": [Check(OK, "Python", "3.11"), rpc],
+        "b": [],
+    }
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The master of two Workers, each a host of its own to Spark; the second lacks TensorFlow."""
@@ -84,6 +93,9 @@ def test_a_host_that_lacks_something_is_named(cluster: str, leftovers: None) -> 
     (lacks,) = [line for line in lines if line.startswith("FAIL")]
     assert "TensorFlow" in lacks and "127.0.0.2" in lacks and "127.0.0.1" not in lacks
     assert 'not installed; pip install "tensorflow' in lacks
+    (rpc,) = [line for line in lines if "Spark's RPC" in line]
+    assert rpc.startswith("WARN") and "  all 2  " in rpc
+    assert "not authenticated, not encrypted" in rpc
     (has,) = [line for line in lines if "TensorFlow" in line and line.startswith("ok")]
     assert "127.0.0.1" in has and "2." in has
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pathlib
+import stat
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
@@ -252,6 +254,21 @@ def test_a_packed_environment_works_where_it_is_unpacked(environment, tmp_path):
         str(packages(unpacked) / "tfos.py"),
     ]
     assert [path.name for path in archive.parent.iterdir()] == [archive.name]
+
+
+def test_an_archive_is_for_this_user_alone_and_without_passwords_of_pip(environment, tmp_path):
+    archive = tmp_path / "cache" / python_archive.name_of(environment)
+    (environment / "pip.conf").write_text("index-url = https://user:password@index/\n")
+    (packages(environment) / "pip.conf").write_text("of a package, which may need it")
+    assert python_archive.name_of(environment) != archive.name, "the package's counts"
+    python_archive.pack(environment, archive)
+    assert stat.S_IMODE(archive.stat().st_mode) == 0o600
+    assert stat.S_IMODE(archive.parent.stat().st_mode) == 0o700
+    with tarfile.open(archive) as tar:
+        names = tar.getnames()
+    assert "pyvenv.cfg" in names
+    assert "pip.conf" not in names
+    assert [name for name in names if name.endswith("/pip.conf")] != []
 
 
 def test_an_archive_is_named_by_the_content(environment):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import pickle
@@ -15,6 +16,7 @@ from support.comparing import assert_same
 from support.programs import nodes as programs
 from support.spark_errors import SPARK_ERRORS
 from support.waiting import BOUND_SECONDS, wait_for
+from tfos.base import keys
 from tfos.cluster.coordinator import Coordinator
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 
@@ -351,7 +353,7 @@ def test_metrics_of_the_program_reach_the_driver(spark):
         )
 
 
-def test_http_wants_the_token(spark):
+def test_http_wants_a_key_for_each_page(spark):
     import urllib.error
     import urllib.request
 
@@ -359,9 +361,14 @@ def test_http_wants_the_token(spark):
         scrape = urllib.request.Request(cluster.metrics_url, headers=cluster.auth_header())
         with urllib.request.urlopen(scrape) as answer:
             assert b"tfos_nodes{" in answer.read()
+        look = urllib.request.Request(cluster.status_url, headers=cluster.status_header())
+        with urllib.request.urlopen(look) as answer:
+            assert json.load(answer)["cluster_id"] == cluster.cluster_id
         host, port = cluster.coordinator_address
         for path in ("/v1/status", "/metrics", "/v1/failure?wait_ms=0", "/v1/agent", "/"):
-            for headers in ({}, {"Authorization": "Bearer " + "0" * 64}):
+            others = [keys.key_for(cluster._token, name) for name in keys.OF_LAUNCH]
+            for key in ("0" * 64, cluster._token, *others):
+                headers = {"Authorization": f"Bearer {key}"}
                 with pytest.raises(urllib.error.HTTPError) as refused:
                     urllib.request.urlopen(
                         urllib.request.Request(f"http://{host}:{port}{path}", headers=headers)
@@ -371,13 +378,10 @@ def test_http_wants_the_token(spark):
 
 def test_environment_of_a_node(spark, tmp_path):
     def dump(ctx):
-        import json
-
         pathlib.Path(ctx.args, f"env-{ctx.node_id}").write_text(json.dumps(dict(os.environ)))
 
     with tfos.run(spark, dump, nodes=2, args=str(tmp_path)):
         pass
-    import json
 
     environments = [json.loads(path.read_text()) for path in tmp_path.glob("env-*")]
     assert len(environments) == 2

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
-import secrets
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -15,16 +16,20 @@ from types import SimpleNamespace
 import pytest
 
 from support.waiting import BOUND_SECONDS, wait_for
+from tfos import _native
+from tfos.base import keys
 from tfos.cluster import keeper
 from tfos.cluster.connect import RemoteCoordinator, _asking
 from tfos.cluster.coordinator import Coordinator
 from tfos.errors import NodeFailedError, TfosError
 
-TOKEN = secrets.token_hex(32)
+TOKEN = keys.new_token()
+KEY = keys.key_for(TOKEN, "steer")
 START = {
     "protocol": 1,
     "cluster_id": "0123456789abcdef",
     "token": TOKEN,
+    "encrypt": "auto",
     "bind_address": "127.0.0.1",
     "advertised_address": "127.0.0.1",
     "ports": "0",
@@ -72,7 +77,7 @@ def listening(executor, leftovers):
 
 
 def _ask(said, *lines, **more):
-    call = _asking("127.0.0.1", said["keeper_port"], keeper.PATH, TOKEN)
+    call = _asking("127.0.0.1", said["keeper_port"], keeper.PATH, KEY, said["certificate"])
     return json.loads(call(json.dumps({"lines": list(lines), "wait_ms": 10_000, **more})))
 
 
@@ -86,7 +91,11 @@ def _events_until_end(said):
 
 
 def _post(said, path, headers, body="{}"):
-    connection = http.client.HTTPConnection("127.0.0.1", said["keeper_port"], timeout=BOUND_SECONDS)
+    tls = ssl.create_default_context(cadata=said["certificate"])
+    tls.check_hostname = False
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", said["keeper_port"], timeout=BOUND_SECONDS, context=tls
+    )
     try:
         connection.request("POST", path, body, headers)
         return connection.getresponse().status
@@ -106,11 +115,26 @@ def test_events_are_kept_until_they_were_taken(listening):
 
 
 def test_strangers_get_nothing(listening):
-    token = {"Authorization": f"Bearer {TOKEN}"}
+    key = {"Authorization": f"Bearer {KEY}"}
     assert _post(listening, keeper.PATH, {}) == 401
-    assert _post(listening, keeper.PATH, {"Authorization": f"Bearer {'0' * 64}"}) == 401
-    assert _post(listening, "/elsewhere", token) == 404
-    assert _post(listening, keeper.PATH, {**token, "Content-Length": str(9 << 20)}, None) == 413
+    for wrong in (TOKEN, keys.key_for(TOKEN, "read"), "0" * 64):
+        assert _post(listening, keeper.PATH, {"Authorization": f"Bearer {wrong}"}) == 401
+    assert _post(listening, "/elsewhere", key) == 404
+    assert _post(listening, keeper.PATH, {**key, "Content-Length": str(9 << 20)}, None) == 413
+
+
+def test_a_stranger_that_speaks_no_tls_is_let_go(listening):
+    with socket.create_connection(("127.0.0.1", listening["keeper_port"])) as stranger:
+        stranger.settimeout(BOUND_SECONDS)
+        stranger.sendall(f"POST {keeper.PATH} HTTP/1.1\r\n\r\n".encode())
+        with contextlib.suppress(ConnectionResetError):
+            assert b"HTTP" not in stranger.recv(1000)
+
+
+def test_the_key_goes_to_no_other_than_the_keeper(listening):
+    other, _ = _native.new_certificate()
+    ask = _asking("127.0.0.1", listening["keeper_port"], keeper.PATH, KEY, other)
+    assert json.loads(ask("{}"))["trouble"].startswith("gone: something else than the keeper")
 
 
 def test_a_silent_client_ends_the_cluster(executor, leftovers):
@@ -156,6 +180,7 @@ def remote(answers, first=None, lease=300):
         "pid": 2,
         "place": "x",
         "keeper_port": 3,
+        "certificate": "",
     }
     settings = SimpleNamespace(connect_lease=lease, coordinator_port="0")
     context = FakeContext(first or said, answers)

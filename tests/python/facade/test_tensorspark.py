@@ -46,7 +46,7 @@ def version_of(spark_session):
     like = [np.zeros(3, np.float32), np.zeros((), np.float64)]
     rule, _ = rules.make_rule("delta", None, 0)
     client = connection.connect(
-        [process.server], like, rule, connection.Worker(9, "the test", False, 1), process.token
+        [process.server], like, rule, connection.Worker(9, "the test", False, 1), process.key
     )
     return client.version
 

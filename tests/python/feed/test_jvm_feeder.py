@@ -13,6 +13,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 
+from support import handshake
 from support.fake_spark import FakeSparkContext
 from tfos import _version
 from tfos.cluster.feed import ClusterFeed
@@ -24,6 +25,7 @@ from tfos.settings import Settings
 from tfos.spark import jar
 
 TOKEN = "5e" * 32
+READ_KEY = "4d" * 32
 
 
 def context_with_jar(spark, master="spark://host:7077", **options):
@@ -102,7 +104,7 @@ def test_the_setting_has_three_values():
 
 
 class AskedCoordinator:
-    """Answers tasks as a coordinator would: `answers` by path, and says who did not know the token."""
+    """Answers tasks as a coordinator would: `answers` by path, and counts who has not its key."""
 
     def __init__(self):
         self.answers = {}
@@ -110,9 +112,12 @@ class AskedCoordinator:
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                if self.headers["Authorization"] != f"Bearer {TOKEN}":
+            def setup(self):
+                if not handshake.accept(self.request, READ_KEY, "questions"):
                     outer.strangers += 1
+                super().setup()
+
+            def do_GET(self):
                 answer = outer.answers.get(self.path.partition("?")[0])
                 self.send_response(204 if answer is None else 200)
                 self.end_headers()
@@ -131,7 +136,7 @@ class AskedCoordinator:
             taken.bind(("127.0.0.1", 0))  # and nobody listens
             return FeedPlan(
                 feed_key=TOKEN,
-                read_key=TOKEN,
+                read_key=READ_KEY,
                 encrypt="auto",
                 pickle=True,
                 coordinator=self.server.server_address,

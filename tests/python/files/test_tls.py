@@ -23,11 +23,11 @@ listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
 nodes = [{"node_id": node, "job_name": "worker", "task_index": node, "host": "h",
           "address": "127.0.0.1", "tensor_port": listener.getsockname()[1]}
          for node, listener in enumerate(listeners)]
-token = secrets.token_hex(32)
+key = secrets.token_hex(32)
 
 
 def take_part(node):
-    group = collective.Group(nodes, node, token, listeners[node].detach(), shared_memory=False, encrypt=True)
+    group = collective.Group(nodes, node, key, listeners[node].detach(), shared_memory=False, encrypt="true")
     values = np.arange(300_000, dtype=np.float32) * (node + 1)
     (total,) = group.all_reduce([tf.constant(values)], None, "sum")
     group.leave()
@@ -39,18 +39,18 @@ with concurrent.futures.ThreadPoolExecutor(2) as threads:
         assert transport == "tcp with TLS", transport
         np.testing.assert_array_equal(total, np.arange(300_000, dtype=np.float32) * 3)
 
-process = ParameterServerProcess("127.0.0.1", encrypt=True)
+process = ParameterServerProcess("127.0.0.1", encrypt="true")
 server = dataclasses.replace(process.server, id="of another host")
 w = np.zeros(300_000, np.float32)
 worker = connection.Worker(0, "worker:0 on host h", True, 1)
-with parameter_server.ParameterServer([w], [server], worker, process.token, overlap=False,
+with parameter_server.ParameterServer([w], [server], worker, process.key, overlap=False,
                                       sync_interval=1) as values:
     assert values.local_servers == 0
     w += np.arange(300_000, dtype=np.float32)
     values.step()
     other = np.ones(300_000, np.float32)
     with parameter_server.ParameterServer([other], [server], dataclasses.replace(worker, number=1, starts=False),
-                                          process.token):
+                                          process.key):
         np.testing.assert_array_equal(other, np.arange(300_000, dtype=np.float32))
 process.close()
 print("through")

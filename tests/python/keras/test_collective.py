@@ -38,7 +38,7 @@ def test_operations_on_tensors_and_structures(spark, tmp_path, leftovers):
         programs.operations,
         tmp_path,
         tensors_shared_memory=False,
-        tensors_encrypt=True,
+        encrypt=True,
         tensors_timeline=str(tmp_path / "timeline"),
     )
     assert nodes[0]["rounded"] == nodes[1]["rounded"], "nodes must have the same bits"
@@ -145,11 +145,11 @@ def test_a_node_that_dies_ends_the_others_operations(spark, tmp_path, leftovers)
 def test_a_program_that_wants_rdma_where_tensors_are_encrypted_hears_it_at_once(monkeypatch):
     from tfos import collective
 
-    monkeypatch.setattr(collective, "_cluster", ((), {"encrypt": True, "rdma": "false"}))
-    with pytest.raises(BadInputError, match="spark.tfos.tensors.encrypt"):
+    monkeypatch.setattr(collective, "_cluster", ((), {"encrypt": "true", "rdma": "false"}))
+    with pytest.raises(BadInputError, match="encrypts everything"):
         collective.prefer_rdma()
 
 
 def test_what_cant_be_encrypted_is_refused(spark):
     with pytest.raises(BadInputError, match="can't be encrypted"):
-        tfos.run(spark, programs.operations, nodes=2, tensors_encrypt=True, rdma=True)
+        tfos.run(spark, programs.operations, nodes=2, encrypt=True, rdma=True)

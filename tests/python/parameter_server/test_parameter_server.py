@@ -38,7 +38,7 @@ def worker(number=0, workers=1):
 def server_of(process, variables, number=0, workers=1, **options):
     options.setdefault("overlap", False)
     return parameter_server.ParameterServer(
-        variables, [process.server], worker(number, workers), process.token, **options
+        variables, [process.server], worker(number, workers), process.key, **options
     )
 
 
@@ -67,7 +67,7 @@ def test_changes_of_processes_add_up(serving, overlap):
     context = multiprocessing.get_context("spawn")
     with server_of(process, [w]) as server:
         workers = [
-            context.Process(target=push_changes, args=(process.server, process.token, n, overlap))
+            context.Process(target=push_changes, args=(process.server, process.key, n, overlap))
             for n in range(1, 4)
         ]
         for one in workers:
@@ -79,10 +79,10 @@ def test_changes_of_processes_add_up(serving, overlap):
     assert w.tolist() == [10 * (1 + 2 + 3)] * 1000
 
 
-def push_changes(server, token, number, overlap):
+def push_changes(server, key, number, overlap):
     w = np.zeros(1000, np.float32)
     with parameter_server.ParameterServer(
-        [w], [server], worker(number), token, sync_interval=3, overlap=overlap
+        [w], [server], worker(number), key, sync_interval=3, overlap=overlap
     ) as client:
         for _ in range(10):
             w += number
@@ -110,10 +110,10 @@ def test_a_push_is_counted_once(serving):
     assert w.tolist() == [3] * 3
 
 
-def push_until_killed(server, token, pushed):
+def push_until_killed(server, key, pushed):
     w = np.zeros(100_000, np.float32)
     with parameter_server.ParameterServer(
-        [w], [server], worker(1), token, sync_interval=1, staleness=1
+        [w], [server], worker(1), key, sync_interval=1, staleness=1
     ) as client:
         while True:
             w += 1
@@ -128,7 +128,7 @@ def test_others_go_on_when_a_worker_is_killed(serving):
     pushed = context.Event()
     with server_of(process, [w], sync_interval=1, staleness=1) as server:
         other = context.Process(
-            target=push_until_killed, args=(process.server, process.token, pushed)
+            target=push_until_killed, args=(process.server, process.key, pushed)
         )
         other.start()
         while not pushed.is_set():
@@ -251,7 +251,7 @@ def test_values_are_copied_for_as_many_tensors_as_variables(serving):
     process = serving()
     variables = [np.arange(3, dtype=np.float32), np.zeros(2, np.float64)]
     rule = _native.ParameterRule.make("delta", workers=1)
-    client = connection.connect([process.server], variables, rule, worker(), process.token)
+    client = connection.connect([process.server], variables, rule, worker(), process.key)
     client.write(0, [connection.as_bytes(array) for array in variables])
     client.start_at(0)
     client.run(push=None, pull=True, overlapped=False, tensors=[])

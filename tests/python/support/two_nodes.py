@@ -84,7 +84,7 @@ def _context(rank: int, nodes: list[dict[str, Any]], token: str) -> Any:
     return NodeContext(
         {
             "node": {"default_fs": "file:///", "working_dir": "/", "log_dir": None},
-            "token": token,
+            "keys": dict.fromkeys(("feed", "tensors", "parameters"), token),
             "node_id": rank,
             "executor_id": str(rank),
             "job_name": JOBS[rank],

@@ -130,7 +130,7 @@ class SessionTraining:
             options = self._options
             settings = Settings.resolve(lambda key: self._sc.getConf().get(key), {})
             self._server = ParameterServerProcess(
-                options.host or network.local_address(), options.port, settings.tensors_encrypt
+                options.host or network.local_address(), options.port, settings.encrypt
             )
             self._served = served
         return self._server
@@ -158,7 +158,7 @@ class SessionTraining:
             options=step.options,
             combiner=step.combiner,
             server=server.server,
-            token=server.token,
+            key=server.key,
         )
 
     def _train(self, rdd: Any, plan: WorkerPlan) -> None:
@@ -168,24 +168,3 @@ class SessionTraining:
             rdd.mapPartitionsWithIndex(SessionWorker(sent)).setName(self._options.name).count()
         finally:
             sent.destroy()
-
-
-def _connect(
-    server: ParameterServerProcess, combiner: Combiner, values: Sequence[np.ndarray]
-) -> Any:
-    """The driver's client, which gives the server its first values."""
-    rule, _ = combiner.rule()
-    worker = connection.Worker(
-        number=_DRIVER,
-        name=f"the driver on host {socket.gethostname()}",
-        starts=True,
-        workers=combiner.count,
-    )
-    return connection.connect(
-        [server.server],
-        values,
-        rule,
-        worker,
-        server.token,
-        connect_timeout=connection.RUNNING_CONNECT_TIMEOUT,
-    )

@@ -35,7 +35,7 @@ class Combiner:
 
 @dataclasses.dataclass(frozen=True)
 class WorkerPlan:
-    """What all workers of a run need; made by the driver. The token is kept out of its text."""
+    """What all workers of a run need; made by the driver. The key is kept out of its text."""
 
     meta_graph: bytes = dataclasses.field(repr=False)
     #: Values of all variables but the parameters, by name.
@@ -51,7 +51,7 @@ class WorkerPlan:
     options: Any
     combiner: Combiner
     server: connection.Server
-    token: str = dataclasses.field(repr=False)
+    key: str = dataclasses.field(repr=False)
 
 
 def batches(rows: Iterable[Any], size: int, columns: int) -> Iterator[list[np.ndarray]]:
@@ -112,7 +112,7 @@ class Training:
             like,
             rule,
             worker,
-            plan.token,
+            plan.key,
             connect_timeout=connection.RUNNING_CONNECT_TIMEOUT,
         )
 

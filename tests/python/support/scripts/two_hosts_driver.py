@@ -110,7 +110,7 @@ def train_together(spark, run, directory):
     data = spark.createDataFrame(rows, "x array<float>, y float").repartition(4)
     for name in ("open", "encrypted"):
         arguments = {"dir": directory, "name": name}
-        with run(train, nodes=2, args=arguments, tensors_encrypt=name == "encrypted") as cluster:
+        with run(train, nodes=2, args=arguments, encrypt=name == "encrypted") as cluster:
             cluster.train(data, epochs=2)
         rows_read = sum(node["rows_read"] for node in cluster.ledger().nodes.values())
         assert rows_read == 2 * len(rows), cluster.ledger()

@@ -1,0 +1,182 @@
+#include "control/link/coordinator_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/crypto/purpose.h"
+#include "base/logging.h"
+#include "control/link/control_server.h"
+#include "net/listen.h"
+#include "testing/recording_proxy.h"
+
+namespace tfos::control {
+namespace {
+
+namespace asio = boost::asio;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using tfos::testing::RecordingProxy;
+
+constexpr std::chrono::seconds kLong(60);
+
+/// Answers an agent with what it says, as often as it says it.
+class Echo final : public ControlService {
+ public:
+  asio::awaitable<HttpAnswer> Get(std::string, std::string) override {
+    HttpAnswer answer;  // named: GCC 12 destroys aggregates in a co_return twice
+    co_return answer;
+  }
+  Status OnMessage(AgentConnection& agent, std::string_view text) override {
+    node_ids.push_back(agent.node_id());
+    agent.MarkIdentified();
+    agent.Send({std::string(text)});
+    return Status::Ok();
+  }
+  void OnClosed(AgentConnection&) override { ++closed; }
+
+  std::vector<std::uint32_t> node_ids;
+  int closed = 0;
+};
+
+/// An agent's link and a coordinator's server, in one thread.
+class CoordinatorLinkTest : public ::testing::Test {
+ protected:
+  CoordinatorLinkTest() { SetUpLogging("coordinator link test", "INFO"); }
+
+  void Listen(net::Encryption encryption) {
+    ControlServer::Options options;
+    options.bind_address = "127.0.0.1";
+    options.token = token_;
+    options.encryption = encryption;
+    auto server = ControlServer::Listen(io_.get_executor(), options, service_);
+    ASSERT_TRUE(server.ok()) << server.status().ToString();
+    server_ = std::move(server).value();
+  }
+
+  CoordinatorLink::Options Options(std::uint16_t port, net::Encryption encryption) const {
+    return {.address = "127.0.0.1",
+            .port = port,
+            .key = KeyFor(token_, Purpose::kJoin),
+            .encryption = encryption,
+            .node_id = 5,
+            .connect_timeout = kLong,
+            .idle_timeout = kLong};
+  }
+
+  /// Runs a coroutine to its end.
+  void Run(asio::awaitable<void> coroutine) {
+    bool done = false;
+    asio::co_spawn(io_, std::move(coroutine), [&](const std::exception_ptr& thrown) {
+      EXPECT_EQ(thrown, nullptr);
+      done = true;
+    });
+    io_.restart();
+    while (!done) io_.run_one();
+  }
+
+  /// Why it can't connect.
+  std::string Trouble(const CoordinatorLink::Options& options) {
+    std::string trouble;
+    Run([](const asio::any_io_executor& executor, CoordinatorLink::Options wanted,
+           std::string& why) -> asio::awaitable<void> {
+      auto link = co_await CoordinatorLink::Connect(executor, std::move(wanted));
+      EXPECT_FALSE(link.ok());
+      if (!link.ok()) why = link.status().ToString();
+    }(io_.get_executor(), options, trouble));
+    return trouble;
+  }
+
+  /// Says each text, and hears it again.
+  asio::awaitable<void> Converse(CoordinatorLink::Options options, std::vector<std::string> texts) {
+    auto link = co_await CoordinatorLink::Connect(io_.get_executor(), std::move(options));
+    EXPECT_TRUE(link.ok()) << link.status().ToString();
+    if (!link.ok()) co_return;
+    EXPECT_EQ((*link)->local_address(), "127.0.0.1");
+    for (const std::string& text : texts) (*link)->Send(text);
+    for (const std::string& text : texts) {
+      const Result<std::string> heard = co_await (*link)->Read();
+      EXPECT_TRUE(heard.ok()) << heard.status().ToString();
+      EXPECT_EQ(heard.ok() ? *heard : "nothing", text);
+    }
+    co_await (*link)->Close(Deadline::After(kLong));
+  }
+
+  const Secret token_ = Secret::Generate().value();
+  asio::io_context io_{1};
+  Echo service_;
+  std::unique_ptr<ControlServer> server_;
+};
+
+class ChannelTest : public CoordinatorLinkTest,
+                    public ::testing::WithParamInterface<net::Encryption> {};
+
+INSTANTIATE_TEST_SUITE_P(Channels, ChannelTest,
+                         ::testing::Values(net::Encryption::kNever, net::Encryption::kAlways),
+                         [](const auto& test) {
+                           return test.param == net::Encryption::kAlways ? "Tls" : "Plain";
+                         });
+
+TEST_P(ChannelTest, MessagesGoBothWays) {
+  Listen(GetParam());
+  std::vector<std::string> texts = {"one", std::string(300'000, 'x'), ""};
+  for (int i = 0; i < 100; ++i) texts.push_back(std::to_string(i));
+  Run(Converse(Options(server_->port(), GetParam()), texts));
+  EXPECT_EQ(service_.node_ids.size(), texts.size());
+  EXPECT_THAT(service_.node_ids, ::testing::Each(5U));
+  while (service_.closed == 0) io_.run_one();
+}
+
+TEST_P(ChannelTest, NoKeyCrossesTheNetwork) {
+  Listen(GetParam());
+  RecordingProxy listener(server_->port());
+  const std::string said = R"({"type":"register","host":"a-name-that-tells"})";
+  Run(Converse(Options(listener.port(), GetParam()), {said}));
+  while (service_.closed == 0) io_.run_one();
+  const std::string& passed = listener.passed();
+  for (const Secret& secret : {token_, KeyFor(token_, Purpose::kJoin)}) {
+    const auto bytes = secret.bytes();
+    EXPECT_THAT(passed, Not(HasSubstr(secret.ToHex())));
+    EXPECT_THAT(passed, Not(HasSubstr(std::string(bytes.begin(), bytes.end()))));
+  }
+  EXPECT_THAT(passed, Not(HasSubstr("Bearer")));
+  if (GetParam() != net::Encryption::kAlways) return;
+  // WebSocket masks what an agent says, not what it hears.
+  EXPECT_THAT(passed, Not(HasSubstr("a-name-that-tells")));
+  EXPECT_THAT(passed, Not(HasSubstr("HTTP")));
+}
+
+TEST_P(ChannelTest, AnotherClustersCoordinatorIsToldApart) {
+  Listen(GetParam());
+  CoordinatorLink::Options options = Options(server_->port(), GetParam());
+  options.key = Secret::Generate().value();
+  EXPECT_THAT(Trouble(options), HasSubstr("the coordinator of another cluster"));
+  // A key for something else is none.
+  options.key = KeyFor(token_, Purpose::kRead);
+  EXPECT_THAT(Trouble(options), HasSubstr("the coordinator of another cluster"));
+}
+
+TEST_F(CoordinatorLinkTest, AnotherSettingIsNamed) {
+  Listen(net::Encryption::kAlways);
+  EXPECT_THAT(Trouble(Options(server_->port(), net::Encryption::kNever)),
+              HasSubstr("spark.tfos.encrypt"));
+}
+
+TEST_F(CoordinatorLinkTest, WhoSaysNothingIsGivenUp) {
+  const net::TcpListener silent = net::ListenTcp("127.0.0.1", 0, 0).value();
+  CoordinatorLink::Options options = Options(silent.port, net::Encryption::kAlways);
+  options.connect_timeout = std::chrono::milliseconds(50);
+  EXPECT_THAT(Trouble(options), HasSubstr("did not shake hands in time"));
+}
+
+}  // namespace
+}  // namespace tfos::control

@@ -1,0 +1,43 @@
+#ifndef TFOS_CONTROL_LINK_PAGE_KEYS_H_
+#define TFOS_CONTROL_LINK_PAGE_KEYS_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/crypto/secret.h"
+
+namespace tfos::control {
+
+/// What opens the coordinator's pages to peers that speak HTTP at once: a bearer, and for TensorBoard,
+/// which a browser shows, a cookie.
+///
+/// Owner and lifetime: a value. Threads: any.
+class PageKeys {
+ public:
+  static constexpr std::string_view kMetrics = "/metrics";
+  static constexpr std::string_view kTensorBoard = "/tensorboard";
+
+  /// The keys are made of the cluster's token, but for a `scrape_token` that is not empty.
+  PageKeys(const Secret& token, const std::string& scrape_token);
+
+  /// `page`: the target without its query. The others: the request's fields of these names.
+  bool Open(std::string_view page, std::string_view authorization, std::string_view cookie) const;
+
+  /// Whether this is TensorBoard's page or one below it.
+  static bool IsTensorBoard(std::string_view page);
+  /// For who comes to TensorBoard's page with `key=` and the right key in the query: the cookie to
+  /// be set, for this page alone.
+  std::optional<std::string> CookieFor(std::string_view query) const;
+
+ private:
+  const std::string read_;
+  const std::string read_bearer_;
+  const std::string scrape_bearer_;
+  /// Browsers send the cookies of one host to all its ports, so each cluster's has another name.
+  const std::string cookie_;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_LINK_PAGE_KEYS_H_
