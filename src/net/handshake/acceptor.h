@@ -24,7 +24,7 @@ namespace tfos::net {
 /// protocol and has proved nothing.
 struct Guest {
   Connection connection;  ///< No stream if it is somebody else.
-  std::string peer;       ///< Who it is, for messages: an address, or a process of this host.
+  std::string peer;       ///< For messages: an address, or a process of this host.
   UniqueFd other;         ///< The socket of somebody else.
   std::string received;   ///< From it.
 };

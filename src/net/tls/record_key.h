@@ -23,7 +23,7 @@ inline constexpr std::size_t kRecordTagBytes = 16;
 /// What follows the head: 2^14 bytes, the type, and what the cipher adds.
 inline constexpr std::size_t kMostRecordBodyBytes = (std::size_t{1} << 14) + 256;
 /// Records take up multiples of this on the wire, by padding: the kernel copies them faster, and
-/// who listens learns less about the lengths of messages.
+/// a listener learns less about the lengths of messages.
 inline constexpr std::size_t kRecordLineBytes = 64;
 /// As much as goes into a record of 16 KiB, and a multiple of 64.
 inline constexpr std::size_t kMostRecordDataBytes = 16'320;

@@ -21,8 +21,9 @@ namespace tfos::net {
 
 /// What OpenSSL asks for in a handshake, and finds.
 struct TlsSecrets {
-  Secret key;                        ///< The pre-shared one.
-  std::optional<Secret> connecting;  ///< Traffic secrets (RFC 8446, 7.1), by who sends with them.
+  Secret key;  ///< The pre-shared one.
+  std::optional<Secret>
+      connecting;  ///< Traffic secrets (RFC 8446, 7.1), by the end that sends with them.
   std::optional<Secret> accepting;
 };
 
