@@ -13,6 +13,12 @@
 #include "net/socket.h"
 
 namespace tfos::feed {
+namespace {
+
+/// What nodes send at most (FeedServerOptions); a feeder gets memory for what is announced.
+constexpr std::uint32_t kLargestResult = 1U << 30;
+
+}  // namespace
 
 std::string FeedClient::Impl::NameOf(const Endpoint& endpoint) {
   return endpoint.host.empty() ? fmt::format("node {}", endpoint.node_id)
@@ -158,6 +164,11 @@ Status FeedClient::Impl::OnOpened(const OpenedMessage& opened) {
       return {ErrorKind::kBadInput, fmt::format("{} has no queue '{}'", node_, queue_)};
     case OpenStatus::kGoOn:
       break;
+  }
+  if (opened.result_limit > kLargestResult) {
+    return {ErrorKind::kBadInput,
+            fmt::format("{} wants to send results of {} bytes; at most {} are taken", node_,
+                        opened.result_limit, kLargestResult)};
   }
   reader_.set_limits({.data = 0, .result = opened.result_limit});
   return UseRegion(opened.region_bytes);
