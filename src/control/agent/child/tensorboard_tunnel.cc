@@ -9,8 +9,8 @@
 #include "base/logging.h"
 #include "base/process/unique_fd.h"
 #include "control/ask/protocols.h"
-#include "control/link/stream/async_stream.h"
 #include "control/link/relay.h"
+#include "control/link/stream/async_stream.h"
 #include "net/stream.h"
 
 namespace tfos::control {
