@@ -1,6 +1,6 @@
 """Whether Spark's own RPC is authenticated and encrypted, as far as a configuration says.
 
-The program, its arguments and the cluster's token travel inside Spark jobs. What protects Spark's
+The program, its arguments and the cluster's keys travel inside Spark jobs. What protects Spark's
 RPC and its transfer of blocks therefore protects them, too, and nothing else does.
 
 Pure functions of a configuration. Errors: none. Threads: any.
