@@ -86,7 +86,7 @@ class FeedServer {
 
   FeedCounters counters() const;
 
-  /// For whoever connects to another node's feed.
+  /// To connect to another node's feed.
   const Secret& key() const;
   net::Encryption encryption() const;
   /// Whether rows may be pickles. If not, a chunk that is one must not be read.

@@ -42,7 +42,7 @@ struct EncodeNode {
 /// Threads: one at a time, with the GIL. The GIL may be released between the calls; rows that
 /// another thread changes meanwhile are noticed.
 /// Errors: throws nb::python_error, with what pickle raised when a row cannot be pickled, and
-/// BadInputError for rows that would have to be.
+/// BadInputError for rows that would need to be.
 class RowEncoder {
  public:
   explicit RowEncoder(bool pickles = true) : pickles_(pickles) {}

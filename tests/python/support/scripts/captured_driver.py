@@ -7,7 +7,6 @@ what a listener must not find.
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import sys
 
