@@ -57,7 +57,9 @@ class RpcSecurity:
         if not self.authenticated:
             dangers.append("anyone with access to its ports can run code as this user")
         if not self.encrypted_by:
-            dangers.append("anyone with access to its traffic gets the program and the cluster's token")
+            dangers.append(
+                "anyone with access to its traffic gets the program and the cluster's token"
+            )
         return ", and ".join(dangers)
 
 
