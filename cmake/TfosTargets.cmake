@@ -23,14 +23,18 @@ else()
   # copy of the unwinder aborts on its state.
   target_link_options(tfos_flags INTERFACE -static-libstdc++)
 endif()
-# What distributions build their packages with; tools/dist/check_wheel.py looks for the traces. No
+# An index beyond the end of a span, a vector or a text ends the process, in every build: what
+# others send is parsed with these.
+target_compile_definitions(tfos_flags INTERFACE _GLIBCXX_ASSERTIONS)
+# What distributions build their packages with; tools/checks/hardening.py looks for the traces. No
 # -fcf-protection: the processor heeds it only in programs whose every part has it, and the C++
-# runtime of Debian has not.
-if(TFOS_HARDEN)
-  include(CheckPIESupported)
-  check_pie_supported(LANGUAGES CXX)
+# runtime of Debian has not. _FORTIFY_SOURCE hides calls from sanitizers, which look closer, and
+# does nothing without optimization.
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES CXX)
+if(NOT TFOS_SANITIZE)
   target_compile_options(tfos_flags INTERFACE -fstack-protector-strong -fstack-clash-protection
-    -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+    $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>
     $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},aarch64>:-mbranch-protection=standard>)
   target_link_options(tfos_flags INTERFACE LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
 endif()

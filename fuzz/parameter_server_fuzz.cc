@@ -70,7 +70,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }();
   (void)quiet;
   static const Secret key = Secret::Generate().value();
-  static const SharedMemory region = SharedMemory::Create("fuzz", 4096).value();
+  static const SharedMemory region =
+      SharedMemory::Create("fuzz", 4096, SharedMemory::Writers::kAll).value();
   if (size == 0) return 0;
   auto messages = std::as_bytes(std::span(data + 1, size - 1));
   if (TakesMuchMemory(messages)) return 0;

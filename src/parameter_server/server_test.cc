@@ -574,10 +574,10 @@ class Squatter {
     EXPECT_EQ(::pipe2(ready, O_CLOEXEC), 0);
     const UniqueFd says(ready[0]);
     UniqueFd said(ready[1]);
+    const auto address = net::AbstractAddress(name);
     child_ = ::fork();
     if (child_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const auto address = net::AbstractAddress(name);
       const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
       const bool listens = ::setuid(kNobody) == 0 && address.ok() &&
                            ::bind(socket, address->get(), address->size) == 0 &&

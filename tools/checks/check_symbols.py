@@ -10,6 +10,8 @@ executable may need other shared libraries than the C library and libgcc_s, whic
 an executor has them, and need not have our C++ runtime or OpenSSL. Nor may either contain a copy of
 libgcc's unwinder: pthread_exit unwinds with libgcc_s, whose state another copy can't read. Nor may
 they need what only the newest glibc has: docs/status.md says which one executors need.
+
+Each must also be hardened against attacks on memory (hardening.py).
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+from hardening import checks_indexes, soft_spots
 
 ALLOWED_LIBRARIES = re.compile(
     r"(libc|libgcc_s|libm|libpthread|libdl|librt|ld-linux-[\w-]+)\.so\.[\d.]+"
@@ -67,6 +71,9 @@ def main(paths: list[str]) -> int:
             failures += [f"{path}: shows the symbol {name}" for name in leaked_symbols(path)]
         failures += [f"{path}: needs {name}" for name in foreign_libraries(path)]
         failures += [f"{path}: needs glibc's {name}" for name in too_new_symbols(path)]
+        failures += [f"{path}: lacks {what}" for what in soft_spots(path)]
+        if not checks_indexes(path):
+            failures.append(f"{path}: lacks checks of indexes (_GLIBCXX_ASSERTIONS)")
     print("\n".join(failures) or f"{len(paths)} files are clean")
     return 1 if failures else 0
 

@@ -11,7 +11,6 @@ memory. Prints what is wrong and fails if there is any of it.
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -22,6 +21,7 @@ from targets import GLIBC
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "checks"))
 from check_symbols import foreign_libraries, leaked_symbols
+from hardening import readelf, soft_spots
 
 #: TensorFlow's wheel alone is two hundred times as much; ours shall be no burden.
 LIMIT_BYTES = 40 * 1024 * 1024
@@ -45,33 +45,12 @@ def binaries(archive: Path, folder: Path) -> Iterator[tuple[str, Path]]:
                 yield from binaries(path, folder / f"{name}.content")
 
 
-def readelf(option: str, path: Path) -> str:
-    command = ["readelf", "--wide", option, str(path)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 def too_new(path: Path) -> list[str]:
     """The versions of glibc's symbols that ``path`` needs and the oldest system lacks."""
     limit = [int(part) for part in GLIBC.split(".")]
     versions = set(re.findall(r"GLIBC_(\d+(?:\.\d+)+)", readelf("--version-info", path)))
     found = ([int(part) for part in version.split(".")] for version in versions)
     return [".".join(map(str, version)) for version in sorted(found) if version > limit]
-
-
-def soft_spots(path: Path) -> list[str]:
-    """What ``path`` lacks of what TFOS_HARDEN asks for."""
-    headers = readelf("--program-headers", path)
-    dynamic = readelf("--dynamic", path)
-    symbols = readelf("--dyn-syms", path)
-    stack = re.search(r"GNU_STACK.*\s([RWE]+)\s+0x", headers)
-    found = {
-        "a stack that is not executable": stack is not None and "E" not in stack.group(1),
-        "relocations that are read-only (RELRO)": "GNU_RELRO" in headers,
-        "symbols that are bound at once (BIND_NOW)": bool(re.search(r"BIND_NOW|\bNOW\b", dynamic)),
-        "canaries on the stack": "__stack_chk_fail" in symbols,
-        "addresses that move (PIE)": "DYN" in readelf("--file-header", path),
-    }
-    return [what for what, there in found.items() if not there]
 
 
 def problems(wheel: Path) -> list[str]:

@@ -77,7 +77,6 @@ def build(python: Python, sysroot: Sysroot, libraries: Path, folder: Path, packa
         "CMAKE_CXX_FLAGS": f"-ffile-prefix-map={ROOT}=. -ffile-prefix-map={libraries}=libraries",
         "Python_INCLUDE_DIR": python.include,
         "nanobind_DIR": packages / "nanobind" / "cmake",
-        "TFOS_HARDEN": "ON",
         "TFOS_WERROR": "ON",
     }
     if stub is not None:

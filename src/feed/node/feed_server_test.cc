@@ -454,7 +454,7 @@ INSTANTIATE_TEST_SUITE_P(
         Breach{"SecondOpen", true, {Encode(SessionOptions{})}, "a second OPEN"},
         Breach{"GrowInUse", true, {Chunk(0, 64), EncodeGrow(1 << 20)}, "GROW"},
         Breach{"GrowToNothing", true, {EncodeGrow(0)}, "a chunk of 0 bytes"},
-        Breach{"GrowBeyondAll", true, {EncodeGrow(~0ull)}, "get memory for the feeder"},
+        Breach{"GrowBeyondAll", true, {EncodeGrow(~0ull)}, "the node's host has"},
         Breach{"GrowBeyondTcp", false, {EncodeGrow(1ull << 40)}, "over TCP at most"},
         Breach{"ChunkWithoutMemory", false, {Chunk(0, 64)}, "CHUNK message without shared memory"},
         Breach{"DataBesideMemory", true, {EncodeDataHead({}, 3) + "abc"}, "a DATA message"},

@@ -19,9 +19,9 @@
 namespace tfos::net {
 namespace {
 
-using ::testing::HasSubstr;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::HasSubstr;
 
 constexpr Protocol kProtocol{.magic = "tfos-tst", .version = 1, .name = "tests"};
 
@@ -162,9 +162,8 @@ TEST_F(AcceptorTest, WaitsWhereThereAreNoDescriptors) {
   EXPECT_TRUE(acceptor_->Progress().empty());
   EXPECT_EQ(acceptor_->strangers(), 0);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  std::thread member([&] {
-    connection = ShakeHands(std::move(early), party_, {.connecting = 1}, Long());
-  });
+  std::thread member(
+      [&] { connection = ShakeHands(std::move(early), party_, {.connecting = 1}, Long()); });
   EXPECT_EQ(AwaitGuest().size(), 1);
   member.join();
   EXPECT_TRUE(connection.ok()) << connection.status().ToString();

@@ -78,8 +78,8 @@ Result<Channel> LeastChannel(int socket, Encryption encryption) {
   const in6_addr one = HostOf(ours);
   const in6_addr other = HostOf(theirs);
   // Packets between two such ends never leave the host, and no other host can send them.
-  const bool within = std::memcmp(&one, &other, sizeof(one)) == 0 ||
-                      (IsLoopback(one) && IsLoopback(other));
+  const bool within =
+      std::memcmp(&one, &other, sizeof(one)) == 0 || (IsLoopback(one) && IsLoopback(other));
   return within ? Channel::kPlain : Channel::kTls;
 }
 

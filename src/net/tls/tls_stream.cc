@@ -5,8 +5,8 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <array>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -21,6 +21,12 @@ constexpr std::string_view kIdentity = "tfos";
 /// TLS_AES_128_GCM_SHA256, as keys of 32 bytes go with SHA-256.
 constexpr unsigned char kCipherSuite[] = {0x13, 0x01};
 constexpr char kCipherSuiteName[] = "TLS_AES_128_GCM_SHA256";
+
+/// A KeyUpdate (RFC 8446, 4.6.3) that asks for none in return.
+constexpr std::array kKeyUpdate = {std::byte{24}, std::byte{0}, std::byte{0}, std::byte{1},
+                                   std::byte{0}};
+/// A warning of no meaning, and that the connection ends (RFC 8446, 6.1).
+constexpr std::array kCloseNotify = {std::byte{1}, std::byte{0}};
 
 /// What OpenSSL says about what just failed.
 std::string Reason() {
@@ -39,7 +45,7 @@ struct FreeContext {
 
 /// A session that was never held, made of the key: what TLS 1.3 calls an external pre-shared key.
 SSL_SESSION* SessionOf(SSL* ssl) {
-  const auto& key = *static_cast<const Secret*>(SSL_get_app_data(ssl));
+  const Secret& key = static_cast<const TlsSecrets*>(SSL_get_app_data(ssl))->key;
   SSL_SESSION* const session = ::SSL_SESSION_new();
   const SSL_CIPHER* const cipher = ::SSL_CIPHER_find(ssl, kCipherSuite);
   if (session != nullptr && cipher != nullptr &&
@@ -66,6 +72,18 @@ int FindKey(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_SESSI
   return 1;  // Without a session TLS goes on, and fails for want of a certificate.
 }
 
+/// OpenSSL says each secret of the handshake once: `LABEL random secret`.
+void KeepSecret(const SSL* ssl, const char* line) {
+  auto& secrets = *static_cast<TlsSecrets*>(SSL_get_app_data(ssl));
+  const std::string_view text(line);
+  const auto keep = [text](std::string_view label, std::optional<Secret>& to) {
+    if (!text.starts_with(label) || text[label.size()] != ' ') return;
+    if (auto secret = Secret::FromHex(text.substr(text.rfind(' ') + 1)); secret.ok()) to = *secret;
+  };
+  keep("CLIENT_TRAFFIC_SECRET_0", secrets.connecting);
+  keep("SERVER_TRAFFIC_SECRET_0", secrets.accepting);
+}
+
 /// What all streams of a process have in common at one side; it holds no key.
 Result<SSL_CTX*> MakeContext(bool connecting) {
   StartOpenSsl();
@@ -81,6 +99,7 @@ Result<SSL_CTX*> MakeContext(bool connecting) {
   ::SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
   ::SSL_CTX_set_psk_use_session_callback(context.get(), UseKey);
   ::SSL_CTX_set_psk_find_session_callback(context.get(), FindKey);
+  ::SSL_CTX_set_keylog_callback(context.get(), KeepSecret);
   // A member that dies says no goodbye; that it has left it says in its protocol.
   ::SSL_CTX_set_options(context.get(), SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_RENEGOTIATION);
   // To a server without the key a client would offer to look at a certificate: none is good.
@@ -104,9 +123,9 @@ TlsStream::TlsStream(UniqueFd socket, std::unique_ptr<ssl_st, Deleter> ssl, cons
     : Stream(std::move(socket)),
       wire_(fd(), options.batch_bytes),
       ssl_(std::move(ssl)),
-      key_(key),
+      secrets_{.key = key, .connecting = {}, .accepting = {}},
       options_(options) {
-  SSL_set_app_data(ssl_.get(), const_cast<Secret*>(&key_));
+  SSL_set_app_data(ssl_.get(), &secrets_);
 }
 
 TlsStream::~TlsStream() = default;
@@ -122,8 +141,7 @@ Result<std::unique_ptr<TlsStream>> TlsStream::Begin(UniqueFd socket, Side side, 
   } else {
     ::SSL_set_accept_state(ssl.get());
   }
-  std::unique_ptr<TlsStream> stream(
-      new TlsStream(std::move(socket), std::move(ssl), key, options));
+  std::unique_ptr<TlsStream> stream(new TlsStream(std::move(socket), std::move(ssl), key, options));
   BIO* const bio = stream->wire_.MakeBio();
   if (bio == nullptr) return CantBegin();
   ::SSL_set_bio(stream->ssl_.get(), bio, bio);  // Which owns it now.
@@ -146,7 +164,11 @@ Result<TlsStream::Progress> TlsStream::ShakeHands() {
   while (true) {
     TFOS_ASSIGN_OR_RETURN(const bool flushed, wire_.Flush());
     if (!flushed) return Progress::kWriting;
-    if (handshake_done_) break;
+    if (seal_) return Progress::kDone;
+    if (handshake_done_) {
+      TFOS_RETURN_IF_ERROR(BeginRecords());
+      continue;
+    }
     ::ERR_clear_error();
     const int done = ::SSL_do_handshake(ssl_.get());
     const int error = done == 1 ? SSL_ERROR_NONE : ::SSL_get_error(ssl_.get(), done);
@@ -163,44 +185,52 @@ Result<TlsStream::Progress> TlsStream::ShakeHands() {
     if (wire_.holds_output()) continue;
     return Progress::kReading;
   }
-  if (::SSL_session_reused(ssl_.get()) != 1) {
-    return Status(ErrorKind::kBadInput, "the other end did not use the connection's key for TLS");
-  }
-  return Progress::kDone;
 }
 
-Status TlsStream::Write(std::span<const std::byte> data) {
-  std::size_t written = 0;
-  ::ERR_clear_error();
-  // The wire takes all.
-  if (data.empty() || ::SSL_write_ex(ssl_.get(), data.data(), data.size(), &written) == 1) {
-    encrypted_ += written;
-    sent_ += written;
-    return {};
+Status TlsStream::BeginRecords() {
+  if (::SSL_session_reused(ssl_.get()) != 1) {
+    return {ErrorKind::kBadInput, "the other end did not use the connection's key for TLS"};
   }
-  return {ErrorKind::kReconnect, "send over TLS: " + Reason()};
+  if (!secrets_.connecting || !secrets_.accepting || ::SSL_has_pending(ssl_.get()) != 0) {
+    return {ErrorKind::kBug, "OpenSSL's handshake left no keys, or took more than the handshake"};
+  }
+  const bool connecting = ::SSL_is_server(ssl_.get()) == 0;
+  const Secret& ours = connecting ? *secrets_.connecting : *secrets_.accepting;
+  const Secret& theirs = connecting ? *secrets_.accepting : *secrets_.connecting;
+  TFOS_ASSIGN_OR_RETURN(open_, RecordKey::Create(RecordKey::Use::kOpen, theirs));
+  TFOS_ASSIGN_OR_RETURN(seal_, RecordKey::Create(RecordKey::Use::kSeal, ours));
+  ssl_.reset();
+  secrets_.connecting.reset();
+  secrets_.accepting.reset();
+  return {};
+}
+
+Status TlsStream::MakeRecord(RecordType type, std::span<const std::byte> first,
+                             std::span<const std::byte> second) {
+  return seal_->Seal(type, first, second, wire_.Append(RecordBytes(first.size() + second.size())));
 }
 
 Status TlsStream::Encrypt(std::span<const std::byte> first, std::span<const std::byte> second) {
   if (sent_ >= options_.bytes_per_key) {
-    ::ERR_clear_error();
-    if (::SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
-      return {ErrorKind::kBug, "take another key for TLS: " + Reason()};
-    }
+    TFOS_RETURN_IF_ERROR(MakeRecord(RecordType::kHandshake, kKeyUpdate, {}));
+    TFOS_RETURN_IF_ERROR(seal_->Update());
     sent_ = 0;
   }
-  first = first.first(std::min(first.size(), options_.batch_bytes));
-  // What comes first is short: no record for it alone.
-  const std::size_t rest = first.size() % kRecordBytes;
-  TFOS_RETURN_IF_ERROR(Write(first.first(first.size() - rest)));
-  if (rest > 0) {
-    const std::size_t of_second = std::min(second.size(), kRecordBytes - rest);
-    std::memcpy(record_, first.last(rest).data(), rest);
-    if (of_second > 0) std::memcpy(record_ + rest, second.data(), of_second);
-    TFOS_RETURN_IF_ERROR(Write(std::span(record_, rest + of_second)));
-    second = second.subspan(of_second);
+  // Whole records where the batch has room for some.
+  const std::size_t records = options_.batch_bytes / RecordBytes(kMostRecordDataBytes);
+  const std::size_t batch =
+      records > 0 ? records * kMostRecordDataBytes : std::max<std::size_t>(options_.batch_bytes, 1);
+  while (encrypted_ < batch && !(first.empty() && second.empty())) {
+    const std::size_t most = std::min(kMostRecordDataBytes, batch - encrypted_);
+    const auto head = first.first(std::min(first.size(), most));
+    const auto data = second.first(std::min(second.size(), most - head.size()));
+    TFOS_RETURN_IF_ERROR(MakeRecord(RecordType::kData, head, data));
+    first = first.subspan(head.size());
+    second = second.subspan(data.size());
+    encrypted_ += head.size() + data.size();
   }
-  return Write(second.first(std::min(second.size(), options_.batch_bytes - encrypted_)));
+  sent_ += encrypted_;
+  return {};
 }
 
 Result<Transfer> TlsStream::Send(std::span<const std::byte> first,
@@ -212,26 +242,83 @@ Result<Transfer> TlsStream::Send(std::span<const std::byte> first,
   return Transfer{.bytes = std::exchange(encrypted_, 0)};
 }
 
+Result<std::size_t> TlsStream::NextRecord() const {
+  const auto input = wire_.input();
+  if (input.size() < kRecordHeadBytes) return kRecordHeadBytes;
+  const std::size_t body = RecordBodyBytes(input.first<kRecordHeadBytes>());
+  // At least the type.
+  if (body > kRecordTagBytes && body <= kMostRecordBodyBytes) return kRecordHeadBytes + body;
+  return Status(ErrorKind::kBadInput, fmt::format("a record of TLS of {} bytes", body));
+}
+
+std::size_t TlsStream::TakeHeld(std::span<std::byte> space) {
+  const std::size_t bytes = std::min(space.size(), held_.size());
+  std::ranges::copy(held_.first(bytes), space.begin());
+  held_ = held_.subspan(bytes);
+  return bytes;
+}
+
+Result<std::size_t> TlsStream::TakeRecord(std::span<const std::byte> record,
+                                          std::span<std::byte> space) {
+  const std::size_t in_room = RecordKey::RoomFor(record.size());
+  std::array<std::byte, kRecordLineBytes> rest;
+  const bool direct = in_room <= space.size();
+  if (!direct) record_.resize(in_room + rest.size());
+  const std::span<std::byte> room = (direct ? space : std::span(record_)).first(in_room);
+  TFOS_ASSIGN_OR_RETURN(const RecordKey::Opened opened, open_->Open(record, room, rest));
+  const std::size_t in_rest = opened.bytes - std::min(opened.bytes, in_room);
+  if (opened.type != RecordType::kData) {
+    // What this knows is short.
+    TFOS_RETURN_IF_ERROR(OnControl(
+        opened.type, in_room > 0 ? std::span<std::byte>() : std::span(rest).first(in_rest)));
+    return std::size_t{0};
+  }
+  if (!direct) {
+    std::ranges::copy(std::span(rest).first(in_rest),
+                      record_.begin() + static_cast<std::ptrdiff_t>(in_room));
+    held_ = std::span(record_).first(opened.bytes);
+    return TakeHeld(space);
+  }
+  if (in_rest == 0) return opened.bytes;
+  record_.assign(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(in_rest));
+  held_ = record_;
+  return in_room + TakeHeld(space.subspan(in_room));
+}
+
+Status TlsStream::OnControl(RecordType type, std::span<const std::byte> content) {
+  if (type == RecordType::kHandshake && std::ranges::equal(content, kKeyUpdate)) {
+    return open_->Update();
+  }
+  if (type == RecordType::kAlert && std::ranges::equal(content, kCloseNotify)) {
+    ended_ = true;
+    return {};
+  }
+  return {ErrorKind::kBadInput, fmt::format("the other end said something of type {} about TLS, "
+                                            "which no tfos says",
+                                            static_cast<int>(type))};
+}
+
 Result<Transfer> TlsStream::Receive(std::span<std::byte> space) {
-  ::ERR_clear_error();
-  std::size_t got = 0;
   drained_ = false;
-  if (::SSL_read_ex(ssl_.get(), space.data(), space.size(), &got) == 1) {
-    return Transfer{.bytes = got};
-  }
-  const int saved = errno;
-  switch (::SSL_get_error(ssl_.get(), 0)) {
-    case SSL_ERROR_WANT_READ:
+  std::size_t got = TakeHeld(space);
+  while (got < space.size() && !ended_) {
+    TFOS_ASSIGN_OR_RETURN(const std::size_t bytes, NextRecord());
+    if (bytes <= wire_.input().size() && bytes > kRecordHeadBytes) {
+      TFOS_ASSIGN_OR_RETURN(const std::size_t taken,
+                            TakeRecord(wire_.input().first(bytes), space.subspan(got)));
+      wire_.Take(bytes);
+      got += taken;
+      continue;
+    }
+    if (got > 0) break;  // The socket may have more.
+    TFOS_ASSIGN_OR_RETURN(const Transfer filled, wire_.Fill(bytes));
+    if (filled.blocked) {
       drained_ = true;
-      return Transfer{.blocked = true};
-    case SSL_ERROR_ZERO_RETURN:
-      return Transfer{.ended = true};
-    case SSL_ERROR_SYSCALL:
-      if (saved == 0) return Transfer{.ended = true};
-      return Status::FromErrno(saved, "receive");
-    default:
-      return Status(ErrorKind::kBadInput, "receive over TLS: " + Reason());
+      return filled;
+    }
+    ended_ = filled.ended;
   }
+  return Transfer{.bytes = got, .ended = ended_ && got == 0};
 }
 
 }  // namespace tfos::net

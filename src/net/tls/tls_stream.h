@@ -4,21 +4,35 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/crypto/secret.h"
 #include "base/time/wait.h"
 #include "net/stream.h"
+#include "net/tls/record_key.h"
 #include "net/tls/tls_wire.h"
 
 struct ssl_st;
 
 namespace tfos::net {
 
+/// What OpenSSL asks for in a handshake, and finds.
+struct TlsSecrets {
+  Secret key;  ///< The pre-shared one.
+  std::optional<Secret>
+      connecting;  ///< Traffic secrets (RFC 8446, 7.1), by the end that sends with them.
+  std::optional<Secret> accepting;
+};
+
 /// The bytes go through the socket in records of TLS 1.3. Both ends know a key, so there are no
 /// certificates; a Diffie-Hellman exchange goes with it, so that who learns the cluster's token
 /// later can't read what was recorded.
+///
+/// The handshake is OpenSSL's; the records are made here, from where the bytes are and to where
+/// they are to be.
 ///
 /// Owner, threads, errors: as Stream. Cost: AES-128-GCM of every byte.
 class TlsStream final : public Stream {
@@ -59,24 +73,38 @@ class TlsStream final : public Stream {
   struct Deleter {
     void operator()(ssl_st* ssl) const;
   };
-  static constexpr std::size_t kRecordBytes = std::size_t{16} << 10;
 
   TlsStream(UniqueFd socket, std::unique_ptr<ssl_st, Deleter> ssl, const Secret& key,
             const Options& options);
 
+  /// Takes the keys of both directions from the handshake, and lets go of OpenSSL's state.
+  Status BeginRecords();
   /// Makes records of a batch.
   Status Encrypt(std::span<const std::byte> first, std::span<const std::byte> second);
-  Status Write(std::span<const std::byte> data);
+  Status MakeRecord(RecordType type, std::span<const std::byte> first,
+                    std::span<const std::byte> second);
+  /// How many bytes the next record has, as far as its head has come. Bad input for an impossible
+  /// one.
+  Result<std::size_t> NextRecord() const;
+  /// Opens a record into `space` as far as it goes; the rest is held. Returns how many bytes came
+  /// there.
+  Result<std::size_t> TakeRecord(std::span<const std::byte> record, std::span<std::byte> space);
+  Status OnControl(RecordType type, std::span<const std::byte> content);
+  std::size_t TakeHeld(std::span<std::byte> space);
 
   TlsWire wire_;  ///< Before what uses it.
   std::unique_ptr<ssl_st, Deleter> ssl_;
-  const Secret key_;
+  TlsSecrets secrets_;
   const Options options_;
   bool handshake_done_ = false;
-  std::size_t encrypted_ = 0;  ///< Bytes whose records the socket has not taken all of yet.
-  std::uint64_t sent_ = 0;     ///< With the current key.
-  bool drained_ = false;       ///< Nothing is left of what has come.
-  std::byte record_[kRecordBytes];
+  std::optional<RecordKey> seal_;
+  std::optional<RecordKey> open_;
+  std::size_t encrypted_ = 0;        ///< Bytes whose records the socket has not taken all of yet.
+  std::uint64_t sent_ = 0;           ///< With the current key.
+  bool ended_ = false;               ///< The other end has said goodbye.
+  bool drained_ = false;             ///< Nothing is left of what has come.
+  std::vector<std::byte> record_;    ///< Opened, where there was no space for all of it.
+  std::span<const std::byte> held_;  ///< Of that: not taken yet.
 };
 
 }  // namespace tfos::net

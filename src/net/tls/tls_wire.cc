@@ -1,19 +1,24 @@
 #include "net/tls/tls_wire.h"
 
 #include <openssl/bio.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-
-#include "net/socket.h"
+#include <memory>
+#include <new>
+#include <utility>
 
 namespace tfos::net {
 namespace {
 
-/// For what records have around them, in a batch.
-constexpr std::size_t kAround = std::size_t{4} << 10;
+/// Of `size` bytes at least, and behind those of `from` between `begin` and `end`.
+AlignedBuffer Grown(const AlignedBuffer& from, std::size_t begin, std::size_t end,
+                    std::size_t size) {
+  AlignedBuffer grown(size);
+  if (grown.size() == 0) throw std::bad_alloc();
+  std::ranges::copy(from.bytes().subspan(begin, end - begin), grown.bytes().begin());
+  return grown;
+}
 
 struct FreeMethod {
   void operator()(BIO_METHOD* method) const { ::BIO_meth_free(method); }
@@ -28,26 +33,23 @@ struct TlsWireBio {
   static int Write(BIO* bio, const char* data, int size) {
     ::BIO_clear_retry_flags(bio);
     const auto bytes = std::as_bytes(std::span(data, static_cast<std::size_t>(size)));
-    std::vector<std::byte>& out = WireOf(bio).out_;
-    out.insert(out.end(), bytes.begin(), bytes.end());
+    std::ranges::copy(bytes, WireOf(bio).Append(bytes.size()).begin());
     return size;
   }
 
   static int Read(BIO* bio, char* space, int size) {
     TlsWire& wire = WireOf(bio);
     ::BIO_clear_retry_flags(bio);
-    if (wire.unread_.empty()) {
-      const ssize_t got = ::recv(wire.socket_, wire.in_.get(), wire.batch_bytes_, MSG_DONTWAIT);
-      if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
-        ::BIO_set_retry_read(bio);
-      }
-      if (got == 0) ::BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
-      if (got <= 0) return static_cast<int>(got);
-      wire.unread_ = {wire.in_.get(), static_cast<std::size_t>(got)};
+    if (wire.input().empty()) {
+      const Result<Transfer> got = wire.Fill(1);
+      if (!got.ok()) return -1;
+      if (got->blocked) ::BIO_set_retry_read(bio);
+      if (got->ended) ::BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+      if (got->bytes == 0) return got->ended ? 0 : -1;
     }
-    const std::size_t bytes = std::min(wire.unread_.size(), static_cast<std::size_t>(size));
-    std::memcpy(space, wire.unread_.data(), bytes);
-    wire.unread_ = wire.unread_.subspan(bytes);
+    const std::size_t bytes = std::min(wire.input().size(), static_cast<std::size_t>(size));
+    std::memcpy(space, wire.input().data(), bytes);
+    wire.Take(bytes);
     return static_cast<int>(bytes);
   }
 
@@ -78,10 +80,15 @@ struct TlsWireBio {
 };
 
 TlsWire::TlsWire(int socket, std::size_t batch_bytes)
-    : socket_(socket),
-      batch_bytes_(batch_bytes),
-      in_(std::make_unique_for_overwrite<std::byte[]>(batch_bytes)) {
-  out_.reserve(batch_bytes + kAround);
+    : socket_(socket), out_(Grown({}, 0, 0, batch_bytes)), in_(Grown({}, 0, 0, batch_bytes)) {}
+
+std::span<std::byte> TlsWire::Append(std::size_t bytes) {
+  if (bytes > out_.size() - out_end_) {
+    out_ = Grown(out_, sent_, out_end_, std::max(2 * out_.size(), out_end_ - sent_ + bytes));
+    out_end_ -= std::exchange(sent_, 0);
+  }
+  out_end_ += bytes;
+  return out_.bytes().subspan(out_end_ - bytes, bytes);
 }
 
 bio_st* TlsWire::MakeBio() {
@@ -94,14 +101,29 @@ bio_st* TlsWire::MakeBio() {
 }
 
 Result<bool> TlsWire::Flush() {
-  while (sent_ < out_.size()) {
-    TFOS_ASSIGN_OR_RETURN(const Transfer sent, Send(socket_, std::span(out_).subspan(sent_), {}));
+  while (holds_output()) {
+    TFOS_ASSIGN_OR_RETURN(const Transfer sent,
+                          Send(socket_, out_.bytes().subspan(sent_, out_end_ - sent_), {}));
     if (sent.blocked) return false;
     sent_ += sent.bytes;
   }
-  out_.clear();
-  sent_ = 0;
+  sent_ = out_end_ = 0;
   return true;
+}
+
+Result<Transfer> TlsWire::Fill(std::size_t wanted) {
+  if (in_begin_ == in_end_) in_begin_ = in_end_ = 0;
+  if (wanted > in_.size()) {
+    in_ = Grown(in_, in_begin_, in_end_, wanted);
+    in_end_ -= std::exchange(in_begin_, 0);
+  } else if (in_begin_ + wanted > in_.size() || in_end_ == in_.size()) {
+    std::ranges::copy(input(), in_.bytes().begin());
+    in_end_ -= std::exchange(in_begin_, 0);
+  }
+  TFOS_ASSIGN_OR_RETURN(const Transfer got,
+                        Receive(socket_, in_.bytes().subspan(in_end_), nullptr));
+  in_end_ += got.bytes;
+  return got;
 }
 
 }  // namespace tfos::net

@@ -2,22 +2,22 @@
 #define TFOS_NET_TLS_TLS_WIRE_H_
 
 #include <cstddef>
-#include <memory>
 #include <span>
-#include <vector>
 
+#include "base/memory/aligned_buffer.h"
+#include "net/socket.h"
 #include "tfos/status.h"
 
 struct bio_st;
 
 namespace tfos::net {
 
-/// What lies between OpenSSL and a socket: OpenSSL reads and writes a record of 16 KiB at a time,
-/// and the system is called once for several, because a call and the waking of the other end cost
-/// more than to encrypt one.
+/// What lies between records of TLS and a socket. A record has 16 KiB at most, and the system is
+/// called once for several, because a call and the waking of the other end cost more than to
+/// encrypt one.
 ///
 /// Owner and lifetime: of a TlsStream; goes after the BIO that was made of it. Threads: one at a
-/// time. Cost: twice `batch_bytes` of memory.
+/// time. Cost: twice `batch_bytes` of memory, or the largest record.
 class TlsWire {
  public:
   /// Stays in a core's cache, and keeps the other end busy while the next is encrypted.
@@ -32,20 +32,31 @@ class TlsWire {
   /// no memory; else its holder frees it.
   bio_st* MakeBio();
 
-  /// Sends what OpenSSL has written. False when the socket does not take all of it now.
+  /// Room for so many bytes behind what is to be sent. It throws std::bad_alloc.
+  std::span<std::byte> Append(std::size_t bytes);
+  /// Sends what was appended. False when the socket does not take all of it now.
   Result<bool> Flush();
-  /// OpenSSL has written what was not sent yet.
-  bool holds_output() const { return sent_ < out_.size(); }
+  /// What was appended was not all sent yet.
+  bool holds_output() const { return sent_ < out_end_; }
+
+  /// What has come and was not taken.
+  std::span<const std::byte> input() const {
+    return in_.bytes().subspan(in_begin_, in_end_ - in_begin_);
+  }
+  void Take(std::size_t bytes) { in_begin_ += bytes; }
+  /// Receives more, so that `wanted` bytes of input have room. It throws std::bad_alloc.
+  Result<Transfer> Fill(std::size_t wanted);
 
  private:
   friend struct TlsWireBio;
 
   const int socket_;
-  const std::size_t batch_bytes_;
-  std::vector<std::byte> out_;
-  std::size_t sent_ = 0;  ///< Of it.
-  std::unique_ptr<std::byte[]> in_;
-  std::span<const std::byte> unread_;  ///< Of it.
+  AlignedBuffer out_;
+  std::size_t sent_ = 0;     ///< Of what is in it.
+  std::size_t out_end_ = 0;  ///< Behind what is in it.
+  AlignedBuffer in_;
+  std::size_t in_begin_ = 0;
+  std::size_t in_end_ = 0;
 };
 
 }  // namespace tfos::net

@@ -19,9 +19,8 @@ def test_secrets_of_spark_are_left_out_and_nothing_else():
         "SPARK_WORKER_OPTS",
         "PYTHON_WORKER_FACTORY_SECRET",
     ]
-    kept = {
-        name: "x"
-        for name in (
+    kept = dict.fromkeys(
+        (
             # How a node reads HDFS as its user.
             "HADOOP_TOKEN_FILE_LOCATION",
             "HADOOP_CREDSTORE_PASSWORD",
@@ -32,8 +31,9 @@ def test_secrets_of_spark_are_left_out_and_nothing_else():
             "SPARK_USER",
             "MY_SPARK_PASSWORD",
             "PATH",
-        )
-    }
+        ),
+        "x",
+    )
     assert without_spark_secrets({**kept, **dict.fromkeys(secrets, "s")}) == kept
 
 
