@@ -26,8 +26,8 @@ struct FeedClientOptions {
   std::chrono::milliseconds progress_timeout{600'000};
   /// Which TCP connections are encrypted.
   net::Encryption encryption = net::Encryption::kBetweenHosts;
-  /// Number of the connecting end, for the node's log: the number of the partition, or of the node
-  /// that passes rows on.
+  /// Of the connecting end, for the node's log: the number of the partition, or of the node that
+  /// passes rows on.
   std::uint32_t number = 0;
   /// How often a node is asked that hangs up before the handshake is done, which one does that has
   /// too many strangers.
