@@ -104,7 +104,7 @@ TEST(HttpGetTest, AsksNobodyWhoDoesNotHaveTheKey) {
   OneAnswer server("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
   CoordinatorAddress address = server.address();
   address.key = Secret::Generate().value();
-  EXPECT_EQ(Get(address).status().kind(), ErrorKind::kReconnect);
+  EXPECT_EQ(Get(address).status().kind(), ErrorKind::kBadInput);
   EXPECT_EQ(server.request(), "");
 }
 
