@@ -228,22 +228,15 @@ def main():
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **NODE_MALLOC})
     import tensorflow as tf
 
+    from tfos.feed.columns import Request
     from tfos.feed.dataset import make_dataset
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     rig = Rig()
     copy, take = make_loops()
     rig.feed(WARM_UP + 1)
-    dataset = make_dataset(
-        rig.source,
-        BATCH,
-        features="features",
-        label="label",
-        drop_remainder=True,
-        remainder=None,
-        ragged=(),
-        spec=None,
-    )
+    request = Request(BATCH, features="features", label="label", drop_remainder=True)
+    dataset = make_dataset(rig.source, request)
     own, own_few = own_memory(BATCHES), own_memory(REGIONS * CHUNKS)
     timed(take, dataset, WARM_UP + 1)
     for loop in (copy, take):  # traced here

@@ -189,7 +189,7 @@ def prefer_rdma() -> None:
             arguments, options = _cluster
             if options.get("encrypt") == "true":
                 raise BadInputError(
-                    "rdma=True: this cluster encrypts everything (encrypt=\"true\"), which UCX "
+                    'rdma=True: this cluster encrypts everything (encrypt="true"), which UCX '
                     "can't: leave one away"
                 )
             if options.get("rdma", "false") == "false":

@@ -212,14 +212,6 @@ SETTINGS: tuple[Setting, ...] = (
         "took, as a Chrome trace; empty: none",
     ),
     Setting(
-        "tensorboard.bindAddress",
-        str,
-        "127.0.0.1",
-        "",
-        "address TensorBoard listens on. It asks nobody for a key: 127.0.0.1 lets only users of "
-        "its host in, 0.0.0.0 everyone who reaches the host",
-    ),
-    Setting(
         "gpu.count", int, 0, "GPUs", "whole GPUs for each node that computes; 0: none asked for"
     ),
     Setting(

@@ -603,8 +603,8 @@ UniqueFd ConnectOnceItListens(std::uint16_t port, const Wait& wait) {
   return {};
 }
 
-/// Somebody between two members who passes on what they say, except for one bit behind so many bytes
-/// of one of them. Ends when one of them closes its connection.
+/// Somebody between two members who passes on what they say. Behind so many bytes of the first
+/// one it changes a bit. Ends when one of them closes its connection.
 class Middle {
  public:
   Middle(std::uint16_t port, std::size_t place)

@@ -83,6 +83,13 @@ std::string RawClient::ReadHeaders() {
   return headers;
 }
 
+std::string RawClient::Read(std::size_t bytes) {
+  Fill(bytes);
+  std::string read = buffer_.substr(0, bytes);
+  buffer_.erase(0, read.size());
+  return read;
+}
+
 std::string RawClient::Get(const std::string& target, const std::string& key) {
   Send(RequestHead(target, key) + "\r\n");
   std::string answer = ReadHeaders();

@@ -1,6 +1,7 @@
 #ifndef TFOS_TESTING_RAW_CLIENT_H_
 #define TFOS_TESTING_RAW_CLIENT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,6 +30,9 @@ class RawClient {
   void Send(std::string_view bytes);
   /// Everything up to the end of the connection.
   std::string ReadAll();
+  /// Up to the empty line, and so many bytes; less at the end of the connection.
+  std::string ReadHeaders();
+  std::string Read(std::size_t bytes);
 
   /// Sends a request, with `key` as a bearer if there is one, and returns status line, headers and,
   /// if its length is told, the body.
@@ -43,7 +47,6 @@ class RawClient {
   std::optional<std::string> ReadText();
 
  private:
-  std::string ReadHeaders();
   /// Reads until `buffer_` has that many bytes; false at the end of the connection.
   bool Fill(std::size_t bytes);
   bool ReadSome();

@@ -62,6 +62,14 @@ def too_new_symbols(path: Path) -> list[str]:
     return sorted(set(TOO_NEW.findall(undefined)))
 
 
+def soft_spots_of_build(path: Path) -> list[str]:
+    """What ``path`` lacks of what every build asks for."""
+    found = soft_spots(path)
+    if not checks_indexes(path):
+        found.append("checks of indexes (_GLIBCXX_ASSERTIONS)")
+    return found
+
+
 def main(paths: list[str]) -> int:
     if not paths:
         sys.exit(__doc__)
@@ -71,9 +79,7 @@ def main(paths: list[str]) -> int:
             failures += [f"{path}: shows the symbol {name}" for name in leaked_symbols(path)]
         failures += [f"{path}: needs {name}" for name in foreign_libraries(path)]
         failures += [f"{path}: needs glibc's {name}" for name in too_new_symbols(path)]
-        failures += [f"{path}: lacks {what}" for what in soft_spots(path)]
-        if not checks_indexes(path):
-            failures.append(f"{path}: lacks checks of indexes (_GLIBCXX_ASSERTIONS)")
+        failures += [f"{path}: lacks {what}" for what in soft_spots_of_build(path)]
     print("\n".join(failures) or f"{len(paths)} files are clean")
     return 1 if failures else 0
 

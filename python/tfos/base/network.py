@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 
 # Nothing is sent there: connecting a datagram socket only asks the kernel for a route.
@@ -12,14 +11,6 @@ _ROUTE_PROBES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")
 def host_and_port(address: str, port: int) -> str:
     """``address:port`` as it stands in a URL: an IPv6 address in brackets."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-
-
-def is_loopback(address: str) -> bool:
-    """Whether who listens there is reached from its own host only."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:  # A host's name.
-        return address == "localhost"
 
 
 def local_address() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +98,11 @@ class Setting:
 _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 #: As HTTP's "Bearer" takes it (RFC 6750), and too long to be guessed.
 _IS_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,256}=*").fullmatch
-_HAS_FORM = {"port": quantities.is_port_range, "size": quantities.is_size, "token": _IS_TOKEN}
+_HAS_FORM: dict[str, Callable[[str], object]] = {
+    "port": quantities.is_port_range,
+    "size": quantities.is_size,
+    "token": _IS_TOKEN,
+}
 _FORMS = {
     "seconds": "a time such as 30, 30s, 10min or 2h",
     "bytes": "a size such as 268435456, 256m or 1g",

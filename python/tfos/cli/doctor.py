@@ -182,7 +182,9 @@ def check_rpc_of_defaults(environ: Mapping[str, str], version_of: VersionOf) -> 
     except OSError as error:
         return Check(WARN, RPC, str(error), "let this user read Spark's defaults")
     if file is None:
-        return Check(OK, RPC, "no spark-defaults.conf: as each application sets it (docs/security.md)")
+        return Check(
+            OK, RPC, "no spark-defaults.conf: as each application sets it (docs/security.md)"
+        )
     master = defaults.get("spark.master", "")
     # Without pyspark its version is not known; then what newer ones know counts.
     check = check_rpc(defaults.get, master, version_of("pyspark") or "4.0")

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from tfos.base import keys, program_result
-from tfos.base.network import host_and_port, is_loopback
+from tfos.base.network import host_and_port
 from tfos.base.roles import members_of
 from tfos.cluster import notebook
 from tfos.cluster.connect import RemoteCoordinator
@@ -20,6 +20,7 @@ from tfos.cluster.coordinator import Channel, Coordinator, node_name
 from tfos.cluster.coordinator_process import CoordinatorProcess
 from tfos.cluster.ending import Ending
 from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed
+from tfos.cluster.launch import TENSORBOARD_PATH
 from tfos.cluster.launcher import Launcher
 from tfos.cluster.leaving import LeavingWatch
 from tfos.cluster.ledger import Ledger
@@ -288,11 +289,9 @@ class Cluster:
         return self._feed.ledger()
 
     def tensorboard_url(self) -> str | None:
-        """Where TensorBoard answers; None when it was not asked for. Waits until it listens, for
-        five minutes at most: then it is None, too, and the log of its node has the reason.
-
-        Unless ``spark.tfos.tensorboard.bindAddress`` says another address, it answers on its own
-        host only, as its address says; the log tells how to reach it from elsewhere."""
+        """Where the coordinator shows TensorBoard, with a key that opens nothing but pages; None
+        when it was not asked for. Waits until it listens, for five minutes at most: then it is
+        None, too, and the log of its node has the reason."""
 
         def started() -> bool:
             return any(node.get("tensorboard") for node in self._coordinator.nodes())
@@ -305,21 +304,8 @@ class Cluster:
                 _TENSORBOARD_SECONDS,
             )
             return None
-        node = next(n for n in self._coordinator.nodes() if n.get("tensorboard"))
-        port = node["tensorboard"]["port"]
-        address = self._settings.tensorboard_bind_address
-        if is_loopback(address):
-            logger.warning(
-                "TensorBoard answers on host %s only, as it asks nobody for a key: "
-                "`ssh -L %d:%s %s` brings it to another host, and "
-                "spark.tfos.tensorboard.bindAddress=0.0.0.0 opens it to everyone",
-                node["host"],
-                port,
-                host_and_port(address, port),
-                node["host"],
-            )
-            return "http://" + host_and_port(address, port)
-        return "http://" + host_and_port(node["address"], port)
+        where = host_and_port(*self.coordinator_address)
+        return f"http://{where}{TENSORBOARD_PATH}/?key={keys.key_for(self._token, 'read')}"
 
     @property
     def launch_rdd(self) -> Any:
@@ -336,8 +322,7 @@ class Cluster:
         return f"http://{host_and_port(*self.coordinator_address)}/metrics"
 
     def auth_header(self) -> dict[str, str]:
-        """The HTTP header that ``metrics_url`` wants, for Prometheus. What it holds opens the
-        metrics and nothing else; ``spark.tfos.scrape.token`` chooses it."""
+        """The HTTP header that ``metrics_url`` wants. It opens the metrics alone."""
         key = self._settings.scrape_token or keys.key_for(self._token, "scrape")
         return {"Authorization": f"Bearer {key}"}
 
@@ -347,8 +332,7 @@ class Cluster:
         return f"http://{host_and_port(*self.coordinator_address)}/v1/status"
 
     def status_header(self) -> dict[str, str]:
-        """The HTTP header that ``status_url`` wants, for people. What it holds opens the nodes'
-        states and the cluster's failure, to read, and nothing else. It ends with the cluster."""
+        """The HTTP header that ``status_url`` wants, for people. It opens nothing but pages."""
         return {"Authorization": f"Bearer {keys.key_for(self._token, 'read')}"}
 
     def __enter__(self) -> Cluster:

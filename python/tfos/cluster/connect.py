@@ -177,9 +177,7 @@ class RemoteCoordinator:
 _GONE = "gone"
 
 
-def _asking(
-    address: str, port: int, path: str, key: str, certificate: str
-) -> Callable[[str], str]:
+def _asking(address: str, port: int, path: str, key: str, certificate: str) -> Callable[[str], str]:
     """What runs on Spark's server, which may lack tfos: asks the keeper that has this certificate,
     and no other."""
 

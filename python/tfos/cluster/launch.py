@@ -17,6 +17,8 @@ from tfos.files import hadoop_settings
 from tfos.spark import executor
 
 PROTOCOL = 1
+#: Of TensorBoard's page at the coordinator.
+TENSORBOARD_PATH = "/tensorboard"
 
 #: Belong to the Spark worker, not to the node, beside Spark's secrets.
 _WORKER_ONLY = (
@@ -70,8 +72,6 @@ class LaunchPlan:
     log_level: str
     #: Directory for TensorBoard, or None for the node's working directory.
     log_dir: str | None
-    #: That TensorBoard listens on.
-    tensorboard_address: str
     #: Environment variables for Hadoop's client; its properties may be secrets.
     hadoop_environment: dict[str, str] = field(repr=False)
 
@@ -165,7 +165,9 @@ def _bootstrap(
         "--port",
         "PORT",
         "--host",
-        plan.tensorboard_address,
+        "127.0.0.1",  # It asks nobody for a key; the coordinator shows it.
+        "--path_prefix",
+        TENSORBOARD_PATH,
         "--logdir",
         plan.log_dir or os.getcwd(),
     ]

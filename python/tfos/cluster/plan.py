@@ -147,6 +147,5 @@ class ClusterPlan:
             parameter_servers=request.parameter_servers,
             log_level=settings.log_level,
             log_dir=log_dir,
-            tensorboard_address=settings.tensorboard_bind_address,
             hadoop_environment=hadoop_settings.environment(conf, settings),
         )

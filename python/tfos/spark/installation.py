@@ -41,7 +41,7 @@ def spark_defaults(environ: Mapping[str, str]) -> tuple[Path | None, dict[str, s
     lines = (line.strip() for line in path.read_text(errors="replace").splitlines())
     # A key, then white space, = or :, then its value.
     pairs = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if _is_pair(line))
-    return path, {key: value for key, value in pairs}
+    return path, dict(pairs)
 
 
 def _is_pair(line: str) -> bool:

@@ -1,6 +1,6 @@
 """Whether Spark's own RPC is authenticated and encrypted, as far as a configuration says.
 
-The program, its arguments and the cluster's token travel inside Spark jobs. What protects Spark's
+The program, its arguments and the cluster's keys travel inside Spark jobs. What protects Spark's
 RPC and its transfer of blocks therefore protects them, too, and nothing else does.
 
 Pure functions of a configuration. Errors: none. Threads: any.
@@ -57,7 +57,7 @@ class RpcSecurity:
         if not self.authenticated:
             dangers.append("anyone with access to its ports can run code as this user")
         if not self.encrypted_by:
-            dangers.append("anyone with access to its traffic gets the program and the cluster's token")
+            dangers.append("anyone with access to its traffic gets the program and its keys")
         return ", and ".join(dangers)
 
 

@@ -206,6 +206,8 @@ void Agent::OnCommand(const AgentCommand& command) {
   } else if (const auto* refused = std::get_if<Refused>(&command)) {
     Handle(AgentEvent::kFailed,
            Failing("register", "the coordinator refused this node: " + refused->message));
+  } else if (const auto* tunnel = std::get_if<OpenTunnel>(&command)) {
+    if (life_.tensorboard_runs()) tensorboard_->OpenTunnel(place_.door(), tunnel->number);
   } else if (const auto* unknown = std::get_if<UnknownMessage>(&command)) {
     warnings_.LogUnknown("coordinator", unknown->type);
   }

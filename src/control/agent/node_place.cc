@@ -80,13 +80,13 @@ asio::awaitable<Status> NodePlace::Connect() {
   const Endpoint& coordinator = bootstrap.coordinator;
   const Result<net::Encryption> encryption = net::EncryptionFromWord(bootstrap.encrypt);
   if (!encryption.ok()) co_return encryption.status();
-  CoordinatorLink::Options options{.address = coordinator.address,
-                                   .port = static_cast<std::uint16_t>(coordinator.port),
-                                   .key = bootstrap.keys.join,
-                                   .encryption = *encryption,
-                                   .node_id = static_cast<std::uint32_t>(bootstrap.node_id),
-                                   .connect_timeout = kConnectPatience,
-                                   .idle_timeout = bootstrap.heartbeat_timeout};
+  door_ = {.address = coordinator.address,
+           .port = static_cast<std::uint16_t>(coordinator.port),
+           .key = bootstrap.keys.join,
+           .encryption = *encryption,
+           .node_id = static_cast<std::uint32_t>(bootstrap.node_id),
+           .connect_timeout = kConnectPatience};
+  CoordinatorLink::Options options{.door = door_, .idle_timeout = bootstrap.heartbeat_timeout};
   Result<std::unique_ptr<CoordinatorLink>> link =
       co_await CoordinatorLink::Connect(executor_, std::move(options));
   if (!link.ok()) {
@@ -153,7 +153,6 @@ TensorBoard::Options NodePlace::OptionsOfTensorBoard() const {
   options.argv = order_.bootstrap.tensorboard;
   options.cwd = order_.bootstrap.cwd;
   options.ports = order_.bootstrap.ports;
-  options.address = link_->local_address();
   options.environment = order_.bootstrap.environment;
   return options;
 }

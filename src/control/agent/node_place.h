@@ -50,6 +50,8 @@ class NodePlace {
   const AgentBootstrap& bootstrap() const { return order_.bootstrap; }
   /// nullptr until the coordinator was reached.
   CoordinatorLink* link() const { return link_.get(); }
+  /// For further connections to it, from then on.
+  const CoordinatorDoor& door() const { return door_; }
 
   /// Once only: the payload moves into them.
   NodeProcess::Options OptionsOfNode(const StartNode& start);
@@ -70,6 +72,7 @@ class NodePlace {
   std::optional<HeldPort> port_;
   std::optional<HeldPort> tensor_port_;
   std::optional<GpuLease> gpus_;
+  CoordinatorDoor door_;
   std::unique_ptr<CoordinatorLink> link_;
 };
 

@@ -14,6 +14,10 @@ inline constexpr net::Protocol kAgentProtocol{.magic = "tfos-agt", .version = 1,
 /// With the key for `read`.
 inline constexpr net::Protocol kAskProtocol{.magic = "tfos-ask", .version = 1, .name = "questions"};
 
+/// With the key for `join`. The connecting number is the node's, the generation the tunnel's.
+inline constexpr net::Protocol kTunnelProtocol{
+    .magic = "tfos-tun", .version = 1, .name = "tunnels"};
+
 /// Messages here are small, and a coordinator has many connections.
 inline constexpr std::size_t kTlsBatchBytes = std::size_t{16} << 10;
 

@@ -6,7 +6,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -24,8 +23,8 @@
 #include "control/host/address.h"
 #include "control/host/held_port.h"
 #include "control/link/async_latch.h"
-#include "control/link/control_server.h"
 #include "control/link/line_channel.h"
+#include "control/link/server/control_server.h"
 #include "control/link/spawn.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/driver_messages.h"
@@ -118,6 +117,12 @@ class Coordinator final : public ControlService {
     }
     Apply(Handle(known->second, message));
     return Status::Ok();
+  }
+
+  std::optional<int> AskForTunnel(int number) override {
+    const std::optional<int> node_id = pages_.NodeWithTensorBoard();
+    if (node_id.has_value()) Command(*node_id, OpenTunnel{number});
+    return node_id;
   }
 
   void OnClosed(AgentConnection& connection) override {
@@ -265,16 +270,12 @@ class Coordinator final : public ControlService {
     return {};
   }
 
-  Result<Effects> AdmitNode(const AgentConnection& connection, const Register& registration) {
-    if (registration.node_id == static_cast<std::int64_t>(connection.node_id())) {
-      return roster_->Register(registration, Now());
-    }
-    return Status(ErrorKind::kBadInput,
-                  fmt::format("its handshake was node {}'s", connection.node_id()));
-  }
-
   Status Admit(AgentConnection& connection, const Register& registration) {
-    Result<Effects> effects = AdmitNode(connection, registration);
+    Result<Effects> effects = Status(
+        ErrorKind::kBadInput, fmt::format("its handshake was node {}'s", connection.node_id()));
+    if (registration.node_id == connection.node_id()) {
+      effects = roster_->Register(registration, Now());
+    }
     if (!effects.ok()) {
       connection.Send({SerializeMessage(Refused{effects.status().message()})});
       return effects.status().Annotate(

@@ -43,6 +43,13 @@ asio::awaitable<HttpAnswer> StatusPages::Get(std::string target, std::string que
   co_return Page(target);
 }
 
+std::optional<int> StatusPages::NodeWithTensorBoard() const {
+  for (const NodeInfo& node : roster_->Nodes(Clock::Steady().Now())) {
+    if (node.tensorboard.has_value()) return node.node_id;
+  }
+  return std::nullopt;
+}
+
 void StatusPages::TellFailure() {
   for (asio::steady_timer* waiter : failure_waiters_) waiter->cancel();
 }

@@ -10,7 +10,7 @@
 #include <unordered_set>
 
 #include "control/coordinator/roster/roster.h"
-#include "control/link/control_server.h"
+#include "control/link/server/control_server.h"
 
 namespace tfos::control {
 
@@ -25,6 +25,9 @@ class StatusPages {
       : executor_(executor), roster_(roster) {}
 
   boost::asio::awaitable<HttpAnswer> Get(std::string target, std::string query);
+
+  /// Of a TensorBoard that listens.
+  std::optional<int> NodeWithTensorBoard() const;
 
   /// Answers those that wait for the failure.
   void TellFailure();

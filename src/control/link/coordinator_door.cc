@@ -42,8 +42,7 @@ asio::awaitable<Result<tcp::resolver::results_type>> Resolve(asio::any_io_execut
 
 /// A connected socket; where this end is goes into `local_address`.
 asio::awaitable<Result<UniqueFd>> Connect(asio::any_io_executor executor,
-                                          const CoordinatorDoor& door,
-                                          std::string& local_address) {
+                                          const CoordinatorDoor& door, std::string& local_address) {
   Result<tcp::resolver::results_type> endpoints = co_await Resolve(executor, door);
   if (!endpoints.ok()) co_return endpoints.status();
   tcp::socket socket(executor);

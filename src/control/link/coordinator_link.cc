@@ -1,8 +1,6 @@
 #include "control/link/coordinator_link.h"
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/connect.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -18,11 +16,7 @@
 #include "control/link/async_latch.h"
 #include "control/link/spawn.h"
 #include "control/link/stream/async_stream.h"
-#include "control/link/stream/watched_fd.h"
-#include "control/link/time_limit.h"
 #include "control/messages/parts/message_text.h"
-#include "net/handshake/handshake.h"
-#include "net/socket.h"
 
 namespace tfos::control {
 namespace {
@@ -30,7 +24,6 @@ namespace {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace websocket = beast::websocket;
-using asio::ip::tcp;
 
 constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::seconds kCloseTimeout(2);
@@ -82,12 +75,6 @@ class WebSocketLink final : public CoordinatorLink {
   }
 
  private:
-  asio::awaitable<Result<tcp::resolver::results_type>> Resolve(const Options& options);
-  /// A connected socket.
-  asio::awaitable<Result<UniqueFd>> ConnectTcp(const Options& options, TimeLimit& limit);
-  asio::awaitable<Result<std::unique_ptr<net::Stream>>> ShakeHands(UniqueFd socket,
-                                                                   const Options& options,
-                                                                   TimeLimit& limit);
   void StartSending() {
     if (sending_) return;
     sending_ = true;
@@ -115,82 +102,19 @@ class WebSocketLink final : public CoordinatorLink {
   bool broken_ = false;
 };
 
-asio::awaitable<Result<tcp::resolver::results_type>> WebSocketLink::Resolve(
-    const Options& options) {
-  boost::system::error_code not_numeric;
-  const auto address = asio::ip::make_address(options.address, not_numeric);
-  if (!not_numeric) {
-    co_return tcp::resolver::results_type::create(tcp::endpoint(address, options.port),
-                                                  options.address, std::to_string(options.port));
-  }
-  tcp::resolver resolver(executor_);
-  auto [error, found] =
-      co_await resolver.async_resolve(options.address, std::to_string(options.port), kNoThrow);
-  if (error) co_return Broken(error);
-  co_return found;
-}
-
-asio::awaitable<Result<UniqueFd>> WebSocketLink::ConnectTcp(const Options& options,
-                                                            TimeLimit& limit) {
-  Result<tcp::resolver::results_type> endpoints = co_await Resolve(options);
-  if (!endpoints.ok()) co_return endpoints.status();
-  tcp::socket socket(executor_);
-  limit.Set(options.connect_timeout, [&socket] { socket.close(); });
-  auto [refused, endpoint] = co_await asio::async_connect(socket, *endpoints, kNoThrow);
-  limit.Lift();
-  if (refused) co_return Broken(refused);
-  boost::system::error_code error;
-  local_address_ = socket.local_endpoint(error).address().to_string();
-  socket.native_non_blocking(true, error);
-  UniqueFd connected(socket.release(error));
-  if (error) co_return Broken(error);
-  net::TuneTcp(connected.get());
-  co_return connected;
-}
-
-asio::awaitable<Result<std::unique_ptr<net::Stream>>> WebSocketLink::ShakeHands(
-    UniqueFd socket, const Options& options, TimeLimit& limit) {
-  const net::Party party{.protocol = kAgentProtocol,
-                         .key = options.key,
-                         .encryption = options.encryption,
-                         .tls_batch_bytes = kTlsBatchBytes};
-  net::Handshake handshake =
-      net::Handshake::Connecting(std::move(socket), party, {.connecting = options.node_id});
-  WatchedFd waiting(executor_, handshake.fd());
-  limit.Set(options.connect_timeout, [&waiting] { waiting.Release(); });
-  while (true) {
-    const Result<net::Handshake::State> state = handshake.Continue();
-    if (!state.ok()) {
-      co_return Status(ErrorKind::kReconnect,
-                       fmt::format("{}: what listens there is the coordinator of another cluster, "
-                                   "or no coordinator",
-                                   state.status().message()));
-    }
-    if (*state == net::Handshake::State::kDone) break;
-    const auto event =
-        *state == net::Handshake::State::kReading ? WatchedFd::kInput : WatchedFd::kOutput;
-    auto [late] = co_await waiting.Wait(event, kNoThrow);
-    if (late) co_return Status(ErrorKind::kReconnect, "it did not shake hands in time");
-  }
-  limit.Lift();
-  co_return handshake.Take().stream;
-}
-
 asio::awaitable<Status> WebSocketLink::Open(const Options& options) {
-  TimeLimit limit(executor_);
-  Result<UniqueFd> connected = co_await ConnectTcp(options, limit);
-  if (!connected.ok()) co_return connected.status();
-  auto stream = co_await ShakeHands(std::move(connected).value(), options, limit);
-  if (!stream.ok()) co_return stream.status();
-  socket_.emplace(executor_, std::move(stream).value());
+  Result<OpenedDoor> opened = co_await options.door.Open(executor_, kAgentProtocol);
+  if (!opened.ok()) co_return opened.status();
+  local_address_ = std::move(opened->local_address);
+  socket_.emplace(executor_, std::move(opened->stream));
 
   websocket::stream_base::timeout timeouts{};
-  timeouts.handshake_timeout = options.connect_timeout;
+  timeouts.handshake_timeout = options.door.connect_timeout;
   timeouts.idle_timeout = options.idle_timeout;
   timeouts.keep_alive_pings = true;
   socket_->set_option(timeouts);
   socket_->read_message_max(kMaxMessageBytes);
-  const std::string host = Endpoint{options.address, options.port}.ToString();
+  const std::string host = Endpoint{options.door.address, options.door.port}.ToString();
   const std::string target = "/v1/agent";
   auto [declined] = co_await socket_->async_handshake(host, target, kNoThrow);
   if (declined) co_return Broken(declined);

@@ -10,10 +10,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/crypto/secret.h"
 #include "base/time/deadline.h"
+#include "control/link/coordinator_door.h"
 #include "control/link/send_queue.h"
-#include "net/handshake/protocol.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -29,12 +28,7 @@ class CoordinatorLink {
   static constexpr std::size_t kMaxQueuedBytes = 64u << 20;
 
   struct Options {
-    std::string address;
-    std::uint16_t port = 0;
-    Secret key;  ///< For `join`.
-    net::Encryption encryption = net::Encryption::kBetweenHosts;
-    std::uint32_t node_id = 0;
-    std::chrono::milliseconds connect_timeout{30000};
+    CoordinatorDoor door;
     /// A coordinator that is silent for so long, pings unanswered, counts as gone.
     std::chrono::milliseconds idle_timeout{10000};
   };

@@ -9,13 +9,14 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/crypto/purpose.h"
 #include "base/logging.h"
-#include "control/link/control_server.h"
+#include "control/link/server/control_server.h"
 #include "net/listen.h"
 #include "testing/recording_proxy.h"
 
@@ -42,9 +43,10 @@ class Echo final : public ControlService {
     agent.Send({std::string(text)});
     return Status::Ok();
   }
+  std::optional<int> AskForTunnel(int) override { return std::nullopt; }
   void OnClosed(AgentConnection&) override { ++closed; }
 
-  std::vector<std::uint32_t> node_ids;
+  std::vector<int> node_ids;
   int closed = 0;
 };
 
@@ -64,12 +66,12 @@ class CoordinatorLinkTest : public ::testing::Test {
   }
 
   CoordinatorLink::Options Options(std::uint16_t port, net::Encryption encryption) const {
-    return {.address = "127.0.0.1",
-            .port = port,
-            .key = KeyFor(token_, Purpose::kJoin),
-            .encryption = encryption,
-            .node_id = 5,
-            .connect_timeout = kLong,
+    return {.door = {.address = "127.0.0.1",
+                     .port = port,
+                     .key = KeyFor(token_, Purpose::kJoin),
+                     .encryption = encryption,
+                     .node_id = 5,
+                     .connect_timeout = kLong},
             .idle_timeout = kLong};
   }
 
@@ -132,7 +134,7 @@ TEST_P(ChannelTest, MessagesGoBothWays) {
   for (int i = 0; i < 100; ++i) texts.push_back(std::to_string(i));
   Run(Converse(Options(server_->port(), GetParam()), texts));
   EXPECT_EQ(service_.node_ids.size(), texts.size());
-  EXPECT_THAT(service_.node_ids, ::testing::Each(5U));
+  EXPECT_THAT(service_.node_ids, ::testing::Each(5));
   while (service_.closed == 0) io_.run_one();
 }
 
@@ -158,10 +160,10 @@ TEST_P(ChannelTest, NoKeyCrossesTheNetwork) {
 TEST_P(ChannelTest, AnotherClustersCoordinatorIsToldApart) {
   Listen(GetParam());
   CoordinatorLink::Options options = Options(server_->port(), GetParam());
-  options.key = Secret::Generate().value();
+  options.door.key = Secret::Generate().value();
   EXPECT_THAT(Trouble(options), HasSubstr("the coordinator of another cluster"));
   // A key for something else is none.
-  options.key = KeyFor(token_, Purpose::kRead);
+  options.door.key = KeyFor(token_, Purpose::kRead);
   EXPECT_THAT(Trouble(options), HasSubstr("the coordinator of another cluster"));
 }
 
@@ -174,7 +176,7 @@ TEST_F(CoordinatorLinkTest, AnotherSettingIsNamed) {
 TEST_F(CoordinatorLinkTest, WhoSaysNothingIsGivenUp) {
   const net::TcpListener silent = net::ListenTcp("127.0.0.1", 0, 0).value();
   CoordinatorLink::Options options = Options(silent.port, net::Encryption::kAlways);
-  options.connect_timeout = std::chrono::milliseconds(50);
+  options.door.connect_timeout = std::chrono::milliseconds(50);
   EXPECT_THAT(Trouble(options), HasSubstr("did not shake hands in time"));
 }
 

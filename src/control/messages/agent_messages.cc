@@ -48,6 +48,11 @@ void Describe(F& f, M& m) {
   f.Required("message", m.message);
 }
 
+template <typename F, DescribedAs<OpenTunnel> M>
+void Describe(F& f, M& m) {
+  f.Required("number", m.number, JsonRange{0});
+}
+
 std::string SerializeStartHead(const StartNode& message) {
   JsonWriter fields;
   DescribeOwnPart(fields, message);
@@ -69,5 +74,6 @@ template std::string SerializeMessage(const Register&);
 template std::string SerializeMessage(const Heartbeat&);
 template std::string SerializeMessage(const StartNode&);
 template std::string SerializeMessage(const Refused&);
+template std::string SerializeMessage(const OpenTunnel&);
 
 }  // namespace tfos::control

@@ -59,8 +59,14 @@ struct Refused {
   std::string message;
 };
 
+/// Asks for one more connection, to the TensorBoard beside the node.
+struct OpenTunnel {
+  static constexpr std::string_view kType = "tunnel";
+  int number = 0;
+};
+
 using AgentCommand = std::variant<StartNode, EndEpoch, StepTickets, EndFeed, NodeLeaving, Stop,
-                                  Refused, UnknownMessage>;
+                                  Refused, OpenTunnel, UnknownMessage>;
 
 /// `start` in two pieces that follow each other on the wire, so that all nodes of a large cluster
 /// share the long one: what is the node's own, and the cluster specification with all nodes.

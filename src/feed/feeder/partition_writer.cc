@@ -9,7 +9,7 @@
 #include "feed/feeder/nodes/feed_balancer.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/read_position.h"
-#include "net/proof.h"
+#include "net/handshake/messages.h"
 
 namespace tfos::feed {
 

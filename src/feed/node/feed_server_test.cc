@@ -230,14 +230,13 @@ TEST_F(FeedServerTest, WhoLooksForAnotherNodeIsRefused) {
   for (const Way way : kWays) {
     const Result<net::Connection> connection = ShakeHands(way, key_, 4);
     ASSERT_FALSE(connection.ok());
-    EXPECT_EQ(connection.status().kind(), ErrorKind::kReconnect);
+    EXPECT_EQ(connection.status().kind(), ErrorKind::kBadInput);
   }
   ExpectServing();
   EXPECT_EQ(server_->counters().refused_connections, 3u);
 }
 
-// As if the node at this address were another one by now: the partition goes to others.
-TEST_F(FeedServerTest, TheClientTakesAnotherNodeOrKeyForOneThatIsGone) {
+TEST_F(FeedServerTest, TheClientDoesNotTryAgainWhereItIsRefused) {
   const auto connect = [&](const Endpoint& endpoint, const Secret& key) {
     return FeedClient::Connect(endpoint, key, {}, Deadline::After(kLong)).status();
   };
@@ -247,9 +246,11 @@ TEST_F(FeedServerTest, TheClientTakesAnotherNodeOrKeyForOneThatIsGone) {
        {connect(other, key_),
         connect(server_->endpoint(), *Secret::FromHex(std::string(64, 'b')))}) {
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.kind(), ErrorKind::kReconnect);
-    EXPECT_THAT(refused.ToString(), HasSubstr("does not let this feeder in, or is another node"));
+    EXPECT_EQ(refused.kind(), ErrorKind::kBadInput);
+    EXPECT_THAT(refused.ToString(), HasSubstr("the other end refuses this one"));
   }
+  ExpectServing();
+  EXPECT_EQ(server_->counters().refused_connections, 2u);
 }
 
 // A false node that knows everything but the key.
@@ -453,7 +454,7 @@ INSTANTIATE_TEST_SUITE_P(
         Breach{"SecondOpen", true, {Encode(SessionOptions{})}, "a second OPEN"},
         Breach{"GrowInUse", true, {Chunk(0, 64), EncodeGrow(1 << 20)}, "GROW"},
         Breach{"GrowToNothing", true, {EncodeGrow(0)}, "a chunk of 0 bytes"},
-        Breach{"GrowBeyondAll", true, {EncodeGrow(~0ull)}, "get memory for the feeder"},
+        Breach{"GrowBeyondAll", true, {EncodeGrow(~0ull)}, "the node's host has"},
         Breach{"GrowBeyondTcp", false, {EncodeGrow(1ull << 40)}, "over TCP at most"},
         Breach{"ChunkWithoutMemory", false, {Chunk(0, 64)}, "CHUNK message without shared memory"},
         Breach{"DataBesideMemory", true, {EncodeDataHead({}, 3) + "abc"}, "a DATA message"},

@@ -539,6 +539,16 @@ TEST_P(FeedTransportTest, AResultBeyondTheLimitIsRefused) {
   EXPECT_EQ(sent.status().kind(), ErrorKind::kBadInput);
 }
 
+TEST_P(FeedTransportTest, ANodeThatWouldSendResultsWithoutLimitIsRefused) {
+  FeedServerOptions options;
+  options.result_limit_bytes = ~std::uint32_t{0};
+  StartServer(std::move(options));
+  const Result<Opened> opened = Connect()->Open({.mode = Mode::kInference});
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.status().kind(), ErrorKind::kBadInput);
+  EXPECT_THAT(opened.status().ToString(), HasSubstr("wants to send results of 4294967295 bytes"));
+}
+
 // The current partition grows while a later one holds the whole budget and is not consumed before
 // the current one has ended.
 TEST_P(FeedTransportTest, TheCurrentInferencePartitionNeverWaitsForLaterOnes) {

@@ -207,8 +207,8 @@ TEST_F(TamperedConnectionTest, AFeederIsNotLedToAnotherNode) {
     const MiddleMan middle_man(other->endpoint().port, [](auto...) { return true; });
     const Status fed = Feed(middle_man.port(), encryption);
     ASSERT_FALSE(fed.ok());
-    EXPECT_EQ(fed.kind(), ErrorKind::kReconnect);
-    EXPECT_THAT(fed.ToString(), HasSubstr("or is another node"));
+    EXPECT_EQ(fed.kind(), ErrorKind::kBadInput);
+    EXPECT_THAT(fed.ToString(), HasSubstr("the other end refuses this one"));
     EXPECT_TRUE(Refuses(*other));
     EXPECT_EQ(other->counters().items, 0u);
     EXPECT_EQ(wanted->counters().items, 0u);

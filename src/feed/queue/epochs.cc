@@ -8,11 +8,18 @@ namespace tfos::feed {
 namespace {
 
 /// Epochs without a row for this node, and of whose end it has not heard, before one with some.
+/// Also marks that nobody has taken before more are put in.
 constexpr std::uint64_t kMostEpochsAhead = 1 << 16;
 
 }  // namespace
 
 Status Epochs::Check(std::uint64_t epoch, std::uint32_t replays) const {
+  if (epoch > first_open_ && chunks_.waiting_epoch_ends() > kMostEpochsAhead) {
+    return {ErrorKind::kBadInput,
+            fmt::format("a partition of epoch {} before the program has taken {} of the ends of "
+                        "epochs before it",
+                        epoch, chunks_.waiting_epoch_ends())};
+  }
   if (epoch <= first_open_ + kMostEpochsAhead && replays <= kMostEpochsAhead) return {};
   return {ErrorKind::kBadInput, fmt::format("a partition of epoch {} with {} replays in epoch {}",
                                             epoch, replays, first_open_)};

@@ -68,6 +68,20 @@ TEST_F(EpochsTest, AnEpochFarAheadCannotBeMeant) {
   EXPECT_TRUE(epochs_.Check((1 << 16) + 1, 0).ok());
 }
 
+TEST_F(EpochsTest, EpochsThatNobodyTakesDoNotPileUp) {
+  epochs_.EndBefore((1 << 16) + 1);
+  const Status refused = epochs_.Check((1 << 16) + 2, 0);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.ToString(), ::testing::HasSubstr("has taken 65537 of the ends of epochs"));
+  EXPECT_TRUE(epochs_.Check((1 << 16) + 1, 0).ok()) << "the current one ends none";
+  ASSERT_TRUE(epochs_.Take().has_value());
+  EXPECT_TRUE(epochs_.Check((1 << 16) + 2, 0).ok());
+  epochs_.EndBefore((1 << 16) + 2);
+  EXPECT_FALSE(epochs_.Check((1 << 16) + 3, 0).ok());
+  epochs_.Clear();
+  EXPECT_TRUE(epochs_.Check((1 << 16) + 3, 0).ok());
+}
+
 TEST_F(EpochsTest, AReplayFollowsTheEndOfItsEpoch) {
   const std::shared_ptr<CachedEpoch> cache = CacheFor(Replayed(0, 2));
   ASSERT_NE(cache, nullptr);

@@ -26,7 +26,10 @@ std::vector<QueuedChunk> FeedQueue::WithdrawTrain(std::uint64_t session) {
   return withdrawn;
 }
 
-void FeedQueue::PushEpochEnd(std::uint32_t epoch) { train_.push_back(EpochEnd{.epoch = epoch}); }
+void FeedQueue::PushEpochEnd(std::uint32_t epoch) {
+  train_.push_back(EpochEnd{.epoch = epoch});
+  ++waiting_epoch_ends_;
+}
 
 void FeedQueue::PushReplay(std::shared_ptr<const CachedEpoch> cache, const ReplayOptions& options,
                            std::uint32_t first_epoch) {
@@ -104,6 +107,7 @@ FeedQueue::Dropped FeedQueue::Clear() {
     dropped.chunks.insert(dropped.chunks.end(), session.chunks.begin(), session.chunks.end());
   }
   train_.clear();
+  waiting_epoch_ends_ = 0;
   sessions_.clear();
   current_.reset();
   return dropped;
@@ -116,6 +120,7 @@ std::optional<FeedQueue::Item> FeedQueue::Take() {
       const auto item = train_.front();
       train_.pop_front();
       if (const auto* chunk = std::get_if<QueuedChunk>(&item)) return *chunk;
+      --waiting_epoch_ends_;
       return std::get<EpochEnd>(item);
     }
     const auto ready = std::find_if(sessions_.begin(), sessions_.end(), [](const Session& session) {

@@ -65,6 +65,8 @@ class FeedQueue {
   /// Drops the chunks of a training session that nobody has taken, and returns them.
   std::vector<QueuedChunk> WithdrawTrain(std::uint64_t session);
   void PushEpochEnd(std::uint32_t epoch);
+  /// How many of those nobody has taken yet.
+  std::size_t waiting_epoch_ends() const { return waiting_epoch_ends_; }
   /// `cache` is complete once everything before the replay was taken. The epochs that it makes, of
   /// which there is at least one, count on from `first_epoch`.
   void PushReplay(std::shared_ptr<const CachedEpoch> cache, const ReplayOptions& options,
@@ -116,6 +118,7 @@ class FeedQueue {
   Item TakeReplayed();
 
   std::deque<std::variant<QueuedChunk, EpochEnd, Replay>> train_;
+  std::size_t waiting_epoch_ends_ = 0;
   std::list<Session> sessions_;  ///< In order of AddSession.
   std::optional<std::uint64_t> current_;
 };

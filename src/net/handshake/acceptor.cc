@@ -150,7 +150,7 @@ void Acceptor::Continue(Strangers::iterator stranger, std::vector<Guest>& guests
     if (!watched.ok()) Refuse(stranger, watched.ToString());
     return;
   }
-  // The next owner of the socket watches it, not this.
+  // Its new owner watches the socket, not this.
   if (who.watched != 0) {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, who.handshake.fd(), nullptr);
   }

@@ -28,7 +28,7 @@ std::string_view TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// What an end says instead of agreeing. An attacker in the middle can say it, too, or close.
+/// What an end says instead of agreeing. Anyone in the middle can say it, too, or close.
 constexpr std::byte kRefusal{0};
 constexpr Digest kRefusingProof{};
 

@@ -47,7 +47,7 @@ using AcceptsNumbers = std::function<Status(const Numbers&)>;
 /// Never waits: call Continue, poll the socket for what it says, and call it again.
 ///
 /// Owner and lifetime: its user's; owns the socket until Take. Threads: one at a time.
-/// Errors: bad input when the other end isn't a member, has another version, or asks for a channel
+/// Errors: bad input when the other end is not a member, has another version, or asks for a channel
 /// that is too weak; reconnect when it closes. Nothing is to be done with the socket then.
 class Handshake {
  public:
@@ -59,7 +59,7 @@ class Handshake {
   };
 
   static Handshake Connecting(UniqueFd socket, const Party& party, const Numbers& numbers);
-  /// With `others`, a peer that speaks another protocol, such as HTTP, isn't an error: see kOther.
+  /// With `others`, a peer that speaks another protocol, such as HTTP, is not an error: see kOther.
   static Handshake Accepting(UniqueFd socket, const Party& party, AcceptsNumbers accepts,
                              bool others = false);
 

@@ -1,5 +1,7 @@
 #include "net/handshake/messages.h"
 
+#include <algorithm>
+
 #include "base/format.h"
 #include "base/memory/bytes.h"
 
@@ -20,6 +22,14 @@ Status Checked(ByteReader& reader, std::string_view what) {
 }
 
 }  // namespace
+
+Result<Nonce> RandomNonce() {
+  TFOS_ASSIGN_OR_RETURN(const Secret random, Secret::Generate());
+  Nonce nonce;
+  static_assert(Secret::kBytes == sizeof(nonce));
+  std::copy(random.bytes().begin(), random.bytes().end(), nonce.begin());
+  return nonce;
+}
 
 std::string Encode(const Hello& hello) {
   std::string bytes;
@@ -71,6 +81,13 @@ Digest Transcript::Proof(const Secret& key, std::string_view role) const {
 
 Secret Transcript::ConnectionKey(const Secret& key) const {
   return DeriveSecret(key, Words(*this, "key"));
+}
+
+bool SameProof(const Digest& expected, const Digest& given) {
+  const auto text = [](const Digest& digest) {
+    return std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size());
+  };
+  return ConstantTimeEqual(text(expected), text(given));
 }
 
 }  // namespace tfos::net

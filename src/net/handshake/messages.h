@@ -10,12 +10,16 @@
 
 #include "base/crypto/secret.h"
 #include "net/handshake/protocol.h"
-#include "net/proof.h"
 #include "tfos/status.h"
 
 // The messages of docs/formats/handshake.md, as bytes. Threads: any.
 
 namespace tfos::net {
+
+/// Random bytes that one end chooses for one connection.
+using Nonce = std::array<std::uint8_t, 32>;
+
+Result<Nonce> RandomNonce();
 
 /// What the connecting end says first.
 struct Hello {
@@ -55,6 +59,9 @@ struct Transcript {
   /// A key that these two ends have for this connection, and nobody else has.
   Secret ConnectionKey(const Secret& key) const;
 };
+
+/// Whether a proof is the one expected; takes as long whatever they are.
+bool SameProof(const Digest& expected, const Digest& given);
 
 }  // namespace tfos::net
 

@@ -20,19 +20,16 @@ def test_secrets_of_spark_are_left_out_and_nothing_else():
         "PYTHON_WORKER_FACTORY_SECRET",
     ]
     kept = {
-        name: "x"
-        for name in (
-            # How a node reads HDFS as its user.
-            "HADOOP_TOKEN_FILE_LOCATION",
-            "HADOOP_CREDSTORE_PASSWORD",
-            "HADOOP_CONF_DIR",
-            "AWS_SECRET_ACCESS_KEY",
-            "SPARK_HOME",
-            "SPARK_LOCAL_DIRS",
-            "SPARK_USER",
-            "MY_SPARK_PASSWORD",
-            "PATH",
-        )
+        # How a node reads HDFS as its user.
+        "HADOOP_TOKEN_FILE_LOCATION": "/tokens",
+        "HADOOP_CREDSTORE_PASSWORD": "p",
+        "HADOOP_CONF_DIR": "/conf",
+        "AWS_SECRET_ACCESS_KEY": "k",
+        "SPARK_HOME": "/spark",
+        "SPARK_LOCAL_DIRS": "/tmp",
+        "SPARK_USER": "me",
+        "MY_SPARK_PASSWORD": "p",
+        "PATH": "/bin",
     }
     assert without_spark_secrets({**kept, **dict.fromkeys(secrets, "s")}) == kept
 

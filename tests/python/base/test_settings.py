@@ -119,6 +119,7 @@ def test_sizes_and_times_are_read_as_spark_writes_them(keyword, text, value):
         ("heartbeat.interval", 0.001, "is too small: at least 0.01 seconds"),
         ("heartbeat.timeout", 10000000, "is too large"),
         ("feed.memory", 1 << 60, "is too large"),
+        ("encrypt", "sometimes", "is none of auto, true, false"),
     ],
 )
 def test_values_that_cannot_be_are_refused_with_what_is_expected(key, text, message):
@@ -135,12 +136,23 @@ def test_values_that_cannot_be_are_refused_with_what_is_expected(key, text, mess
         ("hadoop.jvmMemory", "1g", "1g"),
         ("hadoop.jvmMemory", "", ""),
         ("gpu.fraction", "0.9", 0.9),
+        ("encrypt", True, "true"),
+        ("encrypt", "Auto", "auto"),
+        ("scrape.token", "a-token_of/mine.~+==", "a-token_of/mine.~+=="),
+        ("scrape.token", "", ""),
     ],
 )
 def test_values_that_can_be_are_taken(key, text, value):
     settings = Settings.resolve({f"spark.tfos.{key}": text}.get, {})
     (setting,) = [setting for setting in SETTINGS if setting.name == key]
     assert getattr(settings, setting.keyword) == value
+
+
+@pytest.mark.parametrize("token", ["too-short", "with a space in its middle", "x" * 300])
+def test_a_scrape_token_that_cannot_be_is_refused_and_never_shown(token):
+    with pytest.raises(BadInputError, match="spark.tfos.scrape.token: expected 16 to 256") as error:
+        Settings.resolve({"spark.tfos.scrape.token": token}.get, {})
+    assert token not in str(error.value)
 
 
 @pytest.mark.parametrize(

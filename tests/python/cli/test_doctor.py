@@ -201,6 +201,21 @@ def test_a_ucx_that_is_too_old_says_what_to_install(monkeypatch):
     assert check.level == checks_of.WARN and "tfos[rdma]" in check.found
 
 
+@pytest.mark.parametrize(
+    ("line", "level", "found"),
+    [
+        ("", checks_of.OK, "between hosts are encrypted"),
+        ("spark.tfos.encrypt true", checks_of.OK, "All TCP connections are encrypted"),
+        ("spark.tfos.encrypt=false", checks_of.WARN, "not encrypted"),
+        ("spark.tfos.encrypt  sometimes", checks_of.FAIL, "spark.tfos.encrypt=sometimes"),
+    ],
+)
+def test_what_is_encrypted_is_said(tmp_path, line, level, found):
+    (tmp_path / "spark-defaults.conf").write_text(f"# spark.tfos.encrypt no\n{line}\n")
+    check = doctor.check_encryption(None, {"SPARK_CONF_DIR": str(tmp_path)})
+    assert check.level == level and found in check.found
+
+
 def test_nothing_imports_tensorflow_to_see_its_version():
     program = "import sys, tfos.cli.doctor; tfos.cli.doctor.all_checks(); print('tensorflow' in sys.modules)"
     process = subprocess.run(

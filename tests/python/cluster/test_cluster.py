@@ -376,6 +376,18 @@ def test_http_wants_a_key_for_each_page(spark):
                 assert refused.value.code == 401
 
 
+def test_agents_and_tasks_reach_a_coordinator_that_wants_everything_encrypted(spark, tmp_path):
+    def fail(ctx):
+        assert sorted(ctx._bootstrap["keys"]) == ["feed", "parameters", "tensors"]
+        assert "token" not in ctx._bootstrap
+        ctx.feed.next_batch(1)
+        raise ValueError("on purpose")
+
+    with pytest.raises(NodeFailedError, match="ValueError: on purpose"):
+        with tfos.run(spark, fail, nodes=1, encrypt=True) as cluster:
+            cluster.train(spark.sparkContext.parallelize(range(100_000), 1))
+
+
 def test_environment_of_a_node(spark, tmp_path):
     def dump(ctx):
         pathlib.Path(ctx.args, f"env-{ctx.node_id}").write_text(json.dumps(dict(os.environ)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 import cloudpickle
@@ -9,7 +10,7 @@ import pytest
 
 import tfos
 from support.fake_spark import FakeSparkContext, fake_session
-from tfos.cluster import start
+from tfos.cluster import launch, start
 from tfos.errors import BadInputError
 
 
@@ -35,6 +36,28 @@ def test_a_misspelt_key_of_the_configuration_is_warned_of(caplog):
 def test_a_registration_timeout_that_cannot_be_is_refused(timeout):
     with pytest.raises(BadInputError, match="registration_timeout="):
         run(registration_timeout=timeout)
+
+
+def test_the_start_says_what_is_encrypted(capsys):
+    for setting, said in (("auto", "between hosts are encrypted"), (False, "are not encrypted")):
+        with pytest.raises(BadInputError, match="2 nodes were asked for"):
+            run(encrypt=setting)
+        assert said in capsys.readouterr().err
+
+
+def test_rdma_is_refused_with_encryption_of_everything_and_warned_of_otherwise(caplog):
+    with pytest.raises(BadInputError, match="UCX .rdma. can't be encrypted"):
+        run(encrypt=True, rdma=True)
+    assert not caplog.records
+    with pytest.raises(BadInputError, match="2 nodes were asked for"):
+        run(rdma=True)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "over UCX (spark.tfos.rdma=true) are not encrypted" in said
+
+
+def test_plans_do_not_show_their_keys():
+    shown = {field.name for field in dataclasses.fields(launch.LaunchPlan) if field.repr}
+    assert not {"keys", "payload", "hadoop_environment"} & shown
 
 
 def test_a_program_that_cannot_be_called_is_refused():

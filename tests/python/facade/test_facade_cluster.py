@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pyspark.cloudpickle
 import pytest
 
 from support.spark_errors import SPARK_ERRORS
+from support.tensorboard import page_of
 from support.waiting import wait_for
 from tensorflowonspark import TFCluster, TFNode
 from tensorflowonspark.TFCluster import InputMode
@@ -453,16 +455,11 @@ def test_tensorboard_answers_at_its_url_and_ends_with_the_cluster(run, tmp_path,
     cluster = run(program, args, 1, tensorboard=True, log_dir=str(tmp_path))
     url = cluster.tensorboard_url()
     (node,) = cluster.cluster_info
-    assert url.endswith(f":{node['tb_port']}")
-
-    def answers():
-        try:
-            with urllib.request.urlopen(url, timeout=5) as response:
-                return b"TensorBoard" in response.read()
-        except OSError:
-            return False
-
-    wait_for(answers, "TensorBoard to answer")
+    assert b"TensorBoard" in page_of(url)
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(url.partition("?")[0])
+    listening = f" 0100007F:{node['tb_port']:04X} 00000000:0000 0A "
+    assert listening in Path("/proc/net/tcp").read_text(), "only users of the host reach it"
     stop.touch()
     cluster.shutdown()
     wait_for(lambda: not is_alive(node["tb_pid"]), "TensorBoard to end")

@@ -10,12 +10,12 @@ import pathlib
 import subprocess
 import sys
 import urllib.error
-import urllib.request
 
 import pytest
 import tensorflow as tf
 
 import tfos
+from support.tensorboard import page_of
 from support.waiting import wait_for
 from tfos.base import executable, import_hook
 from tfos.files import hadoop_settings
@@ -88,8 +88,7 @@ def runs_shown_by(url):
 
     def runs():
         with contextlib.suppress(urllib.error.URLError, ConnectionError):
-            with urllib.request.urlopen(f"{url}/data/runs", timeout=BOUND_SECONDS) as answer:
-                return json.load(answer)
+            return json.loads(page_of(url, "/data/runs"))
 
     return wait_for(runs, f"a run at {url}")
 

@@ -43,9 +43,7 @@ def test_nodes_train_through_native_servers_and_another_cluster_goes_on(spark, t
         assert node.state == "done"
     assert sum(node.metrics.get("parameter_pushes", 0) for node in cluster.status()[:2]) >= 40
 
-    with tfos.run(
-        spark, programs.go_on, nodes=2, parameter_servers=1, args=args, encrypt=True
-    ):
+    with tfos.run(spark, programs.go_on, nodes=2, parameter_servers=1, args=args, encrypt=True):
         pass
     again = json.loads((tmp_path / "again.json").read_text())
     assert again["version"] == first["version"]

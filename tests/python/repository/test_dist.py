@@ -11,7 +11,9 @@ import zipfile
 import pytest
 
 import bill_of_materials
+import check_symbols
 import check_wheel
+import hardening
 import make_dist
 import sources
 
@@ -52,6 +54,22 @@ def test_a_hardened_program_has_no_soft_spot(tmp_path):
 def test_each_missing_defence_is_named(tmp_path, without, instead, missing):
     path = build(tmp_path, *(instead if flag == without else flag for flag in HARD))
     assert check_wheel.soft_spots(path) == [missing]
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_checks_of_indexes_are_found(tmp_path, checked):
+    source = tmp_path / "program.cc"
+    source.write_text(
+        "#include <vector>\n"
+        "int main(int count, char**) { std::vector<int> some(3); return some[count]; }\n"
+    )
+    define = ["-D_GLIBCXX_ASSERTIONS"] if checked else []
+    path = tmp_path / "program"
+    subprocess.run(["g++", "-O2", "-static-libstdc++", *define, "-o", path, source], check=True)
+    assert hardening.checks_indexes(path) == checked
+    # Built without, as tools/checks/check_symbols.py says of what tests run.
+    failures = check_symbols.soft_spots_of_build(path)
+    assert ("checks of indexes (_GLIBCXX_ASSERTIONS)" in failures) != checked
 
 
 def test_a_symbol_of_a_new_glibc_is_found(tmp_path):

@@ -57,7 +57,9 @@ def test_each_package_has_one_version_and_hashes(name):
     assert entries
     for package, (version, hashes) in entries.items():
         assert "*" not in version, package
-        assert hashes and all(re.fullmatch(r"sha256:[0-9a-f]{64}", text) for text in hashes), package
+        assert hashes and all(re.fullmatch(r"sha256:[0-9a-f]{64}", text) for text in hashes), (
+            package
+        )
 
 
 @pytest.mark.parametrize("name", MADE_OF)
@@ -72,8 +74,11 @@ def test_what_is_required_is_locked(name):
 
 
 def test_each_spark_of_the_matrix_is_locked():
-    (own,) = [line for line in (ROOT / "tools/requirements-run.txt").read_text().splitlines()
-              if line.startswith("pyspark==")]
+    (own,) = [
+        line
+        for line in (ROOT / "tools/requirements-run.txt").read_text().splitlines()
+        if line.startswith("pyspark==")
+    ]
     locked = {path.stem.partition("-")[2] for path in LOCKED.glob("pyspark-*.txt")}
     assert locked | {own.partition("==")[2]} == set(spark_matrix.VERSIONS)
 
@@ -84,7 +89,7 @@ def test_a_jar_with_another_hash_is_refused(tmp_path):
     maven.parent.mkdir()
     maven.write_text(
         "#!/bin/sh\n"
-        'for word; do case $word in -DoutputDirectory=*) to=${word#*=};; esac; done\n'
+        "for word; do case $word in -DoutputDirectory=*) to=${word#*=};; esac; done\n"
         'mkdir -p "$to"; echo other > "$to/slf4j-simple-1.7.36.jar"\n'
     )
     maven.chmod(0o755)

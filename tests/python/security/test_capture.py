@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from spark_cluster import Host, SparkCluster
-from support.capture import captured
-from support.namespaces import joined_host
+from support.namespaces import captured, joined_host
 from support.places import SCRIPTS, TESTS
 from support.scripts.captured_driver import ROW, WEIGHT
 from support.scripts.two_hosts_driver import OURS

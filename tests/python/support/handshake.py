@@ -7,7 +7,7 @@ import hmac
 import os
 import socket
 
-_HELLO_BYTES = 60
+_HELLO_BYTES = 56
 _PLAIN_TCP = 1
 
 

@@ -168,3 +168,24 @@ class SessionTraining:
             rdd.mapPartitionsWithIndex(SessionWorker(sent)).setName(self._options.name).count()
         finally:
             sent.destroy()
+
+
+def _connect(
+    server: ParameterServerProcess, combiner: Combiner, values: Sequence[np.ndarray]
+) -> Any:
+    """The driver's client, which gives the server its first values."""
+    rule, _ = combiner.rule()
+    worker = connection.Worker(
+        number=_DRIVER,
+        name=f"the driver on host {socket.gethostname()}",
+        starts=True,
+        workers=combiner.count,
+    )
+    return connection.connect(
+        [server.server],
+        values,
+        rule,
+        worker,
+        server.key,
+        connect_timeout=connection.RUNNING_CONNECT_TIMEOUT,
+    )

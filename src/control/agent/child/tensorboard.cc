@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/logging.h"
+#include "control/agent/child/tensorboard_tunnel.h"
 #include "control/host/held_port.h"
 #include "control/link/spawn.h"
 
@@ -41,13 +42,10 @@ Result<PortRange> PortsOf(const TensorBoard::Options& options) {
   return PortRange::Parse(options.ports);
 }
 
-asio::awaitable<bool> Accepts(const asio::any_io_executor& executor, const std::string& address,
-                              std::uint16_t port) {
-  boost::system::error_code not_numeric;
-  const auto numeric = asio::ip::make_address(address, not_numeric);
-  if (not_numeric) co_return false;
+asio::awaitable<bool> Accepts(const asio::any_io_executor& executor, std::uint16_t port) {
   tcp::socket socket(executor);
-  auto [refused] = co_await socket.async_connect(tcp::endpoint(numeric, port), kNoThrow);
+  const tcp::endpoint loopback(asio::ip::address_v4::loopback(), port);
+  auto [refused] = co_await socket.async_connect(loopback, kNoThrow);
   co_return !refused;
 }
 
@@ -67,21 +65,26 @@ Result<std::unique_ptr<TensorBoard>> TensorBoard::Start(const asio::any_io_execu
   SubprocessOptions process{
       .argv = options.argv, .environment = options.environment, .cwd = options.cwd};
   std::unique_ptr<TensorBoard> tensorboard(
-      new TensorBoard(std::move(options), port, std::move(on_listening)));
+      new TensorBoard(executor, std::move(options), port, std::move(on_listening)));
   TFOS_ASSIGN_OR_RETURN(tensorboard->child_, SupervisedChild::Start(executor, std::move(process),
                                                                     log, std::move(on_end)));
-  Spawn(executor, "wait for TensorBoard", tensorboard->AwaitListening(executor),
+  Spawn(executor, "wait for TensorBoard", tensorboard->AwaitListening(),
         [](const Status&) { LogWarning("where TensorBoard listens is not shown"); });
   return tensorboard;
 }
 
-asio::awaitable<void> TensorBoard::AwaitListening(asio::any_io_executor executor) {
+void TensorBoard::OpenTunnel(CoordinatorDoor door, int number) {
+  Spawn(
+      executor_, "show TensorBoard",
+      OpenTensorBoardTunnel(executor_, std::move(door), static_cast<std::uint32_t>(number), port_),
+      [](const Status&) {});
+}
+
+asio::awaitable<void> TensorBoard::AwaitListening() {
   const Deadline deadline = Deadline::After(options_.patience);
-  asio::steady_timer timer(executor);
-  const std::string loopback = "127.0.0.1";
+  asio::steady_timer timer(executor_);
   while (!child_->ended() && !deadline.passed()) {
-    bool listening = co_await Accepts(executor, loopback, port_);
-    if (!listening) listening = co_await Accepts(executor, options_.address, port_);
+    const bool listening = co_await Accepts(executor_, port_);
     if (listening && !child_->ended()) {
       on_listening_(TensorBoardProcess{.pid = child_->pid(), .port = port_});
       co_return;

@@ -12,12 +12,14 @@
 
 #include "control/agent/child/executor_log.h"
 #include "control/agent/child/supervised_child.h"
+#include "control/link/coordinator_door.h"
 #include "control/messages/parts/node_info.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
 
-/// TensorBoard beside a node.
+/// TensorBoard beside a node. It asks nobody for a key, so it listens on the host's loopback
+/// address alone; the coordinator shows it to people, through tunnels.
 ///
 /// Owner and lifetime: as of SupervisedChild. Threads: those of one single-threaded executor.
 class TensorBoard {
@@ -29,7 +31,6 @@ class TensorBoard {
     std::string cwd;
     /// As PortRange::Parse takes it, unless TENSORBOARD_PORT in the environment says another.
     std::string ports;
-    std::string address;  ///< This host's own, where it may listen other than on loopback.
     std::chrono::seconds patience{60};  ///< For it to listen: it imports a lot first.
   };
   using OnListening = std::function<void(TensorBoardProcess)>;
@@ -40,15 +41,23 @@ class TensorBoard {
                                                     Options options, ExecutorLog& log,
                                                     OnListening on_listening, OnEnd on_end);
 
+  /// Joins it to the coordinator, which has asked for this tunnel.
+  void OpenTunnel(CoordinatorDoor door, int number);
+
   bool ended() const { return child_->ended(); }
   void Stop(std::chrono::milliseconds grace) { child_->Stop(grace); }
 
  private:
-  TensorBoard(Options options, std::uint16_t port, OnListening on_listening)
-      : options_(std::move(options)), port_(port), on_listening_(std::move(on_listening)) {}
+  TensorBoard(const boost::asio::any_io_executor& executor, Options options, std::uint16_t port,
+              OnListening on_listening)
+      : executor_(executor),
+        options_(std::move(options)),
+        port_(port),
+        on_listening_(std::move(on_listening)) {}
 
-  boost::asio::awaitable<void> AwaitListening(boost::asio::any_io_executor executor);
+  boost::asio::awaitable<void> AwaitListening();
 
+  boost::asio::any_io_executor executor_;
   Options options_;
   std::uint16_t port_;
   OnListening on_listening_;

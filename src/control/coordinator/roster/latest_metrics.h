@@ -1,6 +1,10 @@
 #ifndef TFOS_CONTROL_COORDINATOR_ROSTER_LATEST_METRICS_H_
 #define TFOS_CONTROL_COORDINATOR_ROSTER_LATEST_METRICS_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "control/messages/parts/metrics.h"
@@ -9,13 +13,25 @@ namespace tfos::control {
 
 /// The latest value of each of a node's metrics, and whether any is news. A value; threads: one at
 /// a time.
+///
+/// A program that makes up a new name for each step must not fill the coordinator's memory: of more
+/// than kMostNames the later ones are left out, and counted in the metric kLeftOut.
 class LatestMetrics {
  public:
+  static constexpr std::size_t kMostNames = 1024;
+  static constexpr std::string_view kLeftOut = "metrics_left_out";
+
   void Merge(const Metrics& metrics) {
     for (const auto& [name, value] : metrics) {
-      const auto [known, added] = values_.try_emplace(name, value);
-      if (!added && known->second == value) continue;
-      known->second = value;
+      const auto known = values_.find(name);
+      if (known != values_.end()) {
+        if (known->second == value) continue;
+        known->second = value;
+      } else if (values_.size() < kMostNames) {
+        values_.emplace(name, value);
+      } else {
+        values_.insert_or_assign(std::string(kLeftOut), ++left_out_);
+      }
       changed_ = true;
     }
   }
@@ -26,6 +42,7 @@ class LatestMetrics {
 
  private:
   Metrics values_;
+  std::int64_t left_out_ = 0;
   bool changed_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "control/coordinator/roster/step_ticket_office.h"
 
 namespace tfos::control {
 
@@ -61,6 +62,14 @@ std::string LostHeartbeats(const NodeInfo& node, milliseconds silence) {
 
 std::string BecauseItLeft(const NodeInfo& node) {
   return node.leaving.empty() ? "" : fmt::format(". Spark had announced it: {}", node.leaving);
+}
+
+FailureReport TooManyEpochs(const StepReport& report) {
+  return Saying("count the steps of an epoch",
+                fmt::format("it reports steps of epoch {} of queue '{}', and there are {} epochs "
+                            "already that the other nodes have not left behind: every node must "
+                            "read the same queues, epoch by epoch",
+                            report.epoch, report.queue, StepTicketOffice::kMostEpochs));
 }
 
 std::string LateStart(const NodeInfo& node, milliseconds start_timeout) {

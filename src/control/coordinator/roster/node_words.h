@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "control/messages/parts/node_info.h"
+#include "control/messages/parts/shared_messages.h"
 
 // What the coordinator says to people about a node, and the failures that carry it.
 // `since_ms` of a node says for how long it has been in its state. Threads: pure functions.
@@ -29,6 +30,8 @@ std::string LostConnection(const NodeInfo& node);
 std::string LostHeartbeats(const NodeInfo& node, std::chrono::milliseconds silence);
 /// What the loss of a node adds to its message when Spark had announced it; else empty.
 std::string BecauseItLeft(const NodeInfo& node);
+/// The failure of a node that reports steps of ever new epochs.
+FailureReport TooManyEpochs(const StepReport& report);
 std::string LateStart(const NodeInfo& node, std::chrono::milliseconds start_timeout);
 
 FailureReport Saying(std::string step, std::string message);

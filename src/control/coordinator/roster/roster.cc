@@ -109,6 +109,7 @@ Effects Roster::RecordSteps(int node_id, const StepReport& report, TimePoint now
   Effects effects;
   if (Node* node = Find(node_id); node != nullptr && !node->service) {
     node->heard = now;
+    if (!step_tickets_.HasRoomFor(report)) return Fail(node_id, TooManyEpochs(report), now);
     Grant(step_tickets_.Report(node_id, report, Fed()), effects);
   }
   return effects;

@@ -8,6 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/format.h"
+#include "control/coordinator/roster/latest_metrics.h"
+#include "control/coordinator/roster/step_ticket_office.h"
+
 namespace tfos::control {
 namespace {
 
@@ -523,6 +527,39 @@ TEST_F(RosterTest, OnlyChangedMetricsAreHandedOut) {
   changed = roster_.TakeChangedMetrics();
   ASSERT_EQ(changed.size(), 1u);
   EXPECT_EQ(changed[0].metrics.size(), 2u);
+}
+
+TEST_F(RosterTest, NewNamesOfMetricsWithoutEndAreCountedAndNotKept) {
+  Form();
+  constexpr auto kMost = static_cast<std::int64_t>(LatestMetrics::kMostNames);
+  for (std::int64_t step = 0; step < kMost + 7; ++step) {
+    roster_.RecordHeartbeat(1, {.metrics = {{fmt::format("loss of step {}", step), step}}},
+                            clock_.Now());
+  }
+  auto changed = roster_.TakeChangedMetrics();
+  ASSERT_EQ(changed.size(), 1u);
+  EXPECT_EQ(changed[0].metrics.size(), LatestMetrics::kMostNames + 1);
+  const std::string left_out(LatestMetrics::kLeftOut);
+  EXPECT_EQ(changed[0].metrics[left_out], MetricValue(std::int64_t{7}));
+  // Those that are known go on.
+  roster_.RecordHeartbeat(1, {.metrics = {{"loss of step 0", std::int64_t{5}}}}, clock_.Now());
+  changed = roster_.TakeChangedMetrics();
+  ASSERT_EQ(changed.size(), 1u);
+  EXPECT_EQ(changed[0].metrics["loss of step 0"], MetricValue(std::int64_t{5}));
+}
+
+TEST_F(RosterTest, ANodeThatReportsStepsOfEverNewQueuesFails) {
+  Form();
+  for (std::size_t i = 0; i < StepTicketOffice::kMostEpochs; ++i) {
+    roster_.RecordSteps(1, {.queue = fmt::format("queue {}", i)}, clock_.Now());
+  }
+  EXPECT_FALSE(roster_.failure().has_value());
+  roster_.RecordSteps(1, {.queue = "queue 0", .full_batches = 1}, clock_.Now());
+  EXPECT_FALSE(roster_.failure().has_value()) << "one that is known";
+  roster_.RecordSteps(1, {.queue = "one more"}, clock_.Now());
+  ASSERT_TRUE(roster_.failure().has_value());
+  EXPECT_EQ(roster_.failure()->node_id, 1);
+  EXPECT_THAT(roster_.failure()->report.message, testing::HasSubstr("queue 'one more'"));
 }
 
 TEST_F(RosterTest, ExplainsEachNodeInASentence) {

@@ -112,6 +112,10 @@ void StepTicketOffice::Update(const Key& key, Epoch& epoch, const Members& membe
   changed.push_back(std::move(tickets));
 }
 
+bool StepTicketOffice::HasRoomFor(const StepReport& report) const {
+  return epochs_.size() < kMostEpochs || epochs_.contains(Key(report.queue, report.epoch));
+}
+
 std::vector<StepTickets> StepTicketOffice::Report(int node_id, const StepReport& report,
                                                   const Members& members) {
   const Key key(report.queue, report.epoch);

@@ -1,6 +1,7 @@
 #ifndef TFOS_CONTROL_COORDINATOR_ROSTER_STEP_TICKET_OFFICE_H_
 #define TFOS_CONTROL_COORDINATOR_ROSTER_STEP_TICKET_OFFICE_H_
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <utility>
@@ -26,9 +27,15 @@ namespace tfos::control {
 /// Owner and lifetime: a value. Threads: one at a time. Errors: none. Units: batches.
 class StepTicketOffice {
  public:
+  /// Of all queues together, those that not all nodes have left behind.
+  static constexpr std::size_t kMostEpochs = 4096;
+
   /// The nodes that train, by id, with names for people.
   using Members = std::map<int, std::string>;
 
+  /// Whether it can take the report. It can't when nodes report ever new queues or epochs, of which
+  /// the others know nothing.
+  bool HasRoomFor(const StepReport& report) const;
   /// What has changed, to be told to all members; an answer of the same epoch replaces the last.
   std::vector<StepTickets> Report(int node_id, const StepReport& report, const Members& members);
   std::vector<StepTickets> MembersChanged(const Members& members);

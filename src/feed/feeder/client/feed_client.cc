@@ -53,7 +53,7 @@ Result<net::Connection> ConnectTo(const Endpoint& endpoint, const net::Party& pa
     if (!hung_up) return connection;
     if (tried >= handshakes) {
       return connection.status().Annotate(
-          "it does not let this feeder in, or is another node (its log says why)");
+          fmt::format("it hung up {} times in the handshake (its log says why)", tried));
     }
     const Wait moment{.deadline = Deadline::After(pause).Min(wait.deadline), .check = wait.check};
     TFOS_RETURN_IF_ERROR(net::Poll(-1, 0, moment).status());

@@ -26,13 +26,13 @@ struct FeedClientOptions {
   std::chrono::milliseconds progress_timeout{600'000};
   /// Which TCP connections are encrypted.
   net::Encryption encryption = net::Encryption::kBetweenHosts;
-  /// Number of the connecting end, for the node's log: the number of the partition, or of the node that passes rows
-  /// on.
+  /// Of the connecting end, for the node's log: the number of the partition, or of the node that
+  /// passes rows on.
   std::uint32_t number = 0;
   /// How often a node is asked that hangs up before the handshake is done, which one does that has
   /// too many strangers.
   int handshakes = 5;
-  /// The largest result that is taken, in bytes, whatever the node says.
+  /// Of the largest result. A node that wants to send larger ones is refused.
   std::uint32_t most_result_bytes = 1u << 30;
   /// Ends waits early.
   InterruptCheck check = {};
@@ -87,8 +87,9 @@ class FeedClient {
   /// Connects through the Unix socket, else over TCP, and shakes hands: both sides prove that they
   /// have `key`, of the purpose `feed`. A node that hangs up meanwhile may have had no room for
   /// another stranger, so it is asked again.
-  ///   kReconnect  nobody listens there, or it hung up every time: also if it is another node
-  ///   kBadInput   it does not know the key, or wants another channel
+  ///   kReconnect  nobody listens there, or it hung up every time
+  ///   kBadInput   it refuses this feeder or another channel, or does not know the key: as another
+  ///               node or one of another cluster does
   ///   kRetryLater the deadline passed
   static Result<std::unique_ptr<FeedClient>> Connect(const Endpoint& endpoint, const Secret& key,
                                                      FeedClientOptions options,

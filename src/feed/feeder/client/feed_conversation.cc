@@ -13,7 +13,6 @@
 #include "net/socket.h"
 
 namespace tfos::feed {
-
 std::string FeedClient::Impl::NameOf(const Endpoint& endpoint) {
   return endpoint.host.empty() ? fmt::format("node {}", endpoint.node_id)
                                : fmt::format("node {} on host {}", endpoint.node_id, endpoint.host);
@@ -159,8 +158,12 @@ Status FeedClient::Impl::OnOpened(const OpenedMessage& opened) {
     case OpenStatus::kGoOn:
       break;
   }
-  reader_.set_limits(
-      {.data = 0, .result = std::min(opened.result_limit, options_.most_result_bytes)});
+  if (opened.result_limit > options_.most_result_bytes) {
+    return {ErrorKind::kBadInput,
+            fmt::format("{} wants to send results of {} bytes; at most {} are taken", node_,
+                        opened.result_limit, options_.most_result_bytes)};
+  }
+  reader_.set_limits({.data = 0, .result = opened.result_limit});
   return UseRegion(opened.region_bytes);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/memory/memory_of_host.h"
 #include "chunk/pickle_leave.h"
 #include "feed/wire/item_ranges.h"
 
@@ -187,6 +188,12 @@ Status FeederMessages::OnGrow(FeederLink& link, std::uint64_t bytes) {
   if (bytes == 0 || (!link.local && bytes > kDataLimit)) {
     return {ErrorKind::kBadInput,
             fmt::format("a chunk of {} bytes; over TCP at most {} fit", bytes, kDataLimit)};
+  }
+  // Beyond its budget a node gives what one chunk needs, whatever that is.
+  if (const std::uint64_t most = MemoryOfHost(); bytes > most) {
+    return {ErrorKind::kBadInput,
+            fmt::format("a chunk of {} bytes, and the node's host has {} bytes of memory", bytes,
+                        most)};
   }
   FeedSession& session = *link.session;
   table_.GiveRegionBack(session, /*reusable=*/true);

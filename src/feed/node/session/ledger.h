@@ -21,6 +21,9 @@ namespace tfos::feed {
 /// lifetime: a value. Threads: one at a time. Errors: none. Units: items.
 class Ledger {
  public:
+  /// Of one partition, that it remembers.
+  static constexpr std::size_t kMostAttempts = 1024;
+
   explicit Ledger(std::size_t capacity = std::size_t{1} << 18) : capacity_(capacity) {}
 
   /// Empty for a partition it does not know.
@@ -37,6 +40,8 @@ class Ledger {
       std::vector<Attempt>& attempts = partition.attempts;
       const auto known = std::ranges::find(attempts, attempt);
       if (known == attempts.end()) {
+        // Spark makes a few. Of more, the first ones have long been over.
+        if (attempts.size() == kMostAttempts) attempts.erase(attempts.begin());
         attempts.push_back(attempt);
       } else if (*known != attempts.back()) {
         last = attempts.back();

@@ -79,6 +79,17 @@ TEST(LedgerTest, WhoHasBeenOvertakenStaysSo) {
   EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 1), first), std::nullopt) << "another partition";
 }
 
+TEST(LedgerTest, AttemptsAtOnePartitionAreNotKeptWithoutEnd) {
+  Ledger ledger;
+  const auto attempt = [](std::uint64_t id) { return Attempt{.number = 0, .id = id}; };
+  for (std::uint64_t id = 0; id <= Ledger::kMostAttempts; ++id) {
+    EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), attempt(id)), std::nullopt);
+  }
+  const Attempt last = attempt(Ledger::kMostAttempts);
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), attempt(1)), last) << "overtaken, and remembered";
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), attempt(0)), std::nullopt) << "forgotten";
+}
+
 TEST(LedgerTest, AttemptsTakeMemoryToo) {
   Ledger ledger(3);
   ledger.Add(Key(1, 0, 0), {0, 1});

@@ -18,7 +18,7 @@ abstract class PartitionFeed<T> implements Function2<Integer, Iterator<T>, Itera
   private static final long serialVersionUID = 1;
   private static final long[] NOTHING = {0, 0};
 
-  private final byte[] plan; // With the cluster's token: never shown.
+  private final byte[] plan; // With keys of the cluster: never shown.
 
   PartitionFeed(byte[] plan) {
     this.plan = plan;

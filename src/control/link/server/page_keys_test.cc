@@ -1,4 +1,4 @@
-#include "control/link/page_keys.h"
+#include "control/link/server/page_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_LINK_CONTROL_SERVER_H_
-#define TFOS_CONTROL_LINK_CONTROL_SERVER_H_
+#ifndef TFOS_CONTROL_LINK_SERVER_CONTROL_SERVER_H_
+#define TFOS_CONTROL_LINK_SERVER_CONTROL_SERVER_H_
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -43,13 +44,15 @@ class AgentConnection {
   /// The peer has said who it is: the time limit for that no longer counts.
   virtual void MarkIdentified() = 0;
   /// Of the node whose agent this is, as its handshake has proved.
-  virtual std::uint32_t node_id() const = 0;
+  virtual int node_id() const = 0;
 };
 
 struct HttpAnswer {
   int status = 200;
   std::string content_type = "application/json";
   std::string body = {};
+  std::string location = {};  ///< Where to go instead; "": nowhere.
+  std::string cookie = {};    ///< To be set; "": none.
 };
 
 /// What a ControlServer serves. All calls come from the server's executor.
@@ -60,6 +63,9 @@ class ControlService {
   virtual boost::asio::awaitable<HttpAnswer> Get(std::string target, std::string query) = 0;
   /// A failure is logged and ends the connection.
   virtual Status OnMessage(AgentConnection& connection, std::string_view text) = 0;
+  /// Asks an agent for tunnel `number`, to the TensorBoard beside its node, which this returns.
+  /// nullopt: none runs.
+  virtual std::optional<int> AskForTunnel(int number) = 0;
   /// The connection is gone. Comes once for each connection.
   virtual void OnClosed(AgentConnection& connection) = 0;
 };
@@ -70,7 +76,8 @@ class ControlService {
 /// - Spark's tasks shake hands with the key for `read`, and may ask for pages;
 /// - people and Prometheus speak HTTP at once. They send the key for `read` or, for the metrics,
 /// that
-///   for `scrape`. Everyone else is answered 401 before anything else is looked at.
+///   for `scrape`. TensorBoard's page is among them, which comes through an agent. Everyone else is
+///   answered 401 before anything else is looked at.
 ///
 /// Owner and lifetime: borrows the service, which outlives it. Its executor must not run any more
 /// once it is destroyed.
@@ -107,4 +114,4 @@ class ControlServer {
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_LINK_CONTROL_SERVER_H_
+#endif  // TFOS_CONTROL_LINK_SERVER_CONTROL_SERVER_H_

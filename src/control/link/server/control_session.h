@@ -1,8 +1,10 @@
-#ifndef TFOS_CONTROL_LINK_CONTROL_SESSION_H_
-#define TFOS_CONTROL_LINK_CONTROL_SESSION_H_
+#ifndef TFOS_CONTROL_LINK_SERVER_CONTROL_SESSION_H_
+#define TFOS_CONTROL_LINK_SERVER_CONTROL_SESSION_H_
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
@@ -10,17 +12,19 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/crypto/purpose.h"
-#include "base/crypto/secret.h"
 #include "base/format.h"
 #include "base/logging.h"
-#include "control/link/control_server.h"
+#include "control/link/relay.h"
 #include "control/link/send_queue.h"
+#include "control/link/server/control_server.h"
+#include "control/link/server/page_keys.h"
+#include "control/link/server/tunnels.h"
 #include "control/link/spawn.h"
 #include "control/link/stream/async_stream.h"
 #include "control/link/time_limit.h"
@@ -47,25 +51,20 @@ inline constexpr std::size_t kKeptBufferBytes = 65536;
 
 using Request = http::request<http::empty_body>;
 
-/// What who speaks HTTP at once sends, by page.
-class BearerKeys {
- public:
-  BearerKeys(const Secret& token, const std::string& scrape_token)
-      : read_("Bearer " + KeyFor(token, Purpose::kRead).ToHex()),
-        scrape_("Bearer " +
-                (scrape_token.empty() ? KeyFor(token, Purpose::kScrape).ToHex() : scrape_token)) {}
+inline std::string_view Field(const Request& request, http::field name) {
+  const auto field = request[name];
+  return {field.data(), field.size()};
+}
 
-  bool Open(const Request& request, std::string_view page) const {
-    const auto field = request[http::field::authorization];
-    return ConstantTimeEqual({field.data(), field.size()}, page == kMetricsPage ? scrape_ : read_);
-  }
-
- private:
-  static constexpr std::string_view kMetricsPage = "/metrics";
-
-  const std::string read_;
-  const std::string scrape_;
-};
+/// A request's head for TensorBoard, which learns no key and answers one request only.
+inline std::string HeadForTensorBoard(Request request) {
+  request.erase(http::field::authorization);
+  request.erase(http::field::cookie);
+  request.set(http::field::connection, "close");
+  std::ostringstream head;
+  head << request.base();
+  return std::move(head).str();
+}
 
 /// What a peer has proved so far.
 enum class CameAs {
@@ -80,7 +79,7 @@ struct Visitor {
   std::string peer;
   std::string received = {};  ///< What a stranger has said already.
   CameAs came_as = CameAs::kStranger;
-  std::uint32_t node_id = 0;  ///< An agent's.
+  int node_id = 0;  ///< An agent's.
 };
 
 /// One accepted connection: HTTP requests, or after an upgrade one agent.
@@ -89,7 +88,7 @@ struct Visitor {
 class Session final : public AgentConnection, public std::enable_shared_from_this<Session> {
  public:
   Session(const asio::any_io_executor& executor, Visitor visitor, ControlService& service,
-          net::StrangerLog& stranger_log, std::shared_ptr<const BearerKeys> keys,
+          net::StrangerLog& stranger_log, std::shared_ptr<const PageKeys> keys, Tunnels& tunnels,
           std::chrono::milliseconds timeout)
       : executor_(executor),
         socket_(executor, std::move(visitor.stream)),
@@ -98,6 +97,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
         service_(service),
         stranger_log_(stranger_log),
         keys_(std::move(keys)),
+        tunnels_(tunnels),
         identification_timeout_(timeout),
         peer_(std::move(visitor.peer)),
         came_as_(visitor.came_as),
@@ -152,7 +152,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   }
 
   void MarkIdentified() override { identification_limit_.Lift(); }
-  std::uint32_t node_id() const override { return node_id_; }
+  int node_id() const override { return node_id_; }
 
   // True until the peer has shown a key.
   bool is_stranger() const { return stranger_; }
@@ -181,9 +181,9 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     while (true) {
       http::request_parser<http::empty_body> parser;
       parser.header_limit(kMaxHeaderBytes);
-      parser.body_limit(0);
+      parser.body_limit(boost::none);  // Only TensorBoard's are read, and passed on.
       LimitExchange();
-      auto [error, size] = co_await http::async_read(stream(), buffer_, parser, kNoThrow);
+      auto [error, size] = co_await http::async_read_header(stream(), buffer_, parser, kNoThrow);
       exchange_limit_.Lift();  // What answers bounds how long it takes.
       if (error) {
         const bool ended = error == http::error::end_of_stream ||
@@ -196,29 +196,74 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
       const std::string_view target(request.target().data(), request.target().size());
       const std::size_t question = target.find('?');
       const std::string_view page = target.substr(0, question);
-      if (came_as_ == CameAs::kStranger && !keys_->Open(request, page)) {
-        LogBad("it does not have the key for what it asks for");
-        // Named, not a temporary: GCC 12 destroys aggregates in an awaited call twice.
-        HttpAnswer unauthorized = {.status = 401, .content_type = "text/plain"};
-        co_await Answer(std::move(unauthorized), request, false);
-        co_return std::nullopt;
-      }
-      stranger_ = false;
+      const std::string_view query =
+          question == std::string_view::npos ? "" : target.substr(question + 1);
+      // Named, not a condition: GCC 12 takes one that awaits for unreachable.
+      const bool let_in = co_await LetIn(request, page, query);
+      if (!let_in) co_return std::nullopt;
       if (came_as_ == CameAs::kAgent) {
         if (websocket::is_upgrade(request) && target == kAgentTarget) co_return request;
         LogBad("it came as an agent, and asks for something else");
         co_return std::nullopt;
       }
       MarkIdentified();
+      if (PageKeys::IsTensorBoard(page)) {
+        co_await ShowTensorBoard(request);
+        co_return std::nullopt;
+      }
+      if (!parser.is_done()) {
+        LogBad("its request has a body");
+        co_return std::nullopt;
+      }
       HttpAnswer answer = {.status = 405, .content_type = "text/plain"};
       if (request.method() == http::verb::get) {
-        std::string query(question == std::string_view::npos ? "" : target.substr(question + 1));
-        answer = co_await service_.Get(std::string(page), std::move(query));
+        answer = co_await service_.Get(std::string(page), std::string(query));
       }
       if (!co_await Answer(std::move(answer), request, request.keep_alive())) {
         co_return std::nullopt;
       }
     }
+  }
+
+  // Whether the peer has shown the key for a page; if not, it was answered.
+  asio::awaitable<bool> LetIn(const Request& request, std::string_view page,
+                              std::string_view query) {
+    if (came_as_ != CameAs::kStranger) co_return true;
+    // Named, not a temporary: GCC 12 destroys aggregates in an awaited call twice.
+    HttpAnswer answer = {.status = 401, .content_type = "text/plain"};
+    std::optional<std::string> cookie;
+    if (PageKeys::IsTensorBoard(page)) cookie = keys_->CookieFor(query);
+    if (cookie.has_value()) {
+      // The key leaves the browser's line of addresses.
+      answer.status = 303;
+      answer.location = "/tensorboard/";
+      answer.cookie = *std::move(cookie);
+    } else if (keys_->Open(page, Field(request, http::field::authorization),
+                           Field(request, http::field::cookie))) {
+      stranger_ = false;
+      co_return true;
+    } else {
+      LogBad("it does not have the key for what it asks for");
+    }
+    co_await Answer(std::move(answer), request, false);
+    co_return false;
+  }
+
+  // Passes a request on through its agent, and what comes back.
+  asio::awaitable<void> ShowTensorBoard(const Request& request) {
+    std::unique_ptr<net::Stream> tunnel = co_await tunnels_.Open(service_);
+    if (tunnel == nullptr) {
+      HttpAnswer none = {.status = 503,
+                         .content_type = "text/plain",
+                         .body = "TensorBoard does not listen (yet): its node's log may say why\n"};
+      co_await Answer(std::move(none), request, false);
+      co_return;
+    }
+    AsyncStream far(executor_, std::move(tunnel));
+    std::string said = HeadForTensorBoard(request);
+    said += beast::buffers_to_string(buffer_.data());
+    auto [error, size] = co_await asio::async_write(far, asio::buffer(said), kNoThrow);
+    if (!error) co_await Relay(stream(), far);
   }
 
   // False when the connection is over.
@@ -231,6 +276,8 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     if (!answer.content_type.empty()) {
       response.set(http::field::content_type, answer.content_type);
     }
+    if (!answer.location.empty()) response.set(http::field::location, answer.location);
+    if (!answer.cookie.empty()) response.set(http::field::set_cookie, answer.cookie);
     response.keep_alive(keep_alive);
     response.body() = std::move(answer.body);
     response.prepare_payload();
@@ -328,11 +375,12 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   TimeLimit exchange_limit_;
   ControlService& service_;
   net::StrangerLog& stranger_log_;
-  std::shared_ptr<const BearerKeys> keys_;
+  std::shared_ptr<const PageKeys> keys_;
+  Tunnels& tunnels_;
   std::chrono::milliseconds identification_timeout_;
   std::string peer_;
   const CameAs came_as_;
-  const std::uint32_t node_id_;
+  const int node_id_;
   bool stranger_;
   beast::flat_buffer buffer_;
   SendQueue<OutgoingMessage> queue_{kMaxQueuedBytes};
@@ -345,4 +393,4 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
 
 }  // namespace tfos::control::session
 
-#endif  // TFOS_CONTROL_LINK_CONTROL_SESSION_H_
+#endif  // TFOS_CONTROL_LINK_SERVER_CONTROL_SESSION_H_

@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_LINK_PAGE_KEYS_H_
-#define TFOS_CONTROL_LINK_PAGE_KEYS_H_
+#ifndef TFOS_CONTROL_LINK_SERVER_PAGE_KEYS_H_
+#define TFOS_CONTROL_LINK_SERVER_PAGE_KEYS_H_
 
 #include <optional>
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tfos::control {
 
-/// What opens the coordinator's pages to peers that speak HTTP at once: a bearer, and for TensorBoard,
-/// which a browser shows, a cookie.
+/// What opens the coordinator's pages to peers that speak HTTP at once: a bearer, and for
+/// TensorBoard, which a browser shows, a cookie.
 ///
 /// Owner and lifetime: a value. Threads: any.
 class PageKeys {
@@ -18,7 +18,8 @@ class PageKeys {
   static constexpr std::string_view kMetrics = "/metrics";
   static constexpr std::string_view kTensorBoard = "/tensorboard";
 
-  /// The keys are made of the cluster's token, but for a `scrape_token` that is not empty.
+  /// The keys are made of the cluster's token. A `scrape_token` that is not empty replaces the one
+  /// for metrics.
   PageKeys(const Secret& token, const std::string& scrape_token);
 
   /// `page`: the target without its query. The others: the request's fields of these names.
@@ -26,8 +27,8 @@ class PageKeys {
 
   /// Whether this is TensorBoard's page or one below it.
   static bool IsTensorBoard(std::string_view page);
-  /// For who comes to TensorBoard's page with `key=` and the right key in the query: the cookie to
-  /// be set, for this page alone.
+  /// If a browser comes to TensorBoard's page with `key=` and the right key in the query: the
+  /// cookie to be set, for this page alone.
   std::optional<std::string> CookieFor(std::string_view query) const;
 
  private:
@@ -40,4 +41,4 @@ class PageKeys {
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_LINK_PAGE_KEYS_H_
+#endif  // TFOS_CONTROL_LINK_SERVER_PAGE_KEYS_H_

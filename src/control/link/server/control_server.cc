@@ -1,4 +1,4 @@
-#include "control/link/control_server.h"
+#include "control/link/server/control_server.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ip/address.hpp>
@@ -12,7 +12,9 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "control/ask/protocols.h"
-#include "control/link/control_session.h"
+#include "control/link/server/control_session.h"
+#include "control/link/server/page_keys.h"
+#include "control/link/server/tunnels.h"
 #include "control/link/spawn.h"
 #include "control/link/stream/watched_fd.h"
 #include "net/handshake/acceptor.h"
@@ -34,7 +36,8 @@ class Server final : public ControlServer {
       : executor_(std::move(executor)),
         options_(std::move(options)),
         service_(service),
-        keys_(std::make_shared<const session::BearerKeys>(options_.token, options_.scrape_token)),
+        keys_(std::make_shared<const PageKeys>(options_.token, options_.scrape_token)),
+        tunnels_(executor_),
         acceptor_(std::move(acceptor)),
         waiting_(executor_, acceptor_->fd()),
         port_(port) {}
@@ -59,9 +62,15 @@ class Server final : public ControlServer {
 
  private:
   void Serve(net::Guest guest) {
+    const net::Numbers numbers = guest.connection.numbers;
+    if (guest.connection.protocol.name == kTunnelProtocol.name) {
+      tunnels_.Take(static_cast<int>(numbers.generation), static_cast<int>(numbers.connecting),
+                    std::move(guest.connection.stream));
+      return;
+    }
     session::Visitor visitor{.stream = std::move(guest.connection.stream),
                              .peer = std::move(guest.peer),
-                             .node_id = guest.connection.numbers.connecting};
+                             .node_id = static_cast<int>(numbers.connecting)};
     if (visitor.stream == nullptr) {
       MakeRoomForAStranger();
       visitor.stream = std::make_unique<net::SocketStream>(std::move(guest.other));
@@ -72,7 +81,7 @@ class Server final : public ControlServer {
       visitor.came_as = session::CameAs::kAsker;
     }
     auto session = std::make_shared<Session>(executor_, std::move(visitor), service_, stranger_log_,
-                                             keys_, options_.identification_timeout);
+                                             keys_, tunnels_, options_.identification_timeout);
     sessions_.insert(session);
     if (session->is_stranger()) strangers_.push_back(session);
     asio::co_spawn(executor_, session->Run(), [this, session](const std::exception_ptr& thrown) {
@@ -102,7 +111,8 @@ class Server final : public ControlServer {
   Options options_;
   ControlService& service_;
   net::StrangerLog stranger_log_;
-  std::shared_ptr<const session::BearerKeys> keys_;
+  std::shared_ptr<const PageKeys> keys_;
+  Tunnels tunnels_;
   std::unique_ptr<net::Acceptor> acceptor_;
   WatchedFd waiting_;  // For the acceptor, which outlives it.
   std::uint16_t port_;
@@ -132,7 +142,8 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Listen(asio::any_io_execut
                      .key = KeyFor(options.token, Purpose::kJoin),
                      .encryption = options.encryption,
                      .tls_batch_bytes = kTlsBatchBytes,
-                     .doors = {{kAskProtocol, KeyFor(options.token, Purpose::kRead)}}},
+                     .doors = {{kTunnelProtocol, KeyFor(options.token, Purpose::kJoin)},
+                               {kAskProtocol, KeyFor(options.token, Purpose::kRead)}}},
            .what = "the coordinator",
            .others = true,
            .most_strangers = options.max_strangers,

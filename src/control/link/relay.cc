@@ -1,4 +1,4 @@
-#include "control/link/stream/relay.h"
+#include "control/link/relay.h"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
@@ -46,12 +46,11 @@ asio::awaitable<void> PassOnAndTell(AsyncStream& from, AsyncStream& to, AsyncLat
 
 asio::awaitable<void> Relay(AsyncStream& one, AsyncStream& other) {
   AsyncLatch ended(one.get_executor());
-  Spawn(one.get_executor(), "pass bytes on", PassOnAndTell(one, other, ended),
-        [&](const Status&) {
-          one.Close();
-          other.Close();
-          ended.Open();
-        });
+  Spawn(one.get_executor(), "pass bytes on", PassOnAndTell(one, other, ended), [&](const Status&) {
+    one.Close();
+    other.Close();
+    ended.Open();
+  });
   co_await PassOn(other, one);
   co_await ended.Wait(Deadline::Infinite());
   one.Close();

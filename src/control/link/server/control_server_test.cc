@@ -1,13 +1,17 @@
-#include "control/link/control_server.h"
+#include "control/link/server/control_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <cstdint>
+#include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,6 +27,7 @@ namespace {
 namespace asio = boost::asio;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 using tfos::testing::RawClient;
 
@@ -34,12 +39,20 @@ class Echo final : public ControlService {
     co_return answer;
   }
   Status OnMessage(AgentConnection& agent, std::string_view text) override {
-    EXPECT_EQ(agent.node_id(), 3U);
+    EXPECT_EQ(agent.node_id(), 3);
     agent.MarkIdentified();
     agent.Send({std::string(text)});
     return Status::Ok();
   }
+  std::optional<int> AskForTunnel(int number) override {
+    if (!has_tensorboard) return std::nullopt;
+    tunnel.set_value(number);
+    return 3;
+  }
   void OnClosed(AgentConnection&) override {}
+
+  std::atomic<bool> has_tensorboard = false;
+  std::promise<int> tunnel;  ///< That was asked for.
 };
 
 /// A server in a thread of its own that never gives up on a peer by itself.
@@ -64,12 +77,14 @@ class ControlServerTest : public ::testing::Test {
 
   std::string ReadKey() const { return KeyFor(token_, Purpose::kRead).ToHex(); }
 
+  net::Party AgentsParty(net::Encryption encryption = net::Encryption::kBetweenHosts) const {
+    return {.protocol = kAgentProtocol,
+            .key = KeyFor(token_, Purpose::kJoin),
+            .encryption = encryption};
+  }
+
   RawClient Agent(net::Encryption encryption = net::Encryption::kBetweenHosts) const {
-    return RawClient(server_->port(),
-                     {.protocol = kAgentProtocol,
-                      .key = KeyFor(token_, Purpose::kJoin),
-                      .encryption = encryption},
-                     {.connecting = 3});
+    return RawClient(server_->port(), AgentsParty(encryption), {.connecting = 3});
   }
 
   const Secret token_ = Secret::Generate().value();
@@ -91,6 +106,49 @@ TEST_F(ControlServerTest, AnAgentIsTakenEncryptedToo) {
 }
 
 TEST_F(ControlServerTest, AnAgentGetsNoPages) { EXPECT_THAT(Agent().Get("/"), IsEmpty()); }
+
+TEST_F(ControlServerTest, WithoutATensorBoardItsPageSaysSo) {
+  const std::string answer = RawClient(server_->port()).Get("/tensorboard/", ReadKey());
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(answer, HasSubstr("TensorBoard does not listen"));
+  EXPECT_THAT(RawClient(server_->port()).Get("/tensorboard/"), StartsWith("HTTP/1.1 401"));
+}
+
+TEST_F(ControlServerTest, TheKeyForTensorBoardBecomesACookie) {
+  const std::string answer = RawClient(server_->port()).Get("/tensorboard/?key=" + ReadKey());
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 303"));
+  EXPECT_THAT(answer, HasSubstr("\r\nLocation: /tensorboard/\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nSet-Cookie: tfos-"));
+}
+
+/// An agent opens a connection for it, over which request and answer go.
+TEST_F(ControlServerTest, TensorBoardIsShownThroughItsAgent) {
+  service_.has_tensorboard = true;
+  std::future<int> asked = service_.tunnel.get_future();
+  RawClient browser(server_->port());
+  browser.Send(
+      "POST /tensorboard/data/x HTTP/1.1\r\nContent-Length: 4\r\nHost: h\r\n"
+      "Authorization: Bearer " +
+      ReadKey() + "\r\nCookie: a=b\r\n\r\nbody");
+  const int number = asked.get();
+  net::Party party = AgentsParty();
+  party.protocol = kTunnelProtocol;
+  // Not of the node that was asked: it is closed.
+  const auto generation = static_cast<std::uint32_t>(number);
+  RawClient other(server_->port(), party, {.connecting = 4, .generation = generation});
+  EXPECT_THAT(other.ReadAll(), IsEmpty());
+  RawClient tunnel(server_->port(), party, {.connecting = 3, .generation = generation});
+  const std::string request = tunnel.ReadHeaders();
+  EXPECT_THAT(request, StartsWith("POST /tensorboard/data/x HTTP/1.1\r\n"));
+  EXPECT_THAT(request, HasSubstr("Connection: close"));
+  EXPECT_THAT(request, Not(HasSubstr("Authorization")));
+  EXPECT_THAT(request, Not(HasSubstr("Cookie")));
+  EXPECT_EQ(tunnel.Read(4), "body");
+  const std::string answer = "HTTP/1.1 200 OK\r\n\r\n" + std::string(300'000, 'x');
+  tunnel.Send(answer);
+  tunnel.Close();
+  EXPECT_EQ(browser.ReadAll(), answer);
+}
 
 TEST_F(ControlServerTest, OneStrangerMoreCostsTheOldestItsPlace) {
   RawClient oldest(server_->port());

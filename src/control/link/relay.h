@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_LINK_STREAM_RELAY_H_
-#define TFOS_CONTROL_LINK_STREAM_RELAY_H_
+#ifndef TFOS_CONTROL_LINK_RELAY_H_
+#define TFOS_CONTROL_LINK_RELAY_H_
 
 #include <boost/asio/awaitable.hpp>
 
@@ -13,4 +13,4 @@ boost::asio::awaitable<void> Relay(AsyncStream& one, AsyncStream& other);
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_LINK_STREAM_RELAY_H_
+#endif  // TFOS_CONTROL_LINK_RELAY_H_

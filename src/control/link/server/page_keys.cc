@@ -1,4 +1,4 @@
-#include "control/link/page_keys.h"
+#include "control/link/server/page_keys.h"
 
 #include "base/crypto/purpose.h"
 #include "base/format.h"
