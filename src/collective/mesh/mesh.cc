@@ -199,8 +199,10 @@ Result<std::optional<Operation>> Mesh::LookFor(std::uint64_t number, const Finde
   for (const auto& link : links_) {
     if (link == nullptr) continue;
     TFOS_ASSIGN_OR_RETURN(auto next, link->Peek(number));
-    // Somebody may be further already.
     if (next && next->number == number) return next;
+    // Somebody may be further already, and waits for others. One that is gone says no more.
+    pollfd entry{.fd = link->fd(), .events = POLLRDHUP, .revents = 0};
+    if (next && ::poll(&entry, 1, 0) > 0) TFOS_RETURN_IF_ERROR(link->OnHangUp());
   }
   // After those who say that they have left: they have begun all they ever will.
   return find();
