@@ -18,6 +18,12 @@ def joined_host(ours, theirs):
     """A host at the address `theirs`, which sees nothing of this one but the address `ours`."""
     name = f"tfos-{os.getpid()}"
     cable = f"tfos{os.getpid() % 100000}"
+    taken = subprocess.run(["ip", "-o", "addr"], capture_output=True, text=True, check=False).stdout
+    if f" {ours}/" in taken:
+        raise AssertionError(
+            f"{ours} is taken by another run of these tests, or was left by one that was killed: "
+            "`ip netns list` shows whose, and `ip netns del NAME` removes it"
+        )
     try:
         _ip("netns", "add", name)
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
