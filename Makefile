@@ -21,8 +21,9 @@ CTEST = mkdir -p $(RESULTS) && ctest --output-junit $(CURDIR)/$(RESULTS)
 FUZZ_SECONDS ?= 20
 # What of the tests `make sanitize...` runs; empty: all (tools/sanitizer_parts.py has the names).
 PART ?=
-# The versions of Spark that `make test-matrix` tries; empty: all of tools/spark_matrix.py.
+# What `make test-matrix` tries of tools/matrix/combinations.py; empty: all. SHORT=1: what CI does.
 VERSIONS ?=
+SHORT ?=
 export JOBS
 
 help: ## Show this help.
@@ -70,12 +71,12 @@ test: ## Build and run all tests: C++ (ctest), Python on real Spark clusters (py
 	  'Running the Python tests' '$(PYTEST) --junitxml $(RESULTS)/python.xml tests/python $(PYTEST_ARGS)' \
 	  'Reporting' '.venv/bin/python tools/checks/report_tests.py $(RESULTS)/cpp.xml $(RESULTS)/python.xml'
 
-test-matrix: ## Try each version of Spark that tfos is made for; VERSIONS=3.5.7,4.0.1: these. Writes docs/versions.md.
+test-matrix: ## Try all versions that tfos is made for; VERSIONS=spark-3.5.7,java-21: these. Writes docs/versions.md.
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Building the native part and the wheel (ccache)' 'tools/install_wheel.sh' \
-	  'Trying each version of Spark' '.venv/bin/python tools/spark_matrix.py $(if $(VERSIONS),--only $(VERSIONS))'
+	  'Trying other versions' '.venv/bin/python tools/matrix/run_matrix.py $(if $(SHORT),--short,$(if $(VERSIONS),--only $(VERSIONS)))'
 
 test-backends: ## Train on JAX and PyTorch with nodes that have no TensorFlow; downloads 3 GB once.
 	@tools/steps.sh \

@@ -22,7 +22,7 @@ for tensorflow in tensorflow-cpu tensorflow; do
   lock "component-$tensorflow" --constraints "tools/locked/$environment.txt" \
     tools/requirements-run.txt - <<<"$tensorflow==2.21.*"
 done
-# What `make test-matrix` adds to it (VERSIONS of tools/spark_matrix.py, but the one above).
+# What `make test-matrix` adds to it (SPARKS of tools/matrix/combinations.py, except the one above).
 for version in 3.5.7 4.0.1 4.2.1 4.3.0; do
   lock "pyspark-$version" - <<<"pyspark==$version"
 done

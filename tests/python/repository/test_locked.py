@@ -11,8 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import combinations
 import hadoop_daemons
-import spark_matrix
 from daemons import DaemonError
 from support.places import ROOT
 
@@ -80,7 +80,7 @@ def test_each_spark_of_the_matrix_is_locked():
         if line.startswith("pyspark==")
     ]
     locked = {path.stem.partition("-")[2] for path in LOCKED.glob("pyspark-*.txt")}
-    assert locked | {own.partition("==")[2]} == set(spark_matrix.VERSIONS)
+    assert locked | {own.partition("==")[2]} == set(combinations.SPARKS)
 
 
 def test_a_jar_with_another_hash_is_refused(tmp_path):

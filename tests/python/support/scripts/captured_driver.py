@@ -95,7 +95,7 @@ def read_columns(ctx):
 
 
 def read_objects(ctx):
-    feed = ctx.feed()
+    feed = ctx.feed
     while not feed.should_stop():
         for row in feed.next_batch(100):
             assert row.text.startswith(ctx.args["marker"])
@@ -103,7 +103,7 @@ def read_objects(ctx):
 
 
 def answer(ctx):
-    feed = ctx.feed()
+    feed = ctx.feed
     while not feed.should_stop():
         feed.batch_results([f"{row.text}-result" for row in feed.next_batch(100)])
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What tfos does with one version of Spark, tried in real clusters of this machine.
+"""What tfos does with some versions of Spark, TensorFlow, Python and Java, tried in real clusters
+of this machine.
 
-    python tools/spark_matrix_program.py RESULTS [--jar] [--only NAME,...]
+    python tools/matrix/matrix_program.py RESULTS [--jar] [--only NAME,...]
 
-tools/spark_matrix.py runs it with each version. It writes to RESULTS, as JSON, which versions there
-are and what became of each case: "ok", or the error. With --jar the session has the jar of tfos on
-its class path, and cases fail whose work executors' JVMs should have done and did not.
+tools/matrix/run_matrix.py runs it with each combination. It writes to RESULTS, as JSON, which
+versions there are and what became of each case: "ok", or the error. With --jar the session has the
+jar of tfos on its class path, and cases fail whose work executors' JVMs should have done and did
+not.
 """
 
 import argparse
