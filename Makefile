@@ -4,10 +4,12 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose dist test-dist test-matrix test-backends clean
+.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose dist test-dist check-reproducible test-matrix test-backends clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
+# A wheel of tfos for `make demo`, such as one of `make dist`; empty: it builds one.
+WHEEL ?=
 # Directory with MNIST as idx .gz files for `make demo`; empty: scikit-learn's digits.
 MNIST ?=
 # Further arguments of pytest for `make test`, such as -k NAME.
@@ -24,10 +26,13 @@ PART ?=
 # What `make test-matrix` tries of tools/matrix/combinations.py; empty: all. SHORT=1: what CI does.
 VERSIONS ?=
 SHORT ?=
+# Commands of further Pythons on which `make test-dist` runs the wheels, such as python3.12.
+PYTHONS ?=
 export JOBS
 
 help: ## Show this help.
 	@echo "make demo [MNIST=DIR] Train and infer on a two-node cluster of this machine (digits, or MNIST's .gz files in DIR)."
+	@echo "make demo WHEEL=FILE  The same with a wheel that is there: nothing is compiled, and .venv-demo gets what it needs."
 	@awk -F ': ## ' '/^[a-z-]+: ## / { printf "make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 define CHECK_MNIST
@@ -35,14 +40,25 @@ define CHECK_MNIST
 	  echo "MNIST=$(MNIST): there is no *-images-idx3-ubyte.gz; name the directory with MNIST's .gz files" >&2; exit 2; fi
 endef
 
+DEMO = tools/spark_cluster.py -- $(1)/bin/python examples/mnist_spark.py --master {master} --mnist "$(MNIST)"
+
+ifeq ($(WHEEL),)
 demo:
 	$(CHECK_MNIST)
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Building the native part and the wheel (ccache)' 'tools/install_wheel.sh' \
-	  'Training and inference on a standalone Spark cluster' \
-	  '.venv/bin/python tools/spark_cluster.py -- .venv/bin/python examples/mnist_spark.py --master {master} --mnist "$(MNIST)"'
+	  'Training and inference on a standalone Spark cluster' '.venv/bin/python $(call DEMO,.venv)'
+else
+demo:
+	$(CHECK_MNIST)
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh run' \
+	  'Making the Python environment .venv-demo' 'tools/make_venv.sh .venv-demo component' \
+	  'Installing the wheel' '.venv-demo/bin/python -m pip --disable-pip-version-check install --quiet --force-reinstall --no-deps "$(WHEEL)"' \
+	  'Training and inference on a standalone Spark cluster' '.venv-demo/bin/python $(call DEMO,.venv-demo)'
+endif
 
 demo-hdfs: ## As demo, on a real HDFS: data, training in both modes, models and predictions are there.
 	$(CHECK_MNIST)
@@ -136,11 +152,17 @@ dist: ## Make a release in dist/: wheels for many Linuxes and two processors, th
 	  'Installing missing Debian packages' 'tools/install_packages.sh build dist' \
 	  'Making a release in dist (half an hour the first time)' 'python3 tools/dist/make_dist.py'
 
-test-dist: ## Take the wheels of dist/ to a Debian 11 of their processor without sources, and run them there; needs root.
+test-dist: ## Run the wheels of dist/ on a Debian 11 of their processor (needs root), and with each of PYTHONS here.
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh test-dist' \
 	  'Running the wheel for x86-64' 'python3 tools/dist/try_wheel.py --machine x86_64' \
-	  'Running the wheel for AArch64, emulated' 'python3 tools/dist/try_wheel.py --machine aarch64'
+	  'Running the wheel for AArch64, emulated' 'python3 tools/dist/try_wheel.py --machine aarch64'$(if $(PYTHONS), \
+	  'Running the wheels on other Pythons' 'python3 tools/dist/try_python.py $(PYTHONS)')
+
+check-reproducible: ## Make the release of the last commit twice, the second time in another folder, and compare the files.
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh build dist' \
+	  'Making a release twice (an hour and more)' 'python3 tools/dist/check_reproducible.py'
 
 clean: ## Remove everything built, .venv included.
-	rm -rf build dist jvm/target .venv .venv-lint .pytest_cache spark-warehouse
+	rm -rf build dist jvm/target .venv .venv-demo .venv-lint .pytest_cache spark-warehouse

@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
-# Makes .venv with everything the demo, the examples and the tests import, except tfos itself.
-# Does nothing when .venv already holds what this script and the locked requirements ask for.
+# Makes a virtual environment with what programs import, except tfos itself:
+#   tools/make_venv.sh [FOLDER [LIST]]
+# By default that is .venv with everything the demo, the examples and the tests import. LIST names
+# the files of tools/locked: `environment`, the default, or `component`, only what programs need.
+# Does nothing when FOLDER already holds what this script and the locked requirements ask for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+folder=${1:-.venv}
+list=${2:-environment}
 python=${PYTHON:-python3}
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
   echo "Python 3.11 or newer is needed; $python is $("$python" --version 2>&1). Set PYTHON." >&2
@@ -16,17 +21,17 @@ if [[ -e /dev/nvidia0 ]]; then
   tensorflow=tensorflow
 fi
 
-stamp=.venv/made-from
-# Made of tools/requirements.txt by tools/locked/lock.sh: each file that pip takes has its hash there.
-locked=tools/locked/environment-$tensorflow.txt
+stamp=$folder/made-from
+# Made by tools/locked/lock.sh: each file that pip takes has its hash there.
+locked=tools/locked/$list-$tensorflow.txt
 wanted=$("$python" --version; sha256sum tools/make_venv.sh "$locked" tools/locked/legacy-keras.txt)
 if [[ -e $stamp && $(<"$stamp") == "$wanted" ]]; then
-  echo ".venv is up to date."
+  echo "$folder is up to date."
   exit 0
 fi
 
-"$python" -m venv --clear .venv
-pip=(.venv/bin/python -m pip --disable-pip-version-check install --progress-bar off --require-hashes)
+"$python" -m venv --clear "$folder"
+pip=("$folder"/bin/python -m pip --disable-pip-version-check install --progress-bar off --require-hashes)
 echo "Installing Python packages ($tensorflow, pyspark and what they need) ..."
 "${pip[@]}" -r "$locked" |
   sed -un 's/^\(Collecting [^ ]*\).*/\1/p; s/^\(Installing\) .*/\1 all of them/p'

@@ -1,7 +1,7 @@
 """From a feeder to tensors, without Spark: shared memory against memcpy, TCP against a bare socket,
 TLS against TCP.
 
-    python bench/feed/channels.py [--repeat 5] [--output docs/performance.md]
+    python bench/feed/channels.py [--repeat 5] [--samples FILE] [--output docs/performance.md]
 
 A second process feeds Arrow record batches (float32[784] and int32) to a node in this one, which
 reads them as `ctx.dataset` does, a chunk of 1 MiB at a time, in a graph (as `model.fit` does), and
@@ -221,6 +221,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--samples", type=pathlib.Path, help="a file for the rates, as JSON lines")
     options = parser.parse_args()
     from tfos.cluster.launch import NODE_MALLOC
 
@@ -254,6 +255,7 @@ def main():
         fed(take, replays=1)
         return timed(loop, dataset)
 
+    samples = []
     lines = ["| | rate | rival | ratio | to reach |", "|---|---|---|---|---|"]
 
     def pairs(measure, rival):
@@ -265,6 +267,7 @@ def main():
         rate, of_rival = (
             statistics.median(m.rate for m in side) / _GIGABYTE for side in zip(*measured)
         )
+        samples.append(json.dumps({"what": what, "rate": rate * _GIGABYTE}) + "\n")
         ratios = [ours.rate / theirs.rate for ours, theirs in measured]
         lines.append(
             f"| {what} | {rate:.2f} GB/s | {rival_name}: {of_rival:.2f} GB/s | "
@@ -304,6 +307,8 @@ def main():
     )
     print(lines[-1], flush=True)
     rig.close()
+    if options.samples:
+        options.samples.write_text("".join(samples))
     report.publish(
         "channels.py",
         options.repeat,

@@ -47,7 +47,9 @@ def python_version(package: str) -> str:
 
 def from_source(source: Source) -> dict:
     return {
-        "type": "library", "name": source.name, "version": source.version,
+        "type": "library",
+        "name": source.name,
+        "version": source.version,
         "licenses": [{"license": {"id": source.licence}}],
         "hashes": [{"alg": "SHA-256", "content": source.sha256}],
         "externalReferences": [{"type": "distribution", "url": source.url}],
@@ -57,7 +59,9 @@ def from_source(source: Source) -> dict:
 def from_debian(package: Package) -> dict:
     version = debian_version(package.package)
     return {
-        "type": "library", "name": package.name, "version": version,
+        "type": "library",
+        "name": package.name,
+        "version": version,
         "licenses": [{"expression": package.licence}],
         "purl": f"pkg:deb/debian/{package.package}@{version}?distro=bookworm",
     }
@@ -65,16 +69,31 @@ def from_debian(package: Package) -> dict:
 
 def sbom(version: str) -> dict:
     nanobind = python_version("nanobind")
-    components = [from_source(OPENSSL), from_source(ZLIB), *map(from_debian, PACKAGES), {
-        "type": "library", "name": "nanobind", "version": nanobind,
-        "licenses": [{"license": {"id": "BSD-3-Clause"}}], "purl": f"pkg:pypi/nanobind@{nanobind}",
-    }]
+    components = [
+        from_source(OPENSSL),
+        from_source(ZLIB),
+        *map(from_debian, PACKAGES),
+        {
+            "type": "library",
+            "name": "nanobind",
+            "version": nanobind,
+            "licenses": [{"license": {"id": "BSD-3-Clause"}}],
+            "purl": f"pkg:pypi/nanobind@{nanobind}",
+        },
+    ]
     return {
-        "bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
-        "metadata": {"component": {
-            "type": "library", "name": "tfos", "version": version,
-            "licenses": [{"license": {"id": "Apache-2.0"}}], "purl": f"pkg:pypi/tfos@{version}",
-        }},
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "library",
+                "name": "tfos",
+                "version": version,
+                "licenses": [{"license": {"id": "Apache-2.0"}}],
+                "purl": f"pkg:pypi/tfos@{version}",
+            }
+        },
         "components": sorted(components, key=lambda component: component["name"].lower()),
     }
 
@@ -87,8 +106,9 @@ def licence_texts() -> dict[str, Path]:
         "zlib": next(downloads.glob("zlib/*/src/zlib/LICENSE")),
         "nanobind": next((BUILD / "venv").glob("lib/python3*/site-packages/nanobind-*/**/LICENSE")),
     }
-    texts |= {package.name: Path("/usr/share/doc", package.package, "copyright")
-              for package in PACKAGES}
+    texts |= {
+        package.name: Path("/usr/share/doc", package.package, "copyright") for package in PACKAGES
+    }
     return dict(sorted(texts.items(), key=lambda item: item[0].lower()))
 
 
@@ -97,7 +117,11 @@ def write(folder: Path) -> list[Path]:
     bill = folder / f"tfos-{version}.cdx.json"
     bill.write_text(json.dumps(sbom(version), indent=2) + os.linesep)
     licences = folder / f"tfos-{version}-licences.txt"
-    licences.write_text(f"The binaries of tfos {version} contain the following libraries.\n" + "".join(
-        f"\n{'=' * 80}\n{name}\n{'=' * 80}\n\n{path.read_text(errors='replace')}"
-        for name, path in licence_texts().items()))
+    licences.write_text(
+        f"The binaries of tfos {version} contain the following libraries.\n"
+        + "".join(
+            f"\n{'=' * 80}\n{name}\n{'=' * 80}\n\n{path.read_text(errors='replace')}"
+            for name, path in licence_texts().items()
+        )
+    )
     return [bill, licences]

@@ -67,8 +67,10 @@ def problems(wheel: Path) -> list[str]:
             if path.suffix == ".so":
                 found += [f"{name}: shows the symbol {symbol}" for symbol in leaked_symbols(path)]
     if count < 4:
-        found.append(f"{wheel.name}: has {count} binaries only; the extension, the ops, the file "
-                     "system, the executable and the library of the jar are expected")
+        found.append(
+            f"{wheel.name}: has {count} binaries only; the extension, the ops, the file "
+            "system, the executable and the library of the jar are expected"
+        )
     return found
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a release in dist/: wheels, the jar, the source archive, checksums and what they consist of.
+"""Makes a release in dist/: wheels, jar, source archive, checksums and what they consist of.
 
     tools/dist/make_dist.py [--machine x86_64,aarch64] [--python 3.11,3.12]
 
@@ -29,10 +29,7 @@ ROOT = wheels.ROOT
 BUILD = ROOT / "build" / "dist"
 OUT = ROOT / "dist"
 PYTHONS = ("3.11", "3.12")
-FLAGS = (
-    "-O2 -fPIC -fstack-protector-strong -fstack-clash-protection -D_FORTIFY_SOURCE=2 "
-    f"-ffile-prefix-map={BUILD}=."
-)
+FLAGS = "-O2 -fPIC -fstack-protector-strong -fstack-clash-protection -D_FORTIFY_SOURCE=2"
 
 
 def make_tools() -> tuple[Path, Path]:
@@ -45,8 +42,14 @@ def make_tools() -> tuple[Path, Path]:
         print("Making the Python environment build/dist/venv", flush=True)
         run(sys.executable, "-m", "venv", "--clear", folder)
         run(
-            python, "-m", "pip", "--disable-pip-version-check", "install", "--require-hashes",
-            "-r", requirements,
+            python,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "--require-hashes",
+            "-r",
+            requirements,
         )
         stamp.write_text(requirements.read_text())
     (packages,) = folder.glob("lib/python3*/site-packages")
@@ -65,8 +68,12 @@ def make_wheels(target: Target, pythons: list[str], stubs: dict[str, Path]) -> l
     for version in pythons:
         native = target.machine == os.uname().machine
         wheel, stub = wheels.build(
-            wheels.Python(version, target, BUILD / "downloads"), sysroot, folder / "libraries",
-            folder / f"python{version}", packages, None if native else stubs[version],
+            wheels.Python(version, target, BUILD / "downloads"),
+            sysroot,
+            folder / "libraries",
+            folder / f"python{version}",
+            packages,
+            None if native else stubs[version],
         )
         if native:
             stubs[version] = stub
@@ -82,19 +89,30 @@ def merge_jars(made: list[Path], folder: Path) -> Path:
             (name,) = [name for name in content.namelist() if name.endswith(".jar")]
             with zipfile.ZipFile(content.open(name)) as jar:
                 # The manifest comes first, as Java wants it.
-                entries |= {entry: jar.read(entry) for entry in jar.namelist()
-                            if entry not in entries}
+                entries |= {
+                    entry: jar.read(entry) for entry in jar.namelist() if entry not in entries
+                }
     path = folder / Path(name).name
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as jar:
         for entry, data in entries.items():
-            jar.writestr(zipfile.ZipInfo(entry, (1980, 1, 1, 0, 0, 0)), data,
-                         zipfile.ZIP_DEFLATED)
+            jar.writestr(zipfile.ZipInfo(entry, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
     return path
 
 
 def make_sdist(folder: Path) -> Path:
+    """The source archive, of the files that git knows: a copy of them, since whatever else is in a
+    checkout is none of a release, and takes minutes to go through."""
+    sources = BUILD / "sources"
+    shutil.rmtree(sources, ignore_errors=True)
+    names = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True
+    ).stdout
+    for name in names.split("\0")[:-1]:
+        copy = sources / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, copy, follow_symlinks=False)
     python, _ = make_tools()
-    run(python, "-m", "build", "--sdist", "--no-isolation", "--outdir", folder, ROOT)
+    run(python, "-m", "build", "--sdist", "--no-isolation", "--outdir", folder, sources)
     (sdist,) = folder.glob("*.tar.gz")
     return sdist
 
@@ -127,8 +145,9 @@ def main() -> int:
     files = [Path(shutil.copy(wheel, OUT)) for wheel in made]
     files += [merge_jars(made, OUT), make_sdist(OUT)]
     files += bill_of_materials.write(OUT)
-    (OUT / "SHA256SUMS").write_text("".join(
-        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files))
+    (OUT / "SHA256SUMS").write_text(
+        "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
+    )
     print("\n".join(f"{file.stat().st_size:>10}  dist/{file.name}" for file in files))
     return 0
 

@@ -54,12 +54,18 @@ class Source:
 
 #: The newest line with long-term support, as the crate that builds it for Rust carries it.
 OPENSSL = Source(
-    "openssl", "3.5.5", f"{CRATES}/openssl-src/openssl-src-300.5.5+3.5.5.crate",
-    "3f1787d533e03597a7934fd0a765f0d28e94ecc5fb7789f8053b1e699a56f709", "Apache-2.0",
+    "openssl",
+    "3.5.5",
+    f"{CRATES}/openssl-src/openssl-src-300.5.5+3.5.5.crate",
+    "3f1787d533e03597a7934fd0a765f0d28e94ecc5fb7789f8053b1e699a56f709",
+    "Apache-2.0",
 )
 ZLIB = Source(
-    "zlib", "1.3.2", f"{CRATES}/libz-sys/libz-sys-1.1.31.crate",
-    "ff20308ecabd635a2dc1dd5834a86c462cca20efba1d5d3ddab1f8aea3455cb2", "Zlib",
+    "zlib",
+    "1.3.2",
+    f"{CRATES}/libz-sys/libz-sys-1.1.31.crate",
+    "ff20308ecabd635a2dc1dd5834a86c462cca20efba1d5d3ddab1f8aea3455cb2",
+    "Zlib",
 )
 
 
@@ -71,15 +77,27 @@ def _cpython(version: str, jar: str, machine: str, sha256: str) -> Source:
 #: CPython's headers, and interpreters to try wheels with on old systems. Not part of a release.
 CPYTHON = {
     ("3.11", "linux-x86_64"): _cpython(
-        "3.11", "3.11.3-1.5.9", "linux-x86_64",
-        "668b42f6a8b1a9789de7d3ca54a81fefb754cd8e885554b42858bbcbc0dd497c"),
+        "3.11",
+        "3.11.3-1.5.9",
+        "linux-x86_64",
+        "668b42f6a8b1a9789de7d3ca54a81fefb754cd8e885554b42858bbcbc0dd497c",
+    ),
     ("3.11", "linux-arm64"): _cpython(
-        "3.11", "3.11.3-1.5.9", "linux-arm64",
-        "c98d023d4f79bdae2fb8973443324e48bb39e5b8f149a24e9d0317eb165d7925"),
+        "3.11",
+        "3.11.3-1.5.9",
+        "linux-arm64",
+        "c98d023d4f79bdae2fb8973443324e48bb39e5b8f149a24e9d0317eb165d7925",
+    ),
     ("3.12", "linux-x86_64"): _cpython(
-        "3.12", "3.12.1-1.5.10", "linux-x86_64",
-        "a135fcf4dc01adebf7ea439252276fc3196db80f7e0dd3da0b61f1ec489b68bd"),
+        "3.12",
+        "3.12.1-1.5.10",
+        "linux-x86_64",
+        "a135fcf4dc01adebf7ea439252276fc3196db80f7e0dd3da0b61f1ec489b68bd",
+    ),
     ("3.12", "linux-arm64"): _cpython(
-        "3.12", "3.12.1-1.5.10", "linux-arm64",
-        "4876e6a9eb45c4e2faf7c9f9ef8cb9f16a462c45c3440d4c2e15e6acc8f4e0df"),
+        "3.12",
+        "3.12.1-1.5.10",
+        "linux-arm64",
+        "4876e6a9eb45c4e2faf7c9f9ef8cb9f16a462c45c3440d4c2e15e6acc8f4e0df",
+    ),
 }

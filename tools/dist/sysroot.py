@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from targets import GLIBC, Target
+from targets import GLIBC, ROOT, Target
 
 HERE = Path(__file__).resolve().parent
 #: glibc's libraries, and the names by which the linker looks for them.
@@ -86,9 +86,25 @@ class Sysroot:
         }
         for flags in ([], ["-fPIE", "-pie"]):
             result = run(
-                python, "-m", "ziglang", "cc", "-target", f"{self.target.triple}.{GLIBC}", "-v",
-                *flags, program, "-o", cache / "empty", "-lm", "-lpthread", "-ldl", "-lrt",
-                "-lutil", "-lresolv", env=environment, cwd=cache,
+                python,
+                "-m",
+                "ziglang",
+                "cc",
+                "-target",
+                f"{self.target.triple}.{GLIBC}",
+                "-v",
+                *flags,
+                program,
+                "-o",
+                cache / "empty",
+                "-lm",
+                "-lpthread",
+                "-ldl",
+                "-lrt",
+                "-lutil",
+                "-lresolv",
+                env=environment,
+                cwd=cache,
             )
             linker = [line for line in result.stderr.splitlines() if line.startswith("ld.lld")]
             for word in shlex.split(linker[-1]):
@@ -114,8 +130,12 @@ class Sysroot:
         package = run(python, "-c", "import ziglang; print(ziglang.__path__[0])").stdout.strip()
         family = self.target.zig_headers
         # The first folder that has a file wins.
-        for name in (f"{family}-linux-gnu", "generic-glibc", f"{family}-linux-any",
-                     "any-linux-any"):
+        for name in (
+            f"{family}-linux-gnu",
+            "generic-glibc",
+            f"{family}-linux-any",
+            "any-linux-any",
+        ):
             folder = Path(package, "lib", "libc", "include", name)
             for file in folder.rglob("*"):
                 there = self.folder / "usr" / "include" / file.relative_to(folder)
@@ -133,13 +153,20 @@ class Sysroot:
             "-DGTHREAD_USE_WEAK=0",
             # GCC's own libgcc_s was made for this machine's C library; the user's has its own.
             "-Wl,--allow-shlib-undefined",
+            # Paths of the machine that built it say nothing to users, and differ.
+            f"-ffile-prefix-map={ROOT}=.",
         ]
         (self.folder / "bin").mkdir()
         for language, path in (("c", self.cc), ("c++", self.cxx)):
-            path.write_text(WRAPPER.format(
-                compiler=gcc(self.target, language), folder=self.folder, lib=self.lib,
-                compat=HERE / "compat" if language == "c++" else self.folder / "usr/include",
-                flags=shlex.join(flags)))
+            path.write_text(
+                WRAPPER.format(
+                    compiler=gcc(self.target, language),
+                    folder=self.folder,
+                    lib=self.lib,
+                    compat=HERE / "compat" if language == "c++" else self.folder / "usr/include",
+                    flags=shlex.join(flags),
+                )
+            )
             path.chmod(0o755)
 
     def _build_compatibility(self) -> None:

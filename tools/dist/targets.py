@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 #: The glibc that TensorFlow's own wheels need; whoever can load those can load ours.
 GLIBC = "2.27"
 

@@ -9,9 +9,7 @@ from pathlib import Path
 
 from sources import CPYTHON
 from sysroot import Sysroot, run
-from targets import Target
-
-ROOT = Path(__file__).resolve().parent.parent.parent
+from targets import ROOT, Target
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,14 @@ class Python:
         return command
 
 
-def build(python: Python, sysroot: Sysroot, libraries: Path, folder: Path, packages: Path,
-          stub: Path | None) -> tuple[Path, Path]:
+def build(
+    python: Python,
+    sysroot: Sysroot,
+    libraries: Path,
+    folder: Path,
+    packages: Path,
+    stub: Path | None,
+) -> tuple[Path, Path]:
     """Builds a wheel below ``folder``; returns it, and the stub that the build made.
 
     ``packages`` is a folder with scikit-build-core, nanobind and UCX's headers; ``stub`` is that of
@@ -62,8 +66,11 @@ def build(python: Python, sysroot: Sysroot, libraries: Path, folder: Path, packa
     build_folder = folder / "build"
     out = folder / "wheel"
     shutil.rmtree(out, ignore_errors=True)
-    suffix = ".abi3.so" if python.is_abi3 else (
-        f".cpython-{python.version.replace('.', '')}-{target.triple}.so")
+    suffix = (
+        ".abi3.so"
+        if python.is_abi3
+        else (f".cpython-{python.version.replace('.', '')}-{target.triple}.so")
+    )
     definitions = {
         "CMAKE_CXX_COMPILER": sysroot.cxx,
         "CMAKE_SYSTEM_NAME": "Linux",
@@ -73,8 +80,6 @@ def build(python: Python, sysroot: Sysroot, libraries: Path, folder: Path, packa
         "ZLIB_ROOT": libraries,
         "CMAKE_EXE_LINKER_FLAGS": sysroot.compatibility,
         "CMAKE_MODULE_LINKER_FLAGS": sysroot.compatibility,
-        # Paths of the machine that built it say nothing to users, and differ.
-        "CMAKE_CXX_FLAGS": f"-ffile-prefix-map={ROOT}=. -ffile-prefix-map={libraries}=libraries",
         "Python_INCLUDE_DIR": python.include,
         "nanobind_DIR": packages / "nanobind" / "cmake",
         "TFOS_WERROR": "ON",
@@ -84,19 +89,44 @@ def build(python: Python, sysroot: Sysroot, libraries: Path, folder: Path, packa
     environment = os.environ | {
         "PYTHONPATH": str(packages),
         "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+        # With a base, ccache gives the compiler other paths, which get into the binaries.
+        "CCACHE_BASEDIR": "",
+        "CCACHE_COMPILERCHECK": "content",
         "SETUPTOOLS_EXT_SUFFIX": suffix,
         "_PYTHON_HOST_PLATFORM": f"linux-{target.machine}",
     }
     print(f"Building the wheel for CPython {python.version} on {target.machine}", flush=True)
     run(
-        python.interpreter(folder), "-m", "pip", "--disable-pip-version-check", "wheel", ROOT,
-        "--no-build-isolation", "--no-deps", "--wheel-dir", out, "-C", f"build-dir={build_folder}",
-        *(word for name, value in definitions.items()
-          for word in ("-C", f"cmake.define.{name}={value}")),
+        python.interpreter(folder),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "wheel",
+        ROOT,
+        "--no-build-isolation",
+        "--no-deps",
+        "--wheel-dir",
+        out,
+        "-C",
+        f"build-dir={build_folder}",
+        *(
+            word
+            for name, value in definitions.items()
+            for word in ("-C", f"cmake.define.{name}={value}")
+        ),
         env=environment,
     )
     (wheel,) = out.glob("*.whl")
-    run(python.interpreter(folder), "-m", "wheel", "tags", "--remove", "--platform-tag",
-        target.platform_tag, wheel, env=environment)
+    run(
+        python.interpreter(folder),
+        "-m",
+        "wheel",
+        "tags",
+        "--remove",
+        "--platform-tag",
+        target.platform_tag,
+        wheel,
+        env=environment,
+    )
     (wheel,) = out.glob("*.whl")
     return wheel, build_folder / "src" / "python" / "_native.pyi"

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import os
 import re
 import subprocess
+import tarfile
 import zipfile
 
 import pytest
 
 import bill_of_materials
+import check_reproducible
 import check_symbols
 import check_wheel
 import hardening
 import make_dist
 import sources
+import try_python
 
 HARD = [
     "-O2",
@@ -139,3 +144,69 @@ def test_jars_of_all_processors_become_one(tmp_path):
 def test_what_makes_a_release_is_pinned():
     lines = (make_dist.ROOT / "tools/dist/requirements.txt").read_text().splitlines()
     assert all(re.fullmatch(r"#.*|[\w-]+==[\d.]+", line) for line in lines)
+
+
+def release(folder, *, program=b"same", time=(2020, 1, 1, 0, 0, 0), mode=0o644, notes="notes"):
+    """A folder with a wheel, a source archive and a text."""
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "tfos.whl", "w") as wheel:
+        info = zipfile.ZipInfo("tfos/bin/tfos", time)
+        info.external_attr = mode << 16
+        wheel.writestr(info, program)
+    with tarfile.open(folder / "tfos.tar.gz", "w") as sources:
+        member = tarfile.TarInfo("tfos/README.md")
+        member.size, member.mode = 4, mode
+        sources.addfile(member, io.BytesIO(b"read"))
+    (folder / "licences.txt").write_text(notes)
+    return folder
+
+
+def test_two_releases_that_are_the_same_have_no_differences(tmp_path):
+    first, second = release(tmp_path / "first"), release(tmp_path / "second")
+    assert check_reproducible.differences(first, second) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"program": b"other"}, r"tfos.whl: tfos/bin/tfos: .*"),
+        ({"time": (2021, 1, 1, 0, 0, 0)}, r"tfos.whl: tfos/bin/tfos: \(2020, .* then \(2021, .*"),
+        ({"mode": 0o600}, r"tfos.tar.gz: tfos/README.md: 0 mode 644 .* then 0 mode 600 .*"),
+        ({"notes": "others"}, r"licences.txt: 5 bytes and 6 bytes differ"),
+    ],
+)
+def test_what_differs_is_named_down_to_the_member(tmp_path, change, expected):
+    first, second = release(tmp_path / "first"), release(tmp_path / "second", **change)
+    found = check_reproducible.differences(first, second)
+    assert any(re.fullmatch(expected, difference) for difference in found), found
+
+
+def test_a_file_of_one_release_only_is_named(tmp_path):
+    first, second = release(tmp_path / "first"), release(tmp_path / "second")
+    (second / "licences.txt").unlink()
+    assert check_reproducible.differences(first, second) == [f"licences.txt: is not in {second}"]
+
+
+def test_members_in_another_order_are_a_difference(tmp_path):
+    folders = []
+    for name, order in (("first", "ab"), ("second", "ba")):
+        folders.append(tmp_path / name)
+        folders[-1].mkdir()
+        with zipfile.ZipFile(folders[-1] / "tfos.whl", "w") as wheel:
+            for member in order:
+                wheel.writestr(zipfile.ZipInfo(member), member)
+    assert "in another order" in check_reproducible.differences(*folders)[-1]
+
+
+def test_each_python_gets_the_wheel_that_fits(tmp_path, monkeypatch):
+    monkeypatch.setattr(make_dist, "OUT", tmp_path)
+    machine = os.uname().machine
+    names = [f"tfos-1-{tag}-manylinux_2_27_{machine}.whl" for tag in ("cp311-cp311", "cp312-abi3")]
+    for name in names:
+        (tmp_path / name).touch()
+    (tmp_path / "tfos-1-cp312-abi3-manylinux_2_27_other.whl").touch()
+    assert try_python.fitting((3, 11)).name == names[0]
+    assert try_python.fitting((3, 12)).name == try_python.fitting((3, 13)).name == names[1]
+    (tmp_path / names[1]).unlink()
+    with pytest.raises(FileNotFoundError, match="no wheel cp312-abi3"):
+        try_python.fitting((3, 14))

@@ -102,3 +102,12 @@ def test_nothing_is_done_when_nothing_is_missing(tmp_path):
         0,
         "All Debian packages for build test are installed.\n",
     )
+
+
+def test_the_demo_with_a_wheel_compiles_nothing():
+    done = run("make", "--dry-run", "demo", "WHEEL=dist/some.whl")
+    assert done.returncode == 0, done.stderr
+    assert "install_packages.sh run'" in done.stdout and "install_wheel.sh" not in done.stdout
+    assert ".venv-demo/bin/python -m pip" in done.stdout and '"dist/some.whl"' in done.stdout
+    without = run("make", "--dry-run", "demo")
+    assert "install_wheel.sh" in without.stdout and ".venv-demo" not in without.stdout
