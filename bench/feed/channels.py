@@ -110,7 +110,7 @@ class Rig:
             "rows": batches * BATCH,
             "endpoints": [endpoint],
             "feed_key": self.key,
-            "read_key": self.key,
+            "ask_key": self.key,
             "encrypt": "true" if encrypt else "auto",
             "pickle": True,
             "job_id": "6a" * 16,

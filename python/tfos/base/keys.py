@@ -17,7 +17,7 @@ def new_token() -> str:
 
 
 def key_for(token: str, purpose: str) -> str:
-    """``purpose``: ``join``, ``feed``, ``tensors``, ``parameters``, ``read``, ``scrape`` or
+    """``purpose``: ``join``, ``feed``, ``tensors``, ``parameters``, ``ask``, ``read``, ``scrape`` or
     ``steer``."""
     return _native.key_for(token, purpose)
 

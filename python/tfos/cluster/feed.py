@@ -226,7 +226,7 @@ class ClusterFeed:
         ]
         return FeedPlan(
             feed_key=keys.key_for(self._token, "feed"),
-            read_key=keys.key_for(self._token, "read"),
+            ask_key=keys.key_for(self._token, "ask"),
             encrypt=self._settings.encrypt,
             endpoints=endpoints,
             coordinator=(self._coordinator.address, self._coordinator.port),

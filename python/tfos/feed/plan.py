@@ -30,7 +30,7 @@ class FeedPlan:
     #: Opens the nodes' feeds.
     feed_key: str = field(repr=False)
     #: For asking the coordinator why a node was lost.
-    read_key: str = field(repr=False)
+    ask_key: str = field(repr=False)
     #: dicts with node_id, address, port, socket, executor_id.
     endpoints: list[dict[str, Any]]
     coordinator: tuple[str, int]
@@ -56,7 +56,7 @@ class FeedPlan:
         return json.dumps(
             {
                 "feed_key": self.feed_key,
-                "read_key": self.read_key,
+                "ask_key": self.ask_key,
                 "encrypt": self.encrypt,
                 "pickle": self.pickle,
                 "endpoints": self.endpoints,

@@ -16,12 +16,13 @@ enum class Purpose : std::uint8_t {
   kFeed,        ///< Feeders and nodes.
   kTensors,     ///< Nodes that exchange tensors.
   kParameters,  ///< Workers and parameter servers.
-  kRead,        ///< Spark's tasks, and people: status and failures, at the coordinator.
+  kAsk,         ///< Spark's tasks, at the coordinator: has the cluster failed, or ended?
+  kRead,        ///< People, at the coordinator: status and failures.
   kScrape,      ///< Prometheus: metrics, at the coordinator.
   kSteer,       ///< A client of Spark Connect, at the keeper of its coordinator.
 };
 
-/// `join`, `feed`, `tensors`, `parameters`, `read`, `scrape`, `steer`.
+/// `join`, `feed`, `tensors`, `parameters`, `ask`, `read`, `scrape`, `steer`.
 std::string_view PurposeName(Purpose purpose);
 /// Bad input for a name that is none of those.
 Result<Purpose> PurposeFromName(std::string_view name);

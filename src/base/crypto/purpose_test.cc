@@ -8,9 +8,8 @@
 namespace tfos {
 namespace {
 
-constexpr Purpose kAll[] = {Purpose::kJoin,       Purpose::kFeed, Purpose::kTensors,
-                            Purpose::kParameters, Purpose::kRead, Purpose::kScrape,
-                            Purpose::kSteer};
+constexpr Purpose kAll[] = {Purpose::kJoin, Purpose::kFeed, Purpose::kTensors, Purpose::kParameters,
+                            Purpose::kAsk,  Purpose::kRead, Purpose::kScrape,  Purpose::kSteer};
 
 TEST(PurposeTest, EachHasItsKey) {
   const Secret token = *Secret::FromHex(std::string(64, 'a'));

@@ -137,7 +137,7 @@ TEST(HttpGetTest, AnAnswerThatDoesNotComeEndsWithTheDeadline) {
 TEST(HttpGetTest, ATaskThatIsKilledWaitsNoLonger) {
   OneAnswer server("");
   const CoordinatorAddress address = server.address();
-  const nlohmann::json plan = {{"read_key", address.key.ToHex()},
+  const nlohmann::json plan = {{"ask_key", address.key.ToHex()},
                                {"encrypt", "auto"},
                                {"coordinator", {{"address", address.host}, {"port", address.port}}},
                                {"endpoints", nlohmann::json::array()}};

@@ -51,7 +51,7 @@ Result<CoordinatorAddress> AddressIn(const json& plan) {
   const json coordinator = plan.value("coordinator", json());
   const json host = coordinator.is_object() ? coordinator.value("address", json()) : json();
   const json port = coordinator.is_object() ? coordinator.value("port", json()) : json();
-  const json key = plan.value("read_key", json());
+  const json key = plan.value("ask_key", json());
   const json encrypt = plan.value("encrypt", json());
   if (!host.is_string() || !port.is_number_unsigned() || port.get<std::uint64_t>() > 65'535 ||
       !key.is_string() || !encrypt.is_string()) {

@@ -97,7 +97,7 @@ TEST(NodeLossTest, ACoordinatorThatIsGoneOrTalksNonsenseExplainsNothing) {
 TEST(NodeLossTest, APlanWithoutACoordinatorIsRefusedWithoutItsKey) {
   for (const char* coordinator : {R"("h:1")", R"({"address":"h","port":70000})", "null"}) {
     const auto loss = WhyNodeWasLost(
-        std::string(R"({"read_key":"secret","encrypt":"auto","endpoints":[],"coordinator":)") +
+        std::string(R"({"ask_key":"secret","encrypt":"auto","endpoints":[],"coordinator":)") +
             coordinator + "}",
         {});
     EXPECT_EQ(loss.status().kind(), ErrorKind::kBadInput);

@@ -299,18 +299,21 @@ TEST_F(CoordinatorTest, StrangersGetNothing) {
   const std::string read = KeyOf(Purpose::kRead).ToHex();
   EXPECT_THAT(RawClient(port_).Get("/v1/status"), StartsWith("HTTP/1.1 401"));
   // Neither the token nor a key for something else opens what people may see.
-  for (const std::string& key :
-       {kToken, kOtherToken, read.substr(0, 63), KeyOf(Purpose::kJoin).ToHex(),
-        KeyOf(Purpose::kFeed).ToHex(), KeyOf(Purpose::kScrape).ToHex()}) {
+  for (const std::string& key : {kToken, kOtherToken, read.substr(0, 63),
+                                 KeyOf(Purpose::kJoin).ToHex(), KeyOf(Purpose::kFeed).ToHex(),
+                                 KeyOf(Purpose::kAsk).ToHex(), KeyOf(Purpose::kScrape).ToHex()}) {
     EXPECT_THAT(RawClient(port_).Get("/v1/status", key), StartsWith("HTTP/1.1 401"));
     EXPECT_THAT(RawClient(port_).Upgrade("/v1/agent", key), StartsWith("HTTP/1.1 401"));
   }
   EXPECT_THAT(RawClient(port_).Get("/metrics", read), StartsWith("HTTP/1.1 401"));
   EXPECT_THAT(RawClient(port_).Upgrade("/v1/agent", read), StartsWith("HTTP/1.1 404"));
-  for (const Purpose purpose : {Purpose::kFeed, Purpose::kRead, Purpose::kScrape}) {
+  for (const Purpose purpose : {Purpose::kFeed, Purpose::kAsk, Purpose::kRead, Purpose::kScrape}) {
     const RawClient agent(port_, {.protocol = kAgentProtocol, .key = KeyOf(purpose)}, {});
     EXPECT_FALSE(agent.connected());
   }
+  // The key that people send over HTTP must not let a listener answer tasks.
+  const RawClient asker(port_, {.protocol = kAskProtocol, .key = KeyOf(Purpose::kRead)}, {});
+  EXPECT_FALSE(asker.connected());
   EXPECT_THAT(RawClient(port_).Get("/v1/status", read), StartsWith("HTTP/1.1 200"));
   Tell({{"type", "exit"}});
   EXPECT_EQ(ExitCode(), 0);
@@ -420,10 +423,12 @@ TEST_F(CoordinatorTest, TheOperatorMayChooseWhatOpensTheMetrics) {
 
 TEST_F(CoordinatorTest, AnswersTasksThatShakeHands) {
   Start();
-  RawClient task(port_, {.protocol = kAskProtocol, .key = KeyOf(Purpose::kRead)}, {});
+  RawClient task(port_, {.protocol = kAskProtocol, .key = KeyOf(Purpose::kAsk)}, {});
   EXPECT_THAT(task.Get("/v1/status"), StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(task.Get("/v1/failure?wait_ms=1"), StartsWith("HTTP/1.1 204"));
   EXPECT_THAT(task.Upgrade("/v1/agent"), StartsWith("HTTP/1.1 404"));
+  RawClient other(port_, {.protocol = kAskProtocol, .key = KeyOf(Purpose::kAsk)}, {});
+  EXPECT_THAT(other.Get("/metrics"), StartsWith("HTTP/1.1 401"));
 }
 
 TEST_F(CoordinatorTest, AnAgentRegistersAsTheNodeOfItsHandshakeOnly) {

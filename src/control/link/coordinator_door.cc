@@ -68,10 +68,12 @@ asio::awaitable<Result<std::unique_ptr<net::Stream>>> ShakeHands(
   while (true) {
     const Result<net::Handshake::State> state = handshake.Continue();
     if (!state.ok()) {
-      co_return Status(ErrorKind::kReconnect,
-                       fmt::format("{}: what listens there is the coordinator of another cluster, "
-                                   "or no coordinator",
-                                   state.status().message()));
+      // An end that only closes may be anything.
+      const bool closed = state.status().kind() == ErrorKind::kReconnect;
+      co_return Status(
+          ErrorKind::kReconnect,
+          fmt::format("{}{}", state.status().ToString(),
+                      closed ? ": what listens there is perhaps not a coordinator" : ""));
     }
     if (*state == net::Handshake::State::kDone) break;
     const auto event =

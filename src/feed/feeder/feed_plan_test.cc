@@ -25,7 +25,7 @@ const std::string kKey(64, 'f');
 /// A plan with a node for each of `executors`.
 Json PlanOf(std::string_view executors) {
   Json plan = {{"feed_key", kKey},
-               {"read_key", kKey},
+               {"ask_key", kKey},
                {"encrypt", "auto"},
                {"pickle", true},
                {"job_id", "000102030405060708090a0b0c0d0eff"},

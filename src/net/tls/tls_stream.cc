@@ -228,15 +228,16 @@ Status TlsStream::Encrypt(std::span<const std::byte> first, std::span<const std:
     first = first.subspan(head.size());
     second = second.subspan(data.size());
     encrypted_ += head.size() + data.size();
+    sent_ += RecordBytes(head.size() + data.size());
   }
-  sent_ += encrypted_;
   return {};
 }
 
 Result<Transfer> TlsStream::Send(std::span<const std::byte> first,
                                  std::span<const std::byte> second) {
   // What was blocked is given once more.
-  if (encrypted_ == 0) TFOS_RETURN_IF_ERROR(Encrypt(first, second));
+  if (encrypted_ == 0 && send_failure_.ok()) send_failure_ = Encrypt(first, second);
+  TFOS_RETURN_IF_ERROR(send_failure_);
   TFOS_ASSIGN_OR_RETURN(const bool flushed, wire_.Flush());
   if (!flushed) return Transfer{.blocked = true};
   return Transfer{.bytes = std::exchange(encrypted_, 0)};
@@ -299,6 +300,13 @@ Status TlsStream::OnControl(RecordType type, std::span<const std::byte> content)
 }
 
 Result<Transfer> TlsStream::Receive(std::span<std::byte> space) {
+  TFOS_RETURN_IF_ERROR(receive_failure_);
+  auto received = ReceiveRecords(space);
+  if (!received.ok()) receive_failure_ = received.status();
+  return received;
+}
+
+Result<Transfer> TlsStream::ReceiveRecords(std::span<std::byte> space) {
   drained_ = false;
   std::size_t got = TakeHeld(space);
   while (got < space.size() && !ended_) {

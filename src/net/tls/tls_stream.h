@@ -89,6 +89,7 @@ class TlsStream final : public Stream {
   /// Opens a record into `space` as far as it goes; the rest is held. Returns how many bytes came
   /// there.
   Result<std::size_t> TakeRecord(std::span<const std::byte> record, std::span<std::byte> space);
+  Result<Transfer> ReceiveRecords(std::span<std::byte> space);
   Status OnControl(RecordType type, std::span<const std::byte> content);
   std::size_t TakeHeld(std::span<std::byte> space);
 
@@ -99,9 +100,12 @@ class TlsStream final : public Stream {
   bool handshake_done_ = false;
   std::optional<RecordKey> seal_;
   std::optional<RecordKey> open_;
-  std::size_t encrypted_ = 0;        ///< Bytes whose records the socket has not taken all of yet.
-  std::uint64_t sent_ = 0;           ///< With the current key.
-  bool ended_ = false;               ///< The other end has said goodbye.
+  std::size_t encrypted_ = 0;  ///< Bytes whose records the socket has not taken all of yet.
+  std::uint64_t sent_ = 0;     ///< With the current key.
+  bool ended_ = false;         ///< The other end has said goodbye.
+  /// Nothing is sent, or received, after a record that can't be made or opened.
+  Status send_failure_;
+  Status receive_failure_;
   bool drained_ = false;             ///< Nothing is left of what has come.
   std::vector<std::byte> record_;    ///< Opened, where there was no space for all of it.
   std::span<const std::byte> held_;  ///< Of that: not taken yet.

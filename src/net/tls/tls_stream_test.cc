@@ -193,6 +193,21 @@ std::pair<std::string, std::string> SendThroughRelay(const std::string& text,
   return {seen, arrived};
 }
 
+TEST(TlsStreamTest, NothingIsTakenBehindARecordThatIsMissing) {
+  const Secret key = NewSecret();
+  auto [one, other] = Open(Connected(), key, key);
+  ASSERT_TRUE(one.ok() && other.ok());
+  const std::byte message{1};
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE((*one)->Send(std::span(&message, 1), {}).ok());
+  char stolen[kRecordLineBytes];
+  ASSERT_EQ(::recv((*other)->fd(), stolen, sizeof(stolen), MSG_DONTWAIT),
+            static_cast<ssize_t>(sizeof(stolen)));
+  for (int i = 0; i < 2; ++i) {
+    std::byte got{};
+    EXPECT_EQ((*other)->Receive(std::span(&got, 1)).status().kind(), ErrorKind::kBadInput);
+  }
+}
+
 TEST(TlsStreamTest, WhoListensReadsNothingAndWhoMeddlesIsNoticed) {
   const std::string text = "gradients that nobody else is to see: 0123456789";
   const auto [seen, arrived] = SendThroughRelay(text, {});

@@ -17,6 +17,7 @@ def test_secrets_of_spark_are_left_out_and_nothing_else():
         "PYSPARK_GATEWAY_SECRET",
         "SPARK_DAEMON_JAVA_OPTS",
         "SPARK_WORKER_OPTS",
+        "SPARK_JAVA_OPT_0",
         "PYTHON_WORKER_FACTORY_SECRET",
     ]
     kept = {

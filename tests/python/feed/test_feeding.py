@@ -85,7 +85,7 @@ def test_huge_rows_go_one_by_one():
 def test_a_plan_does_not_show_its_keys():
     plan = FeedPlan(
         feed_key="f" * 64,
-        read_key="f" * 64,
+        ask_key="f" * 64,
         encrypt="auto",
         pickle=True,
         endpoints=[],

@@ -25,7 +25,7 @@ from tfos.settings import Settings
 from tfos.spark import jar
 
 TOKEN = "5e" * 32
-READ_KEY = "4d" * 32
+ASK_KEY = "4d" * 32
 
 
 def context_with_jar(spark, master="spark://host:7077", **options):
@@ -113,7 +113,7 @@ class AskedCoordinator:
 
         class Handler(BaseHTTPRequestHandler):
             def setup(self):
-                if not handshake.accept(self.request, READ_KEY, "questions"):
+                if not handshake.accept(self.request, ASK_KEY, "questions"):
                     outer.strangers += 1
                 super().setup()
 
@@ -136,7 +136,7 @@ class AskedCoordinator:
             taken.bind(("127.0.0.1", 0))  # and nobody listens
             return FeedPlan(
                 feed_key=TOKEN,
-                read_key=READ_KEY,
+                ask_key=ASK_KEY,
                 encrypt="auto",
                 pickle=True,
                 coordinator=self.server.server_address,

@@ -57,7 +57,7 @@ class Nodes:
         plan = {
             "endpoints": self.endpoints(),
             "feed_key": self.key,
-            "read_key": self.key,
+            "ask_key": self.key,
             "encrypt": self.encrypt,
             "pickle": self.pickle,
             "job_id": JOB.hex(),

@@ -143,7 +143,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Listen(asio::any_io_execut
                      .encryption = options.encryption,
                      .tls_batch_bytes = kTlsBatchBytes,
                      .doors = {{kTunnelProtocol, KeyFor(options.token, Purpose::kJoin)},
-                               {kAskProtocol, KeyFor(options.token, Purpose::kRead)}}},
+                               {kAskProtocol, KeyFor(options.token, Purpose::kAsk)}}},
            .what = "the coordinator",
            .others = true,
            .most_strangers = options.max_strangers,

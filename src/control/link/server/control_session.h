@@ -228,7 +228,8 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   // Whether the peer has shown the key for a page; if not, it was answered.
   asio::awaitable<bool> LetIn(const Request& request, std::string_view page,
                               std::string_view query) {
-    if (came_as_ != CameAs::kStranger) co_return true;
+    const bool for_people = page == PageKeys::kMetrics || PageKeys::IsTensorBoard(page);
+    if (came_as_ == CameAs::kAsker && !for_people) co_return true;
     // Named, not a temporary: GCC 12 destroys aggregates in an awaited call twice.
     HttpAnswer answer = {.status = 401, .content_type = "text/plain"};
     std::optional<std::string> cookie;

@@ -9,6 +9,12 @@ namespace {
 constexpr std::string_view kBearer = "Bearer ";
 constexpr std::size_t kNameDigits = 8;
 
+/// A cookie goes to every port of its host: it opens TensorBoard alone.
+std::string Cookie(const Secret& token) {
+  const std::string value = DeriveSecret(KeyFor(token, Purpose::kRead), "tfos cookie").ToHex();
+  return fmt::format("tfos-{}={}", value.substr(0, kNameDigits), value);
+}
+
 std::string ScrapeKey(const Secret& token, const std::string& chosen) {
   return chosen.empty() ? KeyFor(token, Purpose::kScrape).ToHex() : chosen;
 }
@@ -31,7 +37,7 @@ PageKeys::PageKeys(const Secret& token, const std::string& scrape_token)
     : read_(KeyFor(token, Purpose::kRead).ToHex()),
       read_bearer_(fmt::format("{}{}", kBearer, read_)),
       scrape_bearer_(fmt::format("{}{}", kBearer, ScrapeKey(token, scrape_token))),
-      cookie_(fmt::format("tfos-{}={}", read_.substr(0, kNameDigits), read_)) {}
+      cookie_(Cookie(token)) {}
 
 bool PageKeys::Open(std::string_view page, std::string_view authorization,
                     std::string_view cookie) const {

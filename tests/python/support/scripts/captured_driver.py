@@ -18,7 +18,7 @@ from tfos.errors import NodeFailedError
 
 ROWS = 2_000
 #: A weight that is the same at many places, so that any message with weights holds it twice in a row.
-WEIGHT = {"true": 4321.125, "false": 1234.875}
+WEIGHT = {"auto": 4321.125, "false": 1234.875}
 
 
 class Row:
@@ -36,13 +36,13 @@ class ConspicuousOpenRow(Row):
     pass
 
 
-ROW = {"true": ConspicuousSealedRow, "false": ConspicuousOpenRow}
+ROW = {"auto": ConspicuousSealedRow, "false": ConspicuousOpenRow}
 
 
 def main(master, directory):
     spark = session(master)
     secrets = {}
-    for encrypt in ("true", "false"):
+    for encrypt in ("auto", "false"):
         secrets[encrypt] = run_all(spark, encrypt)
     spark.stop()
     pathlib.Path(directory, "secrets.json").write_text(json.dumps(secrets))
