@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 
 from tfos.cli.arguments import at_least
 from tfos.errors import BadInputError, TfosError
-from tfos.files.access import access_for
 
 try:
     from tfos import inference
@@ -175,7 +174,7 @@ def _infer(parsed: Any) -> int:
         raise BadInputError(f"{', '.join(parsed.input)}: there is no file in it")
     kind = conversion.format_of(sources[0], parsed.format)
     output_kind = conversion.format_of(parsed.output, parsed.output_format, otherwise=kind)
-    _check_output(parsed, sources)
+    conversion.check_output(parsed.output, sources, parsed.overwrite)
     mapping = {
         column: tuple(tensor.split(",")) for column, tensor in _pairs("--map", parsed.map).items()
     }
@@ -224,24 +223,10 @@ def _infer(parsed: Any) -> int:
             listing.compression_of(parsed.output, None),
             distinct=distinct,
         )
-        _check_output(parsed, sources)  # Somebody else may have been faster.
+        # Somebody else may have been faster.
+        conversion.check_output(parsed.output, sources, parsed.overwrite)
     print(json.dumps({"file": parsed.output, "rows": rows}))
     return 0
-
-
-def _check_output(parsed: Any, sources: list[str]) -> None:
-    access, path = access_for(parsed.output)
-    if path in (access_for(source)[1] for source in sources):
-        raise BadInputError(f"{parsed.output} is read and written; give it another name")
-    found = access.status(path)
-    if found is None:
-        above = access.status(os.path.dirname(path))
-        if above is None or not above.is_directory:
-            raise BadInputError(f"{parsed.output}: there is no directory {os.path.dirname(path)}")
-    elif found.is_directory:
-        raise BadInputError(f"{parsed.output} is a directory; name a file in it")
-    elif not parsed.overwrite:
-        raise BadInputError(f"{parsed.output} is there already; pass --overwrite to replace it")
 
 
 def _strings_of(

@@ -110,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
             help="format; default: by the end of the name, otherwise tfrecord",
         )
     made.add_argument("--output-compression", choices=("none", "gzip", "zlib"))
+    made.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     return parser
 
 
@@ -231,6 +232,7 @@ def _convert(parsed: Any) -> int:
         record_type=parsed.record_type,
         compression=parsed.compression,
         target_compression=parsed.output_compression,
+        overwrite=parsed.overwrite,
     )
     _print({"file": parsed.output, "rows": rows})
     return 0

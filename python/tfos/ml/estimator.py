@@ -26,8 +26,9 @@ from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.inference import saved_model
 from tfos.inference.frames import quoted
-from tfos.ml.model import Model, StageWriter, beside_files, exists, resolved
+from tfos.ml.model import Model, StageWriter
 from tfos.ml.params import _TrainingParams
+from tfos.ml.session_files import beside_files, exists, resolved
 from tfos.spark import versions
 
 #: The function and the settings, in the directory of an estimator that was saved.

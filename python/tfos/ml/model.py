@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import pyspark.ml
@@ -23,13 +21,13 @@ from pyspark.sql import SparkSession, functions
 
 from tfos import inference
 from tfos.errors import BadInputError
-from tfos.files import hadoop_settings, paths
 from tfos.files.access import access_for
 from tfos.inference import frames
+from tfos.ml.overwriting import guard_saving
 from tfos.ml.params import _InferenceParams
+from tfos.ml.session_files import beside_files, exists, resolved
 from tfos.spark import versions
-from tfos.spark.connect import ConnectContext, is_connect
-from tfos.spark.sessions import context_of
+from tfos.spark.connect import is_connect
 
 #: What the jar calls its model, which has the same parameters.
 _JAVA_CLASS = "tfos.ml.TensorFlowModel"
@@ -62,6 +60,7 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
         opLibraries: list[str] | None = None,
     ):
         super().__init__()
+        guard_saving()
         self._set(
             **{name: value for name, value in self._input_kwargs.items() if value is not None}
         )
@@ -119,34 +118,6 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
         return instance
 
 
-def resolved(spark: Any, path: str) -> str:
-    """The path as programs of Spark mean it: without a scheme on the default file system."""
-    return paths.resolve(paths.default_fs(context_of(spark)), os.getcwd(), path)
-
-
-def beside_files(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of files returns: called here, and with Spark Connect in a task, because its
-    client may not reach the files."""
-    context = context_of(spark)
-    if not isinstance(context, ConnectContext):
-        return function(*arguments)
-    hadoop = hadoop_settings.of_session(context)
-    return context.run_on_executor(partial(_with_hadoop, hadoop, function, arguments))
-
-
-def _with_hadoop(
-    environment: Mapping[str, str], function: Callable[..., Any], arguments: tuple[Any, ...]
-) -> Any:
-    hadoop_settings.adopt(environment)
-    return function(*arguments)
-
-
-def exists(path: str) -> bool:
-    """Whether there is such a file or directory."""
-    files, name = access_for(path)
-    return files.status(name) is not None
-
-
 def _mapping(given: dict[str, Any], model: inference.Model) -> dict[str, Any]:
     """One column for a model of one input is that input, whatever it is called: Keras makes names
     up."""
@@ -172,18 +143,6 @@ class _Writer(StageWriter):
     def __init__(self, instance: Model):
         super().__init__()
         self._instance = instance
-
-    def save(self, path: str) -> None:
-        # Spark deletes what is there before `saveImpl` gets a say.
-        if self.shouldOverwrite and self._instance._has_model_dir():
-            model = resolved(self.sparkSession, self._instance.getModelDir())
-            target = resolved(self.sparkSession, path)
-            if f"{model}/".startswith(f"{target}/"):
-                raise BadInputError(
-                    f"the SavedModel {model} is part of {target}, which this save would delete: "
-                    "save the stage to another directory"
-                )
-        super().save(path)
 
     def saveImpl(self, path: str) -> None:
         spark = self.sparkSession

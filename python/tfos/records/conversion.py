@@ -54,24 +54,24 @@ def convert(
     record_type: str = "Example",
     compression: str | None = None,
     target_compression: str | None = None,
+    overwrite: bool = False,
 ) -> int:
     """Writes the rows of all source files, one behind the other, into a file; how many there are.
 
     The target appears under its name only when it is complete.
 
     Args:
+        overwrite: whether a file that is there already may be replaced.
         source_format, target_format: of FORMATS; None for what the names say.
         compression, target_compression: "none", "gzip", "zlib" for TFRecords; None by the names.
     """
     from_format, to_format = format_of(sources[0], source_format), format_of(target, target_format)
-    _, path = access_for(target)
-    if path in (access_for(source)[1] for source in sources):
-        raise BadInputError(f"{target} is read and written; give it another name")
+    path = check_output(target, sources, overwrite)
     schema = schema_of(sources, from_format, record_type, compression)
     check_target(schema, to_format, target)
     batches = read(sources, from_format, schema, record_type, compression)
     with replacing(target) as temporary:
-        return write(
+        rows = write(
             temporary,
             to_format,
             schema,
@@ -79,6 +79,26 @@ def convert(
             record_type,
             listing.compression_of(path, target_compression),
         )
+        check_output(target, sources, overwrite)  # Somebody else may have been faster.
+    return rows
+
+
+def check_output(target: str, sources: Sequence[str], overwrite: bool) -> str:
+    """The path of the file ``target``. Raises :class:`BadInputError` where it can't be written: it
+    is one of ``sources``, a directory, in none, or, unless ``overwrite``, there already."""
+    access, path = access_for(target)
+    if path in (access_for(source)[1] for source in sources):
+        raise BadInputError(f"{target} is read and written; give it another name")
+    found = access.status(path)
+    if found is None:
+        above = access.status(os.path.dirname(path))
+        if above is None or not above.is_directory:
+            raise BadInputError(f"{target}: there is no directory {os.path.dirname(path)}")
+    elif found.is_directory:
+        raise BadInputError(f"{target} is a directory; name a file in it")
+    elif not overwrite:
+        raise BadInputError(f"{target} is there already; pass --overwrite to replace it")
+    return path
 
 
 @contextlib.contextmanager

@@ -28,6 +28,15 @@ struct ColumnId {
     return Status(ErrorKind::kBadInput,
                   fmt::format("column {} has a null in row {}; fill or drop it first", name, row));
   }
+  /// One in an array that a row holds, or in an array inside that.
+  Status NullInside(std::uint64_t row) const {
+    return Status(
+        ErrorKind::kBadInput,
+        fmt::format("column {0} has a null in row {1}, inside an array, where na.fill and na.drop "
+                    "do not look; leave it out with filter({0}, v -> v is not null), or replace it "
+                    "with transform({0}, v -> coalesce(v, VALUE))",
+                    name, row));
+  }
 
   /// What a view of Arrow's arrays found, with the column's name.
   Status Named(const Status& found) const { return found.ok() ? found : Bad(found.message()); }

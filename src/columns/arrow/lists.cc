@@ -79,7 +79,9 @@ Result<Extent> Lists::ExtentAt(const ColumnId& id, std::size_t depth) const {
 
 Status Lists::CheckNullsAt(const ColumnId& id, std::size_t depth, std::uint64_t first_row) const {
   const auto null = arrow::FindNull(ArrayAt(depth), ranges_[depth]);
-  return null ? id.Null(first_row + RowOf(depth, *null)) : Status::Ok();
+  if (!null) return Status::Ok();
+  const std::uint64_t row = first_row + RowOf(depth, *null);
+  return depth == 0 ? id.Null(row) : id.NullInside(row);
 }
 
 std::uint64_t Lists::RowOf(std::size_t depth, std::uint64_t position) const {

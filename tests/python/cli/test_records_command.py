@@ -184,6 +184,22 @@ def test_what_can_not_be_converted_leaves_nothing(capsys, root):
     ]
 
 
+def test_convert_replaces_a_file_only_when_it_is_told(capsys, files, table):
+    target = f"{files}/t.parquet"
+    write_bytes(target, b"precious")
+    code, lines, error = run(capsys, "convert", f"{files}/a.tfrecord", "--output", target)
+    assert code == 1 and not lines
+    assert "is there already; pass --overwrite to replace it" in error
+    assert read_bytes(target) == b"precious"
+    words = ("convert", f"{files}/a.tfrecord", "--overwrite", "--output")
+    assert run(capsys, *words, target)[:2] == (0, [{"file": target, "rows": 15}])
+    assert parquet.read_table(io.BytesIO(read_bytes(target))).num_rows == 15
+    code, _, error = run(capsys, *words, files)
+    assert code == 1 and "is a directory" in error
+    code, _, error = run(capsys, *words, f"{files}/none/t.parquet")
+    assert code == 1 and "there is no directory" in error
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -17,10 +17,10 @@ import sys
 import psutil
 import pytest
 
+from connect_server import ConnectServer
 from support import pages
-from support.connect_server import ConnectServer
 from support.namespaces import joined_host
-from support.places import SCRIPTS, TESTS
+from support.places import IMPORT_PATHS, SCRIPTS, TESTS
 from support.scripts.connect_driver import ROWS
 from support.waiting import wait_for
 
@@ -59,7 +59,8 @@ def client_command(url, directory, *scenarios):
 @pytest.fixture(scope="module")
 def server(standalone_cluster, tmp_path_factory):
     """A server of Spark Connect whose executors are those of the standalone cluster."""
-    with ConnectServer(standalone_cluster.url, tmp_path_factory.mktemp("connect")) as running:
+    directory = tmp_path_factory.mktemp("connect")
+    with ConnectServer(standalone_cluster.url, directory, paths=IMPORT_PATHS) as running:
         yield running
 
 
@@ -134,6 +135,13 @@ def test_tfrecords_go_both_ways(said):
     result = said("records")["result"]
     assert result["ids"] == list(range(ROWS))
     assert sorted(result["columns"]) == ["half", "id"] and result["by_format"] == 10
+
+
+def test_the_format_says_what_is_missing_before_it_is_registered(said):
+    for message in said("records")["result"]["before_registering"]:
+        first, rest = message.split("this session does not know")
+        assert rest.startswith(' format("tfrecord"): call tfos.register(spark) first')
+        assert len(message.split("JVM stacktrace")[0]) < 1000
 
 
 def test_the_program_of_the_page_runs(said):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pathlib
 import pickle
+import re
 import threading
 import time
 from collections import Counter
@@ -245,8 +246,9 @@ def test_a_null_inside_an_array(spark, store, feed_jvm):
     frame = spark.range(30, numPartitions=1).selectExpr(
         "id", "array(1, if(id = 20, null, 2)) AS pair"
     )
+    advice = re.escape("filter(pair, v -> v is not null)")
     with pytest.raises(
-        RAISED[feed_jvm], match="column pair has a null in row 20; fill or drop it first"
+        RAISED[feed_jvm], match=f"column pair has a null in row 20, inside an array.*{advice}"
     ):
         store.cluster.train(frame)
     store.cluster.train(spark.range(-1, 0))
@@ -258,8 +260,9 @@ def test_a_null_inside_an_array_of_strings(spark, store, feed_jvm):
     frame = spark.range(30, numPartitions=1).selectExpr(
         "id", "array('a', if(id = 20, null, 'b')) AS words"
     )
+    advice = re.escape("filter(words, v -> v is not null)")
     with pytest.raises(
-        RAISED[feed_jvm], match="column words has a null in row 20; fill or drop it first"
+        RAISED[feed_jvm], match=f"column words has a null in row 20, inside an array.*{advice}"
     ):
         store.cluster.train(frame)
     store.cluster.train(spark.range(-1, 0))

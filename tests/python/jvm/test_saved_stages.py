@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pathlib
 import shutil
 
 import numpy as np
 import pytest
 from pyspark.ml import Pipeline, PipelineModel
+from pyspark.ml.evaluation import RegressionEvaluator
 from pyspark.ml.feature import SQLTransformer
+from pyspark.ml.tuning import CrossValidatorModel
 from pyspark.sql import DataFrame
 
 import tfos.errors
@@ -106,6 +109,29 @@ def test_a_model_is_not_saved_over_the_one_that_it_runs(spark, java, model_dir, 
     tfos.ml.Model.load(str(saved)).write().overwrite().save(str(tmp_path / "saved too"))
     java.load(str(saved)).write().overwrite().save(str(tmp_path / "saved too"))
     assert (tmp_path / "saved too/saved_model/saved_model.pb").exists()
+
+
+@pytest.mark.parametrize(
+    "over", ["{saved}", "{saved}/", "file:{saved}", "{saved}/stages/../stages", "{above}"]
+)
+def test_a_pipeline_is_not_saved_over_a_model_that_it_runs(spark, model_dir, tmp_path, over):
+    saved = tmp_path / "above" / "saved"
+    model = tfos.ml.Model(modelDir=str(model_dir))
+    PipelineModel([PipelineModel([model])]).save(str(saved))
+    before = sorted(path for path in saved.rglob("*") if not path.name.startswith("."))
+    loaded = PipelineModel.load(str(saved))
+    path = over.format(saved=saved, above=saved.parent)
+    unfitted = Pipeline(stages=loaded.stages)
+    search = CrossValidatorModel(loaded)
+    search._set(estimator=unfitted, estimatorParamMaps=[{}], evaluator=RegressionEvaluator())
+    for stage in (loaded, unfitted, search):
+        with pytest.raises(tfos.errors.BadInputError, match="which this save would delete"):
+            stage.write().overwrite().save(path)
+    assert sorted(path for path in saved.rglob("*") if not path.name.startswith(".")) == before
+    loaded.write().overwrite().save(f"{saved}-too")
+    loaded.write().overwrite().save(f"{saved}-too")
+    moved = PipelineModel.load(f"{saved}-too").stages[0].stages[0]
+    assert (pathlib.Path(moved.getModelDir().removeprefix("file:")) / "saved_model.pb").exists()
 
 
 def test_a_directory_without_a_model_is_not_saved(spark, tmp_path):

@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import tfos
@@ -173,6 +174,8 @@ def learn(spark, directory):
 
 def records(spark, directory):
     path = str(directory / "records")
+    unknown = _failure(lambda: spark.read.format("tfrecord").load(path).collect())
+    unwritten = _failure(lambda: frame(spark).write.format("tfrecord").mode("append").save(path))
     tfos.save_tfrecords(frame(spark), path)
     tfos.register(spark)
     back = spark.read.format("tfrecord").load(path)
@@ -181,6 +184,7 @@ def records(spark, directory):
     return {
         "ids": sorted(row.id for row in back.collect()),
         "columns": back.columns,
+        "before_registering": [unknown, unwritten],
         "by_format": spark.read.format("tfrecord").load(written).count(),
     }
 
@@ -223,6 +227,15 @@ def _refusal(call):
     except BadInputError as error:
         return str(error)
     return "was not refused"
+
+
+def _failure(call):
+    """What Spark raises."""
+    try:
+        call()
+    except PySparkException as error:
+        return str(error)
+    return "was no failure"
 
 
 def train_apart(spark, directory):

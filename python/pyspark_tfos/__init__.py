@@ -1,0 +1,34 @@
+"""Says what to do where a session of Spark 4 or newer does not know ``format("tfrecord")``.
+
+Spark looks for data sources in packages whose names begin with ``pyspark_``, before it gives up on
+a format. This one stands for the format until :func:`tfos.register` puts the real one in its place,
+which needs a session's file system and settings. The jar's is found before any that is written in
+Python.
+
+Threads: one of a Python worker, which has nothing else of tfos.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+
+
+class FormatNotRegistered(Exception):
+    """The session was not given the format."""
+
+
+class DefaultSource(DataSource):
+    """What Spark makes instead of giving up. Owner: Spark. Raises :class:`FormatNotRegistered`."""
+
+    def __init__(self, options: Any):
+        raise FormatNotRegistered(
+            'this session does not know format("tfrecord"): call tfos.register(spark) first, or '
+            "bring the jar, whose path tfos.jar_path() returns, with spark.jars"
+        )
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format``."""
+        return "tfrecord"
