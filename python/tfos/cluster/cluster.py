@@ -32,6 +32,7 @@ from tfos.errors import BadInputError, ClusterTimeoutError
 from tfos.feed import frames
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.files import paths
+from tfos.spark import allocation
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import SparkJobs
 
@@ -93,6 +94,10 @@ class Cluster:
             )
             self._launcher.start(launch_plan, plan.node_count, request.on_driver, plan.profile)
             self._launcher.wait_until_formed(request.registration_timeout)
+            if request.input_mode == "tensorflow":
+                # Those of nodes have a task to run; the fed ones were warned of before.
+                busy = {node["executor_id"] for node in self._coordinator.nodes()}
+                allocation.warn_of_idle_coordinator(sc, self._coordinator.executor_id, busy)
             LeavingWatch(sc, self._coordinator, self._ended)
         except BaseException:
             self._abort("the cluster could not be started")
@@ -396,5 +401,5 @@ def _channel(context: Any, plan: ClusterPlan) -> Callable[[], Channel]:
     """Where the coordinator runs: beside the driver, or beside an executor where the driver program
     is a client of Spark Connect."""
     if isinstance(context, ConnectContext):
-        return partial(RemoteCoordinator, context, plan.settings)
+        return partial(RemoteCoordinator, context, plan.settings, plan.profile)
     return CoordinatorProcess

@@ -43,8 +43,11 @@ class RemoteCoordinator:
     Errors: what can't be reached for as long as the lease, has ended.
     """
 
-    def __init__(self, context: ConnectContext, settings: Settings):
+    def __init__(self, context: ConnectContext, settings: Settings, profile: Any = None):
+        """``profile``: the ResourceProfile of the nodes, which the executor beside it then has,
+        too; None: Spark's default."""
         self._context = context
+        self._profile = profile
         self._lease = settings.connect_lease
         self._ports = settings.coordinator_port
         self.pid = -1
@@ -60,7 +63,7 @@ class RemoteCoordinator:
     def listen(self, start: dict[str, Any]) -> dict[str, Any]:
         """Starts it in a Spark task and returns its ``listening``."""
         bootstrap = {"start": start, "lease": self._lease, "ports": self._ports}
-        first = self._context.run_on_executor(partial(keeper.start, bootstrap))
+        first = self._context.run_on_executor(partial(keeper.start, bootstrap), self._profile)
         if first["type"] != "listening":
             raise TfosError(f"the coordinator did not start on an executor: {first['message']}")
         self.pid = first["pid"]

@@ -85,6 +85,8 @@ class Coordinator:
         first = self._channel.listen(start)
         self.address: str = first["address"]
         self.port: int = first["port"]
+        #: Spark's id of the executor that it runs beside; None on the driver's host.
+        self.executor_id: str | None = first.get("executor")
         self._reader = threading.Thread(
             target=self._read_events, name="tfos-coordinator-events", daemon=True
         )

@@ -73,7 +73,8 @@ class Keeper:
         self._ports = bootstrap["ports"]
         self._lease = bootstrap["lease"]
         self._authorization = f"Bearer {keys.key_for(self._start['token'], 'steer')}"
-        self._place = f"executor {bootstrap['executor']} on {socket.gethostname()}"
+        self._executor_id = bootstrap["executor"]
+        self._place = f"executor {self._executor_id} on {socket.gethostname()}"
         self._executor = os.pidfd_open(bootstrap["watch_pid"])
         self._changed = threading.Condition()
         self._events: list[str] = []
@@ -99,6 +100,7 @@ class Keeper:
         threading.Thread(target=self._read, name="events", daemon=True).start()
         return {
             **first,
+            "executor": self._executor_id,
             "place": self._place,
             "pid": self._coordinator.pid,
             "keeper_port": server.server_address[1],

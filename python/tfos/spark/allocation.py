@@ -83,3 +83,17 @@ def warn_of_idle_executors(spark_context: Any) -> None:
         timeout,
         what_to_do,
     )
+
+
+def warn_of_idle_coordinator(spark_context: Any, executor_id: str | None, busy: set[str]) -> None:
+    """Warns if Spark may remove the executor that the coordinator runs beside, as it is with none
+    of the nodes, whose executors are ``busy``. ``executor_id``: None where it is on the driver."""
+    if executor_id is None or executor_id in busy or not is_dynamic(spark_context):
+        return
+    logger.warning(
+        "%s is %s: executor %s runs the coordinator and no node, and is removed when it has run no "
+        "task for so long, which fails the cluster. Raise it above the time that the programs take",
+        _IDLE_TIMEOUT,
+        spark_context.getConf().get(_IDLE_TIMEOUT, "60s"),
+        executor_id,
+    )

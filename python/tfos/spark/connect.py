@@ -99,12 +99,13 @@ class ConnectContext:
             raise
         return "file:///"
 
-    def run_on_executor(self, function: Callable[[], Any]) -> Any:
+    def run_on_executor(self, function: Callable[[], Any], profile: Any = None) -> Any:
         """What ``function()`` returns, or raises, in a task of its own. It must be known to the
-        executors' Python, or be pickled by value."""
+        executors' Python, or be pickled by value. ``profile``: the ResourceProfile of the task;
+        None: Spark's default."""
         import cloudpickle
 
-        [(_, said)] = ConnectTasks(self.session, _Call(function), [0]).collect()
+        [(_, said)] = ConnectTasks(self.session, _Call(function), [0], profile).collect()
         result, error = cloudpickle.loads(said)
         if error is not None:
             raise error
@@ -128,6 +129,22 @@ class ConnectContext:
 
         return call
 
+    def register_profile(self, profile: Any) -> None:
+        """Makes a ``pyspark.resource.ResourceProfile`` known to the server, so that tasks may have
+        it. Raises :class:`BadInputError` for one that Spark can't do, with its reason."""
+        from pyspark.errors import PySparkException
+        from pyspark.sql.connect.session import SparkSession
+
+        # pyspark asks the session that is active in the thread, of which it makes one the active
+        # one only where there is none.
+        SparkSession._set_default_and_active_session(self.session)
+        try:
+            _ = profile.id  # It has one from now on, in every thread.
+        except PySparkException as error:
+            raise BadInputError(
+                f"Spark refuses the resources of nodes: {str(error).strip()}"
+            ) from error
+
     def job_group(self, group: str) -> ConnectJobGroup:
         """For a job that is to be watched and cancelled."""
         return ConnectJobGroup(self.session, group)
@@ -135,7 +152,7 @@ class ConnectContext:
 
 class ConnectTasks:
     """What runs ``task([number])`` in a Spark task for each of the consecutive ``numbers``.
-    ``profile`` is the ResourceProfile of each task; None: Spark's default."""
+    ``profile`` is the ResourceProfile of each task, registered before; None: Spark's default."""
 
     def __init__(
         self,

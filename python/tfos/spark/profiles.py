@@ -12,20 +12,30 @@ from py4j.protocol import Py4JJavaError
 
 from tfos.errors import BadInputError
 from tfos.spark import allocation
+from tfos.spark.connect import ConnectContext
 
 
 def profile_of_nodes(spark_context: Any, resources: Any, gpu_count: int) -> Any:
-    """The ``pyspark.resource.ResourceProfile`` of the launch tasks; None for Spark's default.
+    """The ``pyspark.resource.ResourceProfile`` of the launch tasks; None for Spark's default. The
+    server of Spark Connect knows it afterwards.
 
     resources: one that the program made. Without it, there is one where nodes get ``gpu_count``
     whole GPUs, and Spark manages GPUs and gives its tasks another number of them.
 
-    Raises BadInputError for a ``resources`` of another type, and on local masters.
+    Raises BadInputError for a ``resources`` of another type, and on local masters; with Spark
+    Connect also for a profile that Spark can't do.
     """
+    profile = _of_gpus(spark_context, gpu_count) if resources is None else resources
+    if resources is not None:
+        _check_given(spark_context, resources)
+    if profile is not None and isinstance(spark_context, ConnectContext):
+        spark_context.register_profile(profile)
+    return profile
+
+
+def _check_given(spark_context: Any, resources: Any) -> None:
     from pyspark.resource import ResourceProfile
 
-    if resources is None:
-        return _of_gpus(spark_context, gpu_count)
     if not isinstance(resources, ResourceProfile):
         raise BadInputError(
             f"resources={resources!r}: a pyspark.resource.ResourceProfile, as "
@@ -36,7 +46,6 @@ def profile_of_nodes(spark_context: Any, resources: Any, gpu_count: int) -> Any:
             f"resources are asked of executors, and {spark_context.master} has none: leave "
             "resources out there"
         )
-    return resources
 
 
 def java_profile(spark_context: Any, profile: Any) -> Any:

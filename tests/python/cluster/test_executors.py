@@ -13,8 +13,8 @@ import signal
 import psutil
 import pytest
 
-import spark_cluster
 import tfos
+from support.made_up_gpus import workers_with_gpus
 from support.programs import nodes as programs
 from support.waiting import wait_for
 from tfos.errors import BadInputError, NodeFailedError
@@ -42,19 +42,7 @@ DYNAMIC = {
 
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("spark")
-    script = directory / "discover"
-    # Each Worker's GPU has a name of its own, as those of hosts would have.
-    script.write_text('#!/bin/sh\necho "{\\"name\\":\\"gpu\\",\\"addresses\\":[\\"$PPID\\"]}"\n')
-    script.chmod(0o755)
-    options = {
-        "spark.worker.resource.gpu.amount": 1,
-        "spark.worker.resource.gpu.discoveryScript": script,
-        "spark.decommission.enabled": "true",
-    }
-    with spark_cluster.SparkCluster(
-        WORKERS, cores=2, memory="1g", directory=directory, worker_options=options
-    ) as cluster:
+    with workers_with_gpus(WORKERS, tmp_path_factory.mktemp("spark")) as cluster:
         yield cluster
 
 

@@ -165,7 +165,7 @@ class FakeContext:
         self._first = first
         self._answers = answers
 
-    def run_on_executor(self, function):
+    def run_on_executor(self, function, profile):
         return self._first
 
     def on_server(self, name, function):

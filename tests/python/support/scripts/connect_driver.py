@@ -229,6 +229,51 @@ def _refusal(call):
     return "was not refused"
 
 
+def resources_given(spark, directory):
+    """Nodes with a profile of the program's own."""
+    from pyspark.resource import (
+        ExecutorResourceRequests,
+        ResourceProfileBuilder,
+        TaskResourceRequests,
+    )
+
+    builder = ResourceProfileBuilder().require(TaskResourceRequests().cpus(1).resource("gpu", 1))
+    if spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        executor = ExecutorResourceRequests().cores(1).memory("512m").resource("gpu", 1)
+        builder = builder.require(executor)
+    return _gpus_of_nodes(spark, directory, resources=builder.build)
+
+
+def resources_refused(spark, directory):
+    """A profile for whose tasks no executor says that it has GPUs."""
+    from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
+
+    profile = ResourceProfileBuilder().require(TaskResourceRequests().resource("gpu", 9)).build
+    return _refusal(lambda: _gpus_of_nodes(spark, directory, resources=profile))
+
+
+def gpu_each(spark, directory):
+    """Nodes with a GPU each, where Spark's other tasks share them."""
+    return _gpus_of_nodes(spark, directory, gpu_count=1)
+
+
+def _gpus_of_nodes(spark, directory, **options):
+    with tfos.run(
+        spark,
+        programs.write_gpus,
+        nodes=2,
+        args=str(directory),
+        input_mode="tensorflow",
+        **options,
+    ) as cluster:
+        cluster.wait()
+    return {
+        "gpus": [json.loads(path.read_text())["gpus"] for path in directory.iterdir()],
+        "executors": [node.executor_id for node in cluster.status()],
+        "coordinator": cluster._coordinator.executor_id,
+    }
+
+
 def _failure(call):
     """What Spark raises."""
     try:
