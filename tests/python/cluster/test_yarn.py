@@ -6,13 +6,13 @@ import itertools
 import json
 import os
 import subprocess
-import sys
 import urllib.request
 
 import psutil
 import pytest
 
 import yarn_cluster
+from support.environments import tiny_environment
 from support.places import ROOT, RUN_VARIABLE, SCRIPTS
 from support.waiting import wait_for
 from support.webhdfs import WebHdfs
@@ -83,17 +83,6 @@ def submit(yarn, tmp_path):
         process.wait()
 
 
-@pytest.fixture
-def tiny_environment(tmp_path):
-    """A virtual environment of a few files that sees this one's packages."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "tiny"], check=True)
-    (packages,) = (tmp_path / "tiny").glob("lib/python*/site-packages")
-    (packages / "others.pth").write_text(
-        "\n".join(entry for entry in sys.path if "site-packages" in entry)
-    )
-    return tmp_path / "tiny"
-
-
 def output_of(process, tmp_path):
     output, _ = process.communicate(timeout=BOUND_SECONDS)
     assert process.returncode == 0, output + (tmp_path / "log").read_text()[-6000:]
@@ -134,9 +123,7 @@ def test_client_mode_trains_with_the_hosts_python(yarn, submit, tmp_path, leftov
     wait_for(lambda: newest(yarn).get("finalStatus") == "SUCCEEDED", "YARN to know its end")
 
 
-def test_cluster_mode_runs_in_the_packed_python(
-    yarn, submit, tiny_environment, tmp_path, hdfs, leftovers
-):
+def test_cluster_mode_runs_in_the_packed_python(yarn, submit, tmp_path, hdfs, leftovers):
     directory = f"{hdfs.uri}/environments"
     WebHdfs(hdfs).make_directory("/submitted/found", owner="root")
     output_of(
@@ -144,10 +131,11 @@ def test_cluster_mode_runs_in_the_packed_python(
             "--deploy-mode",
             "cluster",
             "--python-env",
-            tiny_environment,
+            tiny_environment(tmp_path),
             "--env-directory",
             directory,
             PROGRAM,
+            "hdfs:///submitted",
         ),
         tmp_path,
     )
@@ -159,7 +147,7 @@ def test_cluster_mode_runs_in_the_packed_python(
     assert len(pythons) == 3, "driver and executors have a container each"
     for python in pythons:
         assert python.startswith(str(yarn.directory)) and python.endswith("/environment/bin/python")
-    assert [node["hdfs"] for node in result["nodes"]] == ["found", "found"]
+    assert [node["found"] for node in result["nodes"]] == ["found", "found"]
     assert sum(node["rows"] for node in result["nodes"]) == 20 * 100
     assert all(abs(node["weight"] - 3) < 0.1 for node in result["nodes"])
 

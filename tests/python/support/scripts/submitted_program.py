@@ -1,6 +1,7 @@
-"""What test_yarn.py submits: two nodes fit a line, and the driver prints where everything ran.
+"""What tests submit: two nodes fit a line, and the driver prints where everything ran.
 
-submitted_program.py [wait]: with `wait` the nodes stay until the application is killed.
+submitted_program.py DIRECTORY: of which each node tells what is in it first.
+submitted_program.py wait: the nodes stay until the application is killed.
 """
 
 import json
@@ -20,13 +21,12 @@ def fit(ctx):
         for x, y in ctx.feed.next_batch(10):
             weight += 0.1 * (y - weight * x) * x
             rows += 1
-    ctx.report(
-        weight=weight, rows=rows, python=sys.executable, hdfs=names_in("hdfs:///submitted")[0]
-    )
+    found = names_in(ctx.args)[0]
+    ctx.report(weight=weight, rows=rows, python=sys.executable, found=found)
 
 
 def names_in(directory):
-    """Of the default file system, which only the cluster's configuration tells."""
+    """Of a file system that only the cluster's configuration may tell."""
     from tfos.files.access import access_for
 
     access, path = access_for(directory)
@@ -46,7 +46,7 @@ def main():
             print(json.dumps({"nodes": len(cluster.status())}), flush=True)
     else:
         rows = spark.sparkContext.parallelize([(n / 100, 3 * n / 100) for n in range(100)], 2)
-        with tfos.run(spark, fit, nodes=2) as cluster:
+        with tfos.run(spark, fit, nodes=2, args=sys.argv[1]) as cluster:
             cluster.train(rows, epochs=20)
         print(
             json.dumps(
