@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 #: Spark's secrets: of RPC (``_SPARK_AUTH_SECRET``), of its keys (``_SPARK_SSL_..._PASSWORD``), of
 #: Spark Connect (``SPARK_CONNECT_AUTHENTICATE_TOKEN``), and of its Python workers and gateway. Java
-#: options of its daemons (SPARK_WORKER_OPTS) and, on Kubernetes, of executors (SPARK_JAVA_OPT_0) may
-#: have ``-Dspark.authenticate.secret=...``.
+#: options of its daemons (SPARK_WORKER_OPTS) and, on Kubernetes, of executors (SPARK_JAVA_OPT_0)
+#: may have ``-Dspark.authenticate.secret=...``.
 #: Hadoop's delegation tokens are a file that HADOOP_TOKEN_FILE_LOCATION names, and stay: a node
 #: reads its files with them.
 _SECRETS = re.compile(

@@ -15,8 +15,8 @@ import cloudpickle
 import pyspark.cloudpickle
 import pytest
 
+from support.coordinator_port import page_of
 from support.spark_errors import SPARK_ERRORS
-from support.tensorboard import page_of
 from support.waiting import wait_for
 from tensorflowonspark import TFCluster, TFNode
 from tensorflowonspark.TFCluster import InputMode

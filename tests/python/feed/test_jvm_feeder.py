@@ -13,7 +13,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 
-from support import handshake
+from support import coordinator_port
 from support.fake_spark import FakeSparkContext
 from tfos import _version
 from tfos.cluster.feed import ClusterFeed
@@ -113,7 +113,7 @@ class AskedCoordinator:
 
         class Handler(BaseHTTPRequestHandler):
             def setup(self):
-                if not handshake.accept(self.request, ASK_KEY, "questions"):
+                if not coordinator_port.accept(self.request, ASK_KEY, "questions"):
                     outer.strangers += 1
                 super().setup()
 

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 import tfos
-from support.tensorboard import page_of
+from support.coordinator_port import page_of
 from support.waiting import wait_for
 from tfos.base import executable, import_hook
 from tfos.files import hadoop_settings
