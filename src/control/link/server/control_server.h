@@ -51,8 +51,7 @@ struct HttpAnswer {
   int status = 200;
   std::string content_type = "application/json";
   std::string body = {};
-  std::string location = {};  ///< Where to go instead; "": nowhere.
-  std::string cookie = {};    ///< To be set; "": none.
+  std::string cookie = {};  ///< To be set; "": none.
 };
 
 /// What a ControlServer serves. All calls come from the server's executor.

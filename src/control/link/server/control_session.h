@@ -235,9 +235,12 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     std::optional<std::string> cookie;
     if (PageKeys::IsTensorBoard(page)) cookie = keys_->CookieFor(query);
     if (cookie.has_value()) {
-      // The key leaves the browser's line of addresses.
-      answer.status = 303;
-      answer.location = "/tensorboard/";
+      // The key leaves the browser's line of addresses. Not by a redirect: after one from a link on
+      // another site, a browser keeps back a cookie that is SameSite=Strict.
+      answer.status = 200;
+      answer.content_type = "text/html";
+      answer.body =
+          "<!DOCTYPE html><meta http-equiv=\"refresh\" content=\"0;url=/tensorboard/\">\n";
       answer.cookie = *std::move(cookie);
     } else if (keys_->Open(page, Field(request, http::field::authorization),
                            Field(request, http::field::cookie))) {
@@ -277,7 +280,6 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     if (!answer.content_type.empty()) {
       response.set(http::field::content_type, answer.content_type);
     }
-    if (!answer.location.empty()) response.set(http::field::location, answer.location);
     if (!answer.cookie.empty()) response.set(http::field::set_cookie, answer.cookie);
     response.keep_alive(keep_alive);
     response.body() = std::move(answer.body);
