@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/logging.h"
 #include "net/resolve.h"
 #include "net/unix_address.h"
 
@@ -20,6 +21,8 @@ namespace {
 
 constexpr int kCheckMilliseconds = static_cast<int>(kCheckInterval.count());
 constexpr int kSocketFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+/// With the queue of a socket of this host: that of somebody who took its name may stay full.
+constexpr std::chrono::seconds kLocalPatience{2};
 
 Status FinishConnect(int fd, const Wait& wait) {
   TFOS_ASSIGN_OR_RETURN(const short ready, Poll(fd, POLLOUT, wait));
@@ -93,6 +96,18 @@ Status CheckUser(int socket) {
   return {ErrorKind::kBadInput,
           fmt::format("process {} at the other end belongs to user {}, and this one to user {}",
                       peer.pid, peer.uid, ::geteuid())};
+}
+
+Result<std::optional<UniqueFd>> ConnectOwnUnix(std::string_view name, const Wait& wait) {
+  const Deadline deadline = wait.deadline.Min(Deadline::After(kLocalPatience));
+  auto local = ConnectUnix(name, {.deadline = deadline, .check = wait.check});
+  Status usable = local.status();
+  if (usable.ok() && *local) usable = CheckUser((*local)->get());
+  if (usable.ok()) return local;
+  const bool taken = usable.kind() == ErrorKind::kBadInput;
+  if (!taken && usable.kind() != ErrorKind::kRetryLater) return usable;
+  LogWarning("the socket {} is passed over, and TCP taken: {}", name, usable.ToString());
+  return std::optional<UniqueFd>();
 }
 
 void TuneTcp(int fd) {

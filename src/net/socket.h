@@ -20,6 +20,10 @@ namespace tfos::net {
 
 /// None when nobody listens there: another host, another network namespace, or it is gone.
 Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& wait);
+/// As ConnectUnix, to a process of this user. None, with a line in the log, also where another user
+/// has taken the name, which everybody on the host can read, or where nobody takes the connection
+/// for a while.
+Result<std::optional<UniqueFd>> ConnectOwnUnix(std::string_view name, const Wait& wait);
 /// With `unanswered_limit` a host that is gone is noticed once what was sent to it has been
 /// unanswered so long. Only for a peer that reads at once whatever comes: it counts against one as
 /// well that is there and does not read.

@@ -62,7 +62,8 @@ Result<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
       net::Acceptor::Create(
           {.party = {.protocol = kProtocol, .key = given.key, .encryption = given.encryption},
            .what = fmt::format("parameter server {}", given.number),
-           .accepts = accepts}));
+           .accepts = accepts,
+           .most_strangers = net::Acceptor::AsManyAsDescriptorsAllow()}));
   // Before clients get through over TCP: those of this host are to find the other one.
   if (!given.local_name.empty()) {
     TFOS_ASSIGN_OR_RETURN(UniqueFd local, net::ListenUnix(given.local_name));

@@ -17,8 +17,6 @@
 namespace tfos::parameter_server {
 namespace {
 
-/// With the queue of a server of this host: that of somebody who took its name may stay full.
-constexpr std::chrono::seconds kLocalPatience{2};
 /// Ranges that are asked for before the first has come.
 constexpr int kReadsAhead = 4;
 
@@ -47,22 +45,6 @@ ServerLink::~ServerLink() {
   if (thread_.joinable()) thread_.join();
 }
 
-Result<std::optional<UniqueFd>> ServerLink::ConnectLocally() const {
-  const std::string& name = options_.server.local_name;
-  if (name.empty()) return std::optional<UniqueFd>();
-  const Deadline deadline = options_.wait.deadline.Min(Deadline::After(kLocalPatience));
-  auto local = net::ConnectUnix(name, {.deadline = deadline, .check = options_.wait.check});
-  Status usable = local.status();
-  if (usable.ok() && *local) usable = net::CheckUser((*local)->get());
-  if (usable.ok()) return local;
-  const bool taken = usable.kind() == ErrorKind::kBadInput;
-  if (!taken && usable.kind() != ErrorKind::kRetryLater) return usable;
-  // Where the server is not on this host, any user can take its name, and be silent.
-  LogWarning("{} passes over a socket with the name of parameter server {}, and takes TCP: {}",
-             options_.open.name, options_.server.name, usable.ToString());
-  return std::optional<UniqueFd>();
-}
-
 Status ServerLink::ConnectSocket() {
   const Wait& wait = options_.wait;
   const ServerAddress& server = options_.server;
@@ -70,7 +52,10 @@ Status ServerLink::ConnectSocket() {
       .protocol = kProtocol, .key = options_.key, .encryption = server.encryption};
   const net::Numbers numbers{.connecting = options_.worker, .accepting = options_.number};
   return net::Reach(wait, [&](bool& connected) -> Status {
-    TFOS_ASSIGN_OR_RETURN(std::optional<UniqueFd> socket, ConnectLocally());
+    std::optional<UniqueFd> socket;
+    if (!server.local_name.empty()) {
+      TFOS_ASSIGN_OR_RETURN(socket, net::ConnectOwnUnix(server.local_name, wait));
+    }
     if (!socket) {
       TFOS_ASSIGN_OR_RETURN(socket, net::ConnectTcp(server.address, server.port, wait));
     }

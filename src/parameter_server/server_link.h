@@ -94,8 +94,6 @@ class ServerLink {
   /// From here on it waits, as TellOfStall has it.
   void BeginToWait();
   Status ConnectSocket();
-  /// The socket of a server on this host. None when nobody listens there, or somebody else does.
-  Result<std::optional<UniqueFd>> ConnectLocally() const;
   Status OpenStore();
   void Work();
   Status Do(const Job& job);

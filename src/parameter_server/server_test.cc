@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -22,9 +21,9 @@
 #include "base/format.h"
 #include "net/listen.h"
 #include "net/socket.h"
-#include "net/unix_address.h"
 #include "parameter_server/client.h"
 #include "testing/no_threads.h"
+#include "testing/squatter.h"
 
 namespace tfos::parameter_server {
 namespace {
@@ -565,46 +564,12 @@ TEST_P(ServerTest, SilentStrangersDelayNobody) {
   }
 }
 
-/// A process of another user, with a socket of the name `name` and a queue of `backlog`, which
-/// takes no connection. It ends with this.
-class Squatter {
- public:
-  Squatter(const std::string& name, int backlog) {
-    int ready[2];
-    EXPECT_EQ(::pipe2(ready, O_CLOEXEC), 0);
-    const UniqueFd says(ready[0]);
-    UniqueFd said(ready[1]);
-    const auto address = net::AbstractAddress(name);
-    child_ = ::fork();
-    if (child_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
-      const bool listens = ::setuid(kNobody) == 0 && address.ok() &&
-                           ::bind(socket, address->get(), address->size) == 0 &&
-                           ::listen(socket, backlog) == 0 && ::write(said.get(), "x", 1) == 1;
-      if (listens) ::pause();
-      ::_exit(1);
-    }
-    said.Reset();
-    char listens = 0;
-    EXPECT_EQ(::read(says.get(), &listens, 1), 1) << "it can't listen as another user";
-  }
-  ~Squatter() {
-    ::kill(child_, SIGKILL);
-    ::waitpid(child_, nullptr, 0);
-  }
-
- private:
-  static constexpr uid_t kNobody = 65534;
-  pid_t child_ = -1;
-};
-
 // The server's name is free on all hosts but its own, and any user can read it there.
 TEST(SquatterTest, AnotherUsersSocketIsPassedOver) {
   const Secret key = *Secret::Generate();
   const Serving server(key, 0, Way::kTcp);
   const std::string name = LocalName(key, "test", 0);
-  const Squatter squatter(name, 16);
+  const tfos::testing::Squatter squatter(name, 16);
   ClientOptions options;
   options.servers = {server.address()};
   options.servers[0].local_name = name;
@@ -617,7 +582,7 @@ TEST(SquatterTest, AnotherUsersSocketIsPassedOver) {
   const std::string log = ::testing::internal::GetCapturedStdout();
   ASSERT_TRUE(client.ok()) << client.status().ToString();
   EXPECT_EQ((*client)->local_servers(), 0U);
-  EXPECT_THAT(log, HasSubstr("passes over a socket with the name of parameter server ps:0"));
+  EXPECT_THAT(log, HasSubstr("is passed over, and TCP taken"));
   EXPECT_THAT(log, HasSubstr("belongs to user 65534"));
 }
 
@@ -625,7 +590,7 @@ TEST(SquatterTest, NorDoesOneWithAFullQueueKeepAnybodyWaiting) {
   const Secret key = *Secret::Generate();
   const Serving server(key, 0, Way::kTcp);
   const std::string name = LocalName(key, "test", 0);
-  const Squatter squatter(name, 0);
+  const tfos::testing::Squatter squatter(name, 0);
   const auto fills = net::ConnectUnix(name, {});
   ASSERT_TRUE(fills.ok() && fills->has_value());
   ClientOptions options;

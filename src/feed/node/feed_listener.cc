@@ -1,7 +1,6 @@
 #include "feed/node/feed_listener.h"
 
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -24,19 +23,9 @@ namespace {
 constexpr std::chrono::milliseconds kCloseGrace{500};
 /// Received from one connection before the others get their turn.
 constexpr std::size_t kBytesPerTurn = std::size_t{1} << 20;
-/// Strangers at a time, however many descriptors there may be: TLS with each takes memory.
-constexpr std::size_t kMostStrangers = 4096;
 
 /// Ids of the descriptors other than connections, which count on from there.
 enum : std::uint64_t { kWakeId, kAcceptorId, kFirstConnectionId };
-
-/// Every feeder of the cluster may come at the same moment, and nobody here knows how many there
-/// are. So all are let wait that leave as many descriptors for those who are in.
-std::size_t StrangersAtATime() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return net::Acceptor::kMostStrangers;
-  return std::clamp<std::size_t>(limit.rlim_cur / 2, 1, kMostStrangers);
-}
 
 }  // namespace
 
@@ -79,7 +68,7 @@ Status FeedListener::Listen() {
              if (numbers.accepting == node_id) return {};
              return {ErrorKind::kBadInput, fmt::format("it looks for node {}", numbers.accepting)};
            },
-           .most_strangers = StrangersAtATime(),
+           .most_strangers = net::Acceptor::AsManyAsDescriptorsAllow(),
            .patience = options_.handshake_patience}));
   TFOS_ASSIGN_OR_RETURN(const std::string random, RandomHex(16));
   endpoint_.unix_name = fmt::format("tfos-{}-{}-{}", options_.cluster_id, node_id, random);

@@ -38,6 +38,7 @@
 #include "net/listen.h"
 #include "net/socket.h"
 #include "net/stream.h"
+#include "testing/squatter.h"
 
 namespace tfos::feed {
 namespace {
@@ -214,6 +215,21 @@ TEST_F(FeedServerTest, SocketNamesAreNotGuessable) {
   EXPECT_TRUE(server_->endpoint().unix_name.starts_with("tfos-c1-3-"));
   EXPECT_EQ(server_->endpoint().unix_name.size(), std::strlen("tfos-c1-3-") + 32);
   EXPECT_NE(server_->endpoint().port, 0);
+}
+
+// The name is free on all hosts but the node's own, and any user can read it there.
+TEST_F(FeedServerTest, ASocketThatAnotherUserHasTakenIsPassedOver) {
+  for (const int backlog : {16, 0}) {
+    Endpoint endpoint = server_->endpoint();
+    endpoint.host = "127.0.0.1";
+    endpoint.unix_name = fmt::format("tfos-squatted-{}-{}", ::getpid(), backlog);
+    const tfos::testing::Squatter squatter(endpoint.unix_name, backlog);
+    // With a backlog of 0 one fills it.
+    const auto fills = net::ConnectUnix(endpoint.unix_name, {});
+    ASSERT_TRUE(fills.ok() && fills->has_value());
+    const auto client = FeedClient::Connect(endpoint, key_, {}, Deadline::After(kLong));
+    EXPECT_TRUE(client.ok()) << client.status().ToString();
+  }
 }
 
 TEST_F(FeedServerTest, AWrongKeyIsRefused) {

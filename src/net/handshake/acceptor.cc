@@ -2,6 +2,7 @@
 
 #include <netdb.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
@@ -56,6 +57,13 @@ bool IsUnix(int fd) {
 }
 
 }  // namespace
+
+std::size_t Acceptor::AsManyAsDescriptorsAllow() {
+  constexpr rlim_t kMost = 4096;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMostStrangers;
+  return std::clamp<rlim_t>(limit.rlim_cur / 2, 1, kMost);
+}
 
 Result<std::unique_ptr<Acceptor>> Acceptor::Create(Options options) {
   std::unique_ptr<Acceptor> acceptor(new Acceptor(std::move(options)));

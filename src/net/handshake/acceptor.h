@@ -48,6 +48,10 @@ class Acceptor {
     std::chrono::milliseconds patience{10'000};   ///< With each of them.
   };
   static constexpr std::size_t kMostStrangers = 256;
+  /// For a port to which all members of a cluster may come at the same moment, however many they
+  /// are: half of the process's descriptors, so that those who are in have as many; 4,096 at most,
+  /// as TLS with each takes memory.
+  static std::size_t AsManyAsDescriptorsAllow();
 
   /// Errors: what the system says.
   static Result<std::unique_ptr<Acceptor>> Create(Options options);

@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds kFirstPause{20};
 Result<UniqueFd> ConnectSocket(const Endpoint& endpoint, const Wait& wait) {
   if (!endpoint.unix_name.empty()) {
     TFOS_ASSIGN_OR_RETURN(std::optional<UniqueFd> local,
-                          net::ConnectUnix(endpoint.unix_name, wait));
+                          net::ConnectOwnUnix(endpoint.unix_name, wait));
     if (local) return *std::move(local);
   }
   if (!endpoint.host.empty() && endpoint.port != 0) {
