@@ -23,7 +23,7 @@ CTEST = mkdir -p $(RESULTS) && ctest --output-junit $(CURDIR)/$(RESULTS)
 FUZZ_SECONDS ?= 20
 # What of the tests `make sanitize...` runs; empty: all (tools/sanitizer_parts.py has the names).
 PART ?=
-# What `make test-matrix` tries of tools/matrix/combinations.py; empty: all. SHORT=1: what CI does.
+# What `make test-matrix` tries of tools/matrix/combinations.py; empty: all. SHORT=1: a few cases.
 VERSIONS ?=
 SHORT ?=
 # Commands of further Pythons on which `make test-dist` runs the wheels, such as python3.12.

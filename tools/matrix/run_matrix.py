@@ -10,7 +10,7 @@ PyPI. There matrix_program.py runs the cases twice, with the jar and without. On
 Spark the tests of programs for tensorflowonspark 2.2.5 run, too. Then feed_rates.py compares how
 fast each Spark feeds. `make test-matrix` runs all of it, which takes hours and downloads 3 GB.
 
---short is for CI: the versions of Spark that `make test` does not use, each with a few cases and
+--short: the versions of Spark that `make test` does not use, each with a few cases and
 the jar. It writes no page.
 """
 
@@ -56,7 +56,7 @@ def main():
     parser.add_argument("--only", default="", help="names of combinations, by commas; empty: all")
     parser.add_argument("--cases", default="", help="cases, by commas; empty: all")
     parser.add_argument("--steps", default=",".join(STEPS), help="of these, by commas")
-    parser.add_argument("--short", action="store_true", help="what CI runs")
+    parser.add_argument("--short", action="store_true", help="a few cases, and no page")
     parser.add_argument("--jobs", type=int, default=2, help="how many combinations at a time")
     parser.add_argument("--page", type=environments.Path, default=matrix_page.PAGE)
     options = parser.parse_args()
