@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import http.server
+import itertools
 import json
 import os
 import select
@@ -37,7 +38,9 @@ PATH = "/v1/driver"
 FIRST_CALL_SECONDS = 60.0
 #: Of a request.
 _MOST_BYTES = 8 << 20
-_MOST_CONNECTIONS = 64
+#: One that comes more costs the oldest its place.
+_MOST_STRANGERS = 64
+#: For a stranger to show a key, and for each step of what follows.
 _CONNECTION_SECONDS = 10.0
 _LONGEST_WAIT_SECONDS = 10.0
 #: For the coordinator to stop all nodes at the end of its input.
@@ -185,35 +188,93 @@ class Keeper:
         os.write(self._wake, b"\n")
 
 
+class _Strangers:
+    """Connections that have not shown a key. One too many costs the oldest its place, and each has
+    a deadline, however slowly it speaks: so strangers keep no client out.
+
+    Threads: any.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: By number, the oldest first: the socket, and when its time is over.
+        self._waiting: dict[int, tuple[socket.socket, float]] = {}
+        self._numbers = itertools.count()
+
+    def enter(self, connection: socket.socket) -> int:
+        """Returns its number."""
+        with self._lock:
+            if len(self._waiting) >= _MOST_STRANGERS:
+                self._cut(next(iter(self._waiting)))
+            number = next(self._numbers)
+            self._waiting[number] = (connection, time.monotonic() + _CONNECTION_SECONDS)
+            return number
+
+    def became(self, number: int, connection: socket.socket) -> None:
+        """TLS took the socket over."""
+        with self._lock:
+            if number in self._waiting:
+                self._waiting[number] = (connection, self._waiting[number][1])
+            else:
+                _hang_up(connection)
+
+    def leave(self, number: int) -> None:
+        """It has shown the key, or has closed."""
+        with self._lock:
+            self._waiting.pop(number, None)
+
+    def cut_late(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            for number in [n for n, (_, until) in self._waiting.items() if until <= now]:
+                self._cut(number)
+
+    def _cut(self, number: int) -> None:
+        connection, _ = self._waiting.pop(number)
+        _hang_up(connection)
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """Its thread, which waits for it, closes it."""
+    with contextlib.suppress(OSError):  # The other end may have gone.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
 class _Server(http.server.ThreadingHTTPServer):
-    """Serves so many connections at a time; strangers can't take more."""
+    """Serves each connection in a thread of its own."""
 
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], keeper: Keeper, tls: ssl.SSLContext):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.keeper = keeper
+        self.strangers = _Strangers()
         self._tls = tls
-        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         super().__init__(address, _Handler)
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
+    def service_actions(self) -> None:
+        """Comes between connections, twice a second at least."""
+        self.strangers.cut_late()
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    def process_request(self, request: Any, client_address: Any) -> None:
+        number = self.strangers.enter(request)
+        serve = threading.Thread(
+            target=self._serve, args=(request, client_address, number), daemon=True
+        )
+        serve.start()
+
+    def _serve(self, request: Any, client_address: Any, number: int) -> None:
+        connection = request
         try:
             request.settimeout(_CONNECTION_SECONDS)
-            try:
-                secured = self._tls.wrap_socket(request, server_side=True)
-            except OSError:  # A stranger, who does not speak TLS or takes too long.
-                self.shutdown_request(request)
-                return
-            super().process_request_thread(secured, client_address)
+            connection = self._tls.wrap_socket(request, server_side=True)
+            self.strangers.became(number, connection)
+            _Handler(number, connection, client_address, self)
+        except OSError:
+            pass  # A stranger that speaks no TLS or takes too long, or a client that has gone.
         finally:
-            self._free.release()
+            self.strangers.leave(number)
+            self.shutdown_request(connection)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -222,10 +283,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     timeout = _CONNECTION_SECONDS
     server: _Server
 
+    def __init__(self, number: int, *arguments: Any):
+        self._number = number
+        super().__init__(*arguments)
+
     def do_POST(self) -> None:
         if not self.server.keeper.is_allowed(self.headers.get("Authorization", "")):
             self.send_error(401)
             return
+        self.server.strangers.leave(self._number)
         size = int(self.headers.get("Content-Length", "0"))
         if self.path != PATH or size > _MOST_BYTES:
             self.send_error(404 if self.path != PATH else 413)

@@ -91,8 +91,9 @@ def _events_until_end(said):
 
 
 def _post(said, path, headers, body="{}"):
-    tls = ssl.create_default_context(cadata=said["certificate"])
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # As the client's: the certificate is bare.
     tls.check_hostname = False
+    tls.load_verify_locations(cadata=said["certificate"])
     connection = http.client.HTTPSConnection(
         "127.0.0.1", said["keeper_port"], timeout=BOUND_SECONDS, context=tls
     )
@@ -121,6 +122,31 @@ def test_strangers_get_nothing(listening):
         assert _post(listening, keeper.PATH, {"Authorization": f"Bearer {wrong}"}) == 401
     assert _post(listening, "/elsewhere", key) == 404
     assert _post(listening, keeper.PATH, {**key, "Content-Length": str(9 << 20)}, None) == 413
+
+
+def test_strangers_keep_no_client_out(listening):
+    address = ("127.0.0.1", listening["keeper_port"])
+    with contextlib.ExitStack() as strangers:
+        oldest = strangers.enter_context(socket.create_connection(address))
+        oldest.settimeout(BOUND_SECONDS)
+        # More than wait at a time.
+        for _ in range(keeper._MOST_STRANGERS + 8):
+            strangers.enter_context(socket.create_connection(address)).sendall(b"\x16")
+        assert _ask(listening, after=0)["events"]
+        with contextlib.suppress(ConnectionResetError):
+            assert oldest.recv(1) == b"", "it had to go"
+
+
+def test_a_stranger_that_speaks_slowly_has_to_go():
+    one, other = socket.socketpair()
+    with one, other:
+        strangers = keeper._Strangers()
+        number = strangers.enter(one)
+        strangers.cut_late()
+        one.sendall(b"x")  # It has time yet.
+        strangers._waiting[number] = (one, 0.0)
+        strangers.cut_late()
+        assert one.recv(1) == b""
 
 
 def test_a_stranger_that_speaks_no_tls_is_let_go(listening):
