@@ -42,7 +42,7 @@ def test_advice_names_what_lacks():
     open_to_all = security({})
     assert open_to_all.found == "not authenticated, not encrypted"
     assert "run code as this user" in open_to_all.meaning
-    assert "token" in open_to_all.meaning
+    assert "its keys" in open_to_all.meaning
     assert open_to_all.advice == (
         "set spark.authenticate=true and spark.authenticate.secret (the same for Spark's daemons) "
         "and spark.network.crypto.enabled=true"

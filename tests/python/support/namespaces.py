@@ -49,13 +49,15 @@ def joined_host(ours, theirs):
 
 @contextlib.contextmanager
 def captured(address, directory):
-    """Records all packets from and to `address` on any interface, until the block ends.
+    """Records all packets from and to `address`, until the block ends.
 
     Yields a function that returns the bytes of each TCP connection's direction; call it after the
     block.
     """
     packets = pathlib.Path(directory, "packets.pcap")
-    command = ["tcpdump", "-i", "any", "-n", "-U", "-s", "0", "-B", "65536", "-w", str(packets)]
+    route = _ip("-o", "route", "get", address).stdout
+    interface = route[route.index("dev") :].split()[1]
+    command = ["tcpdump", "-i", interface, "-n", "-U", "-s", "0", "-B", "65536", "-w", str(packets)]
     recorder = subprocess.Popen([*command, "host", address], stderr=subprocess.PIPE, text=True)
     try:
         for line in recorder.stderr:
@@ -81,4 +83,4 @@ def _streams(packets, directory):
 
 
 def _ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)

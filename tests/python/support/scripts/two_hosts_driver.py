@@ -42,11 +42,12 @@ def main(master, directory):
     spark.stop()
 
 
-def session(master, **settings):
+def session(master, ours=OURS, **settings):
+    """``ours``: the driver's address, which the other host reaches."""
     builder = (
         SparkSession.builder.master(master)
-        .config("spark.driver.host", OURS)
-        .config("spark.driver.bindAddress", OURS)
+        .config("spark.driver.host", ours)
+        .config("spark.driver.bindAddress", ours)
         .config("spark.ui.enabled", "false")
         .config("spark.executor.memory", "512m")
         .config("spark.jars", tfos.jar_path())
