@@ -212,7 +212,7 @@ def test_a_ucx_that_is_too_old_says_what_to_install(monkeypatch):
 )
 def test_what_is_encrypted_is_said(tmp_path, line, level, found):
     (tmp_path / "spark-defaults.conf").write_text(f"# spark.tfos.encrypt no\n{line}\n")
-    check = doctor.check_encryption(None, {"SPARK_CONF_DIR": str(tmp_path)})
+    check = doctor.check_encryption({"SPARK_CONF_DIR": str(tmp_path)})
     assert check.level == level and found in check.found
 
 

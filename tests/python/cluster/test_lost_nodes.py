@@ -147,8 +147,9 @@ def kill_executor(ctx):
 
 def _executor():
     """The JVM of this node's executor, which works in the same directory."""
-    for process in psutil.process_iter(["name"]):
-        if process.info["name"] == "java" and process.cwd() == os.getcwd():
+    # With None for those of other tests that end meanwhile.
+    for process in psutil.process_iter(["name", "cwd"], ad_value=None):
+        if process.info["name"] == "java" and process.info["cwd"] == os.getcwd():
             return process
     raise AssertionError(f"no executor works in {os.getcwd()}")
 
