@@ -244,6 +244,9 @@ class _Server(http.server.ThreadingHTTPServer):
     """Serves each connection in a thread of its own."""
 
     daemon_threads = True
+    # Five, as the library has it, are full at once when strangers connect in a burst. The system then
+    # drops what a client sends first, and the client tries again a second later.
+    request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], keeper: Keeper, tls: ssl.SSLContext):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET

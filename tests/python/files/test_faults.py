@@ -70,10 +70,11 @@ def test_a_conversion_is_whole_or_not_there(faulty, operation, target):
     (faulty.path / target).write_text("as it was")
     faulty.inject(operation)
     with injected(operation):
-        conversion.convert([f"{faulty.uri}/f"], f"{faulty.uri}/{target}")
+        conversion.convert([f"{faulty.uri}/f"], f"{faulty.uri}/{target}", overwrite=True)
     assert sorted(os.listdir(faulty.path)) == ["f", target]
     assert (faulty.path / target).read_text() == "as it was"
-    assert conversion.convert([f"{faulty.uri}/f"], f"{faulty.uri}/{target}") == 1_000
+    written = conversion.convert([f"{faulty.uri}/f"], f"{faulty.uri}/{target}", overwrite=True)
+    assert written == 1_000
 
 
 def test_what_fails_of_a_file_access(faulty):
