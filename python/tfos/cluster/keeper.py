@@ -218,12 +218,13 @@ class _Strangers:
             else:
                 _hang_up(connection)
 
-    def leave(self, number: int) -> None:
-        """It has shown the key, or has closed."""
+    def leave(self, number: int) -> bool:
+        """It has shown the key, or closes. Whether it still had its place."""
         with self._lock:
-            self._waiting.pop(number, None)
+            return self._waiting.pop(number, None) is not None
 
     def cut_late(self) -> None:
+        """Cuts those whose time is over."""
         now = time.monotonic()
         with self._lock:
             for number in [n for n, (_, until) in self._waiting.items() if until <= now]:
@@ -237,6 +238,7 @@ class _Strangers:
 def _hang_up(connection: socket.socket) -> None:
     """Its thread, which waits for it, closes it."""
     with contextlib.suppress(OSError):  # The other end may have gone.
+        # An SSLSocket's own would take TLS from under that thread.
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
@@ -244,9 +246,8 @@ class _Server(http.server.ThreadingHTTPServer):
     """Serves each connection in a thread of its own."""
 
     daemon_threads = True
-    # Five, as the library has it, are full at once when strangers connect in a burst. The system then
-    # drops what a client sends first, and the client tries again a second later.
-    request_queue_size = 128
+    #: Where five strangers fill the queue, a client has to try again a second later.
+    request_queue_size = _MOST_STRANGERS
 
     def __init__(self, address: tuple[str, int], keeper: Keeper, tls: ssl.SSLContext):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
@@ -270,8 +271,13 @@ class _Server(http.server.ThreadingHTTPServer):
         connection = request
         try:
             request.settimeout(_CONNECTION_SECONDS)
-            connection = self._tls.wrap_socket(request, server_side=True)
+            # It detaches the socket that it is given. So the handshake, which may take long, comes
+            # only when the new one can be cut.
+            connection = self._tls.wrap_socket(
+                request, server_side=True, do_handshake_on_connect=False
+            )
             self.strangers.became(number, connection)
+            connection.do_handshake()
             _Handler(number, connection, client_address, self)
         except OSError:
             pass  # A stranger that speaks no TLS or takes too long, or a client that has gone.
@@ -294,7 +300,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if not self.server.keeper.is_allowed(self.headers.get("Authorization", "")):
             self.send_error(401)
             return
-        self.server.strangers.leave(self._number)
+        if not self.server.strangers.leave(self._number):
+            return  # It was cut, so its client asks again.
         size = int(self.headers.get("Content-Length", "0"))
         if self.path != PATH or size > _MOST_BYTES:
             self.send_error(404 if self.path != PATH else 413)

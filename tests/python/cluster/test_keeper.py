@@ -6,11 +6,13 @@ import contextlib
 import http.client
 import json
 import os
+import select
 import signal
 import socket
 import ssl
 import subprocess
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -45,11 +47,16 @@ START = {
 }
 
 
-def start(lease, watched, ports="0"):
+def start(lease, watched, ports="0", connection_seconds=keeper._CONNECTION_SECONDS):
     """A keeper beside a process: what it says first."""
+    program = (
+        "from tfos.cluster import keeper\n"
+        f"keeper._CONNECTION_SECONDS = {connection_seconds}\n"
+        "keeper.main()"
+    )
     bootstrap = {"start": START, "lease": lease, "ports": ports, "watch_pid": watched}
     done = subprocess.run(
-        [sys.executable, "-m", "tfos.cluster.keeper"],
+        [sys.executable, "-c", program],
         input=json.dumps({**bootstrap, "executor": "process 7"}) + "\n",
         stdout=subprocess.PIPE,  # Its standard error stays open as long as it runs.
         text=True,
@@ -68,8 +75,8 @@ def executor():
 
 
 @pytest.fixture
-def listening(executor, leftovers):
-    said = start(300, executor.pid)
+def listening(executor, leftovers, request):
+    said = start(300, executor.pid, **getattr(request, "param", {}))
     assert said["type"] == "listening", said
     yield said
     os.kill(said["pid"], signal.SIGKILL)
@@ -90,12 +97,27 @@ def _events_until_end(said):
     return events
 
 
-def _post(said, path, headers, body="{}"):
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # As the client's: the certificate is bare.
+def _tls(said):
+    """As the client's, which is no default context: the certificate is bare."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.minimum_version = ssl.TLSVersion.TLSv1_3
     tls.check_hostname = False
     tls.load_verify_locations(cadata=said["certificate"])
+    return tls
+
+
+def _is_shut_after_a_byte(stranger):
+    """Whether the keeper has shut a connection, which sends it one more byte."""
+    try:
+        stranger.sendall(b"x")
+    except OSError:
+        return True
+    return False
+
+
+def _post(said, path, headers, body="{}"):
     connection = http.client.HTTPSConnection(
-        "127.0.0.1", said["keeper_port"], timeout=BOUND_SECONDS, context=tls
+        "127.0.0.1", said["keeper_port"], timeout=BOUND_SECONDS, context=_tls(said)
     )
     try:
         connection.request("POST", path, body, headers)
@@ -124,29 +146,35 @@ def test_strangers_get_nothing(listening):
     assert _post(listening, keeper.PATH, {**key, "Content-Length": str(9 << 20)}, None) == 413
 
 
+# So long that no stranger's time is over: only its place can be taken.
+@pytest.mark.parametrize("listening", [{"connection_seconds": 3600}], indirect=True)
 def test_strangers_keep_no_client_out(listening):
     address = ("127.0.0.1", listening["keeper_port"])
-    with contextlib.ExitStack() as strangers:
-        oldest = strangers.enter_context(socket.create_connection(address))
-        oldest.settimeout(BOUND_SECONDS)
-        # More than wait at a time.
-        for _ in range(keeper._MOST_STRANGERS + 8):
-            strangers.enter_context(socket.create_connection(address)).sendall(b"\x16")
+    with contextlib.ExitStack() as opened:
+        strangers = [
+            opened.enter_context(socket.create_connection(address, BOUND_SECONDS))
+            for _ in range(keeper._MOST_STRANGERS + 8)
+        ]
         assert _ask(listening, after=0)["events"]
-        with contextlib.suppress(ConnectionResetError):
-            assert oldest.recv(1) == b"", "it had to go"
+        # The client took a place, too.
+        for oldest in strangers[:9]:
+            with contextlib.suppress(ConnectionResetError):
+                assert oldest.recv(1) == b"", "it had to go"
+        ready, _, _ = select.select(strangers[9:], [], [], 0)
+        assert not ready, "these had places yet"
 
 
-def test_a_stranger_that_speaks_slowly_has_to_go():
-    one, other = socket.socketpair()
-    with one, other:
-        strangers = keeper._Strangers()
-        number = strangers.enter(one)
-        strangers.cut_late()
-        one.sendall(b"x")  # It has time yet.
-        strangers._waiting[number] = (one, 0.0)
-        strangers.cut_late()
-        assert one.recv(1) == b""
+def test_strangers_that_speak_slowly_have_to_go(listening):
+    address = ("127.0.0.1", listening["keeper_port"])
+    with contextlib.ExitStack() as opened:
+        in_handshake = opened.enter_context(socket.create_connection(address, BOUND_SECONDS))
+        in_handshake.sendall(b"\x16\x03\x01\x40\x00")  # The start of a record of 16 KiB.
+        raw = opened.enter_context(socket.create_connection(address, BOUND_SECONDS))
+        in_headers = opened.enter_context(_tls(listening).wrap_socket(raw))
+        in_headers.sendall(f"POST {keeper.PATH} HTTP/1.1\r\nX: ".encode())
+        assert _ask(listening, after=0)["events"]
+        for stranger in (in_handshake, in_headers):
+            wait_for(partial(_is_shut_after_a_byte, stranger), "the end of a slow stranger")
 
 
 def test_a_stranger_that_speaks_no_tls_is_let_go(listening):
