@@ -227,8 +227,13 @@ TEST_F(FeedServerTest, ASocketThatAnotherUserHasTakenIsPassedOver) {
     // With a backlog of 0 one fills it.
     const auto fills = net::ConnectUnix(endpoint.unix_name, {});
     ASSERT_TRUE(fills.ok() && fills->has_value());
+    ::testing::internal::CaptureStdout();  // The log, as nobody has set it up.
     const auto client = FeedClient::Connect(endpoint, key_, {}, Deadline::After(kLong));
-    EXPECT_TRUE(client.ok()) << client.status().ToString();
+    const std::string log = ::testing::internal::GetCapturedStdout();
+    ASSERT_TRUE(client.ok()) << client.status().ToString();
+    EXPECT_NE((*client)->channel(), net::Channel::kLocal);
+    EXPECT_THAT(log, HasSubstr("is passed over, and TCP taken"));
+    EXPECT_THAT(log, HasSubstr(backlog != 0 ? "belongs to user 65534" : "accepted no connection"));
   }
 }
 
