@@ -31,7 +31,7 @@ constexpr std::size_t kMostSaid = 64 << 10;
 volatile std::uint8_t sink;
 
 Status Feed(FeedClient& client, Mode mode, bool counts) {
-  if (counts) TFOS_RETURN_IF_ERROR(client.Count({.epoch = 1}, {.id = 2}).status());
+  if (counts) TFOS_RETURN_IF_ERROR(client.Count({.epoch = 1}, 2).status());
   TFOS_RETURN_IF_ERROR(
       client.Open({.mode = mode, .until_read = mode == Mode::kTrain && counts}).status());
   std::uint64_t item = 0;

@@ -211,11 +211,10 @@ void FeedSessions() {
   using namespace feed;  // NOLINT(google-build-using-namespace)
   // Feeder 0 comes over TCP, and 1 and 2 share memory. See the target for what the steps are.
   const auto train = [](std::uint32_t partition, bool until_read = false) {
-    return Encode(SessionOptions{.key = {.partition = partition},
-                                 .attempt = {.id = partition + 1},
-                                 .until_read = until_read});
+    return Encode(SessionOptions{
+        .key = {.partition = partition}, .attempt = partition + 1, .until_read = until_read});
   };
-  const std::string count = Encode(CountMessage{.attempt = {.id = 1}});
+  const std::string count = Encode(CountMessage{.attempt = 1});
   const std::string data = EncodeDataHead({.items = 2}, 10) + std::string(10, 'd');
   const std::string chunk = Encode(ChunkMessage{.bytes = 64, .items = 3});
   Write("feed_sessions", "tcp",
@@ -232,16 +231,16 @@ void FeedSessions() {
         Step(1, train(1)) + Step(1, EncodeGrow(16'384)) +
             Step(1, Encode(ChunkMessage{.bytes = 16'000, .items = 1})) + Step(3) + Step(6));
   Write("feed_sessions", "passed",
-        Step(2, Encode(SessionOptions{.mode = Mode::kPass, .attempt = {.id = 7}})) +
-            Step(2, chunk) + Byte(3) + Byte(1) + Step(2, EncodeEnd(3)) + Byte(8) + Byte(1));
+        Step(2, Encode(SessionOptions{.mode = Mode::kPass, .attempt = 7})) + Step(2, chunk) +
+            Byte(3) + Byte(1) + Step(2, EncodeEnd(3)) + Byte(8) + Byte(1));
   Write("feed_sessions", "replayed",
-        Step(1, Encode(SessionOptions{.attempt = {.id = 3},
+        Step(1, Encode(SessionOptions{.attempt = 3,
                                       .replay = {.place = CachePlace::kMemory, .epochs = 2}})) +
             Step(1, chunk) + Step(1, EncodeEnd(3)) + Step(3) + Byte(8) + Byte(2) + Step(3) +
             Step(3) + Step(9));
   Write("feed_sessions", "superseded",
         Step(1, train(1)) + Step(1, chunk) +
-            Step(2, Encode(CountMessage{.key = {.partition = 1}, .attempt = {.id = 9}})) + Byte(9) +
+            Step(2, Encode(CountMessage{.key = {.partition = 1}, .attempt = 9})) + Byte(9) +
             Byte(2));
 }
 

@@ -146,13 +146,13 @@ using namespace tfos::jvm;  // NOLINT(google-build-using-namespace)
 
 JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_open(
     JNIEnv* java, jclass /*type*/, jbyteArray plan, jbyteArray executor_id, jint partition,
-    jint attempt, jbyteArray columns, jboolean decimals_as_float64, jlong chunk_bytes,
+    jlong attempt, jbyteArray columns, jboolean decimals_as_float64, jlong chunk_bytes,
     jobject killed) {
   return EnterFeed(java, [&]() -> Result<jlong> {
     feed::FeedTask task;
     task.executor_id = BytesFrom(java, executor_id);
     task.partition = static_cast<std::uint32_t>(partition);
-    task.attempt = static_cast<std::uint32_t>(attempt);
+    task.attempt = static_cast<feed::AttemptId>(attempt);
     TFOS_ASSIGN_OR_RETURN(feed::PartitionWriterOptions options,
                           feed::ReadFeedPlan(BytesFrom(java, plan), task));
     options.check = KillCheck(java, killed);

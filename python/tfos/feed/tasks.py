@@ -39,7 +39,7 @@ class _Feeder:
             plan=self.plan.to_json(),
             executor_id=executor.executor_id(),
             partition=index,
-            attempt=TaskContext.get().attemptNumber(),
+            attempt=TaskContext.get().taskAttemptId(),
             mode=self.mode,
         )
 

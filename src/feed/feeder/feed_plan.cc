@@ -147,7 +147,7 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
   TFOS_ASSIGN_OR_RETURN(session.key.job, ReadJobId(job_id));
   TFOS_ASSIGN_OR_RETURN(session.replay.place, ReadCachePlace(cache));
   session.key.partition = task.partition;
-  session.attempt.number = task.attempt;
+  session.attempt = task.attempt;
   session.mode = task.mode;
   session.until_read = session.until_read && task.mode == Mode::kTrain;
   options.progress_timeout = SaturatingSeconds(timeout_seconds);

@@ -15,7 +15,7 @@ namespace tfos::feed {
 struct FeedTask {
   std::string executor_id;  ///< Nodes of this executor come first.
   std::uint32_t partition = 0;
-  std::uint32_t attempt = 0;
+  AttemptId attempt = 0;  ///< Spark's taskAttemptId.
   Mode mode = Mode::kTrain;
 };
 

@@ -81,7 +81,7 @@ TEST(FeedPlanTest, ReadsAllOfIt) {
   EXPECT_EQ(session.key.partition, 4u);
   EXPECT_EQ(session.key.job[1], 1u);
   EXPECT_EQ(session.key.job[15], 255u);
-  EXPECT_EQ(session.attempt.number, 2u);
+  EXPECT_EQ(session.attempt, 2u);
   EXPECT_EQ(session.region_bytes, 1u << 20);
   EXPECT_EQ(session.replay, (ReplayOptions{CachePlace::kDisk, 3, (1ULL << 61) + 1}));
   EXPECT_TRUE(session.until_read);

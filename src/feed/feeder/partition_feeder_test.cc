@@ -81,11 +81,11 @@ class PartitionFeederTest : public ::testing::Test {
     server_ = std::move(*server);
   }
 
-  std::unique_ptr<PartitionFeeder> Open(std::uint32_t attempt = 0) {
+  std::unique_ptr<PartitionFeeder> Open(AttemptId attempt = 0) {
     PartitionWriterOptions options;
     options.endpoints = {server_->endpoint()};
     options.key = key_;
-    options.session.attempt.number = attempt;
+    options.session.attempt = attempt;
     options.session.region_bytes = kRegion;
     auto feeder = PartitionFeeder::Open(std::move(options));
     EXPECT_TRUE(feeder.ok()) << feeder.status().DebugString();

@@ -4,12 +4,10 @@
 #include <cstring>
 #include <utility>
 
-#include "base/crypto/secret.h"
 #include "base/time/deadline.h"
 #include "feed/feeder/nodes/feed_balancer.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/read_position.h"
-#include "net/handshake/messages.h"
 
 namespace tfos::feed {
 
@@ -18,8 +16,6 @@ Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOp
     return Status(ErrorKind::kBadInput, "there is no node to feed");
   }
   const bool train = options.session.mode == Mode::kTrain;
-  TFOS_ASSIGN_OR_RETURN(const net::Nonce random, net::RandomNonce());
-  std::memcpy(&options.session.attempt.id, random.data(), sizeof options.session.attempt.id);
   std::unique_ptr<PartitionWriter> writer(new PartitionWriter(std::move(options)));
   if (train) {
     TFOS_RETURN_IF_ERROR(writer->nodes_.Find(writer->delivered_));

@@ -537,13 +537,39 @@ TEST_F(PartitionWriterTest, AnOldAttemptDoesNotEndItsSuccessor) {
   options.endpoints[1].unix_name.clear();
   Result<std::unique_ptr<PartitionWriter>> first = PartitionWriter::Open(options);
   ASSERT_TRUE(first.ok() && Put(**first, "a", 0).ok());
-  options.session.attempt.number = 1;
+  options.session.attempt = 1;
   std::swap(options.endpoints[0], options.endpoints[1]);
   Result<std::unique_ptr<PartitionWriter>> second = PartitionWriter::Open(options);
   ASSERT_TRUE(second.ok() && Put(**second, "b", 1).ok());
   EXPECT_EQ(Put(**first, "c", 1).kind(), ErrorKind::kSuperseded);
   EXPECT_TRUE(Put(**second, "c", 2).ok());
   EXPECT_TRUE((*second)->Finish().ok());
+}
+
+// Else two attempts could each own a node, and bring it the same rows: a later one has come to one
+// node first, and an earlier one to another.
+TEST_F(PartitionWriterTest, TheLaterAttemptOwnsThePartitionWhereverItComesFirst) {
+  StartServers(2, 8);
+  PartitionWriterOptions earlier = Options(0);
+  earlier.session.attempt = 7;
+  PartitionWriterOptions later = Options(0);
+  later.session.attempt = 8;
+  const auto count = [&](std::size_t node, const PartitionWriterOptions& options) {
+    Result<std::unique_ptr<FeedClient>> client =
+        FeedClient::Connect(options.endpoints[node], key_, {}, Deadline::After(kLong));
+    EXPECT_TRUE(client.ok());
+    return (*client)->Count(options.session.key, options.session.attempt).status();
+  };
+  ASSERT_TRUE(count(0, earlier).ok());
+  ASSERT_TRUE(count(1, later).ok());
+  const Status overtaken = count(1, earlier);
+  EXPECT_EQ(overtaken.kind(), ErrorKind::kSuperseded) << "it comes last, and is the earlier one";
+  EXPECT_THAT(overtaken.ToString(), HasSubstr("task attempt 8 at the same partition took over"));
+  EXPECT_EQ(PartitionWriter::Open(earlier).status().kind(), ErrorKind::kSuperseded);
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(later);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  EXPECT_TRUE(Put(**writer, "row").ok());
+  EXPECT_TRUE((*writer)->Finish().ok());
 }
 
 // Between chunks that are larger than a region it has no session that could be ended.
@@ -553,7 +579,7 @@ TEST_F(PartitionWriterTest, AnOldAttemptWithoutASessionDoesNotComeBack) {
   PartitionWriterOptions options = Options(0);
   Result<std::unique_ptr<PartitionWriter>> first = PartitionWriter::Open(options);
   ASSERT_TRUE(first.ok() && Put(**first, large, 0).ok());
-  options.session.attempt.number = 1;
+  options.session.attempt = 1;
   Result<std::unique_ptr<PartitionWriter>> second = PartitionWriter::Open(options);
   ASSERT_TRUE(second.ok() && Put(**second, "b", 1).ok());
   EXPECT_EQ(Put(**first, large, 1).kind(), ErrorKind::kSuperseded);
@@ -684,7 +710,9 @@ TEST_P(LostNodeTest, WhatADeadTaskLeftUnreadIsFedAgain) {
   for (std::uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(Put(**first, "row", i).ok());
   const ChunkLoan held = TakeLoan(*servers_[0]);
   first->reset();
-  Result<std::unique_ptr<PartitionWriter>> second = PartitionWriter::Open(Options(0));
+  PartitionWriterOptions options = Options(0);
+  options.session.attempt = 1;
+  Result<std::unique_ptr<PartitionWriter>> second = PartitionWriter::Open(std::move(options));
   ASSERT_TRUE(second.ok()) << second.status().DebugString();
   EXPECT_EQ((*second)->delivered().items(), 1u) << "the one that the program has";
   EXPECT_EQ(servers_[0]->counters().withdrawn_items + servers_[1]->counters().withdrawn_items, 5u);

@@ -31,7 +31,7 @@ Status PassRows(const Endpoint& to, const Secret& key, const std::string& queue,
                           client->Open({.mode = Mode::kPass,
                                         .queue = queue,
                                         .key = {.epoch = epoch, .partition = options.from},
-                                        .attempt = {.id = options.number},
+                                        .attempt = options.number,
                                         .region_bytes = chunk.size()}));
     if (opened.feed_over) return Status::Ok();
     TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, client->Reserve(chunk.size()));

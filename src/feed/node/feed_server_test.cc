@@ -544,17 +544,17 @@ TEST_F(FeedServerTest, NoBitFlipOfAFeederHarmsTheNode) {
       }
     }
   });
-  std::uint64_t attempts = 0;
+  std::uint32_t partitions = 0;
   for (const bool local : {true, false}) {
     const std::string chunk =
         local ? Chunk(0, 64, 2) : EncodeDataHead({.offset = 0, .items = 2}, 3) + "abc";
     std::size_t bits = 1;  // Known with the first one.
     for (std::size_t bit = 0; bit < bits; ++bit) {
-      // Each is an attempt that has not been there.
-      const Attempt attempt{.id = ++attempts * 0x9E37'79B9'7F4A'7C15};
-      std::string flipped = Encode(CountMessage{.key = {.job = {5}}, .attempt = attempt}) +
-                            Encode(SessionOptions{.key = {.job = {5}}, .attempt = attempt}) +
-                            chunk + EncodeGrow(100'000) + EncodeEnd(2);
+      // Each of its own: a later attempt, by a flipped bit, would overtake all that follow.
+      const PartitionKey key{.job = {5}, .partition = ++partitions};
+      std::string flipped = Encode(CountMessage{.key = key, .attempt = 1}) +
+                            Encode(SessionOptions{.key = key, .attempt = 1}) + chunk +
+                            EncodeGrow(100'000) + EncodeEnd(2);
       bits = flipped.size() * 8;
       flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
       RawFeeder feeder = Feeder(local ? Way::kMemory : Way::kTcp);

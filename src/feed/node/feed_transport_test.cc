@@ -300,7 +300,7 @@ TEST_P(FeedTransportTest, TheNodeSaysWhichItemsItHas) {
   const PartitionKey key{.job = {9}, .epoch = 0, .partition = 5};
   {
     std::unique_ptr<FeedClient> client = Connect();
-    EXPECT_THAT(client->Count(key, {})->ranges.ranges(), IsEmpty());
+    EXPECT_THAT(client->Count(key, 0)->ranges.ranges(), IsEmpty());
     ASSERT_TRUE(client->Open({.key = key}).ok()) << "on the same connection";
     ASSERT_TRUE(Put(*client, "rows", 7).ok());
     ASSERT_TRUE(Put(*client, "no rows", 0, 7).ok());
@@ -310,8 +310,7 @@ TEST_P(FeedTransportTest, TheNodeSaysWhichItemsItHas) {
   for (int i = 0; i < 3; ++i) TakeText();
   {
     std::unique_ptr<FeedClient> client = Connect();
-    // Spark counts attempts from 0 again when it repeats a whole stage.
-    EXPECT_THAT(client->Count(key, {})->ranges.ranges(),
+    EXPECT_THAT(client->Count(key, 0)->ranges.ranges(),
                 ElementsAre(ItemRange{0, 7}, ItemRange{10, 12}));
     ASSERT_TRUE(client->Open({.key = key}).ok());
     ASSERT_TRUE(Put(*client, "more", 3, 7).ok());
@@ -319,8 +318,8 @@ TEST_P(FeedTransportTest, TheNodeSaysWhichItemsItHas) {
     ASSERT_TRUE(ended.ok());
     EXPECT_EQ(ended->accepted_items, 3u);
   }
-  EXPECT_THAT(Connect()->Count(key, {.number = 2})->ranges.ranges(), ElementsAre(ItemRange{0, 12}));
-  EXPECT_THAT(Connect()->Count({.job = {9}, .epoch = 1, .partition = 5}, {})->ranges.ranges(),
+  EXPECT_THAT(Connect()->Count(key, 2)->ranges.ranges(), ElementsAre(ItemRange{0, 12}));
+  EXPECT_THAT(Connect()->Count({.job = {9}, .epoch = 1, .partition = 5}, 0)->ranges.ranges(),
               IsEmpty());
 }
 
@@ -329,7 +328,7 @@ TEST_P(FeedTransportTest, CountingNeedsNoMemoryAndLeavesNoTrace) {
   std::unique_ptr<FeedClient> holder = Open(Mode::kTrain, 1);
   {
     std::unique_ptr<FeedClient> client = Connect();
-    EXPECT_TRUE(client->Count({.partition = 2}, {}).ok());
+    EXPECT_TRUE(client->Count({.partition = 2}, 0).ok());
     EXPECT_EQ(server_->counters().open_sessions, 1u);
   }
   ASSERT_TRUE(holder->Finish().ok());
@@ -342,7 +341,7 @@ TEST_P(FeedTransportTest, ALongAnswerComesInPieces) {
   constexpr std::uint64_t kChunks = 5'000;
   for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_TRUE(Put(*client, "x", 1, 2 * i).ok());
   ASSERT_TRUE(client->Finish().ok());
-  const Result<Counted> counted = Connect()->Count({}, {.number = 1});
+  const Result<Counted> counted = Connect()->Count({}, 1);
   ASSERT_TRUE(counted.ok()) << counted.status().DebugString();
   EXPECT_EQ(counted->ranges.ranges().size(), kChunks);
   EXPECT_EQ(counted->ranges.ranges().back(), (ItemRange{2 * kChunks - 2, 2 * kChunks - 1}));
@@ -351,21 +350,22 @@ TEST_P(FeedTransportTest, ALongAnswerComesInPieces) {
 TEST_P(FeedTransportTest, ANewerAttemptTakesAPartitionOver) {
   StartServer();
   std::unique_ptr<FeedClient> old = Connect();
-  ASSERT_TRUE(old->Open({.key = {.partition = 5}, .attempt = {}}).ok());
+  ASSERT_TRUE(old->Open({.key = {.partition = 5}, .attempt = 0}).ok());
   ASSERT_TRUE(Put(*old, "rows", 7).ok());
   EXPECT_TRUE(Eventually([&] { return server_->counters().items == 7; }));
   std::unique_ptr<FeedClient> fresh = Connect();
-  const Result<Counted> counted = fresh->Count({.partition = 5}, {.number = 1});
+  const Result<Counted> counted = fresh->Count({.partition = 5}, 1);
   ASSERT_TRUE(counted.ok());
   EXPECT_EQ(counted->ranges.items(), 7u);
   const Result<Ended> ended = old->Finish();
   ASSERT_FALSE(ended.ok());
   EXPECT_EQ(ended.status().kind(), ErrorKind::kSuperseded);
-  EXPECT_THAT(ended.status().ToString(), HasSubstr("attempt 1 of the same partition took over"));
+  EXPECT_THAT(ended.status().ToString(),
+              HasSubstr("task attempt 1 at the same partition took over"));
   // Nor may it come back.
-  EXPECT_EQ(Connect()->Count({.partition = 5}, {}).status().kind(), ErrorKind::kSuperseded);
+  EXPECT_EQ(Connect()->Count({.partition = 5}, 0).status().kind(), ErrorKind::kSuperseded);
   EXPECT_EQ(Connect()->Open({.key = {.partition = 5}}).status().kind(), ErrorKind::kSuperseded);
-  ASSERT_TRUE(fresh->Open({.key = {.partition = 5}, .attempt = {.number = 1}}).ok());
+  ASSERT_TRUE(fresh->Open({.key = {.partition = 5}, .attempt = 1}).ok());
   ASSERT_TRUE(Put(*fresh, "rest", 3, 7).ok());
   EXPECT_TRUE(fresh->Finish().ok());
   EXPECT_EQ(server_->counters().items, 10u);
@@ -716,7 +716,7 @@ TEST_P(FeedTransportTest, WrongCallsAreRefused) {
   EXPECT_FALSE(client->Reserve(0).ok());
   EXPECT_FALSE(client->Commit(1, {0, 1}).ok()) << "nothing is reserved";
   ASSERT_TRUE(client->Reserve(10).ok());
-  EXPECT_FALSE(client->Count({}, {}).ok()) << "after Open";
+  EXPECT_FALSE(client->Count({}, 0).ok()) << "after Open";
   EXPECT_FALSE(client->Commit(11, {0, 1}).ok());
   ASSERT_TRUE(client->Commit(10, {0, 1}).ok());
   ASSERT_TRUE(client->Finish().ok());
@@ -778,11 +778,11 @@ TEST_P(FeedTransportTest, AKilledFeederHarmsNobody) {
   EXPECT_TRUE(Eventually([&] { return server_->counters().open_sessions == 0; }));
 
   std::unique_ptr<FeedClient> retry = Connect();
-  const Result<Counted> accepted = retry->Count({.partition = 8}, {.number = 1});
+  const Result<Counted> accepted = retry->Count({.partition = 8}, 1);
   ASSERT_TRUE(accepted.ok()) << accepted.status().DebugString();
   EXPECT_THAT(accepted->ranges.ranges(), ElementsAre(ItemRange{0, server_->counters().items}));
   std::thread reopen([&] {
-    const Result<Opened> opened = retry->Open({.key = {.partition = 8}, .attempt = {.number = 1}});
+    const Result<Opened> opened = retry->Open({.key = {.partition = 8}, .attempt = 1});
     ASSERT_TRUE(opened.ok()) << opened.status().DebugString();
   });
   // Its region comes back once its last chunks are consumed.

@@ -85,7 +85,7 @@ TEST_F(PassedRowsTest, CountInNoLedgerAndEndNoEpoch) {
   ASSERT_TRUE(Pass(5, {0, 4}).ok());
   EXPECT_EQ(server_->counters().bytes, 0u);
   EXPECT_EQ(server_->counters().train_items, 0u);
-  const Result<Counted> counted = Connect()->Count({.epoch = 5}, {.id = 1});
+  const Result<Counted> counted = Connect()->Count({.epoch = 5}, 1);
   ASSERT_TRUE(counted.ok()) << counted.status().DebugString();
   EXPECT_THAT(counted->ranges.ranges(), IsEmpty());
   EXPECT_EQ(counted->accepted_bytes, 0u) << "a feeder still takes it for a node without a row";

@@ -56,7 +56,7 @@ class TamperedConnectionTest : public ::testing::Test {
         FeedClient::Connect({.host = "127.0.0.1", .port = port, .node_id = 3}, key_,
                             {.progress_timeout = kLong, .encryption = encryption, .handshakes = 1},
                             Deadline::After(kLong)));
-    TFOS_RETURN_IF_ERROR(client->Open({.attempt = {.id = ++attempt_}}).status());
+    TFOS_RETURN_IF_ERROR(client->Open({.attempt = ++attempt_}).status());
     TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, client->Reserve(kRows.size()));
     std::memcpy(room.data(), kRows.data(), kRows.size());
     TFOS_RETURN_IF_ERROR(client->Commit(kRows.size(), {0, 1}));

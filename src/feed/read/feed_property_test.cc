@@ -151,11 +151,11 @@ class FeedPropertyTest : public ::testing::TestWithParam<int> {
   }
 
   PartitionWriterOptions Options(const Case& given, std::uint32_t partition,
-                                 std::uint32_t attempt) const {
+                                 AttemptId attempt) const {
     PartitionWriterOptions options;
     options.key = key_;
     options.session.key.partition = partition;
-    options.session.attempt.number = attempt;
+    options.session.attempt = attempt;
     options.session.until_read = given.nodes_die;
     options.progress_timeout = kLong;
     for (const auto& server : servers_) {
@@ -167,7 +167,7 @@ class FeedPropertyTest : public ::testing::TestWithParam<int> {
   }
 
   /// One attempt at a partition. Returns whether it ended well; it may die at any chunk.
-  bool Attempt(const Case& given, std::uint32_t partition, std::uint32_t attempt, Random& random) {
+  bool Attempt(const Case& given, std::uint32_t partition, AttemptId attempt, Random& random) {
     auto writer = PartitionWriter::Open(Options(given, partition, attempt));
     // Another attempt may have taken over, which is what this one would have been told later.
     EXPECT_TRUE(writer.ok() || !given.nodes_die || given.failure_one_in > 0)
@@ -235,13 +235,11 @@ TEST_P(FeedPropertyTest, EveryRowArrivesExactlyOnce) {
   for (std::uint32_t partition = 0; partition < given.partitions.size(); ++partition) {
     tasks.emplace_back([&, partition] {
       Random random(given.seed * 1000 + partition);
-      // Like Spark's attempts, and like a stage that is run again: they count from 0 anew.
-      for (std::uint32_t attempt = 0; !Attempt(given, partition, attempt % 3, random); ++attempt) {
-        ASSERT_LT(attempt, 10'000u);
-      }
+      AttemptId attempt = 0;
+      while (!Attempt(given, partition, attempt, random)) ASSERT_LT(++attempt, 10'000u);
       // Speculation: the same once more, when all is there. The nodes want none of it, if they
       // live.
-      if (!given.nodes_die && random.Chance(3)) Attempt(given, partition, 1, random);
+      if (!given.nodes_die && random.Chance(3)) Attempt(given, partition, attempt + 1, random);
     });
   }
   for (std::thread& task : tasks) task.join();

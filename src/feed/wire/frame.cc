@@ -118,9 +118,9 @@ concept Is = std::same_as<std::remove_const_t<Given>, Message>;
 // The fields of each message in the order of docs/formats/feed-protocol.md: for a Writer, which
 // reads them, and for a Reader, which sets them.
 
-template <Is<PartitionKey> Key, Is<Attempt> Try>
+template <Is<PartitionKey> Key, Is<AttemptId> Try>
 void Fields(auto& each, Key& key, Try& attempt) {
-  each(key.job, key.epoch, key.partition, attempt.number, attempt.id);
+  each(key.job, key.epoch, key.partition, attempt);
 }
 
 template <Is<SessionOptions> Message>
@@ -230,7 +230,7 @@ std::string EncodeStop() { return Writer(MessageType::kStop).Finish(); }
 
 std::string EncodeProgress() { return Writer(MessageType::kProgress).Finish(); }
 
-std::string EncodeSuperseded(std::uint32_t attempt) {
+std::string EncodeSuperseded(AttemptId attempt) {
   return EncodeU64(MessageType::kSuperseded, attempt);
 }
 

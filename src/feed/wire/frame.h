@@ -19,7 +19,7 @@ namespace tfos::feed {
 
 /// How a connection begins. Numbers: a feeder's partition or a node's id connects, the id of the
 /// node that is to be fed accepts.
-inline constexpr net::Protocol kFeedProtocol{.magic = "tfos-fee", .version = 3, .name = "feed"};
+inline constexpr net::Protocol kFeedProtocol{.magic = "tfos-fee", .version = 4, .name = "feed"};
 
 inline constexpr std::size_t kFrameHeaderBytes = 12;
 inline constexpr std::uint32_t kPlainBodyLimit = 64 * 1024;
@@ -87,7 +87,7 @@ struct CreditMessage {
 /// COUNT: which items of a partition does the node have?
 struct CountMessage {
   PartitionKey key = {};
-  Attempt attempt = {};
+  AttemptId attempt = 0;
 };
 
 /// COUNTED: these, and with `more` those of the next COUNTED.
@@ -115,7 +115,7 @@ std::string Encode(const CreditMessage& message);
 std::string EncodeEnd(std::uint64_t items);
 std::string EncodeStop();
 std::string EncodeProgress();
-std::string EncodeSuperseded(std::uint32_t attempt);
+std::string EncodeSuperseded(AttemptId attempt);
 /// A text beyond the limit loses its middle.
 std::string EncodeError(std::string_view text);
 /// The frame up to where the `bytes` bytes of the chunk follow.

@@ -61,13 +61,13 @@ SessionOptions SomeSession() {
   return {.mode = Mode::kInference,
           .queue = "input",
           .key = {.job = {1, 2, 3}, .epoch = 4, .partition = 5},
-          .attempt = {.number = 6, .id = 8},
+          .attempt = 8,
           .region_bytes = 7,
           .until_read = true};
 }
 
 CountMessage SomeCount() {
-  return {.key = {.job = {1, 2, 3}, .epoch = 4, .partition = 5}, .attempt = {.number = 6, .id = 8}};
+  return {.key = {.job = {1, 2, 3}, .epoch = 4, .partition = 5}, .attempt = 8};
 }
 
 /// One of each, the ones with a payload included.

@@ -27,13 +27,10 @@ struct PartitionKey {
   friend auto operator<=>(const PartitionKey&, const PartitionKey&) = default;
 };
 
-/// One of those who bring a partition, one after the other: Spark's task attempts.
-struct Attempt {
-  std::uint32_t number = 0;  ///< For messages: Spark starts again at 0 when it repeats a stage.
-  std::uint64_t id = 0;      ///< Random.
-
-  friend bool operator==(const Attempt&, const Attempt&) = default;
-};
+/// One of those who bring a partition: Spark's id of the task attempt (TID in its logs). It grows
+/// through the application, also when a stage is repeated. So of two attempts that run at the same
+/// time, each node knows the later one, whichever comes to it first.
+using AttemptId = std::uint64_t;
 
 /// Where a node keeps the rows of an epoch that it will hand out again.
 enum class CachePlace : std::uint8_t {
@@ -57,7 +54,8 @@ struct SessionOptions {
   Mode mode = Mode::kTrain;
   std::string queue = "input";
   PartitionKey key = {};
-  Attempt attempt = {};
+  /// Training: the one that brings it. With kPass: the number of what is passed on.
+  AttemptId attempt = 0;
   /// Shared memory wanted, in bytes; 0 leaves it to the node.
   std::uint64_t region_bytes = 0;
   /// Training only; the same for all partitions of an epoch.

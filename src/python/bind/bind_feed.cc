@@ -104,7 +104,7 @@ feed::Mode ModeFrom(const std::string& mode) {
 }
 
 void InitWriter(FeedWriter* self, const std::string& plan, const std::string& executor_id,
-                std::uint32_t partition, std::uint32_t attempt, const std::string& mode) {
+                std::uint32_t partition, feed::AttemptId attempt, const std::string& mode) {
   const feed::FeedTask task{.executor_id = executor_id,
                             .partition = partition,
                             .attempt = attempt,

@@ -62,7 +62,7 @@ Result<net::Connection> ConnectTo(const Endpoint& endpoint, const net::Party& pa
 
 }  // namespace
 
-Result<Counted> FeedClient::Impl::Count(const PartitionKey& key, const Attempt& attempt) {
+Result<Counted> FeedClient::Impl::Count(const PartitionKey& key, AttemptId attempt) {
   if (!queue_.empty() || counting_) {
     return Status(ErrorKind::kBadInput, "a feed client counts before it opens");
   }
@@ -237,7 +237,7 @@ std::unique_ptr<FeedClient> FeedClient::Over(net::Connection connection, const E
 
 net::Channel FeedClient::channel() const { return impl_->channel(); }
 Result<Opened> FeedClient::Open(const SessionOptions& session) { return impl_->Open(session); }
-Result<Counted> FeedClient::Count(const PartitionKey& key, const Attempt& attempt) {
+Result<Counted> FeedClient::Count(const PartitionKey& key, AttemptId attempt) {
   return impl_->Count(key, attempt);
 }
 Status FeedClient::BeginOpen(const SessionOptions& session) { return impl_->BeginOpen(session); }

@@ -104,9 +104,9 @@ class FeedClient {
   net::Channel channel() const;
 
   /// Asks which items of a training partition the node has accepted, of any attempt, and takes over
-  /// from the attempt that came before. Needs none of the node's memory. Before Open.
-  ///   kSuperseded  as here and in all that follows: another attempt has taken over from this one
-  Result<Counted> Count(const PartitionKey& key, const Attempt& attempt);
+  /// from all attempts before this one. Needs none of the node's memory. Before Open.
+  ///   kSuperseded  as here and in all that follows: a later attempt has taken over from this one
+  Result<Counted> Count(const PartitionKey& key, AttemptId attempt);
 
   /// Opens the partition; once. Waits while the node's memory is spent.
   ///   kBadInput  the node has no such queue

@@ -39,7 +39,7 @@ class FeedClient::Impl {
 
   net::Channel channel() const { return channel_; }
   bool shares_memory() const { return channel_ == net::Channel::kLocal; }
-  Result<Counted> Count(const PartitionKey& key, const Attempt& attempt);
+  Result<Counted> Count(const PartitionKey& key, AttemptId attempt);
   Status BeginOpen(const SessionOptions& session);
   bool opened() const { return opened_.has_value() && !stopped_; }
   Result<Opened> Open(const SessionOptions& session);

@@ -139,7 +139,7 @@ Status FeedClient::Impl::OnMessage() {
     case MessageType::kSuperseded: {
       TFOS_ASSIGN_OR_RETURN(const std::uint64_t attempt, ParseU64(body));
       return {ErrorKind::kSuperseded,
-              fmt::format("{}: attempt {} of the same partition took over", node_, attempt)};
+              fmt::format("{}: task attempt {} at the same partition took over", node_, attempt)};
     }
     default:
       break;

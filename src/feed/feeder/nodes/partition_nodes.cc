@@ -45,8 +45,8 @@ Status PartitionNodes::Unreachable() const {
 }
 
 Status PartitionNodes::Find(ItemRanges& delivered) {
-  // All of them, and whatever the attempt's number: Spark counts from 0 again when it repeats a
-  // stage, and an earlier attempt may have run on another host.
+  // All of them, also for what Spark calls the first attempt: Spark counts from 0 again when it
+  // repeats a stage, and an earlier attempt may have run on another host.
   TFOS_ASSIGN_OR_RETURN(FoundNodes found, AskNodes(options_, options_.endpoints));
   // A node that is done has taken what it wanted; nothing more is known of it.
   unreachable_ = std::move(found.unreachable);

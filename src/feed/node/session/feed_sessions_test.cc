@@ -73,7 +73,7 @@ class Feeder {
 
 SessionOptions Partition(std::uint32_t partition, bool until_read = false) {
   return {.key = {.partition = partition},
-          .attempt = {.id = partition + 1},
+          .attempt = partition + 1,
           .region_bytes = 8192,
           .until_read = until_read};
 }
@@ -181,7 +181,7 @@ TEST(FeedSessionsTest, ALogThatTakesNothingStopsNobodyElse) {
   while ((*sessions)->counters().broken_sessions == 0) std::this_thread::yield();
   UseFromAnotherThread(**sessions);
   EXPECT_EQ(gone.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
-  log.ReadUntil("partition 1 (attempt 0) broke off");
+  log.ReadUntil("partition 1 (task attempt 2) broke off");
   gone.get();
   (*sessions)->Close();
   first.Go();

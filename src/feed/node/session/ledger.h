@@ -6,7 +6,6 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <vector>
 
 #include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
@@ -16,14 +15,11 @@ namespace tfos::feed {
 /// Which items of each partition a node has accepted, for retried tasks to skip, and of which
 /// attempt it accepts more.
 ///
-/// It remembers the partitions first seen most recently, as many as `capacity` ranges of items and
-/// attempts describe: a retry follows soon after its failure, and older jobs are over. Owner and
-/// lifetime: a value. Threads: one at a time. Errors: none. Units: items.
+/// It remembers the partitions first seen most recently, as many as `capacity` ranges of items
+/// and partitions describe: a retry follows soon after its failure, and older jobs are over. Owner
+/// and lifetime: a value. Threads: one at a time. Errors: none. Units: items.
 class Ledger {
  public:
-  /// Of one partition, that it remembers.
-  static constexpr std::size_t kMostAttempts = 1024;
-
   explicit Ledger(std::size_t capacity = std::size_t{1} << 18) : capacity_(capacity) {}
 
   /// Empty for a partition it does not know.
@@ -32,22 +28,15 @@ class Ledger {
     return it == partitions_.end() ? ItemRanges() : it->second.accepted;
   }
 
-  /// Nothing for an attempt that has not been here, which takes over, and for the one that has
-  /// taken over last; for one before it that last one.
-  std::optional<Attempt> TakenOverBy(const PartitionKey& key, const Attempt& attempt) {
-    std::optional<Attempt> last;
+  /// Nothing for the latest attempt that has been here, and for a later one, which takes over; for
+  /// an earlier one that latest one, in whatever order they come.
+  std::optional<AttemptId> TakenOverBy(const PartitionKey& key, AttemptId attempt) {
+    std::optional<AttemptId> later;
     Change(key, [&](Partition& partition) {
-      std::vector<Attempt>& attempts = partition.attempts;
-      const auto known = std::ranges::find(attempts, attempt);
-      if (known == attempts.end()) {
-        // Spark makes a few. Of more, the first ones have long been over.
-        if (attempts.size() == kMostAttempts) attempts.erase(attempts.begin());
-        attempts.push_back(attempt);
-      } else if (*known != attempts.back()) {
-        last = attempts.back();
-      }
+      if (attempt < partition.latest) later = partition.latest;
+      partition.latest = std::max(partition.latest, attempt);
     });
-    return last;
+    return later;
   }
 
   void Add(const PartitionKey& key, const ItemRange& items) {
@@ -64,16 +53,19 @@ class Ledger {
  private:
   struct Partition {
     ItemRanges accepted;
-    std::vector<Attempt> attempts;  ///< In the order in which they came.
+    AttemptId latest = 0;
 
-    std::size_t size() const { return accepted.ranges().size() + attempts.size(); }
+    std::size_t size() const { return accepted.ranges().size() + 1; }
   };
 
   template <typename Edit>
   void Change(const PartitionKey& key, Edit edit) {
     const auto [it, added] = partitions_.try_emplace(key);
-    if (added) order_.push_back(key);
-    size_ -= it->second.size();
+    if (added) {
+      order_.push_back(key);
+    } else {
+      size_ -= it->second.size();
+    }
     edit(it->second);
     size_ += it->second.size();
     while (size_ > capacity_ && order_.size() > 1) Forget();

@@ -30,14 +30,14 @@ TEST(LedgerTest, KeepsJobsEpochsAndPartitionsApart) {
 }
 
 TEST(LedgerTest, WhatNoConsumerHadIsTakenBack) {
-  Ledger ledger(3);
+  Ledger ledger(6);
   ledger.Add(Key(1, 0, 0), {0, 10});
   ledger.Remove(Key(1, 0, 0), {4, 6});
   EXPECT_THAT(ledger.Accepted(Key(1, 0, 0)).ranges(),
               ElementsAre(ItemRange{0, 4}, ItemRange{6, 10}));
   ledger.Remove(Key(1, 0, 1), {0, 10});
   EXPECT_THAT(ledger.Accepted(Key(1, 0, 1)).ranges(), IsEmpty());
-  // It takes no memory any more: two ranges and one more are within the capacity.
+  // It takes no memory any more: three ranges of three partitions are within the capacity.
   ledger.Remove(Key(1, 0, 0), {6, 10});
   ledger.Add(Key(1, 0, 2), {0, 1});
   ledger.Add(Key(1, 0, 3), {0, 1});
@@ -47,7 +47,7 @@ TEST(LedgerTest, WhatNoConsumerHadIsTakenBack) {
 }
 
 TEST(LedgerTest, ForgetsTheOldestBeyondItsCapacity) {
-  Ledger ledger(3);
+  Ledger ledger(6);
   ledger.Add(Key(1, 0, 0), {0, 1});
   ledger.Add(Key(1, 0, 1), {0, 2});
   ledger.Add(Key(1, 0, 0), {5, 6});
@@ -66,35 +66,15 @@ TEST(LedgerTest, ThePartitionBeingFedIsNotForgotten) {
   EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).items(), 10u) << "no items, nothing to remember";
 }
 
-TEST(LedgerTest, WhoHasBeenOvertakenStaysSo) {
+TEST(LedgerTest, TheLatestAttemptOwnsAPartitionInWhateverOrderTheyCome) {
   Ledger ledger;
-  // As a stage that Spark repeats does, the second one counts from 0 again.
-  const Attempt first{.number = 0, .id = 7};
-  const Attempt second{.number = 0, .id = 5};
-  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), first), std::nullopt);
-  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), first), std::nullopt);
-  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), second), std::nullopt);
-  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), first), second);
-  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), second), std::nullopt);
-  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 1), first), std::nullopt) << "another partition";
-}
-
-TEST(LedgerTest, AttemptsAtOnePartitionAreNotKeptWithoutEnd) {
-  Ledger ledger;
-  const auto attempt = [](std::uint64_t id) { return Attempt{.number = 0, .id = id}; };
-  for (std::uint64_t id = 0; id <= Ledger::kMostAttempts; ++id) {
-    EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), attempt(id)), std::nullopt);
-  }
-  const Attempt last = attempt(Ledger::kMostAttempts);
-  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), attempt(1)), last) << "overtaken, and remembered";
-  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), attempt(0)), std::nullopt) << "forgotten";
-}
-
-TEST(LedgerTest, AttemptsTakeMemoryToo) {
-  Ledger ledger(3);
-  ledger.Add(Key(1, 0, 0), {0, 1});
-  for (std::uint64_t id = 0; id < 3; ++id) ledger.TakenOverBy(Key(1, 0, 1), {.id = id});
-  EXPECT_THAT(ledger.Accepted(Key(1, 0, 0)).ranges(), IsEmpty());
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), 5), std::nullopt);
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), 5), std::nullopt);
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), 7), std::nullopt);
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), 5), 7u) << "overtaken";
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), 6), 7u) << "it comes last, and has not been here";
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), 7), std::nullopt);
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 1), 5), std::nullopt) << "another partition";
 }
 
 }  // namespace

@@ -236,9 +236,9 @@ void SessionTable::BreakOff(const SessionPointer& session, std::string_view why)
   // A feeder that was still waiting has brought nothing, and many go when another node has served
   // them.
   if (session->phase != SessionPhase::kWaiting) {
-    chores_.warnings.push_back(fmt::format("feed: partition {} (attempt {}) broke off: {}",
-                                           session->options.key.partition,
-                                           session->options.attempt.number, why));
+    chores_.warnings.push_back(fmt::format("feed: partition {} (task attempt {}) broke off: {}",
+                                           session->options.key.partition, session->options.attempt,
+                                           why));
     ++counters_.broken_sessions;
   }
   End(session, /*orderly=*/false);
@@ -255,9 +255,9 @@ void SessionTable::EndTraining(const SessionPointer& session) {
       {.session = session->id, .region = session->region, .used = session->ring.used()});
 }
 
-bool SessionTable::TakesOver(FeederLink& link, const PartitionKey& key, const Attempt& attempt) {
-  if (const std::optional<Attempt> newer = ledger_.TakenOverBy(key, attempt)) {
-    outgoing_.PostLast(link, EncodeSuperseded(newer->number));
+bool SessionTable::TakesOver(FeederLink& link, const PartitionKey& key, AttemptId attempt) {
+  if (const std::optional<AttemptId> later = ledger_.TakenOverBy(key, attempt)) {
+    outgoing_.PostLast(link, EncodeSuperseded(*later));
     return false;
   }
   const auto old = std::ranges::find_if(sessions_, [&](const auto& entry) {
@@ -267,8 +267,8 @@ bool SessionTable::TakesOver(FeederLink& link, const PartitionKey& key, const At
   });
   if (old != sessions_.end()) {  // There is never more than one.
     const SessionPointer session = old->second;
-    outgoing_.PostLast(*session->link, EncodeSuperseded(attempt.number));
-    BreakOff(session, fmt::format("attempt {} of the same partition took over", attempt.number));
+    outgoing_.PostLast(*session->link, EncodeSuperseded(attempt));
+    BreakOff(session, fmt::format("task attempt {} at the same partition took over", attempt));
   }
   return true;
 }
@@ -330,10 +330,10 @@ void SessionTable::Accept(FeedSession& session, const QueuedChunk& chunk) {
 void SessionTable::AcceptPassed(const FeedSession& session, const QueuedChunk& chunk) {
   Queue& queue = QueueOf(session);
   const auto& [key, attempt] = std::tie(session.options.key, session.options.attempt);
-  if (attempt.id != 0) {
+  if (attempt != 0) {
     std::erase_if(queue.came, [&](const auto& seen) { return std::get<0>(seen) < key.epoch; });
     // The giver did not hear that they were accepted, and has brought them again.
-    if (!queue.came.insert({key.epoch, key.partition, attempt.id}).second) {
+    if (!queue.came.insert({key.epoch, key.partition, attempt}).second) {
       ReleaseAll({chunk});
       return;
     }

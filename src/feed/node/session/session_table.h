@@ -126,7 +126,7 @@ class SessionTable {
   void EndTraining(const SessionPointer& session);
   /// Whether the attempt may bring the partition: then no other one does any more. Else that was
   /// said to it, and was the last word.
-  bool TakesOver(FeederLink& link, const PartitionKey& key, const Attempt& attempt);
+  bool TakesOver(FeederLink& link, const PartitionKey& key, AttemptId attempt);
   /// The region is no longer the session's. No chunk of it is in use.
   void GiveRegionBack(FeedSession& session, bool reusable);
 

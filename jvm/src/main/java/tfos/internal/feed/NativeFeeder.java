@@ -22,10 +22,11 @@ final class NativeFeeder implements AutoCloseable {
    * Connects to the nodes, and learns what they have of the partition from earlier attempts.
    *
    * @param plan the JSON that {@code FeedPlan.to_json} of python/tfos/feed/plan.py makes
+   * @param attempt Spark's id of the task attempt: of two, the later one takes over
    * @param columns the type of all rows (src/jvm/column_layout.h); null for pickled batches
    * @param killed asked while it waits; true ends the wait
    */
-  NativeFeeder(byte[] plan, String executorId, int partition, int attempt, String columns,
+  NativeFeeder(byte[] plan, String executorId, int partition, long attempt, String columns,
       boolean decimalsAsFloat64, long chunkBytes, BooleanSupplier killed) {
     handle = open(plan, utf8(executorId), partition, attempt,
         columns == null ? null : utf8(columns), decimalsAsFloat64, chunkBytes, killed);
@@ -90,7 +91,7 @@ final class NativeFeeder implements AutoCloseable {
     return text.getBytes(StandardCharsets.UTF_8);
   }
 
-  private static native long open(byte[] plan, byte[] executorId, int partition, int attempt,
+  private static native long open(byte[] plan, byte[] executorId, int partition, long attempt,
       byte[] columns, boolean decimalsAsFloat64, long chunkBytes, BooleanSupplier killed);
 
   private static native long write(long handle, long wanted, long[] numbers);

@@ -63,7 +63,7 @@ abstract class PartitionFeed<T> implements Function2<Integer, Iterator<T>, Itera
   /** @param columns the type of the rows; null for pickled batches */
   NativeFeeder connect(TaskContext context, int partition, String columns,
       boolean decimalsAsFloat64, long chunkBytes) {
-    return new NativeFeeder(plan, executorId(), partition, context.attemptNumber(), columns,
+    return new NativeFeeder(plan, executorId(), partition, context.taskAttemptId(), columns,
         decimalsAsFloat64, chunkBytes, context::isInterrupted);
   }
 
