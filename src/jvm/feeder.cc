@@ -156,6 +156,9 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_open(
     TFOS_ASSIGN_OR_RETURN(feed::PartitionWriterOptions options,
                           feed::ReadFeedPlan(BytesFrom(java, plan), task));
     options.check = KillCheck(java, killed);
+    options.ask_ended = [text = BytesFrom(java, plan)](const InterruptCheck& check) {
+      return control::EndedNodes(text, check);
+    };
     auto feeder = std::make_unique<Feeder>();
     if (columns != nullptr) {
       feeder->type = TypeFromJson(nlohmann::json::parse(BytesFrom(java, columns)));

@@ -9,12 +9,14 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "base/format.h"
 #include "base/process/unique_fd.h"
 #include "control/ask/node_loss.h"
 #include "control/ask/protocols.h"
@@ -134,15 +136,47 @@ TEST(HttpGetTest, AnAnswerThatDoesNotComeEndsWithTheDeadline) {
             ErrorKind::kRetryLater);
 }
 
+/// The plan of a job as far as its tasks need it to ask.
+std::string PlanFor(const CoordinatorAddress& address) {
+  return nlohmann::json{{"ask_key", address.key.ToHex()},
+                        {"encrypt", "auto"},
+                        {"coordinator", {{"address", address.host}, {"port", address.port}}},
+                        {"endpoints", nlohmann::json::array()}}
+      .dump();
+}
+
 TEST(HttpGetTest, ATaskThatIsKilledWaitsNoLonger) {
   OneAnswer server("");
-  const CoordinatorAddress address = server.address();
-  const nlohmann::json plan = {{"ask_key", address.key.ToHex()},
-                               {"encrypt", "auto"},
-                               {"coordinator", {{"address", address.host}, {"port", address.port}}},
-                               {"endpoints", nlohmann::json::array()}};
+  const std::string plan = PlanFor(server.address());
   const auto killed = [] { return Status(ErrorKind::kInterrupted, "the task was killed"); };
-  EXPECT_EQ(WhyNodeWasLost(plan.dump(), killed).status().kind(), ErrorKind::kInterrupted);
+  EXPECT_EQ(WhyNodeWasLost(plan, killed).status().kind(), ErrorKind::kInterrupted);
+  EXPECT_EQ(EndedNodes(plan, killed).status().kind(), ErrorKind::kInterrupted);
+}
+
+Result<std::set<std::uint32_t>> EndedNodesIn(const std::string& status) {
+  OneAnswer server(
+      fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", status.size(), status));
+  return EndedNodes(PlanFor(server.address()), {});
+}
+
+TEST(HttpGetTest, TheCoordinatorSaysWhichNodesHaveEnded) {
+  const auto ended = EndedNodesIn(
+      R"({"failure": null, "nodes": [{"node_id": 1, "state": "done"}, {"node_id": 2, "state":
+      "running"}, {"node_id": 3, "state": "lost"}, {"node_id": 4, "state": "failed"},
+      {"node_id": 5, "state": "draining"}, {"state": "done"}, 7]})");
+  ASSERT_TRUE(ended.ok()) << ended.status().DebugString();
+  EXPECT_THAT(*ended, ::testing::ElementsAre(1, 3, 4));
+}
+
+TEST(HttpGetTest, OfAClusterThatHasFailedItNamesNoNodes) {
+  EXPECT_EQ(EndedNodesIn(R"({"failure": {"step": "x"}, "nodes": []})").status().kind(),
+            ErrorKind::kReconnect);
+}
+
+TEST(HttpGetTest, AnAnswerThatIsNotUnderstoodNamesNoNodes) {
+  for (const char* status : {"{", "[]", R"({"nodes": 7})"}) {
+    EXPECT_EQ(EndedNodesIn(status).status().kind(), ErrorKind::kRetryLater) << status;
+  }
 }
 
 }  // namespace

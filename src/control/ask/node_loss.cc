@@ -25,10 +25,12 @@ json Parse(const std::optional<std::string>& answer) {
   return answer ? json::parse(*answer, nullptr, /*allow_exceptions=*/false) : json();
 }
 
+bool IsIn(const json& node, NodeState state) {
+  return node.value("state", json()) == NodeStateName(state);
+}
+
 bool HasEnded(const json& node) {
-  const auto state = node.find("state");
-  return state != node.end() &&
-         (*state == NodeStateName(NodeState::kDone) || *state == NodeStateName(NodeState::kLost));
+  return IsIn(node, NodeState::kDone) || IsIn(node, NodeState::kLost);
 }
 
 bool ProgramsHaveReturned(const std::set<int>& fed, const AskCoordinator& ask) {
@@ -45,6 +47,12 @@ bool ProgramsHaveReturned(const std::set<int>& fed, const AskCoordinator& ask) {
 
 Status Bad(std::string_view what) {
   return {ErrorKind::kBadInput, fmt::format("the plan of the feed {}", what)};
+}
+
+Result<json> ParsePlan(std::string_view plan) {
+  json parsed = json::parse(plan, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return Bad("is not a JSON object");
+  return parsed;
 }
 
 Result<CoordinatorAddress> AddressIn(const json& plan) {
@@ -91,9 +99,34 @@ NodeLoss ExplainNodeLoss(const std::set<int>& fed, const AskCoordinator& ask) {
   return ProgramsHaveReturned(fed, ask) ? returned : NodeLoss{};
 }
 
+Result<std::set<std::uint32_t>> EndedNodes(std::string_view plan, const InterruptCheck& check) {
+  TFOS_ASSIGN_OR_RETURN(const json parsed, ParsePlan(plan));
+  TFOS_ASSIGN_OR_RETURN(const CoordinatorAddress coordinator, AddressIn(parsed));
+  const Result<HttpAnswer> answer = HttpGet(
+      coordinator, "/v1/status", {.deadline = Deadline::After(kAnswerLimit), .check = check});
+  if (!answer.ok()) {
+    if (check) TFOS_RETURN_IF_ERROR(check());
+    return Status(ErrorKind::kRetryLater, "ask the coordinator: " + answer.status().ToString());
+  }
+  const json status = Parse(answer->body);
+  const json nodes = status.is_object() ? status.value("nodes", json()) : json();
+  if (answer->status != kOk || !nodes.is_array()) {
+    return Status(ErrorKind::kRetryLater, "the coordinator's answer was not understood");
+  }
+  if (!status.value("failure", json()).is_null()) {
+    return Status(ErrorKind::kReconnect, "the cluster has failed");
+  }
+  std::set<std::uint32_t> ended;
+  for (const json& node : nodes) {
+    const json id = node.is_object() ? node.value("node_id", json()) : json();
+    if (!id.is_number_unsigned()) continue;
+    if (HasEnded(node) || IsIn(node, NodeState::kFailed)) ended.insert(id.get<std::uint32_t>());
+  }
+  return ended;
+}
+
 Result<NodeLoss> WhyNodeWasLost(std::string_view plan, const InterruptCheck& check) {
-  const json parsed = json::parse(plan, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) return Bad("is not a JSON object");
+  TFOS_ASSIGN_OR_RETURN(const json parsed, ParsePlan(plan));
   TFOS_ASSIGN_OR_RETURN(const CoordinatorAddress coordinator, AddressIn(parsed));
   Status interrupted = Status::Ok();
   const auto remembering = [&]() -> Status {

@@ -2,6 +2,7 @@
 #define TFOS_CONTROL_ASK_NODE_LOSS_H_
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>
@@ -38,6 +39,11 @@ NodeLoss ExplainNodeLoss(const std::set<int>& fed, const AskCoordinator& ask);
 /// python/tfos/feed/plan.py). `check` may end it early.
 /// Errors: kBadInput for a plan without the coordinator, never with its keys; those of `check`.
 Result<NodeLoss> WhyNodeWasLost(std::string_view plan, const InterruptCheck& check);
+
+/// The ids of the nodes that have ended, whether in order or not, as the coordinator of the plan
+/// says. Threads: any. Errors: kReconnect, the cluster has failed; kRetryLater, the coordinator
+/// can't be asked or its answer is not understood; kBadInput as above; those of `check`.
+Result<std::set<std::uint32_t>> EndedNodes(std::string_view plan, const InterruptCheck& check);
 
 }  // namespace tfos::control
 

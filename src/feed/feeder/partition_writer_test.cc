@@ -13,6 +13,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,10 +22,12 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/thread/mutex.h"
 #include "feed/node/feed_server.h"
 #include "feed/wire/read_position.h"
 #include "net/listen.h"
 #include "net/socket.h"
+#include "testing/middle_man.h"
 
 namespace tfos::feed {
 namespace {
@@ -59,13 +62,29 @@ class PartitionWriterTest : public ::testing::Test {
   PartitionWriterOptions Options(std::uint32_t partition) const {
     PartitionWriterOptions options;
     options.key = key_;
+    options.session.key.job = job_;
     options.session.key.partition = partition;
+    options.ask_ended = [this](const InterruptCheck& /*check*/) { return ended(); };
     options.progress_timeout = kLong;
     for (const std::unique_ptr<FeedServer>& server : servers_) {
       options.endpoints.push_back(server->endpoint());
       options.endpoints.back().host = "127.0.0.1";
     }
     return options;
+  }
+
+  /// The node closes, and the coordinator says so.
+  void End(std::uint32_t node) {
+    servers_[node]->Close();
+    Say(node);
+  }
+  void Say(std::uint32_t ended_node) {
+    const MutexLock lock(mutex_);
+    ended_.insert(ended_node);
+  }
+  Result<std::set<std::uint32_t>> ended() const {
+    const MutexLock lock(mutex_);
+    return ended_;
   }
 
   static Status Put(PartitionWriter& writer, std::string_view text, std::uint64_t first = 0,
@@ -84,8 +103,19 @@ class PartitionWriterTest : public ::testing::Test {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 
+  /// Another one for each test: what has ended is remembered by job.
+  static JobId NextJob() {
+    static std::uint8_t jobs = 0;
+    return {++jobs};
+  }
+
   const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
+  const JobId job_ = NextJob();
   std::vector<std::unique_ptr<FeedServer>> servers_;
+
+ private:
+  mutable Mutex mutex_;
+  std::set<std::uint32_t> ended_ TFOS_GUARDED_BY(mutex_);  ///< What the coordinator says.
 };
 
 /// Shows a later minute each time.
@@ -226,7 +256,7 @@ TEST_F(PartitionWriterTest, EveryAttemptLearnsExactlyWhatAllNodesHave) {
 TEST_F(PartitionWriterTest, ANodeThatIsGoneIsNotAsked) {
   StartServers(2, 4);
   const PartitionWriterOptions options = Options(3);
-  servers_[0].reset();
+  End(0);
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
   ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
   ASSERT_TRUE(Put(**writer, "for the other").ok());
@@ -254,6 +284,92 @@ class SilentHost {
  private:
   net::TcpListener listening_;
 };
+
+// It may have rows of an earlier attempt, and would go on with them.
+TEST_F(PartitionWriterTest, ANodeThatRunsAndCannotBeReachedIsNotDoneWithout) {
+  StartServers(2, 4);
+  PartitionWriterOptions options = Options(5);
+  // A firewall refuses what comes from this host.
+  options.endpoints[1] = {.host = "127.0.0.1", .port = 1, .node_id = 1};
+  options.progress_timeout = 100ms;
+  const Status status = PartitionWriter::Open(options).status();
+  EXPECT_EQ(status.kind(), ErrorKind::kUnsupported);
+  EXPECT_THAT(status.ToString(),
+              AllOf(HasSubstr("feed partition 5: node 1 on host 127.0.0.1 runs, but host "),
+                    HasSubstr("can't reach it"), HasSubstr("Connection refused"),
+                    HasSubstr("TCP port 1 (firewall, routes, spark.tfos.ports)")));
+}
+
+TEST_F(PartitionWriterTest, NobodyIsDoneWithoutWhenTheCoordinatorDoesNotAnswer) {
+  StartServers(2, 4);
+  PartitionWriterOptions options = Options(5);
+  options.progress_timeout = 100ms;
+  options.ask_ended = [](const InterruptCheck&) -> Result<std::set<std::uint32_t>> {
+    return Status(ErrorKind::kRetryLater, "no answer");
+  };
+  servers_[0].reset();
+  const Status status = PartitionWriter::Open(options).status();
+  EXPECT_EQ(status.kind(), ErrorKind::kUnsupported);
+  EXPECT_THAT(status.ToString(), HasSubstr("the coordinator does not say whether it runs"));
+}
+
+TEST_F(PartitionWriterTest, WhenTheClusterHasFailedThatIsTheReason) {
+  StartServers(2, 4);
+  PartitionWriterOptions options = Options(5);
+  options.ask_ended = [](const InterruptCheck&) -> Result<std::set<std::uint32_t>> {
+    return Status(ErrorKind::kReconnect, "the cluster has failed");
+  };
+  servers_[0].reset();
+  EXPECT_EQ(PartitionWriter::Open(options).status().kind(), ErrorKind::kReconnect);
+}
+
+TEST_F(PartitionWriterTest, ANodeThatCanBeReachedAfterAllIsAskedWhatItHas) {
+  StartServers(2, 4);
+  PartitionWriterOptions options = Options(0);
+  const std::uint16_t port = servers_[1]->endpoint().port;
+  options.endpoints[1].unix_name.clear();
+  servers_[1].reset();
+  options.ask_ended = [&](const InterruptCheck&) -> Result<std::set<std::uint32_t>> {
+    Result<std::unique_ptr<FeedServer>> server = FeedServer::Start({.node_id = 1,
+                                                                    .key = key_,
+                                                                    .cluster_id = "c1",
+                                                                    .bind_address = "127.0.0.1",
+                                                                    .first_port = port,
+                                                                    .last_port = port});
+    EXPECT_TRUE(server.ok()) << server.status().DebugString();
+    servers_[1] = std::move(*server);
+    return std::set<std::uint32_t>();
+  };
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  ASSERT_TRUE(Put(**writer, "one", 0).ok());
+  ASSERT_TRUE(Put(**writer, "two", 1).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ(servers_[0]->counters().items, 1u);
+  EXPECT_EQ(servers_[1]->counters().items, 1u);
+}
+
+// The kernel tries a dead host for a minute.
+TEST_F(PartitionWriterTest, AHostThatHasEndedIsWaitedForOnceAtMost) {
+  StartServers(1, 4);
+  const SilentHost dead;
+  PartitionWriterOptions options = Options(0);
+  options.endpoints.push_back(dead.endpoint(7));
+  Say(7);
+  const auto feed = [&](std::uint32_t partition) {
+    options.session.key.partition = partition;
+    Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+    ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+    ASSERT_TRUE(Put(**writer, "row", 0).ok());
+    ASSERT_TRUE((*writer)->Finish().ok());
+  };
+  feed(0);
+  EXPECT_TRUE(dead.called());
+  const SilentHost not_tried;
+  options.endpoints[1] = not_tried.endpoint(7);
+  feed(1);
+  EXPECT_FALSE(not_tried.called());
+}
 
 TEST_F(PartitionWriterTest, NodesAreLookedForAtTheSameTime) {
   const SilentHost hosts[3];
@@ -285,7 +401,7 @@ TEST_F(PartitionWriterTest, EveryNodeThatIsNotReachedInTimeIsNamed) {
 TEST_F(PartitionWriterTest, WhereNoNodeIsLeftEachIsNamed) {
   StartServers(2, 1);
   const PartitionWriterOptions options = Options(5);
-  servers_.clear();
+  for (std::uint32_t i = 0; i < 2; ++i) End(i);
   const Status status = PartitionWriter::Open(options).status();
   EXPECT_EQ(status.kind(), ErrorKind::kReconnect);
   EXPECT_THAT(status.ToString(),
@@ -522,7 +638,7 @@ TEST_F(PartitionWriterTest, ANodeThatWasNotFedMayLeave) {
   options.endpoints[1].unix_name.clear();
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
   ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
-  servers_[1]->Close();
+  End(1);
   for (std::uint64_t i = 0; i < 20; ++i) {
     ASSERT_TRUE(Put(**writer, std::string(1000, 'r'), i).ok());
   }
@@ -651,7 +767,7 @@ TEST_P(LostNodeTest, WhatItHadNotReadGoesToAnother) {
   EXPECT_EQ(TextOf(half), std::string(1000, 'c'));
   half.MarkRead(7);
   ASSERT_TRUE(Put(**writer, std::string(1000, 'g'), 6).ok());
-  servers_[0]->Close();
+  End(0);
   std::atomic<bool> ended = false;
   std::jthread finish([&] {
     const Result<Ended> end = (*writer)->Finish();
@@ -676,12 +792,40 @@ TEST_P(LostNodeTest, WhatItHadNotReadGoesToAnother) {
   EXPECT_GE((*writer)->moved_items(), 2u);
 }
 
+// What it has taken it goes on reading.
+TEST_F(PartitionWriterTest, WhatANodeThatRunsHasIsNotForOthersWhenItsConnectionBreaks) {
+  StartServers(2, 4);
+  auto between = std::make_unique<testing::MiddleMan>(
+      servers_[0]->endpoint().port, [](auto, std::uint64_t, std::string&) { return true; });
+  PartitionWriterOptions options = Options(0);
+  for (Endpoint& endpoint : options.endpoints) endpoint.unix_name.clear();
+  options.endpoints[0].port = between->port();
+  options.session.until_read = true;
+  // Also the patience with a node that can't be reached; nothing here waits for progress.
+  options.progress_timeout = 2s;
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  for (std::uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(Put(**writer, "row", i).ok());
+  const Deadline in_time = Deadline::After(kLong);
+  while (servers_[0]->counters().items < 3 && !in_time.passed()) std::this_thread::yield();
+  EXPECT_EQ(Take(*servers_[0]), "row");
+  between.reset();
+  Status status;
+  for (std::uint64_t i = 6; status.ok() && !in_time.passed(); ++i) {
+    status = Put(**writer, "row", i);
+    (void)Take(*servers_[1], 0ms);
+  }
+  EXPECT_EQ(status.kind(), ErrorKind::kUnsupported) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("node 0 on host 127.0.0.1 runs, but host "));
+  EXPECT_EQ((*writer)->moved_items(), 0u);
+}
+
 TEST_P(LostNodeTest, LosingAllIsAFailure) {
   StartServers(2, 4);
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(0));
   ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(Put(**writer, "row", i).ok());
-  for (const std::unique_ptr<FeedServer>& server : servers_) server->Close();
+  for (std::uint32_t i = 0; i < 2; ++i) End(i);
   const Result<Ended> ended = (*writer)->Finish();
   ASSERT_FALSE(ended.ok());
   EXPECT_EQ(ended.status().kind(), ErrorKind::kReconnect) << ended.status().DebugString();
@@ -694,7 +838,7 @@ TEST_P(LostNodeTest, WithoutUntilReadItIsAFailure) {
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(std::move(options));
   ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
   for (std::uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(Put(**writer, "row", i).ok());
-  servers_[0]->Close();
+  End(0);
   Status status;
   for (std::uint64_t i = 2; i < 6 && status.ok(); ++i) status = Put(**writer, "row", i);
   if (status.ok()) status = (*writer)->Finish().status();
@@ -727,10 +871,10 @@ TEST_P(LostNodeTest, AChunkThatGoesAloneIsFollowedToo) {
     EXPECT_TRUE(Put(**writer, huge, 0).ok());
     EXPECT_TRUE((*writer)->Finish().ok());
   });
-  std::size_t victim = 0;
+  std::uint32_t victim = 0;
   const Deadline in_time = Deadline::After(kLong);
   while (servers_[victim]->counters().items == 0 && !in_time.passed()) victim = 1 - victim;
-  servers_[victim]->Close();
+  End(victim);
   EXPECT_TRUE(Take(*servers_[1 - victim]) == huge);
 }
 
@@ -739,9 +883,9 @@ TEST_P(LostNodeTest, AChunkMayMoveTwice) {
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(0));
   ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
   for (std::uint64_t i = 0; i < 9; ++i) ASSERT_TRUE(Put(**writer, std::to_string(i), i).ok());
-  servers_[0]->Close();
+  End(0);
   ASSERT_TRUE(Put(**writer, "9", 9).ok());
-  servers_[1]->Close();
+  End(1);
   std::atomic<bool> ended = false;
   std::jthread finish([&] {
     EXPECT_TRUE((*writer)->Finish().ok());

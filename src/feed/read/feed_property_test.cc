@@ -15,12 +15,14 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/format.h"
+#include "base/thread/mutex.h"
 #include "feed/feeder/partition_writer.h"
 #include "feed/node/feed_server.h"
 #include "feed/read/batch_reader.h"
@@ -157,6 +159,12 @@ class FeedPropertyTest : public ::testing::TestWithParam<int> {
     options.session.key.partition = partition;
     options.session.attempt = attempt;
     options.session.until_read = given.nodes_die;
+    options.session.key.job = {static_cast<std::uint8_t>(given.seed),
+                               static_cast<std::uint8_t>(given.seed >> 8)};
+    options.ask_ended = [this](const InterruptCheck& /*check*/) -> Result<std::set<std::uint32_t>> {
+      const MutexLock lock(mutex_);
+      return ended_;
+    };
     options.progress_timeout = kLong;
     for (const auto& server : servers_) {
       options.endpoints.push_back(server->endpoint());
@@ -203,6 +211,8 @@ class FeedPropertyTest : public ::testing::TestWithParam<int> {
 
   const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
   std::vector<std::unique_ptr<FeedServer>> servers_;
+  mutable Mutex mutex_;
+  std::set<std::uint32_t> ended_ TFOS_GUARDED_BY(mutex_);  ///< Nodes.
 };
 
 TEST_P(FeedPropertyTest, EveryRowArrivesExactlyOnce) {
@@ -227,7 +237,12 @@ TEST_P(FeedPropertyTest, EveryRowArrivesExactlyOnce) {
         const std::vector<std::uint64_t> rows = RowsOf(std::get<Batch>(*next), given.columns);
         const std::lock_guard lock(mutex);
         for (const std::uint64_t row : rows) ++arrived[row];
-        if (batches-- == 0) return node->Close();
+        if (batches-- == 0) {
+          node->Close();
+          const MutexLock ended(mutex_);
+          ended_.insert(node->endpoint().node_id);
+          return;
+        }
       }
     });
   }

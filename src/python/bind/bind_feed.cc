@@ -109,7 +109,11 @@ void InitWriter(FeedWriter* self, const std::string& plan, const std::string& ex
                             .partition = partition,
                             .attempt = attempt,
                             .mode = ModeFrom(mode)};
-  new (self) FeedWriter(ValueOrThrow(feed::ReadFeedPlan(plan, task)));
+  feed::PartitionWriterOptions options = ValueOrThrow(feed::ReadFeedPlan(plan, task));
+  options.ask_ended = [plan](const InterruptCheck& check) {
+    return control::EndedNodes(plan, check);
+  };
+  new (self) FeedWriter(std::move(options));
 }
 
 nb::dict FinishWriter(FeedWriter& writer) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -130,8 +131,8 @@ class AskedCoordinator:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def plan(self):
-        """For a row to node 3, which is gone."""
+    def plan(self, timeout=10):
+        """For a row to node 3, which can't be reached."""
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))  # and nobody listens
             return FeedPlan(
@@ -140,7 +141,7 @@ class AskedCoordinator:
                 encrypt="auto",
                 pickle=True,
                 coordinator=self.server.server_address,
-                job_id=bytes(16),
+                job_id=secrets.token_bytes(16),
                 queue="input",
                 endpoints=[
                     {
@@ -151,7 +152,7 @@ class AskedCoordinator:
                         "executor_id": "",
                     }
                 ],
-                timeout=10,
+                timeout=timeout,
                 region_bytes=1 << 20,
                 chunk_bytes=1 << 20,
                 epoch=0,
@@ -194,12 +195,26 @@ def train(request):
     return request.param
 
 
-def test_a_node_that_is_gone_is_lost(spark, coordinator, train):
+def test_a_node_that_runs_and_cannot_be_reached_is_named_with_what_to_do(
+    spark, coordinator, train
+):
     nodes = [{"node_id": 3, "state": "running"}]
+    coordinator.answers["/v1/status"] = {"failure": None, "nodes": nodes}
+    name, text = error_of(train, spark, coordinator.plan(timeout=0.5))
+    assert name == "FeedError"
+    assert re.match(
+        "feed partition 0: node 3 on host 127.0.0.1 runs, but host .* can't reach it: .*"
+        "Connection refused.*firewall, routes",
+        text,
+    )
+
+
+def test_a_node_that_has_ended_is_lost(spark, coordinator, train):
+    nodes = [{"node_id": 3, "state": "failed"}]
     coordinator.answers["/v1/status"] = {"failure": None, "nodes": nodes}
     name, text = error_of(train, spark, coordinator.plan())
     assert name == "NodeLostError"
-    assert re.match("feed partition 0: no node could be reached: .*node 3", text)
+    assert re.match("feed partition 0: no node could be reached: node 3", text)
 
 
 def test_the_clusters_first_failure_explains_why_a_node_is_gone(spark, coordinator, train):

@@ -58,6 +58,7 @@ class Nodes:
             "endpoints": self.endpoints(),
             "feed_key": self.key,
             "ask_key": self.key,
+            "coordinator": {"address": "127.0.0.1", "port": 1},  # nobody listens there
             "encrypt": self.encrypt,
             "pickle": self.pickle,
             "job_id": JOB.hex(),

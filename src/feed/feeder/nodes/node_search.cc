@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -20,6 +23,9 @@ namespace {
 
 /// More nodes than this are asked as earlier ones answer.
 constexpr std::size_t kMostThreads = 64;
+/// So long nodes may take to answer before the coordinator is asked whether they have ended; twice
+/// as long before each further question.
+constexpr std::chrono::seconds kFirstQuestion{1};
 
 /// What ends the waits of a node's connection: during the search its deadline, or another node's
 /// failure; afterwards the caller's check. A check belongs to the caller's thread.
@@ -52,9 +58,12 @@ class Patience {
 
 class Search {
  public:
-  Search(const PartitionWriterOptions& options, std::span<const Endpoint> endpoints)
+  Search(const PartitionWriterOptions& options, std::span<const Endpoint> endpoints,
+         NodeFates& fates)
       : options_(options),
         endpoints_(endpoints),
+        fates_(fates),
+        ended_(std::make_shared<std::vector<std::atomic<bool>>>(endpoints.size())),
         patience_(
             std::make_shared<Patience>(Deadline::After(options.progress_timeout), options.check)),
         answers_(endpoints.size()) {}
@@ -87,7 +96,7 @@ class Search {
         if (next_ == endpoints_.size()) return;
         index = next_++;
       }
-      Result<FoundNode> answer = AskSafely(endpoints_[index]);
+      Result<FoundNode> answer = AskSafely(index);
       const bool fatal = !answer.ok() && answer.status().kind() != ErrorKind::kReconnect &&
                          answer.status().kind() != ErrorKind::kRetryLater;
       const MutexLock lock(mutex_);
@@ -102,9 +111,9 @@ class Search {
   }
 
   /// An answer comes of every question, or the caller would wait for ever.
-  Result<FoundNode> AskSafely(const Endpoint& endpoint) const {
+  Result<FoundNode> AskSafely(std::size_t index) const {
     std::optional<Result<FoundNode>> answer;
-    const auto ask = [&] { answer.emplace(Ask(endpoint)); };
+    const auto ask = [&] { answer.emplace(Ask(index)); };
     const auto keep = [&](ErrorKind kind, const char* what) {
       const auto store = [&] { answer.emplace(Status(kind, what).Annotate("look for a node")); };
       Guarded(store, [&](ErrorKind, const char*) { answer.emplace(no_memory_); });
@@ -113,9 +122,13 @@ class Search {
     return *std::move(answer);
   }
 
-  Result<FoundNode> Ask(const Endpoint& endpoint) const {
+  Result<FoundNode> Ask(std::size_t index) const {
+    const Endpoint& endpoint = endpoints_[index];
     // The connection outlives the search.
-    const auto check = [patience = patience_] { return patience->Check(); };
+    const auto check = [patience = patience_, ended = ended_, index]() -> Status {
+      if ((*ended)[index]) return {ErrorKind::kReconnect, "it has ended, the coordinator says"};
+      return patience->Check();
+    };
     TFOS_RETURN_IF_ERROR(check());
     FoundNode node{.endpoint = endpoint, .client = nullptr, .counted = {}};
     TFOS_ASSIGN_OR_RETURN(node.client,
@@ -131,11 +144,24 @@ class Search {
   }
 
   Status AwaitAnswers() {
-    const MutexLock lock(mutex_);
-    while (answered_ < endpoints_.size()) {
-      TFOS_RETURN_IF_ERROR(changed_.WaitRound(mutex_, {.check = options_.check}, ""));
+    std::chrono::seconds interval = kFirstQuestion;
+    Deadline question = Deadline::After(interval);
+    for (;;) {
+      {
+        const MutexLock lock(mutex_);
+        if (answered_ == endpoints_.size()) return {};
+        TFOS_RETURN_IF_ERROR(changed_.WaitRound(mutex_, {.check = options_.check}, ""));
+        if (answered_ == endpoints_.size()) return {};
+      }
+      if (!question.passed()) continue;
+      // Nothing answers for a host that is gone, and the kernel would try it for a minute.
+      TFOS_RETURN_IF_ERROR(fates_.Ask());
+      for (std::size_t i = 0; i < endpoints_.size(); ++i) {
+        if (fates_.HasEnded(endpoints_[i].node_id)) (*ended_)[i] = true;
+      }
+      interval *= 2;
+      question = Deadline::After(interval);
     }
-    return {};
   }
 
   Result<FoundNodes> Sum() {
@@ -143,17 +169,18 @@ class Search {
     TFOS_RETURN_IF_ERROR(failure_);
     FoundNodes found;
     std::string late;
-    std::string gone;
     for (std::size_t i = 0; i < answers_.size(); ++i) {
       Result<FoundNode>& answer = *answers_[i];
       if (answer.ok()) {
         found.nodes.push_back(std::move(*answer));
         continue;
       }
-      const bool is_late = answer.status().kind() == ErrorKind::kRetryLater;
-      std::string& names = is_late ? late : gone;
-      names += fmt::format("{}node {} on {} ({})", names.empty() ? "" : ", ", endpoints_[i].node_id,
-                           endpoints_[i].host, answer.status().ToString());
+      if (answer.status().kind() != ErrorKind::kRetryLater) {
+        found.missed.push_back({.endpoint = endpoints_[i], .cause = answer.status()});
+        continue;
+      }
+      late += fmt::format("{}node {} on {} ({})", late.empty() ? "" : ", ", endpoints_[i].node_id,
+                          endpoints_[i].host, answer.status().ToString());
     }
     if (!late.empty()) {
       return Status(ErrorKind::kRetryLater,
@@ -161,12 +188,14 @@ class Search {
                                 options_.session.key.partition,
                                 SecondsText(Clock::Steady().Now() - began_), late));
     }
-    if (!gone.empty()) found.unreachable = Status(ErrorKind::kReconnect, std::move(gone));
     return found;
   }
 
   const PartitionWriterOptions& options_;
   const std::span<const Endpoint> endpoints_;
+  NodeFates& fates_;
+  /// By node; connections look there for as long as they live.
+  const std::shared_ptr<std::vector<std::atomic<bool>>> ended_;
   const std::shared_ptr<Patience> patience_;
   const Clock::TimePoint began_ = Clock::Steady().Now();
   /// Made beforehand: later there may be no memory for it.
@@ -183,8 +212,46 @@ class Search {
 }  // namespace
 
 Result<FoundNodes> AskNodes(const PartitionWriterOptions& options,
-                            std::span<const Endpoint> endpoints) {
-  return Search(options, endpoints).Run();
+                            std::span<const Endpoint> endpoints, NodeFates& fates) {
+  return Search(options, endpoints, fates).Run();
+}
+
+Result<FoundNodes> FindNodes(const PartitionWriterOptions& options, NodeFates& fates) {
+  FoundNodes found;
+  std::vector<Endpoint> left;
+  for (const Endpoint& endpoint : options.endpoints) {
+    if (fates.HasEnded(endpoint.node_id)) {
+      found.missed.push_back(
+          {.endpoint = endpoint,
+           .cause = {ErrorKind::kReconnect, "it has ended, the coordinator says"}});
+    } else {
+      left.push_back(endpoint);
+    }
+  }
+  const Deadline deadline = fates.Patience();
+  for (int round = 0; !left.empty(); ++round) {
+    TFOS_ASSIGN_OR_RETURN(FoundNodes now, AskNodes(options, left, fates));
+    std::ranges::move(now.nodes, std::back_inserter(found.nodes));
+    if (now.missed.empty()) break;
+    TFOS_RETURN_IF_ERROR(fates.Ask());
+    left.clear();
+    for (MissedNode& missed : now.missed) {
+      if (fates.HasEnded(missed.endpoint.node_id)) {
+        found.missed.push_back(std::move(missed));
+      } else if (deadline.passed() || !options.ask_ended) {
+        return fates.CannotReach(missed.endpoint, missed.cause);
+      } else {
+        left.push_back(std::move(missed.endpoint));
+      }
+    }
+    TFOS_RETURN_IF_ERROR(fates.Pause(round, deadline));
+  }
+  // Some may have been found later than others.
+  const auto place = [&](const FoundNode& node) {
+    return std::ranges::find(options.endpoints, node.endpoint.node_id, &Endpoint::node_id);
+  };
+  std::ranges::sort(found.nodes, {}, place);
+  return found;
 }
 
 }  // namespace tfos::feed

@@ -48,8 +48,9 @@ TEST(NodeSearchTest, AThreadWithoutMemoryEndsTheSearch) {
   options.check = [&] {
     return hang.passed() ? Status(ErrorKind::kInterrupted, "it hangs") : Status::Ok();
   };
+  NodeFates fates(options);
   memory_is_scarce = true;
-  const Result<FoundNodes> found = AskNodes(options, options.endpoints);
+  const Result<FoundNodes> found = AskNodes(options, options.endpoints, fates);
   memory_is_scarce = false;
   EXPECT_EQ(found.status().kind(), ErrorKind::kNoResources) << found.status().DebugString();
 }

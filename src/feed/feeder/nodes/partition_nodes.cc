@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/logging.h"
 #include "base/time/seconds_text.h"
 #include "feed/feeder/nodes/feed_balancer.h"
 #include "feed/feeder/nodes/node_search.h"
@@ -47,9 +48,17 @@ Status PartitionNodes::Unreachable() const {
 Status PartitionNodes::Find(ItemRanges& delivered) {
   // All of them, also for what Spark calls the first attempt: Spark counts from 0 again when it
   // repeats a stage, and an earlier attempt may have run on another host.
-  TFOS_ASSIGN_OR_RETURN(FoundNodes found, AskNodes(options_, options_.endpoints));
+  TFOS_ASSIGN_OR_RETURN(FoundNodes found, FindNodes(options_, fates_));
   // A node that is done has taken what it wanted; nothing more is known of it.
-  unreachable_ = std::move(found.unreachable);
+  std::string ended;
+  for (const MissedNode& missed : found.missed) {
+    ended += fmt::format("{}node {} on {} ({})", ended.empty() ? "" : ", ", missed.endpoint.node_id,
+                         missed.endpoint.host, missed.cause.ToString());
+  }
+  if (!ended.empty()) {
+    LogInfo("feed: partition {} does without {}", options_.session.key.partition, ended);
+    unreachable_ = Status(ErrorKind::kReconnect, std::move(ended));
+  }
   std::vector<FedNode> remote;
   for (FoundNode& answer : found.nodes) {
     delivered.Add(answer.counted.ranges);
@@ -144,20 +153,27 @@ Status PartitionNodes::Ask(std::size_t index) {
 
 Status PartitionNodes::LeaveOut(std::size_t node, const Status& status) {
   if (status.kind() != ErrorKind::kReconnect) return status;
+  TFOS_RETURN_IF_ERROR(fates_.AwaitEnd(nodes_[node].endpoint, status));
+  Erase(node, status);
+  return Status::Ok();
+}
+
+void PartitionNodes::Erase(std::size_t node, const Status& status) {
   unreachable_ = status;
   nodes_.erase(nodes_.begin() + static_cast<std::ptrdiff_t>(node));
-  return Status::Ok();
 }
 
 Status PartitionNodes::Lose(std::size_t node, const Status& status) {
   if (status.kind() != ErrorKind::kReconnect) return status;
+  if (nodes_[node].fed && !options_.session.until_read) return status;
+  // While it runs it goes on reading, so only then is it known what it has left.
+  TFOS_RETURN_IF_ERROR(fates_.AwaitEnd(nodes_[node].endpoint, status));
   if (nodes_[node].fed) {
-    if (!options_.session.until_read) return status;
     std::unique_ptr<FeedClient> client = std::move(nodes_[node].client);
     for (UnreadChunk& chunk : client->Unread()) unread_.push_back(chunk);
     lost_.push_back(std::move(client));
   }
-  TFOS_RETURN_IF_ERROR(LeaveOut(node, status));
+  Erase(node, status);
   return nodes_.empty() ? Unreachable() : Status::Ok();
 }
 
@@ -187,6 +203,10 @@ Status PartitionNodes::OpenOne(Where where) {
       return Status::Ok();
     }
     if (status.kind() != ErrorKind::kReconnect) return status;
+    if (where == Where::kAnywhere) {
+      LogWarning("feed: partition {} asks another node, as this one can't be reached: {}",
+                 options_.session.key.partition, status.ToString());
+    }
     unreachable_ = status;
   }
   return Status::Ok();
@@ -239,7 +259,7 @@ Status PartitionNodes::HearOfBeginners() {
     beginners.push_back(node.endpoint);
     node.silent = true;  // Unless it answers.
   }
-  TFOS_ASSIGN_OR_RETURN(const FoundNodes asked_again, AskNodes(options_, beginners));
+  TFOS_ASSIGN_OR_RETURN(const FoundNodes asked_again, AskNodes(options_, beginners, fates_));
   for (const FoundNode& answer : asked_again.nodes) {
     for (FedNode& node : nodes_) {
       if (node.endpoint.node_id != answer.endpoint.node_id) continue;

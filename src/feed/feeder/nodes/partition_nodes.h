@@ -12,6 +12,7 @@
 
 #include "base/time/deadline.h"
 #include "feed/feeder/client/feed_client.h"
+#include "feed/feeder/nodes/node_fates.h"
 #include "feed/feeder/nodes/partition_options.h"
 #include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
@@ -48,7 +49,8 @@ struct FedNode {
 /// is useful. Threads: one at a time. Errors: those of FeedClient. Units: bytes and items.
 class PartitionNodes {
  public:
-  explicit PartitionNodes(const PartitionWriterOptions& options) : options_(options) {}
+  explicit PartitionNodes(const PartitionWriterOptions& options)
+      : options_(options), fates_(options) {}
 
   /// So long the nodes of this host may have no room for a chunk before it goes to another host.
   static constexpr std::chrono::milliseconds kPatienceAtHome{200};
@@ -64,7 +66,7 @@ class PartitionNodes {
   /// Training: connects to the nodes and asks all what they have; adds that to `delivered`.
   Status Find(ItemRanges& delivered);
   /// Training: asks the nodes of this host, or all when there is none, for memory, and waits for
-  /// the first answer. Those that are gone are left out; it fails when none remains.
+  /// the first answer. Those that have ended are left out; it fails when none remains.
   Status Open();
   enum class Where { kThisHost, kAnywhere };
   /// Inference: opens the partition at the first node that is there.
@@ -100,7 +102,9 @@ class PartitionNodes {
   /// Training: ends all sessions; the partition may be opened again.
   Status Leave();
 
-  /// Leaves the node out when `status` says that it is gone; passes other failures on.
+  /// Leaves the node out when `status` says that its connection is gone, and the coordinator that
+  /// it has ended. Else the attempt fails: a node that runs may have rows of the partition. Passes
+  /// other failures on.
   Status LeaveOut(std::size_t node, const Status& status);
   /// The same for nodes that chunks may have been sent to. There a lost one is a failure,
   /// unless what was not read can be sent to others.
@@ -118,6 +122,7 @@ class PartitionNodes {
   Status NobodyReads() const;
 
  private:
+  void Erase(std::size_t node, const Status& status);
   /// Asks all nodes of this host for memory that were not asked before.
   Status AskHere();
   /// The same for up to `count` nodes of other hosts, those that have got least.
@@ -138,6 +143,7 @@ class PartitionNodes {
   Status AwaitAnswer();
 
   const PartitionWriterOptions& options_;
+  NodeFates fates_;
   std::vector<FedNode> nodes_;
   Status unreachable_;  ///< Why nodes that could not be reached could not.
   bool ended_ = false;

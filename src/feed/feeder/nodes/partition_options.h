@@ -3,14 +3,23 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
 #include <vector>
 
 #include "base/crypto/secret.h"
 #include "base/time/wait.h"
 #include "feed/wire/session.h"
 #include "net/handshake/protocol.h"
+#include "tfos/status.h"
 
 namespace tfos::feed {
+
+/// Asks the coordinator which nodes have ended (done, failed or lost): their ids. The check may end
+/// the wait early. Errors: kRetryLater, the coordinator can't be asked; kReconnect, the cluster has
+/// failed; those of the check.
+using AskEnded = std::function<Result<std::set<std::uint32_t>>(const InterruptCheck& check)>;
 
 struct PartitionWriterOptions {
   // Behaviour.
@@ -26,6 +35,9 @@ struct PartitionWriterOptions {
   std::chrono::milliseconds progress_timeout{600'000};
   /// Ends waits early.
   InterruptCheck check = {};
+  /// Only nodes that it names may be done without. Without it, a node that can't be reached is a
+  /// failure.
+  AskEnded ask_ended = {};
 
   // Performance.
   /// How long the feeder of a partition waits, all in all, for nodes that have no row yet and no
