@@ -173,7 +173,8 @@ void FeedFrames() {
                            EncodeResultHead(2, 4) + "abcd" + EncodeEnd(5) + EncodeStop();
   const std::string counts =
       Encode(CountMessage{.key = open.key}) +
-      Encode(CountedMessage{.more = true, .accepted_bytes = 9, .ranges = {{1, 4}, {7, 9}}});
+      Encode(
+          CountedMessage{.more = true, .accepted_bytes = 9, .chunks = {{{1, 4}, 5}, {{7, 9}, 6}}});
   const std::string rest = Encode(ChunkMessage{.bytes = 64, .items = 2}) + EncodeGrow(8192) +
                            EncodeRegion(8192) + EncodeSuperseded(2) + EncodeError("a node failed");
   const std::pair<const char*, std::string> all[] = {
@@ -192,6 +193,7 @@ void FeedFrames() {
                                {"replays", 3},
                                {"shuffle_seed", 11},
                                {"until_read", true},
+                               {"check_retries", true},
                                {"coordinator", {"host", 1}},
                                {"endpoints",
                                 {{{"node_id", 0},
@@ -253,8 +255,9 @@ void FeedClients() {
   Write("feed_client", "tcp", Byte(0) + opened + credits + EncodeRegion(20'480) + ended);
   Write("feed_client", "memory", Byte(3) + opened + EncodeProgress() + credits + EncodeStop());
   Write("feed_client", "counted",
-        Byte(8) + Encode(CountedMessage{.more = true, .accepted_bytes = 9, .ranges = {{1, 4}}}) +
-            Encode(CountedMessage{.accepted_bytes = 9, .ranges = {{7, 9}}}) + opened);
+        Byte(8) +
+            Encode(CountedMessage{.more = true, .accepted_bytes = 9, .chunks = {{{1, 4}, 5}}}) +
+            Encode(CountedMessage{.accepted_bytes = 9, .chunks = {{{7, 9}, 6}}}) + opened);
   Write("feed_client", "results",
         Byte(4) + opened + EncodeResultHead(1, 4) + "rows" + credits + EncodeRegion(20'480) +
             EncodeResultHead(2, 0) + ended);

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "base/memory/crc32c.h"
 #include "records/files/record_index.h"
-#include "records/framing/crc32c.h"
 
 namespace {
 
@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::byte> bytes(size + sizeof(std::uint32_t));
   if (size != 0) std::memcpy(bytes.data(), data, size);
   const std::uint32_t crc =
-      tfos::records::MaskedCrc32c(std::span<const std::byte>(bytes).first(size));
+      tfos::MaskedCrc32c(std::span<const std::byte>(bytes).first(size));
   std::memcpy(bytes.data() + size, &crc, sizeof crc);
   Check(bytes);
   return 0;

@@ -121,6 +121,7 @@ class Rig:
             "cache": "memory" if replays else "",
             "replays": replays,
             "shuffle_seed": 0,
+            "check_retries": True,
             "until_read": False,
         }
 

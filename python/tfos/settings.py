@@ -170,6 +170,14 @@ SETTINGS: tuple[Setting, ...] = (
         "code where they are read; false: they are refused",
     ),
     Setting(
+        "feed.checkRetries",
+        bool,
+        True,
+        "",
+        "whether a task that Spark runs again compares its rows with those that it has fed before, "
+        "and fails when they differ; false: it skips as many, whatever they are",
+    ),
+    Setting(
         "feed.cacheMemory",
         int,
         1 << 30,

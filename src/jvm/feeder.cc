@@ -190,6 +190,12 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_writePickled(
   return EnterFeed(java, [&] { return WritePickled(java, FeederOf(handle), batches, count); });
 }
 
+JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_ahead(JNIEnv* /*java*/,
+                                                                   jclass /*type*/, jlong handle) {
+  const feed::PartitionFeeder::Stretch ahead = FeederOf(handle).partition->Ahead();
+  return static_cast<jlong>(ahead.items) * (ahead.delivered ? 1 : -1);
+}
+
 JNIEXPORT jboolean JNICALL Java_tfos_internal_feed_NativeFeeder_stopped(JNIEnv* /*java*/,
                                                                         jclass /*type*/,
                                                                         jlong handle) {

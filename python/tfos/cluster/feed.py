@@ -23,7 +23,7 @@ from tfos.feed import frames, jvm, shuffling
 from tfos.feed.plan import FeedPlan, Replay
 from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
 from tfos.settings import Settings
-from tfos.spark import arrow_types, jar
+from tfos.spark import arrow_types, jar, row_order
 from tfos.spark.jobs import SparkJobs, pickled_batches
 
 logger = logging.getLogger(__name__)
@@ -43,6 +43,16 @@ def warn_of_speculation(sc: Any) -> None:
             "spark.speculation is on: turn it off. A task that feeds is as slow as its node, so a "
             "copy of it takes over without being faster. Where Python workers feed, each "
             "takeover counts as a failure of the task"
+        )
+
+
+def warn_of_order(source: Any) -> None:
+    if row_order.may_change(source):
+        logger.warning(
+            "Spark does not promise that the rows of a partition come in the same order when it "
+            "computes them again (they come of a shuffle, or of something random). If a feed task "
+            "is repeated, it compares them, and fails where they differ. To be safe, persist() or "
+            "checkpoint() them, or sort them by a key that is different in each row"
         )
 
 
@@ -148,6 +158,9 @@ class ClusterFeed:
                 )
             )
             return
+        if self._settings.feed_check_retries:
+            for source in sources.values():
+                warn_of_order(source)
         feeds = {
             name: self._frame_feed(source, decimals)
             if hasattr(source, "mapInArrow")
@@ -240,6 +253,7 @@ class ClusterFeed:
             pickled=pickled,
             replay=replay,
             until_read=self._settings.max_lost_nodes > 0,
+            check_retries=self._settings.feed_check_retries,
         )
 
     def _feed_rdd(

@@ -50,6 +50,8 @@ class FeedPlan:
     replay: Replay
     #: A partition ends when its rows were read: a node that is lost before leaves them to others.
     until_read: bool = False
+    #: ``spark.tfos.feed.checkRetries``: rows that an earlier attempt has fed are compared.
+    check_retries: bool = True
 
     def to_json(self) -> str:
         """The plan as the native feeders read it (src/feed/feeder/feed_plan.h), keys included."""
@@ -71,5 +73,6 @@ class FeedPlan:
                 "replays": self.replay.epochs,
                 "shuffle_seed": self.replay.shuffle_seed,
                 "until_read": self.until_read,
+                "check_retries": self.check_retries,
             }
         )

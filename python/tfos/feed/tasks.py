@@ -43,10 +43,12 @@ class _Feeder:
             mode=self.mode,
         )
 
-    def _chunks(self, rows: Iterable[Any]) -> Iterator[list[Any]]:
+    def _chunks(self, writer: Any, rows: Iterable[Any]) -> Iterator[list[Any]]:
         if self.plan.pickled:
-            return _batches_by_bytes(rows, self.plan.chunk_bytes)
-        return _batches_by_feedback(rows, self.plan.chunk_bytes, lambda: self._written)
+            return _batches_by_bytes(rows, self.plan.chunk_bytes, writer.ahead)
+        return _batches_by_feedback(
+            rows, self.plan.chunk_bytes, writer.ahead, lambda: self._written
+        )
 
     def _write(self, writer: Any, chunk: list[Any]) -> None:
         write = writer.write_pickled if self.plan.pickled else writer.write_rows
@@ -72,7 +74,7 @@ class TrainFeeder(_Feeder):
     def _feed(self, index: int, rows: Iterable[Any]) -> tuple[int, int]:
         writer = self._writer(index)
         try:
-            for chunk in self._chunks(rows):
+            for chunk in self._chunks(writer, rows):
                 if writer.stopped:
                     break
                 self._write(writer, chunk)
@@ -98,17 +100,25 @@ class _ArrowFeeder(_Feeder):
         """The columns of a record batch that are fed."""
         return batch.columns
 
-    def _chunks(self, rows: Iterable[Any]) -> Iterator[Any]:
+    def _chunks(self, writer: Any, rows: Iterable[Any]) -> Iterator[Any]:
         import pyarrow
 
         from tfos import _native
 
         count = _native.FIRST_CHUNK_ROWS
-        for batch in rows:
-            named = pyarrow.RecordBatch.from_arrays(self._columns(batch), names=self._names)
+        batches = (
+            pyarrow.RecordBatch.from_arrays(self._columns(batch), names=self._names)
+            for batch in rows
+        )
+        for named in batches:
             end = 0
             while (begin := end) < named.num_rows:
-                end = min(begin + count, named.num_rows)
+                delivered, ahead = writer.ahead()
+                if delivered and begin + ahead > named.num_rows:
+                    # Spark has cut its batches elsewhere. What is compared is in one.
+                    named = _with_more(named.slice(begin), batches, ahead)
+                    begin = 0
+                end = min(begin + (ahead if delivered else min(count, ahead)), named.num_rows)
                 yield named, begin, end
                 count = _native.next_chunk_rows(
                     count, end - begin, self._written, self.plan.chunk_bytes
@@ -155,7 +165,7 @@ class InferenceFeeder(_Feeder):
 
         writer = self._writer(index)
         try:
-            for chunk in self._chunks(rows):
+            for chunk in self._chunks(writer, rows):
                 self._write(writer, chunk)
                 while (results := self._take(writer, block=False)) is not None:
                     yield from results
@@ -227,31 +237,65 @@ class ArrowInferenceFeeder(_ArrowFeeder, InferenceFeeder):
         return self._results.rest()
 
 
-def _batches_by_bytes(batches: Iterable[bytes], chunk_bytes: int) -> Iterator[list[bytes]]:
+def _with_more(batch: Any, batches: Iterator[Any], rows: int) -> Any:
+    """A record batch with so many rows at least, if there are as many, of this one and the next."""
+    import pyarrow
+
+    parts = [batch]
+    while sum(part.num_rows for part in parts) < rows:
+        following = next(batches, None)
+        if following is None:
+            break
+        parts.append(following)
+    [joined] = pyarrow.Table.from_batches(parts).combine_chunks().to_batches()
+    return joined
+
+
+#: What ``FeedWriter.ahead`` says: whether the next items were delivered, and how many.
+_Ahead = Callable[[], tuple[bool, int]]
+
+
+def _batches_by_bytes(
+    batches: Iterable[bytes], chunk_bytes: int, ahead: _Ahead
+) -> Iterator[list[bytes]]:
     from tfos import _native
 
-    chunk: list[bytes] = []
-    size = 0
+    iterator = iter(batches)
     limit = _native.FIRST_CHUNK_BATCHES
-    for batch in batches:
-        chunk.append(batch)
-        size += len(batch)
-        if size >= chunk_bytes or len(chunk) >= limit:
-            yield chunk
-            chunk, size, limit = [], 0, _native.next_chunk_batches(len(chunk))
-    if chunk:
+    while True:
+        delivered, count = ahead()
+        if delivered:
+            chunk = list(islice(iterator, count))
+        else:
+            chunk, size = [], 0
+            for batch in islice(iterator, min(limit, count)):
+                chunk.append(batch)
+                size += len(batch)
+                if size >= chunk_bytes:
+                    break
+            limit = _native.next_chunk_batches(len(chunk))
+        if not chunk:
+            return
         yield chunk
 
 
 def _batches_by_feedback(
-    rows: Iterable[Any], chunk_bytes: int, written: Callable[[], int]
+    rows: Iterable[Any], chunk_bytes: int, ahead: _Ahead, written: Callable[[], int]
 ) -> Iterator[list[Any]]:
-    """Lists of rows whose number follows the size that the chunks before had."""
+    """Lists of rows whose number follows the size that the chunks before had, and that of what was
+    delivered."""
     from tfos import _native
 
     iterator = iter(rows)
     count = _native.FIRST_CHUNK_ROWS
-    while chunk := _gather(iterator, count, _MOST_CHUNKS_GATHERED * chunk_bytes):
+    while True:
+        delivered, most = ahead()
+        if delivered:
+            chunk = list(islice(iterator, most))
+        else:
+            chunk = _gather(iterator, min(count, most), _MOST_CHUNKS_GATHERED * chunk_bytes)
+        if not chunk:
+            return
         yield chunk
         count = _native.next_chunk_rows(count, len(chunk), written(), chunk_bytes)
 

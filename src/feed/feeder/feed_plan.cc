@@ -141,6 +141,7 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
   members.Read("replays", session.replay.epochs);
   members.Read("shuffle_seed", session.replay.shuffle_seed);
   members.Read("until_read", session.until_read);
+  members.Read("check_retries", options.check_retries);
   TFOS_RETURN_IF_ERROR(members.status());
   TFOS_ASSIGN_OR_RETURN(options.key, Secret::FromHex(key));
   TFOS_ASSIGN_OR_RETURN(options.encryption, net::EncryptionFromWord(encrypt));

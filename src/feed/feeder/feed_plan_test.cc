@@ -37,6 +37,7 @@ Json PlanOf(std::string_view executors) {
                {"replays", 3},
                {"shuffle_seed", (1ULL << 61) + 1},
                {"until_read", true},
+               {"check_retries", false},
                {"coordinator", {"host", 1}},
                {"endpoints", Json::array()}};
   for (std::uint32_t node = 0; node < executors.size(); ++node) {
@@ -85,6 +86,7 @@ TEST(FeedPlanTest, ReadsAllOfIt) {
   EXPECT_EQ(session.region_bytes, 1u << 20);
   EXPECT_EQ(session.replay, (ReplayOptions{CachePlace::kDisk, 3, (1ULL << 61) + 1}));
   EXPECT_TRUE(session.until_read);
+  EXPECT_FALSE(options->check_retries);
   ASSERT_EQ(options->endpoints.size(), 1u);
   EXPECT_EQ(options->endpoints[0].unix_name, "tfos-x");
   EXPECT_EQ(options->endpoints[0].host, "10.0.0.1");
@@ -134,7 +136,7 @@ TEST(FeedPlanTest, SaysWhatIsWrongWithoutTheToken) {
   };
   for (const char* name :
        {"feed_key", "encrypt", "pickle", "job_id", "queue", "epoch", "timeout", "region_bytes",
-        "cache", "replays", "shuffle_seed", "until_read", "endpoints"}) {
+        "cache", "replays", "shuffle_seed", "until_read", "check_retries", "endpoints"}) {
     Json plan = PlanOf("a");
     plan.erase(name);
     EXPECT_THAT(refused(plan), HasSubstr(name));

@@ -1,10 +1,13 @@
 #include "feed/feeder/partition_feeder.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "base/format.h"
+#include "base/memory/aligned_buffer.h"
+#include "base/memory/crc32c.h"
 #include "chunk/chunk.h"
 #include "chunk/pickle_leave.h"
 
@@ -27,38 +30,92 @@ Result<T> OfNode(Result<T> result) {
   return OfNode(std::move(result).status());
 }
 
+constexpr auto BeginOf = [](const AcceptedChunk& chunk) { return chunk.items.begin; };
+
+Result<AlignedBuffer> Scratch(std::uint64_t bytes) {
+  AlignedBuffer buffer(bytes);
+  if (buffer.size() == bytes) return buffer;
+  return Status(ErrorKind::kNoResources,
+                fmt::format("no memory to compare a chunk of {} bytes", bytes));
+}
+
 }  // namespace
 
 PartitionFeeder::PartitionFeeder(std::unique_ptr<PartitionWriter> writer,
-                                 const SessionOptions& session, bool pickles)
+                                 const PartitionWriterOptions& options)
     : writer_(std::move(writer)),
-      chunk_limit_bytes_(session.region_bytes == 0 ? kDefaultChunkBytes
-                                                   : session.region_bytes / kChunksInRegion),
-      partition_(session.key.partition),
-      pickles_(pickles) {}
+      chunk_limit_bytes_(options.session.region_bytes == 0
+                             ? kDefaultChunkBytes
+                             : options.session.region_bytes / kChunksInRegion),
+      partition_(options.session.key.partition),
+      pickles_(options.pickles),
+      check_retries_(options.check_retries) {}
 
 Result<std::unique_ptr<PartitionFeeder>> PartitionFeeder::Open(PartitionWriterOptions options) {
-  const SessionOptions session = options.session;
-  const bool pickles = options.pickles;
   TFOS_ASSIGN_OR_RETURN(std::unique_ptr<PartitionWriter> writer,
-                        OfNode(PartitionWriter::Open(std::move(options))));
-  return std::unique_ptr<PartitionFeeder>(new PartitionFeeder(std::move(writer), session, pickles));
+                        OfNode(PartitionWriter::Open(options)));
+  return std::unique_ptr<PartitionFeeder>(new PartitionFeeder(std::move(writer), options));
 }
 
-std::vector<ItemRange> PartitionFeeder::Take(std::uint64_t count) {
-  std::vector<ItemRange> missing;
+const AcceptedChunk* PartitionFeeder::DeliveredAt(std::uint64_t item) const {
+  const std::vector<AcceptedChunk>& chunks = writer_->delivered_chunks();
+  const auto found = std::ranges::lower_bound(chunks, item, {}, BeginOf);
+  return found != chunks.end() && found->items.begin == item && check_retries_ ? &*found : nullptr;
+}
+
+PartitionFeeder::Stretch PartitionFeeder::Ahead() const {
+  if (const AcceptedChunk* const chunk = DeliveredAt(next_item_)) {
+    return {.delivered = true, .items = chunk->items.items()};
+  }
+  const std::vector<AcceptedChunk>& chunks = writer_->delivered_chunks();
+  const auto next = std::ranges::upper_bound(chunks, next_item_, {}, BeginOf);
+  const std::uint64_t end = next == chunks.end() || !check_retries_
+                                ? std::numeric_limits<std::int64_t>::max()
+                                : next->items.begin;
+  return {.delivered = false, .items = end - next_item_};
+}
+
+std::vector<PartitionFeeder::Piece> PartitionFeeder::Take(std::uint64_t count) {
+  std::vector<Piece> pieces;
   const std::uint64_t end = next_item_ + count;
   while (next_item_ < end) {
-    const ItemRanges::Stretch stretch = writer_->delivered().From(next_item_);
-    const ItemRange items{next_item_, std::min(end, stretch.end)};
-    if (stretch.contained) {
-      delivered_items_ += items.items();
-    } else {
-      missing.push_back(items);
+    const AcceptedChunk* const chunk = DeliveredAt(next_item_);
+    if (chunk != nullptr && chunk->items.end <= end && !stopped()) {
+      pieces.push_back({.items = chunk->items, .checksum = chunk->checksum});
+      delivered_items_ += chunk->items.items();
+      next_item_ = chunk->items.end;
+      continue;
     }
-    next_item_ = items.end;
+    const ItemRanges::Stretch stretch = writer_->delivered().From(next_item_);
+    std::uint64_t until = std::min(end, stretch.end);
+    if (stretch.contained) {
+      // To the end of the chunk of which the caller has brought the rest before.
+      if (check_retries_) until = std::min(until, next_item_ + Ahead().items);
+      delivered_items_ += until - next_item_;
+    } else {
+      pieces.push_back({.items = {next_item_, until}, .checksum = {}});
+    }
+    next_item_ = until;
   }
-  return missing;
+  return pieces;
+}
+
+Status PartitionFeeder::Check(const Piece& piece, std::span<const std::byte> chunk) const {
+  if (!piece.checksum || Crc32c(chunk) == *piece.checksum) return {};
+  return Changed(
+      fmt::format("items {} to {} are not those", piece.items.begin, piece.items.end - 1));
+}
+
+Status PartitionFeeder::Changed(const std::string& what) const {
+  return {ErrorKind::kUnsupported,
+          fmt::format(
+              "partition {}: {} that an earlier attempt at this task fed. Spark has computed the "
+              "partition again, and its rows came in another order or with other values. To go on "
+              "would lose some and feed others twice. Give them an order before they are fed "
+              "(sort by a key that is different in each row), or keep them: persist() on disk, "
+              "checkpoint(), or a file. Where only values differ, as of random augmentation, "
+              "spark.tfos.feed.checkRetries=false feeds them uncompared",
+              partition_, what)};
 }
 
 Result<std::span<std::byte>> PartitionFeeder::Reserve(std::uint64_t bytes) {
@@ -79,9 +136,17 @@ Result<std::uint64_t> PartitionFeeder::Write(columns::ArrowColumns& batch, std::
   }
   const std::uint64_t first_item = next_item_;
   std::uint64_t written = 0;
-  for (const ItemRange& items : Take(end - begin)) {
-    TFOS_ASSIGN_OR_RETURN(const std::uint64_t bytes,
-                          WriteRows(batch, begin + (items.begin - first_item), items));
+  for (const Piece& piece : Take(end - begin)) {
+    const std::size_t first = begin + (piece.items.begin - first_item);
+    if (piece.checksum) {
+      TFOS_RETURN_IF_ERROR(batch.Plan(first, first + piece.items.items(), piece.items.begin)
+                               .Annotate(fmt::format("partition {}", partition_)));
+      TFOS_ASSIGN_OR_RETURN(AlignedBuffer again, Scratch(batch.bytes()));
+      TFOS_RETURN_IF_ERROR(batch.Fill(again.bytes()));
+      TFOS_RETURN_IF_ERROR(Check(piece, again.bytes()));
+      continue;
+    }
+    TFOS_ASSIGN_OR_RETURN(const std::uint64_t bytes, WriteRows(batch, first, piece.items));
     written += bytes;
   }
   return written;
@@ -114,9 +179,20 @@ Result<std::uint64_t> PartitionFeeder::WritePickled(std::span<const std::uint64_
   }
   const std::uint64_t first_item = next_item_;
   std::uint64_t written = 0;
-  for (const ItemRange& items : Take(sizes.size())) {
-    TFOS_ASSIGN_OR_RETURN(const std::uint64_t bytes,
-                          WriteBatches(sizes, copy, items.begin - first_item, items));
+  for (const Piece& piece : Take(sizes.size())) {
+    const std::size_t first = piece.items.begin - first_item;
+    if (piece.checksum) {
+      AlignedBuffer again;
+      const auto room = [&](std::uint64_t bytes) -> Result<std::span<std::byte>> {
+        TFOS_ASSIGN_OR_RETURN(again, Scratch(bytes));
+        return again.bytes();
+      };
+      TFOS_RETURN_IF_ERROR(
+          Pack(sizes.subspan(first, piece.items.items()), copy, first, room).status());
+      TFOS_RETURN_IF_ERROR(Check(piece, again.bytes()));
+      continue;
+    }
+    TFOS_ASSIGN_OR_RETURN(const std::uint64_t bytes, WriteBatches(sizes, copy, first, piece.items));
     written += bytes;
   }
   return written;
@@ -135,23 +211,31 @@ Result<std::uint64_t> PartitionFeeder::WriteBatches(std::span<const std::uint64_
                           WriteBatches(sizes, copy, first + front.items(), back));
     return front_bytes + back_bytes;
   }
+  const auto room = [this](std::uint64_t bytes) { return Reserve(bytes); };
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t bytes, Pack(mine, copy, first, room));
+  if (bytes > 0) TFOS_RETURN_IF_ERROR(Commit(bytes, items));
+  return bytes;
+}
+
+Result<std::uint64_t> PartitionFeeder::Pack(std::span<const std::uint64_t> sizes,
+                                            const CopyBatch& copy, std::size_t first,
+                                            const Room& room) {
   chunk::ChunkBuilder builder(chunk::ChunkKind::kPickledBatches, chunk::kUnknownRows);
   chunk::ColumnSpec column;
   column.encoding = chunk::ColumnEncoding::kOpaque;
-  column.values = mine.size();
-  column.data_bytes = data_bytes;
+  column.values = sizes.size();
+  column.data_bytes = std::reduce(sizes.begin(), sizes.end(), std::uint64_t{0});
   builder.AddColumn(std::move(column));
   TFOS_ASSIGN_OR_RETURN(const std::uint64_t bytes, builder.Plan());
-  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, Reserve(bytes));
-  if (room.empty()) return std::uint64_t{0};
-  TFOS_RETURN_IF_ERROR(builder.Begin(room));
+  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> given, room(bytes));
+  if (given.empty()) return std::uint64_t{0};
+  TFOS_RETURN_IF_ERROR(builder.Begin(given));
   std::uint64_t end = 0;
-  for (std::size_t i = 0; i < mine.size(); ++i) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
     copy(first + i, builder.data(0).data() + end);
-    end += mine[i];
+    end += sizes[i];
     builder.SetStringBoundary(0, i + 1, end);
   }
-  TFOS_RETURN_IF_ERROR(Commit(bytes, items));
   return bytes;
 }
 
@@ -161,6 +245,15 @@ Result<std::optional<ResultChunk>> PartitionFeeder::TakeResult(bool block) {
 
 Status PartitionFeeder::End() { return OfNode(writer_->End()); }
 
-Result<Ended> PartitionFeeder::Finish() { return OfNode(writer_->Finish()); }
+Result<Ended> PartitionFeeder::Finish() {
+  const std::vector<AcceptedChunk>& delivered = writer_->delivered_chunks();
+  if (check_retries_ && !stopped() && !delivered.empty()) {
+    if (const std::uint64_t end = delivered.back().items.end; end > next_item_) {
+      return Changed(
+          fmt::format("it has {} items, and had {} at least, of those", next_item_, end));
+    }
+  }
+  return OfNode(writer_->Finish());
+}
 
 }  // namespace tfos::feed

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "columns/arrow/arrow_columns.h"
@@ -19,7 +20,16 @@ namespace tfos::feed {
 /// Feeds the items of one partition in their order, above PartitionWriter: it numbers them, leaves
 /// out what the nodes have from an earlier attempt, and cuts what is too large for a chunk.
 ///
-///   for (ItemRange items : feeder->Take(count)) { ... Reserve(bytes), Commit(bytes, items) }
+///   for (const Piece& piece : feeder->Take(count)) {
+///     piece.checksum ? feeder->Check(piece, the chunk of these items)
+///                    : Reserve(bytes), Commit(bytes, piece.items)
+///   }
+///
+/// What an earlier attempt delivered is not sent again, but made again, chunk by chunk, and
+/// compared by its checksum: the items of a partition that Spark computes again may come in another
+/// order, and then leaving some out by their numbers would lose rows and double others. A caller
+/// that brings items as Ahead says has all of them compared, however chunks are cut this time.
+/// Chunks of which it brings only a part in a call are left out unseen.
 ///
 /// Owner and lifetime: owns its connections. After a failed call only destruction is useful.
 /// Threads: one at a time.
@@ -34,9 +44,26 @@ class PartitionFeeder {
 
   /// The number of the next item.
   std::uint64_t next_item() const { return next_item_; }
-  /// Numbers the next `count` items, and returns those of them that the nodes lack. The others
-  /// count as delivered.
-  std::vector<ItemRange> Take(std::uint64_t count);
+  /// What comes next.
+  struct Stretch {
+    bool delivered = false;   ///< A chunk that the nodes have, which is to be compared.
+    std::uint64_t items = 0;  ///< Of that chunk; else before the next one, at most.
+  };
+  /// So many items the caller should bring in its next call: of a delivered chunk exactly as many,
+  /// or what is left of the partition; else at most.
+  Stretch Ahead() const;
+
+  /// Items that belong together: to be sent, or with a checksum to be compared.
+  struct Piece {
+    ItemRange items;
+    std::optional<std::uint32_t> checksum;
+  };
+  /// Numbers the next `count` items, and returns what is to be done with them. Those that are left
+  /// out or compared count as delivered.
+  std::vector<Piece> Take(std::uint64_t count);
+  /// Compares a delivered chunk with what these items make now.
+  ///   kUnsupported  they are others than those that an earlier attempt fed
+  Status Check(const Piece& piece, std::span<const std::byte> chunk) const;
 
   /// Room for a chunk; empty when no node wants more.
   Result<std::span<std::byte>> Reserve(std::uint64_t bytes);
@@ -60,6 +87,7 @@ class PartitionFeeder {
   Result<std::optional<ResultChunk>> TakeResult(bool block);
   Status End();
   /// Waits until the nodes have taken or answered everything.
+  ///   kUnsupported  an earlier attempt has fed items beyond the last one of this
   Result<Ended> Finish();
 
   /// Items that this or earlier attempts delivered.
@@ -69,8 +97,11 @@ class PartitionFeeder {
   bool stopped() const { return writer_->stopped(); }
 
  private:
-  PartitionFeeder(std::unique_ptr<PartitionWriter> writer, const SessionOptions& session,
-                  bool pickles);
+  PartitionFeeder(std::unique_ptr<PartitionWriter> writer, const PartitionWriterOptions& options);
+
+  /// The delivered chunk that begins there; null when there is none, or nothing is compared.
+  const AcceptedChunk* DeliveredAt(std::uint64_t item) const;
+  Status Changed(const std::string& what) const;
 
   /// `items.begin` is row `first` of the batch.
   Result<std::uint64_t> WriteRows(columns::ArrowColumns& batch, std::size_t first,
@@ -79,11 +110,16 @@ class PartitionFeeder {
   /// `items.begin` is batch `first`.
   Result<std::uint64_t> WriteBatches(std::span<const std::uint64_t> sizes, const CopyBatch& copy,
                                      std::size_t first, const ItemRange& items);
+  /// A chunk of these batches: plans it, and fills it into what `room` gives for so many bytes.
+  using Room = std::function<Result<std::span<std::byte>>(std::uint64_t bytes)>;
+  static Result<std::uint64_t> Pack(std::span<const std::uint64_t> sizes, const CopyBatch& copy,
+                                    std::size_t first, const Room& room);
 
   const std::unique_ptr<PartitionWriter> writer_;
   const std::uint64_t chunk_limit_bytes_;
   const std::uint32_t partition_;
   const bool pickles_;
+  const bool check_retries_;
   std::uint64_t next_item_ = 0;
   std::uint64_t delivered_items_ = 0;
 };

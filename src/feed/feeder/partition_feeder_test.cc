@@ -9,20 +9,24 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "arrow/export.h"
+#include "base/format.h"
 #include "feed/node/feed_server.h"
 
 namespace tfos::feed {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
@@ -87,6 +91,7 @@ class PartitionFeederTest : public ::testing::Test {
     options.key = key_;
     options.session.attempt = attempt;
     options.session.region_bytes = kRegion;
+    options.check_retries = check_retries_;
     auto feeder = PartitionFeeder::Open(std::move(options));
     EXPECT_TRUE(feeder.ok()) << feeder.status().DebugString();
     return feeder.ok() ? std::move(*feeder) : nullptr;
@@ -114,6 +119,7 @@ class PartitionFeederTest : public ::testing::Test {
 
   const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
   std::unique_ptr<FeedServer> server_;
+  bool check_retries_ = true;
 };
 
 TEST_F(PartitionFeederTest, ALaterAttemptSendsWhatTheNodesLack) {
@@ -122,7 +128,9 @@ TEST_F(PartitionFeederTest, ALaterAttemptSendsWhatTheNodesLack) {
     Batch batch(0, 5);
     ASSERT_TRUE(first->Write(batch.columns(), 0, 2).ok());
     // Rows 2 and 3 never get there.
-    ASSERT_THAT(first->Take(2), ElementsAre(ItemRange{2, 4}));
+    const std::vector<PartitionFeeder::Piece> lost = first->Take(2);
+    ASSERT_EQ(lost.size(), 1u);
+    EXPECT_EQ(lost[0].items, (ItemRange{2, 4}));
     ASSERT_TRUE(first->Write(batch.columns(), 4, 5).ok());
     ASSERT_TRUE(first->Finish().ok());
     EXPECT_EQ(first->delivered_items(), 3u);
@@ -138,6 +146,100 @@ TEST_F(PartitionFeederTest, ALaterAttemptSendsWhatTheNodesLack) {
   ASSERT_TRUE(second->Finish().ok());
   EXPECT_EQ(second->delivered_items(), 7u);
   EXPECT_THAT(Take(4), ElementsAre(0, 1, 4, 2, 3, 5, 6));
+}
+
+/// An earlier attempt that delivers the chunks [0, 3), [3, 5) and [8, 10).
+class RetryTest : public PartitionFeederTest {
+ protected:
+  void SetUp() override {
+    PartitionFeederTest::SetUp();
+    const auto first = Open(0);
+    Batch batch(0, 10);
+    ASSERT_TRUE(first->Write(batch.columns(), 0, 3).ok());
+    ASSERT_TRUE(first->Write(batch.columns(), 3, 5).ok());
+    (void)first->Take(3);
+    ASSERT_TRUE(first->Write(batch.columns(), 8, 10).ok());
+    ASSERT_TRUE(first->Finish().ok());
+  }
+
+  /// As tasks do: brings `batch` as Ahead says, four rows at most.
+  static Status Bring(PartitionFeeder& feeder, Batch& batch) {
+    for (std::size_t row = 0; row < batch.columns().rows();) {
+      const PartitionFeeder::Stretch ahead = feeder.Ahead();
+      const std::uint64_t rows =
+          ahead.delivered ? ahead.items : std::min<std::uint64_t>(4, ahead.items);
+      const std::size_t end = std::min<std::size_t>(row + rows, batch.columns().rows());
+      TFOS_RETURN_IF_ERROR(feeder.Write(batch.columns(), row, end).status());
+      row = end;
+    }
+    return feeder.Finish().status();
+  }
+};
+
+TEST_F(RetryTest, TheSameRowsGoOnHoweverChunksAreCut) {
+  const auto feeder = Open(1);
+  Batch batch(0, 12);
+  EXPECT_TRUE(feeder->Ahead().delivered);
+  EXPECT_EQ(feeder->Ahead().items, 3u);
+  const Status status = Bring(*feeder, batch);
+  EXPECT_TRUE(status.ok()) << status.DebugString();
+  EXPECT_EQ(feeder->delivered_items(), 12u);
+  EXPECT_THAT(Take(5), ElementsAre(0, 1, 2, 3, 4, 8, 9, 5, 6, 7, 10, 11));
+}
+
+TEST_F(RetryTest, RowsInAnotherOrderAreFoundOut) {
+  const auto feeder = Open(1);
+  Batch batch(100, 12);
+  const Status status = Bring(*feeder, batch);
+  EXPECT_EQ(status.kind(), ErrorKind::kUnsupported);
+  EXPECT_THAT(status.ToString(),
+              AllOf(HasSubstr("partition 0: items 0 to 2 are not those that an earlier attempt"),
+                    HasSubstr("sort by a key"), HasSubstr("persist()"), HasSubstr("checkpoint()")));
+}
+
+TEST_F(RetryTest, ALaterChunkIsComparedToo) {
+  const auto feeder = Open(1);
+  Batch same(0, 8);
+  Batch other(9, 2);  // 9 and 10, where 8 and 9 were.
+  ASSERT_TRUE(feeder->Write(same.columns(), 0, 8).ok()) << "two chunks and a gap";
+  const Status status = feeder->Write(other.columns(), 0, 2).status();
+  EXPECT_THAT(status.ToString(), HasSubstr("items 8 to 9 are not those"));
+}
+
+TEST_F(RetryTest, FewerRowsThanBeforeAreFoundOut) {
+  for (const std::size_t rows : {std::size_t{4}, std::size_t{8}, std::size_t{9}}) {
+    const auto feeder = Open(rows);
+    Batch batch(0, rows);
+    const Status status = Bring(*feeder, batch);
+    EXPECT_EQ(status.kind(), ErrorKind::kUnsupported) << rows;
+    EXPECT_THAT(status.ToString(),
+                HasSubstr(fmt::format("it has {} items, and had 10 at least, of those", rows)));
+  }
+}
+
+TEST_F(RetryTest, NothingIsComparedWhereTheUserSaysSo) {
+  check_retries_ = false;
+  const auto feeder = Open(1);
+  EXPECT_FALSE(feeder->Ahead().delivered);
+  Batch batch(100, 12);
+  EXPECT_TRUE(Bring(*feeder, batch).ok());
+  EXPECT_EQ(feeder->delivered_items(), 12u);
+}
+
+TEST_F(PartitionFeederTest, PickledBatchesThatChangedAreFoundOut) {
+  const auto write = [&](PartitionFeeder& feeder, std::string_view text) {
+    const std::vector<std::uint64_t> sizes(text.size(), 1);
+    return feeder
+        .WritePickled(sizes, [&](std::size_t i, std::byte* to) { std::memcpy(to, &text[i], 1); })
+        .status();
+  };
+  {
+    const auto first = Open(0);
+    ASSERT_TRUE(write(*first, "ab").ok());
+    ASSERT_TRUE(first->Finish().ok());
+  }
+  EXPECT_TRUE(write(*Open(1), "abc").ok());
+  EXPECT_THAT(write(*Open(2), "bac").ToString(), HasSubstr("items 0 to 1 are not those"));
 }
 
 TEST_F(PartitionFeederTest, CutsWhatIsTooLargeForAChunk) {
@@ -167,6 +269,7 @@ TEST_F(PartitionFeederTest, PickledBatchesGoUnopenedAndOnceEach) {
     ASSERT_TRUE(feeder->WritePickled(std::span(sizes).first(2), copy).ok());
     ASSERT_TRUE(feeder->Finish().ok());
     EXPECT_THAT(copied, ElementsAre(0, 1));
+    copied.clear();
   }
   const auto feeder = Open(1);
   const Result<std::uint64_t> written = feeder->WritePickled(sizes, copy);
@@ -174,6 +277,7 @@ TEST_F(PartitionFeederTest, PickledBatchesGoUnopenedAndOnceEach) {
   EXPECT_GT(*written, kRegion / 4);
   ASSERT_TRUE(feeder->Finish().ok());
   EXPECT_EQ(feeder->delivered_items(), 4u);
+  // The first two are made again to be compared.
   EXPECT_THAT(copied, ElementsAre(0, 1, 2, 3));  // The large one has a chunk of its own.
   std::vector<std::string> read;
   while (read.size() < batches.size()) {

@@ -18,7 +18,10 @@ Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOp
   const bool train = options.session.mode == Mode::kTrain;
   std::unique_ptr<PartitionWriter> writer(new PartitionWriter(std::move(options)));
   if (train) {
-    TFOS_RETURN_IF_ERROR(writer->nodes_.Find(writer->delivered_));
+    std::vector<AcceptedChunk>& chunks = writer->delivered_chunks_;
+    TFOS_RETURN_IF_ERROR(writer->nodes_.Find(chunks));
+    std::ranges::sort(chunks, {}, [](const AcceptedChunk& chunk) { return chunk.items.begin; });
+    for (const AcceptedChunk& chunk : chunks) writer->delivered_.Add(chunk.items);
     TFOS_RETURN_IF_ERROR(writer->nodes_.Open());
   } else {
     TFOS_RETURN_IF_ERROR(writer->nodes_.OpenOne(PartitionNodes::Where::kThisHost));

@@ -44,6 +44,8 @@ class PartitionWriter {
   /// Items that earlier attempts delivered: the caller skips them. Not always the first ones: a
   /// connection that broke may have lost a chunk when a later one had reached another node.
   const ItemRanges& delivered() const { return delivered_; }
+  /// The same as the chunks that they came in, in their order.
+  const std::vector<AcceptedChunk>& delivered_chunks() const { return delivered_chunks_; }
 
   /// Room for one chunk; empty when all nodes have stopped. Waits until a node has room.
   Result<std::span<std::byte>> Reserve(std::size_t bytes);
@@ -91,6 +93,7 @@ class PartitionWriter {
   std::uint64_t largest_region_ = 0;
   bool alone_ = false;  ///< A large chunk is or was the last: there is no session but its own.
   ItemRanges delivered_;
+  std::vector<AcceptedChunk> delivered_chunks_;
   std::uint64_t items_sent_ = 0;
   std::uint64_t moved_items_ = 0;
 };

@@ -179,12 +179,14 @@ class FeedServerTest : public ::testing::Test {
   }
 
   /// A proper feeder brings the chunk "proof".
-  void FeedOneProof() {
+  void FeedOneProof(std::uint32_t epoch = 0) {
     Endpoint endpoint = server_->endpoint();
     Result<std::unique_ptr<FeedClient>> client =
         FeedClient::Connect(endpoint, key_, {.progress_timeout = kLong}, Deadline::After(kLong));
     ASSERT_TRUE(client.ok()) << client.status().DebugString();
-    ASSERT_TRUE((*client)->Open({.key = {.job = {99}, .partition = next_partition_++}}).ok());
+    ASSERT_TRUE((*client)
+                    ->Open({.key = {.job = {99}, .epoch = epoch, .partition = next_partition_++}})
+                    .ok());
     Result<std::span<std::byte>> room = (*client)->Reserve(5);
     ASSERT_TRUE(room.ok());
     std::memcpy(room->data(), "proof", 5);
@@ -596,10 +598,31 @@ TEST_F(FeedServerTest, TheEndOfAnEpochThatCannotBeMeantIsLeftOut) {
   EXPECT_TRUE(std::holds_alternative<EndOfFeed>(*second));
 }
 
+// What came of its partitions is forgotten, so all of their rows would come again.
+TEST_F(FeedServerTest, AnAttemptAtAnEpochThatHasBeenFedBringsNothing) {
+  const SessionOptions session{.key = {.job = {7}, .epoch = 0}, .attempt = 4};
+  const auto connect = [&] {
+    auto client = FeedClient::Connect(server_->endpoint(), key_, {.progress_timeout = kLong},
+                                      Deadline::After(kLong));
+    EXPECT_TRUE(client.ok()) << client.status().DebugString();
+    return std::move(*client);
+  };
+  const auto first = connect();
+  ASSERT_TRUE(first->Open(session).ok());
+  ASSERT_TRUE(first->Reserve(1).ok() && first->Commit(1, {0, 1}).ok() && first->Finish().ok());
+  EXPECT_EQ(connect()->Count(session.key, 5)->chunks.size(), 1u);
+  server_->EndEpoch("input", 0);
+  EXPECT_EQ(connect()->Count(session.key, 5)->chunks.size(), 0u);
+  const Result<Opened> late = connect()->Open(session);
+  ASSERT_TRUE(late.ok()) << late.status().DebugString();
+  EXPECT_TRUE(late->feed_over);
+  EXPECT_TRUE(connect()->Open({.key = {.job = {8}, .epoch = 1}}).ok());
+}
+
 TEST_F(FeedServerTest, AnEpochEndsBehindWhatWasFed) {
   FeedOneProof();
   server_->EndEpoch("input", 0);
-  FeedOneProof();
+  FeedOneProof(1);
   server_->EndEpoch("input", 1);
   server_->EndFeed();
   std::vector<std::string> order;

@@ -25,6 +25,7 @@ struct QueuedChunk {
   std::uint64_t first = 0;  ///< Its first item, counted from the partition's start.
   std::uint64_t items = 0;
   std::uint64_t rows_read = 0;  ///< Its first rows, which are not for this node's program.
+  std::uint32_t checksum = 0;   ///< As its feeder says: for later attempts at the partition.
 };
 
 /// Says what rows hold, to a node that has none: other nodes' programs read all of it.

@@ -58,15 +58,16 @@ class BatchReaderTest : public ::testing::Test {
     client_ = Open(Mode::kTrain);
   }
 
-  std::unique_ptr<FeedClient> Open(Mode mode, bool until_read = false) {
+  std::unique_ptr<FeedClient> Open(Mode mode, bool until_read = false, std::uint32_t epoch = 0) {
     Result<std::unique_ptr<FeedClient>> client = FeedClient::Connect(
         server_->endpoint(), key_, {.progress_timeout = kLong}, Deadline::After(kLong));
     EXPECT_TRUE(client.ok()) << client.status().DebugString();
-    const Status opened = (*client)
-                              ->Open({.mode = mode,
-                                      .key = {.job = {1}, .partition = partitions_++},
-                                      .until_read = until_read})
-                              .status();
+    const Status opened =
+        (*client)
+            ->Open({.mode = mode,
+                    .key = {.job = {1}, .epoch = epoch, .partition = partitions_++},
+                    .until_read = until_read})
+            .status();
     EXPECT_TRUE(opened.ok()) << opened.DebugString();
     return std::move(*client);
   }
@@ -174,7 +175,7 @@ TEST_F(BatchReaderTest, ABatchDoesNotCrossAnEpoch) {
   Put(MakeChunk(Wide(), 0, 5));
   Finish();
   server_->EndEpoch("input", 0);
-  client_ = Open(Mode::kTrain);
+  client_ = Open(Mode::kTrain, /*until_read=*/false, /*epoch=*/1);
   Put(MakeChunk(Wide(), 0, 5));
   Finish();
   server_->EndEpoch("input", 1);
@@ -187,7 +188,7 @@ TEST_F(BatchReaderTest, TheRemainderMayBeDropped) {
   Put(MakeChunk(Wide(), 0, 5));
   Finish();
   server_->EndEpoch("input", 0);
-  client_ = Open(Mode::kTrain);
+  client_ = Open(Mode::kTrain, /*until_read=*/false, /*epoch=*/1);
   Put(MakeChunk(Wide(), 0, 2));
   FinishAndEndFeed();
   EXPECT_THAT(Outline(3, true), ElementsAre("3", "epoch 0", "epoch 1", "over"));
@@ -221,7 +222,7 @@ TEST_F(BatchReaderTest, ASampleSaysWhatRowsHoldAndIsNoRow) {
   EXPECT_EQ((**columns)[0].shape, std::vector<std::uint64_t>{16});
   Finish();
   server_->EndEpoch("input", 0);
-  client_ = Open(Mode::kTrain);
+  client_ = Open(Mode::kTrain, /*until_read=*/false, /*epoch=*/1);
   Put(MakeChunk(Wide(), 7, 3));
   FinishAndEndFeed();
   EXPECT_THAT(Outline(2), ElementsAre("epoch 0", "2", "1", "epoch 1", "over"));

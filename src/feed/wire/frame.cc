@@ -57,8 +57,10 @@ class Writer {
     AppendBytes(static_cast<std::uint8_t>(text.size()), frame_);
     Put(text);
   }
-  void RangesToTheEnd(const std::vector<ItemRange>& ranges) {
-    for (const ItemRange& range : ranges) (*this)(range.begin, range.end);
+  void ChunksToTheEnd(const std::vector<AcceptedChunk>& chunks) {
+    for (const AcceptedChunk& chunk : chunks) {
+      (*this)(chunk.items.begin, chunk.items.end, chunk.checksum);
+    }
   }
 
   /// `following` bytes of the body are sent after this string.
@@ -90,13 +92,13 @@ class Reader {
   }
   void Flag(bool& flag) { flag = rest_.TakeFlag(); }
   void ShortText(std::string& text) { text = rest_.TakeText(rest_.Take<std::uint8_t>()); }
-  void RangesToTheEnd(std::vector<ItemRange>& ranges) {
-    if (rest_.left() / kRangeBytes > kRangesInCounted) rest_.Refuse();
+  void ChunksToTheEnd(std::vector<AcceptedChunk>& chunks) {
+    if (rest_.left() / kChunkBytes > kChunksInCounted) rest_.Refuse();
     while (rest_.left() != 0) {
-      ItemRange range{};
-      (*this)(range.begin, range.end);
-      if (range.begin >= range.end) rest_.Refuse();
-      ranges.push_back(range);
+      AcceptedChunk chunk{};
+      (*this)(chunk.items.begin, chunk.items.end, chunk.checksum);
+      if (chunk.items.begin >= chunk.items.end) rest_.Refuse();
+      chunks.push_back(chunk);
     }
   }
 
@@ -107,7 +109,7 @@ class Reader {
   }
 
  private:
-  static constexpr std::size_t kRangeBytes = 2 * sizeof(std::uint64_t);
+  static constexpr std::size_t kChunkBytes = 2 * sizeof(std::uint64_t) + sizeof(std::uint32_t);
 
   ByteReader rest_;
 };
@@ -142,24 +144,26 @@ void Fields(auto& each, Message& message) {
 
 template <Is<ChunkMessage> Message>
 void Fields(auto& each, Message& message) {
-  each(message.offset, message.bytes, message.first, message.items, message.rows_read);
+  each(message.offset, message.bytes, message.first, message.items, message.rows_read,
+       message.checksum);
 }
 
 template <Is<DataHead> Message>
 void Fields(auto& each, Message& message) {
-  each(message.offset, message.first, message.items, message.rows_read);
+  each(message.offset, message.first, message.items, message.rows_read, message.checksum);
 }
 
 template <Is<CountMessage> Message>
 void Fields(auto& each, Message& message) {
   Fields(each, message.key, message.attempt);
+  each.Flag(message.chunks);
 }
 
 template <Is<CountedMessage> Message>
 void Fields(auto& each, Message& message) {
   each.Flag(message.more);
   each(message.accepted_bytes);
-  each.RangesToTheEnd(message.ranges);
+  each.ChunksToTheEnd(message.chunks);
 }
 
 template <Is<EndedMessage> Message>

@@ -25,10 +25,10 @@ inline constexpr std::size_t kFrameHeaderBytes = 12;
 inline constexpr std::uint32_t kPlainBodyLimit = 64 * 1024;
 inline constexpr std::uint32_t kErrorTextLimit = 1024 * 1024;
 /// Sizes of the fixed parts that precede the bytes of DATA and RESULT.
-inline constexpr std::uint32_t kDataHeadBytes = 32;
+inline constexpr std::uint32_t kDataHeadBytes = 36;
 inline constexpr std::uint32_t kResultHeadBytes = 8;
 /// What one COUNTED holds at most; there may be several.
-inline constexpr std::size_t kRangesInCounted = 2000;
+inline constexpr std::size_t kChunksInCounted = 2000;
 /// A chunk that is sent as DATA can't be larger: its frame counts bytes in 32 bits.
 inline constexpr std::uint64_t kDataLimit = 0xffff'0000;
 
@@ -68,6 +68,7 @@ struct ChunkMessage {
   std::uint64_t first = 0;  ///< The chunk's first item, counted from the partition's start.
   std::uint64_t items = 0;
   std::uint64_t rows_read = 0;  ///< Its first rows, which another node's program has read.
+  std::uint32_t checksum = 0;   ///< CRC-32C of the chunk, for the attempts that skip it.
 };
 
 /// The fixed part of DATA; the chunk's bytes follow.
@@ -76,6 +77,7 @@ struct DataHead {
   std::uint64_t first = 0;
   std::uint64_t items = 0;
   std::uint64_t rows_read = 0;  ///< As in ChunkMessage.
+  std::uint32_t checksum = 0;   ///< Likewise.
 };
 
 /// CREDIT: so many chunks, oldest first, are free again.
@@ -84,17 +86,18 @@ struct CreditMessage {
   std::uint64_t accepted_bytes = 0;  ///< By the node, of all partitions.
 };
 
-/// COUNT: which items of a partition does the node have?
+/// COUNT: what does the node have?
 struct CountMessage {
   PartitionKey key = {};
   AttemptId attempt = 0;
+  bool chunks = false;  ///< Of the partition; else the bytes of all partitions are enough.
 };
 
 /// COUNTED: these, and with `more` those of the next COUNTED.
 struct CountedMessage {
   bool more = false;
-  std::uint64_t accepted_bytes = 0;    ///< By the node, of all partitions.
-  std::vector<ItemRange> ranges = {};  ///< At most kRangesInCounted.
+  std::uint64_t accepted_bytes = 0;        ///< By the node, of all partitions.
+  std::vector<AcceptedChunk> chunks = {};  ///< At most kChunksInCounted.
 };
 
 /// ENDED: what came in and what went back.

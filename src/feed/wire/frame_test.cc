@@ -82,7 +82,7 @@ std::string EveryFrame() {
   stream += EncodeEnd(8) + Encode(EndedMessage{.items = 8, .rows = 8});
   stream += EncodeError("Traceback ...") + EncodeStop() + EncodeProgress();
   stream += EncodeSuperseded(3) + Encode(SomeCount());
-  stream += Encode(CountedMessage{.more = true, .ranges = {{0, 5}, {7, 9}}});
+  stream += Encode(CountedMessage{.more = true, .chunks = {{{0, 5}, 6}, {{7, 9}, 8}}});
   stream += Encode(CountedMessage{});
   return stream;
 }
@@ -126,19 +126,19 @@ TEST(FrameTest, MessagesSurviveTheWire) {
   EXPECT_EQ(count->key, SomeCount().key);
   EXPECT_EQ(count->attempt, SomeCount().attempt);
 
-  const CountedMessage two{.more = true, .ranges = {{0, 5}, {7, ~0ull}}};
+  const CountedMessage two{.more = true, .chunks = {{{0, 5}, 6}, {{7, ~0ull}, ~0u}}};
   const Result<CountedMessage> counted = ParseCounted(Body(Encode(two)));
   ASSERT_TRUE(counted.ok());
   EXPECT_TRUE(counted->more);
-  EXPECT_EQ(counted->ranges, two.ranges);
+  EXPECT_EQ(counted->chunks, two.chunks);
 }
 
 TEST(FrameTest, CountedRangesThatAreNoneOrTooManyAreMalformed) {
-  EXPECT_FALSE(ParseCounted(Body(Encode(CountedMessage{.ranges = {{5, 5}}}))).ok());
-  EXPECT_FALSE(ParseCounted(Body(Encode(CountedMessage{.ranges = {{5, 4}}}))).ok());
-  CountedMessage full{.ranges = std::vector<ItemRange>(kRangesInCounted, {0, 1})};
+  EXPECT_FALSE(ParseCounted(Body(Encode(CountedMessage{.chunks = {{{5, 5}, 0}}}))).ok());
+  EXPECT_FALSE(ParseCounted(Body(Encode(CountedMessage{.chunks = {{{5, 4}, 0}}}))).ok());
+  CountedMessage full{.chunks = std::vector<AcceptedChunk>(kChunksInCounted, {{0, 1}, 0})};
   EXPECT_TRUE(ParseCounted(Body(Encode(full))).ok());
-  full.ranges.push_back({0, 1});
+  full.chunks.push_back({{0, 1}, 0});
   EXPECT_FALSE(ParseCounted(Body(Encode(full))).ok());
   std::string odd = Encode(CountedMessage{});
   odd[kFrameHeaderBytes] = 2;

@@ -16,6 +16,14 @@ struct ItemRange {
   friend bool operator==(const ItemRange&, const ItemRange&) = default;
 };
 
+/// Items that went to a node as one chunk.
+struct AcceptedChunk {
+  ItemRange items;
+  std::uint32_t checksum = 0;  ///< CRC-32C of the chunk's bytes.
+
+  friend bool operator==(const AcceptedChunk&, const AcceptedChunk&) = default;
+};
+
 /// A range of two items at least, as two.
 inline std::pair<ItemRange, ItemRange> Halves(const ItemRange& items) {
   const std::uint64_t middle = items.begin + items.items() / 2;

@@ -239,6 +239,14 @@ void BindFeed(nb::module_& module) {
            "come (`block`).")
       .def("result_batch", &FeedWriter::TakeResultBatch, nb::arg("block"),
            "The same as a ResultBatch.")
+      .def(
+          "ahead",
+          [](FeedWriter& writer) {
+            const feed::PartitionFeeder::Stretch ahead = writer.Ahead();
+            return std::pair(ahead.delivered, ahead.items);
+          },
+          "(whether the next items are a chunk that an earlier attempt delivered, how many): of "
+          "such a chunk the next call brings exactly as many, to be compared; else at most.")
       .def("end", &FeedWriter::End, "Says that the partition is complete.")
       .def("finish", &FinishWriter,
            "Waits until the nodes have everything; a dict of items delivered and result rows.")

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/format.h"
+#include "base/memory/aligned_buffer.h"
 #include "python/codec/row_decoder.h"
 #include "python/objects/arrow_capsules.h"
 #include "python/objects/errors.h"
@@ -62,10 +64,35 @@ std::uint64_t FeedWriter::WriteRows(nb::list rows) {
   const Use use(*this, "write_rows");
   std::uint64_t bytes = 0;
   const std::uint64_t first = feeder_->next_item();
-  for (const feed::ItemRange& items : feeder_->Take(nb::len(rows))) {
-    bytes += WriteEncoded(rows, items.begin - first, items);
+  for (const feed::PartitionFeeder::Piece& piece : feeder_->Take(nb::len(rows))) {
+    const std::size_t begin = piece.items.begin - first;
+    if (piece.checksum) {
+      Compare(rows, begin, piece);
+    } else {
+      bytes += WriteEncoded(rows, begin, piece.items);
+    }
   }
   return bytes;
+}
+
+void FeedWriter::Compare(const nb::list& rows, std::size_t begin,
+                         const feed::PartitionFeeder::Piece& piece) {
+  encoder_.Plan(rows, begin, begin + piece.items.items());
+  AlignedBuffer chunk;
+  do {
+    chunk = AlignedBuffer(encoder_.bytes());
+    if (chunk.size() < encoder_.bytes()) {
+      ThrowStatus(
+          Status(ErrorKind::kNoResources,
+                 fmt::format("no memory to compare a chunk of {} bytes", encoder_.bytes())));
+    }
+  } while (!encoder_.Fill(chunk.bytes()));
+  ThrowIfError(feeder_->Check(piece, chunk.bytes()));
+}
+
+feed::PartitionFeeder::Stretch FeedWriter::Ahead() {
+  const Use use(*this, "ahead");
+  return feeder_->Ahead();
 }
 
 std::uint64_t FeedWriter::WriteEncoded(const nb::list& rows, std::size_t begin,

@@ -49,6 +49,8 @@ class FeedWriter {
   /// Items that were sent once more, as the node that had them was lost before they were read.
   std::uint64_t moved_items();
 
+  /// As PartitionFeeder's: what the next call should bring.
+  feed::PartitionFeeder::Stretch Ahead();
   bool stopped();
   void Close();
 
@@ -71,6 +73,8 @@ class FeedWriter {
   void Commit(std::uint64_t bytes, const feed::ItemRange& items);
   /// Item `begin` of the list is the first of `items`.
   std::uint64_t WriteEncoded(const nb::list& rows, std::size_t begin, const feed::ItemRange& items);
+  /// Likewise, for rows that an earlier attempt has delivered.
+  void Compare(const nb::list& rows, std::size_t begin, const feed::PartitionFeeder::Piece& piece);
 
   std::unique_ptr<feed::PartitionFeeder> feeder_;
   bool running_ = false;

@@ -6,8 +6,8 @@
 
 #include "base/crypto/secret.h"
 #include "base/format.h"
+#include "base/memory/crc32c.h"
 #include "records/framing/byte_stream.h"
-#include "records/framing/crc32c.h"
 #include "records/framing/framing.h"
 
 namespace tfos::records {

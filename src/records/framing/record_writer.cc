@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "records/framing/crc32c.h"
+#include "base/memory/crc32c.h"
 #include "records/framing/framing.h"
 
 namespace tfos::records {

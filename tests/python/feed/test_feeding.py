@@ -15,9 +15,28 @@ from tfos.feed.plan import FeedPlan, Replay
 from tfos.feed.tasks import _batches_by_bytes, _batches_by_feedback
 
 
+def nothing_delivered():
+    """What a feeder says that is the first to feed its partition."""
+    return False, 1 << 62
+
+
+def test_what_was_delivered_is_gathered_as_it_was_cut():
+    ahead = [(True, 40), (False, 3), (False, 1 << 62)]
+    answers = iter(ahead)
+    rows = list(range(70))
+    cut = list(_batches_by_feedback(rows, 1, lambda: next(answers, ahead[-1]), lambda: 8))
+    assert [len(chunk) for chunk in cut[:3]] == [40, 3, 1]
+    assert list(chain.from_iterable(cut)) == rows
+    batches = [bytes(100)] * 70
+    answers = iter(ahead)
+    cut = list(_batches_by_bytes(batches, 1, lambda: next(answers, ahead[-1])))
+    assert [len(chunk) for chunk in cut[:3]] == [40, 1, 1]
+    assert list(chain.from_iterable(cut)) == batches
+
+
 def test_pickled_batches_are_passed_on_once_each_and_in_order():
     batches = [bytes([n]) * 100 for n in range(50)]
-    chunks = list(_batches_by_bytes(iter(batches), chunk_bytes=1000))
+    chunks = list(_batches_by_bytes(iter(batches), 1000, nothing_delivered))
     assert list(chain.from_iterable(chunks)) == batches
     assert [len(chunk) for chunk in chunks[:5]] == [1, 2, 3, 4, 5]
     assert max(sum(map(len, chunk)) for chunk in chunks) <= 1000
@@ -30,7 +49,7 @@ def test_row_chunks_grow_to_the_size_asked_for_and_not_beyond():
         return sizes[-1]
 
     rows = []
-    for chunk in _batches_by_feedback(range(100_000), 8 * 1000, written):
+    for chunk in _batches_by_feedback(range(100_000), 8 * 1000, nothing_delivered, written):
         rows += chunk
         sizes.append(8 * len(chunk))
     assert rows == list(range(100_000))
@@ -39,7 +58,7 @@ def test_row_chunks_grow_to_the_size_asked_for_and_not_beyond():
 
 
 def test_chunks_do_not_grow_while_rows_are_skipped():
-    chunks = list(_batches_by_feedback(range(10_000), 1000, lambda: 0))
+    chunks = list(_batches_by_feedback(range(10_000), 1000, nothing_delivered, lambda: 0))
     assert list(chain.from_iterable(chunks)) == list(range(10_000))
     assert max(map(len, chunks)) == 16
 
@@ -68,7 +87,7 @@ def test_large_rows_after_many_tiny_ones_are_not_all_gathered(large):
 
     rows = [tiny] * 40_000 + [large] * 5_000
     most_large = 0
-    for chunk in _batches_by_feedback(rows, chunk_bytes, lambda: written(last)):
+    for chunk in _batches_by_feedback(rows, chunk_bytes, nothing_delivered, lambda: written(last)):
         last = chunk
         most_large = max(most_large, sum(row is large for row in chunk))
     # Four chunks of them, and a block that was being gathered.
@@ -77,7 +96,9 @@ def test_large_rows_after_many_tiny_ones_are_not_all_gathered(large):
 
 def test_huge_rows_go_one_by_one():
     chunks = []
-    for chunk in _batches_by_feedback(range(40), 10, lambda: 1000 * len(chunks[-1])):
+    for chunk in _batches_by_feedback(
+        range(40), 10, nothing_delivered, lambda: 1000 * len(chunks[-1])
+    ):
         chunks.append(chunk)
     assert [len(chunk) for chunk in chunks[1:]] == [1] * 24
 

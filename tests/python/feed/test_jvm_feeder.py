@@ -195,9 +195,7 @@ def train(request):
     return request.param
 
 
-def test_a_node_that_runs_and_cannot_be_reached_is_named_with_what_to_do(
-    spark, coordinator, train
-):
+def test_a_node_that_runs_and_cannot_be_reached_is_named_with_what_to_do(spark, coordinator, train):
     nodes = [{"node_id": 3, "state": "running"}]
     coordinator.answers["/v1/status"] = {"failure": None, "nodes": nodes}
     name, text = error_of(train, spark, coordinator.plan(timeout=0.5))

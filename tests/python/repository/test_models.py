@@ -1,7 +1,6 @@
 """The models beside the pages of the protocols: what they say of the rules, and of worse ones."""
 
 import pytest
-
 import take_over
 
 

@@ -69,6 +69,7 @@ class Nodes:
             "cache": "",
             "replays": 0,
             "shuffle_seed": 0,
+            "check_retries": True,
             "until_read": False,
         }
         return _native.FeedWriter(

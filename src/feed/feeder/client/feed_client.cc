@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/memory/crc32c.h"
 #include "base/process/unique_fd.h"
 #include "feed/feeder/client/feed_client_impl.h"
 #include "feed/wire/frame.h"
@@ -62,12 +63,13 @@ Result<net::Connection> ConnectTo(const Endpoint& endpoint, const net::Party& pa
 
 }  // namespace
 
-Result<Counted> FeedClient::Impl::Count(const PartitionKey& key, AttemptId attempt) {
+Result<Counted> FeedClient::Impl::Count(const PartitionKey& key, AttemptId attempt, Ask what) {
   if (!queue_.empty() || counting_) {
     return Status(ErrorKind::kBadInput, "a feed client counts before it opens");
   }
   counting_ = true;
-  TFOS_RETURN_IF_ERROR(Send(Encode(CountMessage{.key = key, .attempt = attempt}), {}));
+  TFOS_RETURN_IF_ERROR(Send(
+      Encode(CountMessage{.key = key, .attempt = attempt, .chunks = what == Ask::kChunks}), {}));
   TFOS_RETURN_IF_ERROR(
       WaitFor([&] { return !counting_; }, "did not say which rows of the partition it has"));
   return std::exchange(counted_, {});
@@ -79,6 +81,7 @@ Status FeedClient::Impl::BeginOpen(const SessionOptions& session) {
   }
   queue_ = session.queue;
   until_read_ = session.until_read;
+  checksums_ = session.mode == Mode::kTrain;
   return Send(Encode(session), {});
 }
 
@@ -141,6 +144,7 @@ Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items,
   items_ += items.items();
   const std::span<const std::byte> chunk =
       shares_memory() ? region_->memory().subspan(offset_, bytes) : local_.bytes().first(bytes);
+  const std::uint32_t checksum = checksums_ ? Crc32c(chunk) : 0;
   if (until_read_) {
     sent_.push_back({.number = *number,
                      .bytes = chunk,
@@ -154,14 +158,17 @@ Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items,
                                     .bytes = bytes,
                                     .first = items.begin,
                                     .items = items.items(),
-                                    .rows_read = rows_read}),
+                                    .rows_read = rows_read,
+                                    .checksum = checksum}),
                 {});
   }
-  return Send(
-      EncodeDataHead(
-          {.offset = offset_, .first = items.begin, .items = items.items(), .rows_read = rows_read},
-          static_cast<std::uint32_t>(bytes)),
-      chunk);
+  return Send(EncodeDataHead({.offset = offset_,
+                              .first = items.begin,
+                              .items = items.items(),
+                              .rows_read = rows_read,
+                              .checksum = checksum},
+                             static_cast<std::uint32_t>(bytes)),
+              chunk);
 }
 
 std::vector<UnreadChunk> FeedClient::Impl::Unread() const {
@@ -237,8 +244,8 @@ std::unique_ptr<FeedClient> FeedClient::Over(net::Connection connection, const E
 
 net::Channel FeedClient::channel() const { return impl_->channel(); }
 Result<Opened> FeedClient::Open(const SessionOptions& session) { return impl_->Open(session); }
-Result<Counted> FeedClient::Count(const PartitionKey& key, AttemptId attempt) {
-  return impl_->Count(key, attempt);
+Result<Counted> FeedClient::Count(const PartitionKey& key, AttemptId attempt, Ask what) {
+  return impl_->Count(key, attempt, what);
 }
 Status FeedClient::BeginOpen(const SessionOptions& session) { return impl_->BeginOpen(session); }
 bool FeedClient::opened() const { return impl_->opened(); }

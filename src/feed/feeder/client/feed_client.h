@@ -46,8 +46,8 @@ struct Opened {
 
 /// What a node has accepted.
 struct Counted {
-  ItemRanges ranges;                 ///< Of the partition.
-  std::uint64_t accepted_bytes = 0;  ///< Of all partitions.
+  std::vector<AcceptedChunk> chunks;  ///< Of the partition, if they were asked for.
+  std::uint64_t accepted_bytes = 0;   ///< Of all partitions.
 };
 
 /// The node's answer to the end of a partition.
@@ -103,10 +103,11 @@ class FeedClient {
   bool shares_memory() const { return channel() == net::Channel::kLocal; }
   net::Channel channel() const;
 
-  /// Asks which items of a training partition the node has accepted, of any attempt, and takes over
+  enum class Ask { kChunks, kBytes };  ///< For each chunk of the partition, or only how much.
+  /// Asks what the node has accepted of a training partition, of any attempt, and takes over
   /// from all attempts before this one. Needs none of the node's memory. Before Open.
   ///   kSuperseded  as here and in all that follows: a later attempt has taken over from this one
-  Result<Counted> Count(const PartitionKey& key, AttemptId attempt);
+  Result<Counted> Count(const PartitionKey& key, AttemptId attempt, Ask what = Ask::kChunks);
 
   /// Opens the partition; once. Waits while the node's memory is spent.
   ///   kBadInput  the node has no such queue

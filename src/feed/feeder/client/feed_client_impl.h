@@ -39,7 +39,7 @@ class FeedClient::Impl {
 
   net::Channel channel() const { return channel_; }
   bool shares_memory() const { return channel_ == net::Channel::kLocal; }
-  Result<Counted> Count(const PartitionKey& key, AttemptId attempt);
+  Result<Counted> Count(const PartitionKey& key, AttemptId attempt, Ask what);
   Status BeginOpen(const SessionOptions& session);
   bool opened() const { return opened_.has_value() && !stopped_; }
   Result<Opened> Open(const SessionOptions& session);
@@ -96,6 +96,7 @@ class FeedClient::Impl {
   Counted counted_;
   std::string queue_;
   bool until_read_ = false;
+  bool checksums_ = false;  ///< Training: a later attempt may skip what this one brings.
   std::deque<Sent> sent_;
   std::optional<std::uint64_t> accepted_bytes_;
   std::optional<OpenedMessage> opened_;

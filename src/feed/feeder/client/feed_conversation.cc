@@ -99,7 +99,7 @@ Status FeedClient::Impl::OnMessage() {
     case MessageType::kCounted: {
       if (!counting_) break;
       TFOS_ASSIGN_OR_RETURN(const CountedMessage counted, ParseCounted(body));
-      for (const ItemRange& range : counted.ranges) counted_.ranges.Add(range);
+      counted_.chunks.insert(counted_.chunks.end(), counted.chunks.begin(), counted.chunks.end());
       counted_.accepted_bytes = counted.accepted_bytes;
       counting_ = counted.more;
       return {};

@@ -59,10 +59,11 @@ class Patience {
 class Search {
  public:
   Search(const PartitionWriterOptions& options, std::span<const Endpoint> endpoints,
-         NodeFates& fates)
+         NodeFates& fates, FeedClient::Ask what)
       : options_(options),
         endpoints_(endpoints),
         fates_(fates),
+        what_(what),
         ended_(std::make_shared<std::vector<std::atomic<bool>>>(endpoints.size())),
         patience_(
             std::make_shared<Patience>(Deadline::After(options.progress_timeout), options.check)),
@@ -138,8 +139,8 @@ class Search {
                                                .number = options_.session.key.partition,
                                                .check = check},
                                               patience_->deadline()));
-    TFOS_ASSIGN_OR_RETURN(node.counted,
-                          node.client->Count(options_.session.key, options_.session.attempt));
+    TFOS_ASSIGN_OR_RETURN(
+        node.counted, node.client->Count(options_.session.key, options_.session.attempt, what_));
     return node;
   }
 
@@ -194,6 +195,7 @@ class Search {
   const PartitionWriterOptions& options_;
   const std::span<const Endpoint> endpoints_;
   NodeFates& fates_;
+  const FeedClient::Ask what_;
   /// By node; connections look there for as long as they live.
   const std::shared_ptr<std::vector<std::atomic<bool>>> ended_;
   const std::shared_ptr<Patience> patience_;
@@ -212,8 +214,9 @@ class Search {
 }  // namespace
 
 Result<FoundNodes> AskNodes(const PartitionWriterOptions& options,
-                            std::span<const Endpoint> endpoints, NodeFates& fates) {
-  return Search(options, endpoints, fates).Run();
+                            std::span<const Endpoint> endpoints, NodeFates& fates,
+                            FeedClient::Ask what) {
+  return Search(options, endpoints, fates, what).Run();
 }
 
 Result<FoundNodes> FindNodes(const PartitionWriterOptions& options, NodeFates& fates) {
@@ -230,7 +233,7 @@ Result<FoundNodes> FindNodes(const PartitionWriterOptions& options, NodeFates& f
   }
   const Deadline deadline = fates.Patience();
   for (int round = 0; !left.empty(); ++round) {
-    TFOS_ASSIGN_OR_RETURN(FoundNodes now, AskNodes(options, left, fates));
+    TFOS_ASSIGN_OR_RETURN(FoundNodes now, AskNodes(options, left, fates, FeedClient::Ask::kChunks));
     std::ranges::move(now.nodes, std::back_inserter(found.nodes));
     if (now.missed.empty()) break;
     TFOS_RETURN_IF_ERROR(fates.Ask());

@@ -40,7 +40,8 @@ struct FoundNodes {
 /// Errors: kRetryLater names all nodes that have not answered in time. Failures of FeedClient that
 /// concern the partition (kBadInput, kSuperseded) and what the check returned end the search.
 Result<FoundNodes> AskNodes(const PartitionWriterOptions& options,
-                            std::span<const Endpoint> endpoints, NodeFates& fates);
+                            std::span<const Endpoint> endpoints, NodeFates& fates,
+                            FeedClient::Ask what);
 
 /// The same for all nodes that may be fed, until each has either answered or ended. All that are
 /// `missed` then have ended.

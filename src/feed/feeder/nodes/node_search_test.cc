@@ -50,7 +50,8 @@ TEST(NodeSearchTest, AThreadWithoutMemoryEndsTheSearch) {
   };
   NodeFates fates(options);
   memory_is_scarce = true;
-  const Result<FoundNodes> found = AskNodes(options, options.endpoints, fates);
+  const Result<FoundNodes> found =
+      AskNodes(options, options.endpoints, fates, FeedClient::Ask::kChunks);
   memory_is_scarce = false;
   EXPECT_EQ(found.status().kind(), ErrorKind::kNoResources) << found.status().DebugString();
 }

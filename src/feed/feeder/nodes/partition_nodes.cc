@@ -45,7 +45,7 @@ Status PartitionNodes::Unreachable() const {
       fmt::format("feed partition {}: no node could be reached", options_.session.key.partition));
 }
 
-Status PartitionNodes::Find(ItemRanges& delivered) {
+Status PartitionNodes::Find(std::vector<AcceptedChunk>& delivered) {
   // All of them, also for what Spark calls the first attempt: Spark counts from 0 again when it
   // repeats a stage, and an earlier attempt may have run on another host.
   TFOS_ASSIGN_OR_RETURN(FoundNodes found, FindNodes(options_, fates_));
@@ -61,7 +61,7 @@ Status PartitionNodes::Find(ItemRanges& delivered) {
   }
   std::vector<FedNode> remote;
   for (FoundNode& answer : found.nodes) {
-    delivered.Add(answer.counted.ranges);
+    delivered.insert(delivered.end(), answer.counted.chunks.begin(), answer.counted.chunks.end());
     FedNode node;
     node.endpoint = std::move(answer.endpoint);
     node.remote = !answer.client->shares_memory();
@@ -83,8 +83,9 @@ Result<Counted> PartitionNodes::Count(FedNode& node) const {
   if (node.client == nullptr) {
     TFOS_ASSIGN_OR_RETURN(node.client, Connect(node.endpoint));
   }
-  TFOS_ASSIGN_OR_RETURN(Counted counted,
-                        node.client->Count(options_.session.key, options_.session.attempt));
+  TFOS_ASSIGN_OR_RETURN(
+      Counted counted,
+      node.client->Count(options_.session.key, options_.session.attempt, FeedClient::Ask::kBytes));
   node.accepted_bytes = counted.accepted_bytes;
   return counted;
 }
@@ -259,7 +260,8 @@ Status PartitionNodes::HearOfBeginners() {
     beginners.push_back(node.endpoint);
     node.silent = true;  // Unless it answers.
   }
-  TFOS_ASSIGN_OR_RETURN(const FoundNodes asked_again, AskNodes(options_, beginners, fates_));
+  TFOS_ASSIGN_OR_RETURN(const FoundNodes asked_again,
+                        AskNodes(options_, beginners, fates_, FeedClient::Ask::kBytes));
   for (const FoundNode& answer : asked_again.nodes) {
     for (FedNode& node : nodes_) {
       if (node.endpoint.node_id != answer.endpoint.node_id) continue;

@@ -64,7 +64,7 @@ class PartitionNodes {
   bool stopped() const;
 
   /// Training: connects to the nodes and asks all what they have; adds that to `delivered`.
-  Status Find(ItemRanges& delivered);
+  Status Find(std::vector<AcceptedChunk>& delivered);
   /// Training: asks the nodes of this host, or all when there is none, for memory, and waits for
   /// the first answer. Those that have ended are left out; it fails when none remains.
   Status Open();

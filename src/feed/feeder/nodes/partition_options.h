@@ -31,6 +31,8 @@ struct PartitionWriterOptions {
   /// Whether rows may go as pickles. If not, those that make no columns are refused here.
   bool pickles = true;
   SessionOptions session;
+  /// Whether the rows that an earlier attempt has delivered are compared with those of this one.
+  bool check_retries = true;
   /// How long no node that may be fed says anything; also the time for connecting to all of them.
   std::chrono::milliseconds progress_timeout{600'000};
   /// Ends waits early.

@@ -108,7 +108,10 @@ void FeedSessions::EndEpoch(std::string_view queue, std::uint32_t epoch) {
     SessionTable::Queue* found = table_.FindQueue(queue);
     if (found == nullptr) return;
     possible = found->epochs.Check(epoch, 0);
-    if (possible.ok()) table_.EndEpochsBefore(*found, std::uint64_t{epoch} + 1);
+    if (possible.ok()) {
+      table_.EndEpochsBefore(*found, std::uint64_t{epoch} + 1);
+      table_.CloseEpochsBefore(*found, std::uint64_t{epoch} + 1);
+    }
   }
   // Each epoch takes a mark in the queue, so a number from a broken driver must not count.
   if (!possible.ok()) {

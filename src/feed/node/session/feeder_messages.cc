@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/format.h"
 #include "base/memory/memory_of_host.h"
@@ -66,14 +67,15 @@ Status FeederMessages::OnCount(FeederLink& link, const CountMessage& message) {
   }
   // First, as what another attempt still brings after the answer would be brought twice.
   if (!table_.TakesOver(link, message.key, message.attempt)) return {};
-  const ItemRanges accepted = table_.ledger().Accepted(message.key);
-  std::span<const ItemRange> left(accepted.ranges());
+  std::vector<AcceptedChunk> accepted;
+  if (message.chunks) accepted = table_.ledger().Accepted(message.key);
+  std::span<const AcceptedChunk> left(accepted);
   do {
-    const std::span<const ItemRange> now = left.first(std::min(left.size(), kRangesInCounted));
+    const std::span<const AcceptedChunk> now = left.first(std::min(left.size(), kChunksInCounted));
     left = left.subspan(now.size());
     outgoing.Post(link, {.bytes = Encode(CountedMessage{.more = !left.empty(),
                                                         .accepted_bytes = table_.counters().bytes,
-                                                        .ranges = {now.begin(), now.end()}})});
+                                                        .chunks = {now.begin(), now.end()}})});
   } while (!left.empty());
   return {};
 }
@@ -100,6 +102,11 @@ Status FeederMessages::OnOpen(FeederLink& link, SessionOptions options) {
   }
   if (options.mode == Mode::kTrain) {
     TFOS_RETURN_IF_ERROR(queue->epochs.Check(options.key.epoch, options.replay.epochs));
+    if (options.key.epoch < queue->closed_before) {
+      // All of it has been fed, and what came of it is forgotten: a task that Spark has given up.
+      outgoing.PostLast(link, Encode(OpenedMessage{.status = OpenStatus::kFeedOver}));
+      return {};
+    }
     table_.EndEpochsBefore(*queue, options.key.epoch);
     if (!table_.TakesOver(link, options.key, options.attempt)) return {};
   }
@@ -137,7 +144,8 @@ Status FeederMessages::OnChunk(FeederLink& link, const ChunkMessage& message) {
                           .bytes = bytes,
                           .first = message.first,
                           .items = message.items,
-                          .rows_read = message.rows_read});
+                          .rows_read = message.rows_read,
+                          .checksum = message.checksum});
   return {};
 }
 
@@ -160,7 +168,8 @@ Result<std::span<std::byte>> FeederMessages::OnDataBegin(FeederLink& link,
                     .bytes = target,
                     .first = head.first,
                     .items = head.items,
-                    .rows_read = head.rows_read};
+                    .rows_read = head.rows_read,
+                    .checksum = head.checksum};
   return target;
 }
 

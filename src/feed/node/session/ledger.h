@@ -3,29 +3,35 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
+#include <cstdint>
+#include <list>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
 
 namespace tfos::feed {
 
-/// Which items of each partition a node has accepted, for retried tasks to skip, and of which
+/// Which chunks of each partition a node has accepted, for retried tasks to skip, and of which
 /// attempt it accepts more.
 ///
-/// It remembers the partitions first seen most recently, as many as `capacity` ranges of items
-/// and partitions describe: a retry follows soon after its failure, and older jobs are over. Owner
-/// and lifetime: a value. Threads: one at a time. Errors: none. Units: items.
+/// It forgets a partition when its epoch has been fed, as the driver says. Before that it forgets
+/// partitions only when it has more than `capacity` chunks and partitions in mind: of those that
+/// are not being fed the one that it has heard of least recently. Owner and lifetime: a value.
+/// Threads: one at a time. Errors: none. Units: items.
 class Ledger {
  public:
-  explicit Ledger(std::size_t capacity = std::size_t{1} << 18) : capacity_(capacity) {}
+  explicit Ledger(std::size_t capacity = std::size_t{1} << 20) : capacity_(capacity) {}
 
-  /// Empty for a partition it does not know.
-  ItemRanges Accepted(const PartitionKey& key) const {
-    const auto it = partitions_.find(key);
-    return it == partitions_.end() ? ItemRanges() : it->second.accepted;
+  /// In the order of their items. Empty for a partition it does not know.
+  std::vector<AcceptedChunk> Accepted(const PartitionKey& key) const {
+    std::vector<AcceptedChunk> chunks;
+    const auto found = partitions_.find(key);
+    if (found == partitions_.end()) return chunks;
+    for (const auto& [begin, chunk] : found->second.chunks) chunks.push_back(chunk);
+    return chunks;
   }
 
   /// Nothing for the latest attempt that has been here, and for a later one, which takes over; for
@@ -39,49 +45,83 @@ class Ledger {
     return later;
   }
 
-  void Add(const PartitionKey& key, const ItemRange& items) {
-    if (items.begin >= items.end) return;
-    Change(key, [&](Partition& partition) { partition.accepted.Add(items); });
+  void Add(const PartitionKey& key, const AcceptedChunk& chunk) {
+    if (chunk.items.begin >= chunk.items.end) return;
+    Change(key, [&](Partition& partition) { partition.chunks[chunk.items.begin] = chunk; });
   }
 
-  /// They were accepted, and given up before a consumer had them.
+  /// A chunk that was accepted, and given up before a consumer had it.
   void Remove(const PartitionKey& key, const ItemRange& items) {
     if (!partitions_.contains(key)) return;
-    Change(key, [&](Partition& partition) { partition.accepted.Remove(items); });
+    Change(key, [&](Partition& partition) { partition.chunks.erase(items.begin); });
   }
+
+  /// A session feeds the partition, which is not forgotten until as many have ended.
+  void BeginSession(const PartitionKey& key) {
+    Change(key, [](Partition& partition) { ++partition.sessions; });
+  }
+  void EndSession(const PartitionKey& key) {
+    const auto found = partitions_.find(key);
+    if (found != partitions_.end() && found->second.sessions > 0) --found->second.sessions;
+  }
+
+  /// The partition's epoch has been fed: no attempt at it comes any more that would be let in.
+  void Forget(const PartitionKey& key) {
+    const auto found = partitions_.find(key);
+    if (found != partitions_.end()) Erase(found);
+  }
+
+  /// Partitions that were forgotten, with what was accepted of them, for want of capacity.
+  std::size_t forgotten() const { return forgotten_; }
+  std::size_t partitions() const { return partitions_.size(); }
 
  private:
   struct Partition {
-    ItemRanges accepted;
+    std::map<std::uint64_t, AcceptedChunk> chunks;  ///< By their first item.
     AttemptId latest = 0;
+    std::size_t sessions = 0;
+    std::list<PartitionKey>::iterator place;
 
-    std::size_t size() const { return accepted.ranges().size() + 1; }
+    std::size_t size() const { return chunks.size() + 1; }
   };
+  using Partitions = std::map<PartitionKey, Partition>;
 
   template <typename Edit>
   void Change(const PartitionKey& key, Edit edit) {
     const auto [it, added] = partitions_.try_emplace(key);
+    Partition& partition = it->second;
     if (added) {
-      order_.push_back(key);
+      partition.place = heard_.insert(heard_.end(), key);
     } else {
-      size_ -= it->second.size();
+      size_ -= partition.size();
+      heard_.splice(heard_.end(), heard_, partition.place);
     }
-    edit(it->second);
-    size_ += it->second.size();
-    while (size_ > capacity_ && order_.size() > 1) Forget();
+    edit(partition);
+    size_ += partition.size();
+    if (size_ > capacity_) MakeRoom(key);
   }
 
-  void Forget() {
-    const auto oldest = partitions_.find(order_.front());
-    size_ -= oldest->second.size();
-    partitions_.erase(oldest);
-    order_.pop_front();
+  void MakeRoom(const PartitionKey& needed) {
+    for (auto it = heard_.begin(); size_ > capacity_ && it != heard_.end();) {
+      const PartitionKey key = *it++;
+      const auto found = partitions_.find(key);
+      if (key == needed || found->second.sessions > 0) continue;
+      if (!found->second.chunks.empty()) ++forgotten_;
+      Erase(found);
+    }
+  }
+
+  void Erase(Partitions::iterator partition) {
+    size_ -= partition->second.size();
+    heard_.erase(partition->second.place);
+    partitions_.erase(partition);
   }
 
   std::size_t capacity_;
   std::size_t size_ = 0;  ///< Of all partitions.
-  std::map<PartitionKey, Partition> partitions_;
-  std::deque<PartitionKey> order_;  ///< Oldest first; the keys of `partitions_`.
+  std::size_t forgotten_ = 0;
+  Partitions partitions_;
+  std::list<PartitionKey> heard_;  ///< Their keys: those that were heard of last come last.
 };
 
 }  // namespace tfos::feed

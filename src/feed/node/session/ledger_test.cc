@@ -15,55 +15,67 @@ PartitionKey Key(std::uint8_t job, std::uint32_t epoch, std::uint32_t partition)
 
 TEST(LedgerTest, KeepsJobsEpochsAndPartitionsApart) {
   Ledger ledger;
-  ledger.Add(Key(1, 0, 0), {0, 10});
-  ledger.Add(Key(1, 1, 0), {0, 20});
-  ledger.Add(Key(1, 0, 1), {0, 30});
-  ledger.Add(Key(2, 0, 0), {0, 40});
-  ledger.Add(Key(1, 0, 0), {10, 11});
-  ledger.Add(Key(1, 0, 0), {15, 17});
-  EXPECT_THAT(ledger.Accepted(Key(1, 0, 0)).ranges(),
-              ElementsAre(ItemRange{0, 11}, ItemRange{15, 17}));
-  EXPECT_EQ(ledger.Accepted(Key(1, 1, 0)).items(), 20u);
-  EXPECT_EQ(ledger.Accepted(Key(1, 0, 1)).items(), 30u);
-  EXPECT_EQ(ledger.Accepted(Key(2, 0, 0)).items(), 40u);
-  EXPECT_THAT(ledger.Accepted(Key(3, 0, 0)).ranges(), IsEmpty());
+  ledger.Add(Key(1, 0, 0), {{0, 10}, 5});
+  ledger.Add(Key(1, 1, 0), {{0, 20}, 6});
+  ledger.Add(Key(1, 0, 1), {{0, 30}, 7});
+  ledger.Add(Key(2, 0, 0), {{0, 40}, 8});
+  ledger.Add(Key(1, 0, 0), {{15, 17}, 9});
+  ledger.Add(Key(1, 0, 0), {{10, 11}, 4});
+  ledger.Add(Key(1, 0, 0), {{20, 20}, 3});
+  EXPECT_THAT(ledger.Accepted(Key(1, 0, 0)),
+              ElementsAre(AcceptedChunk{{0, 10}, 5}, AcceptedChunk{{10, 11}, 4},
+                          AcceptedChunk{{15, 17}, 9}));
+  EXPECT_THAT(ledger.Accepted(Key(1, 1, 0)), ElementsAre(AcceptedChunk{{0, 20}, 6}));
+  EXPECT_THAT(ledger.Accepted(Key(1, 0, 1)), ElementsAre(AcceptedChunk{{0, 30}, 7}));
+  EXPECT_THAT(ledger.Accepted(Key(2, 0, 0)), ElementsAre(AcceptedChunk{{0, 40}, 8}));
+  EXPECT_THAT(ledger.Accepted(Key(3, 0, 0)), IsEmpty());
 }
 
 TEST(LedgerTest, WhatNoConsumerHadIsTakenBack) {
-  Ledger ledger(6);
-  ledger.Add(Key(1, 0, 0), {0, 10});
+  Ledger ledger;
+  ledger.Add(Key(1, 0, 0), {{0, 4}, 1});
+  ledger.Add(Key(1, 0, 0), {{4, 6}, 2});
   ledger.Remove(Key(1, 0, 0), {4, 6});
-  EXPECT_THAT(ledger.Accepted(Key(1, 0, 0)).ranges(),
-              ElementsAre(ItemRange{0, 4}, ItemRange{6, 10}));
   ledger.Remove(Key(1, 0, 1), {0, 10});
-  EXPECT_THAT(ledger.Accepted(Key(1, 0, 1)).ranges(), IsEmpty());
-  // It takes no memory any more: three ranges of three partitions are within the capacity.
-  ledger.Remove(Key(1, 0, 0), {6, 10});
-  ledger.Add(Key(1, 0, 2), {0, 1});
-  ledger.Add(Key(1, 0, 3), {0, 1});
-  EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).items(), 4u);
-  ledger.Add(Key(1, 0, 0), {4, 6});
-  EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).items(), 6u) << "the next attempt brings them again";
+  EXPECT_THAT(ledger.Accepted(Key(1, 0, 0)), ElementsAre(AcceptedChunk{{0, 4}, 1}));
+  ledger.Add(Key(1, 0, 0), {{4, 5}, 3});
+  EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).size(), 2u) << "the next attempt brings them again";
 }
 
-TEST(LedgerTest, ForgetsTheOldestBeyondItsCapacity) {
+TEST(LedgerTest, BeyondItsCapacityItForgetsWhatItHasNotHeardOfForLongest) {
   Ledger ledger(6);
-  ledger.Add(Key(1, 0, 0), {0, 1});
-  ledger.Add(Key(1, 0, 1), {0, 2});
-  ledger.Add(Key(1, 0, 0), {5, 6});
-  EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).items(), 2u);
-  ledger.Add(Key(1, 0, 2), {0, 4});
-  EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).items(), 0u);
-  EXPECT_EQ(ledger.Accepted(Key(1, 0, 1)).items(), 2u);
-  EXPECT_EQ(ledger.Accepted(Key(1, 0, 2)).items(), 4u);
+  ledger.Add(Key(1, 0, 0), {{0, 1}, 0});
+  ledger.Add(Key(1, 0, 1), {{0, 2}, 0});
+  ledger.Add(Key(1, 0, 0), {{5, 6}, 0});
+  EXPECT_EQ(ledger.forgotten(), 0u);
+  ledger.Add(Key(1, 0, 2), {{0, 4}, 0});
+  EXPECT_THAT(ledger.Accepted(Key(1, 0, 1)), IsEmpty());
+  EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).size(), 2u) << "seen first, and heard of since";
+  EXPECT_EQ(ledger.Accepted(Key(1, 0, 2)).size(), 1u);
+  EXPECT_EQ(ledger.forgotten(), 1u);
 }
 
-TEST(LedgerTest, ThePartitionBeingFedIsNotForgotten) {
-  Ledger ledger(2);
-  for (std::uint64_t i = 0; i < 10; ++i) ledger.Add(Key(1, 0, 0), {3 * i, 3 * i + 1});
-  EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).items(), 10u);
-  ledger.Add(Key(1, 0, 1), {7, 7});
-  EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).items(), 10u) << "no items, nothing to remember";
+// A straggler that Spark runs again would feed all its rows a second time.
+TEST(LedgerTest, PartitionsThatAreBeingFedAreNotForgotten) {
+  Ledger ledger(4);
+  ledger.BeginSession(Key(1, 0, 0));
+  ledger.Add(Key(1, 0, 0), {{0, 1}, 0});
+  for (std::uint32_t i = 1; i < 100; ++i) ledger.Add(Key(1, 0, i), {{0, 1}, 0});
+  EXPECT_EQ(ledger.Accepted(Key(1, 0, 0)).size(), 1u);
+  ledger.EndSession(Key(1, 0, 0));
+  for (std::uint32_t i = 1; i < 100; ++i) ledger.Add(Key(1, 0, i), {{0, 1}, 0});
+  EXPECT_THAT(ledger.Accepted(Key(1, 0, 0)), IsEmpty());
+}
+
+TEST(LedgerTest, WhatIsOverTakesNoMemory) {
+  Ledger ledger;
+  ledger.Add(Key(1, 0, 0), {{0, 1}, 0});
+  ledger.TakenOverBy(Key(1, 0, 1), 3);
+  ledger.Forget(Key(1, 0, 0));
+  ledger.Forget(Key(1, 0, 1));
+  ledger.Forget(Key(1, 0, 2));
+  EXPECT_EQ(ledger.partitions(), 0u);
+  EXPECT_EQ(ledger.forgotten(), 0u);
 }
 
 TEST(LedgerTest, TheLatestAttemptOwnsAPartitionInWhateverOrderTheyCome) {

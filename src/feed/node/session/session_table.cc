@@ -42,6 +42,13 @@ bool SessionTable::NothingComes(const Queue& queue) const {
 }
 
 Chores SessionTable::TakeChores() {
+  if (const std::size_t forgotten = ledger_.forgotten(); forgotten > forgotten_told_) {
+    chores_.warnings.push_back(fmt::format(
+        "feed: forgot what came of {} partition{}, as too many are fed at the same time: "
+        "if Spark runs one of these tasks again, its rows come twice",
+        forgotten - forgotten_told_, forgotten - forgotten_told_ == 1 ? "" : "s"));
+    forgotten_told_ = forgotten;
+  }
   if (outgoing_.TakeNews()) chores_.listener = true;
   if (chores_.empty()) return {};
   chores_.spare = grants_.spare();
@@ -55,6 +62,15 @@ void SessionTable::EndEpochsBefore(Queue& queue, std::uint64_t epoch) {
   if (phase_ >= FeedPhase::kTerminated) return;
   queue.epochs.EndBefore(epoch);
   WakeConsumers();
+}
+
+void SessionTable::CloseEpochsBefore(Queue& queue, std::uint64_t epoch) {
+  queue.closed_before = std::max(queue.closed_before, epoch);
+  std::erase_if(queue.fed, [&](const PartitionKey& key) {
+    const bool over = key.epoch < queue.closed_before;
+    if (over) ledger_.Forget(key);
+    return over;
+  });
 }
 
 void SessionTable::EndFeed() {
@@ -129,6 +145,10 @@ void SessionTable::Open(FeederLink& link, Queue& queue, SessionOptions options) 
   });
   sessions_.emplace(session->id, session);
   link.session = session;
+  if (session->options.mode == Mode::kTrain) {
+    ledger_.BeginSession(session->options.key);
+    queue.fed.insert(session->options.key);
+  }
   ++queue.open_sessions;
   ++counters_.open_sessions;
   RequestMemory(*session, bytes);
@@ -209,6 +229,7 @@ void SessionTable::End(SessionPointer session, bool orderly) {
   session->phase = SessionPhase::kOver;
   session->orderly = orderly;
   grants_.Forget(session->id);
+  if (session->options.mode == Mode::kTrain) ledger_.EndSession(session->options.key);
   --queue.open_sessions;
   --counters_.open_sessions;
   // What a broken training session brought was accepted and is still consumed. The rows of a
@@ -319,7 +340,8 @@ void SessionTable::Accept(FeedSession& session, const QueuedChunk& chunk) {
     counters_.train_items += chunk.items;
     if (session.options.until_read) session.reads.Accept();
     if (!IsSample(chunk)) counters_.rows_read_elsewhere += chunk.rows_read;
-    ledger_.Add(session.options.key, {chunk.first, chunk.first + chunk.items});
+    ledger_.Add(session.options.key,
+                {.items = {chunk.first, chunk.first + chunk.items}, .checksum = chunk.checksum});
     queue.PushTrain(chunk);
   } else {
     queue.PushInference(chunk);

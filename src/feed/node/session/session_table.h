@@ -82,6 +82,9 @@ class SessionTable {
   struct Queue {
     Epochs epochs;
     std::size_t open_sessions = 0;
+    /// Training partitions of epochs that the driver has not closed.
+    std::set<PartitionKey> fed = {};
+    std::uint64_t closed_before = 0;  ///< Nothing comes any more of epochs before this one.
     /// By epoch: what other nodes have passed on.
     std::map<std::uint32_t, std::deque<QueuedChunk>> passed = {};
     /// Epoch, giver and number of what came of the latest of these epochs.
@@ -109,6 +112,8 @@ class SessionTable {
 
   // The feed.
   void EndEpochsBefore(Queue& queue, std::uint64_t epoch);
+  /// The driver says that all rows of epochs before this one have been fed.
+  void CloseEpochsBefore(Queue& queue, std::uint64_t epoch);
   void EndFeed();
   void Terminate();
   void Fail(std::string_view text);
@@ -167,6 +172,7 @@ class SessionTable {
   MemoryGrants grants_;
   Outgoing outgoing_;
   Ledger ledger_;
+  std::size_t forgotten_told_ = 0;  ///< Partitions that it has forgotten, of which the log knows.
   FeedCounters counters_;
   std::optional<Clock::TimePoint> progress_told_;
   Chores chores_;

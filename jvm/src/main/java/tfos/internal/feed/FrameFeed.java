@@ -28,7 +28,10 @@ final class FrameFeed extends PartitionFeed<InternalRow> {
             decimalsAsFloat64, chunkBytes)) {
       long wanted = NativeFeeder.firstChunkRows();
       while (rows.hasNext() && !feeder.stopped()) {
-        while (rows.hasNext() && columns.rows() < wanted && columns.bytes() < chunkBytes) {
+        long ahead = feeder.ahead();
+        long most = ahead > 0 ? ahead : Math.min(wanted, -ahead);
+        while (rows.hasNext() && columns.rows() < most
+            && (ahead > 0 || columns.bytes() < chunkBytes)) {
           columns.append(rows.next());
         }
         wanted = feeder.write(columns, wanted);

@@ -44,6 +44,17 @@ final class NativeFeeder implements AutoCloseable {
     return write(handle, wanted, rows.describe());
   }
 
+  /**
+   * What the next call should bring.
+   *
+   * @return above 0: exactly so many rows or batches, or what is left of the partition. An earlier
+   *     attempt has delivered them as one chunk, with which they are compared. Below 0: minus the
+   *     most that it may bring.
+   */
+  long ahead() {
+    return ahead(handle);
+  }
+
   /** Pickled batches that the first chunk should have. */
   static native long firstChunkBatches();
 
@@ -97,6 +108,8 @@ final class NativeFeeder implements AutoCloseable {
   private static native long write(long handle, long wanted, long[] numbers);
 
   private static native long writePickled(long handle, byte[][] batches, int count);
+
+  private static native long ahead(long handle);
 
   private static native boolean stopped(long handle);
 

@@ -17,17 +17,18 @@ final class PickledFeed extends PartitionFeed<byte[]> {
   @Override
   long[] feed(TaskContext context, int partition, Iterator<byte[]> batches, long chunkBytes) {
     try (NativeFeeder feeder = connect(context, partition, null, false, chunkBytes)) {
-      byte[][] chunk = new byte[Math.toIntExact(NativeFeeder.firstChunkBatches())][];
+      long next = NativeFeeder.firstChunkBatches();
       while (batches.hasNext() && !feeder.stopped()) {
+        long ahead = feeder.ahead();
+        // A new one each time: what was sent is let go of at once.
+        byte[][] chunk = new byte[Math.toIntExact(ahead > 0 ? ahead : Math.min(next, -ahead))][];
         int count = 0;
         long bytes = 0;
-        while (batches.hasNext() && count < chunk.length && bytes < chunkBytes) {
+        while (batches.hasNext() && count < chunk.length && (ahead > 0 || bytes < chunkBytes)) {
           chunk[count] = batches.next();
           bytes += chunk[count++].length;
         }
-        int next = Math.toIntExact(feeder.writePickled(chunk, count));
-        // What was sent is let go of at once.
-        chunk = new byte[next][];
+        next = feeder.writePickled(chunk, count);
       }
       return feeder.finish();
     }

@@ -1,4 +1,4 @@
-#include "records/framing/crc32c.h"
+#include "base/memory/crc32c.h"
 
 #include <array>
 
@@ -10,7 +10,7 @@
 
 #include "base/memory/unaligned.h"
 
-namespace tfos::records {
+namespace tfos {
 namespace {
 
 // Reflected, as everything here: bit 31 is the coefficient of x^0.
@@ -249,4 +249,4 @@ std::uint32_t ExtendCrc32c(std::uint32_t crc, std::span<const std::byte> bytes) 
   return extend(crc, bytes.data(), bytes.size());
 }
 
-}  // namespace tfos::records
+}  // namespace tfos

@@ -1,11 +1,11 @@
-#ifndef TFOS_RECORDS_FRAMING_CRC32C_H_
-#define TFOS_RECORDS_FRAMING_CRC32C_H_
+#ifndef TFOS_BASE_MEMORY_CRC32C_H_
+#define TFOS_BASE_MEMORY_CRC32C_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace tfos::records {
+namespace tfos {
 
 // CRC-32C (Castagnoli), by the processor's instructions where it has them. Threads: any.
 
@@ -34,6 +34,6 @@ struct Crc32cWay {
 };
 std::span<const Crc32cWay> Crc32cWays();
 
-}  // namespace tfos::records
+}  // namespace tfos
 
-#endif  // TFOS_RECORDS_FRAMING_CRC32C_H_
+#endif  // TFOS_BASE_MEMORY_CRC32C_H_

@@ -1,4 +1,4 @@
-#include "records/framing/crc32c.h"
+#include "base/memory/crc32c.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tfos::records {
+namespace tfos {
 namespace {
 
 std::span<const std::byte> Bytes(std::string_view text) {
@@ -66,4 +66,4 @@ TEST(Crc32cTest, MasksAsTensorFlowDoes) {
 }
 
 }  // namespace
-}  // namespace tfos::records
+}  // namespace tfos
