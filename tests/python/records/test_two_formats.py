@@ -1,6 +1,6 @@
 """The format of the jar and the one in Python: the same files, and the same words for what is wrong.
 
-test_tfrecord_source.py runs each of its tests with both. What differs is in docs/tfrecords.md.
+Tests in the folder spark run with both, too. What differs is in docs/tfrecords.md.
 """
 
 from __future__ import annotations
