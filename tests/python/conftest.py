@@ -42,7 +42,6 @@ LONGEST_FIRST = (
     "test_component.py",
     "test_examples.py",
     "test_kill.py",
-    "test_jvm.py",
     "test_yarn.py",
     "test_notebook.py",
 )
