@@ -11,7 +11,7 @@ import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import functions
 
-from support.record_source import PYTHON_FORMAT, Source
+from support.files.record_source import PYTHON_FORMAT, Source
 from support.spark_errors import SPARK_ERRORS
 from tfos.records.spark import sessions as tfrecord_sessions
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 import tfos
-from support.record_source import PYTHON_FORMAT, Source
+from support.files.record_source import PYTHON_FORMAT, Source
 from tfos.records.spark import sessions as tfrecord_sessions
 
 

@@ -8,9 +8,9 @@ import subprocess
 import pyarrow as pa
 import pytest
 
+from support.files.record_source import Source, ids
+from support.files.remote_files import visible_in
 from support.places import ROOT
-from support.record_source import Source, ids
-from support.remote_files import visible_in
 from support.spark_errors import SPARK_ERRORS
 from tfos import records
 from tfos.base import executable

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyspark
 import pytest
 
-from support.record_source import PYTHON_FORMAT, ids
-from support.remote_files import visible_in
+from support.files.record_source import PYTHON_FORMAT, ids
+from support.files.remote_files import visible_in
 from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
 from tfos import records
