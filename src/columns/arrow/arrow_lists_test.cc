@@ -1,4 +1,5 @@
 // Lists of numbers, of strings and of lists, and vectors of Spark ML.
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // Arrays that become no chunk: nulls, types that a chunk cannot hold, and damage of any kind.
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
