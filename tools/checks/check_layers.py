@@ -139,7 +139,17 @@ BANNED = {
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _SOURCES = {".cc", ".h"}
 _CODE = _SOURCES | {".java", ".py", ".sh"}
-_CODE_FOLDERS = ("bench", "examples", "fuzz", "include", "jvm/src", "python", "src", "tests", "tools")
+_CODE_FOLDERS = (
+    "bench",
+    "examples",
+    "fuzz",
+    "include",
+    "jvm/src",
+    "python",
+    "src",
+    "tests",
+    "tools",
+)
 # What a folder may hold, tests included.
 MOST_FILES = 20
 # What a file may hold; a source should have at most 400 (CONTRIBUTING.md).

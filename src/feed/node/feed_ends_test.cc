@@ -1,4 +1,4 @@
-// How a feed ends, early or late, and who hears of it.
+// How a feed ends, early or late, and how feeders and nodes learn of it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

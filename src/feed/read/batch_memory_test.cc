@@ -1,4 +1,4 @@
-// Whose memory batches are in, and who has it when.
+// The memory that batches lie in: when it is in place or copied, and when feeders get it back.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
