@@ -33,6 +33,9 @@ struct Overloaded : Functions... {
   using Functions::operator()...;
 };
 
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
+
 /// What agents and driver are sent must be readable there.
 template <typename Readers, typename Message>
 void CheckReadable(const Message& message) {
