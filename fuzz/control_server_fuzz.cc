@@ -89,7 +89,7 @@ class Port {
     ControlServer::Options options;
     options.bind_address = "127.0.0.1";
     options.token = token_;
-    options.identification_timeout = std::chrono::milliseconds(100);
+    options.identification_timeout = std::chrono::hours(1);
     auto server = ControlServer::Listen(io_.get_executor(), options, service_);
     if (!server.ok()) std::abort();
     server_ = std::move(server).value();

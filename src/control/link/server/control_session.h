@@ -24,6 +24,7 @@
 #include "control/link/server/control_server.h"
 #include "control/link/server/page_keys.h"
 #include "control/link/server/tunnels.h"
+#include "control/link/server/visitor.h"
 #include "control/link/spawn.h"
 #include "control/link/stream/async_stream.h"
 #include "control/link/time_limit.h"
@@ -65,22 +66,6 @@ inline std::string HeadForTensorBoard(Request request) {
   head << request.base();
   return std::move(head).str();
 }
-
-/// What a peer has proved so far.
-enum class CameAs {
-  kStranger,  ///< Nothing: it speaks HTTP at once.
-  kAgent,
-  kAsker,
-};
-
-/// A connection that was let in.
-struct Visitor {
-  std::unique_ptr<net::Stream> stream;
-  std::string peer;
-  std::string received = {};  ///< What a stranger has said already.
-  CameAs came_as = CameAs::kStranger;
-  int node_id = 0;  ///< An agent's.
-};
 
 /// One accepted connection: HTTP requests, or after an upgrade one agent.
 /// Owner and lifetime: shared by the server and its own operations. Threads: those of one

@@ -136,38 +136,45 @@ class TamperedLinkTest : public ::testing::Test {
   Talk Speak(std::uint16_t port, std::uint32_t node_id = kNodeId) const {
     Talk talk;
     asio::io_context io{1};
-    asio::co_spawn(
-        io,
-        [](asio::any_io_executor executor, CoordinatorLink::Options options,
-           Talk& result) -> asio::awaitable<void> {
-          auto link = co_await CoordinatorLink::Connect(executor, std::move(options));
-          if (!link.ok()) {
-            result.status = link.status();
-            co_return;
-          }
-          result.connected = true;
-          for (const std::string& text : Texts()) (*link)->Send(text);
-          while (result.heard.size() < Texts().size()) {
-            Result<std::string> heard = co_await (*link)->Read();
-            if (!heard.ok()) {
-              result.status = heard.status();
-              break;
-            }
-            result.heard.push_back(*std::move(heard));
-          }
-          // Without a goodbye, of which nobody depends.
-        }(io.get_executor(),
-                         {.door = {.address = "127.0.0.1",
-                                   .port = port,
-                                   .key = KeyFor(token_, Purpose::kJoin),
-                                   .encryption = net::Encryption::kAlways,
-                                   .node_id = node_id,
-                                   .connect_timeout = kLong},
-                          .idle_timeout = kLong},
-                         talk),
-        [](const std::exception_ptr& thrown) { EXPECT_EQ(thrown, nullptr); });
+    std::unique_ptr<CoordinatorLink> link;  // Goes before the context, which runs no more then.
+    asio::co_spawn(io,
+                   Converse(io.get_executor(),
+                            {.door = {.address = "127.0.0.1",
+                                      .port = port,
+                                      .key = KeyFor(token_, Purpose::kJoin),
+                                      .encryption = net::Encryption::kAlways,
+                                      .node_id = node_id,
+                                      .connect_timeout = kLong},
+                             .idle_timeout = kLong},
+                            link, talk),
+                   [&io](const std::exception_ptr& thrown) {
+                     EXPECT_EQ(thrown, nullptr);
+                     io.stop();
+                   });
     io.run();
     return talk;
+  }
+
+  /// Without a goodbye.
+  static asio::awaitable<void> Converse(asio::any_io_executor executor,
+                                        CoordinatorLink::Options options,
+                                        std::unique_ptr<CoordinatorLink>& link, Talk& talk) {
+    auto connected = co_await CoordinatorLink::Connect(executor, std::move(options));
+    talk.connected = connected.ok();
+    if (!talk.connected) {
+      talk.status = connected.status();
+      co_return;
+    }
+    link = std::move(connected).value();
+    for (const std::string& text : Texts()) link->Send(text);
+    while (talk.heard.size() < Texts().size()) {
+      Result<std::string> heard = co_await link->Read();
+      if (!heard.ok()) {
+        talk.status = heard.status();
+        co_return;
+      }
+      talk.heard.push_back(*std::move(heard));
+    }
   }
 
   static const std::vector<std::string>& Texts() {
