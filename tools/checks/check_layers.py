@@ -32,10 +32,10 @@ ALLOWED = {
     "feed/queue": {"base", "feed/wire"},
     "feed/node": {"base", "chunk", "feed/queue", "feed/wire", "net"},
     "feed/read": {"base", "chunk", "columns", "feed/node", "feed/queue", "feed/wire"},
-    "control/messages": {"base"},
+    "control/messages": {"base", "net"},
     "control/ask": {"base", "control/messages", "net"},
     "control/host": {"base", "control/messages", "net"},
-    "control/link": {"base", "control/ask", "control/host", "control/messages", "net"},
+    "control/link": {"base", "control/host", "control/messages", "net"},
     "control/coordinator": {"base", "control/host", "control/link", "control/messages", "net"},
     "control/agent": {
         "base",
@@ -126,7 +126,7 @@ TEST_ONLY = {
     "feed/node": {"feed/feeder"},
     "feed/read": {"feed/feeder"},
     "cli": {"chunk", "feed"},
-    "control/coordinator": {"control/ask"},
+    "control/link": {"control/ask"},
     "datasets": {"feed/feeder"},
 }
 TESTING = "testing"
