@@ -156,6 +156,8 @@ class Cluster:
             if queue == VALIDATION_QUEUE:
                 raise BadInputError(f"data and validation can't both go to the queue {queue!r}")
             sources[VALIDATION_QUEUE] = validation
+        for source in sources.values():
+            self._feed.learn_schema(source)
         plan = plan_training(sources, epochs, shuffle, cache)
         self._feed.train(plan, sources, queue, feed_timeout, decimals)
 
@@ -190,6 +192,7 @@ class Cluster:
         fit the schema.
         """
         self._check_feedable(queue)
+        self._feed.learn_schema(data)
         if hasattr(data, "mapInArrow"):
             wanted = frames.plan_inference(data, schema, keys, decimals)
             return self._feed.infer_frame(wanted, feed_timeout, queue, decimals)

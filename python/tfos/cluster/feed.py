@@ -24,6 +24,7 @@ from tfos.feed.plan import FeedPlan, Replay
 from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
 from tfos.settings import Settings
 from tfos.spark import arrow_types, jar
+from tfos.spark.connect import is_connect
 from tfos.spark.jobs import SparkJobs, pickled_batches
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,12 @@ class ClusterFeed:
         self._turns: dict[str, threading.Lock] = {}  # by queue
         self._epochs: dict[str, int] = {}  # the next of each queue; they count through its life
         self._ledger = Ledger()
+
+    def learn_schema(self, data: Any) -> None:
+        """Has pyspark keep the schema of ``data``, should that be a DataFrame of Spark Connect,
+        so that whoever looks at it need not ask Spark."""
+        if is_connect(data):
+            self._ask_spark("schema", lambda: data.schema)
 
     def ledger(self) -> Ledger:
         """With what the nodes have reported so far. It is the caller's own."""
@@ -266,7 +273,9 @@ class ClusterFeed:
         by_jvm = self._feeds_by_jvm()
 
         def feed(seed: int, timeout: float, queue: str, epoch: int, replay: Replay) -> None:
-            ordered = shuffling.shuffled_frame(source, seed) if seed else source
+            ordered = source
+            if seed:
+                ordered = self._ask_spark("shuffle", partial(shuffling.shuffled_frame, source, seed))
             plan = self._plan(False, timeout, queue, epoch, replay)
             if by_jvm:
                 collect = partial(jvm.train, ordered, plan, names, decimals)
@@ -289,6 +298,13 @@ class ClusterFeed:
             f"Python workers: {unused}" if unused else "the executors' JVMs",
         )
         return not unused
+
+    def _ask_spark(self, kind: str, question: Callable[[], Any]) -> Any:
+        """The answer to ``question()``, or the cluster's failure, should that come first. pyspark
+        asks a server of Spark Connect that has died again for ten minutes."""
+        job = self._jobs.start(kind, question, lambda _job: self._coordinator.notify())
+        self._coordinator.wait(lambda: job.done, None)
+        return job.result()
 
     def _run_feed(self, collect: Callable[[], list[Any]]) -> list[Any]:
         """Runs a job that feeds, until it has ended or no node wants more rows, and returns what
