@@ -8,7 +8,7 @@ namespace tfos::control {
 /// Whether a node's process still answers its agent, which asks it again and again.
 ///
 /// The answers come from a thread of the node that does nothing else, so a node that is silent is
-/// stopped, waits in the kernel, or gets no processor. What its program does is no reason. Only
+/// stopped, waits in the kernel, or gets no processor. What its program does is not a reason. Only
 /// the time counts in which the agent itself has looked: if its whole host stood still, the node
 /// was not silent.
 ///
