@@ -148,6 +148,16 @@ void NodeProcess::OnSilence() {
 
 asio::awaitable<void> NodeProcess::End(ExitStatus exit) {
   co_await said_all_.Wait(Deadline::After(kLastWordsPatience));
+  if (exit.left_behind) {
+    const Result<ProcessState> state = ReadProcessState(child_->pid());
+    events_.on_failure(
+        Failing("end",
+                fmt::format("the node's process (pid {}) can't be killed: {}. It is left there, "
+                            "with its memory and GPUs; its host may need a restart",
+                            child_->pid(),
+                            state.ok() ? DescribeStandstill(*state) : state.status().ToString()),
+                /*lost=*/true));
+  }
   events_.on_end(exit);
 }
 
