@@ -12,8 +12,8 @@ from tfos.errors import ClusterTimeoutError
 
 logger = logging.getLogger(__name__)
 
-#: Beyond the grace between TERM and KILL, for agents that can't kill their nodes to say so. They wait
-#: for 30 s (SupervisedChild::kKillPatience).
+#: Beyond the grace between TERM and KILL, for agents that can't kill their nodes to say so. They
+#: wait for 30 s (SupervisedChild::kKillPatience).
 _KILL_SECONDS = 60.0
 
 
