@@ -169,6 +169,7 @@ void FeedFrames() {
                                {"queue", "input"},
                                {"epoch", 7},
                                {"timeout", 1.5},
+                               {"answer_timeout", 30.0},
                                {"region_bytes", 1 << 20},
                                {"cache", "disk"},
                                {"replays", 3},

@@ -161,6 +161,7 @@ class Group:
 
 _cluster: tuple[tuple[Any, ...], dict[str, Any]] | None = None
 _group: Group | None = None
+_may_lose_nodes = False
 _joining = threading.Lock()
 
 
@@ -168,8 +169,9 @@ def use(
     nodes: Sequence[Mapping[str, Any]], node_id: int, key: str, listener: int, **options: Any
 ) -> None:
     """Says which cluster this process is a node of; ``tfos.node`` does. Connects nothing yet.
-    Arguments are those of :class:`Group`."""
-    global _cluster
+    Arguments are those of :class:`Group`; with ``may_lose_nodes`` there is to be none."""
+    global _cluster, _may_lose_nodes
+    _may_lose_nodes = options.pop("may_lose_nodes", False)
     _cluster = ((nodes, node_id, key, listener), options)
 
 
@@ -213,6 +215,11 @@ def group() -> Group:
                 raise BadInputError(
                     "collective operations are for nodes: call them in the program "
                     "that tfos.run starts"
+                )
+            if _may_lose_nodes:
+                raise BadInputError(
+                    "ctx.distribute and tfos.collective are for nodes that train in step, which "
+                    "can't go on without a lost one: they do not go with max_lost_nodes"
                 )
             with tf.init_scope():
                 arguments, options = _cluster

@@ -453,6 +453,51 @@ TEST_F(AgentCommandTest, AProgramThatIsNotThereIsNamed) {
   EXPECT_TRUE(AgentEnds());
 }
 
+TEST_F(AgentCommandTest, ANodeThatDoesNotAnswerIsKilledAndNamed) {
+  json bootstrap = Bootstrap(R"(
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+say('pong')
+say('metrics', metrics={'step': 120, 'loss': 0.5})
+say('state', state='running')
+for answer in range(3):
+    assert hear() == {'type': 'ping'}
+    say('pong')
+os.kill(os.getpid(), signal.SIGSTOP)
+)");
+  bootstrap["answer_timeout_ms"] = 200;
+  LaunchRunning(bootstrap);
+  const json failure = coordinator_.Await("failed")["failure"];
+  EXPECT_EQ(failure["step"], "answer its agent");
+  EXPECT_EQ(failure["lost"], true);
+  const std::string message = failure["message"];
+  EXPECT_THAT(message, HasSubstr("it is stopped (SIGSTOP"));
+  EXPECT_THAT(message, HasSubstr("It was running, step=120."));
+  EXPECT_THAT(message, HasSubstr("spark.tfos.node.answerTimeout"));
+  EXPECT_TRUE(NodeEnds());
+  EXPECT_TRUE(AgentEnds());
+}
+
+TEST_F(AgentCommandTest, HowLongANodeHasNotAnsweredIsAMetric) {
+  json bootstrap = Bootstrap("say('pong'); say('state', state='running'); hear(); forever()");
+  bootstrap["answer_timeout_ms"] = 0;
+  LaunchRunning(bootstrap);
+  const json heartbeat = coordinator_.Await([](const json& message) {
+    return message["type"] == "heartbeat" && message["metrics"].contains("seconds_without_answer");
+  });
+  EXPECT_EQ(heartbeat["metrics"]["seconds_without_answer"], 2);
+}
+
+TEST_F(AgentCommandTest, ANodeThatNeverSaysThatItAnswersIsNotAsked) {
+  json bootstrap =
+      Bootstrap("say('state', state='running'); assert hear()['type'] == 'end_feed'; say('done')");
+  bootstrap["answer_timeout_ms"] = 1;
+  LaunchRunning(bootstrap);
+  for (int i = 0; i < 5; ++i) coordinator_.Await("heartbeat");
+  coordinator_.Send({{"type", "end_feed"}});
+  coordinator_.Await("done");
+  EXPECT_TRUE(AgentEnds());
+}
+
 TEST_F(AgentCommandTest, TheNodeDiesWithItsAgent) {
   RunProgram("say('state', state='running'); forever()");
   ASSERT_EQ(::kill(registered_["agent_pid"].get<pid_t>(), SIGKILL), 0);

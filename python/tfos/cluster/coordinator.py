@@ -185,7 +185,11 @@ class Coordinator:
             self._closing = True
         self.send("exit")
         self._channel.await_end(timeout)
-        self._reader.join()
+        # It may be in a call to Spark that never comes back.
+        self._reader.join(timeout)
+        if self._reader.is_alive():
+            logger.warning("the cancellation of Spark's jobs has not ended; it is left alone")
+            return
         self._channel.close()
 
     def _read_events(self) -> None:

@@ -240,6 +240,7 @@ class ClusterFeed:
             job_id=secrets.token_bytes(16),
             queue=queue,
             timeout=timeout,
+            answer_timeout=self._settings.node_answer_timeout,
             region_bytes=self._settings.feed_region,
             chunk_bytes=self._settings.feed_chunk,
             epoch=epoch,

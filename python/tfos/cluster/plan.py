@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -136,6 +137,7 @@ class ClusterPlan:
             registration_timeout_ms=self._registration_timeout_ms,
             heartbeat_interval_ms=round(settings.heartbeat_interval * 1000),
             heartbeat_timeout_ms=round(settings.heartbeat_timeout * 1000),
+            answer_timeout_ms=math.ceil(settings.node_answer_timeout * 1000),
             advertised_address=settings.node_advertised_address,
             ports=settings.ports,
             python=settings.python,

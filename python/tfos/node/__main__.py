@@ -110,6 +110,7 @@ def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
         bootstrap["keys"]["tensors"],
         bootstrap["tensor_port_fd"],
         encrypt=bootstrap["encrypt"],
+        may_lose_nodes=bootstrap["node"]["may_lose_nodes"],
         **bootstrap["node"]["tensors"],
     )
     if bootstrap["gpu_fraction"]:

@@ -46,7 +46,6 @@ using std::chrono::seconds;
 constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 
 constexpr seconds kBootstrapPatience(60);
-constexpr milliseconds kNoGrace(0);
 /// For a node that has said `done` or `failed` to leave by itself.
 constexpr seconds kLeavePatience(10);
 /// For the last messages to get away.
@@ -272,6 +271,7 @@ asio::awaitable<void> Agent::SendHeartbeats() {
   while (!life_.left()) {
     timer.expires_after(place_.bootstrap().heartbeat_interval);
     co_await timer.async_wait(kNoThrow);
+    report_.SetSilence(life_.node_runs() ? node_->silence() : Clock::Duration::zero());
     report_.SendHeartbeat();
   }
 }
@@ -324,10 +324,8 @@ void Agent::StartNode(const control::StartNode& start) {
   Result<std::unique_ptr<NodeProcess>> node = NodeProcess::Start(
       executor_, place_.OptionsOfNode(start), log_, warnings_,
       {.on_message = [this](NodeMessage message) { return OnNodeMessage(std::move(message)); },
-       .on_failure =
-           [this](const std::string& step, const std::string& problem) {
-             Handle(AgentEvent::kFailed, Failing(step, problem));
-           },
+       .on_failure = [this](const EventDetails& details) { Handle(AgentEvent::kFailed, details); },
+       .doing = [this] { return report_.Doing(); },
        .on_end = [this](ExitStatus exit) { OnNodeEnd(exit); }});
   if (!node.ok()) {
     Handle(AgentEvent::kFailed, Failing("start the node", node.status().ToString()));

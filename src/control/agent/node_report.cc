@@ -1,12 +1,22 @@
 #include "control/agent/node_report.h"
 
+#include <array>
+#include <chrono>
 #include <utility>
 #include <variant>
 
+#include "base/format.h"
 #include "control/messages/launch_messages.h"
 
 namespace tfos::control {
 namespace {
+
+/// The metrics that say how far a program has come.
+constexpr std::array kWhereItIs = {"epoch", "step", "batches", "rows"};
+
+/// From here on the driver is told that a node does not answer.
+constexpr std::chrono::seconds kSilenceToTell(2);
+constexpr const char* kSilenceMetric = "seconds_without_answer";
 
 std::string Line(std::string message) { return std::move(message) + '\n'; }
 
@@ -64,9 +74,32 @@ void NodeReport::Relay(NodeMessage message, RepeatedWarnings& warnings) {
   }
 }
 
+std::string NodeReport::Doing() const {
+  std::string doing(NodeStateName(state_.state));
+  if (!state_.detail.empty()) doing += fmt::format(" ({})", state_.detail);
+  for (const char* const name : kWhereItIs) {
+    const auto metric = metrics_.find(name);
+    if (metric == metrics_.end()) continue;
+    std::visit([&](const auto& value) { doing += fmt::format(", {}={}", name, value); },
+               metric->second);
+  }
+  return doing;
+}
+
+Metrics NodeReport::AllMetrics() const {
+  Metrics metrics = metrics_;
+  if (tells_silence_) {
+    metrics[kSilenceMetric] =
+        std::int64_t{std::chrono::floor<std::chrono::seconds>(silence_).count()};
+  }
+  return metrics;
+}
+
 void NodeReport::SendHeartbeat() {
+  // Once told, its end is told, too: the coordinator keeps what it last heard.
+  tells_silence_ = tells_silence_ || silence_ >= kSilenceToTell;
   link_->SendLatest(Heartbeat::kType,
-                    [this] { return SerializeMessage(Heartbeat{.metrics = metrics_}); });
+                    [this] { return SerializeMessage(Heartbeat{.metrics = AllMetrics()}); });
 }
 
 void NodeReport::TellFormed() { task_.Send(Line(SerializeMessage(NodesFormed{}))); }
@@ -83,6 +116,7 @@ void NodeReport::TellFailure(FailureReport report) {
 
 void NodeReport::TellDone() {
   state_.pid = 0;
+  silence_ = Clock::Duration::zero();
   SendHeartbeat();
   link_->Send(SerializeMessage(Done{}));
   Enter(NodeState::kDone, "");

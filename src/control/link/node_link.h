@@ -27,9 +27,10 @@ namespace tfos::control {
 ///
 /// Owner and lifetime: one object for the life of the process. While it exists the agent's death
 /// kills the process and its group at once. Destroy it only when the node may outlive its agent.
-/// Threads: two of its own once started. One reads and only reads, so that nothing the program does
-/// (holding Python's interpreter lock, for one) delays the kill; the other calls the handlers.
+/// Threads: two of its own once started. One reads, so that nothing the program does (holding
+/// Python's interpreter lock, for one) delays the kill; the other calls the handlers.
 /// `Send` may be called from any thread.
+/// It answers the agent's pings on the first one, too: they ask for the process, not the program.
 /// Errors: sending fails with reconnect once the agent is gone, shortly before the kill.
 class NodeLink {
  public:

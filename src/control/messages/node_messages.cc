@@ -48,5 +48,7 @@ template Result<NodeMessage> ParseMessage<NodeMessage>(std::string_view);
 
 template std::string SerializeMessage(const NodeBootstrap&);
 template std::string SerializeMessage(const MetricsReport&);
+template std::string SerializeMessage(const Ping&);
+template std::string SerializeMessage(const Pong&);
 
 }  // namespace tfos::control

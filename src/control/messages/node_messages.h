@@ -55,8 +55,13 @@ struct NodeBootstrap {
   std::int64_t payload_bytes = 0;
 };
 
-using NodeCommand =
-    std::variant<NodeBootstrap, EndEpoch, StepTickets, EndFeed, NodeLeaving, Stop, UnknownMessage>;
+/// Asks whether the node's process still runs.
+struct Ping {
+  static constexpr std::string_view kType = "ping";
+};
+
+using NodeCommand = std::variant<NodeBootstrap, EndEpoch, StepTickets, EndFeed, NodeLeaving, Stop,
+                                 Ping, UnknownMessage>;
 
 // From a node to its agent.
 
@@ -65,8 +70,13 @@ struct MetricsReport {
   ReportedMetrics metrics;
 };
 
+/// It does, and answers each `ping` from now on. A node that never says so is never asked.
+struct Pong {
+  static constexpr std::string_view kType = "pong";
+};
+
 using NodeMessage = std::variant<StateReport, MetricsReport, StepReport, FeedTerminated,
-                                 FailureMessage, Done, UnknownMessage>;
+                                 FailureMessage, Done, Pong, UnknownMessage>;
 
 }  // namespace tfos::control
 

@@ -22,6 +22,7 @@ std::vector<std::string> Examples<NodeCommand>() {
       R"({"type":"end_feed"})",
       R"({"type":"leaving","node_id":1,"reason":"r"})",
       R"({"type":"stop","reason":"r","grace_ms":0})",
+      R"({"type":"ping"})",
   };
 }
 
@@ -36,6 +37,7 @@ std::vector<std::string> Examples<NodeMessage>() {
       R"({"type":"feed_terminated"})",
       R"({"type":"failed","failure":REPORT})",
       R"({"type":"done"})",
+      R"({"type":"pong"})",
   };
 }
 

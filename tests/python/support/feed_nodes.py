@@ -66,6 +66,7 @@ class Nodes:
             "epoch": 0,
             "queue": "input",
             "timeout": TIMEOUT,
+            "answer_timeout": 0,
             "region_bytes": 1 << 20,
             "cache": "",
             "replays": 0,

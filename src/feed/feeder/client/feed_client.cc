@@ -10,6 +10,7 @@
 #include "feed/feeder/client/feed_client_impl.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/read_position.h"
+#include "net/ack_watch.h"
 #include "net/handshake/handshake.h"
 #include "net/own_unix.h"
 #include "net/socket.h"
@@ -19,7 +20,7 @@ namespace {
 
 /// A host that is gone is to be noticed before the wait for progress is over. Here only, as the
 /// node reads at once whatever comes, and a task may take its results slowly.
-constexpr std::chrono::seconds kUnansweredLimit{60};
+constexpr std::chrono::seconds kUnansweredLimit = net::kUnacknowledgedLimit;
 
 /// Before the second handshake; twice as long before each further one.
 constexpr std::chrono::milliseconds kFirstPause{20};

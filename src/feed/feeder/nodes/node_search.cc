@@ -56,7 +56,7 @@ class Search {
       : options_(options),
         endpoints_(endpoints),
         patience_(
-            std::make_shared<Patience>(Deadline::After(options.progress_timeout), options.check)),
+            std::make_shared<Patience>(Deadline::After(options.connect_timeout), options.check)),
         answers_(endpoints.size()) {}
 
   Result<FoundNodes> Run() {

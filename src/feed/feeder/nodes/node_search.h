@@ -25,7 +25,7 @@ struct FoundNodes {
 };
 
 /// Connects to all these nodes at the same time, and asks each what it has of the partition. One
-/// that is slow to answer delays nobody else, and all share one deadline: `progress_timeout`.
+/// that is slow to answer delays nobody else, and all share one deadline: `connect_timeout`.
 ///
 /// Any thread; it has threads of its own until it returns, of which none asks `options.check`.
 /// Errors: kRetryLater names all nodes that have not answered in time. Failures of FeedClient that

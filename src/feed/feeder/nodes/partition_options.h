@@ -22,8 +22,11 @@ struct PartitionWriterOptions {
   /// Whether rows may go as pickles. If not, those that make no columns are refused here.
   bool pickles = true;
   SessionOptions session;
-  /// How long no node that may be fed says anything; also the time for connecting to all of them.
+  /// How long no node that may be fed says anything.
   std::chrono::milliseconds progress_timeout{600'000};
+  /// The time for connecting to all of them, and for their words what they have of the partition.
+  /// Threads of the nodes give them that wait for no program.
+  std::chrono::milliseconds connect_timeout{600'000};
   /// Ends waits early.
   InterruptCheck check = {};
 

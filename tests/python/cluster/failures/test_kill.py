@@ -274,6 +274,7 @@ PROGRAMS = {
     "load": "HangsWhileLoading",
     "feed": "read_slowly_with_a_child",
     "shutdown": "wait_for_ever_with_a_child",
+    "wait": "wait_for_ever_with_a_child",
 }
 
 
@@ -301,6 +302,29 @@ def test_a_killed_driver_leaves_nothing(drive, phase):
     driver.wait_for(phase)
     driver.kill("driver")
     assert driver.ends() == (-signal.SIGKILL, [])
+
+
+@pytest.mark.parametrize("phase", ["feed", "wait", "shutdown"])
+def test_ctrl_c_ends_everything(drive, phase):
+    driver = drive(PROGRAMS[phase], phase)
+    driver.remember()
+    driver.wait_for(phase)
+    driver.process.send_signal(signal.SIGINT)
+    code, left = driver.ends()
+    assert (code, left) == (-signal.SIGINT, [])
+    assert "KeyboardInterrupt" in driver.read_errors()
+
+
+def test_a_spark_session_that_stops_in_mid_feed_ends_everything(drive):
+    driver = drive(PROGRAMS["feed"], "stop")
+    driver.remember()
+    driver.wait_for("feed")
+    code, left = driver.ends()
+    assert (code, left) == (1, [])
+    # The feed's job is told by Spark, and its nodes that their executors end: either is first.
+    errors = driver.read_errors()
+    assert "SparkContext was shut down" in errors or "NodeFailedError" in errors
+    assert "AttributeError" not in errors, "what came of it hides the cause"
 
 
 def test_a_killed_python_worker_is_retried_and_its_rows_are_not_fed_twice(drive):

@@ -183,6 +183,14 @@ def step_in_time(ctx):
     ctx.dataset(BATCH, remainder="drop")
 
 
+def train_together(ctx):
+    import keras
+
+    model = keras.Sequential([keras.layers.Input((20,)), keras.layers.Dense(1)])
+    model.compile(ctx.distribute(keras.optimizers.SGD(0.01)), "mse")
+    model.fit(ctx.dataset(BATCH), verbose=0)
+
+
 def test_what_does_not_go_with_lost_nodes_is_said(spark, tmp_path):
     with pytest.raises(BadInputError, match="max_lost_nodes is for nodes that Spark feeds"):
         tfos.run(spark, read_objects, nodes=1, input_mode="tensorflow", max_lost_nodes=1)
@@ -190,4 +198,7 @@ def test_what_does_not_go_with_lost_nodes_is_said(spark, tmp_path):
         with tfos.run(spark, step_in_time, nodes=2, max_lost_nodes=1) as cluster:
             with pytest.raises(BadInputError, match="cache='memory' keeps rows in the nodes"):
                 cluster.train(pickled_rdd(spark), cache="memory")
+            cluster.train(pickled_rdd(spark))
+    with pytest.raises(NodeFailedError, match="ctx.distribute and tfos.collective are for nodes"):
+        with tfos.run(spark, train_together, nodes=2, max_lost_nodes=1) as cluster:
             cluster.train(pickled_rdd(spark))
