@@ -276,7 +276,8 @@ class ClusterFeed:
         def feed(seed: int, timeout: float, queue: str, epoch: int, replay: Replay) -> None:
             ordered = source
             if seed:
-                ordered = self._ask_spark("shuffle", partial(shuffling.shuffled_frame, source, seed))
+                shuffle = partial(shuffling.shuffled_frame, source, seed)
+                ordered = self._ask_spark("shuffle", shuffle)
             plan = self._plan(False, timeout, queue, epoch, replay)
             if by_jvm:
                 collect = partial(jvm.train, ordered, plan, names, decimals)
