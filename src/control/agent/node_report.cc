@@ -1,14 +1,27 @@
 #include "control/agent/node_report.h"
 
+#include <optional>
 #include <utility>
 #include <variant>
 
+#include "control/host/process_usage.h"
 #include "control/messages/launch_messages.h"
 
 namespace tfos::control {
 namespace {
 
 std::string Line(std::string message) { return std::move(message) + '\n'; }
+
+/// With what the node's process uses, where its program reports nothing by these names.
+Metrics WithUsage(Metrics metrics, std::int64_t pid) {
+  if (pid == 0 || metrics.size() + 2 > kMostMetrics) return metrics;
+  const std::optional<ProcessUsage> usage = ReadProcessUsage(static_cast<pid_t>(pid));
+  if (usage.has_value()) {
+    metrics.emplace("cpu_seconds", usage->cpu_seconds);
+    metrics.emplace("rss_bytes", usage->rss_bytes);
+  }
+  return metrics;
+}
 
 }  // namespace
 
@@ -65,8 +78,9 @@ void NodeReport::Relay(NodeMessage message, RepeatedWarnings& warnings) {
 }
 
 void NodeReport::SendHeartbeat() {
-  link_->SendLatest(Heartbeat::kType,
-                    [this] { return SerializeMessage(Heartbeat{.metrics = metrics_}); });
+  link_->SendLatest(Heartbeat::kType, [this] {
+    return SerializeMessage(Heartbeat{.metrics = WithUsage(metrics_, state_.pid)});
+  });
 }
 
 void NodeReport::TellFormed() { task_.Send(Line(SerializeMessage(NodesFormed{}))); }
