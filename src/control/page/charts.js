@@ -7,10 +7,12 @@
   const HEIGHT = 150;
   const colorOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const MOST_OF_PROGRAM = 12;
+  const MOST_SUMMED = 8;  // Nodes.
 
-  // What is measured of every cluster. `of`: which curve stands for all nodes.
+  // What is measured of every cluster. `of`: which curve stands for all nodes; of many, it is the mean
+  // in any case, as the curve of one node would vanish below the sum.
   const COMMON = [
-    {id: "rows", title: "Rows read", of: "sum", ofNodes: true, unit: (v) => `${tfos.number(v)}/s`},
+    {id: "rows", title: "Rows read", of: "sum", unit: (v) => `${tfos.number(v)}/s`},
     {
       id: "waits", title: "Who waits", unit: tfos.percent, most: 1,
       lines: [
@@ -18,10 +20,10 @@
         {label: "Spark waits for nodes", name: "feed_feeder_wait_seconds", color: "--c1"},
       ],
     },
-    {id: "feed_queued_bytes", title: "Rows waiting in nodes", of: "sum", ofNodes: true, unit: tfos.bytes},
-    {id: "step", title: "Steps", of: "mean", ofNodes: true, unit: (v) => `${tfos.number(v)}/s`},
-    {id: "cpu_seconds", title: "CPU of the program", of: "mean", ofNodes: true, unit: (v) => `${tfos.number(v)} cores`},
-    {id: "rss_bytes", title: "Memory of the program", of: "mean", ofNodes: true, unit: tfos.bytes},
+    {id: "feed_queued_bytes", title: "Rows waiting in nodes", of: "sum", unit: tfos.bytes},
+    {id: "step", title: "Steps", of: "mean", unit: (v) => `${tfos.number(v)}/s`},
+    {id: "cpu_seconds", title: "CPU cores of the program", of: "mean", unit: (v) => (known(v) ? Number(v.toPrecision(3)).toString() : "")},
+    {id: "rss_bytes", title: "Memory of the program", of: "mean", unit: tfos.bytes},
   ];
   const OF_THE_FEED = /^(feed_|cache_|batches$|rows$|result_rows$|step$|cpu_seconds$|rss_bytes$|epoch$)/;
 
@@ -30,7 +32,7 @@
     const own = Object.keys(series).filter((name) => !OF_THE_FEED.test(name)).sort((a, b) =>
       (/loss/.test(b) - /loss/.test(a)) || (/^loss$/.test(b) - /^loss$/.test(a)) || (a < b ? -1 : 1));
     const ofProgram = own.map((name) => ({
-      id: name, title: name, of: "mean", ofNodes: true,
+      id: name, title: name, of: "mean",
       unit: series[name].kind === "rate" ? (v) => `${tfos.number(v)}/s` : tfos.number,
     }));
     const ofAll = COMMON.filter((chart) => chart.lines ? chart.lines.some((line) => series[line.name]) : series[chart.id]);
@@ -46,11 +48,12 @@
       this.box = element("div", {class: "chart", role: "img", "data-chart": plan.id},
                          element("h3", {}, plan.title, this.readout), this.place);
       this.shape = "";
+      this.total = null;
       this.plot = null;
     }
 
     /** The lines of the chart, in the order of drawing. */
-    lines(series, picked) {
+    lines(series, picked, nodeCount) {
       if (this.plan.lines) {
         return this.plan.lines.filter((line) => series[line.name]).map((line) => ({
           label: line.label, color: line.color, width: 2,
@@ -59,8 +62,10 @@
       }
       const of = series[this.plan.id];
       const lines = [];
+      const which = nodeCount > MOST_SUMMED ? "mean" : this.plan.of;
+      this.total = which === this.plan.of ? null : of.sum;
       const several = of.nodes && Object.keys(of.nodes).length > 0;
-      if (this.plan.of === "mean") {
+      if (which === "mean") {
         lines.push({label: "least", color: "", width: 0, values: of.min});
         lines.push({label: "most", color: "", width: 0, values: of.max, band: true});
       }
@@ -68,14 +73,14 @@
         if (of.nodes[id]) lines.push({label: name, color, width: 1, values: of.nodes[id]});
       }
       lines.push({
-        label: this.plan.of === "sum" ? "all nodes" : "mean", color: several ? "--text" : "--c1",
-        width: 2, values: of[this.plan.of],
+        label: which === "sum" ? "all nodes" : "mean", color: several ? "--text" : "--c1",
+        width: 2, values: of[which],
       });
       return lines;
     }
 
-    show(times, series, picked) {
-      const lines = this.lines(series, picked);
+    show(times, series, picked, nodeCount) {
+      const lines = this.lines(series, picked, nodeCount);
       const shape = JSON.stringify(lines.map((line) => [line.label, line.color]));
       const data = [times, ...lines.map((line) => line.values)];
       this.drawn = lines;
@@ -103,7 +108,8 @@
         legend: {show: false}, padding: [6, 6, 0, 0],
         cursor: {sync: {key: this.sync}, y: false, points: {show: false}, drag: {x: false, y: false}},
         scales: {y: {range: (plot, least, most) => this.range(least, most)}},
-        axes: [{...axis, size: 28, space: 60},
+        axes: [{...axis, size: 28, space: 70, values: (plot, ticks, axisAt, space, step) =>
+                 ticks.map((v) => tfos.clock(new Date(1000 * v), step < 60))},
                {...axis, size: 62, values: (plot, ticks) => ticks.map((v) => this.plan.unit(v))}],
         bands,
         series: [{}, ...lines.map((line) => ({
@@ -129,14 +135,20 @@
       let text;
       if (this.plan.lines) {
         text = this.drawn.map((line) => `${line.label} ${this.plan.unit(value(line))}`).join(", ");
+        this.readout.replaceChildren(...this.drawn.map((line) => {
+          const dot = element("span", {class: "dot"});
+          dot.style.background = `var(${line.color})`;
+          return element("span", {class: "part"}, dot, `${line.label} ${this.plan.unit(value(line))}`);
+        }));
       } else {
         const bands = this.drawn.filter((line) => line.label === "least" || line.label === "most").map(value);
         text = this.plan.unit(value(this.drawn.at(-1)));
         if (bands.length === 2 && known(bands[0]) && bands[0] !== bands[1]) {
           text += ` (${this.plan.unit(bands[0])} to ${this.plan.unit(bands[1])})`;
         }
+        if (this.total) text = `all ${this.plan.unit(value({values: this.total}))}, each ${text}`;
+        this.readout.textContent = text;
       }
-      this.readout.textContent = text;
       if (!known(at)) this.box.setAttribute("aria-label", `${this.plan.title}: ${text}`);
     }
 
@@ -174,9 +186,10 @@
       if (this.latest) this.show(...this.latest);
     }
 
-    /** past: an answer of /v1/history. picked: `{id, name, color}` of nodes with curves. */
-    show(past, picked) {
-      this.latest = [past, picked];
+    /** past: an answer of /v1/history. picked: `{id, name, color}` of nodes with curves. nodeCount: of
+     *  all nodes. */
+    show(past, picked, nodeCount) {
+      this.latest = [past, picked, nodeCount];
       const times = past.times.map((time) => (past.started_ms + time) / 1000);
       const {ofProgram, ofAll} = choose(past.series);
       const left = this.all ? 0 : Math.max(0, ofProgram.length - MOST_OF_PROGRAM);
@@ -196,7 +209,7 @@
           this.charts.set(plan.id, chart);
         }
         if (this.place.children[at] !== chart.box) this.place.insertBefore(chart.box, this.place.children[at] || null);
-        chart.show(times, past.series, picked);
+        chart.show(times, past.series, picked, nodeCount);
       });
     }
   };

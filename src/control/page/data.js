@@ -138,9 +138,17 @@ const tfos = {};
   tfos.duration = (milliseconds) => {
     const all = Math.max(0, Math.floor(milliseconds / 1000));
     const [hours, minutes, seconds] = [Math.floor(all / 3600), Math.floor(all / 60) % 60, all % 60];
-    const two = (value) => String(value).padStart(2, "0");
     return hours > 0 ? `${hours}:${two(minutes)}:${two(seconds)}` : `${minutes}:${two(seconds)}`;
   };
+
+  const two = (value) => String(value).padStart(2, "0");
+
+  /** The time of a day, in the browser's zone. */
+  tfos.clock = (date, seconds = true) =>
+    `${two(date.getHours())}:${two(date.getMinutes())}${seconds ? `:${two(date.getSeconds())}` : ""}`;
+
+  tfos.dateAndClock = (date) =>
+    `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${tfos.clock(date)}`;
 
   tfos.nodeName = (node) => `${node.job_name}:${node.task_index}`;
 

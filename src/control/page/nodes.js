@@ -256,10 +256,11 @@
     }
 
     drawLegend() {
+      const all = element("li", {class: "all"}, element("span", {class: "dot"}), this.nodes.length > MOST_PICKED ? "mean" : "all nodes, or their mean");
       const made = this.curves().map(({id, name}, at) => element("li", {}, element("button", {
         type: "button", title: "Hide its curves", onclick: () => this.drop(id),
       }, this.dot(at), name)));
-      this.legend.replaceChildren(...made);
+      this.legend.replaceChildren(...(made.length ? [all, ...made] : []));
     }
 
     drawDetails() {

@@ -60,7 +60,7 @@
     byId("state").className = `badge ${style}`;
     byId("doing").textContent = word === "running" ? past.activity.doing : "";
     const started = new Date(past.started_ms);
-    byId("elapsed").textContent = `${tfos.duration(past.now_ms)} since ${started.toLocaleString()}`;
+    byId("elapsed").textContent = `${tfos.duration(past.now_ms)} since ${tfos.dateAndClock(started)}`;
     document.title = `${word} · tfos ${status.cluster_id}`;
     const board = status.nodes.find((node) => node.tensorboard);
     byId("tensorboard").hidden = !board || !live;
@@ -86,7 +86,7 @@
     const latestOf = (name, which) => tfos.last(past.series[name]?.[which]);
     const counts = {};
     for (const node of status.nodes) counts[node.state] = (counts[node.state] || 0) + 1;
-    const made = [["Nodes", status.nodes.length, Object.entries(counts).map(([state, count]) => `${count} ${state}`).join(", ")]];
+    const made = [["Nodes", number(status.nodes.length), Object.entries(counts).map(([state, count]) => `${number(count)} ${state}`).join(", ")]];
     const fed = Object.entries(past.activity.epochs_fed);
     if (fed.length) made.push(["Epochs fed", number(fed.find(([queue]) => queue === "input")?.[1] ?? fed[0][1]), ""]);
     const steps = status.nodes.map((node) => node.metrics.step).filter(known);
@@ -140,7 +140,7 @@
   }
 
   function drawCharts() {
-    if (latest) charts.show(latest.past, nodes.curves());
+    if (latest) charts.show(latest.past, nodes.curves(), latest.status.nodes.length);
   }
 
   function draw(status, past) {
@@ -177,7 +177,7 @@
     const why = error instanceof TypeError ? "the coordinator does not answer" : error.message;
     const ended = latest && (latest.status.failure || latest.status.nodes.every((node) => FINAL.has(node.state)));
     say(latest
-      ? `${ended ? "The cluster has ended, and" : "At"} ${ended ? "" : `${new Date().toLocaleTimeString()}, `}${why}${ended ? " any more" : ""}. This is what was known last.`
+      ? `${ended ? "The cluster has ended, and" : "At"} ${ended ? "" : `${tfos.clock(new Date())}, `}${why}${ended ? " any more" : ""}. This is what was known last.`
       : `No data: ${why}. Has the cluster ended, or can this host not reach it?`);
   }
 
