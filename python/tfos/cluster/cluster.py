@@ -81,7 +81,7 @@ class Cluster:
             plan.of_coordinator(self.cluster_id, self._token), self._jobs.cancel, _channel(sc, plan)
         )
         link = PageLink.of(*self.coordinator_address, keys.key_for(self._token, "read"))
-        self.page_url = str(link)
+        self._link = link
         self._report = Report(link)
         progress.say(f"page | {link}")
         show = self._show_progress
@@ -339,6 +339,12 @@ class Cluster:
     @property
     def coordinator_address(self) -> tuple[str, int]:
         return self._coordinator.address, self._coordinator.port
+
+    @property
+    def page_url(self) -> str:
+        """The cluster's page for a browser, with a key that opens nothing but pages. The driver
+        prints it at the start. It is there as long as the coordinator."""
+        return str(self._link)
 
     @property
     def metrics_url(self) -> str:

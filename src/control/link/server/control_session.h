@@ -226,7 +226,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     co_return false;
   }
 
-  // A file that everybody may have. Who gets it stays a stranger, so it does not keep the
+  // A file that everybody may have. The peer that gets it stays a stranger, and does not keep the
   // connection.
   asio::awaitable<void> AnswerStranger(const Request& request, std::string_view page) {
     HttpAnswer answer = {.status = 405, .content_type = "text/plain"};

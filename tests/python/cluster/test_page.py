@@ -10,8 +10,8 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from support.browsers import browser, complaints, looks, text_of, wait_for_looks
-from support.simulated_cluster import SimulatedCluster
+from support.page.browsers import browser, complaints, looks, text_of, wait_for_looks
+from support.page.simulated_cluster import SimulatedCluster
 from support.waiting import BOUND_SECONDS, wait_for
 
 #: What a click changes is there when the script returns, except where the page asks for more.
