@@ -36,7 +36,15 @@ ALLOWED = {
     "control/ask": {"base", "control/messages", "net"},
     "control/host": {"base", "control/messages", "net"},
     "control/link": {"base", "control/host", "control/messages", "net"},
-    "control/coordinator": {"base", "control/host", "control/link", "control/messages", "net"},
+    "control/page": {"base"},
+    "control/coordinator": {
+        "base",
+        "control/host",
+        "control/link",
+        "control/messages",
+        "control/page",
+        "net",
+    },
     "control/agent": {
         "base",
         "control/ask",

@@ -88,6 +88,16 @@ class ClusterFeed:
             self._ledger.update(self._coordinator.nodes())
             return copy.deepcopy(self._ledger)
 
+    def counts(self) -> dict[str, Any]:
+        """What the driver alone knows of the rows, as in the message ``activity``."""
+        with self._lock:
+            return {
+                "items_read": self._ledger.read,
+                "items_moved": self._ledger.moved,
+                "pickled_batches": self._ledger.batches,
+                "cut_short": self._ledger.cut_short,
+            }
+
     def cut_short(self) -> None:
         """What becomes of the rows from now on is not counted."""
         with self._lock:

@@ -2,10 +2,12 @@
 
 #include <array>
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <variant>
 
 #include "base/format.h"
+#include "control/host/process_usage.h"
 #include "control/messages/launch_messages.h"
 
 namespace tfos::control {
@@ -19,6 +21,17 @@ constexpr std::chrono::seconds kSilenceToTell(2);
 constexpr const char* kSilenceMetric = "seconds_without_answer";
 
 std::string Line(std::string message) { return std::move(message) + '\n'; }
+
+/// With what the node's process uses, where its program reports nothing by these names.
+Metrics WithUsage(Metrics metrics, std::int64_t pid) {
+  if (pid == 0 || metrics.size() + 2 > kMostMetrics) return metrics;
+  const std::optional<ProcessUsage> usage = ReadProcessUsage(static_cast<pid_t>(pid));
+  if (usage.has_value()) {
+    metrics.emplace("cpu_seconds", usage->cpu_seconds);
+    metrics.emplace("rss_bytes", usage->rss_bytes);
+  }
+  return metrics;
+}
 
 }  // namespace
 
@@ -98,8 +111,9 @@ Metrics NodeReport::AllMetrics() const {
 void NodeReport::SendHeartbeat() {
   // Once told, its end is told, too: the coordinator keeps what it last heard.
   tells_silence_ = tells_silence_ || silence_ >= kSilenceToTell;
-  link_->SendLatest(Heartbeat::kType,
-                    [this] { return SerializeMessage(Heartbeat{.metrics = AllMetrics()}); });
+  link_->SendLatest(Heartbeat::kType, [this] {
+    return SerializeMessage(Heartbeat{.metrics = WithUsage(AllMetrics(), state_.pid)});
+  });
 }
 
 void NodeReport::TellFormed() { task_.Send(Line(SerializeMessage(NodesFormed{}))); }

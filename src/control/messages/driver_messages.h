@@ -2,6 +2,7 @@
 #define TFOS_CONTROL_MESSAGES_DRIVER_MESSAGES_H_
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -56,6 +57,16 @@ struct DriverFailure {
   FailureReport report;
 };
 
+/// What the driver is at, and what it knows of the rows that it feeds.
+struct Activity {
+  static constexpr std::string_view kType = "activity";
+  std::string doing;
+  std::int64_t items_read = 0;   ///< From Spark, by tasks that have ended.
+  std::int64_t items_moved = 0;  ///< Of those, from lost nodes to others.
+  bool pickled_batches = false;  ///< Items are not rows but batches of them.
+  bool cut_short = false;        ///< What some tasks have read is not known.
+};
+
 struct Exit {
   static constexpr std::string_view kType = "exit";
 };
@@ -65,7 +76,7 @@ struct Exit {
 Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout);
 
 using DriverMessage = std::variant<StartCluster, EndEpoch, EndFeed, NodeLeaving, Stop,
-                                   DriverFailure, Exit, UnknownMessage>;
+                                   DriverFailure, Activity, Exit, UnknownMessage>;
 
 // From the coordinator to the driver.
 

@@ -17,6 +17,7 @@ std::vector<std::string> Examples<DriverMessage>() {
       R"({"type":"leaving","node_id":1,"reason":"r"})",
       R"({"type":"stop","reason":"r","grace_ms":5000})",
       R"({"type":"fail","node":-1,"step":"launch","message":"m","traceback":"t","log_tail":[],"lost":false})",
+      R"({"type":"activity","doing":"feeding","items_read":7,"items_moved":1,"pickled_batches":false,"cut_short":true})",
       R"({"type":"exit"})",
   };
 }

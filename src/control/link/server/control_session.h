@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +21,7 @@
 #include "base/logging.h"
 #include "control/link/send_queue.h"
 #include "control/link/server/control_server.h"
+#include "control/link/server/http_messages.h"
 #include "control/link/server/page_keys.h"
 #include "control/link/server/tunnels.h"
 #include "control/link/server/visitor.h"
@@ -49,23 +49,6 @@ inline constexpr std::string_view kAgentTarget = "/v1/agent";
 inline constexpr std::chrono::seconds kHttpTimeout(30);
 // A buffer that one long message has stretched is given back.
 inline constexpr std::size_t kKeptBufferBytes = 65536;
-
-using Request = http::request<http::empty_body>;
-
-inline std::string_view Field(const Request& request, http::field name) {
-  const auto field = request[name];
-  return {field.data(), field.size()};
-}
-
-/// A request's head for TensorBoard, which learns no key and answers one request only.
-inline std::string HeadForTensorBoard(Request request) {
-  request.erase(http::field::authorization);
-  request.erase(http::field::cookie);
-  request.set(http::field::connection, "close");
-  std::ostringstream head;
-  head << request.base();
-  return std::move(head).str();
-}
 
 /// One accepted connection: HTTP requests, or after an upgrade one agent.
 /// Owner and lifetime: shared by the server and its own operations. Threads: those of one
@@ -215,6 +198,10 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   asio::awaitable<bool> LetIn(const Request& request, std::string_view page,
                               std::string_view query) {
     const bool for_people = page == PageKeys::kMetrics || PageKeys::IsTensorBoard(page);
+    if (came_as_ == CameAs::kStranger && PageKeys::IsPublic(page)) {
+      co_await AnswerStranger(request, page);
+      co_return false;
+    }
     if (came_as_ == CameAs::kAgent || (came_as_ == CameAs::kAsker && !for_people)) co_return true;
     // Named, not a temporary: GCC 12 destroys aggregates in an awaited call twice.
     HttpAnswer answer = {.status = 401, .content_type = "text/plain"};
@@ -239,6 +226,16 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     co_return false;
   }
 
+  // A file that everybody may have. The peer that gets it stays a stranger, and does not keep the
+  // connection.
+  asio::awaitable<void> AnswerStranger(const Request& request, std::string_view page) {
+    HttpAnswer answer = {.status = 405, .content_type = "text/plain"};
+    if (request.method() == http::verb::get) {
+      answer = co_await service_.Get(std::string(page), std::string());
+    }
+    co_await Answer(std::move(answer), request, false);
+  }
+
   // Passes a request on through its agent, and what comes back.
   asio::awaitable<void> ShowTensorBoard(const Request& request) {
     std::unique_ptr<net::Stream> tunnel = co_await tunnels_.Open(service_);
@@ -260,18 +257,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
 
   // False when the connection is over.
   asio::awaitable<bool> Answer(HttpAnswer answer, const Request& request, bool keep_alive) {
-    http::response<http::string_body> response(static_cast<http::status>(answer.status),
-                                               request.version());
-    response.set(http::field::server, "tfos");
-    response.set(http::field::cache_control, "no-store");
-    if (answer.status == 401) response.set(http::field::www_authenticate, "Bearer");
-    if (!answer.content_type.empty()) {
-      response.set(http::field::content_type, answer.content_type);
-    }
-    if (!answer.cookie.empty()) response.set(http::field::set_cookie, answer.cookie);
-    response.keep_alive(keep_alive);
-    response.body() = std::move(answer.body);
-    response.prepare_payload();
+    Response response = ResponseOf(std::move(answer), request, keep_alive);
     LimitExchange();
     auto [error, size] = co_await http::async_write(stream(), response, kNoThrow);
     exchange_limit_.Lift();
