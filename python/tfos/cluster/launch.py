@@ -135,6 +135,8 @@ def launch(
                     return None
             elif message["type"] == "failed":
                 failure = message["failure"]
+    if not formed and plan.node.get("elastic") and failure and failure["step"] == "register":
+        return None  # Spark has started a lost node again, and the others go on without it.
     if not formed:
         why = (
             f"{failure['step']}: {failure['message']}"

@@ -13,7 +13,6 @@
 #include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "base/format.h"
 #include "base/logging.h"
@@ -22,6 +21,7 @@
 #include "control/agent/child/tensorboard.h"
 #include "control/agent/event_details.h"
 #include "control/agent/executor_watch.h"
+#include "control/agent/node_news.h"
 #include "control/agent/node_place.h"
 #include "control/agent/node_process.h"
 #include "control/agent/node_report.h"
@@ -90,6 +90,11 @@ class Agent {
   void Do(AgentAction action, const EventDetails& details);
   void StartNode(const control::StartNode& start);
   void StartTensorBoard();
+  template <typename Message>
+  void TellNodeAlsoLater(const Message& message) {
+    news_.Keep(message);
+    if (life_.node_runs()) node_->Send(message);
+  }
   void EndAll(milliseconds grace);
   asio::awaitable<void> ReleaseTask();
   asio::awaitable<void> Leave();
@@ -119,7 +124,7 @@ class Agent {
   ExecutorWatch watch_;
 
   AgentLife life_;
-  std::vector<NodeLeaving> leaving_;  // for a node that starts later
+  NodeNews news_;
   NodeReport report_;
   NodePlace place_;
   const Result<pid_t> executor_jvm_;
@@ -198,8 +203,11 @@ void Agent::OnCommand(const AgentCommand& command) {
     report_.EndFeed();
     if (life_.node_runs()) node_->Send(EndFeed{});
   } else if (const auto* leaving = std::get_if<NodeLeaving>(&command)) {
-    leaving_.push_back(*leaving);
-    if (life_.node_runs()) node_->Send(*leaving);
+    TellNodeAlsoLater(*leaving);
+  } else if (const auto* regroup = std::get_if<Regroup>(&command)) {
+    TellNodeAlsoLater(*regroup);
+  } else if (const auto* group = std::get_if<FormedGroup>(&command)) {
+    TellNodeAlsoLater(*group);
   } else if (const auto* stop = std::get_if<Stop>(&command)) {
     LogInfo("told to stop: {}", stop->reason);
     Handle(AgentEvent::kStopAsked, {.grace = stop->grace, .reason = stop->reason});
@@ -338,7 +346,7 @@ void Agent::StartNode(const control::StartNode& start) {
   // The node holds the ports from here on, and only the node's own close is to free them.
   place_.ReleasePorts();
   if (report_.feed_ended()) node_->Send(EndFeed{});
-  for (const NodeLeaving& leaving : leaving_) node_->Send(leaving);
+  news_.TellAll([this](const auto& message) { node_->Send(message); });
   report_.SetPid(node_->pid());
   report_.Report(NodeState::kRegistered, "starting its process");
   if (start.tensorboard) StartTensorBoard();

@@ -170,6 +170,7 @@ class Coordinator final : public ControlService {
                                   .start_timeout = start.start_timeout,
                                   .heartbeat_timeout = start.heartbeat_timeout,
                                   .max_lost_nodes = start.max_lost_nodes,
+                                  .min_nodes = start.min_nodes,
                                   .coordinator_address = endpoint.ToString()},
                     Now());
     LogInfo("listening on {}", endpoint.ToString());
@@ -252,6 +253,7 @@ class Coordinator final : public ControlService {
               return roster_->RecordHeartbeat(node_id, heartbeat, Now());
             },
             [&](const StepReport& report) { return roster_->RecordSteps(node_id, report, Now()); },
+            [&](const GroupReady& ready) { return roster_->RecordReady(node_id, ready, Now()); },
             [&](const FeedTerminated&) { return roster_->FeedEnded(node_id, Now()); },
             [&](const FailureMessage& failed) {
               return roster_->Fail(node_id, failed.failure, Now());

@@ -10,6 +10,7 @@
 
 #include "base/crypto/secret.h"
 #include "control/messages/parts/bootstrap_parts.h"
+#include "control/messages/parts/generation_messages.h"
 #include "control/messages/parts/message_text.h"
 #include "control/messages/parts/metrics.h"
 #include "control/messages/parts/node_info.h"
@@ -56,7 +57,8 @@ struct NodeBootstrap {
 };
 
 using NodeCommand =
-    std::variant<NodeBootstrap, EndEpoch, StepTickets, EndFeed, NodeLeaving, Stop, UnknownMessage>;
+    std::variant<NodeBootstrap, EndEpoch, StepTickets, Regroup, FormedGroup, EndFeed,
+                                 NodeLeaving, Stop, UnknownMessage>;
 
 // From a node to its agent.
 
@@ -65,7 +67,7 @@ struct MetricsReport {
   ReportedMetrics metrics;
 };
 
-using NodeMessage = std::variant<StateReport, MetricsReport, StepReport, FeedTerminated,
+using NodeMessage = std::variant<StateReport, MetricsReport, StepReport, GroupReady, FeedTerminated,
                                  FailureMessage, Done, UnknownMessage>;
 
 }  // namespace tfos::control

@@ -158,8 +158,9 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
   FailureReport told = report;
   if (report.lost) told.message += BecauseItLeft(node->info);
   if (report.lost && MayLose(*node)) {
-    Become(*node, NodeState::kLost, told.message, now, effects);
-    Grant(step_tickets_.MembersChanged(Fed()), effects);
+    if (Become(*node, NodeState::kLost, told.message, now, effects)) {
+      GoOnWithout(fmt::format("{} is lost: {}", NodeName(node->info), told.message), now, effects);
+    }
     return effects;
   }
   if (!Become(*node, NodeState::kFailed, fmt::format("{}: {}", told.step, told.message), now,
@@ -180,6 +181,7 @@ Effects Roster::Finish(int node_id, TimePoint now) {
   // The agent stays connected until it leaves: it may still have a TensorBoard to stop.
   if (Become(*node, NodeState::kDone, "", now, effects)) {
     Grant(step_tickets_.MembersChanged(Fed()), effects);
+    TellOfGeneration(generations_.MembersChanged(Training()), now, effects);
   }
   return effects;
 }
@@ -305,10 +307,15 @@ void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
 
 bool Roster::MayLose(const Node& node) const {
   const auto chief = std::ranges::find(nodes_, false, &Node::service);
-  const auto lost = std::ranges::count(nodes_, NodeState::kLost,
-                                       [](const Node& other) { return other.info.state; });
-  return formed_at_.has_value() && stop_reason_.empty() && !node.service && &node != &*chief &&
-         lost < options_.max_lost_nodes;
+  const auto lost = std::ranges::count_if(nodes_, [](const Node& other) {
+    return !other.service && other.info.state == NodeState::kLost;
+  });
+  if (!formed_at_.has_value() || !stop_reason_.empty() || node.service) return false;
+  if (options_.min_nodes > 0) {
+    const auto training = std::ranges::count(nodes_, false, &Node::service);
+    return training - lost > options_.min_nodes;
+  }
+  return &node != &*chief && lost < options_.max_lost_nodes;
 }
 
 void Roster::Lose(Node& node, const std::string& detail, const std::string& message, TimePoint now,
@@ -318,7 +325,7 @@ void Roster::Lose(Node& node, const std::string& detail, const std::string& mess
   const std::string why = BecauseItLeft(node.info);
   if (!Become(node, NodeState::kLost, detail + why, now, effects)) return;
   if (bearable) {
-    Grant(step_tickets_.MembersChanged(Fed()), effects);
+    GoOnWithout(message + why, now, effects);
     return;
   }
   const std::string told = message + why;

@@ -1,0 +1,39 @@
+#ifndef TFOS_CONTROL_AGENT_NODE_NEWS_H_
+#define TFOS_CONTROL_AGENT_NODE_NEWS_H_
+
+#include <map>
+#include <optional>
+
+#include "control/messages/agent_messages.h"
+
+namespace tfos::control {
+
+/// What the coordinator says that a node must hear also if it starts later: nodes that will be
+/// lost, and the latest of its generation.
+///
+/// Owner and lifetime: of the agent; a value. Threads: one at a time. Errors: none.
+class NodeNews {
+ public:
+  void Keep(const NodeLeaving& leaving) { leaving_[leaving.node_id] = leaving; }
+  void Keep(const Regroup& regroup) { regroup_ = regroup; }
+  void Keep(const FormedGroup& group) { group_ = group; }
+
+  /// Calls `send` with each, in the order in which they came.
+  template <typename Send>
+  void TellAll(const Send& send) const {
+    for (const auto& [node_id, leaving] : leaving_) send(leaving);
+    const bool newer = regroup_ && group_ && regroup_->generation > group_->generation;
+    if (regroup_ && !newer) send(*regroup_);
+    if (group_) send(*group_);
+    if (newer) send(*regroup_);
+  }
+
+ private:
+  std::map<int, NodeLeaving> leaving_;
+  std::optional<Regroup> regroup_;
+  std::optional<FormedGroup> group_;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_AGENT_NODE_NEWS_H_
