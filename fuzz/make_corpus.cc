@@ -29,6 +29,7 @@
 #include "control/messages/driver_messages.h"
 #include "control/messages/launch_messages.h"
 #include "control/messages/node_messages.h"
+#include "control/messages/parts/generation_messages.h"
 #include "control/messages/parts/message_text.h"
 #include "control/messages/parts/shared_messages.h"
 #include "feed/read/test_chunks.h"

@@ -166,8 +166,7 @@ Sums SumUpUntil(Transport transport, std::size_t elements, const std::vector<End
         std::vector<std::int32_t> sum(elements);
         const Exchanged exchanged{.from = std::as_bytes(std::span(own)),
                                   .to = std::as_writable_bytes(std::span(sum))};
-        const Status status =
-            fused.AllReduce(DType::kInt32, {}, std::span(&exchanged, 1), "bits");
+        const Status status = fused.AllReduce(DType::kInt32, {}, std::span(&exchanged, 1), "bits");
         if (killer.joinable()) killer.join();
         if (last) break;
         ASSERT_TRUE(status.ok()) << rank << " in " << number << ": " << status.ToString();
@@ -248,13 +247,14 @@ TEST_P(ElasticGroupTest, SeveralMayGoAtOnce) {
   ExpectTheSame(SumUpUntil(transport, elements, ends), ends);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    AllTransports, ElasticGroupTest,
-    ::testing::Combine(::testing::ValuesIn(Transports()),
-                       ::testing::Values(std::size_t{3}, std::size_t{300'000})),
-    [](const auto& made) {
-      return fmt::format("{}{}", NameOf(std::get<0>(made.param)), std::get<1>(made.param));
-    });
+INSTANTIATE_TEST_SUITE_P(AllTransports, ElasticGroupTest,
+                         ::testing::Combine(::testing::ValuesIn(Transports()),
+                                            ::testing::Values(std::size_t{3},
+                                                              std::size_t{300'000})),
+                         [](const auto& made) {
+                           return fmt::format("{}{}", NameOf(std::get<0>(made.param)),
+                                              std::get<1>(made.param));
+                         });
 
 /// Two members, of which the second is gone, and what the first says to `program`.
 void WithOneGone(const std::function<void(Group&)>& program) {

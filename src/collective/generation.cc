@@ -82,7 +82,7 @@ Status Generation::SumUp(const Operation& operation, std::span<std::byte> data) 
 }
 
 Status Generation::SumUpOverConnections(Team& team, const Operation& operation,
-                                   std::span<std::byte> data) {
+                                        std::span<std::byte> data) {
   if (team.size() == 1) return {};
   if (data.size() <= kDoublingLimit) {
     scratch_.resize(data.size());

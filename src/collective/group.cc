@@ -35,10 +35,9 @@ Result<std::unique_ptr<Group>> Group::Join(GroupOptions options) {
   TFOS_RETURN_IF_ERROR(joined);
   const GroupOptions& joined_with = group->options_;
   if (!joined_with.timeline.empty()) {
-    TFOS_ASSIGN_OR_RETURN(
-        group->timeline_,
-        Timeline::Create(joined_with.timeline, joined_with.members[group->rank_].name, group->rank_,
-                         group->transport()));
+    TFOS_ASSIGN_OR_RETURN(group->timeline_, Timeline::Create(joined_with.timeline,
+                                                             joined_with.members[group->rank_].name,
+                                                             group->rank_, group->transport()));
   }
   return group;
 }
@@ -60,8 +59,8 @@ GroupOptions Group::OptionsOf(const Membership::Formed& formed, UniqueFd listene
   options.packaged_ucx = options_.packaged_ucx;
   options.connect_timeout = options_.connect_timeout;
   options.stall_after = options_.stall_after;
-  options.check = [closed = closed_.get(), membership = membership_,
-                   generation = formed.generation, check = options_.check]() -> Status {
+  options.check = [closed = closed_.get(), membership = membership_, generation = formed.generation,
+                   check = options_.check]() -> Status {
     if (*closed) return {ErrorKind::kReconnect, "this member has left the group"};
     if (membership != nullptr) TFOS_RETURN_IF_ERROR(membership->Check(generation));
     return check ? check() : Status();
@@ -79,8 +78,7 @@ Status Group::Connect(Membership::Formed formed) {
     if (!listener.valid()) return Status::FromErrno(errno, "listen for the other members again");
   }
   number_ = formed.generation;
-  TFOS_ASSIGN_OR_RETURN(generation_,
-                        Generation::Connect(OptionsOf(formed, std::move(listener))));
+  TFOS_ASSIGN_OR_RETURN(generation_, Generation::Connect(OptionsOf(formed, std::move(listener))));
   ranks_ = std::move(formed.ranks);
   size_ = generation_->size();
   std::string transport = generation_->DescribeTransport();
@@ -216,9 +214,8 @@ Status Group::Spread(std::uint32_t root, std::span<std::byte> data, std::string_
   const auto place = std::ranges::find(ranks_, root);
   if (place == ranks_.end()) {
     if (root < options_.members.size()) {
-      return {ErrorKind::kSuperseded,
-              fmt::format("{}, whose values were to be sent in {}, is lost",
-                          options_.members[root].name, name)};
+      return {ErrorKind::kSuperseded, fmt::format("{}, whose values were to be sent in {}, is lost",
+                                                  options_.members[root].name, name)};
     }
     return {ErrorKind::kBadInput, fmt::format("rank {} does not exist: the group has {} members",
                                               root, options_.members.size())};

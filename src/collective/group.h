@@ -121,7 +121,8 @@ class Group {
 
   Mutex mutex_;
   GroupOptions options_ TFOS_GUARDED_BY(mutex_);  ///< As the group was joined with.
-  std::unique_ptr<Generation> generation_ TFOS_GUARDED_BY(mutex_);  ///< Null only while there is none.
+  std::unique_ptr<Generation> generation_
+      TFOS_GUARDED_BY(mutex_);                                ///< Null only while there is none.
   std::uint32_t number_ TFOS_GUARDED_BY(mutex_) = 0;          ///< Of the generation.
   std::vector<std::uint32_t> ranks_ TFOS_GUARDED_BY(mutex_);  ///< Of its members.
   std::uint64_t committed_ TFOS_GUARDED_BY(mutex_) = 0;       ///< Transactions.

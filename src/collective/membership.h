@@ -17,13 +17,13 @@ namespace tfos::collective {
 /// Owner and lifetime: shared by a group and what brings the messages. Threads: any.
 class Membership {
  public:
-  /// What a member has to say when it has given up a generation.
+  /// What a member says when it has given up a generation.
   struct Ready {
     std::uint32_t generation = 0;  ///< The lowest that it waits for.
     std::uint64_t committed = 0;   ///< Transactions that it has returned from.
     std::string reason;            ///< Why it has given up the one before, for people.
   };
-  /// Who belongs to a generation.
+  /// The members of a generation.
   struct Formed {
     std::uint32_t generation = 0;
     std::uint64_t committed = 0;  ///< The most that a member has returned from.

@@ -135,7 +135,8 @@ def launch(
                     return None
             elif message["type"] == "failed":
                 failure = message["failure"]
-    if not formed and plan.node.get("elastic") and failure and failure["step"] == "register":
+    refused = not formed and failure is not None and failure["step"] == "register"
+    if refused and plan.node["elastic"]:
         return None  # Spark has started a lost node again, and the others go on without it.
     if not formed:
         why = (

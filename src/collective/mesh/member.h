@@ -56,7 +56,8 @@ struct GroupOptions {
   std::chrono::milliseconds connect_timeout{std::chrono::minutes(10)};
   /// After so long without progress an operation says in the log whom it waits for.
   std::chrono::milliseconds stall_after{std::chrono::seconds(30)};
-  /// Makes the group elastic: it goes on without members that are lost. Null: it ends with the first.
+  /// Makes the group elastic: it goes on without members that are lost. Null: it ends with the
+  /// first.
   std::shared_ptr<Membership> membership = {};
   /// Ends any wait. Called on the thread that waits.
   InterruptCheck check = {};

@@ -90,11 +90,6 @@ class Agent {
   void Do(AgentAction action, const EventDetails& details);
   void StartNode(const control::StartNode& start);
   void StartTensorBoard();
-  template <typename Message>
-  void TellNodeAlsoLater(const Message& message) {
-    news_.Keep(message);
-    if (life_.node_runs()) node_->Send(message);
-  }
   void EndAll(milliseconds grace);
   asio::awaitable<void> ReleaseTask();
   asio::awaitable<void> Leave();
@@ -191,23 +186,21 @@ asio::awaitable<void> Agent::FollowCoordinator() {
 }
 
 void Agent::OnCommand(const AgentCommand& command) {
+  const auto tell_node = [this](const auto& message) {
+    if (life_.node_runs()) node_->Send(message);
+  };
+  if (news_.Keep(command, tell_node)) return;
   if (const auto* start = std::get_if<control::StartNode>(&command)) {
     EventDetails details = Failing("start the node", "the coordinator sent `start` twice");
     details.start = start;
     Handle(AgentEvent::kStartAsked, details);
   } else if (const auto* ended = std::get_if<EndEpoch>(&command)) {
-    if (life_.node_runs()) node_->Send(*ended);
+    tell_node(*ended);
   } else if (const auto* tickets = std::get_if<StepTickets>(&command)) {
-    if (life_.node_runs()) node_->Send(*tickets);
+    tell_node(*tickets);
   } else if (std::holds_alternative<EndFeed>(command)) {
     report_.EndFeed();
-    if (life_.node_runs()) node_->Send(EndFeed{});
-  } else if (const auto* leaving = std::get_if<NodeLeaving>(&command)) {
-    TellNodeAlsoLater(*leaving);
-  } else if (const auto* regroup = std::get_if<Regroup>(&command)) {
-    TellNodeAlsoLater(*regroup);
-  } else if (const auto* group = std::get_if<FormedGroup>(&command)) {
-    TellNodeAlsoLater(*group);
+    tell_node(EndFeed{});
   } else if (const auto* stop = std::get_if<Stop>(&command)) {
     LogInfo("told to stop: {}", stop->reason);
     Handle(AgentEvent::kStopAsked, {.grace = stop->grace, .reason = stop->reason});

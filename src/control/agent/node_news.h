@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <variant>
 
 #include "control/messages/agent_messages.h"
 
@@ -14,9 +15,20 @@ namespace tfos::control {
 /// Owner and lifetime: of the agent; a value. Threads: one at a time. Errors: none.
 class NodeNews {
  public:
-  void Keep(const NodeLeaving& leaving) { leaving_[leaving.node_id] = leaving; }
-  void Keep(const Regroup& regroup) { regroup_ = regroup; }
-  void Keep(const FormedGroup& group) { group_ = group; }
+  /// Keeps it if it is of that kind, and calls `send` with the message then. Whether it is.
+  template <typename Send>
+  bool Keep(const AgentCommand& command, const Send& send) {
+    if (const auto* leaving = std::get_if<NodeLeaving>(&command)) {
+      send(leaving_[leaving->node_id] = *leaving);
+    } else if (const auto* regroup = std::get_if<Regroup>(&command)) {
+      send(*(regroup_ = *regroup));
+    } else if (const auto* group = std::get_if<FormedGroup>(&command)) {
+      send(*(group_ = *group));
+    } else {
+      return false;
+    }
+    return true;
+  }
 
   /// Calls `send` with each, in the order in which they came.
   template <typename Send>

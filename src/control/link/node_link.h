@@ -37,7 +37,8 @@ class NodeLink {
   /// may block: then later ones wait. `stop` has none: TERM follows it, which programs can handle.
   struct Handlers {
     /// What concerns the feed (`end_epoch`, `step_tickets`, `end_feed`), the group (`regroup`,
-    /// `group`), and `leaving`, in the order it came. Of an epoch's `step_tickets` that wait for a handler only the latest is kept.
+    /// `group`), and `leaving`, in the order it came. Of an epoch's `step_tickets` that wait for a
+    /// handler only the latest is kept.
     std::function<void(const NodeCommand& command)> on_feed;
     /// The node's metrics as a JSON object, asked for once a heartbeat interval; empty text:
     /// nothing new, nothing is sent.

@@ -56,9 +56,8 @@ struct NodeBootstrap {
   std::int64_t payload_bytes = 0;
 };
 
-using NodeCommand =
-    std::variant<NodeBootstrap, EndEpoch, StepTickets, Regroup, FormedGroup, EndFeed,
-                                 NodeLeaving, Stop, UnknownMessage>;
+using NodeCommand = std::variant<NodeBootstrap, EndEpoch, StepTickets, Regroup, FormedGroup,
+                                 EndFeed, NodeLeaving, Stop, UnknownMessage>;
 
 // From a node to its agent.
 

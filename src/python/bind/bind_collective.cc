@@ -87,15 +87,16 @@ void Barrier(datasets::TensorGroup& group, const std::string& name) {
 
 void BindCollective(nb::module_& module) {
   nb::class_<datasets::TensorGroup>(module, "TensorGroup", "The nodes that train together.")
-      .def_static("join", &Join, nb::arg("members"), nb::arg("rank"), nb::arg("key"),
-                  nb::arg("listener"), nb::arg("connect_timeout"), nb::arg("stall_after"),
-                  nb::arg("shared_memory"), nb::arg("encrypt"), nb::arg("rdma"),
-                  nb::arg("packaged_ucx"), nb::arg("timeline"), nb::arg("link").none() = nb::none(),
-                  "Waits until all members have joined: tuples of name, address and port. "
-                  "`key`: for tensors, in hexadecimal. `encrypt`: auto, true or false. "
-                  "`listener`: a socket that is bound to this one's port. `packaged_ucx`: the "
-                  "libucp to take where the system has none. `timeline`: a file, or empty. `link`: this "
-                  "node's, for a group that goes on without members that are lost.")
+      .def_static(
+          "join", &Join, nb::arg("members"), nb::arg("rank"), nb::arg("key"), nb::arg("listener"),
+          nb::arg("connect_timeout"), nb::arg("stall_after"), nb::arg("shared_memory"),
+          nb::arg("encrypt"), nb::arg("rdma"), nb::arg("packaged_ucx"), nb::arg("timeline"),
+          nb::arg("link").none() = nb::none(),
+          "Waits until all members have joined: tuples of name, address and port. "
+          "`key`: for tensors, in hexadecimal. `encrypt`: auto, true or false. "
+          "`listener`: a socket that is bound to this one's port. `packaged_ucx`: the "
+          "libucp to take where the system has none. `timeline`: a file, or empty. `link`: this "
+          "node's, for a group that goes on without members that are lost.")
       .def_prop_ro("rank", [](const datasets::TensorGroup& group) { return group.group().rank(); })
       .def_prop_ro("size", [](const datasets::TensorGroup& group) { return group.group().size(); })
       .def_prop_ro(

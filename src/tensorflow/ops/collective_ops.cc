@@ -204,9 +204,9 @@ void AllGather(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
     return;
   }
   char* message = nullptr;
-  const std::int32_t code = (*group)->all_gather(
-      (*group)->context, kernel.name.c_str(), Api().TensorData(input.get()),
-      Api().TensorByteSize(input.get()), &AllocateRoom, &room, &message);
+  const std::int32_t code =
+      (*group)->all_gather((*group)->context, kernel.name.c_str(), Api().TensorData(input.get()),
+                           Api().TensorByteSize(input.get()), &AllocateRoom, &room, &message);
   if (Api().GetCode(status) != kTfOk) {  // Of the room: that says more.
     if (message != nullptr) (*group)->free_message(message);
     return;

@@ -67,8 +67,8 @@ class ElasticRosterTest : public ::testing::Test {
       if (const auto* regroup = std::get_if<Regroup>(&tell->command)) {
         told.push_back(fmt::format("{} regroup {}", tell->node_id, regroup->generation));
       } else if (const auto* group = std::get_if<FormedGroup>(&tell->command)) {
-        std::string text = fmt::format("{} group {} after {} of", tell->node_id,
-                                       group->generation, group->committed);
+        std::string text = fmt::format("{} group {} after {} of", tell->node_id, group->generation,
+                                       group->committed);
         for (const GroupMember& member : group->members) {
           text += fmt::format(" {}@{}:{}", member.rank, member.address, member.port);
         }

@@ -28,7 +28,7 @@ class GenerationOffice {
     std::optional<std::string> failure;  ///< For people.
   };
 
-  /// A node was lost, for `reason`, and is no member any more.
+  /// A node was lost, for `reason`, and has ceased to be a member.
   Outcome Lost(const std::string& reason, const Members& members);
   /// A member says that it is ready.
   Outcome Ready(int node_id, const GroupReady& ready, const Members& members);

@@ -38,9 +38,8 @@ TEST(GenerationOfficeTest, FormsWhenAllThatAreLeftAreReady) {
   EXPECT_FALSE(office.Ready(2, For(1, 7), kTwo).formed);
   const auto formed = office.Ready(0, For(1, 6), kTwo).formed;
   ASSERT_TRUE(formed);
-  EXPECT_EQ(*formed, (FormedGroup{.generation = 1,
-                                  .committed = 7,
-                                  .members = {Worker(0), Worker(2)}}));
+  EXPECT_EQ(*formed,
+            (FormedGroup{.generation = 1, .committed = 7, .members = {Worker(0), Worker(2)}}));
   EXPECT_FALSE(office.gathering());
 }
 

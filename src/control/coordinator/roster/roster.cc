@@ -305,33 +305,6 @@ void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
   Spread(FailureOf(node.info, Saying("start the node", message)), message, now, effects);
 }
 
-bool Roster::MayLose(const Node& node) const {
-  const auto chief = std::ranges::find(nodes_, false, &Node::service);
-  const auto lost = std::ranges::count_if(nodes_, [](const Node& other) {
-    return !other.service && other.info.state == NodeState::kLost;
-  });
-  if (!formed_at_.has_value() || !stop_reason_.empty() || node.service) return false;
-  if (options_.min_nodes > 0) {
-    const auto training = std::ranges::count(nodes_, false, &Node::service);
-    return training - lost > options_.min_nodes;
-  }
-  return &node != &*chief && lost < options_.max_lost_nodes;
-}
-
-void Roster::Lose(Node& node, const std::string& detail, const std::string& message, TimePoint now,
-                  Effects& effects) {
-  const bool bearable = MayLose(node);
-  // A node that had ended before has nothing left to lose.
-  const std::string why = BecauseItLeft(node.info);
-  if (!Become(node, NodeState::kLost, detail + why, now, effects)) return;
-  if (bearable) {
-    GoOnWithout(message + why, now, effects);
-    return;
-  }
-  const std::string told = message + why;
-  Spread(FailureOf(node.info, Saying("watch the node", told)), told, now, effects);
-}
-
 void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects) {
   if (failure_.has_value()) return;
   failure_ = std::move(failure);

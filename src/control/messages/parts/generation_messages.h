@@ -36,7 +36,7 @@ struct GroupMember {
   friend bool operator==(const GroupMember&, const GroupMember&) = default;
 };
 
-/// Who belongs to a generation.
+/// The members of a generation.
 struct FormedGroup {
   static constexpr std::string_view kType = "group";
   int generation = 0;

@@ -31,8 +31,9 @@ def batch_of(step, rank):
 
 def train_together(ctx):
     """Fits a model to batches that are this node's, and tells what has become of it."""
-    import keras
     import tensorflow as tf
+
+    import keras
 
     def batches():
         for step in range(STEPS):
@@ -91,11 +92,7 @@ def expected(ranks, victim, its_steps):
     """As if all nodes were one machine, with the batches of a victim in its first steps only."""
     return trained_on(
         [
-            [
-                batch_of(step % STEPS, rank)
-                for rank in ranks
-                if rank != victim or step < its_steps
-            ]
+            [batch_of(step % STEPS, rank) for rank in ranks if rank != victim or step < its_steps]
             for step in range(STEPS * EPOCHS)
         ]
     )
