@@ -25,13 +25,7 @@
 
 #include "base/process/unique_fd.h"
 #include "collective/mesh/link.h"
-#include "control/messages/agent_messages.h"
-#include "control/messages/driver_messages.h"
-#include "control/messages/launch_messages.h"
-#include "control/messages/node_messages.h"
-#include "control/messages/parts/generation_messages.h"
-#include "control/messages/parts/message_text.h"
-#include "control/messages/parts/shared_messages.h"
+#include "control_corpus.h"
 #include "feed/read/test_chunks.h"
 #include "feed/wire/frame.h"
 #include "inference/test_saved_model.h"
@@ -107,19 +101,6 @@ void Chunks() {
                  {"x", "nothing"}),
       structure);
   Write("row_structure", "spark_row", Byte(8 + 1) + structure);
-}
-
-/// Every message of `Message`, as it is before anything was filled in.
-template <typename Message, std::size_t index = 0>
-void ControlMessages(const std::string& direction) {
-  if constexpr (index < std::variant_size_v<Message>) {
-    using Alternative = std::variant_alternative_t<index, Message>;
-    if constexpr (!std::is_same_v<Alternative, control::UnknownMessage>) {
-      Write("control_message", direction + "_" + std::string(Alternative::kType),
-            control::SerializeMessage(Alternative{}));
-    }
-    ControlMessages<Message, index + 1>(direction);
-  }
 }
 
 void Examples() {
@@ -530,14 +511,7 @@ int main(int argc, char** argv) {
   }
   corpus = argv[1];
   Chunks();
-  ControlMessages<control::DriverMessage>("driver");
-  ControlMessages<control::CoordinatorEvent>("event");
-  ControlMessages<control::AgentMessage>("agent");
-  ControlMessages<control::AgentCommand>("command");
-  ControlMessages<control::LaunchMessage>("launch");
-  ControlMessages<control::LaunchEvent>("launch_event");
-  ControlMessages<control::NodeCommand>("node_command");
-  ControlMessages<control::NodeMessage>("node");
+  for (const ControlSeed& seed : ControlSeeds()) Write(seed.target, seed.name, seed.bytes);
   Examples();
   FeedFrames();
   FeedSessions();

@@ -35,11 +35,11 @@
 #include "base/process/unique_fd.h"
 #include "base/text/line_buffer.h"
 #include "base/time/deadline.h"
-#include "control/ask/protocols.h"
 #include "control/host/gpu_lease.h"
 #include "control/host/held_port.h"
 #include "control/messages/launch_messages.h"
 #include "control/messages/parts/message_text.h"
+#include "control/messages/protocols.h"
 #include "net/handshake/handshake.h"
 
 namespace tfos::cli {

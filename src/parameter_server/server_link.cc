@@ -12,6 +12,7 @@
 #include "base/thread/thread.h"
 #include "net/handshake/handshake.h"
 #include "net/handshake/reach.h"
+#include "net/own_unix.h"
 #include "net/socket.h"
 
 namespace tfos::parameter_server {

@@ -20,8 +20,8 @@
 #include "base/logging.h"
 #include "base/text/line_buffer.h"
 #include "base/time/deadline.h"
-#include "control/ask/protocols.h"
 #include "control/messages/parts/message_text.h"
+#include "control/messages/protocols.h"
 #include "testing/raw_client.h"
 
 namespace tfos::control {

@@ -18,7 +18,7 @@
 
 #include "base/crypto/purpose.h"
 #include "base/logging.h"
-#include "control/ask/protocols.h"
+#include "control/messages/protocols.h"
 #include "testing/raw_client.h"
 
 namespace tfos::control {

@@ -20,14 +20,15 @@
 
 #include "base/format.h"
 #include "base/logging.h"
-#include "control/link/relay.h"
 #include "control/link/send_queue.h"
 #include "control/link/server/control_server.h"
 #include "control/link/server/page_keys.h"
 #include "control/link/server/tunnels.h"
+#include "control/link/server/visitor.h"
 #include "control/link/spawn.h"
 #include "control/link/stream/async_stream.h"
 #include "control/link/time_limit.h"
+#include "control/link/tunnel/relay.h"
 #include "control/messages/parts/message_text.h"
 #include "net/stranger_log.h"
 #include "net/stream.h"
@@ -65,22 +66,6 @@ inline std::string HeadForTensorBoard(Request request) {
   head << request.base();
   return std::move(head).str();
 }
-
-/// What a peer has proved so far.
-enum class CameAs {
-  kStranger,  ///< Nothing: it speaks HTTP at once.
-  kAgent,
-  kAsker,
-};
-
-/// A connection that was let in.
-struct Visitor {
-  std::unique_ptr<net::Stream> stream;
-  std::string peer;
-  std::string received = {};  ///< What a stranger has said already.
-  CameAs came_as = CameAs::kStranger;
-  int node_id = 0;  ///< An agent's.
-};
 
 /// One accepted connection: HTTP requests, or after an upgrade one agent.
 /// Owner and lifetime: shared by the server and its own operations. Threads: those of one
@@ -189,6 +174,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
         const bool ended = error == http::error::end_of_stream ||
                            error == asio::error::operation_aborted ||
                            error == asio::error::connection_reset;
+        LogChanged();
         if (!ended) LogBad("its request is not one: " + error.message());
         co_return std::nullopt;
       }
@@ -263,11 +249,13 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
       co_await Answer(std::move(none), request, false);
       co_return;
     }
-    AsyncStream far(executor_, std::move(tunnel));
+    const auto far = std::make_shared<AsyncStream>(executor_, std::move(tunnel));
     std::string said = HeadForTensorBoard(request);
     said += beast::buffers_to_string(buffer_.data());
-    auto [error, size] = co_await asio::async_write(far, asio::buffer(said), kNoThrow);
-    if (!error) co_await Relay(stream(), far);
+    auto [error, size] = co_await asio::async_write(*far, asio::buffer(said), kNoThrow);
+    if (error) co_return;
+    std::shared_ptr<AsyncStream> near(shared_from_this(), &stream());
+    co_await Relay(std::move(near), far);
   }
 
   // False when the connection is over.
@@ -314,6 +302,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
         const bool ended = closing_ || error == websocket::error::closed ||
                            error == asio::error::operation_aborted || error == asio::error::eof ||
                            error == asio::error::connection_reset;
+        LogChanged();
         if (!ended) LogBad(error.message());
         co_return;
       }
@@ -359,6 +348,14 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     }
     if (open_ && closing_) co_await socket_.async_close(websocket::close_code::normal, kNoThrow);
     writing_ = false;
+  }
+
+  // TLS has refused what came.
+  void LogChanged() {
+    const Status& failure = stream().failure();
+    if (failure.ok() || failure.kind() != ErrorKind::kBadInput) return;
+    LogBad(fmt::format("what came is not what it sent: something between the hosts changes it: {}",
+                       failure.ToString()));
   }
 
   // A bad peer is worth one line, however often it errs.

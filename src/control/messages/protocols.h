@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_ASK_PROTOCOLS_H_
-#define TFOS_CONTROL_ASK_PROTOCOLS_H_
+#ifndef TFOS_CONTROL_MESSAGES_PROTOCOLS_H_
+#define TFOS_CONTROL_MESSAGES_PROTOCOLS_H_
 
 #include <cstddef>
 
@@ -11,7 +11,7 @@ namespace tfos::control {
 
 /// With the key for `join`. The connecting number is the node's.
 inline constexpr net::Protocol kAgentProtocol{.magic = "tfos-agt", .version = 1, .name = "agents"};
-/// With the key for `read`.
+/// With the key for `ask`.
 inline constexpr net::Protocol kAskProtocol{.magic = "tfos-ask", .version = 1, .name = "questions"};
 
 /// With the key for `join`. The connecting number is the node's, the generation the tunnel's.
@@ -23,4 +23,4 @@ inline constexpr std::size_t kTlsBatchBytes = std::size_t{16} << 10;
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_ASK_PROTOCOLS_H_
+#endif  // TFOS_CONTROL_MESSAGES_PROTOCOLS_H_
