@@ -214,7 +214,8 @@ class Cluster:
 
     def wait(self, timeout: float | None = None) -> list[Any]:
         """Waits until the programs of all nodes that train have returned, ends the cluster, and
-        returns what they returned, in the order of ``ctx.rank``. For input mode ``tensorflow``.
+        returns what they returned, in the order of ``ctx.rank``: None for a node that was lost.
+        For input mode ``tensorflow``.
 
         Args:
             timeout: seconds to wait; None: no limit. When it is over the nodes still run, and one

@@ -72,7 +72,7 @@ class Coordinator:
         once, from the reader thread, at the first failure."""
         self._changed = threading.Condition()
         self._on_failure = on_failure
-        self._bears_losses = start["max_lost_nodes"] > 0
+        self._bears_losses = start["max_lost_nodes"] > 0 or start.get("min_nodes", 0) > 0
         self._nodes: dict[int, dict[str, Any]] = {}
         self._metrics: dict[int, dict[str, Any]] = {}
         self._terminated: set[int] = set()

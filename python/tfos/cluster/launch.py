@@ -137,6 +137,9 @@ def launch(
                     return None
             elif message["type"] == "failed":
                 failure = message["failure"]
+    refused = not formed and failure is not None and failure["step"] == "register"
+    if refused and plan.node["elastic"]:
+        return None  # Spark has started a lost node again, and the others go on without it.
     if not formed:
         why = (
             f"{failure['step']}: {failure['message']}"

@@ -82,6 +82,8 @@ void NodeReport::Relay(NodeMessage message, RepeatedWarnings& warnings) {
     metrics_ = std::move(metrics->metrics.kept);
   } else if (const auto* steps = std::get_if<StepReport>(&message)) {
     link_->Send(SerializeMessage(*steps));
+  } else if (const auto* ready = std::get_if<GroupReady>(&message)) {
+    link_->Send(SerializeMessage(*ready));
   } else if (std::holds_alternative<FeedTerminated>(message)) {
     link_->Send(SerializeMessage(FeedTerminated{}));
   }

@@ -28,6 +28,7 @@ RosterOptions RosterOptionsOf(const StartCluster& start, std::vector<Role> roles
           .start_timeout = start.start_timeout,
           .heartbeat_timeout = start.heartbeat_timeout,
           .max_lost_nodes = start.max_lost_nodes,
+          .min_nodes = start.min_nodes,
           .coordinator_address = endpoint.ToString()};
 }
 

@@ -191,7 +191,9 @@ void NodeLink::OnLine(const std::string& line) {
     KeepLatest(std::move(*tickets));
   } else if (std::holds_alternative<EndEpoch>(*command) ||
              std::holds_alternative<EndFeed>(*command) ||
-             std::holds_alternative<NodeLeaving>(*command)) {
+             std::holds_alternative<NodeLeaving>(*command) ||
+             std::holds_alternative<Regroup>(*command) ||
+             std::holds_alternative<FormedGroup>(*command)) {
     feed_commands_.push_back(*std::move(command));
   } else {
     return;

@@ -34,6 +34,7 @@ void Describe(F& f, M& m) {
   f.Required("heartbeat_interval_ms", m.heartbeat_interval, JsonRange{1});
   f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, JsonRange{1});
   f.Optional("max_lost_nodes", m.max_lost_nodes);
+  f.Optional("min_nodes", m.min_nodes, JsonRange{0});
   f.Required("log_level", m.log_level);
 }
 

@@ -48,6 +48,8 @@ struct StartCluster {
   std::chrono::milliseconds heartbeat_timeout{10'000};
   /// Nodes that may be lost without ending the cluster.
   int max_lost_nodes = 0;
+  /// Nodes that train together go on as long as this many are not lost; 0: until the first is lost.
+  int min_nodes = 0;
   std::string log_level;
 };
 

@@ -1,6 +1,7 @@
 #include "control/messages/node_messages.h"
 
 #include "control/messages/parts/bootstrap_parts_json.h"
+#include "control/messages/parts/generation_messages_json.h"
 #include "control/messages/parts/metrics_json.h"
 #include "control/messages/parts/shared_messages_json.h"
 

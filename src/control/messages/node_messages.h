@@ -10,6 +10,7 @@
 
 #include "base/crypto/secret.h"
 #include "control/messages/parts/bootstrap_parts.h"
+#include "control/messages/parts/generation_messages.h"
 #include "control/messages/parts/message_text.h"
 #include "control/messages/parts/metrics.h"
 #include "control/messages/parts/node_info.h"
@@ -60,8 +61,8 @@ struct Ping {
   static constexpr std::string_view kType = "ping";
 };
 
-using NodeCommand = std::variant<NodeBootstrap, EndEpoch, StepTickets, EndFeed, NodeLeaving, Stop,
-                                 Ping, UnknownMessage>;
+using NodeCommand = std::variant<NodeBootstrap, EndEpoch, StepTickets, Regroup, FormedGroup,
+                                 EndFeed, NodeLeaving, Stop, Ping, UnknownMessage>;
 
 // From a node to its agent.
 
@@ -75,7 +76,7 @@ struct Pong {
   static constexpr std::string_view kType = "pong";
 };
 
-using NodeMessage = std::variant<StateReport, MetricsReport, StepReport, FeedTerminated,
+using NodeMessage = std::variant<StateReport, MetricsReport, StepReport, GroupReady, FeedTerminated,
                                  FailureMessage, Done, Pong, UnknownMessage>;
 
 }  // namespace tfos::control
