@@ -11,6 +11,7 @@
 #include "base/process/unique_fd.h"
 #include "net/listen.h"
 #include "net/socket.h"
+#include "testing/send_all.h"
 
 namespace tfos::net {
 namespace {
@@ -74,7 +75,7 @@ TEST_F(AckWatchTest, TheKernelCountsWhatIsAcknowledged) {
   ASSERT_TRUE(ProgressOf(socket->get()));
   const auto before = ProgressOf(socket->get())->acknowledged_bytes;
   const std::array<std::byte, 10> bytes{};
-  ASSERT_TRUE(SendAll(socket->get(), bytes, {}).ok());
+  ASSERT_TRUE(tfos::testing::SendAll(socket->get(), bytes, {}).ok());
   // The peer's kernel does, whether somebody reads or not.
   while (ProgressOf(socket->get())->acknowledged_bytes < before + bytes.size()) ::sched_yield();
   EXPECT_TRUE(CheckAcknowledged(watch_, socket->get()).ok());
