@@ -14,10 +14,10 @@
   const COMMON = [
     {id: "rows", title: "Rows read", of: "sum", unit: (v) => `${tfos.number(v)}/s`},
     {
-      id: "waits", title: "Who waits", unit: tfos.percent, most: 1,
+      id: "waits", title: "Waiting", unit: tfos.percent, most: 1,
       lines: [
-        {label: "nodes wait for rows", name: "feed_node_wait_seconds", color: "--c2"},
-        {label: "Spark waits for nodes", name: "feed_feeder_wait_seconds", color: "--c1"},
+        {label: "nodes, for rows:", name: "feed_node_wait_seconds", color: "--c2"},
+        {label: "Spark, for nodes:", name: "feed_feeder_wait_seconds", color: "--c1"},
       ],
     },
     {id: "feed_queued_bytes", title: "Rows waiting in nodes", of: "sum", unit: tfos.bytes},
@@ -105,7 +105,7 @@
       });
       this.plot = new uPlot({
         width: Math.max(200, this.place.clientWidth || 320), height: HEIGHT,
-        legend: {show: false}, padding: [6, 6, 0, 0],
+        legend: {show: false}, padding: [6, 22, 0, 0],
         cursor: {sync: {key: this.sync}, y: false, points: {show: false}, drag: {x: false, y: false}},
         scales: {y: {range: (plot, least, most) => this.range(least, most)}},
         axes: [{...axis, size: 28, space: 70, values: (plot, ticks, axisAt, space, step) =>

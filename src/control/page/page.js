@@ -148,6 +148,7 @@
     for (const node of status.nodes) node.metrics = status.metrics[String(node.node_id)] || {};
     addRates(status, past);
     byId("ask-key").hidden = true;
+    byId("save").hidden = !live;
     byId("content").hidden = false;
     drawHeader(status, past);
     drawFailure(status.failure);
@@ -220,7 +221,6 @@
     say("A report of a run: it does not change.");
     chooseRange("whole");
   } else {
-    byId("save").hidden = false;
     live = new tfos.Live((status, past) => {
       say("");
       draw(status, past);

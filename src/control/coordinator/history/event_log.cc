@@ -21,9 +21,9 @@ void EventLog::Add(std::chrono::milliseconds now, int node_id, std::string text)
 }
 
 void EventLog::AddState(std::chrono::milliseconds now, const NodeInfo& node) {
-  std::string text = fmt::format("{}:{} {}{}{}", node.job_name, node.task_index,
-                                 NodeStateName(node.state), node.detail.empty() ? "" : ": ",
-                                 node.detail);
+  std::string text =
+      fmt::format("{}:{} {}{}{}", node.job_name, node.task_index, NodeStateName(node.state),
+                  node.detail.empty() ? "" : ": ", node.detail);
   if (!node.leaving.empty()) text += fmt::format(" (leaving: {})", node.leaving);
   const auto at = static_cast<std::size_t>(node.node_id);
   if (last_state_.size() <= at) last_state_.resize(at + 1);

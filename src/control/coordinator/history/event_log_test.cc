@@ -53,7 +53,8 @@ TEST(EventLogTest, ForgetsTheOldestAndKeepsCounting) {
 
 TEST(EventLogTest, ALongTextIsCut) {
   EventLog log;
-  log.Add(milliseconds(0), -1, std::string(EventLog::kMostTextBytes - 1, 'x') + "\xc3\xa9 and more");
+  log.Add(milliseconds(0), -1,
+          std::string(EventLog::kMostTextBytes - 1, 'x') + "\xc3\xa9 and more");
   const auto text = json::parse(log.Json(0))[0]["text"].get<std::string>();
   EXPECT_LT(text.size(), EventLog::kMostTextBytes + 10);
   EXPECT_TRUE(text.ends_with(" ..."));

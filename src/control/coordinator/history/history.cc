@@ -202,8 +202,7 @@ void History::AppendSeries(const Tier& tier, std::size_t name, const std::vector
 
 std::string History::Json(Range range, const std::vector<int>& nodes) const {
   const Tier& tier = range == Range::kRecent ? recent_ : whole_;
-  std::string json =
-      fmt::format("\"interval_ms\":{},\"times\":[", tier.table.interval().count());
+  std::string json = fmt::format("\"interval_ms\":{},\"times\":[", tier.table.interval().count());
   for (std::size_t i = 0; i < tier.table.times().size(); ++i) {
     fmt::format_to(std::back_inserter(json), "{}{}", i > 0 ? "," : "",
                    tier.table.times()[i].count());

@@ -15,7 +15,8 @@
 namespace tfos::control {
 
 /// What the nodes' numbers were over time: of the last minutes closely, and of the whole run in
-/// ever longer steps. Its memory depends on the number of nodes alone: at most 24 MiB.
+/// ever longer steps. Its memory depends on the numbers of nodes and names alone: for 1,000 nodes
+/// with 32 names it is 25 MB.
 ///
 /// Counters are kept as they were reported and told as what they grew by in a second, so that no
 /// sample that is left out makes a rate wrong.

@@ -110,9 +110,9 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
                 fmt::format("the cluster has formed: {} nodes", formed->nodes.size()));
   } else if (const auto* failed = std::get_if<ClusterFailed>(&event)) {
     const Failure& failure = failed->failure;
-    events_.Add(Since(now), failure.node_id,
-                fmt::format("the cluster has failed: {}: {}", failure.report.step,
-                            failure.report.message));
+    events_.Add(
+        Since(now), failure.node_id,
+        fmt::format("the cluster has failed: {}: {}", failure.report.step, failure.report.message));
   } else if (const auto* ended = std::get_if<NodeFeedTerminated>(&event)) {
     events_.Add(Since(now), ended->node_id, "its program wants no more rows");
   } else if (std::holds_alternative<Finished>(event)) {
@@ -130,13 +130,12 @@ std::string RunRecord::ActivityJson() const {
 }
 
 std::string RunRecord::Json(const HistoryQuery& query, Clock::TimePoint now) const {
-  return fmt::format(
-      R"({{"cluster_id":{},"started_ms":{},"now_ms":{},"activity":{},"events":{},)"
-      R"("events_count":{},"range":"{}",{}}})",
-      WriteJsonLine(cluster_id_), started_ms_, Since(now).count(), ActivityJson(),
-      events_.Json(query.events_from), events_.count(),
-      query.range == History::Range::kWhole ? "whole" : "recent",
-      history_.Json(query.range, query.nodes));
+  return fmt::format(R"({{"cluster_id":{},"started_ms":{},"now_ms":{},"activity":{},"events":{},)"
+                     R"("events_count":{},"range":"{}",{}}})",
+                     WriteJsonLine(cluster_id_), started_ms_, Since(now).count(), ActivityJson(),
+                     events_.Json(query.events_from), events_.count(),
+                     query.range == History::Range::kWhole ? "whole" : "recent",
+                     history_.Json(query.range, query.nodes));
 }
 
 }  // namespace tfos::control

@@ -24,7 +24,10 @@ void DropFirst(std::vector<T>& values, std::size_t count) {
 
 SampleTable::SampleTable(std::size_t capacity, std::chrono::milliseconds interval,
                          WhenFull when_full)
-    : capacity_(capacity / 4 * 4), when_full_(when_full), slack_(interval / 4), interval_(interval) {
+    : capacity_(capacity / 4 * 4),
+      when_full_(when_full),
+      slack_(interval / 4),
+      interval_(interval) {
   times_.reserve(capacity_);
 }
 
@@ -37,9 +40,7 @@ std::size_t SampleTable::AddColumn() {
 
 bool SampleTable::Begin(std::chrono::milliseconds now) {
   // A tick that comes a little early must not cost a whole interval.
-  const auto is_early = [&] {
-    return !times_.empty() && now - times_.back() < interval_ - slack_;
-  };
+  const auto is_early = [&] { return !times_.empty() && now - times_.back() < interval_ - slack_; };
   if (is_early()) return false;
   if (times_.size() == capacity_) {
     MakeRoom();
