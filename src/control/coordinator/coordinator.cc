@@ -363,7 +363,7 @@ class Coordinator final : public ControlService {
   LineChannel driver_;
   asio::steady_timer heartbeat_timer_;
   AsyncLatch finished_;
-  std::optional<Roster> roster_;  // from `start` on, as is server_
+  std::optional<Roster> roster_;     // from `start` on, as is server_
   std::optional<RunRecord> record_;  // from `start` on, too
   StatusPages pages_{executor_, clock_, roster_, record_};
   std::unique_ptr<ControlServer> server_;

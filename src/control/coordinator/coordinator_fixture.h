@@ -21,11 +21,10 @@
 #include "base/logging.h"
 #include "base/text/line_buffer.h"
 #include "base/time/deadline.h"
+#include "control/coordinator/coordinator.h"
 #include "control/messages/parts/message_text.h"
 #include "control/messages/protocols.h"
 #include "testing/raw_client.h"
-
-#include "control/coordinator/coordinator.h"
 
 // What the tests of the coordinator share.
 namespace tfos::control {

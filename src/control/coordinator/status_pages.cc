@@ -74,8 +74,7 @@ HttpAnswer StatusPages::Page(std::string_view target, std::string_view query) co
 HttpAnswer StatusPages::HistoryAnswer(std::string_view query) const {
   const Result<HistoryQuery> wanted = HistoryQuery::Parse(query);
   if (!wanted.ok()) {
-    return {
-        .status = 400, .content_type = "text/plain", .body = wanted.status().message() + "\n"};
+    return {.status = 400, .content_type = "text/plain", .body = wanted.status().message() + "\n"};
   }
   return {.body = record_->Json(*wanted, clock_.Now())};
 }

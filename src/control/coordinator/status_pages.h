@@ -20,8 +20,8 @@ namespace tfos::control {
 /// and how its run has gone, its metrics, and the failure that ended it, for which a caller may
 /// wait.
 ///
-/// Owner and lifetime: outlives the coroutines that use it; borrows the rest. Roster and record must
-/// be there before anybody asks. Threads: those of one single-threaded executor.
+/// Owner and lifetime: outlives the coroutines that use it; borrows the rest. Roster and record
+/// must be there before anybody asks. Threads: those of one single-threaded executor.
 class StatusPages {
  public:
   StatusPages(const boost::asio::any_io_executor& executor, const Clock& clock,

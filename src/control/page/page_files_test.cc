@@ -45,7 +45,8 @@ TEST(PageFilesTest, AScriptCanStandInsideHtml) {
 /// The content security policy lets no script run that stands in the page itself.
 TEST(PageFilesTest, TheServedPageHasNothingInline) {
   const std::string index(FindPageFile("/")->bytes);
-  for (const char* inline_code : {"<style", "<script>", "style=\"", "onclick", "http://", "https://"}) {
+  for (const char* inline_code :
+       {"<style", "<script>", "style=\"", "onclick", "http://", "https://"}) {
     EXPECT_THAT(index, Not(HasSubstr(inline_code)));
   }
 }

@@ -24,7 +24,8 @@ class PageKeysTest : public ::testing::Test {
 TEST_F(PageKeysTest, EachPageHasItsBearer) {
   EXPECT_TRUE(keys_.Open("/metrics", Bearer(Purpose::kScrape), ""));
   EXPECT_FALSE(keys_.Open("/metrics", Bearer(Purpose::kRead), ""));
-  for (const char* page : {"/v1/status", "/v1/failure", "/v1/history", "/report", "/tensorboard/data/runs"}) {
+  for (const char* page :
+       {"/v1/status", "/v1/failure", "/v1/history", "/report", "/tensorboard/data/runs"}) {
     EXPECT_TRUE(keys_.Open(page, Bearer(Purpose::kRead), ""));
     EXPECT_FALSE(keys_.Open(page, Bearer(Purpose::kScrape), ""));
     EXPECT_FALSE(keys_.Open(page, Bearer(Purpose::kJoin), ""));

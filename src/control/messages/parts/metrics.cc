@@ -50,8 +50,8 @@ std::string JsonValue<control::ReportedMetrics>::Read(const Json& json,
     if (name.empty() || name.size() > kMaxMetricBytes) {
       problem = fmt::format("must have a name of 1 to {} bytes", kMaxMetricBytes);
     } else if (value.kept.size() == control::kMostMetrics) {
-      problem = fmt::format("comes after {} others, the most that a node reports",
-                            control::kMostMetrics);
+      problem =
+          fmt::format("comes after {} others, the most that a node reports", control::kMostMetrics);
     } else {
       problem = JsonValue<control::MetricValue>::Read(metric, taken, range);
     }
