@@ -12,7 +12,7 @@
 
 #include "base/process/subprocess.h"
 #include "base/time/deadline.h"
-#include "control/agent/answer_watch.h"
+#include "control/agent/child/answer_watch.h"
 #include "control/agent/child/executor_log.h"
 #include "control/agent/child/supervised_child.h"
 #include "control/agent/event_details.h"

@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_AGENT_ANSWER_WATCH_H_
-#define TFOS_CONTROL_AGENT_ANSWER_WATCH_H_
+#ifndef TFOS_CONTROL_AGENT_CHILD_ANSWER_WATCH_H_
+#define TFOS_CONTROL_AGENT_CHILD_ANSWER_WATCH_H_
 
 #include "base/time/deadline.h"
 
@@ -50,4 +50,4 @@ class AnswerWatch {
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_AGENT_ANSWER_WATCH_H_
+#endif  // TFOS_CONTROL_AGENT_CHILD_ANSWER_WATCH_H_

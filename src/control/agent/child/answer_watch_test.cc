@@ -1,4 +1,4 @@
-#include "control/agent/answer_watch.h"
+#include "control/agent/child/answer_watch.h"
 
 #include <gtest/gtest.h>
 
