@@ -33,10 +33,9 @@ Result<std::unique_ptr<Group>> Group::Join(GroupOptions options) {
     joined = group->Regroup(std::move(joined)).status();
   }
   TFOS_RETURN_IF_ERROR(joined);
-  const GroupOptions& joined_with = group->options_;
-  if (!joined_with.timeline.empty()) {
-    TFOS_ASSIGN_OR_RETURN(group->timeline_, Timeline::Create(joined_with.timeline,
-                                                             joined_with.members[group->rank_].name,
+  if (!group->options_.timeline.empty()) {
+    const std::string& name = group->options_.members[group->rank_].name;
+    TFOS_ASSIGN_OR_RETURN(group->timeline_, Timeline::Create(group->options_.timeline, name,
                                                              group->rank_, group->transport()));
   }
   return group;
