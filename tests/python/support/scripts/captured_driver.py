@@ -44,8 +44,11 @@ ROW = {"auto": ConspicuousSealedRow, "false": ConspicuousOpenRow}
 
 
 def main(master, directory, what):
-    # Compressed keys would not be found.
-    spark = session(master, OURS, **{"spark.broadcast.compress": "false"})
+    settings = {
+        "spark.broadcast.compress": "false",  # Compressed keys would not be found.
+        "spark.locality.wait": "0s",  # Or one host might get all tasks of a job.
+    }
+    spark = session(master, OURS, **settings)
     if what == "keys":
         secrets = {"auto": train(spark)}
     else:
