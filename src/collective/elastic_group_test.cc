@@ -65,9 +65,9 @@ class TestCoordinator {
       all_.Take(rank_, ready);
       std::uint32_t wanted = ready.generation;
       while (true) {
-        const Formed& formed = all_.formed_;
-        if (formed.generation >= wanted && std::ranges::count(formed.ranks, rank_) > 0) {
-          return formed;
+        if (all_.formed_.generation >= wanted &&
+            std::ranges::count(all_.formed_.ranks, rank_) > 0) {
+          return all_.formed_;
         }
         if (all_.gathering_ && all_.generation_ > wanted) {
           wanted = all_.generation_;
