@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -59,7 +60,8 @@ class Drive:
         self.directory = directory
         self.driver = driver
         self.process = driver.process
-        self.errors = driver.errors
+        self._errors = pathlib.Path(driver.errors.name)
+        self._errors_before = self._errors.stat().st_size
         self.members = {}
         self.is_over = False
 
@@ -74,10 +76,9 @@ class Drive:
         pytest.fail(f"the driver ended before {event!r}: {self.read_errors()}")
 
     def read_errors(self):
-        self.errors.seek(0)
         return "\n".join(
             line
-            for line in self.errors.read().splitlines()
+            for line in self._errors.read_text().splitlines()
             if not line.startswith("\tat ") and " WARN " not in line
         )
 
@@ -112,7 +113,10 @@ class Drive:
         self._wait_for(self._find_starting, "an agent and all around it")
 
     def _find_starting(self):
-        """Fills `members`; False while some of them are not there yet."""
+        """Fills `members`; False while some of them are not there yet, or the coordinator does not
+        know the node: Spark would start a launch task again that ends before."""
+        if b"registered (waiting" not in self._errors.read_bytes()[self._errors_before :]:
+            return False
         below = psutil.Process(self.process.pid).children(recursive=True)
         self.members = {"driver": [psutil.Process(self.process.pid)]}
         for process in below:
@@ -120,7 +124,7 @@ class Drive:
                 self.members[role] = [process]
         # An agent leaves its launcher's tree, and works where the executor does.
         for agent in psutil.process_iter():
-            if _is_agent_of(agent, self.driver.directory) and _is_connected(agent):
+            if _is_agent_of(agent, self.driver.directory):
                 self.members["agent"] = [agent]
                 executor = next(
                     p for p in below if _role(p) == "executor" and p.cwd() == agent.cwd()
@@ -191,18 +195,6 @@ def _role(process):
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return None  # it ended while being looked at
     return None
-
-
-def _is_connected(agent):
-    """Whether the agent has reached the coordinator. One that dies before is not a node yet: Spark
-    starts its launch task again, as it does with any task that fails."""
-    try:
-        return any(
-            connection.status == psutil.CONN_ESTABLISHED
-            for connection in agent.net_connections(kind="tcp")
-        )
-    except psutil.Error:
-        return False
 
 
 def _is_agent_of(process, directory):
