@@ -25,12 +25,7 @@
 
 #include "base/process/unique_fd.h"
 #include "collective/mesh/link.h"
-#include "control/messages/agent_messages.h"
-#include "control/messages/driver_messages.h"
-#include "control/messages/launch_messages.h"
-#include "control/messages/node_messages.h"
-#include "control/messages/parts/message_text.h"
-#include "control/messages/parts/shared_messages.h"
+#include "control_corpus.h"
 #include "feed/read/test_chunks.h"
 #include "feed/wire/frame.h"
 #include "inference/test_saved_model.h"
@@ -108,19 +103,6 @@ void Chunks() {
   Write("row_structure", "spark_row", Byte(8 + 1) + structure);
 }
 
-/// Every message of `Message`, as it is before anything was filled in.
-template <typename Message, std::size_t index = 0>
-void ControlMessages(const std::string& direction) {
-  if constexpr (index < std::variant_size_v<Message>) {
-    using Alternative = std::variant_alternative_t<index, Message>;
-    if constexpr (!std::is_same_v<Alternative, control::UnknownMessage>) {
-      Write("control_message", direction + "_" + std::string(Alternative::kType),
-            control::SerializeMessage(Alternative{}));
-    }
-    ControlMessages<Message, index + 1>(direction);
-  }
-}
-
 void Examples() {
   Write("example", "example", records::GoldenExample());
   Write("example", "sequence_example", records::GoldenSequenceExample());
@@ -188,6 +170,7 @@ void FeedFrames() {
                                {"queue", "input"},
                                {"epoch", 7},
                                {"timeout", 1.5},
+                               {"answer_timeout", 30.0},
                                {"region_bytes", 1 << 20},
                                {"cache", "disk"},
                                {"replays", 3},
@@ -531,14 +514,7 @@ int main(int argc, char** argv) {
   }
   corpus = argv[1];
   Chunks();
-  ControlMessages<control::DriverMessage>("driver");
-  ControlMessages<control::CoordinatorEvent>("event");
-  ControlMessages<control::AgentMessage>("agent");
-  ControlMessages<control::AgentCommand>("command");
-  ControlMessages<control::LaunchMessage>("launch");
-  ControlMessages<control::LaunchEvent>("launch_event");
-  ControlMessages<control::NodeCommand>("node_command");
-  ControlMessages<control::NodeMessage>("node");
+  for (const ControlSeed& seed : ControlSeeds()) Write(seed.target, seed.name, seed.bytes);
   Examples();
   FeedFrames();
   FeedSessions();

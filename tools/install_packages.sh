@@ -10,7 +10,7 @@ declare -A packages_of=(
   [run]="python3 python3-venv"
   [build]="g++ cmake ninja-build ccache libboost1.81-dev libssl-dev nlohmann-json3-dev libcli11-dev
            libspdlog-dev libfmt-dev zlib1g-dev python3-dev"
-  [test]="libgtest-dev libgmock-dev iproute2 tcpdump tcpflow"
+  [test]="libgtest-dev libgmock-dev iproute2 tcpdump tcpflow chromium chromium-driver"
   [hdfs]=""
   [bench]="libgloo-dev"
   [analyse]="clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev"

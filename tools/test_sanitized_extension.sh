@@ -35,5 +35,5 @@ export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1
 export OPENBLAS_NUM_THREADS=1
 PYTHONPATH=$site exec .venv/bin/python -m pytest -p no:xdist -p no:cacheprovider -m quick "$@" \
-  tests/python/feed/test_native.py tests/python/feed/test_pickle_columns.py \
+  tests/python/feed/native tests/python/feed/test_pickle_columns.py \
   tests/python/feed/test_row_codec.py

@@ -22,11 +22,11 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/process/unique_fd.h"
-#include "control/ask/protocols.h"
 #include "control/coordinator/coordinator.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/driver_messages.h"
 #include "control/messages/parts/message_text.h"
+#include "control/messages/protocols.h"
 #include "net/handshake/handshake.h"
 #include "testing/raw_client.h"
 

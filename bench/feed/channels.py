@@ -117,6 +117,7 @@ class Rig:
             "epoch": first,
             "queue": "input",
             "timeout": 60.0,
+            "answer_timeout": 0,
             "region_bytes": REGION_BYTES,
             "cache": "memory" if replays else "",
             "replays": replays,

@@ -56,6 +56,7 @@ class Group:
         encrypt: str = "auto",
         rdma: str = "false",
         timeline: str = "",
+        link: Any = None,
     ):
         """Waits until all of them have come here.
 
@@ -67,6 +68,7 @@ class Group:
             encrypt: "auto", "true" or "false", as ``spark.tfos.encrypt``.
             rdma: "true" for UCX between hosts, where it is there; "required" for nothing else.
             timeline: a directory for the file that says what operations took; "" for none.
+            link: the node's to its agent, for a group that goes on without nodes that are lost.
         """
         members = members_of(nodes)
         ids = [node["node_id"] for node in members]
@@ -88,19 +90,29 @@ class Group:
             rdma,
             "" if rdma == "false" else ucx.packaged(),
             _timeline_path(timeline, members[ids.index(node_id)]),
+            link,
         )
+        #: Whether the group goes on without nodes that are lost.
+        self.is_elastic: bool = link is not None
         self._ops = ops_library.load()
         self._handle = self._native.register(self._ops.add_group, self._ops.remove_group)
         #: Of the nodes by rank, for messages.
         self.names: list[str] = [_name_of(node) for node in members]
         self.rank: int = self._native.rank
-        self.size: int = self._native.size
-        #: How tensors travel, for people: "shared memory", "tcp with TLS", "ucx
-        #: (rc_mlx5/mlx5_0:1)".
-        self.transport: str = self._native.transport
         self._close = self._native.close
         # Before TensorFlow waits for its threads, one of which may be waiting for another node.
         atexit.register(self.close, "its program has ended")
+
+    @property
+    def size(self) -> int:
+        """How many members there are now."""
+        return self._native.size
+
+    @property
+    def transport(self) -> str:
+        """How tensors travel, for people: "shared memory", "tcp with TLS", "ucx
+        (rc_mlx5/mlx5_0:1)"."""
+        return self._native.transport
 
     def close(self, why: str) -> None:
         """Ends the group for all nodes: what they do next, or are doing, fails with ``why``."""
@@ -161,6 +173,7 @@ class Group:
 
 _cluster: tuple[tuple[Any, ...], dict[str, Any]] | None = None
 _group: Group | None = None
+_may_lose_nodes = False
 _joining = threading.Lock()
 
 
@@ -168,8 +181,9 @@ def use(
     nodes: Sequence[Mapping[str, Any]], node_id: int, key: str, listener: int, **options: Any
 ) -> None:
     """Says which cluster this process is a node of; ``tfos.node`` does. Connects nothing yet.
-    Arguments are those of :class:`Group`."""
-    global _cluster
+    Arguments are those of :class:`Group`; with ``may_lose_nodes`` there is to be none."""
+    global _cluster, _may_lose_nodes
+    _may_lose_nodes = options.pop("may_lose_nodes", False)
     _cluster = ((nodes, node_id, key, listener), options)
 
 
@@ -214,6 +228,11 @@ def group() -> Group:
                     "collective operations are for nodes: call them in the program "
                     "that tfos.run starts"
                 )
+            if _may_lose_nodes:
+                raise BadInputError(
+                    "ctx.distribute and tfos.collective are for nodes that train in step, which "
+                    "can't go on without a lost one: they do not go with max_lost_nodes"
+                )
             with tf.init_scope():
                 arguments, options = _cluster
                 _group = Group(*arguments, **options)
@@ -226,7 +245,7 @@ def rank() -> int:
 
 
 def size() -> int:
-    """How many nodes train together."""
+    """How many nodes train together now."""
     return group().size
 
 
@@ -262,6 +281,12 @@ def all_reduce(
     if op == "mean" and weight is None:
         weight = 1.0
     flat = tf.nest.flatten(tensors)
+    if any(isinstance(tensor, tf.IndexedSlices) for tensor in flat) and group().is_elastic:
+        # Rows, indices and weights are gathered one after the other, by members that may differ.
+        flat = [
+            tf.convert_to_tensor(tensor) if isinstance(tensor, tf.IndexedSlices) else tensor
+            for tensor in flat
+        ]
     sparse = [place for place, tensor in enumerate(flat) if isinstance(tensor, tf.IndexedSlices)]
     dense = [
         place for place, tensor in enumerate(flat) if tensor is not None and place not in sparse

@@ -97,6 +97,15 @@ SETTINGS: tuple[Setting, ...] = (
         "how long a node may take to import and load the program once all nodes are there",
     ),
     Setting(
+        "node.answerTimeout",
+        float,
+        30.0,
+        "seconds",
+        "how long a node's process may give no sign of life: stopped, or stuck in the kernel. A "
+        "program that is busy does. 0: for ever, for debuggers",
+        maximum=24 * 3600,
+    ),
+    Setting(
         "ports",
         str,
         "0",

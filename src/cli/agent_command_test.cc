@@ -35,11 +35,11 @@
 #include "base/process/unique_fd.h"
 #include "base/text/line_buffer.h"
 #include "base/time/deadline.h"
-#include "control/ask/protocols.h"
 #include "control/host/gpu_lease.h"
 #include "control/host/held_port.h"
 #include "control/messages/launch_messages.h"
 #include "control/messages/parts/message_text.h"
+#include "control/messages/protocols.h"
 #include "net/handshake/handshake.h"
 
 namespace tfos::cli {
@@ -403,7 +403,7 @@ say('done')
 TEST_F(AgentCommandTest, MetricsComeWithHeartbeats) {
   RunProgram("say('state', state='running'); say('metrics', metrics={'rows': 12}); forever()");
   const json heartbeat = coordinator_.Await([](const json& message) {
-    return message["type"] == "heartbeat" && !message["metrics"].empty();
+    return message["type"] == "heartbeat" && message["metrics"].contains("rows");
   });
   EXPECT_EQ(heartbeat["metrics"]["rows"], 12);
 }
@@ -450,6 +450,51 @@ TEST_F(AgentCommandTest, AProgramThatIsNotThereIsNamed) {
   const json failure = coordinator_.Await("failed")["failure"];
   EXPECT_EQ(failure["step"], "start the node");
   EXPECT_THAT(failure["message"].get<std::string>(), HasSubstr("/no/such/python"));
+  EXPECT_TRUE(AgentEnds());
+}
+
+TEST_F(AgentCommandTest, ANodeThatDoesNotAnswerIsKilledAndNamed) {
+  json bootstrap = Bootstrap(R"(
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+say('pong')
+say('metrics', metrics={'step': 120, 'loss': 0.5})
+say('state', state='running')
+for answer in range(3):
+    assert hear() == {'type': 'ping'}
+    say('pong')
+os.kill(os.getpid(), signal.SIGSTOP)
+)");
+  bootstrap["answer_timeout_ms"] = 200;
+  LaunchRunning(bootstrap);
+  const json failure = coordinator_.Await("failed")["failure"];
+  EXPECT_EQ(failure["step"], "answer its agent");
+  EXPECT_EQ(failure["lost"], true);
+  const std::string message = failure["message"];
+  EXPECT_THAT(message, HasSubstr("it is stopped (SIGSTOP"));
+  EXPECT_THAT(message, HasSubstr("It was running, step=120."));
+  EXPECT_THAT(message, HasSubstr("spark.tfos.node.answerTimeout"));
+  EXPECT_TRUE(NodeEnds());
+  EXPECT_TRUE(AgentEnds());
+}
+
+TEST_F(AgentCommandTest, HowLongANodeHasNotAnsweredIsAMetric) {
+  json bootstrap = Bootstrap("say('pong'); say('state', state='running'); hear(); forever()");
+  bootstrap["answer_timeout_ms"] = 0;
+  LaunchRunning(bootstrap);
+  const json heartbeat = coordinator_.Await([](const json& message) {
+    return message["type"] == "heartbeat" && message["metrics"].contains("seconds_without_answer");
+  });
+  EXPECT_EQ(heartbeat["metrics"]["seconds_without_answer"], 2);
+}
+
+TEST_F(AgentCommandTest, ANodeThatNeverSaysThatItAnswersIsNotAsked) {
+  json bootstrap =
+      Bootstrap("say('state', state='running'); assert hear()['type'] == 'end_feed'; say('done')");
+  bootstrap["answer_timeout_ms"] = 1;
+  LaunchRunning(bootstrap);
+  for (int i = 0; i < 5; ++i) coordinator_.Await("heartbeat");
+  coordinator_.Send({{"type", "end_feed"}});
+  coordinator_.Await("done");
   EXPECT_TRUE(AgentEnds());
 }
 
@@ -600,9 +645,12 @@ hear()
 say('done')
 )");
   const json heartbeat = coordinator_.Await([](const json& message) {
-    return message["type"] == "heartbeat" && !message["metrics"].empty();
+    return message["type"] == "heartbeat" && message["metrics"].contains("loss");
   });
-  EXPECT_EQ(heartbeat["metrics"], json({{"loss", 0.5}, {"seed", 18446744073709551615.0}}));
+  json metrics = heartbeat["metrics"];
+  metrics.erase("cpu_seconds");  // Of its process, which the agent adds.
+  metrics.erase("rss_bytes");
+  EXPECT_EQ(metrics, json({{"loss", 0.5}, {"seed", 18446744073709551615.0}}));
   coordinator_.Send({{"type", "end_feed"}});
   coordinator_.Await("done");
   EXPECT_TRUE(AgentEnds());

@@ -59,6 +59,14 @@ void Fused::Unpack(std::span<const Exchanged> tensors) const {
 Status Fused::AllReduce(DType dtype, std::optional<double> weight,
                         std::span<const Exchanged> tensors, std::string_view name,
                         std::optional<DType> wire) {
+  return group_.Transact([&](Group::Transaction& transaction) {
+    return Reduce(transaction, dtype, weight, tensors, name, wire);
+  });
+}
+
+Status Fused::Reduce(Group::Transaction& transaction, DType dtype, std::optional<double> weight,
+                     std::span<const Exchanged> tensors, std::string_view name,
+                     std::optional<DType> wire) {
   if (weight && !(*weight >= 0 && std::isfinite(*weight))) {
     return {ErrorKind::kBadInput, fmt::format("a weight of {} for a mean", *weight)};
   }
@@ -70,7 +78,7 @@ Status Fused::AllReduce(DType dtype, std::optional<double> weight,
     // The sum of the weighted elements could be more than the type holds; their mean is not.
     double total = *weight;
     TFOS_RETURN_IF_ERROR(
-        group_.AllReduce(DType::kFloat64, std::as_writable_bytes(std::span(&total, 1)), name));
+        transaction.AllReduce(DType::kFloat64, std::as_writable_bytes(std::span(&total, 1)), name));
     share = total > 0 ? *weight / total : 0;
   }
   // A tensor alone needs no buffer: its result is made where it goes.
@@ -88,7 +96,7 @@ Status Fused::AllReduce(DType dtype, std::optional<double> weight,
     ScaleElements(dtype, share, elements);
   }
   if (rides_along) PutWeight(dtype, *weight, elements.data() + elements.size());
-  TFOS_RETURN_IF_ERROR(group_.AllReduce(dtype, all, name, wire));
+  TFOS_RETURN_IF_ERROR(transaction.AllReduce(dtype, all, name, wire));
   if (rides_along) {
     const double total = TakeWeight(dtype, elements.data() + elements.size());
     if (total > 0 && total != 1) ScaleElements(dtype, 1 / total, elements);
@@ -99,10 +107,12 @@ Status Fused::AllReduce(DType dtype, std::optional<double> weight,
 
 Status Fused::Broadcast(std::uint32_t root, std::span<const Exchanged> tensors,
                         std::string_view name) {
-  Pack(tensors, 0);
-  TFOS_RETURN_IF_ERROR(group_.Broadcast(root, buffer_, name));
-  Unpack(tensors);
-  return {};
+  return group_.Transact([&](Group::Transaction& transaction) -> Status {
+    Pack(tensors, 0);
+    TFOS_RETURN_IF_ERROR(transaction.Broadcast(root, buffer_, name));
+    Unpack(tensors);
+    return {};
+  });
 }
 
 }  // namespace tfos::collective

@@ -11,7 +11,8 @@
 
 namespace tfos::collective {
 
-/// The memory of one tensor: what this member has, and where the result goes.
+/// The memory of one tensor: what this member has, and where the result goes. They don't overlap:
+/// an elastic group may need the first again.
 struct Exchanged {
   std::span<const std::byte> from;
   std::span<std::byte> to;  ///< Of the same size.
@@ -35,6 +36,9 @@ class Fused {
   Status Broadcast(std::uint32_t root, std::span<const Exchanged> tensors, std::string_view name);
 
  private:
+  Status Reduce(Group::Transaction& transaction, DType dtype, std::optional<double> weight,
+                std::span<const Exchanged> tensors, std::string_view name,
+                std::optional<DType> wire);
   void Pack(std::span<const Exchanged> tensors, std::size_t more);
   void Unpack(std::span<const Exchanged> tensors) const;
 

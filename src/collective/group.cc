@@ -1,69 +1,175 @@
 #include "collective/group.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
-#include <bit>
+#include <cerrno>
 #include <numeric>
-#include <string>
 #include <utility>
 
 #include "base/format.h"
 #include "base/logging.h"
-#include "base/memory/memory_of_host.h"
-#include "collective/algorithms.h"
-#include "collective/host/host_algorithms.h"
 
 namespace tfos::collective {
-namespace {
 
-/// Up to here fewer steps win, beyond it fewer bytes.
-constexpr std::size_t kDoublingLimit = std::size_t{32} << 10;
-/// Up to here steps still cost something; beyond it the smaller pieces of a ring stay in caches.
-constexpr std::size_t kHalvingLimit = std::size_t{2} << 20;
-
-}  // namespace
+Group::Group(GroupOptions options)
+    : closed_(std::make_unique<std::atomic<bool>>(false)),
+      rank_(options.rank),
+      membership_(options.membership),
+      options_(std::move(options)) {}
 
 Result<std::unique_ptr<Group>> Group::Join(GroupOptions options) {
-  auto closed = std::make_unique<std::atomic<bool>>(false);
-  options.check = [closed = closed.get(), check = std::move(options.check)]() -> Status {
-    if (*closed) return {ErrorKind::kReconnect, "this member has left the group"};
-    return check ? check() : Status();
-  };
-  std::unique_ptr<Group> group(new Group(std::move(closed)));
+  Membership::Formed first;
+  first.generation = options.generation;
+  first.members = options.members;
+  first.ranks.resize(first.members.size());
+  std::iota(first.ranks.begin(), first.ranks.end(), 0);
+  std::unique_ptr<Group> group(new Group(std::move(options)));
   const MutexLock lock(group->mutex_);
-  TFOS_ASSIGN_OR_RETURN(group->mesh_, Mesh::Connect(std::move(options)));
-  TFOS_ASSIGN_OR_RETURN(group->hosts_, MeetOnHosts(*group->mesh_, group->next_number_));
-  const GroupOptions& joined = group->mesh_->options();
-  group->transport_ = group->DescribeTransport();
-  if (!joined.timeline.empty()) {
-    TFOS_ASSIGN_OR_RETURN(group->timeline_,
-                          Timeline::Create(joined.timeline, joined.members[joined.rank].name,
-                                           joined.rank, group->transport_));
+  Status joined = group->Connect(std::move(first));
+  // A member that does not come within the deadline may never mean to: only the coordinator knows
+  // of one that is lost.
+  if (!joined.ok() && joined.kind() == ErrorKind::kReconnect && group->MayGoOn(joined)) {
+    joined = group->Regroup(std::move(joined)).status();
   }
-  if (group->hosts_.memory != nullptr) {
-    group->watch_.emplace(*group->mesh_, *group->hosts_.memory, group->Neighbours());
+  TFOS_RETURN_IF_ERROR(joined);
+  if (!group->options_.timeline.empty()) {
+    const std::string& name = group->options_.members[group->rank_].name;
+    TFOS_ASSIGN_OR_RETURN(group->timeline_, Timeline::Create(group->options_.timeline, name,
+                                                             group->rank_, group->transport()));
   }
-  LogInfo("{} exchanges tensors over {}", joined.members[joined.rank].name, group->transport_);
   return group;
 }
 
-std::string Group::DescribeTransport() const {
-  if (size() == 1) return "nothing, being alone";
-  if (IsOneHost()) return "shared memory";
-  const std::string streams = mesh_->DescribeStreams();
-  return hosts_.memory == nullptr ? streams : "shared memory and " + streams;
+GroupOptions Group::OptionsOf(const Membership::Formed& formed, UniqueFd listener) const {
+  GroupOptions options;
+  options.members = formed.members;
+  const auto place = std::ranges::find(formed.ranks, rank_) - formed.ranks.begin();
+  options.rank = static_cast<std::uint32_t>(place);
+  options.key = options_.key;
+  options.generation = formed.generation;
+  options.listener = std::move(listener);
+  options.keep_listening = membership_ != nullptr;
+  options.shared_memory = options_.shared_memory;
+  options.host = options_.host;
+  options.encryption = options_.encryption;
+  options.rdma = options_.rdma;
+  options.ucx_transports = options_.ucx_transports;
+  options.packaged_ucx = options_.packaged_ucx;
+  options.connect_timeout = options_.connect_timeout;
+  options.stall_after = options_.stall_after;
+  options.check = [closed = closed_.get(), membership = membership_, generation = formed.generation,
+                   check = options_.check]() -> Status {
+    if (*closed) return {ErrorKind::kReconnect, "this member has left the group"};
+    if (membership != nullptr) TFOS_RETURN_IF_ERROR(membership->Check(generation));
+    return check ? check() : Status();
+  };
+  return options;
 }
 
-Team Group::All() const {
-  std::vector<std::uint32_t> all(size());
-  std::iota(all.begin(), all.end(), 0);
-  return {*mesh_, std::move(all), rank()};
+Status Group::Connect(Membership::Formed formed) {
+  UniqueFd listener;
+  if (membership_ == nullptr) {
+    listener = std::move(options_.listener);
+  } else {
+    // The port is this member's for all generations.
+    listener.Reset(::fcntl(options_.listener.get(), F_DUPFD_CLOEXEC, 0));
+    if (!listener.valid()) return Status::FromErrno(errno, "listen for the other members again");
+  }
+  number_ = formed.generation;
+  TFOS_ASSIGN_OR_RETURN(generation_, Generation::Connect(OptionsOf(formed, std::move(listener))));
+  ranks_ = std::move(formed.ranks);
+  size_ = generation_->size();
+  std::string transport = generation_->DescribeTransport();
+  LogInfo("{} exchanges tensors over {}", options_.members[rank_].name, transport);
+  const MutexLock lock(transport_mutex_);
+  transport_ = std::move(transport);
+  return {};
+}
+
+std::string Group::transport() const {
+  const MutexLock lock(transport_mutex_);
+  return transport_;
+}
+
+bool Group::MayGoOn(const Status& failure) const {
+  return membership_ != nullptr && !*closed_ &&
+         (failure.kind() == ErrorKind::kReconnect || failure.kind() == ErrorKind::kRetryLater);
+}
+
+Membership::Ready Group::ReadyBecause(const Status& why) const {
+  return {.generation = number_ + 1, .committed = committed_, .reason = why.ToString()};
+}
+
+Result<bool> Group::Regroup(Status why) {
+  const std::string& name = options_.members[rank_].name;
+  const InterruptCheck check = [closed = closed_.get()]() -> Status {
+    if (*closed) return {ErrorKind::kReconnect, "this member has left the group"};
+    return {};
+  };
+  bool committed = false;
+  while (true) {
+    if (generation_ != nullptr) static_cast<void>(generation_->Fail(why).ok());
+    generation_.reset();
+    LogWarning("{} gives up generation {} of its group: {}", name, number_, why.ToString());
+    auto formed = membership_->AwaitNext(ReadyBecause(why), check);
+    if (!formed.ok()) {
+      ended_ = formed.status();
+      return ended_;
+    }
+    if (formed->committed == committed_ + 1 && computed_) {
+      committed = true;
+      ++committed_;
+    } else if (formed->committed != committed_) {
+      ended_ = {ErrorKind::kBug,
+                fmt::format("{} has returned from {} operations, and another member of generation "
+                            "{} from {}",
+                            name, committed_, formed->generation, formed->committed)};
+      return ended_;
+    }
+    computed_ = false;
+    LogInfo("{} goes on in generation {} of its group, with {} members", name, formed->generation,
+            formed->members.size());
+    why = Connect(*std::move(formed));
+    if (why.ok()) return committed;
+    if (!MayGoOn(why)) {
+      ended_ = std::move(why);
+      return ended_;
+    }
+  }
+}
+
+Status Group::Commit() {
+  // Not one of the program's operations: the timeline knows nothing of it.
+  return generation_->SumUp(generation_->Begin({.kind = OperationKind::kBarrier}, "commit"), {});
+}
+
+Status Group::Transact(const Work& work) {
+  const MutexLock lock(mutex_);
+  Transaction transaction(*this);
+  if (membership_ == nullptr) return work(transaction);
+  while (true) {
+    if (!ended_.ok()) return ended_;
+    computed_ = false;
+    Status done = membership_->Check(number_);
+    if (done.ok()) done = work(transaction);
+    if (done.ok()) {
+      computed_ = true;
+      done = Commit();
+    }
+    if (done.ok()) {
+      ++committed_;
+      computed_ = false;
+      return done;
+    }
+    if (!MayGoOn(done)) return done;
+    TFOS_ASSIGN_OR_RETURN(const bool committed, Regroup(std::move(done)));
+    if (committed) return {};
+  }
 }
 
 Operation Group::Begin(Operation operation, std::string_view name) {
-  operation.number = next_number_++;
-  operation.name = name.substr(0, Operation::kLongestName);
-  mesh_->Begin(operation);
-  if (hosts_.memory != nullptr) hosts_.memory->Begin(operation);
+  operation = generation_->Begin(std::move(operation), name);
   if (timeline_ != nullptr) {
     event_.operation = operation;
     event_.begin = std::chrono::system_clock::now();
@@ -76,23 +182,15 @@ Status Group::Finish(Status status) {
   if (timeline_ != nullptr) {
     event_.bytes = event_.operation.elements * ElementBytes(event_.operation.dtype);
     event_.duration = Clock::Steady().Now() - event_begin_;
-    event_.waited = mesh_->waited();
-    if (hosts_.memory != nullptr) event_.waited += hosts_.memory->waited();
+    event_.waited = generation_->waited();
     event_.failed = !status.ok();
     timeline_->Add(event_);
   }
-  return status.ok() ? status : Fail(std::move(status));
+  return status.ok() ? status : generation_->Fail(std::move(status));
 }
 
-Status Group::Fail(Status why) {
-  // Told over the connections first: that is where the others look when they see it here.
-  why = mesh_->Fail(std::move(why));
-  if (hosts_.memory != nullptr) hosts_.memory->TellFailed();
-  return why;
-}
-
-Status Group::AllReduce(DType dtype, std::span<std::byte> data, std::string_view name,
-                        std::optional<DType> wire) {
+Status Group::SumUp(DType dtype, std::span<std::byte> data, std::string_view name,
+                    std::optional<DType> wire) {
   if (dtype == DType::kBytes || data.size() % ElementBytes(dtype) != 0) {
     return {ErrorKind::kBadInput,
             fmt::format("{} bytes of {} can't be summed up", data.size(), DTypeName(dtype))};
@@ -103,219 +201,158 @@ Status Group::AllReduce(DType dtype, std::span<std::byte> data, std::string_view
                         "or bfloat16",
                         DTypeName(dtype), DTypeName(*wire))};
   }
-  const MutexLock lock(mutex_);
   const Operation operation = Begin({.kind = OperationKind::kAllReduce,
                                      .dtype = dtype,
                                      .wire = wire.value_or(Operation::kAsItIs),
                                      .elements = data.size() / ElementBytes(dtype)},
                                     name);
-  return Finish(SumUp(operation, data));
+  return Finish(generation_->SumUp(operation, data));
 }
 
-Status Group::SumUp(const Operation& operation, std::span<std::byte> data) {
-  TFOS_RETURN_IF_ERROR(mesh_->failure());
-  HostMemory* const memory = hosts_.memory.get();
-  if (memory != nullptr) TFOS_RETURN_IF_ERROR(memory->TellThoseWhoLeft());
-  if (IsOneHost()) return AllReduceOnHost(*memory, operation.dtype, data);
-  if (!HasHosts()) {
-    Team all = All();
-    return SumUpOverConnections(all, operation, data);
+Status Group::Spread(std::uint32_t root, std::span<std::byte> data, std::string_view name) {
+  const auto place = std::ranges::find(ranks_, root);
+  if (place == ranks_.end()) {
+    if (root < options_.members.size()) {
+      return {ErrorKind::kSuperseded, fmt::format("{}, whose values were to be sent in {}, is lost",
+                                                  options_.members[root].name, name)};
+    }
+    return {ErrorKind::kBadInput, fmt::format("rank {} does not exist: the group has {} members",
+                                              root, options_.members.size())};
   }
-  // The first on each host has its sum, adds up those of all hosts, and gives back what comes out.
-  if (memory != nullptr) TFOS_RETURN_IF_ERROR(AllReduceOnHost(*memory, operation.dtype, data, 0));
-  if (Neighbours().front() == rank()) {
-    Team speakers = Speakers(Neighbours().front());
-    TFOS_RETURN_IF_ERROR(SumUpOverConnections(speakers, operation, data));
-  }
-  return memory == nullptr ? Status() : BroadcastOnHost(*memory, 0, data);
+  const auto member = static_cast<std::uint32_t>(place - ranks_.begin());
+  Begin({.kind = OperationKind::kBroadcast, .root = member, .elements = data.size()}, name);
+  return Finish(generation_->Spread(member, data));
 }
 
-Status Group::SumUpOverConnections(Team& team, const Operation& operation,
-                                   std::span<std::byte> data) {
-  if (team.size() == 1) return {};
-  if (data.size() <= kDoublingLimit) {
-    scratch_.resize(data.size());
-    return AllReduceByDoubling(team, operation.dtype, data, scratch_);
-  }
-  if (operation.wire == Operation::kAsItIs) {
-    return std::has_single_bit(team.size()) && data.size() <= kHalvingLimit
-               ? AllReduceByHalving(team, operation.dtype, data)
-               : AllReduceByRing(team, operation.dtype, data);
-  }
-  scratch_.resize(data.size() / sizeof(float) * ElementBytes(operation.wire));
-  return AllReduceByNarrowRing(team, operation.wire, data, scratch_);
-}
-
-Team Group::Speakers(std::uint32_t instead) const {
-  std::vector<std::uint32_t> speakers;
-  for (const std::vector<std::uint32_t>& members : hosts_.members) {
-    const bool there = std::ranges::find(members, instead) != members.end();
-    speakers.push_back(there ? instead : members.front());
-  }
-  return {*mesh_, std::move(speakers), static_cast<std::uint32_t>(hosts_.own)};
-}
-
-Status Group::Broadcast(std::uint32_t root, std::span<std::byte> data, std::string_view name) {
-  if (root >= size()) {
-    return {ErrorKind::kBadInput,
-            fmt::format("rank {} does not exist: the group has {} members", root, size())};
-  }
-  const MutexLock lock(mutex_);
-  Begin({.kind = OperationKind::kBroadcast, .root = root, .elements = data.size()}, name);
-  return Finish(Spread(root, data));
-}
-
-Status Group::Spread(std::uint32_t root, std::span<std::byte> data) {
-  TFOS_RETURN_IF_ERROR(mesh_->failure());
-  HostMemory* const memory = hosts_.memory.get();
-  if (memory != nullptr) TFOS_RETURN_IF_ERROR(memory->TellThoseWhoLeft());
-  if (!HasHosts()) {
-    Team all = All();
-    return BroadcastByTree(all, root, data);
-  }
-  // The root speaks for its host, on others the first does.
-  const auto& near = Neighbours();
-  const auto root_here = std::ranges::find(near, root);
-  const std::uint32_t speaker = root_here != near.end() ? root : near.front();
-  if (hosts_.members.size() > 1 && speaker == rank()) {
-    const auto of_root = std::ranges::find_if(hosts_.members, [root](const auto& members) {
-      return std::ranges::find(members, root) != members.end();
-    });
-    Team speakers = Speakers(root);
-    TFOS_RETURN_IF_ERROR(BroadcastByTree(
-        speakers, static_cast<std::uint32_t>(of_root - hosts_.members.begin()), data));
-  }
-  if (memory == nullptr) return {};
-  const auto place = std::ranges::find(near, speaker) - near.begin();
-  return BroadcastOnHost(*memory, static_cast<std::size_t>(place), data);
-}
-
-Result<std::vector<std::size_t>> Group::GatherSizes(std::size_t bytes, std::string_view name) {
-  const MutexLock lock(mutex_);
+Result<std::vector<std::size_t>> Group::ShareSize(std::size_t bytes, std::string_view name) {
   Begin({.kind = OperationKind::kGatherSizes, .elements = sizeof(std::size_t)}, name);
-  auto sizes = ShareSize(bytes);
+  auto sizes = generation_->ShareSize(bytes);
   TFOS_RETURN_IF_ERROR(Finish(sizes.ok() ? Status() : sizes.status()));
   return sizes;
 }
 
-Result<std::vector<std::size_t>> Group::ShareSize(std::size_t bytes) {
-  sizes_.assign(size(), 0);
-  sizes_[rank()] = bytes;
-  TFOS_RETURN_IF_ERROR(Gather(std::vector<std::size_t>(size(), sizeof(std::size_t)),
-                              std::as_writable_bytes(std::span(sizes_))));
-  // Offsets are made of them: what others say is checked first.
-  TFOS_RETURN_IF_ERROR(SumOf(sizes_).status());
-  return sizes_;
-}
-
-Result<std::size_t> Group::SumOf(std::span<const std::size_t> sizes) const {
-  return SumOfSizes(sizes,
-                    [this](std::size_t member) { return mesh_->options().members[member].name; });
-}
-
-Status Group::AllGather(const std::vector<std::size_t>& sizes, std::span<std::byte> data,
-                        std::string_view name) {
+Status Group::Gather(const std::vector<std::size_t>& sizes, std::span<std::byte> data,
+                     std::string_view name) {
   if (sizes.size() != size()) {
     return {ErrorKind::kBadInput,
             fmt::format("{} sizes for a gather of {} members", sizes.size(), size())};
   }
-  TFOS_ASSIGN_OR_RETURN(const std::size_t sum, SumOf(sizes));
+  TFOS_ASSIGN_OR_RETURN(const std::size_t sum, generation_->SumOf(sizes));
   if (data.size() != sum) {
     return {ErrorKind::kBadInput, fmt::format("{} bytes for what {} members gather of {} bytes",
                                               data.size(), size(), sum)};
   }
-  const MutexLock lock(mutex_);
   Begin({.kind = OperationKind::kAllGather, .elements = data.size()}, name);
-  return Finish(Gather(sizes, data));
+  return Finish(generation_->Gather(sizes, data));
 }
 
-Status Group::Gather(const std::vector<std::size_t>& sizes, std::span<std::byte> data) {
-  TFOS_RETURN_IF_ERROR(mesh_->failure());
-  if (IsOneHost()) {
-    TFOS_RETURN_IF_ERROR(hosts_.memory->TellThoseWhoLeft());
-    return AllGatherOnHost(*hosts_.memory, sizes, data);
-  }
-  Team all = All();
-  return AllGatherByRing(all, sizes, data);
+Status Group::AllReduce(DType dtype, std::span<std::byte> data, std::string_view name,
+                        std::optional<DType> wire) {
+  std::vector<std::byte> kept;
+  if (membership_ != nullptr) kept.assign(data.begin(), data.end());
+  bool again = false;
+  return Transact([&](Transaction& transaction) {
+    if (std::exchange(again, true)) std::ranges::copy(kept, data.begin());
+    return transaction.AllReduce(dtype, data, name, wire);
+  });
+}
+
+Status Group::Broadcast(std::uint32_t root, std::span<std::byte> data, std::string_view name) {
+  // What a root has is not changed.
+  return Transact(
+      [&](Transaction& transaction) { return transaction.Broadcast(root, data, name); });
+}
+
+Result<std::vector<std::size_t>> Group::GatherSizes(std::size_t bytes, std::string_view name) {
+  std::vector<std::size_t> sizes;
+  TFOS_RETURN_IF_ERROR(Transact([&](Transaction& transaction) -> Status {
+    TFOS_ASSIGN_OR_RETURN(sizes, transaction.GatherSizes(bytes, name));
+    return {};
+  }));
+  return sizes;
+}
+
+Status Group::AllGather(const std::vector<std::size_t>& sizes, std::span<std::byte> data,
+                        std::string_view name) {
+  return Transact(
+      [&](Transaction& transaction) { return transaction.AllGather(sizes, data, name); });
 }
 
 Status Group::Barrier(std::string_view name) {
-  const MutexLock lock(mutex_);
-  return Finish(SumUp(Begin({.kind = OperationKind::kBarrier}, name), {}));
+  return Transact([&](Transaction& transaction) {
+    Group& group = transaction.group_;
+    group.mutex_.AssertHeld();
+    return group.Finish(
+        group.generation_->SumUp(group.Begin({.kind = OperationKind::kBarrier}, name), {}));
+  });
+}
+
+Status Group::TakePartUntilAllLeave() {
+  if (Status told = generation_->TellLeft(); !told.ok()) return generation_->Fail(std::move(told));
+  while (true) {
+    const auto next = generation_->AwaitOther();
+    if (!next.ok()) return generation_->Fail(next.status());
+    if (!*next) {
+      generation_->Disconnect();
+      return {};
+    }
+    // It is begun as any other, and the timeline has it.
+    if (timeline_ != nullptr) {
+      event_.operation = **next;
+      event_.begin = std::chrono::system_clock::now();
+      event_begin_ = Clock::Steady().Now();
+    }
+    TFOS_RETURN_IF_ERROR(Finish(generation_->TakePart(**next)));
+  }
 }
 
 Status Group::Leave() {
   const MutexLock lock(mutex_);
-  if (hosts_.memory != nullptr) hosts_.memory->TellLeft();
-  if (Status told = mesh_->TellLeft(next_number_); !told.ok()) return Fail(std::move(told));
-  while (true) {
-    const auto next = AwaitOther();
-    if (!next.ok()) return Fail(next.status());
-    if (!*next) {
-      mesh_->Disconnect();
-      return {};
-    }
-    TFOS_RETURN_IF_ERROR(Finish(TakePart(**next)));
+  if (!ended_.ok()) return ended_;
+  Status left = TakePartUntilAllLeave();
+  if (!left.ok() && MayGoOn(left)) {
+    // The others go on without it.
+    ended_ = {ErrorKind::kReconnect, "this member has left its group"};
+    return membership_->Leave(ReadyBecause(left));
   }
-}
-
-Result<std::optional<Operation>> Group::AwaitOther() {
-  const std::uint64_t number = next_number_;
-  return mesh_->AwaitOther(number, [this, number]() -> Result<std::optional<Operation>> {
-    if (hosts_.memory == nullptr) return std::optional<Operation>();
-    return hosts_.memory->Find(number);
-  });
-}
-
-Status Group::TakePart(const Operation& operation) {
-  // A member that began something else before it left is told so by the comparison of numbers.
-  Begin(operation, operation.name);
-  // What another member says makes this one take memory, and all of it is touched.
-  if (const std::uint64_t bytes = operation.elements * ElementBytes(operation.dtype),
-      most = MemoryOfHost();
-      bytes > most) {
-    return {ErrorKind::kBadInput,
-            fmt::format("{} takes {} bytes of every member, and {}, which has left and takes part "
-                        "with zeros, has {} bytes of memory",
-                        operation.Describe(), bytes, mesh_->options().members[rank()].name, most)};
-  }
-  std::vector<std::byte> nothing;
-  switch (operation.kind) {
-    case OperationKind::kAllReduce:
-      nothing.resize(operation.elements * ElementBytes(operation.dtype));
-      return SumUp(operation, nothing);
-    case OperationKind::kBroadcast:
-      if (operation.root == rank() || operation.root >= size()) {
-        return {ErrorKind::kBadInput,
-                fmt::format("{} wants something of a member that has left", operation.Describe())};
-      }
-      nothing.resize(operation.elements);
-      return Spread(operation.root, nothing);
-    case OperationKind::kGatherSizes: {
-      const auto sizes = ShareSize(0);
-      return sizes.ok() ? Status() : sizes.status();
-    }
-    case OperationKind::kAllGather:
-      // The sum was checked when the sizes came.
-      if (sizes_.size() != size() ||
-          std::accumulate(sizes_.begin(), sizes_.end(), std::uint64_t{0}) != operation.elements) {
-        return {ErrorKind::kBadInput,
-                fmt::format("{} is not as the sizes before it have it", operation.Describe())};
-      }
-      nothing.resize(operation.elements);
-      return Gather(sizes_, nothing);
-    case OperationKind::kBarrier:
-      return SumUp(operation, {});
-    case OperationKind::kMeet:
-      break;  // That was before anybody could leave.
-  }
-  return {ErrorKind::kBug, "an operation of no kind"};
+  return left;
 }
 
 void Group::Close(std::string_view why) {
   *closed_ = true;
   const MutexLock lock(mutex_);
-  static_cast<void>(Fail({ErrorKind::kReconnect, std::string(why)}).ok());
+  if (generation_ != nullptr) {
+    static_cast<void>(generation_->Fail({ErrorKind::kReconnect, std::string(why)}).ok());
+  }
+}
+
+std::uint32_t Group::Transaction::place() const {
+  group_.mutex_.AssertHeld();
+  return group_.generation_->place();
+}
+
+Status Group::Transaction::AllReduce(DType dtype, std::span<std::byte> data, std::string_view name,
+                                     std::optional<DType> wire) {
+  group_.mutex_.AssertHeld();
+  return group_.SumUp(dtype, data, name, wire);
+}
+
+Status Group::Transaction::Broadcast(std::uint32_t root, std::span<std::byte> data,
+                                     std::string_view name) {
+  group_.mutex_.AssertHeld();
+  return group_.Spread(root, data, name);
+}
+
+Result<std::vector<std::size_t>> Group::Transaction::GatherSizes(std::size_t bytes,
+                                                                 std::string_view name) {
+  group_.mutex_.AssertHeld();
+  return group_.ShareSize(bytes, name);
+}
+
+Status Group::Transaction::AllGather(const std::vector<std::size_t>& sizes,
+                                     std::span<std::byte> data, std::string_view name) {
+  group_.mutex_.AssertHeld();
+  return group_.Gather(sizes, data, name);
 }
 
 }  // namespace tfos::collective

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,14 +13,11 @@
 #include <vector>
 
 #include "base/thread/mutex.h"
-#include "collective/host/host_memory.h"
-#include "collective/host/host_watch.h"
-#include "collective/meeting.h"
+#include "collective/generation.h"
+#include "collective/membership.h"
 #include "collective/mesh/member.h"
-#include "collective/mesh/mesh.h"
 #include "collective/operation/element.h"
 #include "collective/operation/timeline.h"
-#include "collective/team.h"
 #include "tfos/status.h"
 
 namespace tfos::collective {
@@ -29,94 +27,136 @@ namespace tfos::collective {
 /// Members on one host share memory, others are connected by TCP or UCX; with several members on
 /// some of several hosts, one of each host speaks for it.
 ///
+/// With GroupOptions::membership the group is elastic: when members are lost, a call ends on all
+/// others with the same result, or is repeated among them, and it may take long then
+/// (docs/formats/generations.md). Ranks stay as they are.
+///
 /// Owner and lifetime: of a node's process, from the program's first use to its end. A member that
-/// ends without `Leave` ends the group for all. Threads: any; calls wait for each other, except
-/// `Close`. Errors: the first one ends the group for everybody, and whatever follows fails with
-/// it. Reconnect: a member is gone or gave up, with its name. Bad input: members do different
-/// things; names both. Sources and formats: docs/formats/tensor-protocol.md.
+/// ends without `Leave` ends the group for all, or is lost to an elastic one. Threads: any; calls
+/// wait for each other, except `Close`. Errors: the first one ends the group for everybody, and
+/// whatever follows fails with it. Reconnect: a member is gone or gave up, with its name. Bad
+/// input: members do different things; names both. Superseded, which ends nothing: the root of a
+/// broadcast is lost. Sources and formats: docs/formats/tensor-protocol.md.
 class Group {
  public:
+  class Transaction;
+  using Work = std::function<Status(Transaction&)>;
+
   /// Waits until all members have come. Errors: retry later, naming those who have not.
   static Result<std::unique_ptr<Group>> Join(GroupOptions options);
 
-  std::uint32_t rank() const { return mesh_->rank(); }
-  std::uint32_t size() const { return mesh_->size(); }
+  std::uint32_t rank() const { return rank_; }
+  /// How many members there are now.
+  std::uint32_t size() const { return size_; }
 
   /// How tensors travel to the other members, for people: `shared memory`, `ucx (tcp/eth0)`.
-  const std::string& transport() const { return transport_; }
+  std::string transport() const;
 
   /// `data` becomes the sum of everybody's, with the same bits on every member. With `wire`,
   /// float16 or bfloat16, float32 of more than 32 KiB is rounded to that where it travels between
   /// hosts, and takes half the time there.
   Status AllReduce(DType dtype, std::span<std::byte> data, std::string_view name,
                    std::optional<DType> wire = {});
-  /// `data` becomes that of member `root`.
+  /// `data` becomes that of the member with the rank `root`.
   Status Broadcast(std::uint32_t root, std::span<std::byte> data, std::string_view name);
   /// How many bytes each member has, by member. Errors: also bad input, naming the member, when
   /// they are more than Operation::kMostBytes; so their sum does not wrap.
   Result<std::vector<std::size_t>> GatherSizes(std::size_t bytes, std::string_view name);
-  /// The sum of `sizes`, one of each member. Bad input, naming the member, when it is more than
-  /// Operation::kMostBytes.
-  Result<std::size_t> SumOf(std::span<const std::size_t> sizes) const;
   /// Everybody's data, one behind the other, as `sizes` has it; this member's is in its place.
   /// Bad input, which ends nothing, when there are other sizes than members, or `data` is not as
-  /// long as they are together.
+  /// long as they are together. In an elastic group both belong in one transaction.
   Status AllGather(const std::vector<std::size_t>& sizes, std::span<std::byte> data,
                    std::string_view name);
   /// Returns when everybody has called it.
   Status Barrier(std::string_view name);
 
+  /// Does several operations as one call of an elastic group, which ends on all members or on none.
+  /// `work` may be called again, after a failure of its operations, with other members: it begins
+  /// with what it was first given, and passes failures on. Without membership it is called once.
+  Status Transact(const Work& work);
+
   /// For a member that has nothing more to do: it takes part in what the others begin, without
-  /// anything of its own (zeros to sum up, no rows to gather), and returns when all have left.
+  /// anything of its own (zeros to sum up, no rows to gather), and returns when all have left; in
+  /// an elastic group also when members are lost.
   Status Leave();
 
   /// Ends the group for everybody: what waits in another thread fails with `why` within a moment.
   void Close(std::string_view why);
 
  private:
-  explicit Group(std::unique_ptr<std::atomic<bool>> closed) : closed_(std::move(closed)) {}
+  explicit Group(GroupOptions options);
 
-  /// Numbers an operation and begins it. Its name may be too long.
+  Status Connect(Membership::Formed formed) TFOS_REQUIRES(mutex_);
+  /// What a generation of these members is connected with. Takes `listener` over.
+  GroupOptions OptionsOf(const Membership::Formed& formed, UniqueFd listener) const
+      TFOS_REQUIRES(mutex_);
+  /// Whether an elastic group goes on after this failure of its generation.
+  bool MayGoOn(const Status& failure) const;
+  /// Gives up the generation, and has the next one. True if the transaction that was computed has
+  /// been returned from by others.
+  Result<bool> Regroup(Status why) TFOS_REQUIRES(mutex_);
+  Status Commit() TFOS_REQUIRES(mutex_);
+  Membership::Ready ReadyBecause(const Status& why) const TFOS_REQUIRES(mutex_);
+  Status TakePartUntilAllLeave() TFOS_REQUIRES(mutex_);
+
+  // The operations of a transaction.
+
   Operation Begin(Operation operation, std::string_view name) TFOS_REQUIRES(mutex_);
-  Status SumUp(const Operation& operation, std::span<std::byte> data) TFOS_REQUIRES(mutex_);
-  Status SumUpOverConnections(Team& team, const Operation& operation, std::span<std::byte> data)
+  Status SumUp(DType dtype, std::span<std::byte> data, std::string_view name,
+               std::optional<DType> wire) TFOS_REQUIRES(mutex_);
+  Status Spread(std::uint32_t root, std::span<std::byte> data, std::string_view name)
       TFOS_REQUIRES(mutex_);
-  Status Spread(std::uint32_t root, std::span<std::byte> data) TFOS_REQUIRES(mutex_);
-  Status Gather(const std::vector<std::size_t>& sizes, std::span<std::byte> data)
+  Result<std::vector<std::size_t>> ShareSize(std::size_t bytes, std::string_view name)
       TFOS_REQUIRES(mutex_);
-  Result<std::vector<std::size_t>> ShareSize(std::size_t bytes) TFOS_REQUIRES(mutex_);
-  /// What a member does that has left. Bad input when that takes more memory than there is.
-  Status TakePart(const Operation& operation) TFOS_REQUIRES(mutex_);
-  /// The next operation that another member has begun; none when all have left.
-  Result<std::optional<Operation>> AwaitOther() TFOS_REQUIRES(mutex_);
-  /// The end of the operation that was begun last. Ends the group with `status` if it is a failure.
+  Status Gather(const std::vector<std::size_t>& sizes, std::span<std::byte> data,
+                std::string_view name) TFOS_REQUIRES(mutex_);
+  /// The end of the operation that was begun last. Ends the generation with `status` if it is a
+  /// failure.
   Status Finish(Status status) TFOS_REQUIRES(mutex_);
-  Status Fail(Status why) TFOS_REQUIRES(mutex_);
-
-  std::string DescribeTransport() const;
-  Team All() const;
-  /// One member of each host: the first, or on the host of `instead` that one.
-  Team Speakers(std::uint32_t instead) const;
-  const std::vector<std::uint32_t>& Neighbours() const { return hosts_.members[hosts_.own]; }
-  /// Everybody shares memory.
-  bool IsOneHost() const { return hosts_.members.size() == 1 && hosts_.memory != nullptr; }
-  /// Somebody shares memory.
-  bool HasHosts() const { return hosts_.members.size() < size(); }
 
   const std::unique_ptr<std::atomic<bool>> closed_;  ///< Where the mesh sees it while it waits.
-  // Set while the members join; from then on the pointers and values stay as they are.
-  std::unique_ptr<Mesh> mesh_;
-  Hosts hosts_;
-  std::string transport_;
-  std::optional<HostWatch> watch_;
+  const std::uint32_t rank_;
+  const std::shared_ptr<Membership> membership_;  ///< Null if the group is not elastic.
+  std::atomic<std::uint32_t> size_ = 0;
 
   Mutex mutex_;
+  GroupOptions options_ TFOS_GUARDED_BY(mutex_);  ///< As the group was joined with.
+  std::unique_ptr<Generation> generation_
+      TFOS_GUARDED_BY(mutex_);                                ///< Null only while there is none.
+  std::uint32_t number_ TFOS_GUARDED_BY(mutex_) = 0;          ///< Of the generation.
+  std::vector<std::uint32_t> ranks_ TFOS_GUARDED_BY(mutex_);  ///< Of its members.
+  std::uint64_t committed_ TFOS_GUARDED_BY(mutex_) = 0;       ///< Transactions.
+  bool computed_ TFOS_GUARDED_BY(mutex_) = false;             ///< The next one.
+  Status ended_ TFOS_GUARDED_BY(mutex_);  ///< Why an elastic group has no further generation.
   std::unique_ptr<Timeline> timeline_ TFOS_GUARDED_BY(mutex_);  ///< Null if none is wanted.
   Timeline::Event event_ TFOS_GUARDED_BY(mutex_);  ///< The operation that was begun last.
   Clock::TimePoint event_begin_ TFOS_GUARDED_BY(mutex_);
-  std::uint64_t next_number_ TFOS_GUARDED_BY(mutex_) = 0;
-  std::vector<std::size_t> sizes_ TFOS_GUARDED_BY(mutex_);  ///< As they were gathered last.
-  std::vector<std::byte> scratch_ TFOS_GUARDED_BY(mutex_);
+
+  mutable Mutex transport_mutex_;
+  std::string transport_ TFOS_GUARDED_BY(transport_mutex_);
+};
+
+/// The operations of a Group while it does a transaction. See there.
+///
+/// Owner and lifetime: of Group::Transact, for one call of its work. Threads: that of the call.
+class Group::Transaction {
+ public:
+  /// This member's place among those of the generation.
+  std::uint32_t place() const;
+  std::uint32_t size() const { return group_.size(); }
+
+  Status AllReduce(DType dtype, std::span<std::byte> data, std::string_view name,
+                   std::optional<DType> wire = {});
+  Status Broadcast(std::uint32_t root, std::span<std::byte> data, std::string_view name);
+  Result<std::vector<std::size_t>> GatherSizes(std::size_t bytes, std::string_view name);
+  Status AllGather(const std::vector<std::size_t>& sizes, std::span<std::byte> data,
+                   std::string_view name);
+
+ private:
+  friend class Group;
+  explicit Transaction(Group& group) : group_(group) {}
+
+  Group& group_;
 };
 
 }  // namespace tfos::collective

@@ -22,12 +22,15 @@
 #include "collective/test_members.h"
 #include "net/listen.h"
 #include "net/socket.h"
+#include "testing/middle_man.h"
+#include "testing/send_all.h"
 
 namespace tfos::collective {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using tfos::testing::MiddleMan;
 
 template <typename T>
 std::span<std::byte> Bytes(std::vector<T>& values) {
@@ -603,49 +606,19 @@ UniqueFd ConnectOnceItListens(std::uint16_t port, const Wait& wait) {
   return {};
 }
 
-/// Somebody between two members who passes on what they say. Behind so many bytes of the first
-/// one it changes a bit. Ends when one of them closes its connection.
-class Middle {
- public:
-  Middle(std::uint16_t port, std::size_t place)
-      : listener_(net::ListenTcp("127.0.0.1", 0, 0).value()),
-        thread_([this, port, place] { PassOn(port, place); }) {}
-  ~Middle() { thread_.join(); }
-
-  std::uint16_t port() const { return listener_.port; }
-
- private:
-  void PassOn(std::uint16_t port, std::size_t place) {
-    const Wait wait{.deadline = Deadline::After(std::chrono::seconds(60))};
-    ASSERT_NE(net::Poll(listener_.fd.get(), POLLIN, wait).value(), 0);
-    const UniqueFd near(::accept4(listener_.fd.get(), nullptr, nullptr, SOCK_NONBLOCK));
-    const UniqueFd far = ConnectOnceItListens(port, wait);
-    ASSERT_TRUE(near.valid() && far.valid());
-    while (true) {
-      pollfd ends[2] = {{.fd = near.get(), .events = POLLIN, .revents = 0},
-                        {.fd = far.get(), .events = POLLIN, .revents = 0}};
-      ASSERT_GT(::poll(ends, 2, 60'000), 0);
-      for (int i : {0, 1}) {
-        if (ends[i].revents == 0) continue;
-        std::byte bytes[4096];
-        const auto got = net::Receive(ends[i].fd, bytes, nullptr);
-        if (!got.ok() || got->ended) return;
-        if (i == 0 && place < got->bytes) bytes[place] ^= std::byte{1};
-        if (i == 0) place -= std::min(place, got->bytes);
-        if (i == 0 && place == 0) place = ~std::size_t{0};
-        if (!net::SendAll(ends[1 - i].fd, std::span(bytes, got->bytes), wait).ok()) return;
-      }
-    }
-  }
-
-  net::TcpListener listener_;
-  std::thread thread_;
-};
-
 TEST(GroupJoinTest, ABitThatSomebodyInTheMiddleChangesEndsTheGroup) {
   std::vector<GroupOptions> options = MakeMembers(2, Transport::kTls);
+  ASSERT_TRUE(net::ListenOn(options[0].listener.get(), "for the test").ok());
   // Behind the handshake and what members say when they meet.
-  const Middle middle(options[0].members[0].port, 100'000);
+  constexpr std::uint64_t kPlace = 100'000;
+  const MiddleMan middle(options[0].members[0].port,
+                         [](MiddleMan::Direction direction, std::uint64_t at, std::string& bytes) {
+                           if (direction == MiddleMan::Direction::kToServer && kPlace >= at &&
+                               kPlace - at < bytes.size()) {
+                             bytes[kPlace - at] ^= 1;
+                           }
+                           return true;
+                         });
   options[1].members[0].port = middle.port();
   RunMembers(std::move(options), [](Group& group) {
     std::vector<float> values(100'000, 1);
@@ -674,7 +647,7 @@ TEST_P(JoinOverTest, SilentStrangersDelayNobody) {
     // They are disconnected once all members have come: none was given up before.
     for (const UniqueFd& stranger : silent) {
       std::byte none{};
-      EXPECT_FALSE(net::ReceiveAll(stranger.get(), std::span(&none, 1), {}).ok());
+      EXPECT_FALSE(tfos::testing::ReceiveAll(stranger.get(), std::span(&none, 1), {}).ok());
     }
   });
 }

@@ -1,6 +1,5 @@
 #include "datasets/tensor_group.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -118,30 +117,25 @@ struct TensorGroup::Shared {
     });
   }
 
-  static std::int32_t GatherSizes(void* context, const char* name, std::uint64_t bytes,
-                                  std::uint64_t* sizes, char** message) {
-    return Run(message, [&]() -> Status {
-      TFOS_ASSIGN_OR_RETURN(const auto gathered, Of(context).group->GatherSizes(bytes, name));
-      std::ranges::copy(gathered, sizes);
-      return {};
+  static std::int32_t AllGather(void* context, const char* name, const void* from,
+                                std::uint64_t bytes, tfos_allocate_function allocate, void* room,
+                                char** message) {
+    return Run(message, [&] {
+      return Of(context).group->Transact([&](collective::Group::Transaction& all) -> Status {
+        TFOS_ASSIGN_OR_RETURN(const auto sizes, all.GatherSizes(bytes, name));
+        // Their sum does not wrap: the group has refused those.
+        const std::size_t total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+        void* to = nullptr;
+        if (allocate(room, total, &to) != tensorflow::kTfOk) {
+          return {ErrorKind::kBadInput, fmt::format("no room for {} bytes of all nodes", total)};
+        }
+        const auto own = sizes.begin() + all.place();
+        const std::size_t before = std::accumulate(sizes.begin(), own, std::size_t{0});
+        auto* const gathered = static_cast<std::byte*>(to);
+        if (bytes > 0) std::memcpy(gathered + before, from, bytes);
+        return all.AllGather(sizes, {gathered, total}, name);
+      });
     });
-  }
-
-  static std::int32_t AllGather(void* context, const char* name, const std::uint64_t* sizes,
-                                const void* from, void* to, char** message) {
-    return Run(message, [&]() -> Status {
-      collective::Group& joined = *Of(context).group;
-      const std::vector<std::size_t> by_member(sizes, sizes + joined.size());
-      TFOS_ASSIGN_OR_RETURN(const std::size_t total, joined.SumOf(by_member));
-      const std::size_t before = std::accumulate(sizes, sizes + joined.rank(), std::size_t{0});
-      auto* const bytes = static_cast<std::byte*>(to);
-      if (sizes[joined.rank()] > 0) std::memcpy(bytes + before, from, sizes[joined.rank()]);
-      return joined.AllGather(by_member, {bytes, total}, name);
-    });
-  }
-
-  static std::int32_t Size(void* context) {
-    return static_cast<std::int32_t>(Of(context).group->size());
   }
 
   static void FreeMessage(char* message) { std::free(message); }
@@ -169,9 +163,7 @@ Result<std::int64_t> TensorGroup::Register(tfos_register_group_function add,
                                    .release = &Shared::Release,
                                    .all_reduce = &Shared::AllReduce,
                                    .broadcast = &Shared::Broadcast,
-                                   .gather_sizes = &Shared::GatherSizes,
                                    .all_gather = &Shared::AllGather,
-                                   .size = &Shared::Size,
                                    .free_message = &Shared::FreeMessage};
   handle_ = add(&table);
   if (handle_ == 0) {

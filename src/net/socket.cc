@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/format.h"
-#include "base/logging.h"
 #include "net/resolve.h"
 #include "net/unix_address.h"
 
@@ -21,8 +20,6 @@ namespace {
 
 constexpr int kCheckMilliseconds = static_cast<int>(kCheckInterval.count());
 constexpr int kSocketFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
-/// With the queue of a socket of this host: that of somebody who took its name may stay full.
-constexpr std::chrono::seconds kLocalPatience{2};
 
 Status FinishConnect(int fd, const Wait& wait) {
   TFOS_ASSIGN_OR_RETURN(const short ready, Poll(fd, POLLOUT, wait));
@@ -33,8 +30,6 @@ Status FinishConnect(int fd, const Wait& wait) {
   if (error != 0) return Status::FromErrno(error, "connect");
   return {};
 }
-
-Status TooLate() { return {ErrorKind::kRetryLater, "no answer within the deadline"}; }
 
 }  // namespace
 
@@ -86,39 +81,16 @@ Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const W
   return failure.Annotate(fmt::format("connect to {} port {}", host, port));
 }
 
-Status CheckUser(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return Status::FromErrno(errno, "ask who is at the other end of a Unix socket");
-  }
-  if (peer.uid == ::geteuid()) return {};
-  return {ErrorKind::kBadInput,
-          fmt::format("process {} at the other end belongs to user {}, and this one to user {}",
-                      peer.pid, peer.uid, ::geteuid())};
-}
-
-Result<std::optional<UniqueFd>> ConnectOwnUnix(std::string_view name, const Wait& wait) {
-  const Deadline deadline = wait.deadline.Min(Deadline::After(kLocalPatience));
-  auto local = ConnectUnix(name, {.deadline = deadline, .check = wait.check});
-  Status usable = local.status();
-  if (usable.ok() && *local) usable = CheckUser((*local)->get());
-  if (usable.ok()) return local;
-  const bool taken = usable.kind() == ErrorKind::kBadInput;
-  if (!taken && usable.kind() != ErrorKind::kRetryLater) return usable;
-  LogWarning("the socket {} is passed over, and TCP taken: {}", name, usable.ToString());
-  return std::optional<UniqueFd>();
-}
-
 void TuneTcp(int fd) {
   const auto set = [fd](int level, int option, int value) {
     ::setsockopt(fd, level, option, &value, sizeof(value));
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 30);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  // A host that is gone is noticed within 30 s, kUnacknowledgedLimit.
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
 Result<short> Poll(int fd, short events, const Wait& wait) {
@@ -191,29 +163,6 @@ Result<Transfer> Receive(int fd, std::span<std::byte> space, UniqueFd* passed) {
     }
     return Transfer{.bytes = static_cast<std::size_t>(received), .ended = received == 0};
   }
-}
-
-Status ReceiveAll(int socket, std::span<std::byte> room, const Wait& wait) {
-  while (!room.empty()) {
-    TFOS_ASSIGN_OR_RETURN(const Transfer got, Receive(socket, room, nullptr));
-    if (got.ended) return {ErrorKind::kReconnect, "the other end closed the connection"};
-    room = room.subspan(got.bytes);
-    if (!got.blocked) continue;
-    TFOS_ASSIGN_OR_RETURN(const short ready, Poll(socket, POLLIN, wait));
-    if (ready == 0) return TooLate();
-  }
-  return {};
-}
-
-Status SendAll(int socket, std::span<const std::byte> data, const Wait& wait) {
-  while (!data.empty()) {
-    TFOS_ASSIGN_OR_RETURN(const Transfer sent, Send(socket, data, {}));
-    data = data.subspan(sent.bytes);
-    if (!sent.blocked) continue;
-    TFOS_ASSIGN_OR_RETURN(const short ready, Poll(socket, POLLOUT, wait));
-    if (ready == 0) return TooLate();
-  }
-  return {};
 }
 
 }  // namespace tfos::net

@@ -20,19 +20,11 @@ namespace tfos::net {
 
 /// None when nobody listens there: another host, another network namespace, or it is gone.
 Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& wait);
-/// As ConnectUnix, to a process of this user. None, with a line in the log, also where another user
-/// has taken the name, which everybody on the host can read, or where nobody takes the connection
-/// for a while.
-Result<std::optional<UniqueFd>> ConnectOwnUnix(std::string_view name, const Wait& wait);
 /// With `unanswered_limit` a host that is gone is noticed once what was sent to it has been
 /// unanswered so long. Only for a peer that reads at once whatever comes: it counts against one as
 /// well that is there and does not read.
 Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const Wait& wait,
                             std::optional<std::chrono::milliseconds> unanswered_limit = {});
-
-/// Only a process of this user may be at the other end of a Unix socket: the names of abstract
-/// sockets can be read, and taken, by every user of the host. Bad input if it belongs to another.
-Status CheckUser(int socket);
 
 /// Small messages leave at once, and a host that vanished is noticed.
 void TuneTcp(int fd);
@@ -55,11 +47,6 @@ Result<Transfer> Send(int fd, std::span<const std::byte> first, std::span<const 
 /// Receives into `space`, which is not empty. A descriptor that comes along replaces `*passed`;
 /// where `passed` is null it is refused by the kernel.
 Result<Transfer> Receive(int fd, std::span<std::byte> space, UniqueFd* passed);
-
-/// Fills `room`. Reconnect when the other end closes before.
-Status ReceiveAll(int socket, std::span<std::byte> room, const Wait& wait);
-/// Sends all of `data`.
-Status SendAll(int socket, std::span<const std::byte> data, const Wait& wait);
 
 }  // namespace tfos::net
 

@@ -69,8 +69,17 @@ struct AgentLink::State {
   std::map<int, std::string> leaving TFOS_GUARDED_BY(mutex);
   json program_metrics TFOS_GUARDED_BY(mutex) = json::object();
   std::string reported TFOS_GUARDED_BY(mutex);
+  std::shared_ptr<Generations> generations;  // From before the link starts.
 
   void OnFeed(const control::NodeCommand& command) {
+    if (const auto* regroup = std::get_if<control::Regroup>(&command)) {
+      generations->On(*regroup);
+      return;
+    }
+    if (const auto* group = std::get_if<control::FormedGroup>(&command)) {
+      generations->On(*group);
+      return;
+    }
     const MutexLock lock(mutex);
     if (const auto* notice = std::get_if<control::NodeLeaving>(&command)) {
       leaving[notice->node_id] = notice->reason;
@@ -144,7 +153,8 @@ Result<std::unique_ptr<AgentLink>> AgentLink::FromEnvironment() {
   return Start(std::move(link));
 }
 
-Result<std::unique_ptr<AgentLink>> AgentLink::Start(std::unique_ptr<control::NodeLink> link) {
+Result<std::unique_ptr<AgentLink>> AgentLink::Start(std::unique_ptr<control::NodeLink> owned) {
+  const std::shared_ptr<control::NodeLink> link = std::move(owned);
   const json bootstrap = json::parse(link->bootstrap(), nullptr, false);
   if (!bootstrap.is_object()) {
     return Status(ErrorKind::kBadInput, "the agent's bootstrap message is not a JSON object");
@@ -157,10 +167,17 @@ Result<std::unique_ptr<AgentLink>> AgentLink::Start(std::unique_ptr<control::Nod
                            bootstrap.value("node_id", -1), text("host")),
                text("log_level"));
   auto state = std::make_shared<State>();
+  // Not kept by it: the link's handlers keep the state.
+  state->generations = std::make_shared<Generations>(
+      [link = std::weak_ptr(link)](const control::GroupReady& ready) -> Status {
+        const auto held = link.lock();
+        if (held == nullptr) return {ErrorKind::kReconnect, "the link to the agent was closed"};
+        return held->Send(control::SerializeMessage(ready));
+      });
   TFOS_RETURN_IF_ERROR(
       link->Start({.on_feed = [state](const control::NodeCommand& c) { state->OnFeed(c); },
                    .metrics = [state] { return state->Metrics(); }}));
-  return std::unique_ptr<AgentLink>(new AgentLink(std::move(link), std::move(state)));
+  return std::unique_ptr<AgentLink>(new AgentLink(link, std::move(state)));
 }
 
 void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
@@ -195,6 +212,8 @@ Status AgentLink::Send(const std::string& message) {
   link_->SendMetrics();
   return link_->Send(message);
 }
+
+std::shared_ptr<Generations> AgentLink::generations() const { return state_->generations; }
 
 std::map<int, std::string> AgentLink::Leaving() const {
   const MutexLock lock(state_->mutex);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "control/link/node_link.h"
+#include "node/generations.h"
 #include "node/node_feed.h"
 #include "tfos/status.h"
 
@@ -35,6 +36,9 @@ class AgentLink {
 
   /// The program's own metrics: a JSON object, reported with the feed's at the next heartbeat.
   Status SetMetrics(const std::string& json);
+
+  /// What the coordinator says of the group that this node trains in.
+  std::shared_ptr<Generations> generations() const;
 
   /// The nodes whose executors Spark is about to take away, by number, and why.
   std::map<int, std::string> Leaving() const;

@@ -163,6 +163,7 @@ TEST_F(AgentLinkTest, AReportUnderWayArrivesAfterTheLinkIsGone) {
   ASSERT_EQ(::setsockopt(node_.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
   Open(std::chrono::hours(1));
   link_->Attach(feed_);
+  ASSERT_EQ(Hear()["type"], "pong");
   // More than the socket takes: the sender waits in the middle of it.
   const std::string queue(256 << 10, 'q');
   auto sent = std::async(std::launch::async,

@@ -10,8 +10,10 @@
 #include "base/logging.h"
 #include "base/thread/guarded.h"
 #include "base/thread/thread.h"
+#include "net/ack_watch.h"
 #include "net/handshake/handshake.h"
 #include "net/handshake/reach.h"
+#include "net/own_unix.h"
 #include "net/socket.h"
 
 namespace tfos::parameter_server {
@@ -57,7 +59,9 @@ Status ServerLink::ConnectSocket() {
       TFOS_ASSIGN_OR_RETURN(socket, net::ConnectOwnUnix(server.local_name, wait));
     }
     if (!socket) {
-      TFOS_ASSIGN_OR_RETURN(socket, net::ConnectTcp(server.address, server.port, wait));
+      // A server reads at once whatever comes.
+      TFOS_ASSIGN_OR_RETURN(
+          socket, net::ConnectTcp(server.address, server.port, wait, net::kUnacknowledgedLimit));
     }
     connected = true;
     TFOS_ASSIGN_OR_RETURN(net::Connection connection,

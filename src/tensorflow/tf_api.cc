@@ -12,6 +12,7 @@ std::optional<TfApi> TfApi::Find(std::string& error) {
   api.FindTensorFunctions(framework, complete);
   framework.Find("TF_SetStatus", api.SetStatus);
   framework.Find("TF_TensorByteSize", api.TensorByteSize);
+  framework.Find("TF_AllocateTensor", api.AllocateTensor);
   framework.Find("TF_NewOpDefinitionBuilder", api.NewOpDefinitionBuilder);
   framework.Find("TF_OpDefinitionBuilderAddAttr", api.OpDefinitionBuilderAddAttr);
   framework.Find("TF_OpDefinitionBuilderAddInput", api.OpDefinitionBuilderAddInput);

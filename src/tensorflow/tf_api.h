@@ -28,6 +28,7 @@ struct TfApi : TensorApi {
 
   // tensorflow/c/tf_tensor.h
   std::size_t (*TensorByteSize)(const TF_Tensor*);
+  TF_Tensor* (*AllocateTensor)(int dtype, const std::int64_t* dims, int rank, std::size_t bytes);
 
   // tensorflow/c/ops.h
   TF_OpDefinitionBuilder* (*NewOpDefinitionBuilder)(const char* name);

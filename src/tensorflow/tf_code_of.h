@@ -21,6 +21,7 @@ inline TfCode TfCodeOf(ErrorKind kind) {
     case ErrorKind::kInterrupted:
       return kTfCancelled;
     case ErrorKind::kSuperseded:
+      return kTfAborted;
     case ErrorKind::kBug:
       return kTfInternal;
   }

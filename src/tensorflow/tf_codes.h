@@ -17,6 +17,7 @@ enum TfCode : int {
   kTfPermissionDenied = 7,
   kTfResourceExhausted = 8,
   kTfFailedPrecondition = 9,
+  kTfAborted = 10,
   kTfOutOfRange = 11,
   kTfUnimplemented = 12,
   kTfInternal = 13,

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <utility>
 
+#include "net/socket.h"
+
 namespace tfos::testing {
 namespace {
 
@@ -31,6 +33,7 @@ UniqueFd ConnectTo(std::uint16_t port) {
       ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return UniqueFd();
   }
+  net::TuneTcp(fd.get());
   return fd;
 }
 
@@ -96,6 +99,7 @@ void MiddleMan::Run() {
     if (waiting[0].revents != 0) return;
     Pair pair;
     pair.client.Reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    net::TuneTcp(pair.client.get());
     pair.server = ConnectTo(server_port_);
     if (pair.client.valid() && pair.server.valid()) PassOn(pair);
   }

@@ -20,8 +20,8 @@ import spark_cluster
 # Before they are imported: their assertions say what they compared, as those of tests do.
 pytest.register_assert_rewrite("support.comparing", "support.waiting", "support.two_nodes")
 
-from support import faults  # noqa: E402
 from support import leftovers as leftovers_of_tfos  # noqa: E402
+from support.files import faults  # noqa: E402
 from support.places import IMPORT_PATHS, ROOT, RUN_ID, RUN_VARIABLE, SCRIPTS, SUPPORT  # noqa: E402
 from support.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: E402, F401
 from support.waiting import wait_for  # noqa: E402
@@ -42,7 +42,6 @@ LONGEST_FIRST = (
     "test_component.py",
     "test_examples.py",
     "test_kill.py",
-    "test_jvm.py",
     "test_yarn.py",
     "test_notebook.py",
 )

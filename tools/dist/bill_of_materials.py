@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from sources import OPENSSL, ZLIB, Source
+from sources import OPENSSL, UPLOT, ZLIB, Source
 from wheels import ROOT
 
 BUILD = ROOT / "build" / "dist"
@@ -71,6 +71,7 @@ def sbom(version: str) -> dict:
     nanobind = python_version("nanobind")
     components = [
         from_source(OPENSSL),
+        from_source(UPLOT),
         from_source(ZLIB),
         *map(from_debian, PACKAGES),
         {
@@ -103,6 +104,7 @@ def licence_texts() -> dict[str, Path]:
     downloads = BUILD / "downloads"
     texts = {
         "OpenSSL": next(downloads.glob("openssl/*/openssl/LICENSE.txt")),
+        "uPlot": ROOT / "src" / "control" / "page" / "uplot" / "LICENSE",
         "zlib": next(downloads.glob("zlib/*/src/zlib/LICENSE")),
         "nanobind": next((BUILD / "venv").glob("lib/python3*/site-packages/nanobind-*/**/LICENSE")),
     }

@@ -67,6 +67,14 @@ ZLIB = Source(
     "ff20308ecabd635a2dc1dd5834a86c462cca20efba1d5d3ddab1f8aea3455cb2",
     "Zlib",
 )
+#: The curves of the coordinator's page. What is used of it is in src/control/page/uplot.
+UPLOT = Source(
+    "uPlot",
+    "1.6.32",
+    "https://registry.npmjs.org/uplot/-/uplot-1.6.32.tgz",
+    "4b8a8191e425658e3ea8c8c1314b0fc679c861ee3a1af2b20c7b16ba50b5133d",
+    "MIT",
+)
 
 
 def _cpython(version: str, jar: str, machine: str, sha256: str) -> Source:

@@ -33,7 +33,7 @@ from targets import ROOT, TARGETS, Target
 SPARK = "pyspark[sql]==4.1.4"
 TENSORFLOW = "2.21.0"
 OF_TESTS = ("pytest", "pytest-timeout", "psutil")
-TESTS = ("tests/python/feed/test_native.py", "tests/python/feed/test_row_codec.py")
+TESTS = ("tests/python/feed/native", "tests/python/feed/test_row_codec.py")
 #: Ops of tfos in TensorFlow, and its BoringSSL beside our OpenSSL.
 TESTS_OF_TENSORFLOW = ("tests/python/files/test_tls.py",)
 #: Of the repository, what tests and examples consist of.

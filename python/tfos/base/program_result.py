@@ -31,7 +31,8 @@ class _Bounded(io.BytesIO):
     """Takes no more than may be sent, so that a large value is not pickled to its end."""
 
     def write(self, data: Any) -> int:
-        if self.tell() + len(data) > MOST_BYTES:
+        # A large array comes as a buffer, which has no length of its own.
+        if self.tell() + memoryview(data).nbytes > MOST_BYTES:
             raise _TooLarge
         return super().write(data)
 

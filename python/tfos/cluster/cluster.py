@@ -13,6 +13,7 @@ from typing import Any
 
 from tfos.base import keys, program_result
 from tfos.base.network import host_and_port
+from tfos.base.page import PageLink
 from tfos.base.roles import members_of
 from tfos.cluster import notebook
 from tfos.cluster.connect import RemoteCoordinator
@@ -26,6 +27,7 @@ from tfos.cluster.leaving import LeavingWatch
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.plan import ClusterPlan
 from tfos.cluster.progress import Progress
+from tfos.cluster.report import Report
 from tfos.cluster.status import NodeStatus
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError, ClusterTimeoutError
@@ -71,12 +73,17 @@ class Cluster:
         self._jobs = SparkJobs(sc, self.cluster_id)
         self._shut_down = False
         self._wants_results = False
+        self._doing = ""  # as the coordinator knows it
         self._ended = threading.Event()
         self._has_tensorboard = request.tensorboard
         self._progress = progress
         self._coordinator = Coordinator(
             plan.of_coordinator(self.cluster_id, self._token), self._jobs.cancel, _channel(sc, plan)
         )
+        link = PageLink.of(*self.coordinator_address, keys.key_for(self._token, "read"))
+        self._link = link
+        self._report = Report(link)
+        progress.say(f"page | {link}")
         show = self._show_progress
         self._feed = ClusterFeed(self._coordinator, settings, self._token, self._jobs, show)
         self._ending = Ending(
@@ -156,6 +163,8 @@ class Cluster:
             if queue == VALIDATION_QUEUE:
                 raise BadInputError(f"data and validation can't both go to the queue {queue!r}")
             sources[VALIDATION_QUEUE] = validation
+        for source in sources.values():
+            self._feed.learn_schema(source)
         plan = plan_training(sources, epochs, shuffle, cache)
         self._feed.train(plan, sources, queue, feed_timeout, decimals)
 
@@ -190,6 +199,7 @@ class Cluster:
         fit the schema.
         """
         self._check_feedable(queue)
+        self._feed.learn_schema(data)
         if hasattr(data, "mapInArrow"):
             wanted = frames.plan_inference(data, schema, keys, decimals)
             return self._feed.infer_frame(wanted, feed_timeout, queue, decimals)
@@ -204,7 +214,8 @@ class Cluster:
 
     def wait(self, timeout: float | None = None) -> list[Any]:
         """Waits until the programs of all nodes that train have returned, ends the cluster, and
-        returns what they returned, in the order of ``ctx.rank``. For input mode ``tensorflow``.
+        returns what they returned, in the order of ``ctx.rank``: None for a node that was lost.
+        For input mode ``tensorflow``.
 
         Args:
             timeout: seconds to wait; None: no limit. When it is over the nodes still run, and one
@@ -288,6 +299,18 @@ class Cluster:
             self.cluster_id, self._coordinator.nodes(), self._coordinator.failure
         )
 
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes the cluster's page (``page_url``) as one HTML file, which shows the run without a
+        coordinator: as it is now, or as it was at its end once the cluster was shut down.
+
+        Args:
+            path: of a file on the driver's host. One that is there is replaced.
+
+        Raises :class:`TfosError` where the coordinator does not answer, or had been killed; OSError
+        where the file can't be written.
+        """
+        self._report.write(path)
+
     def ledger(self) -> Ledger:
         """What became of the rows that were fed so far. It is complete once the cluster was shut
         down; before that nodes report their counts with their heartbeats."""
@@ -320,6 +343,12 @@ class Cluster:
     @property
     def coordinator_address(self) -> tuple[str, int]:
         return self._coordinator.address, self._coordinator.port
+
+    @property
+    def page_url(self) -> str:
+        """The cluster's page for a browser, with a key that opens nothing but pages. The driver
+        prints it at the start. It is there as long as the coordinator."""
+        return str(self._link)
 
     @property
     def metrics_url(self) -> str:
@@ -385,6 +414,8 @@ class Cluster:
         self._ended.set()
         self._show_progress("ended", last=True)
         self._progress.say_ledger(self.ledger(), self._coordinator.failure is not None)
+        if self._coordinator.executor_id is None:
+            self._report.keep()
         if cancel and self._coordinator.finished:
             # Its tasks end with their agents: cancelled now, a good run would show a failed job.
             self._launcher.wait(_RESULTS_SECONDS if self._wants_results else _LAUNCH_END_SECONDS)
@@ -395,6 +426,9 @@ class Cluster:
 
     def _show_progress(self, doing: str, *, last: bool = False) -> None:
         self._progress.show(self._coordinator.nodes(), doing, last=last)
+        if last or doing != self._doing:
+            self._doing = doing
+            self._coordinator.send("activity", doing=doing, **self._feed.counts())
 
 
 def _channel(context: Any, plan: ClusterPlan) -> Callable[[], Channel]:

@@ -72,7 +72,7 @@ class Coordinator:
         once, from the reader thread, at the first failure."""
         self._changed = threading.Condition()
         self._on_failure = on_failure
-        self._bears_losses = start["max_lost_nodes"] > 0
+        self._bears_losses = start["max_lost_nodes"] > 0 or start.get("min_nodes", 0) > 0
         self._nodes: dict[int, dict[str, Any]] = {}
         self._metrics: dict[int, dict[str, Any]] = {}
         self._terminated: set[int] = set()
@@ -185,7 +185,11 @@ class Coordinator:
             self._closing = True
         self.send("exit")
         self._channel.await_end(timeout)
-        self._reader.join()
+        # It may be in a call to Spark that never comes back.
+        self._reader.join(timeout)
+        if self._reader.is_alive():
+            logger.warning("the cancellation of Spark's jobs has not ended; it is left alone")
+            return
         self._channel.close()
 
     def _read_events(self) -> None:

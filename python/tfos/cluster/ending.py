@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.cluster.feed import ClusterFeed
 from tfos.errors import ClusterTimeoutError
+
+logger = logging.getLogger(__name__)
+
+#: Beyond the grace between TERM and KILL, for agents that can't kill their nodes to say so. They
+#: wait for 30 s (SupervisedChild::kKillPatience).
+_KILL_SECONDS = 60.0
 
 
 class Ending:
@@ -59,7 +66,12 @@ class Ending:
                 lambda: all(n["state"] in FINAL_STATES for n in coordinator.nodes()), service_grace
             )
         self.stop("the cluster is shut down")
-        self._await(lambda: coordinator.finished, None)
+        # Agents say which of their nodes can't be killed, and leave.
+        if not self._await(lambda: coordinator.finished, self._stop_grace + _KILL_SECONDS):
+            logger.warning(
+                "%s did not end, and nobody said why; the cluster is closed without",
+                ", ".join(node_name(n) for n in coordinator.nodes() if n["state"] != "done"),
+            )
 
     def await_training(self, timeout: float | None) -> list[str]:
         """Until the programs of all nodes that train have returned; those that have not after

@@ -24,6 +24,7 @@ from tfos.feed.plan import FeedPlan, Replay
 from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
 from tfos.settings import Settings
 from tfos.spark import arrow_types, jar, row_order
+from tfos.spark.connect import is_connect
 from tfos.spark.jobs import SparkJobs, pickled_batches
 
 logger = logging.getLogger(__name__)
@@ -85,11 +86,27 @@ class ClusterFeed:
         self._epochs: dict[str, int] = {}  # the next of each queue; they count through its life
         self._ledger = Ledger()
 
+    def learn_schema(self, data: Any) -> None:
+        """Has pyspark keep the schema of ``data``, should that be a DataFrame of Spark Connect,
+        so that whoever looks at it need not ask Spark."""
+        if is_connect(data):
+            self._ask_spark("schema", lambda: data.schema)
+
     def ledger(self) -> Ledger:
         """With what the nodes have reported so far. It is the caller's own."""
         with self._lock:
             self._ledger.update(self._coordinator.nodes())
             return copy.deepcopy(self._ledger)
+
+    def counts(self) -> dict[str, Any]:
+        """What the driver alone knows of the rows, as in the message ``activity``."""
+        with self._lock:
+            return {
+                "items_read": self._ledger.read,
+                "items_moved": self._ledger.moved,
+                "pickled_batches": self._ledger.batches,
+                "cut_short": self._ledger.cut_short,
+            }
 
     def cut_short(self) -> None:
         """What becomes of the rows from now on is not counted."""
@@ -246,6 +263,7 @@ class ClusterFeed:
             job_id=secrets.token_bytes(16),
             queue=queue,
             timeout=timeout,
+            answer_timeout=self._settings.node_answer_timeout,
             region_bytes=self._settings.feed_region,
             chunk_bytes=self._settings.feed_chunk,
             epoch=epoch,
@@ -280,7 +298,10 @@ class ClusterFeed:
         by_jvm = self._feeds_by_jvm()
 
         def feed(seed: int, timeout: float, queue: str, epoch: int, replay: Replay) -> None:
-            ordered = shuffling.shuffled_frame(source, seed) if seed else source
+            ordered = source
+            if seed:
+                shuffle = partial(shuffling.shuffled_frame, source, seed)
+                ordered = self._ask_spark("shuffle", shuffle)
             plan = self._plan(False, timeout, queue, epoch, replay)
             if by_jvm:
                 collect = partial(jvm.train, ordered, plan, names, decimals)
@@ -303,6 +324,13 @@ class ClusterFeed:
             f"Python workers: {unused}" if unused else "the executors' JVMs",
         )
         return not unused
+
+    def _ask_spark(self, kind: str, question: Callable[[], Any]) -> Any:
+        """The answer to ``question()``, or the cluster's failure, should that come first. pyspark
+        asks a server of Spark Connect that has died again for ten minutes."""
+        job = self._jobs.start(kind, question, lambda _job: self._coordinator.notify())
+        self._coordinator.wait(lambda: job.done, None)
+        return job.result()
 
     def _run_feed(self, collect: Callable[[], list[Any]]) -> list[Any]:
         """Runs a job that feeds, until it has ended or no node wants more rows, and returns what

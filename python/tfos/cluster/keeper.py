@@ -246,7 +246,7 @@ class _Server(http.server.ThreadingHTTPServer):
     """Serves each connection in a thread of its own."""
 
     daemon_threads = True
-    #: Where five strangers fill the queue, a client has to try again a second later.
+    #: Where five strangers fill the queue, a client must try again a second later.
     request_queue_size = _MOST_STRANGERS
 
     def __init__(self, address: tuple[str, int], keeper: Keeper, tls: ssl.SSLContext):

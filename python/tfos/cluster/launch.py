@@ -57,6 +57,8 @@ class LaunchPlan:
     registration_timeout_ms: int
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int
+    #: 0: no limit.
+    answer_timeout_ms: int
     advertised_address: str
     ports: str
     python: str
@@ -135,6 +137,9 @@ def launch(
                     return None
             elif message["type"] == "failed":
                 failure = message["failure"]
+    refused = not formed and failure is not None and failure["step"] == "register"
+    if refused and plan.node["elastic"]:
+        return None  # Spark has started a lost node again, and the others go on without it.
     if not formed:
         why = (
             f"{failure['step']}: {failure['message']}"
@@ -199,6 +204,7 @@ def _bootstrap(
         registration_timeout_ms=plan.registration_timeout_ms,
         heartbeat_interval_ms=plan.heartbeat_interval_ms,
         heartbeat_timeout_ms=plan.heartbeat_timeout_ms,
+        answer_timeout_ms=plan.answer_timeout_ms,
         payload_bytes=len(_payload(plan, node_id)),
     )
 

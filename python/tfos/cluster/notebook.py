@@ -14,7 +14,16 @@ logger = logging.getLogger(__name__)
 
 _COLUMNS = ("node", "host", "state", "step", "loss", "rows", "queue MB", "reported")
 #: What the feed reports for each node, beside what its program does.
-_OF_THE_FEED = ("feed_", "items_", "cache_", "rows", "result_rows", "batches")
+_OF_THE_FEED = (
+    "feed_",
+    "items_",
+    "cache_",
+    "rows",
+    "result_rows",
+    "batches",
+    "cpu_seconds",
+    "rss_bytes",
+)
 _COLORS = {"running": "#1a7f37", "failed": "#cf222e", "lost": "#cf222e"}
 
 

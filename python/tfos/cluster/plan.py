@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +41,8 @@ class ClusterRequest:
     resources: Any = None
     queues: tuple[str, ...] = QUEUES
     hold_port: bool = False
+    #: So many of ``nodes`` must not be lost; None: all of them.
+    min_nodes: int | None = None
 
     @property
     def on_driver(self) -> int:
@@ -62,6 +65,12 @@ class ClusterPlan:
     @property
     def node_count(self) -> int:
         return sum(role["count"] for role in self.roles)
+
+    @property
+    def _min_training(self) -> int:
+        """How many of the nodes that train must not be lost; 0: all."""
+        least = self.request.min_nodes
+        return 0 if least is None else least - len(service_nodes(self.roles))
 
     @property
     def _registration_timeout_ms(self) -> int:
@@ -88,6 +97,7 @@ class ClusterPlan:
             "heartbeat_interval_ms": round(settings.heartbeat_interval * 1000),
             "heartbeat_timeout_ms": round(settings.heartbeat_timeout * 1000),
             "max_lost_nodes": settings.max_lost_nodes,
+            "min_nodes": self._min_training,
             "log_level": settings.log_level,
         }
 
@@ -120,6 +130,7 @@ class ClusterPlan:
                 "parameter_servers": request.parameter_servers,
                 "feed_memory": settings.feed_memory,
                 "feed_cache_memory": settings.feed_cache_memory,
+                "elastic": request.min_nodes is not None,
                 "may_lose_nodes": settings.max_lost_nodes > 0,
                 "feed_cache_directory": settings.feed_cache_directory,
                 "feed_bind_address": settings.feed_bind_address,
@@ -136,6 +147,7 @@ class ClusterPlan:
             registration_timeout_ms=self._registration_timeout_ms,
             heartbeat_interval_ms=round(settings.heartbeat_interval * 1000),
             heartbeat_timeout_ms=round(settings.heartbeat_timeout * 1000),
+            answer_timeout_ms=math.ceil(settings.node_answer_timeout * 1000),
             advertised_address=settings.node_advertised_address,
             ports=settings.ports,
             python=settings.python,

@@ -98,6 +98,8 @@ class Progress:
             for node in nodes
             for name in grown
         }
+        # What one that stands still holds up says nothing about the others, nor about Spark.
+        judged = "" if any(map(seconds_silent, nodes)) else doing
         parts = [doing]
         if rows := _sum(nodes, "rows"):
             rates = ""
@@ -108,7 +110,7 @@ class Progress:
                 )
             parts.append(f"{rows:,.0f} rows read{rates}")
             parts.append(
-                _queue(_sum(nodes, "feed_queued_bytes"), _sum(nodes, "feed_memory_bytes"), doing)
+                _queue(_sum(nodes, "feed_queued_bytes"), _sum(nodes, "feed_memory_bytes"), judged)
             )
         # Of one node, the sums say it all.
         several = sum("rows" in node["metrics"] for node in nodes) > 1
@@ -119,7 +121,7 @@ class Progress:
                 queue = _queue(
                     counted(metrics, "feed_queued_bytes"),
                     counted(metrics, "feed_memory_bytes"),
-                    doing,
+                    judged,
                 )
                 parts[-1] += (
                     f" ({rows_a_second:,.0f} rows/s, {queue})" if seconds else f" ({queue})"
@@ -135,6 +137,11 @@ def counted(metrics: dict[str, Any], name: str) -> float:
     name."""
     value = metrics.get(name)
     return value if isinstance(value, int | float) else 0
+
+
+def seconds_silent(node: dict[str, Any]) -> float:
+    """How long a node's process has given no sign of life; 0 while it answers its agent."""
+    return counted(node["metrics"], "seconds_without_answer")
 
 
 def _without_program_rows(node: dict[str, Any]) -> dict[str, Any]:
@@ -173,6 +180,8 @@ def describe(node: dict[str, Any]) -> str:
         words.append(f"({node['leaving']})")
     metrics = node["metrics"]
     words += [f"{name}={number(metrics[name])}" for name in ("step", "loss") if name in metrics]
+    if silent := seconds_silent(node):
+        words.append(f"(no sign of life on {node['host']} for {silent:.0f} s)")
     return " ".join(words)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import cloudpickle
 
 from tfos.base import encryption
-from tfos.base.roles import plan_roles
+from tfos.base.quantities import whole_number
+from tfos.base.roles import plan_roles, service_nodes
 from tfos.base.setting import MOST_SECONDS
 from tfos.cluster.cluster import Cluster
 from tfos.cluster.feed import warn_of_speculation
@@ -31,7 +32,7 @@ def run(
     spark: Any,
     main: Callable[[Any], Any],
     *,
-    nodes: int,
+    nodes: int | tuple[int, int],
     args: Any = None,
     parameter_servers: int = 0,
     ps: int = 0,
@@ -50,7 +51,10 @@ def run(
     Args:
         spark: a SparkSession, also one of Spark Connect, or a SparkContext.
         main: called as ``main(ctx)`` in every node, with a :class:`tfos.node.context.NodeContext`.
-        nodes: number of nodes, parameter servers, chief and evaluator included.
+        nodes: number of nodes, parameter servers, chief and evaluator included. With ``(2, 3)``
+            the cluster has 3 nodes and goes on as long as 2 of them are not lost: what they do
+            together, as ``fit`` with ``ctx.distribute``, ends on all that are left, and needs no
+            change of the program (docs/training.md). For input mode ``tensorflow``.
         args: handed to the program as ``ctx.args``.
         parameter_servers: how many native parameter servers, for ``ctx.parameter_server``; the
             program does not run on them.
@@ -71,8 +75,10 @@ def run(
         BadInputError: sizes that can't be, too few executor slots; nothing was started.
         NodeFailedError: a node failed, or didn't come up in time, with its name, state and reason.
     """
+    least, most = _least_and_most(nodes)
     request = ClusterRequest(
-        nodes=nodes,
+        nodes=most,
+        min_nodes=least,
         args=args,
         parameter_servers=parameter_servers,
         ps=ps,
@@ -104,6 +110,7 @@ def start(
         input_mode=request.input_mode,
         driver_parameter_servers=request.driver_parameter_servers,
     )
+    _check_least(request, roles)
     conf = sc.getConf()
     resolved = Settings.resolve(conf.get, settings)
     for key, _ in conf.getAll():
@@ -133,6 +140,35 @@ def start(
         warn_of_speculation(sc)
     _warn_of_open_rpc(sc)
     return Cluster(sc, ClusterPlan(request, roles, resolved, payload, profile), progress)
+
+
+def _least_and_most(nodes: Any) -> tuple[int | None, Any]:
+    """What ``nodes`` asks for; without a least number all are needed."""
+    if not isinstance(nodes, (tuple, list)):
+        return None, nodes
+    if len(nodes) != 2:
+        raise BadInputError(f"nodes={nodes!r}: a number, or the least and the most as in (2, 8)")
+    return whole_number("nodes", nodes[0]), whole_number("nodes", nodes[1])
+
+
+def _check_least(request: ClusterRequest, roles: list[dict[str, Any]]) -> None:
+    if request.min_nodes is None:
+        return
+    if request.min_nodes > request.nodes:
+        raise BadInputError(
+            f"nodes=({request.min_nodes}, {request.nodes}): the least number is above the most"
+        )
+    services = len(service_nodes(roles))
+    if request.min_nodes <= services:
+        raise BadInputError(
+            f"nodes=({request.min_nodes}, {request.nodes}): {services} of them serve the others, "
+            "so this leaves no node that trains"
+        )
+    if request.input_mode != "tensorflow":
+        raise BadInputError(
+            "nodes=(least, most) needs input_mode='tensorflow': rows that Spark feeds to a node "
+            "that is lost do not come back yet. For training out of step see max_lost_nodes"
+        )
 
 
 def _check(request: ClusterRequest, settings: Settings) -> None:

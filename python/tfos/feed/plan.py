@@ -52,6 +52,8 @@ class FeedPlan:
     until_read: bool = False
     #: ``spark.tfos.feed.checkRetries``: rows that an earlier attempt has fed are compared.
     check_retries: bool = True
+    #: ``spark.tfos.node.answerTimeout`` bounds the time for connecting to nodes; 0: nothing does.
+    answer_timeout: float = 0.0
 
     def to_json(self) -> str:
         """The plan as the native feeders read it (src/feed/feeder/feed_plan.h), keys included."""
@@ -66,6 +68,7 @@ class FeedPlan:
                 "job_id": self.job_id.hex(),
                 "queue": self.queue,
                 "timeout": self.timeout,
+                "answer_timeout": self.answer_timeout,
                 "region_bytes": self.region_bytes,
                 "chunk_bytes": self.chunk_bytes,
                 "epoch": self.epoch,

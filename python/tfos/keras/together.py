@@ -74,10 +74,13 @@ class Together:
                     [_name_of(variable) for variable in variables],
                 )
             )
-        root, _, _, epoch, _ = nodes[0].tolist()
-        collective.broadcast_variables(variables, root, name=_WEIGHTS)
+        root, _, _, root_epoch, _ = nodes[0].tolist()
+        try:
+            collective.broadcast_variables(variables, root, name=_WEIGHTS)
+        except tf.errors.AbortedError:  # It was lost, and all others know that.
+            return self.share(variables, epoch, at_first_step=at_first_step)
         self._shared = True
-        return epoch
+        return root_epoch
 
     def weigh(self, weight: Any, *, may_be_zero: bool = False) -> None:
         """What the gradients that come next weigh; None: as much as those of all others."""
@@ -115,6 +118,10 @@ class Together:
             self._like = [tf.TensorSpec(variable.shape, variable.dtype) for variable in trained]
         if self._without_rows is None:
             self._without_rows = self._make_step_without_rows(self._like)
+        while not self._has_ended(iterations, variables):
+            pass  # A node was lost that the others were to get the values of.
+
+    def _has_ended(self, iterations: Any, variables: Iterable[Any]) -> bool:
         missed = 0
         while self._without_rows():
             missed += 1
@@ -125,7 +132,11 @@ class Together:
         ).numpy()
         if (nodes[:, [0, 2]] != nodes[0, [0, 2]]).any():
             last = nodes[nodes[:, 0].argmin()]
-            collective.broadcast_variables(variables, int(last[1]), name=_WEIGHTS)
+            try:
+                collective.broadcast_variables(variables, int(last[1]), name=_WEIGHTS)
+            except tf.errors.AbortedError:
+                return False
+        return True
 
     def _reduce(
         self, gradients: Sequence[Any], weight: Any, *, trains: bool

@@ -32,7 +32,7 @@ def main() -> int:
     source = None
     try:
         context_arguments = _prepare(link.bootstrap)
-        import_hook.call_after_import("tensorflow", lambda: _prepare_tensorflow(link.bootstrap))
+        import_hook.call_after_import("tensorflow", lambda: _prepare_tensorflow(link))
         source = _start_feed(link)
         step = "import the program"
         link.send("state", state="starting", detail="importing the program")
@@ -99,17 +99,20 @@ def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
     return {"port_socket": socket.socket(fileno=bootstrap["port_fd"])}
 
 
-def _prepare_tensorflow(bootstrap: dict[str, Any]) -> None:
+def _prepare_tensorflow(link: AgentLink) -> None:
     """Tells the program's TensorFlow which cluster this is and how much of a shared GPU it has, and
     lets it reach Hadoop's file systems; a program may not need them."""
     from tfos import collective
 
+    bootstrap = link.bootstrap
     collective.use(
         bootstrap["nodes"],
         bootstrap["node_id"],
         bootstrap["keys"]["tensors"],
         bootstrap["tensor_port_fd"],
         encrypt=bootstrap["encrypt"],
+        may_lose_nodes=bootstrap["node"]["may_lose_nodes"],
+        link=link.native if bootstrap["node"]["elastic"] else None,
         **bootstrap["node"]["tensors"],
     )
     if bootstrap["gpu_fraction"]:

@@ -24,6 +24,11 @@ class AgentLink:
         self.payload: bytes = self._native.payload
         self._metrics: dict[str, Any] = {}
 
+    @property
+    def native(self) -> Any:
+        """The extension's object, for a group that goes on without nodes that are lost."""
+        return self._native
+
     def attach(self, server: Any) -> None:
         """Lets the native side end this feed server's feed and report its counters."""
         self._native.attach_feed_server(server)

@@ -27,7 +27,7 @@ _NO_FILE = "/tfos-asks-for-the-default-file-system"
 
 
 def is_connect(spark: Any) -> bool:
-    """Whether ``spark`` is a SparkSession of Spark Connect."""
+    """Whether ``spark`` is a SparkSession, or a DataFrame of one, of Spark Connect."""
     return type(spark).__module__.startswith(_MODULES)
 
 

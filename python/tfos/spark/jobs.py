@@ -83,10 +83,17 @@ class SparkJob:
 
     def cancel(self) -> None:
         """Cancels the action, and what Spark would still start for it as soon as it has planned
-        that. Spark 3 only cancels what it runs already, hence the repetition."""
+        that. Spark 3 only cancels what it runs already, hence the repetition.
+
+        Raises nothing, as it follows from what went wrong before: a session that was stopped has
+        ended its jobs already, and says so in errors of its own."""
         self._cancelled = True
         for _ in range(_CANCEL_ATTEMPTS):
-            self._jobs.cancel()
+            try:
+                self._jobs.cancel()
+            except Exception as error:
+                logger.info("Spark does not cancel its job %s: %s", self.group, error)
+                return
             if self._done.wait(_CANCEL_INTERVAL_SECONDS):
                 return
         logger.warning("Spark has not ended its job %s yet, which was cancelled", self.group)

@@ -18,6 +18,9 @@ namespace tfos {
 struct ExitStatus {
   bool signalled = false;
   int code = 0;  ///< The signal's number when `signalled`, else the exit code.
+  /// It was told to end by SIGKILL, and is still there: it waits in the kernel. Nobody waits for
+  /// it.
+  bool left_behind = false;
 
   bool success() const { return !signalled && code == 0; }
   /// For people, to follow the name of the process: "exited with code 3".

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,12 +28,16 @@ enum class Rdma {
   kRequired,   ///< Without it nobody joins.
 };
 
+class Membership;
+
 struct GroupOptions {
   std::vector<Member> members;   ///< In the same order everywhere.
   std::uint32_t rank = 0;        ///< This one's place among them.
   Secret key;                    ///< For tensors (base/crypto/purpose.h).
   std::uint32_t generation = 0;  ///< Of the group; the same on all members.
   UniqueFd listener;             ///< A TCP socket that is bound to this member's port.
+  /// Others may connect to the port again, for another generation.
+  bool keep_listening = false;
   /// Members on one host exchange tensors through memory that they share: 2 MiB of it for each.
   bool shared_memory = true;
   /// Members share memory when they are on one machine and have the same name for it here.
@@ -51,6 +56,9 @@ struct GroupOptions {
   std::chrono::milliseconds connect_timeout{std::chrono::minutes(10)};
   /// After so long without progress an operation says in the log whom it waits for.
   std::chrono::milliseconds stall_after{std::chrono::seconds(30)};
+  /// Makes the group elastic: it goes on without members that are lost. Null: it ends with the
+  /// first.
+  std::shared_ptr<Membership> membership = {};
   /// Ends any wait. Called on the thread that waits.
   InterruptCheck check = {};
 };

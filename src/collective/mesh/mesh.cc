@@ -141,9 +141,12 @@ Status Mesh::CheckPeers(Clock::Duration waited) {
     // Poll passes over negative ones.
     entries.push_back({.fd = link == nullptr ? -1 : link->fd(), .events = POLLRDHUP, .revents = 0});
   }
-  if (::poll(entries.data(), entries.size(), 0) <= 0) return {};
+  const bool any = ::poll(entries.data(), entries.size(), 0) > 0;
   for (std::size_t member = 0; member < entries.size(); ++member) {
-    if (entries[member].revents != 0) return links_[member]->OnHangUp();
+    if (any && entries[member].revents != 0) return links_[member]->OnHangUp();
+    if (entries[member].fd < 0) continue;
+    const Status heard = net::CheckAcknowledged(acks_[member], entries[member].fd);
+    if (!heard.ok()) return heard.Annotate(options_.members[member].name + " is lost");
   }
   return {};
 }

@@ -14,6 +14,7 @@
 #include "collective/mesh/member.h"
 #include "collective/operation/element.h"
 #include "collective/operation/operation.h"
+#include "net/ack_watch.h"
 #include "net/handshake/acceptor.h"
 #include "net/handshake/handshake.h"
 #include "net/ucx/ucx_worker.h"
@@ -97,7 +98,8 @@ class Mesh {
   Status Fail(Status why);
 
  private:
-  explicit Mesh(GroupOptions options) : options_(std::move(options)) {}
+  explicit Mesh(GroupOptions options)
+      : options_(std::move(options)), acks_(options_.members.size()) {}
 
   Status ConnectTo(std::uint32_t member, const Wait& wait);
   Status AcceptAll(const Wait& wait);
@@ -113,8 +115,8 @@ class Mesh {
   Status Await(Link* to, Link* from, Clock::Duration waited);
   /// What UCX has may be moved on, or something was. Else its descriptor is ready to be polled.
   bool ProgressUcx();
-  /// Fails if another member has closed its connection, which those may wait for that this one
-  /// waits for.
+  /// Fails if another member has closed its connection, or can't be reached any more, which those
+  /// may wait for that this one waits for.
   Status CheckPeers(Clock::Duration waited);
   /// For what waits since `since` without progress.
   Status CheckWait(Link* to, Link* from, Clock::TimePoint& since);
@@ -124,6 +126,7 @@ class Mesh {
   GroupOptions options_;
   std::unique_ptr<net::UcxWorker> ucx_;       ///< Null without it.
   std::vector<std::unique_ptr<Link>> links_;  ///< By member; null for this one.
+  std::vector<net::AckWatch> acks_;           ///< Of the links.
   std::vector<bool> begun_;                   ///< Links that know the current operation.
   Operation operation_;
   bool unencrypted_ = false;  ///< UCX is used where TLS would be without it.

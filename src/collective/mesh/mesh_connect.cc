@@ -58,7 +58,7 @@ Result<std::unique_ptr<Mesh>> Mesh::Connect(GroupOptions options) {
   }
   TFOS_RETURN_IF_ERROR(mesh->AcceptAll(wait));
   // Others may hold the socket too, but nobody is to come any more.
-  ::shutdown(mesh->options_.listener.get(), SHUT_RDWR);
+  if (!o.keep_listening) ::shutdown(mesh->options_.listener.get(), SHUT_RDWR);
   mesh->options_.listener.Reset();
   TFOS_RETURN_IF_ERROR(mesh->CheckStreams());
   return mesh;

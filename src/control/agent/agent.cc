@@ -13,7 +13,6 @@
 #include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "base/format.h"
 #include "base/logging.h"
@@ -22,6 +21,7 @@
 #include "control/agent/child/tensorboard.h"
 #include "control/agent/event_details.h"
 #include "control/agent/executor_watch.h"
+#include "control/agent/node_news.h"
 #include "control/agent/node_place.h"
 #include "control/agent/node_process.h"
 #include "control/agent/node_report.h"
@@ -46,7 +46,6 @@ using std::chrono::seconds;
 constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 
 constexpr seconds kBootstrapPatience(60);
-constexpr milliseconds kNoGrace(0);
 /// For a node that has said `done` or `failed` to leave by itself.
 constexpr seconds kLeavePatience(10);
 /// For the last messages to get away.
@@ -119,7 +118,7 @@ class Agent {
   ExecutorWatch watch_;
 
   AgentLife life_;
-  std::vector<NodeLeaving> leaving_;  // for a node that starts later
+  NodeNews news_;
   NodeReport report_;
   NodePlace place_;
   const Result<pid_t> executor_jvm_;
@@ -186,20 +185,21 @@ asio::awaitable<void> Agent::FollowCoordinator() {
 }
 
 void Agent::OnCommand(const AgentCommand& command) {
+  const auto tell_node = [this](const auto& message) {
+    if (life_.node_runs()) node_->Send(message);
+  };
+  if (news_.Keep(command, tell_node)) return;
   if (const auto* start = std::get_if<control::StartNode>(&command)) {
     EventDetails details = Failing("start the node", "the coordinator sent `start` twice");
     details.start = start;
     Handle(AgentEvent::kStartAsked, details);
   } else if (const auto* ended = std::get_if<EndEpoch>(&command)) {
-    if (life_.node_runs()) node_->Send(*ended);
+    tell_node(*ended);
   } else if (const auto* tickets = std::get_if<StepTickets>(&command)) {
-    if (life_.node_runs()) node_->Send(*tickets);
+    tell_node(*tickets);
   } else if (std::holds_alternative<EndFeed>(command)) {
     report_.EndFeed();
-    if (life_.node_runs()) node_->Send(EndFeed{});
-  } else if (const auto* leaving = std::get_if<NodeLeaving>(&command)) {
-    leaving_.push_back(*leaving);
-    if (life_.node_runs()) node_->Send(*leaving);
+    tell_node(EndFeed{});
   } else if (const auto* stop = std::get_if<Stop>(&command)) {
     LogInfo("told to stop: {}", stop->reason);
     Handle(AgentEvent::kStopAsked, {.grace = stop->grace, .reason = stop->reason});
@@ -272,6 +272,7 @@ asio::awaitable<void> Agent::SendHeartbeats() {
   while (!life_.left()) {
     timer.expires_after(place_.bootstrap().heartbeat_interval);
     co_await timer.async_wait(kNoThrow);
+    report_.SetSilence(life_.node_runs() ? node_->silence() : Clock::Duration::zero());
     report_.SendHeartbeat();
   }
 }
@@ -324,10 +325,8 @@ void Agent::StartNode(const control::StartNode& start) {
   Result<std::unique_ptr<NodeProcess>> node = NodeProcess::Start(
       executor_, place_.OptionsOfNode(start), log_, warnings_,
       {.on_message = [this](NodeMessage message) { return OnNodeMessage(std::move(message)); },
-       .on_failure =
-           [this](const std::string& step, const std::string& problem) {
-             Handle(AgentEvent::kFailed, Failing(step, problem));
-           },
+       .on_failure = [this](const EventDetails& details) { Handle(AgentEvent::kFailed, details); },
+       .doing = [this] { return report_.Doing(); },
        .on_end = [this](ExitStatus exit) { OnNodeEnd(exit); }});
   if (!node.ok()) {
     Handle(AgentEvent::kFailed, Failing("start the node", node.status().ToString()));
@@ -338,7 +337,7 @@ void Agent::StartNode(const control::StartNode& start) {
   // The node holds the ports from here on, and only the node's own close is to free them.
   place_.ReleasePorts();
   if (report_.feed_ended()) node_->Send(EndFeed{});
-  for (const NodeLeaving& leaving : leaving_) node_->Send(leaving);
+  news_.TellAll([this](const auto& message) { node_->Send(message); });
   report_.SetPid(node_->pid());
   report_.Report(NodeState::kRegistered, "starting its process");
   if (start.tensorboard) StartTensorBoard();

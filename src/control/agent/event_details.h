@@ -12,6 +12,7 @@ namespace tfos::control {
 
 /// Between TERM and KILL when nobody said how long.
 inline constexpr std::chrono::milliseconds kGrace(3000);
+inline constexpr std::chrono::milliseconds kNoGrace(0);
 
 /// What an event brings along for the actions that it may cause.
 struct EventDetails {

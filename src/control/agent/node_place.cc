@@ -120,6 +120,7 @@ NodeProcess::Options NodePlace::OptionsOfNode(const StartNode& start) {
   options.process.environment = bootstrap.environment;
   options.process.keep_fds = {port_->fd(), tensor_port_->fd()};
   options.payload = std::move(order_.payload);
+  options.answer_timeout = bootstrap.answer_timeout;
   options.bootstrap = {
       .cluster_id = bootstrap.cluster_id,
       .keys = {.feed = bootstrap.keys.feed,

@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "base/process/subprocess.h"
+#include "base/time/deadline.h"
+#include "control/agent/child/answer_watch.h"
 #include "control/agent/child/executor_log.h"
 #include "control/agent/child/supervised_child.h"
+#include "control/agent/event_details.h"
 #include "control/agent/repeated_warnings.h"
 #include "control/link/async_latch.h"
 #include "control/link/line_channel.h"
@@ -33,11 +36,15 @@ class NodeProcess {
     SubprocessOptions process;  ///< TFOS_AGENT_FD is added to its environment.
     NodeBootstrap bootstrap;
     std::string payload;
+    /// How long the process may leave pings unanswered; zero: for ever.
+    std::chrono::milliseconds answer_timeout{30'000};
   };
   struct Events {
     std::function<boost::asio::awaitable<void>(NodeMessage)> on_message;
     /// Once at most for each step: it can't go on, for the reason that is told.
-    std::function<void(const std::string& step, const std::string& problem)> on_failure;
+    std::function<void(const EventDetails& failure)> on_failure;
+    /// What the program does, for people: "running, step=7".
+    std::function<std::string()> doing;
     /// Once: the process has ended, and everything that it said was heard.
     std::function<void(ExitStatus)> on_end;
   };
@@ -48,6 +55,8 @@ class NodeProcess {
 
   std::int64_t pid() const { return child_->pid(); }
   const LogTail& tail() const { return child_->tail(); }
+  /// How long it has not answered.
+  Clock::Duration silence() const { return answers_.silence(); }
 
   template <typename Message>
   void Send(const Message& message) {
@@ -64,9 +73,13 @@ class NodeProcess {
 
  private:
   NodeProcess(const boost::asio::any_io_executor& executor, UniqueFd input, UniqueFd output,
-              RepeatedWarnings& warnings, Events events);
+              std::chrono::milliseconds answer_timeout, RepeatedWarnings& warnings, Events events);
 
   boost::asio::awaitable<void> Follow();
+  /// True when nobody but this object needs to hear of the message.
+  bool Take(const NodeMessage& message);
+  boost::asio::awaitable<void> WatchAnswers();
+  void OnSilence();
   boost::asio::awaitable<void> End(ExitStatus exit);
   void Go(std::string what, boost::asio::awaitable<void> coroutine);
 
@@ -74,6 +87,8 @@ class NodeProcess {
   RepeatedWarnings& warnings_;
   Events events_;
   LineChannel lines_;
+  AnswerWatch answers_;
+  bool said_silent_ = false;
   AsyncLatch said_all_;
   std::unique_ptr<SupervisedChild> child_;
 };

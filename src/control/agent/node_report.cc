@@ -1,14 +1,37 @@
 #include "control/agent/node_report.h"
 
+#include <array>
+#include <chrono>
+#include <optional>
 #include <utility>
 #include <variant>
 
+#include "base/format.h"
+#include "control/host/process_usage.h"
 #include "control/messages/launch_messages.h"
 
 namespace tfos::control {
 namespace {
 
+/// The metrics that say how far a program has come.
+constexpr std::array kWhereItIs = {"epoch", "step", "batches", "rows"};
+
+/// From here on the driver is told that a node does not answer.
+constexpr std::chrono::seconds kSilenceToTell(2);
+constexpr const char* kSilenceMetric = "seconds_without_answer";
+
 std::string Line(std::string message) { return std::move(message) + '\n'; }
+
+/// With what the node's process uses, where its program reports nothing by these names.
+Metrics WithUsage(Metrics metrics, std::int64_t pid) {
+  if (pid == 0 || metrics.size() + 2 > kMostMetrics) return metrics;
+  const std::optional<ProcessUsage> usage = ReadProcessUsage(static_cast<pid_t>(pid));
+  if (usage.has_value()) {
+    metrics.emplace("cpu_seconds", usage->cpu_seconds);
+    metrics.emplace("rss_bytes", usage->rss_bytes);
+  }
+  return metrics;
+}
 
 }  // namespace
 
@@ -59,14 +82,40 @@ void NodeReport::Relay(NodeMessage message, RepeatedWarnings& warnings) {
     metrics_ = std::move(metrics->metrics.kept);
   } else if (const auto* steps = std::get_if<StepReport>(&message)) {
     link_->Send(SerializeMessage(*steps));
+  } else if (const auto* ready = std::get_if<GroupReady>(&message)) {
+    link_->Send(SerializeMessage(*ready));
   } else if (std::holds_alternative<FeedTerminated>(message)) {
     link_->Send(SerializeMessage(FeedTerminated{}));
   }
 }
 
+std::string NodeReport::Doing() const {
+  std::string doing(NodeStateName(state_.state));
+  if (!state_.detail.empty()) doing += fmt::format(" ({})", state_.detail);
+  for (const char* const name : kWhereItIs) {
+    const auto metric = metrics_.find(name);
+    if (metric == metrics_.end()) continue;
+    std::visit([&](const auto& value) { doing += fmt::format(", {}={}", name, value); },
+               metric->second);
+  }
+  return doing;
+}
+
+Metrics NodeReport::AllMetrics() const {
+  Metrics metrics = metrics_;
+  if (tells_silence_) {
+    metrics[kSilenceMetric] =
+        std::int64_t{std::chrono::floor<std::chrono::seconds>(silence_).count()};
+  }
+  return metrics;
+}
+
 void NodeReport::SendHeartbeat() {
-  link_->SendLatest(Heartbeat::kType,
-                    [this] { return SerializeMessage(Heartbeat{.metrics = metrics_}); });
+  // Once told, its end is told, too: the coordinator keeps what it last heard.
+  tells_silence_ = tells_silence_ || silence_ >= kSilenceToTell;
+  link_->SendLatest(Heartbeat::kType, [this] {
+    return SerializeMessage(Heartbeat{.metrics = WithUsage(AllMetrics(), state_.pid)});
+  });
 }
 
 void NodeReport::TellFormed() { task_.Send(Line(SerializeMessage(NodesFormed{}))); }
@@ -83,6 +132,7 @@ void NodeReport::TellFailure(FailureReport report) {
 
 void NodeReport::TellDone() {
   state_.pid = 0;
+  silence_ = Clock::Duration::zero();
   SendHeartbeat();
   link_->Send(SerializeMessage(Done{}));
   Enter(NodeState::kDone, "");

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/time/deadline.h"
 #include "control/agent/repeated_warnings.h"
 #include "control/link/coordinator_link.h"
 #include "control/link/line_channel.h"
@@ -44,6 +45,11 @@ class NodeReport {
   /// Tells what the node says of itself: its state, metrics, steps, and the end of its feed.
   void Relay(NodeMessage message, RepeatedWarnings& warnings);
 
+  /// How long the node has not answered, for the next heartbeat.
+  void SetSilence(Clock::Duration silence) { silence_ = silence; }
+  /// What the node does, as far as it has said, for people: "running, epoch=3, step=120".
+  std::string Doing() const;
+
   void SetPid(std::int64_t pid) { state_.pid = pid; }
   void SetTensorBoard(std::optional<TensorBoardProcess> process) { state_.tensorboard = process; }
 
@@ -55,6 +61,9 @@ class NodeReport {
   void TellDone();
 
  private:
+  /// The node's, and the agent's own.
+  Metrics AllMetrics() const;
+
   LineChannel& task_;
   CoordinatorLink* link_ = nullptr;  // nullptr until the coordinator is there
   Register registration_;
@@ -62,6 +71,8 @@ class NodeReport {
   bool feed_ended_ = false;
   StateReport state_;
   Metrics metrics_;
+  Clock::Duration silence_{0};
+  bool tells_silence_ = false;
 };
 
 }  // namespace tfos::control

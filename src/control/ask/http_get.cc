@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "control/ask/protocols.h"
+#include "control/messages/protocols.h"
 #include "net/handshake/handshake.h"
 #include "net/socket.h"
 #include "net/stream.h"
@@ -42,8 +42,8 @@ Status Parse(http::response_parser<http::string_body>& parser, std::string& rece
 
 }  // namespace
 
-Result<HttpAnswer> HttpGet(const CoordinatorAddress& coordinator, const std::string& target,
-                           const Wait& wait) {
+Result<HttpReply> HttpGet(const CoordinatorAddress& coordinator, const std::string& target,
+                          const Wait& wait) {
   TFOS_ASSIGN_OR_RETURN(UniqueFd socket, net::ConnectTcp(coordinator.host, coordinator.port, wait));
   TFOS_ASSIGN_OR_RETURN(const net::Connection connection,
                         net::ShakeHands(std::move(socket),
@@ -68,6 +68,8 @@ Result<HttpAnswer> HttpGet(const CoordinatorAddress& coordinator, const std::str
     received.append(room.data(), got.bytes);
     TFOS_RETURN_IF_ERROR(Parse(parser, received));
     if (got.ended && !parser.is_done()) {
+      // Beast takes no bytes at all for an empty answer.
+      if (!parser.got_some()) return Broken(http::error::end_of_stream);
       boost::system::error_code error;
       parser.put_eof(error);
       if (error) return Broken(error);
@@ -80,7 +82,7 @@ Result<HttpAnswer> HttpGet(const CoordinatorAddress& coordinator, const std::str
     }
   }
   http::response<http::string_body> answer = parser.release();
-  return HttpAnswer{.status = answer.result_int(), .body = std::move(answer.body())};
+  return HttpReply{.status = answer.result_int(), .body = std::move(answer.body())};
 }
 
 }  // namespace tfos::control

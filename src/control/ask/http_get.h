@@ -15,11 +15,12 @@ namespace tfos::control {
 struct CoordinatorAddress {
   std::string host;
   std::uint16_t port = 0;
-  Secret key;  ///< For `read`.
+  Secret key;  ///< For `ask`.
   net::Encryption encryption = net::Encryption::kBetweenHosts;
 };
 
-struct HttpAnswer {
+/// What the coordinator answered.
+struct HttpReply {
   unsigned status = 0;
   std::string body;
 };
@@ -29,8 +30,8 @@ struct HttpAnswer {
 /// Both ends prove first that they have the key.
 /// Errors: those of the connection and the handshake; kRetryLater when the deadline passes;
 /// kReconnect for an answer that ends early or is not HTTP.
-Result<HttpAnswer> HttpGet(const CoordinatorAddress& coordinator, const std::string& target,
-                           const Wait& wait);
+Result<HttpReply> HttpGet(const CoordinatorAddress& coordinator, const std::string& target,
+                          const Wait& wait);
 
 }  // namespace tfos::control
 

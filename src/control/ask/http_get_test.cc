@@ -19,7 +19,7 @@
 #include "base/format.h"
 #include "base/process/unique_fd.h"
 #include "control/ask/node_loss.h"
-#include "control/ask/protocols.h"
+#include "control/messages/protocols.h"
 #include "net/handshake/handshake.h"
 #include "net/listen.h"
 #include "net/socket.h"
@@ -32,12 +32,17 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-/// Answers one request with these bytes; with none it leaves the connection open.
+/// Answers one request with these bytes; with none it leaves the connection open, unless told
+/// otherwise.
 class OneAnswer {
  public:
+  enum class Then { kCloseAfterAnswer, kClose };
+
   explicit OneAnswer(std::string answer,
-                     net::Encryption encryption = net::Encryption::kBetweenHosts)
+                     net::Encryption encryption = net::Encryption::kBetweenHosts,
+                     Then then = Then::kCloseAfterAnswer)
       : encryption_(encryption),
+        then_(then),
         listener_(net::ListenTcp("127.0.0.1", 0, 0).value()),
         thread_([this, answer = std::move(answer)] { Serve(answer); }) {}
 
@@ -69,7 +74,7 @@ class OneAnswer {
       if (!got->blocked) continue;
       EXPECT_TRUE(net::Poll(connection_->fd(), POLLIN, wait).ok());
     }
-    if (answer.empty()) return;
+    if (answer.empty() && then_ == Then::kCloseAfterAnswer) return;
     EXPECT_TRUE(net::SendAll(*connection_, std::as_bytes(std::span(answer)), wait).ok());
     connection_.reset();
   }
@@ -80,13 +85,14 @@ class OneAnswer {
 
   const Secret key_ = Secret::Generate().value();
   const net::Encryption encryption_;
+  const Then then_;
   net::TcpListener listener_;
   std::unique_ptr<net::Stream> connection_;
   std::string request_;
   std::thread thread_;
 };
 
-Result<HttpAnswer> Get(const CoordinatorAddress& address, Clock::Duration limit = seconds(60)) {
+Result<HttpReply> Get(const CoordinatorAddress& address, Clock::Duration limit = seconds(60)) {
   return HttpGet(address, "/v1/status", {.deadline = Deadline::After(limit)});
 }
 
@@ -128,6 +134,11 @@ TEST(HttpGetTest, AnAnswerThatIsCutOrNoHttpIsAnError) {
     OneAnswer server(answer);
     EXPECT_EQ(Get(server.address()).status().kind(), ErrorKind::kReconnect) << answer;
   }
+}
+
+TEST(HttpGetTest, AnEndWithoutAnAnswerIsNone) {
+  OneAnswer server("", net::Encryption::kBetweenHosts, OneAnswer::Then::kClose);
+  EXPECT_EQ(Get(server.address()).status().kind(), ErrorKind::kReconnect);
 }
 
 TEST(HttpGetTest, AnAnswerThatDoesNotComeEndsWithTheDeadline) {

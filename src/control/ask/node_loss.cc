@@ -102,7 +102,7 @@ NodeLoss ExplainNodeLoss(const std::set<int>& fed, const AskCoordinator& ask) {
 Result<std::set<std::uint32_t>> EndedNodes(std::string_view plan, const InterruptCheck& check) {
   TFOS_ASSIGN_OR_RETURN(const json parsed, ParsePlan(plan));
   TFOS_ASSIGN_OR_RETURN(const CoordinatorAddress coordinator, AddressIn(parsed));
-  const Result<HttpAnswer> answer = HttpGet(
+  const Result<HttpReply> answer = HttpGet(
       coordinator, "/v1/status", {.deadline = Deadline::After(kAnswerLimit), .check = check});
   if (!answer.ok()) {
     if (check) TFOS_RETURN_IF_ERROR(check());

@@ -17,6 +17,8 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "control/coordinator/cluster_start.h"
+#include "control/coordinator/history/run_record.h"
 #include "control/coordinator/roster/roles.h"
 #include "control/coordinator/roster/roster.h"
 #include "control/coordinator/status_pages.h"
@@ -53,17 +55,6 @@ struct Overloaded : Functions... {
 // Clang 16 does not deduce an aggregate's arguments by itself.
 template <typename... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
-
-Result<StartCluster> ParseStart(const std::string& line) {
-  TFOS_ASSIGN_OR_RETURN(DriverMessage message, ParseMessage<DriverMessage>(line));
-  auto* start = std::get_if<StartCluster>(&message);
-  if (start == nullptr) {
-    return Status(ErrorKind::kBadInput, "the driver's first message is not 'start'");
-  }
-  TFOS_RETURN_IF_ERROR(CheckProtocol("driver", start->protocol));
-  TFOS_RETURN_IF_ERROR(CheckHeartbeats(start->heartbeat_interval, start->heartbeat_timeout));
-  return std::move(*start);
-}
 
 class Coordinator final : public ControlService {
  public:
@@ -163,15 +154,8 @@ class Coordinator final : public ControlService {
     const Endpoint endpoint = {
         .address = AdvertisedAddress(start.advertised_address, start.bind_address),
         .port = server_->port()};
-    roster_.emplace(RosterOptions{.cluster_id = start.cluster_id,
-                                  .roles = std::move(roles),
-                                  .tensorboard_node = start.tensorboard_node,
-                                  .registration_timeout = start.registration_timeout,
-                                  .start_timeout = start.start_timeout,
-                                  .heartbeat_timeout = start.heartbeat_timeout,
-                                  .max_lost_nodes = start.max_lost_nodes,
-                                  .coordinator_address = endpoint.ToString()},
-                    Now());
+    record_.emplace(start.cluster_id, roles.size(), start.heartbeat_interval, Now());
+    roster_.emplace(RosterOptionsOf(start, std::move(roles), endpoint), Now());
     LogInfo("listening on {}", endpoint.ToString());
     Tell(Listening{endpoint});
     // From the first moment on the driver can name the nodes that are missing.
@@ -205,6 +189,7 @@ class Coordinator final : public ControlService {
       auto [cancelled] = co_await heartbeat_timer_.async_wait(kNoThrow);
       if (cancelled) co_return;
       Apply(roster_->Tick(Now()));
+      record_->Sample(Now());
       TellChangedMetrics();
     }
   }
@@ -227,6 +212,7 @@ class Coordinator final : public ControlService {
   }
 
   Effects Handle(const DriverMessage& message) {
+    record_->Take(message, Now());
     return std::visit(
         Overloaded{
             [&](const EndEpoch& ended) { return roster_->EndEpoch(ended); },
@@ -239,6 +225,8 @@ class Coordinator final : public ControlService {
               LogWarning("ignoring a second 'start'");
               return Effects();
             },
+            // The record has them.
+            [&](const Activity&) { return Effects(); },
             [&](const Exit&) { return Effects(); },
         },
         message);
@@ -249,9 +237,11 @@ class Coordinator final : public ControlService {
         Overloaded{
             [&](const StateReport& report) { return roster_->SetState(node_id, report, Now()); },
             [&](const Heartbeat& heartbeat) {
+              record_->Update(node_id, heartbeat.metrics);
               return roster_->RecordHeartbeat(node_id, heartbeat, Now());
             },
             [&](const StepReport& report) { return roster_->RecordSteps(node_id, report, Now()); },
+            [&](const GroupReady& ready) { return roster_->RecordReady(node_id, ready, Now()); },
             [&](const FeedTerminated&) { return roster_->FeedEnded(node_id, Now()); },
             [&](const FailureMessage& failed) {
               return roster_->Fail(node_id, failed.failure, Now());
@@ -304,6 +294,7 @@ class Coordinator final : public ControlService {
   }
 
   void Announce(const CoordinatorEvent& event) {
+    record_->Take(event, Now());
     std::visit(Overloaded{
                    [&](const NodeChanged& changed) { LogNode(changed.node); },
                    [&](const ClusterFormed& formed) {
@@ -372,8 +363,9 @@ class Coordinator final : public ControlService {
   LineChannel driver_;
   asio::steady_timer heartbeat_timer_;
   AsyncLatch finished_;
-  std::optional<Roster> roster_;  // from `start` on, as is server_
-  StatusPages pages_{executor_, roster_};
+  std::optional<Roster> roster_;     // from `start` on, as is server_
+  std::optional<RunRecord> record_;  // from `start` on, too
+  StatusPages pages_{executor_, clock_, roster_, record_};
   std::unique_ptr<ControlServer> server_;
   std::unordered_map<AgentConnection*, int> node_of_;
   std::unordered_map<int, AgentConnection*> connection_of_;

@@ -6,10 +6,13 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 
+#include "base/format.h"
 #include "base/time/deadline.h"
 #include "control/coordinator/metrics_text.h"
+#include "control/page/page_files.h"
 
 namespace tfos::control {
 namespace {
@@ -40,11 +43,11 @@ HttpAnswer BadQuery() {
 
 asio::awaitable<HttpAnswer> StatusPages::Get(std::string target, std::string query) {
   if (target == "/v1/failure") co_return co_await WaitForFailure(std::move(query));
-  co_return Page(target);
+  co_return Page(target, query);
 }
 
 std::optional<int> StatusPages::NodeWithTensorBoard() const {
-  for (const NodeInfo& node : roster_->Nodes(Clock::Steady().Now())) {
+  for (const NodeInfo& node : roster_->Nodes(clock_.Now())) {
     if (node.tensorboard.has_value()) return node.node_id;
   }
   return std::nullopt;
@@ -54,14 +57,41 @@ void StatusPages::TellFailure() {
   for (asio::steady_timer* waiter : failure_waiters_) waiter->cancel();
 }
 
-HttpAnswer StatusPages::Page(std::string_view target) const {
-  if (target == "/v1/status")
-    return {.body = SerializeStatus(roster_->Snapshot(Clock::Steady().Now()))};
+HttpAnswer StatusPages::Page(std::string_view target, std::string_view query) const {
+  if (target == "/v1/status") return {.body = SerializeStatus(roster_->Snapshot(clock_.Now()))};
+  if (target == "/v1/history") return HistoryAnswer(query);
+  if (target == "/v1/report") return ReportAnswer();
   if (target == "/metrics") {
     return {.content_type = "text/plain; version=0.0.4",
-            .body = MetricsText(roster_->Snapshot(Clock::Steady().Now()))};
+            .body = MetricsText(roster_->Snapshot(clock_.Now()))};
+  }
+  if (const std::optional<PageFile> file = FindPageFile(target)) {
+    return {.content_type = std::string(file->content_type), .body = std::string(file->bytes)};
   }
   return {.status = 404, .content_type = "text/plain"};
+}
+
+HttpAnswer StatusPages::HistoryAnswer(std::string_view query) const {
+  const Result<HistoryQuery> wanted = HistoryQuery::Parse(query);
+  if (!wanted.ok()) {
+    return {.status = 400, .content_type = "text/plain", .body = wanted.status().message() + "\n"};
+  }
+  return {.body = record_->Json(*wanted, clock_.Now())};
+}
+
+HttpAnswer StatusPages::ReportAnswer() const {
+  HistoryQuery query;
+  // Of a larger cluster a file with all curves would be too large for a browser.
+  if (record_->nodes() <= History::kMostNodes) {
+    query.nodes.resize(record_->nodes());
+    std::iota(query.nodes.begin(), query.nodes.end(), 0);
+  }
+  const std::string recent = record_->Json(query, clock_.Now());
+  query.range = History::Range::kWhole;
+  return {.content_type = "text/html; charset=utf-8",
+          .body = ReportHtml(fmt::format(R"({{"status":{},"recent":{},"whole":{}}})",
+                                         SerializeStatus(roster_->Snapshot(clock_.Now())), recent,
+                                         record_->Json(query, clock_.Now())))};
 }
 
 HttpAnswer StatusPages::FailureAnswer() const {

@@ -9,20 +9,24 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/time/deadline.h"
+#include "control/coordinator/history/run_record.h"
 #include "control/coordinator/roster/roster.h"
 #include "control/link/server/control_server.h"
 
 namespace tfos::control {
 
-/// What the coordinator answers over HTTP: its state, its metrics, and the failure that ended the
-/// cluster, for which a caller may wait.
+/// What the coordinator answers over HTTP: a page for browsers with its files, the cluster's state
+/// and how its run has gone, its metrics, and the failure that ended it, for which a caller may
+/// wait.
 ///
-/// Owner and lifetime: outlives the coroutines that use it; borrows the roster, which must be there
-/// before anybody asks. Threads: those of one single-threaded executor.
+/// Owner and lifetime: outlives the coroutines that use it; borrows the rest. Roster and record
+/// must be there before anybody asks. Threads: those of one single-threaded executor.
 class StatusPages {
  public:
-  StatusPages(const boost::asio::any_io_executor& executor, const std::optional<Roster>& roster)
-      : executor_(executor), roster_(roster) {}
+  StatusPages(const boost::asio::any_io_executor& executor, const Clock& clock,
+              const std::optional<Roster>& roster, const std::optional<RunRecord>& record)
+      : executor_(executor), clock_(clock), roster_(roster), record_(record) {}
 
   boost::asio::awaitable<HttpAnswer> Get(std::string target, std::string query);
 
@@ -33,12 +37,17 @@ class StatusPages {
   void TellFailure();
 
  private:
-  HttpAnswer Page(std::string_view target) const;
+  HttpAnswer Page(std::string_view target, std::string_view query) const;
+  HttpAnswer HistoryAnswer(std::string_view query) const;
+  /// The page as one file, with everything that it shows.
+  HttpAnswer ReportAnswer() const;
   HttpAnswer FailureAnswer() const;
   boost::asio::awaitable<HttpAnswer> WaitForFailure(std::string query);
 
   boost::asio::any_io_executor executor_;
+  const Clock& clock_;
   const std::optional<Roster>& roster_;
+  const std::optional<RunRecord>& record_;
   std::unordered_set<boost::asio::steady_timer*> failure_waiters_;
 };
 

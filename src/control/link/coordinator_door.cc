@@ -8,9 +8,9 @@
 
 #include "base/format.h"
 #include "base/process/unique_fd.h"
-#include "control/ask/protocols.h"
 #include "control/link/stream/watched_fd.h"
 #include "control/link/time_limit.h"
+#include "control/messages/protocols.h"
 #include "net/handshake/handshake.h"
 #include "net/socket.h"
 

@@ -12,11 +12,11 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/text/endpoint.h"
-#include "control/ask/protocols.h"
 #include "control/link/async_latch.h"
 #include "control/link/spawn.h"
 #include "control/link/stream/async_stream.h"
 #include "control/messages/parts/message_text.h"
+#include "control/messages/protocols.h"
 
 namespace tfos::control {
 namespace {
@@ -28,8 +28,15 @@ namespace websocket = beast::websocket;
 constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::seconds kCloseTimeout(2);
 
-Status Broken(const boost::system::error_code& error) {
-  return Status(ErrorKind::kReconnect, error.message());
+/// Why `stream` has ended with `error`. TLS says when anybody has changed what came.
+Status Broken(const boost::system::error_code& error, const AsyncStream& stream) {
+  const Status& failure = stream.failure();
+  if (failure.ok()) return {ErrorKind::kReconnect, error.message()};
+  if (failure.kind() != ErrorKind::kBadInput) return {ErrorKind::kReconnect, failure.ToString()};
+  return {ErrorKind::kReconnect,
+          fmt::format("what came from the coordinator is not what it sent, so the connection was "
+                      "closed: something between the hosts changes it: {}",
+                      failure.ToString())};
 }
 
 class WebSocketLink final : public CoordinatorLink {
@@ -46,7 +53,7 @@ class WebSocketLink final : public CoordinatorLink {
     auto [error, size] = co_await socket_->async_read(buffer, kNoThrow);
     if (error) {
       broken_ = true;
-      co_return Broken(error);
+      co_return Broken(error, socket_->next_layer());
     }
     co_return beast::buffers_to_string(buffer.data());
   }
@@ -117,7 +124,7 @@ asio::awaitable<Status> WebSocketLink::Open(const Options& options) {
   const std::string host = Endpoint{options.door.address, options.door.port}.ToString();
   const std::string target = "/v1/agent";
   auto [declined] = co_await socket_->async_handshake(host, target, kNoThrow);
-  if (declined) co_return Broken(declined);
+  if (declined) co_return Broken(declined, socket_->next_layer());
   timeouts.handshake_timeout = kCloseTimeout;  // it also bounds the closing handshake
   socket_->set_option(timeouts);
   socket_->text(true);

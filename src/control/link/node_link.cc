@@ -141,6 +141,10 @@ Status NodeLink::Start(Handlers handlers) {
     TFOS_RETURN_IF_ERROR(StartWork("tfos-hear-agent", &NodeLink::Listen, listener_));
   }
   TFOS_RETURN_IF_ERROR(StartWork("tfos-obey-agent", &NodeLink::CallHandlers, caller_));
+  // An agent that is gone shows in Listen.
+  if (Status sent = Send(SerializeMessage(Pong{})); !sent.ok()) {
+    LogDebug("the agent was not told that this node answers: {}", sent.ToString());
+  }
   // From here on the agent's death shows as the end of the stream, however it comes about.
   ::prctl(PR_SET_PDEATHSIG, 0);
   return Status::Ok();
@@ -175,12 +179,21 @@ void NodeLink::Listen() {
 void NodeLink::OnLine(const std::string& line) {
   Result<NodeCommand> command = ParseMessage<NodeCommand>(line);
   if (!command.ok()) DieWithGroup();
+  if (std::holds_alternative<Ping>(*command)) {
+    // A wait for room ends with the agent.
+    if (Status sent = Send(SerializeMessage(Pong{})); !sent.ok()) {
+      LogDebug("a ping was not answered: {}", sent.ToString());
+    }
+    return;
+  }
   const MutexLock lock(mutex_);
   if (auto* tickets = std::get_if<StepTickets>(&*command); tickets != nullptr) {
     KeepLatest(std::move(*tickets));
   } else if (std::holds_alternative<EndEpoch>(*command) ||
              std::holds_alternative<EndFeed>(*command) ||
-             std::holds_alternative<NodeLeaving>(*command)) {
+             std::holds_alternative<NodeLeaving>(*command) ||
+             std::holds_alternative<Regroup>(*command) ||
+             std::holds_alternative<FormedGroup>(*command)) {
     feed_commands_.push_back(*std::move(command));
   } else {
     return;

@@ -27,17 +27,19 @@ namespace tfos::control {
 ///
 /// Owner and lifetime: one object for the life of the process. While it exists the agent's death
 /// kills the process and its group at once. Destroy it only when the node may outlive its agent.
-/// Threads: two of its own once started. One reads and only reads, so that nothing the program does
-/// (holding Python's interpreter lock, for one) delays the kill; the other calls the handlers.
+/// Threads: two of its own once started. One reads, so that nothing the program does (holding
+/// Python's interpreter lock, for one) delays the kill; the other calls the handlers.
 /// `Send` may be called from any thread.
+/// It answers the agent's pings on the first one, too: they ask for the process, not the program.
 /// Errors: sending fails with reconnect once the agent is gone, shortly before the kill.
 class NodeLink {
  public:
   /// Called on the link's second thread (`metrics` also where SendMetrics is), one at a time. They
   /// may block: then later ones wait. `stop` has none: TERM follows it, which programs can handle.
   struct Handlers {
-    /// What concerns the feed (`end_epoch`, `step_tickets`, `end_feed`), and `leaving`, in the
-    /// order it came. Of an epoch's `step_tickets` that wait for a handler only the latest is kept.
+    /// What concerns the feed (`end_epoch`, `step_tickets`, `end_feed`), the group (`regroup`,
+    /// `group`), and `leaving`, in the order it came. Of an epoch's `step_tickets` that wait for a
+    /// handler only the latest is kept.
     std::function<void(const NodeCommand& command)> on_feed;
     /// The node's metrics as a JSON object, asked for once a heartbeat interval; empty text:
     /// nothing new, nothing is sent.

@@ -148,7 +148,30 @@ TEST(NodeLinkTest, CallsHandlersAndSendsMetrics) {
   agent.Write("{\"type\":\"stop\",\"reason\":\"why\",\"grace_ms\":1}\n");
   agent.Write("{\"type\":\"unheard of\"}\n{\"type\":\"end_feed\"}\n");
   ASSERT_EQ(feed_ended.get_future().wait_for(kLong), std::future_status::ready);
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Pong{})) << "it says that it answers";
   EXPECT_EQ(agent.ReadLine(), R"({"type":"metrics","metrics":{"rows":1}})");
+}
+
+TEST(NodeLinkTest, AnswersWhileItsHandlersAreBusy) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok());
+  std::promise<void> came;
+  std::promise<void> go_on;
+  const auto on_feed = [&](const NodeCommand&) {
+    came.set_value();
+    go_on.get_future().wait();
+  };
+  ASSERT_TRUE((*link)->Start({.on_feed = on_feed, .metrics = {}}).ok());
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Pong{})) << "unasked, once it can";
+  agent.Write("{\"type\":\"end_feed\"}\n");
+  ASSERT_EQ(came.get_future().wait_for(kLong), std::future_status::ready);
+  for (int i = 0; i < 3; ++i) {
+    agent.Write(SerializeMessage(Ping{}) + "\n");
+    EXPECT_EQ(agent.ReadLine(), SerializeMessage(Pong{}));
+  }
+  go_on.set_value();
 }
 
 TEST(NodeLinkTest, SendsWholeLinesFromManyThreads) {

@@ -1,5 +1,6 @@
 #include "control/messages/agent_messages.h"
 
+#include "control/messages/parts/generation_messages_json.h"
 #include "control/messages/parts/metrics_json.h"
 #include "control/messages/parts/shared_messages_json.h"
 

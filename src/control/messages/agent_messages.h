@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "control/messages/parts/generation_messages.h"
 #include "control/messages/parts/message_text.h"
 #include "control/messages/parts/metrics.h"
 #include "control/messages/parts/node_info.h"
@@ -38,8 +39,8 @@ struct Heartbeat {
   Metrics metrics;
 };
 
-using AgentMessage = std::variant<Register, StateReport, Heartbeat, StepReport, FeedTerminated,
-                                  FailureMessage, Done, UnknownMessage>;
+using AgentMessage = std::variant<Register, StateReport, Heartbeat, StepReport, GroupReady,
+                                  FeedTerminated, FailureMessage, Done, UnknownMessage>;
 
 // From the coordinator to an agent.
 
@@ -65,8 +66,8 @@ struct OpenTunnel {
   int number = 0;
 };
 
-using AgentCommand = std::variant<StartNode, EndEpoch, StepTickets, EndFeed, NodeLeaving, Stop,
-                                  Refused, OpenTunnel, UnknownMessage>;
+using AgentCommand = std::variant<StartNode, EndEpoch, StepTickets, Regroup, FormedGroup, EndFeed,
+                                  NodeLeaving, Stop, Refused, OpenTunnel, UnknownMessage>;
 
 /// `start` in two pieces that follow each other on the wire, so that all nodes of a large cluster
 /// share the long one: what is the node's own, and the cluster specification with all nodes.

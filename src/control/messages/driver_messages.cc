@@ -1,5 +1,8 @@
 #include "control/messages/driver_messages.h"
 
+#include <cstdint>
+#include <limits>
+
 #include "base/format.h"
 #include "control/messages/parts/bootstrap_parts_json.h"
 #include "control/messages/parts/metrics_json.h"
@@ -31,6 +34,7 @@ void Describe(F& f, M& m) {
   f.Required("heartbeat_interval_ms", m.heartbeat_interval, JsonRange{1});
   f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, JsonRange{1});
   f.Optional("max_lost_nodes", m.max_lost_nodes);
+  f.Optional("min_nodes", m.min_nodes, JsonRange{0});
   f.Required("log_level", m.log_level);
 }
 
@@ -38,6 +42,16 @@ template <typename F, DescribedAs<DriverFailure> M>
 void Describe(F& f, M& m) {
   f.Required("node", m.node_id, kNodeIdOrNone);
   Describe(f, m.report);
+}
+
+template <typename F, DescribedAs<Activity> M>
+void Describe(F& f, M& m) {
+  constexpr JsonRange kCount = {0, std::numeric_limits<std::int64_t>::max()};
+  f.Required("doing", m.doing);
+  f.Required("items_read", m.items_read, kCount);
+  f.Required("items_moved", m.items_moved, kCount);
+  f.Required("pickled_batches", m.pickled_batches);
+  f.Required("cut_short", m.cut_short);
 }
 
 template <typename F, DescribedAs<Listening> M>
@@ -92,6 +106,7 @@ template Result<CoordinatorEvent> ParseMessage<CoordinatorEvent>(std::string_vie
 
 template std::string SerializeMessage(const StartCluster&);
 template std::string SerializeMessage(const DriverFailure&);
+template std::string SerializeMessage(const Activity&);
 template std::string SerializeMessage(const Exit&);
 template std::string SerializeMessage(const Listening&);
 template std::string SerializeMessage(const Fatal&);

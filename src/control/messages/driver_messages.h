@@ -2,6 +2,7 @@
 #define TFOS_CONTROL_MESSAGES_DRIVER_MESSAGES_H_
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -47,6 +48,8 @@ struct StartCluster {
   std::chrono::milliseconds heartbeat_timeout{10'000};
   /// Nodes that may be lost without ending the cluster.
   int max_lost_nodes = 0;
+  /// Nodes that train together go on as long as this many are not lost; 0: until the first is lost.
+  int min_nodes = 0;
   std::string log_level;
 };
 
@@ -54,6 +57,16 @@ struct DriverFailure {
   static constexpr std::string_view kType = "fail";
   int node_id = -1;
   FailureReport report;
+};
+
+/// What the driver is at, and what it knows of the rows that it feeds.
+struct Activity {
+  static constexpr std::string_view kType = "activity";
+  std::string doing;
+  std::int64_t items_read = 0;   ///< From Spark, by tasks that have ended.
+  std::int64_t items_moved = 0;  ///< Of those, from lost nodes to others.
+  bool pickled_batches = false;  ///< Items are not rows but batches of them.
+  bool cut_short = false;        ///< What some tasks have read is not known.
 };
 
 struct Exit {
@@ -65,7 +78,7 @@ struct Exit {
 Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout);
 
 using DriverMessage = std::variant<StartCluster, EndEpoch, EndFeed, NodeLeaving, Stop,
-                                   DriverFailure, Exit, UnknownMessage>;
+                                   DriverFailure, Activity, Exit, UnknownMessage>;
 
 // From the coordinator to the driver.
 

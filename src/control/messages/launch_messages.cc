@@ -42,6 +42,7 @@ void Describe(F& f, M& m) {
   f.Required("registration_timeout_ms", m.registration_timeout);
   f.Required("heartbeat_interval_ms", m.heartbeat_interval, JsonRange{1});
   f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, JsonRange{1});
+  f.Optional("answer_timeout_ms", m.answer_timeout, JsonRange{0});
   f.Required("payload_bytes", m.payload_bytes, kSize);
 }
 

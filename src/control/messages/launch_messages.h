@@ -60,6 +60,8 @@ struct AgentBootstrap {
   std::chrono::milliseconds registration_timeout{600'000};
   std::chrono::milliseconds heartbeat_interval{1'000};
   std::chrono::milliseconds heartbeat_timeout{10'000};
+  /// How long the node may leave its agent's pings unanswered; zero: for ever.
+  std::chrono::milliseconds answer_timeout{30'000};
   std::int64_t payload_bytes = 0;
 };
 

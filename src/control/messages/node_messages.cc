@@ -1,6 +1,7 @@
 #include "control/messages/node_messages.h"
 
 #include "control/messages/parts/bootstrap_parts_json.h"
+#include "control/messages/parts/generation_messages_json.h"
 #include "control/messages/parts/metrics_json.h"
 #include "control/messages/parts/shared_messages_json.h"
 
@@ -48,5 +49,7 @@ template Result<NodeMessage> ParseMessage<NodeMessage>(std::string_view);
 
 template std::string SerializeMessage(const NodeBootstrap&);
 template std::string SerializeMessage(const MetricsReport&);
+template std::string SerializeMessage(const Ping&);
+template std::string SerializeMessage(const Pong&);
 
 }  // namespace tfos::control

@@ -10,6 +10,7 @@
 
 #include "base/crypto/secret.h"
 #include "control/messages/parts/bootstrap_parts.h"
+#include "control/messages/parts/generation_messages.h"
 #include "control/messages/parts/message_text.h"
 #include "control/messages/parts/metrics.h"
 #include "control/messages/parts/node_info.h"
@@ -55,8 +56,13 @@ struct NodeBootstrap {
   std::int64_t payload_bytes = 0;
 };
 
-using NodeCommand =
-    std::variant<NodeBootstrap, EndEpoch, StepTickets, EndFeed, NodeLeaving, Stop, UnknownMessage>;
+/// Asks whether the node's process still runs.
+struct Ping {
+  static constexpr std::string_view kType = "ping";
+};
+
+using NodeCommand = std::variant<NodeBootstrap, EndEpoch, StepTickets, Regroup, FormedGroup,
+                                 EndFeed, NodeLeaving, Stop, Ping, UnknownMessage>;
 
 // From a node to its agent.
 
@@ -65,8 +71,13 @@ struct MetricsReport {
   ReportedMetrics metrics;
 };
 
-using NodeMessage = std::variant<StateReport, MetricsReport, StepReport, FeedTerminated,
-                                 FailureMessage, Done, UnknownMessage>;
+/// It does, and answers each `ping` from now on. A node that never says so is never asked.
+struct Pong {
+  static constexpr std::string_view kType = "pong";
+};
+
+using NodeMessage = std::variant<StateReport, MetricsReport, StepReport, GroupReady, FeedTerminated,
+                                 FailureMessage, Done, Pong, UnknownMessage>;
 
 }  // namespace tfos::control
 

@@ -19,9 +19,13 @@ std::vector<std::string> Examples<NodeCommand>() {
       R"({"type":"step_tickets","queue":"input","epoch":3,"granted":5,"final":true,"longest":7,
           "ending":true,"passes":[{"from":0,"to":1,"rows":9,"address":"10.0.0.6","feed":{"socket":"s","port":7}}],
           "missing":["worker:1"]})",
+      R"({"type":"regroup","generation":2,"reason":"r"})",
+      R"({"type":"group","generation":2,"committed":17,
+          "members":[{"rank":0,"name":"worker:0 on host h","address":"10.0.0.6","port":2223}]})",
       R"({"type":"end_feed"})",
       R"({"type":"leaving","node_id":1,"reason":"r"})",
       R"({"type":"stop","reason":"r","grace_ms":0})",
+      R"({"type":"ping"})",
   };
 }
 
@@ -33,9 +37,11 @@ std::vector<std::string> Examples<NodeMessage>() {
       R"({"type":"metrics","metrics":{"rows":1}})",
       R"({"type":"step_report","queue":"input","epoch":3,"full_batches":5,"ended":true,
           "batches":6,"rows":95,"passable_rows":40,"batch_rows":16})",
+      R"({"type":"ready","generation":2,"committed":17,"leaves":false,"reason":"r"})",
       R"({"type":"feed_terminated"})",
       R"({"type":"failed","failure":REPORT})",
       R"({"type":"done"})",
+      R"({"type":"pong"})",
   };
 }
 

@@ -18,6 +18,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// The agent of a node that does not answer is to be the first to say so: it knows more.
+constexpr std::chrono::duration<double> kForAgents{10};
+
 Status Bad(std::string_view what) {
   return {ErrorKind::kBadInput, fmt::format("the plan of the feed {}", what)};
 }
@@ -126,6 +129,7 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
   std::string job_id;
   std::string cache;
   double timeout_seconds = 0;
+  double answer_timeout_seconds = 0;
   PartitionWriterOptions options;
   SessionOptions& session = options.session;
   Members members(json);
@@ -136,6 +140,7 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
   members.Read("queue", session.queue);
   members.Read("epoch", session.key.epoch);
   members.Read("timeout", timeout_seconds);
+  members.Read("answer_timeout", answer_timeout_seconds);
   members.Read("region_bytes", session.region_bytes);
   members.Read("cache", cache);
   members.Read("replays", session.replay.epochs);
@@ -152,6 +157,11 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
   session.mode = task.mode;
   session.until_read = session.until_read && task.mode == Mode::kTrain;
   options.progress_timeout = SaturatingSeconds(timeout_seconds);
+  options.connect_timeout = options.progress_timeout;
+  if (answer_timeout_seconds > 0) {
+    options.connect_timeout = std::min(
+        options.progress_timeout, SaturatingSeconds(answer_timeout_seconds + kForAgents.count()));
+  }
 
   const auto endpoints = json.find("endpoints");
   if (endpoints == json.end() || !endpoints->is_array()) return Bad("has no list 'endpoints'");

@@ -32,6 +32,7 @@ Json PlanOf(std::string_view executors) {
                {"queue", "rows"},
                {"epoch", 7},
                {"timeout", 1.5},
+               {"answer_timeout", 0},
                {"region_bytes", 1 << 20},
                {"cache", "disk"},
                {"replays", 3},
@@ -128,6 +129,20 @@ TEST(FeedPlanTest, EverySecondPartitionStillBeginsWithEveryNode) {
   }
 }
 
+TEST(FeedPlanTest, TheTimeToConnectIsBoundedByTheTimeInWhichNodesAnswer) {
+  Json plan = PlanOf("a");
+  const auto time_to_connect = [&plan](double timeout, double answer_timeout) {
+    plan["timeout"] = timeout;
+    plan["answer_timeout"] = answer_timeout;
+    const auto options = ReadFeedPlan(plan.dump(), Task(Mode::kTrain));
+    return options.ok() ? options->connect_timeout : -1ms;
+  };
+  EXPECT_EQ(time_to_connect(7200, 30), 40s) << "their agents come first";
+  EXPECT_EQ(time_to_connect(7200, 0), 7200s);
+  EXPECT_EQ(time_to_connect(1.5, 30), 1500ms);
+  EXPECT_EQ(time_to_connect(1.5, 1e300), 1500ms);
+}
+
 TEST(FeedPlanTest, SaysWhatIsWrongWithoutTheToken) {
   const auto refused = [](const Json& plan) {
     const auto options = ReadFeedPlan(plan.dump(), {});
@@ -135,8 +150,9 @@ TEST(FeedPlanTest, SaysWhatIsWrongWithoutTheToken) {
     return options.ok() ? std::string() : options.status().ToString();
   };
   for (const char* name :
-       {"feed_key", "encrypt", "pickle", "job_id", "queue", "epoch", "timeout", "region_bytes",
-        "cache", "replays", "shuffle_seed", "until_read", "check_retries", "endpoints"}) {
+       {"feed_key", "encrypt", "pickle", "job_id", "queue", "epoch", "timeout", "answer_timeout",
+        "region_bytes", "cache", "replays", "shuffle_seed", "until_read", "check_retries",
+        "endpoints"}) {
     Json plan = PlanOf("a");
     plan.erase(name);
     EXPECT_THAT(refused(plan), HasSubstr(name));

@@ -390,7 +390,7 @@ TEST_F(PartitionWriterTest, EveryNodeThatIsNotReachedInTimeIsNamed) {
   PartitionWriterOptions options = Options(5);
   options.endpoints.push_back(first.endpoint(7));
   options.endpoints.push_back(second.endpoint(8));
-  options.progress_timeout = 50ms;
+  options.connect_timeout = 50ms;
   const Status status = PartitionWriter::Open(options).status();
   EXPECT_EQ(status.kind(), ErrorKind::kRetryLater);
   EXPECT_THAT(status.ToString(),

@@ -38,6 +38,7 @@
 #include "net/listen.h"
 #include "net/socket.h"
 #include "net/stream.h"
+#include "testing/send_all.h"
 #include "testing/squatter.h"
 
 namespace tfos::feed {
@@ -239,6 +240,22 @@ TEST_F(FeedServerTest, ASocketThatAnotherUserHasTakenIsPassedOver) {
   }
 }
 
+// As a node of an elastic cluster hands rows on to one on its host.
+TEST_F(FeedServerTest, WithoutTcpANodeThatTakesNoConnectionIsNamed) {
+  const std::string name = "tfos-busy-node-" + *RandomHex(16);
+  const Result<UniqueFd> listener = net::ListenUnix(name);
+  ASSERT_TRUE(listener.ok());
+  ASSERT_EQ(::listen(listener->get(), 0), 0);
+  const auto fills = net::ConnectUnix(name, {});
+  ASSERT_TRUE(fills.ok() && fills->has_value());
+  const Status status =
+      FeedClient::Connect({.unix_name = name, .node_id = 3}, key_, {}, Deadline::After(0s))
+          .status();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.kind(), ErrorKind::kRetryLater);
+  EXPECT_THAT(status.ToString(), HasSubstr("accepted no connection within the deadline"));
+}
+
 TEST_F(FeedServerTest, AWrongKeyIsRefused) {
   const Secret wrong = *Secret::FromHex(std::string(64, 'b'));
   for (const Way way : kWays) {
@@ -287,13 +304,13 @@ TEST_F(FeedServerTest, TheClientRefusesAFalseNode) {
     ASSERT_TRUE(net::Poll(fd, POLLIN, wait).ok());
     const UniqueFd peer(::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK));
     std::array<std::byte, net::Hello::kBytes> hello;
-    ASSERT_TRUE(net::ReceiveAll(peer.get(), hello, wait).ok());
+    ASSERT_TRUE(tfos::testing::ReceiveAll(peer.get(), hello, wait).ok());
     net::Challenge challenge{.version = kFeedProtocol.version, .least = net::Channel::kLocal};
     kFeedProtocol.magic.copy(challenge.magic.data(), challenge.magic.size());
     const std::string said = net::Encode(challenge) + std::string(sizeof(Digest), 'p');
-    ASSERT_TRUE(net::SendAll(peer.get(), std::as_bytes(std::span(said)), wait).ok());
+    ASSERT_TRUE(tfos::testing::SendAll(peer.get(), std::as_bytes(std::span(said)), wait).ok());
     std::array<std::byte, 1 + sizeof(Digest)> proof;
-    EXPECT_FALSE(net::ReceiveAll(peer.get(), proof, wait).ok()) << "it hangs up";
+    EXPECT_FALSE(tfos::testing::ReceiveAll(peer.get(), proof, wait).ok()) << "it hangs up";
   });
   const Status status =
       FeedClient::Connect({.unix_name = name, .node_id = 3}, key_, {}, Deadline::After(kLong))
@@ -311,8 +328,8 @@ TEST_F(FeedServerTest, GarbageIsRefused) {
     for (const Way way : {Way::kMemory, Way::kTcp}) {
       const UniqueFd stranger = Socket(way);
       // It may hang up while this is said.
-      (void)net::SendAll(stranger.get(), std::as_bytes(std::span(garbage)),
-                         {.deadline = Deadline::After(kLong)})
+      (void)tfos::testing::SendAll(stranger.get(), std::as_bytes(std::span(garbage)),
+                                   {.deadline = Deadline::After(kLong)})
           .ok();
       EXPECT_TRUE(HangsUp(stranger.get()));
     }
@@ -324,8 +341,8 @@ TEST_F(FeedServerTest, WhoDoesNotProveItselfInTimeIsDropped) {
   StartServer(2s);  // Enough for the feeder that comes last, on a busy machine too.
   const UniqueFd silent = Socket();
   const UniqueFd slow = Socket(Way::kTcp);
-  EXPECT_TRUE(net::SendAll(slow.get(), std::as_bytes(std::span("tfos-fee", 8)),
-                           {.deadline = Deadline::After(kLong)})
+  EXPECT_TRUE(tfos::testing::SendAll(slow.get(), std::as_bytes(std::span("tfos-fee", 8)),
+                                     {.deadline = Deadline::After(kLong)})
                   .ok());
   EXPECT_TRUE(HangsUp(silent.get()));
   EXPECT_TRUE(HangsUp(slow.get()));

@@ -21,6 +21,8 @@
 #include "net/handshake/messages.h"
 #include "net/socket.h"
 #include "testing/middle_man.h"
+#include "testing/send_all.h"
+#include "testing/tampering.h"
 
 namespace tfos::feed {
 namespace {
@@ -137,6 +139,21 @@ TEST_F(TamperedConnectionTest, NoFlippedBitGetsThrough) {
   EXPECT_EQ(TakeChunks(*server), 1u);
 }
 
+TEST_F(TamperedConnectionTest, NoRecordIsRepeatedLeftOutOrExchanged) {
+  const auto server = Start(3);
+  const auto overheard = tfos::testing::Overhear(
+      server->endpoint().port, [&](std::uint16_t port) { EXPECT_TRUE(Feed(port).ok()); });
+  EXPECT_EQ(TakeChunks(*server), 1u);
+  for (const auto& tampering : tfos::testing::Tamperings(overheard, 1)) {
+    {
+      const MiddleMan middle_man(server->endpoint().port, tampering.rule);
+      EXPECT_FALSE(Feed(middle_man.port()).ok()) << tampering.what;
+    }
+    EXPECT_LE(TakeChunks(*server), 1u) << tampering.what;
+  }
+  EXPECT_TRUE(Feed(server->endpoint().port).ok()) << "others are served";
+}
+
 // What the user reads.
 TEST_F(TamperedConnectionTest, BothEndsSayThatSomethingChangesBytes) {
   const auto server = Start(3);
@@ -187,7 +204,7 @@ TEST_F(TamperedConnectionTest, WhatWasSaidOnceIsGoodForOneConnectionOnly) {
   ASSERT_TRUE(again.ok());
   const std::string& said = said_[static_cast<int>(Direction::kToServer)];
   // The node may hang up while this is said.
-  (void)net::SendAll(again->get(), std::as_bytes(std::span(said)), wait).ok();
+  (void)tfos::testing::SendAll(again->get(), std::as_bytes(std::span(said)), wait).ok();
   std::byte end[4096];
   Result<net::Transfer> heard = net::Transfer{};
   do {

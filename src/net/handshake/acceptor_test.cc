@@ -15,6 +15,7 @@
 
 #include "net/listen.h"
 #include "net/socket.h"
+#include "testing/send_all.h"
 
 namespace tfos::net {
 namespace {
@@ -27,7 +28,7 @@ constexpr Protocol kProtocol{.magic = "tfos-tst", .version = 1, .name = "tests"}
 
 Wait Long() { return {.deadline = Deadline::After(seconds(60))}; }
 
-class AcceptorTest : public testing::Test {
+class AcceptorTest : public ::testing::Test {
  protected:
   void Start(Acceptor::Options options = {}) {
     options.party = party_;
@@ -132,7 +133,8 @@ TEST_F(AcceptorTest, NonsenseEndsAtOnce) {
   Start();
   const UniqueFd stranger = Connect();
   const std::string nonsense(Hello::kBytes, 'x');
-  ASSERT_TRUE(SendAll(stranger.get(), std::as_bytes(std::span(nonsense)), Long()).ok());
+  ASSERT_TRUE(
+      tfos::testing::SendAll(stranger.get(), std::as_bytes(std::span(nonsense)), Long()).ok());
   Work([&] { return Closed(stranger); });
 }
 
@@ -140,14 +142,16 @@ TEST_F(AcceptorTest, OtherProtocolsAreHandedOn) {
   Start({.others = true});
   const UniqueFd browser = Connect();
   const std::string request = "GET / HTTP/1.1\r\n\r\n";
-  ASSERT_TRUE(SendAll(browser.get(), std::as_bytes(std::span(request)), Long()).ok());
+  ASSERT_TRUE(
+      tfos::testing::SendAll(browser.get(), std::as_bytes(std::span(request)), Long()).ok());
   std::vector<Guest> guests = AwaitGuest();
   ASSERT_EQ(guests.size(), 1);
   EXPECT_EQ(guests[0].connection.stream, nullptr);
   ASSERT_TRUE(guests[0].other.valid());
   std::string rest(request.size() - guests[0].received.size(), '\0');
-  ASSERT_TRUE(
-      ReceiveAll(guests[0].other.get(), std::as_writable_bytes(std::span(rest)), Long()).ok());
+  ASSERT_TRUE(tfos::testing::ReceiveAll(guests[0].other.get(),
+                                        std::as_writable_bytes(std::span(rest)), Long())
+                  .ok());
   EXPECT_EQ(guests[0].received + rest, request);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/format.h"
 #include "base/memory/bytes.h"
+#include "net/own_unix.h"
 #include "net/socket.h"
 
 namespace tfos::net {

@@ -16,6 +16,7 @@
 #include "net/handshake/handshake.h"
 #include "net/listen.h"
 #include "net/socket.h"
+#include "testing/send_all.h"
 
 namespace tfos::net {
 namespace {
@@ -89,7 +90,7 @@ void PassOn(UniqueFd near, UniqueFd far, const std::function<void(std::size_t, c
       if (got <= 0) return;
       for (ssize_t at = 0; at < got; ++at, ++place) change(place, bytes[at]);
       const auto passed = std::as_bytes(std::span(bytes, static_cast<std::size_t>(got)));
-      if (!SendAll(ends[1 - i].fd, passed, Long()).ok()) return;
+      if (!tfos::testing::SendAll(ends[1 - i].fd, passed, Long()).ok()) return;
     }
   }
 }
@@ -117,14 +118,14 @@ struct Case {
   Channel channel;
 };
 
-class ShakeHandsTest : public testing::TestWithParam<Case> {};
+class ShakeHandsTest : public ::testing::TestWithParam<Case> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Channels, ShakeHandsTest,
-    testing::Values(Case{"Unix", OverUnix, Encryption::kAlways, Channel::kLocal},
-                    Case{"Plain", OverTcp, Encryption::kNever, Channel::kPlain},
-                    Case{"WithinTheHost", OverTcp, Encryption::kBetweenHosts, Channel::kPlain},
-                    Case{"Tls", OverTcp, Encryption::kAlways, Channel::kTls}),
+    ::testing::Values(Case{"Unix", OverUnix, Encryption::kAlways, Channel::kLocal},
+                      Case{"Plain", OverTcp, Encryption::kNever, Channel::kPlain},
+                      Case{"WithinTheHost", OverTcp, Encryption::kBetweenHosts, Channel::kPlain},
+                      Case{"Tls", OverTcp, Encryption::kAlways, Channel::kTls}),
     [](const auto& test) { return test.param.name; });
 
 TEST_P(ShakeHandsTest, BothEndsAgree) {

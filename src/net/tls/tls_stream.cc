@@ -142,6 +142,7 @@ Result<std::unique_ptr<TlsStream>> TlsStream::Begin(UniqueFd socket, Side side, 
     ::SSL_set_accept_state(ssl.get());
   }
   std::unique_ptr<TlsStream> stream(new TlsStream(std::move(socket), std::move(ssl), key, options));
+  TFOS_RETURN_IF_ERROR(stream->wire_.failure());
   BIO* const bio = stream->wire_.MakeBio();
   if (bio == nullptr) return CantBegin();
   ::SSL_set_bio(stream->ssl_.get(), bio, bio);  // Which owns it now.
@@ -174,6 +175,9 @@ Result<TlsStream::Progress> TlsStream::ShakeHands() {
     const int error = done == 1 ? SSL_ERROR_NONE : ::SSL_get_error(ssl_.get(), done);
     handshake_done_ = done == 1;
     if (handshake_done_) continue;  // To send the last of it.
+    if (Status below = wire_.failure(); !below.ok() && below.kind() == ErrorKind::kNoResources) {
+      return below;
+    }
     if (error == SSL_ERROR_ZERO_RETURN || error == SSL_ERROR_SYSCALL) {
       return Status(ErrorKind::kReconnect, "the other end closed the connection before TLS began");
     }
@@ -207,7 +211,9 @@ Status TlsStream::BeginRecords() {
 
 Status TlsStream::MakeRecord(RecordType type, std::span<const std::byte> first,
                              std::span<const std::byte> second) {
-  return seal_->Seal(type, first, second, wire_.Append(RecordBytes(first.size() + second.size())));
+  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room,
+                        wire_.Append(RecordBytes(first.size() + second.size())));
+  return seal_->Seal(type, first, second, room);
 }
 
 Status TlsStream::Encrypt(std::span<const std::byte> first, std::span<const std::byte> second) {

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "testing/scarce_memory.h"
+
 namespace tfos::net {
 namespace {
 
@@ -217,6 +219,61 @@ TEST(TlsStreamTest, WhoListensReadsNothingAndWhoMeddlesIsNoticed) {
   for (std::size_t wrong = 0; wrong < seen.size(); wrong += 9) {
     EXPECT_NE(SendThroughRelay(text, wrong).second, text) << wrong;
   }
+}
+
+/// Two ends that have not shaken hands, with so small batches that they need more memory at once.
+std::pair<Opened, Opened> Begun() {
+  const Secret key = NewSecret();
+  auto ends = Connected();
+  const TlsStream::Options small{.batch_bytes = 64};
+  return {TlsStream::Begin(std::move(ends.first), TlsStream::Side::kConnecting, key, small),
+          TlsStream::Begin(std::move(ends.second), TlsStream::Side::kAccepting, key, small)};
+}
+
+void Shake(TlsStream& one, TlsStream& other) {
+  using Progress = TlsStream::Progress;
+  Progress of_one = Progress::kReading;
+  Progress of_other = Progress::kReading;
+  while (of_one != Progress::kDone || of_other != Progress::kDone) {
+    const auto by_one = one.ShakeHands();
+    const auto by_other = other.ShakeHands();
+    ASSERT_TRUE(by_one.ok() && by_other.ok());
+    of_one = *by_one;
+    of_other = *by_other;
+  }
+}
+
+TEST(ScarceMemoryTest, AStreamDoesNotBegin) {
+  const ScarceMemory scarce(32);
+  EXPECT_EQ(Begun().first.status().kind(), ErrorKind::kNoResources);
+}
+
+// OpenSSL writes its part there, whose frames take no exception.
+TEST(ScarceMemoryTest, AHandshakeFails) {
+  const auto [one, other] = Begun();
+  ASSERT_TRUE(one.ok() && other.ok());
+  const ScarceMemory scarce(64);
+  const auto shaken = (*one)->ShakeHands();
+  ASSERT_FALSE(shaken.ok());
+  EXPECT_EQ(shaken.status().kind(), ErrorKind::kNoResources);
+  EXPECT_THAT(shaken.status().ToString(), HasSubstr("bytes of TLS"));
+}
+
+TEST(ScarceMemoryTest, ReceivingFailsForGood) {
+  const auto [one, other] = Begun();
+  ASSERT_TRUE(one.ok() && other.ok());
+  Shake(**one, **other);
+  const auto data = Pattern(64, 1);
+  const auto sent = (*one)->Send(data, {});
+  ASSERT_TRUE(sent.ok()) << sent.status().ToString();
+  std::vector<std::byte> room(data.size());
+  {
+    const ScarceMemory scarce(64);
+    const auto received = (*other)->Receive(room);
+    ASSERT_FALSE(received.ok());
+    EXPECT_EQ(received.status().kind(), ErrorKind::kNoResources);
+  }
+  EXPECT_FALSE((*other)->Receive(room).ok()) << "a record is missing";
 }
 
 }  // namespace

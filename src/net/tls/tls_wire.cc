@@ -5,17 +5,23 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <utility>
+
+#include "base/format.h"
+#include "base/thread/guarded.h"
 
 namespace tfos::net {
 namespace {
 
-/// Of `size` bytes at least, and behind those of `from` between `begin` and `end`.
-AlignedBuffer Grown(const AlignedBuffer& from, std::size_t begin, std::size_t end,
-                    std::size_t size) {
+Status NoMemory(std::size_t bytes) {
+  return {ErrorKind::kNoResources, fmt::format("no memory for {} bytes of TLS", bytes)};
+}
+
+/// Of `size` bytes, with those of `from` between `begin` and `end` first.
+Result<AlignedBuffer> Grown(const AlignedBuffer& from, std::size_t begin, std::size_t end,
+                            std::size_t size) {
   AlignedBuffer grown(size);
-  if (grown.size() == 0) throw std::bad_alloc();
+  if (grown.size() == 0) return NoMemory(size);
   std::ranges::copy(from.bytes().subspan(begin, end - begin), grown.bytes().begin());
   return grown;
 }
@@ -30,27 +36,49 @@ struct FreeMethod {
 struct TlsWireBio {
   static TlsWire& WireOf(BIO* bio) { return *static_cast<TlsWire*>(::BIO_get_data(bio)); }
 
+  /// Runs `move`, which returns bytes or why there are none. OpenSSL's frames take no exception.
+  template <typename Move>
+  static int Keep(TlsWire& wire, Move&& move) {
+    int moved = -1;
+    Guarded(
+        [&] {
+          const Result<int> bytes = std::forward<Move>(move)();
+          if (bytes.ok()) {
+            moved = *bytes;
+          } else {
+            wire.failure_ = bytes.status();
+          }
+        },
+        [&](ErrorKind /*kind*/, const char* /*what*/) { wire.no_memory_ = true; });
+    return moved;
+  }
+
   static int Write(BIO* bio, const char* data, int size) {
     ::BIO_clear_retry_flags(bio);
-    const auto bytes = std::as_bytes(std::span(data, static_cast<std::size_t>(size)));
-    std::ranges::copy(bytes, WireOf(bio).Append(bytes.size()).begin());
-    return size;
+    TlsWire& wire = WireOf(bio);
+    return Keep(wire, [&]() -> Result<int> {
+      const auto bytes = std::as_bytes(std::span(data, static_cast<std::size_t>(size)));
+      TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, wire.Append(bytes.size()));
+      std::ranges::copy(bytes, room.begin());
+      return size;
+    });
   }
 
   static int Read(BIO* bio, char* space, int size) {
-    TlsWire& wire = WireOf(bio);
     ::BIO_clear_retry_flags(bio);
-    if (wire.input().empty()) {
-      const Result<Transfer> got = wire.Fill(1);
-      if (!got.ok()) return -1;
-      if (got->blocked) ::BIO_set_retry_read(bio);
-      if (got->ended) ::BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
-      if (got->bytes == 0) return got->ended ? 0 : -1;
-    }
-    const std::size_t bytes = std::min(wire.input().size(), static_cast<std::size_t>(size));
-    std::memcpy(space, wire.input().data(), bytes);
-    wire.Take(bytes);
-    return static_cast<int>(bytes);
+    TlsWire& wire = WireOf(bio);
+    return Keep(wire, [&]() -> Result<int> {
+      if (wire.input().empty()) {
+        TFOS_ASSIGN_OR_RETURN(const Transfer got, wire.Fill(1));
+        if (got.blocked) ::BIO_set_retry_read(bio);
+        if (got.ended) ::BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+        if (got.bytes == 0) return got.ended ? 0 : -1;
+      }
+      const std::size_t bytes = std::min(wire.input().size(), static_cast<std::size_t>(size));
+      std::memcpy(space, wire.input().data(), bytes);
+      wire.Take(bytes);
+      return static_cast<int>(bytes);
+    });
   }
 
   static long Control(BIO* bio, int command, long /*number*/, void* /*pointer*/) {
@@ -80,11 +108,18 @@ struct TlsWireBio {
 };
 
 TlsWire::TlsWire(int socket, std::size_t batch_bytes)
-    : socket_(socket), out_(Grown({}, 0, 0, batch_bytes)), in_(Grown({}, 0, 0, batch_bytes)) {}
+    : socket_(socket), out_(batch_bytes), in_(batch_bytes) {
+  if (out_.size() == 0 || in_.size() == 0) failure_ = NoMemory(batch_bytes);
+}
 
-std::span<std::byte> TlsWire::Append(std::size_t bytes) {
+Status TlsWire::failure() const {
+  return no_memory_ ? Status(ErrorKind::kNoResources, "no memory for TLS") : failure_;
+}
+
+Result<std::span<std::byte>> TlsWire::Append(std::size_t bytes) {
   if (bytes > out_.size() - out_end_) {
-    out_ = Grown(out_, sent_, out_end_, std::max(2 * out_.size(), out_end_ - sent_ + bytes));
+    TFOS_ASSIGN_OR_RETURN(
+        out_, Grown(out_, sent_, out_end_, std::max(2 * out_.size(), out_end_ - sent_ + bytes)));
     out_end_ -= std::exchange(sent_, 0);
   }
   out_end_ += bytes;
@@ -114,7 +149,7 @@ Result<bool> TlsWire::Flush() {
 Result<Transfer> TlsWire::Fill(std::size_t wanted) {
   if (in_begin_ == in_end_) in_begin_ = in_end_ = 0;
   if (wanted > in_.size()) {
-    in_ = Grown(in_, in_begin_, in_end_, wanted);
+    TFOS_ASSIGN_OR_RETURN(in_, Grown(in_, in_begin_, in_end_, wanted));
     in_end_ -= std::exchange(in_begin_, 0);
   } else if (in_begin_ + wanted > in_.size() || in_end_ == in_.size()) {
     std::ranges::copy(input(), in_.bytes().begin());

@@ -17,13 +17,15 @@ namespace tfos::net {
 /// encrypt one.
 ///
 /// Owner and lifetime: of a TlsStream; goes after the BIO that was made of it. Threads: one at a
-/// time. Cost: twice `batch_bytes` of memory, or the largest record.
+/// time. Errors: no resources when there is no memory. What happens below OpenSSL, which takes no
+/// exceptions and no words, is kept as `failure`. Cost: twice `batch_bytes` of memory, or the
+/// largest record.
 class TlsWire {
  public:
   /// Stays in a core's cache, and keeps the other end busy while the next is encrypted.
   static constexpr std::size_t kBatchBytes = std::size_t{64} << 10;
 
-  /// `socket` stays the caller's, and must stay open.
+  /// `socket` stays the caller's, and must stay open. Without memory for it `failure` says so.
   explicit TlsWire(int socket, std::size_t batch_bytes = kBatchBytes);
   TlsWire(const TlsWire&) = delete;
   TlsWire& operator=(const TlsWire&) = delete;
@@ -32,8 +34,11 @@ class TlsWire {
   /// no memory; else its holder frees it.
   bio_st* MakeBio();
 
-  /// Room for so many bytes behind what is to be sent. It throws std::bad_alloc.
-  std::span<std::byte> Append(std::size_t bytes);
+  /// What went wrong when OpenSSL read or wrote, or before.
+  Status failure() const;
+
+  /// Room for so many bytes behind what is to be sent.
+  Result<std::span<std::byte>> Append(std::size_t bytes);
   /// Sends what was appended. False when the socket does not take all of it now.
   Result<bool> Flush();
   /// What was appended was not all sent yet.
@@ -44,7 +49,7 @@ class TlsWire {
     return in_.bytes().subspan(in_begin_, in_end_ - in_begin_);
   }
   void Take(std::size_t bytes) { in_begin_ += bytes; }
-  /// Receives more, so that `wanted` bytes of input have room. It throws std::bad_alloc.
+  /// Receives more, so that `wanted` bytes of input have room.
   Result<Transfer> Fill(std::size_t wanted);
 
  private:
@@ -57,6 +62,8 @@ class TlsWire {
   AlignedBuffer in_;
   std::size_t in_begin_ = 0;
   std::size_t in_end_ = 0;
+  Status failure_;
+  bool no_memory_ = false;  ///< Not even for a Status.
 };
 
 }  // namespace tfos::net

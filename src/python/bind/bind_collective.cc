@@ -16,7 +16,9 @@
 
 #include "base/time/seconds.h"
 #include "collective/mesh/stream_choice.h"
+#include "datasets/node_membership.h"
 #include "datasets/tensor_group.h"
+#include "node/agent_link.h"
 #include "python/bind/bindings.h"
 #include "python/objects/errors.h"
 #include "python/objects/gil.h"
@@ -33,7 +35,7 @@ std::unique_ptr<datasets::TensorGroup> Join(const std::vector<MemberTuple>& memb
                                             double stall_after, bool shared_memory,
                                             const std::string& encrypt, const std::string& rdma,
                                             const std::string& packaged_ucx,
-                                            const std::string& timeline) {
+                                            const std::string& timeline, node::AgentLink* link) {
   collective::GroupOptions options;
   for (const auto& [name, address, port] : members) {
     options.members.push_back({.name = name, .address = address, .port = port});
@@ -52,6 +54,9 @@ std::unique_ptr<datasets::TensorGroup> Join(const std::vector<MemberTuple>& memb
   options.rdma = ValueOrThrow(collective::RdmaFromWord(rdma), Domain::kTensors);
   options.packaged_ucx = packaged_ucx;
   options.timeline = timeline;
+  if (link != nullptr) {
+    options.membership = std::make_shared<datasets::NodeMembership>(link->generations());
+  }
   // Only while it joins: ops run on threads of TensorFlow, where no signal of Python arrives.
   const auto joining = std::make_shared<std::atomic<bool>>(true);
   options.check = [joining] { return *joining ? CheckSignals() : Status(); };
@@ -82,14 +87,16 @@ void Barrier(datasets::TensorGroup& group, const std::string& name) {
 
 void BindCollective(nb::module_& module) {
   nb::class_<datasets::TensorGroup>(module, "TensorGroup", "The nodes that train together.")
-      .def_static("join", &Join, nb::arg("members"), nb::arg("rank"), nb::arg("key"),
-                  nb::arg("listener"), nb::arg("connect_timeout"), nb::arg("stall_after"),
-                  nb::arg("shared_memory"), nb::arg("encrypt"), nb::arg("rdma"),
-                  nb::arg("packaged_ucx"), nb::arg("timeline"),
-                  "Waits until all members have joined: tuples of name, address and port. "
-                  "`key`: for tensors, in hexadecimal. `encrypt`: auto, true or false. "
-                  "`listener`: a socket that is bound to this one's port. `packaged_ucx`: the "
-                  "libucp to take where the system has none. `timeline`: a file, or empty.")
+      .def_static(
+          "join", &Join, nb::arg("members"), nb::arg("rank"), nb::arg("key"), nb::arg("listener"),
+          nb::arg("connect_timeout"), nb::arg("stall_after"), nb::arg("shared_memory"),
+          nb::arg("encrypt"), nb::arg("rdma"), nb::arg("packaged_ucx"), nb::arg("timeline"),
+          nb::arg("link").none() = nb::none(),
+          "Waits until all members have joined: tuples of name, address and port. "
+          "`key`: for tensors, in hexadecimal. `encrypt`: auto, true or false. "
+          "`listener`: a socket that is bound to this one's port. `packaged_ucx`: the "
+          "libucp to take where the system has none. `timeline`: a file, or empty. `link`: this "
+          "node's, for a group that goes on without members that are lost.")
       .def_prop_ro("rank", [](const datasets::TensorGroup& group) { return group.group().rank(); })
       .def_prop_ro("size", [](const datasets::TensorGroup& group) { return group.group().size(); })
       .def_prop_ro(

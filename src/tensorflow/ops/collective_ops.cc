@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -155,46 +154,65 @@ void Broadcast(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
   SetFailure(*group, code, message, status);
 }
 
+/// Where an all-gather puts the rows of all nodes.
+struct Room {
+  std::vector<std::int64_t> shape;  ///< Of this node's tensor.
+  int dtype = 0;
+  TensorPointer tensor;
+  TF_Status* status = nullptr;
+
+  void Allocate(std::uint64_t total) {
+    // A row's size comes from its shape, as this node may have no rows.
+    std::uint64_t row = Api().DataTypeSize(dtype);
+    for (std::size_t i = 1; i < shape.size(); ++i) {
+      if (__builtin_mul_overflow(row, static_cast<std::uint64_t>(shape[i]), &row)) {
+        Api().SetStatus(status, kTfInvalidArgument, "a row of this shape is too large to gather");
+        return;
+      }
+    }
+    if (row == 0 ? total != 0 : total % row != 0) {
+      Api().SetStatus(status, kTfInvalidArgument, "the nodes' rows are of different shapes");
+      return;
+    }
+    shape[0] = row == 0 ? 0 : static_cast<std::int64_t>(total / row);
+    tensor.reset(Api().AllocateTensor(dtype, shape.data(), static_cast<int>(shape.size()), total));
+    if (tensor == nullptr) {
+      Api().SetStatus(status, kTfResourceExhausted, "no memory for the rows of all nodes");
+    }
+  }
+};
+
+std::int32_t AllocateRoom(void* room, std::uint64_t bytes, void** to) {
+  Room& wanted = *static_cast<Room*>(room);
+  GuardedInto(wanted.status, [&] { wanted.Allocate(bytes); });
+  const int code = Api().GetCode(wanted.status);
+  if (code == kTfOk) *to = Api().TensorData(wanted.tensor.get());
+  return code;
+}
+
 void AllGather(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* status) {
   const auto group = GroupOf(context, status);
   if (!group) return;
   const TensorPointer input = InputOf(context, 1, status);
   if (input == nullptr) return;
-  std::vector<std::int64_t> shape = ShapeOf(input.get());
-  if (shape.empty()) {
+  Room room{.shape = ShapeOf(input.get()),
+            .dtype = Api().TensorType(input.get()),
+            .tensor = nullptr,
+            .status = status};
+  if (room.shape.empty()) {
     Api().SetStatus(status, kTfInvalidArgument, "a tensor without rows can't be gathered");
     return;
   }
-  const std::size_t bytes = Api().TensorByteSize(input.get());
-  std::vector<std::uint64_t> sizes(static_cast<std::size_t>((*group)->size((*group)->context)));
   char* message = nullptr;
-  std::int32_t code =
-      (*group)->gather_sizes((*group)->context, kernel.name.c_str(), bytes, sizes.data(), &message);
-  SetFailure(*group, code, message, status);
-  if (code != kTfOk) return;
-  // The group has refused sizes whose sum would wrap.
-  const std::uint64_t total = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
-  // A row's size comes from its shape, as this node may have no rows.
-  std::uint64_t row = Api().DataTypeSize(Api().TensorType(input.get()));
-  for (std::size_t i = 1; i < shape.size(); ++i) {
-    if (__builtin_mul_overflow(row, static_cast<std::uint64_t>(shape[i]), &row)) {
-      Api().SetStatus(status, kTfInvalidArgument, "a row of this shape is too large to gather");
-      return;
-    }
-  }
-  if (row == 0 ? total != 0 : total % row != 0) {
-    Api().SetStatus(status, kTfInvalidArgument, "the nodes' rows are of different shapes");
+  const std::int32_t code =
+      (*group)->all_gather((*group)->context, kernel.name.c_str(), Api().TensorData(input.get()),
+                           Api().TensorByteSize(input.get()), &AllocateRoom, &room, &message);
+  if (Api().GetCode(status) != kTfOk) {  // Of the room: that says more.
+    if (message != nullptr) (*group)->free_message(message);
     return;
   }
-  shape[0] = row == 0 ? 0 : static_cast<std::int64_t>(total / row);
-  const TensorPointer output(Api().AllocateOutput(context, 0, Api().TensorType(input.get()),
-                                                  shape.data(), static_cast<int>(shape.size()),
-                                                  total, status));
-  if (Api().GetCode(status) != kTfOk) return;
-  code =
-      (*group)->all_gather((*group)->context, kernel.name.c_str(), sizes.data(),
-                           Api().TensorData(input.get()), Api().TensorData(output.get()), &message);
   SetFailure(*group, code, message, status);
+  if (code == kTfOk) Api().SetOutput(context, 0, room.tensor.get(), status);
 }
 
 template <void (*kRun)(const Kernel&, TF_OpKernelContext*, TF_Status*)>

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define TFOS_TENSOR_GROUP_VERSION 2
+#define TFOS_TENSOR_GROUP_VERSION 3
 #ifndef TFOS_SHOWN
 #define TFOS_SHOWN __attribute__((visibility("default")))
 #endif
@@ -22,6 +22,10 @@ typedef struct tfos_exchanged {
   void* to;
   uint64_t bytes;
 } tfos_exchanged;
+
+/* Makes room for so many bytes, in place of what an earlier call for the same `room` made, and puts
+ * its address into *to. Returns a TF_Code. */
+typedef int32_t (*tfos_allocate_function)(void* room, uint64_t bytes, void** to);
 
 typedef struct tfos_tensor_group {
   uint32_t version; /* TFOS_TENSOR_GROUP_VERSION */
@@ -42,13 +46,9 @@ typedef struct tfos_tensor_group {
   /* The tensors of member `root`. */
   int32_t (*broadcast)(void* context, const char* name, int32_t root, const tfos_exchanged* tensors,
                        int32_t count, char** message);
-  /* How many bytes each member has; `sizes` has room for one number a member. */
-  int32_t (*gather_sizes)(void* context, const char* name, uint64_t bytes, uint64_t* sizes,
-                          char** message);
-  /* Everybody's bytes behind each other in `to`, by member, as gather_sizes has given them. */
-  int32_t (*all_gather)(void* context, const char* name, const uint64_t* sizes, const void* from,
-                        void* to, char** message);
-  int32_t (*size)(void* context);
+  /* Everybody's bytes behind each other, by member, where `allocate` says. */
+  int32_t (*all_gather)(void* context, const char* name, const void* from, uint64_t bytes,
+                        tfos_allocate_function allocate, void* room, char** message);
   void (*free_message)(char* message);
 } tfos_tensor_group;
 

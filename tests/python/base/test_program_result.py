@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 
+import numpy as np
 import pytest
 
 from tfos.base import program_result
@@ -20,6 +21,13 @@ def test_values_arrive_and_leave_no_file(value):
     got = program_result.value_of(program_result.take(path), "worker:0")
     assert got() == 7 if callable(value) else got == value
     assert not os.path.exists(path)
+
+
+def test_a_large_array_arrives():
+    path = program_result.new_path()
+    program_result.write(path, np.arange(50_000))
+    got = program_result.value_of(program_result.take(path), "worker:0")
+    assert np.array_equal(got, np.arange(50_000))
 
 
 def test_a_program_that_did_not_return_has_no_value():

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from support.remote_files import names_in, read_bytes
+from support.files.remote_files import names_in, read_bytes
 from tfos import records
 from tfos.base import executable
 from tfos.cli import infer

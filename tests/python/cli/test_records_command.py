@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from support.remote_files import read_bytes, write_bytes
+from support.files.remote_files import read_bytes, write_bytes
 from tfos import records
 from tfos.base import executable
 from tfos.cli import records as records_command

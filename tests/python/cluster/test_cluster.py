@@ -365,7 +365,7 @@ def test_http_wants_a_key_for_each_page(spark):
         with urllib.request.urlopen(look) as answer:
             assert json.load(answer)["cluster_id"] == cluster.cluster_id
         host, port = cluster.coordinator_address
-        for path in ("/v1/status", "/metrics", "/v1/failure?wait_ms=0", "/v1/agent", "/"):
+        for path in ("/v1/status", "/metrics", "/v1/failure?wait_ms=0", "/v1/agent", "/v1/history"):
             others = [keys.key_for(cluster._token, name) for name in keys.OF_LAUNCH]
             for key in ("0" * 64, cluster._token, *others):
                 headers = {"Authorization": f"Bearer {key}"}

@@ -59,3 +59,14 @@ def test_a_text_by_the_name_of_a_counter_counts_nothing(name):
     nodes = [node(FEED, rows=5), node(FEED, **{"rows": 7, name: "many"})]
     read = 5 if name == "rows" else 12
     assert f"{read} rows read" in line_of(*nodes, doing="feeding")
+
+
+def test_a_node_without_a_sign_of_life_is_named_and_nobody_else_is_blamed():
+    full = {"rows": 10, "feed_queued_bytes": 9e6, "feed_memory_bytes": 10e6}
+    silent = node(FEED, **full, seconds_without_answer=12) | {"task_index": 1, "host": "host-b"}
+    assert "Spark waits for it" in line_of(node(FEED, **full), doing="feeding")
+    line = line_of(node(FEED, **full), silent, doing="feeding")
+    assert "worker:1 running (no sign of life on host-b for 12 s)" in line
+    assert "waits" not in line
+    answers_again = silent["metrics"] | {"seconds_without_answer": 0}
+    assert "sign of life" not in line_of(silent | {"metrics": answers_again}, doing="feeding")

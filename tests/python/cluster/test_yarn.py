@@ -13,9 +13,9 @@ import pytest
 
 import yarn_cluster
 from support.environments import tiny_environment
+from support.files.webhdfs import WebHdfs
 from support.places import ROOT, RUN_VARIABLE, SCRIPTS
 from support.waiting import wait_for
-from support.webhdfs import WebHdfs
 from tfos.base import executable
 
 PROGRAM = SCRIPTS / "submitted_program.py"

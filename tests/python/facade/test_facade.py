@@ -1,4 +1,4 @@
-"""How the names and arguments of TensorFlowOnSpark map to tfos, without a cluster."""
+"""How the arguments and contexts of TensorFlowOnSpark map to tfos, without a cluster."""
 
 import argparse
 import inspect
@@ -11,18 +11,11 @@ from unittest import mock
 import cloudpickle
 import pytest
 
-import tensorflowonspark
 import tfos
 from tensorflowonspark import (
     TFCluster,
-    TFManager,
     TFNode,
     TFSparkNode,
-    compat,
-    gpu_info,
-    marker,
-    reservation,
-    util,
 )
 from tfos.cluster import start
 from tfos.cluster.plan import ClusterRequest
@@ -64,7 +57,6 @@ NODES = [
         "tensorboard": None,
     },
 ]
-
 
 #: What a cluster of tfos says of itself, as the facade's cluster passes it on.
 FACTS = {
@@ -136,87 +128,6 @@ def started(monkeypatch):
 @pytest.fixture
 def cluster(started):
     return TFCluster.run("sc", print, None, 3, input_mode=TFCluster.InputMode.SPARK)
-
-
-def test_the_version_is_that_of_the_api():
-    assert tensorflowonspark.__version__ == "2.2.5"
-
-
-def parameters(function):
-    return [
-        name if parameter.default is inspect.Parameter.empty else (name, parameter.default)
-        for name, parameter in inspect.signature(function).parameters.items()
-    ]
-
-
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (
-            TFCluster.run,
-            [
-                "sc",
-                "map_fun",
-                "tf_args",
-                "num_executors",
-                ("num_ps", 0),
-                ("tensorboard", False),
-                ("input_mode", 0),
-                ("log_dir", None),
-                ("driver_ps_nodes", False),
-                ("master_node", None),
-                ("reservation_timeout", 600),
-                ("queues", ("input", "output", "error")),
-                ("eval_node", False),
-                ("release_port", True),
-            ],
-        ),
-        (
-            TFCluster.TFCluster.train,
-            ["self", "dataRDD", ("num_epochs", 0), ("feed_timeout", 600), ("qname", "input")],
-        ),
-        (
-            TFCluster.TFCluster.inference,
-            ["self", "dataRDD", ("feed_timeout", 600), ("qname", "input")],
-        ),
-        (
-            TFCluster.TFCluster.shutdown,
-            ["self", ("ssc", None), ("grace_secs", 0), ("timeout", 259200)],
-        ),
-        (
-            TFNode.DataFeed.__init__,
-            [
-                "self",
-                "mgr",
-                ("train_mode", True),
-                ("qname_in", "input"),
-                ("qname_out", "output"),
-                ("input_mapping", None),
-            ],
-        ),
-        (
-            TFSparkNode.TFNodeContext.get_data_feed,
-            [
-                "self",
-                ("train_mode", True),
-                ("qname_in", "input"),
-                ("qname_out", "output"),
-                ("input_mapping", None),
-            ],
-        ),
-        (TFNode.start_cluster_server, ["ctx", ("num_gpus", 1), ("rdma", False)]),
-        (TFNode.export_saved_model, ["sess", "export_dir", "tag_set", "signatures"]),
-        (compat.export_saved_model, ["model", "export_dir", ("is_chief", False)]),
-        (gpu_info.get_gpus, [("num_gpu", 1), ("worker_index", -1), ("format", "string")]),
-        (util.single_node_env, [("num_gpus", 1), ("worker_index", -1), ("nodes", ())]),
-    ],
-)
-def test_signatures_are_those_that_programs_call(function, expected):
-    assert parameters(function) == expected
-
-
-def test_input_modes_have_their_numbers():
-    assert (TFCluster.InputMode.TENSORFLOW, TFCluster.InputMode.SPARK) == (0, 1)
 
 
 def test_run_passes_everything_under_its_new_name(started):
@@ -428,29 +339,3 @@ def test_a_context_may_be_built_for_a_run_without_a_cluster():
     ctx.report(step=1)
     with pytest.raises(BadInputError, match="needs a ctx that a cluster passed"):
         ctx.start_cluster_server()
-
-
-def test_hdfs_path_reads_two_attributes_only():
-    ctx = SimpleNamespace(defaultFS="file://", working_dir="/wd")
-    assert TFNode.hdfs_path(ctx, "model") == "file:///wd/model"
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: TFNode.next_batch(None, 1),
-        lambda: TFNode.batch_results(None, []),
-        lambda: TFNode.terminate(None),
-    ],
-)
-def test_functions_without_a_feed_object_say_what_to_use(call):
-    with pytest.raises(BadInputError, match="deprecated: use .* of ctx.get_data_feed"):
-        call()
-
-
-def test_names_that_were_internal_exist():
-    assert issubclass(marker.EndPartition, marker.Marker)
-    assert TFManager.TFManager.__name__ == "FeedSource"
-    assert reservation.Server(("h", 1)).addr == ("h", 1)
-    with pytest.raises(BadInputError, match="cluster.shutdown"):
-        reservation.Client(("h", 1))

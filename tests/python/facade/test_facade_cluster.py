@@ -1,65 +1,21 @@
-"""Programs written for TensorFlowOnSpark on a real cluster: two executors of one core each."""
+"""Clusters of programs written for TensorFlowOnSpark: two executors of one core each."""
 
-import argparse
 import json
 import os
 import socket
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-import cloudpickle
-import pyspark.cloudpickle
 import pytest
 
 from support.coordinator_port import page_of
-from support.spark_errors import SPARK_ERRORS
+from support.programs.facade import describe_node, note, sum_rows
 from support.waiting import wait_for
-from tensorflowonspark import TFCluster, TFNode
+from tensorflowonspark import TFCluster
 from tensorflowonspark.TFCluster import InputMode
-from tfos.errors import BadInputError, TfosError
-
-# Programs and functions below run in processes that can't import this module.
-for pickler in (cloudpickle, pyspark.cloudpickle):
-    pickler.register_pickle_by_value(sys.modules[__name__])
-
-
-def note(args, ctx, **fields):
-    """Leaves what a node saw for the test to read."""
-    path = Path(args.notes) / f"{ctx.job_name}-{ctx.task_index}.json"
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(fields))
-    partial.rename(path)
-
-
-@pytest.fixture
-def args(tmp_path):
-    return argparse.Namespace(notes=str(tmp_path))
-
-
-@pytest.fixture
-def notes(tmp_path):
-    def read():
-        return {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
-
-    return read
-
-
-@pytest.fixture
-def run(spark, leftovers):
-    """TFCluster.run on the shared SparkContext; what a failed test leaves running is ended."""
-    clusters = []
-
-    def start(*arguments, **keywords):
-        clusters.append(TFCluster.run(spark.sparkContext, *arguments, **keywords))
-        return clusters[-1]
-
-    yield start
-    for cluster in clusters:
-        cluster.cluster.__exit__(RuntimeError, RuntimeError("the test failed"), None)
 
 
 def is_alive(pid):
@@ -69,46 +25,6 @@ def is_alive(pid):
         return False
     state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return state != "Z"
-
-
-def describe_node(args, ctx):
-    note(
-        args,
-        ctx,
-        executor_id=ctx.executor_id,
-        worker_num=ctx.worker_num,
-        num_workers=ctx.num_workers,
-        cluster_spec=ctx.cluster_spec,
-        argv=sys.argv,
-        tf_config=os.environ.get("TF_CONFIG"),
-        defaultFS=ctx.defaultFS,
-        pid=os.getpid(),
-        working_dir=ctx.working_dir,
-        tmp_socket=ctx.tmp_socket is not None,
-    )
-    if ctx.job_name in ("ps", "evaluator"):
-        threading.Event().wait()
-
-
-def sum_rows(args, ctx):
-    feed = ctx.get_data_feed()
-    rows = []
-    while not feed.should_stop():
-        rows += feed.next_batch(7)
-    note(args, ctx, rows=rows)
-
-
-def square_rows(args, ctx):
-    feed = ctx.get_data_feed(train_mode=False)
-    while not feed.should_stop():
-        feed.batch_results([row * row for row in feed.next_batch(7)])
-
-
-def fail_in_helper():
-    raise ValueError("the learning rate is negative")
-
-
-# -- roles and the context
 
 
 def test_roles_are_filled_in_order_and_know_the_cluster(run, args, notes, spark):
@@ -258,191 +174,6 @@ def test_tensorflow_servers_of_the_nodes_talk_to_each_other(run, args, notes):
     seen = notes()["worker-0"]
     assert seen["value"] == 42
     assert seen["spec"] == seen["same"]
-
-
-# -- feeding
-
-
-def test_training_rows_arrive_once_in_every_epoch(run, args, notes, spark):
-    cluster = run(sum_rows, args, 2, input_mode=InputMode.SPARK)
-    cluster.train(spark.sparkContext.parallelize(range(500), 5), num_epochs=2)
-    cluster.shutdown()
-    seen = notes()
-    rows = seen["worker-0"]["rows"] + seen["worker-1"]["rows"]
-    assert sorted(rows) == sorted([*range(500)] * 2)
-
-
-def test_inference_is_lazy_and_comes_back_in_order(run, args, spark):
-    cluster = run(square_rows, args, 2, input_mode=InputMode.SPARK)
-    results = cluster.inference(spark.sparkContext.parallelize(range(300), 4))
-    assert results.collect() == [row * row for row in range(300)]
-    cluster.shutdown()
-
-
-def test_a_feed_may_be_made_from_mgr_with_an_input_mapping(run, args, notes, spark):
-    def program(args, ctx):
-        feed = TFNode.DataFeed(ctx.mgr, True, input_mapping={"label": "y", "image": "x"})
-        note(args, ctx, batch=feed.next_batch(3), short=feed.next_batch(3), done=feed.done_feeding)
-
-    cluster = run(program, args, 1, input_mode=InputMode.SPARK)
-    cluster.train(spark.sparkContext.parallelize([([1, 2], 0), ([3, 4], 1), ([5, 6], 2)], 1), 1)
-    cluster.shutdown()
-    assert notes()["worker-0"] == {
-        "batch": {"x": [[1, 2], [3, 4], [5, 6]], "y": [0, 1, 2]},
-        "short": {"x": [], "y": []},
-        "done": True,
-    }
-
-
-def test_terminate_discards_the_rest_of_the_feed(run, args, spark):
-    def program(args, ctx):
-        feed = ctx.get_data_feed()
-        feed.next_batch(10)
-        feed.terminate()
-
-    cluster = run(program, args, 2, input_mode=InputMode.SPARK)
-    cluster.train(spark.sparkContext.parallelize(range(20_000), 8))
-    cluster.shutdown(timeout=60)
-
-
-@pytest.mark.filterwarnings("ignore:DStream is deprecated")
-def test_every_rdd_of_a_dstream_is_fed_until_the_program_has_enough(run, args, notes, spark):
-    from pyspark.streaming import StreamingContext
-
-    def program(args, ctx):
-        feed = ctx.get_data_feed()
-        rows = []
-        while len(rows) < 60:
-            rows += feed.next_batch(10)
-        note(args, ctx, rows=rows)
-        feed.terminate()
-
-    sc = spark.sparkContext
-    cluster = run(program, args, 1, input_mode=InputMode.SPARK)
-    streaming = StreamingContext(sc, 1)
-    batches = [sc.parallelize(range(start, start + 20), 2) for start in range(0, 100, 20)]
-    cluster.train(streaming.queueStream(batches))
-    streaming.start()
-    cluster.shutdown(ssc=streaming, timeout=60)
-    assert sorted(notes()["worker-0"]["rows"]) == list(range(60))
-
-
-# -- failures
-
-
-def assert_explains(error, *expected):
-    message = str(error)
-    for part in ("ValueError: the learning rate is negative", "in fail_in_helper", *expected):
-        assert part in message
-
-
-def test_a_failing_program_fails_train(run, args, spark):
-    def program(args, ctx):
-        ctx.get_data_feed().next_batch(1)
-        fail_in_helper()
-
-    cluster = run(program, args, 2, input_mode=InputMode.SPARK)
-    with pytest.raises(TfosError) as caught:
-        cluster.train(spark.sparkContext.parallelize(range(1000), 4), 1000)
-    assert_explains(caught.value, "worker:")
-    with pytest.raises(TfosError):
-        cluster.shutdown()
-
-
-def test_a_failing_program_fails_the_action_on_inference(run, args, spark):
-    def program(args, ctx):
-        ctx.get_data_feed(train_mode=False).next_batch(1)
-        fail_in_helper()
-
-    cluster = run(program, args, 2, input_mode=InputMode.SPARK)
-    results = cluster.inference(spark.sparkContext.parallelize(range(1000), 4))
-    with pytest.raises(SPARK_ERRORS) as caught:
-        results.collect()
-    assert_explains(caught.value)
-    with pytest.raises(TfosError):
-        cluster.shutdown()
-
-
-def test_an_error_after_the_feed_ended_fails_shutdown(run, args, spark):
-    def program(args, ctx):
-        sum_rows(args, ctx)
-        fail_in_helper()
-
-    cluster = run(program, args, 2, input_mode=InputMode.SPARK)
-    cluster.train(spark.sparkContext.parallelize(range(100), 2), 1)
-    with pytest.raises(TfosError) as caught:
-        cluster.shutdown()
-    assert_explains(caught.value)
-
-
-def test_a_failing_program_that_reads_its_own_data_fails_shutdown(run, args):
-    def program(args, ctx):
-        if ctx.task_index == 1:
-            fail_in_helper()
-        threading.Event().wait()
-
-    cluster = run(program, args, 2)
-    with pytest.raises(TfosError) as caught:
-        cluster.shutdown()
-    assert_explains(caught.value, "worker:1")
-
-
-def test_shutdown_names_the_nodes_that_do_not_return_in_time(run, args):
-    def program(args, ctx):
-        threading.Event().wait()
-
-    cluster = run(program, args, 1)
-    with pytest.raises(TfosError, match="worker:0"):
-        cluster.shutdown(timeout=1)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ({"num_executors": 0}, "0"),
-        ({"num_executors": 1, "num_ps": 1}, "1"),
-        (
-            {
-                "num_executors": 2,
-                "num_ps": 1,
-                "driver_ps_nodes": True,
-                "input_mode": InputMode.SPARK,
-            },
-            "spark",
-        ),
-        ({"num_executors": 2, "eval_node": True, "input_mode": InputMode.SPARK}, "spark"),
-        ({"num_executors": 5}, "2 task slot"),
-        ({"num_executors": 1, "input_mode": 7}, "7"),
-    ],
-)
-def test_impossible_sizes_are_refused_before_anything_starts(run, args, sizes, message, spark):
-    with pytest.raises(BadInputError, match=message):
-        run(describe_node, args, **sizes)
-
-
-def test_a_node_that_gets_no_slot_is_named(run, args, tmp_path, spark):
-    release = tmp_path / "release"
-    started = tmp_path / "started"
-
-    def hold_slot(_):
-        started.touch()
-        while not release.exists():
-            time.sleep(0.05)
-        return 0
-
-    sc = spark.sparkContext
-    holder = threading.Thread(target=lambda: sc.parallelize([0], 1).map(hold_slot).collect())
-    holder.start()
-    try:
-        wait_for(started.exists, started)
-        with pytest.raises(TfosError, match="node 1.*no executor slot"):
-            run(describe_node, args, 2, reservation_timeout=10)
-    finally:
-        release.touch()
-        holder.join()
-
-
-# -- TensorBoard
 
 
 def test_tensorboard_answers_at_its_url_and_ends_with_the_cluster(run, tmp_path, args):

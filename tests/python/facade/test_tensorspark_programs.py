@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from support.webhdfs import WebHdfs
+from support.files.webhdfs import WebHdfs
 from tensorspark.core import spark_session as sps
 from tensorspark.core import weight_combiner as comb
 from tfos.errors import BadInputError

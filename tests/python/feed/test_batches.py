@@ -14,21 +14,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from support.feed_nodes import TIMEOUT, FedNode, labels, pairs
+from support.dataset_nodes import DatasetNode
+from support.feed_nodes import TIMEOUT, labels, pairs
 from tfos.errors import BadInputError
 from tfos.feed.batches import Batches, Ragged
 from tfos.feed.columns import Request
-from tfos.feed.dataset import make_dataset
 
 
-class Node(FedNode):
+class Node(DatasetNode):
     """Whose program reads batches."""
 
     def batches(self, batch_size: int, **options: Any) -> Batches:
         return Batches(self.source.batch_source("input"), Request(batch_size, **options))
-
-    def dataset(self, batch_size: int, **options: Any) -> Any:
-        return make_dataset(self.source.batch_source("input"), Request(batch_size, **options))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from support.remote_files import read_bytes, write_bytes
+from support.files.remote_files import read_bytes, write_bytes
 from tfos import records
 from tfos.errors import BadInputError
 from tfos.files import hadoop_client

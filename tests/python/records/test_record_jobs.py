@@ -8,7 +8,7 @@ import os
 import pytest
 
 import tfos
-from support.remote_files import visible_in
+from support.files.remote_files import visible_in
 from support.spark_errors import SPARK_ERRORS
 from tfos.errors import BadInputError
 from tfos.records.spark import sessions

@@ -16,8 +16,8 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import tfos
-from support.record_source import PYTHON_FORMAT, Source, ids
-from support.remote_files import names_in, visible_in
+from support.files.record_source import PYTHON_FORMAT, Source, ids
+from support.files.remote_files import names_in, visible_in
 from support.spark_errors import SPARK_ERRORS
 from support.waiting import wait_for
 from tfos import records

@@ -1,6 +1,6 @@
 """The format of the jar and the one in Python: the same files, and the same words for what is wrong.
 
-test_tfrecord_source.py runs each of its tests with both. What differs is in docs/tfrecords.md.
+Tests in the folder spark run with both, too. What differs is in docs/tfrecords.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import functions
 
-from support.record_source import PYTHON_FORMAT, Source
+from support.files.record_source import PYTHON_FORMAT, Source
 from support.spark_errors import SPARK_ERRORS
 from tfos.records.spark import sessions as tfrecord_sessions
 

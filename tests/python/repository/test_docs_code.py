@@ -26,7 +26,7 @@ from tfos.base import executable
 #: Pages whose programs have tests of their own.
 TESTED_ELSEWHERE = {
     "docs/connect.md": "cluster/test_connect.py",
-    "docs/tfrecords.md": "records/test_tfrecord_source.py",
+    "docs/tfrecords.md": "records/spark/test_jar_source.py",
 }
 
 PYTHON = [

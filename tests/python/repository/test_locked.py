@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -81,6 +82,16 @@ def test_each_spark_of_the_matrix_is_locked():
     ]
     locked = {path.stem.partition("-")[2] for path in LOCKED.glob("pyspark-*.txt")}
     assert locked | {own.partition("==")[2]} == set(combinations.SPARKS)
+
+
+def test_the_curves_of_the_page_are_drawn_by_what_npm_has():
+    """tools/dist/sources.py has the archive that these files are from."""
+    folder = ROOT / "src/control/page/uplot"
+    lines = (LOCKED / "uplot.sha256").read_text().split()
+    hashes = dict(zip(lines[1::2], lines[::2], strict=True))
+    assert {path.name for path in folder.iterdir()} == set(hashes)
+    for name, wanted in hashes.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == wanted, name
 
 
 def test_a_jar_with_another_hash_is_refused(tmp_path):

@@ -12,6 +12,8 @@ from tfos import _native
 JOB = b"j" * 16
 #: Of a wait that is to come to its end, on the slowest machine.
 TIMEOUT = 120.0
+#: The input_mapping of rows of two columns.
+XY = {"a": "x", "b": "y"}
 
 
 class Nodes:
@@ -65,6 +67,7 @@ class Nodes:
             "epoch": 0,
             "queue": "input",
             "timeout": TIMEOUT,
+            "answer_timeout": 0,
             "region_bytes": 1 << 20,
             "cache": "",
             "replays": 0,

@@ -44,7 +44,18 @@ def joined_host(ours, theirs):
             _ip("netns", "exec", name, "ip", *command)
         yield Host(theirs, ("ip", "netns", "exec", name))
     finally:
-        _ip("netns", "del", name)  # takes the cable along
+        # What was on its way in a connection may keep the namespace for a while, and the cable.
+        with contextlib.suppress(subprocess.CalledProcessError):
+            _ip("link", "del", f"{cable}a")
+        _ip("netns", "del", name)
+
+
+def cut(host):
+    """Cuts the cable of a joined host: from now on packets are lost, and nobody is told."""
+    command = [*host.prefix, "ip", "-o", "link", "show", "type", "veth"]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    cable = shown.split(": ")[1].split("@")[0]
+    subprocess.run([*host.prefix, "ip", "link", "set", cable, "down"], check=True)
 
 
 @contextlib.contextmanager

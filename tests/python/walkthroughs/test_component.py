@@ -11,8 +11,8 @@ import zipfile
 
 import pytest
 
+from support.files.webhdfs import WebHdfs
 from support.places import ROOT
-from support.webhdfs import WebHdfs
 
 INSTALL = ROOT / "tools" / "install-component.sh"
 BOUND_SECONDS = 300

@@ -11,8 +11,8 @@ import types
 
 import pytest
 
+from support.files.webhdfs import WebHdfs
 from support.places import ROOT
-from support.webhdfs import WebHdfs
 
 EXAMPLES = ROOT / "examples"
 STANDALONE = EXAMPLES / "standalone"

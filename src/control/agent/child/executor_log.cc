@@ -109,6 +109,10 @@ std::optional<std::size_t> ExecutorLog::WriteNow(std::string_view bytes) {
   if (written >= 0) return static_cast<std::size_t>(written);
   if (errno == EINTR) return 0;
   if (errno == EAGAIN) return std::nullopt;
+  if (errno == ENOSPC || errno == EDQUOT) {
+    stalled_ = true;  // There may be room later, which no event tells.
+    return std::nullopt;
+  }
   gone_ = true;
   return bytes.size();
 }

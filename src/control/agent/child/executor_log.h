@@ -26,8 +26,8 @@ Result<UniqueFd> OpenNonBlockingTwin(int fd);
 /// Owner and lifetime: outlives the coroutines that write to it.
 /// Threads: those of one single-threaded executor.
 /// Errors: none. A writer waits while the log's reader is slow, up to `patience`; from then on
-/// lines are dropped, and their number is said, until it reads again. A reader that is gone takes
-/// nothing any more.
+/// lines are dropped, and their number is said, until it reads again. So are those that come while
+/// a file's disk is full. A reader that is gone takes nothing any more.
 class ExecutorLog {
  public:
   static constexpr std::chrono::seconds kPatience{5};

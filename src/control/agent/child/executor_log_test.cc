@@ -113,5 +113,25 @@ TEST_F(ExecutorLogTest, ASocketNeverBlocks) {
   }));
 }
 
+TEST_F(ExecutorLogTest, AFullDiskTakesLinesAgainOnceThereIsRoom) {
+  writer_.Reset(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  ASSERT_TRUE(writer_.valid());
+  UniqueFd log(::fcntl(writer_.get(), F_DUPFD_CLOEXEC, 0));
+  const int number = log.get();
+  log_.emplace(io_.get_executor(), std::move(log), milliseconds(5000));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(Run([&]() -> asio::awaitable<void> { co_await log_->Write("lost\n"); }));
+  }
+  std::string path = ::testing::TempDir() + "log_XXXXXX";
+  const UniqueFd file(::mkstemp(path.data()));
+  ASSERT_EQ(::dup2(file.get(), number), number);
+  EXPECT_TRUE(Run([&]() -> asio::awaitable<void> { co_await log_->Write("kept\n"); }));
+  std::array<char, 4096> buffer{};
+  ASSERT_GT(::pread(file.get(), buffer.data(), buffer.size() - 1, 0), 0);
+  EXPECT_THAT(std::string(buffer.data()), HasSubstr("2 lines of output were dropped here"));
+  EXPECT_THAT(std::string(buffer.data()), EndsWith("kept\n"));
+  ::unlink(path.c_str());
+}
+
 }  // namespace
 }  // namespace tfos::control

@@ -29,27 +29,29 @@ constexpr int kMostRounds = 16;  // of reading what a child has written
 
 SupervisedChild::SupervisedChild(const asio::any_io_executor& executor,
                                  std::unique_ptr<Subprocess> process, ExecutorLog& log,
-                                 OnEnd on_end)
+                                 OnEnd on_end, std::chrono::milliseconds kill_patience)
     : executor_(executor),
       process_(std::move(process)),
       log_(log),
       on_end_(std::move(on_end)),
+      kill_patience_(kill_patience),
       output_(executor, process_->output().Release()),
       ended_(executor),
       output_read_(executor),
       expect_timer_(executor),
-      kill_timer_(executor, asio::steady_timer::time_point::max()) {}
+      kill_timer_(executor, asio::steady_timer::time_point::max()),
+      left_timer_(executor) {}
 
 Result<std::unique_ptr<SupervisedChild>> SupervisedChild::Start(
     const asio::any_io_executor& executor, SubprocessOptions options, ExecutorLog& log,
-    OnEnd on_end) {
+    OnEnd on_end, std::chrono::milliseconds kill_patience) {
   options.capture_output = true;
   options.die_with_parent = true;
   TFOS_ASSIGN_OR_RETURN(std::unique_ptr<Subprocess> process, Subprocess::Start(options));
   const int ended = ::fcntl(process->pidfd(), F_DUPFD_CLOEXEC, 0);
   if (ended < 0) return Status::FromErrno(errno, "watch " + options.argv.front());
   std::unique_ptr<SupervisedChild> child(
-      new SupervisedChild(executor, std::move(process), log, std::move(on_end)));
+      new SupervisedChild(executor, std::move(process), log, std::move(on_end), kill_patience));
   child->ended_.assign(ended);
   SupervisedChild* const self = child.get();
   Spawn(executor, "read a child's output", child->PumpOutput(),
@@ -57,7 +59,7 @@ Result<std::unique_ptr<SupervisedChild>> SupervisedChild::Start(
   Spawn(executor, "watch a child", child->AwaitEnd(), [self](const Status&) {
     // Nobody would see its end: it must not outlive its supervision.
     const Result<ExitStatus> exit = self->process_->Stop(Deadline::After({}));
-    self->on_end_(exit.ok() ? *exit : ExitStatus{.signalled = true, .code = SIGKILL});
+    self->End(exit.ok() ? *exit : ExitStatus{.signalled = true, .code = SIGKILL});
   });
   return child;
 }
@@ -82,13 +84,28 @@ void SupervisedChild::ExpectEnd(std::chrono::milliseconds patience,
 
 void SupervisedChild::KillAt(asio::steady_timer::time_point moment) {
   if (moment <= asio::steady_timer::clock_type::now()) {
-    process_->SignalGroup(SIGKILL);
+    Kill();
     return;
   }
   kill_timer_.expires_at(moment);
   kill_timer_.async_wait([this](const boost::system::error_code& cancelled) {
-    if (!cancelled) process_->SignalGroup(SIGKILL);
+    if (!cancelled) Kill();
   });
+}
+
+void SupervisedChild::Kill() {
+  process_->SignalGroup(SIGKILL);
+  if (std::exchange(killed_, true)) return;
+  left_timer_.expires_after(kill_patience_);
+  left_timer_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (!cancelled && !ended()) {
+      End({.signalled = true, .code = SIGKILL, .left_behind = true});
+    }
+  });
+}
+
+void SupervisedChild::End(ExitStatus exit) {
+  if (OnEnd on_end = std::exchange(on_end_, {})) on_end(exit);
 }
 
 asio::awaitable<void> SupervisedChild::AwaitEnd() {
@@ -99,9 +116,10 @@ asio::awaitable<void> SupervisedChild::AwaitEnd() {
   }
   expect_timer_.cancel();
   kill_timer_.cancel();
+  left_timer_.cancel();
   ended_.close();
   co_await output_read_.Wait(Deadline::After(kOutputPatience));
-  on_end_(*exit);
+  End(*exit);
 }
 
 asio::awaitable<void> SupervisedChild::PumpOutput() {

@@ -28,10 +28,14 @@ class SupervisedChild {
  public:
   using OnEnd = std::function<void(ExitStatus)>;
 
-  /// `on_end` is called once, after the child was reaped and its output was read.
+  /// After SIGKILL: the kernel may have much memory to free, or devices to reset.
+  static constexpr std::chrono::seconds kKillPatience{30};
+
+  /// `on_end` is called once, after the child was reaped and its output was read; or when it has
+  /// not ended within `kill_patience` of SIGKILL (`left_behind`).
   static Result<std::unique_ptr<SupervisedChild>> Start(
       const boost::asio::any_io_executor& executor, SubprocessOptions options, ExecutorLog& log,
-      OnEnd on_end);
+      OnEnd on_end, std::chrono::milliseconds kill_patience = kKillPatience);
 
   /// Zero once the child has ended.
   pid_t pid() const { return process_->pid(); }
@@ -51,17 +55,21 @@ class SupervisedChild {
 
  private:
   SupervisedChild(const boost::asio::any_io_executor& executor, std::unique_ptr<Subprocess> process,
-                  ExecutorLog& log, OnEnd on_end);
+                  ExecutorLog& log, OnEnd on_end, std::chrono::milliseconds kill_patience);
 
   boost::asio::awaitable<void> AwaitEnd();
   boost::asio::awaitable<void> PumpOutput();
   boost::asio::awaitable<void> Take(std::string_view bytes);
   void KillAt(boost::asio::steady_timer::time_point moment);
+  void Kill();
+  /// Tells the end, once.
+  void End(ExitStatus exit);
 
   boost::asio::any_io_executor executor_;
   std::unique_ptr<Subprocess> process_;
   ExecutorLog& log_;
   OnEnd on_end_;
+  const std::chrono::milliseconds kill_patience_;
   LogTail tail_;
   std::string unfinished_;  // a line of output without its end
   boost::asio::posix::stream_descriptor output_;
@@ -69,7 +77,9 @@ class SupervisedChild {
   AsyncLatch output_read_;
   boost::asio::steady_timer expect_timer_;
   boost::asio::steady_timer kill_timer_;
+  boost::asio::steady_timer left_timer_;
   bool stopping_ = false;
+  bool killed_ = false;
 };
 
 }  // namespace tfos::control

@@ -8,9 +8,9 @@
 
 #include "base/logging.h"
 #include "base/process/unique_fd.h"
-#include "control/ask/protocols.h"
-#include "control/link/relay.h"
 #include "control/link/stream/async_stream.h"
+#include "control/link/tunnel/relay.h"
+#include "control/messages/protocols.h"
 #include "net/stream.h"
 
 namespace tfos::control {
@@ -26,7 +26,7 @@ asio::awaitable<void> OpenTensorBoardTunnel(asio::any_io_executor executor, Coor
     LogWarning("TensorBoard's page can't be shown: {}", opened.status().ToString());
     co_return;
   }
-  AsyncStream coordinator(executor, std::move(opened->stream));
+  auto coordinator = std::make_shared<AsyncStream>(executor, std::move(opened->stream));
   tcp::socket socket(executor);
   const tcp::endpoint tensorboard(asio::ip::address_v4::loopback(), port);
   auto [refused] = co_await socket.async_connect(tensorboard, kNoThrow);
@@ -37,8 +37,9 @@ asio::awaitable<void> OpenTensorBoardTunnel(asio::any_io_executor executor, Coor
     co_return;
   }
   UniqueFd connected(socket.release(error));
-  AsyncStream near(executor, std::make_unique<net::SocketStream>(std::move(connected)));
-  co_await Relay(coordinator, near);
+  auto near = std::make_shared<AsyncStream>(
+      executor, std::make_unique<net::SocketStream>(std::move(connected)));
+  co_await Relay(std::move(coordinator), std::move(near));
 }
 
 }  // namespace tfos::control

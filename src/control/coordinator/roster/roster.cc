@@ -158,8 +158,9 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
   FailureReport told = report;
   if (report.lost) told.message += BecauseItLeft(node->info);
   if (report.lost && MayLose(*node)) {
-    Become(*node, NodeState::kLost, told.message, now, effects);
-    Grant(step_tickets_.MembersChanged(Fed()), effects);
+    if (Become(*node, NodeState::kLost, told.message, now, effects)) {
+      GoOnWithout(fmt::format("{} is lost: {}", NodeName(node->info), told.message), now, effects);
+    }
     return effects;
   }
   if (!Become(*node, NodeState::kFailed, fmt::format("{}: {}", told.step, told.message), now,
@@ -180,6 +181,7 @@ Effects Roster::Finish(int node_id, TimePoint now) {
   // The agent stays connected until it leaves: it may still have a TensorBoard to stop.
   if (Become(*node, NodeState::kDone, "", now, effects)) {
     Grant(step_tickets_.MembersChanged(Fed()), effects);
+    TellOfGeneration(generations_.MembersChanged(Training()), now, effects);
   }
   return effects;
 }
@@ -301,28 +303,6 @@ void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
   const std::string message = LateStart(node.info, options_.start_timeout);
   Become(node, NodeState::kFailed, message, now, effects);
   Spread(FailureOf(node.info, Saying("start the node", message)), message, now, effects);
-}
-
-bool Roster::MayLose(const Node& node) const {
-  const auto chief = std::ranges::find(nodes_, false, &Node::service);
-  const auto lost = std::ranges::count(nodes_, NodeState::kLost,
-                                       [](const Node& other) { return other.info.state; });
-  return formed_at_.has_value() && stop_reason_.empty() && !node.service && &node != &*chief &&
-         lost < options_.max_lost_nodes;
-}
-
-void Roster::Lose(Node& node, const std::string& detail, const std::string& message, TimePoint now,
-                  Effects& effects) {
-  const bool bearable = MayLose(node);
-  // A node that had ended before has nothing left to lose.
-  const std::string why = BecauseItLeft(node.info);
-  if (!Become(node, NodeState::kLost, detail + why, now, effects)) return;
-  if (bearable) {
-    Grant(step_tickets_.MembersChanged(Fed()), effects);
-    return;
-  }
-  const std::string told = message + why;
-  Spread(FailureOf(node.info, Saying("watch the node", told)), told, now, effects);
 }
 
 void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects) {

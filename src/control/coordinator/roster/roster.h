@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/time/deadline.h"
+#include "control/coordinator/roster/generation_office.h"
 #include "control/coordinator/roster/latest_metrics.h"
 #include "control/coordinator/roster/node_transitions.h"
 #include "control/coordinator/roster/roles.h"
@@ -52,6 +53,8 @@ struct RosterOptions {
   /// Nodes that may be lost once the cluster has formed without ending it: any that are fed but the
   /// chief, which is the first of them.
   int max_lost_nodes = 0;
+  /// Nodes that train go on together as long as this many of them are not lost. 0: they do not.
+  int min_nodes = 0;
   std::string coordinator_address;  // as agents are told it, for explanations
 };
 
@@ -78,6 +81,7 @@ class Roster {
   Effects SetState(int node_id, const StateReport& report, TimePoint now);
   Effects RecordHeartbeat(int node_id, const Heartbeat& heartbeat, TimePoint now);
   Effects RecordSteps(int node_id, const StepReport& report, TimePoint now);
+  Effects RecordReady(int node_id, const GroupReady& ready, TimePoint now);
   Effects FeedEnded(int node_id, TimePoint now);
   Effects Fail(int node_id, const FailureReport& report, TimePoint now);
   Effects Finish(int node_id, TimePoint now);
@@ -137,6 +141,12 @@ class Roster {
   void Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects);
   /// The nodes that take rows.
   StepTicketOffice::Members Fed() const;
+  /// The nodes that train together, as a generation has them.
+  GenerationOffice::Members Training() const;
+  /// What follows when a node that is not needed is lost.
+  void GoOnWithout(const std::string& reason, TimePoint now, Effects& effects);
+  /// Tells nodes of their generation.
+  void TellOfGeneration(GenerationOffice::Outcome outcome, TimePoint now, Effects& effects);
   /// Tells these tickets to all nodes that take rows.
   void Grant(const std::vector<StepTickets>& tickets, Effects& effects) const;
   void StopEach(const Stop& stop, TimePoint now, Effects& effects);
@@ -149,6 +159,7 @@ class Roster {
   std::string stop_reason_;  // empty until all nodes were asked to stop
   bool feed_ended_ = false;
   StepTicketOffice step_tickets_;
+  GenerationOffice generations_;
   std::optional<TimePoint> formed_at_;
   bool finished_ = false;
 };

@@ -72,7 +72,7 @@ class ControlService {
 /// HTTP and WebSocket on one port (the HTTP library stays behind this interface), by three ways:
 ///
 /// - agents shake hands with the key for `join`, and may open a WebSocket;
-/// - Spark's tasks shake hands with the key for `read`, and may ask for pages;
+/// - Spark's tasks shake hands with the key for `ask`, and may ask for pages;
 /// - people and Prometheus speak HTTP at once. They send the key for `read` or, for the metrics,
 /// that
 ///   for `scrape`. TensorBoard's page is among them, which comes through an agent. Everyone else is

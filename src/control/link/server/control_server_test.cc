@@ -18,7 +18,7 @@
 
 #include "base/crypto/purpose.h"
 #include "base/logging.h"
-#include "control/ask/protocols.h"
+#include "control/messages/protocols.h"
 #include "testing/raw_client.h"
 
 namespace tfos::control {
@@ -155,27 +155,51 @@ TEST_F(ControlServerTest, OneStrangerMoreCostsTheOldestItsPlace) {
   RawClient second(server_->port());
   RawClient third(server_->port());
   // Connections are accepted in the order in which they came, so all three were.
-  EXPECT_THAT(third.Get("/", ReadKey()), StartsWith("HTTP/1.1 200"));
-  EXPECT_THAT(oldest.Get("/", ReadKey()), IsEmpty());
-  EXPECT_THAT(second.Get("/", ReadKey()), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(third.Get("/v1/status", ReadKey()), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(oldest.Get("/v1/status", ReadKey()), IsEmpty());
+  EXPECT_THAT(second.Get("/v1/status", ReadKey()), StartsWith("HTTP/1.1 200"));
 }
 
 TEST_F(ControlServerTest, WhoHasAKeyIsNoStranger) {
   RawClient first(server_->port());
-  EXPECT_THAT(first.Get("/", ReadKey()), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(first.Get("/v1/status", ReadKey()), StartsWith("HTTP/1.1 200"));
   RawClient agent = Agent();
   EXPECT_THAT(agent.Upgrade("/v1/agent"), StartsWith("HTTP/1.1 101"));
   RawClient stranger(server_->port());
   RawClient another(server_->port());
-  EXPECT_THAT(another.Get("/", ReadKey()), StartsWith("HTTP/1.1 200"));
-  EXPECT_THAT(first.Get("/", ReadKey()), StartsWith("HTTP/1.1 200"));
-  EXPECT_THAT(stranger.Get("/", ReadKey()), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(another.Get("/v1/status", ReadKey()), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(first.Get("/v1/status", ReadKey()), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(stranger.Get("/v1/status", ReadKey()), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(ControlServerTest, EverybodyGetsTheFilesOfThePage) {
+  // Whether it has a key or not, the connection ends with the answer.
+  for (const std::string& key : {std::string(), std::string("wrong"), ReadKey()}) {
+    RawClient browser(server_->port());
+    const std::string answer = browser.Get("/page/page.js", key);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+    EXPECT_THAT(answer, HasSubstr("Connection: close"));
+    EXPECT_THAT(answer, HasSubstr("Content-Security-Policy: default-src 'self';"));
+    EXPECT_THAT(answer, HasSubstr("X-Content-Type-Options: nosniff"));
+    EXPECT_THAT(browser.ReadAll(), IsEmpty());
+  }
+  RawClient poster(server_->port());
+  poster.Send("POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_THAT(poster.ReadAll(), StartsWith("HTTP/1.1 405"));
+}
+
+TEST_F(ControlServerTest, WhoGetsAFileOfThePageIsAStrangerStill) {
+  RawClient oldest(server_->port());
+  RawClient second(server_->port());
+  RawClient third(server_->port());
+  EXPECT_THAT(third.Get("/"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(oldest.Get("/"), IsEmpty());
 }
 
 TEST_F(ControlServerTest, StrangersDoNotFillTheLog) {
   ::testing::internal::CaptureStderr();
   for (int i = 0; i < 100; ++i) {
-    EXPECT_THAT(RawClient(server_->port()).Get("/", ""), StartsWith("HTTP/1.1 401"));
+    EXPECT_THAT(RawClient(server_->port()).Get("/v1/status", ""), StartsWith("HTTP/1.1 401"));
   }
   const std::string log = ::testing::internal::GetCapturedStderr();
   std::size_t lines = 0;

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,14 +19,16 @@
 
 #include "base/format.h"
 #include "base/logging.h"
-#include "control/link/relay.h"
 #include "control/link/send_queue.h"
 #include "control/link/server/control_server.h"
+#include "control/link/server/http_messages.h"
 #include "control/link/server/page_keys.h"
 #include "control/link/server/tunnels.h"
+#include "control/link/server/visitor.h"
 #include "control/link/spawn.h"
 #include "control/link/stream/async_stream.h"
 #include "control/link/time_limit.h"
+#include "control/link/tunnel/relay.h"
 #include "control/messages/parts/message_text.h"
 #include "net/stranger_log.h"
 #include "net/stream.h"
@@ -48,39 +49,6 @@ inline constexpr std::string_view kAgentTarget = "/v1/agent";
 inline constexpr std::chrono::seconds kHttpTimeout(30);
 // A buffer that one long message has stretched is given back.
 inline constexpr std::size_t kKeptBufferBytes = 65536;
-
-using Request = http::request<http::empty_body>;
-
-inline std::string_view Field(const Request& request, http::field name) {
-  const auto field = request[name];
-  return {field.data(), field.size()};
-}
-
-/// A request's head for TensorBoard, which learns no key and answers one request only.
-inline std::string HeadForTensorBoard(Request request) {
-  request.erase(http::field::authorization);
-  request.erase(http::field::cookie);
-  request.set(http::field::connection, "close");
-  std::ostringstream head;
-  head << request.base();
-  return std::move(head).str();
-}
-
-/// What a peer has proved so far.
-enum class CameAs {
-  kStranger,  ///< Nothing: it speaks HTTP at once.
-  kAgent,
-  kAsker,
-};
-
-/// A connection that was let in.
-struct Visitor {
-  std::unique_ptr<net::Stream> stream;
-  std::string peer;
-  std::string received = {};  ///< What a stranger has said already.
-  CameAs came_as = CameAs::kStranger;
-  int node_id = 0;  ///< An agent's.
-};
 
 /// One accepted connection: HTTP requests, or after an upgrade one agent.
 /// Owner and lifetime: shared by the server and its own operations. Threads: those of one
@@ -189,6 +157,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
         const bool ended = error == http::error::end_of_stream ||
                            error == asio::error::operation_aborted ||
                            error == asio::error::connection_reset;
+        LogChanged();
         if (!ended) LogBad("its request is not one: " + error.message());
         co_return std::nullopt;
       }
@@ -229,6 +198,10 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   asio::awaitable<bool> LetIn(const Request& request, std::string_view page,
                               std::string_view query) {
     const bool for_people = page == PageKeys::kMetrics || PageKeys::IsTensorBoard(page);
+    if (came_as_ == CameAs::kStranger && PageKeys::IsPublic(page)) {
+      co_await AnswerStranger(request, page);
+      co_return false;
+    }
     if (came_as_ == CameAs::kAgent || (came_as_ == CameAs::kAsker && !for_people)) co_return true;
     // Named, not a temporary: GCC 12 destroys aggregates in an awaited call twice.
     HttpAnswer answer = {.status = 401, .content_type = "text/plain"};
@@ -253,6 +226,16 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     co_return false;
   }
 
+  // A file that everybody may have. The peer that gets it stays a stranger, and does not keep the
+  // connection.
+  asio::awaitable<void> AnswerStranger(const Request& request, std::string_view page) {
+    HttpAnswer answer = {.status = 405, .content_type = "text/plain"};
+    if (request.method() == http::verb::get) {
+      answer = co_await service_.Get(std::string(page), std::string());
+    }
+    co_await Answer(std::move(answer), request, false);
+  }
+
   // Passes a request on through its agent, and what comes back.
   asio::awaitable<void> ShowTensorBoard(const Request& request) {
     std::unique_ptr<net::Stream> tunnel = co_await tunnels_.Open(service_);
@@ -263,27 +246,18 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
       co_await Answer(std::move(none), request, false);
       co_return;
     }
-    AsyncStream far(executor_, std::move(tunnel));
+    const auto far = std::make_shared<AsyncStream>(executor_, std::move(tunnel));
     std::string said = HeadForTensorBoard(request);
     said += beast::buffers_to_string(buffer_.data());
-    auto [error, size] = co_await asio::async_write(far, asio::buffer(said), kNoThrow);
-    if (!error) co_await Relay(stream(), far);
+    auto [error, size] = co_await asio::async_write(*far, asio::buffer(said), kNoThrow);
+    if (error) co_return;
+    std::shared_ptr<AsyncStream> near(shared_from_this(), &stream());
+    co_await Relay(std::move(near), far);
   }
 
   // False when the connection is over.
   asio::awaitable<bool> Answer(HttpAnswer answer, const Request& request, bool keep_alive) {
-    http::response<http::string_body> response(static_cast<http::status>(answer.status),
-                                               request.version());
-    response.set(http::field::server, "tfos");
-    response.set(http::field::cache_control, "no-store");
-    if (answer.status == 401) response.set(http::field::www_authenticate, "Bearer");
-    if (!answer.content_type.empty()) {
-      response.set(http::field::content_type, answer.content_type);
-    }
-    if (!answer.cookie.empty()) response.set(http::field::set_cookie, answer.cookie);
-    response.keep_alive(keep_alive);
-    response.body() = std::move(answer.body);
-    response.prepare_payload();
+    Response response = ResponseOf(std::move(answer), request, keep_alive);
     LimitExchange();
     auto [error, size] = co_await http::async_write(stream(), response, kNoThrow);
     exchange_limit_.Lift();
@@ -314,6 +288,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
         const bool ended = closing_ || error == websocket::error::closed ||
                            error == asio::error::operation_aborted || error == asio::error::eof ||
                            error == asio::error::connection_reset;
+        LogChanged();
         if (!ended) LogBad(error.message());
         co_return;
       }
@@ -359,6 +334,14 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     }
     if (open_ && closing_) co_await socket_.async_close(websocket::close_code::normal, kNoThrow);
     writing_ = false;
+  }
+
+  // TLS has refused what came.
+  void LogChanged() {
+    const Status& failure = stream().failure();
+    if (failure.ok() || failure.kind() != ErrorKind::kBadInput) return;
+    LogBad(fmt::format("what came is not what it sent: something between the hosts changes it: {}",
+                       failure.ToString()));
   }
 
   // A bad peer is worth one line, however often it errs.

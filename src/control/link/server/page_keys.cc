@@ -46,6 +46,8 @@ bool PageKeys::Open(std::string_view page, std::string_view authorization,
          (IsTensorBoard(page) && Holds(cookie, cookie_));
 }
 
+bool PageKeys::IsPublic(std::string_view page) { return page == "/" || page.starts_with("/page/"); }
+
 bool PageKeys::IsTensorBoard(std::string_view page) {
   if (!page.starts_with(kTensorBoard)) return false;
   page.remove_prefix(kTensorBoard.size());

@@ -25,6 +25,9 @@ class PageKeys {
   /// `page`: the target without its query. The others: the request's fields of these names.
   bool Open(std::string_view page, std::string_view authorization, std::string_view cookie) const;
 
+  /// Whether everybody may have this: the files that a browser needs to show the page, which are
+  /// the same for all clusters. What they show needs the key.
+  static bool IsPublic(std::string_view page);
   /// Whether this is TensorBoard's page or one below it.
   static bool IsTensorBoard(std::string_view page);
   /// If a browser comes to TensorBoard's page with `key=` and the right key in the query: the

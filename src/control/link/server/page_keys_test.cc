@@ -24,13 +24,22 @@ class PageKeysTest : public ::testing::Test {
 TEST_F(PageKeysTest, EachPageHasItsBearer) {
   EXPECT_TRUE(keys_.Open("/metrics", Bearer(Purpose::kScrape), ""));
   EXPECT_FALSE(keys_.Open("/metrics", Bearer(Purpose::kRead), ""));
-  for (const char* page : {"/v1/status", "/v1/failure", "/tensorboard/data/runs", "/"}) {
+  for (const char* page :
+       {"/v1/status", "/v1/failure", "/v1/history", "/report", "/tensorboard/data/runs"}) {
     EXPECT_TRUE(keys_.Open(page, Bearer(Purpose::kRead), ""));
     EXPECT_FALSE(keys_.Open(page, Bearer(Purpose::kScrape), ""));
     EXPECT_FALSE(keys_.Open(page, Bearer(Purpose::kJoin), ""));
     EXPECT_FALSE(keys_.Open(page, "Bearer " + token_.ToHex(), ""));
     EXPECT_FALSE(keys_.Open(page, Read(), ""));
     EXPECT_FALSE(keys_.Open(page, "", ""));
+  }
+}
+
+TEST_F(PageKeysTest, TheFilesOfThePageAreForEverybody) {
+  for (const char* page : {"/", "/page/page.js"}) EXPECT_TRUE(PageKeys::IsPublic(page)) << page;
+  for (const char* page : {"", "/page", "/v1/status", "/v1/history", "/report", "/metrics", "//",
+                           "/tensorboard/", "/v1/agent"}) {
+    EXPECT_FALSE(PageKeys::IsPublic(page)) << page;
   }
 }
 

@@ -29,7 +29,7 @@ namespace tfos::control {
 /// Owner and lifetime: outlives what it was asked to do; owns the stream. Threads: those of one
 /// single-threaded executor. One read and one write at a time.
 /// Errors: operation_aborted once it is closed, eof when the other end has closed,
-/// connection_reset when the connection is broken.
+/// connection_reset when the connection is broken, and `failure` then says why.
 class AsyncStream {
  public:
   using executor_type = boost::asio::any_io_executor;
@@ -39,6 +39,8 @@ class AsyncStream {
       : executor_(executor), stream_(std::move(stream)), socket_(executor, stream_->fd()) {}
 
   executor_type get_executor() { return executor_; }
+  /// What the stream said when it broke; ok before, and when it was closed.
+  const Status& failure() const { return failure_; }
 
   template <typename Buffers, typename Token>
   auto async_read_some(const Buffers& buffers, Token&& token) {
@@ -115,6 +117,7 @@ class AsyncStream {
       const Result<net::Transfer> moved = what.Try(*stream->stream_);
       if (!moved.ok()) {
         error = boost::asio::error::connection_reset;
+        stream->failure_ = moved.status();
         return false;
       }
       bytes = moved->bytes;
@@ -150,6 +153,7 @@ class AsyncStream {
   executor_type executor_;
   std::unique_ptr<net::Stream> stream_;
   WatchedFd socket_;  ///< Of the stream: goes first.
+  Status failure_;
 };
 
 // What Beast calls by these names: at a time limit, and after both ends of a WebSocket have said

@@ -11,7 +11,6 @@
 namespace tfos {
 namespace {
 
-constexpr std::size_t kMaxMetrics = 256;      // in one message
 constexpr std::size_t kMaxMetricBytes = 256;  // of a name or a string value
 constexpr std::size_t kShownNameBytes = 40;   // of a metric's name that is wrong
 constexpr auto kMostInt64 = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
@@ -50,8 +49,9 @@ std::string JsonValue<control::ReportedMetrics>::Read(const Json& json,
     std::string problem;
     if (name.empty() || name.size() > kMaxMetricBytes) {
       problem = fmt::format("must have a name of 1 to {} bytes", kMaxMetricBytes);
-    } else if (value.kept.size() == kMaxMetrics) {
-      problem = fmt::format("comes after {} others, the most that a node reports", kMaxMetrics);
+    } else if (value.kept.size() == control::kMostMetrics) {
+      problem =
+          fmt::format("comes after {} others, the most that a node reports", control::kMostMetrics);
     } else {
       problem = JsonValue<control::MetricValue>::Read(metric, taken, range);
     }

@@ -1,6 +1,7 @@
 #ifndef TFOS_CONTROL_MESSAGES_PARTS_METRICS_H_
 #define TFOS_CONTROL_MESSAGES_PARTS_METRICS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -14,6 +15,9 @@
 namespace tfos::control {
 
 using MetricValue = std::variant<std::int64_t, double, std::string>;
+/// In one message.
+inline constexpr std::size_t kMostMetrics = 256;
+
 using Metrics = std::map<std::string, MetricValue>;
 
 /// Metrics as a program said them: those that can't be carried are dropped and named in words,

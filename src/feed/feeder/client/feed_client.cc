@@ -11,7 +11,9 @@
 #include "feed/feeder/client/feed_client_impl.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/read_position.h"
+#include "net/ack_watch.h"
 #include "net/handshake/handshake.h"
+#include "net/own_unix.h"
 #include "net/socket.h"
 
 namespace tfos::feed {
@@ -19,19 +21,21 @@ namespace {
 
 /// A host that is gone is to be noticed before the wait for progress is over. Here only, as the
 /// node reads at once whatever comes, and a task may take its results slowly.
-constexpr std::chrono::seconds kUnansweredLimit{60};
+constexpr std::chrono::seconds kUnansweredLimit = net::kUnacknowledgedLimit;
 
 /// Before the second handshake; twice as long before each further one.
 constexpr std::chrono::milliseconds kFirstPause{20};
 
 /// A socket of the node: the Unix socket if that is there, else TCP.
 Result<UniqueFd> ConnectSocket(const Endpoint& endpoint, const Wait& wait) {
+  const bool tcp = !endpoint.host.empty() && endpoint.port != 0;
   if (!endpoint.unix_name.empty()) {
     TFOS_ASSIGN_OR_RETURN(std::optional<UniqueFd> local,
-                          net::ConnectOwnUnix(endpoint.unix_name, wait));
+                          tcp ? net::ConnectOwnUnix(endpoint.unix_name, wait)
+                              : net::ConnectOnlyOwnUnix(endpoint.unix_name, wait));
     if (local) return *std::move(local);
   }
-  if (!endpoint.host.empty() && endpoint.port != 0) {
+  if (tcp) {
     return net::ConnectTcp(endpoint.host, endpoint.port, wait, kUnansweredLimit);
   }
   return Status(ErrorKind::kReconnect, "nobody listens there any more");

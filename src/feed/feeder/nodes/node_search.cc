@@ -66,7 +66,7 @@ class Search {
         what_(what),
         ended_(std::make_shared<std::vector<std::atomic<bool>>>(endpoints.size())),
         patience_(
-            std::make_shared<Patience>(Deadline::After(options.progress_timeout), options.check)),
+            std::make_shared<Patience>(Deadline::After(options.connect_timeout), options.check)),
         answers_(endpoints.size()) {}
 
   Result<FoundNodes> Run() {

@@ -32,7 +32,7 @@ struct FoundNodes {
 };
 
 /// Connects to all these nodes at the same time, and asks each what it has of the partition. One
-/// that is slow to answer delays nobody else, and all share one deadline: `progress_timeout`. If
+/// that is slow to answer delays nobody else, and all share one deadline: `connect_timeout`. If
 /// some are slow, the coordinator is asked, too, and those that have ended are waited for no
 /// more.
 ///

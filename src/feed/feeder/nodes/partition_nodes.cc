@@ -96,7 +96,7 @@ Result<std::unique_ptr<FeedClient>> PartitionNodes::Connect(const Endpoint& endp
                               .encryption = options_.encryption,
                               .number = options_.session.key.partition,
                               .check = options_.check},
-                             Deadline::After(options_.progress_timeout));
+                             Deadline::After(options_.connect_timeout));
 }
 
 Status PartitionNodes::Open() {

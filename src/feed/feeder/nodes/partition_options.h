@@ -33,8 +33,11 @@ struct PartitionWriterOptions {
   SessionOptions session;
   /// Whether the rows that an earlier attempt has delivered are compared with those of this one.
   bool check_retries = true;
-  /// How long no node that may be fed says anything; also the time for connecting to all of them.
+  /// How long no node that may be fed says anything.
   std::chrono::milliseconds progress_timeout{600'000};
+  /// The time for connecting to all of them, and for their words what they have of the partition.
+  /// Threads of the nodes give them that wait for no program.
+  std::chrono::milliseconds connect_timeout{600'000};
   /// Ends waits early.
   InterruptCheck check = {};
   /// Only nodes that it names may be done without. Without it, a node that can't be reached is a

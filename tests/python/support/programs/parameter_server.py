@@ -34,6 +34,7 @@ def train(ctx):
             model.train_on_batch(x[start : start + 32], y[start : start + 32])
             server.step()
     model.fit(x, y, batch_size=32, epochs=4, verbose=0, callbacks=[server.callback()])
+    collective.barrier()
     with server:
         pass  # What all have pushed so far.
     found = {

@@ -1,13 +1,15 @@
-"""The driver of test_capture.py: MASTER DIRECTORY. Each of two hosts has a slot for a node.
+"""The driver of test_capture.py: MASTER DIRECTORY WHAT. Each of two hosts has a slot for a node.
 
-It does all that tfos sends between hosts, once encrypted and once open, and writes to the directory
-what a listener must not find.
+`everything`: it does all that tfos sends between hosts, once encrypted and once open. `keys`: one
+short training. It writes to the directory what a listener must not find.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import pathlib
+import socket
 import sys
 
 import numpy as np
@@ -41,13 +43,27 @@ class ConspicuousOpenRow(Row):
 ROW = {"auto": ConspicuousSealedRow, "false": ConspicuousOpenRow}
 
 
-def main(master, directory):
-    spark = session(master, OURS)
-    secrets = {}
-    for encrypt in ("auto", "false"):
-        secrets[encrypt] = run_all(spark, encrypt)
+def main(master, directory, what):
+    settings = {
+        "spark.broadcast.compress": "false",  # Compressed keys would not be found.
+        "spark.locality.wait": "0s",  # Or one host might get all tasks of a job.
+    }
+    spark = session(master, OURS, **settings)
+    if what == "keys":
+        secrets = {"auto": train(spark)}
+    else:
+        secrets = {encrypt: run_all(spark, encrypt) for encrypt in ("auto", "false")}
     spark.stop()
     pathlib.Path(directory, "secrets.json").write_text(json.dumps(secrets))
+
+
+def train(spark):
+    """Returns the token of the cluster."""
+    with tfos.run(
+        spark, take_all, nodes=2, coordinator_advertised_address=OURS, encrypt="auto"
+    ) as cluster:
+        cluster.train(spark.range(ROWS, numPartitions=2).selectExpr("float(id) AS x"))
+    return [cluster._token]
 
 
 def run_all(spark, encrypt):
@@ -76,7 +92,8 @@ def run_all(spark, encrypt):
     with run(read_objects, nodes=2) as cluster:
         cluster.train(objects)
     with run(answer, nodes=1) as cluster:
-        assert len(cluster.inference(objects).collect()) == ROWS
+        # Each host has a slot, so one of the two tasks is not beside the node.
+        assert len(cluster.inference(objects.repartition(2)).collect()) == ROWS
     with run(average, nodes=2, input_mode="tensorflow"):
         pass
     with run(push, nodes=2, parameter_servers=1, input_mode="tensorflow"):
@@ -89,6 +106,11 @@ def run_all(spark, encrypt):
     else:
         raise AssertionError("a program's failure was lost")
     return tokens
+
+
+def take_all(ctx):
+    for _ in ctx.dataset(100, remainder="drop"):
+        pass
 
 
 def read_columns(ctx):
@@ -126,7 +148,18 @@ def push(ctx):
 
 
 def fail(ctx):
-    raise ValueError(f"{ctx.args['marker']}-failure")
+    if not _is_on_our_host():
+        raise ValueError(f"{ctx.args['marker']}-failure")
+
+
+def _is_on_our_host():
+    with socket.socket() as ours:
+        try:
+            ours.bind((OURS, 0))
+        except OSError as error:
+            assert error.errno == errno.EADDRNOTAVAIL, error
+            return False
+    return True
 
 
 if __name__ == "__main__":

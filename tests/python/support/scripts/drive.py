@@ -39,6 +39,8 @@ def context(master):
 
 
 def main():
+    # A shell lets what it runs in the background ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sc = context("local-cluster[2,1,1024]")
     directory, *rest = sys.argv[1:]
     if rest:
@@ -62,13 +64,18 @@ def run(sc, name, action, directory):
         start(sc, program, directory)
         return
     arguments = {"dir": directory, "batch": 10}
-    with tfos.run(sc, program, nodes=2, args=arguments) as cluster:
+    mode = "tensorflow" if action == "wait" else "spark"
+    with tfos.run(sc, program, nodes=2, args=arguments, input_mode=mode) as cluster:
         say("cluster", id=cluster.cluster_id)
         if action == "load":
             say("load")
             cluster.train(sc.parallelize(range(10), 2))
         elif action == "feed":
             feed_until_killed(sc, cluster)
+        elif action == "stop":
+            feed_until_killed(sc, cluster, then=sc.stop)
+        elif action == "wait":
+            wait_until_killed(cluster)
         elif action == "shutdown":
             say("shutdown")
             cluster.shutdown()
@@ -89,8 +96,19 @@ def in_background(function):
     threading.Thread(target=run_or_end, daemon=True).start()
 
 
-def feed_until_killed(sc, cluster):
-    """Says `feed` once a node has rows and a feed task is in its middle."""
+def wait_until_killed(cluster):
+    """Says `wait` once the programs are under way."""
+
+    def say_when_running():
+        wait_for(lambda: all(node.state == "running" for node in cluster.status()), "running nodes")
+        say("wait")
+
+    in_background(say_when_running)
+    cluster.wait()
+
+
+def feed_until_killed(sc, cluster, then=lambda: None):
+    """Says `feed` once a node has rows and a feed task is in its middle, and calls ``then``."""
 
     def say_when_fed():
         wait_for(
@@ -98,6 +116,7 @@ def feed_until_killed(sc, cluster):
             "a row in a node",
         )
         say("feed")
+        then()
 
     in_background(say_when_fed)
     cluster.train(sc.parallelize(range(1_000_000), 4).map(lambda n: (n, b"x" * 1000)), epochs=10)

@@ -1,0 +1,331 @@
+"""The rules of generations.md, as steps from a state to the next ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generation_states import (
+    ABSENT,
+    ADMITTING,
+    BETWEEN,
+    COMPUTED,
+    GONE,
+    LEFT,
+    POSTED,
+    WAITING,
+    Group,
+    Node,
+    Ready,
+    World,
+    put,
+)
+
+
+class Model:
+    """``break_rule`` leaves a part of the protocol out, to show that the search would find it:
+    "barrier" (a node returns as soon as it has computed), "committed" (``group`` says nothing of
+    R), or "leavers" (R does not count those who leave)."""
+
+    def __init__(self, transactions: int, min_nodes: int = 1, break_rule: str = "") -> None:
+        self.transactions = transactions
+        self.min_nodes = min_nodes
+        self.break_rule = break_rule
+
+    # -- steps that a fair run takes sooner or later
+
+    def steps(self, world: World) -> Iterator[tuple[str, World]]:
+        if world.failed:
+            return
+        for number, node in enumerate(world.nodes):
+            if node.alive:
+                yield from self._steps_of(world, number, node)
+            elif number not in world.lost and node.doing != ABSENT:
+                yield f"{number} is found dead", self._lose(world, number)
+        for number, node in enumerate(world.nodes):
+            if node.sent:
+                message, rest = node.sent[0], node.sent[1:]
+                after = put(world, number, node._replace(sent=rest))
+                yield f"ready of {number} arrives: {message}", self._take(after, number, message)
+
+    def _steps_of(self, world: World, number: int, node: Node) -> Iterator[tuple[str, World]]:
+        operation = node.committed
+        if node.doing == BETWEEN and node.must_admit:
+            told = world.generation if world.gathering else -1
+            wanted = max(told, node.generation + 1)
+            ready = self._ready(world, node, wanted, admits=True)
+            doing = node._replace(generation=wanted - 1, doing=ADMITTING, must_admit=False, sent=(*node.sent, ready)
+            )
+            yield f"{number} asks to admit", put(world, number, doing)
+        elif node.doing == BETWEEN and operation == self.transactions:
+            yield f"{number} leaves", put(world, number, node._replace(doing=LEFT))
+        elif node.doing == BETWEEN:
+            knows = self._waits(world)
+            event = (node.generation, number, operation, POSTED, knows)
+            posted = node._replace(doing=POSTED, computed=None)
+            yield f"{number} posts {operation}", put(world, number, posted, log=world.log | {event})
+        elif node.doing == POSTED:
+            knows = [
+                next((entry[4] for entry in world.log if entry[:4] == key), None)
+                for key in ((node.generation, m, operation, POSTED) for m in node.members)
+            ]
+            if None not in knows:
+                event = (node.generation, number, operation, COMPUTED, False)
+                computed = node._replace(doing=COMPUTED, computed=(node.members, any(knows))
+                )
+                yield (
+                    f"{number} computes {operation}",
+                    put(world, number, computed, log=world.log | {event}),
+                )
+        elif node.doing == COMPUTED:
+            done = all(
+                (node.generation, member, operation, COMPUTED, False) in world.log
+                for member in node.members
+            )
+            if done or self.break_rule == "barrier":
+                yield f"{number} returns from {operation}", put(world, number, _returned(node, self.transactions))
+        elif node.doing == LEFT and self._all_left(world, node):
+            yield f"{number} is done", put(world, number, node._replace(doing=GONE))
+        if node.doing in (WAITING, ADMITTING) and node.inbox:
+            message, rest = node.inbox[0], node.inbox[1:]
+            opened = node._replace(inbox=rest)
+            yield f"{number} hears {message}", put(world, number, self._join(opened, message))
+        yield from self._give_up(world, number, node)
+
+    def _give_up(self, world: World, number: int, node: Node) -> Iterator[tuple[str, World]]:
+        """Because the coordinator has said so, or because a connection broke."""
+        last = node.sent[-1] if node.sent else None
+        told = world.generation if world.gathering else -1
+        if node.doing in (POSTED, COMPUTED, LEFT):
+            broken = any(self._has_gone(world, m, node.generation) for m in node.members)
+            if told > node.generation or broken:
+                wanted = max(told, node.generation + 1)
+                leaves = node.doing == LEFT
+                ready = self._ready(world, node, wanted, leaves=leaves)
+                doing = GONE if leaves else WAITING
+                given_up = node._replace(doing=doing, generation=wanted - 1, sent=(*node.sent, ready)
+                )
+                yield f"{number} gives up for {wanted}", put(world, number, given_up)
+        elif node.doing in (WAITING, ADMITTING) and node.members and told > node.generation + 1:
+            # Another generation was opened while it waited. What was said before comes before.
+            if not node.inbox and (last is None or last.generation < told):
+                ready = self._ready(world, node, told, admits=node.doing == ADMITTING)
+                again = node._replace(generation=told - 1, inbox=(), sent=(*node.sent, ready)
+                )
+                yield f"{number} waits for {told}", put(world, number, again)
+
+    def _ready(
+        self, world: World, node: Node, generation: int, leaves: bool = False, admits: bool = False
+    ) -> Ready:
+        return Ready(generation, node.committed, node.state, leaves, admits)
+
+    def _has_gone(self, world: World, number: int, generation: int) -> bool:
+        """Whether its connections of a generation are closed."""
+        node = world.nodes[number]
+        waits = node.generation == generation and node.doing in (WAITING, ADMITTING)
+        return not node.alive or node.generation > generation or waits
+
+    def _all_left(self, world: World, node: Node) -> bool:
+        """All members of its generation have said so, and it has heard them."""
+        return all(
+            world.nodes[m].doing in (LEFT, GONE) and world.nodes[m].generation == node.generation
+            for m in node.members
+        )
+
+    def _waits(self, world: World) -> bool:
+        return any(
+            ready is not None and not ready.state and number not in world.lost
+            for number, ready in enumerate(world.ready)
+        )
+
+    def _join(self, node: Node, group: Group) -> Node:
+        if not node.state:
+            past = (None,) * group.committed
+            return node._replace(doing=BETWEEN,
+                generation=group.generation,
+                members=group.members,
+                committed=group.committed,
+                results=past,
+            )
+        behind = node.committed == group.committed - 1
+        if self.break_rule == "committed":
+            behind = False
+        else:
+            assert behind or node.committed == group.committed, f"{node} hears {group}"
+            assert not behind or node.computed is not None, f"{node} hears {group}"
+        joined = node._replace(generation=group.generation, members=group.members)
+        if behind:
+            return _returned(joined, self.transactions)
+        # It asks again until all do: they know of the node that waits from the same transaction.
+        again = node.doing == ADMITTING and not group.admits
+        return joined._replace(doing=BETWEEN, computed=None, must_admit=again)
+
+    # -- the coordinator
+
+    def _members(self, world: World) -> frozenset[int]:
+        return frozenset(
+            number
+            for number, node in enumerate(world.nodes)
+            if number not in world.lost
+            and number not in world.left
+            and node.state
+            and not (node.doing == GONE and not node.sent)
+        )
+
+    def _newcomers(self, world: World) -> frozenset[int]:
+        return frozenset(
+            number
+            for number, ready in enumerate(world.ready)
+            if ready is not None and not ready.state and number not in world.lost
+        )
+
+    def _lose(self, world: World, number: int) -> World:
+        ready = world.ready[:number] + (None,) + world.ready[number + 1 :]
+        node = world.nodes[number]
+        world = world._replace(lost=world.lost | {number}, ready=ready)
+        if node.doing == GONE and not node.sent:
+            return world  # It had ended before.
+        remaining = len(world.nodes) - len(world.lost) - sum(
+            n.doing == ABSENT for n in world.nodes
+        )
+        if remaining < self.min_nodes:
+            return world._replace(failed=True)
+        if not node.state and number not in self._formed(world):
+            return world  # It only waited.
+        return self._complete(self._open(world))
+
+    def _formed(self, world: World) -> frozenset[int]:
+        """Nodes that were let in and have no state yet."""
+        return frozenset(n for n in world.admitted if not world.nodes[n].state)
+
+    def _open(self, world: World) -> World:
+        if world.gathering:
+            return world
+        # What a node that waits to join has said stays.
+        ready = tuple(each if each and not each.state else None for each in world.ready)
+        return world._replace(generation=world.generation + 1, gathering=True, ready=ready
+        )
+
+    def _take(self, world: World, number: int, message: Ready) -> World:
+        if number in world.lost:
+            return world
+        if self.break_rule != "leavers" or not message.leaves:
+            world = world._replace(committed=max(world.committed, message.committed))
+        if message.leaves:
+            world = world._replace(left=world.left | {number})
+        if not message.state and message.generation == 0:
+            ready = world.ready[:number] + (message,) + world.ready[number + 1 :]
+            return world._replace(ready=ready)
+        if not world.gathering and message.generation == world.generation + 1:
+            world = self._open(world)
+        if world.gathering and message.generation == world.generation and not message.leaves:
+            ready = world.ready[:number] + (message,) + world.ready[number + 1 :]
+            world = world._replace(ready=ready)
+        return self._complete(world)
+
+    def _complete(self, world: World) -> World:
+        """Forms the generation that is gathered, once all members are ready."""
+        if not world.gathering:
+            return world
+        members = self._members(world)
+        fresh = self._formed(world) - world.lost
+        if not members:
+            # Those who have left did all there was to do; nobody is left to give state.
+            return world._replace(gathering=False, failed=bool(fresh))
+        members |= fresh
+        answers = {number: world.ready[number] for number in members}
+        if any(a is None or a.generation != world.generation for a in answers.values()):
+            return world
+        admits = all(answer is not None and answer.admits for answer in answers.values())
+        if admits:
+            members |= self._newcomers(world)
+        group = Group(world.generation, world.committed, members, admits)
+        assert len(members) >= 1, "a generation without members"
+        assert any(world.nodes[number].state for number in members), "a generation without state"
+        nodes = tuple(
+            node._replace(inbox=(group,)) if number in members else node
+            for number, node in enumerate(world.nodes)
+        )
+        ready = tuple(
+            None if number in members else each for number, each in enumerate(world.ready)
+        )
+        admitted = world.admitted | frozenset(n for n in members if not world.nodes[n].state)
+        return world._replace(nodes=nodes, gathering=False, ready=ready, admitted=admitted)
+
+    # -- what nobody wants
+
+    def failures(self, world: World) -> Iterator[tuple[str, World]]:
+        if world.failed:
+            return
+        for number, node in enumerate(world.nodes):
+            if node.doing == ABSENT:
+                if world.joins:
+                    yield from self._come(world, number, node)
+            elif world.failures and node.alive and number not in world.lost:
+                fewer = world._replace(failures=world.failures - 1)
+                dead = node._replace(alive=False)
+                yield f"{number} dies", put(fewer, number, dead)
+                if node.doing != GONE:
+                    yield f"{number} is declared lost", self._lose(fewer, number)
+
+    def _come(self, world: World, number: int, node: Node) -> Iterator[tuple[str, World]]:
+        waits = node._replace(doing=WAITING, generation=-1, sent=(Ready(0, 0, False, False, False),)
+        )
+        after = put(world, number, waits, joins=world.joins - 1)
+        yield f"{number} comes", after
+
+    # -- what must hold
+
+    def check(self, world: World) -> str:
+        """What is wrong with a state; empty if nothing is."""
+        known = [
+            (number, node)
+            for number, node in enumerate(world.nodes)
+            if node.alive and number not in world.lost
+        ]
+        for number, node in known:
+            for operation, result in enumerate(node.results):
+                if result is None:
+                    continue
+                if number not in result:
+                    return f"{number} is not part of its transaction {operation}"
+                for other, another in known:
+                    if len(another.results) > operation:
+                        theirs = another.results[operation]
+                        if theirs is not None and theirs != result:
+                            return (
+                                f"transaction {operation} is one of {sorted(result)} to {number}, "
+                                f"and of {sorted(theirs)} to {other}"
+                            )
+        return ""
+
+    def check_end(self, world: World) -> str:
+        """What is wrong with a state in which nothing more happens by itself."""
+        if world.failed:
+            return ""
+        for number, node in enumerate(world.nodes):
+            if not node.alive or number in world.lost or node.doing in (ABSENT, GONE):
+                continue
+            if not node.state and node.doing == WAITING and self._is_over(world):
+                continue  # It came too late: the cluster's end ends it.
+            return f"{number} waits for ever: {node}"
+        return ""
+
+    def _is_over(self, world: World) -> bool:
+        return all(
+            node.doing in (GONE, ABSENT)
+            for number, node in enumerate(world.nodes)
+            if node.state and node.alive and number not in world.lost
+        )
+
+
+def _returned(node: Node, transactions: int) -> Node:
+    assert node.computed is not None
+    result, knows = node.computed
+    return node._replace(doing=BETWEEN,
+        committed=node.committed + 1,
+        results=(*node.results, result),
+        computed=None,
+        state=True,
+        # At its end a program lets nobody in.
+        must_admit=knows and node.committed + 1 < transactions,
+    )

@@ -1,0 +1,115 @@
+"""What a state of the model holds."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+#: What a node is doing. GONE: its program has ended, and it is no member of later generations.
+BETWEEN, POSTED, COMPUTED, WAITING, ADMITTING, LEFT, GONE, ABSENT = (
+    "between",
+    "posted",
+    "computed",
+    "waiting",
+    "admitting",
+    "left",
+    "gone",
+    "absent",
+)
+
+
+class Ready(NamedTuple):
+    """The message of a node."""
+
+    generation: int
+    committed: int
+    state: bool
+    leaves: bool
+    admits: bool
+
+
+class Group(NamedTuple):
+    """The coordinator's message to those that are ready."""
+
+    generation: int
+    committed: int
+    members: frozenset[int]
+    admits: bool
+
+
+class Node(NamedTuple):
+    doing: str
+    generation: int
+    members: frozenset[int]
+    committed: int = 0
+    #: The contributors to the next transaction, if it has computed that; and to each it returned
+    #: from. A node that joined has None for those before.
+    computed: tuple[frozenset[int], bool] | None = None
+    results: tuple[frozenset[int] | None, ...] = ()
+    state: bool = True
+    alive: bool = True
+    #: Of the last transaction: all who returned from it know that a node waits to join.
+    must_admit: bool = False
+    sent: tuple[Ready, ...] = ()
+    inbox: tuple[Group, ...] = ()
+
+
+class World(NamedTuple):
+    nodes: tuple[Node, ...]
+    #: What members have done in which generation: (generation, node, transaction, what, knows).
+    log: frozenset[tuple[int, int, int, str, bool]]
+    generation: int
+    gathering: bool
+    ready: tuple[Ready | None, ...]
+    lost: frozenset[int]
+    left: frozenset[int]
+    #: Those that were let in.
+    admitted: frozenset[int]
+    committed: int
+    failed: bool
+    failures: int
+    joins: int
+
+
+def initial(nodes: int, failures: int, joins: int) -> World:
+    """``nodes`` members of generation 0, and as many more that may join."""
+    members = frozenset(range(nodes))
+    old = tuple(Node(BETWEEN, 0, members) for _ in range(nodes))
+    new = tuple(Node(ABSENT, 0, frozenset(), state=False) for _ in range(joins))
+    return World(
+        nodes=old + new,
+        log=frozenset(),
+        generation=0,
+        gathering=False,
+        ready=(None,) * (nodes + joins),
+        lost=frozenset(),
+        left=frozenset(),
+        admitted=frozenset(),
+        committed=0,
+        failed=False,
+        failures=failures,
+        joins=joins,
+    )
+
+
+def put(world: World, number: int, node: Node, **changes: Any) -> World:
+    nodes = world.nodes[:number] + (node,) + world.nodes[number + 1 :]
+    return world._replace(nodes=nodes, **changes)
+
+
+def tidied(world: World) -> World:
+    """The same without what nobody can see any more, so that there are fewer states."""
+    nodes = tuple(
+        Node(node.doing, node.generation, frozenset(), state=node.state, alive=False)._replace(
+            sent=() if number in world.lost else node.sent
+        )
+        if not node.alive
+        else node
+        for number, node in enumerate(world.nodes)
+    )
+    oldest = min(
+        (node.generation for node in nodes if node.alive and node.doing in (BETWEEN, POSTED, COMPUTED)),
+        default=sys.maxsize,
+    )
+    log = frozenset(entry for entry in world.log if entry[0] >= oldest)
+    return world._replace(nodes=nodes, log=log)

@@ -1,0 +1,97 @@
+"""The coordinator's page for people: its link, and the report that it makes of a run."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import tempfile
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+from tfos.base.network import host_and_port
+from tfos.errors import BadInputError, TfosError
+
+#: Below the page's address.
+REPORT_PATH = "v1/report"
+
+
+@dataclass(frozen=True)
+class PageLink:
+    """Where a browser finds the page, and with which key.
+
+    Owner and lifetime: a value. Threads: any.
+
+    Attributes:
+        base_url: the page's address; it ends with a slash.
+        key: the key to read, 64 hexadecimal digits. It opens nothing but pages.
+    """
+
+    base_url: str
+    key: str
+
+    @classmethod
+    def of(cls, address: str, port: int, key: str) -> PageLink:
+        """Of the coordinator at this address."""
+        return cls(f"http://{host_and_port(address, port)}/", key)
+
+    @classmethod
+    def parse(cls, link: str) -> PageLink:
+        """Of the link that the driver printed. Raises :class:`BadInputError` for anything else."""
+        parts = urlsplit(link.strip())
+        key = parse_qs(parts.fragment).get("key", [""])[0]
+        if parts.scheme not in ("http", "https") or not parts.netloc or not key:
+            raise BadInputError(
+                "this is not a link to a cluster's page: expected http://HOST:PORT/#key=KEY, as "
+                "the driver prints it when the cluster starts"
+            )
+        return cls(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/", key)
+
+    def __str__(self) -> str:
+        # Browsers keep what follows the `#` to themselves, so no server's log has the key.
+        return f"{self.base_url}#key={self.key}"
+
+    def fetch_report(self, timeout: float) -> bytes:
+        """The page as one HTML file, with all that it shows at this moment. ``timeout``: seconds
+        without any progress.
+
+        Raises :class:`BadInputError` for a wrong key, and :class:`TfosError` where the coordinator
+        does not answer."""
+        request = urllib.request.Request(
+            self.base_url + REPORT_PATH, headers={"Authorization": f"Bearer {self.key}"}
+        )
+        # Not through a proxy of the environment, which would learn the key.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=timeout) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code == 401:
+                    raise BadInputError(
+                        f"the key does not open the cluster at {self.base_url}: each cluster has "
+                        "its own. Take the link that the driver of this cluster has printed"
+                    ) from None
+                raise TfosError(
+                    f"{self.base_url}{REPORT_PATH} answered {error.code} {error.reason}"
+                ) from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            raise TfosError(
+                f"the coordinator at {self.base_url} does not answer ({reason}). Either the "
+                "cluster has ended, or this host can't reach it"
+            ) from error
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes a file so that nobody finds a part of it. Only this user may read a new one."""
+    folder = os.path.dirname(os.path.abspath(path))
+    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".report-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

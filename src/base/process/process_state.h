@@ -1,0 +1,36 @@
+#ifndef TFOS_BASE_PROCESS_PROCESS_STATE_H_
+#define TFOS_BASE_PROCESS_PROCESS_STATE_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+#include "tfos/status.h"
+
+namespace tfos {
+
+/// What the kernel says of a process: of its main thread, where threads may differ.
+///
+/// Owner and lifetime: a value. Threads: any.
+struct ProcessState {
+  /// As in proc(5): R runs or could, S sleeps, D waits in the kernel and can't be interrupted, T is
+  /// stopped by a signal, t by a debugger, Z has ended.
+  char state = '?';
+  pid_t tracer = 0;           ///< A debugger that is attached; zero: none.
+  bool dumping_core = false;  ///< It has crashed, and the kernel writes its memory to a file.
+  std::string waits_in = {};  ///< The function of the kernel; empty where that is kept secret.
+};
+
+/// Reads it from /proc. Errors: reconnect when there is no such process.
+Result<ProcessState> ReadProcessState(pid_t pid);
+
+/// The same from the text of /proc/PID/status and /proc/PID/wchan.
+ProcessState ParseProcessState(std::string_view status, std::string_view wchan);
+
+/// Why a process in this state does nothing, for people: "it is stopped (...)".
+std::string DescribeStandstill(const ProcessState& state);
+
+}  // namespace tfos
+
+#endif  // TFOS_BASE_PROCESS_PROCESS_STATE_H_

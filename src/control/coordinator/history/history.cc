@@ -1,0 +1,219 @@
+#include "control/coordinator/history/history.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "base/format.h"
+#include "base/text/json_fields.h"
+
+namespace tfos::control {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+/// For all samples of a tier: 12 MiB.
+constexpr std::size_t kMostValues = 3u << 20;
+/// What a node reports, roughly.
+constexpr std::size_t kTypicalNames = 32;
+constexpr std::size_t kFewestMoments = 88;
+constexpr std::size_t kMostMoments = 360;
+/// Large clusters are looked at less often: one interval more for each so many nodes.
+constexpr std::size_t kNodesPerInterval = 200;
+/// Over less, heartbeats that come a little early or late would show as bumps.
+constexpr milliseconds kRateWindow(5000);
+
+constexpr std::array<std::string_view, 11> kCounters = {
+    "rows",
+    "batches",
+    "step",
+    "result_rows",
+    "feed_bytes",
+    "feed_chunks",
+    "feed_node_wait_seconds",
+    "feed_feeder_wait_seconds",
+    "cpu_seconds",
+    "parameter_pushes",
+    "parameter_bytes_received",
+};
+/// What the ledger counts, which a table shows better than a curve.
+constexpr std::array<std::string_view, 5> kNotKept = {"items_", "rows_", "asked_for_more",
+                                                      "metrics_left_out", "feed_sessions"};
+
+bool IsKept(std::string_view name) {
+  return std::ranges::none_of(kNotKept, [&](auto prefix) { return name.starts_with(prefix); });
+}
+
+std::size_t MomentsFor(std::size_t nodes) {
+  return std::clamp(kMostValues / (kTypicalNames * std::max<std::size_t>(nodes, 1)), kFewestMoments,
+                    kMostMoments);
+}
+
+std::optional<float> NumberOf(const MetricValue& value) {
+  if (const auto* real = std::get_if<double>(&value)) return static_cast<float>(*real);
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<float>(*whole);
+  return std::nullopt;
+}
+
+void AppendNumber(float value, std::string& json) {
+  if (!std::isfinite(value)) {
+    json += "null";
+  } else {
+    fmt::format_to(std::back_inserter(json), "{:.6g}", value);
+  }
+}
+
+void AppendNumbers(std::string_view name, const std::vector<float>& values, std::string& json) {
+  json += fmt::format("\"{}\":[", name);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) json += ',';
+    AppendNumber(values[i], json);
+  }
+  json += ']';
+}
+
+/// What a counter grew by in a second, over the last samples.
+std::vector<float> Rates(const std::vector<milliseconds>& times, const std::vector<float>& values) {
+  std::vector<float> rates(values.size(), kUnknown);
+  std::size_t from = 0;
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    while (from + 1 < i && times[i] - times[from + 1] >= kRateWindow) ++from;
+    while (from + 1 < i && std::isnan(values[from])) ++from;
+    const float grown = values[i] - values[from];
+    const float seconds = std::chrono::duration<float>(times[i] - times[from]).count();
+    // NaN compares as false. Less than before: the program counts anew.
+    if (grown >= 0 && seconds > 0) rates[i] = grown / seconds;
+  }
+  return rates;
+}
+
+/// Of all nodes that report a name, at each moment.
+struct Spread {
+  explicit Spread(std::size_t moments)
+      : sum(moments, kUnknown), mean(sum), least(sum), most(sum), count(moments) {}
+
+  void Add(const std::vector<float>& curve) {
+    for (std::size_t i = 0; i < curve.size(); ++i) {
+      if (!std::isfinite(curve[i])) continue;
+      const bool first = count[i]++ == 0;
+      sum[i] = first ? curve[i] : sum[i] + curve[i];
+      mean[i] = sum[i] / static_cast<float>(count[i]);
+      least[i] = first ? curve[i] : std::min(least[i], curve[i]);
+      most[i] = first ? curve[i] : std::max(most[i], curve[i]);
+    }
+  }
+
+  std::vector<float> sum;
+  std::vector<float> mean;
+  std::vector<float> least;
+  std::vector<float> most;
+  std::vector<int> count;
+};
+
+}  // namespace
+
+History::History(std::size_t nodes, milliseconds interval)
+    : nodes_(nodes),
+      interval_(interval),
+      recent_{SampleTable(MomentsFor(nodes),
+                          interval * static_cast<int>(1 + nodes / kNodesPerInterval),
+                          SampleTable::WhenFull::kDropOldest)},
+      whole_{SampleTable(MomentsFor(nodes), interval, SampleTable::WhenFull::kHalve)} {}
+
+void History::Update(int node_id, const Metrics& metrics) {
+  const auto node = static_cast<std::size_t>(node_id);
+  if (node >= nodes_) return;
+  for (const auto& [name, value] : metrics) {
+    const std::optional<float> number = NumberOf(value);
+    if (!number.has_value()) continue;
+    auto known = number_of_.find(name);
+    if (known == number_of_.end()) {
+      if (names_.size() == kMostNames || !IsKept(name)) continue;
+      known = number_of_.emplace(name, names_.size()).first;
+      names_.push_back({.name = name,
+                        .counter = std::ranges::find(kCounters, name) != kCounters.end(),
+                        .latest = std::vector<float>(nodes_, kUnknown)});
+      for (Tier* tier : {&recent_, &whole_}) tier->columns.emplace_back(nodes_, -1);
+    }
+    const std::size_t at = known->second;
+    names_[at].latest[node] = *number;
+    for (Tier* tier : {&recent_, &whole_}) {
+      int& column = tier->columns[at][node];
+      if (column < 0) column = static_cast<int>(tier->table.AddColumn());
+    }
+  }
+}
+
+void History::Sample(milliseconds now) {
+  Sample(recent_, now);
+  Sample(whole_, now);
+}
+
+void History::Sample(Tier& tier, milliseconds now) const {
+  if (!tier.table.Begin(now)) return;
+  for (std::size_t name = 0; name < names_.size(); ++name) {
+    for (std::size_t node = 0; node < nodes_; ++node) {
+      const int column = tier.columns[name][node];
+      if (column < 0) continue;
+      tier.table.Set(static_cast<std::size_t>(column), names_[name].latest[node]);
+    }
+  }
+}
+
+std::vector<float> History::Curve(const Tier& tier, std::size_t name, std::size_t node) const {
+  const int column = tier.columns[name][node];
+  if (column < 0) return {};
+  const std::vector<float>& values = tier.table.column(static_cast<std::size_t>(column));
+  return names_[name].counter ? Rates(tier.table.times(), values) : values;
+}
+
+void History::AppendSeries(const Tier& tier, std::size_t name, const std::vector<int>& nodes,
+                           std::string& json) const {
+  Spread spread(tier.table.times().size());
+  std::vector<std::pair<int, std::vector<float>>> own;
+  for (std::size_t node = 0; node < nodes_; ++node) {
+    std::vector<float> curve = Curve(tier, name, node);
+    if (curve.empty()) continue;
+    spread.Add(curve);
+    const int id = static_cast<int>(node);
+    if (std::ranges::find(nodes, id) != nodes.end()) own.emplace_back(id, std::move(curve));
+  }
+  std::string quoted = WriteJsonLine(names_[name].name);
+  json += fmt::format("{}:{{\"kind\":\"{}\",", quoted, names_[name].counter ? "rate" : "value");
+  AppendNumbers("sum", spread.sum, json);
+  json += ',';
+  AppendNumbers("mean", spread.mean, json);
+  json += ',';
+  AppendNumbers("min", spread.least, json);
+  json += ',';
+  AppendNumbers("max", spread.most, json);
+  json += ",\"nodes\":{";
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (i > 0) json += ',';
+    AppendNumbers(std::to_string(own[i].first), own[i].second, json);
+  }
+  json += "}}";
+}
+
+std::string History::Json(Range range, const std::vector<int>& nodes) const {
+  const Tier& tier = range == Range::kRecent ? recent_ : whole_;
+  std::string json = fmt::format("\"interval_ms\":{},\"times\":[", tier.table.interval().count());
+  for (std::size_t i = 0; i < tier.table.times().size(); ++i) {
+    fmt::format_to(std::back_inserter(json), "{}{}", i > 0 ? "," : "",
+                   tier.table.times()[i].count());
+  }
+  json += "],\"series\":{";
+  for (std::size_t name = 0; name < names_.size(); ++name) {
+    if (name > 0) json += ',';
+    AppendSeries(tier, name, nodes, json);
+  }
+  json += '}';
+  return json;
+}
+
+}  // namespace tfos::control

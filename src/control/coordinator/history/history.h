@@ -1,0 +1,76 @@
+#ifndef TFOS_CONTROL_COORDINATOR_HISTORY_HISTORY_H_
+#define TFOS_CONTROL_COORDINATOR_HISTORY_HISTORY_H_
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/coordinator/history/sample_table.h"
+#include "control/messages/parts/metrics.h"
+
+namespace tfos::control {
+
+/// What the nodes' numbers were over time: of the last minutes closely, and of the whole run in
+/// ever longer steps. Its memory depends on the numbers of nodes and names alone: for 1,000 nodes
+/// with 32 names it is 25 MB.
+///
+/// Counters are kept as they were reported and told as what they grew by in a second, so that no
+/// sample that is left out makes a rate wrong.
+///
+/// Owner and lifetime: a value. Threads: one at a time. Errors: none; of more than kMostNames names
+/// the later ones are left out. Units: times count from the start of the cluster.
+class History {
+ public:
+  enum class Range { kRecent, kWhole };
+  static constexpr std::size_t kMostNames = 48;
+  /// Nodes whose own curves one answer holds.
+  static constexpr std::size_t kMostNodes = 64;
+
+  /// `interval`: between two calls of `Sample`.
+  History(std::size_t nodes, std::chrono::milliseconds interval);
+
+  /// Takes what a node has reported: its latest values, until it reports others.
+  void Update(int node_id, const Metrics& metrics);
+  /// Takes the latest values as those of `now`.
+  void Sample(std::chrono::milliseconds now);
+
+  /// The members `interval_ms`, `times` and `series` of an object of JSON, with the curves of
+  /// `nodes` beside the sums and means of all (docs/formats/control-protocol.md).
+  std::string Json(Range range, const std::vector<int>& nodes) const;
+
+  std::size_t nodes() const { return nodes_; }
+
+ private:
+  struct Tier {
+    SampleTable table;
+    /// By name, and then by node: the column; -1 where a node never reported the name.
+    std::vector<std::vector<int>> columns = {};
+  };
+  /// What a node has reported last; NaN: nothing.
+  struct Name {
+    std::string name;
+    bool counter = false;
+    std::vector<float> latest;
+  };
+
+  void Sample(Tier& tier, std::chrono::milliseconds now) const;
+  /// The numbers of one node over time, as they are told; empty when it has none.
+  std::vector<float> Curve(const Tier& tier, std::size_t name, std::size_t node) const;
+  void AppendSeries(const Tier& tier, std::size_t name, const std::vector<int>& nodes,
+                    std::string& json) const;
+
+  const std::size_t nodes_;
+  const std::chrono::milliseconds interval_;
+  std::vector<Name> names_;
+  std::map<std::string, std::size_t, std::less<>> number_of_;
+  Tier recent_;
+  Tier whole_;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_COORDINATOR_HISTORY_HISTORY_H_

@@ -1,0 +1,130 @@
+#include "control/coordinator/history/history.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace tfos::control {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Gt;
+using ::testing::Le;
+
+constexpr milliseconds kSecond(1000);
+
+json Read(const History& history, const std::vector<int>& nodes = {},
+          History::Range range = History::Range::kRecent) {
+  return json::parse("{" + history.Json(range, nodes) + "}");
+}
+
+TEST(HistoryTest, TellsValuesOfNodesAndOfAll) {
+  History history(3, kSecond);
+  history.Update(0, {{"loss", 1.0}, {"phase", "warm"}});
+  history.Update(1, {{"loss", 3.0}});
+  history.Sample(milliseconds(0));
+  history.Update(1, {{"loss", 2.0}});
+  history.Sample(kSecond);
+  const json read = Read(history, {1, 2});
+  EXPECT_THAT(read["times"], ElementsAre(0, 1000));
+  const json& loss = read["series"]["loss"];
+  EXPECT_EQ(loss["kind"], "value");
+  EXPECT_THAT(loss["mean"], ElementsAre(2, 1.5));
+  EXPECT_THAT(loss["min"], ElementsAre(1, 1));
+  EXPECT_THAT(loss["max"], ElementsAre(3, 2));
+  EXPECT_THAT(loss["sum"], ElementsAre(4, 3));
+  EXPECT_THAT(loss["nodes"]["1"], ElementsAre(3, 2));
+  EXPECT_EQ(loss["nodes"].size(), 1u);  // node 2 has reported none
+  EXPECT_FALSE(read["series"].contains("phase"));
+}
+
+TEST(HistoryTest, TellsCountersAsWhatTheyGrewBy) {
+  History history(2, kSecond);
+  for (int i = 0; i < 10; ++i) {
+    history.Update(0, {{"rows", std::int64_t{100} * i}});
+    history.Update(1, {{"rows", std::int64_t{300} * i}});
+    history.Sample(i * kSecond);
+  }
+  const json rows = Read(history, {0})["series"]["rows"];
+  EXPECT_EQ(rows["kind"], "rate");
+  EXPECT_EQ(rows["mean"][0], nullptr);
+  EXPECT_EQ(rows["mean"][9], 200);
+  EXPECT_EQ(rows["sum"][9], 400);
+  EXPECT_EQ(rows["nodes"]["0"][9], 100);
+}
+
+TEST(HistoryTest, ACounterThatBeginsAnewHasNoRateForAMoment) {
+  History history(1, kSecond);
+  history.Update(0, {{"step", std::int64_t{50}}});
+  history.Sample(milliseconds(0));
+  history.Update(0, {{"step", std::int64_t{1}}});
+  history.Sample(kSecond);
+  EXPECT_EQ(Read(history)["series"]["step"]["mean"][1], nullptr);
+}
+
+/// Heartbeats and samples have clocks of their own: now none, now two come between two samples.
+TEST(HistoryTest, RatesDoNotShowWhenHeartbeatsCome) {
+  History history(1, kSecond);
+  std::int64_t rows = 0;
+  for (int i = 0; i < 30; ++i) {
+    if (i % 2 == 0) history.Update(0, {{"rows", rows += 200}});
+    history.Sample(i * kSecond);
+  }
+  const json rates = Read(history)["series"]["rows"]["mean"];
+  for (std::size_t i = 6; i < rates.size(); ++i) {
+    EXPECT_NEAR(rates[i].get<double>(), 100, 21) << i;
+  }
+}
+
+TEST(HistoryTest, TheWholeRunKeepsItsRatesThroughHalving) {
+  History history(1, kSecond);
+  for (int i = 0; i < 7200; ++i) {
+    history.Update(0, {{"rows", std::int64_t{100} * i}});
+    history.Sample(i * kSecond);
+  }
+  const json read = Read(history, {}, History::Range::kWhole);
+  EXPECT_LT(read["times"][0].get<int>(), 40'000);
+  EXPECT_GT(read["times"].back().get<int>(), 7'100'000);
+  EXPECT_THAT(read["times"].size(), Le(360u));
+  json rates = read["series"]["rows"]["mean"];
+  rates.erase(0);
+  EXPECT_THAT(rates, Each(100));
+}
+
+TEST(HistoryTest, NamesHaveABound) {
+  History history(1, kSecond);
+  for (int i = 0; i < 1000; ++i) history.Update(0, {{"made_up_" + std::to_string(i), 1.0}});
+  history.Sample(milliseconds(0));
+  EXPECT_EQ(Read(history)["series"].size(), History::kMostNames);
+}
+
+TEST(HistoryTest, ALargeClusterHasFewerMomentsAndCoversAsLong) {
+  History history(1000, kSecond);
+  for (int i = 0; i < 3600; ++i) {
+    history.Update(i % 1000, {{"loss", 1.0}});
+    history.Sample(i * kSecond);
+  }
+  const json recent = Read(history);
+  EXPECT_THAT(recent["times"].size(), Le(96u));
+  const int covered = recent["times"].back().get<int>() - recent["times"][0].get<int>();
+  EXPECT_THAT(covered, Gt(300'000));
+}
+
+TEST(HistoryTest, NamesOfProgramsAndNodesThatAreNoneDoNoHarm) {
+  History history(1, kSecond);
+  history.Update(0, {{"a\"}\n\xff", 1.0}});
+  history.Update(7, {{"loss", 1.0}});
+  history.Update(-1, {{"loss", 1.0}});
+  history.Sample(milliseconds(0));
+  EXPECT_EQ(Read(history, {7, -1})["series"].size(), 1u);
+}
+
+}  // namespace
+}  // namespace tfos::control

@@ -1,0 +1,141 @@
+#include "control/coordinator/history/run_record.h"
+
+#include <charconv>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "base/format.h"
+#include "base/text/json_fields.h"
+
+namespace tfos::control {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kNoNode = -1;
+/// Queues are few; a driver that makes up names must not fill the memory.
+constexpr std::size_t kMostQueues = 64;
+
+Status BadQuery(std::string_view part) {
+  return Status(ErrorKind::kBadInput,
+                fmt::format("'{}' is wrong: expected range=recent or range=whole, nodes=0,3 with "
+                            "at most {} nodes, and events_from=N, joined by &",
+                            part, History::kMostNodes));
+}
+
+template <typename Number>
+bool ParseNumber(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= 0;
+}
+
+/// What is in front of `separator`, and takes both away from `text`.
+std::string_view TakeUntil(char separator, std::string_view& text) {
+  const std::size_t at = text.find(separator);
+  const std::string_view part = text.substr(0, at);
+  text = at == std::string_view::npos ? std::string_view() : text.substr(at + 1);
+  return part;
+}
+
+bool ParseNodes(std::string_view list, std::vector<int>& nodes) {
+  while (!list.empty()) {
+    if (nodes.size() == History::kMostNodes) return false;
+    if (!ParseNumber(TakeUntil(',', list), nodes.emplace_back())) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<HistoryQuery> HistoryQuery::Parse(std::string_view query) {
+  HistoryQuery parsed;
+  while (!query.empty()) {
+    const std::string_view part = TakeUntil('&', query);
+    std::string_view value = part;
+    const std::string_view name = TakeUntil('=', value);
+    bool good = false;
+    if (name == "range") {
+      good = value == "recent" || value == "whole";
+      parsed.range = value == "whole" ? History::Range::kWhole : History::Range::kRecent;
+    } else if (name == "nodes") {
+      good = ParseNodes(value, parsed.nodes);
+    } else if (name == "events_from") {
+      good = ParseNumber(value, parsed.events_from);
+    }
+    if (!good) return BadQuery(part);
+  }
+  return parsed;
+}
+
+RunRecord::RunRecord(std::string cluster_id, std::size_t nodes, milliseconds interval,
+                     Clock::TimePoint now)
+    : cluster_id_(std::move(cluster_id)),
+      begun_(now),
+      started_ms_(std::chrono::duration_cast<milliseconds>(
+                      std::chrono::system_clock::now().time_since_epoch())
+                      .count()),
+      history_(nodes, interval) {}
+
+milliseconds RunRecord::Since(Clock::TimePoint now) const {
+  return std::chrono::duration_cast<milliseconds>(now - begun_);
+}
+
+void RunRecord::Take(const DriverMessage& message, Clock::TimePoint now) {
+  const auto add = [&](int node_id, std::string text) {
+    events_.Add(Since(now), node_id, std::move(text));
+  };
+  if (const auto* ended = std::get_if<EndEpoch>(&message)) {
+    if (epochs_fed_.size() < kMostQueues || epochs_fed_.contains(ended->queue)) {
+      epochs_fed_[ended->queue] = ended->epoch + std::int64_t{1};
+    }
+    add(kNoNode, fmt::format("epoch {} of the queue '{}' was fed", ended->epoch + std::int64_t{1},
+                             ended->queue));
+  } else if (std::holds_alternative<EndFeed>(message)) {
+    add(kNoNode, "the feed has ended");
+  } else if (const auto* stop = std::get_if<Stop>(&message)) {
+    add(kNoNode, fmt::format("the driver stops all nodes: {}", stop->reason));
+  } else if (const auto* leaving = std::get_if<NodeLeaving>(&message)) {
+    add(leaving->node_id, fmt::format("Spark takes its executor away: {}", leaving->reason));
+  } else if (const auto* activity = std::get_if<Activity>(&message)) {
+    activity_ = *activity;
+  }
+}
+
+void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
+  if (const auto* changed = std::get_if<NodeChanged>(&event)) {
+    events_.AddState(Since(now), changed->node);
+  } else if (const auto* formed = std::get_if<ClusterFormed>(&event)) {
+    events_.Add(Since(now), kNoNode,
+                fmt::format("the cluster has formed: {} nodes", formed->nodes.size()));
+  } else if (const auto* failed = std::get_if<ClusterFailed>(&event)) {
+    const Failure& failure = failed->failure;
+    events_.Add(
+        Since(now), failure.node_id,
+        fmt::format("the cluster has failed: {}: {}", failure.report.step, failure.report.message));
+  } else if (const auto* ended = std::get_if<NodeFeedTerminated>(&event)) {
+    events_.Add(Since(now), ended->node_id, "its program wants no more rows");
+  } else if (std::holds_alternative<Finished>(event)) {
+    events_.Add(Since(now), kNoNode, "every node has ended");
+  }
+}
+
+std::string RunRecord::ActivityJson() const {
+  return WriteJsonLine({{"doing", activity_.doing},
+                        {"items_read", activity_.items_read},
+                        {"items_moved", activity_.items_moved},
+                        {"pickled_batches", activity_.pickled_batches},
+                        {"cut_short", activity_.cut_short},
+                        {"epochs_fed", epochs_fed_}});
+}
+
+std::string RunRecord::Json(const HistoryQuery& query, Clock::TimePoint now) const {
+  return fmt::format(R"({{"cluster_id":{},"started_ms":{},"now_ms":{},"activity":{},"events":{},)"
+                     R"("events_count":{},"range":"{}",{}}})",
+                     WriteJsonLine(cluster_id_), started_ms_, Since(now).count(), ActivityJson(),
+                     events_.Json(query.events_from), events_.count(),
+                     query.range == History::Range::kWhole ? "whole" : "recent",
+                     history_.Json(query.range, query.nodes));
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,66 @@
+#ifndef TFOS_CONTROL_COORDINATOR_HISTORY_RUN_RECORD_H_
+#define TFOS_CONTROL_COORDINATOR_HISTORY_RUN_RECORD_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time/deadline.h"
+#include "control/coordinator/history/event_log.h"
+#include "control/coordinator/history/history.h"
+#include "control/messages/driver_messages.h"
+#include "control/messages/parts/metrics.h"
+#include "tfos/status.h"
+
+namespace tfos::control {
+
+/// What somebody wants to know of a run.
+struct HistoryQuery {
+  History::Range range = History::Range::kRecent;
+  std::vector<int> nodes = {};  ///< Whose own curves are wanted.
+  std::int64_t events_from = 0;
+
+  /// Of `range=recent|whole&nodes=0,3&events_from=17`, each of which may be missing. Bad input,
+  /// naming what is wrong, for anything else and for more than History::kMostNodes nodes.
+  static Result<HistoryQuery> Parse(std::string_view query);
+};
+
+/// How a cluster's run has gone so far: its numbers over time, its events, what the driver is at.
+///
+/// Owner and lifetime: the coordinator's; a value. Threads: one at a time. Errors: none.
+class RunRecord {
+ public:
+  RunRecord(std::string cluster_id, std::size_t nodes, std::chrono::milliseconds interval,
+            Clock::TimePoint now);
+
+  void Take(const DriverMessage& message, Clock::TimePoint now);
+  void Take(const CoordinatorEvent& event, Clock::TimePoint now);
+  /// Takes what a node has reported.
+  void Update(int node_id, const Metrics& metrics) { history_.Update(node_id, metrics); }
+  /// To be called in each interval.
+  void Sample(Clock::TimePoint now) { history_.Sample(Since(now)); }
+
+  /// An object of JSON, as docs/formats/control-protocol.md has it.
+  std::string Json(const HistoryQuery& query, Clock::TimePoint now) const;
+  std::size_t nodes() const { return history_.nodes(); }
+
+ private:
+  std::chrono::milliseconds Since(Clock::TimePoint now) const;
+  std::string ActivityJson() const;
+
+  const std::string cluster_id_;
+  const Clock::TimePoint begun_;
+  const std::int64_t started_ms_;  // by the wall's clock
+  History history_;
+  EventLog events_;
+  Activity activity_;
+  std::map<std::string, std::int64_t> epochs_fed_;  // by queue
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_COORDINATOR_HISTORY_RUN_RECORD_H_

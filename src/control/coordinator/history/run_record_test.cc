@@ -1,0 +1,91 @@
+#include "control/coordinator/history/run_record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tfos::control {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(HistoryQueryTest, HasDefaults) {
+  const auto query = HistoryQuery::Parse("");
+  ASSERT_TRUE(query.ok());
+  EXPECT_EQ(query->range, History::Range::kRecent);
+  EXPECT_TRUE(query->nodes.empty());
+  EXPECT_EQ(query->events_from, 0);
+}
+
+TEST(HistoryQueryTest, TakesAllItsParts) {
+  const auto query = HistoryQuery::Parse("range=whole&nodes=0,17&events_from=5");
+  ASSERT_TRUE(query.ok());
+  EXPECT_EQ(query->range, History::Range::kWhole);
+  EXPECT_THAT(query->nodes, ElementsAre(0, 17));
+  EXPECT_EQ(query->events_from, 5);
+  EXPECT_TRUE(HistoryQuery::Parse("nodes=").ok());
+}
+
+TEST(HistoryQueryTest, RefusesAnythingElse) {
+  std::string many = "nodes=0";
+  for (std::size_t i = 0; i < History::kMostNodes; ++i) many += ",1";
+  for (const std::string& query :
+       {std::string("range=all"), std::string("range"), std::string("nodes=a"),
+        std::string("nodes=-1"), std::string("nodes=1,,2"), std::string("nodes=99999999999"),
+        std::string("events_from=-1"), std::string("events_from="), std::string("wait_ms=1"),
+        std::string("&"), many}) {
+    const auto parsed = HistoryQuery::Parse(query);
+    ASSERT_FALSE(parsed.ok()) << query;
+    EXPECT_EQ(parsed.status().kind(), ErrorKind::kBadInput);
+    EXPECT_THAT(parsed.status().message(), HasSubstr("expected range=recent"));
+  }
+}
+
+TEST(RunRecordTest, TellsHowTheRunHasGone) {
+  ManualClock clock;
+  RunRecord record("c\"1", 2, milliseconds(1000), clock.Now());
+  NodeInfo node;
+  node.node_id = 1;
+  node.job_name = "worker";
+  node.state = NodeState::kRunning;
+  clock.Advance(milliseconds(1500));
+  record.Take(CoordinatorEvent(NodeChanged{node}), clock.Now());
+  record.Take(DriverMessage(Activity{.doing = "feeding", .items_read = 7}), clock.Now());
+  record.Take(DriverMessage(EndEpoch{.queue = "input", .epoch = 2}), clock.Now());
+  record.Update(1, {{"loss", 0.5}});
+  record.Sample(clock.Now());
+
+  const json told = json::parse(record.Json({.nodes = {1}}, clock.Now()));
+  EXPECT_EQ(told["cluster_id"], "c\"1");
+  EXPECT_EQ(told["now_ms"], 1500);
+  EXPECT_EQ(told["range"], "recent");
+  EXPECT_EQ(told["activity"]["doing"], "feeding");
+  EXPECT_EQ(told["activity"]["items_read"], 7);
+  EXPECT_EQ(told["activity"]["epochs_fed"]["input"], 3);
+  EXPECT_EQ(told["events_count"], 2);
+  EXPECT_EQ(told["events"][0]["text"], "worker:0 running");
+  EXPECT_EQ(told["events"][1]["text"], "epoch 3 of the queue 'input' was fed");
+  EXPECT_THAT(told["times"], ElementsAre(1500));
+  EXPECT_THAT(told["series"]["loss"]["nodes"]["1"], ElementsAre(0.5));
+}
+
+TEST(RunRecordTest, AFailureIsAnEvent) {
+  ManualClock clock;
+  RunRecord record("c", 1, milliseconds(1000), clock.Now());
+  Failure failure;
+  failure.node_id = 0;
+  failure.report.step = "run map_fun";
+  failure.report.message = "ValueError: no";
+  record.Take(CoordinatorEvent(ClusterFailed{failure}), clock.Now());
+  const json told = json::parse(record.Json({}, clock.Now()));
+  EXPECT_EQ(told["events"][0]["text"], "the cluster has failed: run map_fun: ValueError: no");
+  EXPECT_EQ(told["events"][0]["node_id"], 0);
+}
+
+}  // namespace
+}  // namespace tfos::control

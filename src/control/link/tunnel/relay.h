@@ -1,0 +1,19 @@
+#ifndef TFOS_CONTROL_LINK_TUNNEL_RELAY_H_
+#define TFOS_CONTROL_LINK_TUNNEL_RELAY_H_
+
+#include <boost/asio/awaitable.hpp>
+#include <memory>
+
+#include "control/link/stream/async_stream.h"
+
+namespace tfos::control {
+
+/// Passes bytes on between two streams, both ways, until each has ended or one is broken. Closes
+/// both then. Nothing else may read or write them meanwhile. Errors: throws what a library throws,
+/// such as std::bad_alloc; the streams are closed then, too, and kept until nothing uses them.
+boost::asio::awaitable<void> Relay(std::shared_ptr<AsyncStream> one,
+                                   std::shared_ptr<AsyncStream> other);
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_LINK_TUNNEL_RELAY_H_

@@ -1,0 +1,11 @@
+#include "control/messages/parts/generation_messages.h"
+
+#include "control/messages/parts/generation_messages_json.h"
+
+namespace tfos::control {
+
+template std::string SerializeMessage(const Regroup&);
+template std::string SerializeMessage(const FormedGroup&);
+template std::string SerializeMessage(const GroupReady&);
+
+}  // namespace tfos::control

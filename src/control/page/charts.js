@@ -1,0 +1,216 @@
+// The curves: one chart for each thing that is measured, with the mean of all nodes, the room
+// between the least and the most of them, and the nodes that were picked.
+"use strict";
+
+(() => {
+  const {element, known, last} = tfos;
+  const HEIGHT = 150;
+  const colorOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const MOST_OF_PROGRAM = 12;
+  const MOST_SUMMED = 8;  // Nodes.
+
+  // What is measured of every cluster. `of`: which curve stands for all nodes; of many, it is the mean
+  // in any case, as the curve of one node would vanish below the sum.
+  const COMMON = [
+    {id: "rows", title: "Rows read", of: "sum", unit: (v) => `${tfos.number(v)}/s`},
+    {
+      id: "waits", title: "Waiting", unit: tfos.percent, most: 1,
+      lines: [
+        {label: "nodes, for rows:", name: "feed_node_wait_seconds", color: "--c2"},
+        {label: "Spark, for nodes:", name: "feed_feeder_wait_seconds", color: "--c1"},
+      ],
+    },
+    {id: "feed_queued_bytes", title: "Rows waiting in nodes", of: "sum", unit: tfos.bytes},
+    {id: "step", title: "Steps", of: "mean", unit: (v) => `${tfos.number(v)}/s`},
+    {id: "cpu_seconds", title: "CPU cores of the program", of: "mean", unit: (v) => (known(v) ? Number(v.toPrecision(3)).toString() : "")},
+    {id: "rss_bytes", title: "Memory of the program", of: "mean", unit: tfos.bytes},
+  ];
+  const OF_THE_FEED = /^(feed_|cache_|batches$|rows$|result_rows$|step$|cpu_seconds$|rss_bytes$|epoch$)/;
+
+  /** What charts to show for these series: the program's own numbers first, above all its loss. */
+  function choose(series) {
+    const own = Object.keys(series).filter((name) => !OF_THE_FEED.test(name)).sort((a, b) =>
+      (/loss/.test(b) - /loss/.test(a)) || (/^loss$/.test(b) - /^loss$/.test(a)) || (a < b ? -1 : 1));
+    const ofProgram = own.map((name) => ({
+      id: name, title: name, of: "mean",
+      unit: series[name].kind === "rate" ? (v) => `${tfos.number(v)}/s` : tfos.number,
+    }));
+    const ofAll = COMMON.filter((chart) => chart.lines ? chart.lines.some((line) => series[line.name]) : series[chart.id]);
+    return {ofProgram, ofAll};
+  }
+
+  class Chart {
+    constructor(plan, sync) {
+      this.plan = plan;
+      this.sync = sync;
+      this.readout = element("span");
+      this.place = element("div", {class: "plot"});
+      this.box = element("div", {class: "chart", role: "img", "data-chart": plan.id},
+                         element("h3", {}, plan.title, this.readout), this.place);
+      this.shape = "";
+      this.total = null;
+      this.plot = null;
+    }
+
+    /** The lines of the chart, in the order of drawing. */
+    lines(series, picked, nodeCount) {
+      if (this.plan.lines) {
+        return this.plan.lines.filter((line) => series[line.name]).map((line) => ({
+          label: line.label, color: line.color, width: 2,
+          values: series[line.name].mean.map((v) => (known(v) ? Math.min(v, this.plan.most) : v)),
+        }));
+      }
+      const of = series[this.plan.id];
+      const lines = [];
+      const which = nodeCount > MOST_SUMMED ? "mean" : this.plan.of;
+      this.total = which === this.plan.of ? null : of.sum;
+      const several = of.nodes && Object.keys(of.nodes).length > 0;
+      if (which === "mean") {
+        lines.push({label: "least", color: "", width: 0, values: of.min});
+        lines.push({label: "most", color: "", width: 0, values: of.max, band: true});
+      }
+      for (const {id, name, color} of picked) {
+        if (of.nodes[id]) lines.push({label: name, color, width: 1, values: of.nodes[id]});
+      }
+      lines.push({
+        label: which === "sum" ? "all nodes" : "mean", color: several ? "--text" : "--c1",
+        width: 2, values: of[which],
+      });
+      return lines;
+    }
+
+    show(times, series, picked, nodeCount) {
+      const lines = this.lines(series, picked, nodeCount);
+      const shape = JSON.stringify(lines.map((line) => [line.label, line.color]));
+      const data = [times, ...lines.map((line) => line.values)];
+      this.drawn = lines;
+      if (shape !== this.shape || !this.plot) {
+        this.shape = shape;
+        this.make(lines, data);
+      } else {
+        this.plot.setData(data);
+      }
+      this.read(null);
+    }
+
+    make(lines, data) {
+      if (this.plot) this.plot.destroy();
+      const axis = {
+        stroke: colorOf("--quiet"), grid: {stroke: colorOf("--grid"), width: 1},
+        ticks: {stroke: colorOf("--grid"), width: 1}, font: "11px system-ui, sans-serif",
+      };
+      const bands = [];
+      lines.forEach((line, i) => {
+        if (line.band) bands.push({series: [i + 1, i], fill: colorOf("--band")});
+      });
+      this.plot = new uPlot({
+        width: Math.max(200, this.place.clientWidth || 320), height: HEIGHT,
+        legend: {show: false}, padding: [6, 22, 0, 0],
+        cursor: {sync: {key: this.sync}, y: false, points: {show: false}, drag: {x: false, y: false}},
+        scales: {y: {range: (plot, least, most) => this.range(least, most)}},
+        axes: [{...axis, size: 28, space: 70, values: (plot, ticks, axisAt, space, step) =>
+                 ticks.map((v) => tfos.clock(new Date(1000 * v), step < 60))},
+               {...axis, size: 62, values: (plot, ticks) => ticks.map((v) => this.plan.unit(v))}],
+        bands,
+        series: [{}, ...lines.map((line) => ({
+          label: line.label, stroke: line.color ? colorOf(line.color) : undefined,
+          width: line.width, points: {show: false}, spanGaps: true,
+        }))],
+        hooks: {setCursor: [(plot) => this.read(plot.cursor.idx)]},
+      }, data, this.place);
+    }
+
+    /** From zero, except where a curve would then be a line: a loss around 100, for example. */
+    range(least, most) {
+      if (!known(least) || !known(most)) return [0, 1];
+      if (this.plan.most) return [0, this.plan.most];
+      if (least >= 0 && least < 0.5 * most) return [0, most * 1.05];
+      const room = (most - least) * 0.1 || Math.abs(most) * 0.1 || 1;
+      return [least - room, most + room];
+    }
+
+    /** What the heading says: of the moment under the pointer, else of the last one. */
+    read(at) {
+      const value = (line) => (known(at) ? line.values[at] : last(line.values));
+      let text;
+      if (this.plan.lines) {
+        text = this.drawn.map((line) => `${line.label} ${this.plan.unit(value(line))}`).join(", ");
+        this.readout.replaceChildren(...this.drawn.map((line) => {
+          const dot = element("span", {class: "dot"});
+          dot.style.background = `var(${line.color})`;
+          return element("span", {class: "part"}, dot, `${line.label} ${this.plan.unit(value(line))}`);
+        }));
+      } else {
+        const bands = this.drawn.filter((line) => line.label === "least" || line.label === "most").map(value);
+        text = this.plan.unit(value(this.drawn.at(-1)));
+        if (bands.length === 2 && known(bands[0]) && bands[0] !== bands[1]) {
+          text += ` (${this.plan.unit(bands[0])} to ${this.plan.unit(bands[1])})`;
+        }
+        if (this.total) text = `all ${this.plan.unit(value({values: this.total}))}, each ${text}`;
+        this.readout.textContent = text;
+      }
+      if (!known(at)) this.box.setAttribute("aria-label", `${this.plan.title}: ${text}`);
+    }
+
+    resize() {
+      const width = Math.max(200, this.place.clientWidth);
+      if (this.plot && width !== this.plot.width) this.plot.setSize({width, height: HEIGHT});
+    }
+
+    remove() {
+      if (this.plot) this.plot.destroy();
+      this.box.remove();
+    }
+  }
+
+  /** All charts. `place`: where they go; `more`: the button that shows those that are left out. */
+  tfos.Charts = class {
+    constructor(place, more) {
+      this.place = place;
+      this.more = more;
+      this.charts = new Map();
+      this.all = false;
+      this.latest = null;
+      more.addEventListener("click", () => {
+        this.all = true;
+        this.redraw();
+      });
+      new ResizeObserver(() => this.charts.forEach((chart) => chart.resize())).observe(place);
+      window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+        this.charts.forEach((chart) => { chart.shape = ""; });
+        this.redraw();
+      });
+    }
+
+    redraw() {
+      if (this.latest) this.show(...this.latest);
+    }
+
+    /** past: an answer of /v1/history. picked: `{id, name, color}` of nodes with curves. nodeCount: of
+     *  all nodes. */
+    show(past, picked, nodeCount) {
+      this.latest = [past, picked, nodeCount];
+      const times = past.times.map((time) => (past.started_ms + time) / 1000);
+      const {ofProgram, ofAll} = choose(past.series);
+      const left = this.all ? 0 : Math.max(0, ofProgram.length - MOST_OF_PROGRAM);
+      const plans = [...ofProgram.slice(0, ofProgram.length - left), ...ofAll];
+      this.more.hidden = left === 0;
+      this.more.textContent = `Show ${left} more`;
+      const wanted = new Set(plans.map((plan) => plan.id));
+      for (const [id, chart] of this.charts) {
+        if (wanted.has(id)) continue;
+        chart.remove();
+        this.charts.delete(id);
+      }
+      plans.forEach((plan, at) => {
+        let chart = this.charts.get(plan.id);
+        if (!chart) {
+          chart = new Chart(plan, "tfos");
+          this.charts.set(plan.id, chart);
+        }
+        if (this.place.children[at] !== chart.box) this.place.insertBefore(chart.box, this.place.children[at] || null);
+        chart.show(times, past.series, picked, nodeCount);
+      });
+    }
+  };
+})();

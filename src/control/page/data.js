@@ -1,0 +1,172 @@
+// Where the page has its data from: a coordinator that is asked again and again, or what a report
+// holds. Shared by the scripts of the page: `tfos` is their one global name.
+"use strict";
+
+const tfos = {};
+
+(() => {
+  const LEAST_POLL_MS = 2000;
+  const POLL_MS_A_NODE = 10;  // The answers grow with the cluster.
+  const MOST_WAIT_MS = 15000;
+  const MOST_EVENTS = 2000;
+
+  /** The key that the link brought behind its `#`, where no server and no log sees it. It leaves the
+   *  line of addresses, and stays for as long as the tab. */
+  function takeKey() {
+    const name = `tfos-key ${location.pathname}`;
+    const given = new URLSearchParams(location.hash.slice(1)).get("key");
+    if (given !== null) {
+      sessionStorage.setItem(name, given);
+      history.replaceState(null, "", location.pathname + location.search);
+    }
+    return sessionStorage.getItem(name) || "";
+  }
+
+  class Refused extends Error {}
+  tfos.Refused = Refused;
+
+  /** What a report holds; null on a page that is served. */
+  tfos.recorded = () => {
+    const text = document.getElementById("recorded").textContent.trim();
+    return text ? JSON.parse(text) : null;
+  };
+
+  /** A coordinator. `onData(status, history)` is called after each look, `onTrouble(error)` when one
+   *  failed; the looks go on. Addresses are relative: the page may be served below any path. */
+  tfos.Live = class {
+    constructor(onData, onTrouble) {
+      this.onData = onData;
+      this.onTrouble = onTrouble;
+      this.key = takeKey();
+      this.range = "recent";
+      this.nodes = [];
+      this.events = [];
+      this.eventsSeen = 0;
+      this.failures = 0;
+      this.timer = 0;
+      this.looking = false;
+      this.again = false;
+      document.addEventListener("visibilitychange", () => this.lookSoon());
+      window.addEventListener("hashchange", () => {
+        this.key = takeKey();
+        this.lookSoon();
+      });
+    }
+
+    useKey(key) {
+      location.hash = new URLSearchParams({key}).toString();
+    }
+
+    async get(path) {
+      // Without a key: a proxy that adds it may stand in between.
+      const headers = this.key ? {Authorization: `Bearer ${this.key}`} : {};
+      const answer = await fetch(path, {headers, cache: "no-store", credentials: "same-origin"});
+      if (answer.status === 401 || answer.status === 403) throw new Refused(`${answer.status}`);
+      if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+      return answer;
+    }
+
+    lookSoon() {
+      if (this.looking) {
+        this.again = true;
+        return;
+      }
+      clearTimeout(this.timer);
+      this.look();
+    }
+
+    async look() {
+      this.looking = true;
+      this.again = false;
+      let wait = LEAST_POLL_MS;
+      try {
+        const query = `range=${this.range}&nodes=${this.nodes.join(",")}&events_from=${this.eventsSeen}`;
+        const [status, past] = await Promise.all(
+            ["v1/status", `v1/history?${query}`].map(async (path) => (await this.get(path)).json()));
+        this.failures = 0;
+        wait = Math.max(wait, status.nodes.length * POLL_MS_A_NODE);
+        if (this.eventsSeen > 0 && past.events_count < this.eventsSeen) this.events = [];
+        this.events = this.events.concat(past.events).slice(-MOST_EVENTS);
+        this.eventsSeen = past.events_count;
+        past.events = this.events;
+        this.onData(status, past);
+      } catch (error) {
+        this.failures += 1;
+        wait = Math.min(MOST_WAIT_MS, LEAST_POLL_MS * 2 ** Math.min(this.failures, 4));
+        this.onTrouble(error);
+        if (error instanceof Refused) wait = 0;  // Until there is another key.
+      }
+      this.looking = false;
+      if (this.again) {
+        this.look();
+      } else if (wait > 0 && !document.hidden) {
+        this.timer = setTimeout(() => this.look(), wait);
+      }
+    }
+  };
+
+  // -- numbers as people read them
+
+  const WHOLE = new Intl.NumberFormat("en-US", {maximumFractionDigits: 0});
+  const SHORT = new Intl.NumberFormat("en-US", {notation: "compact", maximumSignificantDigits: 4});
+
+  const known = (value) => typeof value === "number" && Number.isFinite(value);
+  tfos.known = known;
+
+  tfos.number = (value) => {
+    if (!known(value)) return value === undefined || value === null ? "" : String(value);
+    const size = Math.abs(value);
+    if (size >= 1e7) return SHORT.format(value);
+    if (Number.isInteger(value) || size >= 1000) return WHOLE.format(value);
+    if (size >= 0.001) return Number(value.toPrecision(4)).toString();
+    return value === 0 ? "0" : value.toExponential(2);
+  };
+
+  tfos.bytes = (value) => {
+    if (!known(value)) return "";
+    const step = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let at = 0;
+    while (Math.abs(value) >= 999.5 && at < step.length - 1) {
+      value /= 1000;
+      at += 1;
+    }
+    return `${at > 0 && Math.abs(value) < 100 ? value.toFixed(1) : value.toFixed(0)} ${step[at]}`;
+  };
+
+  tfos.percent = (share) => (known(share) ? `${Math.round(100 * share)} %` : "");
+
+  tfos.duration = (milliseconds) => {
+    const all = Math.max(0, Math.floor(milliseconds / 1000));
+    const [hours, minutes, seconds] = [Math.floor(all / 3600), Math.floor(all / 60) % 60, all % 60];
+    return hours > 0 ? `${hours}:${two(minutes)}:${two(seconds)}` : `${minutes}:${two(seconds)}`;
+  };
+
+  const two = (value) => String(value).padStart(2, "0");
+
+  /** The time of a day, in the browser's zone. */
+  tfos.clock = (date, seconds = true) =>
+    `${two(date.getHours())}:${two(date.getMinutes())}${seconds ? `:${two(date.getSeconds())}` : ""}`;
+
+  tfos.dateAndClock = (date) =>
+    `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${tfos.clock(date)}`;
+
+  tfos.nodeName = (node) => `${node.job_name}:${node.task_index}`;
+
+  /** The last number of a curve. */
+  tfos.last = (values) => {
+    for (let i = (values || []).length - 1; i >= 0; i -= 1) if (known(values[i])) return values[i];
+    return undefined;
+  };
+
+  /** An element with attributes and children; texts stay texts. */
+  tfos.element = (tag, attributes = {}, ...children) => {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name === "class") made.className = value;
+      else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+      else if (value !== false) made.setAttribute(name, value === true ? "" : value);
+    }
+    made.append(...children);
+    return made;
+  };
+})();

@@ -1,0 +1,283 @@
+// The table of nodes. Of thousands only those that are in sight are in the document.
+"use strict";
+
+(() => {
+  const {element, known, number, bytes} = tfos;
+  const ROW_HEIGHT = 31;  // As page.css has it, with the line below.
+  const ROWS_IN_RESERVE = 12;
+  const MOST_PICKED = 8;
+
+  const metric = (name) => (node) => node.metrics[name];
+  const stateText = (node) => {
+    const why = [node.state === "running" ? "" : node.detail, node.leaving].filter((text) => text).join("; ");
+    return node.state + (why ? ` (${why})` : "");
+  };
+
+  function waitShare(node) {
+    const cell = element("span", {}, tfos.percent(node.waits));
+    if (known(node.waits)) {
+      const bar = element("i");
+      bar.style.width = `${Math.round(46 * Math.min(1, node.waits))}px`;
+      cell.append(element("span", {class: "share", "aria-hidden": "true"}, bar));
+    }
+    return cell;
+  }
+
+  const NODE = {id: "name", title: "Node", value: (node) => node.node_id, text: tfos.nodeName};
+  const count = (id, title, more = {}) => ({id, title, value: metric(id), text: (n) => number(n.metrics[id]), number: true, total: true, ...more});
+  const VIEWS = {
+    training: [
+      NODE,
+      {id: "host", title: "Host", value: (n) => n.host, text: (n) => n.host, minor: true},
+      {id: "state", title: "State", value: stateText, text: stateText, long: true, state: true},
+      {id: "epoch", title: "Epoch", value: metric("epoch"), text: (n) => number(n.metrics.epoch), number: true, ifAny: true},
+      {id: "step", title: "Step", value: metric("step"), text: (n) => number(n.metrics.step), number: true},
+      {id: "loss", title: "Loss", value: metric("loss"), text: (n) => number(n.metrics.loss), number: true},
+      count("rows", "Rows read", {minor: true}),
+      {id: "rate", title: "Rows/s", value: (n) => n.rate, text: (n) => number(known(n.rate) ? Math.round(n.rate) : undefined), number: true, total: true},
+      {id: "waits", title: "Waits for rows", value: (n) => n.waits, cell: waitShare, number: true, minor: true},
+      {id: "queue", title: "Queue", value: metric("feed_queued_bytes"), text: (n) => bytes(n.metrics.feed_queued_bytes), number: true, minor: true, total: bytes},
+    ],
+    rows: [
+      NODE,
+      count("items_delivered", "Delivered"), count("rows", "Read"), count("items_unread", "Unread"),
+      count("items_replayed", "Replayed", {minor: true}), count("rows_dropped", "Dropped", {minor: true}),
+      count("rows_passed_on", "Passed on", {minor: true}), count("rows_taken_over", "Taken over", {minor: true}),
+      count("rows_read_elsewhere", "Read elsewhere", {minor: true}),
+    ],
+    machine: [
+      NODE,
+      {id: "host", title: "Host", value: (n) => n.host, text: (n) => n.host},
+      {id: "executor", title: "Executor", value: (n) => n.executor_id, text: (n) => n.executor_id || "", number: true, minor: true},
+      {id: "pid", title: "Process", value: (n) => n.pid, text: (n) => (n.pid ? String(n.pid) : ""), number: true, minor: true},
+      {id: "gpus", title: "GPUs", value: (n) => n.gpus.join(), text: (n) => n.gpus.join(", "), minor: true},
+      {id: "cpu", title: "CPU cores", value: (n) => n.cpu, text: (n) => (known(n.cpu) ? n.cpu.toFixed(2) : ""), number: true, total: (v) => v.toFixed(2)},
+      {id: "rss", title: "Memory", value: metric("rss_bytes"), text: (n) => bytes(n.metrics.rss_bytes), number: true, total: bytes},
+      {id: "address", title: "Address", value: (n) => n.address, text: (n) => (n.address ? `${n.address}:${n.port}` : ""), minor: true},
+    ],
+  };
+
+  function compare(a, b) {
+    const unknown = (value) => value === undefined || value === null || value === "";
+    if (unknown(a) || unknown(b)) return unknown(a) - unknown(b);
+    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+  }
+
+  /** parts: the elements `table`, `scroller`, `filter`, `shown`, `legend`, `details` and the buttons
+   *  `views`. `onPicked` is called when other nodes are to have curves. */
+  tfos.Nodes = class {
+    constructor(parts, onPicked) {
+      Object.assign(this, parts, {onPicked});
+      this.nodes = [];
+      this.rows = [];
+      this.view = "training";
+      this.order = {id: "name", down: false};
+      this.picked = [];  // Node ids: the place in it is the number of the color.
+      this.chosen = false;  // Whether somebody has picked nodes.
+      this.open = null;
+      this.focused = 0;
+      this.scroller.addEventListener("scroll", () => requestAnimationFrame(() => this.draw()));
+      this.filter.addEventListener("input", () => this.arrange());
+      for (const button of this.views) {
+        button.addEventListener("click", () => {
+          this.view = button.dataset.view;
+          for (const other of this.views) other.setAttribute("aria-pressed", String(other === button));
+          this.head = "";
+          this.arrange();
+        });
+      }
+      this.table.tBodies[0].addEventListener("click", (event) => this.pickRow(event.target.closest("tr.node")));
+      this.table.tBodies[0].addEventListener("keydown", (event) => this.onKey(event));
+      new ResizeObserver(() => this.draw()).observe(this.scroller);
+    }
+
+    /** nodes: of /v1/status, each with its `metrics`, `rate`, `waits` and `cpu`. */
+    show(nodes) {
+      this.nodes = nodes;
+      if (!this.chosen && nodes.length <= MOST_PICKED) this.picked = nodes.map((node) => node.node_id);
+      this.arrange();
+      this.drawLegend();
+      this.drawDetails();
+    }
+
+    /** `{id, name, color}` of the nodes that have curves. */
+    curves() {
+      return this.picked.map((id, at) => ({id, at, node: this.nodes.find((node) => node.node_id === id)}))
+          .filter(({node}) => node)
+          .map(({id, at, node}) => ({id, name: tfos.nodeName(node), color: `--c${at + 1}`}));
+    }
+
+    columns() {
+      return VIEWS[this.view].filter((column) => !column.ifAny || this.nodes.some((node) => known(column.value(node))));
+    }
+
+    arrange() {
+      const wanted = this.filter.value.trim().toLowerCase();
+      const columns = this.columns();
+      const by = columns.find((column) => column.id === this.order.id) || columns[0];
+      const sign = this.order.down ? -1 : 1;
+      this.rows = this.nodes.filter((node) => !wanted ||
+          `${tfos.nodeName(node)} ${node.host || ""} ${stateText(node)}`.toLowerCase().includes(wanted));
+      this.rows.sort((a, b) => sign * compare(by.value(a), by.value(b)) || a.node_id - b.node_id);
+      this.shown.textContent = wanted ? `${this.rows.length} of ${this.nodes.length}` : "";
+      this.drawHead(columns, by);
+      this.draw();
+      this.drawTotals(columns);
+    }
+
+    drawHead(columns, by) {
+      const head = JSON.stringify([columns.map((column) => column.id), by.id, this.order.down]);
+      if (head === this.head) return;
+      this.head = head;
+      const kept = document.activeElement?.dataset?.sort;
+      const cells = columns.map((column) => element("th", {
+        scope: "col", class: this.classOf(column),
+        "aria-sort": column.id === by.id ? (this.order.down ? "descending" : "ascending") : "none",
+      }, element("button", {type: "button", "data-sort": column.id, onclick: () => {
+        this.order = {id: column.id, down: this.order.id === column.id ? !this.order.down : Boolean(column.number)};
+        this.arrange();
+      }}, column.title)));
+      this.table.tHead.replaceChildren(element("tr", {}, ...cells));
+      if (kept) this.table.tHead.querySelector(`[data-sort="${kept}"]`)?.focus();
+    }
+
+    classOf(column) {
+      return ["number", "minor", "long"].filter((name) => column[name]).join(" ");
+    }
+
+    /** The rows in sight, and empty room for the others. */
+    draw() {
+      const body = this.table.tBodies[0];
+      const height = this.scroller.clientHeight || 400;
+      const from = Math.max(0, Math.floor(this.scroller.scrollTop / ROW_HEIGHT) - ROWS_IN_RESERVE);
+      const to = Math.min(this.rows.length, from + Math.ceil(height / ROW_HEIGHT) + 2 * ROWS_IN_RESERVE);
+      const columns = this.columns();
+      const focused = body.contains(document.activeElement) ? document.activeElement.dataset.node : undefined;
+      const made = [];
+      if (from > 0) made.push(this.spacer(from, columns.length));
+      for (let at = from; at < to; at += 1) made.push(this.row(this.rows[at], at, columns));
+      if (to < this.rows.length) made.push(this.spacer(this.rows.length - to, columns.length));
+      body.replaceChildren(...made);
+      this.table.setAttribute("aria-rowcount", String(this.rows.length + 1));
+      if (focused !== undefined) body.querySelector(`[data-node="${focused}"]`)?.focus({preventScroll: true});
+    }
+
+    spacer(rows, columns) {
+      const cell = element("td", {colspan: columns});
+      cell.style.height = `${rows * ROW_HEIGHT}px`;
+      return element("tr", {class: "spacer", "aria-hidden": "true"}, cell);
+    }
+
+    row(node, at, columns) {
+      const color = this.picked.indexOf(node.node_id);
+      const cells = columns.map((column, place) => {
+        const content = column.cell ? column.cell(node) : column.text(node) ?? "";
+        const cell = element("td", {class: `${this.classOf(column)} ${column.state ? node.state : ""}`.trim()}, content);
+        if (column.long) cell.title = column.text(node);
+        if (place === 0 && color >= 0) cell.prepend(this.dot(color));
+        return cell;
+      });
+      return element("tr", {
+        class: color >= 0 ? "node picked" : "node", "data-node": node.node_id, "data-at": at,
+        "aria-rowindex": at + 2, "aria-selected": String(color >= 0), tabindex: at === Math.min(this.focused, this.rows.length - 1) ? 0 : -1,
+      }, ...cells);
+    }
+
+    dot(color) {
+      const dot = element("span", {class: "dot"});
+      dot.style.background = `var(--c${color + 1})`;
+      return dot;
+    }
+
+    drawTotals(columns) {
+      this.table.tFoot?.remove();
+      if (this.rows.length < 2 || !columns.some((column) => column.total)) return;
+      const cells = columns.map((column, place) => {
+        if (place === 0) return element("td", {}, "All");
+        const values = column.total ? this.rows.map(column.value).filter(known) : [];
+        const sum = values.reduce((all, value) => all + value, 0);
+        const text = typeof column.total === "function" ? column.total(sum) : number(Math.round(sum));
+        return element("td", {class: this.classOf(column)}, values.length ? text : "");
+      });
+      this.table.append(element("tfoot", {}, element("tr", {}, ...cells)));
+    }
+
+    onKey(event) {
+      const row = event.target.closest("tr.node");
+      if (!row) return;
+      const at = Number(row.dataset.at);
+      const page = Math.max(1, Math.floor(this.scroller.clientHeight / ROW_HEIGHT) - 3);
+      const to = {ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: this.rows.length - 1}[event.key];
+      if (to !== undefined) {
+        event.preventDefault();
+        this.focus(Math.min(Math.max(to, 0), this.rows.length - 1));
+      } else if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        this.pickRow(row);
+      }
+    }
+
+    focus(at) {
+      this.focused = at;
+      const top = at * ROW_HEIGHT;
+      const room = this.scroller.clientHeight - 3 * ROW_HEIGHT;
+      if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
+      if (top > this.scroller.scrollTop + room) this.scroller.scrollTop = top - room;
+      this.draw();
+      this.table.tBodies[0].querySelector(`[data-at="${at}"]`)?.focus({preventScroll: true});
+    }
+
+    pickRow(row) {
+      if (!row) return;
+      const id = Number(row.dataset.node);
+      this.focused = Number(row.dataset.at);
+      this.chosen = true;
+      if (this.open === id && this.picked.includes(id)) {
+        this.drop(id);
+        return;
+      }
+      this.open = id;
+      if (!this.picked.includes(id)) this.picked = [...this.picked, id].slice(-MOST_PICKED);
+      this.changed();
+    }
+
+    drop(id) {
+      this.chosen = true;
+      this.picked = this.picked.filter((other) => other !== id);
+      if (this.open === id) this.open = null;
+      this.changed();
+    }
+
+    changed() {
+      this.draw();
+      this.drawLegend();
+      this.drawDetails();
+      this.onPicked();
+    }
+
+    drawLegend() {
+      const all = element("li", {class: "all"}, element("span", {class: "dot"}), this.nodes.length > MOST_PICKED ? "mean" : "all nodes, or their mean");
+      const made = this.curves().map(({id, name}, at) => element("li", {}, element("button", {
+        type: "button", title: "Hide its curves", onclick: () => this.drop(id),
+      }, this.dot(at), name)));
+      this.legend.replaceChildren(...(made.length ? [all, ...made] : []));
+    }
+
+    drawDetails() {
+      const node = this.nodes.find((other) => other.node_id === this.open);
+      this.details.hidden = !node;
+      if (!node) return;
+      const facts = {
+        host: node.host, address: node.address && `${node.address}:${node.port}`, executor: node.executor_id,
+        "process id": node.pid || "", "agent's process id": node.agent_pid || "", GPUs: node.gpus.join(", "),
+        "in this state for": tfos.duration(node.since_ms), ...node.metrics,
+      };
+      const list = Object.entries(facts).filter(([, value]) => value !== "" && value !== null && value !== undefined)
+          .map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {},
+              /_bytes$/.test(name) ? bytes(value) : /process id/.test(name) ? String(value) : number(value))));
+      this.details.replaceChildren(
+          element("strong", {}, `${tfos.nodeName(node)} `), element("span", {class: node.state}, stateText(node)),
+          element("dl", {}, ...list));
+    }
+  };
+})();

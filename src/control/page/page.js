@@ -1,0 +1,235 @@
+// Puts the page together: what a coordinator says, or what a report holds, into the document.
+"use strict";
+
+(() => {
+  const {element, known, number} = tfos;
+  const byId = (id) => document.getElementById(id);
+  const FINAL = new Set(["done", "failed", "lost"]);
+  const MOST_EVENTS_SHOWN = 500;
+  const LOOKS_OF_A_RATE = 5;
+
+  let live = null;
+  let latest = null;
+  const looks = [];  // The last looks at the counters, for rates of each node.
+
+  const nodes = new tfos.Nodes({
+    table: byId("table"), scroller: byId("scroller"), filter: byId("filter"), shown: byId("shown"),
+    legend: byId("legend"), details: byId("details"), views: [...document.querySelectorAll("[data-view]")],
+  }, () => {
+    drawCharts();
+    if (live) {
+      live.nodes = nodes.picked;
+      live.lookSoon();
+    }
+  });
+  const charts = new tfos.Charts(byId("charts"), byId("more-charts"));
+
+  /** Rates of each node since some looks ago: the answers have curves of the picked ones alone. */
+  function addRates(status, past) {
+    looks.push({time: past.now_ms, of: new Map(status.nodes.map((node) => [node.node_id, node.metrics]))});
+    if (looks.length > LOOKS_OF_A_RATE) looks.shift();
+    const before = looks[0];
+    const seconds = (past.now_ms - before.time) / 1000;
+    for (const node of status.nodes) {
+      const rate = (name) => {
+        const grown = node.metrics[name] - before.of.get(node.node_id)?.[name];
+        if (seconds > 0) return grown >= 0 ? grown / seconds : undefined;
+        return tfos.last(past.series[name]?.nodes[node.node_id]);
+      };
+      node.rate = node.feed ? rate("rows") : undefined;
+      node.waits = rate("feed_node_wait_seconds");
+      node.cpu = rate("cpu_seconds");
+    }
+  }
+
+  function stateOf(status) {
+    if (status.failure) return ["failed", "failed"];
+    const states = new Set(status.nodes.map((node) => node.state));
+    const only = (...names) => [...states].every((state) => names.includes(state));
+    if (only("done", "failed", "lost")) return ["finished", "done"];
+    if (states.has("expected")) return ["forming", "registered"];
+    if (only("registered", "starting")) return ["starting programs", "registered"];
+    if (only("draining", "done", "lost")) return ["finishing", "draining"];
+    return ["running", "running"];
+  }
+
+  function drawHeader(status, past) {
+    const [word, style] = stateOf(status);
+    byId("cluster").textContent = status.cluster_id;
+    byId("state").textContent = word;
+    byId("state").className = `badge ${style}`;
+    byId("doing").textContent = word === "running" ? past.activity.doing : "";
+    const started = new Date(past.started_ms);
+    byId("elapsed").textContent = `${tfos.duration(past.now_ms)} since ${tfos.dateAndClock(started)}`;
+    document.title = `${word} · tfos ${status.cluster_id}`;
+    const board = status.nodes.find((node) => node.tensorboard);
+    byId("tensorboard").hidden = !board || !live;
+    if (board && live) byId("tensorboard").href = `tensorboard/${live.key ? `?key=${live.key}` : ""}`;
+  }
+
+  function drawFailure(failure) {
+    byId("failure").hidden = !failure;
+    if (!failure) return;
+    const who = failure.node_id >= 0 ? `${failure.job_name}:${failure.task_index} on ${failure.host}` : "the cluster";
+    byId("failure-title").textContent = `${who}: ${failure.step}`;
+    byId("failure-message").textContent = failure.message;
+    const more = [failure.traceback, (failure.log_tail || []).join("\n")].filter((text) => text);
+    byId("failure-more").hidden = more.length === 0;
+    byId("failure-text").textContent = more.join("\n\n");
+  }
+
+  function tiles(status, past) {
+    const sum = (name) => {
+      const values = status.nodes.filter((node) => name !== "rows" || node.feed).map((node) => node.metrics[name]).filter(known);
+      return values.length ? values.reduce((all, value) => all + value, 0) : undefined;
+    };
+    const latestOf = (name, which) => tfos.last(past.series[name]?.[which]);
+    const counts = {};
+    for (const node of status.nodes) counts[node.state] = (counts[node.state] || 0) + 1;
+    const made = [["Nodes", number(status.nodes.length), Object.entries(counts).map(([state, count]) => `${number(count)} ${state}`).join(", ")]];
+    const fed = Object.entries(past.activity.epochs_fed);
+    if (fed.length) made.push(["Epochs fed", number(fed.find(([queue]) => queue === "input")?.[1] ?? fed[0][1]), ""]);
+    const steps = status.nodes.map((node) => node.metrics.step).filter(known);
+    if (steps.length) {
+      const [least, most] = [Math.min(...steps), Math.max(...steps)];
+      const rate = latestOf("step", "mean");
+      made.push(["Step", least === most ? number(most) : `${number(least)} to ${number(most)}`, known(rate) ? `${number(rate)}/s` : ""]);
+    }
+    if (known(latestOf("loss", "mean"))) {
+      const [least, most] = [latestOf("loss", "min"), latestOf("loss", "max")];
+      made.push(["Loss, mean", number(latestOf("loss", "mean")), least === most ? "" : `${number(least)} to ${number(most)}`]);
+    }
+    if (known(sum("rows"))) {
+      const rate = latestOf("rows", "sum");
+      const data = latestOf("feed_bytes", "sum");
+      made.push(["Rows/s", number(known(rate) ? Math.round(rate) : undefined) || "0", known(data) ? `${tfos.bytes(data)}/s` : ""]);
+      made.push(["Rows read", number(sum("rows")), ""]);
+      const [node, feeder] = ["feed_node_wait_seconds", "feed_feeder_wait_seconds"].map((name) => latestOf(name, "mean"));
+      if (known(node)) made.push(["Nodes wait for rows", tfos.percent(Math.min(1, node)), `Spark waits for nodes: ${tfos.percent(Math.min(1, feeder || 0))}`]);
+      made.push(["Queue", tfos.bytes(sum("feed_queued_bytes") || 0), ""]);
+    }
+    const cores = latestOf("cpu_seconds", "sum");
+    if (known(cores)) made.push(["CPU of programs", `${cores.toFixed(1)} cores`, known(sum("rss_bytes")) ? `memory ${tfos.bytes(sum("rss_bytes"))}` : ""]);
+    return made;
+  }
+
+  function drawTiles(status, past) {
+    byId("tiles").replaceChildren(...tiles(status, past).map(([title, value, more]) => element("div", {},
+        element("dt", {}, title), element("dd", {}, String(value), more ? element("small", {}, more) : ""))));
+  }
+
+  function drawLedger(past) {
+    const {items_read: read, items_moved: moved, pickled_batches: batches, cut_short: cut} = past.activity;
+    const unit = batches ? "pickled batches" : "rows";
+    byId("ledger").textContent = read > 0
+      ? `Ledger: ${cut ? "at least " : ""}${number(read)} ${unit} read from Spark by tasks that have ended${moved ? `, ${number(moved)} moved from lost nodes` : ""}. The view "Rows" shows what became of them.`
+      : "";
+  }
+
+  function drawEvents(past) {
+    const list = byId("events");
+    const mark = `${past.events_count}`;
+    if (list.dataset.mark === mark) return;
+    list.dataset.mark = mark;
+    const shown = past.events.slice(-MOST_EVENTS_SHOWN).reverse();
+    const made = shown.map((event) => element("li", {},
+        element("time", {}, tfos.duration(event.time_ms)), element("span", {}, event.text)));
+    const left = past.events_count - shown.length;
+    if (left > 0) made.push(element("li", {class: "quiet"}, `${number(left)} earlier events are not shown`));
+    list.replaceChildren(...made);
+  }
+
+  function drawCharts() {
+    if (latest) charts.show(latest.past, nodes.curves(), latest.status.nodes.length);
+  }
+
+  function draw(status, past) {
+    latest = {status, past};
+    for (const node of status.nodes) node.metrics = status.metrics[String(node.node_id)] || {};
+    addRates(status, past);
+    byId("ask-key").hidden = true;
+    byId("save").hidden = !live;
+    byId("content").hidden = false;
+    drawHeader(status, past);
+    drawFailure(status.failure);
+    drawTiles(status, past);
+    nodes.show(status.nodes);
+    drawCharts();
+    drawLedger(past);
+    drawEvents(past);
+    document.body.dataset.looks = String(Number(document.body.dataset.looks || 0) + 1);
+  }
+
+  function say(text) {
+    byId("notice").textContent = text;
+    byId("notice").hidden = !text;
+  }
+
+  function onTrouble(error) {
+    if (error instanceof tfos.Refused) {
+      byId("ask-key").hidden = false;
+      byId("ask-key-why").textContent = live.key
+        ? "The key does not open this cluster: a cluster that is started again has another one. Open the link that the driver printed, or paste its key."
+        : "This page needs the key to read. Open the link that the driver printed when the cluster started, or paste its key.";
+      byId("content").hidden = !latest;
+      byId("key").focus();
+      return;
+    }
+    const why = error instanceof TypeError ? "the coordinator does not answer" : error.message;
+    const ended = latest && (latest.status.failure || latest.status.nodes.every((node) => FINAL.has(node.state)));
+    say(latest
+      ? `${ended ? "The cluster has ended, and" : "At"} ${ended ? "" : `${tfos.clock(new Date())}, `}${why}${ended ? " any more" : ""}. This is what was known last.`
+      : `No data: ${why}. Has the cluster ended, or can this host not reach it?`);
+  }
+
+  function chooseRange(range) {
+    for (const name of ["recent", "whole"]) byId(`range-${name}`).setAttribute("aria-pressed", String(name === range));
+    if (live) {
+      live.range = range;
+      live.lookSoon();
+    } else {
+      const recorded = tfos.recorded();
+      draw(recorded.status, recorded[range]);
+    }
+  }
+
+  async function saveReport() {
+    try {
+      const html = await (await live.get("v1/report")).blob();
+      const link = element("a", {href: URL.createObjectURL(html), download: `tfos-${latest.status.cluster_id}.html`});
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+    } catch (error) {
+      say(`The report could not be fetched: ${error.message}`);
+    }
+  }
+
+  for (const range of ["recent", "whole"]) byId(`range-${range}`).addEventListener("click", () => chooseRange(range));
+  byId("save").addEventListener("click", saveReport);
+  byId("ask-key").addEventListener("submit", (event) => {
+    event.preventDefault();
+    live.useKey(byId("key").value.trim());
+    byId("key").value = "";
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.target.matches("input") || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    byId("filter").focus();
+  });
+
+  if (tfos.recorded()) {
+    say("A report of a run: it does not change.");
+    chooseRange("whole");
+  } else {
+    live = new tfos.Live((status, past) => {
+      say("");
+      draw(status, past);
+      const wanted = nodes.picked;
+      if (String(live.nodes) !== String(wanted)) {
+        live.nodes = wanted;
+        live.lookSoon();
+      }
+    }, onTrouble);
+    live.look();
+  }
+})();

@@ -1,0 +1,160 @@
+"""Nodes whose process stands still, in each phase of a cluster: they are named within the bound that
+a setting gives, and everything of the cluster ends."""
+
+from __future__ import annotations
+
+import collections
+import os
+import pathlib
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+import tfos
+from support.programs import frozen as programs
+from support.waiting import wait_for
+from tfos.errors import NodeFailedError
+
+ROWS = 20_000
+#: What the tests let a node be silent; the default would take them long.
+PATIENCE = "2s"
+STOPPED = (
+    r"worker:1 \(node 1, executor \d+ on [^)]+\) failed to answer its agent: the node's process "
+    r"\(pid \d+\) has given no sign of life for [2-9] s: it is stopped \(SIGSTOP.*"
+    r"spark\.tfos\.node\.answerTimeout"
+)
+
+
+@pytest.fixture
+def cluster(spark, tmp_path, leftovers):
+    """A function that runs a program whose victim, node 1, stops."""
+
+    def run(program, *, nodes=2, **settings):
+        arguments = {"dir": str(tmp_path), "victim": 1, "batches": 20, "waits": False}
+        arguments |= settings.pop("args", {})
+        settings.setdefault("node_answer_timeout", PATIENCE)
+        return tfos.run(spark, program, nodes=nodes, args=arguments, **settings)
+
+    return run
+
+
+def rows_of(spark):
+    return spark.sparkContext.range(ROWS, numSlices=4)
+
+
+def kept(directory):
+    counts = collections.Counter()
+    for path in pathlib.Path(directory).glob("rows-*"):
+        counts.update(map(int, path.read_text().split()))
+    return counts
+
+
+def test_in_feeding(spark, cluster):
+    with pytest.raises(NodeFailedError, match=STOPPED), cluster(programs.feeding) as run:
+        run.train(rows_of(spark))
+
+
+def test_it_is_named_with_its_step(spark, cluster, tmp_path):
+    def has_come():
+        return run.status()[1].metrics.get("step") == 20
+
+    def let_it_stop():
+        wait_for(has_come, "step 20 in the driver")
+        (tmp_path / "may-freeze").touch()
+
+    with pytest.raises(NodeFailedError, match=STOPPED) as failed, ThreadPoolExecutor(1) as thread:
+        with cluster(programs.feeding, args={"waits": True}) as run:
+            seen = thread.submit(let_it_stop)
+            run.train(rows_of(spark))
+    seen.result()
+    assert ", epoch=1, step=20, " in str(failed.value)
+
+
+def test_in_inference(spark, cluster):
+    with pytest.raises(NodeFailedError, match=STOPPED), cluster(programs.inference) as run:
+        with pytest.raises(Exception, match="has given no sign of life"):
+            run.inference(rows_of(spark)).collect()
+
+
+def test_in_shutdown(spark, cluster):
+    with pytest.raises(NodeFailedError, match=STOPPED), cluster(programs.shutdown) as run:
+        run.train(rows_of(spark))
+
+
+@pytest.mark.parametrize("shared_memory", [True, False], ids=["shared memory", "TCP"])
+def test_in_an_all_reduce(cluster, shared_memory):
+    with pytest.raises(NodeFailedError, match=STOPPED):
+        with cluster(
+            programs.all_reduce, input_mode="tensorflow", tensors_shared_memory=shared_memory
+        ) as run:
+            run.wait()
+
+
+def test_in_fit(spark, cluster):
+    rows = spark.sparkContext.range(ROWS, numSlices=4).map(lambda n: [float(n % 7)] * 5)
+    with pytest.raises(NodeFailedError, match=STOPPED), cluster(programs.fit) as run:
+        run.train(rows, epochs=100)
+
+
+def test_a_parameter_server(spark, cluster, tmp_path):
+    stopped = STOPPED.replace(r"worker:1 \(node 1", r"ps:0 \(node 0")
+    with pytest.raises(NodeFailedError, match=stopped):
+        with cluster(
+            programs.push_for_ever, nodes=2, parameter_servers=1, input_mode="tensorflow"
+        ) as run:
+            wait_for((tmp_path / "pushes").exists, "a worker that pushes")
+            os.kill(run.status()[0].pid, signal.SIGSTOP)
+            run.wait()
+
+
+def test_a_node_that_may_be_lost_leaves_its_rows_to_others(spark, cluster, tmp_path):
+    with cluster(programs.feeding, max_lost_nodes=1) as run:
+        run.train(rows_of(spark))
+    assert [node.state for node in run.status()] == ["done", "lost"]
+    counts = kept(tmp_path)
+    assert set(counts.values()) == {1}, "a row came twice"
+    assert ROWS - programs.BATCH < len(counts) <= ROWS
+
+
+def test_a_program_that_holds_the_interpreter_is_not_silent(spark, cluster, tmp_path):
+    with cluster(
+        programs.hold_the_interpreter, nodes=1, node_answer_timeout="300ms", args={"seconds": 3}
+    ) as run:
+        run.train(rows_of(spark))
+    assert run.status()[0].state == "done"
+    assert len(kept(tmp_path)) == ROWS - 1
+
+
+def test_it_may_be_silent_for_ever_and_go_on(spark, cluster, tmp_path):
+    """As with a debugger."""
+    with cluster(programs.feeding, node_answer_timeout=0) as run:
+
+        def silent():
+            return run.status()[1].metrics.get("seconds_without_answer", 0) >= 3
+
+        def let_go_on():
+            wait_for(silent, "the driver to see the silence")
+            os.kill(int((tmp_path / "frozen").read_text()), signal.SIGCONT)
+
+        with ThreadPoolExecutor(1) as thread:
+            continued = thread.submit(let_go_on)
+            run.train(rows_of(spark))
+            continued.result()
+    assert sorted(kept(tmp_path)) == list(range(ROWS))
+    assert run.status()[1].metrics["seconds_without_answer"] == 0
+
+
+def test_a_stopped_agent_is_told_apart(spark, cluster):
+    with pytest.raises(NodeFailedError, match=r"worker:1 .*no heartbeat from its agent") as failed:
+        with cluster(programs.feeding, heartbeat_timeout="2s", args={"victim": -1}) as run:
+            agent = psutil.Process(run.status()[1].agent_pid)
+            agent.suspend()
+            try:
+                run.train(rows_of(spark))
+                run.shutdown()
+            finally:
+                agent.resume()
+    assert re.search(rf"\(pid {agent.pid}\)", str(failed.value))

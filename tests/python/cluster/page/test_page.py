@@ -1,0 +1,283 @@
+"""The coordinator's page in a real browser, with simulated nodes."""
+
+import http.server
+import json
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from support.page.browsers import browser, complaints, looks, text_of, wait_for_looks
+from support.page.simulated_cluster import SimulatedCluster
+from support.waiting import BOUND_SECONDS, wait_for
+
+#: What a click changes is there when the script returns, except where the page asks for more.
+CLICK = "document.querySelector(arguments[0]).click()"
+
+
+def metrics(step, **more):
+    """As the feed and a program report them."""
+    return {
+        "step": step,
+        "loss": 1 / (1 + step),
+        "accuracy": 1 - 1 / (1 + step),
+        "rows": 128 * step,
+        "items_delivered": 128 * step + 500,
+        "items_unread": 500,
+        "feed_queued_bytes": 2_000_000,
+        "feed_node_wait_seconds": 0.01 * step,
+        "feed_feeder_wait_seconds": 0.001 * step,
+        "cpu_seconds": 0.02 * step,
+        "rss_bytes": 800_000_000,
+        **more,
+    }
+
+
+@pytest.fixture
+def small():
+    """Two nodes that have trained a little."""
+    with SimulatedCluster(2) as cluster:
+        for node_id in range(2):
+            cluster.run(node_id)
+        for step in range(1, 4):
+            report_all(cluster, step)
+        yield cluster
+
+
+def report_all(cluster, step):
+    """All nodes report, and the coordinator has taken it."""
+    for node_id in range(len(cluster.agents)):
+        cluster.report(node_id, **metrics(step))
+    wait_for(
+        lambda: all(node["metrics"].get("step") == step for node in cluster.coordinator.nodes()),
+        f"step {step}",
+    )
+
+
+def row(driver, name):
+    """The cells of a node's row, by the titles of their columns."""
+    return driver.execute_script(
+        """const heads = [...document.querySelectorAll("#table th")].map((th) => th.innerText);
+        const row = [...document.querySelectorAll("tr.node")].find(
+            (tr) => tr.cells[0].innerText.trim() === arguments[0]);
+        return row && Object.fromEntries(
+            [...row.cells].map((cell, at) => [heads[at].trim(), cell.innerText.trim()]));""",
+        name,
+    )
+
+
+def charts(driver):
+    script = "return [...document.querySelectorAll('[data-chart]')].map((c) => c.dataset.chart)"
+    return driver.execute_script(script)
+
+
+def test_shows_nodes_curves_and_events(small):
+    small.coordinator.send(
+        "activity",
+        doing="feeding",
+        items_read=384,
+        items_moved=0,
+        pickled_batches=False,
+        cut_short=False,
+    )
+    small.coordinator.send("end_epoch", queue="input", epoch=1)
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for(lambda: "feeding" in text_of(driver, "#doing"), "what the driver is at")
+        wait_for(lambda: charts(driver), "curves")
+        assert charts(driver)[:3] == ["loss", "accuracy", "rows"]
+        assert {"waits", "feed_queued_bytes", "step", "cpu_seconds", "rss_bytes"} <= {
+            *charts(driver)
+        }
+        assert driver.find_elements(By.CSS_SELECTOR, "[data-chart=loss] canvas")
+        assert small.cluster_id in text_of(driver, "header")
+        assert text_of(driver, "#state") == "running"
+        worker = row(driver, "worker:0")
+        assert worker["State"] == "running" and worker["Step"] == "3" and worker["Loss"] == "0.25"
+        assert worker["Rows read"] == "384" and worker["Queue"] == "2.0 MB"
+        assert "Epochs fed\n2" in text_of(driver, "#tiles")
+        assert "384 rows read from Spark" in text_of(driver, "#ledger")
+        assert "epoch 2 of the queue 'input' was fed" in text_of(driver, "#events")
+        assert "chief:0" in text_of(driver, "#legend")
+
+        driver.execute_script(CLICK, "[data-view=rows]")
+        assert row(driver, "chief:0")["Delivered"] == "884"
+        assert text_of(driver, "#table tfoot").split() == ["All", "1,768", "768", "1,000"]
+        driver.execute_script(CLICK, "[data-view=machine]")
+        assert row(driver, "chief:0")["Memory"] == "800 MB"
+
+        report_all(small, 7)
+        driver.execute_script(CLICK, "[data-view=training]")
+        wait_for(lambda: row(driver, "worker:0")["Step"] == "7", "the next step")
+        driver.execute_script(CLICK, "#range-whole")
+        wait_for_looks(driver)
+        assert charts(driver)
+        assert complaints(driver) == []
+
+
+def test_the_key_leaves_the_line_of_addresses_and_outlives_a_reload(small):
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for_looks(driver)
+        assert driver.current_url == f"{small.base_url}/"
+        assert driver.get_cookies() == []
+        driver.refresh()
+        wait_for_looks(driver)
+
+
+def test_asks_for_the_key_where_it_has_none_or_a_wrong_one(small):
+    with browser() as driver:
+        driver.get(small.base_url)
+        wait_for(lambda: "needs the key" in text_of(driver, "#ask-key"), "the question for the key")
+        assert not driver.find_element(By.ID, "content").is_displayed()
+        driver.switch_to.active_element.send_keys("0" * 64 + Keys.ENTER)
+        wait_for(lambda: "does not open this cluster" in text_of(driver, "#ask-key"), "a refusal")
+        driver.switch_to.active_element.send_keys(small.read_key + Keys.ENTER)
+        wait_for_looks(driver)
+        assert not driver.find_element(By.ID, "ask-key").is_displayed()
+
+
+def test_shows_a_failure_and_stays_when_the_coordinator_has_gone(small):
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for_looks(driver)
+        small.fail(1, "ValueError: <b>no</b> such column", "Traceback ...\n  train.py, line 3")
+        wait_for(lambda: text_of(driver, "#state") == "failed", "the failure")
+        shown = text_of(driver, "#failure")
+        assert "worker:0 on host-000.cluster.example: run map_fun" in shown
+        assert "ValueError: <b>no</b> such column" in shown
+        driver.execute_script(CLICK, "#failure-more summary")
+        assert "train.py, line 3" in text_of(driver, "#failure")
+        assert "the last line" in text_of(driver, "#failure")
+        small.coordinator.close()
+        wait_for(lambda: "does not answer" in text_of(driver, "#notice"), "word of the end")
+        assert row(driver, "worker:0")["Step"] == "3"
+
+
+def test_a_thousand_nodes_stay_usable():
+    with SimulatedCluster(1000, heartbeat_ms=1000) as cluster:
+        for node_id in range(1000):
+            cluster.run(node_id)
+        report_all(cluster, 5)
+        cluster.report(700, **metrics(5, loss=9.5))
+        with browser() as driver:
+            driver.get(cluster.link)
+            wait_for(lambda: row(driver, "chief:0"), "the table")
+            in_document = "return document.querySelectorAll('tr.node').length"
+            assert driver.execute_script(in_document) < 100
+            assert row(driver, "worker:998") is None
+            driver.execute_script(CLICK, "[data-sort=loss]")
+            first = "return document.querySelector('tr.node').cells[0].innerText"
+            wait_for(lambda: driver.execute_script(first) == "worker:699", "the largest loss")
+            # By the keyboard: to the filter, to a node, and its curves.
+            driver.find_element(By.TAG_NAME, "body").send_keys("/")
+            driver.switch_to.active_element.send_keys("host-249")
+            assert text_of(driver, "#shown") == "4 of 1000"
+            driver.switch_to.active_element.send_keys(Keys.BACKSPACE * 8)
+            driver.execute_script("document.querySelector('tr.node').focus()")
+            # Not to an element: each look of the page makes the rows anew, and keeps the focus.
+            ActionChains(driver).send_keys(Keys.END).perform()
+            at = "return Number(document.activeElement.dataset.at)"
+            assert driver.execute_script(at) == 999
+            ActionChains(driver).send_keys(Keys.ARROW_UP, Keys.ENTER).perform()
+            assert driver.execute_script(at) == 998
+            picked = driver.execute_script("return document.activeElement.cells[0].innerText")
+            assert text_of(driver, "#legend").endswith(picked.strip())
+            assert text_of(driver, "#details").startswith(picked.strip())
+            assert complaints(driver) == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_fits_a_phone_in_both_colors(small, dark):
+    with browser(380, 800, dark=dark) as driver:
+        driver.get(small.link)
+        wait_for(lambda: charts(driver), "curves")
+        widths = "return [document.documentElement.scrollWidth, innerWidth]"
+        page, window = driver.execute_script(widths)
+        assert page <= window
+        back = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert back == ("rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
+        assert row(driver, "chief:0")["Step"] == "3"
+
+
+class Proxy(http.server.BaseHTTPRequestHandler):
+    """Shows a coordinator below a path, and adds the key, as Spark's proxies can."""
+
+    PATH = "/proxy/application_1_0001/"
+    target = ""
+    key = ""
+
+    def do_GET(self):
+        if not self.path.startswith(self.PATH):
+            self.send_error(404)
+            return
+        request = urllib.request.Request(f"{self.target}/{self.path.removeprefix(self.PATH)}")
+        request.add_header("Authorization", f"Bearer {self.key}")
+        with urllib.request.urlopen(request, timeout=BOUND_SECONDS) as answer:
+            body = answer.read()
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.headers["Content-Type"])
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    def log_message(self, *_words):
+        """Its requests are nobody's concern."""
+
+
+def test_works_below_a_path_of_a_proxy(small):
+    handler = type("Here", (Proxy,), {"target": small.base_url, "key": small.read_key})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with browser() as driver:
+            driver.get(f"http://127.0.0.1:{server.server_port}{Proxy.PATH}")
+            wait_for(lambda: charts(driver), "curves")
+            assert row(driver, "worker:0")["Step"] == "3"
+            assert complaints(driver) == []
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def get(cluster, path):
+    request = urllib.request.Request(f"{cluster.base_url}{path}")
+    request.add_header("Authorization", f"Bearer {cluster.read_key}")
+    with urllib.request.urlopen(request, timeout=BOUND_SECONDS) as answer:
+        return answer.read().decode()
+
+
+def test_a_report_shows_the_run_without_a_coordinator(small, tmp_path):
+    report_all(small, 4)
+    wait_for(
+        lambda: json.loads(get(small, "/v1/history?range=whole"))["series"].get("loss"), "a sample"
+    )
+    file = tmp_path / "report.html"
+    file.write_text(get(small, "/v1/report"))
+    small.coordinator.close()
+    with browser() as driver:
+        driver.get(file.as_uri())
+        wait_for(lambda: looks(driver), "the report")
+        assert row(driver, "worker:0")["Step"] == "4"
+        assert "loss" in charts(driver)
+        assert driver.find_elements(By.CSS_SELECTOR, "[data-chart=loss] canvas")
+        driver.execute_script(CLICK, "#range-recent")
+        assert "loss" in charts(driver)
+        assert not driver.find_element(By.ID, "save").is_displayed()
+        assert complaints(driver) == []
+
+
+def test_nobody_has_the_data_without_the_key(small):
+    for path in ("/v1/history", "/v1/report", "/v1/status"):
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(small.base_url + path, timeout=BOUND_SECONDS)
+    with urllib.request.urlopen(small.base_url + "/", timeout=BOUND_SECONDS) as page:
+        text = page.read().decode()
+        assert page.headers["Content-Security-Policy"].startswith("default-src 'self'")
+    assert small.cluster_id not in text and small.read_key not in text

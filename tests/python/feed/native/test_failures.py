@@ -1,0 +1,151 @@
+"""What ends a feed or a wait early: failures, timeouts, signals, other threads and wrong arguments."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from support.feed_nodes import TIMEOUT
+from support.waiting import wait_for
+from tfos.errors import BadInputError, FeedError, FeedTimeoutError, NodeLostError
+
+
+def test_a_failed_node_gives_its_traceback(make_nodes: Any) -> None:
+    nodes = make_nodes(1)
+    writer = nodes.writer()
+    writer.write_rows([1])
+    nodes.servers[0].fail("Traceback ...: ValueError: from the program")
+    with pytest.raises(FeedError, match="ValueError: from the program"):
+        writer.finish()
+
+
+NODE_PROCESS = """
+import json, sys, time
+from tfos import _native
+server = _native.FeedServer(
+    node_id=0, cluster_id="test", key_hex=sys.argv[1], queues=["input"], memory_bytes=64 << 20,
+    cache_memory_bytes=0, cache_directory="/tmp", bind_address="127.0.0.1", ports="0",
+    encrypt="auto", pickle=True)
+print(json.dumps(server.endpoint()), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_node_and_nobody_to_feed(make_nodes: Any) -> None:
+    nodes = make_nodes(0)
+    node = subprocess.Popen(
+        [sys.executable, "-c", NODE_PROCESS, nodes.key],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with node:
+        endpoint = {"node_id": 0, "address": "127.0.0.1", "executor_id": ""}
+        endpoint |= json.loads(node.stdout.readline())
+        writer = nodes.writer(endpoints=[endpoint])
+        writer.write_rows([1])
+        node.kill()
+        with pytest.raises(NodeLostError, match="node 0"):
+            writer.finish()
+    # Whether it is gone is the coordinator's to say, and there is none.
+    with pytest.raises(FeedError, match="can't reach node 0 .* does not say whether it runs"):
+        nodes.writer(endpoints=[endpoint], partition=1, timeout=0.5)
+
+
+def test_timeouts_say_which_side_is_idle(make_nodes: Any) -> None:
+    nodes = make_nodes(1)
+    reader = nodes.servers[0].reader("input")
+    with pytest.raises(FeedTimeoutError):
+        reader.next_rows(1, True, 0.05)
+    writer = nodes.writer(timeout=3)
+    with pytest.raises(FeedTimeoutError, match="not reading"):
+        for _ in range(100):
+            writer.write_rows([bytes(200_000)])
+
+
+def test_a_timeout_loses_no_row(make_nodes: Any) -> None:
+    nodes = make_nodes(1)
+    reader = nodes.servers[0].reader("input")
+    writer = nodes.writer()
+    writer.write_rows([1, 2, 3])
+    with pytest.raises(FeedTimeoutError):
+        reader.next_rows(5, True, 0.3)
+    writer.write_rows([4])
+    assert reader.next_rows(4, True, TIMEOUT) == [1, 2, 3, 4]
+
+
+def test_bad_arguments(make_nodes: Any) -> None:
+    nodes = make_nodes(1)
+    with pytest.raises(BadInputError, match="job id"):
+        nodes.writer(job_id="00ff")
+    with pytest.raises(BadInputError, match="neither 'train' nor 'inference'"):
+        nodes.writer(mode="both")
+    with pytest.raises(BadInputError):
+        nodes.writer(feed_key="xyz")
+    with pytest.raises(BadInputError, match="encrypt"):
+        nodes.writer(encrypt="perhaps")
+    with pytest.raises(FeedError, match="no queue 'other'"):
+        nodes.writer(queue="other")
+    with pytest.raises(FeedError, match="node 0 .*the other end refuses this one"):
+        nodes.writer(feed_key=secrets.token_hex(32))
+    with pytest.raises(BadInputError):
+        nodes.servers[0].reader("other").next_rows(1, True, 1.0)
+
+
+def test_a_signal_ends_a_wait(make_nodes: Any, ctrl_c: None) -> None:
+    nodes = make_nodes(1)
+    reader = nodes.servers[0].reader("input")
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        timer.start()  # Here, as it may be first on a busy machine.
+        reader.next_rows(1, True, TIMEOUT)
+    timer.join()
+
+
+def test_one_thread_at_a_time(make_nodes: Any, pool: Any) -> None:
+    nodes = make_nodes(1)
+    reader = nodes.servers[0].reader("input")
+    calls = [pool.submit(reader.next_rows, 1, True, TIMEOUT) for _ in range(2)]
+    refused = wait_for(
+        lambda: next((call for call in calls if call.done()), None), "the end of one of two calls"
+    )
+    calls.remove(refused)
+    (reading,) = calls
+    with pytest.raises(BadInputError, match="another thread"):
+        refused.result()
+    nodes.end_feed()
+    assert reading.result(TIMEOUT) == []
+
+
+def in_use(ask: Any) -> bool:
+    """Whether another thread is in a call of the object that ``ask`` asks something."""
+    try:
+        ask()
+    except BadInputError as error:
+        assert "another thread is using this" in str(error)
+        return True
+    return False
+
+
+def test_a_writer_serves_one_thread_and_is_closed_by_any(make_nodes: Any, pool: Any) -> None:
+    nodes = make_nodes(1)
+    writer = nodes.writer(mode="inference")
+    writer.write_rows([1, 2])
+    waiting = pool.submit(writer.results, block=True)
+    wait_for(lambda: in_use(lambda: writer.stopped), "a thread that waits for results")
+    with pytest.raises(BadInputError, match="write_rows: another thread is using this feed writer"):
+        writer.write_rows([3])
+    writer.close()  # What the waiting call uses stays until it returns.
+    nodes.servers[0].fail("enough")
+    with pytest.raises(FeedError, match="enough"):
+        waiting.result(TIMEOUT)
+    with pytest.raises(BadInputError, match="closed"):
+        writer.write_rows([3])

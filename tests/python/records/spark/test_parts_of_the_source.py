@@ -1,0 +1,96 @@
+"""The parts of the format in Python, without Spark: the commit, lists of files, types."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import os
+import random
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as sql
+
+from tfos.errors import BadInputError
+from tfos.files.access import access_for
+from tfos.records import listing
+from tfos.records.spark import types, writer
+
+
+def test_a_commit_counts_only_what_spark_counts(tmp_path):
+    output = writer.Output(str(tmp_path), "job")
+    os.makedirs(output.temporary)
+    for name in ("a", "a-of-a-failed-attempt"):
+        (tmp_path / "_temporary/job" / name).write_text("new")
+    (tmp_path / "old").write_text("old")
+    os.makedirs(tmp_path / "_temporary/other-job")
+    output.commit([writer.Written([("a", "part-a")], 1)], overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == ["_SUCCESS", "_temporary", "part-a"]
+    assert os.listdir(tmp_path / "_temporary") == ["other-job"]
+
+
+def test_a_commit_that_fails_keeps_the_old_files(tmp_path):
+    output = writer.Output(str(tmp_path), "job")
+    os.makedirs(output.temporary)
+    (tmp_path / "old").write_text("old")
+    with pytest.raises(FileNotFoundError):
+        output.commit([writer.Written([("gone", "part-a")], 1)], overwrite=True)
+    output.abort()
+    assert os.listdir(tmp_path) == ["old"]
+
+
+def test_parts_are_put_together_in_order():
+    files = [listing.ListedFile(str(n), size) for n, size in enumerate([5, 50, 2, 2, 200, 3])]
+    parts = [listing.FilePart(file, None, file.size << 20) for file in files]
+    tasks = listing.pack_parts(parts, 64 << 20)
+    assert [[part.file.path for part in task] for task in tasks] == [
+        ["0", "1"],
+        ["2", "3"],
+        ["4"],
+        ["5"],
+    ]
+
+
+def test_shares_are_balanced_and_complete():
+    source = random.Random(5)
+    for shares in (1, 3, 7):
+        sizes = [(f"f{n}", source.randrange(1, 1000)) for n in range(40)]
+        given = [
+            listing.share_of(source.sample(sizes, 40), share, shares) for share in range(shares)
+        ]
+        assert sorted(sum(given, [])) == sorted(name for name, _ in sizes)
+        loads = [sum(dict(sizes)[name] for name in names) for names in given]
+        assert max(loads) - min(loads) <= 1000
+    assert [len(listing.share_of([(f"f{n}", 0) for n in range(9)], n, 3)) for n in range(3)] == [
+        3
+    ] * 3
+
+
+def test_values_of_directories():
+    file = listing.ListedFile
+    assert listing.directory_columns(
+        [file("a", 1, (("n", "1"), ("s", "007"))), file("b", 1, (("n", None), ("s", "8")))]
+    ) == {"n": int, "s": str}
+
+
+def test_local_uris(tmp_path):
+    (tmp_path / "a b").write_text("x")
+    access, path = access_for(f"file://{tmp_path}/a b")
+    assert access.status(path).size == 1
+    assert access_for("file:/x/../y")[1] == "/y"
+    with pytest.raises(BadInputError, match="host is taken for a host"):
+        access_for("file://host/x")
+    assert access.status(str(tmp_path / "none")) is None
+    access.delete(str(tmp_path / "none"))
+
+
+def test_a_decimal_is_rounded():
+    schema = sql.StructType([sql.StructField("x", sql.DecimalType(5, 1))])
+    batch = types.to_spark(schema)(pa.record_batch({"x": [1.26, None, 0.1]}), {})
+    assert batch["x"].to_pylist() == [decimal.Decimal("1.3"), None, decimal.Decimal("0.1")]
+    assert types.from_spark(batch, schema)["x"].type == pa.float64()
+
+
+def test_directory_values_have_the_type_of_the_schema():
+    scalar = types.directory_scalar("d", "2026-01-02", sql.DateType())
+    assert scalar.as_py() == datetime.date(2026, 1, 2)

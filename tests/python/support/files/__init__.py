@@ -1,0 +1,1 @@
+"""File systems and files as tests use them: a faulty one, WebHDFS, remote files, TFRecords."""

@@ -1,0 +1,150 @@
+"""A real coordinator whose agents are sockets of this process: a cluster of any size without Spark
+and without programs."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import socket
+import struct
+from typing import Any
+
+from support.waiting import BOUND_SECONDS
+from tfos.base import keys
+from tfos.base.network import host_and_port
+from tfos.cluster.coordinator import Coordinator
+
+_MAGIC = b"tfos-agt"
+_VERSION = 1
+_PLAIN_TCP = 1
+_TEXT = 0x81
+
+
+class _Agent:
+    """An agent's end of its connection (docs/formats/handshake.md, control-protocol.md)."""
+
+    def __init__(self, address: tuple[str, int], key: str, node_id: int):
+        self._socket = socket.create_connection(address, timeout=BOUND_SECONDS)
+        hello = _MAGIC + struct.pack("<HBBIII", _VERSION, _PLAIN_TCP, 0, node_id, 0, 0)
+        hello += os.urandom(32)
+        self._socket.sendall(hello)
+        challenge = self._socket.recv(44, socket.MSG_WAITALL)
+        words = b"tfos agents connect" + hello + challenge
+        self._socket.sendall(hmac.digest(bytes.fromhex(key), words, hashlib.sha256))
+        assert self._socket.recv(32, socket.MSG_WAITALL) != bytes(32), "the agent was refused"
+        self._socket.sendall(
+            b"GET /v1/agent HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            answer += self._socket.recv(1)
+        assert answer.startswith(b"HTTP/1.1 101"), answer
+
+    def say(self, message_type: str, **fields: Any) -> None:
+        payload = json.dumps({"type": message_type, **fields}).encode()
+        # Masked with zeros, which a client may choose.
+        if len(payload) < 126:
+            head = struct.pack("!BB", _TEXT, 0x80 | len(payload))
+        else:
+            head = struct.pack("!BBH", _TEXT, 0x80 | 126, len(payload))
+        self._socket.sendall(head + bytes(4) + payload)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class SimulatedCluster:
+    """Owner and lifetime: a ``with`` block, which ends the coordinator. Threads: one.
+
+    nodes: how many. heartbeat_ms: between two looks of the coordinator at its numbers.
+    """
+
+    def __init__(self, nodes: int, heartbeat_ms: int = 100):
+        self.token = keys.new_token()
+        self.cluster_id = os.urandom(8).hex()
+        self.coordinator = Coordinator(
+            {
+                "protocol": 1,
+                "cluster_id": self.cluster_id,
+                "token": self.token,
+                "encrypt": "false",
+                "bind_address": "127.0.0.1",
+                "advertised_address": "127.0.0.1",
+                "ports": "0",
+                "roles": [{"job": "chief", "count": 1}]
+                + ([{"job": "worker", "count": nodes - 1}] if nodes > 1 else []),
+                "service_jobs": [],
+                "registration_timeout_ms": 600_000,
+                "start_timeout_ms": 600_000,
+                "heartbeat_interval_ms": heartbeat_ms,
+                "heartbeat_timeout_ms": 600_000,
+                "max_lost_nodes": 0,
+                "log_level": "ERROR",
+            },
+            on_failure=lambda: None,
+        )
+        address = (self.coordinator.address, self.coordinator.port)
+        self.base_url = f"http://{host_and_port(*address)}"
+        join = keys.key_for(self.token, "join")
+        self.agents = [_Agent(address, join, node_id) for node_id in range(nodes)]
+        for node_id, agent in enumerate(self.agents):
+            agent.say(
+                "register",
+                protocol=1,
+                node_id=node_id,
+                host=f"host-{node_id // 4:03}.cluster.example",
+                address=f"10.0.{node_id // 250}.{node_id % 250 + 1}",
+                port=2222,
+                tensor_port=2223,
+                agent_pid=1000 + node_id,
+                executor_id=str(node_id),
+                gpus=[],
+            )
+        assert self.coordinator.wait(lambda: self.coordinator.formed, BOUND_SECONDS)
+
+    @property
+    def read_key(self) -> str:
+        return keys.key_for(self.token, "read")
+
+    @property
+    def link(self) -> str:
+        """As the driver prints it."""
+        return f"{self.base_url}/#key={self.read_key}"
+
+    def run(self, node_id: int) -> None:
+        """The node calls its program, and takes rows."""
+        self.agents[node_id].say(
+            "state",
+            state="running",
+            detail="",
+            pid=5000 + node_id,
+            feed={"socket": f"tfos-{node_id}", "port": 40000},
+            tensorboard=None,
+        )
+
+    def report(self, node_id: int, **metrics: Any) -> None:
+        """The node reports its numbers with a heartbeat."""
+        self.agents[node_id].say("heartbeat", metrics=metrics)
+
+    def fail(self, node_id: int, message: str, traceback: str) -> None:
+        self.agents[node_id].say(
+            "failed",
+            failure={
+                "step": "run map_fun",
+                "message": message,
+                "traceback": traceback,
+                "log_tail": ["the last line"],
+                "lost": False,
+            },
+        )
+
+    def __enter__(self) -> SimulatedCluster:
+        return self
+
+    def __exit__(self, *_error: Any) -> None:
+        for agent in self.agents:
+            agent.close()
+        self.coordinator.close()
