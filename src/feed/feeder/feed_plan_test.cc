@@ -149,10 +149,9 @@ TEST(FeedPlanTest, SaysWhatIsWrongWithoutTheToken) {
     EXPECT_FALSE(options.ok());
     return options.ok() ? std::string() : options.status().ToString();
   };
-  for (const char* name :
-       {"feed_key", "encrypt", "pickle", "job_id", "queue", "epoch", "timeout", "answer_timeout",
-        "region_bytes", "cache", "replays", "shuffle_seed", "until_read", "check_retries",
-        "endpoints"}) {
+  for (const char* name : {"feed_key", "encrypt", "pickle", "job_id", "queue", "epoch", "timeout",
+                           "answer_timeout", "region_bytes", "cache", "replays", "shuffle_seed",
+                           "until_read", "check_retries", "endpoints"}) {
     Json plan = PlanOf("a");
     plan.erase(name);
     EXPECT_THAT(refused(plan), HasSubstr(name));
