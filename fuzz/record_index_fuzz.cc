@@ -32,8 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // With the CRC that these bytes would have, which no fuzzer finds.
   std::vector<std::byte> bytes(size + sizeof(std::uint32_t));
   if (size != 0) std::memcpy(bytes.data(), data, size);
-  const std::uint32_t crc =
-      tfos::MaskedCrc32c(std::span<const std::byte>(bytes).first(size));
+  const std::uint32_t crc = tfos::MaskedCrc32c(std::span<const std::byte>(bytes).first(size));
   std::memcpy(bytes.data() + size, &crc, sizeof crc);
   Check(bytes);
   return 0;

@@ -3,11 +3,12 @@ node already has"), and a search through all that can happen in it.
 
     python docs/formats/models/take_over.py        what holds under the rules, and under worse ones
 
-Attempts bring items to two nodes: two attempts two items, or three attempts one. Spark starts them one after the other, also while
-earlier ones run: copies by speculation, and tasks of a stage that it repeats. Any of them may die
-at any moment, and what it has sent then arrives or is lost. Messages of one connection keep their
-order; those of different connections do not. An attempt may find that it can't reach a node which
-runs. Nodes do not die here: the items of a lost node are gone, whatever attempts do.
+Attempts bring items to two nodes: two attempts two items, or three attempts one. Spark starts them
+one after the other, also while earlier ones run: copies by speculation, and tasks of a stage that
+it repeats. Any of them may die at any moment, and what it has sent then arrives or is lost.
+Messages of one connection keep their order; those of different connections do not. An attempt may
+find that it can't reach a node which runs. Nodes do not die here: the items of a lost node are
+gone, whatever attempts do.
 
 The search is exhaustive and breadth first, so a trace that it shows is a shortest one.
 """
@@ -146,10 +147,17 @@ def _ends(state: State, a: int) -> Iterator[tuple[str, State]]:
     """ENDED comes when a node has taken all that was sent, in a session that nobody has ended."""
     attempt = state.attempts[a]
     quiet = not any(state.there[a]) and not any(state.back[a])
-    if attempt.phase != "feeds" or not quiet or len(attempt.skipped | attempt.sent) < len(state.copies):
+    if (
+        attempt.phase != "feeds"
+        or not quiet
+        or len(attempt.skipped | attempt.sent) < len(state.copies)
+    ):
         return
     if all(state.nodes[n].session == a for n in attempt.opened):
-        yield f"attempt {a} ends well", _with_attempt(state, a, attempt._replace(phase="ended well"))
+        yield (
+            f"attempt {a} ends well",
+            _with_attempt(state, a, attempt._replace(phase="ended well")),
+        )
 
 
 def _attempt_hears(state: State, a: int, n: int) -> tuple[str, State]:
@@ -210,21 +218,21 @@ def _with_attempt(state: State, a: int, attempt: Attempt) -> State:
     attempts = list(state.attempts)
     if attempt.phase in ("over", "ended well"):  # Nothing else of it matters any more.
         nothing = tuple(() for _ in NODES)
-        state = state._replace(back=state.back[:a] + (nothing,) + state.back[a + 1 :])
+        state = state._replace(back=(*state.back[:a], nothing, *state.back[a + 1 :]))
         attempt = Attempt(phase=attempt.phase)
     attempts[a] = attempt
     return state._replace(attempts=tuple(attempts))
 
 
 def _with_node(state: State, n: int, node: Node) -> State:
-    return state._replace(nodes=state.nodes[:n] + (node,) + state.nodes[n + 1 :])
+    return state._replace(nodes=(*state.nodes[:n], node, *state.nodes[n + 1 :]))
 
 
 def _put(
     channels: tuple[tuple[tuple, ...], ...], a: int, n: int, messages: tuple
 ) -> tuple[tuple[tuple, ...], ...]:
-    row = channels[a][:n] + (messages,) + channels[a][n + 1 :]
-    return channels[:a] + (row,) + channels[a + 1 :]
+    row = (*channels[a][:n], messages, *channels[a][n + 1 :])
+    return (*channels[:a], row, *channels[a + 1 :])
 
 
 def broken_invariants(state: State) -> Iterator[str]:
