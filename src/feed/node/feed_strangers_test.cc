@@ -22,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/format.h"
 #include "feed/node/feed_server_fixture.h"
 #include "net/handshake/messages.h"
 #include "net/listen.h"
@@ -40,7 +39,7 @@ TEST_F(FeedServerTest, ASocketThatAnotherUserHasTakenIsPassedOver) {
   for (const int backlog : {16, 0}) {
     Endpoint endpoint = server_->endpoint();
     endpoint.host = "127.0.0.1";
-    endpoint.unix_name = fmt::format("tfos-squatted-{}-{}", ::getpid(), backlog);
+    endpoint.unix_name = "tfos-squatted-" + *RandomHex(16);  // It is said once of each name.
     const tfos::testing::Squatter squatter(endpoint.unix_name, backlog);
     // With a backlog of 0 one fills it.
     const auto fills = net::ConnectUnix(endpoint.unix_name, {});

@@ -153,9 +153,9 @@ class FedNode:
         self.source = FeedSource(self.server, None, ["input"])
         self.partitions = 0
 
-    def feed(self, *chunks: list[Any], pickled: bool = False) -> None:
+    def feed(self, *chunks: list[Any], pickled: bool = False, epoch: int = 0) -> None:
         """One partition of these chunks."""
-        writer = self.nodes.writer(self.partitions)
+        writer = self.nodes.writer(self.partitions, epoch=epoch)
         self.partitions += 1
         for chunk in chunks:
             if pickled:
@@ -167,5 +167,5 @@ class FedNode:
 
     def feed_epochs(self, *epochs: list[Any]) -> None:
         for epoch, rows in enumerate(epochs):
-            self.feed(rows)
+            self.feed(rows, epoch=epoch)
             self.server.end_epoch("input", epoch)

@@ -86,7 +86,7 @@ def test_transformations(node: Any, pool: Any) -> None:
         lambda: (
             node.feed(*chunks),
             node.server.end_epoch("input", 0),
-            node.feed(*chunks),
+            node.feed(*chunks, epoch=1),
             node.server.end_feed(),
         )
     )
