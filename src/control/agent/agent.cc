@@ -72,6 +72,7 @@ class Agent {
   // The way up.
   asio::awaitable<void> Serve();
   asio::awaitable<Status> Join();
+  void StandByFor(const control::StandBy& other);
   void LimitPhase(std::chrono::nanoseconds patience, std::string step, std::string what);
 
   // What happens.
@@ -122,6 +123,7 @@ class Agent {
   NodeReport report_;
   NodePlace place_;
   const Result<pid_t> executor_jvm_;
+  bool stands_by_ = false;  // another attempt has the node
   RepeatedWarnings warnings_;
   std::unique_ptr<NodeProcess> node_;
   std::unique_ptr<TensorBoard> tensorboard_;
@@ -156,6 +158,16 @@ asio::awaitable<Status> Agent::Join() {
   co_return Status::Ok();
 }
 
+void Agent::StandByFor(const control::StandBy& other) {
+  LogInfo("another attempt has this node, and this one waits until Spark ends it: {}",
+          other.reason);
+  stands_by_ = true;
+  phase_limit_.Lift();
+  // The host's other nodes may need them.
+  place_.GiveBack();
+  report_.StandBy(other);
+}
+
 void Agent::LimitPhase(std::chrono::nanoseconds patience, std::string step, std::string what) {
   phase_limit_.Set(patience, [this, step = std::move(step), what = std::move(what)] {
     Handle(AgentEvent::kFailed, Failing(step, what));
@@ -167,6 +179,11 @@ asio::awaitable<void> Agent::FollowCoordinator() {
   while (true) {
     Result<std::string> text = co_await place_.link()->Read();
     if (life_.left()) co_return;
+    if (!text.ok() && stands_by_) {
+      LogInfo("the coordinator has ended; this attempt goes on waiting for Spark to end it");
+      Handle(AgentEvent::kStopAsked);
+      co_return;
+    }
     if (!text.ok()) {
       Handle(AgentEvent::kCoordinatorLost,
              Failing("follow the coordinator",
@@ -206,6 +223,8 @@ void Agent::OnCommand(const AgentCommand& command) {
   } else if (const auto* refused = std::get_if<Refused>(&command)) {
     Handle(AgentEvent::kFailed,
            Failing("register", "the coordinator refused this node: " + refused->message));
+  } else if (const auto* other = std::get_if<control::StandBy>(&command)) {
+    StandByFor(*other);
   } else if (const auto* tunnel = std::get_if<OpenTunnel>(&command)) {
     if (life_.tensorboard_runs()) tensorboard_->OpenTunnel(place_.door(), tunnel->number);
   } else if (const auto* unknown = std::get_if<UnknownMessage>(&command)) {
@@ -242,6 +261,11 @@ void Agent::OnNodeEnd(ExitStatus exit) {
 asio::awaitable<void> Agent::FollowTask() {
   const Status left =
       co_await FollowLaunchTask(task_, warnings_, [this] { Handle(AgentEvent::kTaskDetached); });
+  if (left.ok() && stands_by_) {
+    LogInfo("Spark has ended the attempt that stood by");
+    Handle(AgentEvent::kStopAsked);
+    co_return;
+  }
   EventDetails details = Failing("follow the launch task", left.ToString());
   if (left.ok()) {
     // A task whose executor has ended has died of that.

@@ -43,6 +43,13 @@ def read_nothing_until(ctx):
         time.sleep(0.01)
 
 
+def return_rank_the_last_late(ctx):
+    """Returns the rank; the last one once there is a file."""
+    if ctx.rank == ctx.num_workers - 1:
+        read_nothing_until(ctx)
+    return ctx.rank
+
+
 def store_each_row(ctx):
     """Pickles each row into a file of its own, row-0, row-1, ..., as soon as it has it."""
     number = 0
