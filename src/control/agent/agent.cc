@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -16,6 +17,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/process/descendants.h"
 #include "control/agent/agent_life.h"
 #include "control/agent/child/executor_log.h"
 #include "control/agent/child/tensorboard.h"
@@ -48,6 +50,8 @@ constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 constexpr seconds kBootstrapPatience(60);
 /// For a node that has said `done` or `failed` to leave by itself.
 constexpr seconds kLeavePatience(10);
+/// For what the node's processes have left behind to die of SIGKILL.
+constexpr seconds kStrayPatience(2);
 /// For the last messages to get away.
 constexpr seconds kFlushPatience(2);
 
@@ -91,6 +95,7 @@ class Agent {
   void StartNode(const control::StartNode& start);
   void StartTensorBoard();
   void EndAll(milliseconds grace);
+  void EndStrays();
   asio::awaitable<void> ReleaseTask();
   asio::awaitable<void> Leave();
 
@@ -99,6 +104,11 @@ class Agent {
     Spawn(executor_, what, std::move(coroutine), [this, what](const Status& failure) {
       Handle(AgentEvent::kFailed, Failing(what, failure.ToString()));
     });
+  }
+  /// Our children that end under supervision. All others were left behind by the node's processes.
+  std::array<pid_t, 2> Supervised() const {
+    return {node_ == nullptr ? 0 : static_cast<pid_t>(node_->pid()),
+            tensorboard_ == nullptr ? 0 : tensorboard_->pid()};
   }
   FailureReport WithLastLines(FailureReport failure) const {
     if (node_ != nullptr) failure.log_tail = node_->tail().Lines();
@@ -249,6 +259,7 @@ asio::awaitable<void> Agent::OnNodeMessage(NodeMessage message) {
 }
 
 void Agent::OnNodeEnd(ExitStatus exit) {
+  EndStrays();
   if (life_.verdict() == AgentVerdict::kDone && !exit.success()) {
     LogWarning("the node {} after its program had returned", exit.Describe());
   }
@@ -296,6 +307,7 @@ asio::awaitable<void> Agent::SendHeartbeats() {
   while (!life_.left()) {
     timer.expires_after(place_.bootstrap().heartbeat_interval);
     co_await timer.async_wait(kNoThrow);
+    ReapOrphans(Supervised());
     report_.SetSilence(life_.node_runs() ? node_->silence() : Clock::Duration::zero());
     report_.SendHeartbeat();
   }
@@ -402,7 +414,16 @@ asio::awaitable<void> Agent::ReleaseTask() {
   task_.Close();
 }
 
+void Agent::EndStrays() {
+  if (const std::size_t left = EndChildren(Supervised(), Deadline::After(kStrayPatience));
+      left > 0) {
+    LogWarning("{} processes that the node had started can't be killed; the kernel holds them",
+               left);
+  }
+}
+
 asio::awaitable<void> Agent::Leave() {
+  EndStrays();
   const Deadline deadline = Deadline::After(kFlushPatience);
   if (place_.link() != nullptr) co_await place_.link()->Close(deadline);
   co_await task_.Flush(deadline);
@@ -413,6 +434,8 @@ asio::awaitable<void> Agent::Leave() {
 }  // namespace
 
 void RunAgent(AgentOptions options, GpuInventory& inventory) {
+  // A process that has left the node's group stays below this one, and ends with the node.
+  if (Status adopted = AdoptOrphans(); !adopted.ok()) LogWarning("{}", adopted.ToString());
   asio::io_context io(1);
   Agent agent(io, std::move(options), inventory);
   io.run();

@@ -235,9 +235,8 @@ def answer_halves(ctx):
 
 
 def read_slowly_with_a_child(ctx):
-    """Starts a child process of its own, says its pids, and reads one row at a time for ever."""
-    child = subprocess.Popen(["sleep", "1000"])
-    say_pids(ctx, child.pid)
+    """Starts children of its own, says its pids, and reads one row at a time for ever."""
+    start_children(ctx)
     while not ctx.feed.should_stop():
         ctx.feed.next_batch(1)
         time.sleep(0.01)
@@ -263,9 +262,15 @@ def hang_while_loading(directory):
 
 
 def wait_for_ever_with_a_child(ctx):
-    child = subprocess.Popen(["sleep", "1000"])
-    say_pids(ctx, child.pid)
+    start_children(ctx)
     signal.pause()
+
+
+def start_children(ctx):
+    """Starts one in the node's process group and one that leaves it, and says all pids."""
+    child = subprocess.Popen(["sleep", "1000"])
+    daemon = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    say_pids(ctx, child.pid, daemon.pid)
 
 
 def ignore_stop(ctx):
