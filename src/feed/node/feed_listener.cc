@@ -13,6 +13,7 @@
 #include "base/logging.h"
 #include "base/thread/thread.h"
 #include "feed/wire/outbox.h"
+#include "net/ack_watch.h"
 #include "net/listen.h"
 #include "net/stream.h"
 
@@ -36,6 +37,7 @@ struct FeedListener::Connection {
   std::string peer;
   FrameReader reader;
   Outbox outbox;
+  net::AckWatch acks;
   std::uint32_t watched = 0;  ///< Events asked of epoll.
   bool said_goodbye = false;  ///< Our side is shut down.
   std::string error_text;     ///< The payload being received, if it is an error.
@@ -103,6 +105,7 @@ void FeedListener::Run() {
     OnEvents(WaitForEvents(close_by));
     ReadHeld();
     FlushChanged();
+    DropCutOff();
     if (!close_by) {
       if (!sessions_->closed()) continue;
       close_by = Clock::Steady().Now() + kCloseGrace;
@@ -116,6 +119,10 @@ std::size_t FeedListener::WaitForEvents(std::optional<Clock::TimePoint> close_by
   int milliseconds = -1;
   if (close_by) {
     milliseconds = Deadline::After(*close_by - Clock::Steady().Now()).PollMilliseconds();
+  }
+  if (remote_ > 0) {
+    const int look = Deadline::After(next_look_ - Clock::Steady().Now()).PollMilliseconds();
+    milliseconds = milliseconds < 0 ? look : std::min(milliseconds, look);
   }
   if (!holding_.empty()) milliseconds = 0;
   const int count =
@@ -156,6 +163,7 @@ void FeedListener::LetIn() {
     }
     connection->watched = EPOLLIN;
     if (connection->stream->holds_bytes()) holding_.insert(connection->link.id);
+    if (!connection->link.local) ++remote_;
     connections_.emplace(connection->link.id, std::move(connection));
   }
   for (; refused_ < acceptor_->refused(); ++refused_) sessions_->CountRefusal();
@@ -170,6 +178,20 @@ bool FeedListener::CloseConnections(Clock::TimePoint close_by) {
     }
   }
   return connections_.empty();
+}
+
+void FeedListener::DropCutOff() {
+  const Clock::TimePoint now = Clock::Steady().Now();
+  if (remote_ == 0 || now < next_look_) return;
+  next_look_ = now + net::kAckInterval;
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    Connection& connection = *(it++)->second;
+    if (connection.link.local) continue;
+    const Status there = net::CheckAcknowledged(connection.acks, connection.stream->fd());
+    if (there.ok()) continue;
+    LogWarning("feed: gave up the connection of {}: {}", connection.peer, there.ToString());
+    Drop(connection.link.id, there);
+  }
 }
 
 /// Once for each, so that the others get their turn.
@@ -267,6 +289,7 @@ void FeedListener::Drop(std::uint64_t connection_id, const Status& reason) {
   sessions_->Gone(connection.link,
                   fmt::format("its feeder ({}) is gone: {}", connection.peer, reason.ToString()));
   holding_.erase(connection_id);
+  if (!connection.link.local) --remote_;
   connections_.erase(it);
 }
 
