@@ -68,6 +68,11 @@ def echo(ctx):
         feed.batch_results([(ctx.node_id, row) for row in feed.next_batch(ctx.args["batch"])])
 
 
+def echo_with_a_child(ctx):
+    start_children(ctx)
+    echo(ctx)
+
+
 def echo_columns(ctx):
     """Answers batches of columns with themselves."""
     feed = ctx.data_feed(train=False, input_mapping=ctx.args["mapping"])
