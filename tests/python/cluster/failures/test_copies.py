@@ -50,6 +50,7 @@ def test_a_copy_of_a_launch_task_stands_by(spark, tmp_path, capfd, leftovers, no
         nodes=nodes,
         args={"path": str(end)},
         input_mode="tensorflow",
+        log_level="info",
     ) as run:
         wait_for(stands_by, lambda: f"a copy of the last launch task; the driver has said: {said}")
         end.touch()
