@@ -14,7 +14,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/format.h"
 #include "base/process/pidfd.h"
@@ -108,7 +107,7 @@ std::size_t EndChildren(std::span<const pid_t> keep, Deadline deadline) {
         ::waitpid(child, nullptr, WNOHANG);
       }
     }
-    if (left > 0 || children.empty()) return left;
+    if (children.empty() || left > 0 || deadline.passed()) return left;
   }
 }
 
