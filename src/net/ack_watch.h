@@ -14,6 +14,9 @@ namespace tfos::net {
 /// keepalive of TuneTcp takes as long where nothing is on its way.
 inline constexpr std::chrono::seconds kUnacknowledgedLimit{30};
 
+/// Often enough to look at that limit, for a thread that serves many connections.
+inline constexpr std::chrono::seconds kAckInterval{2};
+
 /// What the kernel knows of a TCP connection.
 struct TcpProgress {
   /// Bytes are on their way, or the question whether the peer has room for more.

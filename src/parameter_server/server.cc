@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/memory/shared_memory.h"
+#include "net/ack_watch.h"
 #include "net/listen.h"
 #include "net/socket.h"
 
@@ -32,6 +34,7 @@ struct Server::Client {
       : connection(std::move(made.stream), made.channel == net::Channel::kLocal), id(number) {}
 
   Connection connection;
+  net::AckWatch acks;
   const std::uint64_t id;
   std::string name = "a client";
   bool opened = false;
@@ -102,7 +105,9 @@ Status Server::Run() {
       watch(client.connection.fd(), static_cast<short>(events | POLLRDHUP));
       at_once = at_once || client.has_said();
     }
-    if (::poll(entries.data(), entries.size(), at_once ? 0 : -1) < 0) {
+    const int milliseconds =
+        EndCutOff() ? Deadline::After(next_look_ - Clock::Steady().Now()).PollMilliseconds() : -1;
+    if (::poll(entries.data(), entries.size(), at_once ? 0 : milliseconds) < 0) {
       if (errno == EINTR) continue;
       return Status::FromErrno(errno, "wait for workers");
     }
@@ -139,6 +144,22 @@ void Server::Serve(Client& client, short ready) {
     status = {ErrorKind::kReconnect, "the connection has ended"};
   }
   if (!status.ok()) client.ended = std::move(status);
+}
+
+bool Server::EndCutOff() {
+  const auto remote = [](const Client& client) { return !client.connection.local(); };
+  if (std::ranges::none_of(clients_, remote)) return false;
+  const Clock::TimePoint now = Clock::Steady().Now();
+  if (now < next_look_) return true;
+  next_look_ = now + net::kAckInterval;
+  for (Client& client : clients_) {
+    if (!remote(client) || !client.ended.ok()) continue;
+    Status there = net::CheckAcknowledged(client.acks, client.connection.fd());
+    if (there.ok()) continue;
+    LogWarning("gave up the connection of {}: {}", client.name, there.ToString());
+    client.ended = std::move(there);
+  }
+  return true;
 }
 
 void Server::CountBytes() {

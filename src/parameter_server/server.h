@@ -12,6 +12,7 @@
 
 #include "base/crypto/secret.h"
 #include "base/process/unique_fd.h"
+#include "base/time/deadline.h"
 #include "net/handshake/acceptor.h"
 #include "net/handshake/protocol.h"
 #include "parameter_server/clocks.h"
@@ -81,6 +82,9 @@ class Server {
   Status OnWrite(std::span<const std::byte> body, std::span<const std::byte> data);
   Status OnStart(Client& client, std::span<const std::byte> body);
   Status TellOpened(Client& client);
+  /// Ends connections to hosts that are gone, which the kernel takes a quarter of an hour for where
+  /// values are on their way. Meanwhile others would wait for their pushes. True: look again.
+  bool EndCutOff();
   /// Answers those who waited for what may have changed.
   void AnswerWaiting();
   /// Tells a client why it is dropped, and forgets what it was.
@@ -94,6 +98,7 @@ class Server {
   Clocks clocks_;
   std::list<Client> clients_;
   std::uint64_t next_id_ = 0;
+  Clock::TimePoint next_look_{};       ///< At the clients, as EndCutOff does.
   std::uint64_t closed_received_ = 0;  ///< Bytes, of connections that are gone.
   std::uint64_t closed_sent_ = 0;
 

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -105,7 +106,7 @@ def launch(
     ``watch_pid`` is the process the node must not outlive (-1: the executor JVM above this
     process). Raises :class:`tfos.errors.TfosError` when the node failed before the cluster had
     formed, as the coordinator may not know of it. A later failure is not raised: the coordinator
-    has it from the agent.
+    has it from the agent. Where another attempt has the node, it waits for Spark to end this one.
     """
     process, to_agent, from_agent = child.start([executable.path(), "agent"])
     with to_agent, from_agent:
@@ -123,7 +124,7 @@ def launch(
         # What was started is only the agent's first half; the agent itself has left for a session
         # of its own, so that no zombie of it stays behind in a reused Spark worker.
         process.wait()
-        formed = False
+        formed = stands_by = False
         failure = None
         for line in from_agent:
             if not line.endswith(b"\n"):
@@ -135,11 +136,15 @@ def launch(
                     to_agent.write(b'{"type":"detach"}\n')
                     to_agent.flush()
                     return None
+            elif message["type"] == "stand_by":
+                stands_by = True
             elif message["type"] == "failed":
                 failure = message["failure"]
     refused = not formed and failure is not None and failure["step"] == "register"
     if refused and plan.node["elastic"]:
         return None  # Spark has started a lost node again, and the others go on without it.
+    if stands_by and not refused:
+        _wait_for_the_end_of_this_attempt()
     if not formed:
         why = (
             f"{failure['step']}: {failure['message']}"
@@ -152,6 +157,14 @@ def launch(
         )
         raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")
     return program_result.take(result_file) if result_file else None
+
+
+def _wait_for_the_end_of_this_attempt() -> None:
+    """Spark started a copy of a task that runs, and kills it once that has ended. If the copy
+    returned, Spark would kill the other attempt and its node. If it failed, Spark would count that
+    and start another copy, until it gives the job up."""
+    while True:
+        threading.Event().wait()
 
 
 def _bootstrap(

@@ -64,6 +64,18 @@ Result<SharedMemory> SharedMemory::Map(UniqueFd fd, std::uint64_t bytes, bool wr
   return memory;
 }
 
+Status SharedMemory::Allocate(std::uint64_t begin, std::uint64_t bytes) {
+  int failed = 0;
+  do {
+    failed = ::fallocate(fd(), 0, static_cast<off_t>(begin), static_cast<off_t>(bytes));
+  } while (failed != 0 && errno == EINTR);
+  if (failed == 0) return {};
+  return Status::FromErrno(errno, fmt::format("get {} bytes of shared memory; the host or the "
+                                              "container has too little memory, or does not "
+                                              "overcommit it",
+                                              bytes));
+}
+
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(bytes_, other.bytes_);

@@ -29,6 +29,10 @@ class SharedMemory {
   /// `bytes` large and sealed.
   static Result<SharedMemory> Map(UniqueFd fd, std::uint64_t bytes, bool writable);
 
+  /// Has the system give pages to these bytes now. Without, it looks for one when a byte is first
+  /// touched, and where it finds none it ends the process by SIGBUS. No resources: there are none.
+  Status Allocate(std::uint64_t begin, std::uint64_t bytes);
+
   SharedMemory() = default;
   SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
   SharedMemory& operator=(SharedMemory&& other) noexcept;

@@ -104,6 +104,7 @@ std::size_t HostMemory::BytesFor(std::size_t members) {
 Result<std::unique_ptr<HostMemory>> HostMemory::Create(std::size_t members) {
   TFOS_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::Create("tfos-tensors", BytesFor(members),
                                                                   SharedMemory::Writers::kAll));
+  TFOS_RETURN_IF_ERROR(memory.Allocate(0, BytesFor(members)));
   return std::unique_ptr<HostMemory>(new HostMemory(std::move(memory), members, 0));
 }
 

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -16,6 +17,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/process/descendants.h"
 #include "control/agent/agent_life.h"
 #include "control/agent/child/executor_log.h"
 #include "control/agent/child/tensorboard.h"
@@ -48,6 +50,8 @@ constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 constexpr seconds kBootstrapPatience(60);
 /// For a node that has said `done` or `failed` to leave by itself.
 constexpr seconds kLeavePatience(10);
+/// For what the node's processes have left behind to die of SIGKILL.
+constexpr seconds kStrayPatience(2);
 /// For the last messages to get away.
 constexpr seconds kFlushPatience(2);
 
@@ -72,6 +76,7 @@ class Agent {
   // The way up.
   asio::awaitable<void> Serve();
   asio::awaitable<Status> Join();
+  void StandByFor(const control::StandBy& other);
   void LimitPhase(std::chrono::nanoseconds patience, std::string step, std::string what);
 
   // What happens.
@@ -90,6 +95,7 @@ class Agent {
   void StartNode(const control::StartNode& start);
   void StartTensorBoard();
   void EndAll(milliseconds grace);
+  void EndStrays();
   asio::awaitable<void> ReleaseTask();
   asio::awaitable<void> Leave();
 
@@ -98,6 +104,11 @@ class Agent {
     Spawn(executor_, what, std::move(coroutine), [this, what](const Status& failure) {
       Handle(AgentEvent::kFailed, Failing(what, failure.ToString()));
     });
+  }
+  /// Our children that end under supervision. All others were left behind by the node's processes.
+  std::array<pid_t, 2> Supervised() const {
+    return {node_ == nullptr ? 0 : static_cast<pid_t>(node_->pid()),
+            tensorboard_ == nullptr ? 0 : tensorboard_->pid()};
   }
   FailureReport WithLastLines(FailureReport failure) const {
     if (node_ != nullptr) failure.log_tail = node_->tail().Lines();
@@ -122,6 +133,7 @@ class Agent {
   NodeReport report_;
   NodePlace place_;
   const Result<pid_t> executor_jvm_;
+  bool stands_by_ = false;  // another attempt has the node
   RepeatedWarnings warnings_;
   std::unique_ptr<NodeProcess> node_;
   std::unique_ptr<TensorBoard> tensorboard_;
@@ -156,6 +168,16 @@ asio::awaitable<Status> Agent::Join() {
   co_return Status::Ok();
 }
 
+void Agent::StandByFor(const control::StandBy& other) {
+  LogInfo("another attempt has this node, and this one waits until Spark ends it: {}",
+          other.reason);
+  stands_by_ = true;
+  phase_limit_.Lift();
+  // The host's other nodes may need them.
+  place_.GiveBack();
+  report_.StandBy(other);
+}
+
 void Agent::LimitPhase(std::chrono::nanoseconds patience, std::string step, std::string what) {
   phase_limit_.Set(patience, [this, step = std::move(step), what = std::move(what)] {
     Handle(AgentEvent::kFailed, Failing(step, what));
@@ -167,6 +189,11 @@ asio::awaitable<void> Agent::FollowCoordinator() {
   while (true) {
     Result<std::string> text = co_await place_.link()->Read();
     if (life_.left()) co_return;
+    if (!text.ok() && stands_by_) {
+      LogInfo("the coordinator has ended; this attempt goes on waiting for Spark to end it");
+      Handle(AgentEvent::kStopAsked);
+      co_return;
+    }
     if (!text.ok()) {
       Handle(AgentEvent::kCoordinatorLost,
              Failing("follow the coordinator",
@@ -206,6 +233,8 @@ void Agent::OnCommand(const AgentCommand& command) {
   } else if (const auto* refused = std::get_if<Refused>(&command)) {
     Handle(AgentEvent::kFailed,
            Failing("register", "the coordinator refused this node: " + refused->message));
+  } else if (const auto* other = std::get_if<control::StandBy>(&command)) {
+    StandByFor(*other);
   } else if (const auto* tunnel = std::get_if<OpenTunnel>(&command)) {
     if (life_.tensorboard_runs()) tensorboard_->OpenTunnel(place_.door(), tunnel->number);
   } else if (const auto* unknown = std::get_if<UnknownMessage>(&command)) {
@@ -230,6 +259,7 @@ asio::awaitable<void> Agent::OnNodeMessage(NodeMessage message) {
 }
 
 void Agent::OnNodeEnd(ExitStatus exit) {
+  EndStrays();
   if (life_.verdict() == AgentVerdict::kDone && !exit.success()) {
     LogWarning("the node {} after its program had returned", exit.Describe());
   }
@@ -242,6 +272,11 @@ void Agent::OnNodeEnd(ExitStatus exit) {
 asio::awaitable<void> Agent::FollowTask() {
   const Status left =
       co_await FollowLaunchTask(task_, warnings_, [this] { Handle(AgentEvent::kTaskDetached); });
+  if (left.ok() && stands_by_) {
+    LogInfo("Spark has ended the attempt that stood by");
+    Handle(AgentEvent::kStopAsked);
+    co_return;
+  }
   EventDetails details = Failing("follow the launch task", left.ToString());
   if (left.ok()) {
     // A task whose executor has ended has died of that.
@@ -272,6 +307,7 @@ asio::awaitable<void> Agent::SendHeartbeats() {
   while (!life_.left()) {
     timer.expires_after(place_.bootstrap().heartbeat_interval);
     co_await timer.async_wait(kNoThrow);
+    ReapOrphans(Supervised());
     report_.SetSilence(life_.node_runs() ? node_->silence() : Clock::Duration::zero());
     report_.SendHeartbeat();
   }
@@ -378,7 +414,16 @@ asio::awaitable<void> Agent::ReleaseTask() {
   task_.Close();
 }
 
+void Agent::EndStrays() {
+  if (const std::size_t left = EndChildren(Supervised(), Deadline::After(kStrayPatience));
+      left > 0) {
+    LogWarning("{} processes that the node had started can't be killed; the kernel holds them",
+               left);
+  }
+}
+
 asio::awaitable<void> Agent::Leave() {
+  EndStrays();
   const Deadline deadline = Deadline::After(kFlushPatience);
   if (place_.link() != nullptr) co_await place_.link()->Close(deadline);
   co_await task_.Flush(deadline);
@@ -389,6 +434,8 @@ asio::awaitable<void> Agent::Leave() {
 }  // namespace
 
 void RunAgent(AgentOptions options, GpuInventory& inventory) {
+  // A process that has left the node's group stays below this one, and ends with the node.
+  if (Status adopted = AdoptOrphans(); !adopted.ok()) LogWarning("{}", adopted.ToString());
   asio::io_context io(1);
   Agent agent(io, std::move(options), inventory);
   io.run();

@@ -158,6 +158,11 @@ TensorBoard::Options NodePlace::OptionsOfTensorBoard() const {
   return options;
 }
 
+void NodePlace::GiveBack() {
+  ReleasePorts();
+  gpus_.reset();
+}
+
 void NodePlace::ReleasePorts() {
   port_.reset();
   tensor_port_.reset();

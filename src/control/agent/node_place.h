@@ -56,6 +56,8 @@ class NodePlace {
   /// Once only: the payload moves into them.
   NodeProcess::Options OptionsOfNode(const StartNode& start);
   TensorBoard::Options OptionsOfTensorBoard() const;
+  /// Gives everything that was taken from the host back to it.
+  void GiveBack();
   /// Leaves the ports to the processes that have inherited them.
   void ReleasePorts();
 

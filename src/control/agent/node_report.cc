@@ -120,6 +120,10 @@ void NodeReport::SendHeartbeat() {
 
 void NodeReport::TellFormed() { task_.Send(Line(SerializeMessage(NodesFormed{}))); }
 
+void NodeReport::StandBy(const control::StandBy& other) {
+  task_.Send(Line(SerializeMessage(other)));
+}
+
 void NodeReport::TellFailure(FailureReport report) {
   const std::string text = SerializeMessage(FailureMessage{std::move(report)});
   if (link_ != nullptr) {

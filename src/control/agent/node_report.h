@@ -57,6 +57,8 @@ class NodeReport {
   /// that stands still finds one message.
   void SendHeartbeat();
   void TellFormed();
+  /// Tells the launch task alone.
+  void StandBy(const control::StandBy& other);
   void TellFailure(FailureReport report);
   void TellDone();
 

@@ -96,6 +96,8 @@ class Coordinator final : public ControlService {
 
   Status OnMessage(AgentConnection& connection, std::string_view text) override {
     TFOS_ASSIGN_OR_RETURN(AgentMessage message, ParseMessage<AgentMessage>(text));
+    // A copy of a node's launch task has nothing to say until Spark ends it.
+    if (standing_by_.contains(&connection)) return Status::Ok();
     const auto known = node_of_.find(&connection);
     if (auto* registration = std::get_if<Register>(&message); registration != nullptr) {
       if (known != node_of_.end()) {
@@ -117,6 +119,7 @@ class Coordinator final : public ControlService {
   }
 
   void OnClosed(AgentConnection& connection) override {
+    standing_by_.erase(&connection);
     const auto known = node_of_.find(&connection);
     if (known == node_of_.end()) return;
     const int node_id = known->second;
@@ -266,6 +269,11 @@ class Coordinator final : public ControlService {
     if (registration.node_id == connection.node_id()) {
       effects = roster_->Register(registration, Now());
     }
+    if (!effects.ok() && registration.node_id == connection.node_id() &&
+        roster_->IsTaken(registration.node_id)) {
+      LetStandBy(connection, registration, effects.status().message());
+      return Status::Ok();
+    }
     if (!effects.ok()) {
       connection.Send({SerializeMessage(Refused{effects.status().message()})});
       return effects.status().Annotate(
@@ -276,6 +284,25 @@ class Coordinator final : public ControlService {
     connection_of_[registration.node_id] = &connection;
     Apply(*std::move(effects));
     return Status::Ok();
+  }
+
+  // Refused, the copy would fail, and Spark would count that and start the next one.
+  void LetStandBy(AgentConnection& connection, const Register& copy, const std::string& reason) {
+    LogInfo("node {}: another attempt on {} stands by: {}", copy.node_id, copy.host, reason);
+    connection.MarkIdentified();
+    standing_by_[&connection] = copy.node_id;
+    connection.Send({SerializeMessage(StandBy{reason})});
+  }
+
+  // Those that stand by for a node that is lost or has failed: they can't take its place.
+  void Dismiss(const NodeInfo& node) {
+    if (node.state != NodeState::kLost && node.state != NodeState::kFailed) return;
+    for (const auto& [connection, node_id] : standing_by_) {
+      if (node_id != node.node_id) continue;
+      connection->Send({SerializeMessage(Refused{fmt::format(
+          "the attempt that had started it is {}: {}", NodeStateName(node.state), node.detail)})});
+      connection->CloseAfterSending();
+    }
   }
 
   void Apply(Effects effects) {
@@ -296,7 +323,10 @@ class Coordinator final : public ControlService {
   void Announce(const CoordinatorEvent& event) {
     record_->Take(event, Now());
     std::visit(Overloaded{
-                   [&](const NodeChanged& changed) { LogNode(changed.node); },
+                   [&](const NodeChanged& changed) {
+                     LogNode(changed.node);
+                     Dismiss(changed.node);
+                   },
                    [&](const ClusterFormed& formed) {
                      LogInfo("formed: all {} nodes are there", formed.nodes.size());
                    },
@@ -369,6 +399,7 @@ class Coordinator final : public ControlService {
   std::unique_ptr<ControlServer> server_;
   std::unordered_map<AgentConnection*, int> node_of_;
   std::unordered_map<int, AgentConnection*> connection_of_;
+  std::unordered_map<AgentConnection*, int> standing_by_;  // for the node of this number
   std::set<std::string> unknown_types_;
 };
 

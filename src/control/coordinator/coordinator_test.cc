@@ -185,13 +185,50 @@ TEST_F(CoordinatorTest, ABadRegistrationIsRefusedWithTheReason) {
   Start();
   RawClient first = Agent(0);
   WaitForState(0, "registered");
-  RawClient second = Agent(0);
+  RawClient second = Agent(2);
   const json refused = Message(second);
   EXPECT_EQ(refused["type"], "refused");
-  EXPECT_THAT(refused["message"], HasSubstr("registered before"));
+  EXPECT_THAT(refused["message"], HasSubstr("there is no node 2"));
   EXPECT_FALSE(second.ReadText().has_value());
   RawClient other = Agent(1);
   EXPECT_FALSE(WaitFor("formed").is_null());
+}
+
+TEST_F(CoordinatorTest, ASecondAttemptStandsByUntilTheFirstOneIsLost) {
+  Start();
+  RawClient first = Agent(0);
+  WaitForState(0, "registered");
+  RawClient second = Agent(0);
+  const json told = Message(second);
+  EXPECT_EQ(told["type"], "stand_by");
+  EXPECT_THAT(told["reason"], HasSubstr("ps:0 (node 0 on h) has registered before"));
+  second.SendText(R"({"type":"heartbeat","metrics":{}})");
+  second.SendText(R"({"type":"failed","failure":{"step":"s","message":"m"}})");
+  RawClient other = Agent(1);
+  EXPECT_FALSE(WaitFor("formed").is_null()) << "the copy's words count as the node's";
+  EXPECT_EQ(Message(first)["type"], "start");
+  first.Close();
+  const json failed = WaitFor("failed")["failure"];
+  EXPECT_EQ(failed["node_id"], 0);
+  const json refused = Message(second);
+  EXPECT_EQ(refused["type"], "refused");
+  EXPECT_THAT(refused["message"], HasSubstr("its agent vanished"));
+  EXPECT_FALSE(second.ReadText().has_value());
+}
+
+TEST_F(CoordinatorTest, ASecondAttemptMayLeave) {
+  Start();
+  RawClient first = Agent(0);
+  WaitForState(0, "registered");
+  {
+    RawClient second = Agent(0);
+    EXPECT_EQ(Message(second)["type"], "stand_by");
+  }
+  RawClient third = Agent(0);
+  EXPECT_EQ(Message(third)["type"], "stand_by");
+  RawClient other = Agent(1);
+  EXPECT_FALSE(WaitFor("formed").is_null());
+  EXPECT_EQ(Message(first)["type"], "start");
 }
 
 TEST_F(CoordinatorTest, WhenTheDriverDiesAgentsAreToldAndTheCoordinatorEnds) {

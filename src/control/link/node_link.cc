@@ -21,6 +21,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/process/descendants.h"
 #include "base/thread/guarded.h"
 #include "base/thread/thread.h"
 #include "control/messages/node_messages.h"
@@ -41,6 +42,8 @@ Result<bool> WaitFor(int fd, short events, Deadline deadline) {
 }
 
 [[noreturn]] void DieWithGroup() {
+  // First those that have left the group. They are found through their parents, which still live.
+  for (const pid_t below : Descendants()) ::kill(below, SIGKILL);
   // Only a group that is ours: run by hand, the node may be in somebody's shell job.
   if (::getpgrp() == ::getpid()) ::kill(0, SIGKILL);
   ::kill(::getpid(), SIGKILL);

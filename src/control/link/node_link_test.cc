@@ -303,14 +303,14 @@ class NodeProcess {
  public:
   /// `busy` is called in the node once its link listens.
   NodeProcess(FakeAgent& agent, const NodeLink::Handlers& handlers,
-              const std::function<void()>& busy) {
+              const std::function<void()>& busy, bool child_leaves_the_group = false) {
     int fds[2];
     EXPECT_EQ(::pipe(fds), 0);
     const pid_t pid = ::fork();
     if (pid == 0) {
       agent.Close();  // only the parent may hold it
       ::setsid();
-      Run(agent, handlers, busy, fds[1]);
+      Run(agent, handlers, busy, fds[1], child_leaves_the_group);
       ::_exit(0);
     }
     agent.TakeNodeEnd().Reset();
@@ -336,12 +336,20 @@ class NodeProcess {
 
  private:
   static void Run(FakeAgent& agent, const NodeLink::Handlers& handlers,
-                  const std::function<void()>& busy, int report) {
+                  const std::function<void()>& busy, int report, bool child_leaves_the_group) {
     auto link = agent.OpenLink();
+    int left[2];
+    if (::pipe(left) != 0) ::_exit(1);
     const pid_t child = ::fork();
     if (child == 0) {
+      if (child_leaves_the_group) ::setsid();
+      ::close(left[1]);
       while (true) ::pause();
     }
+    // Its end of the pipe is closed once it has left.
+    ::close(left[1]);
+    char none = 0;
+    if (::read(left[0], &none, 1) != 0) ::_exit(1);
     if (!link.ok() || !(*link)->Start(handlers).ok()) ::_exit(1);
     if (::write(report, &child, sizeof(child)) != sizeof(child)) ::_exit(1);
     busy();
@@ -360,6 +368,14 @@ TEST(NodeLinkTest, TheAgentsDeathKillsTheGroup) {
   FakeAgent agent;
   agent.WriteHead("");
   NodeProcess node(agent, {}, Forever);
+  agent.Close();
+  EXPECT_TRUE(node.Ends());
+}
+
+TEST(NodeLinkTest, TheAgentsDeathKillsWhatHasLeftTheGroup) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  NodeProcess node(agent, {}, Forever, /*child_leaves_the_group=*/true);
   agent.Close();
   EXPECT_TRUE(node.Ends());
 }

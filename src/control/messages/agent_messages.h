@@ -67,7 +67,7 @@ struct OpenTunnel {
 };
 
 using AgentCommand = std::variant<StartNode, EndEpoch, StepTickets, Regroup, FormedGroup, EndFeed,
-                                  NodeLeaving, Stop, Refused, OpenTunnel, UnknownMessage>;
+                                  NodeLeaving, Stop, Refused, StandBy, OpenTunnel, UnknownMessage>;
 
 /// `start` in two pieces that follow each other on the wire, so that all nodes of a large cluster
 /// share the long one: what is the node's own, and the cluster specification with all nodes.

@@ -37,6 +37,7 @@ std::vector<std::string> Examples<AgentCommand>() {
       R"({"type":"leaving","node_id":1,"reason":"r"})",
       R"({"type":"stop","reason":"r","grace_ms":1})",
       R"({"type":"refused","message":"m"})",
+      R"({"type":"stand_by","reason":"r"})",
       R"({"type":"tunnel","number":7})",
   };
 }

@@ -77,7 +77,7 @@ struct NodesFormed {
   static constexpr std::string_view kType = "formed";
 };
 
-using LaunchEvent = std::variant<StateReport, NodesFormed, FailureMessage, UnknownMessage>;
+using LaunchEvent = std::variant<StateReport, NodesFormed, StandBy, FailureMessage, UnknownMessage>;
 
 }  // namespace tfos::control
 

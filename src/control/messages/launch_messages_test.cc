@@ -24,6 +24,7 @@ std::vector<std::string> Examples<LaunchEvent>() {
   return {
       R"({"type":"state","state":"starting","detail":"d","pid":0,"feed":null,"tensorboard":null})",
       R"({"type":"formed"})",
+      R"({"type":"stand_by","reason":"r"})",
       R"({"type":"failed","failure":REPORT})",
   };
 }

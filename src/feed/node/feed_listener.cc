@@ -13,6 +13,7 @@
 #include "base/logging.h"
 #include "base/thread/thread.h"
 #include "feed/wire/outbox.h"
+#include "net/ack_watch.h"
 #include "net/listen.h"
 #include "net/stream.h"
 
@@ -23,6 +24,9 @@ namespace {
 constexpr std::chrono::milliseconds kCloseGrace{500};
 /// Received from one connection before the others get their turn.
 constexpr std::size_t kBytesPerTurn = std::size_t{1} << 20;
+
+/// From then on people are told whom the program waits for.
+constexpr std::chrono::seconds kTellStuck{30};
 
 /// Ids of the descriptors other than connections, which count on from there.
 enum : std::uint64_t { kWakeId, kAcceptorId, kFirstConnectionId };
@@ -36,6 +40,9 @@ struct FeedListener::Connection {
   std::string peer;
   FrameReader reader;
   Outbox outbox;
+  net::AckWatch acks;
+  std::optional<Clock::TimePoint> stuck_since;  ///< So long it has taken nothing of the outbox.
+  bool told_stuck = false;
   std::uint32_t watched = 0;  ///< Events asked of epoll.
   bool said_goodbye = false;  ///< Our side is shut down.
   std::string error_text;     ///< The payload being received, if it is an error.
@@ -103,6 +110,7 @@ void FeedListener::Run() {
     OnEvents(WaitForEvents(close_by));
     ReadHeld();
     FlushChanged();
+    LookAtPeers();
     if (!close_by) {
       if (!sessions_->closed()) continue;
       close_by = Clock::Steady().Now() + kCloseGrace;
@@ -116,6 +124,10 @@ std::size_t FeedListener::WaitForEvents(std::optional<Clock::TimePoint> close_by
   int milliseconds = -1;
   if (close_by) {
     milliseconds = Deadline::After(*close_by - Clock::Steady().Now()).PollMilliseconds();
+  }
+  if (!connections_.empty()) {
+    const int look = Deadline::After(next_look_ - Clock::Steady().Now()).PollMilliseconds();
+    milliseconds = milliseconds < 0 ? look : std::min(milliseconds, look);
   }
   if (!holding_.empty()) milliseconds = 0;
   const int count =
@@ -170,6 +182,36 @@ bool FeedListener::CloseConnections(Clock::TimePoint close_by) {
     }
   }
   return connections_.empty();
+}
+
+void FeedListener::LookAtPeers() {
+  const Clock::TimePoint now = Clock::Steady().Now();
+  if (now < next_look_) return;
+  next_look_ = now + net::kAckInterval;
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    Connection& connection = *(it++)->second;
+    const Status there = LookAt(connection, now);
+    if (there.ok()) continue;
+    LogWarning("feed: gave up the connection of {}: {}", connection.peer, there.ToString());
+    Drop(connection.link.id, there);
+  }
+}
+
+Status FeedListener::LookAt(Connection& connection, Clock::TimePoint now) {
+  TFOS_RETURN_IF_ERROR(net::CheckAcknowledged(connection.acks, connection.stream->fd()));
+  if (!connection.stuck_since) return {};
+  const Clock::Duration stuck = now - *connection.stuck_since;
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(stuck).count();
+  if (stuck >= options_.results_patience) {
+    return {ErrorKind::kReconnect, fmt::format("it has taken no results for {} s", seconds)};
+  }
+  if (stuck >= kTellStuck && !std::exchange(connection.told_stuck, true)) {
+    LogWarning(
+        "feed: the program waits for {}, which has taken no results for {} s: its Spark task "
+        "stands still, or what it hands the results to is slow",
+        connection.peer, seconds);
+  }
+  return {};
 }
 
 /// Once for each, so that the others get their turn.
@@ -282,6 +324,7 @@ void FeedListener::FlushChanged() {
 void FeedListener::Flush(Connection& connection) {
   FeedSessions::AfterSent after;
   Outbox::Flushed flushed;
+  bool moved = false;
   do {
     if (connection.outbox.empty()) {
       for (OutFrame& frame : sessions_->TakePosted(connection.link)) {
@@ -294,11 +337,18 @@ void FeedListener::Flush(Connection& connection) {
       return;
     }
     flushed = *result;
+    moved = moved || flushed.moved;
     after = sessions_->Sent(connection.link, flushed.result_bytes);
   } while (after.more && connection.outbox.empty());
   if (after.last_word && connection.outbox.empty() &&
       !std::exchange(connection.said_goodbye, true)) {
     ::shutdown(connection.stream->fd(), SHUT_WR);
+  }
+  if (!flushed.blocked) {
+    connection.stuck_since.reset();
+  } else if (moved || !connection.stuck_since) {
+    connection.stuck_since = Clock::Steady().Now();
+    connection.told_stuck = false;
   }
   Watch(connection, flushed.blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }

@@ -53,6 +53,11 @@ class FeedListener {
   void LetIn();
   /// Whether all are gone.
   bool CloseConnections(Clock::TimePoint close_by);
+  /// Ends connections to hosts that are gone, and to feeders that take no results: the program may
+  /// wait in the middle of them, and all other partitions behind it. The kernel takes a quarter of
+  /// an hour for the former.
+  void LookAtPeers();
+  Status LookAt(Connection& connection, Clock::TimePoint now);
   void OnReadable(Connection& connection);
   Result<bool> ReceiveOnce(Connection& connection, std::size_t& received);
   Status OnEvent(Connection& connection, FrameReader::Event event);
@@ -74,6 +79,7 @@ class FeedListener {
   std::vector<epoll_event> events_ = std::vector<epoll_event>(64);
   std::map<std::uint64_t, std::unique_ptr<Connection>> connections_;
   std::uint64_t next_connection_;
+  Clock::TimePoint next_look_{};     ///< At the peers.
   std::set<std::uint64_t> holding_;  ///< Connections with bytes that epoll does not show.
   std::uint64_t refused_ = 0;        ///< Strangers, as far as they are counted.
   std::vector<std::byte> scratch_ = std::vector<std::byte>(64 * 1024);

@@ -186,6 +186,31 @@ TEST_P(FeedTransportTest, AWrongNumberOfResultsIsAnErrorOnBothSides) {
               HasSubstr("partition 4 has 2 rows, and 1 results were given"));
 }
 
+TEST_P(FeedTransportTest, AFeederThatTakesNoResultsIsGivenUp) {
+  FeedServerOptions options;
+  options.results_patience = 1ms;
+  StartServer(std::move(options));
+  std::unique_ptr<FeedClient> frozen = Open(Mode::kInference, 11);
+  ASSERT_TRUE(Put(*frozen, "a", 1).ok());
+  Result<Next> next = Take();
+  ASSERT_TRUE(next.ok()) << next.status().DebugString();
+  const std::uint64_t session = std::get<ChunkLoan>(*next).session();
+  next = Status(ErrorKind::kBug, "gives the chunk back");
+  const std::string large(4 << 20, 'x');
+  Delivery delivery = Delivery::kSent;
+  while (delivery == Delivery::kSent) {
+    const auto sent =
+        server_->SendResult(session, 1, Copied(large), {.deadline = Deadline::After(kLong)});
+    ASSERT_TRUE(sent.ok()) << sent.status().DebugString();
+    delivery = *sent;
+  }
+  EXPECT_EQ(TakeText(), "broken 11");
+  // Those behind it are answered.
+  std::unique_ptr<FeedClient> behind = Open(Mode::kInference, 22);
+  ASSERT_TRUE(Put(*behind, "x", 1).ok());
+  EXPECT_EQ(TakeText(), "x");
+}
+
 TEST_P(FeedTransportTest, AResultBeyondTheLimitIsRefused) {
   FeedServerOptions options;
   options.result_limit_bytes = 100;

@@ -27,6 +27,7 @@ Result<Outbox::Flushed> Outbox::Flush(net::Stream& stream) {
       flushed.blocked = true;
       return flushed;
     }
+    flushed.moved = true;
     frame.pass.Reset();
     sent_ += transfer.bytes;
     if (sent_ < frame.size()) continue;

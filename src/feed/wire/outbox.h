@@ -33,6 +33,7 @@ class Outbox {
 
   struct Flushed {
     bool blocked = false;            ///< Something is left: wait for POLLOUT.
+    bool moved = false;              ///< The stream has taken something.
     std::uint64_t result_bytes = 0;  ///< Of the frames that are now out completely.
   };
   /// Descriptors go through the stream's socket, a Unix socket.

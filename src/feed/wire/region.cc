@@ -152,6 +152,8 @@ Result<std::unique_ptr<Region>> Region::Create(std::uint64_t bytes) {
   TFOS_ASSIGN_OR_RETURN(SharedMemory shared,
                         SharedMemory::Create("tfos-feed", WholePages(bytes) + PageBytes(),
                                              SharedMemory::Writers::kAll));
+  // The page behind, which both ends touch. The feeder sees to the others as it needs them.
+  TFOS_RETURN_IF_ERROR(shared.Allocate(WholePages(bytes), PageBytes()));
   return std::unique_ptr<Region>(new Region(std::move(shared)));
 }
 
@@ -163,6 +165,13 @@ Result<std::unique_ptr<Region>> Region::Map(UniqueFd fd, std::uint64_t bytes) {
   auto shared = SharedMemory::Map(std::move(fd), bytes + PageBytes(), /*writable=*/true);
   if (!shared.ok()) return shared.status().Annotate("take the node's shared memory");
   return std::unique_ptr<Region>(new Region(std::move(shared).value()));
+}
+
+Status Region::Allocate(std::uint64_t bytes) {
+  if (bytes <= allocated_) return {};
+  TFOS_RETURN_IF_ERROR(shared_.Allocate(allocated_, bytes - allocated_));
+  allocated_ = bytes;
+  return {};
 }
 
 std::uint64_t Region::Trim(std::uint64_t used) {

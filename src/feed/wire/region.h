@@ -71,6 +71,9 @@ class Region {
   /// when the view is detached or gone. It keeps their alignment up to a page.
   /// Several threads may do so.
   Result<PrivateView> MapPrivately(std::span<const std::byte> bytes) TFOS_EXCLUDES(mutex_);
+  /// Sees that the first `bytes` bytes can be touched, which they may not be otherwise
+  /// (SharedMemory::Allocate). One thread at a time.
+  Status Allocate(std::uint64_t bytes);
   /// Gives the pages behind the first `used` bytes, rounded up to whole pages, back to the system.
   /// The memory stays mapped on both sides: touching it brings fresh pages. Returns how many
   /// bytes are left; all of them where the kernel can't do it.
@@ -86,6 +89,7 @@ class Region {
 
   SharedMemory shared_;
   std::span<std::byte> memory_;
+  std::uint64_t allocated_ = 0;  ///< So many bytes from the start, as far as this end knows.
   Mutex mutex_;
   std::shared_ptr<PrivateMapping> private_ TFOS_GUARDED_BY(mutex_);  ///< Null until wanted.
 };

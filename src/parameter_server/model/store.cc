@@ -51,6 +51,8 @@ Result<std::unique_ptr<Store>> Store::Create(std::vector<Variable> share, const 
   }
   TFOS_ASSIGN_OR_RETURN(store->memory_, SharedMemory::Create(kMemoryName, StoreMemoryBytes(bytes),
                                                              SharedMemory::Writers::kCreator));
+  // The first worker gives values to all of it.
+  TFOS_RETURN_IF_ERROR(store->memory_.Allocate(0, StoreMemoryBytes(bytes)));
   store->values_ = store->memory_.bytes().subspan(HeadBytes(bytes));
   for (std::size_t slot = 0; slot < rule.slots(); ++slot) store->slots_[slot].resize(bytes);
   return store;

@@ -25,7 +25,9 @@ class Nodes:
         memory_bytes: int = 64 << 20,
         encrypt: str = "auto",
         pickle: bool = True,
+        address: str = "127.0.0.1",
     ):
+        self.address = address
         self.key = secrets.token_hex(32)
         self.encrypt = encrypt
         self.pickle = pickle
@@ -38,7 +40,7 @@ class Nodes:
                 memory_bytes=memory_bytes,
                 cache_memory_bytes=1 << 20,
                 cache_directory="/tmp",
-                bind_address="127.0.0.1",
+                bind_address=address,
                 ports="0",
                 encrypt=encrypt,
                 pickle=pickle,
@@ -48,14 +50,13 @@ class Nodes:
 
     def endpoints(self, local: bool = True) -> list[dict[str, Any]]:
         endpoints = [
-            {"node_id": i, "address": "127.0.0.1", "executor_id": "", **server.endpoint()}
+            {"node_id": i, "address": self.address, "executor_id": "", **server.endpoint()}
             for i, server in enumerate(self.servers)
         ]
         return endpoints if local else [{**e, "socket": ""} for e in endpoints]
 
-    def writer(
-        self, partition: int = 0, mode: str = "train", attempt: int = 0, **changes: Any
-    ) -> Any:
+    def plan(self, **changes: Any) -> str:
+        """For a writer, also on another host."""
         plan = {
             "endpoints": self.endpoints(),
             "feed_key": self.key,
@@ -75,8 +76,13 @@ class Nodes:
             "check_retries": True,
             "until_read": False,
         }
+        return json.dumps({**plan, **changes})
+
+    def writer(
+        self, partition: int = 0, mode: str = "train", attempt: int = 0, **changes: Any
+    ) -> Any:
         return _native.FeedWriter(
-            plan=json.dumps({**plan, **changes}),
+            plan=self.plan(**changes),
             executor_id="",
             partition=partition,
             attempt=attempt,

@@ -44,6 +44,8 @@ class TensorBoard {
   /// Joins it to the coordinator, which has asked for this tunnel.
   void OpenTunnel(CoordinatorDoor door, int number);
 
+  /// Zero once it has ended.
+  pid_t pid() const { return child_->pid(); }
   bool ended() const { return child_->ended(); }
   void Stop(std::chrono::milliseconds grace) { child_->Stop(grace); }
 

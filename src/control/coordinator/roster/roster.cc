@@ -65,6 +65,12 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   return effects;
 }
 
+bool Roster::IsTaken(int node_id) const {
+  if (node_id < 0 || static_cast<std::size_t>(node_id) >= nodes_.size()) return false;
+  const NodeState state = nodes_[static_cast<std::size_t>(node_id)].info.state;
+  return state != NodeState::kExpected && state != NodeState::kLost && state != NodeState::kFailed;
+}
+
 void Roster::Publish(TimePoint now, Effects& effects) {
   formed_at_ = now;
   for (Node& node : nodes_) node.info.detail = "starting its program";

@@ -78,6 +78,8 @@ class Roster {
 
   /// Bad input, with the reason for the agent, when the node can't be taken.
   Result<Effects> Register(const control::Register& message, TimePoint now);
+  /// Whether an attempt has registered as this node and is neither lost nor failed.
+  bool IsTaken(int node_id) const;
   Effects SetState(int node_id, const StateReport& report, TimePoint now);
   Effects RecordHeartbeat(int node_id, const Heartbeat& heartbeat, TimePoint now);
   Effects RecordSteps(int node_id, const StepReport& report, TimePoint now);

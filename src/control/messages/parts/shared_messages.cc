@@ -10,6 +10,7 @@ template std::string SerializeMessage(const StepReport&);
 template std::string SerializeMessage(const StepTickets&);
 template std::string SerializeMessage(const NodeLeaving&);
 template std::string SerializeMessage(const Stop&);
+template std::string SerializeMessage(const StandBy&);
 template std::string SerializeMessage(const StateReport&);
 template std::string SerializeMessage(const FailureMessage&);
 template std::string SerializeMessage(const FeedTerminated&);

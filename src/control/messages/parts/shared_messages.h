@@ -92,6 +92,14 @@ struct Stop {
   std::chrono::milliseconds grace{0};
 };
 
+/// Another attempt of the launch task has the node already: this one waits until Spark ends it, or
+/// is told that the other one's node is lost or has failed.
+struct StandBy {
+  static constexpr std::string_view kType = "stand_by";
+  /// For people.
+  std::string reason;
+};
+
 struct StateReport {
   static constexpr std::string_view kType = "state";
   NodeState state = NodeState::kExpected;

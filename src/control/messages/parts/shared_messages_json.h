@@ -63,6 +63,11 @@ void Describe(F& f, M& m) {
   f.Optional("grace_ms", m.grace);
 }
 
+template <typename F, DescribedAs<StandBy> M>
+void Describe(F& f, M& m) {
+  f.Required("reason", m.reason);
+}
+
 template <typename F, DescribedAs<StateReport> M>
 void Describe(F& f, M& m) {
   f.Required("state", m.state);

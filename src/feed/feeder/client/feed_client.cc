@@ -116,6 +116,9 @@ Result<std::span<std::byte>> FeedClient::Impl::Reserve(std::size_t bytes) {
                     fmt::format("no memory for a chunk of {} bytes", bytes));
     }
   }
+  if (shares_memory()) {
+    TFOS_RETURN_IF_ERROR(region_->Allocate(*offset + bytes).Annotate("write a chunk for " + node_));
+  }
   offset_ = *offset;
   reserved_ = bytes;
   return shares_memory() ? region_->memory().subspan(offset_, bytes) : local_.bytes().first(bytes);

@@ -34,6 +34,8 @@ struct FeedServerOptions {
   std::uint16_t last_port = 0;
   /// How long a new connection may take to prove that it knows the key.
   std::chrono::milliseconds handshake_patience{10'000};
+  /// How long a feeder may take no results before it is given up.
+  std::chrono::milliseconds results_patience = std::chrono::hours{2};
   /// Says when feeders are to hear again that the program consumes. Outlives the server.
   const Clock* progress_clock = &Clock::Steady();
 

@@ -1,21 +1,29 @@
-"""Two hosts whose network is cut while their nodes exchange tensors: each names the other one, in the
-time that net::kUnacknowledgedLimit gives, not in that of the kernel (a quarter of an hour)."""
+"""Two hosts whose network is cut while they exchange tensors or rows: each end notices in the time that
+net::kUnacknowledgedLimit gives, not in that of the kernel (a quarter of an hour)."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import secrets
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
+from support.feed_nodes import TIMEOUT, Nodes, infer
 from support.namespaces import cut, joined_host
+from support.parameter_servers import server_of
 from support.places import SCRIPTS, TESTS
+from tfos.parameter_server.process import ParameterServerProcess
 
 OURS = "10.213.80.1"
 THEIRS = "10.213.80.2"
+#: Bytes, of which a connection holds some on their way.
+LARGE = 1 << 20
 
 
 @pytest.fixture
@@ -24,12 +32,12 @@ def other_host():
         yield host
 
 
-class Member:
-    """A process of `cut_member.py`; ``with`` ends it."""
+class There:
+    """A script of SCRIPTS; ``with`` ends it."""
 
-    def __init__(self, rank, address, key, prefix=()):
+    def __init__(self, script, *arguments, prefix=()):
         self._process = subprocess.Popen(
-            [*prefix, sys.executable, str(SCRIPTS / "cut_member.py"), str(rank), address, key],
+            [*prefix, sys.executable, str(SCRIPTS / script), *arguments],
             env={**os.environ, "PYTHONPATH": str(TESTS)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -53,13 +61,17 @@ class Member:
             is_log = not line.startswith("{")
             if not is_log and (said := json.loads(line))["event"] == event:
                 return said
-        raise AssertionError(f"the member ended before it said {event!r}")
+        raise AssertionError(f"the script ended before it said {event!r}")
 
 
 @pytest.mark.parametrize("elements", [4, 4_000_000], ids=["small sums", "large sums"])
 def test_each_member_names_the_other_one(other_host, elements):
     key = secrets.token_hex(32)
-    with Member(0, OURS, key) as ours, Member(1, THEIRS, key, other_host.prefix) as theirs:
+    there = other_host.prefix
+    with (
+        There("cut_member.py", "0", OURS, key) as ours,
+        There("cut_member.py", "1", THEIRS, key, prefix=there) as theirs,
+    ):
         members = (ours, theirs)
         ports = [member.hear("port")["port"] for member in members]
         for member in members:
@@ -71,3 +83,45 @@ def test_each_member_names_the_other_one(other_host, elements):
             error = member.hear("failed")["text"]
             assert other in error
             assert "acknowledged nothing for" in error or "timed out" in error
+
+
+def test_a_node_gives_up_a_feeder_in_the_middle_of_its_results(other_host):
+    """And answers those that wait behind it."""
+    nodes = Nodes(1, address=OURS)
+    reader = nodes.servers[0].reader("input")
+    plan = nodes.plan(endpoints=nodes.endpoints(local=False))
+    with (
+        There("cut_feeder.py", plan, "64", prefix=other_host.prefix) as feeder,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        rows = reader.next_rows(64, False, TIMEOUT)
+        reader.send_results([b"x" * LARGE])
+        feeder.hear("result")
+        cut(other_host)
+        behind = pool.submit(infer, nodes, 2, [7])
+        for _ in rows[1:]:
+            reader.send_results([b"x" * LARGE])
+        assert reader.next_rows(5, False, TIMEOUT) == [7]
+        reader.send_results(["seven"])
+        nodes.end_feed()
+        assert reader.next_rows(5, False, TIMEOUT) == []
+        assert behind.result(TIMEOUT) == ["seven"]
+
+
+def test_a_parameter_server_gives_up_a_worker_in_the_middle_of_its_values(other_host, leftovers):
+    """And the others no longer wait for its pushes."""
+    process = ParameterServerProcess(OURS)
+    values = np.zeros(32 * LARGE // 4, np.float32)
+    try:
+        server = json.dumps(dataclasses.asdict(process.server))
+        with server_of(process, [values], workers=2, staleness=1) as ours:
+            arguments = ("cut_worker.py", server, process.key, str(values.size))
+            with There(*arguments, prefix=other_host.prefix) as worker:
+                for _ in range(2):
+                    worker.hear("pulled")
+                cut(other_host)
+                for _ in range(4):
+                    ours.step()
+                    ours.push()
+    finally:
+        process.close()

@@ -265,6 +265,8 @@ OF_SPARK = {"driver", "executor", "python worker"}
 PROGRAMS = {
     "load": "HangsWhileLoading",
     "feed": "read_slowly_with_a_child",
+    "infer": "echo_with_a_child",
+    "cache": "read_slowly_with_a_child",
     "shutdown": "wait_for_ever_with_a_child",
     "wait": "wait_for_ever_with_a_child",
 }
@@ -275,6 +277,7 @@ PROGRAMS = {
     [
         ("load", "node"),
         *itertools.product(["feed", "shutdown"], ["coordinator", "executor", "agent", "node"]),
+        *itertools.product(["infer", "cache"], ["coordinator", "agent", "node"]),
     ],
 )
 def test_a_killed_member_ends_the_cluster_and_is_named(drive, victim, phase):
@@ -287,7 +290,7 @@ def test_a_killed_member_ends_the_cluster_and_is_named(drive, victim, phase):
     assert cause in raised
 
 
-@pytest.mark.parametrize("phase", ["feed", "shutdown"])
+@pytest.mark.parametrize("phase", ["feed", "infer", "cache", "shutdown"])
 def test_a_killed_driver_leaves_nothing(drive, phase):
     driver = drive(PROGRAMS[phase], phase)
     driver.remember()

@@ -43,6 +43,13 @@ def read_nothing_until(ctx):
         time.sleep(0.01)
 
 
+def return_rank_the_last_late(ctx):
+    """Returns the rank; the last one once there is a file."""
+    if ctx.rank == ctx.size - 1:
+        read_nothing_until(ctx)
+    return ctx.rank
+
+
 def store_each_row(ctx):
     """Pickles each row into a file of its own, row-0, row-1, ..., as soon as it has it."""
     number = 0
@@ -59,6 +66,11 @@ def echo(ctx):
     feed = ctx.data_feed(train=False)
     while not feed.should_stop():
         feed.batch_results([(ctx.node_id, row) for row in feed.next_batch(ctx.args["batch"])])
+
+
+def echo_with_a_child(ctx):
+    start_children(ctx)
+    echo(ctx)
 
 
 def echo_columns(ctx):
@@ -228,9 +240,8 @@ def answer_halves(ctx):
 
 
 def read_slowly_with_a_child(ctx):
-    """Starts a child process of its own, says its pids, and reads one row at a time for ever."""
-    child = subprocess.Popen(["sleep", "1000"])
-    say_pids(ctx, child.pid)
+    """Starts children of its own, says its pids, and reads one row at a time for ever."""
+    start_children(ctx)
     while not ctx.feed.should_stop():
         ctx.feed.next_batch(1)
         time.sleep(0.01)
@@ -256,9 +267,15 @@ def hang_while_loading(directory):
 
 
 def wait_for_ever_with_a_child(ctx):
-    child = subprocess.Popen(["sleep", "1000"])
-    say_pids(ctx, child.pid)
+    start_children(ctx)
     signal.pause()
+
+
+def start_children(ctx):
+    """Starts one in the node's process group and one that leaves it, and says all pids."""
+    child = subprocess.Popen(["sleep", "1000"])
+    daemon = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    say_pids(ctx, child.pid, daemon.pid)
 
 
 def ignore_stop(ctx):

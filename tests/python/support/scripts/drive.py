@@ -72,6 +72,12 @@ def run(sc, name, action, directory):
             cluster.train(sc.parallelize(range(10), 2))
         elif action == "feed":
             feed_until_killed(sc, cluster)
+        elif action == "infer":
+            infer_until_killed(sc, cluster)
+        elif action == "cache":
+            cluster.train(sc.parallelize(range(100), 2), epochs=10_000, cache="memory")
+            say("cache")
+            cluster.shutdown()
         elif action == "stop":
             feed_until_killed(sc, cluster, then=sc.stop)
         elif action == "wait":
@@ -120,6 +126,25 @@ def feed_until_killed(sc, cluster, then=lambda: None):
 
     in_background(say_when_fed)
     cluster.train(sc.parallelize(range(1_000_000), 4).map(lambda n: (n, b"x" * 1000)), epochs=10)
+
+
+def infer_until_killed(sc, cluster):
+    """Says `infer` once there are results. The tasks must fail, and then the cluster says why."""
+
+    def say_when_answered():
+        wait_for(
+            lambda: any(node.metrics.get("result_rows", 0) > 0 for node in cluster.status()),
+            "results of a node",
+        )
+        say("infer")
+
+    in_background(say_when_answered)
+    try:
+        cluster.inference(sc.range(1_000_000, numSlices=4)).count()
+    except Exception:
+        traceback.print_exc()
+    cluster.shutdown()
+    raise AssertionError("inference went on, and so did the cluster")
 
 
 def count(sc, cluster, directory):
