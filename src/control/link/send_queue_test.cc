@@ -40,7 +40,7 @@ TEST(SendQueueTest, AFullQueueTakesNoMoreUntilSomethingHasLeft) {
 }
 
 TEST(SendQueueTest, OfStateOnlyTheLatestWaits) {
-  SendQueue<std::string> queue(10);
+  SendQueue<std::string> queue(30);
   int made = 0;
   for (int step = 0; step < 1000; ++step) {
     queue.PushLatest("metrics", [&made, step] {
