@@ -2,18 +2,17 @@
 // the changes begin; the rest is the chunk. The node opens it as datasets do, and puts batches
 // together: nothing but errors and odd values may come of it.
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "changer.h"
 #include "chunk/row_structure.h"
 #include "columns/batch_columns.h"
 #include "feed/feeder/client/feed_client.h"
@@ -41,43 +40,6 @@ T Must(Result<T> result) {
   if (!result.ok()) std::abort();
   return std::move(result).value();
 }
-
-/// Writes to the memory until it goes: to one byte after the other, and back what was there.
-class Changer {
- public:
-  Changer(std::span<std::byte> memory, std::uint8_t begin)
-      : thread_([this, memory, begin] { Change(memory, begin); }) {
-    while (!begun_) std::this_thread::yield();
-  }
-  ~Changer() {
-    stop_ = true;
-    thread_.join();
-  }
-
- private:
-  // The race is what is tested; the reader takes the memory for a stranger's.
-#if defined(__clang__)
-  __attribute__((no_sanitize("thread")))
-#endif
-  void
-  Change(std::span<std::byte> memory, std::uint8_t begin) {
-    volatile std::byte* const bytes = memory.data();
-    std::size_t at = begin % memory.size();
-    std::uint32_t random = begin + 1u;
-    while (!stop_) {
-      random = random * 1664525u + 1013904223u;
-      const std::byte before = bytes[at];
-      bytes[at] = static_cast<std::byte>(random >> 24);
-      begun_ = true;
-      bytes[at] = before;
-      at = (at + 1) % memory.size();
-    }
-  }
-
-  std::atomic<bool> begun_ = false;
-  std::atomic<bool> stop_ = false;
-  std::thread thread_;
-};
 
 void ReadBatch(ChunkOpener& opener, const RowChunk& chunk) {
   if (chunk.rows > kMostRows) return;

@@ -28,6 +28,7 @@
 #include "control_corpus.h"
 #include "feed/read/test_chunks.h"
 #include "feed/wire/frame.h"
+#include "hostile_corpus.h"
 #include "inference/test_saved_model.h"
 #include "jvm/plan_json.h"
 #include "net/handshake/handshake.h"
@@ -515,6 +516,7 @@ int main(int argc, char** argv) {
   corpus = argv[1];
   Chunks();
   for (const ControlSeed& seed : ControlSeeds()) Write(seed.target, seed.name, seed.bytes);
+  for (const ControlSeed& seed : HostileSeeds()) Write(seed.target, seed.name, seed.bytes);
   Examples();
   FeedFrames();
   FeedSessions();

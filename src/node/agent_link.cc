@@ -10,6 +10,7 @@
 #include "base/logging.h"
 #include "base/thread/mutex.h"
 #include "base/time/deadline.h"
+#include "control/messages/leaving_nodes.h"
 #include "feed/feeder/pass_rows.h"
 
 namespace tfos::node {
@@ -66,7 +67,7 @@ struct AgentLink::State {
   std::shared_ptr<NodeFeed> feed TFOS_GUARDED_BY(mutex);
   bool feed_ended TFOS_GUARDED_BY(mutex) = false;
   bool said_renamed TFOS_GUARDED_BY(mutex) = false;
-  std::map<int, std::string> leaving TFOS_GUARDED_BY(mutex);
+  control::LeavingNodes leaving TFOS_GUARDED_BY(mutex);
   json program_metrics TFOS_GUARDED_BY(mutex) = json::object();
   std::string reported TFOS_GUARDED_BY(mutex);
   std::shared_ptr<Generations> generations;  // From before the link starts.
@@ -82,7 +83,7 @@ struct AgentLink::State {
     }
     const MutexLock lock(mutex);
     if (const auto* notice = std::get_if<control::NodeLeaving>(&command)) {
-      leaving[notice->node_id] = notice->reason;
+      leaving.Add(*notice);
       return;
     }
     if (std::holds_alternative<control::EndFeed>(command)) feed_ended = true;
@@ -217,7 +218,7 @@ std::shared_ptr<Generations> AgentLink::generations() const { return state_->gen
 
 std::map<int, std::string> AgentLink::Leaving() const {
   const MutexLock lock(state_->mutex);
-  return state_->leaving;
+  return state_->leaving.reasons();
 }
 
 Status AgentLink::SetMetrics(const std::string& text) {

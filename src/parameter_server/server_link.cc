@@ -21,8 +21,15 @@ namespace {
 
 /// Ranges that are asked for before the first has come.
 constexpr int kReadsAhead = 4;
+/// Messages of a server that reads no more, among which it may say why.
+constexpr int kMostLastWords = 16;
 
 Status Gone() { return {ErrorKind::kReconnect, "it is gone: its process or its host has ended"}; }
+
+Status Late() {
+  return {ErrorKind::kRetryLater,
+          "no values within the deadline: the first worker, which gives them, has not come"};
+}
 
 }  // namespace
 
@@ -186,7 +193,14 @@ Status ServerLink::Pull(std::span<std::byte> to) {
   // Before the values: they are at least as new.
   TFOS_RETURN_IF_ERROR(CheckConnected());
   version_ = view_->version();
-  return view_->Copy(to, [this] { return CheckConnected(); });
+  Clock::TimePoint say_at = began_at_ + options_.stall_after;
+  return view_->Copy(to, [&]() -> Status {
+    TFOS_RETURN_IF_ERROR(CheckConnected());
+    if (Clock::Steady().Now() < say_at) return {};
+    say_at += options_.stall_after;
+    TellOfStall();
+    return {};
+  });
 }
 
 Status ServerLink::ReadShare(std::uint8_t part, std::span<std::byte> to) {
@@ -204,7 +218,7 @@ Status ServerLink::ReadShare(std::uint8_t part, std::span<std::byte> to) {
     TFOS_ASSIGN_OR_RETURN(const Header header, Receive());
     TFOS_ASSIGN_OR_RETURN(const Range range, ParseRange(std::as_bytes(std::span(body_))));
     if (header.type != MessageType::kValues || range.begin != got || range.part != part ||
-        range.bytes > asked - got) {
+        range.bytes == 0 || range.bytes > asked - got) {
       return {ErrorKind::kBug, "values that were not asked for"};
     }
     // Of the first range: the others are at least as new.
@@ -257,10 +271,11 @@ Status ServerLink::SendAll(std::span<const std::byte> data) {
   // Unless it is gone there is nothing to hear from it.
   if (sent.ok() || sent.kind() != ErrorKind::kReconnect) return sent;
   // It may have said why before it closed the connection.
-  while (true) {
+  for (int i = 0; i < kMostLastWords; ++i) {
     const auto said = Receive();
     if (!said.ok()) return said.status();
   }
+  return sent;
 }
 
 Result<net::Transfer> ServerLink::ReceiveInto(std::span<std::byte> room, UniqueFd* passed) {
@@ -270,6 +285,8 @@ Result<net::Transfer> ServerLink::ReceiveInto(std::span<std::byte> room, UniqueF
 Status ServerLink::ReceiveAll(std::span<std::byte> room, UniqueFd* passed) {
   const Clock::Duration stall = options_.stall_after;
   while (!room.empty()) {
+    // Also of a server that never stops talking.
+    if (options_.wait.deadline.passed()) return Late();
     const auto got = ReceiveInto(room, passed);
     if (!got.ok() && got.status().kind() != ErrorKind::kReconnect) return got.status();
     if (!got.ok() || got->ended) return Gone();
@@ -279,11 +296,7 @@ Status ServerLink::ReceiveAll(std::span<std::byte> room, UniqueFd* passed) {
     const Wait wait{.deadline = options_.wait.deadline.Min(Deadline::After(stall)),
                     .check = options_.wait.check};
     TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(stream_->fd(), POLLIN, wait));
-    if (ready == 0 && options_.wait.deadline.passed()) {
-      return {ErrorKind::kRetryLater,
-              "no values within the deadline: the first worker, which gives them, has not come"};
-    }
-    if (ready == 0) TellOfStall();
+    if (ready == 0 && !options_.wait.deadline.passed()) TellOfStall();
   }
   return {};
 }

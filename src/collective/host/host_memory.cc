@@ -79,8 +79,16 @@ struct HostMemory::Control {
   std::atomic<std::uint64_t> waiting_in;  ///< Number of the operation, plus 1.
   std::atomic<std::uint32_t> waits_for;
   struct Description {
-    std::uint32_t bytes;
+    std::atomic<std::uint32_t> bytes;
     std::array<std::byte, kDescriptionBytes> text;  ///< As the body of an OPERATION frame.
+
+    /// As it is now, in memory that its member can't write to.
+    std::vector<std::byte> Copy() const {
+      const std::size_t size = std::min<std::size_t>(bytes.load(), kDescriptionBytes);
+      std::vector<std::byte> copy(size);
+      if (size > 0) std::memcpy(copy.data(), text.data(), size);
+      return copy;
+    }
   };
   alignas(64) std::array<Description, kDescriptions> descriptions;
 };
@@ -140,7 +148,7 @@ void HostMemory::Begin(const Operation& operation) {
   Control::Description& description = own.descriptions[operation.number % kDescriptions];
   const std::string text = operation.Encode();
   std::memcpy(description.text.data(), text.data(), text.size());
-  description.bytes = static_cast<std::uint32_t>(text.size());
+  description.bytes.store(static_cast<std::uint32_t>(text.size()));
   own.begun.store(operation.number + 1);
   Ring();
 }
@@ -150,9 +158,7 @@ Result<std::optional<Operation>> HostMemory::Find(std::uint64_t number) const {
     const Control& other = ControlOf(member);
     const std::uint64_t begun = other.begun.load();
     if (member == rank_ || begun <= number || begun - number >= kDescriptions) continue;
-    const Control::Description& description = other.descriptions[number % kDescriptions];
-    const std::size_t bytes = std::min<std::size_t>(description.bytes, kDescriptionBytes);
-    auto found = Operation::Parse(std::span(description.text).first(bytes));
+    auto found = Operation::Parse(other.descriptions[number % kDescriptions].Copy());
     if (found.ok()) return std::optional(std::move(found).value());
     return Status(found.status().kind(),
                   fmt::format("{} begins {}", watch_->NameOf(member), found.status().message()));
@@ -201,9 +207,7 @@ Status HostMemory::AwaitFree(std::uint64_t chunk) {
 
 Status HostMemory::Compare(std::size_t member) {
   const Control& other = ControlOf(member);
-  const Control::Description& description = other.descriptions[operation_.number % kDescriptions];
-  const std::size_t bytes = std::min<std::size_t>(description.bytes, kDescriptionBytes);
-  const auto text = std::span(description.text).first(bytes);
+  const auto text = other.descriptions[operation_.number % kDescriptions].Copy();
   const std::string own = operation_.Encode();
   if (std::ranges::equal(text, std::as_bytes(std::span(own)))) return {};
   TFOS_ASSIGN_OR_RETURN(const Operation theirs, Operation::Parse(text));

@@ -236,7 +236,10 @@ void Agent::OnCommand(const AgentCommand& command) {
   } else if (const auto* other = std::get_if<control::StandBy>(&command)) {
     StandByFor(*other);
   } else if (const auto* tunnel = std::get_if<OpenTunnel>(&command)) {
-    if (life_.tensorboard_runs()) tensorboard_->OpenTunnel(place_.door(), tunnel->number);
+    if (life_.tensorboard_runs() && !tensorboard_->OpenTunnel(place_.door(), tunnel->number)) {
+      warnings_.Log(
+          "the coordinator asks for more tunnels to TensorBoard at once than there may be");
+    }
   } else if (const auto* unknown = std::get_if<UnknownMessage>(&command)) {
     warnings_.LogUnknown("coordinator", unknown->type);
   }

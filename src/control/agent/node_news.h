@@ -1,11 +1,11 @@
 #ifndef TFOS_CONTROL_AGENT_NODE_NEWS_H_
 #define TFOS_CONTROL_AGENT_NODE_NEWS_H_
 
-#include <map>
 #include <optional>
 #include <variant>
 
 #include "control/messages/agent_messages.h"
+#include "control/messages/leaving_nodes.h"
 
 namespace tfos::control {
 
@@ -19,7 +19,8 @@ class NodeNews {
   template <typename Send>
   bool Keep(const AgentCommand& command, const Send& send) {
     if (const auto* leaving = std::get_if<NodeLeaving>(&command)) {
-      send(leaving_[leaving->node_id] = *leaving);
+      leaving_.Add(*leaving);
+      send(*leaving);
     } else if (const auto* regroup = std::get_if<Regroup>(&command)) {
       send(*(regroup_ = *regroup));
     } else if (const auto* group = std::get_if<FormedGroup>(&command)) {
@@ -33,7 +34,9 @@ class NodeNews {
   /// Calls `send` with each, in the order in which they came.
   template <typename Send>
   void TellAll(const Send& send) const {
-    for (const auto& [node_id, leaving] : leaving_) send(leaving);
+    for (const auto& [node_id, reason] : leaving_.reasons()) {
+      send(NodeLeaving{.node_id = node_id, .reason = reason});
+    }
     const bool newer = regroup_ && group_ && regroup_->generation > group_->generation;
     if (regroup_ && !newer) send(*regroup_);
     if (group_) send(*group_);
@@ -41,7 +44,7 @@ class NodeNews {
   }
 
  private:
-  std::map<int, NodeLeaving> leaving_;
+  LeavingNodes leaving_;
   std::optional<Regroup> regroup_;
   std::optional<FormedGroup> group_;
 };

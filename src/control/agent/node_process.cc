@@ -77,8 +77,11 @@ void NodeProcess::Go(std::string what, asio::awaitable<void> coroutine) {
 }
 
 void NodeProcess::Send(const StepTickets& tickets) {
-  lines_.SendLatest(fmt::format("{} {} {}", StepTickets::kType, tickets.queue, tickets.epoch),
-                    [tickets] { return SerializeMessage(tickets) + '\n'; });
+  std::string line = SerializeMessage(tickets) + '\n';
+  const std::size_t bytes = line.size();
+  lines_.SendLatest(
+      fmt::format("{} {} {}", StepTickets::kType, tickets.queue, tickets.epoch),
+      [line = std::move(line)] { return line; }, bytes);
 }
 
 asio::awaitable<void> NodeProcess::Follow() {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "base/text/json_fields.h"
 
 namespace tfos::control {
 namespace {
@@ -38,8 +39,7 @@ std::string WithoutTrailingSpace(const std::string& text) {
 }  // namespace
 
 Result<std::string> FailureText(std::string_view failure) {
-  const json object = json::parse(failure, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return Status(ErrorKind::kBadInput, "the failure is not a JSON object");
+  TFOS_ASSIGN_OR_RETURN(const json object, ParseJsonObject(failure, failure.size(), "the failure"));
   std::string text = Head(object);
   const auto traceback = object.find("traceback");
   if (traceback != object.end() && traceback->is_string() &&

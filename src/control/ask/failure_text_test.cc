@@ -54,5 +54,13 @@ TEST(FailureTextTest, AnythingElseIsRefused) {
   EXPECT_EQ(FailureText("{").status().kind(), ErrorKind::kBadInput);
 }
 
+// To write it down would take more stack than there is.
+TEST(FailureTextTest, OneThatIsNestedWithoutEndIsRefused) {
+  const std::string opened(1'000'000, '[');
+  const std::string closed(1'000'000, ']');
+  EXPECT_EQ(FailureText(R"({"log_tail":)" + opened + closed + "}").status().kind(),
+            ErrorKind::kBadInput);
+}
+
 }  // namespace
 }  // namespace tfos::control

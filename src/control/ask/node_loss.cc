@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/text/json_fields.h"
 #include "base/time/deadline.h"
 #include "control/ask/http_get.h"
 #include "control/messages/parts/node_info.h"
@@ -21,8 +22,11 @@ constexpr milliseconds kAnswerLimit{5'000};
 constexpr milliseconds kFailureWait{2'000};
 constexpr unsigned kOk = 200;
 
+/// Null for what is not an object; one that is nested without end is none.
 json Parse(const std::optional<std::string>& answer) {
-  return answer ? json::parse(*answer, nullptr, /*allow_exceptions=*/false) : json();
+  if (!answer) return {};
+  auto parsed = ParseJsonObject(*answer, answer->size(), "the answer");
+  return parsed.ok() ? std::move(parsed).value() : json();
 }
 
 bool IsIn(const json& node, NodeState state) {

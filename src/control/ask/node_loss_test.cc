@@ -49,6 +49,15 @@ class Coordinator {
   }
 };
 
+// To copy it would take more stack than there is.
+TEST(NodeLossTest, AnAnswerThatIsNestedWithoutEndIsNone) {
+  const std::string endless =
+      R"({"nodes":)" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}";
+  Coordinator coordinator;
+  coordinator.answers = {{kStatus, {endless}}, {kFailure, {endless}}};
+  EXPECT_EQ(coordinator.Explain().reason, LossReason::kUnknown);
+}
+
 TEST(NodeLossTest, ProgramsThatHaveReturnedWantNoRows) {
   Coordinator coordinator;
   coordinator.answers[kStatus] = {Nodes({"done", "lost", "running"})};

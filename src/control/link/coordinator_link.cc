@@ -61,18 +61,12 @@ class WebSocketLink final : public CoordinatorLink {
   void Send(std::string message) override {
     if (broken_) return;
     const std::size_t size = message.size();
-    if (!queue_.Push(std::move(message), size)) {
-      LogError("the coordinator has left {} MiB of messages unread", kMaxQueuedBytes >> 20);
-      Break();
-      return;
-    }
-    StartSending();
+    SendIf(queue_.Push(std::move(message), size));
   }
 
   void SendLatest(std::string_view kind, SendQueue<std::string>::Make make) override {
     if (broken_) return;
-    queue_.PushLatest(kind, std::move(make));
-    StartSending();
+    SendIf(queue_.PushLatest(kind, std::move(make)));
   }
 
   asio::awaitable<void> Close(Deadline deadline) override {
@@ -82,6 +76,12 @@ class WebSocketLink final : public CoordinatorLink {
   }
 
  private:
+  /// `fits`: what is to be sent has found room.
+  void SendIf(bool fits) {
+    if (fits) return StartSending();
+    LogError("the coordinator has left {} MiB of messages unread", kMaxQueuedBytes >> 20);
+    Break();
+  }
   void StartSending() {
     if (sending_) return;
     sending_ = true;

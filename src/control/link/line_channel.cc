@@ -68,19 +68,20 @@ asio::awaitable<Result<bool>> LineChannel::ReadMore() {
 void LineChannel::Send(std::string bytes) {
   if (reader_gone_) return;
   const std::size_t size = bytes.size();
-  if (!queue_.Push(std::move(bytes), size)) {
-    LogError("closing a pipe whose reader has left {} MiB of messages unread",
-             kMaxQueuedBytes >> 20);
-    DropReader();
-    return;
-  }
-  StartSending();
+  if (queue_.Push(std::move(bytes), size)) return StartSending();
+  DropSlowReader();
 }
 
-void LineChannel::SendLatest(std::string_view kind, SendQueue<std::string>::Make make) {
+void LineChannel::SendLatest(std::string_view kind, SendQueue<std::string>::Make make,
+                             std::size_t bytes) {
   if (reader_gone_) return;
-  queue_.PushLatest(kind, std::move(make));
-  StartSending();
+  if (queue_.PushLatest(kind, std::move(make), bytes)) return StartSending();
+  DropSlowReader();
+}
+
+void LineChannel::DropSlowReader() {
+  LogError("closing a pipe whose reader has left {} MiB of messages unread", kMaxQueuedBytes >> 20);
+  DropReader();
 }
 
 void LineChannel::StartSending() {

@@ -42,7 +42,8 @@ class LineChannel {
   void Send(std::string bytes);
 
   /// For state: of each `kind` one line at most waits, and `make` makes it when it is its turn.
-  void SendLatest(std::string_view kind, SendQueue<std::string>::Make make);
+  /// `bytes`: what `make` keeps until then.
+  void SendLatest(std::string_view kind, SendQueue<std::string>::Make make, std::size_t bytes = 0);
 
   /// Waits until everything is sent or dropped.
   boost::asio::awaitable<void> Flush(Deadline deadline);
@@ -54,6 +55,8 @@ class LineChannel {
   void StartSending();
   boost::asio::awaitable<void> SendQueued();
   void DropReader();
+  /// The reader counts as gone.
+  void DropSlowReader();
 
   boost::asio::any_io_executor executor_;
   boost::asio::posix::stream_descriptor input_;

@@ -189,38 +189,46 @@ void NodeLink::OnLine(const std::string& line) {
     }
     return;
   }
-  const MutexLock lock(mutex_);
-  if (auto* tickets = std::get_if<StepTickets>(&*command); tickets != nullptr) {
-    KeepLatest(std::move(*tickets));
-  } else if (std::holds_alternative<EndEpoch>(*command) ||
-             std::holds_alternative<EndFeed>(*command) ||
-             std::holds_alternative<NodeLeaving>(*command) ||
-             std::holds_alternative<Regroup>(*command) ||
-             std::holds_alternative<FormedGroup>(*command)) {
-    feed_commands_.push_back(*std::move(command));
-  } else {
+  if (!std::holds_alternative<StepTickets>(*command) &&
+      !std::holds_alternative<EndEpoch>(*command) && !std::holds_alternative<EndFeed>(*command) &&
+      !std::holds_alternative<NodeLeaving>(*command) &&
+      !std::holds_alternative<Regroup>(*command) &&
+      !std::holds_alternative<FormedGroup>(*command)) {
     return;
+  }
+  const MutexLock lock(mutex_);
+  if (!Keep(*std::move(command), sizeof(Waiting) + line.size())) {
+    LogError("the agent has sent {} MiB of messages that this node has not come to: it ends",
+             kMostWaitingBytes >> 20);
+    DieWithGroup();
   }
   changed_.NotifyAll();
 }
 
-void NodeLink::KeepLatest(StepTickets tickets) {
+bool NodeLink::Keep(NodeCommand command, std::size_t bytes) {
   // A handler may block for long, and the agent sends tickets all the time.
-  const auto waiting = std::ranges::find_if(feed_commands_, [&](const NodeCommand& command) {
-    const auto* before = std::get_if<StepTickets>(&command);
-    return before != nullptr && before->queue == tickets.queue && before->epoch == tickets.epoch;
-  });
-  if (waiting != feed_commands_.end()) {
-    *waiting = std::move(tickets);
-  } else {
-    feed_commands_.emplace_back(std::move(tickets));
+  auto before = feed_commands_.end();
+  if (const auto* tickets = std::get_if<StepTickets>(&command); tickets != nullptr) {
+    before = std::ranges::find_if(feed_commands_, [&](const Waiting& waiting) {
+      const auto* earlier = std::get_if<StepTickets>(&waiting.command);
+      return earlier != nullptr && earlier->queue == tickets->queue &&
+             earlier->epoch == tickets->epoch;
+    });
   }
+  if (before != feed_commands_.end()) {
+    waiting_bytes_ -= before->bytes;
+    *before = {.command = std::move(command), .bytes = bytes};
+  } else {
+    feed_commands_.push_back({.command = std::move(command), .bytes = bytes});
+  }
+  waiting_bytes_ += bytes;
+  return waiting_bytes_ <= kMostWaitingBytes;
 }
 
 void NodeLink::CallHandlers() {
   Deadline next_metrics = Deadline::After(heartbeat_interval_);
   while (true) {
-    std::vector<NodeCommand> commands;
+    std::vector<Waiting> commands;
     {
       const MutexLock lock(mutex_);
       while (!closing_ && feed_commands_.empty()) {
@@ -228,10 +236,11 @@ void NodeLink::CallHandlers() {
       }
       if (closing_) return;
       commands.swap(feed_commands_);
+      waiting_bytes_ = 0;
     }
     if (!commands.empty()) {
       const MutexLock lock(handlers_mutex_);
-      if (handlers_.on_feed) std::ranges::for_each(commands, handlers_.on_feed);
+      if (handlers_.on_feed) std::ranges::for_each(commands, handlers_.on_feed, &Waiting::command);
     }
     if (!next_metrics.passed()) continue;
     next_metrics = Deadline::After(heartbeat_interval_);

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,12 +40,16 @@ class NodeLink {
   struct Handlers {
     /// What concerns the feed (`end_epoch`, `step_tickets`, `end_feed`), the group (`regroup`,
     /// `group`), and `leaving`, in the order it came. Of an epoch's `step_tickets` that wait for a
-    /// handler only the latest is kept.
+    /// handler only the latest is kept. More than kMostWaitingBytes that wait end the process.
     std::function<void(const NodeCommand& command)> on_feed;
     /// The node's metrics as a JSON object, asked for once a heartbeat interval; empty text:
     /// nothing new, nothing is sent.
     std::function<std::string()> metrics;
   };
+
+  /// As lines, with what it takes to keep each. An agent that says more while a handler is busy is
+  /// broken.
+  static constexpr std::size_t kMostWaitingBytes = std::size_t{64} << 20;
 
   /// The environment variable that holds the descriptor's number.
   static constexpr const char* kFdVariable = "TFOS_AGENT_FD";
@@ -90,7 +95,8 @@ class NodeLink {
   Status StartWork(const char* name, void (NodeLink::*work)(), std::thread& thread);
   void Listen();
   void OnLine(const std::string& line);
-  void KeepLatest(StepTickets tickets) TFOS_REQUIRES(mutex_);
+  /// False when more waits than may.
+  bool Keep(NodeCommand command, std::size_t bytes) TFOS_REQUIRES(mutex_);
   void CallHandlers();
 
   UniqueFd fd_;
@@ -105,7 +111,12 @@ class NodeLink {
 
   Mutex mutex_;
   CondVar changed_;
-  std::vector<NodeCommand> feed_commands_ TFOS_GUARDED_BY(mutex_);  // for the handler
+  struct Waiting {
+    NodeCommand command;
+    std::size_t bytes = 0;
+  };
+  std::vector<Waiting> feed_commands_ TFOS_GUARDED_BY(mutex_);  // for the handler
+  std::size_t waiting_bytes_ TFOS_GUARDED_BY(mutex_) = 0;       // of those
   bool closing_ TFOS_GUARDED_BY(mutex_) = false;
 
   Mutex handlers_mutex_;  // held while a handler runs

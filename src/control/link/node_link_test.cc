@@ -14,6 +14,7 @@
 #include <functional>
 #include <future>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -46,6 +47,15 @@ class FakeAgent {
 
   void Write(const std::string& text) {
     EXPECT_EQ(::write(ours_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  /// False once the node has ended.
+  bool TryToWrite(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t sent = ::send(ours_.get(), text.data(), text.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return false;
+      text.remove_prefix(static_cast<std::size_t>(sent));
+    }
+    return true;
   }
   void WriteHead(const std::string& payload) {
     NodeBootstrap bootstrap;
@@ -388,6 +398,18 @@ TEST(NodeLinkTest, AHandlerThatHangsDoesNotDelayTheKill) {
   agent.Write("{\"type\":\"end_feed\"}\n");
   agent.Close();
   EXPECT_TRUE(node.Ends());
+}
+
+TEST(NodeLinkTest, AnAgentThatSaysMoreThanWaitsIsItsEnd) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  NodeProcess node(agent, {.on_feed = [](const NodeCommand&) { Forever(); }, .metrics = {}},
+                   Forever);
+  const std::string line =
+      SerializeMessage(NodeLeaving{.node_id = 1, .reason = std::string(4'000'000, 'x')}) + "\n";
+  std::size_t sent = 0;
+  while (sent < 4 * NodeLink::kMostWaitingBytes && agent.TryToWrite(line)) sent += line.size();
+  EXPECT_TRUE(node.Ends()) << "it would keep all of what comes";
 }
 
 TEST(NodeLinkTest, AProgramThatBlocksSignalsIsKilledAllTheSame) {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/format.h"
+
 namespace tfos::control {
 namespace {
 
@@ -38,7 +40,7 @@ TEST(SendQueueTest, AFullQueueTakesNoMoreUntilSomethingHasLeft) {
 }
 
 TEST(SendQueueTest, OfStateOnlyTheLatestWaits) {
-  SendQueue<std::string> queue(10);
+  SendQueue<std::string> queue(30);
   int made = 0;
   for (int step = 0; step < 1000; ++step) {
     queue.PushLatest("metrics", [&made, step] {
@@ -50,6 +52,30 @@ TEST(SendQueueTest, OfStateOnlyTheLatestWaits) {
   queue.PushLatest("tickets", [] { return std::string("tickets"); });
   EXPECT_EQ(PopAll(queue), "step 999 event tickets ");
   EXPECT_EQ(made, 1);
+}
+
+TEST(SendQueueTest, KindsOfStateThatAreEverNewFillTheQueue) {
+  SendQueue<std::string> queue(100);
+  const auto latest = [] { return std::string("state"); };
+  int kinds = 0;
+  while (kinds < 1000 && queue.PushLatest(fmt::format("epoch {:4}", kinds), latest)) ++kinds;
+  EXPECT_EQ(kinds, 10);
+  EXPECT_TRUE(queue.PushLatest("epoch    3", latest)) << "it takes no more than before";
+  EXPECT_FALSE(queue.Push("event", 1));
+  EXPECT_TRUE(queue.Pop().has_value());
+  EXPECT_TRUE(queue.Push("event", 10));
+}
+
+TEST(SendQueueTest, WhatStateKeepsIsCounted) {
+  SendQueue<std::string> queue(100);
+  const auto latest = [] { return std::string("state"); };
+  EXPECT_TRUE(queue.PushLatest("k", latest, 99));
+  EXPECT_FALSE(queue.PushLatest("k", latest, 100));
+  EXPECT_TRUE(queue.PushLatest("k", latest, 49));
+  EXPECT_TRUE(queue.PushLatest("l", latest, 49));
+  EXPECT_FALSE(queue.Push("event", 1));
+  queue.Clear();
+  EXPECT_TRUE(queue.Push("event", 100));
 }
 
 TEST(SendQueueTest, StateIsReadWhenItIsItsTurn) {

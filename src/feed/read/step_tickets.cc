@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <utility>
 
 #include "base/format.h"
 #include "base/logging.h"
@@ -14,6 +15,16 @@ namespace {
 constexpr std::chrono::seconds kLogInterval{15};
 /// So many more batches are news; well below what a node looks ahead.
 constexpr std::uint64_t kWorthTelling = 8;
+
+/// What it takes in memory, with its key, at least.
+std::size_t BytesOf(const StepGrant& grant) {
+  std::size_t bytes = sizeof(grant) + 2 * grant.queue.size();
+  for (const RowPass& pass : grant.passes) {
+    bytes += sizeof(pass) + pass.to.unix_name.size() + pass.to.host.size();
+  }
+  for (const std::string& name : grant.missing) bytes += sizeof(name) + name.size();
+  return bytes;
+}
 
 }  // namespace
 
@@ -62,7 +73,21 @@ Status StepTickets::Report(const StepReport& report, std::uint64_t made) {
 
 void StepTickets::OnGrant(StepGrant grant) {
   const MutexLock lock(mutex_);
-  grants_.insert_or_assign(Key(grant.queue, grant.epoch), std::move(grant));
+  const Key key(grant.queue, grant.epoch);
+  const auto before = grants_.find(key);
+  const std::size_t others = grant_bytes_ - (before == grants_.end() ? 0 : BytesOf(before->second));
+  const std::size_t all = others + BytesOf(grant);
+  if (all > kMostGrantBytes) {
+    if (!std::exchange(said_left_out_, true)) {
+      LogError(
+          "feed: the coordinator's grant for epoch {} of '{}' is left out, as those that wait take "
+          "{} bytes: it grants steps of more epochs than any program trains ahead",
+          grant.epoch, grant.queue, grant_bytes_);
+    }
+    return;
+  }
+  grant_bytes_ = all;
+  grants_.insert_or_assign(key, std::move(grant));
   changed_.NotifyAll();
 }
 
@@ -71,9 +96,10 @@ Result<StepGrant> StepTickets::Await(const std::string& queue, std::uint32_t epo
                                      const Wait& wait) {
   const Key key(queue, epoch);
   MutexLock lock(mutex_);
-  std::erase_if(grants_, [&](const auto& entry) {
-    return entry.first.first == key.first && entry.first.second < key.second;
-  });
+  const auto first = grants_.lower_bound(Key(queue, 0));
+  const auto end = grants_.lower_bound(key);
+  for (auto left = first; left != end; ++left) grant_bytes_ -= BytesOf(left->second);
+  grants_.erase(first, end);
   if (waiting_for_ != key) {
     waiting_for_ = key;
     log_at_ = Clock::Steady().Now() + kLogInterval;

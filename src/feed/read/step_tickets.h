@@ -68,12 +68,15 @@ struct StepGrant {
 /// A node's end of the step tickets: what it tells the coordinator and what that grants. The
 /// decision is the coordinator's (control/coordinator/roster/step_ticket_office.h).
 ///
-/// Owner and lifetime: owned by the node's feed. Threads: any.
+/// Owner and lifetime: owned by the node's feed. Threads: any. What waits of grants takes
+/// kMostGrantBytes at most, whatever the coordinator says.
 /// Errors: those of sending, with kReconnect in place of kRetryLater: readers take that for a wait
 /// that goes on, and nothing goes on without the report. kRetryLater when a wait's deadline passed,
 /// and what its check returned. Units: batches.
 class StepTickets {
  public:
+  static constexpr std::size_t kMostGrantBytes = std::size_t{64} << 20;
+
   /// Sends a report towards the coordinator; nothing is sent without one.
   using Sender = std::function<Status(const StepReport& report)>;
   void SetSender(Sender sender);
@@ -88,7 +91,7 @@ class StepTickets {
   void SetPasser(Passer passer);
   Passer passer();
 
-  /// What the coordinator says.
+  /// What the coordinator says. One for which there is no room is left out, with a line in the log.
   void OnGrant(StepGrant grant);
 
   /// The grant of the epoch once it is `enough`. Logs now and then which nodes it waits for.
@@ -106,6 +109,8 @@ class StepTickets {
   std::map<std::string, StepReport> reported_ TFOS_GUARDED_BY(mutex_);
   /// Of epochs that were not left yet.
   std::map<Key, StepGrant> grants_ TFOS_GUARDED_BY(mutex_);
+  std::size_t grant_bytes_ TFOS_GUARDED_BY(mutex_) = 0;  ///< That those take.
+  bool said_left_out_ TFOS_GUARDED_BY(mutex_) = false;
   /// Since before `log_at_`, over several calls.
   std::optional<Key> waiting_for_ TFOS_GUARDED_BY(mutex_);
   Clock::TimePoint log_at_ TFOS_GUARDED_BY(mutex_){};

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 namespace tfos::feed {
@@ -40,6 +42,33 @@ TEST_F(StepTicketsTest, AReportThatWasNotSentIsSentAgain) {
   answer_ = {};
   EXPECT_TRUE(tickets_.Report(kEnded, 0).ok());
   EXPECT_THAT(heard_, ElementsAre(kEnded)) << "the epoch's end would never become known";
+}
+
+TEST_F(StepTicketsTest, GrantsThatAreEverNewAreNotKeptInFull) {
+  const std::string queue(1 << 20, 'q');
+  constexpr std::uint32_t kGrants = 200;
+  for (std::uint32_t epoch = 0; epoch < kGrants; ++epoch) {
+    tickets_.OnGrant({.queue = queue, .epoch = epoch, .granted = 1, .missing = {}});
+  }
+  const auto any = [](const StepGrant&) { return true; };
+  const Wait no_wait{.deadline = Deadline::After({})};
+  EXPECT_TRUE(tickets_.Await(queue, 0, any, no_wait).ok());
+  EXPECT_EQ(tickets_.Await(queue, kGrants - 1, any, no_wait).status().kind(),
+            ErrorKind::kRetryLater);
+  // Those before it have left, so there is room.
+  tickets_.OnGrant({.queue = queue, .epoch = kGrants - 1, .granted = 1, .missing = {}});
+  EXPECT_TRUE(tickets_.Await(queue, kGrants - 1, any, no_wait).ok());
+}
+
+TEST_F(StepTicketsTest, AGrantThatReplacesAnotherTakesItsRoom) {
+  const std::vector<std::string> missing(1, std::string(StepTickets::kMostGrantBytes / 2, 'm'));
+  for (std::uint64_t granted = 1; granted < 5; ++granted) {
+    tickets_.OnGrant({.queue = "input", .epoch = 3, .granted = granted, .missing = missing});
+  }
+  const auto grant = tickets_.Await("input", 3, [](const StepGrant&) { return true; },
+                                    {.deadline = Deadline::After({})});
+  ASSERT_TRUE(grant.ok());
+  EXPECT_EQ(grant->granted, 4U);
 }
 
 // Readers take kRetryLater for a wait that goes on.

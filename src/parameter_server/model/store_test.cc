@@ -116,6 +116,24 @@ TEST(StoreTest, ReadersOfTheSharedMemorySeeNoBlockInTheMiddleOfAPush) {
   EXPECT_EQ(view->version(), 200U);
 }
 
+TEST(StoreTest, AReaderOfABlockThatChangesForEverAsksInBetween) {
+  const auto store = Make(kBlockBytes / 4 + 16);
+  auto descriptor = store->memory().OpenForReading();
+  ASSERT_TRUE(descriptor.ok());
+  auto view = StoreView::Map(std::move(*descriptor), store->bytes());
+  ASSERT_TRUE(view.ok()) << view.status().ToString();
+  // The counters of the two blocks are the words from the eighth on.
+  auto* const words = reinterpret_cast<std::uint64_t*>(store->memory().bytes().data());
+  std::atomic_ref(words[8 + 1]).store(1);
+  std::vector<std::byte> seen(store->bytes());
+  int asked = 0;
+  const auto check = [&]() -> Status {
+    return ++asked < 3 ? Status() : Status(ErrorKind::kReconnect, "the server is gone");
+  };
+  EXPECT_EQ(view->Copy(seen, check).ToString(), "the server is gone");
+  EXPECT_EQ(asked, 3);
+}
+
 TEST(StoreTest, WhatClientsGetCannotBeWritten) {
   const auto store = Make(16);
   auto descriptor = store->memory().OpenForReading();

@@ -73,11 +73,18 @@ Result<std::unique_ptr<TensorBoard>> TensorBoard::Start(const asio::any_io_execu
   return tensorboard;
 }
 
-void TensorBoard::OpenTunnel(CoordinatorDoor door, int number) {
-  Spawn(
-      executor_, "show TensorBoard",
-      OpenTensorBoardTunnel(executor_, std::move(door), static_cast<std::uint32_t>(number), port_),
-      [](const Status&) {});
+bool TensorBoard::OpenTunnel(CoordinatorDoor door, int number) {
+  if (tunnels_ >= kMostTunnels) return false;
+  ++tunnels_;
+  Spawn(executor_, "show TensorBoard", ServeTunnel(std::move(door), number),
+        [this](const Status&) { --tunnels_; });
+  return true;
+}
+
+asio::awaitable<void> TensorBoard::ServeTunnel(CoordinatorDoor door, int number) {
+  co_await OpenTensorBoardTunnel(executor_, std::move(door), static_cast<std::uint32_t>(number),
+                                 port_);
+  --tunnels_;
 }
 
 asio::awaitable<void> TensorBoard::AwaitListening() {

@@ -41,8 +41,12 @@ class TensorBoard {
                                                     Options options, ExecutorLog& log,
                                                     OnListening on_listening, OnEnd on_end);
 
-  /// Joins it to the coordinator, which has asked for this tunnel.
-  void OpenTunnel(CoordinatorDoor door, int number);
+  /// Tunnels at a time. A coordinator that asks for more is broken: a page of TensorBoard
+  /// makes some requests at once.
+  static constexpr int kMostTunnels = 256;
+
+  /// Joins it to the coordinator, which has asked for this tunnel. False: there are too many.
+  bool OpenTunnel(CoordinatorDoor door, int number);
 
   /// Zero once it has ended.
   pid_t pid() const { return child_->pid(); }
@@ -58,12 +62,14 @@ class TensorBoard {
         on_listening_(std::move(on_listening)) {}
 
   boost::asio::awaitable<void> AwaitListening();
+  boost::asio::awaitable<void> ServeTunnel(CoordinatorDoor door, int number);
 
   boost::asio::any_io_executor executor_;
   Options options_;
   std::uint16_t port_;
   OnListening on_listening_;
   std::unique_ptr<SupervisedChild> child_;
+  int tunnels_ = 0;  ///< Open ones.
 };
 
 }  // namespace tfos::control

@@ -93,18 +93,14 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   void Send(OutgoingMessage message) override {
     if (!open_) return;
     const std::size_t size = message.own.size();
-    if (!queue_.Push(std::move(message), size)) {
-      LogBad(fmt::format("it has left {} MiB of messages unread", kMaxQueuedBytes >> 20));
-      Abort();
-      return;
-    }
-    WriteQueued();
+    WriteIf(queue_.Push(std::move(message), size));
   }
 
   void SendLatest(std::string_view kind, OutgoingMessage message) override {
     if (!open_) return;
-    queue_.PushLatest(kind, [message = std::move(message)] { return message; });
-    WriteQueued();
+    const std::size_t size = message.own.size();
+    WriteIf(queue_.PushLatest(
+        kind, [message = std::move(message)] { return message; }, size));
   }
 
   void CloseAfterSending() override {
@@ -317,6 +313,12 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     }
   }
 
+  // `fits`: what is to be sent has found room.
+  void WriteIf(bool fits) {
+    if (fits) return WriteQueued();
+    LogBad(fmt::format("it has left {} MiB of messages unread", kMaxQueuedBytes >> 20));
+    Abort();
+  }
   void WriteQueued() {
     if (std::exchange(writing_, true)) return;
     Spawn(executor_, "send to an agent", Write(),
