@@ -29,6 +29,7 @@
 #include "control/messages/node_messages.h"
 #include "control/messages/parts/bootstrap_parts.h"
 #include "control/messages/parts/message_text.h"
+#include "control/messages/parts/metric_names.h"
 #include "control/messages/parts/metrics.h"
 #include "control/messages/parts/node_info.h"
 #include "control/messages/parts/shared_messages.h"
@@ -40,6 +41,7 @@
 namespace tfos::cli {
 namespace {
 
+using control::KnownName;
 using nlohmann::json;
 using parameter_server::Server;
 using parameter_server::ServerCounters;
@@ -84,12 +86,12 @@ Status ServeUntil(Server& server, int signals, int first_end, int second_end) {
 }
 
 std::string Metrics(const ServerCounters& counters) {
-  return json{{"parameter_workers", counters.workers},
-              {"parameter_pushes", counters.pushes},
-              {"parameter_bytes", counters.values_bytes},
-              {"parameter_bytes_combined", counters.bytes_combined},
-              {"parameter_bytes_received", counters.bytes_received},
-              {"parameter_bytes_sent", counters.bytes_sent}}
+  return json{{KnownName("parameter_workers"), counters.workers},
+              {KnownName("parameter_pushes"), counters.pushes},
+              {KnownName("parameter_bytes"), counters.values_bytes},
+              {KnownName("parameter_bytes_combined"), counters.bytes_combined},
+              {KnownName("parameter_bytes_received"), counters.bytes_received},
+              {KnownName("parameter_bytes_sent"), counters.bytes_sent}}
       .dump();
 }
 

@@ -11,11 +11,13 @@
 #include "base/thread/mutex.h"
 #include "base/time/deadline.h"
 #include "control/messages/leaving_nodes.h"
+#include "control/messages/parts/metric_names.h"
 #include "feed/feeder/pass_rows.h"
 
 namespace tfos::node {
 namespace {
 
+using control::KnownName;
 using nlohmann::json;
 
 // The agent writes the bootstrap and the program as soon as it has started this process.
@@ -34,27 +36,27 @@ json FeedMetrics(const NodeFeed& feed) {
   const std::uint64_t rows = feed.rows();
   const std::uint64_t dropped_rows = feed.dropped_rows();
   const feed::FeedCounters counters = feed.server().counters();
-  metrics["rows"] = rows;
-  metrics["batches"] = feed.batches();
-  metrics["rows_dropped"] = dropped_rows;
+  metrics[KnownName("rows")] = rows;
+  metrics[KnownName("batches")] = feed.batches();
+  metrics[KnownName("rows_dropped")] = dropped_rows;
   const std::uint64_t delivered = LeftOf(counters.train_items, counters.withdrawn_items);
-  metrics["items_delivered"] = delivered;
-  metrics["items_unread"] = LeftOf(delivered, counters.taken_items);
-  metrics["rows_read_elsewhere"] = counters.rows_read_elsewhere;
-  metrics["rows_passed_on"] = feed.rows_passed_on();
-  metrics["rows_taken_over"] = feed.rows_taken_over();
-  metrics["items_replayed"] = counters.replayed_items;
-  metrics["result_rows"] = counters.result_rows;
-  metrics["feed_chunks"] = counters.chunks;
-  metrics["feed_bytes"] = counters.bytes;
-  metrics["feed_queued_bytes"] = counters.queued_bytes;
-  metrics["feed_memory_bytes"] = counters.region_bytes_in_use;
-  metrics["cache_memory_bytes"] = counters.cache_memory_bytes;
-  metrics["cache_file_bytes"] = counters.cache_file_bytes;
-  metrics["feed_node_wait_seconds"] = Seconds(counters.consumer_wait);
-  metrics["feed_feeder_wait_seconds"] = Seconds(counters.feeder_wait);
-  metrics["feed_sessions"] = counters.open_sessions;
-  if (feed.asked_for_more()) metrics["asked_for_more"] = 1;
+  metrics[KnownName("items_delivered")] = delivered;
+  metrics[KnownName("items_unread")] = LeftOf(delivered, counters.taken_items);
+  metrics[KnownName("rows_read_elsewhere")] = counters.rows_read_elsewhere;
+  metrics[KnownName("rows_passed_on")] = feed.rows_passed_on();
+  metrics[KnownName("rows_taken_over")] = feed.rows_taken_over();
+  metrics[KnownName("items_replayed")] = counters.replayed_items;
+  metrics[KnownName("result_rows")] = counters.result_rows;
+  metrics[KnownName("feed_chunks")] = counters.chunks;
+  metrics[KnownName("feed_bytes")] = counters.bytes;
+  metrics[KnownName("feed_queued_bytes")] = counters.queued_bytes;
+  metrics[KnownName("feed_memory_bytes")] = counters.region_bytes_in_use;
+  metrics[KnownName("cache_memory_bytes")] = counters.cache_memory_bytes;
+  metrics[KnownName("cache_file_bytes")] = counters.cache_file_bytes;
+  metrics[KnownName("feed_node_wait_seconds")] = Seconds(counters.consumer_wait);
+  metrics[KnownName("feed_feeder_wait_seconds")] = Seconds(counters.feeder_wait);
+  metrics[KnownName("feed_sessions")] = counters.open_sessions;
+  if (feed.asked_for_more()) metrics[KnownName("asked_for_more")] = 1;
   return metrics;
 }
 

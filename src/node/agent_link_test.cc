@@ -17,6 +17,7 @@
 #include "base/process/unique_fd.h"
 #include "control/messages/node_messages.h"
 #include "control/messages/parts/message_text.h"
+#include "control/messages/parts/metric_names.h"
 #include "control/messages/parts/shared_messages.h"
 
 namespace tfos::node {
@@ -103,6 +104,17 @@ TEST_F(AgentLinkTest, ReportsTheFeedAndTheProgram) {
   EXPECT_EQ(metrics["loss"], 0.5);
   EXPECT_EQ(metrics["rows"], 7) << "the driver counts rows by this name";
   EXPECT_EQ(metrics["program_rows"], 1);
+}
+
+TEST_F(AgentLinkTest, EveryNameOfTheFeedIsKnown) {
+  Open(std::chrono::milliseconds(10));
+  feed_->NoteAskedForMore();
+  link_->Attach(feed_);
+  const json metrics = HearMetrics("asked_for_more");
+  EXPECT_GT(metrics.size(), 15U);
+  for (const auto& [name, value] : metrics.items()) {
+    EXPECT_NE(control::FindKnownMetric(name), nullptr) << name;
+  }
 }
 
 TEST_F(AgentLinkTest, MetricsThatAreNoObjectAreRefused) {

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from tfos.cluster.coordinator import FINAL_STATES
 from tfos.cluster.progress import counted, number
 
 logger = logging.getLogger(__name__)
@@ -54,19 +55,19 @@ def _row(node: dict[str, Any]) -> str:
         for name, value in sorted(metrics.items())
         if name not in ("step", "loss") and not name.startswith(_OF_THE_FEED)
     )
-    state = node["state"]
+    state = told = node["state"]
     if state != "running" and node.get("detail"):
-        state += f" ({node['detail']})"
+        told += f" ({node['detail']})"
     if node.get("leaving"):
-        state += f" ({node['leaving']})"
+        told += f" ({node['leaving']})"
     cells = [
         _cell(f"{node['job_name']}:{node['task_index']}"),
         _cell(node["host"] or ""),
-        _colored("td", state, node["state"]),
+        _colored("td", told, state),
         *map(_cell, own),
         _cell(
             f"{counted(metrics, 'feed_queued_bytes') / 1e6:,.1f}"
-            if "feed_queued_bytes" in metrics
+            if "feed_queued_bytes" in metrics and state not in FINAL_STATES
             else ""
         ),
         _cell(reported),

@@ -9,6 +9,7 @@ import threading
 import time
 from typing import Any, TextIO
 
+from tfos.cluster.coordinator import FINAL_STATES
 from tfos.cluster.ledger import Ledger
 
 logger = logging.getLogger(__name__)
@@ -89,6 +90,7 @@ class Progress:
     def _line(self, nodes: list[dict[str, Any]], doing: str, seconds: float | None) -> str:
         """``seconds`` since the last one; rates are shown only with them."""
         nodes = [node | {"metrics": _without_program_rows(node)} for node in nodes]
+        running = [node for node in nodes if node["state"] not in FINAL_STATES]
         grown = {
             name: [self._grown(node, name) / (seconds or 1) for node in nodes]
             for name in ("rows", "feed_bytes")
@@ -109,23 +111,18 @@ class Progress:
                     f"{sum(grown['feed_bytes']) / 1e6:,.1f} MB/s"
                 )
             parts.append(f"{rows:,.0f} rows read{rates}")
-            parts.append(
-                _queue(_sum(nodes, "feed_queued_bytes"), _sum(nodes, "feed_memory_bytes"), judged)
-            )
+            # What ended nodes held is gone.
+            if running:
+                parts.append(_queue(running, judged))
         # Of one node, the sums say it all.
         several = sum("rows" in node["metrics"] for node in nodes) > 1
         for node, rows_a_second in zip(nodes, grown["rows"], strict=True):
             parts.append(describe(node))
             if several and node["metrics"].get("rows"):
-                metrics = node["metrics"]
-                queue = _queue(
-                    counted(metrics, "feed_queued_bytes"),
-                    counted(metrics, "feed_memory_bytes"),
-                    judged,
-                )
-                parts[-1] += (
-                    f" ({rows_a_second:,.0f} rows/s, {queue})" if seconds else f" ({queue})"
-                )
+                words = [f"{rows_a_second:,.0f} rows/s"] if seconds else []
+                if node["state"] not in FINAL_STATES:
+                    words.append(_queue([node], judged))
+                parts[-1] += f" ({', '.join(words)})" if words else ""
         return " | ".join(parts)
 
     def _grown(self, node: dict[str, Any], name: str) -> float:
@@ -140,7 +137,10 @@ def counted(metrics: dict[str, Any], name: str) -> float:
 
 
 def seconds_silent(node: dict[str, Any]) -> float:
-    """How long a node's process has given no sign of life; 0 while it answers its agent."""
+    """How long a node's process has given no sign of life; 0 while it answers its agent, and once
+    the node has ended."""
+    if node["state"] in FINAL_STATES:
+        return 0
     return counted(node["metrics"], "seconds_without_answer")
 
 
@@ -156,9 +156,10 @@ def _sum(nodes: list[dict[str, Any]], name: str) -> float:
     return sum(counted(node["metrics"], name) for node in nodes)
 
 
-def _queue(queued: float, memory: float, doing: str) -> str:
+def _queue(nodes: list[dict[str, Any]], doing: str) -> str:
     """What waits for the nodes, and which side of the feed holds the other up, as that tells:
     nothing waits, or it fills most of the memory that feeders hold."""
+    queued, memory = (_sum(nodes, name) for name in ("feed_queued_bytes", "feed_memory_bytes"))
     waits = ""
     if doing == "feeding" and queued == 0:
         waits = ", waits for rows"

@@ -9,16 +9,18 @@
 #include "base/format.h"
 #include "control/host/process_usage.h"
 #include "control/messages/launch_messages.h"
+#include "control/messages/parts/metric_names.h"
 
 namespace tfos::control {
 namespace {
 
 /// The metrics that say how far a program has come.
-constexpr std::array kWhereItIs = {"epoch", "step", "batches", "rows"};
+constexpr std::array kWhereItIs = {KnownName("epoch"), KnownName("step"), KnownName("batches"),
+                                   KnownName("rows")};
 
 /// From here on the driver is told that a node does not answer.
 constexpr std::chrono::seconds kSilenceToTell(2);
-constexpr const char* kSilenceMetric = "seconds_without_answer";
+constexpr const char* kSilenceMetric = KnownName("seconds_without_answer");
 
 std::string Line(std::string message) { return std::move(message) + '\n'; }
 
@@ -27,8 +29,8 @@ Metrics WithUsage(Metrics metrics, std::int64_t pid) {
   if (pid == 0 || metrics.size() + 2 > kMostMetrics) return metrics;
   const std::optional<ProcessUsage> usage = ReadProcessUsage(static_cast<pid_t>(pid));
   if (usage.has_value()) {
-    metrics.emplace("cpu_seconds", usage->cpu_seconds);
-    metrics.emplace("rss_bytes", usage->rss_bytes);
+    metrics.emplace(KnownName("cpu_seconds"), usage->cpu_seconds);
+    metrics.emplace(KnownName("rss_bytes"), usage->rss_bytes);
   }
   return metrics;
 }

@@ -6,12 +6,15 @@
 #include <set>
 
 #include "base/format.h"
+#include "control/messages/parts/metric_names.h"
 
 namespace tfos::control {
 namespace {
 
-std::string MetricName(std::string_view name) {
-  std::string fit = "tfos_node_";
+constexpr std::string_view kPrefix = "tfos_node_";
+
+std::string FitName(std::string_view name) {
+  std::string fit;
   for (const unsigned char c : name) fit += std::isalnum(c) != 0 ? static_cast<char>(c) : '_';
   return fit;
 }
@@ -23,6 +26,14 @@ std::string LabelValue(std::string_view text) {
     escaped += c == '\n' ? std::string("\\n") : std::string(1, c);
   }
   return escaped;
+}
+
+/// What Prometheus is told of a metric as a whole. `name`: as it stands behind the prefix.
+std::string HeadLines(std::string_view name) {
+  const KnownMetric* const known = FindKnownMetric(name);
+  const bool counts = KindOfMetric(name) == MetricKind::kCounter;
+  return (known == nullptr ? "" : fmt::format("# HELP {}{} {}\n", kPrefix, name, known->help)) +
+         fmt::format("# TYPE {}{} {}\n", kPrefix, name, counts ? "counter" : "gauge");
 }
 
 /// One number of one node, as Prometheus writes it.
@@ -46,10 +57,11 @@ std::string MetricsText(const ClusterStatus& status) {
     std::set<std::string> written;
     for (const auto& [key, value] : metrics->second) {
       if (std::holds_alternative<std::string>(value)) continue;
-      const std::string name = MetricName(key);
+      const std::string name = FitName(key);
+      if (IsFinal(node.state) && KindOfMetric(name) == MetricKind::kGauge) continue;
       if (!written.insert(name).second) continue;
-      fmt::format_to(std::back_inserter(samples[name]), "{}{{node=\"{}\",job=\"{}\"}} {}\n", name,
-                     node.node_id, LabelValue(node.job_name), NumberText(value));
+      fmt::format_to(std::back_inserter(samples[name]), "{}{}{{node=\"{}\",job=\"{}\"}} {}\n",
+                     kPrefix, name, node.node_id, LabelValue(node.job_name), NumberText(value));
     }
   }
   std::string text = "# TYPE tfos_nodes gauge\n";
@@ -57,7 +69,7 @@ std::string MetricsText(const ClusterStatus& status) {
     fmt::format_to(std::back_inserter(text), "tfos_nodes{{state=\"{}\"}} {}\n",
                    NodeStateName(static_cast<NodeState>(i)), in_state[i]);
   }
-  for (const auto& [name, lines] : samples) text += "# TYPE " + name + " gauge\n" + lines;
+  for (const auto& [name, lines] : samples) text += HeadLines(name) + lines;
   return text;
 }
 

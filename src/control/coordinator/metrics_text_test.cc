@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+
+#include "base/format.h"
+
 namespace tfos::control {
 namespace {
 
@@ -33,6 +38,43 @@ TEST(MetricsTextTest, GroupsSamplesByMetricAndLeavesTextsOut) {
             "# TYPE tfos_node_queue_depth gauge\n"
             "tfos_node_queue_depth{node=\"0\",job=\"wor\\\"ker\"} 0\n"
             "tfos_node_queue_depth{node=\"1\",job=\"wor\\\"ker\"} 1\n");
+}
+
+TEST(MetricsTextTest, SaysWhatIsCountedAndWhatANameMeans) {
+  ClusterStatus status;
+  status.nodes.resize(1);
+  status.metrics["0"] = {{"rows", std::int64_t{1}}, {"rss_bytes", std::int64_t{2}}, {"lr", 0.5}};
+  EXPECT_THAT(MetricsText(status),
+              testing::EndsWith("} 0\n"
+                                "# TYPE tfos_node_lr gauge\n"
+                                "tfos_node_lr{node=\"0\",job=\"\"} 0.5\n"
+                                "# HELP tfos_node_rows rows that the program has read\n"
+                                "# TYPE tfos_node_rows counter\n"
+                                "tfos_node_rows{node=\"0\",job=\"\"} 1\n"
+                                "# HELP tfos_node_rss_bytes resident bytes of the node's process\n"
+                                "# TYPE tfos_node_rss_bytes gauge\n"
+                                "tfos_node_rss_bytes{node=\"0\",job=\"\"} 2\n"));
+}
+
+TEST(MetricsTextTest, OfANodeThatHasEndedOnlyWhatItHasCountedStays) {
+  ClusterStatus status;
+  status.nodes.resize(kNodeStates);
+  for (std::size_t i = 0; i < kNodeStates; ++i) {
+    status.nodes[i].node_id = static_cast<int>(i);
+    status.nodes[i].state = static_cast<NodeState>(i);
+    status.metrics[std::to_string(i)] = {
+        {"rows", std::int64_t{9}}, {"rss_bytes", std::int64_t{9}}, {"loss", 0.5}};
+  }
+  const std::string text = MetricsText(status);
+  for (std::size_t i = 0; i < kNodeStates; ++i) {
+    const auto has = [&](std::string_view name) {
+      return text.find(fmt::format("tfos_node_{}{{node=\"{}\"", name, i)) != std::string::npos;
+    };
+    const bool ended = IsFinal(static_cast<NodeState>(i));
+    EXPECT_TRUE(has("rows")) << i;
+    EXPECT_EQ(has("rss_bytes"), !ended) << i;
+    EXPECT_EQ(has("loss"), !ended) << i;
+  }
 }
 
 TEST(MetricsTextTest, ANodeHasNoSampleTwice) {

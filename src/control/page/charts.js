@@ -24,12 +24,14 @@
     {id: "step", title: "Steps", of: "mean", unit: (v) => `${tfos.number(v)}/s`},
     {id: "cpu_seconds", title: "CPU cores of the program", of: "mean", unit: (v) => (known(v) ? Number(v.toPrecision(3)).toString() : "")},
     {id: "rss_bytes", title: "Memory of the program", of: "mean", unit: tfos.bytes},
+    {id: "seconds_without_answer", title: "No sign of life", of: "mean", unit: (v) => (known(v) ? `${tfos.number(v)} s` : "")},
+    {id: "parameter_pushes", title: "Pushes to parameter servers", of: "sum", unit: (v) => `${tfos.number(v)}/s`},
+    {id: "parameter_bytes_received", title: "Bytes to parameter servers", of: "sum", unit: (v) => `${tfos.bytes(v)}/s`},
   ];
-  const OF_THE_FEED = /^(feed_|cache_|batches$|rows$|result_rows$|step$|cpu_seconds$|rss_bytes$|epoch$)/;
 
   /** What charts to show for these series: the program's own numbers first, above all its loss. */
   function choose(series) {
-    const own = Object.keys(series).filter((name) => !OF_THE_FEED.test(name)).sort((a, b) =>
+    const own = Object.keys(series).filter((name) => series[name].source === "program").sort((a, b) =>
       (/loss/.test(b) - /loss/.test(a)) || (/^loss$/.test(b) - /^loss$/.test(a)) || (a < b ? -1 : 1));
     const ofProgram = own.map((name) => ({
       id: name, title: name, of: "mean",
@@ -79,8 +81,9 @@
       return lines;
     }
 
-    show(times, series, picked, nodeCount) {
+    show(times, series, picked, nodeCount, over) {
       const lines = this.lines(series, picked, nodeCount);
+      this.over = over;
       const shape = JSON.stringify(lines.map((line) => [line.label, line.color]));
       const data = [times, ...lines.map((line) => line.values)];
       this.drawn = lines;
@@ -129,9 +132,10 @@
       return [least - room, most + room];
     }
 
-    /** What the heading says: of the moment under the pointer, else of the last one. */
+    /** What the heading says: of the moment under the pointer, else of the last one. Once all nodes
+     *  have ended, that is the last one that any of them has reported for. */
     read(at) {
-      const value = (line) => (known(at) ? line.values[at] : last(line.values));
+      const value = (line) => (known(at) ? line.values[at] : this.over ? last(line.values) : line.values.at(-1));
       let text;
       if (this.plan.lines) {
         text = this.drawn.map((line) => `${line.label} ${this.plan.unit(value(line))}`).join(", ");
@@ -186,10 +190,11 @@
       if (this.latest) this.show(...this.latest);
     }
 
-    /** past: an answer of /v1/history. picked: `{id, name, color}` of nodes with curves. nodeCount: of
-     *  all nodes. */
-    show(past, picked, nodeCount) {
-      this.latest = [past, picked, nodeCount];
+    /** past: an answer of /v1/history. picked: `{id, name, color}` of nodes with curves. nodes: all of
+     *  them. */
+    show(past, picked, nodes) {
+      this.latest = [past, picked, nodes];
+      const over = nodes.every(tfos.hasEnded);
       const times = past.times.map((time) => (past.started_ms + time) / 1000);
       const {ofProgram, ofAll} = choose(past.series);
       const left = this.all ? 0 : Math.max(0, ofProgram.length - MOST_OF_PROGRAM);
@@ -209,7 +214,7 @@
           this.charts.set(plan.id, chart);
         }
         if (this.place.children[at] !== chart.box) this.place.insertBefore(chart.box, this.place.children[at] || null);
-        chart.show(times, past.series, picked, nodeCount);
+        chart.show(times, past.series, picked, nodes.length, over);
       });
     }
   };

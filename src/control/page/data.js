@@ -150,6 +150,11 @@ const tfos = {};
   tfos.dateAndClock = (date) =>
     `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${tfos.clock(date)}`;
 
+  const FINAL = new Set(["done", "failed", "lost"]);
+
+  /** Of such a node, what it has counted still holds. What it held then, it holds no longer. */
+  tfos.hasEnded = (node) => FINAL.has(node.state);
+
   tfos.nodeName = (node) => `${node.job_name}:${node.task_index}`;
 
   /** The last number of a curve. */

@@ -8,6 +8,7 @@
   const MOST_PICKED = 8;
 
   const metric = (name) => (node) => node.metrics[name];
+  const metricNow = (name) => (node) => (tfos.hasEnded(node) ? undefined : node.metrics[name]);
   const stateText = (node) => {
     const why = [node.state === "running" ? "" : node.detail, node.leaving].filter((text) => text).join("; ");
     return node.state + (why ? ` (${why})` : "");
@@ -36,7 +37,7 @@
       count("rows", "Rows read", {minor: true}),
       {id: "rate", title: "Rows/s", value: (n) => n.rate, text: (n) => number(known(n.rate) ? Math.round(n.rate) : undefined), number: true, total: true},
       {id: "waits", title: "Waits for rows", value: (n) => n.waits, cell: waitShare, number: true, minor: true},
-      {id: "queue", title: "Queue", value: metric("feed_queued_bytes"), text: (n) => bytes(n.metrics.feed_queued_bytes), number: true, minor: true, total: bytes},
+      {id: "queue", title: "Queue", value: metricNow("feed_queued_bytes"), text: (n) => bytes(metricNow("feed_queued_bytes")(n)), number: true, minor: true, total: bytes},
     ],
     rows: [
       NODE,
@@ -52,7 +53,7 @@
       {id: "pid", title: "Process", value: (n) => n.pid, text: (n) => (n.pid ? String(n.pid) : ""), number: true, minor: true},
       {id: "gpus", title: "GPUs", value: (n) => n.gpus.join(), text: (n) => n.gpus.join(", "), minor: true},
       {id: "cpu", title: "CPU cores", value: (n) => n.cpu, text: (n) => (known(n.cpu) ? n.cpu.toFixed(2) : ""), number: true, total: (v) => v.toFixed(2)},
-      {id: "rss", title: "Memory", value: metric("rss_bytes"), text: (n) => bytes(n.metrics.rss_bytes), number: true, total: bytes},
+      {id: "rss", title: "Memory", value: metricNow("rss_bytes"), text: (n) => bytes(metricNow("rss_bytes")(n)), number: true, total: bytes},
       {id: "address", title: "Address", value: (n) => n.address, text: (n) => (n.address ? `${n.address}:${n.port}` : ""), minor: true},
     ],
   };

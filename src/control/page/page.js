@@ -4,7 +4,6 @@
 (() => {
   const {element, known, number} = tfos;
   const byId = (id) => document.getElementById(id);
-  const FINAL = new Set(["done", "failed", "lost"]);
   const MOST_EVENTS_SHOWN = 500;
   const LOOKS_OF_A_RATE = 5;
 
@@ -32,6 +31,7 @@
     const seconds = (past.now_ms - before.time) / 1000;
     for (const node of status.nodes) {
       const rate = (name) => {
+        if (tfos.hasEnded(node)) return undefined;
         const grown = node.metrics[name] - before.of.get(node.node_id)?.[name];
         if (seconds > 0) return grown >= 0 ? grown / seconds : undefined;
         return tfos.last(past.series[name]?.nodes[node.node_id]);
@@ -79,37 +79,42 @@
   }
 
   function tiles(status, past) {
-    const sum = (name) => {
-      const values = status.nodes.filter((node) => name !== "rows" || node.feed).map((node) => node.metrics[name]).filter(known);
+    const running = status.nodes.filter((node) => !tfos.hasEnded(node));
+    const over = running.length === 0;
+    const sum = (name, nodes) => {
+      const values = nodes.map((node) => node.metrics[name]).filter(known);
       return values.length ? values.reduce((all, value) => all + value, 0) : undefined;
     };
-    const latestOf = (name, which) => tfos.last(past.series[name]?.[which]);
+    const now = (name, which) => past.series[name]?.[which].at(-1);
+    const rows = sum("rows", status.nodes.filter((node) => node.feed));
     const counts = {};
     for (const node of status.nodes) counts[node.state] = (counts[node.state] || 0) + 1;
     const made = [["Nodes", number(status.nodes.length), Object.entries(counts).map(([state, count]) => `${number(count)} ${state}`).join(", ")]];
     const fed = Object.entries(past.activity.epochs_fed);
     if (fed.length) made.push(["Epochs fed", number(fed.find(([queue]) => queue === "input")?.[1] ?? fed[0][1]), ""]);
-    const steps = status.nodes.map((node) => node.metrics.step).filter(known);
+    const steps = (over ? status.nodes : running).map((node) => node.metrics.step).filter(known);
     if (steps.length) {
       const [least, most] = [Math.min(...steps), Math.max(...steps)];
-      const rate = latestOf("step", "mean");
+      const rate = now("step", "mean");
       made.push(["Step", least === most ? number(most) : `${number(least)} to ${number(most)}`, known(rate) ? `${number(rate)}/s` : ""]);
     }
-    if (known(latestOf("loss", "mean"))) {
-      const [least, most] = [latestOf("loss", "min"), latestOf("loss", "max")];
-      made.push(["Loss, mean", number(latestOf("loss", "mean")), least === most ? "" : `${number(least)} to ${number(most)}`]);
+    const [mean, ...ends] = ["mean", "min", "max"].map((which) => (over ? tfos.last(past.series.loss?.[which]) : now("loss", which)));
+    if (known(mean)) {
+      const [least, most] = ends;
+      made.push(["Loss, mean", number(mean), least === most ? "" : `${number(least)} to ${number(most)}`]);
     }
-    if (known(sum("rows"))) {
-      const rate = latestOf("rows", "sum");
-      const data = latestOf("feed_bytes", "sum");
+    if (known(rows)) {
+      const rate = now("rows", "sum");
+      const data = now("feed_bytes", "sum");
       made.push(["Rows/s", number(known(rate) ? Math.round(rate) : undefined) || "0", known(data) ? `${tfos.bytes(data)}/s` : ""]);
-      made.push(["Rows read", number(sum("rows")), ""]);
-      const [node, feeder] = ["feed_node_wait_seconds", "feed_feeder_wait_seconds"].map((name) => latestOf(name, "mean"));
+      made.push(["Rows read", number(rows), ""]);
+      const [node, feeder] = ["feed_node_wait_seconds", "feed_feeder_wait_seconds"].map((name) => now(name, "mean"));
       if (known(node)) made.push(["Nodes wait for rows", tfos.percent(Math.min(1, node)), `Spark waits for nodes: ${tfos.percent(Math.min(1, feeder || 0))}`]);
-      made.push(["Queue", tfos.bytes(sum("feed_queued_bytes") || 0), ""]);
+      made.push(["Queue", tfos.bytes(sum("feed_queued_bytes", running) || 0), ""]);
     }
-    const cores = latestOf("cpu_seconds", "sum");
-    if (known(cores)) made.push(["CPU of programs", `${cores.toFixed(1)} cores`, known(sum("rss_bytes")) ? `memory ${tfos.bytes(sum("rss_bytes"))}` : ""]);
+    const cores = now("cpu_seconds", "sum");
+    const memory = sum("rss_bytes", running);
+    if (known(cores)) made.push(["CPU of programs", `${cores.toFixed(1)} cores`, known(memory) ? `memory ${tfos.bytes(memory)}` : ""]);
     return made;
   }
 
@@ -140,7 +145,7 @@
   }
 
   function drawCharts() {
-    if (latest) charts.show(latest.past, nodes.curves(), latest.status.nodes.length);
+    if (latest) charts.show(latest.past, nodes.curves(), latest.status.nodes);
   }
 
   function draw(status, past) {
@@ -176,7 +181,7 @@
       return;
     }
     const why = error instanceof TypeError ? "the coordinator does not answer" : error.message;
-    const ended = latest && (latest.status.failure || latest.status.nodes.every((node) => FINAL.has(node.state)));
+    const ended = latest && (latest.status.failure || latest.status.nodes.every(tfos.hasEnded));
     say(latest
       ? `${ended ? "The cluster has ended, and" : "At"} ${ended ? "" : `${tfos.clock(new Date())}, `}${why}${ended ? " any more" : ""}. This is what was known last.`
       : `No data: ${why}. Has the cluster ended, or can this host not reach it?`);

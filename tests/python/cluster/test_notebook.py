@@ -74,6 +74,11 @@ def test_the_table_has_a_row_for_each_node():
     assert "1 running, 1 expected" in table
 
 
+def test_a_node_that_has_ended_has_no_queue():
+    table = status_html("c1", [node(state="done", metrics={"rows": 7, "feed_queued_bytes": 5e6})])
+    assert cells_of(table)[2:] == ["done", "", "", "7", "", ""]
+
+
 def test_nothing_that_a_node_says_is_html():
     said = "<script>alert('&')</script>"
     table = status_html(

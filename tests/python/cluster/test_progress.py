@@ -68,5 +68,17 @@ def test_a_node_without_a_sign_of_life_is_named_and_nobody_else_is_blamed():
     line = line_of(node(FEED, **full), silent, doing="feeding")
     assert "worker:1 running (no sign of life on host-b for 12 s)" in line
     assert "waits" not in line
+    ended = line_of(node(FEED, **full), silent | {"state": "lost"}, doing="feeding")
+    assert "sign of life" not in ended and "Spark waits for it" in ended
     answers_again = silent["metrics"] | {"seconds_without_answer": 0}
     assert "sign of life" not in line_of(silent | {"metrics": answers_again}, doing="feeding")
+
+
+@pytest.mark.parametrize("state", ["done", "failed", "lost"])
+def test_a_node_that_has_ended_waits_for_nothing_and_its_rows_stay_counted(state):
+    fed = node(FEED, rows=10, feed_queued_bytes=9e6, feed_memory_bytes=10e6)
+    ended = fed | {"task_index": 1, "state": state}
+    line = line_of(fed, ended, doing="feeding")
+    assert "20 rows read | queue 9.0 MB, Spark waits for it | " in line
+    assert line.endswith(f"worker:1 {state}")
+    assert "queue" not in line_of(ended, doing="feeding")

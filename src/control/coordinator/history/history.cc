@@ -1,7 +1,6 @@
 #include "control/coordinator/history/history.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -10,6 +9,7 @@
 
 #include "base/format.h"
 #include "base/text/json_fields.h"
+#include "control/messages/parts/metric_names.h"
 
 namespace tfos::control {
 namespace {
@@ -27,27 +27,6 @@ constexpr std::size_t kMostMoments = 360;
 constexpr std::size_t kNodesPerInterval = 200;
 /// Over less, heartbeats that come a little early or late would show as bumps.
 constexpr milliseconds kRateWindow(5000);
-
-constexpr std::array<std::string_view, 11> kCounters = {
-    "rows",
-    "batches",
-    "step",
-    "result_rows",
-    "feed_bytes",
-    "feed_chunks",
-    "feed_node_wait_seconds",
-    "feed_feeder_wait_seconds",
-    "cpu_seconds",
-    "parameter_pushes",
-    "parameter_bytes_received",
-};
-/// What the ledger counts, which a table shows better than a curve.
-constexpr std::array<std::string_view, 5> kNotKept = {"items_", "rows_", "asked_for_more",
-                                                      "metrics_left_out", "feed_sessions"};
-
-bool IsKept(std::string_view name) {
-  return std::ranges::none_of(kNotKept, [&](auto prefix) { return name.starts_with(prefix); });
-}
 
 std::size_t MomentsFor(std::size_t nodes) {
   return std::clamp(kMostValues / (kTypicalNames * std::max<std::size_t>(nodes, 1)), kFewestMoments,
@@ -120,23 +99,28 @@ struct Spread {
 History::History(std::size_t nodes, milliseconds interval)
     : nodes_(nodes),
       interval_(interval),
-      recent_{SampleTable(MomentsFor(nodes),
-                          interval * static_cast<int>(1 + nodes / kNodesPerInterval),
-                          SampleTable::WhenFull::kDropOldest)},
-      whole_{SampleTable(MomentsFor(nodes), interval, SampleTable::WhenFull::kHalve)} {}
+      ended_(nodes),
+      recent_{.table = SampleTable(MomentsFor(nodes),
+                                   interval * static_cast<int>(1 + nodes / kNodesPerInterval),
+                                   SampleTable::WhenFull::kDropOldest),
+              .silent = ended_},
+      whole_{.table = SampleTable(MomentsFor(nodes), interval, SampleTable::WhenFull::kHalve),
+             .silent = ended_} {}
 
 void History::Update(int node_id, const Metrics& metrics) {
   const auto node = static_cast<std::size_t>(node_id);
-  if (node >= nodes_) return;
+  if (node >= nodes_ || ended_[node]) return;
   for (const auto& [name, value] : metrics) {
     const std::optional<float> number = NumberOf(value);
     if (!number.has_value()) continue;
     auto known = number_of_.find(name);
     if (known == number_of_.end()) {
-      if (names_.size() == kMostNames || !IsKept(name)) continue;
+      const KnownMetric* const metric = FindKnownMetric(name);
+      if (names_.size() == kMostNames || (metric != nullptr && !metric->has_curve)) continue;
       known = number_of_.emplace(name, names_.size()).first;
       names_.push_back({.name = name,
-                        .counter = std::ranges::find(kCounters, name) != kCounters.end(),
+                        .counter = KindOfMetric(name) == MetricKind::kCounter,
+                        .of_program = metric == nullptr,
                         .latest = std::vector<float>(nodes_, kUnknown)});
       for (Tier* tier : {&recent_, &whole_}) tier->columns.emplace_back(nodes_, -1);
     }
@@ -149,6 +133,11 @@ void History::Update(int node_id, const Metrics& metrics) {
   }
 }
 
+void History::EndNode(int node_id) {
+  const auto node = static_cast<std::size_t>(node_id);
+  if (node < nodes_) ended_[node] = true;
+}
+
 void History::Sample(milliseconds now) {
   Sample(recent_, now);
   Sample(whole_, now);
@@ -159,10 +148,11 @@ void History::Sample(Tier& tier, milliseconds now) const {
   for (std::size_t name = 0; name < names_.size(); ++name) {
     for (std::size_t node = 0; node < nodes_; ++node) {
       const int column = tier.columns[name][node];
-      if (column < 0) continue;
+      if (column < 0 || tier.silent[node]) continue;
       tier.table.Set(static_cast<std::size_t>(column), names_[name].latest[node]);
     }
   }
+  tier.silent = ended_;
 }
 
 std::vector<float> History::Curve(const Tier& tier, std::size_t name, std::size_t node) const {
@@ -184,7 +174,9 @@ void History::AppendSeries(const Tier& tier, std::size_t name, const std::vector
     if (std::ranges::find(nodes, id) != nodes.end()) own.emplace_back(id, std::move(curve));
   }
   std::string quoted = WriteJsonLine(names_[name].name);
-  json += fmt::format("{}:{{\"kind\":\"{}\",", quoted, names_[name].counter ? "rate" : "value");
+  json += fmt::format(R"({}:{{"kind":"{}","source":"{}",)", quoted,
+                      names_[name].counter ? "rate" : "value",
+                      names_[name].of_program ? "program" : "tfos");
   AppendNumbers("sum", spread.sum, json);
   json += ',';
   AppendNumbers("mean", spread.mean, json);

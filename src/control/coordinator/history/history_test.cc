@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -81,6 +82,63 @@ TEST(HistoryTest, RatesDoNotShowWhenHeartbeatsCome) {
   for (std::size_t i = 6; i < rates.size(); ++i) {
     EXPECT_NEAR(rates[i].get<double>(), 100, 21) << i;
   }
+}
+
+TEST(HistoryTest, ANodeThatHasEndedCountsOnceMoreAndThenNoLonger) {
+  History history(3, kSecond);
+  for (int i = 0; i < 4; ++i) {
+    history.Update(0, {{"loss", 0.1}, {"rows", std::int64_t{100} * i}});
+    history.Update(1, {{"loss", 5.0}, {"rows", std::int64_t{300} * i}});
+    if (i == 2) history.EndNode(1);
+    history.Sample(i * kSecond);
+  }
+  history.EndNode(2);  // It has reported nothing.
+  history.EndNode(-1);
+  history.EndNode(3);
+  for (const auto range : {History::Range::kRecent, History::Range::kWhole}) {
+    const json series = Read(history, {0, 1}, range)["series"];
+    const json& loss = series["loss"];
+    EXPECT_THAT(loss["max"], ElementsAre(5, 5, 5, 0.1));
+    EXPECT_THAT(loss["mean"], ElementsAre(2.55, 2.55, 2.55, 0.1));
+    EXPECT_THAT(loss["nodes"]["1"], ElementsAre(5, 5, 5, nullptr));
+    EXPECT_THAT(series["rows"]["sum"], ElementsAre(nullptr, 400, 400, 100));
+    EXPECT_THAT(series["rows"]["nodes"]["1"], ElementsAre(nullptr, 300, 300, nullptr));
+  }
+}
+
+/// A node reports its last values and ends between two moments of the whole run, which are far
+/// apart by then.
+TEST(HistoryTest, EachRangeHasTheLastWordOfANode) {
+  History history(2, kSecond);
+  int i = 0;
+  const auto pass = [&] { history.Sample(i++ * kSecond); };
+  history.Update(0, {{"loss", 0.5}});
+  while (i < 1000) pass();
+  history.Update(1, {{"loss", 7.0}});
+  history.EndNode(1);
+  for (int more = 0; more < 10; ++more) pass();
+  for (const auto range : {History::Range::kRecent, History::Range::kWhole}) {
+    const json own = Read(history, {1}, range)["series"]["loss"]["nodes"]["1"];
+    EXPECT_EQ(std::count(own.begin(), own.end(), json(7.0)), 1);
+    EXPECT_EQ(own.back(), nullptr);
+  }
+}
+
+TEST(HistoryTest, SaysWhoseANameIsAndKeepsNoCurvesOfTheLedger) {
+  History history(1, kSecond);
+  history.Update(0, {{"feed_queued_bytes", std::int64_t{1}},
+                     {"parameter_bytes_sent", std::int64_t{1}},
+                     {"rows_seen", std::int64_t{1}},
+                     {"rows_dropped", std::int64_t{1}},
+                     {"items_unread", std::int64_t{1}}});
+  history.Sample(milliseconds(0));
+  const json series = Read(history)["series"];
+  EXPECT_EQ(series.size(), 3u);
+  EXPECT_EQ(series["feed_queued_bytes"]["source"], "tfos");
+  EXPECT_EQ(series["feed_queued_bytes"]["kind"], "value");
+  EXPECT_EQ(series["parameter_bytes_sent"]["kind"], "rate");
+  EXPECT_EQ(series["rows_seen"]["source"], "program");
+  EXPECT_EQ(series["rows_seen"]["kind"], "value");
 }
 
 TEST(HistoryTest, TheWholeRunKeepsItsRatesThroughHalving) {

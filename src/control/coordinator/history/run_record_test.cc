@@ -74,6 +74,26 @@ TEST(RunRecordTest, TellsHowTheRunHasGone) {
   EXPECT_THAT(told["series"]["loss"]["nodes"]["1"], ElementsAre(0.5));
 }
 
+TEST(RunRecordTest, ANodeThatHasEndedIsInNoMean) {
+  for (const NodeState end : {NodeState::kDone, NodeState::kFailed, NodeState::kLost}) {
+    ManualClock clock;
+    RunRecord record("c", 2, milliseconds(1000), clock.Now());
+    NodeInfo node;
+    node.node_id = 1;
+    for (const NodeState state : {NodeState::kRunning, NodeState::kDraining, end}) {
+      node.state = state;
+      record.Take(CoordinatorEvent(NodeChanged{node}), clock.Now());
+      record.Update(0, {{"loss", 0.5}});
+      record.Update(1, {{"loss", 4.5}});
+      record.Sample(clock.Now());
+      clock.Advance(milliseconds(1000));
+    }
+    record.Sample(clock.Now());
+    const json told = json::parse(record.Json({}, clock.Now()));
+    EXPECT_THAT(told["series"]["loss"]["mean"], ElementsAre(2.5, 2.5, 2.5, 0.5));
+  }
+}
+
 TEST(RunRecordTest, AFailureIsAnEvent) {
   ManualClock clock;
   RunRecord record("c", 1, milliseconds(1000), clock.Now());

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "control/messages/parts/metric_names.h"
 #include "control/messages/parts/metrics.h"
 
 namespace tfos::control {
@@ -19,7 +20,7 @@ namespace tfos::control {
 class LatestMetrics {
  public:
   static constexpr std::size_t kMostNames = 1024;
-  static constexpr std::string_view kLeftOut = "metrics_left_out";
+  static constexpr std::string_view kLeftOut = KnownName("metrics_left_out");
 
   void Merge(const Metrics& metrics) {
     for (const auto& [name, value] : metrics) {

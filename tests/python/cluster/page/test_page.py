@@ -14,6 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from support.page.browsers import browser, complaints, looks, text_of, wait_for_looks
 from support.page.simulated_cluster import SimulatedCluster
 from support.waiting import BOUND_SECONDS, wait_for
+from tfos.base import keys
 
 #: What a click changes is there when the script returns, except where the page asks for more.
 CLICK = "document.querySelector(arguments[0]).click()"
@@ -117,6 +118,79 @@ def test_shows_nodes_curves_and_events(small):
         wait_for_looks(driver)
         assert charts(driver)
         assert complaints(driver) == []
+
+
+def tiles(driver):
+    """What the summary says, by title."""
+    return driver.execute_script(
+        """return Object.fromEntries([...document.querySelectorAll("#tiles > div")].map(
+            (tile) => [tile.querySelector("dt").innerText, tile.querySelector("dd").innerText]));"""
+    )
+
+
+def heading(driver, chart):
+    return text_of(driver, f"[data-chart={chart}] h3 span")
+
+
+def test_a_lost_node_is_in_no_mean_and_no_sum_of_what_is_there_now():
+    with SimulatedCluster(3, max_lost_nodes=1) as cluster, browser() as driver:
+        for node_id in range(3):
+            cluster.run(node_id)
+        for node_id, (step, loss) in enumerate(((4000, 0.1), (4000, 0.1), (120, 5))):
+            cluster.report(node_id, **metrics(step, loss=loss))
+        driver.get(cluster.link)
+        wait_for(lambda: "0.1 to 5" in tiles(driver).get("Loss, mean", ""), "the worst loss")
+        before = tiles(driver)
+        assert before["Step"].startswith("120 to 4,000")
+        assert before["Queue"] == "6.0 MB" and "2.4 GB" in before["CPU of programs"]
+
+        cluster.lose(2)
+        wait_for(lambda: "1 lost" in tiles(driver)["Nodes"], "the loss of a node")
+        wait_for(lambda: tiles(driver)["Loss, mean"] == "0.1", "the loss of those that run")
+        after = tiles(driver)
+        assert after["Step"].startswith("4,000") and after["Queue"] == "4.0 MB"
+        assert "1.6 GB" in after["CPU of programs"]
+        # What it has counted stays counted.
+        assert after["Rows read"] == before["Rows read"] == f"{128 * 8120:,}"
+        assert heading(driver, "loss") == "0.1"
+        lost = row(driver, "worker:1")
+        assert lost["Step"] == "120" and lost["Loss"] == "5"
+        assert lost["Queue"] == lost["Rows/s"] == lost["Waits for rows"] == ""
+        assert text_of(driver, "#table tfoot").split()[-2:] == ["4.0", "MB"]
+        driver.execute_script(CLICK, "[data-view=machine]")
+        assert row(driver, "worker:1")["Memory"] == ""
+        assert complaints(driver) == []
+        scraped = get(cluster, "/metrics", "scrape")
+        assert "# TYPE tfos_node_rows counter" in scraped
+        assert 'tfos_node_rows{node="2",job="worker"} 15360' in scraped
+        assert "tfos_node_rss_bytes{" in scraped and 'tfos_node_rss_bytes{node="2"' not in scraped
+
+
+def test_a_cluster_that_has_ended_shows_where_it_came_to(small):
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for(lambda: "CPU of programs" in tiles(driver), "rates")
+        for node_id in range(2):
+            small.report(node_id, **metrics(9))
+            small.end(node_id)
+        wait_for(lambda: text_of(driver, "#state") == "finished", "the end")
+        wait_for(lambda: tiles(driver)["Loss, mean"] == "0.1", "the last word of the nodes")
+        wait_for(lambda: "CPU of programs" not in tiles(driver), "a moment after the end")
+        ended = tiles(driver)
+        assert ended["Step"] == "9" and ended["Rows read"] == f"{2 * 128 * 9:,}"
+        assert ended["Rows/s"] == "0" and ended["Queue"] == "0 B"
+        assert heading(driver, "loss") == "0.1"
+        assert complaints(driver) == []
+
+
+def test_a_number_of_a_parameter_server_has_a_chart_by_a_name_for_people(small):
+    small.report(0, parameter_pushes=5, parameter_bytes_sent=9, rows_seen=3)
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for(lambda: "parameter_pushes" in charts(driver), "its chart")
+        shown = charts(driver)
+        assert "rows_seen" in shown and "parameter_bytes_sent" not in shown
+        assert text_of(driver, "[data-chart=parameter_pushes] h3").startswith("Pushes to")
 
 
 def test_the_key_leaves_the_line_of_addresses_and_outlives_a_reload(small):
@@ -246,9 +320,9 @@ def test_works_below_a_path_of_a_proxy(small):
         server.server_close()
 
 
-def get(cluster, path):
+def get(cluster, path, purpose="read"):
     request = urllib.request.Request(f"{cluster.base_url}{path}")
-    request.add_header("Authorization", f"Bearer {cluster.read_key}")
+    request.add_header("Authorization", f"Bearer {keys.key_for(cluster.token, purpose)}")
     with urllib.request.urlopen(request, timeout=BOUND_SECONDS) as answer:
         return answer.read().decode()
 

@@ -61,9 +61,10 @@ class SimulatedCluster:
     """Owner and lifetime: a ``with`` block, which ends the coordinator. Threads: one.
 
     nodes: how many. heartbeat_ms: between two looks of the coordinator at its numbers.
+    max_lost_nodes: how many may be lost without ending the cluster.
     """
 
-    def __init__(self, nodes: int, heartbeat_ms: int = 100):
+    def __init__(self, nodes: int, heartbeat_ms: int = 100, max_lost_nodes: int = 0):
         self.token = keys.new_token()
         self.cluster_id = os.urandom(8).hex()
         self.coordinator = Coordinator(
@@ -82,7 +83,7 @@ class SimulatedCluster:
                 "start_timeout_ms": 600_000,
                 "heartbeat_interval_ms": heartbeat_ms,
                 "heartbeat_timeout_ms": 600_000,
-                "max_lost_nodes": 0,
+                "max_lost_nodes": max_lost_nodes,
                 "log_level": "ERROR",
             },
             on_failure=lambda: None,
@@ -144,6 +145,14 @@ class SimulatedCluster:
                 "lost": False,
             },
         )
+
+    def end(self, node_id: int) -> None:
+        """The node's program has returned."""
+        self.agents[node_id].say("done")
+
+    def lose(self, node_id: int) -> None:
+        """The node's agent vanishes."""
+        self.agents[node_id].close()
 
     def __enter__(self) -> SimulatedCluster:
         return self
