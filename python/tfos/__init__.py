@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         util,
     )
     from tfos.cluster.cluster import Cluster
+    from tfos.cluster.ledger import Ledger
     from tfos.cluster.start import run
     from tfos.cluster.status import NodeStatus
     from tfos.node.context import NodeContext
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cluster",
+    "Ledger",
     "NodeContext",
     "NodeStatus",
     "__version__",
@@ -66,6 +68,7 @@ __getattr__, __dir__ = lazy.attach(
     {
         "Cluster": "tfos.cluster.cluster",
         "run": "tfos.cluster.start",
+        "Ledger": "tfos.cluster.ledger",
         "NodeContext": "tfos.node.context",
         "NodeStatus": "tfos.cluster.status",
         "register": "tfos.records.spark.sessions",

@@ -257,7 +257,7 @@ def all_reduce(
     compression: str | None = None,
     name: str = "all_reduce",
 ) -> Any:
-    """The mean or sum of everybody's ``tensors``, with the same bits on every node.
+    """The mean or sum of everybody's ``tensors``, bit for bit identical on all nodes.
 
     Args:
         tensors: a tensor, ``tf.IndexedSlices``, None, or a structure of them: float32, float64,

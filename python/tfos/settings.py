@@ -29,9 +29,8 @@ INFERENCE_JVM = Setting(
     str,
     "auto",
     "",
-    "whether the transform of models runs in the executors' JVMs, without Python workers; it takes "
-    "the "
-    "jar of tfos on the class path. auto: if it is there; on, off. A session may change it "
+    "whether the transform of models runs in the executors' JVMs, without Python workers; it needs "
+    "the jar of tfos on the class path. auto: if it is there; on, off. A session may change it "
     "(spark.conf.set)",
     choices=("auto", "on", "off"),
     of_session=True,
@@ -144,8 +143,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         0,
         "nodes",
-        "training nodes but the chief that may die in mid-run without ending the cluster; the "
-        "others get the rows that they had not read",
+        "training nodes, other than the chief, that may die during a run without ending the "
+        "cluster; the others get the rows that they had not read",
     ),
     Setting(
         "stop.grace", float, 5.0, "seconds", "time between TERM and KILL when a node is stopped"
@@ -157,7 +156,7 @@ SETTINGS: tuple[Setting, ...] = (
         "",
         "address a node listens on for feeders of other hosts",
     ),
-    Setting("feed.memory", int, 256 << 20, "bytes", "most memory for chunks in one node", 1),
+    Setting("feed.memory", int, 256 << 20, "bytes", "maximum memory for chunks in one node", 1),
     Setting("feed.region", int, 32 << 20, "bytes", "memory shared with one feeder", 1),
     Setting("feed.chunk", int, 1 << 20, "bytes", "size a chunk is filled to", 1),
     Setting(
@@ -166,7 +165,7 @@ SETTINGS: tuple[Setting, ...] = (
         "auto",
         "",
         "whether DataFrames, and RDDs that Spark holds pickled, are fed by the executors' "
-        "JVMs, without Python workers; it takes the jar of tfos on the class path. auto: if it is "
+        "JVMs, without Python workers; it needs the jar of tfos on the class path. auto: if it is "
         "there; on, off",
         choices=("auto", "on", "off"),
     ),
@@ -175,8 +174,8 @@ SETTINGS: tuple[Setting, ...] = (
         bool,
         True,
         "",
-        "rows, and results of inference, that make no columns travel as pickles, which can run any "
-        "code where they are read; false: they are refused",
+        "rows, and results of inference, that don't fit into columns travel as pickles, which can "
+        "run any code where they are read; false: they are refused",
     ),
     Setting(
         "feed.checkRetries",
@@ -184,14 +183,14 @@ SETTINGS: tuple[Setting, ...] = (
         True,
         "",
         "whether a task that Spark runs again compares its rows with those that it has fed before, "
-        "and fails when they differ; false: it skips as many, whatever they are",
+        "and fails when they differ; false: it skips that many, whatever they are",
     ),
     Setting(
         "feed.cacheMemory",
         int,
         1 << 30,
         "bytes",
-        "most memory in one node for epochs that train(cache=...) keeps; the rest goes to files",
+        "maximum memory in one node for epochs that train(cache=...) keeps; the rest goes to files",
     ),
     Setting(
         "feed.cacheDirectory",
@@ -224,9 +223,8 @@ SETTINGS: tuple[Setting, ...] = (
         str,
         "",
         "",
-        "directory on the nodes' hosts where each training node writes what its collective "
-        "operations "
-        "took, as a Chrome trace; empty: none",
+        "directory on the nodes' hosts where each training node writes how long its collective "
+        "operations took, as a Chrome trace; empty: none",
     ),
     Setting(
         "gpu.count", int, 0, "GPUs", "whole GPUs for each node that computes; 0: none asked for"
@@ -236,18 +234,16 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         0,
         "GPUs",
-        "as gpu.count on hosts that have GPUs, where neither that nor gpu.fraction is set "
-        "and Spark "
-        "assigns none; nodes of other hosts start without",
+        "as gpu.count on hosts that have GPUs, where neither that nor gpu.fraction is set and "
+        "Spark assigns none; nodes of other hosts start without",
     ),
     Setting(
         "gpu.fraction",
         float,
         0.0,
         "of a GPU",
-        "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow "
-        "takes so much of the "
-        "memory",
+        "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow takes that "
+        "share of its memory",
         maximum=0.9,
     ),
     Setting(
@@ -263,7 +259,7 @@ SETTINGS: tuple[Setting, ...] = (
         str,
         "",
         "",
-        "most memory of Java objects in a node or task that uses them (-Xmx); empty: 256m",
+        "maximum memory for Java objects in a node or task that uses them (-Xmx); empty: 256m",
         form="size",
     ),
     Setting("hadoop.jvmOptions", str, "", "", "further options of Java in such a node or task"),

@@ -116,8 +116,8 @@ def page(reports: Reports) -> str:
         "do the work.",
         "## Spark",
         table_of_cases(reports, combinations.OF_SPARK),
-        '"refused": this version lacks what it takes, and the error says what to do instead. '
-        "An empty field: not run with the jar, only without it.",
+        '"refused": this version lacks the required feature, and the error says what to do '
+        "instead. An empty field: not run with the jar, only without it.",
         "## TensorFlow, Python and Java",
         "Those that the columns above do not have, each with one Spark.",
         table_of_cases(reports, combinations.OF_OTHERS),

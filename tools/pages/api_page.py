@@ -76,6 +76,7 @@ def entry(module, name, node):
         return
     bases = ", ".join(ast.unparse(base) for base in node.bases)
     yield f"- class `{module}.{name}`{f' (`{bases}`)' if bases else ''}: {first_words(node)}"
+    meant = attributes(node)
     for item in node.body:
         if isinstance(item, ast.FunctionDef) and not item.name.startswith("_"):
             marks = {ast.unparse(mark) for mark in item.decorator_list}
@@ -83,7 +84,8 @@ def entry(module, name, node):
             shown = item.name if is_value else f"{item.name}{arguments(item, method=True)}"
             yield f"  - `{shown}`: {first_words(item)}".removesuffix(": ")
         elif isinstance(item, ast.AnnAssign) and not ast.unparse(item.target).startswith("_"):
-            yield f"  - `{ast.unparse(item)}`"
+            meaning = meant.get(ast.unparse(item.target), "")
+            yield f"  - `{ast.unparse(item)}`: {meaning}".removesuffix(": ")
 
 
 def arguments(node, method=False):
@@ -98,10 +100,27 @@ def arguments(node, method=False):
     return f"({ast.unparse(bare)})"
 
 
+def attributes(node):
+    """{field: what it is} of the section "Attributes" of a class's docstring. Fields that share a
+    line, as ``host, port``, have it at the first."""
+    section = re.search(r"(?m)^Attributes:\n((?: {4}.*\n?)+)", ast.get_docstring(node) or "")
+    entries = re.split(r"(?m)^ {4}(?=\w)", section[1]) if section else []
+    parts = (entry.partition(": ") for entry in entries)
+    return {
+        names.partition(",")[0].strip(): in_markdown(" ".join(meaning.split()).rstrip("."))
+        for names, _, meaning in parts
+        if meaning
+    }
+
+
 def first_words(node):
     """The first sentence of a docstring, in Markdown."""
     text = (ast.get_docstring(node) or "").partition("\n\n")[0].replace("\n", " ")
-    text = re.split(r"(?<=\w[\w`)])\. |: (?=``)", text, maxsplit=1)[0].rstrip(".:")
+    return in_markdown(re.split(r"(?<=\w[\w`)])\. |: (?=``)", text, maxsplit=1)[0].rstrip(".:"))
+
+
+def in_markdown(text):
+    """The markup of docstrings as Markdown has it."""
     text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")
     return text.replace("|", r"\|")
 

@@ -1,4 +1,4 @@
-"""Where the UCX is that came with ``pip install "tfos[rdma]"``."""
+"""Where the UCX of the package ``libucx-cu12`` is, which the extra ``rdma`` installs."""
 
 from __future__ import annotations
 

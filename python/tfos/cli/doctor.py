@@ -145,7 +145,7 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
 
 def check_encryption(environ: Mapping[str, str]) -> Check:
     """As Spark's own configuration on this host has it; a program or a session may say another."""
-    what = "encryption"
+    what = "encryption of tfos"
     try:
         _, defaults = spark_defaults(environ)
     except OSError as error:

@@ -311,7 +311,7 @@ class Cluster:
         self._report.write(path)
 
     def ledger(self) -> Ledger:
-        """What became of the rows that were fed so far. It is complete once the cluster was shut
+        """What happened to the rows fed so far: a :class:`tfos.Ledger`. It is complete once the cluster was shut
         down; before that nodes report their counts with their heartbeats."""
         return self._feed.ledger()
 

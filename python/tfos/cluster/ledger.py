@@ -1,4 +1,4 @@
-"""What became of the rows that ``Cluster.train`` fed: the counts, which must add up."""
+"""What happened to the rows that ``Cluster.train`` fed: the counts, which must add up."""
 
 from __future__ import annotations
 
@@ -9,43 +9,47 @@ from typing import Any
 
 @dataclass
 class Ledger:
-    """Counts of one cluster; ``lines()`` tells them to people.
+    """How many rows were fed, delivered, read and dropped; :meth:`lines` shows it as text.
 
-    ``nodes`` has for each node of that: ``delivered`` items; ``unread`` ones, which its program has
-    not begun with; ``replayed`` ones of cached epochs; and the rows ``rows_read`` by the program,
-    ``rows_dropped`` as remainder, ``rows_read_elsewhere`` by the program of a lost node, those
-    ``rows_passed_on`` to other nodes and ``rows_taken_over`` from them at the end of epochs, and,
-    where items are rows, ``left`` over in the end.
+    An item is what a feed task counts: a row, or a batch of rows that Spark had already pickled.
+    tfos passes such a batch on unopened, and learns how many rows it holds when the program reads
+    it. Rows of zeros, which ``remainder="pad"`` adds, are in no count.
 
-    An item is what a feed task counts: a row, or a batch that Spark had already pickled and that is
-    passed on unopened; how many rows such a batch holds is known when the program reads it.
+    Attributes:
+        read: items that Spark's tasks read and delivered; those of retried tasks count once.
+        batches: whether some items were pickled batches, not rows.
+        moved: how many items were sent again, because the node that had them was lost.
+        cut_short: whether a job was cancelled, because no node wanted more rows; then ``read`` may
+            be too low.
+        nodes: the counts of each node, by names such as ``worker:0``. Items are ``delivered``,
+            ``unread`` (the program has not started them) and ``replayed`` (from the cache). Rows
+            are ``rows_read`` (by the program), ``rows_dropped`` (as remainder),
+            ``rows_read_elsewhere`` (by the program of a lost node), ``rows_passed_on`` (to other
+            nodes at the end of an epoch), ``rows_taken_over`` (from other nodes), and ``left`` (not
+            read; only where items are rows).
+        asked_for_more: nodes whose programs asked for an epoch that was not fed.
+        lost: nodes that were lost; their counts are the last ones that they reported.
 
     Owner and lifetime: what ``Cluster.ledger`` returns is a copy. Threads: one at a time.
     """
 
-    #: Items that tasks have read and delivered, those of retried tasks once.
     read: int = 0
-    #: Some of them were pickled batches, not rows.
     batches: bool = False
-    #: Of those the ones that were sent again, as the node that had them was lost.
     moved: int = 0
-    #: A job was cancelled, as no node wanted more: what its tasks have read is not known.
     cut_short: bool = False
     nodes: dict[str, dict[str, int]] = field(default_factory=dict)
-    #: Nodes whose programs asked for an epoch that was not fed.
     asked_for_more: set[str] = field(default_factory=set)
-    #: Nodes that were lost: their counts are those of their last word.
     lost: set[str] = field(default_factory=set)
 
     def count_job(self, counts: Iterable[tuple[int, int]], batches: bool) -> None:
-        """Takes what the tasks of a job have fed, and of that what they have moved."""
+        """For tfos itself: adds what the tasks of a job have fed, and how much of it they moved."""
         for items, moved in counts:
             self.read += items
             self.moved += moved
         self.batches |= batches
 
     def update(self, nodes: Iterable[dict[str, Any]]) -> None:
-        """Takes the nodes' own counts from their metrics."""
+        """For tfos itself: takes the nodes' own counts from their metrics."""
         for node in nodes:
             metrics = node["metrics"]
             name = f"{node['job_name']}:{node['task_index']}"
@@ -73,10 +77,11 @@ class Ledger:
 
     @property
     def delivered(self) -> int:
+        """Items delivered to all nodes together."""
         return sum(count["delivered"] for count in self.nodes.values())
 
     def complaint(self) -> str | None:
-        """What doesn't add up; None when all does."""
+        """What doesn't add up; None when everything does."""
         known = not (self.cut_short or self.lost or self.moved)
         if known and self.delivered != self.read:
             return (
@@ -89,7 +94,7 @@ class Ledger:
         return None
 
     def lines(self) -> list[str]:
-        """For people: what was read, and a line for each node. Empty when nothing was fed."""
+        """As text: what was read, and a line for each node. Empty when nothing was fed."""
         if not self.read and not self.delivered:
             return []
         read = f"at least {self.read:,}" if self.cut_short else f"{self.read:,}"

@@ -71,12 +71,12 @@ class Progress:
                 print(f"tfos {elapsed:6.1f} s  {line}", file=self._stream or sys.stderr, flush=True)
 
     def say_ledger(self, ledger: Ledger, failed: bool) -> None:
-        """What became of the rows that were fed. failed: whether the cluster did."""
+        """What happened to the rows that were fed. failed: whether the cluster did."""
         for line in ledger.lines():
             self.say(line)
         # Of a cluster that failed, nodes may have ended without a last word.
         if ledger.lines() and failed:
-            self.say("ledger | the cluster failed: nodes may have read more than they said")
+            self.say("ledger | the cluster failed: counts may be incomplete")
         if ledger.asked_for_more:
             logger.warning(
                 "%s asked for an epoch that was not fed, and got one without rows: give train() as "
@@ -157,14 +157,16 @@ def _sum(nodes: list[dict[str, Any]], name: str) -> float:
 
 
 def _queue(nodes: list[dict[str, Any]], doing: str) -> str:
-    """What waits for the nodes, and which side of the feed holds the other up, as that tells:
-    nothing waits, or it fills most of the memory that feeders hold."""
+    """How much is queued for the nodes, and which side of the feed holds the other up: nothing is
+    queued, or most of the memory that feeders hold is full."""
+    feeding = doing == "feeding"
+    several = sum("rows" in node["metrics"] for node in nodes) > 1
     queued, memory = (_sum(nodes, name) for name in ("feed_queued_bytes", "feed_memory_bytes"))
     waits = ""
-    if doing == "feeding" and queued == 0:
-        waits = ", waits for rows"
-    elif doing == "feeding" and queued > _FULL * memory:
-        waits = ", Spark waits for it"
+    if feeding and queued == 0:
+        waits = f", the {'nodes are' if several else 'node is'} waiting for rows"
+    elif feeding and queued > _FULL * memory:
+        waits = f", Spark is waiting for the {'nodes' if several else 'node'}"
     return f"queue {queued / 1e6:,.1f} MB{waits}"
 
 

@@ -9,21 +9,25 @@ from typing import Any
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """A node at a moment, at most a heartbeat old. What is not known yet is None or empty.
+    """A snapshot of a node, at most a heartbeat old. What is not known yet is None or empty.
 
     Attributes:
         node_id: number of the node in the cluster, from 0.
-        job_name, task_index: its role, and its number among the nodes of that role.
+        job_name: its role.
+        task_index: its number among the nodes of that role.
         state: ``expected``, ``registered``, ``starting``, ``running``, ``draining``, ``done``,
             ``failed`` or ``lost``.
         detail: more about the state, for people.
         leaving: why Spark is about to take its executor away; empty as long as it is not.
-        host, address, port: where it runs, and where other nodes reach it.
+        host: where it runs.
+        address, port: where other nodes reach it.
         executor_id: Spark's name of the executor that it runs beside.
-        pid, agent_pid: its process, and that of its agent.
+        pid: its process.
+        agent_pid: the process of its agent.
         gpus: the GPUs that it has.
         feed_port: where feeders of other hosts reach it.
-        tensorboard_pid, tensorboard_port: of the TensorBoard beside it.
+        tensorboard_pid: the process of the TensorBoard beside it.
+        tensorboard_port: the port of that TensorBoard.
         metrics: what the program and the feed have reported, by name.
     """
 

@@ -102,7 +102,7 @@ std::vector<Check> CheckHost(const EnvironmentLookup& environment, const Command
       CheckSharedMemory(),
       CheckAbstractSocket(),
       CheckPort(),
-      {CheckLevel::kOk, "encryption", fmt::format("{}, built in", OpenSslVersion()), ""},
+      {CheckLevel::kOk, "OpenSSL", fmt::format("{}, built in", OpenSslVersion()), ""},
       JudgeAddress(control::ReachableAddress()),
       JudgeJava(run({JavaCommand(environment), "-version"})),
       JudgeGpus(run({"nvidia-smi", "-L"})),

@@ -48,7 +48,7 @@ TEST(HostChecksTest, AHostWithoutGpusIsFine) {
 TEST(HostChecksTest, SaysWhichOpenSslIsBuiltIn) {
   const auto none = [](const auto&) { return std::nullopt; };
   const std::vector<Check> checks = CheckHost(none, [](const auto&) { return NotThere(); });
-  const auto found = std::ranges::find(checks, "encryption", &Check::what);
+  const auto found = std::ranges::find(checks, "OpenSSL", &Check::what);
   ASSERT_NE(found, checks.end());
   EXPECT_EQ(found->level, CheckLevel::kOk);
   EXPECT_EQ(found->found.substr(0, 10), "OpenSSL 3.");

@@ -27,8 +27,8 @@ constexpr char kBelow[] = "libucs.so.0";
 constexpr unsigned kOldestMajor = 1;
 constexpr unsigned kOldestMinor = 14;
 constexpr char kInstall[] =
-    "install a UCX of 1.14 or newer on this host, or pip install \"tfos[rdma]\" (which has no "
-    "InfiniBand and no RoCE)";
+    "install a UCX of 1.14 or newer on this host, or pip install \"libucx-cu12>=1.22\" (which has "
+    "no InfiniBand and no RoCE)";
 
 /// What libucx must find in the environment while it is loaded: it reads these then, and has no
 /// function that sets them. Newer versions have other names for the same.

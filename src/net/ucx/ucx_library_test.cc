@@ -19,7 +19,7 @@ TEST(UcxLibraryTest, AnOldOneIsRefusedByNameAndGone) {
   ASSERT_EQ(library.status().kind(), ErrorKind::kUnsupported);
   EXPECT_THAT(library.status().message(),
               AllOf(HasSubstr(TFOS_OLD_UCX " is UCX 1.13.1, which may abort a process"),
-                    HasSubstr("pip install \"tfos[rdma]\"")));
+                    HasSubstr("pip install \"libucx-cu12>=1.22\"")));
   EXPECT_EQ(::dlopen(TFOS_OLD_UCX, RTLD_NOW | RTLD_NOLOAD), nullptr);
 }
 
@@ -36,7 +36,7 @@ TEST(UcxLibraryTest, WithoutAnyTheErrorNamesTheFileAndSaysWhatToInstall) {
   const auto library = UcxLibrary::LoadFirst(files);
   EXPECT_EQ(library.status().kind(), ErrorKind::kUnsupported);
   EXPECT_THAT(library.status().message(),
-              AllOf(HasSubstr("/nowhere/libucp.so.0"), HasSubstr("pip install \"tfos[rdma]\"")));
+              AllOf(HasSubstr("/nowhere/libucp.so.0"), HasSubstr("pip install \"libucx-cu12>=1.22\"")));
 }
 
 TEST(UcxLibraryTest, WhatIsNoUcxIsRefused) {

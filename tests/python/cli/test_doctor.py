@@ -194,11 +194,11 @@ def test_a_ucx_without_infiniband_is_a_warning_only_where_there_is_some(tmp_path
 
 def test_a_ucx_that_is_too_old_says_what_to_install(monkeypatch):
     def refuse(packaged):
-        raise TfosError('no UCX: /x is UCX 1.13.1: pip install "tfos[rdma]"')
+        raise TfosError('no UCX: /x is UCX 1.13.1: pip install "libucx-cu12>=1.22"')
 
     monkeypatch.setattr(_native, "find_ucx", refuse)
     check = doctor.check_ucx("")
-    assert check.level == checks_of.WARN and "tfos[rdma]" in check.found
+    assert check.level == checks_of.WARN and "libucx-cu12" in check.found
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def line_of(*nodes, doing="running"):
 def test_rows_of_the_feed_are_counted():
     line = line_of(node(FEED, rows=1234, feed_bytes=5e6, feed_queued_bytes=0), doing="feeding")
     assert "1,234 rows read" in line
-    assert "waits for rows" in line
+    assert "the node is waiting for rows" in line
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_a_text_by_the_name_of_a_counter_counts_nothing(name):
 def test_a_node_without_a_sign_of_life_is_named_and_nobody_else_is_blamed():
     full = {"rows": 10, "feed_queued_bytes": 9e6, "feed_memory_bytes": 10e6}
     silent = node(FEED, **full, seconds_without_answer=12) | {"task_index": 1, "host": "host-b"}
-    assert "Spark waits for it" in line_of(node(FEED, **full), doing="feeding")
+    assert "Spark is waiting for the node" in line_of(node(FEED, **full), doing="feeding")
     line = line_of(node(FEED, **full), silent, doing="feeding")
     assert "worker:1 running (no sign of life on host-b for 12 s)" in line
-    assert "waits" not in line
+    assert "waiting" not in line
     ended = line_of(node(FEED, **full), silent | {"state": "lost"}, doing="feeding")
-    assert "sign of life" not in ended and "Spark waits for it" in ended
+    assert "sign of life" not in ended and "Spark is waiting for the node" in ended
     answers_again = silent["metrics"] | {"seconds_without_answer": 0}
     assert "sign of life" not in line_of(silent | {"metrics": answers_again}, doing="feeding")
 
@@ -79,6 +79,17 @@ def test_a_node_that_has_ended_waits_for_nothing_and_its_rows_stay_counted(state
     fed = node(FEED, rows=10, feed_queued_bytes=9e6, feed_memory_bytes=10e6)
     ended = fed | {"task_index": 1, "state": state}
     line = line_of(fed, ended, doing="feeding")
-    assert "20 rows read | queue 9.0 MB, Spark waits for it | " in line
+    assert "20 rows read | queue 9.0 MB, Spark is waiting for the node | " in line
     assert line.endswith(f"worker:1 {state}")
     assert "queue" not in line_of(ended, doing="feeding")
+
+
+@pytest.mark.parametrize(
+    ("queued", "total"),
+    [(0, "the nodes are waiting for rows"), (9e6, "Spark is waiting for the nodes")],
+)
+def test_the_sum_of_several_nodes_speaks_of_nodes(queued, total):
+    fed = node(FEED, rows=10, feed_queued_bytes=queued, feed_memory_bytes=10e6)
+    line = line_of(fed, fed | {"task_index": 1}, doing="feeding")
+    assert f"MB, {total} | worker:0 running (" in line
+    assert line.count(f"MB, {total.replace('nodes are', 'node is').replace('nodes', 'node')})") == 2

@@ -150,9 +150,9 @@ def test_progress_takes_rows_that_a_program_reports_for_no_rows_of_a_feed(capsys
 @pytest.mark.parametrize(
     ("queued", "waits"),
     [
-        (0, "queue 0.0 MB, waits for rows"),
+        (0, "queue 0.0 MB, the node is waiting for rows"),
         (10e6, "queue 10.0 MB |"),
-        (30e6, "queue 30.0 MB, Spark waits for it"),
+        (30e6, "queue 30.0 MB, Spark is waiting for the node"),
     ],
 )
 def test_progress_tells_which_side_waits(capsys, queued, waits):
@@ -181,8 +181,10 @@ def test_progress_shows_which_of_several_nodes_is_slow(capsys):
     line = capsys.readouterr().err
     assert "1,000 rows read" in line
     fast, slow = line.split(" | ")[-2:]
-    assert fast.startswith("worker:0 running (") and "queue 0.0 MB, waits for rows)" in fast
-    assert slow.startswith("worker:1 running (") and "queue 30.0 MB, Spark waits for it)" in slow
+    assert fast.startswith("worker:0 running (")
+    assert "queue 0.0 MB, the node is waiting for rows)" in fast
+    assert slow.startswith("worker:1 running (")
+    assert "queue 30.0 MB, Spark is waiting for the node)" in slow
 
 
 def test_the_last_progress_line_has_no_rate_of_a_moment(capsys):
