@@ -29,7 +29,11 @@ std::string Line(const Message& message) {
 
 /// What the coordinator says while a cluster trains.
 std::string Training() {
-  StepTickets tickets{.queue = "input", .epoch = 1, .granted = 5, .missing = {"worker:1"}};
+  StepTickets tickets;
+  tickets.queue = "input";
+  tickets.epoch = 1;
+  tickets.granted = 5;
+  tickets.missing = {"worker:1"};
   std::string script = Line(tickets);
   tickets.final = true;
   tickets.passes = {{.from = 1,
@@ -88,9 +92,16 @@ void Tasks(std::vector<ControlSeed>& seeds) {
   const auto answer = [](std::string_view body) {
     return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", body.size(), body);
   };
-  Failure failure{.node_id = 1, .job_name = "worker", .host = "h", .executor_id = "1"};
-  failure.report = {.step = "main", .message = "it failed", .log_tail = {"one", "two"}};
-  ClusterStatus status{.cluster_id = "c1", .failure = failure};
+  Failure failure;
+  failure.node_id = 1;
+  failure.job_name = "worker";
+  failure.host = "h";
+  failure.report.step = "main";
+  failure.report.message = "it failed";
+  failure.report.log_tail = {"one", "two"};
+  ClusterStatus status;
+  status.cluster_id = "c1";
+  status.failure = failure;
   status.nodes.resize(2);
   seeds.push_back({"ask", "failure", answer(SerializeFailure(failure))});
   seeds.push_back({"ask", "status", answer(SerializeStatus(status))});
