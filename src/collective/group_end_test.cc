@@ -1,5 +1,6 @@
 // How a group goes on and ends without some of its members: those that stall, die, close or leave.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
