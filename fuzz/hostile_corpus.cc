@@ -56,7 +56,7 @@ std::string Losing() {
          Line(Regroup{.generation = 2, .reason = "worker:2 is lost"});
 }
 
-void Agents(std::vector<ControlSeed>& seeds) {
+void Agents(std::vector<Seed>& seeds) {
   StartNode start;
   start.job_name = "chief";
   start.cluster_spec = {{"chief", {"h:1"}}, {"worker", {"h:2", "h:3"}}};
@@ -81,14 +81,14 @@ void Agents(std::vector<ControlSeed>& seeds) {
                        "Upgrade\r\nSec-WebSocket-Accept: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"});
 }
 
-void Nodes(std::vector<ControlSeed>& seeds) {
+void Nodes(std::vector<Seed>& seeds) {
   seeds.push_back({"node_link", "training", Byte(0) + Training()});
   seeds.push_back({"node_link", "losing", Byte(1) + Losing() + Training()});
   seeds.push_back({"node_link", "feed_ends",
                    Byte(0) + Line(Ping{}) + Line(EndFeed{}) + Line(Stop{.reason = "why"})});
 }
 
-void Tasks(std::vector<ControlSeed>& seeds) {
+void Tasks(std::vector<Seed>& seeds) {
   const auto answer = [](std::string_view body) {
     return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", body.size(), body);
   };
@@ -110,7 +110,7 @@ void Tasks(std::vector<ControlSeed>& seeds) {
   seeds.push_back({"ask", "to_the_end", "HTTP/1.0 200 OK\r\n\r\n{\"nodes\":[]}"});
 }
 
-void ParameterServers(std::vector<ControlSeed>& seeds) {
+void ParameterServers(std::vector<Seed>& seeds) {
   using namespace parameter_server;  // NOLINT(google-build-using-namespace)
   const auto values = [](std::uint8_t part) {
     const Range range{.part = part, .data_follow = true, .begin = 0, .bytes = 256, .version = 5};
@@ -131,7 +131,7 @@ void ParameterServers(std::vector<ControlSeed>& seeds) {
   seeds.push_back({"parameter_link", "failed", Byte(3) + opened + failed});
 }
 
-void SharedMemories(std::vector<ControlSeed>& seeds) {
+void SharedMemories(std::vector<Seed>& seeds) {
   struct Write {
     std::uint16_t offset;
     std::uint8_t value;
@@ -161,8 +161,8 @@ void SharedMemories(std::vector<ControlSeed>& seeds) {
 
 }  // namespace
 
-std::vector<ControlSeed> HostileSeeds() {
-  std::vector<ControlSeed> seeds;
+std::vector<Seed> HostileSeeds() {
+  std::vector<Seed> seeds;
   Agents(seeds);
   Nodes(seeds);
   Tasks(seeds);
