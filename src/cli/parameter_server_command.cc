@@ -23,6 +23,8 @@
 #include "base/process/descriptor_limit.h"
 #include "base/process/pidfd.h"
 #include "base/process/unique_fd.h"
+#include "base/thread/guarded.h"
+#include "base/thread/thread.h"
 #include "control/link/node_link.h"
 #include "control/messages/node_messages.h"
 #include "control/messages/parts/bootstrap_parts.h"
@@ -62,12 +64,14 @@ Status ServeUntil(Server& server, int signals, int first_end, int second_end) {
   const UniqueFd ended(::eventfd(0, EFD_CLOEXEC));
   if (!ended.valid()) return Status::FromErrno(errno, "open an eventfd");
   Status served;
-  std::thread serving([&] {
-    served = server.Run();
-    const std::uint64_t one = 1;
-    // Cannot fail: the counter is far from its limit.
-    [[maybe_unused]] const ssize_t written = ::write(ended.get(), &one, sizeof(one));
-  });
+  TFOS_ASSIGN_OR_RETURN(
+      std::thread serving, StartThread("tfos-serve", [&] {
+        Guarded([&] { served = server.Run(); },
+                [&](ErrorKind kind, const char* what) { served = Status(kind, what); });
+        const std::uint64_t one = 1;
+        // Cannot fail: the counter is far from its limit.
+        [[maybe_unused]] const ssize_t written = ::write(ended.get(), &one, sizeof(one));
+      }));
   pollfd waiting[] = {{.fd = signals, .events = POLLIN, .revents = 0},
                       {.fd = ended.get(), .events = POLLIN, .revents = 0},
                       {.fd = first_end, .events = POLLIN, .revents = 0},
@@ -98,9 +102,11 @@ Status ServeAsNode(control::NodeLink& link, const control::NodeBootstrap& node, 
       .listener = UniqueFd(node.tensor_port_fd),
       .local_name = parameter_server::LocalName(node.keys.parameters, node.cluster_id, number),
       .encryption = encryption};
-  TFOS_ASSIGN_OR_RETURN(const auto server, Server::Create(std::move(options)));
+  TFOS_ASSIGN_OR_RETURN(auto created, Server::Create(std::move(options)));
+  // The link outlives this function, and asks for the counters until it ends.
+  const std::shared_ptr<Server> server = std::move(created);
   TFOS_RETURN_IF_ERROR(
-      link.Start({.on_feed = {}, .metrics = [&server] { return Metrics(server->counters()); }}));
+      link.Start({.on_feed = {}, .metrics = [server] { return Metrics(server->counters()); }}));
   control::StateReport running;
   running.state = control::NodeState::kRunning;
   TFOS_RETURN_IF_ERROR(link.Send(control::SerializeMessage(running)));

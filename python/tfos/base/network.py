@@ -13,6 +13,12 @@ def host_and_port(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
+def address_to_reach(bind_address: str) -> str:
+    """Where this host itself reaches a server that listens on ``bind_address``: on all interfaces,
+    through the loopback one."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind_address, bind_address)
+
+
 def local_address() -> str:
     """The address of the interface with the default route, else what the host name resolves to.
 

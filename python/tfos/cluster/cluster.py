@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from tfos.base import keys, program_result
-from tfos.base.network import host_and_port
+from tfos.base.network import address_to_reach, host_and_port
 from tfos.base.page import PageLink
 from tfos.base.roles import members_of
 from tfos.cluster import notebook
@@ -73,17 +73,16 @@ class Cluster:
         self._jobs = SparkJobs(sc, self.cluster_id)
         self._shut_down = False
         self._wants_results = False
-        self._doing = ""  # as the coordinator knows it
+        self._told: dict[str, Any] = {}  # what the coordinator knows of this driver's work
         self._ended = threading.Event()
         self._has_tensorboard = request.tensorboard
         self._progress = progress
         self._coordinator = Coordinator(
             plan.of_coordinator(self.cluster_id, self._token), self._jobs.cancel, _channel(sc, plan)
         )
-        link = PageLink.of(*self.coordinator_address, keys.key_for(self._token, "read"))
-        self._link = link
-        self._report = Report(link)
-        progress.say(f"page | {link}")
+        self._link = PageLink.of(*self.coordinator_address, keys.key_for(self._token, "read"))
+        self._report = Report(self._link_from_here())
+        progress.say(f"page | {self._link}")
         show = self._show_progress
         self._feed = ClusterFeed(self._coordinator, settings, self._token, self._jobs, show)
         self._ending = Ending(
@@ -380,6 +379,14 @@ class Cluster:
 
     # -- how
 
+    def _link_from_here(self) -> PageLink:
+        """Beside this process, not by the address that others use: a load balancer, say, may not
+        let it come back."""
+        if self._coordinator.executor_id is not None:
+            return self._link
+        here = address_to_reach(self._settings.coordinator_bind_address)
+        return PageLink.of(here, self.coordinator_address[1], self._link.key)
+
     def _check_feedable(self, queue: str) -> None:
         if self.input_mode != "spark":
             raise BadInputError(
@@ -426,9 +433,10 @@ class Cluster:
 
     def _show_progress(self, doing: str, *, last: bool = False) -> None:
         self._progress.show(self._coordinator.nodes(), doing, last=last)
-        if last or doing != self._doing:
-            self._doing = doing
-            self._coordinator.send("activity", doing=doing, **self._feed.counts())
+        activity = {"doing": doing, **self._feed.counts()}
+        if last or activity != self._told:
+            self._told = activity
+            self._coordinator.send("activity", **activity)
 
 
 def _channel(context: Any, plan: ClusterPlan) -> Callable[[], Channel]:

@@ -127,8 +127,9 @@ class ClusterFeed:
         with ExitStack() as turns:
             # Another thread's epochs of the same queue would mix with these. Always in one order.
             for name in sorted(sources):
-                turns.enter_context(self._turns.setdefault(name, threading.Lock()))
+                turns.enter_context(self._turn(name))
             self._train(plan, sources, queue, feed_timeout, decimals)
+        self._show_progress("between feeds")
 
     def infer_rdd(self, rdd: Any, timeout: float, queue: str) -> Any:
         """An RDD of what the programs answer, in the order of each partition's rows."""
@@ -159,11 +160,7 @@ class ClusterFeed:
     ) -> None:
         data = sources[queue]
         if hasattr(data, "foreachRDD"):
-            data.foreachRDD(
-                lambda rdd: self._feed_rdd(
-                    rdd, 0, feed_timeout, queue, self._epochs.get(queue, 0), Replay()
-                )
-            )
+            data.foreachRDD(lambda rdd: self._feed_of_stream(rdd, feed_timeout, queue))
             return
         feeds = {
             name: self._frame_feed(source, decimals)
@@ -188,6 +185,17 @@ class ClusterFeed:
                         self._take_epochs(name, -1)
                     raise
                 self._coordinator.send("end_epoch", queue=name, epoch=last)
+
+    def _turn(self, queue: str) -> threading.Lock:
+        """Held by the one that feeds the queue."""
+        return self._turns.setdefault(queue, threading.Lock())
+
+    def _feed_of_stream(self, rdd: Any, timeout: float, queue: str) -> None:
+        """Feeds what came in one interval of a stream, between the feeds of other threads."""
+        with self._turn(queue):
+            with self._lock:
+                epoch = self._epochs.get(queue, 0)
+            self._feed_rdd(rdd, 0, timeout, queue, epoch, Replay())
 
     def _take_epochs(self, queue: str, count: int) -> tuple[int, int]:
         """The first and the last number of the queue's next epochs."""
@@ -272,9 +280,13 @@ class ClusterFeed:
             collect = partial(jvm.train_pickled, source, plan)
         else:
             collect = source.mapPartitionsWithIndex(TrainFeeder(plan)).collect
-        counts = self._run_feed(collect)
+        self._count(self._run_feed(collect), plan.pickled)
+
+    def _count(self, counts: list[Any], pickled: bool) -> None:
+        """Enters what a job's tasks did, and shows it."""
         with self._lock:
-            self._ledger.count_job(counts, plan.pickled)
+            self._ledger.count_job(counts, pickled)
+        self._show_progress("feeding")
 
     def _frame_feed(self, frame: Any, decimals: str | None) -> Callable[..., None]:
         """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to
@@ -294,9 +306,7 @@ class ClusterFeed:
             else:
                 feeder = ArrowTrainFeeder(plan, names, decimals)
                 collect = ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect
-            counts = self._run_feed(collect)
-            with self._lock:
-                self._ledger.count_job(counts, False)
+            self._count(self._run_feed(collect), False)
 
         return feed
 

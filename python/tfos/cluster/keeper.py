@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from typing import Any
 
 from tfos import _native
@@ -173,7 +174,22 @@ class Keeper:
             self._end_was_told.set()
 
     def _read(self) -> None:
-        """Body of the thread that takes the coordinator's events."""
+        """Body of the thread that takes the coordinator's events. However it ends, the client and
+        :meth:`watch` hear of it: nothing else tells them that no event comes any more."""
+        end = "the keeper failed to read the coordinator's events"
+        try:
+            self._take_events()
+            end = self._coordinator.how_it_ended()
+        except Exception as error:
+            traceback.print_exc()  # into the executor's log
+            end = f"{end}: {type(error).__name__}: {error}"
+        finally:
+            with self._changed:
+                self._end = end
+                self._changed.notify_all()
+            os.write(self._wake, b"\n")
+
+    def _take_events(self) -> None:
         for line in self._coordinator.lines():
             text = bytes(line).decode() if isinstance(line, bytes) else line
             with self._changed:
@@ -181,11 +197,6 @@ class Keeper:
                 if json.loads(text)["type"] != "metrics":
                     self._urgent = self._first + len(self._events)
                     self._changed.notify_all()
-        end = self._coordinator.how_it_ended()
-        with self._changed:
-            self._end = end
-            self._changed.notify_all()
-        os.write(self._wake, b"\n")
 
 
 class _Strangers:

@@ -127,7 +127,7 @@ def test_fit_goes_on_when_a_node_is_killed(spark_on, leftovers, victim, spins):
 
 def test_below_the_minimum_the_cluster_fails(spark_on, leftovers):
     args = {"victim": 1, "spins": 0}
-    with pytest.raises(NodeFailedError, match="worker:1 .*killed by signal 9|SIGKILL"):
+    with pytest.raises(NodeFailedError, match="worker:1 .*(killed by signal 9|SIGKILL)"):
         with tfos.run(
             spark_on(THREE_EXECUTORS),
             train_together,

@@ -121,7 +121,7 @@ def test_a_node_that_may_be_lost_leaves_its_rows_to_others(spark, cluster, tmp_p
 
 def test_a_program_that_holds_the_interpreter_is_not_silent(spark, cluster, tmp_path):
     with cluster(
-        programs.hold_the_interpreter, nodes=1, node_answer_timeout="300ms", args={"seconds": 3}
+        programs.hold_the_interpreter, nodes=1, node_answer_timeout="2s", args={"seconds": 6}
     ) as run:
         run.train(rows_of(spark))
     assert run.status()[0].state == "done"

@@ -19,6 +19,12 @@ def recorded(html):
     return json.loads(text)
 
 
+def doing(cluster, path):
+    """What the page says of the driver, by a report."""
+    cluster.report(path)
+    return recorded(path.read_text())["whole"]["activity"]["doing"]
+
+
 def test_the_driver_prints_the_link_and_keeps_the_last_report(spark, tmp_path, capsys, leftovers):
     def learn(ctx):
         step = 0
@@ -40,8 +46,11 @@ def test_the_driver_prints_the_link_and_keeps_the_last_report(spark, tmp_path, c
             BOUND_SECONDS,
         )
         cluster.report(tmp_path / "running.html")
+        wait_for(lambda: doing(cluster, tmp_path / "fed.html") == "between feeds", "the feed's end")
     cluster.report(tmp_path / "ended.html")
 
+    # It says so between feeds, not at the end alone.
+    assert recorded((tmp_path / "fed.html").read_text())["whole"]["activity"]["items_read"] > 0
     running = recorded((tmp_path / "running.html").read_text())
     assert running["whole"]["activity"]["epochs_fed"] == {"input": 2}
     assert "loss" in running["recent"]["series"] and "cpu_seconds" in running["recent"]["series"]
@@ -51,6 +60,21 @@ def test_the_driver_prints_the_link_and_keeps_the_last_report(spark, tmp_path, c
     assert ended["whole"]["activity"]["items_read"] > 0
     events = [event["text"] for event in ended["whole"]["events"]]
     assert "every node has ended" in events and "the feed has ended" in events
+
+
+def test_the_driver_takes_the_last_report_from_beside_it(spark, monkeypatch):
+    """The advertised address may be one that this host does not reach itself."""
+    asked = []
+    fetch = PageLink.fetch_report
+
+    def fetch_and_note(link, timeout):
+        asked.append(link.base_url)
+        return fetch(link, timeout)
+
+    monkeypatch.setattr(PageLink, "fetch_report", fetch_and_note)
+    with tfos.run(spark, programs.return_at_once, nodes=1) as cluster:
+        pass
+    assert asked == [f"http://127.0.0.1:{cluster.coordinator_address[1]}/"]
 
 
 def test_without_progress_no_link_is_printed(spark, capsys):

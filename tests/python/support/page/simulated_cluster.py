@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import os
+import resource
 import socket
 import struct
 from typing import Any
@@ -86,6 +87,9 @@ class SimulatedCluster:
             },
             on_failure=lambda: None,
         )
+        # Each agent is an open socket of this process.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         address = (self.coordinator.address, self.coordinator.port)
         self.base_url = f"http://{host_and_port(*address)}"
         join = keys.key_for(self.token, "join")

@@ -1,0 +1,18 @@
+"""Addresses of this host."""
+
+import pytest
+
+from tfos.base import network
+
+
+@pytest.mark.parametrize(
+    ("bound", "reached"),
+    [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("10.0.0.5", "10.0.0.5"), ("edge-1", "edge-1")],
+)
+def test_a_server_is_reached_where_it_listens(bound, reached):
+    assert network.address_to_reach(bound) == reached
+
+
+def test_an_address_stands_in_a_url():
+    assert network.host_and_port("10.0.0.5", 80) == "10.0.0.5:80"
+    assert network.host_and_port("::1", 80) == "[::1]:80"
