@@ -85,7 +85,7 @@ class Progress:
             )
         if ledger.ended_early and not failed:
             logger.warning(
-                "%s ended before all rows that were fed had been read (\"left unread\" in the "
+                '%s ended before all rows that were fed had been read ("left unread" in the '
                 "ledger): give fit() as many epochs as train()",
                 ", ".join(ledger.ended_early),
             )
