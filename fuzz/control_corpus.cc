@@ -22,7 +22,7 @@ namespace {
 using namespace tfos::control;  // NOLINT(google-build-using-namespace)
 
 template <typename Message, std::size_t index = 0>
-void AddMessages(const std::string& direction, std::vector<ControlSeed>& seeds) {
+void AddMessages(const std::string& direction, std::vector<Seed>& seeds) {
   if constexpr (index < std::variant_size_v<Message>) {
     using Alternative = std::variant_alternative_t<index, Message>;
     if constexpr (!std::is_same_v<Alternative, UnknownMessage>) {
@@ -112,8 +112,8 @@ std::string Frame(char opcode, std::string_view text) {
 
 }  // namespace
 
-std::vector<ControlSeed> ControlSeeds() {
-  std::vector<ControlSeed> seeds;
+std::vector<Seed> ControlSeeds() {
+  std::vector<Seed> seeds;
   AddMessages<DriverMessage>("driver", seeds);
   AddMessages<CoordinatorEvent>("event", seeds);
   AddMessages<AgentMessage>("agent", seeds);

@@ -29,7 +29,11 @@ std::string Line(const Message& message) {
 
 /// What the coordinator says while a cluster trains.
 std::string Training() {
-  StepTickets tickets{.queue = "input", .epoch = 1, .granted = 5, .missing = {"worker:1"}};
+  StepTickets tickets;
+  tickets.queue = "input";
+  tickets.epoch = 1;
+  tickets.granted = 5;
+  tickets.missing = {"worker:1"};
   std::string script = Line(tickets);
   tickets.final = true;
   tickets.passes = {{.from = 1,
@@ -52,7 +56,7 @@ std::string Losing() {
          Line(Regroup{.generation = 2, .reason = "worker:2 is lost"});
 }
 
-void Agents(std::vector<ControlSeed>& seeds) {
+void Agents(std::vector<Seed>& seeds) {
   StartNode start;
   start.job_name = "chief";
   start.cluster_spec = {{"chief", {"h:1"}}, {"worker", {"h:2", "h:3"}}};
@@ -77,20 +81,27 @@ void Agents(std::vector<ControlSeed>& seeds) {
                        "Upgrade\r\nSec-WebSocket-Accept: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"});
 }
 
-void Nodes(std::vector<ControlSeed>& seeds) {
+void Nodes(std::vector<Seed>& seeds) {
   seeds.push_back({"node_link", "training", Byte(0) + Training()});
   seeds.push_back({"node_link", "losing", Byte(1) + Losing() + Training()});
   seeds.push_back({"node_link", "feed_ends",
                    Byte(0) + Line(Ping{}) + Line(EndFeed{}) + Line(Stop{.reason = "why"})});
 }
 
-void Tasks(std::vector<ControlSeed>& seeds) {
+void Tasks(std::vector<Seed>& seeds) {
   const auto answer = [](std::string_view body) {
     return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", body.size(), body);
   };
-  Failure failure{.node_id = 1, .job_name = "worker", .host = "h", .executor_id = "1"};
-  failure.report = {.step = "main", .message = "it failed", .log_tail = {"one", "two"}};
-  ClusterStatus status{.cluster_id = "c1", .failure = failure};
+  Failure failure;
+  failure.node_id = 1;
+  failure.job_name = "worker";
+  failure.host = "h";
+  failure.report.step = "main";
+  failure.report.message = "it failed";
+  failure.report.log_tail = {"one", "two"};
+  ClusterStatus status;
+  status.cluster_id = "c1";
+  status.failure = failure;
   status.nodes.resize(2);
   seeds.push_back({"ask", "failure", answer(SerializeFailure(failure))});
   seeds.push_back({"ask", "status", answer(SerializeStatus(status))});
@@ -99,7 +110,7 @@ void Tasks(std::vector<ControlSeed>& seeds) {
   seeds.push_back({"ask", "to_the_end", "HTTP/1.0 200 OK\r\n\r\n{\"nodes\":[]}"});
 }
 
-void ParameterServers(std::vector<ControlSeed>& seeds) {
+void ParameterServers(std::vector<Seed>& seeds) {
   using namespace parameter_server;  // NOLINT(google-build-using-namespace)
   const auto values = [](std::uint8_t part) {
     const Range range{.part = part, .data_follow = true, .begin = 0, .bytes = 256, .version = 5};
@@ -120,7 +131,7 @@ void ParameterServers(std::vector<ControlSeed>& seeds) {
   seeds.push_back({"parameter_link", "failed", Byte(3) + opened + failed});
 }
 
-void SharedMemories(std::vector<ControlSeed>& seeds) {
+void SharedMemories(std::vector<Seed>& seeds) {
   struct Write {
     std::uint16_t offset;
     std::uint8_t value;
@@ -150,8 +161,8 @@ void SharedMemories(std::vector<ControlSeed>& seeds) {
 
 }  // namespace
 
-std::vector<ControlSeed> HostileSeeds() {
-  std::vector<ControlSeed> seeds;
+std::vector<Seed> HostileSeeds() {
+  std::vector<Seed> seeds;
   Agents(seeds);
   Nodes(seeds);
   Tasks(seeds);

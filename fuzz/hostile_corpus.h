@@ -3,13 +3,13 @@
 
 #include <vector>
 
-#include "control_corpus.h"
+#include "seed.h"
 
 namespace tfos {
 
 /// What coordinators say to agents, nodes and tasks, parameter servers to workers, and what members
 /// of a group write into memory that they share: as the targets of these take it.
-std::vector<ControlSeed> HostileSeeds();
+std::vector<Seed> HostileSeeds();
 
 }  // namespace tfos
 

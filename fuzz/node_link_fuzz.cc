@@ -95,7 +95,7 @@ void Check(const AgentLink& link, NodeFeed& feed) {
     (void)link.generations()->Check(generation).ok();
   }
   // Of the first generation every other one is the next, so this never waits.
-  (void)link.generations()->AwaitNext({.generation = 0}, {}).ok();
+  (void)link.generations()->AwaitNext({}, {}).ok();
   for (const std::uint32_t epoch : {0U, 1U, 7U}) {
     const auto grant =
         feed.steps().Await("input", epoch, [](const feed::StepGrant&) { return true; },

@@ -95,7 +95,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                     .port = tcp.port,
                     .local_name = local ? name : std::string()};
   options.key = key;
-  options.open = {.name = "worker:0", .share = {{DType::kFloat32, kShareBytes / sizeof(float)}}};
+  options.open.name = "worker:0";
+  options.open.share = {{DType::kFloat32, kShareBytes / sizeof(float)}};
   options.share_bytes = kShareBytes;
   options.stall_after = std::chrono::hours(1);
   options.wait = ForLong();

@@ -45,11 +45,11 @@ MINUTES = {
     "fuzz": 9,
     "address/data": 7,
     "address/feed": 8,
-    "address/cluster": 13,
+    "address/cluster": 14,
     "address/extension": 9,
     "thread/data": 5,
     "thread/feed": 6,
-    "thread/cluster": 11,
+    "thread/cluster": 12,
     "thread/extension": 7,
 }
 LONGEST = 15

@@ -45,10 +45,12 @@ class TalkingServer {
 
   ServerLink::Options OptionsOfClient(milliseconds patience) const {
     ServerLink::Options options;
-    options.server = {.name = "ps:0 on host h", .address = "127.0.0.1", .port = listener_.port};
+    options.server.name = "ps:0 on host h";
+    options.server.address = "127.0.0.1";
+    options.server.port = listener_.port;
     options.key = key_;
-    options.open = {.name = "worker:1 on host h",
-                    .share = {{DType::kFloat32, kShareBytes / sizeof(float)}}};
+    options.open.name = "worker:1 on host h";
+    options.open.share = {{DType::kFloat32, kShareBytes / sizeof(float)}};
     options.share_bytes = kShareBytes;
     options.stall_after = kLong;
     options.wait = {.deadline = Deadline::After(patience)};
@@ -81,7 +83,10 @@ class TalkingServer {
 };
 
 TEST(HostileServerTest, AnEndlessTalkAboutWaitingEndsAtTheDeadline) {
-  const TalkingServer server({}, Encode(Waiting{.name = "worker:2"}));
+  // So many at once that there is always more to read.
+  std::string talk;
+  while (talk.size() < std::size_t{4} << 20) talk += Encode(Waiting{.name = "worker:2"});
+  const TalkingServer server({}, std::move(talk));
   const auto link = ServerLink::Connect(server.OptionsOfClient(milliseconds(300)));
   ASSERT_FALSE(link.ok());
   EXPECT_EQ(link.status().kind(), ErrorKind::kRetryLater) << link.status().ToString();

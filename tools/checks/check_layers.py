@@ -162,13 +162,6 @@ _CODE_FOLDERS = (
 MOST_FILES = 20
 # What a file may hold; a source should have at most 400 (CONTRIBUTING.md).
 MOST_LINES = 500
-# Older ones with more. Take a file out when it is split.
-TOO_LONG = {
-    "fuzz/make_corpus.cc",
-    "src/collective/group_test.cc",
-    "src/control/coordinator/roster/roster_test.cc",
-    "src/parameter_server/server_test.cc",
-}
 
 
 def folder_of(name):
@@ -254,17 +247,15 @@ def check_sizes(root):
 
 
 def check_lengths(root):
-    """Yields a message for each file of code that is too long, or that TOO_LONG names in vain."""
+    """Yields a message for each file of code that is too long."""
     for top in _CODE_FOLDERS:
         for path in sorted((root / top).rglob("*")):
             if path.suffix not in _CODE or not path.is_file():
                 continue
             name = path.relative_to(root).as_posix()
             lines = len(path.read_text().splitlines())
-            if lines > MOST_LINES and name not in TOO_LONG:
+            if lines > MOST_LINES:
                 yield f"{name}: {lines} lines, {MOST_LINES} at most; split it by its subjects"
-            if lines <= MOST_LINES and name in TOO_LONG:
-                yield f"{name}: only {lines} lines; take it out of TOO_LONG in check_layers.py"
 
 
 def check_banned(root):

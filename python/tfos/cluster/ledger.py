@@ -80,6 +80,21 @@ class Ledger:
         """Items delivered to all nodes together."""
         return sum(count["delivered"] for count in self.nodes.values())
 
+    @property
+    def ended_early(self) -> list[str]:
+        """Nodes whose programs ended by themselves before they had read all that was fed to them.
+
+        Not those of a job that was cut short: there all programs wanted no more."""
+        if self.cut_short:
+            return []
+        names = self.nodes.keys() - self.lost
+        return sorted(name for name in names if self._left(name) > 0)
+
+    def _left(self, name: str) -> int:
+        """Rows that a node's program has not read; or items, where some are pickled batches."""
+        count = self.nodes[name]
+        return count.get("left", count["unread"])
+
     def complaint(self) -> str | None:
         """What doesn't add up; None when everything does."""
         known = not (self.cut_short or self.lost or self.moved)
@@ -118,8 +133,7 @@ class Ledger:
                 words.append(f"{count['rows_taken_over']:,} taken over from other nodes")
             if count["rows_dropped"]:
                 words.append(f"{count['rows_dropped']:,} dropped as remainder")
-            left = count.get("left", count["unread"])
-            if left:
+            if left := self._left(name):
                 words.append(f"{left:,} left unread")
             if name in self.lost:
                 words.append("lost (as of its last word)")

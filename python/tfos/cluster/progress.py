@@ -83,6 +83,12 @@ class Progress:
                 "many epochs as the program reads",
                 ", ".join(sorted(ledger.asked_for_more)),
             )
+        if ledger.ended_early and not failed:
+            logger.warning(
+                '%s ended before all rows that were fed had been read ("left unread" in the '
+                "ledger): give fit() as many epochs as train()",
+                ", ".join(ledger.ended_early),
+            )
         complaint = ledger.complaint()
         if complaint and not failed:
             logger.warning("the feed's counts do not add up: %s", complaint)

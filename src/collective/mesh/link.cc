@@ -1,10 +1,6 @@
 #include "collective/mesh/link.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -12,7 +8,6 @@
 #include "base/format.h"
 #include "base/memory/bytes.h"
 #include "collective/mesh/link_frame.h"
-#include "net/socket.h"
 
 namespace tfos::collective {
 namespace {
@@ -22,36 +17,24 @@ constexpr std::size_t kDataLimit = std::size_t{1} << 20;
 constexpr std::size_t kStagingBytes = std::size_t{256} << 10;
 /// Of more than this it is worth a call of its own to learn where the next elements begin.
 constexpr std::size_t kWorthACall = std::size_t{16} << 10;
-/// Of a frame that is looked at only once it is complete.
-constexpr std::size_t kControlLimit = std::size_t{64} << 10;
 constexpr std::size_t kWaitingBytes = 12;
 constexpr std::size_t kLeftBytes = 8;
-/// What was on its way when a peer ended lies in the sockets' buffers, which hold less.
-constexpr std::size_t kLastWordsLimit = std::size_t{1} << 30;
-/// Beside the socket an end may show before what came with it over the socket.
-constexpr std::chrono::seconds kLastWordsPatience{1};
-
-AlignedBuffer MakeStaging() {
-  AlignedBuffer staging(kStagingBytes);
-  if (staging.size() == 0) throw std::bad_alloc();
-  return staging;
-}
 
 }  // namespace
 
 Link::Link(std::unique_ptr<net::Stream> stream, std::string peer)
     : peer_(std::move(peer)), staging_(MakeStaging()), stream_(std::move(stream)) {}
 
+AlignedBuffer Link::MakeStaging() {
+  AlignedBuffer staging(kStagingBytes);
+  if (staging.size() == 0) throw std::bad_alloc();
+  return staging;
+}
+
 void Link::Begin(const Operation& operation) {
   operation_ = operation;
   announced_ = agreed_ = receive_wanted_ = false;
   waits_for_.reset();
-}
-
-Status Link::Gone(const Status& cause) const {
-  std::string text = fmt::format("{} closed its connection", peer_);
-  if (!cause.ok()) text += ": " + cause.ToString();
-  return {ErrorKind::kReconnect, std::move(text)};
 }
 
 void Link::Announce() {
@@ -69,96 +52,6 @@ void Link::QueueData() {
   frame_ = data_.first(std::min(data_.size(), kDataLimit));
   if (!frame_.empty()) AppendHeader(FrameType::kData, frame_.size(), head_);
 }
-
-Result<net::Transfer> Link::ReceiveLastWords(std::span<std::byte> space) {
-  if (!beside_socket()) return stream_->Receive(space);
-  const Wait wait{.deadline = Deadline::After(kLastWordsPatience)};
-  TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(fd(), POLLIN, wait));
-  if (ready == 0) return net::Transfer{.blocked = true};
-  return stream_->beside()->Receive(space);
-}
-
-bool Link::SocketEnded() const {
-  pollfd entry{.fd = fd(), .events = POLLIN | POLLRDHUP, .revents = 0};
-  return beside_socket() && ::poll(&entry, 1, 0) > 0;
-}
-
-Status Link::LastWords(const Status& cause) {
-  if (beside_socket() && left_to_stream_.size() == 0) {
-    // What comes from the socket then has nothing to do with what came beside it, nor goes where
-    // the stream may be about to put something.
-    left_to_stream_ = std::exchange(staging_, MakeStaging());
-    staged_begin_ = staged_end_ = payload_left_ = 0;
-  }
-  std::size_t looked_through = 0;
-  while (looked_through <= kLastWordsLimit) {
-    const std::span<std::byte> staged = Staged();
-    if (payload_left_ > 0 && !staged.empty()) {
-      const std::size_t bytes = std::min<std::size_t>(staged.size(), payload_left_);
-      payload_left_ -= static_cast<std::uint32_t>(bytes);
-      staged_begin_ += bytes;
-      continue;
-    }
-    if (staged.size() >= kHeaderBytes) {
-      const FrameHeader header = FrameHeader::Of(staged);
-      if (header.type == FrameType::kData) {
-        payload_left_ = header.length;
-        staged_begin_ += kHeaderBytes;
-        continue;
-      }
-      if (header.length > kControlLimit) return Gone(cause);
-      if (staged.size() >= header.frame_bytes()) {
-        if (header.type == FrameType::kAbort) return TakeFrame().status();
-        // In the middle of a frame it could say no more, but it had said what it does.
-        if (header.type == FrameType::kOperation) {
-          const auto theirs = Operation::Parse(staged.subspan(kHeaderBytes, header.length));
-          if (theirs.ok() && theirs->number == operation_.number && *theirs != operation_) {
-            return OtherOperation(peer_, *theirs, operation_);
-          }
-        }
-        staged_begin_ += header.frame_bytes();
-        continue;
-      }
-    }
-    Compact();
-    const auto received = ReceiveLastWords(StagingRoom());
-    if (!received.ok() || received->ended || received->blocked) return Gone(cause);
-    staged_end_ += received->bytes;
-    looked_through += received->bytes;
-  }
-  return Gone(cause);
-}
-
-void Link::TakeWhatCame() {
-  while (true) {
-    const Result<bool> taken = TakeStaged();
-    if (!taken.ok()) return;
-    if (*taken) continue;
-    Compact();
-    const Result<net::Transfer> received = stream_->Receive(StagingRoom());
-    if (!received.ok() || received->bytes == 0) return;
-    staged_end_ += received->bytes;
-  }
-}
-
-Status Link::OnBroken(const Status& cause) {
-  if (told_left_ && !receiving()) {
-    // A peer that has left goes when it has heard that all have. What was sent last has arrived
-    // then, also if a stream beside the socket can't tell any more.
-    TakeWhatCame();
-    if (left_) {
-      head_.clear();
-      head_sent_ = 0;
-      frame_ = data_ = {};
-      ended_ = true;
-      return {};
-    }
-  }
-  broken_ = LastWords(cause);
-  return broken_;
-}
-
-Status Link::OnHangUp() { return broken_.ok() && !ended_ ? OnBroken({}) : broken_; }
 
 Status Link::Push() {
   TFOS_RETURN_IF_ERROR(broken_);
@@ -393,19 +286,6 @@ Result<std::optional<Operation>> Link::Peek(std::uint64_t number) {
     if (!left_) return LastWords(received.ok() ? Status() : received.status());
     ended_ = true;
   }
-}
-
-void Link::Abort(const std::string& why) {
-  std::string frame;
-  AppendFrame(FrameType::kAbort, std::string_view(why).substr(0, kControlLimit), frame);
-  const auto bytes = std::as_bytes(std::span(frame));
-  // If the peer doesn't take it, the closed connection tells it enough.
-  if (beside_socket()) {
-    static_cast<void>(stream_->beside()->Send(bytes, {}).ok());
-  } else if (!sending()) {
-    static_cast<void>(stream_->Send(bytes, {}).ok());
-  }
-  ::shutdown(fd(), SHUT_WR);
 }
 
 }  // namespace tfos::collective

@@ -84,6 +84,7 @@ class Link {
   void Close() { stream_.reset(); }
 
  private:
+  static AlignedBuffer MakeStaging();
   /// Received bytes that have not been looked at.
   std::span<std::byte> Staged() {
     return staging_.bytes().subspan(staged_begin_, staged_end_ - staged_begin_);

@@ -131,6 +131,7 @@ void NodeReport::TellFailure(FailureReport report) {
   if (link_ != nullptr) {
     // A node that fails before it is registered still needs to say which one it is.
     if (!registered_) SendRegister();
+    SendHeartbeat();  // The ledger's counts are those of the last one.
     link_->Send(text);
   }
   task_.Send(Line(text));

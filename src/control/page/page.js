@@ -92,7 +92,10 @@
     const made = [["Nodes", number(status.nodes.length), Object.entries(counts).map(([state, count]) => `${number(count)} ${state}`).join(", ")]];
     const fed = Object.entries(past.activity.epochs_fed);
     if (fed.length) made.push(["Epochs fed", number(fed.find(([queue]) => queue === "input")?.[1] ?? fed[0][1]), ""]);
-    const steps = (over ? status.nodes : running).map((node) => node.metrics.step).filter(known);
+    // Of a run that is over: where those came to that got to its end, if any did.
+    const done = status.nodes.filter((node) => node.state === "done");
+    const telling = [running, done, status.nodes].find((some) => some.length > 0);
+    const steps = telling.map((node) => node.metrics.step).filter(known);
     if (steps.length) {
       const [least, most] = [Math.min(...steps), Math.max(...steps)];
       const rate = now("step", "mean");

@@ -228,6 +228,15 @@ def test_a_late_exception_surfaces_in_shutdown(spark, leftovers):
         cluster.shutdown()
 
 
+def test_the_ledger_counts_what_a_failed_program_has_read(spark):
+    cluster = tfos.run(spark, programs.fail_after_the_feed, nodes=1, heartbeat_interval=60)
+    cluster.train(spark.range(100))
+    with pytest.raises(NodeFailedError):
+        cluster.shutdown()
+    (count,) = cluster.ledger().nodes.values()
+    assert count["rows_read"] == 100
+
+
 def test_an_exception_reaches_the_driver_that_waits_for_feeding(spark):
     """How soon is measured by bench/control/idle_and_failure.py."""
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from tfos.cluster.feed import ClusterFeed
 from tfos.cluster.ledger import Ledger
+from tfos.cluster.progress import Progress
 
 
 def node(index, state="done", **metrics):
@@ -31,6 +32,22 @@ def test_what_adds_up_is_shown_and_not_complained_of():
         "10 dropped as remainder",
         "ledger | worker:1: 30 rows delivered, 25 rows read by the program, 5 left unread",
     ]
+
+
+def test_a_program_that_ends_early_is_warned_of(caplog):
+    """As by fit(epochs=1) where three epochs were fed."""
+    ledger = Ledger()
+    ledger.count_job([(300, 0)], False)
+    ledger.update([node(0, items_delivered=150, rows=50), node(1, items_delivered=150, rows=150)])
+    assert ledger.ended_early == ["worker:0"]
+    progress = Progress(False)
+    progress.say_ledger(ledger, True)
+    assert not caplog.messages  # The failure says more.
+    progress.say_ledger(ledger, False)
+    (message,) = caplog.messages
+    assert message.startswith("worker:0 ended before all rows that were fed had been read")
+    ledger.cut_short = True
+    assert ledger.ended_early == []
 
 
 def test_rows_that_are_lost_or_doubled_are_complained_of():

@@ -265,7 +265,7 @@ OF_SPARK = {"driver", "executor", "python worker"}
 PROGRAMS = {
     "load": "HangsWhileLoading",
     "feed": "read_slowly_with_a_child",
-    "infer": "echo_with_a_child",
+    "infer": "echo_slowly_with_a_child",
     "cache": "read_slowly_with_a_child",
     "shutdown": "wait_for_ever_with_a_child",
     "wait": "wait_for_ever_with_a_child",

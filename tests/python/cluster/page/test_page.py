@@ -165,6 +165,12 @@ def test_a_lost_node_is_in_no_mean_and_no_sum_of_what_is_there_now():
         assert 'tfos_node_rows{node="2",job="worker"} 15360' in scraped
         assert "tfos_node_rss_bytes{" in scraped and 'tfos_node_rss_bytes{node="2"' not in scraped
 
+        for node_id in range(2):
+            cluster.end(node_id)
+        wait_for(lambda: text_of(driver, "#state") == "finished", "the end")
+        wait_for(lambda: "CPU of programs" not in tiles(driver), "a moment after the end")
+        assert tiles(driver)["Step"] == "4,000" and tiles(driver)["Loss, mean"] == "0.1"
+
 
 def test_a_cluster_that_has_ended_shows_where_it_came_to(small):
     with browser() as driver:

@@ -68,9 +68,12 @@ def echo(ctx):
         feed.batch_results([(ctx.node_id, row) for row in feed.next_batch(ctx.args["batch"])])
 
 
-def echo_with_a_child(ctx):
+def echo_slowly_with_a_child(ctx):
+    """As `read_slowly_with_a_child`, with results."""
     start_children(ctx)
-    echo(ctx)
+    while not ctx.feed.should_stop():
+        ctx.feed.batch_results(ctx.feed.next_batch(1))
+        time.sleep(0.01)
 
 
 def echo_columns(ctx):

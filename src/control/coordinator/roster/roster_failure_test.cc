@@ -1,0 +1,239 @@
+// What makes a cluster fail, what it bears, and whom a failure blames.
+
+#include <cstddef>
+#include <ostream>
+#include <string>
+#include <variant>
+
+#include "base/format.h"
+#include "control/coordinator/roster/roster_fixture.h"
+#include "control/coordinator/roster/step_ticket_office.h"
+
+namespace tfos::control {
+namespace {
+
+TEST_F(RosterTest, MissingNodesAreNamedAtTheDeadline) {
+  RegisterNode(0);
+  clock_.Advance(seconds(5));
+  roster_.RecordHeartbeat(0, {}, clock_.Now());
+  clock_.Advance(seconds(54));
+  roster_.RecordHeartbeat(0, {}, clock_.Now());
+  EXPECT_THAT(roster_.Tick(clock_.Now()), IsEmpty());
+  clock_.Advance(seconds(1));
+  EXPECT_THAT(Words(roster_.Tick(clock_.Now())),
+              ElementsAre("driver failed", "agent 0 stop", "driver node 0 draining",
+                          "driver node 1 lost", "driver node 2 lost"));
+  ASSERT_TRUE(roster_.failure().has_value());
+  EXPECT_EQ(roster_.failure()->node_id, -1);
+  EXPECT_EQ(roster_.failure()->report.step, "start");
+  const std::string& message = roster_.failure()->report.message;
+  EXPECT_THAT(message, HasSubstr("2 of 3 nodes"));
+  EXPECT_THAT(message, HasSubstr("worker:0 (node 1): no word from its agent for 60 s"));
+  EXPECT_THAT(message, HasSubstr("worker:1 (node 2)"));
+  EXPECT_THAT(message, HasSubstr("10.0.0.5:7077"));
+  EXPECT_THAT(message, testing::Not(HasSubstr("ps:0")));
+}
+
+TEST_F(RosterTest, ANodeThatDoesNotGetToItsProgramFailsAtTheDeadline) {
+  clock_.Advance(seconds(50));  // how long forming took does not count
+  Form();
+  roster_.SetState(0, State(kRunning), clock_.Now());
+  roster_.SetState(2, State(kRunning), clock_.Now());
+  roster_.SetState(1, State(kRegistered, "importing the program"), clock_.Now());
+  const auto beat = [this] {
+    for (int i = 0; i < 3; ++i) roster_.RecordHeartbeat(i, {}, clock_.Now());
+  };
+  for (int i = 0; i < 29; ++i) {
+    clock_.Advance(seconds(1));
+    beat();
+    ASSERT_THAT(roster_.Tick(clock_.Now()), IsEmpty());
+  }
+  clock_.Advance(seconds(1));
+  EXPECT_THAT(
+      Words(roster_.Tick(clock_.Now())),
+      ElementsAre("driver node 1 failed", "driver failed", "agent 0 stop", "driver node 0 draining",
+                  "agent 1 stop", "agent 2 stop", "driver node 2 draining"));
+  EXPECT_EQ(roster_.failure()->node_id, 1);
+  EXPECT_EQ(roster_.failure()->host, "h1");
+  EXPECT_EQ(roster_.failure()->report.step, "start the node");
+  EXPECT_THAT(roster_.failure()->report.message,
+              HasSubstr("worker:0 (node 1 on h1) has not called its program within 30 s "
+                        "(spark.tfos.node.startTimeout): it is registered and last said "
+                        "'importing the program'"));
+  beat();
+  EXPECT_THAT(roster_.Tick(clock_.Now()), IsEmpty());
+}
+
+TEST_F(RosterTest, ANodeThatIsStoppedNeedNotStartInTime) {
+  Form();
+  roster_.StopAll({.reason = "shut down", .grace = seconds(60)}, clock_.Now());
+  clock_.Advance(seconds(9));
+  for (int i = 0; i < 3; ++i) roster_.RecordHeartbeat(i, {}, clock_.Now());
+  clock_.Advance(seconds(9));
+  for (int i = 0; i < 3; ++i) roster_.RecordHeartbeat(i, {}, clock_.Now());
+  clock_.Advance(seconds(9));
+  for (int i = 0; i < 3; ++i) roster_.RecordHeartbeat(i, {}, clock_.Now());
+  clock_.Advance(seconds(9));
+  EXPECT_THAT(roster_.Tick(clock_.Now()), IsEmpty());
+  EXPECT_FALSE(roster_.failure().has_value());
+}
+
+TEST_F(RosterTest, TheFirstFailureWinsAndEveryoneElseIsToldWhy) {
+  RunAll();
+  const Effects effects = roster_.Fail(2, Report("ValueError: seven"), clock_.Now());
+  EXPECT_THAT(Words(effects), ElementsAre("driver node 2 failed", "driver failed", "agent 0 stop",
+                                          "driver node 0 draining", "agent 1 stop",
+                                          "driver node 1 draining", "agent 2 stop"));
+  for (const Effect& effect : effects) {
+    if (const auto* tell = std::get_if<TellAgent>(&effect)) {
+      EXPECT_THAT(std::get<Stop>(tell->command).reason,
+                  HasSubstr("worker:1 (node 2 on h2) failed: ValueError: seven"));
+    }
+  }
+  EXPECT_THAT(Words(roster_.Fail(1, Report("terminated"), clock_.Now())),
+              ElementsAre("driver node 1 failed"));
+  EXPECT_EQ(roster_.failure()->report.message, "ValueError: seven");
+  EXPECT_EQ(roster_.failure()->host, "h2");
+}
+
+TEST_F(RosterTest, AVanishedAgentIsAFailureWithHostAndLastState) {
+  RunAll();
+  clock_.Advance(seconds(3));
+  const auto words = Words(roster_.ConnectionLost(1, clock_.Now()));
+  EXPECT_THAT(words, testing::Contains("driver node 1 lost"));
+  EXPECT_THAT(words, testing::Contains("driver failed"));
+  EXPECT_THAT(words, testing::Contains("agent 0 stop"));
+  EXPECT_THAT(words, testing::Not(testing::Contains("agent 1 stop")));
+  EXPECT_EQ(roster_.failure()->host, "h1");
+  EXPECT_THAT(roster_.failure()->report.message, HasSubstr("worker:0 (node 1 on h1) is lost"));
+  EXPECT_THAT(roster_.failure()->report.message, HasSubstr("while it was running for 3.0 s"));
+}
+
+TEST_F(RosterTest, ClosingAfterDoneIsNoFailure) {
+  RunAll();
+  roster_.Finish(1, clock_.Now());
+  EXPECT_THAT(roster_.ConnectionLost(1, clock_.Now()), IsEmpty());
+  EXPECT_FALSE(roster_.failure().has_value());
+}
+
+TEST_F(RosterTest, ASilentAgentIsLost) {
+  RunAll();
+  clock_.Advance(seconds(9));
+  roster_.RecordHeartbeat(0, {}, clock_.Now());
+  roster_.RecordHeartbeat(2, {}, clock_.Now());
+  EXPECT_THAT(roster_.Tick(clock_.Now()), IsEmpty());
+  clock_.Advance(seconds(1));
+  const auto words = Words(roster_.Tick(clock_.Now()));
+  EXPECT_THAT(words, testing::IsSupersetOf({"disconnect 1", "driver node 1 lost", "driver failed",
+                                            "agent 0 stop", "agent 2 stop"}));
+  EXPECT_THAT(roster_.failure()->report.message, HasSubstr("no heartbeat"));
+}
+
+TEST_F(RosterTest, ALossThatIsBorneEndsNothing) {
+  Bear(1);
+  RunAll();
+  EXPECT_THAT(Words(roster_.Fail(2, Loss("killed by SIGKILL"), clock_.Now())),
+              testing::ElementsAre("driver node 2 lost"));
+  EXPECT_THAT(Words(roster_.ConnectionLost(2, clock_.Now())), IsEmpty());
+  EXPECT_FALSE(roster_.failure().has_value());
+  roster_.Finish(1, clock_.Now());
+  roster_.ConnectionLost(1, clock_.Now());
+  roster_.StopAll({.reason = "shut down", .grace = seconds(1)}, clock_.Now());
+  roster_.ConnectionLost(0, clock_.Now());
+  EXPECT_TRUE(roster_.finished());
+}
+
+TEST_F(RosterTest, AnAgentThatVanishesMayBeBorne) {
+  Bear(1);
+  RunAll();
+  EXPECT_THAT(Words(roster_.ConnectionLost(2, clock_.Now())),
+              testing::ElementsAre("driver node 2 lost"));
+}
+
+struct UnbearableLoss {
+  std::string name;
+  int bearable;
+  int node_id;
+  bool lost;
+  bool formed;
+};
+
+void PrintTo(const UnbearableLoss& tested, std::ostream* out) { *out << tested.name; }
+
+class UnbearableLossTest : public RosterTest, public testing::WithParamInterface<UnbearableLoss> {};
+
+TEST_P(UnbearableLossTest, EndsTheCluster) {
+  const UnbearableLoss& c = GetParam();
+  Bear(c.bearable);
+  if (c.formed) {
+    RunAll();
+  } else {
+    RegisterNode(c.node_id);
+  }
+  const FailureReport report = c.lost ? Loss("killed") : Report("ValueError");
+  EXPECT_THAT(Words(roster_.Fail(c.node_id, report, clock_.Now())),
+              testing::Contains("driver failed"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, UnbearableLossTest,
+                         testing::Values(UnbearableLoss{"OfNone", 0, 2, true, true},
+                                         UnbearableLoss{"OfTheChief", 1, 1, true, true},
+                                         UnbearableLoss{"OfAService", 1, 0, true, true},
+                                         UnbearableLoss{"ByTheProgramsFault", 1, 2, false, true},
+                                         UnbearableLoss{"BeforeTheClusterFormed", 1, 2, true,
+                                                        false}),
+                         [](const auto& param_info) { return param_info.param.name; });
+
+TEST_F(RosterTest, AllNodesHearWhoseExecutorSparkTakesAwayAndItsLossNamesThat) {
+  RunAll();
+  EXPECT_THAT(Words(roster_.Leave({.node_id = 1, .reason = "executor 7 goes"}, clock_.Now())),
+              ElementsAre("driver node 1 running", "agent 0 leaving", "agent 1 leaving",
+                          "agent 2 leaving"));
+  EXPECT_EQ(roster_.Nodes(clock_.Now())[1].leaving, "executor 7 goes");
+  roster_.Fail(1, Loss("its executor has ended"), clock_.Now());
+  EXPECT_EQ(roster_.failure()->report.message,
+            "its executor has ended. Spark had announced it: executor 7 goes");
+  EXPECT_THAT(roster_.Leave({.node_id = 1, .reason = "again"}, clock_.Now()), IsEmpty());
+  EXPECT_THAT(roster_.Leave({.node_id = 99, .reason = "nobody"}, clock_.Now()), IsEmpty());
+}
+
+TEST_F(RosterTest, AConnectionThatBreaksAsAnnouncedSaysSo) {
+  RunAll();
+  roster_.Leave({.node_id = 1, .reason = "executor 7 goes"}, clock_.Now());
+  roster_.ConnectionLost(1, clock_.Now());
+  EXPECT_THAT(roster_.failure()->report.message, HasSubstr("announced it: executor 7 goes"));
+}
+
+TEST_F(RosterTest, AProgramThatFailsOnALeavingExecutorIsToBlameItself) {
+  RunAll();
+  roster_.Leave({.node_id = 1, .reason = "executor 7 goes"}, clock_.Now());
+  roster_.Fail(1, Report("ValueError"), clock_.Now());
+  EXPECT_EQ(roster_.failure()->report.message, "ValueError");
+}
+
+TEST_F(RosterTest, TheDriversFailureStopsEveryone) {
+  RunAll();
+  DriverFailure failure;
+  failure.report = {
+      .step = "launch", .message = "Spark's job failed", .traceback = {}, .log_tail = {}};
+  EXPECT_THAT(Words(roster_.FailFromDriver(failure, clock_.Now())),
+              testing::IsSupersetOf({"driver failed", "agent 0 stop", "agent 2 stop"}));
+  EXPECT_EQ(roster_.failure()->node_id, -1);
+}
+
+TEST_F(RosterTest, ANodeThatReportsStepsOfEverNewQueuesFails) {
+  Form();
+  for (std::size_t i = 0; i < StepTicketOffice::kMostEpochs; ++i) {
+    roster_.RecordSteps(1, {.queue = fmt::format("queue {}", i)}, clock_.Now());
+  }
+  EXPECT_FALSE(roster_.failure().has_value());
+  roster_.RecordSteps(1, {.queue = "queue 0", .full_batches = 1}, clock_.Now());
+  EXPECT_FALSE(roster_.failure().has_value()) << "one that is known";
+  roster_.RecordSteps(1, {.queue = "one more"}, clock_.Now());
+  ASSERT_TRUE(roster_.failure().has_value());
+  EXPECT_EQ(roster_.failure()->node_id, 1);
+  EXPECT_THAT(roster_.failure()->report.message, testing::HasSubstr("queue 'one more'"));
+}
+
+}  // namespace
+}  // namespace tfos::control
