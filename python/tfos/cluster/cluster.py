@@ -311,8 +311,8 @@ class Cluster:
         self._report.write(path)
 
     def ledger(self) -> Ledger:
-        """What happened to the rows fed so far: a :class:`tfos.Ledger`. It is complete once the cluster was shut
-        down; before that nodes report their counts with their heartbeats."""
+        """What happened to the rows fed so far: a :class:`tfos.Ledger`. It is complete once the
+        cluster was shut down; before that nodes report their counts with their heartbeats."""
         return self._feed.ledger()
 
     def tensorboard_url(self) -> str | None:

@@ -23,10 +23,10 @@ class Ledger:
             be too low.
         nodes: the counts of each node, by names such as ``worker:0``. Items are ``delivered``,
             ``unread`` (the program has not started them) and ``replayed`` (from the cache). Rows
-            are ``rows_read`` (by the program), ``rows_dropped`` (as remainder),
-            ``rows_read_elsewhere`` (by the program of a lost node), ``rows_passed_on`` (to other
-            nodes at the end of an epoch), ``rows_taken_over`` (from other nodes), and ``left`` (not
-            read; only where items are rows).
+            are ``rows_read`` by the program, ``rows_dropped`` as remainder, and
+            ``rows_read_elsewhere`` by the program of a lost node. At the end of an epoch, rows are
+            ``rows_passed_on`` to other nodes and ``rows_taken_over`` from them. ``left`` rows were
+            not read; it is there where items are rows.
         asked_for_more: nodes whose programs asked for an epoch that was not fed.
         lost: nodes that were lost; their counts are the last ones that they reported.
 

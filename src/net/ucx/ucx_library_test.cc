@@ -35,8 +35,8 @@ TEST(UcxLibraryTest, WithoutAnyTheErrorNamesTheFileAndSaysWhatToInstall) {
   const std::array<std::string, 1> files = {"/nowhere/libucp.so.0"};
   const auto library = UcxLibrary::LoadFirst(files);
   EXPECT_EQ(library.status().kind(), ErrorKind::kUnsupported);
-  EXPECT_THAT(library.status().message(),
-              AllOf(HasSubstr("/nowhere/libucp.so.0"), HasSubstr("pip install \"libucx-cu12>=1.22\"")));
+  EXPECT_THAT(library.status().message(), AllOf(HasSubstr("/nowhere/libucp.so.0"),
+                                                HasSubstr("pip install \"libucx-cu12>=1.22\"")));
 }
 
 TEST(UcxLibraryTest, WhatIsNoUcxIsRefused) {
