@@ -229,7 +229,7 @@ def test_a_late_exception_surfaces_in_shutdown(spark, leftovers):
 
 
 def test_the_ledger_counts_what_a_failed_program_has_read(spark):
-    cluster = tfos.run(spark, programs.fail_after_the_feed, nodes=1, heartbeat_interval=60)
+    cluster = tfos.run(spark, programs.fail_after_the_feed, nodes=1, heartbeat_interval=5)
     cluster.train(spark.range(100))
     with pytest.raises(NodeFailedError):
         cluster.shutdown()
