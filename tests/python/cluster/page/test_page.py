@@ -140,6 +140,8 @@ def test_a_lost_node_is_in_no_mean_and_no_sum_of_what_is_there_now():
             cluster.report(node_id, **metrics(step, loss=loss))
         driver.get(cluster.link)
         wait_for(lambda: "0.1 to 5" in tiles(driver).get("Loss, mean", ""), "the worst loss")
+        # It is a rate, so it comes with the second sample.
+        wait_for(lambda: "CPU of programs" in tiles(driver), "the CPU")
         before = tiles(driver)
         assert before["Step"].startswith("120 to 4,000")
         assert before["Queue"] == "6.0 MB" and "2.4 GB" in before["CPU of programs"]
