@@ -1,5 +1,5 @@
-// What a coordinator answers a Spark task that asks it, after their handshake: any bytes. The task
-// gets an answer that is no longer than it may be, and reads a failure out of it.
+// What a coordinator answers to a Spark task after their handshake: any bytes. The answer that the
+// task gets is within its limit, and the task finds a failure in it or none.
 
 #include <cstddef>
 #include <cstdint>

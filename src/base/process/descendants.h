@@ -27,8 +27,8 @@ void ReapOrphans(std::span<const pid_t> keep);
 /// kernel does not let die until the deadline is left; returns how many those are.
 std::size_t EndChildren(std::span<const pid_t> keep, Deadline deadline);
 
-/// The processes below this one as they are now. One whose parent has ended is no longer below it,
-/// unless it was adopted.
+/// The processes below this one at this moment. A process whose parent has ended is not among them,
+/// unless this one has adopted it.
 std::vector<pid_t> Descendants();
 
 }  // namespace tfos

@@ -91,7 +91,7 @@ class StepTickets {
   void SetPasser(Passer passer);
   Passer passer();
 
-  /// What the coordinator says. One for which there is no room is left out, with a line in the log.
+  /// Takes a grant of the coordinator. If there is no room for it, it is dropped and logged.
   void OnGrant(StepGrant grant);
 
   /// The grant of the epoch once it is `enough`. Logs now and then which nodes it waits for.
