@@ -11,27 +11,19 @@
 #include <thread>
 
 #include "base/crypto/secret.h"
-#include "base/logging.h"
 #include "control/ask/failure_text.h"
 #include "control/ask/http_get.h"
 #include "control/ask/node_loss.h"
 #include "control/messages/protocols.h"
 #include "guest.h"
 #include "net/listen.h"
-
-namespace {
+#include "quiet.h"
 
 using namespace tfos;           // NOLINT(google-build-using-namespace)
 using namespace tfos::control;  // NOLINT(google-build-using-namespace)
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const bool quiet = [] {
-    SetUpLogging("fuzz", "ERROR");
-    return true;
-  }();
-  (void)quiet;
+  LogOnly("ERROR");
   static const Secret key = Secret::Generate().value();
   const std::string_view said(reinterpret_cast<const char*>(data), size);
   const net::TcpListener listener = net::ListenTcp("127.0.0.1", 0, 0).value();

@@ -22,7 +22,6 @@
 #include <utility>
 
 #include "base/crypto/purpose.h"
-#include "base/logging.h"
 #include "control/link/server/control_server.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/parts/message_text.h"
@@ -30,6 +29,7 @@
 #include "net/handshake/handshake.h"
 #include "net/socket.h"
 #include "net/stream.h"
+#include "quiet.h"
 
 namespace {
 
@@ -127,11 +127,7 @@ class Port {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const bool quiet = [] {
-    SetUpLogging("fuzz", "ERROR");
-    return true;
-  }();
-  (void)quiet;
+  LogOnly("ERROR");
   if (size == 0) return 0;
   const std::string said(reinterpret_cast<const char*>(data + 1), size - 1);
   Port port;

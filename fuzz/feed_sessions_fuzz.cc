@@ -14,9 +14,9 @@
 #include <variant>
 #include <vector>
 
-#include "base/logging.h"
 #include "feed/node/session/feed_sessions.h"
 #include "feed/wire/frame_reader.h"
+#include "quiet.h"
 
 namespace {
 
@@ -185,11 +185,7 @@ class Node {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const bool silent = [] {
-    SetUpLogging("fuzz", "OFF");
-    return true;
-  }();
-  (void)silent;
+  LogOnly("OFF");
   Node node;
   std::span<const std::byte> script = std::as_bytes(std::span(data, size));
   // Each step is a byte that says what, and one more that says of whom or how much.

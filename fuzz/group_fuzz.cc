@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "base/crypto/secret.h"
-#include "base/logging.h"
 #include "collective/group.h"
 #include "collective/mesh/link_frame.h"
 #include "collective/mesh/stream_choice.h"
 #include "net/handshake/handshake.h"
 #include "net/listen.h"
 #include "net/socket.h"
+#include "quiet.h"
 
 namespace {
 
@@ -103,11 +103,7 @@ void TakePart(Group& group, int way) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const bool quiet = [] {
-    SetUpLogging("fuzz", "ERROR");
-    return true;
-  }();
-  (void)quiet;
+  LogOnly("ERROR");
   static const Secret key = Secret::Generate().value();
   static const std::string meeting = Meeting();
   if (size == 0) return 0;

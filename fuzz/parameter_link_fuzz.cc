@@ -22,7 +22,6 @@
 
 #include "base/crypto/secret.h"
 #include "base/format.h"
-#include "base/logging.h"
 #include "base/memory/shared_memory.h"
 #include "base/time/wait.h"
 #include "changer.h"
@@ -32,6 +31,7 @@
 #include "parameter_server/model/store.h"
 #include "parameter_server/server_link.h"
 #include "parameter_server/wire/protocol.h"
+#include "quiet.h"
 
 namespace {
 
@@ -72,11 +72,7 @@ void Work(ServerLink& link, std::uint8_t how) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const bool quiet = [] {
-    SetUpLogging("fuzz", "OFF");
-    return true;
-  }();
-  (void)quiet;
+  LogOnly("OFF");
   static const Secret key = Secret::Generate().value();
   static const SharedMemory memory =
       SharedMemory::Create("fuzz", StoreMemoryBytes(kShareBytes), SharedMemory::Writers::kCreator)

@@ -18,14 +18,15 @@
 
 #include "base/crypto/secret.h"
 #include "base/format.h"
-#include "base/logging.h"
 #include "base/memory/shared_memory.h"
+#include "guest.h"
 #include "net/handshake/handshake.h"
 #include "net/listen.h"
 #include "net/socket.h"
 #include "parameter_server/model/layout.h"
 #include "parameter_server/server.h"
 #include "parameter_server/wire/protocol.h"
+#include "quiet.h"
 
 namespace {
 
@@ -33,8 +34,6 @@ using namespace tfos;                    // NOLINT(google-build-using-namespace)
 using namespace tfos::parameter_server;  // NOLINT(google-build-using-namespace)
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;
-
-const Wait kWait{.deadline = Deadline::After(std::chrono::hours(24))};
 
 /// The variables take gigabytes of a server that has them: right, and slow.
 bool TakesMuchMemory(std::span<const std::byte> messages) {
@@ -51,24 +50,10 @@ bool TakesMuchMemory(std::span<const std::byte> messages) {
   return layout.ok() && layout->bytes() > kMostBytes;
 }
 
-/// Reads what the server says until it closes the connection.
-void Drain(net::Stream& stream) {
-  std::array<std::byte, 4096> room;
-  while (true) {
-    const auto got = stream.Receive(room);
-    if (!got.ok() || got->ended) return;
-    if (got->blocked) (void)net::Poll(stream.fd(), POLLIN, kWait).ok();
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const bool quiet = [] {
-    SetUpLogging("fuzz", "ERROR");
-    return true;
-  }();
-  (void)quiet;
+  LogOnly("ERROR");
   static const Secret key = Secret::Generate().value();
   static const SharedMemory region =
       SharedMemory::Create("fuzz", 4096, SharedMemory::Writers::kAll).value();
@@ -82,18 +67,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       Server::Create({.key = key, .listener = std::move(listener.fd), .local_name = name});
   if (!server.ok()) std::abort();
   std::thread serving([&] { (void)(*server)->Run().ok(); });
-  UniqueFd socket = local ? std::move(*net::ConnectUnix(name, kWait).value())
-                          : net::ConnectTcp("127.0.0.1", listener.port, kWait).value();
+  UniqueFd socket = local ? std::move(*net::ConnectUnix(name, ForLong()).value())
+                          : net::ConnectTcp("127.0.0.1", listener.port, ForLong()).value();
   auto connection = net::ShakeHands(std::move(socket), {.protocol = kProtocol, .key = key},
-                                    {.connecting = 1, .accepting = 0}, kWait);
+                                    {.connecting = 1, .accepting = 0}, ForLong());
   if (!connection.ok()) std::abort();
   net::Stream& stream = *connection->stream;
   if (local && !messages.empty()) {
     const auto sent = net::Send(stream.fd(), messages.first(1), {}, region.fd());
     if (sent.ok()) messages = messages.subspan(sent->bytes);
   }
-  (void)net::SendAll(stream, messages, kWait).ok();
-  ::shutdown(stream.fd(), SHUT_WR);
+  (void)net::SendAll(stream, messages, ForLong()).ok();
   Drain(stream);
   (*server)->Stop();
   serving.join();

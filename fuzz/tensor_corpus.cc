@@ -163,19 +163,23 @@ void AddGroups(std::vector<Seed>& seeds) {
   seeds.push_back({"group", "gather", Byte(4) + size + said(rows, {8})});
 }
 
+parameter_server::Open OpenOf(std::uint64_t region_bytes, std::uint64_t elements) {
+  return {.rule = {.combiner = parameter_server::Combiner::kAdam,
+                   .learning_rate = 0.001,
+                   .beta_1 = 0.9,
+                   .beta_2 = 0.999,
+                   .epsilon = 1e-7},
+          .starts = true,
+          .staleness = 3,
+          .region_bytes = region_bytes,
+          .name = "worker:0",
+          .share = {{.dtype = parameter_server::DType::kFloat32, .elements = elements}}};
+}
+
 /// What clients say in each of the ways of parameter_server_fuzz.cc.
 void AddParameterClients(std::vector<Seed>& seeds) {
   using namespace parameter_server;  // NOLINT(google-build-using-namespace)
-  Open open{.rule = {.combiner = Combiner::kAdam,
-                     .learning_rate = 0.001,
-                     .beta_1 = 0.9,
-                     .beta_2 = 0.999,
-                     .epsilon = 1e-7},
-            .starts = true,
-            .staleness = 3,
-            .region_bytes = 0,
-            .name = "worker:0",
-            .share = {{.dtype = DType::kFloat32, .elements = 32}}};
+  Open open = OpenOf(0, 32);
   const Range with_data{.data_follow = true, .bytes = 128};
   const std::string data(128, '\1');
   const std::string rest =
@@ -191,17 +195,7 @@ void AddParameterClients(std::vector<Seed>& seeds) {
 
 void AddParameterMessages(std::vector<Seed>& seeds) {
   using namespace parameter_server;  // NOLINT(google-build-using-namespace)
-  const Open open{.rule = {.combiner = Combiner::kAdam,
-                           .learning_rate = 0.001,
-                           .beta_1 = 0.9,
-                           .beta_2 = 0.999,
-                           .epsilon = 1e-7},
-                  .starts = true,
-                  .staleness = 3,
-                  .region_bytes = 4096,
-                  .name = "worker:0",
-                  .share = {{.dtype = DType::kFloat32, .elements = 100}}};
-  seeds.push_back({"parameter_message", "open", Encode(open)});
+  seeds.push_back({"parameter_message", "open", Encode(OpenOf(4096, 100))});
   seeds.push_back({"parameter_message", "push",
                    Encode(MessageType::kPush, Range{.data_follow = true, .bytes = 64})});
   seeds.push_back(

@@ -247,7 +247,7 @@ Result<FoundNodes> FindNodes(const PartitionWriterOptions& options, NodeFates& f
         left.push_back(std::move(missed.endpoint));
       }
     }
-    TFOS_RETURN_IF_ERROR(fates.Pause(round, deadline));
+    if (!left.empty()) TFOS_RETURN_IF_ERROR(fates.Pause(round, deadline));
   }
   // Some may have been found later than others.
   const auto place = [&](const FoundNode& node) {
