@@ -172,20 +172,6 @@ TEST_F(AgentCommandTest, TheNodeEndsWhenItsTaskIsKilled) {
   EXPECT_TRUE(AgentEnds());
 }
 
-TEST_F(AgentCommandTest, AnExecutorThatEndsRightAfterItsTaskIsTheCause) {
-  auto executor = Subprocess::Start({.argv = {"/bin/sleep", "600"}});
-  ASSERT_TRUE(executor.ok());
-  json bootstrap = Bootstrap("say('state', state='running'); forever()");
-  bootstrap["watch_pid"] = (*executor)->pid();
-  LaunchRunning(bootstrap);
-  agent_->CloseInput();
-  (*executor)->SignalGroup(SIGKILL);
-  EXPECT_THAT(coordinator_.Await("failed")["failure"]["message"].get<std::string>(),
-              HasSubstr("the Spark executor (process"));
-  EXPECT_TRUE(NodeEnds());
-  EXPECT_TRUE(AgentEnds());
-}
-
 TEST_F(AgentCommandTest, ATaskMayLeaveAsPlanned) {
   RunProgram("say('state', state='running'); hear(); say('done')");
   agent_->Write("{\"type\":\"detach\"}\n");

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "base/format.h"
 
@@ -48,6 +49,20 @@ Result<ProcessState> ReadProcessState(pid_t pid) {
     return Status(ErrorKind::kReconnect, fmt::format("there is no process {}", pid));
   }
   return ParseProcessState(status, ReadFile(folder + "wchan"));
+}
+
+bool IsEnding(pid_t pid) {
+  constexpr unsigned kExiting = 0x4;  // PF_EXITING of the kernel's include/linux/sched.h.
+  const std::string stat = ReadFile(fmt::format("/proc/{}/stat", pid));
+  // PID (NAME) STATE PPID PGRP SESSION TTY TPGID FLAGS ...; a name may have anything in it.
+  const std::size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return true;
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string skipped;
+  for (int i = 0; i < 6; ++i) fields >> skipped;
+  unsigned flags = 0;
+  fields >> flags;
+  return (flags & kExiting) != 0;
 }
 
 std::string DescribeStandstill(const ProcessState& state) {

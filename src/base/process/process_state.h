@@ -25,7 +25,12 @@ struct ProcessState {
 /// Reads it from /proc. Errors: reconnect when there is no such process.
 Result<ProcessState> ReadProcessState(pid_t pid);
 
-/// The same from the text of /proc/PID/status and /proc/PID/wchan.
+/// Whether the process has ended, or its main thread is on the way out in the kernel. All threads
+/// of a process that is killed are, before the first of its descriptors is closed; its pidfd tells
+/// of the end later, when the last of them is gone.
+bool IsEnding(pid_t pid);
+
+/// The same as ReadProcessState, from the text of /proc/PID/status and /proc/PID/wchan.
 ProcessState ParseProcessState(std::string_view status, std::string_view wchan);
 
 /// Why a process in this state does nothing, for people: "it is stopped (...)".

@@ -37,6 +37,27 @@ TEST(ProcessStateTest, OfAProcessThatIsGoneNothingIsKnown) {
   EXPECT_EQ(ReadProcessState(pid).status().kind(), ErrorKind::kReconnect);
 }
 
+TEST(ProcessStateTest, WhatIsKilledIsEndingOnceItsPipesAreClosed) {
+  for (int round = 0; round < 50; ++round) {
+    int pipe[2];
+    ASSERT_EQ(::pipe(pipe), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(pipe[0]);
+      while (true) ::pause();
+    }
+    ::close(pipe[1]);
+    EXPECT_FALSE(IsEnding(child));
+    ::kill(child, SIGKILL);
+    char none = 0;
+    EXPECT_EQ(::read(pipe[0], &none, 1), 0);
+    EXPECT_TRUE(IsEnding(child));
+    ::waitpid(child, nullptr, 0);
+    EXPECT_TRUE(IsEnding(child));
+    ::close(pipe[0]);
+  }
+}
+
 TEST(ProcessStateTest, ReadsWhatTheKernelWrites) {
   const std::string status =
       "Name:\tState: x\nUmask:\t0022\nState:\tt (tracing stop)\nTracerPid:\t4711\n"

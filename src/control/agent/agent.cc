@@ -52,8 +52,6 @@ constexpr seconds kBootstrapPatience(60);
 constexpr seconds kLeavePatience(10);
 /// For what the node's processes have left behind to die of SIGKILL.
 constexpr seconds kStrayPatience(2);
-/// For an executor to end after its task: one that is killed closes its pipes before it has ended.
-constexpr seconds kExecutorPatience(2);
 /// For the last messages to get away.
 constexpr seconds kFlushPatience(2);
 
@@ -284,14 +282,8 @@ asio::awaitable<void> Agent::FollowTask() {
   }
   EventDetails details = Failing("follow the launch task", left.ToString());
   if (left.ok()) {
-    if (watch_.begun() && !watch_.HasEnded()) {
-      asio::steady_timer timer(executor_);
-      timer.expires_after(kExecutorPatience);
-      co_await timer.async_wait(kNoThrow);
-      if (life_.left()) co_return;
-    }
-    // A task whose executor has ended has died of that.
-    details = watch_.HasEnded() ? ExecutorEnded()
+    // A task whose executor ends has died of that.
+    details = watch_.IsEnding() ? ExecutorEnded()
                                 : Failing("follow the launch task",
                                           "the Spark task that had started the node was killed or "
                                           "has died");

@@ -1,12 +1,11 @@
 #include "control/agent/executor_watch.h"
 
-#include <poll.h>
-
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/format.h"
 #include "base/process/pidfd.h"
+#include "base/process/process_state.h"
 
 namespace tfos::control {
 
@@ -30,11 +29,7 @@ asio::awaitable<bool> ExecutorWatch::AwaitEnd() {
   co_return !error;
 }
 
-bool ExecutorWatch::HasEnded() {
-  if (!begun()) return false;
-  pollfd executor{.fd = pidfd_.native_handle(), .events = POLLIN, .revents = 0};
-  return ::poll(&executor, 1, 0) > 0;
-}
+bool ExecutorWatch::IsEnding() const { return begun() && tfos::IsEnding(pid_); }
 
 std::string ExecutorWatch::EndedText() const {
   return fmt::format("the Spark executor (process {}) has ended", pid_);

@@ -26,7 +26,9 @@ class ExecutorWatch {
 
   /// Returns true once the process has ended, and false when the wait itself failed.
   boost::asio::awaitable<bool> AwaitEnd();
-  bool HasEnded();
+  /// Whether it has ended or is about to. A process that is killed closes its pipes, which end its
+  /// tasks, a moment before it has ended.
+  bool IsEnding() const;
   /// The end in words.
   std::string EndedText() const;
 
