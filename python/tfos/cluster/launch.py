@@ -163,8 +163,7 @@ def _wait_for_the_end_of_this_attempt() -> None:
     """Spark started a copy of a task that runs, and kills it once that has ended. If the copy
     returned, Spark would kill the other attempt and its node. If it failed, Spark would count that
     and start another copy, until it gives the job up."""
-    while True:
-        threading.Event().wait()
+    threading.Event().wait()  # Nobody sets it.
 
 
 def _bootstrap(
