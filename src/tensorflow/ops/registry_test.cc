@@ -20,8 +20,8 @@ tfos_batch_source SourceCounting(int& references) {
 }
 
 TEST(RegistryTest, ASourceLivesUntilItIsRemovedAndNobodyUsesIt) {
-  Registry<tfos_batch_source> registry;
   int references = 0;
+  Registry<tfos_batch_source> registry;
   const std::int64_t handle = registry.Add(SourceCounting(references), TFOS_BATCH_SOURCE_VERSION);
   EXPECT_NE(handle, 0);
   EXPECT_EQ(references, 1);
@@ -39,8 +39,8 @@ TEST(RegistryTest, ASourceLivesUntilItIsRemovedAndNobodyUsesIt) {
 }
 
 TEST(RegistryTest, HandlesAreNotReused) {
-  Registry<tfos_batch_source> registry;
   int references = 0;
+  Registry<tfos_batch_source> registry;
   const std::int64_t first = registry.Add(SourceCounting(references), TFOS_BATCH_SOURCE_VERSION);
   registry.Remove(first);
   EXPECT_NE(registry.Add(SourceCounting(references), TFOS_BATCH_SOURCE_VERSION), first);
