@@ -193,6 +193,7 @@ def _infer(parsed: Any) -> int:
         binary_outputs=parsed.binary_output,
         batch_size=parsed.batch_size,
         keep=parsed.keep,
+        plain=output_kind == "csv",  # It has no lists.
     )
     conversion.check_target(plan.schema, output_kind, parsed.output)
     if not parsed.keep:

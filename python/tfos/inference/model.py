@@ -30,6 +30,7 @@ from tfos.base.arrow import pa
 from tfos.errors import BadInputError, TfosError
 from tfos.files import hadoop_client
 from tfos.files.access import access_for, scheme_of
+from tfos.inference import plain_columns
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -101,6 +102,7 @@ class Model:
         binary_outputs: Sequence[str] = (),
         batch_size: int = BATCH_SIZE,
         keep: bool = False,
+        plain: bool = False,
     ) -> Inference:
         """What the model makes of columns; raises :class:`BadInputError`, with all that was
         expected and found, if they don't fit. Nothing is loaded yet.
@@ -112,6 +114,8 @@ class Model:
             binary_outputs: outputs whose strings are bytes; those of others are UTF-8.
             batch_size: rows that the model gets at a time.
             keep: results have all columns of ``schema`` in front of the outputs.
+            plain: an output of one element for each row, as of the shape [?, 1], becomes a column
+                of plain values. Otherwise it is one of lists.
         """
         if batch_size < 1:
             raise BadInputError(f"batch_size is {batch_size}; it must be at least 1")
@@ -123,6 +127,7 @@ class Model:
             tuple(binary_outputs),
             batch_size,
             keep,
+            plain,
         )
 
 
@@ -150,8 +155,9 @@ class Inference:
         binary: tuple[str, ...],
         batch_size: int,
         keep: bool,
+        plain: bool = False,
     ):
-        self._arguments = (model, schema, inputs, outputs, binary, batch_size, keep)
+        self._arguments = (model, schema, inputs, outputs, binary, batch_size, keep, plain)
         self.model = model
         self._keep = keep
         try:
@@ -164,6 +170,9 @@ class Inference:
         self.columns: list[str] = self._plan.columns
         #: Of the outputs alone.
         self.output_schema = pa.schema(self._plan.output_type())
+        columns = dict(outputs) or {name: name for name in model.outputs}
+        self._plain = plain_columns.names(model.outputs, columns) if plain else set()
+        self.output_schema = plain_columns.schema(self.output_schema, self._plain)
         kept = list(schema) if keep else []
         twice = sorted({field.name for field in kept} & set(self.output_schema.names))
         if twice:
@@ -181,7 +190,7 @@ class Inference:
     def to_json(self) -> str:
         """What another runner needs to do the same (jvm/.../FrameInference.java), except
         the path."""
-        model, _, inputs, outputs, binary, batch_size, keep = self._arguments
+        model, _, inputs, outputs, binary, batch_size, keep, _ = self._arguments
         return json.dumps(
             {
                 "tags": model.tags,
@@ -238,6 +247,8 @@ class Inference:
                 [batch.select(self.columns) for batch in batches], self._batch_size, first_row
             )
         )
+        if self._plain:
+            outputs = plain_columns.batch(outputs, self.output_schema)
         if not self._keep:
             return [outputs]
         kept = []

@@ -248,6 +248,23 @@ def test_ragged_and_records_of_keras(run, models, tmp_path):
     np.testing.assert_allclose(got, numbers["y"], rtol=1e-5, atol=1e-6)
 
 
+ONE_NUMBER = ("--tags", "serve,old", "--signature", "predict")
+
+
+def test_an_output_of_one_number_is_a_plain_column_of_csv_alone(run, tmp_path):
+    write_table(f"{tmp_path}/in.jsonl", "jsonl", pa.table({"x": [[1.0, 2.0], [0.0, 1.0]]}))
+    for kind, expected in [("csv", [8.0, 3.0]), ("jsonl", [[8.0], [3.0]])]:
+        output = f"{tmp_path}/o.{kind}"
+        options = ("--input", f"{tmp_path}/in.jsonl", "--output", output, "--batch-size", 1)
+        code, printed, error = run(*ONE_NUMBER, *options, model="tf1")
+        assert code == 0, error
+        assert printed["rows"] == 2
+        assert [row["y"] for row in read_rows(output, kind)] == expected
+    kept = ("--input", f"{tmp_path}/in.jsonl", "--output", f"{tmp_path}/kept.csv", "--keep")
+    code, _, error = run(*ONE_NUMBER, *kept, model="tf1")
+    assert code == 1 and "CSV has no lists, and x would be one" in error
+
+
 def test_what_is_refused_leaves_nothing(run, two, table, tmp_path):
     write_table(f"{tmp_path}/in.parquet", "parquet", table)
     options = ("--input", tmp_path / "in.parquet", "--output")

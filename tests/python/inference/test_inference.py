@@ -351,3 +351,22 @@ assert out.to_pylist() == again.to_pylist() == [{"y": [5.0]}]
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_outputs_of_one_element_are_plain_columns_if_asked(models):
+    model = inference.Model(str(models / "tf1"), "serve,old", "predict")
+    batch = pa.record_batch({"x": [[1.0, 2.0], [0.0, 1.0], [1.0, 0.0]]})
+    assert results(model, batch) == [{"y": [8.0]}, {"y": [3.0]}, {"y": [2.0]}]
+    for options in ({}, {"output_mapping": {"y": "score"}}, {"keep": True, "batch_size": 2}):
+        run = pickle.loads(pickle.dumps(model.on(batch.schema, plain=True, **options)))
+        name = options.get("output_mapping", {}).get("y", "y")
+        assert run.schema.field(name).type == pa.float32()
+        batches = [batch.slice(0, 1), batch.slice(1)]
+        found = [row[name] for out in run.run(batches) for row in out.to_pylist()]
+        assert found == [8.0, 3.0, 2.0]
+
+
+def test_outputs_of_more_elements_stay_lists(models):
+    model = inference.Model(str(models / "text"))
+    schema = pa.schema([("word", pa.string()), ("pair", pa.list_(pa.int32()))])
+    assert model.on(schema, plain=True).output_schema == model.on(schema).output_schema
