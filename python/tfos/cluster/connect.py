@@ -157,11 +157,14 @@ class RemoteCoordinator:
                 self._end(answer["end"])
 
     def _send_all(self) -> None:
-        """Body of the thread that sends the messages."""
+        """Body of the thread that sends the messages, with the number of each: one that the keeper
+        has taken, though no answer came, is not taken again."""
+        number = -1
         while (line := self._messages.get()) is not None:
+            number += 1
             answer = None
             while answer is None and not self._ended.is_set():
-                answer, trouble = self._ask({"lines": [line]})
+                answer, trouble = self._ask({"lines": [line], "first": number})
                 if answer is None:
                     logger.debug("a message for the coordinator is sent again: %s", trouble)
                     self._ended.wait(_PAUSE_SECONDS)

@@ -84,6 +84,8 @@ class Keeper:
         self._events: list[str] = []
         self._first = 0  # number of the first of them
         self._urgent = 0  # so many events, up to the last that must not wait
+        self._taking = threading.Lock()
+        self._taken = 0  # number of the next message of the client
         self._end: str | None = None
         self._end_was_told = threading.Event()
         self._heard = time.monotonic() + FIRST_CALL_SECONDS
@@ -151,8 +153,7 @@ class Keeper:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Hands the messages of a request on, and returns the events that it asks for."""
         self._heard = time.monotonic()
-        for line in request["lines"]:
-            self._coordinator.send(line)
+        self._take(request["lines"], request.get("first", 0))
         after = request.get("after")
         if after is None:
             return {}
@@ -167,6 +168,15 @@ class Keeper:
                 "next": self._first + len(self._events),
                 "end": self._end,
             }
+
+    def _take(self, lines: list[str], first: int) -> None:
+        """Hands messages on, of which each is taken once: a client that did not get the answer
+        sends them again, also while an earlier request is still on its way."""
+        with self._taking:
+            for number, line in enumerate(lines, first):
+                if number >= self._taken:
+                    self._taken = number + 1
+                    self._coordinator.send(line)
 
     def was_sent(self, answer: dict[str, Any]) -> None:
         """An answer has left this process, which may end once it told of the coordinator's end."""
@@ -200,8 +210,10 @@ class Keeper:
 
 
 class _Strangers:
-    """Connections that have not shown a key. One too many costs the oldest its place, and each has
-    a deadline, however slowly it speaks: so strangers keep no client out.
+    """Connections that have not shown a key. The rules are those of the acceptor that guards the
+    other ports (src/net/handshake/acceptor.h), which can't be used here: its handshake needs tfos
+    at both ends, and Spark's server may lack it. One too many costs the oldest its place, and each
+    has a deadline, however slowly it speaks: so strangers keep no client out.
 
     Threads: any.
     """

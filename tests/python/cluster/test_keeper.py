@@ -137,6 +137,23 @@ def test_events_are_kept_until_they_were_taken(listening):
     assert failed[0]["failure"]["message"] == "on purpose" and later["end"] is None
 
 
+def test_a_message_that_is_sent_again_is_taken_once(listening):
+    """As where the answer was lost on its way through Spark's server."""
+    leaving = json.dumps({"type": "leaving", "node_id": 0, "reason": "a notice"})
+    fail = {"type": "fail", "node": -1, "step": "test", "message": "on purpose", "traceback": ""}
+    for _ in range(3):
+        assert _ask(listening, leaving, first=0) == {}
+    assert _ask(listening, leaving, json.dumps(fail), first=0) == {}
+    assert _ask(listening, leaving, first=0) == {}, "late"
+    events, after = [], 0
+    while not any(event["type"] == "failed" for event in events):
+        taken = _ask(listening, after=after)
+        after = taken["next"]
+        events += map(json.loads, taken["events"])
+    notices = [e for e in events if e["type"] == "node" and e["node"]["state"] == "expected"]
+    assert [event["node"].get("leaving", "") for event in notices] == ["", "a notice"]
+
+
 def test_strangers_get_nothing(listening):
     key = {"Authorization": f"Bearer {KEY}"}
     assert _post(listening, keeper.PATH, {}) == 401
@@ -268,12 +285,13 @@ def test_a_server_that_falls_silent_ends_the_wait(monkeypatch):
 
 
 def test_messages_arrive_in_their_order_though_calls_fail():
-    taken = []
+    taken, numbers = [], []
     failures = iter([True, False, False])
 
     def answer(request):
         asked = json.loads(request)
         if asked["lines"]:
+            numbers.append(asked["first"])
             if next(failures):
                 raise ConnectionError("for a moment")
             taken.extend(json.loads(line)["type"] for line in asked["lines"])
@@ -285,3 +303,4 @@ def test_messages_arrive_in_their_order_though_calls_fail():
     coordinator.send("end_feed")
     coordinator.close()
     assert taken == ["end_feed", "exit"]
+    assert numbers == [0, 0, 1], "what is sent again has its number"
