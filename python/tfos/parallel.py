@@ -18,7 +18,7 @@ from tfos.base import gpu
 from tfos.errors import BadInputError, TfosError
 from tfos.files import paths
 from tfos.settings import Settings
-from tfos.spark import slots
+from tfos.spark import failures, slots
 from tfos.spark.sessions import spark_context_of
 
 
@@ -69,7 +69,10 @@ def run(
     try:
         return stage.mapPartitionsWithIndex(task).collect()
     except Exception as error:
-        raise TfosError(f"an instance failed: {_remote_traceback(error)}") from error
+        text = _remote_traceback(error)
+        # Spark's own errors say more than the first of their lines.
+        cause = None if isinstance(failures.explained(error), TfosError) else error
+        raise TfosError(f"an instance failed: {text}") from cause
 
 
 def prepare_process(gpu_count: int, index: int = -1, hosts: Sequence[str] = ()) -> None:
@@ -111,22 +114,24 @@ class _Task:
             except Exception as error:
                 raise TfosError(
                     f"instance {index} on {socket.gethostname()}:\n"
-                    f"{_MARK}{traceback.format_exc()}{_MARK}"
-                ) from error
+                    f"{failures.MARK}\n{_traceback(error)}{failures.MARK}"
+                ) from None
         yield result
 
 
-# Around the part of a task's error that is the program's own, to find it again in Spark's report.
-_MARK = "---- instance's traceback ----\n"
+def _traceback(error: Exception) -> str:
+    """Without the frame of this module, in which each begins."""
+    assert error.__traceback__ is not None
+    return "".join(traceback.format_exception(error.with_traceback(error.__traceback__.tb_next)))
 
 
 def _remote_traceback(error: Exception) -> str:
     text = str(error)
-    before, mark, rest = text.partition(_MARK)
+    before, mark, rest = text.partition(failures.MARK)
     if not mark:
         return text
     where = before.rstrip().rpartition("instance ")[2]
-    return f"instance {where}\n{rest.partition(_MARK)[0].rstrip()}"
+    return f"instance {where}\n{rest.partition(failures.MARK)[0].strip()}"
 
 
 def _barrier_hosts() -> list[str]:

@@ -20,7 +20,7 @@ from tfos.cluster.plan import ClusterPlan, ClusterRequest
 from tfos.cluster.progress import Progress
 from tfos.errors import BadInputError
 from tfos.settings import Settings, unknown_key
-from tfos.spark import allocation, profiles, rpc_security, slots
+from tfos.spark import allocation, failures, profiles, rpc_security, slots
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import use_this_python
 from tfos.spark.sessions import context_of
@@ -99,6 +99,7 @@ def start(
 ) -> Cluster:
     """:func:`run` with all that may be asked for. settings: by keyword."""
     sc = context_of(spark)
+    failures.install()
     if not callable(main):
         raise BadInputError(f"the program must be a function of ctx, not {main!r}")
     roles = plan_roles(

@@ -19,5 +19,5 @@ def programs_have_returned(plan: FeedPlan, lost: Exception) -> bool:
 
     returned, failure = _native.why_node_was_lost(plan.to_json())
     if failure:
-        raise NodeFailedError.from_message(json.loads(failure)) from lost
+        raise NodeFailedError.from_message(json.loads(failure)) from None
     return returned

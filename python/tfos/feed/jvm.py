@@ -2,7 +2,8 @@
 DataFrames, and RDDs whose rows Spark holds pickled.
 
 The jar does it (:mod:`tfos.spark.jar`, tfos.internal.feed.FrameFeeder). Here is what the driver
-needs to know of it: how to call it, and what its errors are in Python.
+needs to know of it: how to call it. Its errors are those of Python workers
+(:mod:`tfos.spark.failures`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark import RDD
-
-from tfos import errors
 
 if TYPE_CHECKING:
     from tfos.feed.plan import FeedPlan
@@ -36,21 +34,4 @@ def train_pickled(batches: RDD, plan: FeedPlan) -> list[tuple[int, int]]:
 
 
 def _counts(feed: Callable[..., str], *arguments: Any) -> list[tuple[int, int]]:
-    try:
-        counts = feed(*arguments)
-    except Py4JJavaError as error:
-        explained = _feed_error(error)
-        if explained is None:
-            raise
-        raise explained from error
-    return [(items, moved) for items, moved in json.loads(counts)]
-
-
-def _feed_error(error: Py4JJavaError) -> errors.TfosError | None:
-    """The error of tfos that made a Spark job fail; None when it was another one."""
-    cause = error.java_exception
-    while cause is not None:
-        if cause.getClass().getName() == "tfos.internal.feed.FeedException":
-            return getattr(errors, cause.error())(cause.getMessage())
-        cause = cause.getCause()
-    return None
+    return [(items, moved) for items, moved in json.loads(feed(*arguments))]

@@ -20,7 +20,7 @@ from tfos.errors import BadInputError
 from tfos.files import hadoop_settings
 from tfos.inference import jvm
 from tfos.inference import model as inference_model
-from tfos.spark import arrow_types
+from tfos.spark import arrow_types, failures
 from tfos.spark.sessions import context_of
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ def transform(
     runs if the columns do not fit.
     """
     context = context_of(frame.sparkSession)
+    failures.install()
     plan = model.on(
         _arrow_schema(frame.schema),
         input_mapping,
@@ -95,7 +96,7 @@ class _Task:
             partition = TaskContext.get().partitionId()
             raise BadInputError(
                 f"{self._plan.model.path}, partition {partition}: {error}"
-            ) from error
+            ) from None
 
 
 def quoted(name: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame
 
 from tfos.errors import BadInputError
@@ -42,8 +41,5 @@ def transform(frame: Any, plan: model.Inference) -> DataFrame:
     if not scheme_of(path):
         path = f"file://{path}"  # Hadoop would look for it on the default file system.
     runner = spark.sparkContext._jvm.tfos.internal.inference.FrameInference
-    try:
-        result = runner.transform(frame._jdf, plan.to_json(), path, spark.sparkContext.pythonExec)
-    except IllegalArgumentException as error:
-        raise BadInputError(str(error)) from error
+    result = runner.transform(frame._jdf, plan.to_json(), path, spark.sparkContext.pythonExec)
     return DataFrame(result, spark)

@@ -171,7 +171,7 @@ def _local_directory() -> str:
 
 
 def _fail(link: AgentLink, source: FeedSource | None, step: str, error: BaseException) -> int:
-    text = "".join(traceback.format_exception(error))
+    text = "".join(traceback.format_exception(_from_the_program_on(error)))
     message = "".join(traceback.format_exception_only(error)).strip()
     try:
         print(text, file=sys.stderr, flush=True)
@@ -181,6 +181,14 @@ def _fail(link: AgentLink, source: FeedSource | None, step: str, error: BaseExce
     finally:  # a program may have broken its own streams: the driver hears of the failure even so
         link.send("failed", failure={"step": step, "message": message, "traceback": text})
     return 1
+
+
+def _from_the_program_on(error: BaseException) -> BaseException:
+    """Without the frames of this module at the beginning, which are the same every time."""
+    first = error.__traceback__
+    while first is not None and first.tb_frame.f_code.co_filename == __file__:
+        first = first.tb_next
+    return error if first is None else error.with_traceback(first)
 
 
 def _leave(code: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tfos import _version
 from tfos.errors import BadInputError, TfosError
-from tfos.spark import versions
+from tfos.spark import failures, versions
 from tfos.spark.connect import ConnectContext
 
 #: Where Spark's configuration names the jars that executors have.
@@ -16,7 +16,9 @@ _JARS_OF_EXECUTORS = ("spark.jars", "spark.yarn.dist.jars", "spark.executor.extr
 
 
 def path() -> str:
-    """Absolute path of the jar inside the installed package."""
+    """Absolute path of the jar inside the installed package. What the jar says goes wrong is an
+    error of tfos in this process from now on."""
+    failures.install()
     directory = Path(__file__).resolve().parent.parent / "jars"
     found = sorted(directory.glob("tfos_*.jar"))
     if not found:

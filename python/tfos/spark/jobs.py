@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +13,8 @@ from pyspark import InheritableThread, SparkContext
 from pyspark.rdd import RDD, PipelinedRDD
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
 
-from tfos.spark import versions
+from tfos.errors import TfosError
+from tfos.spark import failures, versions
 from tfos.spark.connect import ConnectContext, ConnectJobGroup, ConnectTasks
 
 _CANCEL_INTERVAL_SECONDS = 0.2
@@ -196,6 +196,9 @@ def use_this_python(sc: Any) -> None:
 def first_cause(error: Exception) -> str:
     """The sentence of tfos in Spark's long report of a failed task; the report's first line when
     there is none."""
+    found = failures.explained(error)
+    if isinstance(found, TfosError):
+        return str(found)
     text = str(error)
     if "No module named 'tfos'" in text:
         return (
@@ -204,8 +207,7 @@ def first_cause(error: Exception) -> str:
             "the right one with PYSPARK_PYTHON or spark.pyspark.python (it is python3 of the PATH "
             "unless they say otherwise)"
         )
-    found = re.findall(r"^tfos\.errors\.\w+: (.*)$", text, re.MULTILINE)
-    return found[0] if found else text.partition("\n")[0]
+    return text.partition("\n")[0]
 
 
 def pickled_batches(rdd: RDD) -> RDD | None:

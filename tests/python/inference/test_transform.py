@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -108,7 +109,7 @@ def test_a_library_of_ops_that_is_none(spark, models, model_runner, tmp_path):
         str(models / "custom"), op_libraries=(str(tmp_path / "none.so"),), threads=1
     )
     result = frames.transform(spark.range(5).withColumnRenamed("id", "n"), model)
-    with pytest.raises(SPARK_ERRORS, match="none.so can't be loaded as a library of ops"):
+    with pytest.raises(BadInputError, match="none.so can't be loaded as a library of ops"):
         result.collect()
 
 
@@ -117,8 +118,12 @@ def test_a_null_is_an_error_with_column_row_and_partition(spark, others, model_r
         "cast(nullif(id, 17) as float) AS x", "1f AS y"
     )
     result = frames.transform(frame, others("two"), batch_size=4)
-    with pytest.raises(SPARK_ERRORS, match=r"others, partition 1: column x has a null in row 7"):
+    with pytest.raises(BadInputError) as raised:
         result.collect()
+    assert re.fullmatch(
+        r"(file:)?/\S+/others, partition 1: column x has a null in row 7[^\n]*", str(raised.value)
+    )
+    assert raised.value.__cause__ is None, "Spark's frames say nothing"
 
 
 def test_a_column_that_is_there_twice_is_no_input(spark, others, model_runner):

@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import IllegalArgumentException
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame
 
@@ -17,6 +16,7 @@ import tfos
 from support.jvm import strings, values
 from support.spark_errors import SPARK_ERRORS
 from tfos import inference
+from tfos.errors import BadInputError
 
 
 def run(model, frame):
@@ -140,7 +140,7 @@ def test_vectors_images_fixed_rows_and_tensorflow_1(new, spark, models):
 def test_what_does_not_fit_is_said_before_anything_runs(old, new, spark, models):
     frame = spark.createDataFrame([("a", 1.0)], "word string, pair double")
     model = old.TFModel().setModel(str(models / "text")).setOutputMapping({"nothing": "y"})
-    with pytest.raises(IllegalArgumentException) as error:
+    with pytest.raises(BadInputError) as error:
         run(model, frame)
     for part in (
         f"file:{models}/text",
@@ -149,18 +149,16 @@ def test_what_does_not_fit_is_said_before_anything_runs(old, new, spark, models)
         "The columns: word string",
     ):
         assert part in str(error.value)
-    with pytest.raises(IllegalArgumentException, match="outputMapping is empty"):
+    with pytest.raises(BadInputError, match="outputMapping is empty"):
         run(old.TFModel().setModel(str(models / "text")), frame)
-    with pytest.raises(IllegalArgumentException, match="/keras would be one"):
+    with pytest.raises(BadInputError, match="/keras would be one"):
         run(new.ml.TensorFlowModel().setModelDir(str(models)), frame)
-    with pytest.raises(
-        IllegalArgumentException, match="no such signature|has no signature|'absent'"
-    ):
+    with pytest.raises(BadInputError, match="no such signature|has no signature|'absent'"):
         run(
             new.ml.TensorFlowModel().setModelDir(str(models / "text")).setSignature("absent"), frame
         )
     twice = spark.createDataFrame([(1.0, 2.0, 3.0)], "x float, y float, difference float")
-    with pytest.raises(IllegalArgumentException, match="column difference would be there twice"):
+    with pytest.raises(BadInputError, match="column difference would be there twice"):
         run(new.ml.TensorFlowModel().setModelDir(str(models / "others")).setSignature("two"), twice)
 
 
@@ -174,7 +172,7 @@ def test_a_null_is_an_error_with_column_row_and_partition(new, spark, models):
         .setSignature("two")
         .setBatchSize(4)
     )
-    with pytest.raises(SPARK_ERRORS, match=r"partition 1: column x has a null in row 7") as error:
+    with pytest.raises(BadInputError, match=r"partition 1: column x has a null in row 7") as error:
         run(model, frame).collect()
     assert str(models / "others") in str(error.value)
 

@@ -7,13 +7,13 @@ import re
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import IllegalArgumentException
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame, functions
 
 from support.jvm import values
 from support.spark_errors import SPARK_ERRORS
 from tfos import records
+from tfos.errors import BadInputError
 from tfos.records import files as record_files
 from tfos.records.spark import types
 
@@ -107,7 +107,7 @@ def test_hints_come_first_and_types_that_do_not_fit_are_said(
         DataFrame(
             new.TFRecords.load(spark._jsparkSession, str(tmp_path / "data"), wrong), spark
         ).collect()
-    with pytest.raises(IllegalArgumentException, match="column m is map<int,int>: make an array"):
+    with pytest.raises(BadInputError, match="column m is map<int,int>: make an array"):
         new.TFRecords.save(spark.sql("SELECT map(1, 2) AS m")._jdf, str(tmp_path / "none"))
     assert not (tmp_path / "none").exists()
 
@@ -175,5 +175,5 @@ def test_schema_hints(old, text, wanted):
     ],
 )
 def test_text_that_is_no_schema_hint(old, text, message):
-    with pytest.raises(IllegalArgumentException, match=re.escape(message)):
+    with pytest.raises(BadInputError, match=re.escape(message)):
         old.SimpleTypeParser.parse(text)

@@ -12,7 +12,6 @@ from pyspark.sql import functions
 
 import tfos.ml
 from support.programs import ml as ml_programs
-from support.spark_errors import SPARK_ERRORS
 from tensorflowonspark import TFCluster, pipeline
 from tfos.errors import BadInputError
 from tfos.inference import model as inference_model
@@ -167,7 +166,7 @@ def test_what_does_not_fit_is_said_before_anything_runs(words, text_model):
             {text_model.outputMapping: {"upper": "word"}, text_model.binaryOutputs: []}
         ).transform(words)
     nulls = words.withColumn("word", functions.expr("if(id = 11, null, word)")).coalesce(1)
-    with pytest.raises(SPARK_ERRORS, match="partition 0: column word has a null in row 11"):
+    with pytest.raises(BadInputError, match="partition 0: column word has a null in row 11"):
         text_model.transform(nulls).collect()
 
 

@@ -23,7 +23,7 @@ from tfos.records.listing import ListedFile
 from tfos.records.spark import jobs, types
 from tfos.records.spark import writer as records_spark_writer
 from tfos.records.spark.source import FORMAT, source_of
-from tfos.spark import jar, versions
+from tfos.spark import failures, jar, versions
 from tfos.spark.connect import is_connect
 from tfos.spark.sessions import context_of
 
@@ -42,6 +42,7 @@ def register(spark: Any) -> None:
             properties and ``spark.tfos.hadoop.*`` settings go to Hadoop's client of this process
             as well (:func:`tfos.files.hadoop_settings.adopt`).
     """
+    failures.install()
     if _is_in_jvm(spark):
         hadoop_settings.adopt(hadoop_settings.of_session(spark.sparkContext))
     else:
@@ -106,6 +107,7 @@ def save_tfrecords(
     """
     path = os.fspath(path)
     context_of(frame.sparkSession)
+    failures.install()
     partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     check_writable(frame, mode, partition_by, options)
     if _is_in_jvm(frame.sparkSession):
