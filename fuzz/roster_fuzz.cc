@@ -116,6 +116,7 @@ class Coordinator {
     Apply(std::visit(
         Overloaded{
             [&](const EndEpoch& ended) { return roster_.EndEpoch(ended); },
+            [&](const AbandonEpoch& abandoned) { return roster_.AbandonEpoch(abandoned); },
             [&](const EndFeed&) { return roster_.EndFeed(now_); },
             [&](const NodeLeaving& leaving) { return roster_.Leave(leaving, now_); },
             [&](const Stop& stop) { return roster_.StopAll(stop, now_); },

@@ -12,6 +12,7 @@
 #include "base/time/deadline.h"
 #include "control/messages/leaving_nodes.h"
 #include "control/messages/parts/metric_names.h"
+#include "feed/feeder/feed_plan.h"
 #include "feed/feeder/pass_rows.h"
 
 namespace tfos::node {
@@ -92,6 +93,14 @@ struct AgentLink::State {
     if (!feed) return;
     if (const auto* ended = std::get_if<control::EndEpoch>(&command)) {
       feed->server().EndEpoch(ended->queue, static_cast<std::uint32_t>(ended->epoch));
+    } else if (const auto* abandoned = std::get_if<control::AbandonEpoch>(&command)) {
+      const Result<feed::JobId> job = feed::ReadJobId(abandoned->job);
+      if (!job.ok()) {
+        LogWarning("the end of an interrupted job is left out: {}", job.status().ToString());
+        return;
+      }
+      feed->server().AbandonEpoch(abandoned->queue, static_cast<std::uint32_t>(abandoned->epoch),
+                                  *job);
     } else if (const auto* tickets = std::get_if<control::StepTickets>(&command)) {
       std::vector<feed::RowPass> passes;
       for (const control::RowPass& pass : tickets->passes) {

@@ -145,10 +145,10 @@ class Cluster:
         Raises :class:`BadInputError` before anything is fed for data that can't be;
         :class:`tfos.errors.NodeFailedError` for the cluster's first failure, also where a feed task
         noticed it; :class:`tfos.errors.ClusterTimeoutError` where nodes are not ready to be fed
-        within ``feed_timeout``; and Spark's own errors, which name ``FeedTimeoutError`` where a
-        node took nothing for as long. Interrupted
-        (Ctrl-C, a notebook's stop button), it cancels its Spark job; the nodes keep what they have
-        got, and can be fed again (in the same epoch, unless they cache it) or shut down.
+        within ``feed_timeout``; :class:`tfos.errors.FeedTimeoutError` where a node took nothing for
+        as long, and other errors of the feed; and Spark's own for what fails outside of tfos.
+        Interrupted (Ctrl-C, a notebook's stop button), it cancels its Spark job. What the nodes
+        have got by then is a part of the next epoch that is fed, and is not cached.
         """
         self._check_feedable(queue)
         if cache is not None and self._settings.max_lost_nodes:
@@ -419,8 +419,9 @@ class Cluster:
             lambda: self._coordinator.finished, self._settings.stop_grace + _END_MARGIN_SECONDS
         )
         self._ended.set()
-        self._show_progress("ended", last=True)
-        self._progress.say_ledger(self.ledger(), self._coordinator.failure is not None)
+        failed = self._coordinator.failure is not None
+        self._show_progress("failed" if failed else "ended", last=True)
+        self._progress.say_ledger(self.ledger(), failed)
         if self._coordinator.executor_id is None:
             self._report.keep()
         if cancel and self._coordinator.finished:

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 _FAILED_LINGER_SECONDS = 30.0
 
-FINAL_STATES = frozenset({"done", "failed", "lost"})
+FINAL_STATES = frozenset({"done", "failed", "lost", "stopped"})
 
 
 def node_name(node: Mapping[str, Any]) -> str:

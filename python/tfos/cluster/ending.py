@@ -70,7 +70,9 @@ class Ending:
         if not self._await(lambda: coordinator.finished, self._stop_grace + _KILL_SECONDS):
             logger.warning(
                 "%s did not end, and nobody said why; the cluster is closed without",
-                ", ".join(node_name(n) for n in coordinator.nodes() if n["state"] != "done"),
+                ", ".join(
+                    node_name(n) for n in coordinator.nodes() if n["state"] not in FINAL_STATES
+                ),
             )
 
     def await_training(self, timeout: float | None) -> list[str]:

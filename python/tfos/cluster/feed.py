@@ -9,7 +9,7 @@ import secrets
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from tfos.feed import frames, jvm, shuffling
 from tfos.feed.plan import FeedPlan, Replay
 from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
 from tfos.settings import Settings
-from tfos.spark import arrow_types, jar, row_order
+from tfos.spark import arrow_types, failures, jar, row_order
 from tfos.spark.connect import is_connect
 from tfos.spark.jobs import SparkJobs, pickled_batches
 
@@ -55,6 +55,17 @@ def warn_of_order(source: Any) -> None:
             "is repeated, it compares them, and fails where they differ. To be safe, persist() or "
             "checkpoint() them, or sort them by a key that is different in each row"
         )
+
+
+@dataclass(frozen=True)
+class _Epoch:
+    """What one Spark job feeds to a queue."""
+
+    queue: str
+    #: Of the queue's epochs, which count through the cluster's life.
+    number: int = 0
+    replay: Replay = field(default_factory=Replay)
+    job_id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
 
 
 class ClusterFeed:
@@ -104,7 +115,7 @@ class ClusterFeed:
             return {
                 "items_read": self._ledger.read,
                 "items_moved": self._ledger.moved,
-                "pickled_batches": self._ledger.batches,
+                "unit": self._ledger.unit,
                 "cut_short": self._ledger.cut_short,
             }
 
@@ -119,7 +130,7 @@ class ClusterFeed:
     def nobody_wants_rows(self) -> bool:
         terminated = self._coordinator.terminated_nodes()
         # A node that failed does not count: its failure is about to be raised.
-        content = ("done", "lost") if self._settings.max_lost_nodes else ("done",)
+        content = {"done", "stopped"} | ({"lost"} if self._settings.max_lost_nodes else set())
         return all(
             node["node_id"] in terminated or node["state"] in content for node in self.fed_nodes()
         )
@@ -143,7 +154,7 @@ class ClusterFeed:
 
     def infer_rdd(self, rdd: Any, timeout: float, queue: str) -> Any:
         """An RDD of what the programs answer, in the order of each partition's rows."""
-        source, plan = self._feed_plan(rdd, timeout, queue)
+        source, plan = self._feed_plan(rdd, timeout, _Epoch(queue))
         return source.mapPartitionsWithIndex(InferenceFeeder(plan), preservesPartitioning=True)
 
     def infer_frame(
@@ -151,7 +162,7 @@ class ClusterFeed:
     ) -> Any:
         """The DataFrame that was planned."""
         feeder = ArrowInferenceFeeder(
-            self._plan(False, timeout, queue),
+            self._plan(False, timeout, _Epoch(queue)),
             wanted.names,
             wanted.keys,
             wanted.fed,
@@ -188,14 +199,17 @@ class ClusterFeed:
                 mixed = name == queue  # validation needs no other order
                 replay = plan.replay if mixed else replace(plan.replay, shuffle_seed=0)
                 first, last = self._take_epochs(name, 1 + replay.epochs)
+                epoch = _Epoch(name, first, replay)
                 try:
-                    feed(plan.seed_of_job(job) if mixed else 0, feed_timeout, name, first, replay)
+                    feed(plan.seed_of_job(job) if mixed else 0, feed_timeout, epoch)
                 except BaseException:
                     # Interrupted, or rows that can't be fed: what the nodes have got of the epoch
                     # is part of the next one, as a pass without a batch would end ``repeat()``.
-                    # What they cache of it must not be.
-                    if not replay.epochs:
-                        self._take_epochs(name, -1)
+                    # It is not whole, so it must not be replayed.
+                    self._take_epochs(name, -(1 + replay.epochs))
+                    self._coordinator.send(
+                        "abandon_epoch", queue=name, epoch=first, job=epoch.job_id.hex()
+                    )
                     raise
                 self._coordinator.send("end_epoch", queue=name, epoch=last)
 
@@ -207,8 +221,8 @@ class ClusterFeed:
         """Feeds what came in one interval of a stream, between the feeds of other threads."""
         with self._turn(queue):
             with self._lock:
-                epoch = self._epochs.get(queue, 0)
-            self._feed_rdd(rdd, 0, timeout, queue, epoch, Replay())
+                number = self._epochs.get(queue, 0)
+            self._feed_rdd(rdd, 0, timeout, _Epoch(queue, number))
 
     def _take_epochs(self, queue: str, count: int) -> tuple[int, int]:
         """The first and the last number of the queue's next epochs."""
@@ -234,18 +248,14 @@ class ClusterFeed:
                 + "; ".join(f"{node_name(n)} is {n['state']} ({n['detail']})" for n in missing())
             )
 
-    def _feed_plan(
-        self, rdd: Any, timeout: float, queue: str, epoch: int = 0, replay: Replay = Replay()
-    ) -> tuple[Any, FeedPlan]:
+    def _feed_plan(self, rdd: Any, timeout: float, epoch: _Epoch) -> tuple[Any, FeedPlan]:
         """The RDD to feed from and the plan for its tasks, once every fed node listens."""
         # Where rows may not be pickles, Spark's batches are opened by its own workers.
         pickled = pickled_batches(rdd) if self._settings.feed_pickle else None
         source = rdd if pickled is None else pickled
-        return source, self._plan(pickled is not None, timeout, queue, epoch, replay)
+        return source, self._plan(pickled is not None, timeout, epoch)
 
-    def _plan(
-        self, pickled: bool, timeout: float, queue: str, epoch: int = 0, replay: Replay = Replay()
-    ) -> FeedPlan:
+    def _plan(self, pickled: bool, timeout: float, epoch: _Epoch) -> FeedPlan:
         if not 0 < timeout < _MOST_SECONDS:
             raise BadInputError(
                 f"feed_timeout={timeout!r}: seconds, above 0 and below {_MOST_SECONDS:g}"
@@ -268,38 +278,39 @@ class ClusterFeed:
             encrypt=self._settings.encrypt,
             endpoints=endpoints,
             coordinator=(self._coordinator.address, self._coordinator.port),
-            job_id=secrets.token_bytes(16),
-            queue=queue,
+            job_id=epoch.job_id,
+            queue=epoch.queue,
             timeout=timeout,
             answer_timeout=self._settings.node_answer_timeout,
             region_bytes=self._settings.feed_region,
             chunk_bytes=self._settings.feed_chunk,
-            epoch=epoch,
+            epoch=epoch.number,
             pickle=self._settings.feed_pickle,
             pickled=pickled,
-            replay=replay,
+            replay=epoch.replay,
             until_read=self._settings.max_lost_nodes > 0,
             check_retries=self._settings.feed_check_retries,
         )
 
-    def _feed_rdd(
-        self, rdd: Any, seed: int, timeout: float, queue: str, epoch: int, replay: Replay
-    ) -> None:
+    def _feed_rdd(self, rdd: Any, seed: int, timeout: float, epoch: _Epoch) -> None:
         """Feeds one epoch, in an order of its own unless ``seed`` is 0."""
         if self.nobody_wants_rows() or rdd.getNumPartitions() == 0:
             return
         ordered = shuffling.shuffled_rdd(rdd, seed) if seed else rdd
-        source, plan = self._feed_plan(ordered, timeout, queue, epoch, replay)
+        source, plan = self._feed_plan(ordered, timeout, epoch)
         if plan.pickled and self._feeds_by_jvm():
             collect = partial(jvm.train_pickled, source, plan)
         else:
             collect = source.mapPartitionsWithIndex(TrainFeeder(plan)).collect
-        self._count(self._run_feed(collect), plan.pickled)
+        self._run_and_count(collect, plan.pickled)
 
-    def _count(self, counts: list[Any], pickled: bool) -> None:
-        """Enters what a job's tasks did, and shows it."""
+    def _run_and_count(self, collect: Callable[[], list[Any]], pickled: bool) -> None:
+        """Runs a job that trains, enters what its tasks did, and shows it."""
         with self._lock:
-            self._ledger.count_job(counts, pickled)
+            self._ledger.begin_job(pickled)
+        counts = self._run_feed(collect)
+        with self._lock:
+            self._ledger.count_job(counts)
         self._show_progress("feeding")
 
     def _frame_feed(self, frame: Any, decimals: str | None) -> Callable[..., None]:
@@ -309,18 +320,18 @@ class ClusterFeed:
         source, names = arrow_types.as_arrow_source(frame)
         by_jvm = self._feeds_by_jvm()
 
-        def feed(seed: int, timeout: float, queue: str, epoch: int, replay: Replay) -> None:
+        def feed(seed: int, timeout: float, epoch: _Epoch) -> None:
             ordered = source
             if seed:
                 shuffle = partial(shuffling.shuffled_frame, source, seed)
                 ordered = self._ask_spark("shuffle", shuffle)
-            plan = self._plan(False, timeout, queue, epoch, replay)
+            plan = self._plan(False, timeout, epoch)
             if by_jvm:
                 collect = partial(jvm.train, ordered, plan, names, decimals)
             else:
                 feeder = ArrowTrainFeeder(plan, names, decimals)
                 collect = ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect
-            self._count(self._run_feed(collect), False)
+            self._run_and_count(collect, False)
 
         return feed
 
@@ -369,9 +380,8 @@ class ClusterFeed:
         return []
 
     def _raise_explained(self, error: Exception) -> None:
-        """Raises the cluster's failure if ``error`` came of one, else ``error`` itself."""
-        if isinstance(error, (NodeLostError, NodeFailedError)) or any(
-            name in str(error) for name in ("NodeLostError", "NodeFailedError")
-        ):
+        """Raises the cluster's failure if ``error`` came of one, else what the task said."""
+        found = failures.explained(error)
+        if isinstance(found, (NodeLostError, NodeFailedError)):
             self._coordinator.wait(lambda: False, _EXPLANATION_SECONDS)
-        raise error
+        raise found from None

@@ -11,13 +11,15 @@ from typing import Any
 class Ledger:
     """How many rows were fed, delivered, read and dropped; :meth:`lines` shows it as text.
 
-    An item is what a feed task counts: a row, or a batch of rows that Spark had already pickled.
-    tfos passes such a batch on unopened, and learns how many rows it holds when the program reads
-    it. Rows of zeros, which ``remainder="pad"`` adds, are in no count.
+    An item is what a feed task counts, and :attr:`unit` says which it is: a row, or a batch of rows
+    that Spark had already pickled. tfos passes such a batch on unopened, and learns how many rows
+    it holds when the program reads it. Rows of zeros, which ``remainder="pad"`` adds, are in no
+    count.
 
     Attributes:
         read: items that Spark's tasks read and delivered; those of retried tasks count once.
-        batches: whether some items were pickled batches, not rows.
+        batches: whether some items were pickled batches.
+        rows: whether some items were rows.
         moved: how many items were sent again, because the node that had them was lost.
         cut_short: whether a job was cancelled, because no node wanted more rows; then ``read`` may
             be too low.
@@ -35,18 +37,23 @@ class Ledger:
 
     read: int = 0
     batches: bool = False
+    rows: bool = False
     moved: int = 0
     cut_short: bool = False
     nodes: dict[str, dict[str, int]] = field(default_factory=dict)
     asked_for_more: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
 
-    def count_job(self, counts: Iterable[tuple[int, int]], batches: bool) -> None:
+    def begin_job(self, batches: bool) -> None:
+        """For tfos itself: a job begins to feed pickled batches, or rows."""
+        self.batches |= batches
+        self.rows |= not batches
+
+    def count_job(self, counts: Iterable[tuple[int, int]]) -> None:
         """For tfos itself: adds what the tasks of a job have fed, and how much of it they moved."""
         for items, moved in counts:
             self.read += items
             self.moved += moved
-        self.batches |= batches
 
     def update(self, nodes: Iterable[dict[str, Any]]) -> None:
         """For tfos itself: takes the nodes' own counts from their metrics."""
@@ -76,6 +83,14 @@ class Ledger:
             self.nodes[name] = count
 
     @property
+    def unit(self) -> str:
+        """What an item is: "rows", "pickled batches", or "rows and pickled batches" where some
+        jobs have fed rows and others batches."""
+        if not self.batches:
+            return "rows"
+        return "rows and pickled batches" if self.rows else "pickled batches"
+
+    @property
     def delivered(self) -> int:
         """Items delivered to all nodes together."""
         return sum(count["delivered"] for count in self.nodes.values())
@@ -95,12 +110,16 @@ class Ledger:
         count = self.nodes[name]
         return count.get("left", count["unread"])
 
+    def _some(self, count: int) -> str:
+        """So many items, in words."""
+        return f"{count:,} {self.unit}"
+
     def complaint(self) -> str | None:
         """What doesn't add up; None when everything does."""
         known = not (self.cut_short or self.lost or self.moved)
         if known and self.delivered != self.read:
             return (
-                f"the feed tasks delivered {self.read:,} {self._unit} and the nodes count "
+                f"the feed tasks delivered {self._some(self.read)} and the nodes count "
                 f"{self.delivered:,}"
             )
         for name, count in sorted(self.nodes.items()):
@@ -116,14 +135,19 @@ class Ledger:
         if self.cut_short and not self.read:
             read = "not known"  # no job has ended well
         lines = [
-            f"ledger | {self._unit} read from Spark: {read}, delivered to nodes: {self.delivered:,}"
+            f"ledger | {self.unit} read from Spark: {read}, delivered to nodes: {self.delivered:,}"
         ]
+        if self.batches:
+            lines.append(
+                "ledger | a pickled batch holds several rows: Spark had packed them, and tfos "
+                "passed them on unopened. What a program reads is counted in rows"
+            )
         if self.moved:
             lines[0] += f", moved from lost nodes: {self.moved:,}"
         for name, count in sorted(self.nodes.items()):
-            words = [f"{count['delivered']:,} {self._unit} delivered"]
+            words = [f"{self._some(count['delivered'])} delivered"]
             if count["replayed"]:
-                words.append(f"{count['replayed']:,} replayed")
+                words.append(f"{self._some(count['replayed'])} replayed")
             words.append(f"{count['rows_read']:,} rows read by the program")
             if count["rows_read_elsewhere"]:
                 words.append(f"{count['rows_read_elsewhere']:,} by that of a lost node")
@@ -134,17 +158,14 @@ class Ledger:
             if count["rows_dropped"]:
                 words.append(f"{count['rows_dropped']:,} dropped as remainder")
             if left := self._left(name):
-                words.append(f"{left:,} left unread")
+                # Where all items are rows, so is this.
+                words.append(f"{self._some(left)} left unread")
             if name in self.lost:
                 words.append("lost (as of its last word)")
             lines.append(f"ledger | {name}: " + ", ".join(words))
         for name in sorted(self.lost - self.nodes.keys()):
             lines.append(f"ledger | {name}: lost before its first word")
         return lines
-
-    @property
-    def _unit(self) -> str:
-        return "pickled batches" if self.batches else "rows"
 
 
 #: The counts of a node and the metrics that they come as.

@@ -15,8 +15,9 @@ class NodeStatus:
         node_id: number of the node in the cluster, from 0.
         job_name: its role.
         task_index: its number among the nodes of that role.
-        state: ``expected``, ``registered``, ``starting``, ``running``, ``draining``, ``done``,
-            ``failed`` or ``lost``.
+        state: ``expected``, ``registered``, ``starting``, ``running``, ``draining``, ``done``
+            (its program returned), ``failed``, ``lost``, or ``stopped`` (its program had not
+            returned when the cluster failed or was told to stop).
         detail: more about the state, for people.
         leaving: why Spark is about to take its executor away; empty as long as it is not.
         host: where it runs.

@@ -222,6 +222,8 @@ void Agent::OnCommand(const AgentCommand& command) {
     Handle(AgentEvent::kStartAsked, details);
   } else if (const auto* ended = std::get_if<EndEpoch>(&command)) {
     tell_node(*ended);
+  } else if (const auto* abandoned = std::get_if<AbandonEpoch>(&command)) {
+    tell_node(*abandoned);
   } else if (const auto* tickets = std::get_if<StepTickets>(&command)) {
     tell_node(*tickets);
   } else if (std::holds_alternative<EndFeed>(command)) {

@@ -34,7 +34,8 @@ bool IsIn(const json& node, NodeState state) {
 }
 
 bool HasEnded(const json& node) {
-  return IsIn(node, NodeState::kDone) || IsIn(node, NodeState::kLost);
+  return IsIn(node, NodeState::kDone) || IsIn(node, NodeState::kLost) ||
+         IsIn(node, NodeState::kStopped);
 }
 
 bool ProgramsHaveReturned(const std::set<int>& fed, const AskCoordinator& ask) {

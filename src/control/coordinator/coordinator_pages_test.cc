@@ -25,7 +25,7 @@ TEST_F(CoordinatorTest, ThePageAndItsDataShowHowTheRunHasGone) {
         {"doing", "feeding"},
         {"items_read", 7},
         {"items_moved", 0},
-        {"pickled_batches", false},
+        {"unit", "rows"},
         {"cut_short", false}});
   ASSERT_FALSE(WaitFor("metrics").is_null());
   const std::string key = KeyOf(Purpose::kRead).ToHex();

@@ -66,8 +66,9 @@ struct OpenTunnel {
   int number = 0;
 };
 
-using AgentCommand = std::variant<StartNode, EndEpoch, StepTickets, Regroup, FormedGroup, EndFeed,
-                                  NodeLeaving, Stop, Refused, StandBy, OpenTunnel, UnknownMessage>;
+using AgentCommand =
+    std::variant<StartNode, EndEpoch, AbandonEpoch, StepTickets, Regroup, FormedGroup, EndFeed,
+                 NodeLeaving, Stop, Refused, StandBy, OpenTunnel, UnknownMessage>;
 
 /// `start` in two pieces that follow each other on the wire, so that all nodes of a large cluster
 /// share the long one: what is the node's own, and the cluster specification with all nodes.

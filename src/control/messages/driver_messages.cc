@@ -50,7 +50,7 @@ void Describe(F& f, M& m) {
   f.Required("doing", m.doing);
   f.Required("items_read", m.items_read, kCount);
   f.Required("items_moved", m.items_moved, kCount);
-  f.Required("pickled_batches", m.pickled_batches);
+  f.Required("unit", m.unit);
   f.Required("cut_short", m.cut_short);
 }
 

@@ -65,7 +65,7 @@ struct Activity {
   std::string doing;
   std::int64_t items_read = 0;   ///< From Spark, by tasks that have ended.
   std::int64_t items_moved = 0;  ///< Of those, from lost nodes to others.
-  bool pickled_batches = false;  ///< Items are not rows but batches of them.
+  std::string unit;              ///< What an item is, for people: "rows", "pickled batches".
   bool cut_short = false;        ///< What some tasks have read is not known.
 };
 
@@ -77,7 +77,7 @@ struct Exit {
 /// heartbeats.
 Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout);
 
-using DriverMessage = std::variant<StartCluster, EndEpoch, EndFeed, NodeLeaving, Stop,
+using DriverMessage = std::variant<StartCluster, EndEpoch, AbandonEpoch, EndFeed, NodeLeaving, Stop,
                                    DriverFailure, Activity, Exit, UnknownMessage>;
 
 // From the coordinator to the driver.

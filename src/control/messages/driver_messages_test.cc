@@ -13,11 +13,12 @@ std::vector<std::string> Examples<DriverMessage>() {
           "service_jobs":["ps"],"tensorboard_node":1,"registration_timeout_ms":1000,
           "start_timeout_ms":1000,"heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"max_lost_nodes":1,"min_nodes":2,"log_level":"INFO"})",
       R"({"type":"end_epoch","epoch":3,"queue":"input"})",
+      R"({"type":"abandon_epoch","epoch":3,"job":"00ff","queue":"input"})",
       R"({"type":"end_feed"})",
       R"({"type":"leaving","node_id":1,"reason":"r"})",
       R"({"type":"stop","reason":"r","grace_ms":5000})",
       R"({"type":"fail","node":-1,"step":"launch","message":"m","traceback":"t","log_tail":[],"lost":false})",
-      R"({"type":"activity","doing":"feeding","items_read":7,"items_moved":1,"pickled_batches":false,"cut_short":true})",
+      R"({"type":"activity","doing":"feeding","items_read":7,"items_moved":1,"unit":"rows","cut_short":true})",
       R"({"type":"exit"})",
   };
 }

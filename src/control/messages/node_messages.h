@@ -61,8 +61,8 @@ struct Ping {
   static constexpr std::string_view kType = "ping";
 };
 
-using NodeCommand = std::variant<NodeBootstrap, EndEpoch, StepTickets, Regroup, FormedGroup,
-                                 EndFeed, NodeLeaving, Stop, Ping, UnknownMessage>;
+using NodeCommand = std::variant<NodeBootstrap, EndEpoch, AbandonEpoch, StepTickets, Regroup,
+                                 FormedGroup, EndFeed, NodeLeaving, Stop, Ping, UnknownMessage>;
 
 // From a node to its agent.
 

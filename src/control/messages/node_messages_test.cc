@@ -16,6 +16,7 @@ std::vector<std::string> Examples<NodeCommand>() {
           "gpu_fraction":0.0,"coordinator":{"address":"10.0.0.5","port":1},
           "heartbeat_interval_ms":1000,"node":{},"payload_bytes":3})",
       R"({"type":"end_epoch","epoch":3,"queue":"input"})",
+      R"({"type":"abandon_epoch","epoch":3,"job":"00ff","queue":"input"})",
       R"({"type":"step_tickets","queue":"input","epoch":3,"granted":5,"final":true,"longest":7,
           "ending":true,"passes":[{"from":0,"to":1,"rows":9,"address":"10.0.0.6","feed":{"socket":"s","port":7}}],
           "missing":["worker:1"]})",

@@ -150,7 +150,7 @@ const tfos = {};
   tfos.dateAndClock = (date) =>
     `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${tfos.clock(date)}`;
 
-  const FINAL = new Set(["done", "failed", "lost"]);
+  const FINAL = new Set(["done", "failed", "lost", "stopped"]);
 
   /** Of such a node, what it has counted still holds. What it held then, it holds no longer. */
   tfos.hasEnded = (node) => FINAL.has(node.state);

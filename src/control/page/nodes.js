@@ -41,8 +41,8 @@
     ],
     rows: [
       NODE,
-      count("items_delivered", "Delivered"), count("rows", "Read"), count("items_unread", "Unread"),
-      count("items_replayed", "Replayed", {minor: true}), count("rows_dropped", "Dropped", {minor: true}),
+      count("items_delivered", "Delivered", {items: true}), count("rows", "Read"), count("items_unread", "Unread", {items: true}),
+      count("items_replayed", "Replayed", {items: true, minor: true}), count("rows_dropped", "Dropped", {minor: true}),
       count("rows_passed_on", "Passed on", {minor: true}), count("rows_taken_over", "Taken over", {minor: true}),
       count("rows_read_elsewhere", "Read elsewhere", {minor: true}),
     ],
@@ -92,9 +92,11 @@
       new ResizeObserver(() => this.draw()).observe(this.scroller);
     }
 
-    /** nodes: of /v1/status, each with its `metrics`, `rate`, `waits` and `cpu`. */
-    show(nodes) {
+    /** nodes: of /v1/status, each with its `metrics`, `rate`, `waits` and `cpu`. unit: what an item
+     *  of the feed is. */
+    show(nodes, unit) {
       this.nodes = nodes;
+      this.unit = unit;
       if (!this.chosen && nodes.length <= MOST_PICKED) this.picked = nodes.map((node) => node.node_id);
       this.arrange();
       this.drawLegend();
@@ -127,7 +129,8 @@
     }
 
     drawHead(columns, by) {
-      const head = JSON.stringify([columns.map((column) => column.id), by.id, this.order.down]);
+      const title = (column) => column.title + (column.items && this.unit !== "rows" ? ` (${this.unit})` : "");
+      const head = JSON.stringify([columns.map(title), by.id, this.order.down]);
       if (head === this.head) return;
       this.head = head;
       const kept = document.activeElement?.dataset?.sort;
@@ -137,7 +140,7 @@
       }, element("button", {type: "button", "data-sort": column.id, onclick: () => {
         this.order = {id: column.id, down: this.order.id === column.id ? !this.order.down : Boolean(column.number)};
         this.arrange();
-      }}, column.title)));
+      }}, title(column))));
       this.table.tHead.replaceChildren(element("tr", {}, ...cells));
       if (kept) this.table.tHead.querySelector(`[data-sort="${kept}"]`)?.focus();
     }

@@ -46,10 +46,10 @@
     if (status.failure) return ["failed", "failed"];
     const states = new Set(status.nodes.map((node) => node.state));
     const only = (...names) => [...states].every((state) => names.includes(state));
-    if (only("done", "failed", "lost")) return ["finished", "done"];
+    if (only("done", "failed", "lost", "stopped")) return states.has("stopped") ? ["stopped", "stopped"] : ["finished", "done"];
     if (states.has("expected")) return ["forming", "registered"];
     if (only("registered", "starting")) return ["starting programs", "registered"];
-    if (only("draining", "done", "lost")) return ["finishing", "draining"];
+    if (only("draining", "done", "lost", "stopped")) return ["finishing", "draining"];
     return ["running", "running"];
   }
 
@@ -127,10 +127,9 @@
   }
 
   function drawLedger(past) {
-    const {items_read: read, items_moved: moved, pickled_batches: batches, cut_short: cut} = past.activity;
-    const unit = batches ? "pickled batches" : "rows";
+    const {items_read: read, items_moved: moved, unit, cut_short: cut} = past.activity;
     byId("ledger").textContent = read > 0
-      ? `Ledger: ${cut ? "at least " : ""}${number(read)} ${unit} read from Spark by tasks that have ended${moved ? `, ${number(moved)} moved from lost nodes` : ""}. The view "Rows" shows what became of them.`
+      ? `Ledger: ${cut ? "at least " : ""}${number(read)} ${unit} read from Spark by tasks that have ended${moved ? `, ${number(moved)} ${unit} moved from lost nodes` : ""}. The view "Rows" shows what became of them.`
       : "";
   }
 
@@ -161,7 +160,7 @@
     drawHeader(status, past);
     drawFailure(status.failure);
     drawTiles(status, past);
-    nodes.show(status.nodes);
+    nodes.show(status.nodes, past.activity.unit || "rows");
     drawCharts();
     drawLedger(past);
     drawEvents(past);

@@ -92,21 +92,6 @@ unsigned HexDigit(char digit) {
   return 16;
 }
 
-Result<JobId> ReadJobId(std::string_view hex) {
-  JobId job{};
-  if (hex.size() != 2 * job.size()) {
-    return Bad(fmt::format("has a job id of {} hexadecimal digits instead of {}", hex.size(),
-                           2 * job.size()));
-  }
-  for (std::size_t i = 0; i < job.size(); ++i) {
-    const unsigned high = HexDigit(hex[2 * i]);
-    const unsigned low = HexDigit(hex[2 * i + 1]);
-    if (high > 15 || low > 15) return Bad("has a job id that is not hexadecimal");
-    job[i] = static_cast<std::uint8_t>(high << 4 | low);
-  }
-  return job;
-}
-
 /// Spark deals consecutive partitions to the executors in turn: with the partition's number taken
 /// as it is, all that one executor gets could begin with the same node (Knuth's multiplicative
 /// hash).
@@ -119,6 +104,24 @@ void Rotate(std::span<PlannedEndpoint> endpoints, std::uint32_t partition) {
 }
 
 }  // namespace
+
+Result<JobId> ReadJobId(std::string_view hex) {
+  JobId job{};
+  if (hex.size() != 2 * job.size()) {
+    return Status(
+        ErrorKind::kBadInput,
+        fmt::format("a job id of {} hexadecimal digits instead of {}", hex.size(), 2 * job.size()));
+  }
+  for (std::size_t i = 0; i < job.size(); ++i) {
+    const unsigned high = HexDigit(hex[2 * i]);
+    const unsigned low = HexDigit(hex[2 * i + 1]);
+    if (high > 15 || low > 15) {
+      return Status(ErrorKind::kBadInput, "a job id that is not hexadecimal");
+    }
+    job[i] = static_cast<std::uint8_t>(high << 4 | low);
+  }
+  return job;
+}
 
 Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTask& task) {
   // Never throws: the message of the parser's exception would repeat parts of the text.
@@ -150,7 +153,9 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
   TFOS_RETURN_IF_ERROR(members.status());
   TFOS_ASSIGN_OR_RETURN(options.key, Secret::FromHex(key));
   TFOS_ASSIGN_OR_RETURN(options.encryption, net::EncryptionFromWord(encrypt));
-  TFOS_ASSIGN_OR_RETURN(session.key.job, ReadJobId(job_id));
+  const Result<JobId> job = ReadJobId(job_id);
+  if (!job.ok()) return Bad("has " + job.status().ToString());
+  session.key.job = *job;
   TFOS_ASSIGN_OR_RETURN(session.replay.place, ReadCachePlace(cache));
   session.key.partition = task.partition;
   session.attempt = task.attempt;

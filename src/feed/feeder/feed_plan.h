@@ -27,6 +27,10 @@ struct FeedTask {
 /// Errors: kBadInput, naming what the plan lacks; never with its key.
 Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTask& task);
 
+/// A job's id from its hexadecimal digits, as plans and control messages have it. Errors:
+/// kBadInput.
+Result<JobId> ReadJobId(std::string_view hex);
+
 }  // namespace tfos::feed
 
 #endif  // TFOS_FEED_FEEDER_FEED_PLAN_H_

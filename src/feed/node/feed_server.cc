@@ -45,6 +45,9 @@ Result<Delivery> FeedServer::FinishSession(std::uint64_t session, std::uint64_t 
 void FeedServer::EndEpoch(std::string_view queue, std::uint32_t epoch) {
   sessions_->EndEpoch(queue, epoch);
 }
+void FeedServer::AbandonEpoch(std::string_view queue, std::uint32_t epoch, const JobId& job) {
+  sessions_->AbandonEpoch(queue, epoch, job);
+}
 void FeedServer::EndFeed() { sessions_->EndFeed(); }
 void FeedServer::Terminate() { sessions_->Terminate(); }
 bool FeedServer::terminated() const { return sessions_->terminated(); }

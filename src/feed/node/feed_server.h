@@ -69,6 +69,12 @@ class FeedServer {
   /// for an unknown queue, or once the feed was terminated, failed or closed.
   void EndEpoch(std::string_view queue, std::uint32_t epoch);
 
+  /// The job that fed this epoch of `queue` was interrupted: what it has brought stays queued, as a
+  /// part of the epoch, but is not kept for replays. The next job feeds the epoch from its
+  /// beginning. Its partitions say the same, but perhaps not one of them comes to this node.
+  /// Nothing happens for an unknown queue or an epoch that is over.
+  void AbandonEpoch(std::string_view queue, std::uint32_t epoch, const JobId& job);
+
   /// No partition will be opened any more: consumers get what is queued or still arriving in open
   /// sessions, then EndOfFeed.
   void EndFeed();

@@ -29,25 +29,39 @@ void Epochs::EndBefore(std::uint64_t epoch) {
   while (first_open_ < epoch) {
     const auto ended = static_cast<std::uint32_t>(first_open_++);
     chunks_.PushEpochEnd(ended);
-    const auto cached = cached_.find(ended);
-    if (cached == cached_.end()) continue;
-    chunks_.PushReplay(cached->second.epoch, cached->second.options, ended + 1);
-    first_open_ += cached->second.options.epochs;
-    cached_.erase(cached);
+    const auto fed = fed_.find(ended);
+    if (fed == fed_.end()) continue;
+    if (fed->second.cache != nullptr) {
+      first_open_ += fed->second.options.epochs;
+      chunks_.PushReplay(std::move(fed->second.cache), fed->second.options, ended + 1);
+    }
+    fed_.erase(fed);
   }
 }
 
-std::shared_ptr<CachedEpoch> Epochs::CacheFor(const SessionOptions& options,
-                                              const MakeCache& make) {
-  const ReplayOptions& replay = options.replay;
+Epochs::Place Epochs::CacheFor(const SessionOptions& options, const MakeCache& make) {
   // A late attempt at a partition of an epoch that is over brings nothing.
-  if (options.mode != Mode::kTrain || replay.place == CachePlace::kNone || replay.epochs == 0 ||
-      options.key.epoch < first_open_) {
-    return nullptr;
-  }
-  Cached& cached = cached_[options.key.epoch];
-  if (cached.epoch == nullptr) cached = {.epoch = make(replay.place), .options = replay};
-  return cached.epoch;
+  if (options.mode != Mode::kTrain || options.key.epoch < first_open_) return {};
+  const auto [found, is_first] = fed_.try_emplace(options.key.epoch);
+  Fed& fed = found->second;
+  if (!is_first && fed.job == options.key.job) return {.cache = fed.cache};
+  // A task of a job that was interrupted, which Spark has not ended yet.
+  if (!is_first && options.attempt < fed.attempt) return {};
+  Place place{.dropped = std::move(fed.cache)};
+  const ReplayOptions& replay = options.replay;
+  if (replay.place != CachePlace::kNone && replay.epochs > 0) place.cache = make(replay.place);
+  fed = {
+      .job = options.key.job, .attempt = options.attempt, .options = replay, .cache = place.cache};
+  return place;
+}
+
+std::shared_ptr<CachedEpoch> Epochs::Abandon(std::uint32_t epoch, const JobId& job) {
+  if (epoch < first_open_) return nullptr;
+  const auto [found, is_first] = fed_.try_emplace(epoch);
+  Fed& fed = found->second;
+  // One of its tasks may still come.
+  if (is_first) fed.job = job;
+  return fed.job == job ? std::exchange(fed.cache, nullptr) : nullptr;
 }
 
 std::optional<FeedQueue::Item> Epochs::Take() {
@@ -57,8 +71,8 @@ std::optional<FeedQueue::Item> Epochs::Take() {
 
 FeedQueue::Dropped Epochs::Clear() {
   FeedQueue::Dropped dropped = chunks_.Clear();
-  for (auto& [epoch, cached] : std::exchange(cached_, {})) {
-    dropped.caches.push_back(std::move(cached.epoch));
+  for (auto& [epoch, fed] : std::exchange(fed_, {})) {
+    if (fed.cache != nullptr) dropped.caches.push_back(std::move(fed.cache));
   }
   return dropped;
 }

@@ -37,8 +37,17 @@ class Epochs {
   /// the replays of its epoch, which end by themselves.
   void EndBefore(std::uint64_t epoch);
 
-  /// Where the chunks of a partition are kept; null when its epoch is not replayed, or is over.
-  std::shared_ptr<CachedEpoch> CacheFor(const SessionOptions& options, const MakeCache& make);
+  struct Place {
+    std::shared_ptr<CachedEpoch> cache = nullptr;    ///< Null: the chunks are not kept.
+    std::shared_ptr<CachedEpoch> dropped = nullptr;  ///< Freeing it takes a while.
+  };
+  /// Where the chunks of a partition are kept: nowhere when its epoch is not replayed, or is over.
+  /// The partitions of an epoch are one job's. If another job comes, the earlier one was
+  /// interrupted: what was kept of it is part of an epoch, so it is dropped and never replayed.
+  Place CacheFor(const SessionOptions& options, const MakeCache& make);
+  /// A job was interrupted: nothing of it is kept for replays any more. Returns what was. Nothing
+  /// happens once another job feeds the epoch.
+  std::shared_ptr<CachedEpoch> Abandon(std::uint32_t epoch, const JobId& job);
   /// A consumer that took a chunk copies it to the cache; until it has, no replay begins.
   void BeginCopy() { ++copying_; }
   void EndCopy() { --copying_; }
@@ -52,15 +61,18 @@ class Epochs {
   FeedQueue::Dropped Clear();
 
  private:
-  /// An epoch that will be replayed.
-  struct Cached {
-    std::shared_ptr<CachedEpoch> epoch;
-    ReplayOptions options;
+  /// An epoch that is being fed.
+  struct Fed {
+    JobId job{};
+    /// The first that came of the job. Attempts grow, so those of an earlier job are below it.
+    AttemptId attempt = 0;
+    ReplayOptions options = {};
+    std::shared_ptr<CachedEpoch> cache = nullptr;  ///< Null: it is not replayed.
   };
 
   FeedQueue chunks_;
   std::uint64_t first_open_ = 0;
-  std::map<std::uint64_t, Cached> cached_;  ///< By epoch, until its end is queued.
+  std::map<std::uint64_t, Fed> fed_;  ///< By epoch, until its end is queued.
   std::size_t copying_ = 0;
 };
 

@@ -38,14 +38,17 @@ SessionOptions Replayed(std::uint32_t epoch, std::uint32_t replays) {
 class EpochsTest : public ::testing::Test {
  protected:
   std::shared_ptr<CachedEpoch> CacheFor(const SessionOptions& options) {
-    return epochs_.CacheFor(options, [this](CachePlace place) {
+    Epochs::Place place = epochs_.CacheFor(options, [this](CachePlace where) {
       ++made_;
-      return std::make_shared<CachedEpoch>(place, account_, ::testing::TempDir());
+      return std::make_shared<CachedEpoch>(where, account_, ::testing::TempDir());
     });
+    dropped_ = std::move(place.dropped);
+    return std::move(place.cache);
   }
 
   Epochs epochs_;
   int made_ = 0;
+  std::shared_ptr<CachedEpoch> dropped_;  ///< By the last call.
   const std::shared_ptr<CacheAccount> account_ = std::make_shared<CacheAccount>(1 << 20);
 };
 
@@ -102,6 +105,60 @@ TEST_F(EpochsTest, NothingIsKeptForNoReplayAndForAnEpochThatIsOver) {
   epochs_.EndBefore(1);
   EXPECT_EQ(CacheFor(Replayed(0, 1)), nullptr);
   EXPECT_EQ(made_, 0);
+}
+
+SessionOptions OfJob(std::uint8_t job, AttemptId attempt, std::uint32_t replays) {
+  SessionOptions options = Replayed(0, replays);
+  options.key.job = {job};
+  options.attempt = attempt;
+  return options;
+}
+
+TEST_F(EpochsTest, WhatAnInterruptedJobHadKeptIsNotReplayed) {
+  const std::vector<std::byte> bytes(8);
+  const std::shared_ptr<CachedEpoch> fragment = CacheFor(OfJob(1, 4, 9));
+  ASSERT_TRUE(fragment->Add(bytes, 1).ok());
+  const std::shared_ptr<CachedEpoch> whole = CacheFor(OfJob(2, 8, 1));
+  EXPECT_EQ(dropped_, fragment);
+  ASSERT_NE(whole, fragment);
+  EXPECT_EQ(CacheFor(OfJob(1, 5, 9)), nullptr) << "a late task of the interrupted job";
+  EXPECT_EQ(CacheFor(OfJob(2, 9, 1)), whole);
+  ASSERT_TRUE(whole->Add(bytes, 1).ok());
+  ASSERT_TRUE(whole->Add(bytes, 1).ok());
+  epochs_.EndBefore(1);
+  EXPECT_EQ(epochs_.first_open(), 2u);
+  EXPECT_THAT(TakeAll(epochs_), ElementsAre("end 0", "kept 0", "kept 1", "end 1"));
+}
+
+TEST_F(EpochsTest, TheJobAfterAnInterruptedOneNeedNotReplay) {
+  ASSERT_NE(CacheFor(OfJob(1, 4, 9)), nullptr);
+  EXPECT_EQ(CacheFor(OfJob(2, 8, 0)), nullptr);
+  EXPECT_EQ(CacheFor(OfJob(1, 5, 9)), nullptr);
+  epochs_.EndBefore(1);
+  EXPECT_THAT(TakeAll(epochs_), ElementsAre("end 0"));
+}
+
+TEST_F(EpochsTest, AnAbandonedEpochIsNotReplayedWhereTheNextJobBringsNothing) {
+  const std::shared_ptr<CachedEpoch> fragment = CacheFor(OfJob(1, 4, 9));
+  EXPECT_EQ(epochs_.Abandon(0, {1}), fragment);
+  EXPECT_EQ(CacheFor(OfJob(1, 5, 9)), nullptr) << "a late task of the interrupted job";
+  epochs_.EndBefore(1);
+  EXPECT_EQ(epochs_.first_open(), 1u);
+  EXPECT_THAT(TakeAll(epochs_), ElementsAre("end 0"));
+  EXPECT_EQ(epochs_.Abandon(0, {1}), nullptr) << "it is over";
+}
+
+TEST_F(EpochsTest, TheNextJobMayComeBeforeTheEarlierOneIsAbandoned) {
+  ASSERT_NE(CacheFor(OfJob(1, 4, 9)), nullptr);
+  const std::shared_ptr<CachedEpoch> whole = CacheFor(OfJob(2, 8, 1));
+  EXPECT_EQ(epochs_.Abandon(0, {1}), nullptr);
+  EXPECT_EQ(CacheFor(OfJob(2, 9, 1)), whole);
+}
+
+TEST_F(EpochsTest, ALateTaskOfAJobThatNobodyHadHeardOfKeepsNothing) {
+  EXPECT_EQ(epochs_.Abandon(0, {1}), nullptr);
+  EXPECT_EQ(CacheFor(OfJob(1, 4, 9)), nullptr);
+  EXPECT_NE(CacheFor(OfJob(2, 8, 1)), nullptr);
 }
 
 TEST_F(EpochsTest, NoReplayBeginsWhileAChunkIsBeingCopied) {

@@ -155,6 +155,14 @@ void BindFeed(nb::module_& module) {
           nb::arg("queue"), nb::arg("epoch"), nb::call_guard<nb::gil_scoped_release>(),
           "All rows of this epoch have been fed: puts its end behind what is queued.")
       .def(
+          "abandon_epoch",
+          [](node::NodeFeed& feed, const std::string& queue, std::uint32_t epoch,
+             const std::string& job_id) {
+            feed.server().AbandonEpoch(queue, epoch, ValueOrThrow(feed::ReadJobId(job_id)));
+          },
+          nb::arg("queue"), nb::arg("epoch"), nb::arg("job_id"),
+          "The job that fed this epoch was interrupted: nothing of it is replayed.")
+      .def(
           "end_feed", [](node::NodeFeed& feed) { feed.server().EndFeed(); },
           nb::call_guard<nb::gil_scoped_release>(),
           "No partition will come any more: readers get what is there, then the end.")

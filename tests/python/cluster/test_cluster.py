@@ -221,6 +221,23 @@ def test_an_exception_reaches_the_action_of_inference(spark, leftovers):
         cluster.shutdown()
 
 
+def test_nodes_of_a_failed_cluster_are_stopped_and_not_done(spark, leftovers, capsys):
+    with pytest.raises(NodeFailedError) as raised:
+        with tfos.run(spark, programs.fail_in_the_last_node, nodes=2, progress=True) as cluster:
+            cluster.train(spark.range(200_000, numPartitions=2))
+    text = str(raised.value)
+    assert text.startswith("worker:1 (node 1, executor ")
+    assert "failed to run the program: ValueError: broken in the last node" in text.split("\n")[0]
+    assert "programs/nodes.py" in text and "tfos/node/__main__.py" not in text
+    assert raised.value.__cause__ is None
+    first, last = cluster.status()
+    assert (first.state, last.state) == ("stopped", "failed")
+    assert "worker:1" in first.detail and "broken in the last node" in first.detail
+    told = capsys.readouterr().err.splitlines()
+    (end,) = [line for line in told if " failed | " in line]
+    assert "worker:0 stopped" in end and "worker:1 failed" in end
+
+
 def test_a_late_exception_surfaces_in_shutdown(spark, leftovers):
     cluster = tfos.run(spark, programs.fail_after_the_feed, nodes=2)
     cluster.train(spark.sparkContext.parallelize(range(100), 2))

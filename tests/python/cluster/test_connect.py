@@ -122,7 +122,7 @@ def test_a_lack_of_slots_is_said(said):
 
 
 def test_interrupting_the_client_ends_the_cluster(said):
-    assert set(said("interrupted")["result"]) <= {"done", "failed", "lost"}
+    assert set(said("interrupted")["result"]) <= {"stopped", "failed", "lost"}
 
 
 def test_estimators_fit_and_models_transform(said):

@@ -15,7 +15,8 @@ def node(index, state="done", **metrics):
 
 def test_what_adds_up_is_shown_and_not_complained_of():
     ledger = Ledger()
-    ledger.count_job([(60, 0), (40, 0)], False)
+    ledger.begin_job(False)
+    ledger.count_job([(60, 0), (40, 0)])
     ledger.update(
         [
             node(
@@ -28,16 +29,17 @@ def test_what_adds_up_is_shown_and_not_complained_of():
     assert ledger.complaint() is None
     assert ledger.lines() == [
         "ledger | rows read from Spark: 100, delivered to nodes: 100",
-        "ledger | worker:0: 70 rows delivered, 70 replayed, 130 rows read by the program, "
+        "ledger | worker:0: 70 rows delivered, 70 rows replayed, 130 rows read by the program, "
         "10 dropped as remainder",
-        "ledger | worker:1: 30 rows delivered, 25 rows read by the program, 5 left unread",
+        "ledger | worker:1: 30 rows delivered, 25 rows read by the program, 5 rows left unread",
     ]
 
 
 def test_a_program_that_ends_early_is_warned_of(caplog):
     """As by fit(epochs=1) where three epochs were fed."""
     ledger = Ledger()
-    ledger.count_job([(300, 0)], False)
+    ledger.begin_job(False)
+    ledger.count_job([(300, 0)])
     ledger.update([node(0, items_delivered=150, rows=50), node(1, items_delivered=150, rows=150)])
     assert ledger.ended_early == ["worker:0"]
     progress = Progress(False)
@@ -52,26 +54,29 @@ def test_a_program_that_ends_early_is_warned_of(caplog):
 
 def test_rows_that_are_lost_or_doubled_are_complained_of():
     ledger = Ledger()
-    ledger.count_job([(100, 0)], False)
+    ledger.begin_job(False)
+    ledger.count_job([(100, 0)])
     ledger.update([node(0, items_delivered=99, rows=99)])
     assert ledger.complaint() == "the feed tasks delivered 100 rows and the nodes count 99"
 
 
 def test_rows_that_a_program_reads_twice_are_complained_of():
     ledger = Ledger()
-    ledger.count_job([(100, 0)], False)
+    ledger.begin_job(False)
+    ledger.count_job([(100, 0)])
     ledger.update([node(0, items_delivered=60, rows=60), node(1, items_delivered=40, rows=43)])
     assert ledger.complaint() == "worker:1 got 3 rows fewer than its program has read"
 
 
 def test_a_job_that_was_cut_short_has_no_count():
     ledger = Ledger()
-    ledger.count_job([(10, 0)], False)
+    ledger.begin_job(False)
+    ledger.count_job([(10, 0)])
     ledger.cut_short = True
     ledger.update([node(0, items_delivered=40, rows=12, items_unread=28)])
     assert ledger.complaint() is None
     assert "at least 10" in ledger.lines()[0]
-    assert ledger.lines()[1].endswith("28 left unread")
+    assert ledger.lines()[1].endswith("28 rows left unread")
 
 
 def test_a_job_that_failed_says_nothing_of_what_was_read():
@@ -84,19 +89,50 @@ def test_a_job_that_failed_says_nothing_of_what_was_read():
 
 def test_a_node_that_was_lost_at_once_is_named():
     ledger = Ledger()
-    ledger.count_job([(40, 0)], False)
+    ledger.begin_job(False)
+    ledger.count_job([(40, 0)])
     ledger.update([node(0, items_delivered=40, rows=40), node(1, state="lost")])
     assert ledger.lines()[-1] == "ledger | worker:1: lost before its first word"
 
 
 def test_pickled_batches_are_counted_as_those():
     ledger = Ledger()
-    ledger.count_job([(3, 0)], True)
+    ledger.begin_job(True)
+    ledger.count_job([(3, 0)])
     ledger.update([node(0, items_delivered=3, rows=3000, items_unread=0)])
     assert ledger.complaint() is None
-    assert ledger.lines()[1] == (
+    first, meaning, of_node = ledger.lines()
+    assert first == "ledger | pickled batches read from Spark: 3, delivered to nodes: 3"
+    assert meaning.startswith("ledger | a pickled batch holds several rows")
+    assert of_node == (
         "ledger | worker:0: 3 pickled batches delivered, 3,000 rows read by the program"
     )
+
+
+def test_rows_beside_pickled_batches_are_not_called_batches_or_rows():
+    """As when an RDD that Spark holds pickled is fed, and then a DataFrame."""
+    ledger = Ledger()
+    assert ledger.unit == "rows"
+    ledger.begin_job(True)
+    assert ledger.unit == "pickled batches", "from the job's beginning: it may be interrupted"
+    ledger.count_job([(3, 0)])
+    ledger.begin_job(False)
+    ledger.count_job([(50, 0)])
+    ledger.update([node(0, items_delivered=53, items_replayed=3, rows=3050, items_unread=4)])
+    assert ledger.complaint() is None
+    assert ledger.lines()[0] == (
+        "ledger | rows and pickled batches read from Spark: 53, delivered to nodes: 53"
+    )
+    assert ledger.lines()[2] == (
+        "ledger | worker:0: 53 rows and pickled batches delivered, 3 rows and pickled batches "
+        "replayed, 3,050 rows read by the program, 4 rows and pickled batches left unread"
+    )
+
+
+def test_what_the_page_shows_says_what_is_counted():
+    feed = ClusterFeed(SimpleNamespace(nodes=list), None, "", None, print)
+    feed._ledger.begin_job(True)
+    assert feed.counts()["unit"] == "pickled batches"
 
 
 def test_inference_is_no_part_of_it():
@@ -107,7 +143,8 @@ def test_inference_is_no_part_of_it():
 
 def test_what_moved_from_a_lost_node_was_delivered_twice():
     ledger = Ledger()
-    ledger.count_job([(60, 0), (40, 12)], False)
+    ledger.begin_job(False)
+    ledger.count_job([(60, 0), (40, 12)])
     ledger.update(
         [
             node(0, items_delivered=77, rows=72, rows_read_elsewhere=5),
@@ -119,7 +156,7 @@ def test_what_moved_from_a_lost_node_was_delivered_twice():
         "ledger | rows read from Spark: 100, delivered to nodes: 107, moved from lost nodes: 12",
         "ledger | worker:0: 77 rows delivered, 72 rows read by the program, "
         "5 by that of a lost node",
-        "ledger | worker:1: 30 rows delivered, 22 rows read by the program, 8 left unread, "
+        "ledger | worker:1: 30 rows delivered, 22 rows read by the program, 8 rows left unread, "
         "lost (as of its last word)",
     ]
 

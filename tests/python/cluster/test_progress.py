@@ -74,7 +74,7 @@ def test_a_node_without_a_sign_of_life_is_named_and_nobody_else_is_blamed():
     assert "sign of life" not in line_of(silent | {"metrics": answers_again}, doing="feeding")
 
 
-@pytest.mark.parametrize("state", ["done", "failed", "lost"])
+@pytest.mark.parametrize("state", ["done", "failed", "lost", "stopped"])
 def test_a_node_that_has_ended_waits_for_nothing_and_its_rows_stay_counted(state):
     fed = node(FEED, rows=10, feed_queued_bytes=9e6, feed_memory_bytes=10e6)
     ended = fed | {"task_index": 1, "state": state}

@@ -89,6 +89,21 @@ def test_rows_of_a_cached_epoch_also_come_again_through_next_batch(spark, tmp_pa
     assert sorted(rows) == sorted(list(range(50)) * 3)
 
 
+@pytest.mark.parametrize("cache", ["memory", None])
+def test_what_an_interrupted_train_had_kept_is_not_replayed(spark, tmp_path, cache):
+    """Neither as if it were the whole, nor before the rows of the next train."""
+    broken = spark.range(100, numPartitions=1).selectExpr("nullif(-1 - id, -81) AS id")
+    arguments = {"dir": str(tmp_path), "batch": 7}
+    with tfos.run(spark, programs.collect_rows, nodes=1, args=arguments) as cluster:
+        with pytest.raises(BadInputError, match="column id has a null in row 80"):
+            cluster.train(broken, epochs=5, cache="memory")
+        cluster.train(spark.range(50, numPartitions=3), epochs=2, cache=cache)
+    ids = [int(row.id) for row in pickle.loads((tmp_path / "rows-0").read_bytes())]
+    fragment, whole = [n for n in ids if n < 0], [n for n in ids if n >= 0]
+    assert sorted(whole) == sorted(2 * [*range(50)])
+    assert fragment and len(set(fragment)) == len(fragment), "once, as a part of the epoch"
+
+
 @pytest.mark.parametrize("cache", [None, "memory"])
 def test_validation_follows_each_epoch(spark, tmp_path, cache):
     passes = run(

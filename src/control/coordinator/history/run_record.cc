@@ -91,6 +91,9 @@ void RunRecord::Take(const DriverMessage& message, Clock::TimePoint now) {
     }
     add(kNoNode, fmt::format("epoch {} of the queue '{}' was fed", ended->epoch + std::int64_t{1},
                              ended->queue));
+  } else if (const auto* abandoned = std::get_if<AbandonEpoch>(&message)) {
+    add(kNoNode, fmt::format("feeding epoch {} of the queue '{}' was interrupted",
+                             abandoned->epoch + std::int64_t{1}, abandoned->queue));
   } else if (std::holds_alternative<EndFeed>(message)) {
     add(kNoNode, "the feed has ended");
   } else if (const auto* stop = std::get_if<Stop>(&message)) {
@@ -125,7 +128,7 @@ std::string RunRecord::ActivityJson() const {
   return WriteJsonLine({{"doing", activity_.doing},
                         {"items_read", activity_.items_read},
                         {"items_moved", activity_.items_moved},
-                        {"pickled_batches", activity_.pickled_batches},
+                        {"unit", activity_.unit},
                         {"cut_short", activity_.cut_short},
                         {"epochs_fed", epochs_fed_}});
 }

@@ -75,7 +75,8 @@ TEST(RunRecordTest, TellsHowTheRunHasGone) {
 }
 
 TEST(RunRecordTest, ANodeThatHasEndedIsInNoMean) {
-  for (const NodeState end : {NodeState::kDone, NodeState::kFailed, NodeState::kLost}) {
+  for (const NodeState end :
+       {NodeState::kDone, NodeState::kFailed, NodeState::kLost, NodeState::kStopped}) {
     ManualClock clock;
     RunRecord record("c", 2, milliseconds(1000), clock.Now());
     NodeInfo node;

@@ -16,14 +16,15 @@ constexpr std::array<unsigned, kNodeStates> kTransitions = {
     0,
     // registered
     Bit(NodeState::kRunning) | Bit(NodeState::kDraining) | Bit(NodeState::kDone) |
-        Bit(NodeState::kFailed) | Bit(NodeState::kLost),
+        Bit(NodeState::kFailed) | Bit(NodeState::kLost) | Bit(NodeState::kStopped),
     // running
     Bit(NodeState::kDraining) | Bit(NodeState::kDone) | Bit(NodeState::kFailed) |
-        Bit(NodeState::kLost),
+        Bit(NodeState::kLost) | Bit(NodeState::kStopped),
     // draining
-    Bit(NodeState::kDone) | Bit(NodeState::kFailed) | Bit(NodeState::kLost),
-    // done, failed, lost
-    0, 0, 0};
+    Bit(NodeState::kDone) | Bit(NodeState::kFailed) | Bit(NodeState::kLost) |
+        Bit(NodeState::kStopped),
+    // done, failed, lost, stopped
+    0, 0, 0, 0};
 
 }  // namespace
 

@@ -185,11 +185,19 @@ Effects Roster::Finish(int node_id, TimePoint now) {
   if (node == nullptr) return effects;
   node->heard = now;
   // The agent stays connected until it leaves: it may still have a TensorBoard to stop.
-  if (Become(*node, NodeState::kDone, "", now, effects)) {
+  const auto [end, why] = EndOf(*node);
+  if (Become(*node, end, why, now, effects)) {
     Grant(step_tickets_.MembersChanged(Fed()), effects);
     TellOfGeneration(generations_.MembersChanged(Training()), now, effects);
   }
   return effects;
+}
+
+std::pair<NodeState, std::string> Roster::EndOf(const Node& node) const {
+  // Those that serve others end when they are told to. In a cluster that failed, nobody is done.
+  const bool is_done = !failure_.has_value() && (stop_reason_.empty() || node.service);
+  if (is_done) return {NodeState::kDone, ""};
+  return {NodeState::kStopped, stop_reason_};
 }
 
 Effects Roster::ConnectionLost(int node_id, TimePoint now) {
@@ -199,7 +207,7 @@ Effects Roster::ConnectionLost(int node_id, TimePoint now) {
   node->connected = false;
   if (!IsFinal(node->info.state)) {
     if (!stop_reason_.empty() && !failure_.has_value()) {
-      Become(*node, NodeState::kDone, "its agent left while the cluster was stopping", now,
+      Become(*node, EndOf(*node).first, "its agent left while the cluster was stopping", now,
              effects);
     } else {
       const NodeState last = node->info.state;
@@ -212,10 +220,14 @@ Effects Roster::ConnectionLost(int node_id, TimePoint now) {
   return effects;
 }
 
-Effects Roster::EndEpoch(const control::EndEpoch& ended) {
+Effects Roster::EndEpoch(const control::EndEpoch& ended) { return TellFed(ended); }
+
+Effects Roster::AbandonEpoch(const control::AbandonEpoch& abandoned) { return TellFed(abandoned); }
+
+Effects Roster::TellFed(const AgentCommand& command) const {
   Effects effects;
   for (const Node& node : nodes_) {
-    if (!node.service && node.connected) effects.push_back(TellAgent{node.info.node_id, ended});
+    if (!node.service && node.connected) effects.push_back(TellAgent{node.info.node_id, command});
   }
   return effects;
 }

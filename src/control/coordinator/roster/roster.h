@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -92,6 +93,7 @@ class Roster {
   // What the driver says.
 
   Effects EndEpoch(const control::EndEpoch& ended);
+  Effects AbandonEpoch(const control::AbandonEpoch& abandoned);
   Effects EndFeed(TimePoint now);
   Effects Leave(const NodeLeaving& leaving, TimePoint now);
   Effects StopAll(const Stop& stop, TimePoint now);
@@ -128,9 +130,14 @@ class Roster {
   };
 
   Node* Find(int node_id);
+  /// `command` for each node that takes rows.
+  Effects TellFed(const AgentCommand& command) const;
   NodeInfo Info(const Node& node, TimePoint now) const;
   /// Changes the state if the table allows it, and tells the driver. False when it does not.
   bool Become(Node& node, NodeState state, std::string detail, TimePoint now, Effects& effects);
+  /// What a node is whose process has ended in order, and why: `stopped` if the cluster was told to
+  /// stop, or has failed, before the program had returned.
+  std::pair<NodeState, std::string> EndOf(const Node& node) const;
   /// Whether the cluster goes on without the node.
   bool MayLose(const Node& node) const;
   /// The end of a node whose agent is gone: a failure, told in `message`, unless it may be lost.

@@ -96,6 +96,17 @@ TEST_F(RosterTest, TheFirstFailureWinsAndEveryoneElseIsToldWhy) {
   EXPECT_EQ(roster_.failure()->host, "h2");
 }
 
+TEST_F(RosterTest, WhatEndsBecauseAnotherFailedIsStoppedAndNotDone) {
+  RunAll();
+  roster_.Finish(1, clock_.Now());
+  roster_.Fail(2, Report("ValueError: seven"), clock_.Now());
+  roster_.Finish(0, clock_.Now());
+  EXPECT_EQ(StateOf(1), kDone) << "its program had returned before";
+  EXPECT_EQ(StateOf(0), kStopped);
+  EXPECT_THAT(roster_.Nodes(clock_.Now())[0].detail,
+              HasSubstr("worker:1 (node 2 on h2) failed: ValueError: seven"));
+}
+
 TEST_F(RosterTest, AVanishedAgentIsAFailureWithHostAndLastState) {
   RunAll();
   clock_.Advance(seconds(3));

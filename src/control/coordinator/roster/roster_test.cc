@@ -21,12 +21,13 @@ TEST(TransitionTest, TableIsTheOneOfTheProtocol) {
   const std::vector<std::pair<NodeState, std::vector<NodeState>>> allowed = {
       {kExpected, {kRegistered, kLost}},
       {kStarting, {}},
-      {kRegistered, {kRunning, kDraining, kDone, kFailed, kLost}},
-      {kRunning, {kDraining, kDone, kFailed, kLost}},
-      {kDraining, {kDone, kFailed, kLost}},
+      {kRegistered, {kRunning, kDraining, kDone, kFailed, kLost, kStopped}},
+      {kRunning, {kDraining, kDone, kFailed, kLost, kStopped}},
+      {kDraining, {kDone, kFailed, kLost, kStopped}},
       {kDone, {}},
       {kFailed, {}},
       {kLost, {}},
+      {kStopped, {}},
   };
   ASSERT_EQ(allowed.size(), kNodeStates);
   for (const auto& [from, targets] : allowed) {
@@ -113,7 +114,7 @@ TEST_F(RosterTest, FinishedOnlyOnceEveryAgentHasNothingLeft) {
   roster_.ConnectionLost(1, clock_.Now());
   EXPECT_THAT(Words(roster_.ConnectionLost(2, clock_.Now())), ElementsAre("driver finished"));
   EXPECT_EQ(StateOf(2), kFailed);
-  EXPECT_EQ(StateOf(1), kDone);
+  EXPECT_EQ(StateOf(1), kStopped);
 }
 
 TEST_F(RosterTest, AnAgentWhoseNodeIsDoneIsStillToldToStop) {
@@ -131,10 +132,12 @@ TEST_F(RosterTest, StoppingIsNoFailure) {
                           "driver node 1 draining", "agent 2 stop", "driver node 2 draining"));
   roster_.Finish(0, clock_.Now());
   roster_.ConnectionLost(1, clock_.Now());
-  EXPECT_THAT(Words(roster_.Finish(2, clock_.Now())), ElementsAre("driver node 2 done"));
+  EXPECT_THAT(Words(roster_.Finish(2, clock_.Now())), ElementsAre("driver node 2 stopped"));
+  EXPECT_EQ(roster_.Nodes(clock_.Now())[2].detail, "shut down");
   roster_.ConnectionLost(0, clock_.Now());
   EXPECT_THAT(Words(roster_.ConnectionLost(2, clock_.Now())), ElementsAre("driver finished"));
-  EXPECT_EQ(StateOf(1), kDone);
+  EXPECT_EQ(StateOf(0), kDone) << "it serves the others until it is stopped";
+  EXPECT_EQ(StateOf(1), kStopped);
   EXPECT_FALSE(roster_.failure().has_value());
 }
 
@@ -161,6 +164,8 @@ TEST_F(RosterTest, TheEndOfAnEpochReachesFedNodesOnly) {
   RunAll();
   EXPECT_THAT(Words(roster_.EndEpoch({.queue = "input", .epoch = 2})),
               ElementsAre("agent 1 end_epoch", "agent 2 end_epoch"));
+  EXPECT_THAT(Words(roster_.AbandonEpoch({.queue = "input", .epoch = 3, .job = "00"})),
+              ElementsAre("agent 1 abandon_epoch", "agent 2 abandon_epoch"));
 }
 
 TEST_F(RosterTest, AStateReportThatComesTooLateStillBringsItsNews) {

@@ -9,7 +9,8 @@ namespace tfos::control {
 namespace {
 
 constexpr std::array<std::string_view, kNodeStates> kStateNames = {
-    "expected", "starting", "registered", "running", "draining", "done", "failed", "lost"};
+    "expected", "starting", "registered", "running", "draining",
+    "done",     "failed",   "lost",       "stopped"};
 
 }  // namespace
 

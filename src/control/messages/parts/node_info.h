@@ -27,8 +27,9 @@ enum class NodeState {
   kDone,
   kFailed,
   kLost,
+  kStopped,
 };
-inline constexpr std::size_t kNodeStates = 8;
+inline constexpr std::size_t kNodeStates = 9;
 
 /// The state as the protocol writes it, for example "running".
 std::string_view NodeStateName(NodeState state);

@@ -28,6 +28,15 @@ struct EndEpoch {
   int epoch = 0;
 };
 
+/// The job that fed this epoch was interrupted: nothing of it is replayed, and the next job feeds
+/// the epoch from its beginning.
+struct AbandonEpoch {
+  static constexpr std::string_view kType = "abandon_epoch";
+  std::string queue;
+  int epoch = 0;
+  std::string job;  ///< Its id in hexadecimal digits, as in the plan of a feed.
+};
+
 /// How many batches of an epoch a node can make for synchronous training.
 struct StepReport {
   static constexpr std::string_view kType = "step_report";

@@ -18,6 +18,13 @@ void Describe(F& f, M& m) {
   f.Required("epoch", m.epoch, kEpoch);
 }
 
+template <typename F, DescribedAs<AbandonEpoch> M>
+void Describe(F& f, M& m) {
+  f.Required("queue", m.queue);
+  f.Required("epoch", m.epoch, kEpoch);
+  f.Required("job", m.job);
+}
+
 template <typename F, DescribedAs<StepReport> M>
 void Describe(F& f, M& m) {
   f.Required("queue", m.queue);

@@ -26,6 +26,7 @@ TEST(MessageTextTest, BytesThatAreNoUtf8AreReplaced) {
 TEST(NodeInfoTest, EveryStateHasAName) {
   EXPECT_EQ(NodeStateName(NodeState::kExpected), "expected");
   EXPECT_EQ(NodeStateName(NodeState::kLost), "lost");
+  EXPECT_EQ(NodeStateName(NodeState::kStopped), "stopped");
   EXPECT_FALSE(IsFinal(NodeState::kDraining));
   EXPECT_TRUE(IsFinal(NodeState::kDone));
 }

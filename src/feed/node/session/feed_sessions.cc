@@ -119,6 +119,14 @@ void FeedSessions::EndEpoch(std::string_view queue, std::uint32_t epoch) {
   }
 }
 
+void FeedSessions::AbandonEpoch(std::string_view queue, std::uint32_t epoch, const JobId& job) {
+  const Turn turn(*this);
+  SessionTable::Queue* found = table_.FindQueue(queue);
+  if (found != nullptr && found->epochs.Check(epoch, 0).ok()) {
+    table_.AbandonEpoch(*found, epoch, job);
+  }
+}
+
 void FeedSessions::EndFeed() {
   const Turn turn(*this);
   table_.EndFeed();

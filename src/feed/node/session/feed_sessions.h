@@ -48,6 +48,8 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
                               const Wait& wait) TFOS_EXCLUDES(mutex_);
   Result<Delivery> FinishSession(std::uint64_t session, std::uint64_t rows) TFOS_EXCLUDES(mutex_);
   void EndEpoch(std::string_view queue, std::uint32_t epoch) TFOS_EXCLUDES(mutex_);
+  void AbandonEpoch(std::string_view queue, std::uint32_t epoch, const JobId& job)
+      TFOS_EXCLUDES(mutex_);
   void EndFeed() TFOS_EXCLUDES(mutex_);
   void Terminate() TFOS_EXCLUDES(mutex_);
   bool terminated() const TFOS_EXCLUDES(mutex_);

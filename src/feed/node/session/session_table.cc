@@ -73,6 +73,16 @@ void SessionTable::CloseEpochsBefore(Queue& queue, std::uint64_t epoch) {
   });
 }
 
+void SessionTable::AbandonEpoch(Queue& queue, std::uint32_t epoch, const JobId& job) {
+  if (auto cache = queue.epochs.Abandon(epoch, job)) chores_.garbage.push_back(std::move(cache));
+  // What is still in the queue of the job is not to be copied any more.
+  for (const auto& [id, session] : sessions_) {
+    const PartitionKey& key = session->options.key;
+    if (key.job != job || key.epoch != epoch || session->cache == nullptr) continue;
+    chores_.garbage.push_back(std::exchange(session->cache, nullptr));
+  }
+}
+
 void SessionTable::EndFeed() {
   phase_ = std::max(phase_, FeedPhase::kOver);
   for (const std::uint64_t id : grants_.ForgetOpening()) {
@@ -140,9 +150,11 @@ void SessionTable::Open(FeederLink& link, Queue& queue, SessionOptions options) 
   session->id = next_session_++;
   session->link = &link;
   session->options = std::move(options);
-  session->cache = queue.epochs.CacheFor(session->options, [&](CachePlace place) {
-    return std::make_shared<CachedEpoch>(place, cache_account_, options_.cache_directory);
+  Epochs::Place place = queue.epochs.CacheFor(session->options, [&](CachePlace where) {
+    return std::make_shared<CachedEpoch>(where, cache_account_, options_.cache_directory);
   });
+  session->cache = std::move(place.cache);
+  if (place.dropped != nullptr) chores_.garbage.push_back(std::move(place.dropped));
   sessions_.emplace(session->id, session);
   link.session = session;
   if (session->options.mode == Mode::kTrain) {

@@ -114,6 +114,8 @@ class SessionTable {
   void EndEpochsBefore(Queue& queue, std::uint64_t epoch);
   /// The driver says that all rows of epochs before this one have been fed.
   void CloseEpochsBefore(Queue& queue, std::uint64_t epoch);
+  /// The driver says that a job which fed an epoch was interrupted.
+  void AbandonEpoch(Queue& queue, std::uint32_t epoch, const JobId& job);
   void EndFeed();
   void Terminate();
   void Fail(std::string_view text);

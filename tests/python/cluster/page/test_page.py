@@ -82,7 +82,7 @@ def test_shows_nodes_curves_and_events(small):
         doing="feeding",
         items_read=384,
         items_moved=0,
-        pickled_batches=False,
+        unit="rows",
         cut_short=False,
     )
     small.coordinator.send("end_epoch", queue="input", epoch=1)

@@ -216,6 +216,16 @@ def fail_after_first_batch(ctx):
     raise ValueError("broken while reading")
 
 
+def fail_in_the_last_node(ctx):
+    """The last node fails after its first row; the others read to the end of their feed."""
+    ctx.feed.next_batch(1)
+    if ctx.rank == ctx.size - 1:
+        raise ValueError("broken in the last node")
+    while not ctx.feed.should_stop():
+        ctx.feed.next_batch(1)
+        time.sleep(0.01)
+
+
 def fail_after_the_feed(ctx):
     while not ctx.feed.should_stop():
         ctx.feed.next_batch(100)
