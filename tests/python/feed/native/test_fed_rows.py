@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.feed_nodes import TIMEOUT, read_all
+from support.feed_nodes import JOB, TIMEOUT, read_all
 from support.waiting import wait_for
 
 
@@ -161,3 +161,38 @@ def test_terminate_lets_feeders_discard_the_rest(make_nodes: Any) -> None:
     assert writer.stopped
     writer.finish()
     assert nodes.writer(partition=1).stopped
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["told", "heard of the next job"])
+def test_what_an_interrupted_job_had_kept_is_not_replayed(make_nodes: Any, is_told: bool) -> None:
+    nodes = make_nodes(1)
+    server = nodes.servers[0]
+    first, second = "01" * 16, "02" * 16
+
+    def feed(job: str, attempt: int, rows: list[int], replays: int) -> None:
+        writer = nodes.writer(0, attempt=attempt, job_id=job, cache="memory", replays=replays)
+        writer.write_rows(rows)
+        writer.finish()
+        writer.close()
+
+    feed(first, 1, [-1, -2], 9)
+    if is_told:
+        server.abandon_epoch("input", 0, first)
+    feed(second, 7, [1, 2, 3], 1)
+    server.abandon_epoch("input", 0, first)  # It may come late.
+    server.end_epoch("input", 1)
+    nodes.end_feed()
+    assert read_all(server) == [-1, -2, 1, 2, 3, 1, 2, 3]
+
+
+def test_nothing_is_replayed_where_the_next_job_brings_no_row(make_nodes: Any) -> None:
+    nodes = make_nodes(1)
+    server = nodes.servers[0]
+    writer = nodes.writer(cache="disk", replays=9)
+    writer.write_rows([-1, -2])
+    writer.finish()
+    writer.close()
+    server.abandon_epoch("input", 0, JOB.hex())
+    server.end_epoch("input", 0)
+    nodes.end_feed()
+    assert read_all(server) == [-1, -2]
