@@ -41,7 +41,7 @@ _MOST_CAUSES = 20
 _RAISED = re.compile(r"^tfos\.errors\.(\w+): ", re.MULTILINE)
 _THROWN = re.compile(r"\) \([^()\n]*\): tfos\.errors\.(\w+): ")
 #: What Spark appends to such texts.
-_APPENDED = re.compile(r"\n\s+at [\w.$/]+\(|\n+(JVM stacktrace|Driver stacktrace):")
+_APPENDED = re.compile(r"\n\s+at [\w.$/]+\(|\n+(JVM stacktrace|Driver stacktrace|\s*SQLSTATE):")
 _TASK = re.compile(r"Lost task \S+ in stage \S+ \(TID (\d+)\) \(([^()\n]*)\)")
 
 _lock = threading.Lock()
@@ -87,7 +87,8 @@ def of_java(thrown: Any) -> errors.TfosError | None:
     if found is not None:
         logger.info("Spark's report of a failure: %s", report)
         if task := _TASK.search(report):
-            found.add_note(f"Raised in Spark's task {task[1]} on {task[2]}.")
+            place = task[2].replace(" executor ", ", executor ")
+            found.add_note(f"Raised in Spark's task {task[1]} on {place}.")
     return found
 
 

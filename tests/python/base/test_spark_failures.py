@@ -77,7 +77,7 @@ def test_the_same_mistake_is_the_same_error_whoever_did_the_work(cause):
     found = failures.of_java(job_that_failed(cause))
     assert type(found) is errors.BadInputError
     assert str(found) == SENTENCE
-    assert found.__notes__ == ["Raised in Spark's task 7 on 10.0.0.9 executor 3."]
+    assert found.__notes__ == ["Raised in Spark's task 7 on 10.0.0.9, executor 3."]
 
 
 def test_what_is_not_of_tfos_stays_as_it_is():
@@ -96,6 +96,7 @@ def test_what_is_appended_to_a_message_is_left_out():
         "\n\tat tfos.internal.feed.NativeFeeder.write(Native Method)\n\tat x.Y.z(Y.java:1)",
         "\n\nJVM stacktrace:\norg.apache.spark.api.python.PythonException: ...",
         "\n\nDriver stacktrace:",
+        "\n SQLSTATE: 38000",
     ):
         found = failures.of_text(f"{JOB}tfos.errors.FeedTimeoutError: nothing moved{appended}")
         assert type(found) is errors.FeedTimeoutError and str(found) == "nothing moved"

@@ -127,7 +127,8 @@ def test_both_refuse_types_alike(both, path, tmp_path, kind):
 
 def test_both_say_alike_in_which_record_and_column_a_value_does_not_fit(both, path):
     jvm, python = (said(lambda: source.read(path, "id string").collect()) for source in both)
-    assert jvm == python and "record 0 at offset 0" in jvm and "id" in jvm
+    assert jvm.removeprefix("file:") == python
+    assert ": record 0 at offset 0: column 'id': the record has an int64_list" in python
 
 
 def test_both_refuse_a_null_alike(both, tmp_path):
@@ -136,7 +137,7 @@ def test_both_refuse_a_null_alike(both, tmp_path):
         said(lambda: source.write(frame, tmp_path / f"hole{number}"))
         for number, source in enumerate(both)
     )
-    assert jvm == python and "column a" in jvm and "null" in jvm
+    assert jvm == python and jvm.startswith("column 'a': row 0 has a null inside a list")
 
 
 def test_both_refuse_vectors_alike(both, path, tmp_path):
