@@ -44,14 +44,21 @@ Epochs::Place Epochs::CacheFor(const SessionOptions& options, const MakeCache& m
   if (options.mode != Mode::kTrain || options.key.epoch < first_open_) return {};
   const auto [found, is_first] = fed_.try_emplace(options.key.epoch);
   Fed& fed = found->second;
-  if (!is_first && fed.job == options.key.job) return {.cache = fed.cache};
-  // A task of a job that was interrupted, which Spark has not ended yet.
-  if (!is_first && options.attempt < fed.attempt) return {};
-  Place place{.dropped = std::move(fed.cache)};
+  Place place;
+  if (is_first || fed.job != options.key.job) {
+    // A task of a job that was interrupted, which Spark has not ended yet.
+    if (!is_first && options.attempt < fed.attempt) return {};
+    place.dropped = std::move(fed.cache);
+    fed = {.job = options.key.job, .attempt = options.attempt};
+  }
+  // A session that brings a sample of the rows keeps nothing, whatever others of its job do.
   const ReplayOptions& replay = options.replay;
-  if (replay.place != CachePlace::kNone && replay.epochs > 0) place.cache = make(replay.place);
-  fed = {
-      .job = options.key.job, .attempt = options.attempt, .options = replay, .cache = place.cache};
+  if (replay.place == CachePlace::kNone || replay.epochs == 0 || fed.abandoned) return place;
+  if (fed.cache == nullptr) {
+    fed.options = replay;
+    fed.cache = make(replay.place);
+  }
+  place.cache = fed.cache;
   return place;
 }
 
@@ -61,7 +68,9 @@ std::shared_ptr<CachedEpoch> Epochs::Abandon(std::uint32_t epoch, const JobId& j
   Fed& fed = found->second;
   // One of its tasks may still come.
   if (is_first) fed.job = job;
-  return fed.job == job ? std::exchange(fed.cache, nullptr) : nullptr;
+  if (fed.job != job) return nullptr;
+  fed.abandoned = true;
+  return std::exchange(fed.cache, nullptr);
 }
 
 std::optional<FeedQueue::Item> Epochs::Take() {

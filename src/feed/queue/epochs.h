@@ -67,7 +67,8 @@ class Epochs {
     /// The first that came of the job. Attempts grow, so those of an earlier job are below it.
     AttemptId attempt = 0;
     ReplayOptions options = {};
-    std::shared_ptr<CachedEpoch> cache = nullptr;  ///< Null: it is not replayed.
+    std::shared_ptr<CachedEpoch> cache = nullptr;  ///< Null: nothing is kept so far.
+    bool abandoned = false;                        ///< Nothing is kept of the job any more.
   };
 
   FeedQueue chunks_;

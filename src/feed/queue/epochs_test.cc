@@ -161,6 +161,16 @@ TEST_F(EpochsTest, ALateTaskOfAJobThatNobodyHadHeardOfKeepsNothing) {
   EXPECT_NE(CacheFor(OfJob(2, 8, 1)), nullptr);
 }
 
+TEST_F(EpochsTest, ASampleIsNotKeptAndKeepsNoOtherPartitionFromIt) {
+  EXPECT_EQ(CacheFor(OfJob(1, 4, 0)), nullptr) << "the sample comes first";
+  const std::shared_ptr<CachedEpoch> cache = CacheFor(OfJob(1, 5, 1));
+  ASSERT_NE(cache, nullptr);
+  EXPECT_EQ(CacheFor(OfJob(1, 6, 0)), nullptr) << "or later";
+  EXPECT_EQ(CacheFor(OfJob(1, 7, 1)), cache);
+  epochs_.EndBefore(1);
+  EXPECT_EQ(epochs_.first_open(), 2u);
+}
+
 TEST_F(EpochsTest, NoReplayBeginsWhileAChunkIsBeingCopied) {
   const std::shared_ptr<CachedEpoch> cache = CacheFor(Replayed(0, 1));
   epochs_.chunks().PushTrain({.number = 1, .bytes = {}});
