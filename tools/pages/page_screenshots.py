@@ -59,7 +59,7 @@ def picture(nodes: int, seconds: float, output: pathlib.Path) -> None:
             doing="feeding",
             items_read=int(1400 * nodes * seconds),
             items_moved=0,
-            pickled_batches=False,
+            unit="rows",
             cut_short=False,
         )
         begun = time.monotonic()

@@ -32,6 +32,7 @@ TEST(MetricsTextTest, GroupsSamplesByMetricAndLeavesTextsOut) {
             "tfos_nodes{state=\"done\"} 0\n"
             "tfos_nodes{state=\"failed\"} 0\n"
             "tfos_nodes{state=\"lost\"} 0\n"
+            "tfos_nodes{state=\"stopped\"} 0\n"
             "# TYPE tfos_node_loss gauge\n"
             "tfos_node_loss{node=\"0\",job=\"wor\\\"ker\"} 0.5\n"
             "tfos_node_loss{node=\"1\",job=\"wor\\\"ker\"} 0.5\n"

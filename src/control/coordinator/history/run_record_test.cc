@@ -55,7 +55,8 @@ TEST(RunRecordTest, TellsHowTheRunHasGone) {
   node.state = NodeState::kRunning;
   clock.Advance(milliseconds(1500));
   record.Take(CoordinatorEvent(NodeChanged{node}), clock.Now());
-  record.Take(DriverMessage(Activity{.doing = "feeding", .items_read = 7}), clock.Now());
+  record.Take(DriverMessage(Activity{.doing = "feeding", .items_read = 7, .unit = "rows"}),
+              clock.Now());
   record.Take(DriverMessage(EndEpoch{.queue = "input", .epoch = 2}), clock.Now());
   record.Update(1, {{"loss", 0.5}});
   record.Sample(clock.Now());
