@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 import pytest
-from py4j.protocol import Py4JJavaError
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame
 
@@ -211,7 +210,7 @@ def test_a_model_stays_loaded_on_a_file_system_of_hadoops(
     shutil.copytree(models / "keras", tmp_path / "model", dirs_exist_ok=True)
     index = tmp_path / "model" / "variables" / "variables.index"
     index.write_bytes(index.read_bytes() + b"\0")
-    with pytest.raises(Py4JJavaError):
+    with pytest.raises(SPARK_ERRORS):
         run(model, frame)._jdf.count()
 
 

@@ -11,12 +11,12 @@ import subprocess
 import numpy as np
 import pyspark
 import pytest
-from pyspark.errors import IllegalArgumentException
 
 import tfos
 from support.jvm import strings
 from support.places import ROOT
 from tfos import records
+from tfos.errors import BadInputError
 
 SPARK_HOME = pathlib.Path(pyspark.__file__).parent
 PAGE = (ROOT / "docs/jvm.md").read_text()
@@ -95,9 +95,7 @@ def test_the_inference_program(old, spark, page_data, numbers):
     np.testing.assert_allclose(
         sorted(row.logits for row in rows), sorted(numbers["y"].tolist()), rtol=1e-5, atol=1e-5
     )
-    with pytest.raises(
-        IllegalArgumentException, match="there is no option --frob\nusage: spark-submit"
-    ):
+    with pytest.raises(BadInputError, match="there is no option --frob\nusage: spark-submit"):
         old.Inference.run(spark._jsparkSession, strings(spark, ["--frob=1"]))
 
 
