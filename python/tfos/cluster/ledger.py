@@ -137,13 +137,10 @@ class Ledger:
         lines = [
             f"ledger | {self.unit} read from Spark: {read}, delivered to nodes: {self.delivered:,}"
         ]
-        if self.batches:
-            lines.append(
-                "ledger | a pickled batch holds several rows: Spark had packed them, and tfos "
-                "passed them on unopened. What a program reads is counted in rows"
-            )
         if self.moved:
             lines[0] += f", moved from lost nodes: {self.moved:,}"
+        if self.batches:
+            lines[0] += " (a pickled batch holds several rows, as Spark had packed them)"
         for name, count in sorted(self.nodes.items()):
             words = [f"{self._some(count['delivered'])} delivered"]
             if count["replayed"]:
