@@ -18,7 +18,13 @@ from tfos.base.roles import SERVICE_JOBS
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.training import Training
-from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError, NodeLostError
+from tfos.errors import (
+    BadInputError,
+    ClusterTimeoutError,
+    NodeFailedError,
+    NodeLostError,
+    TfosError,
+)
 from tfos.feed import frames, jvm, shuffling
 from tfos.feed.plan import FeedPlan, Replay
 from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
@@ -384,4 +390,7 @@ class ClusterFeed:
         found = failures.explained(error)
         if isinstance(found, (NodeLostError, NodeFailedError)):
             self._coordinator.wait(lambda: False, _EXPLANATION_SECONDS)
-        raise found from None
+        if isinstance(found, TfosError):
+            # Those are the frames of pyspark, in the job's thread.
+            raise found.with_traceback(None) from None
+        raise found

@@ -9,6 +9,7 @@ import pickle
 import re
 import threading
 import time
+import traceback
 from collections import Counter
 
 import numpy as np
@@ -229,8 +230,10 @@ def test_a_retried_task_feeds_no_row_twice(spark, tmp_path, feed_jvm):
 def test_a_null_is_an_error_that_names_column_and_row(spark, store, feed_jvm):
     frame = spark.range(100, numPartitions=1).selectExpr("id", "nullif(id, 61) AS value")
     message = "partition 0: column value has a null in row 61; fill or drop it first"
-    with pytest.raises(BadInputError, match=f"^{message}"):
+    with pytest.raises(BadInputError, match=f"^{message}") as raised:
         store.cluster.train(frame)
+    files = [place.filename for place in traceback.extract_tb(raised.value.__traceback__)]
+    assert not any("pyspark" in file or "py4j" in file for file in files), "they say nothing"
     store.cluster.train(frame.na.fill(-1).where("id >= 90"))
     # The task was tried several times, and fed the rows before the null once.
     ids = []
