@@ -28,6 +28,7 @@ from tfos.cluster.ledger import Ledger
 from tfos.cluster.plan import ClusterPlan
 from tfos.cluster.progress import Progress
 from tfos.cluster.report import Report
+from tfos.cluster.scraping import ScrapeTarget
 from tfos.cluster.status import NodeStatus
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError, ClusterTimeoutError
@@ -89,7 +90,15 @@ class Cluster:
             self._coordinator, self._feed, self.input_mode == "spark", settings.stop_grace, show
         )
         self._launcher = Launcher(self._jobs, self._coordinator, show)
+        self._scrape_target: ScrapeTarget | None = None
         try:
+            if settings.scrape_directory:
+                self._scrape_target = ScrapeTarget(
+                    settings.scrape_directory,
+                    self.cluster_id,
+                    self.coordinator_address,
+                    {"application": sc.applicationId, "program": sc.appName},
+                )
             launch_plan = plan.of_launch(
                 sc.getConf(),
                 self.cluster_id,
@@ -419,6 +428,8 @@ class Cluster:
             lambda: self._coordinator.finished, self._settings.stop_grace + _END_MARGIN_SECONDS
         )
         self._ended.set()
+        if self._scrape_target is not None:
+            self._scrape_target.remove()
         failed = self._coordinator.failure is not None
         self._show_progress("failed" if failed else "ended", last=True)
         self._progress.say_ledger(self.ledger(), failed)
