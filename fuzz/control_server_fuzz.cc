@@ -52,6 +52,9 @@ class Service final : public ControlService {
     answer.body = target + query;
     co_return answer;
   }
+  asio::awaitable<HttpAnswer> Post(std::string target, std::string query) override {
+    return Get(std::move(target), std::move(query));
+  }
   Status OnMessage(AgentConnection& agent, std::string_view text) override {
     TFOS_RETURN_IF_ERROR(ParseMessage<AgentMessage>(text).status());
     agent.MarkIdentified();
