@@ -65,7 +65,11 @@ Row RowOf(const json& status, const json& node) {
   const json& metrics = At(status, "metrics", id);
   const json& rates = At(status, "rates", id);
   std::string detail = Text(node, "detail");
-  if (detail.size() > kLongestDetail) detail = detail.substr(0, kLongestDetail) + "...";
+  if (detail.size() > kLongestDetail) {
+    std::size_t end = kLongestDetail;
+    while (end > 0 && (static_cast<unsigned char>(detail[end]) & 0xc0) == 0x80) --end;
+    detail = detail.substr(0, end) + "...";
+  }
   return {fmt::format("{}:{}", Text(node, "job_name"), Number(node, "task_index")),
           Text(node, "host"),
           Pid(node),

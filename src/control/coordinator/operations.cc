@@ -108,18 +108,19 @@ asio::awaitable<HttpAnswer> Operations::Output(std::string query) {
   std::optional<HttpAnswer> known = Refuse(wanted);
   if (!known.has_value()) known = KeptOutput(wanted->node_id, wanted->after);
   if (known.has_value()) co_return *std::move(known);
-  co_return co_await Ask(wanted->node_id, QuestionAbout(Question::kOutput, *wanted));
+  // Named, not a temporary: GCC 12 destroys aggregates in an awaited call twice.
+  Question question = QuestionAbout(Question::kOutput, *wanted);
+  co_return co_await Ask(wanted->node_id, std::move(question));
 }
 
 asio::awaitable<HttpAnswer> Operations::Post(std::string target, std::string query) {
   const Result<OperationQuery> wanted = OperationQuery::Parse(query);
-  if (target == "/v1/stop") {
-    co_return wanted.ok() ? Stop(*wanted) : Refusal(400, wanted.status().message());
-  }
+  if (target == "/v1/stop") co_return Stop(wanted);
   if (target != "/v1/stacks") co_return Refusal(404, "there is nothing of this name to be done");
   std::optional<HttpAnswer> known = Refuse(wanted);
   if (known.has_value()) co_return *std::move(known);
-  co_return co_await Ask(wanted->node_id, QuestionAbout(Question::kStacks, *wanted));
+  Question question = QuestionAbout(Question::kStacks, *wanted);
+  co_return co_await Ask(wanted->node_id, std::move(question));
 }
 
 std::optional<HttpAnswer> Operations::Refuse(const Result<OperationQuery>& query) const {
@@ -151,11 +152,12 @@ HttpAnswer Operations::WithoutAgent(int node_id) const {
                                   NodeStateName(state)));
 }
 
-HttpAnswer Operations::Stop(const OperationQuery& query) {
-  if (query.by.empty()) return Refusal(400, "by=NAME is missing: who asks for the end?");
+HttpAnswer Operations::Stop(const Result<OperationQuery>& query) {
+  if (!query.ok()) return Refusal(400, query.status().message());
+  if (query->by.empty()) return Refusal(400, "by=NAME is missing: who asks for the end?");
   if (roster_->failure().has_value()) return Refusal(409, "the cluster has failed, and ends");
   if (roster_->finished()) return Refusal(409, "all nodes have ended");
-  ways_.to_driver({.by = query.by, .timeout = query.timeout});
+  ways_.to_driver({.by = query->by, .timeout = query->timeout});
   return {.body = "{}"};
 }
 

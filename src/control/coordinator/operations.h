@@ -74,7 +74,7 @@ class Operations {
   struct Pending;
 
   boost::asio::awaitable<HttpAnswer> Ask(int node_id, Question question);
-  HttpAnswer Stop(const OperationQuery& query);
+  HttpAnswer Stop(const Result<OperationQuery>& query);
   /// Why a node can't be asked; nullopt if it can.
   std::optional<HttpAnswer> Refuse(const Result<OperationQuery>& query) const;
   /// Of a node that has ended; nullopt if nothing is kept of it.
