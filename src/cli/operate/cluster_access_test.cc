@@ -93,7 +93,9 @@ TEST(ClusterAccessTest, AWrongLinkIsNotRepeated) {
     std::string flipped = link;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
     const auto read = ClusterAccess::FromLink(flipped);
-    if (!read.ok()) EXPECT_THAT(read.status().ToString(), Not(HasSubstr("aaaaaaaa")));
+    if (!read.ok()) {
+      EXPECT_THAT(read.status().ToString(), Not(HasSubstr("aaaaaaaa")));
+    }
   }
 }
 

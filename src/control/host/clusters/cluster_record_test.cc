@@ -40,7 +40,9 @@ TEST(ClusterRecordTest, FlippedBitsNeverCrashAndTheKeyIsNeverSaid) {
     std::string flipped = text;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
     const auto read = ClusterRecord::Parse(flipped);
-    if (!read.ok()) EXPECT_THAT(read.status().ToString(), Not(HasSubstr("aaaaaaaa")));
+    if (!read.ok()) {
+      EXPECT_THAT(read.status().ToString(), Not(HasSubstr("aaaaaaaa")));
+    }
   }
   for (std::size_t length = 0; length < text.size(); ++length) {
     EXPECT_FALSE(ClusterRecord::Parse(std::string_view(text).substr(0, length)).ok());
