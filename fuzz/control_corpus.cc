@@ -141,6 +141,9 @@ std::vector<Seed> ControlSeeds() {
   seeds.push_back({"control_server", "asker",
                    "\x01GET /v1/status HTTP/1.1\r\n\r\nGET /v1/failure?wait_ms=10 HTTP/1.1\r\n"
                    "Connection: close\r\n\r\n"});
+  seeds.push_back({"control_server", "operator",
+                   "\x04POST /v1/stop?by=alice@host-a HTTP/1.1\r\n\r\nGET /v1/output?node=0 "
+                   "HTTP/1.1\r\nConnection: close\r\n\r\n"});
   seeds.push_back({"control_server", "browser",
                    "\x02"
                    "Cookie: a=b\r\nContent-Length: 0\r\n\r\n"});
