@@ -50,11 +50,11 @@ class ClusterFile {
 
 /// What lies in the folders.
 struct FoundClusters {
-  std::vector<ClusterRecord> clusters;  ///< That run, the oldest first.
+  std::vector<ClusterRecord> clusters = {};  ///< That run, the oldest first.
   /// What was not looked at, and why, for people.
-  std::vector<std::string> refused;
+  std::vector<std::string> refused = {};
   /// Clusters whose coordinator was killed. Their files have been removed.
-  std::vector<std::string> dead;
+  std::vector<std::string> dead = {};
 };
 FoundClusters FindClusters(const std::vector<std::string>& folders);
 
