@@ -421,14 +421,14 @@ class Cluster:
         self._ending.stop(reason)
         self._close()
 
-    def _stop_as_asked(self, by: str, timeout: float) -> None:
+    def _stop_as_asked(self, reason: str, timeout: float) -> None:
         """Body of the thread that ends the cluster when somebody asks for it with ``tfos stop``."""
         self._begun.wait()
         self._launcher.close()
         if self.input_mode == "spark":
             self._feed.cut_short()
             self._jobs.cancel()
-        self._ending.end_as_asked(by, timeout)
+        self._ending.end_as_asked(reason, timeout)
 
     def _at_exit(self) -> None:
         """The driver program ends without having shut the cluster down."""

@@ -68,12 +68,12 @@ class Coordinator:
         start: dict[str, Any],
         on_failure: Callable[[], None],
         channel: Callable[[], Channel] = CoordinatorProcess,
-        on_stop: Callable[[str, float], None] = lambda by, timeout: None,
+        on_stop: Callable[[str, float], None] = lambda reason, timeout: None,
     ):
         """Starts it through the ``channel`` and waits until it listens. ``on_failure`` is called
         once, from the reader thread, at the first failure. ``on_stop`` is called once, from a
-        thread of its own, when somebody asks for the cluster's end: with the name of that
-        user, and the seconds in which programs may return. It calls ``mark_stopped`` in the end."""
+        thread of its own, when somebody asks for the cluster's end: with a sentence that says so,
+        and the seconds in which programs may return. It returns when the cluster has ended."""
         self._changed = threading.Condition()
         self._on_failure = on_failure
         self._on_stop = on_stop
@@ -189,18 +189,6 @@ class Coordinator:
             if self._failure is not None:
                 raise NodeFailedError.from_message(self._failure)
 
-    def mark_stopped(self, message: str) -> None:
-        """The cluster has ended because somebody asked for it: all waits raise that, unless it
-        has failed before."""
-        with self._changed:
-            if self._failure is None:
-                self._stopped = message
-                self._failure = {"node_id": -1, "step": "run", "message": message}
-            self._changed.notify_all()
-            closing = self._closing
-        if not closing:
-            self._end_later()
-
     def close(self, timeout: float = 10.0) -> None:
         """Ends the process; after ``timeout`` seconds by force."""
         with self._changed:
@@ -246,13 +234,26 @@ class Coordinator:
         with self._changed:
             asked_before, self._stop_asked = self._stop_asked, True
         if not asked_before:
-            stop = threading.Thread(
-                target=self._on_stop,
-                args=(event["by"], event["timeout_ms"] / 1000),
-                name="tfos-stop",
-                daemon=True,
-            )
-            stop.start()
+            arguments = (event["by"], event["timeout_ms"] / 1000)
+            threading.Thread(
+                target=self._stop, args=arguments, name="tfos-stop", daemon=True
+            ).start()
+
+    def _stop(self, by: str, timeout: float) -> None:
+        """Body of the thread that stops the cluster. However that goes, all waits raise it then,
+        unless the cluster has failed before."""
+        message = f"{by} has stopped the cluster with `tfos stop`"
+        try:
+            self._on_stop(message, timeout)
+        finally:
+            with self._changed:
+                if self._failure is None:
+                    self._stopped = message
+                    self._failure = {"node_id": -1, "step": "run", "message": message}
+                self._changed.notify_all()
+                closing = self._closing
+            if not closing:
+                self._end_later()
 
     def _take_end(self, trouble: str) -> None:
         """No event comes any more: the process has ended, or sent something else (`trouble`)."""

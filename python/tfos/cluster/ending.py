@@ -83,11 +83,10 @@ class Ending:
             f"{node_name(n)} is {n['state']}" for n in nodes() if n["state"] not in FINAL_STATES
         ]
 
-    def end_as_asked(self, by: str, timeout: float) -> None:
+    def end_as_asked(self, reason: str, timeout: float) -> None:
         """As :meth:`await_programs` ends the cluster, because somebody asks for it, who is not
         kept waiting for ever: programs that Spark feeds have ``timeout`` seconds to return. Others
         know of no end, so they get TERM at once."""
-        message = f"{by} has stopped the cluster with `tfos stop`"
         coordinator = self._coordinator
         if self._feeds:
             coordinator.send("end_feed")
@@ -95,9 +94,8 @@ class Ending:
             coordinator.wait_quietly(
                 lambda: all(n["state"] in FINAL_STATES for n in trains()), timeout
             )
-        self.stop(message)
+        self.stop(reason)
         coordinator.wait_quietly(lambda: coordinator.finished, self._stop_grace + _KILL_SECONDS)
-        coordinator.mark_stopped(message)
 
     def stop(self, reason: str) -> None:
         """Has all nodes end."""

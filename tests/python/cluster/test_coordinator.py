@@ -61,17 +61,18 @@ def test_a_callback_that_fails_does_not_leave_waits_behind(monkeypatch, tmp_path
     coordinator.close()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_all_waits_are_for_the_end_once_somebody_asks_for_it(monkeypatch, tmp_path):
     asked = '{"type":"stop_asked","by":"alice@host-a","timeout_ms":1500}'
-    says(monkeypatch, tmp_path, f"echo '{LISTENING}'", f"echo '{asked}'", f"echo '{asked}'", "cat")
+    says(monkeypatch, tmp_path, f"echo '{LISTENING}'", f"echo '{asked}'", f"echo '{asked}'", "read -r last")
     calls, raised = [], []
     called, ended = threading.Event(), threading.Event()
 
-    def on_stop(by, timeout):
-        calls.append((by, timeout))
+    def on_stop(reason, timeout):
+        calls.append(timeout)
         called.set()
         ended.wait(BOUND_SECONDS)
-        coordinator.mark_stopped(f"{by} has stopped it")
+        raise OSError("Spark is gone")
 
     coordinator = Coordinator({"max_lost_nodes": 0}, on_failure=lambda: None, on_stop=on_stop)
     assert called.wait(BOUND_SECONDS)
@@ -87,8 +88,8 @@ def test_all_waits_are_for_the_end_once_somebody_asks_for_it(monkeypatch, tmp_pa
     waits.start()
     ended.set()
     waits.join(BOUND_SECONDS)
-    assert raised == ["alice@host-a has stopped it"]
-    assert calls == [("alice@host-a", 1.5)], "the second one changes nothing"
+    assert raised == ["alice@host-a has stopped the cluster with `tfos stop`"]
+    assert calls == [1.5], "the second one changes nothing"
     coordinator.close()
 
 
