@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose dist test-dist check-reproducible test-matrix test-backends clean
+.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format docs prose dist test-dist check-reproducible test-matrix test-backends clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -141,6 +141,12 @@ format: ## Format the C++ and Python sources.
 	@tools/install_packages.sh analyse
 	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
 	@tools/checks/lint.sh --fix
+
+docs: ## Make a site of the pages in build/site, which needs no network: open build/site/index.html.
+	@tools/steps.sh \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Making the site' 'NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --quiet' \
+	  'Saying where it is' 'echo file://$(CURDIR)/build/site/index.html'
 
 prose: ## Check the English of pages, comments and docstrings (tools/checks/prose.toml has the rules).
 	@tools/steps.sh \
