@@ -125,7 +125,7 @@ struct Finished {
 /// Somebody wants the cluster to end, and the driver is to see to it.
 struct StopAsked {
   static constexpr std::string_view kType = "stop_asked";
-  std::string by;                         ///< For people: "alice@host-a".
+  std::string by;                        ///< For people: "alice@host-a".
   std::chrono::milliseconds timeout{0};  ///< For the programs to return by themselves.
 };
 

@@ -64,7 +64,14 @@ def test_a_callback_that_fails_does_not_leave_waits_behind(monkeypatch, tmp_path
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_all_waits_are_for_the_end_once_somebody_asks_for_it(monkeypatch, tmp_path):
     asked = '{"type":"stop_asked","by":"alice@host-a","timeout_ms":1500}'
-    says(monkeypatch, tmp_path, f"echo '{LISTENING}'", f"echo '{asked}'", f"echo '{asked}'", "read -r last")
+    says(
+        monkeypatch,
+        tmp_path,
+        f"echo '{LISTENING}'",
+        f"echo '{asked}'",
+        f"echo '{asked}'",
+        "read -r last",
+    )
     calls, raised = [], []
     called, ended = threading.Event(), threading.Event()
 

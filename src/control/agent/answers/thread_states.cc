@@ -30,17 +30,28 @@ struct NamedCall {
 };
 /// What threads usually wait in.
 constexpr NamedCall kCalls[] = {
-    {SYS_read, "read"},         {SYS_write, "write"},
-    {SYS_readv, "readv"},       {SYS_pread64, "pread64"},
-    {SYS_futex, "futex"},       {SYS_ppoll, "ppoll"},
-    {SYS_pselect6, "pselect6"}, {SYS_epoll_pwait, "epoll_pwait"},
-    {SYS_recvfrom, "recvfrom"}, {SYS_recvmsg, "recvmsg"},
-    {SYS_sendto, "sendto"},     {SYS_sendmsg, "sendmsg"},
-    {SYS_connect, "connect"},   {SYS_accept4, "accept4"},
-    {SYS_wait4, "wait4"},       {SYS_clock_nanosleep, "clock_nanosleep"},
-    {SYS_nanosleep, "nanosleep"}, {SYS_fsync, "fsync"},
-    {SYS_openat, "openat"},     {SYS_flock, "flock"},
-    {SYS_ioctl, "ioctl"},       {SYS_munmap, "munmap"},
+    {SYS_read, "read"},
+    {SYS_write, "write"},
+    {SYS_readv, "readv"},
+    {SYS_pread64, "pread64"},
+    {SYS_futex, "futex"},
+    {SYS_ppoll, "ppoll"},
+    {SYS_pselect6, "pselect6"},
+    {SYS_epoll_pwait, "epoll_pwait"},
+    {SYS_recvfrom, "recvfrom"},
+    {SYS_recvmsg, "recvmsg"},
+    {SYS_sendto, "sendto"},
+    {SYS_sendmsg, "sendmsg"},
+    {SYS_connect, "connect"},
+    {SYS_accept4, "accept4"},
+    {SYS_wait4, "wait4"},
+    {SYS_clock_nanosleep, "clock_nanosleep"},
+    {SYS_nanosleep, "nanosleep"},
+    {SYS_fsync, "fsync"},
+    {SYS_openat, "openat"},
+    {SYS_flock, "flock"},
+    {SYS_ioctl, "ioctl"},
+    {SYS_munmap, "munmap"},
 #ifdef SYS_poll
     {SYS_poll, "poll"},
 #endif
@@ -91,7 +102,8 @@ std::string SystemCall(std::string_view text) {
 
 std::string DescribeThread(const std::string& folder, pid_t thread) {
   const ThreadState state = ParseThreadState(ReadFile(folder + "/stat"));
-  std::string line = fmt::format("{:>8}  {:<15}  {}", thread, state.name, StateInWords(state.state));
+  std::string line =
+      fmt::format("{:>8}  {:<15}  {}", thread, state.name, StateInWords(state.state));
   const std::string kernel = ReadFile(folder + "/wchan");
   if (!kernel.empty() && kernel != "0") line += fmt::format(", in {}", kernel);
   const std::string call = SystemCall(ReadFile(folder + "/syscall"));
@@ -116,7 +128,8 @@ ThreadState ParseThreadState(std::string_view stat) {
   std::int64_t field = 0;
   std::int64_t ticks = 0;
   for (int i = 1; i <= kKernelTicks && fields >> field; ++i) {
-    if (i == kUserTicks || i == kKernelTicks) ticks += std::clamp(field, std::int64_t{0}, INT64_MAX / 4);
+    if (i == kUserTicks || i == kKernelTicks)
+      ticks += std::clamp(field, std::int64_t{0}, INT64_MAX / 4);
   }
   state.cpu_seconds = static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   return state;

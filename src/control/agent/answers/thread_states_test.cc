@@ -19,7 +19,8 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 const std::string kStat =
-    "12 (a) name) S 1 12 12 0 -1 4194560 1 2 3 4 250 50 7 8 20 0 1 0 99 1000 10 18446744073709551615";
+    "12 (a) name) S 1 12 12 0 -1 4194560 1 2 3 4 250 50 7 8 20 0 1 0 99 1000 10 "
+    "18446744073709551615";
 
 TEST(ThreadStatesTest, ReadsWhatTheKernelSays) {
   const ThreadState state = ParseThreadState(kStat);
@@ -59,8 +60,7 @@ TEST(ThreadStatesTest, SaysWhatAThreadWaitsIn) {
 }
 
 TEST(ThreadStatesTest, AProcessThatIsNotThereIsNamed) {
-  EXPECT_EQ(DescribeThreads(std::numeric_limits<pid_t>::max()),
-            "there is no process 2147483647\n");
+  EXPECT_EQ(DescribeThreads(std::numeric_limits<pid_t>::max()), "there is no process 2147483647\n");
 }
 
 }  // namespace
