@@ -83,6 +83,7 @@ test: ## Build and run all tests: C++ (ctest), Python on real Spark clusters (py
 	  'Running the C++ tests' '$(CTEST)/cpp.xml --preset dev -j $$((2 * $(JOBS)))' \
 	  'Checking what the binaries show and need' '.venv/bin/python tools/checks/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/dev/src/jvm/libtfos_jvm.so' \
 	  "Fetching Hadoop's jars for tests" '.venv/bin/python tools/yarn_cluster.py' \
+	  'Fetching Prometheus for tests' 'tools/fetch_prometheus.sh' \
 	  "Archiving Spark's classes" '.venv/bin/python tools/archive_spark_classes.py build/spark-classes.jsa' \
 	  'Running the Python tests' '$(PYTEST) --junitxml $(RESULTS)/python.xml tests/python $(PYTEST_ARGS)' \
 	  'Reporting' '.venv/bin/python tools/checks/report_tests.py $(RESULTS)/cpp.xml $(RESULTS)/python.xml'

@@ -28,6 +28,7 @@ from tfos.cluster.ledger import Ledger
 from tfos.cluster.plan import ClusterPlan
 from tfos.cluster.progress import Progress
 from tfos.cluster.report import Report
+from tfos.cluster.scraping import ScrapeTarget
 from tfos.cluster.status import NodeStatus
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError, ClusterTimeoutError
@@ -80,9 +81,7 @@ class Cluster:
         self._has_tensorboard = request.tensorboard
         self._progress = progress
         self._coordinator = Coordinator(
-            plan.of_coordinator(
-                self.cluster_id, sc.getConf().get("spark.app.name", ""), self._token
-            ),
+            plan.of_coordinator(self.cluster_id, sc.appName, self._token),
             self._jobs.cancel,
             _channel(sc, plan),
             self._stop_as_asked,
@@ -96,8 +95,16 @@ class Cluster:
             self._coordinator, self._feed, self.input_mode == "spark", settings.stop_grace, show
         )
         self._launcher = Launcher(self._jobs, self._coordinator, show)
+        self._scrape_target: ScrapeTarget | None = None
         self._begun.set()
         try:
+            if settings.scrape_directory:
+                self._scrape_target = ScrapeTarget(
+                    settings.scrape_directory,
+                    self.cluster_id,
+                    self.coordinator_address,
+                    {"application": sc.applicationId, "program": sc.appName},
+                )
             launch_plan = plan.of_launch(
                 sc.getConf(),
                 self.cluster_id,
@@ -443,6 +450,8 @@ class Cluster:
             lambda: self._coordinator.finished, self._settings.stop_grace + _END_MARGIN_SECONDS
         )
         self._ended.set()
+        if self._scrape_target is not None:
+            self._scrape_target.remove()
         self._show_progress("ended", last=True)
         self._progress.say_ledger(self.ledger(), self._coordinator.failure is not None)
         if self._coordinator.executor_id is None:
