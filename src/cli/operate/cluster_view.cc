@@ -94,7 +94,7 @@ std::string Line(const Row& row, const std::array<std::size_t, kColumns>& widths
 }
 
 bool IsFinal(const std::string& state) {
-  return state == "done" || state == "failed" || state == "lost";
+  return state == "done" || state == "failed" || state == "lost" || state == "stopped";
 }
 
 }  // namespace
