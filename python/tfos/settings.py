@@ -219,6 +219,16 @@ SETTINGS: tuple[Setting, ...] = (
         choices=("false", "true", "required"),
     ),
     Setting(
+        "tensors.regroupTimeout",
+        float,
+        60.0,
+        "seconds",
+        "how long nodes that train together may take to connect again when one was lost or has "
+        "joined",
+        minimum=1,
+        maximum=24 * 3600,
+    ),
+    Setting(
         "tensors.timeline",
         str,
         "",

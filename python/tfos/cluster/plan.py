@@ -139,6 +139,7 @@ class ClusterPlan:
                     "shared_memory": settings.tensors_shared_memory,
                     "rdma": settings.rdma,
                     "timeline": settings.tensors_timeline,
+                    "regroup_timeout": settings.tensors_regroup_timeout,
                 },
                 "ports": settings.ports,
             },

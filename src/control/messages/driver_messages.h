@@ -50,6 +50,10 @@ struct StartCluster {
   int max_lost_nodes = 0;
   /// Nodes that train together go on as long as this many are not lost; 0: until the first is lost.
   int min_nodes = 0;
+  /// How long those that are left wait for others when they are fewer.
+  std::chrono::milliseconds min_nodes_timeout{0};
+  /// With `min_nodes`, nodes may come in place of lost ones, and late.
+  bool late_nodes = false;
   std::string log_level;
 };
 
@@ -117,12 +121,20 @@ struct NodeFeedTerminated {
   int node_id = 0;
 };
 
+/// Nodes that train wait for others, or others for them.
+struct TrainingWaits {
+  static constexpr std::string_view kType = "waiting";
+  /// For people; empty: they go on.
+  std::string reason;
+};
+
 struct Finished {
   static constexpr std::string_view kType = "finished";
 };
 
-using CoordinatorEvent = std::variant<Listening, Fatal, NodeChanged, ClusterFormed, ClusterFailed,
-                                      MetricsChanged, NodeFeedTerminated, Finished, UnknownMessage>;
+using CoordinatorEvent =
+    std::variant<Listening, Fatal, NodeChanged, ClusterFormed, ClusterFailed, MetricsChanged,
+                 NodeFeedTerminated, TrainingWaits, Finished, UnknownMessage>;
 
 }  // namespace tfos::control
 

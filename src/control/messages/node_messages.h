@@ -42,6 +42,7 @@ struct NodeBootstrap {
   int task_index = 0;
   ClusterSpec cluster_spec;
   int num_workers = 0;
+  bool joins = false;  ///< The cluster had formed before.
   std::vector<NodeInfo> nodes;
   int port = 0;
   int port_fd = -1;
@@ -61,8 +62,8 @@ struct Ping {
   static constexpr std::string_view kType = "ping";
 };
 
-using NodeCommand = std::variant<NodeBootstrap, EndEpoch, StepTickets, Regroup, FormedGroup,
-                                 EndFeed, NodeLeaving, Stop, Ping, UnknownMessage>;
+using NodeCommand = std::variant<NodeBootstrap, EndEpoch, StepTickets, Regroup, FormedGroup, Meet,
+                                 NoGroup, EndFeed, NodeLeaving, Stop, Ping, UnknownMessage>;
 
 // From a node to its agent.
 

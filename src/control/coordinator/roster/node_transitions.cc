@@ -22,8 +22,10 @@ constexpr std::array<unsigned, kNodeStates> kTransitions = {
         Bit(NodeState::kLost),
     // draining
     Bit(NodeState::kDone) | Bit(NodeState::kFailed) | Bit(NodeState::kLost),
-    // done, failed, lost
-    0, 0, 0};
+    // done, failed
+    0, 0,
+    // lost: where another node comes in its place
+    Bit(NodeState::kRegistered)};
 
 }  // namespace
 
