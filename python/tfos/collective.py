@@ -114,8 +114,30 @@ class Group:
 
     @property
     def size(self) -> int:
-        """How many members there are now."""
-        return self._native.size
+        """How many members there are now; of a node that has not come in, how many may be."""
+        return self._native.size or len(self.names)
+
+    @property
+    def has_state(self) -> bool:
+        """Whether this node has the weights of those that train; one that joins has not."""
+        return self._native.has_state
+
+    def come_in(self) -> None:
+        """For a node that joins: returns when the others have let it in."""
+        self._native.come_in()
+
+    def settle(self) -> None:
+        """Returns when all have called it: then those that came in have the weights."""
+        self._native.settle()
+
+    def set_in_steps(self, in_steps: bool) -> None:
+        """Whether this node calls ``meet_after_step`` after each step from now on."""
+        self._native.set_in_steps(in_steps)
+
+    def meet_after_step(self) -> bool:
+        """Lets nodes in that wait for it, or waits for some where too few are left. True if all go
+        on by giving the others the weights, and then ``settle``."""
+        return self._native.meet_after_step()
 
     @property
     def transport(self) -> str:
